@@ -1,0 +1,123 @@
+# Everything a developer runs; `make help` lists it. Needs Python >= 3.10, make and a C++20 compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PRESET ?= debug
+# A wheel claims the oldest platform that fits what this compiler and C library give it. PORTABLE=1
+# compiles for glibc 2.28 instead, with Zig's C++ compiler from PyPI.
+ifdef PORTABLE
+WHEEL_PLAT := manylinux_2_28_$(shell uname -m)
+WHEEL_BUILD := build/wheel-portable
+else
+WHEEL_PLAT ?= auto
+WHEEL_BUILD := build/wheel
+endif
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Folders too: their time changes when a file goes away.
+PACKAGE_FILES := $(shell find native src cmake -not -path '*/__pycache__*' -not -name '*.md') \
+  $(wildcard scripts/*embed*.py scripts/bundle_roots.py) CMakeLists.txt pyproject.toml README.md
+CXX_FILES := $(shell find native tests/native examples -name '*.h' -o -name '*.cpp' -o -name '*.cuh')
+HEADERS := $(filter %.h %.def,$(PACKAGE_FILES))
+TIDY_FILES := $(filter-out native/tools/%,$(filter native/%.cpp,$(PACKAGE_FILES)))
+TIDY_STAMPS := $(TIDY_FILES:%=build/tidy/%.ok)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+ifndef TIDY  # the steps share one environment and one order; only clang-tidy runs in parallel
+.NOTPARALLEL:
+endif
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/.package  ## install the package and show what it can do on this machine
+	$(PY) examples/demo.py
+
+test: lint cpp tidy unit  ## all checks and tests that need no GPU
+
+lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, stubs
+	$(BIN)/ruff check .
+	$(PY) scripts/check_include_law.py
+	$(PY) scripts/check_ascii.py
+	$(BIN)/mypy
+	$(PY) scripts/make_stubs.py --check
+
+cpp: $(VENV)/.dev  ## C++ tests (PRESET=debug, release, asan, tsan)
+	cmake --preset $(PRESET) --log-level=WARNING
+	cmake --build --preset $(PRESET)
+	ctest --preset $(PRESET) --progress
+
+unit: $(VENV)/.dev $(VENV)/.package  ## Python tests that need no GPU
+	GPK_TEST_BUILD_DIR=$(CURDIR)/build/$(PRESET) $(PY) -m pytest tests/unit -q
+
+tidy: $(VENV)/.dev $(VENV)/.package  ## clang-tidy on files that changed since it last passed
+	@$(MAKE) TIDY=1 --no-print-directory -k -j$(JOBS) --output-sync $(TIDY_STAMPS)
+
+sanitize:  ## C++ tests under the address, undefined-behaviour and thread sanitizers
+	$(MAKE) cpp PRESET=asan
+	$(MAKE) cpp PRESET=tsan
+
+gpu:  ## build, test and measure on a machine with a GPU
+	scripts/gpu_check.sh
+
+bench: $(VENV)/.package  ## benchmarks on this machine
+	$(PY) -m pygpukit.benchmark
+
+wheel: $(VENV)/.dev  ## dist/*.whl with the PTX bundle, checked (PORTABLE=1: manylinux_2_28)
+	rm -rf build/wheelhouse
+	$(if $(PORTABLE),$(PY) -m pip install -q ziglang==0.17.0)
+	$(if $(PORTABLE),CXX=$(CURDIR)/scripts/portable_cxx.sh) $(PY) -m pip wheel . -w build/wheelhouse \
+	  --no-build-isolation --no-deps --config-settings=build-dir=$(WHEEL_BUILD) \
+	  --config-settings=cmake.define.GPK_REQUIRE_BUNDLE=ON
+	$(BIN)/auditwheel repair build/wheelhouse/*.whl -w dist --plat $(WHEEL_PLAT) \
+	  --exclude libcuda.so.1 --exclude 'libnvrtc*' --exclude 'libcublas*'
+	$(PY) scripts/check_wheel.py dist/*.whl
+
+format: $(VENV)/.dev  ## format all files
+	$(BIN)/ruff check --fix-only -q .
+	$(BIN)/ruff format -q .
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+format-check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+
+stubs: $(VENV)/.dev $(VENV)/.package  ## regenerate src/pygpukit/_native.pyi
+	$(PY) scripts/make_stubs.py
+
+clean:  ## remove everything that was built
+	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: help demo test lint cpp unit tidy sanitize gpu bench wheel format format-check stubs clean
+
+# --- environment: what the package needs, then what developers need -----------------------------
+# NVRTC is optional: without it the package builds with an empty PTX bundle and runs all the same.
+$(VENV)/.base: pyproject.toml scripts/requirements.py
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) scripts/requirements.py build core > $(VENV)/base.txt
+	$(PY) scripts/requirements.py jit > $(VENV)/jit.txt
+	$(PY) -m pip install -q -r $(VENV)/base.txt
+	$(PY) -m pip install -q -r $(VENV)/jit.txt || echo "note: NVRTC could not be installed; going on without"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PY) scripts/requirements.py dev > $(VENV)/dev.txt
+	$(PY) -m pip install -q -r $(VENV)/dev.txt
+	touch $@
+
+# build/py keeps the object files, so only what changed is compiled again.
+$(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
+	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py .
+	touch $@
+
+build/tidy/%.ok: % $(HEADERS) .clang-tidy
+	@mkdir -p $(@D)
+	@echo "clang-tidy $<"
+	@$(BIN)/clang-tidy -p build/py --quiet $< 2>$@.err || { cat $@.err; exit 1; }
+	@touch $@

@@ -1,0 +1,35 @@
+# gpk_target_defaults(target): language level, warnings, visibility, sanitizers, version.
+find_package(Threads REQUIRED)
+
+if(NOT MSVC)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g -D_GLIBCXX_ASSERTIONS")
+endif()
+if(GPK_SANITIZE)
+  # Global, so that every object and every link line agrees.
+  add_compile_options(-fsanitize=${GPK_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer -g -O1)
+  add_link_options(-fsanitize=${GPK_SANITIZE})
+endif()
+
+function(gpk_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(${target} PRIVATE GPK_VERSION="${GPK_VERSION}")
+  if(MSVC)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:/W4 /utf-8 /permissive- /bigobj>)
+    target_compile_definitions(${target} PRIVATE NOMINMAX WIN32_LEAN_AND_MEAN)
+  else()
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow>)
+  endif()
+  if(GPK_WERROR)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:$<IF:$<CXX_COMPILER_ID:MSVC>,/WX,-Werror>>)
+  endif()
+endfunction()

@@ -1,0 +1,12 @@
+# Sets GPK_VERSION: from pip's build, else from pyproject.toml.
+if(SKBUILD_PROJECT_VERSION)
+  set(GPK_VERSION "${SKBUILD_PROJECT_VERSION}")
+else()
+  set(gpk_pyproject "${CMAKE_CURRENT_SOURCE_DIR}/pyproject.toml")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${gpk_pyproject}")
+  file(STRINGS "${gpk_pyproject}" gpk_version_line REGEX "^version = \"" LIMIT_COUNT 1)
+  if(NOT gpk_version_line MATCHES "^version = \"([0-9]+\\.[0-9]+\\.[0-9]+)")
+    message(FATAL_ERROR "pyproject.toml has no line: version = \"x.y.z\"")
+  endif()
+  set(GPK_VERSION "${CMAKE_MATCH_1}")
+endif()

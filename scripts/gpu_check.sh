@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Builds, tests and measures on a machine with a GPU; needs no network.
+# usage: gpu_check.sh [build] [test] [bench] [sanitizer]     (default: all of them)
+# Results go to $OUT (default build/gpu). PYTHON chooses the interpreter.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+OUT=${OUT:-build/gpu}
+PYTHON=${PYTHON:-$(command -v python || command -v python3)}
+mkdir -p "$OUT"
+
+run_build() {
+  local flags=(--no-index --no-build-isolation --no-deps --config-settings=build-dir=build/gpu-py)
+  # Distributions mark their Python as externally managed; a virtual environment is not.
+  if "$PYTHON" - <<'PY'
+import os, sys, sysconfig
+managed = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+sys.exit(0 if sys.prefix == sys.base_prefix and os.path.exists(managed) else 1)
+PY
+  then flags+=(--break-system-packages); fi
+  "$PYTHON" -m pip install "${flags[@]}" .
+}
+
+run_test() {
+  "$PYTHON" -m pytest tests/gpu tests/unit -q --junitxml="$OUT/pytest.xml"
+}
+
+run_bench() {
+  "$PYTHON" -m pygpukit.benchmark --launch --copy --elementwise \
+    --peers numpy,cupy,torch --save "$OUT/bench.json"
+}
+
+run_sanitizer() {
+  compute-sanitizer --tool memcheck --target-processes all --error-exitcode 1 \
+    "$PYTHON" -m pytest tests/gpu -q -k "not fault" 2>&1 | tee "$OUT/memcheck.log"
+}
+
+[ $# -gt 0 ] || set -- build test bench sanitizer
+for stage in "$@"; do
+  case "$stage" in
+    build | test | bench | sanitizer)
+      echo "== $stage"
+      "run_$stage"
+      ;;
+    *)
+      echo "gpu_check.sh: unknown stage '$stage' (build, test, bench, sanitizer)" >&2
+      exit 2
+      ;;
+  esac
+done
