@@ -1,0 +1,121 @@
+#include "core/array.h"
+
+#include <cstring>
+
+#include "core/check.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/memory.h"
+#include "core/stream.h"
+#include "core/text.h"
+
+namespace gpk {
+
+Array Array::empty(Dims shape, DType dtype, Device device, const char* op) {
+  const std::int64_t count = num_elements(shape, op);
+  if (count > (std::int64_t{1} << 58))
+    throw InvalidArgument(cat(op, ": shape ", to_string(shape), " needs more than 2**62 bytes"));
+  auto buffer = Buffer::allocate(device, bytes_for(dtype, count));
+  Dims strides = contiguous_strides(shape);
+  return Array(std::move(shape), std::move(strides), dtype, std::move(buffer), 0);
+}
+
+Array::Array(Dims shape, Dims strides, DType dtype, std::shared_ptr<Buffer> buffer,
+             std::int64_t offset_elems)
+    : shape_(std::move(shape)),
+      strides_(std::move(strides)),
+      dtype_(dtype),
+      size_(num_elements(shape_, "array")),
+      offset_elems_(offset_elems),
+      buffer_(std::move(buffer)) {}
+
+bool Array::is_contiguous() const noexcept {
+  if (size_ <= 1) return true;
+  std::int64_t expected = 1;
+  for (int axis = ndim() - 1; axis >= 0; --axis) {
+    if (shape_[axis] == 1) continue;
+    if (strides_[axis] != expected) return false;
+    expected *= shape_[axis];
+  }
+  return true;
+}
+
+namespace {
+
+void copy_on_cpu(const Array& dst, const Array& src) {
+  std::memmove(dst.data(), src.data(), dst.nbytes());
+}
+
+}  // namespace
+
+void copy(const Array& dst, const Array& src, const char* op) {
+  if (!dst.is_contiguous() || !src.is_contiguous())
+    throw InvalidArgument(cat(op, ": both arrays must be contiguous"));
+  if (dst.nbytes() != src.nbytes())
+    throw InvalidArgument(cat(op, ": dst has ", dst.nbytes(), " bytes, src has ", src.nbytes()));
+  if (dst.device().is_cuda() != src.device().is_cuda())
+    throw InvalidArgument(
+        cat(op, ": dst is on ", to_string(dst.device()), ", src on ", to_string(src.device())));
+  if (dst.nbytes() == 0) return;
+  Graph* graph = capturing_graph();
+  if (!dst.device().is_cuda()) {
+    if (graph != nullptr) {
+      graph->record_host_call([dst, src] { copy_on_cpu(dst, src); });
+    } else {
+      copy_on_cpu(dst, src);
+    }
+    return;
+  }
+  const auto& stream = current_stream(dst.device());
+  if (graph != nullptr) {
+    graph->keep(dst.buffer());
+    graph->keep(src.buffer());
+  }
+  dst.buffer()->mark_use(stream);
+  if (dst.device() == src.device()) {
+    src.buffer()->mark_use(stream);
+    copy_on_device(dst.device_ptr(), src.device_ptr(), dst.nbytes(), *stream);
+    return;
+  }
+  src.buffer()->order_before(*stream);
+  src.buffer()->mark_use(stream);
+  copy_peer(dst.device_ptr(), Context::get(dst.device().index), src.device_ptr(),
+            Context::get(src.device().index), dst.nbytes(), *stream);
+}
+
+Array clone(const Array& array) {
+  Array result = Array::empty(array.shape(), array.dtype(), array.device(), "clone");
+  copy(result, array, "clone");
+  return result;
+}
+
+Array from_host(const void* src, Dims shape, DType dtype, Device device) {
+  forbid_in_capture("from_numpy", "host memory is read once, a replay could not read it again");
+  Array array = Array::empty(std::move(shape), dtype, device, "from_numpy");
+  if (!device.is_cuda()) {
+    if (array.nbytes() > 0) std::memcpy(array.data(), src, array.nbytes());
+    return array;
+  }
+  const auto& stream = current_stream(device);
+  copy_to_device(array.device_ptr(), src, array.nbytes(), *stream);
+  // From pageable memory the driver has already taken its copy; from pinned memory it has not.
+  if (array.nbytes() > 0 && is_pinned(*stream->context(), src)) stream->synchronize();
+  return array;
+}
+
+void to_host(const Array& array, void* dst) {
+  forbid_in_capture("to_numpy", "the result is needed now, the work is only being recorded");
+  if (!array.is_contiguous()) throw InvalidArgument("to_numpy: the array is not contiguous");
+  if (array.nbytes() == 0) return;
+  if (!array.device().is_cuda()) {
+    std::memcpy(dst, array.data(), array.nbytes());
+    return;
+  }
+  const auto& stream = current_stream(array.device());
+  array.buffer()->order_before(*stream);
+  copy_to_host(dst, array.device_ptr(), array.nbytes(), *stream);
+  stream->synchronize();
+}
+
+}  // namespace gpk

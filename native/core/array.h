@@ -1,0 +1,64 @@
+// The array: a strided view of a shared buffer. Copying an Array copies the view, never the data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/buffer.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace gpk {
+
+class Array {
+ public:
+  // C-contiguous, contents undefined, on `device`. Throws InvalidArgument (naming `op`) for a bad
+  // shape, OutOfMemory.
+  static Array empty(Dims shape, DType dtype, Device device, const char* op = "empty");
+
+  // A view: strides and offset in elements of `dtype` (4-bit types: in elements too).
+  Array(Dims shape, Dims strides, DType dtype, std::shared_ptr<Buffer> buffer,
+        std::int64_t offset_elems);
+
+  [[nodiscard]] const Dims& shape() const noexcept { return shape_; }
+  [[nodiscard]] const Dims& strides() const noexcept { return strides_; }  // in elements
+  [[nodiscard]] int ndim() const noexcept { return shape_.size(); }
+  [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t nbytes() const noexcept { return bytes_for(dtype_, size_); }
+  [[nodiscard]] Device device() const noexcept { return buffer_->device(); }
+  [[nodiscard]] const std::shared_ptr<Buffer>& buffer() const noexcept { return buffer_; }
+  [[nodiscard]] std::int64_t offset_elems() const noexcept { return offset_elems_; }
+
+  // Address of the first element: a device address on a GPU.
+  [[nodiscard]] void* data() const noexcept {
+    return static_cast<char*>(buffer_->data()) + offset_elems_ * info(dtype_).bits / 8;
+  }
+  [[nodiscard]] cu::DevicePtr device_ptr() const noexcept {
+    return static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(data()));
+  }
+
+  // In C order without gaps. Arrays of at most one element always are.
+  [[nodiscard]] bool is_contiguous() const noexcept;
+
+ private:
+  Dims shape_;
+  Dims strides_;
+  DType dtype_;
+  std::int64_t size_;
+  std::int64_t offset_elems_ = 0;
+  std::shared_ptr<Buffer> buffer_;
+};
+
+// Copies all elements on the current stream (also into a graph being captured): equal byte counts,
+// both contiguous, on one device or two GPUs, else InvalidArgument.
+void copy(const Array& dst, const Array& src, const char* op);
+Array clone(const Array& array);
+
+// Host memory to a new array on `device` and back; `src` / `dst` hold array.nbytes() contiguous
+// bytes. On a GPU: ordered on the current stream; from_host returns when `src` may be changed,
+// to_host when `dst` is complete, having waited for this array's own work only.
+Array from_host(const void* src, Dims shape, DType dtype, Device device);
+void to_host(const Array& array, void* dst);
+
+}  // namespace gpk

@@ -1,0 +1,55 @@
+#include "core/check.h"
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace gpk {
+
+bool is_sticky(cu::Result result) noexcept {
+  switch (result) {
+    case cu::kContained:
+    case cu::kIllegalAddress:
+    case cu::kLaunchTimeout:
+    case cu::kAssert:
+    case cu::kHardwareStackError:
+    case cu::kIllegalInstruction:
+    case cu::kMisalignedAddress:
+    case cu::kInvalidAddressSpace:
+    case cu::kInvalidPc:
+    case cu::kLaunchFailed:
+    case cu::kTensorMemoryLeak: return true;
+    default: return false;
+  }
+}
+
+const char* result_name(cu::Result result) noexcept {
+  const char* text = nullptr;
+  try {
+    if (driver().cuGetErrorName(result, &text) == cu::kSuccess && text != nullptr) return text;
+  } catch (...) {  // no driver: the code in the message has to do
+  }
+  return "CUDA_ERROR";
+}
+
+void throw_cuda_error(cu::Result result, const char* call) {
+  const char* name = result_name(result);
+  const char* text = nullptr;
+  if (driver().cuGetErrorString(result, &text) != cu::kSuccess || text == nullptr) text = "";
+  Context* context = Context::current_or_null();
+  std::vector<std::string> launches;
+  if (context != nullptr) launches = context->recent_launches();
+  std::string message = cat(call, " failed: ", name, " (", result, ")");
+  if (*text != '\0') message += cat(": ", text);
+  if (!is_sticky(result)) throw CudaError(message, result, name, call, {});
+  if (!launches.empty())
+    message += cat("\nThe kernel that failed is among the last launches, newest first:\n  ",
+                   join(launches, "\n  "),
+                   "\nSet PYGPUKIT_LAUNCH_BLOCKING=1 to have the failing launch itself raise.");
+  if (context != nullptr)
+    context->mark_dead(launches.empty() ? cat(name, " in ", call)
+                                        : cat(name, " in ", call, " after ", launches.front()));
+  throw CudaError(message, result, name, call, std::move(launches));
+}
+
+}  // namespace gpk

@@ -1,0 +1,29 @@
+// From a driver result to an exception. GPK_CU_CHECK(cuMemAlloc, &ptr, bytes) calls the function
+// of that name in the driver's table and throws the right error type when it fails.
+#pragma once
+
+#include "core/driver.h"
+
+namespace gpk {
+
+class Context;
+
+// Throws CudaError, OutOfMemory or DeviceLostError for `result` (which is not kSuccess) of `call`
+// made in the calling thread's current context. A sticky error marks that context dead.
+[[noreturn]] void throw_cuda_error(cu::Result result, const char* call);
+
+// True for errors after which every later call in the context fails too.
+bool is_sticky(cu::Result result) noexcept;
+
+// "CUDA_ERROR_ILLEGAL_ADDRESS"; "CUDA_ERROR_<code>" where the driver does not know it.
+const char* result_name(cu::Result result) noexcept;
+
+inline void check_cuda(cu::Result result, const char* call) {
+  if (result != cu::kSuccess) [[unlikely]]
+    throw_cuda_error(result, call);
+}
+
+#define GPK_CU_CHECK(function, ...) \
+  ::gpk::check_cuda(::gpk::driver().function(__VA_ARGS__), #function)
+
+}  // namespace gpk

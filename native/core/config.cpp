@@ -1,0 +1,189 @@
+#include "core/config.h"
+
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+[[noreturn]] void bad_value(const char* name, std::string_view value, const char* allowed) {
+  throw InvalidArgument(cat("environment: ", name, " is '", value, "', expected ", allowed));
+}
+
+// Reads typed values and remembers the lookup, so that parse() is a list.
+class Reader {
+ public:
+  explicit Reader(const Config::Lookup& lookup) : lookup_(lookup) {}
+
+  [[nodiscard]] std::string text(const char* name) const {
+    const char* value = lookup_(name);
+    return value == nullptr ? std::string() : std::string(trim(value));
+  }
+
+  [[nodiscard]] bool flag(const char* name) const {
+    const std::string value = lower(text(name));
+    if (value.empty() || value == "0" || value == "false" || value == "no" || value == "off")
+      return false;
+    if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
+    bad_value(name, value, "1 or 0");
+  }
+
+  [[nodiscard]] std::optional<std::uint64_t> number(const char* name) const {
+    const std::string value = text(name);
+    if (value.empty()) return std::nullopt;
+    std::uint64_t result = 0;
+    const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), result);
+    if (problem != std::errc() || end != value.data() + value.size())
+      bad_value(name, value, "a whole number, 0 or larger");
+    return result;
+  }
+
+  template <class Enum>
+  Enum choice(const char* name, Enum fallback, const char* allowed,
+              std::initializer_list<std::pair<const char*, Enum>> options) const {
+    const std::string value = lower(text(name));
+    if (value.empty()) return fallback;
+    for (const auto& [spelling, option] : options)
+      if (value == spelling) return option;
+    bad_value(name, value, allowed);
+  }
+
+ private:
+  const Config::Lookup& lookup_;
+};
+
+// "90%" or bytes with an optional K, M, G or T (powers of 1024).
+void parse_memory_limit(const Reader& read, Config& config) {
+  constexpr const char* kName = "PYGPUKIT_MEMORY_LIMIT";
+  constexpr const char* kAllowed = "bytes (optionally with K, M, G or T) or a percentage like 90%";
+  const std::string value = read.text(kName);
+  if (value.empty()) return;
+  double amount = 0.0;
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), amount);
+  if (problem != std::errc() || !(amount > 0.0)) bad_value(kName, value, kAllowed);
+  const std::string unit = lower(trim(std::string_view(end, value.data() + value.size())));
+  if (unit == "%") {
+    if (amount > 100.0) bad_value(kName, value, kAllowed);
+    config.memory_limit_fraction = amount / 100.0;
+    return;
+  }
+  static constexpr const char* kUnits[] = {"", "k", "m", "g", "t"};
+  double scale = 1.0;
+  for (const char* known : kUnits) {
+    if (unit == known && amount * scale >= 1.0 && amount * scale < 1e18) {
+      config.memory_limit_bytes = static_cast<std::uint64_t>(amount * scale);
+      return;
+    }
+    scale *= 1024.0;
+  }
+  bad_value(kName, value, kAllowed);
+}
+
+std::string default_cache_dir(const Reader& read) {
+  if (std::string dir = read.text("PYGPUKIT_CACHE_DIR"); !dir.empty()) return dir;
+  if (std::string dir = read.text("XDG_CACHE_HOME"); !dir.empty()) return dir + "/pygpukit";
+  if (std::string dir = read.text("HOME"); !dir.empty()) return dir + "/.cache/pygpukit";
+  if (std::string dir = read.text("LOCALAPPDATA"); !dir.empty()) return dir + "/pygpukit";
+  return {};
+}
+
+struct Shared {
+  std::mutex mutex;
+  std::unique_ptr<const Config> config;
+};
+
+Shared& shared() {
+  static auto* instance = new Shared;  // never destroyed: used by objects that outlive main()
+  return *instance;
+}
+
+}  // namespace
+
+Config Config::parse(const Lookup& lookup) {
+  const Reader read(lookup);
+  Config config;
+  config.cache_dir = default_cache_dir(read);
+  config.cache_disable = read.flag("PYGPUKIT_CACHE_DISABLE");
+  config.nvrtc_path = read.text("PYGPUKIT_NVRTC_PATH");
+  config.cuda_driver = read.text("PYGPUKIT_CUDA_DRIVER");
+  config.cublaslt_path = read.text("PYGPUKIT_CUBLASLT_PATH");
+  config.device = read.choice("PYGPUKIT_DEVICE", DeviceChoice::kAuto, "auto, cuda or cpu",
+                              {{"auto", DeviceChoice::kAuto},
+                               {"cuda", DeviceChoice::kCuda},
+                               {"gpu", DeviceChoice::kCuda},
+                               {"cpu", DeviceChoice::kCpu}});
+  config.require_gpu = read.flag("PYGPUKIT_REQUIRE_GPU");
+  config.allow_tf32 = read.flag("PYGPUKIT_ALLOW_TF32");
+  config.no_tf32 = read.flag("PYGPUKIT_NO_TF32");
+  parse_memory_limit(read, config);
+  config.launch_blocking = read.flag("PYGPUKIT_LAUNCH_BLOCKING");
+  config.seed = read.number("PYGPUKIT_SEED");
+  config.log = read.choice("PYGPUKIT_LOG", LogLevel::kWarning, "off, error, warning, info or debug",
+                           {{"off", LogLevel::kOff},
+                            {"error", LogLevel::kError},
+                            {"warning", LogLevel::kWarning},
+                            {"info", LogLevel::kInfo},
+                            {"debug", LogLevel::kDebug}});
+  for (const char* name : {"CUDA_PATH", "CUDA_HOME"})
+    if (std::string root = read.text(name); !root.empty())
+      config.cuda_roots.push_back(std::move(root));
+  config.conda_prefix = read.text("CONDA_PREFIX");
+  config.no_color = !read.text("NO_COLOR").empty();
+  if (config.device == DeviceChoice::kCpu && config.require_gpu)
+    throw InvalidArgument(
+        "environment: PYGPUKIT_DEVICE=cpu and PYGPUKIT_REQUIRE_GPU=1 exclude each other");
+  return config;
+}
+
+const Config& Config::get() {
+  Shared& state = shared();
+  const std::lock_guard lock(state.mutex);
+  if (!state.config)
+    state.config =
+        std::make_unique<const Config>(parse([](const char* name) { return std::getenv(name); }));
+  return *state.config;
+}
+
+void Config::reset_for_testing() {
+  const std::lock_guard lock(shared().mutex);
+  shared().config.reset();
+}
+
+const std::vector<ConfigVariable>& config_variables() {
+  static const std::vector<ConfigVariable> variables{
+      {"PYGPUKIT_DEVICE", "auto (default), cuda or cpu: where arrays live"},
+      {"PYGPUKIT_REQUIRE_GPU", "1: raise instead of falling back to CPU simulation"},
+      {"PYGPUKIT_CUDA_DRIVER", "path of the CUDA driver library"},
+      {"PYGPUKIT_NVRTC_PATH", "NVRTC library, or the folder that holds it; nothing else is tried"},
+      {"PYGPUKIT_CUBLASLT_PATH", "cuBLASLt library, or the folder that holds it"},
+      {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},
+      {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
+      {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
+      {"PYGPUKIT_ALLOW_TF32", "1: float32 matrix products may use TF32"},
+      {"PYGPUKIT_NO_TF32", "1: never TF32, whatever else says so"},
+      {"PYGPUKIT_LAUNCH_BLOCKING", "1: wait after every launch, so that errors name their kernel"},
+      {"PYGPUKIT_SEED", "default seed of random numbers"},
+      {"PYGPUKIT_LOG", "off, error, warning (default), info or debug"},
+      {"CUDA_VISIBLE_DEVICES", "GPUs the driver shows"},
+      {"CUDA_PATH", "a CUDA toolkit, searched last for NVRTC and headers"},
+      {"CUDA_HOME", "as CUDA_PATH"},
+      {"CONDA_PREFIX", "conda environment, searched for NVRTC"},
+      {"XDG_CACHE_HOME", "parent of the default cache folder"},
+      {"NO_COLOR", "no colour in terminal output"},
+  };
+  return variables;
+}
+
+}  // namespace gpk

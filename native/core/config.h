@@ -1,0 +1,56 @@
+// Configuration from the environment (docs/environment.md), parsed once, at first use.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpk {
+
+enum class DeviceChoice { kAuto, kCuda, kCpu };
+enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug };
+
+struct Config {
+  std::string
+      cache_dir;  // resolved: PYGPUKIT_CACHE_DIR, XDG_CACHE_HOME/pygpukit, ~/.cache/pygpukit
+  bool cache_disable = false;  // PYGPUKIT_CACHE_DISABLE
+  std::string nvrtc_path;      // PYGPUKIT_NVRTC_PATH: the library, or a folder that holds it
+  std::string cuda_driver;     // PYGPUKIT_CUDA_DRIVER: path of the driver library
+  std::string cublaslt_path;   // PYGPUKIT_CUBLASLT_PATH
+  DeviceChoice device = DeviceChoice::kAuto;  // PYGPUKIT_DEVICE
+  bool require_gpu = false;                   // PYGPUKIT_REQUIRE_GPU
+  bool allow_tf32 = false;                    // PYGPUKIT_ALLOW_TF32
+  bool no_tf32 = false;                       // PYGPUKIT_NO_TF32 (wins over ALLOW_TF32)
+  std::uint64_t memory_limit_bytes = 0;       // PYGPUKIT_MEMORY_LIMIT as bytes; 0: none
+  double memory_limit_fraction = 0.0;         // PYGPUKIT_MEMORY_LIMIT as "90%"; 0: none
+  bool launch_blocking = false;               // PYGPUKIT_LAUNCH_BLOCKING
+  std::optional<std::uint64_t> seed;          // PYGPUKIT_SEED
+  LogLevel log = LogLevel::kWarning;          // PYGPUKIT_LOG
+  std::vector<std::string> cuda_roots;        // CUDA_PATH, CUDA_HOME
+  std::string conda_prefix;                   // CONDA_PREFIX
+  bool no_color = false;                      // NO_COLOR
+
+  // Looks a variable up; nullptr when it is not set.
+  using Lookup = std::function<const char*(const char* name)>;
+
+  // Throws InvalidArgument that names the variable, its value and what is allowed.
+  static Config parse(const Lookup& lookup);
+
+  // The process's configuration. The first call reads the environment; a call that throws leaves
+  // the next one to try again.
+  static const Config& get();
+
+  // Reads the environment again on the next get(). For tests only: not thread safe.
+  static void reset_for_testing();
+};
+
+// One row per variable we read, for the report and the docs.
+struct ConfigVariable {
+  const char* name;
+  const char* meaning;
+};
+const std::vector<ConfigVariable>& config_variables();
+
+}  // namespace gpk

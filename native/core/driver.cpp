@@ -1,0 +1,203 @@
+#include "core/driver.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "core/config.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/library.h"
+#include "core/text.h"
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+namespace gpk {
+namespace {
+
+enum class Need { kRequired, kOptional };
+
+struct DriverState {
+  std::mutex mutex;
+  std::atomic<const cu::DriverApi*> api{nullptr};  // set last: non-null means usable
+  const cu::DriverApi* injected = nullptr;
+  bool probed = false;
+  DriverInfo info;
+  cu::DriverApi loaded;
+};
+
+DriverState& state() {
+  static auto* instance = new DriverState;  // never destroyed: handles outlive main()
+  return *instance;
+}
+
+// The driver's threads and contexts do not exist in a forked child.
+std::atomic<bool> g_forked{false};
+
+void guard_forks() {
+#ifndef _WIN32
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork(nullptr, nullptr, [] {
+      if (state().api.exchange(nullptr) != nullptr) g_forked = true;
+    });
+  });
+#endif
+}
+
+std::vector<std::string> candidate_names(const Config& config) {
+  if (!config.cuda_driver.empty()) return {config.cuda_driver};
+#ifdef _WIN32
+  return {"nvcuda.dll"};
+#else
+  return {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
+#endif
+}
+
+using GetProcAddress11 = cu::Result (*)(const char*, void**, int, std::uint64_t);
+using GetProcAddress12 = cu::Result (*)(const char*, void**, int, std::uint64_t, int*);
+
+// Resolves one function: cuGetProcAddress by base name and version, else the exported symbol.
+class Resolver {
+ public:
+  Resolver(const SharedLibrary& library, int driver_version)
+      : library_(library),
+        version_(driver_version),
+        get11_(reinterpret_cast<GetProcAddress11>(library.symbol("cuGetProcAddress"))),
+        get12_(reinterpret_cast<GetProcAddress12>(library.symbol("cuGetProcAddress_v2"))) {}
+
+  void* find(const char* base, int version, const char* exported) const {
+    if (version > version_) return nullptr;
+    constexpr std::uint64_t kLegacyStream = 1;  // not the per-thread default stream variants
+    void* address = nullptr;
+    int status = 0;
+    if (get12_ != nullptr &&
+        get12_(base, &address, version, kLegacyStream, &status) == cu::kSuccess)
+      return address;
+    if (get11_ != nullptr && get11_(base, &address, version, kLegacyStream) == cu::kSuccess)
+      return address;
+    return library_.symbol(exported);
+  }
+
+ private:
+  const SharedLibrary& library_;
+  int version_;
+  GetProcAddress11 get11_;
+  GetProcAddress12 get12_;
+};
+
+std::string fill_table(const SharedLibrary& library, int driver_version, cu::DriverApi& api) {
+  const Resolver resolver(library, driver_version);
+  std::vector<std::string> missing;
+  using enum Need;
+#define GPK_CU(name, since, symbol, need, params)                                       \
+  api.name = reinterpret_cast<decltype(api.name)>(resolver.find(#name, since, symbol)); \
+  if (api.name == nullptr && (need) == kRequired) missing.emplace_back(#name);
+#include "core/driver_functions.def"
+#undef GPK_CU
+  if (missing.empty()) return {};
+  return cat("the CUDA driver (version ", driver_version, ") is too old: it lacks ",
+             join(missing, ", "));
+}
+
+// Fills info.path and state.loaded, or info.problem.
+void load_library(DriverState& s) {
+  DriverInfo& info = s.info;
+  SharedLibrary library;
+  for (const std::string& name : candidate_names(Config::get())) {
+    std::string why;
+    library = SharedLibrary::open(name, &why);
+    info.tried.push_back(library ? cat(name, ": loaded") : cat(name, ": ", why));
+    if (library) break;
+  }
+  if (!library) {
+    info.problem = cat("CUDA driver not detected. Tried:\n  ", join(info.tried, "\n  "));
+    return;
+  }
+  auto get_version = reinterpret_cast<cu::Result (*)(int*)>(library.symbol("cuDriverGetVersion"));
+  if (get_version == nullptr || get_version(&info.version) != cu::kSuccess) {
+    info.problem = cat("CUDA driver not detected: ", info.tried.back(),
+                       ", but it has no working cuDriverGetVersion");
+    return;
+  }
+  info.path = SharedLibrary::path_of(reinterpret_cast<const void*>(get_version));
+  info.problem = fill_table(library, info.version, s.loaded);
+}
+
+std::string error_name(const cu::DriverApi& api, cu::Result result) {
+  const char* text = nullptr;
+  if (api.cuGetErrorName(result, &text) == cu::kSuccess && text != nullptr) return text;
+  return cat("CUDA error ", result);
+}
+
+void start(DriverState& s, const cu::DriverApi& api) {
+  DriverInfo& info = s.info;
+  if (const cu::Result result = api.cuInit(0); result != cu::kSuccess) {
+    info.problem = result == cu::kNoDevice ? "No GPU devices found (cuDeviceGetCount == 0)"
+                                           : cat("CUDA driver not usable: cuInit failed with ",
+                                                 error_name(api, result));
+    return;
+  }
+  if (info.version == 0) api.cuDriverGetVersion(&info.version);
+  info.loaded = true;
+  if (const cu::Result result = api.cuDeviceGetCount(&info.device_count); result != cu::kSuccess) {
+    info.problem = cat("cuDeviceGetCount failed with ", error_name(api, result));
+    return;
+  }
+  if (info.device_count == 0) {
+    info.problem = "No GPU devices found (cuDeviceGetCount == 0)";
+    return;
+  }
+  guard_forks();
+  s.api.store(&api, std::memory_order_release);
+}
+
+void probe_locked(DriverState& s) {
+  if (s.probed) return;
+  if (s.injected != nullptr) {
+    start(s, *s.injected);
+  } else {
+    load_library(s);
+    if (s.info.problem.empty()) start(s, s.loaded);
+  }
+  s.probed = true;
+}
+
+}  // namespace
+
+const DriverInfo& driver_info() {
+  DriverState& s = state();
+  const std::lock_guard lock(s.mutex);
+  probe_locked(s);
+  return s.info;
+}
+
+const cu::DriverApi& driver() {
+  DriverState& s = state();
+  if (const cu::DriverApi* api = s.api.load(std::memory_order_acquire); api != nullptr) [[likely]]
+    return *api;
+  if (forked_after_use())
+    throw GpuUnavailable(
+        "CUDA cannot be used in a forked child process: the parent had already used the GPU. "
+        "Use the 'spawn' start method (multiprocessing.set_start_method('spawn')), or fork before "
+        "the first GPU call");
+  const DriverInfo& info = driver_info();
+  if (const cu::DriverApi* api = s.api.load(std::memory_order_acquire); api != nullptr) return *api;
+  throw GpuUnavailable(info.problem);
+}
+
+bool forked_after_use() noexcept { return g_forked.load(std::memory_order_relaxed); }
+
+void set_driver_for_testing(const cu::DriverApi* api) {
+  Context::forget_all_for_testing();
+  DriverState& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.injected = api;
+  s.probed = false;
+  s.info = DriverInfo{};
+  s.api = nullptr;
+  g_forked = false;
+}
+
+}  // namespace gpk

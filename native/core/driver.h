@@ -1,0 +1,35 @@
+// Finds and loads the CUDA driver library. Nothing happens before the first call.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/driver_api.h"
+
+namespace gpk {
+
+struct DriverInfo {
+  bool loaded = false;  // library found, all required functions there, cuInit succeeded
+  int version = 0;      // cuDriverGetVersion, e.g. 13000
+  int device_count = 0;
+  std::string path;     // the library that was loaded
+  std::string problem;  // why it cannot be used: "CUDA driver not detected: ..."; empty if it can
+  std::vector<std::string> tried;  // every library name or path asked for, with the loader's answer
+};
+
+// Loads the driver and calls cuInit once; never throws for a missing driver or GPU.
+// `loaded && device_count > 0 && problem.empty()` means that a GPU can be used.
+const DriverInfo& driver_info();
+
+// The function table. Throws GpuUnavailable with `problem` when there is no usable driver, and in
+// a forked child whose parent had already used the driver.
+const cu::DriverApi& driver();
+
+// True in a child forked after the parent used the driver: CUDA cannot be used there.
+bool forked_after_use() noexcept;
+
+// Puts `api` in the library's place and forgets devices and contexts; nullptr goes back to loading
+// the real one on next use. `api` must outlive its use. For tests only: not thread safe.
+void set_driver_for_testing(const cu::DriverApi* api);
+
+}  // namespace gpk

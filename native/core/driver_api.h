@@ -1,0 +1,156 @@
+// The part of the CUDA driver's ABI that we use, declared by ourselves so that no CUDA header is
+// needed to build. driver_functions.def is the list; DriverApi is the table made from it, filled
+// from libcuda (core/driver.h) or from a fake in tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpk::cu {
+
+using Result = int;
+using Device = int;
+using DevicePtr = std::uint64_t;
+using Context = struct ContextTag*;
+using Stream = struct StreamTag*;
+using Event = struct EventTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+using Graph = struct GraphTag*;
+using GraphExec = struct GraphExecTag*;
+using GraphNode = struct GraphNodeTag*;
+
+// CUresult values that we tell apart; names of all others come from cuGetErrorName.
+enum : Result {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kDeinitialized = 4,
+  kNoDevice = 100,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNoBinaryForGpu = 209,
+  kInvalidPtx = 218,
+  kUnsupportedPtxVersion = 222,
+  kContained = 226,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kLaunchOutOfResources = 701,
+  kLaunchTimeout = 702,
+  kPeerAccessAlreadyEnabled = 704,
+  kAssert = 710,
+  kHardwareStackError = 714,
+  kIllegalInstruction = 715,
+  kMisalignedAddress = 716,
+  kInvalidAddressSpace = 717,
+  kInvalidPc = 718,
+  kLaunchFailed = 719,
+  kTensorMemoryLeak = 721,
+  kStreamCaptureUnsupported = 900,
+  kStreamCaptureInvalidated = 901,
+  kStreamCaptureWrongThread = 908,
+};
+
+// CUdevice_attribute
+enum : int {
+  kAttrMaxThreadsPerBlock = 1,
+  kAttrMaxBlockDimX = 2,
+  kAttrMaxBlockDimY = 3,
+  kAttrMaxBlockDimZ = 4,
+  kAttrMaxGridDimX = 5,
+  kAttrMaxGridDimY = 6,
+  kAttrMaxGridDimZ = 7,
+  kAttrMaxSharedPerBlock = 8,
+  kAttrWarpSize = 10,
+  kAttrMultiprocessorCount = 16,
+  kAttrL2CacheBytes = 38,
+  kAttrMaxThreadsPerSm = 39,
+  kAttrComputeCapabilityMajor = 75,
+  kAttrComputeCapabilityMinor = 76,
+  kAttrMaxSharedPerSm = 81,
+  kAttrCooperativeLaunch = 95,
+  kAttrMaxSharedPerBlockOptin = 97,
+  kAttrClusterLaunch = 120,
+};
+
+// CUpointer_attribute, CUmemorytype
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr unsigned kMemoryTypeHost = 1;
+
+// CUfunction_attribute
+enum : int {
+  kFuncMaxThreadsPerBlock = 0,
+  kFuncSharedBytes = 1,
+  kFuncConstBytes = 2,
+  kFuncLocalBytes = 3,
+  kFuncNumRegs = 4,
+  kFuncPtxVersion = 5,
+  kFuncBinaryVersion = 6,
+  kFuncMaxDynamicSharedBytes = 8,
+  kFuncNonPortableClusterAllowed = 14,
+};
+
+// CUjit_option
+enum : int { kJitInfoLog = 3, kJitInfoLogBytes = 4, kJitErrorLog = 5, kJitErrorLogBytes = 6 };
+
+// Flags
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventBlockingSync = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kHostAllocPortable = 1;
+inline constexpr int kCaptureModeThreadLocal = 1;
+inline constexpr int kCaptureModeRelaxed = 2;
+inline constexpr int kCaptureStatusNone = 0;
+
+// CUlaunchAttributeID
+enum : int {
+  kLaunchCooperative = 2,
+  kLaunchClusterDimension = 4,
+  kLaunchProgrammaticStreamSerialization = 6,
+};
+
+struct LaunchAttribute {
+  int id;
+  int reserved;
+  union {
+    char bytes[64];
+    int flag;
+    struct {
+      unsigned x, y, z;
+    } cluster;
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+static_assert(sizeof(LaunchConfig) == 56);
+
+struct KernelNodeParams {  // CUDA_KERNEL_NODE_PARAMS_v2
+  Function function;
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void** params;
+  void** extra;
+  void* kernel;
+  Context context;
+};
+static_assert(sizeof(KernelNodeParams) == 72);
+
+struct DriverApi {
+#define GPK_CU(name, version, symbol, need, params) Result(*name) params = nullptr;
+#include "core/driver_functions.def"
+#undef GPK_CU
+};
+
+}  // namespace gpk::cu

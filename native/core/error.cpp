@@ -1,0 +1,79 @@
+#include "core/error.h"
+
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+std::string describe(const std::string& what, const OutOfMemory::Numbers& n) {
+  return cat(what, ": out of memory: asked ", n.asked_bytes, " bytes, used ", n.used_bytes,
+             ", cached ", n.cached_bytes, ", largest free block ", n.largest_free_bytes, ", limit ",
+             n.limit_bytes == 0 ? std::string("none") : cat(n.limit_bytes), ", free on the device ",
+             n.device_free_bytes);
+}
+
+std::string describe_compile(const std::string& name, const std::string& log,
+                             const std::string& source, const std::vector<std::string>& flags) {
+  return cat("jit: ", name, " does not compile\n\n", trim(log), "\n\nsource:\n",
+             number_lines(source), "\nflags: ", join(flags, " "));
+}
+
+}  // namespace
+
+OutOfMemory::OutOfMemory(const std::string& what, const Numbers& numbers)
+    : Error(describe(what, numbers)), numbers_(numbers) {}
+
+CudaError::CudaError(const std::string& message, int code, std::string name, std::string call,
+                     std::vector<std::string> launches)
+    : Error(message),
+      code_(code),
+      name_(std::move(name)),
+      call_(std::move(call)),
+      launches_(std::move(launches)) {}
+
+NvrtcError::NvrtcError(const std::string& message, NvrtcCode code, std::string log)
+    : Error(message), code_(code), log_(std::move(log)) {}
+
+CompileError::CompileError(const std::string& name, NvrtcCode code, std::string log,
+                           std::string source, std::vector<std::string> flags)
+    : NvrtcError(describe_compile(name, log, source, flags), code, log),
+      source_(std::move(source)),
+      flags_(std::move(flags)) {}
+
+const char* nvrtc_code_name(NvrtcCode code) noexcept {
+  switch (code) {
+    case NvrtcCode::kSuccess: return "Success";
+    case NvrtcCode::kOutOfMemory: return "OutOfMemory";
+    case NvrtcCode::kProgramCreationFailure: return "ProgramCreationFailure";
+    case NvrtcCode::kInvalidInput: return "InvalidInput";
+    case NvrtcCode::kInvalidProgram: return "InvalidProgram";
+    case NvrtcCode::kInvalidOption: return "InvalidOption";
+    case NvrtcCode::kCompilation: return "Compilation";
+    case NvrtcCode::kBuiltinOperationFailure: return "BuiltinOperationFailure";
+    case NvrtcCode::kNoNameExpressionsAfterCompilation: return "NoNameExpressionsAfterCompilation";
+    case NvrtcCode::kNoLoweredNamesBeforeCompilation: return "NoLoweredNamesBeforeCompilation";
+    case NvrtcCode::kNameExpressionNotValid: return "NameExpressionNotValid";
+    case NvrtcCode::kInternalError: return "InternalError";
+    case NvrtcCode::kNotLoaded: return "NotLoaded";
+    case NvrtcCode::kPtxLoadFailed: return "PtxLoadFailed";
+    case NvrtcCode::kFunctionNotFound: return "FunctionNotFound";
+    case NvrtcCode::kLaunchFailed: return "LaunchFailed";
+  }
+  return "InternalError";
+}
+
+std::string number_lines(const std::string& source) {
+  std::string out;
+  std::size_t number = 1;
+  for (std::size_t begin = 0; begin < source.size();) {
+    std::size_t end = source.find('\n', begin);
+    if (end == std::string::npos) end = source.size();
+    const std::string digits = cat(number++);
+    if (digits.size() < 4) out.append(4 - digits.size(), ' ');
+    out += cat(digits, " | ", std::string_view(source).substr(begin, end - begin), '\n');
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace gpk

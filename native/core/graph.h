@@ -1,0 +1,100 @@
+// CUDA graphs: work captured from a stream once and replayed with one driver call. On the CPU
+// backend the captured calls are kept and run again.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/driver_api.h"
+#include "core/launch.h"
+
+namespace gpk {
+
+class Allocator;
+class Buffer;
+class Kernel;
+class Stream;
+
+// One kernel launch inside a graph, in capture order.
+struct GraphLaunch {
+  LaunchConfig config;
+  std::shared_ptr<const Kernel> kernel;
+  cu::GraphNode node = nullptr;  // nullptr: the driver (before 12.3) cannot tell
+};
+
+class Graph {
+ public:
+  explicit Graph(Device device);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // From here on the calling thread's work on this device is recorded instead of run, on the
+  // graph's own stream, which becomes current; memory comes from a private pool that lives as long
+  // as the graph. An older capture is dropped. Throws CaptureError if this thread is capturing
+  // already.
+  void begin_capture();
+  // Instantiates what was recorded. Throws CaptureError when this thread is not capturing into this
+  // graph, when nothing was recorded, or when an op broke the capture.
+  void end_capture();
+  // Ends a capture that failed; the graph is empty afterwards. Never throws.
+  void abandon_capture() noexcept;
+
+  // Submits the graph to `stream` (the graph's own by default) and returns.
+  void replay(const std::shared_ptr<Stream>& stream = nullptr);
+  void synchronize();
+  // Drops what was captured, and the memory pool with it.
+  void reset();
+
+  [[nodiscard]] bool ready() const noexcept { return ready_; }
+  [[nodiscard]] bool capturing() const noexcept { return capturing_; }
+  [[nodiscard]] std::size_t num_nodes() const noexcept { return num_nodes_; }
+  [[nodiscard]] const std::shared_ptr<Stream>& stream() const noexcept { return stream_; }
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  [[nodiscard]] const std::vector<GraphLaunch>& launches() const noexcept { return launches_; }
+
+  // Replaces all arguments of the launch for later replays. `params` as in launch(). Throws
+  // InvalidArgument for a bad index, CudaError where the driver cannot.
+  void set_launch_params(std::size_t index, void** params);
+
+  // Called by launch() for work on the capture stream.
+  void note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream);
+  // Keeps something alive as long as the captured work may use it.
+  void keep(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
+  // CPU backend: a call to be run at each replay.
+  void record_host_call(std::function<void()> call);
+
+  [[nodiscard]] const std::shared_ptr<Allocator>& pool() const noexcept { return pool_; }
+
+ private:
+  void instantiate(cu::Graph graph);
+  void destroy() noexcept;
+
+  Device device_;
+  std::shared_ptr<Stream> stream_;
+  std::shared_ptr<Stream> previous_stream_;
+  std::shared_ptr<Allocator> pool_;
+  cu::Graph graph_ = nullptr;
+  cu::GraphExec exec_ = nullptr;
+  bool ready_ = false;
+  bool capturing_ = false;
+  std::size_t num_nodes_ = 0;
+  std::vector<GraphLaunch> launches_;
+  std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::function<void()>> host_calls_;
+};
+
+// The graph the calling thread captures into; nullptr when it does not. One thread-local load.
+Graph* capturing_graph() noexcept;
+
+// The private pool of the calling thread's capture; null when it does not capture on `device`.
+std::shared_ptr<Allocator> capture_allocator(Device device);
+
+// Throws CaptureError "<op>: cannot be captured ..." when the calling thread captures.
+void forbid_in_capture(const char* op, const char* why);
+
+}  // namespace gpk

@@ -1,0 +1,123 @@
+#include "core/launch.h"
+
+#include "core/check.h"
+#include "core/config.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/nvtx.h"
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+std::string triple(const unsigned v[3]) { return cat('(', v[0], ", ", v[1], ", ", v[2], ')'); }
+
+[[noreturn]] void refuse(const Kernel& kernel, const std::string& what) {
+  throw InvalidArgument(cat(kernel.name(), ": ", what));
+}
+
+void check_cluster(const Kernel& kernel, const LaunchConfig& config) {
+  const unsigned* c = config.cluster;
+  if (!kernel.context().traits().cluster_launch)
+    refuse(kernel, cat("cluster is ", triple(c), ", ", kernel.context().traits().name,
+                       " has no clusters (SM 90 or newer)"));
+  const std::size_t blocks = std::size_t{c[0]} * c[1] * c[2];
+  if (blocks == 0 || blocks > 16)
+    refuse(kernel, cat("cluster is ", triple(c), ", expected 1 to 16 blocks"));
+  for (int axis = 0; axis < 3; ++axis)
+    if (config.grid[axis] % c[axis] != 0)
+      refuse(kernel,
+             cat("grid ", triple(config.grid), " is not a multiple of cluster ", triple(c)));
+  if (blocks > 8) kernel.allow_large_clusters();
+}
+
+bool has_cluster(const LaunchConfig& c) {
+  return (c.cluster[0] | c.cluster[1] | c.cluster[2]) != 0;
+}
+
+cu::Result submit_with_attributes(const Kernel& kernel, const LaunchConfig& config,
+                                  cu::Stream stream, void** params) {
+  if (driver().cuLaunchKernelEx == nullptr)
+    refuse(kernel, "clusters, cooperative and programmatic launches need a newer driver");
+  cu::LaunchAttribute attributes[3] = {};
+  unsigned count = 0;
+  if (has_cluster(config)) {
+    attributes[count].id = cu::kLaunchClusterDimension;
+    attributes[count++].value.cluster = {config.cluster[0], config.cluster[1], config.cluster[2]};
+  }
+  if (config.cooperative) {
+    attributes[count].id = cu::kLaunchCooperative;
+    attributes[count++].value.flag = 1;
+  }
+  if (config.programmatic) {
+    attributes[count].id = cu::kLaunchProgrammaticStreamSerialization;
+    attributes[count++].value.flag = 1;
+  }
+  const cu::LaunchConfig native{
+      .grid = {config.grid[0], config.grid[1], config.grid[2]},
+      .block = {config.block[0], config.block[1], config.block[2]},
+      .shared_bytes = static_cast<unsigned>(config.shared_bytes),
+      .stream = stream,
+      .attributes = attributes,
+      .num_attributes = count,
+  };
+  return driver().cuLaunchKernelEx(&native, kernel.function(), params, nullptr);
+}
+
+bool launch_blocking() {
+  static const bool blocking = Config::get().launch_blocking;
+  return blocking;
+}
+
+}  // namespace
+
+void check_launch(const Kernel& kernel, const LaunchConfig& config) {
+  const DeviceTraits& traits = kernel.context().traits();
+  const unsigned* g = config.grid;
+  const unsigned* b = config.block;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (g[axis] == 0 || g[axis] > static_cast<unsigned>(traits.max_grid[axis]))
+      refuse(kernel, cat("grid is ", triple(g), ", each size must be 1 to (", traits.max_grid[0],
+                         ", ", traits.max_grid[1], ", ", traits.max_grid[2], ")"));
+    if (b[axis] == 0 || b[axis] > static_cast<unsigned>(traits.max_block[axis]))
+      refuse(kernel, cat("block is ", triple(b), ", each size must be 1 to (", traits.max_block[0],
+                         ", ", traits.max_block[1], ", ", traits.max_block[2], ")"));
+  }
+  const std::size_t threads = std::size_t{b[0]} * b[1] * b[2];
+  const int max_threads = kernel.attributes().max_threads_per_block;
+  if (threads > static_cast<std::size_t>(max_threads))
+    refuse(kernel, cat("block ", triple(b), " has ", threads, " threads, this kernel allows ",
+                       max_threads, " (", kernel.attributes().num_regs, " registers per thread)"));
+  if (config.shared_bytes > 0) kernel.allow_shared(config.shared_bytes);
+  if (has_cluster(config)) check_cluster(kernel, config);
+}
+
+void launch_checked(const Kernel& kernel, const LaunchConfig& config,
+                    const std::shared_ptr<Stream>& stream, void** params) {
+  Context& context = kernel.context();
+  context.make_current();
+  const nvtx::Range range(kernel.name());
+  context.note_launch(kernel.name(), config.grid, config.block, stream->handle());
+  const bool plain = !has_cluster(config) && !config.cooperative && !config.programmatic;
+  const cu::Result result =
+      plain ? driver().cuLaunchKernel(kernel.function(), config.grid[0], config.grid[1],
+                                      config.grid[2], config.block[0], config.block[1],
+                                      config.block[2], static_cast<unsigned>(config.shared_bytes),
+                                      stream->handle(), params, nullptr)
+            : submit_with_attributes(kernel, config, stream->handle(), params);
+  if (result != cu::kSuccess) [[unlikely]]
+    throw_cuda_error(result, plain ? "cuLaunchKernel" : "cuLaunchKernelEx");
+  if (Graph* graph = capturing_graph(); graph != nullptr) [[unlikely]]
+    graph->note_launch(kernel, config, *stream);
+  if (launch_blocking()) [[unlikely]]
+    if (!stream->capturing()) GPK_CU_CHECK(cuStreamSynchronize, stream->handle());
+}
+
+void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_ptr<Stream>& stream,
+            void** params) {
+  check_launch(kernel, config);
+  launch_checked(kernel, config, stream, params);
+}
+
+}  // namespace gpk

@@ -1,0 +1,95 @@
+#include "core/memory.h"
+
+#include <new>
+
+#include "core/check.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/stream.h"
+
+namespace gpk {
+namespace {
+
+constexpr std::align_val_t kHostAlignment{64};
+
+}  // namespace
+
+RelaxedCaptureScope::RelaxedCaptureScope() : mode_(cu::kCaptureModeRelaxed) {
+  driver().cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+RelaxedCaptureScope::~RelaxedCaptureScope() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+
+PinnedMemory::PinnedMemory(Context* context, void* data, std::size_t bytes)
+    : context_(context), data_(data), bytes_(bytes) {}
+
+std::shared_ptr<PinnedMemory> PinnedMemory::allocate(Device device, std::size_t bytes) {
+  Context* context = device.is_cuda() ? &Context::get(device.index) : nullptr;
+  void* data = nullptr;
+  const auto fail = [&] {
+    OutOfMemory::Numbers numbers;
+    numbers.asked_bytes = bytes;
+    throw OutOfMemory("pinned memory", numbers);
+  };
+  if (bytes > 0 && context != nullptr) {
+    context->make_current();
+    const RelaxedCaptureScope relaxed;
+    const cu::Result result = driver().cuMemHostAlloc(&data, bytes, cu::kHostAllocPortable);
+    if (result == cu::kOutOfMemory) fail();
+    check_cuda(result, "cuMemHostAlloc");
+  } else if (bytes > 0) {
+    data = ::operator new(bytes, kHostAlignment, std::nothrow);
+    if (data == nullptr) fail();
+  }
+  return std::shared_ptr<PinnedMemory>(new PinnedMemory(context, data, bytes));
+}
+
+PinnedMemory::~PinnedMemory() {
+  if (data_ == nullptr) return;
+  if (context_ == nullptr) {
+    ::operator delete(data_, kHostAlignment);
+    return;
+  }
+  try {
+    context_->make_current();
+    driver().cuMemFreeHost(data_);
+  } catch (...) {  // a lost device frees its memory with the process
+  }
+}
+
+bool is_pinned(Context& context, const void* ptr) {
+  context.make_current();
+  unsigned type = 0;
+  const cu::Result result = driver().cuPointerGetAttribute(
+      &type, cu::kPointerMemoryType,
+      static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(ptr)));
+  return result == cu::kSuccess && type == cu::kMemoryTypeHost;
+}
+
+void copy_to_device(cu::DevicePtr dst, const void* src, std::size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  stream.context()->make_current();
+  GPK_CU_CHECK(cuMemcpyHtoDAsync, dst, src, bytes, stream.handle());
+}
+
+void copy_to_host(void* dst, cu::DevicePtr src, std::size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  stream.context()->make_current();
+  GPK_CU_CHECK(cuMemcpyDtoHAsync, dst, src, bytes, stream.handle());
+}
+
+void copy_on_device(cu::DevicePtr dst, cu::DevicePtr src, std::size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  stream.context()->make_current();
+  GPK_CU_CHECK(cuMemcpyDtoDAsync, dst, src, bytes, stream.handle());
+}
+
+void copy_peer(cu::DevicePtr dst, Context& dst_context, cu::DevicePtr src, Context& src_context,
+               std::size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  stream.context()->make_current();
+  GPK_CU_CHECK(cuMemcpyPeerAsync, dst, dst_context.handle(), src, src_context.handle(), bytes,
+               stream.handle());
+}
+
+}  // namespace gpk

@@ -1,0 +1,142 @@
+#include "core/module.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "core/check.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+// Dynamic shared memory that every kernel may use without asking.
+constexpr std::size_t kDefaultShared = 48 * 1024;
+
+int attribute(cu::Function function, int id) {
+  int value = 0;
+  GPK_CU_CHECK(cuFuncGetAttribute, &value, id, function);
+  return value;
+}
+
+}  // namespace
+
+const char* intern(std::string_view text) {
+  static auto* mutex = new std::mutex;
+  static auto* texts = new std::set<std::string, std::less<>>;
+  const std::lock_guard lock(*mutex);
+  auto found = texts->find(text);
+  if (found == texts->end()) found = texts->emplace(text).first;
+  return found->c_str();
+}
+
+Module::Module(Context& context, cu::Module handle, std::string name)
+    : context_(context), handle_(handle), name_(std::move(name)) {}
+
+std::shared_ptr<Module> Module::load(Context& context, std::string_view image, std::string name) {
+  context.make_current();
+  const RelaxedCaptureScope relaxed;  // a kernel's first use may fall into a capture
+  std::string log(8192, '\0');
+  int options[] = {cu::kJitErrorLog, cu::kJitErrorLogBytes};
+  void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+  cu::Module handle = nullptr;
+  const cu::Result result = driver().cuModuleLoadDataEx(&handle, image.data(), 2, options, values);
+  if (is_sticky(result)) throw_cuda_error(result, "cuModuleLoadDataEx");
+  if (result != cu::kSuccess) {
+    log.resize(std::min(log.find('\0'), log.size()));
+    throw NvrtcError(
+        cat("jit: ", name, " cannot be loaded on ", context.traits().name, " (SM ",
+            context.traits().sm, "): ", result_name(result), log.empty() ? "" : "\n", log),
+        NvrtcCode::kPtxLoadFailed, log);
+  }
+  return std::shared_ptr<Module>(new Module(context, handle, std::move(name)));
+}
+
+Module::~Module() {
+  try {
+    context_.make_current();
+    const RelaxedCaptureScope relaxed;
+    driver().cuModuleUnload(handle_);
+  } catch (...) {  // a lost device has taken its modules along
+  }
+}
+
+std::shared_ptr<Kernel> Module::kernel(const std::string& symbol, const std::string& display_name) {
+  context_.make_current();
+  cu::Function function = nullptr;
+  const cu::Result result = driver().cuModuleGetFunction(&function, handle_, symbol.c_str());
+  if (result == cu::kNotFound)
+    throw NvrtcError(cat("jit: ", name_, " has no kernel '", display_name, "'"),
+                     NvrtcCode::kFunctionNotFound);
+  check_cuda(result, "cuModuleGetFunction");
+  return std::make_shared<Kernel>(shared_from_this(), function, intern(display_name));
+}
+
+Module::Global Module::global(const std::string& symbol, const std::string& display_name) {
+  context_.make_current();
+  Global global;
+  const cu::Result result =
+      driver().cuModuleGetGlobal(&global.ptr, &global.bytes, handle_, symbol.c_str());
+  if (result == cu::kNotFound)
+    throw NvrtcError(
+        cat("jit: ", name_, " has no __device__ or __constant__ variable '", display_name, "'"),
+        NvrtcCode::kFunctionNotFound);
+  check_cuda(result, "cuModuleGetGlobal");
+  return global;
+}
+
+Kernel::Kernel(std::shared_ptr<Module> module, cu::Function function, const char* name)
+    : module_(std::move(module)),
+      context_(&module_->context()),
+      function_(function),
+      name_(name),
+      allowed_shared_(kDefaultShared) {
+  attributes_.num_regs = attribute(function, cu::kFuncNumRegs);
+  attributes_.local_bytes = attribute(function, cu::kFuncLocalBytes);
+  attributes_.shared_bytes = attribute(function, cu::kFuncSharedBytes);
+  attributes_.const_bytes = attribute(function, cu::kFuncConstBytes);
+  attributes_.max_threads_per_block = attribute(function, cu::kFuncMaxThreadsPerBlock);
+  attributes_.ptx_version = attribute(function, cu::kFuncPtxVersion);
+  attributes_.binary_version = attribute(function, cu::kFuncBinaryVersion);
+  const auto static_bytes = static_cast<std::size_t>(attributes_.shared_bytes);
+  allowed_shared_ = kDefaultShared - std::min(kDefaultShared, static_bytes);
+  if (driver().cuFuncGetParamInfo == nullptr) return;
+  params_known_ = true;
+  for (std::size_t index = 0;; ++index) {
+    KernelParamInfo info;
+    if (driver().cuFuncGetParamInfo(function, index, &info.offset, &info.bytes) != cu::kSuccess)
+      break;
+    params_.push_back(info);
+  }
+}
+
+int Kernel::suggested_block_size(std::size_t dynamic_shared_bytes) const {
+  context_->make_current();
+  int grid = 0;
+  int block = 0;
+  GPK_CU_CHECK(cuOccupancyMaxPotentialBlockSize, &grid, &block, function_, nullptr,
+               dynamic_shared_bytes, 0);
+  return block;
+}
+
+void Kernel::raise_shared(std::size_t bytes) const {
+  const std::size_t limit = context_->traits().shared_per_block_optin_bytes -
+                            static_cast<std::size_t>(attributes_.shared_bytes);
+  if (bytes > limit)
+    throw InvalidArgument(cat(name_, ": shared_mem is ", bytes, " bytes, ", context_->traits().name,
+                              " has room for ", limit));
+  context_->make_current();
+  GPK_CU_CHECK(cuFuncSetAttribute, function_, cu::kFuncMaxDynamicSharedBytes,
+               static_cast<int>(bytes));
+  allowed_shared_.store(bytes, std::memory_order_relaxed);
+}
+
+void Kernel::allow_large_clusters() const {
+  context_->make_current();
+  GPK_CU_CHECK(cuFuncSetAttribute, function_, cu::kFuncNonPortableClusterAllowed, 1);
+}
+
+}  // namespace gpk

@@ -1,0 +1,144 @@
+#include "core/scalar.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+// Kinds in the order of the promotion lattice.
+int rank(const Scalar& scalar) {
+  static constexpr int kRanks[] = {0, 1, 1, 2, 3};  // by alternative
+  return kRanks[scalar.index()];
+}
+
+int rank(DType dtype) {
+  switch (info(dtype).kind) {
+    case DTypeClass::kBool: return 0;
+    case DTypeClass::kSigned:
+    case DTypeClass::kUnsigned: return 1;
+    case DTypeClass::kFloat: return 2;
+    case DTypeClass::kComplex: return 3;
+  }
+  return 3;
+}
+
+template <class To>
+bool fits(const Scalar& scalar) {
+  return std::visit(
+      [](auto value) {
+        if constexpr (std::is_same_v<decltype(value), bool>) {
+          return true;
+        } else if constexpr (std::is_integral_v<decltype(value)>) {
+          return std::in_range<To>(value);
+        } else {
+          return false;
+        }
+      },
+      scalar);
+}
+
+template <class To>
+To as_number(const Scalar& scalar) {
+  return std::visit(
+      [](auto value) -> To {
+        if constexpr (std::is_same_v<decltype(value), std::complex<double>>) {
+          return static_cast<To>(value.real());
+        } else {
+          return static_cast<To>(value);
+        }
+      },
+      scalar);
+}
+
+template <class To>
+ScalarBytes store(To value) {
+  ScalarBytes out;
+  std::memcpy(out.bytes, &value, sizeof value);
+  return out;
+}
+
+template <class To>
+ScalarBytes store_integer(const Scalar& scalar, DType dtype, const char* op) {
+  if (!fits<To>(scalar))
+    throw InvalidArgument(cat(op, ": ", to_string(scalar), " does not fit in ", name(dtype)));
+  return store(as_number<To>(scalar));
+}
+
+std::complex<double> as_complex(const Scalar& scalar) {
+  if (const auto* value = std::get_if<std::complex<double>>(&scalar)) return *value;
+  return {as_number<double>(scalar), 0.0};
+}
+
+}  // namespace
+
+std::uint16_t to_bfloat16(float x) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (std::isnan(x)) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+std::uint16_t to_float16(float x) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // rounds past the largest finite value
+  if (magnitude < 0x38800000u) {                        // subnormal: a multiple of 2**-24
+    const float scaled = std::bit_cast<float>(magnitude) * 16777216.0f;
+    return sign | static_cast<std::uint16_t>(std::nearbyint(scaled));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  return sign | static_cast<std::uint16_t>((rounded - 0x38000000u) >> 13);
+}
+
+ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op) {
+  static constexpr const char* kKinds[] = {"a bool", "an integer", "a float", "a complex number"};
+  if (rank(scalar) > rank(dtype))
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": scalar ", to_string(scalar), " is ", kKinds[rank(scalar)],
+                              ", the array has dtype ", name(dtype)));
+  switch (dtype) {
+    case DType::kBool: return store(as_number<bool>(scalar));
+    case DType::kInt8: return store_integer<std::int8_t>(scalar, dtype, op);
+    case DType::kInt16: return store_integer<std::int16_t>(scalar, dtype, op);
+    case DType::kInt32: return store_integer<std::int32_t>(scalar, dtype, op);
+    case DType::kInt64: return store_integer<std::int64_t>(scalar, dtype, op);
+    case DType::kUInt8: return store_integer<std::uint8_t>(scalar, dtype, op);
+    case DType::kUInt16: return store_integer<std::uint16_t>(scalar, dtype, op);
+    case DType::kUInt32: return store_integer<std::uint32_t>(scalar, dtype, op);
+    case DType::kUInt64: return store_integer<std::uint64_t>(scalar, dtype, op);
+    case DType::kFloat16: return store(to_float16(as_number<float>(scalar)));
+    case DType::kBFloat16: return store(to_bfloat16(as_number<float>(scalar)));
+    case DType::kFloat32: return store(as_number<float>(scalar));
+    case DType::kFloat64: return store(as_number<double>(scalar));
+    case DType::kComplex64: return store(std::complex<float>(as_complex(scalar)));
+    case DType::kComplex128: return store(as_complex(scalar));
+    default:
+      throw InvalidArgument(InvalidArgument::Kind::kType,
+                            cat(op, ": dtype ", name(dtype), " is a storage type; cast it first"));
+  }
+}
+
+std::string to_string(const Scalar& scalar) {
+  return std::visit(
+      [](auto value) -> std::string {
+        using T = decltype(value);
+        if constexpr (std::is_same_v<T, bool>) {
+          return value ? "True" : "False";
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return cat('(', value.real(), value.imag() < 0 ? "" : "+", value.imag(), "j)");
+        } else {
+          return cat(value);
+        }
+      },
+      scalar);
+}
+
+}  // namespace gpk

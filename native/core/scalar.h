@@ -1,0 +1,32 @@
+// A Python number on its way to an array's dtype.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "core/dtype.h"
+
+namespace gpk {
+
+using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::complex<double>>;
+
+// The bytes of one element, in the low end; the rest is zero.
+struct ScalarBytes {
+  alignas(16) unsigned char bytes[16] = {};
+};
+
+// Converts as NumPy does for Python scalars: the scalar's kind may not be above the dtype's (no
+// float into an integer dtype, no complex into a float dtype: InvalidArgument kType), and integers
+// must fit (InvalidArgument kValue). Messages start with `op`.
+ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op);
+
+// float32 to the 16-bit formats, round to nearest even.
+std::uint16_t to_float16(float x) noexcept;
+std::uint16_t to_bfloat16(float x) noexcept;
+
+// "2.5", "True", "3", "(1+2j)".
+std::string to_string(const Scalar& scalar);
+
+}  // namespace gpk

@@ -1,0 +1,144 @@
+#include "core/stream.h"
+
+#include <vector>
+
+#include "core/check.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/event.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+struct CurrentStreams {
+  std::shared_ptr<Stream> cpu;
+  std::vector<std::shared_ptr<Stream>> cuda;  // by device index
+};
+
+CurrentStreams& current_streams() {
+  thread_local CurrentStreams streams;
+  return streams;
+}
+
+std::shared_ptr<Stream>& slot_for(Device device) {
+  CurrentStreams& streams = current_streams();
+  if (!device.is_cuda()) return streams.cpu;
+  const auto index = static_cast<std::size_t>(device.index);
+  if (index >= streams.cuda.size()) [[unlikely]]
+    streams.cuda.resize(index + 1);
+  return streams.cuda[index];
+}
+
+}  // namespace
+
+Stream::Stream(Device device, Context* context, cu::Stream handle, StreamPriority priority,
+               bool owned, std::shared_ptr<void> owner)
+    : device_(device),
+      context_(context),
+      handle_(handle),
+      priority_(priority),
+      owned_(owned),
+      owner_(std::move(owner)) {}
+
+std::shared_ptr<Stream> Stream::create(Device device, StreamPriority priority) {
+  if (!device.is_cuda()) {
+    static std::atomic<std::uintptr_t> next{1};  // identities for programs that print handles
+    return std::shared_ptr<Stream>(new Stream(device, nullptr, reinterpret_cast<cu::Stream>(next++),
+                                              priority, false, nullptr));
+  }
+  Context& context = Context::get(device.index);
+  context.make_current();
+  cu::Stream handle = nullptr;
+  GPK_CU_CHECK(cuStreamCreateWithPriority, &handle, cu::kStreamNonBlocking,
+               priority == StreamPriority::kHigh ? context.greatest_priority() : 0);
+  return std::shared_ptr<Stream>(new Stream(device, &context, handle, priority, true, nullptr));
+}
+
+std::shared_ptr<Stream> Stream::wrap(Device device, std::uintptr_t handle,
+                                     std::shared_ptr<void> owner) {
+  Context* context = device.is_cuda() ? &Context::get(device.index) : nullptr;
+  return std::shared_ptr<Stream>(new Stream(device, context, reinterpret_cast<cu::Stream>(handle),
+                                            StreamPriority::kLow, false, std::move(owner)));
+}
+
+std::shared_ptr<Stream> Stream::make_default(Context& context) {
+  return std::shared_ptr<Stream>(
+      new Stream(context.device(), &context, nullptr, StreamPriority::kLow, false, nullptr));
+}
+
+std::shared_ptr<Stream> Stream::default_for(Device device) {
+  if (device.is_cuda()) return Context::get(device.index).default_stream();
+  static const auto* stream = new std::shared_ptr<Stream>(
+      new Stream(device, nullptr, nullptr, StreamPriority::kLow, false, nullptr));
+  return *stream;
+}
+
+Stream::~Stream() {
+  if (!owned_) return;
+  try {
+    context_->make_current();
+    context_->allocator()->forget_stream(handle_);
+    driver().cuStreamDestroy(handle_);
+  } catch (...) {  // a lost device has taken its streams along
+  }
+}
+
+bool Stream::capturing() {
+  if (context_ == nullptr) return false;
+  context_->make_current();
+  int status = cu::kCaptureStatusNone;
+  // The legacy stream cannot capture; asking it while another stream does is itself an error.
+  if (handle_ == nullptr) return false;
+  GPK_CU_CHECK(cuStreamIsCapturing, handle_, &status);
+  return status != cu::kCaptureStatusNone;
+}
+
+void Stream::synchronize() {
+  if (context_ == nullptr) return;
+  if (capturing())
+    throw CaptureError(
+        "synchronize: a stream that is being captured into a graph cannot be waited for");
+  GPK_CU_CHECK(cuStreamSynchronize, handle_);
+}
+
+bool Stream::query() {
+  if (context_ == nullptr) return true;
+  context_->make_current();
+  const cu::Result result = driver().cuStreamQuery(handle_);
+  if (result == cu::kNotReady) return false;
+  check_cuda(result, "cuStreamQuery");
+  return true;
+}
+
+void Stream::wait(const Event& event) {
+  if (context_ == nullptr || event.handle() == nullptr) return;
+  context_->make_current();
+  GPK_CU_CHECK(cuStreamWaitEvent, handle_, event.handle(), 0);
+}
+
+void Stream::wait(Stream& other) {
+  if (&other == this || context_ == nullptr || other.context_ == nullptr) return;
+  const auto event = Event::create(other.device(), {.timing = false});
+  event->record(other);
+  wait(*event);
+}
+
+const std::shared_ptr<Stream>& current_stream(Device device) {
+  std::shared_ptr<Stream>& slot = slot_for(device);
+  if (!slot) [[unlikely]]
+    slot = Stream::default_for(device);
+  return slot;
+}
+
+std::shared_ptr<Stream> exchange_current_stream(std::shared_ptr<Stream> stream) {
+  std::shared_ptr<Stream>& slot = slot_for(stream->device());
+  std::shared_ptr<Stream> previous = slot ? slot : Stream::default_for(stream->device());
+  slot = std::move(stream);
+  return previous;
+}
+
+void reset_streams_for_testing() { current_streams() = CurrentStreams{}; }
+
+}  // namespace gpk

@@ -1,0 +1,91 @@
+// Streams and the calling thread's current stream. Every op runs on the current stream.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/device.h"
+#include "core/driver_api.h"
+
+namespace gpk {
+
+class Context;
+class Event;
+
+enum class StreamPriority : int { kHigh = 0, kLow = 1 };
+
+// On the CPU a stream is only an identity: work is done when the call returns.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  // A new non-blocking stream.
+  static std::shared_ptr<Stream> create(Device device, StreamPriority priority);
+
+  // A stream made elsewhere. `owner` is kept until the last use of the result (may be null).
+  static std::shared_ptr<Stream> wrap(Device device, std::uintptr_t handle,
+                                      std::shared_ptr<void> owner);
+
+  // The device's default stream (the legacy default stream on a GPU).
+  static std::shared_ptr<Stream> default_for(Device device);
+
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  [[nodiscard]] Context* context() const noexcept { return context_; }  // nullptr on the CPU
+  [[nodiscard]] cu::Stream handle() const noexcept { return handle_; }
+  [[nodiscard]] std::uintptr_t handle_value() const noexcept {
+    return reinterpret_cast<std::uintptr_t>(handle_);
+  }
+  [[nodiscard]] StreamPriority priority() const noexcept { return priority_; }
+
+  // Blocks until everything submitted so far is done. CaptureError while this stream captures.
+  void synchronize();
+  // True when there is no work left.
+  bool query();
+  // Later work here starts after `event`.
+  void wait(const Event& event);
+  // Later work here starts after all work submitted to `other` so far.
+  void wait(Stream& other);
+
+  // True while a graph capture is recording this stream.
+  bool capturing();
+
+ private:
+  friend class Context;
+  Stream(Device device, Context* context, cu::Stream handle, StreamPriority priority, bool owned,
+         std::shared_ptr<void> owner);
+  static std::shared_ptr<Stream> make_default(Context& context);
+
+  Device device_;
+  Context* context_;
+  cu::Stream handle_;
+  StreamPriority priority_;
+  bool owned_;
+  std::shared_ptr<void> owner_;
+};
+
+// The calling thread's current stream on `device`.
+const std::shared_ptr<Stream>& current_stream(Device device);
+
+// Sets it and returns the one it replaces.
+std::shared_ptr<Stream> exchange_current_stream(std::shared_ptr<Stream> stream);
+
+// Makes a stream current for a scope.
+class StreamScope {
+ public:
+  explicit StreamScope(std::shared_ptr<Stream> stream)
+      : previous_(exchange_current_stream(std::move(stream))) {}
+  ~StreamScope() { exchange_current_stream(std::move(previous_)); }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  std::shared_ptr<Stream> previous_;
+};
+
+// Forgets the calling thread's current streams. For tests only.
+void reset_streams_for_testing();
+
+}  // namespace gpk

@@ -1,0 +1,54 @@
+// Small text helpers. Used on cold paths only (errors, reports, cache keys).
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace gpk {
+
+inline void append_text(std::string& out, std::string_view s) { out.append(s); }
+inline void append_text(std::string& out, const char* s) { out.append(s); }
+inline void append_text(std::string& out, const std::string& s) { out.append(s); }
+inline void append_text(std::string& out, char c) { out.push_back(c); }
+inline void append_text(std::string& out, bool b) { out.append(b ? "true" : "false"); }
+
+template <class T>
+  requires(std::is_arithmetic_v<T>)
+void append_text(std::string& out, T value) {
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out.append(digits, end);
+}
+
+// cat("add: got ", 3, " arguments") == "add: got 3 arguments".
+template <class... Parts>
+std::string cat(const Parts&... parts) {
+  std::string out;
+  (append_text(out, parts), ...);
+  return out;
+}
+
+// join({"a", "b"}, ", ") == "a, b".
+template <class Range>
+std::string join(const Range& items, std::string_view separator) {
+  std::string out;
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out.append(separator);
+    append_text(out, item);
+    first = false;
+  }
+  return out;
+}
+
+inline std::string_view trim(std::string_view s) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
+  while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+}  // namespace gpk
