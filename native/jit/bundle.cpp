@@ -1,0 +1,199 @@
+#include "jit/bundle.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "jit/bytes.h"
+#include "jit/compress.h"
+
+// Format: magic, schema, NVRTC major and minor, compressed index, then one compressed group of PTX
+// per (file, target). A group is unpacked when one of its kernels is first asked for, so a process
+// pays for the files it uses only.
+namespace gpk::jit {
+namespace {
+
+constexpr std::string_view kMagic = "GPKPTX\r\n";
+constexpr std::uint32_t kSchema = 1;
+
+// Where an entry's PTX is: a range of the raw bytes of a group. Equal PTX is stored once.
+struct Row {
+  BundleEntry entry;  // without ptx
+  std::uint64_t group = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t size = 0;
+};
+
+auto order_of(const BundleEntry& e) { return std::tie(e.file, e.sm, e.exact, e.expression); }
+
+void write_row(ByteWriter& out, const Row& row) {
+  out.text(row.entry.file);
+  out.text(row.entry.expression);
+  out.text(row.entry.symbol);
+  out.u32(static_cast<std::uint32_t>(row.entry.sm));
+  out.u8(row.entry.exact ? 1 : 0);
+  out.u64(row.group);
+  out.u64(row.begin);
+  out.u64(row.size);
+}
+
+Row read_row(ByteReader& in) {
+  Row row;
+  row.entry.file = in.text();
+  row.entry.expression = in.text();
+  row.entry.symbol = in.text();
+  row.entry.sm = static_cast<int>(in.u32());
+  row.entry.exact = in.u8() != 0;
+  row.group = in.u64();
+  row.begin = in.u64();
+  row.size = in.u64();
+  return row;
+}
+
+class Bundle {
+ public:
+  explicit Bundle(std::string_view packed) : num_packed_bytes_(packed.size()) {
+    if (packed.empty()) return;
+    ByteReader in(packed);
+    if (in.raw(kMagic.size()) != kMagic || in.u32() != kSchema) {
+      throw Error("jit: the bundled PTX is of another format");
+    }
+    nvrtc_major_ = static_cast<int>(in.u32());
+    nvrtc_minor_ = static_cast<int>(in.u32());
+    const std::string index = decompress(in.text());
+    const std::uint64_t num_groups = in.u64();
+    for (std::uint64_t i = 0; i < num_groups; ++i) packed_groups_.push_back(in.text());
+    if (!in.rest().empty()) throw Error("jit: the bundled PTX has bytes to spare");
+    groups_.resize(packed_groups_.size());
+    ByteReader rows(index);
+    while (!rows.rest().empty()) add_row(read_row(rows));
+  }
+
+  std::optional<BundleEntry> find(std::string_view file, std::string_view expression, int sm) {
+    const auto it = by_name_.find(std::pair<std::string, std::string>(file, expression));
+    if (it == by_name_.end()) return std::nullopt;
+    const Row* best = nullptr;
+    for (const Row* row : it->second) {
+      const BundleEntry& e = row->entry;
+      if (e.sm > sm || (e.exact && e.sm != sm)) continue;
+      const auto rank = [](const Row* r) { return std::pair(r->entry.sm, r->entry.exact); };
+      if (best == nullptr || rank(row) > rank(best)) best = row;
+    }
+    if (best == nullptr) return std::nullopt;
+    return with_ptx(*best);
+  }
+
+  std::vector<BundleEntry> all() {
+    std::vector<BundleEntry> out;
+    for (const auto& row : rows_) out.push_back(with_ptx(*row));
+    return out;
+  }
+
+  BundleInfo info() const { return {rows_.size(), num_packed_bytes_, nvrtc_major_, nvrtc_minor_}; }
+
+ private:
+  void add_row(Row row) {
+    if (row.group >= packed_groups_.size()) throw Error("jit: the bundled PTX lacks a group");
+    rows_.push_back(std::make_unique<Row>(std::move(row)));
+    const BundleEntry& e = rows_.back()->entry;
+    by_name_[{e.file, e.expression}].push_back(rows_.back().get());
+  }
+
+  BundleEntry with_ptx(const Row& row) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<const std::string>& group = groups_[row.group];
+    if (!group) {
+      group = std::make_unique<const std::string>(decompress(packed_groups_[row.group]));
+    }
+    if (row.begin > group->size() || row.size > group->size() - row.begin) {
+      throw Error("jit: the bundled PTX points outside its group");
+    }
+    BundleEntry out = row.entry;
+    out.ptx = group->substr(row.begin, row.size);
+    return out;
+  }
+
+  std::size_t num_packed_bytes_;
+  int nvrtc_major_ = 0;
+  int nvrtc_minor_ = 0;
+  std::vector<std::string_view> packed_groups_;
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::map<std::pair<std::string, std::string>, std::vector<const Row*>> by_name_;
+  std::mutex mutex_;  // guards groups_
+  std::vector<std::unique_ptr<const std::string>> groups_;
+};
+
+struct State {
+  std::mutex mutex;
+  std::string_view packed;
+  std::shared_ptr<Bundle> bundle;
+};
+
+State& state() {
+  static State* instance = new State;
+  return *instance;
+}
+
+std::shared_ptr<Bundle> bundle() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.bundle) s.bundle = std::make_shared<Bundle>(s.packed);
+  return s.bundle;
+}
+
+}  // namespace
+
+std::optional<BundleEntry> find_in_bundle(std::string_view file, std::string_view expression,
+                                          int sm) {
+  return bundle()->find(file, expression, sm);
+}
+
+BundleInfo bundle_info() { return bundle()->info(); }
+
+std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major, int nvrtc_minor) {
+  std::vector<const BundleEntry*> sorted;
+  for (const BundleEntry& entry : entries) sorted.push_back(&entry);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const BundleEntry* a, const BundleEntry* b) {
+    return order_of(*a) < order_of(*b);
+  });
+  ByteWriter index;
+  std::vector<std::string> groups;
+  std::map<std::string_view, std::uint64_t> begins;  // of the PTX in the last group
+  const BundleEntry* previous = nullptr;
+  for (const BundleEntry* entry : sorted) {
+    if (previous == nullptr || previous->file != entry->file || previous->sm != entry->sm) {
+      groups.emplace_back();
+      begins.clear();
+    }
+    previous = entry;
+    const auto [it, fresh] = begins.emplace(entry->ptx, groups.back().size());
+    if (fresh) groups.back() += entry->ptx;
+    Row row{*entry, groups.size() - 1, it->second, entry->ptx.size()};
+    write_row(index, row);
+  }
+  ByteWriter out;
+  out.raw(kMagic);
+  out.u32(kSchema);
+  out.u32(static_cast<std::uint32_t>(nvrtc_major));
+  out.u32(static_cast<std::uint32_t>(nvrtc_minor));
+  out.text(compress(index.bytes()));
+  out.u64(groups.size());
+  for (const std::string& group : groups) out.text(compress(group));
+  return out.take();
+}
+
+std::vector<BundleEntry> unpack_bundle(std::string_view packed) { return Bundle(packed).all(); }
+
+void set_bundle(std::string_view packed) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.packed = packed;
+  s.bundle.reset();
+}
+
+}  // namespace gpk::jit

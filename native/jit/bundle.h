@@ -1,0 +1,42 @@
+// PTX of the built-in kernels, made by NVRTC when the library was built and compressed into it, so
+// that a machine with only a driver runs every built-in op. May be empty (NVRTC was not there at
+// build time): then built-in kernels need NVRTC at run time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpk::jit {
+
+struct BundleEntry {
+  std::string file;        // "elementwise/binary.cuh"
+  std::string expression;  // "gpk::binary_kernel<float, gpk::Add>"
+  std::string symbol;      // lowered name in the PTX
+  int sm = 80;             // target; runs on this architecture and newer, or exactly it when
+  bool exact = false;      // the kernel uses architecture-specific instructions ("a" targets)
+  std::string ptx;
+};
+
+// The best entry for a GPU of `sm`: exact match first, else the newest target not above it.
+std::optional<BundleEntry> find_in_bundle(std::string_view file, std::string_view expression,
+                                          int sm);
+
+struct BundleInfo {
+  std::size_t num_entries = 0;
+  std::size_t compressed_bytes = 0;
+  int nvrtc_major = 0;  // the NVRTC that made it
+  int nvrtc_minor = 0;
+};
+BundleInfo bundle_info();
+
+// Serialises and compresses; what the build's bundle tool writes and find_in_bundle reads.
+std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major, int nvrtc_minor);
+std::vector<BundleEntry> unpack_bundle(std::string_view packed);
+
+// The packed bytes in this binary, set once at start-up by its owner (bindings, C++ program);
+// empty by default. The bytes must live as long as the process.
+void set_bundle(std::string_view packed);
+
+}  // namespace gpk::jit

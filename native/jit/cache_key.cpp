@@ -1,0 +1,49 @@
+#include <string>
+
+#include "core/text.h"
+#include "jit/cache_entry.h"
+#include "jit/digest.h"
+#include "jit/disk_cache.h"
+#include "jit/include_folder.h"
+#include "jit/include_scan.h"
+#include "jit/nvrtc.h"
+
+#ifndef GPK_VERSION
+#define GPK_VERSION "0.0.0"
+#endif
+
+namespace gpk::jit {
+
+std::string cache_key(const CompileRequest& request, int nvrtc_major, int nvrtc_minor) {
+  Nvrtc stand_in;
+  stand_in.major = nvrtc_major;
+  stand_in.minor = nvrtc_minor;
+  const Nvrtc* found = find_nvrtc().nvrtc;
+  const Nvrtc& nvrtc = found != nullptr ? *found : stand_in;
+  const IncludeClosure closure = include_closure(request, nvrtc.include_folder);
+
+  KeyBuilder key;
+  key.field("schema", cat(kCacheSchema)).field("package", GPK_VERSION);
+  key.field("nvrtc", cat(nvrtc_major, ".", nvrtc_minor));
+  key.field("sm", cat(request.sm)).field("want_ptx", cat(request.want_ptx));
+  // Final flags rather than the caller's: they hold the target NVRTC can reach and the headers
+  // used.
+  for (const std::string& flag : compile_flags(request, nvrtc)) key.field("flag", flag);
+  if (closure.needs_folder && !nvrtc.include_folder.empty()) {
+    const auto version = header_version(nvrtc.include_folder).value_or(std::pair(0, 0));
+    key.field("cuda_headers", cat(version.first, ".", version.second));
+  }
+  key.field("name", request.name).field("source", sha256_hex(request.source));
+  for (const SourceFile& header : request.headers) {
+    key.field("header", header.name).field("text", sha256_hex(header.text));
+  }
+  for (const IncludedFile& file : closure.files) {
+    key.field("file", file.path).field("text", sha256_hex(file.text));
+  }
+  for (const std::string& expression : request.name_expressions) {
+    key.field("expression", expression);
+  }
+  return key.hex();
+}
+
+}  // namespace gpk::jit

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/text.h"
+#include "jit/compiler.h"
+#include "jit/disk_cache.h"
+#include "jit/include_scan.h"
+#include "jit/nvrtc.h"
+
+namespace gpk::jit {
+namespace {
+
+// One compile that several threads wait for.
+struct Flight {
+  std::mutex mutex;
+  std::condition_variable landed;
+  bool done = false;
+  CompiledImage image;
+  std::exception_ptr error;
+};
+
+struct Flights {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<Flight>> by_key;
+};
+
+Flights& flights() {
+  static Flights* instance = new Flights;
+  return *instance;
+}
+
+CompiledImage load_or_compile(const CompileRequest& request, const std::string& key) {
+  DiskCache* cache = disk_cache();
+  if (cache != nullptr) {
+    if (auto hit = cache->load(key)) return std::move(*hit);
+  }
+  CompiledImage image = compile(request);
+  if (cache != nullptr) cache->store(key, image);
+  return image;
+}
+
+CompiledImage wait_for(Flight& flight) {
+  std::unique_lock lock(flight.mutex);
+  flight.landed.wait(lock, [&] { return flight.done; });
+  if (flight.error) std::rethrow_exception(flight.error);
+  return flight.image;
+}
+
+void land(Flight& flight, const std::string& key) {
+  {
+    const std::lock_guard lock(flights().mutex);
+    flights().by_key.erase(key);
+  }
+  const std::lock_guard lock(flight.mutex);
+  flight.done = true;
+  flight.landed.notify_all();
+}
+
+// Precompiled headers and computed includes read files that the key cannot cover; --time writes
+// one, so the compile has to happen.
+bool can_be_cached(const CompileRequest& request, const Nvrtc& nvrtc) {
+  static constexpr std::array<std::string_view, 7> kNever{
+      "--pch", "-pch", "--create-pch", "--use-pch", "--pch-dir", "--time", "-time"};
+  for (const std::string& option : request.options) {
+    const std::string_view text = trim(option);
+    if (std::any_of(kNever.begin(), kNever.end(),
+                    [&](std::string_view prefix) { return text.starts_with(prefix); })) {
+      return false;
+    }
+  }
+  return include_closure(request, nvrtc.include_folder).complete;
+}
+
+}  // namespace
+
+CompiledImage compile_cached(const CompileRequest& request) {
+  const Nvrtc& found = nvrtc();
+  if (!can_be_cached(request, found)) return compile(request);
+  const std::string key = cache_key(request, found.major, found.minor);
+  std::shared_ptr<Flight> flight;
+  bool first = false;
+  {
+    const std::lock_guard lock(flights().mutex);
+    std::shared_ptr<Flight>& slot = flights().by_key[key];
+    first = slot == nullptr;
+    if (first) slot = std::make_shared<Flight>();
+    flight = slot;
+  }
+  if (!first) return wait_for(*flight);
+  try {
+    flight->image = load_or_compile(request, key);
+  } catch (...) {
+    flight->error = std::current_exception();
+  }
+  land(*flight, key);
+  return wait_for(*flight);
+}
+
+}  // namespace gpk::jit

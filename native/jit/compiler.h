@@ -1,0 +1,63 @@
+// CUDA C source to machine code.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/nvrtc.h"
+
+namespace gpk::jit {
+
+struct SourceFile {
+  std::string name;  // as written in #include "..."
+  std::string text;
+};
+
+// What to compile. Two requests with equal fields give the same image.
+struct CompileRequest {
+  std::string name;  // for messages and the log: "scale.cu"
+  std::string source;
+  std::vector<SourceFile> headers;            // given to NVRTC by name, never read from disk
+  std::vector<std::string> options;           // NVRTC flags as the caller wrote them
+  std::vector<std::string> name_expressions;  // templates and mangled names to look up
+  int sm = 0;                                 // 90 for an H200
+  bool want_ptx = false;                      // PTX instead of machine code, for the same target:
+                                              // compute_80, but compute_90a (that chip only)
+};
+
+struct CompiledImage {
+  enum class Kind { kCubin, kPtx };
+  Kind kind = Kind::kCubin;
+  std::string bytes;  // PTX ends with its terminating NUL
+  std::vector<std::pair<std::string, std::string>> lowered_names;  // expression -> symbol
+  std::string log;  // warnings and, with -v, resource usage
+
+  // Symbol of a name expression; the expression itself when it was not lowered.
+  [[nodiscard]] const std::string& symbol(const std::string& expression) const;
+};
+
+// "sm_90a" for sm 90: the architecture-specific target where the chip has one ("a" from 90 on).
+std::string arch_name(int sm);
+
+// The flags that compile() hands to NVRTC: request.options with what they leave open (target,
+// --std=c++17, the folder of CUDA headers) added. An -arch of the caller's wins over request.sm.
+std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrtc& nvrtc);
+
+// Compiles with NVRTC, bypassing every cache. CUBIN for arch_name(sm); PTX instead when NVRTC does
+// not know the GPU (newest known target below it), with want_ptx, or for -arch=compute_XX. Throws
+// CompileError for source that does not compile (its log says what to install when CUDA headers
+// are missing), NvrtcError otherwise. Out of memory and internal errors are tried three times.
+CompiledImage compile(const CompileRequest& request);
+
+// The same through the disk cache (jit/disk_cache.h). Threads that ask for one key at the same time
+// share one compile; other keys are not held up. A failed compile is never stored.
+CompiledImage compile_cached(const CompileRequest& request);
+
+// compute_80 PTX as this NVRTC writes it can be too new for older drivers. Lowers the ".version"
+// line to the oldest PTX ISA that has the target architecture; the text must use no newer feature
+// (tests assemble the result).
+std::string lower_ptx_version(std::string ptx);
+
+}  // namespace gpk::jit

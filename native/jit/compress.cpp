@@ -1,0 +1,176 @@
+#include "jit/compress.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "jit/bytes.h"
+
+// Format: raw size (varint), hash of the raw bytes (8 bytes), then sequences. A sequence is a byte
+// (high half: number of literals, low half: match length - kMinMatch; 15 says that a varint with
+// the rest follows), the literals and, unless the output is complete, the distance of the match
+// (varint, 1 = the byte just written). Varints are base 128, low bits first.
+namespace gpk::jit {
+namespace {
+
+constexpr std::size_t kMinMatch = 5;  // a shorter match costs about what its literals cost
+constexpr std::uint64_t kLongHalf = 15;
+constexpr std::size_t kWindow = std::size_t{8} << 20;
+constexpr int kMaxChain = 64;
+constexpr std::size_t kGoodMatch = 512;  // long enough to stop looking
+constexpr int kHashBits = 17;
+constexpr std::uint32_t kNone = 0xffffffffu;
+
+std::uint64_t fnv1a(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : bytes) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3u;
+  }
+  return hash;
+}
+
+void put_varint(ByteWriter& out, std::uint64_t value) {
+  for (; value >= 128; value >>= 7) out.u8(static_cast<std::uint8_t>(value | 128));
+  out.u8(static_cast<std::uint8_t>(value));
+}
+
+std::uint64_t get_varint(ByteReader& in) {
+  std::uint64_t value = 0;
+  for (int shift = 0; shift < 63; shift += 7) {
+    const std::uint8_t byte = in.u8();
+    value |= std::uint64_t{byte & 127u} << shift;
+    if (byte < 128) return value;
+  }
+  throw Error("jit: packed data holds a number that is too long");
+}
+
+struct Match {
+  std::size_t length = 0;
+  std::size_t distance = 0;
+};
+
+// `match` of length 0: the literals end the data.
+void put_sequence(ByteWriter& out, std::string_view literals, const Match& match) {
+  const std::uint64_t extra = match.length == 0 ? 0 : match.length - kMinMatch;
+  const std::uint64_t high = std::min<std::uint64_t>(literals.size(), kLongHalf);
+  const std::uint64_t low = std::min<std::uint64_t>(extra, kLongHalf);
+  out.u8(static_cast<std::uint8_t>(high << 4 | low));
+  if (high == kLongHalf) put_varint(out, literals.size() - kLongHalf);
+  if (low == kLongHalf) put_varint(out, extra - kLongHalf);
+  out.raw(literals);
+  if (match.length > 0) put_varint(out, match.distance);
+}
+
+// Chains of earlier positions whose first four bytes hash alike.
+class Matcher {
+ public:
+  explicit Matcher(std::string_view raw)
+      : raw_(raw), head_(std::size_t{1} << kHashBits, kNone), previous_(raw.size(), kNone) {}
+
+  void insert(std::size_t at) {
+    if (at + 4 > raw_.size()) return;
+    std::uint32_t& head = head_[hash(at)];
+    previous_[at] = head;
+    head = static_cast<std::uint32_t>(at);
+  }
+
+  Match find(std::size_t at) const {
+    Match best;
+    if (at + kMinMatch > raw_.size()) return best;
+    std::uint32_t candidate = head_[hash(at)];
+    for (int i = 0; i < kMaxChain && candidate != kNone; ++i, candidate = previous_[candidate]) {
+      if (at - candidate > kWindow) break;
+      const std::size_t length = common(candidate, at);
+      if (length > best.length) best = {length, at - candidate};
+      if (best.length >= kGoodMatch) break;
+    }
+    return best.length >= kMinMatch ? best : Match{};
+  }
+
+ private:
+  std::size_t hash(std::size_t at) const {
+    std::uint32_t word = 0;
+    std::memcpy(&word, raw_.data() + at, 4);
+    return (word * 2654435761u) >> (32 - kHashBits);
+  }
+
+  std::size_t common(std::size_t a, std::size_t b) const {
+    std::size_t length = 0;
+    while (b + length < raw_.size() && raw_[a + length] == raw_[b + length]) ++length;
+    return length;
+  }
+
+  std::string_view raw_;
+  std::vector<std::uint32_t> head_;
+  std::vector<std::uint32_t> previous_;
+};
+
+}  // namespace
+
+std::string compress(std::string_view raw) {
+  if (raw.size() >= kNone) throw Error("jit: too much data to compress at once");
+  ByteWriter out;
+  put_varint(out, raw.size());
+  out.u64(fnv1a(raw));
+  Matcher matcher(raw);
+  std::size_t literals = 0;  // start of the literals not written yet
+  for (std::size_t at = 0; at < raw.size();) {
+    const Match match = matcher.find(at);
+    matcher.insert(at);
+    // One step later there may be a longer match; then this byte is better sent as it is.
+    if (match.length == 0 ||
+        (match.length < kGoodMatch && matcher.find(at + 1).length > match.length + 1)) {
+      ++at;
+      continue;
+    }
+    put_sequence(out, raw.substr(literals, at - literals), match);
+    const std::size_t end = at + match.length;
+    while (++at < end) matcher.insert(at);
+    literals = end;
+  }
+  if (literals < raw.size()) put_sequence(out, raw.substr(literals), {});
+  return out.take();
+}
+
+std::string decompress(std::string_view packed, std::size_t max_bytes) {
+  ByteReader in(packed);
+  const std::uint64_t size = get_varint(in);
+  if (size > max_bytes) throw Error("jit: packed data claims to be too large");
+  const std::uint64_t expected = in.u64();
+  std::string out;
+  // A corrupt size must not make us allocate what the input cannot fill.
+  out.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(size, packed.size() * 64)));
+  while (out.size() < size) {
+    const std::uint8_t head = in.u8();
+    std::uint64_t num_literals = head >> 4;
+    std::uint64_t extra = head & 15u;
+    if (num_literals == kLongHalf) num_literals += get_varint(in);
+    if (extra == kLongHalf) extra += get_varint(in);
+    if (num_literals > size - out.size()) throw Error("jit: packed data overruns its size");
+    out.append(in.raw(num_literals));
+    if (out.size() == size) {
+      if (extra != 0) throw Error("jit: packed data is corrupt");
+      break;
+    }
+    const std::uint64_t distance = get_varint(in);
+    const std::uint64_t left = size - out.size();
+    if (left < kMinMatch || extra > left - kMinMatch || distance == 0 || distance > out.size()) {
+      throw Error("jit: packed data holds a bad match");
+    }
+    std::size_t from = out.size() - static_cast<std::size_t>(distance);
+    const std::size_t end = out.size() + static_cast<std::size_t>(extra) + kMinMatch;
+    if (end - out.size() <= distance) {
+      out.append(out, from, end - out.size());
+    } else {
+      while (out.size() < end) out.push_back(out[from++]);
+    }
+  }
+  if (!in.rest().empty() || fnv1a(out) != expected) throw Error("jit: packed data is corrupt");
+  return out;
+}
+
+}  // namespace gpk::jit

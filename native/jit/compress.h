@@ -1,0 +1,17 @@
+// A small LZ77 codec for text that repeats itself, such as the PTX of many instantiations of one
+// kernel. Made for a cheap, safe decoder; the window is 8 MiB.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace gpk::jit {
+
+std::string compress(std::string_view raw);
+
+// Throws Error for corrupt input (what it returns is what was packed, checked by a 64-bit hash) and
+// for more than `max_bytes` of output.
+std::string decompress(std::string_view packed, std::size_t max_bytes = std::size_t{1} << 30);
+
+}  // namespace gpk::jit

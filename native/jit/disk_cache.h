@@ -1,0 +1,57 @@
+// Compiled kernels on disk, shared by all processes of a user. One file per entry, named by the
+// digest of its key; checksummed; written to a temporary file and renamed; anything corrupt,
+// truncated or of another schema is a miss and is removed. A cache that cannot be written becomes
+// memory-only with one warning. Size is capped, least recently used entries go first.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "jit/compiler.h"
+
+namespace gpk::jit {
+
+class DiskCache {
+ public:
+  struct Stat {
+    std::uint64_t num_entries = 0;
+    std::uint64_t total_bytes = 0;
+  };
+
+  // `folder` is made on first write. Never throws for file-system trouble. Thread safe.
+  DiskCache(std::string folder, std::uint64_t max_bytes);
+
+  // `key` is the 64-character digest of cache_key(); anything else is a miss.
+  std::optional<CompiledImage> load(const std::string& key);
+  void store(const std::string& key, const CompiledImage& image);
+
+  [[nodiscard]] Stat stat() const;  // entries on disk
+  std::uint64_t clear();  // number of entries removed; a memory-only cache tries disk again
+  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+
+ private:
+  void keep_in_memory(const std::string& key, const CompiledImage& image, const std::string& why);
+  void trim_to_cap(std::uint64_t added_bytes);
+
+  std::string folder_;
+  std::uint64_t max_bytes_;
+  std::mutex mutex_;
+  bool memory_only_ = false;
+  bool warned_ = false;
+  std::map<std::string, CompiledImage> memory_;
+  std::uint64_t memory_bytes_ = 0;
+  std::uint64_t disk_bytes_ = 0;  // as of the last look, plus what was written since
+  std::uint64_t num_until_look_ = 0;
+};
+
+// The cache of this process (Config: cache_dir, cache_disable); nullptr when disabled.
+DiskCache* disk_cache();
+
+// Digest over labelled, length-prefixed fields: schema, package version, NVRTC version, target,
+// flags, digest of the source and of everything it includes, name expressions.
+std::string cache_key(const CompileRequest& request, int nvrtc_major, int nvrtc_minor);
+
+}  // namespace gpk::jit

@@ -1,0 +1,23 @@
+// Where NVRTC may lie on disk. Split from the loader so that it is tested with made-up folders.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpk::jit {
+
+// Names for the system's search, newest major first: "libnvrtc.so.13", ...
+const std::vector<std::string>& nvrtc_sonames();
+
+// NVRTC library files in these folders, newest major first, then in the order of the folders.
+// Builtins and "alt" variants are not NVRTC. Every folder that has none is named in *tried.
+std::vector<std::string> nvrtc_files(const std::vector<std::string>& folders,
+                                     std::vector<std::string>* tried);
+
+// Library folders below pip's nvidia/ in each root: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, ...
+std::vector<std::string> pip_library_folders(const std::vector<std::string>& roots);
+
+// Library folders of a toolkit or conda prefix that exist; the first usual one when none does.
+std::vector<std::string> prefix_library_folders(const std::string& prefix);
+
+}  // namespace gpk::jit

@@ -1,0 +1,116 @@
+#include "jit/program.h"
+
+#include <map>
+#include <mutex>
+
+#include "core/context.h"
+#include "core/driver.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "jit/disk_cache.h"
+#include "jit/nvrtc.h"
+
+namespace gpk::jit {
+namespace {
+
+struct Slot {
+  std::mutex mutex;  // held while building
+  std::weak_ptr<Program> program;
+};
+
+struct Table {
+  std::mutex mutex;  // held for look-ups only
+  std::map<std::string, std::shared_ptr<Slot>> slots;
+};
+
+Table& table() {
+  static auto* instance = new Table;
+  return *instance;
+}
+
+// Programs nobody holds any more leave an empty slot; swept when the table has grown.
+void sweep(Table& t) {
+  if (t.slots.size() < 256) return;
+  std::erase_if(t.slots, [](const auto& item) {
+    return item.second.use_count() == 1 && item.second->program.expired();
+  });
+}
+
+// Module::load, with the usual cause of a failure named: NVRTC of a newer major than the driver.
+std::shared_ptr<Module> load(Context& context, const std::string& image, const std::string& name) {
+  try {
+    return Module::load(context, image, name);
+  } catch (const NvrtcError& error) {
+    const int driver_major = driver_info().version / 1000;
+    if (error.code() != NvrtcCode::kPtxLoadFailed || nvrtc().major <= driver_major) throw;
+    throw NvrtcError(
+        cat(error.what(), "\nNVRTC ", nvrtc().major, '.', nvrtc().minor,
+            " is newer than the driver, which supports CUDA ", driver_major,
+            "; install an NVRTC for it: pip install nvidia-cuda-nvrtc-cu", driver_major),
+        error.code(), error.log());
+  }
+}
+
+constexpr int kSyntaxCheckSm = 80;  // the CPU device has no architecture of its own
+
+}  // namespace
+
+std::shared_ptr<Program> Program::build(const CompileRequest& request, Device device) {
+  CompileRequest targeted = request;
+  targeted.sm = device.is_cuda() ? device_traits(device).sm : kSyntaxCheckSm;
+  const Nvrtc* compiler = find_nvrtc().nvrtc;
+  if (compiler == nullptr) {
+    if (device.is_cuda()) nvrtc();  // throws, saying what was tried
+    return std::make_shared<Program>(std::move(targeted), device);
+  }
+  const std::string key =
+      cat(to_string(device), '/', cache_key(targeted, compiler->major, compiler->minor));
+  std::shared_ptr<Slot> slot;
+  {
+    const std::lock_guard lock(table().mutex);
+    sweep(table());
+    auto& found = table().slots[key];
+    if (!found) found = std::make_shared<Slot>();
+    slot = found;
+  }
+  const std::lock_guard lock(slot->mutex);
+  if (auto program = slot->program.lock()) return program;
+  auto program = std::make_shared<Program>(std::move(targeted), device);
+  slot->program = program;
+  return program;
+}
+
+Program::Program(CompileRequest request, Device device)
+    : request_(std::move(request)), device_(device) {
+  if (find_nvrtc().nvrtc == nullptr) return;
+  image_ = compile_cached(request_);
+  compiled_ = true;
+  if (device.is_cuda()) module_ = load(Context::get(device.index), image_.bytes, request_.name);
+}
+
+void Program::require_module(const std::string& name) const {
+  if (!module_)
+    throw GpuUnavailable(cat(name, ": custom kernels need a GPU, this program runs on ",
+                             to_string(device_), "; ", default_device_choice().reason));
+}
+
+std::shared_ptr<Kernel> Program::kernel(const std::string& expression) {
+  require_module(expression);
+  return module_->kernel(image_.symbol(expression), expression);
+}
+
+Module::Global Program::global(const std::string& name) {
+  require_module(name);
+  const std::string& lowered = image_.symbol(cat('&', name));
+  return module_->global(lowered[0] == '&' ? name : lowered, name);
+}
+
+std::string Program::ptx() const {
+  CompileRequest request = request_;
+  request.want_ptx = true;
+  std::string text = compile_cached(request).bytes;
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
+}  // namespace gpk::jit

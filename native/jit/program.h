@@ -1,0 +1,45 @@
+// A user's CUDA C source, compiled and loaded.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/module.h"
+#include "jit/compiler.h"
+
+namespace gpk::jit {
+
+class Program {
+ public:
+  // Compiles `source` for `device` (through the disk cache) and loads it. Equal requests share one
+  // loaded program as long as somebody holds it; concurrent ones compile once. On the CPU device
+  // the source is compiled for its errors only, and not at all where NVRTC is missing.
+  static std::shared_ptr<Program> build(const CompileRequest& request, Device device);
+
+  // Throws NvrtcError (kFunctionNotFound); GpuUnavailable on the CPU device.
+  std::shared_ptr<Kernel> kernel(const std::string& expression);
+  Module::Global global(const std::string& name);
+
+  // Compiled on demand; throws NvrtcError without NVRTC.
+  [[nodiscard]] std::string ptx() const;
+
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  [[nodiscard]] bool compiled() const noexcept { return compiled_; }
+  [[nodiscard]] const CompileRequest& request() const noexcept { return request_; }
+  [[nodiscard]] const std::string& log() const noexcept { return image_.log; }
+
+  Program(CompileRequest request, Device device);
+
+ private:
+  void require_module(const std::string& name) const;
+
+  CompileRequest request_;
+  Device device_;
+  CompiledImage image_;
+  bool compiled_ = false;
+  std::shared_ptr<Module> module_;
+};
+
+}  // namespace gpk::jit

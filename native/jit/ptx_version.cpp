@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/text.h"
+#include "jit/compiler.h"
+
+namespace gpk::jit {
+namespace {
+
+using Version = std::pair<int, int>;
+
+struct TargetVersion {
+  std::string_view target;
+  Version oldest;
+};
+
+// Found by asking ptxas (13.0 and 13.4) for the oldest ".version" it takes with each target.
+constexpr std::array<TargetVersion, 17> kOldest{{
+    {"sm_80", {7, 0}},
+    {"sm_86", {7, 1}},
+    {"sm_87", {7, 4}},
+    {"sm_88", {9, 0}},
+    {"sm_89", {7, 8}},
+    {"sm_90", {7, 8}},
+    {"sm_90a", {8, 0}},
+    {"sm_100", {8, 6}},
+    {"sm_100a", {8, 6}},
+    {"sm_103", {8, 8}},
+    {"sm_103a", {8, 8}},
+    {"sm_110", {9, 0}},
+    {"sm_110a", {9, 0}},
+    {"sm_120", {8, 7}},
+    {"sm_120a", {8, 7}},
+    {"sm_121", {8, 8}},
+    {"sm_121a", {8, 8}},
+}};
+
+// Position and length of the word after a directive at the start of a line.
+std::optional<std::pair<std::size_t, std::size_t>> operand(std::string_view ptx,
+                                                           std::string_view directive) {
+  std::size_t at = 0;
+  while (true) {
+    at = ptx.find(directive, at);
+    if (at == std::string_view::npos) return std::nullopt;
+    if (at == 0 || ptx[at - 1] == '\n') break;
+    at += directive.size();
+  }
+  at += directive.size();
+  while (at < ptx.size() && (ptx[at] == ' ' || ptx[at] == '\t')) ++at;
+  const std::size_t end = std::min(ptx.find_first_of(" \t\r\n,", at), ptx.size());
+  return std::pair(at, end - at);
+}
+
+std::optional<Version> parse_version(std::string_view text) {
+  Version out;
+  const char* end = text.data() + text.size();
+  const auto major = std::from_chars(text.data(), end, out.first);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  if (std::from_chars(major.ptr + 1, end, out.second).ec != std::errc()) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+std::string lower_ptx_version(std::string ptx) {
+  const auto version = operand(ptx, ".version");
+  const auto target = operand(ptx, ".target");
+  if (!version || !target) return ptx;
+  const std::string_view text = ptx;
+  const std::string_view name = text.substr(target->first, target->second);
+  const auto now = parse_version(text.substr(version->first, version->second));
+  for (const TargetVersion& row : kOldest) {
+    if (row.target != name || !now || *now <= row.oldest) continue;
+    return ptx.replace(version->first, version->second,
+                       cat(row.oldest.first, ".", row.oldest.second));
+  }
+  return ptx;
+}
+
+}  // namespace gpk::jit
