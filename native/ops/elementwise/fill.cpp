@@ -1,0 +1,123 @@
+#include "ops/elementwise/fill.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/launch.h"
+#include "core/text.h"
+#include "ops/kernel_table.h"
+
+namespace gpk::ops {
+namespace {
+
+jit::KernelSpec fill_spec(std::size_t width) {
+  jit::KernelSpec spec;
+  spec.file = "elementwise/fill.cuh";
+  spec.op = "fill";
+  spec.expression =
+      width == 8 ? "gpk::fill_kernel<unsigned long long>" : "gpk::fill_kernel<gpk::Word128>";
+  return spec;
+}
+
+// The bytes of one element; zero needs no conversion, so that storage-only types can be zeroed.
+ScalarBytes pattern_of(const Scalar& value, DType dtype, const char* op) {
+  const auto* number = std::get_if<std::int64_t>(&value);
+  if (number != nullptr && *number == 0) return {};
+  return to_bytes(value, dtype, op);
+}
+
+template <class Word>
+Word word(const ScalarBytes& pattern) {
+  Word value;
+  std::memcpy(&value, pattern.bytes, sizeof value);
+  return value;
+}
+
+bool all_zero(const ScalarBytes& pattern) {
+  return std::all_of(pattern.bytes, pattern.bytes + 16, [](unsigned char b) { return b == 0; });
+}
+
+void launch_fill(const Array& array, ScalarBytes pattern, const std::shared_ptr<Stream>& stream) {
+  Context& context = *stream->context();
+  const std::size_t width = itemsize(array.dtype());
+  const Kernel& k = kernel(context, {OpId::fill, static_cast<std::uint32_t>(width)},
+                           [&] { return fill_spec(width); });
+  LaunchConfig config;
+  config.block[0] = 256;
+  config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(
+      (array.size() + 255) / 256, std::int64_t{context.traits().multiprocessor_count} * 8));
+  cu::DevicePtr out = array.device_ptr();
+  std::int64_t n = array.size();
+  void* params[] = {&out, pattern.bytes, &n};
+  launch(k, config, stream, params);
+}
+
+void fill_on_gpu(const Array& array, const ScalarBytes& pattern) {
+  const auto& stream = current_stream(array.device());
+  array.buffer()->mark_use(stream);
+  if (Graph* graph = capturing_graph(); graph != nullptr) graph->keep(array.buffer());
+  stream->context()->make_current();
+  const auto n = static_cast<std::size_t>(array.size());
+  if (all_zero(pattern)) {
+    GPK_CU_CHECK(cuMemsetD8Async, array.device_ptr(), 0, array.nbytes(), stream->handle());
+    return;
+  }
+  switch (itemsize(array.dtype())) {
+    case 1:
+      GPK_CU_CHECK(cuMemsetD8Async, array.device_ptr(), pattern.bytes[0], n, stream->handle());
+      return;
+    case 2:
+      GPK_CU_CHECK(cuMemsetD16Async, array.device_ptr(), word<std::uint16_t>(pattern), n,
+                   stream->handle());
+      return;
+    case 4:
+      GPK_CU_CHECK(cuMemsetD32Async, array.device_ptr(), word<std::uint32_t>(pattern), n,
+                   stream->handle());
+      return;
+    default: launch_fill(array, pattern, stream);
+  }
+}
+
+void fill_on_cpu(const Array& array, const ScalarBytes& pattern) {
+  auto* data = static_cast<unsigned char*>(array.data());
+  if (all_zero(pattern)) {
+    std::memset(data, 0, array.nbytes());
+    return;
+  }
+  const std::size_t width = itemsize(array.dtype());
+  for (std::int64_t i = 0; i < array.size(); ++i)
+    std::memcpy(data + static_cast<std::size_t>(i) * width, pattern.bytes, width);
+}
+
+}  // namespace
+
+void fill(const Array& array, const Scalar& value, const char* op) {
+  if (!array.is_contiguous()) throw InvalidArgument(cat(op, ": the array is not contiguous"));
+  const ScalarBytes pattern = pattern_of(value, array.dtype(), op);
+  if (array.size() == 0) return;
+  if (array.device().is_cuda()) {
+    fill_on_gpu(array, pattern);
+  } else if (Graph* graph = capturing_graph(); graph != nullptr) {
+    graph->record_host_call([array, pattern] { fill_on_cpu(array, pattern); });
+  } else {
+    fill_on_cpu(array, pattern);
+  }
+}
+
+Array full(const Dims& shape, const Scalar& value, DType dtype, Device device, const char* op) {
+  pattern_of(value, dtype, op);  // a bad value must not cost an allocation
+  Array array = Array::empty(shape, dtype, device, op);
+  fill(array, value, op);
+  return array;
+}
+
+void enumerate_fill(std::vector<jit::KernelSpec>& specs) {
+  specs.push_back(fill_spec(8));
+  specs.push_back(fill_spec(16));
+}
+
+}  // namespace gpk::ops

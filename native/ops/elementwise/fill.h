@@ -1,0 +1,15 @@
+// Creation: zeros, ones, full.
+#pragma once
+
+#include "core/array.h"
+#include "core/scalar.h"
+
+namespace gpk::ops {
+
+// A new contiguous array with every element `value`. Zero works for every dtype.
+Array full(const Dims& shape, const Scalar& value, DType dtype, Device device, const char* op);
+
+// Sets every element of a contiguous array.
+void fill(const Array& array, const Scalar& value, const char* op);
+
+}  // namespace gpk::ops

@@ -1,0 +1,46 @@
+#include "ops/kernel_table.h"
+
+#include <map>
+#include <mutex>
+
+namespace gpk::ops::detail {
+namespace {
+
+struct Entry {
+  std::mutex mutex;  // held while building
+  std::shared_ptr<Kernel> kernel;
+};
+
+struct Table {
+  std::mutex mutex;  // held for look-ups only
+  std::map<std::tuple<const Context*, std::uint16_t, std::uint32_t>, std::shared_ptr<Entry>>
+      entries;
+};
+
+Table& table() {
+  static auto* instance = new Table;  // never destroyed: threads keep pointers into it
+  return *instance;
+}
+
+}  // namespace
+
+KernelSlot& thread_slot(unsigned hash) {
+  thread_local KernelSlot slots[kNumSlots];
+  return slots[hash % kNumSlots];
+}
+
+const Kernel& find_or_build(Context& context, KernelKey key,
+                            const std::function<jit::KernelSpec()>& make_spec) {
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(table().mutex);
+    auto& slot = table().entries[{&context, static_cast<std::uint16_t>(key.op), key.variant}];
+    if (!slot) slot = std::make_shared<Entry>();
+    entry = slot;
+  }
+  const std::lock_guard lock(entry->mutex);
+  if (!entry->kernel) entry->kernel = jit::load_builtin(context, make_spec());
+  return *entry->kernel;
+}
+
+}  // namespace gpk::ops::detail

@@ -1,0 +1,48 @@
+// From a small key to a loaded kernel, with nothing textual on a hit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/context.h"
+#include "core/module.h"
+#include "jit/builtin.h"
+#include "ops/op.h"
+
+namespace gpk::ops {
+
+// An op and the fields of its plan that select code, packed by the op.
+struct KernelKey {
+  OpId op;
+  std::uint32_t variant = 0;
+  friend bool operator==(const KernelKey&, const KernelKey&) = default;
+};
+
+namespace detail {
+struct KernelSlot {
+  KernelKey key{};
+  const Context* context = nullptr;
+  const Kernel* kernel = nullptr;
+};
+inline constexpr unsigned kNumSlots = 64;
+KernelSlot& thread_slot(unsigned hash);
+const Kernel& find_or_build(Context& context, KernelKey key,
+                            const std::function<jit::KernelSpec()>& make_spec);
+}  // namespace detail
+
+// First a small table of the calling thread, then one shared by all threads; `make_spec` is called
+// on a miss of both. Concurrent first uses of one kernel compile it once and do not hold up others.
+// A failed build is tried again by the next call. Kernels live as long as the process.
+template <class MakeSpec>
+const Kernel& kernel(Context& context, KernelKey key, const MakeSpec& make_spec) {
+  const unsigned hash = (key.variant * 2654435761u + static_cast<unsigned>(key.op) * 40503u) >> 8;
+  detail::KernelSlot& slot = detail::thread_slot(hash);
+  if (slot.kernel != nullptr && slot.key == key && slot.context == &context) [[likely]]
+    return *slot.kernel;
+  const Kernel& found = detail::find_or_build(context, key, make_spec);
+  slot = {key, &context, &found};
+  return found;
+}
+
+}  // namespace gpk::ops
