@@ -1,0 +1,20 @@
+// One function per binding file; module.cpp calls them in order.
+#pragma once
+
+#include "bindings/python.h"
+
+namespace gpk::bind {
+
+void bind_dtype(py::module_& m);
+void bind_array_type(py::module_& m);
+void bind_array(py::module_& m);
+void bind_stream(py::module_& m);
+void bind_graph(py::module_& m);
+void bind_device(py::module_& m);
+void bind_memory(py::module_& m);
+void bind_ops(py::module_& m);
+void bind_kernel_types(py::module_& m);
+void bind_jit(py::module_& m);
+void bind_floor(py::module_& m);
+
+}  // namespace gpk::bind

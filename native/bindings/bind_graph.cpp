@@ -1,0 +1,120 @@
+// CUDA graphs.
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "bindings/kernel_call.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+std::shared_ptr<Graph> make_graph(py::handle device) {
+  return std::make_shared<Graph>(device_from_python(device, "CudaGraph"));
+}
+
+void replay(Graph& graph, py::handle stream) {
+  std::shared_ptr<Stream> on;
+  if (!stream.is_none()) on = stream_from_python(stream, graph.device(), "replay");
+  const WithoutGil released;
+  graph.replay(on);
+}
+
+// `with graph:` captures; an exception inside drops the capture and goes on.
+bool leave(Graph& graph, py::handle type, py::handle, py::handle) {
+  if (type.is_none()) {
+    graph.end_capture();
+  } else {
+    graph.abandon_capture();
+  }
+  return false;
+}
+
+py::list launches(const Graph& graph) {
+  py::list rows;
+  for (const GraphLaunch& launch : graph.launches()) {
+    py::dict d;
+    const LaunchConfig& c = launch.config;
+    d["name"] = launch.kernel->name();
+    d["grid"] = py::make_tuple(c.grid[0], c.grid[1], c.grid[2]);
+    d["block"] = py::make_tuple(c.block[0], c.block[1], c.block[2]);
+    d["shared_mem"] = c.shared_bytes;
+    rows.append(d);
+  }
+  return rows;
+}
+
+void set_args(Graph& graph, std::size_t index, const py::args& args, const py::kwargs& kwargs) {
+  if (index >= graph.launches().size())
+    throw InvalidArgument(InvalidArgument::Kind::kIndex,
+                          cat("set_args: launch ", index, " does not exist, the graph has ",
+                              graph.launches().size(), " kernel launches"));
+  const GraphLaunch& launch = graph.launches()[index];
+  const auto state = state_of(launch.kernel.get());
+  if (!state)
+    throw InvalidArgument(cat("set_args: launch ", index, " is the built-in kernel '",
+                              launch.kernel->name(), "'; only jit kernels can be changed"));
+  std::vector<PyObject*> given;
+  for (const py::handle value : args) given.push_back(value.ptr());
+  py::tuple names(kwargs.size());
+  std::size_t position = 0;
+  for (const auto& [name, value] : kwargs) {
+    names[position++] = name;
+    given.push_back(value.ptr());
+  }
+  std::vector<PyObject*> values(state->args.size());
+  const CallOptions options =
+      match_arguments(*state, given.data(), args.size(), names.ptr(), values.data());
+  if (options.has_grid || options.has_block || options.stream)
+    throw InvalidArgument(cat("set_args: grid, block and stream of a captured launch are fixed"));
+  PackedArgs packed(*state);
+  packed.convert(values.data());
+  for (auto array = packed.arrays_begin(); array != packed.arrays_end(); ++array)
+    graph.keep((*array)->buffer());
+  graph.set_launch_params(index, packed.params());
+}
+
+std::string describe(const Graph& graph) {
+  return graph.ready() ? cat("CudaGraph(ready, nodes=", graph.num_nodes(), ")")
+                       : std::string("CudaGraph(not ready)");
+}
+
+using Release = py::call_guard<WithoutGil>;
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+  py::class_<Graph, std::shared_ptr<Graph>>(m, "CudaGraph",
+                                            "Work recorded once and replayed with one call. `with "
+                                            "graph:` records what the calling thread "
+                                            "does inside the block.")
+      .def(py::init(&make_graph), py::kw_only(), py::arg("device") = py::none())
+      .def("begin_capture", &Graph::begin_capture, Release(), "Starts recording.")
+      .def("end_capture", &Graph::end_capture, Release(), "Ends recording and makes it ready.")
+      .def("replay", replay, py::arg("stream") = py::none(),
+           "Runs the recorded work on a stream (the graph's own by default); returns at once.")
+      .def("synchronize", &Graph::synchronize, Release(),
+           "Waits for replays on the graph's stream.")
+      .def("reset", &Graph::reset, Release(), "Drops the recorded work and its memory.")
+      .def("is_ready", &Graph::ready, "True when there is something to replay.")
+      .def("is_capturing", &Graph::capturing, "True between begin_capture and end_capture.")
+      .def(
+          "get_stream_handle", [](const Graph& g) { return g.stream()->handle_value(); },
+          "The graph's own stream as an int.")
+      .def_property_readonly(
+          "stream", [](const Graph& g) { return g.stream(); }, "The graph's own stream.")
+      .def_property_readonly("num_nodes", &Graph::num_nodes, "Recorded operations.")
+      .def_property_readonly("launches", launches, "Recorded kernel launches, in order.")
+      .def("set_args", set_args, py::arg("index"),
+           "Gives launches[index] new arguments (all of them, as in a call) for later replays.")
+      .def("__enter__",
+           [](const std::shared_ptr<Graph>& g) {
+             const WithoutGil released;
+             g->begin_capture();
+             return g;
+           })
+      .def("__exit__", leave)
+      .def("__repr__", describe);
+}
+
+}  // namespace gpk::bind

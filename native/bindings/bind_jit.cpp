@@ -1,0 +1,180 @@
+// NVRTC, the kernel cache, and sources with several kernels.
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "bindings/kernel_object.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/text.h"
+#include "jit/bundle.h"
+#include "jit/disk_cache.h"
+#include "jit/nvrtc.h"
+#include "ops/op.h"
+
+namespace gpk::bind {
+namespace {
+
+py::dict nvrtc_dict() {
+  const jit::NvrtcSearch* search = nullptr;
+  {
+    const WithoutGil released;  // the search asks Python for sys.path
+    search = &jit::find_nvrtc();
+  }
+  py::dict d;
+  d["available"] = search->nvrtc != nullptr;
+  d["tried"] = search->tried;
+  if (search->nvrtc != nullptr) {
+    d["version"] = py::make_tuple(search->nvrtc->major, search->nvrtc->minor);
+    d["path"] = search->nvrtc->path;
+    d["include_folder"] = search->nvrtc->include_folder;
+    d["archs"] = search->nvrtc->archs;
+  }
+  return d;
+}
+
+py::dict bundle_dict() {
+  const jit::BundleInfo info = jit::bundle_info();
+  py::dict d;
+  d["kernels"] = info.num_entries;
+  d["bytes"] = info.compressed_bytes;
+  d["nvrtc_version"] = py::make_tuple(info.nvrtc_major, info.nvrtc_minor);
+  return d;
+}
+
+py::dict cache_dict() {
+  py::dict d;
+  jit::DiskCache* cache = jit::disk_cache();
+  d["enabled"] = cache != nullptr;
+  if (cache == nullptr) return d;
+  const auto stat = cache->stat();
+  d["folder"] = cache->folder();
+  d["entries"] = stat.num_entries;
+  d["bytes"] = stat.total_bytes;
+  return d;
+}
+
+std::uint64_t cache_clear() {
+  jit::DiskCache* cache = jit::disk_cache();
+  return cache == nullptr ? 0 : cache->clear();
+}
+
+// Compiles one built-in kernel into the disk cache; needs NVRTC, no GPU.
+void cache_warm(std::size_t index, int sm) {
+  const auto specs = ops::all_kernel_specs();
+  if (index >= specs.size())
+    throw InvalidArgument(InvalidArgument::Kind::kIndex,
+                          cat("cache_warm: kernel ", index, " of ", specs.size()));
+  const WithoutGil released;
+  jit::compile_cached(jit::compile_request(specs[index], sm));
+}
+
+py::tuple compile_to_ptx(const std::string& source, const std::string& name,
+                         const std::vector<std::string>& options) {
+  jit::CompileRequest request;
+  request.name = name;
+  request.source = source;
+  request.options = options;
+  request.want_ptx = true;
+  jit::CompiledImage image;
+  {
+    const WithoutGil released;
+    const Device device = default_device();
+    request.sm = device.is_cuda() ? device_traits(device).sm : kMinSm;
+    image = jit::compile_cached(request);
+  }
+  while (!image.bytes.empty() && image.bytes.back() == '\0') image.bytes.pop_back();
+  return py::make_tuple(image.bytes, image.log);
+}
+
+// A source with any number of kernels, templates and global variables.
+class RawModule {
+ public:
+  RawModule(const std::string& source, const std::optional<std::vector<std::string>>& options,
+            std::vector<std::string> expressions) {
+    // Plain kernels can be asked for without naming them first; templates need their arguments.
+    for (const std::string& kernel : jit::list_kernels(source)) {
+      const auto signature = jit::parse_signature(source, kernel);
+      if (signature && signature->template_params.empty()) expressions.push_back(kernel);
+    }
+    program_ = build_program(source, "module.cu", options.value_or(std::vector<std::string>()),
+                             expressions);
+  }
+
+  [[nodiscard]] py::object get_function(const std::string& name, int block_size,
+                                        py::object reference) const {
+    return py::reinterpret_steal<py::object>(
+        make_kernel_object(make_kernel_state(program_, name, block_size, std::move(reference))));
+  }
+
+  // The variable's memory as a one-dimensional array.
+  [[nodiscard]] Array get_global(const std::string& name, py::handle dtype) const {
+    const DType type = dtype_from_python(dtype, "get_global");
+    const Module::Global global = program_->global(name);
+    if (global.bytes % itemsize(type) != 0)
+      throw InvalidArgument(cat("get_global: '", name, "' has ", global.bytes,
+                                " bytes, not a multiple of ", gpk::name(type)));
+    auto buffer = Buffer::wrap(program_->device(),
+                               reinterpret_cast<void*>(static_cast<std::uintptr_t>(global.ptr)),
+                               global.bytes, program_);
+    const auto count = static_cast<std::int64_t>(global.bytes / itemsize(type));
+    return Array(Dims{count}, Dims{1}, type, std::move(buffer), 0);
+  }
+
+  // Writes a __constant__ or __device__ variable; later launches see it.
+  void set_global(const std::string& name, py::handle value) const {
+    const py::object array = py::module_::import("numpy").attr("ascontiguousarray")(value);
+    const std::string bytes = array.attr("tobytes")().cast<std::string>();
+    const Module::Global global = program_->global(name);
+    if (bytes.size() != global.bytes)
+      throw InvalidArgument(
+          cat("set_global: '", name, "' has ", global.bytes, " bytes, got ", bytes.size()));
+    const auto& stream = current_stream(program_->device());
+    const WithoutGil released;
+    copy_to_device(global.ptr, bytes.data(), bytes.size(), *stream);
+    stream->synchronize();
+  }
+
+  [[nodiscard]] const jit::Program& program() const { return *program_; }
+
+ private:
+  std::shared_ptr<jit::Program> program_;
+};
+
+}  // namespace
+
+void bind_jit(py::module_& m) {
+  m.def("nvrtc_info", nvrtc_dict, "NVRTC: version, path, header folder, or what was tried.");
+  m.def("bundle_info", bundle_dict, "The PTX bundle in this build.");
+  m.def("cache_info", cache_dict, "The kernel cache: folder, entries, bytes.");
+  m.def("cache_clear", cache_clear, "Removes all cached kernels; how many there were.");
+  m.def("cache_warm", cache_warm, py::arg("index"), py::arg("sm"),
+        "Compiles builtin_kernels()[index] into the cache.");
+  m.def("compile_to_ptx", compile_to_ptx, py::arg("source"), py::arg("name") = "kernel.cu",
+        py::arg("options") = std::vector<std::string>(), "PTX and log of a source.");
+  py::class_<RawModule>(m, "RawModule",
+                        "CUDA C source with several kernels, C++ templates and global variables.")
+      .def(py::init<const std::string&, const std::optional<std::vector<std::string>>&,
+                    std::vector<std::string>>(),
+           py::arg("source"), py::arg("options") = py::none(),
+           py::arg("name_expressions") = std::vector<std::string>(),
+           "Compiles at once. name_expressions lists what cannot be found by its plain name: "
+           "template "
+           "instantiations ('scale<float>') and variables in namespaces ('&ns::table').")
+      .def("get_function", &RawModule::get_function, py::arg("name"), py::arg("block_size") = 256,
+           py::kw_only(), py::arg("reference") = py::none(), "A kernel as a JITKernel.")
+      .def("get_global", &RawModule::get_global, py::arg("name"), py::arg("dtype") = "uint8",
+           "A __device__ or __constant__ variable as an array.")
+      .def("set_global", &RawModule::set_global, py::arg("name"), py::arg("value"),
+           "Writes a __device__ or __constant__ variable.")
+      .def_property_readonly(
+          "source", [](const RawModule& r) { return r.program().request().source; },
+          "The CUDA C source.")
+      .def_property_readonly(
+          "ptx", [](const RawModule& r) { return r.program().ptx(); },
+          "PTX of the source, compiled on demand.")
+      .def_property_readonly(
+          "log", [](const RawModule& r) { return r.program().log(); }, "The compiler's log.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,133 @@
+// Pinned host memory, raw copies and the allocator's figures.
+#include <pybind11/numpy.h>
+
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+#include <cstring>
+
+namespace gpk::bind {
+namespace {
+
+py::object pinned_empty(py::handle shape, py::handle dtype, py::handle device) {
+  const Dims dims = shape_from_python(shape, "pinned_empty");
+  const DType type = dtype_from_python(dtype, "pinned_empty");
+  const auto count = static_cast<std::size_t>(num_elements(dims, "pinned_empty"));
+  const Device where = device_from_python(device, "pinned_empty");
+  std::shared_ptr<PinnedMemory> memory;
+  {
+    const WithoutGil released;
+    memory = PinnedMemory::allocate(where, count * itemsize(type));
+  }
+  const std::vector<py::ssize_t> sizes(dims.begin(), dims.end());
+  void* data = memory->data();
+  const py::capsule base(new std::shared_ptr<PinnedMemory>(std::move(memory)),
+                         [](void* p) { delete static_cast<std::shared_ptr<PinnedMemory>*>(p); });
+  return py::array(py::reinterpret_borrow<py::dtype>(numpy_dtype(type)), sizes, data, base);
+}
+
+void check_range(const char* op, const char* argument, std::size_t offset, std::size_t size,
+                 const Array& array) {
+  if (offset > array.nbytes() || size > array.nbytes() - offset)
+    throw InvalidArgument(cat(op, ": bytes ", offset, " to ", offset + size, " of ", argument,
+                              ", which has ", array.nbytes()));
+}
+
+// A raw host address to the start of an array. Returns at once when the memory is pinned.
+void copy_to_device_async(const Array& dst, std::uintptr_t src, std::size_t bytes,
+                          py::handle stream, const char* op) {
+  check_range(op, "dst", 0, bytes, dst);
+  if (!dst.is_contiguous()) throw InvalidArgument(cat(op, ": dst is not contiguous"));
+  const void* source = reinterpret_cast<const void*>(src);
+  if (!dst.device().is_cuda()) {
+    std::memcpy(dst.data(), source, bytes);
+    return;
+  }
+  const auto on = stream_from_python(stream, dst.device(), op);
+  const WithoutGil released;
+  dst.buffer()->mark_use(on);
+  copy_to_device(dst.device_ptr(), source, bytes, *on);
+}
+
+void copy_to_device_now(const Array& dst, std::uintptr_t src, std::size_t bytes) {
+  forbid_in_capture("copy_to_device", "it waits for the copy");
+  copy_to_device_async(dst, src, bytes, py::none(), "copy_to_device");
+  if (!dst.device().is_cuda()) return;
+  const WithoutGil released;
+  current_stream(dst.device())->synchronize();
+}
+
+void copy_device_to_device(const Array& dst, const Array& src, py::handle stream) {
+  const auto on = stream_from_python(stream, dst.device(), "copy_device_to_device_async");
+  const WithoutGil released;
+  const StreamScope scope(on);
+  copy(dst, src, "copy_device_to_device_async");
+}
+
+void copy_with_offsets(const Array& dst, std::size_t dst_offset, const Array& src,
+                       std::size_t src_offset, std::size_t bytes) {
+  constexpr const char* kOp = "copy_device_to_device_offset";
+  check_range(kOp, "dst", dst_offset, bytes, dst);
+  check_range(kOp, "src", src_offset, bytes, src);
+  const auto window = [&](const Array& array, std::size_t offset) {
+    return Array(
+        Dims{static_cast<std::int64_t>(bytes)}, Dims{1}, DType::kUInt8, array.buffer(),
+        static_cast<std::int64_t>(offset) + array.offset_elems() * info(array.dtype()).bits / 8);
+  };
+  const WithoutGil released;
+  copy(window(dst, dst_offset), window(src, src_offset), kOp);
+}
+
+py::dict allocator_stats(py::handle device) {
+  const Device where = device_from_python(device, "allocator_stats");
+  AllocatorStats s;
+  if (where.is_cuda()) s = Context::get(where.index).allocator()->stats();
+  py::dict d;
+  d["used"] = s.used_bytes;
+  d["cached"] = s.cached_bytes;
+  d["peak_used"] = s.peak_used_bytes;
+  d["largest_cached"] = s.largest_cached_bytes;
+  d["limit"] = s.limit_bytes;
+  d["allocations"] = s.num_allocations;
+  d["reuses"] = s.num_reuses;
+  return d;
+}
+
+std::size_t trim(py::handle device) {
+  const Device where = device_from_python(device, "trim");
+  if (!where.is_cuda()) return 0;
+  const WithoutGil released;
+  return Context::get(where.index).allocator()->trim();
+}
+
+}  // namespace
+
+void bind_memory(py::module_& m) {
+  const auto device = py::arg("device") = py::none();
+  m.def("pinned_empty", pinned_empty, py::arg("shape"), py::arg("dtype") = "float32", py::kw_only(),
+        device, "A NumPy array in page-locked memory, for copies at full speed.");
+  m.def("copy_to_device", copy_to_device_now, py::arg("dst"), py::arg("src_ptr"),
+        py::arg("size_bytes"), "Copies from a host address and waits.");
+  m.def(
+      "copy_to_device_async",
+      [](const Array& dst, std::uintptr_t src, std::size_t bytes, py::handle stream) {
+        copy_to_device_async(dst, src, bytes, stream, "copy_to_device_async");
+      },
+      py::arg("dst"), py::arg("src_ptr"), py::arg("size_bytes"), py::arg("stream") = py::none(),
+      "Copies from a host address on a stream (a Stream, a handle or None).");
+  m.def("copy_device_to_device_async", copy_device_to_device, py::arg("dst"), py::arg("src"),
+        py::arg("stream") = py::none(), "Copies one array into another on a stream.");
+  m.def("copy_device_to_device_offset", copy_with_offsets, py::arg("dst"), py::arg("dst_offset"),
+        py::arg("src"), py::arg("src_offset"), py::arg("size"),
+        "Copies `size` bytes between byte offsets of two arrays.");
+  m.def("allocator_stats", allocator_stats, device, "Figures of the device's allocator.");
+  m.def("trim", trim, device, "Gives cached device memory back to the driver; bytes freed.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,112 @@
+// The ops as functions, and the list of them.
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "jit/builtin.h"
+#include "ops/cpu_backend.h"
+#include "ops/elementwise/binary.h"
+#include "ops/op.h"
+
+namespace gpk::bind {
+namespace {
+
+ops::Operand operand(py::handle object, const char* op, const char* argument) {
+  if (is_array(object.ptr())) return array_of(object.ptr());
+  if (auto scalar = scalar_from_python(object, op)) return *scalar;
+  throw InvalidArgument(InvalidArgument::Kind::kType,
+                        cat(op, ": ", argument, " is ", std::string(py::repr(object)),
+                            ", expected a GPUArray or a number"));
+}
+
+std::optional<Array> output(py::handle object, const char* op) {
+  if (object.is_none()) return std::nullopt;
+  if (is_array(object.ptr())) return array_of(object.ptr());
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
+}
+
+using BinaryFunction = Array (*)(const ops::Operand&, const ops::Operand&,
+                                 const std::optional<Array>&);
+
+void def_binary(py::module_& m, const char* op, BinaryFunction function, const char* doc) {
+  m.def(
+      op,
+      [op, function](py::handle a, py::handle b, py::handle out) -> py::object {
+        const ops::Operand left = operand(a, op, "a");
+        const ops::Operand right = operand(b, op, "b");
+        const std::optional<Array> into = output(out, op);
+        std::optional<Array> result;
+        {
+          const WithoutGil released;
+          result = function(left, right, into);
+        }
+        if (into) return py::reinterpret_borrow<py::object>(out);
+        return py::reinterpret_steal<py::object>(make_array_object(std::move(*result)));
+      },
+      py::arg("a"), py::arg("b"), py::kw_only(), py::arg("out") = py::none(), doc);
+}
+
+py::object argument_view(const ops::CpuArg& argument) {
+  if (const auto* array = std::get_if<Array>(&argument)) return numpy_view(*array);
+  return std::visit([](const auto& value) { return py::cast(value); }, std::get<Scalar>(argument));
+}
+
+// pygpukit._reference.<op>(*args, out=view)
+void call_reference(const ops::CpuCall& call) {
+  const py::gil_scoped_acquire gil;
+  py::tuple args(call.args.size());
+  for (std::size_t i = 0; i < call.args.size(); ++i) args[i] = argument_view(call.args[i]);
+  const py::object function = py::module_::import("pygpukit._reference").attr(call.op);
+  function(*args, py::arg("out") = numpy_view(call.out));
+}
+
+py::list list_ops() {
+  py::list rows;
+  for (const ops::OpInfo& op : ops::op_list())
+    rows.append(py::make_tuple(op.name, op.family, op.doc));
+  return rows;
+}
+
+py::list list_kernels() {
+  py::list rows;
+  for (const jit::KernelSpec& spec : ops::all_kernel_specs())
+    rows.append(py::make_tuple(spec.op, spec.file, spec.expression, py::cast(spec.exact_sms)));
+  return rows;
+}
+
+// Compiles one built-in kernel for an architecture; needs NVRTC, no GPU.
+py::tuple compile_kernel(std::size_t index, int sm, bool ptx,
+                         const std::vector<std::string>& options) {
+  const auto specs = ops::all_kernel_specs();
+  if (index >= specs.size())
+    throw InvalidArgument(InvalidArgument::Kind::kIndex,
+                          cat("compile_builtin: kernel ", index, " of ", specs.size()));
+  jit::CompileRequest request = jit::compile_request(specs[index], sm);
+  request.want_ptx = ptx;
+  request.options = options;
+  jit::CompiledImage image;
+  {
+    const WithoutGil released;
+    image = jit::compile(request);
+  }
+  return py::make_tuple(py::bytes(image.bytes), image.log);
+}
+
+}  // namespace
+
+void bind_ops(py::module_& m) {
+  def_binary(m, "add", ops::add, "a + b, element by element.");
+  def_binary(m, "mul", ops::mul, "a * b, element by element.");
+  m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
+  m.def("builtin_kernels", list_kernels,
+        "Every built-in kernel variant as (op, file, expression, exact architectures).");
+  m.def("compile_builtin", compile_kernel, py::arg("index"), py::arg("sm"), py::arg("ptx") = false,
+        py::arg("options") = std::vector<std::string>(),
+        "Compiles builtin_kernels()[index] for an architecture: (image, log).");
+  ops::set_cpu_backend(call_reference);
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,136 @@
+// Streams and events.
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/error.h"
+#include "core/event.h"
+#include "core/stream.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+StreamPriority priority_from_python(py::handle object) {
+  if (py::isinstance<py::str>(object)) {
+    const auto text = object.attr("lower")().cast<std::string>();
+    if (text == "high") return StreamPriority::kHigh;
+    if (text == "low") return StreamPriority::kLow;
+  } else if (PyLong_Check(object.ptr())) {
+    const int value = object.cast<int>();
+    if (value == 0) return StreamPriority::kHigh;
+    if (value == 1) return StreamPriority::kLow;
+  }
+  throw InvalidArgument(cat("Stream: priority is ", std::string(py::repr(object)),
+                            ", expected 'high', 'low' or a StreamPriority"));
+}
+
+std::shared_ptr<Stream> make_stream(py::handle handle, py::handle priority, py::handle device) {
+  const Device where = device_from_python(device, "Stream");
+  const StreamPriority level = priority_from_python(priority);
+  if (!handle.is_none()) return stream_from_python(handle, where, "Stream");
+  const WithoutGil released;
+  return Stream::create(where, level);
+}
+
+py::object python_priority(const Stream& stream) {
+  return py::module_::import("pygpukit.core.stream")
+      .attr("StreamPriority")(static_cast<int>(stream.priority()));
+}
+
+// What `with stream:` replaced, innermost last. Per thread, as the current stream itself.
+std::vector<std::shared_ptr<Stream>>& replaced_streams() {
+  thread_local std::vector<std::shared_ptr<Stream>> stack;
+  return stack;
+}
+
+std::shared_ptr<Stream> enter(const std::shared_ptr<Stream>& stream) {
+  replaced_streams().push_back(exchange_current_stream(stream));
+  return stream;
+}
+
+void leave(const std::shared_ptr<Stream>&, const py::args&) {
+  auto& stack = replaced_streams();
+  if (stack.empty()) throw Error("Stream: __exit__ without __enter__ on this thread");
+  exchange_current_stream(std::move(stack.back()));
+  stack.pop_back();
+}
+
+std::string describe(const Stream& stream) {
+  return cat("Stream(handle=", stream.handle_value(),
+             ", priority=", stream.priority() == StreamPriority::kHigh ? "HIGH" : "LOW",
+             ", device=", to_string(stream.device()), ")");
+}
+
+void wait_for(Stream& stream, py::handle other) {
+  if (py::isinstance<Event>(other)) {
+    stream.wait(other.cast<Event&>());
+    return;
+  }
+  const auto source = stream_from_python(other, stream.device(), "Stream.wait");
+  stream.wait(*source);
+}
+
+std::shared_ptr<Event> make_event(bool blocking_sync, bool timing, py::handle device) {
+  return Event::create(device_from_python(device, "CudaEvent"),
+                       {.timing = timing, .blocking_sync = blocking_sync});
+}
+
+void record(Event& event, py::handle stream) {
+  event.record(*stream_from_python(stream, event.device(), "CudaEvent.record"));
+}
+
+double elapsed_ms(const Event& start, const Event& stop) { return Event::elapsed_ms(start, stop); }
+
+using Release = py::call_guard<WithoutGil>;
+
+}  // namespace
+
+void bind_stream(py::module_& m) {
+  py::class_<Event, std::shared_ptr<Event>>(m, "CudaEvent",
+                                            "A point in a stream's work, to wait for or to time.")
+      .def(py::init(&make_event), py::arg("blocking_sync") = false, py::kw_only(),
+           py::arg("timing") = true, py::arg("device") = py::none())
+      .def("record", record, py::arg("stream") = py::none(),
+           "Marks the work submitted so far to the stream (the current one by default).")
+      .def("synchronize", &Event::synchronize, Release(), "Waits for the marked work.")
+      .def("query", &Event::query, "True when the marked work is done.");
+  m.def("event_elapsed_ms", elapsed_ms, py::arg("start"), py::arg("stop"),
+        "Milliseconds between two recorded events.");
+  m.def(
+      "event_elapsed_us",
+      [](const Event& start, const Event& stop) { return elapsed_ms(start, stop) * 1000.0; },
+      py::arg("start"), py::arg("stop"), "Microseconds between two recorded events.");
+
+  py::class_<Stream, std::shared_ptr<Stream>>(
+      m, "Stream",
+      "A queue of GPU work. `with stream:` makes it the calling thread's current stream.")
+      .def(py::init(&make_stream), py::arg("handle") = py::none(), py::arg("priority") = "low",
+           py::kw_only(), py::arg("device") = py::none(),
+           "A new stream, or with `handle` (an int or an object with __cuda_stream__) an existing "
+           "one.")
+      .def_property_readonly("handle", &Stream::handle_value, "The CUstream as an int.")
+      .def_property_readonly("priority", python_priority, "StreamPriority.HIGH or LOW.")
+      .def_property_readonly(
+          "device", [](const Stream& s) { return to_string(s.device()); }, "'cuda:0' or 'cpu'.")
+      .def("synchronize", &Stream::synchronize, Release(), "Waits for all work submitted so far.")
+      .def("query", &Stream::query, "True when no work is left.")
+      .def("wait", wait_for, py::arg("other"),
+           "Later work here starts after an event, or after another stream's work so far.")
+      .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, s.handle_value()); })
+      .def("__enter__", enter)
+      .def("__exit__", leave)
+      .def("__repr__", describe);
+  m.def(
+      "current_stream",
+      [](py::handle device) {
+        return current_stream(device_from_python(device, "current_stream"));
+      },
+      py::arg("device") = py::none(), "The calling thread's current stream.");
+  m.def(
+      "default_stream",
+      [](py::handle device) {
+        return Stream::default_for(device_from_python(device, "default_stream"));
+      },
+      py::arg("device") = py::none(), "The device's default stream.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,166 @@
+#include "bindings/convert.h"
+
+#include <limits>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+[[noreturn]] void bad_type(const char* op, const char* argument, py::handle given,
+                           const char* expected) {
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": ", argument, " is ", std::string(py::repr(given)), ", expected ", expected));
+}
+
+std::int64_t dimension(py::handle item, const char* op) {
+  const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
+  if (!index) {
+    PyErr_Clear();
+    bad_type(op, "shape", item, "an integer or a sequence of integers");
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0)
+    throw InvalidArgument(
+        cat(op, ": shape has the size ", std::string(py::str(index)), ", more than 2**63 - 1"));
+  return value;
+}
+
+std::optional<DType> dtype_from_numpy(py::handle object) {
+  try {
+    const py::object dtype = py::module_::import("numpy").attr("dtype")(object);
+    const auto byte_order = dtype.attr("byteorder").cast<std::string>();
+    if (byte_order == ">") return std::nullopt;
+    return dtype_from_name(dtype.attr("name").cast<std::string>());
+  } catch (py::error_already_set&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow == 0) return Scalar(static_cast<std::int64_t>(value));
+  const unsigned long long large = PyLong_AsUnsignedLongLong(number);
+  if (!PyErr_Occurred()) return Scalar(static_cast<std::uint64_t>(large));
+  PyErr_Clear();
+  throw InvalidArgument(cat(op, ": ", std::string(py::repr(number)), " does not fit in 64 bits"));
+}
+
+}  // namespace
+
+DType dtype_from_python(py::handle object, const char* op) {
+  if (py::isinstance<DTypeInfo>(object)) return object.cast<const DTypeInfo&>().dtype;
+  if (PyUnicode_Check(object.ptr())) {
+    if (const auto found = dtype_from_name(object.cast<std::string>())) return *found;
+  } else if (!object.is_none()) {
+    if (const auto found = dtype_from_numpy(object)) return *found;
+  }
+  std::vector<const char*> names;
+  for (const DTypeInfo& row : detail::kDTypes) names.push_back(row.name);
+  const bool text = PyUnicode_Check(object.ptr()) != 0;
+  throw InvalidArgument(text ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
+                        cat(op, ": Unsupported dtype", text ? " string: " : ": ",
+                            std::string(py::repr(object)), "; known are ", join(names, ", ")));
+}
+
+py::object numpy_dtype(DType dtype) {
+  const py::module_ numpy = py::module_::import("numpy");
+  switch (dtype) {
+    case DType::kBFloat16:
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+    case DType::kInt4:
+    case DType::kUInt4:
+    case DType::kFloat4E2M1FN:
+      return numpy.attr("dtype")(py::module_::import("ml_dtypes").attr(name(dtype)));
+    default: return numpy.attr("dtype")(name(dtype));
+  }
+}
+
+Dims shape_from_python(py::handle object, const char* op) {
+  if (PyIndex_Check(object.ptr())) return Dims{dimension(object, op)};
+  if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()))
+    bad_type(op, "shape", object, "an integer or a sequence of integers");
+  const auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), "shape"));
+  if (!sequence) throw py::error_already_set();
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr());
+  if (count > kMaxRank)
+    throw InvalidArgument(
+        cat(op, ": shape has ", count, " dimensions, at most ", kMaxRank, " are supported"));
+  Dims dims = Dims::filled(static_cast<int>(count), 0);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    dims[static_cast<int>(i)] = dimension(PySequence_Fast_GET_ITEM(sequence.ptr(), i), op);
+  return dims;
+}
+
+py::tuple to_tuple(const Dims& dims) {
+  py::tuple result(dims.size());
+  for (int i = 0; i < dims.size(); ++i) result[static_cast<std::size_t>(i)] = dims[i];
+  return result;
+}
+
+std::optional<Scalar> scalar_from_python(py::handle object, const char* op) {
+  PyObject* o = object.ptr();
+  if (PyBool_Check(o)) return Scalar(o == Py_True);
+  if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
+  if (PyLong_Check(o)) return integer_scalar(o, op);
+  if (PyComplex_Check(o))
+    return Scalar(std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
+  if (py::hasattr(object, "dtype") && py::hasattr(object, "item") && py::hasattr(object, "shape") &&
+      py::isinstance<py::tuple>(object.attr("shape")) && py::len(object.attr("shape")) == 0)
+    if (const py::object item = object.attr("item")();
+        item.ptr() != o && !py::hasattr(item, "item"))
+      return scalar_from_python(item, op);
+  return std::nullopt;
+}
+
+Device device_from_python(py::handle object, const char* op) {
+  if (object.is_none()) return default_device();
+  constexpr const char* kExpected = "None, 'cpu', 'cuda', 'cuda:<index>' or an index";
+  int index = 0;
+  if (PyLong_Check(object.ptr())) {
+    index = object.cast<int>();
+  } else if (PyUnicode_Check(object.ptr())) {
+    const auto text = object.cast<std::string>();
+    if (text == "cpu") return {DeviceKind::kCpu, 0};
+    if (text.rfind("cuda", 0) != 0) bad_type(op, "device", object, kExpected);
+    if (text.size() > 4) {
+      const char* end = text.data() + text.size();
+      const auto parsed = std::from_chars(text.data() + 5, end, index);
+      if (text[4] != ':' || parsed.ec != std::errc() || parsed.ptr != end)
+        bad_type(op, "device", object, kExpected);
+    }
+  } else {
+    bad_type(op, "device", object, kExpected);
+  }
+  const Device device{DeviceKind::kCuda, index};
+  device_traits(device);  // throws when there is none
+  return device;
+}
+
+std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, const char* op) {
+  if (object.is_none()) return current_stream(device);
+  if (py::isinstance<Stream>(object)) return object.cast<std::shared_ptr<Stream>>();
+  std::shared_ptr<void> owner;
+  py::object handle;
+  if (py::hasattr(object, "__cuda_stream__")) {
+    const py::object pair = object.attr("__cuda_stream__")();
+    if (!py::isinstance<py::tuple>(pair) || py::len(pair) != 2)
+      bad_type(op, "stream", object, "__cuda_stream__() to return (0, handle)");
+    handle = pair[py::int_(1)];
+    owner = keep_alive(object);
+  } else if (PyLong_Check(object.ptr()) && !PyBool_Check(object.ptr())) {
+    handle = py::reinterpret_borrow<py::object>(object);
+  } else {
+    bad_type(op, "stream", object, "a Stream, a handle or an object with __cuda_stream__");
+  }
+  const std::uintptr_t value = handle.cast<std::uintptr_t>();
+  if (value == 0 || value == 1) return Stream::default_for(device);  // the legacy default stream
+  return Stream::wrap(device, value, std::move(owner));
+}
+
+}  // namespace gpk::bind

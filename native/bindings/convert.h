@@ -1,0 +1,45 @@
+// Python values to C++ values and back: dtypes, shapes, scalars, devices, streams.
+#pragma once
+
+#include <optional>
+
+#include "bindings/python.h"
+#include "core/array.h"
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/scalar.h"
+#include "core/shape.h"
+#include "core/stream.h"
+
+namespace gpk::bind {
+
+// The DataType object of a dtype (one object per dtype), borrowed.
+PyObject* dtype_object(DType dtype);
+
+// DataType, name, NumPy dtype or scalar type, bool / int / float / complex. Throws InvalidArgument.
+DType dtype_from_python(py::handle object, const char* op);
+
+// np.dtype of a dtype; ml_dtypes for what NumPy lacks.
+py::object numpy_dtype(DType dtype);
+
+// An int or a sequence of ints. Throws InvalidArgument.
+Dims shape_from_python(py::handle object, const char* op);
+py::tuple to_tuple(const Dims& dims);
+
+// bool, int, float, complex and NumPy scalars of these; nullopt for anything else.
+std::optional<Scalar> scalar_from_python(py::handle object, const char* op);
+
+// None (the default device), "cpu", "cuda", "cuda:1", an int. Throws InvalidArgument.
+Device device_from_python(py::handle object, const char* op);
+
+// A Stream, an int handle or an object with __cuda_stream__; None is the current stream.
+std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, const char* op);
+
+// A C-order NumPy array over an array's host memory, which it keeps alive. CPU arrays only.
+py::object numpy_view(const Array& array);
+
+// New NumPy array with the contents; new array from anything NumPy takes.
+py::object to_numpy(const Array& array);
+Array from_numpy(py::handle object, Device device);
+
+}  // namespace gpk::bind

@@ -1,0 +1,255 @@
+#include "bindings/kernel_call.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "bindings/array_object.h"
+#include "bindings/convert.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+using jit::ParamKind;
+
+std::string argument_name(const ArgSpec& spec, std::size_t index) {
+  if (spec.name == nullptr) return cat("argument ", index);
+  return cat('\'', PyUnicode_AsUTF8(spec.name), '\'');
+}
+
+std::string given(PyObject* value) {
+  if (is_array(value)) return cat("a GPUArray of dtype ", name(array_of(value).dtype()));
+  return cat(std::string(py::repr(value)), " (", Py_TYPE(value)->tp_name, ")");
+}
+
+[[noreturn]] void mismatch(const KernelState& state, std::size_t index, PyObject* value,
+                           const std::string& expected,
+                           InvalidArgument::Kind kind = InvalidArgument::Kind::kType) {
+  const ArgSpec& spec = state.args[index];
+  throw InvalidArgument(kind, cat(state.function, ": argument ", argument_name(spec, index), " (",
+                                  spec.type, ") got ", given(value), ", expected ", expected));
+}
+
+// An integer in range, or an error.
+template <class Wide, Wide (*Convert)(PyObject*)>
+void store_integer(const KernelState& state, std::size_t index, PyObject* value, Wide low,
+                   Wide high, std::byte* out) {
+  py::object converted;
+  if (!PyLong_Check(value)) {
+    if (!PyIndex_Check(value)) mismatch(state, index, value, "an integer");
+    converted = py::reinterpret_steal<py::object>(PyNumber_Index(value));
+    if (!converted) throw py::error_already_set();
+    value = converted.ptr();
+  }
+  const Wide number = Convert(value);
+  if ((PyErr_Occurred() != nullptr) || number < low || number > high) {
+    PyErr_Clear();
+    mismatch(state, index, value, cat("an integer from ", low, " to ", high),
+             InvalidArgument::Kind::kValue);
+  }
+  std::memcpy(out, &number, state.args[index].bytes);  // little endian: the low bytes
+}
+
+long long as_signed(PyObject* value) { return PyLong_AsLongLong(value); }
+unsigned long long as_unsigned(PyObject* value) { return PyLong_AsUnsignedLongLong(value); }
+
+void store_float(const KernelState& state, std::size_t index, PyObject* value, std::byte* out) {
+  const ArgSpec& spec = state.args[index];
+  if (is_array(value))
+    mismatch(state, index, value, "a number (arrays are not read back silently)");
+  const double number =
+      PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : PyFloat_AsDouble(value);
+  if (number == -1.0 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    mismatch(state, index, value, "a number");
+  }
+  const DType dtype = spec.dtype.value_or(spec.bytes == 8 ? DType::kFloat64 : DType::kFloat32);
+  if (dtype == DType::kFloat32) [[likely]] {
+    const auto single = static_cast<float>(number);
+    std::memcpy(out, &single, sizeof single);
+    return;
+  }
+  const ScalarBytes bytes = to_bytes(Scalar(number), dtype, state.function.c_str());
+  std::memcpy(out, bytes.bytes, spec.bytes);
+}
+
+// A struct or anything else by its bytes: bytes-like objects, NumPy scalars and arrays.
+void store_opaque(const KernelState& state, std::size_t index, PyObject* value, std::byte* out) {
+  const ArgSpec& spec = state.args[index];
+  Py_buffer view;
+  if (PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    mismatch(state, index, value, cat(spec.bytes, " bytes (bytes, or a NumPy scalar or array)"));
+  }
+  const auto size = static_cast<std::size_t>(view.len);
+  if (size == spec.bytes) std::memcpy(out, view.buf, size);
+  PyBuffer_Release(&view);
+  if (size != spec.bytes)
+    mismatch(state, index, value, cat(spec.bytes, " bytes, not ", size),
+             InvalidArgument::Kind::kValue);
+}
+
+std::mutex& states_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+std::map<const Kernel*, std::weak_ptr<KernelState>>& states() {
+  static auto* table = new std::map<const Kernel*, std::weak_ptr<KernelState>>;
+  return *table;
+}
+
+void lay_out(KernelState& state) {
+  if (state.kernel && state.kernel->params_known()) {
+    const auto& compiled = state.kernel->params();
+    if (compiled.size() != state.args.size())
+      throw InvalidArgument(cat(state.function, ": the compiled kernel has ", compiled.size(),
+                                " parameters, the source as read here has ", state.args.size(),
+                                "; is its parameter list made by a macro?"));
+    for (std::size_t i = 0; i < compiled.size(); ++i) {
+      ArgSpec& spec = state.args[i];
+      const auto bytes = static_cast<std::uint32_t>(compiled[i].bytes);
+      if (spec.bytes != bytes) {  // a typedef or a struct: only its bytes are known
+        spec.kind = ParamKind::kOpaque;
+        spec.dtype.reset();
+        spec.bytes = bytes;
+      }
+    }
+  }
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < state.args.size(); ++i) {
+    ArgSpec& spec = state.args[i];
+    if (spec.bytes == 0 && state.kernel)
+      throw InvalidArgument(cat(state.function, ": the size of parameter ", argument_name(spec, i),
+                                " (", spec.type, ") is unknown; drivers from 12.4 on can tell it"));
+    spec.offset = static_cast<std::uint32_t>(offset);
+    offset += (spec.bytes + 15u) / 16u * 16u;
+  }
+  state.packed_bytes = offset;
+}
+
+}  // namespace
+
+std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
+                                               const std::string& function, int block_size,
+                                               py::object reference) {
+  const std::string& source = program->request().source;
+  const auto signature = jit::parse_signature(source, function);
+  if (!signature)
+    throw InvalidArgument(cat("jit: Function '", function, "' not found in the source; it has ",
+                              join(jit::list_kernels(source), ", ")));
+  if (block_size < 1 || block_size > 1024)
+    throw InvalidArgument(cat("jit: block_size is ", block_size, ", expected 1 to 1024"));
+  auto state = std::make_shared<KernelState>();
+  state->device = program->device();
+  state->function = function;
+  state->block_size = block_size;
+  state->reference = std::move(reference);
+  for (const jit::Param& param : signature->params) {
+    ArgSpec spec;
+    spec.kind = param.kind;
+    spec.bytes = param.bytes;
+    spec.dtype = param.dtype;
+    spec.type = param.type;
+    // Interned strings compare by address on the launch path; they are few and live for ever.
+    if (!param.name.empty()) spec.name = PyUnicode_InternFromString(param.name.c_str());
+    state->args.push_back(std::move(spec));
+  }
+  if (state->device.is_cuda()) state->kernel = program->kernel(function);
+  state->program = std::move(program);
+  lay_out(*state);
+  if (state->kernel) {
+    const std::lock_guard lock(states_mutex());
+    std::erase_if(states(), [](const auto& item) { return item.second.expired(); });
+    states()[state->kernel.get()] = state;
+  }
+  return state;
+}
+
+std::shared_ptr<KernelState> state_of(const Kernel* kernel) {
+  const std::lock_guard lock(states_mutex());
+  const auto found = states().find(kernel);
+  return found == states().end() ? nullptr : found->second.lock();
+}
+
+PackedArgs::PackedArgs(const KernelState& state)
+    : state_(state), params_(inline_params_), arrays_(inline_arrays_) {
+  std::byte* bytes = inline_bytes_;
+  const std::size_t count = state.args.size();
+  if (state.packed_bytes > kInlineBytes) {
+    heap_bytes_ = std::make_unique<std::byte[]>(state.packed_bytes);
+    bytes = heap_bytes_.get();
+  }
+  if (count > kInlineArgs) {
+    heap_params_ = std::make_unique<void*[]>(count);
+    heap_arrays_ = std::make_unique<Array*[]>(count);
+    params_ = heap_params_.get();
+    arrays_ = heap_arrays_.get();
+  }
+  for (std::size_t i = 0; i < count; ++i) params_[i] = bytes + state.args[i].offset;
+}
+
+void PackedArgs::convert_pointer(const ArgSpec& spec, std::size_t index, PyObject* value,
+                                 std::byte* out) {
+  cu::DevicePtr address = 0;
+  if (is_array(value)) [[likely]] {
+    Array& array = array_of(value);
+    if (spec.dtype && *spec.dtype != array.dtype())
+      mismatch(state_, index, value, cat("a GPUArray of dtype ", name(*spec.dtype)));
+    if (!(array.device() == state_.device))
+      mismatch(
+          state_, index, value,
+          cat("an array on ", to_string(state_.device), ", not on ", to_string(array.device())));
+    address = array.device_ptr();
+    arrays_[num_arrays_++] = &array;
+    if (array.size() > largest_) largest_ = array.size();
+  } else if (PyLong_Check(value)) {
+    address = PyLong_AsUnsignedLongLong(value);
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      mismatch(state_, index, value, "a GPUArray, an address or None");
+    }
+  } else if (value != Py_None) {
+    mismatch(state_, index, value, "a GPUArray, an address or None");
+  }
+  std::memcpy(out, &address, sizeof address);
+}
+
+void PackedArgs::convert(PyObject* const* values) {
+  for (std::size_t i = 0; i < state_.args.size(); ++i) {
+    const ArgSpec& spec = state_.args[i];
+    auto* out = static_cast<std::byte*>(params_[i]);
+    const unsigned bits = spec.bytes * 8;
+    switch (spec.kind) {
+      case ParamKind::kPointer: convert_pointer(spec, i, values[i], out); break;
+      case ParamKind::kFloat: store_float(state_, i, values[i], out); break;
+      case ParamKind::kSigned:
+        store_integer<long long, as_signed>(state_, i, values[i], -1LL << (bits - 1),
+                                            ~(-1LL << (bits - 1)), out);
+        break;
+      case ParamKind::kUnsigned:
+        store_integer<unsigned long long, as_unsigned>(state_, i, values[i], 0ULL,
+                                                       ~0ULL >> (64 - bits), out);
+        break;
+      case ParamKind::kBool:
+        store_integer<long long, as_signed>(state_, i, values[i], 0, 1, out);
+        break;
+      case ParamKind::kOpaque: store_opaque(state_, i, values[i], out); break;
+    }
+  }
+}
+
+void mark_arrays(const PackedArgs& args, const std::shared_ptr<Stream>& stream) {
+  Graph* graph = capturing_graph();
+  for (auto array = args.arrays_begin(); array != args.arrays_end(); ++array) {
+    (*array)->buffer()->mark_use(stream);
+    if (graph != nullptr) [[unlikely]]
+      graph->keep((*array)->buffer());
+  }
+}
+
+}  // namespace gpk::bind

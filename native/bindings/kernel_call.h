@@ -1,0 +1,104 @@
+// From Python arguments to the bytes a kernel launch passes, by descriptors made once per kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/python.h"
+#include "core/array.h"
+#include "core/launch.h"
+#include "jit/program.h"
+#include "jit/signature.h"
+
+namespace gpk::bind {
+
+struct ArgSpec {
+  jit::ParamKind kind = jit::ParamKind::kOpaque;
+  std::uint32_t bytes = 0;   // 0: any number of bytes (size unknown to us and to the driver)
+  std::uint32_t offset = 0;  // in the packed arguments
+  std::optional<DType> dtype;
+  PyObject* name = nullptr;  // interned; nullptr when the source has none
+  std::string type;          // as written in the source
+};
+
+// A kernel and what is needed to call it. Shared by the Python object, bound calls and graphs.
+struct KernelState {
+  std::shared_ptr<jit::Program> program;
+  std::shared_ptr<Kernel> kernel;  // null on the CPU device
+  Device device;
+  std::string function;
+  int block_size = 256;
+  std::vector<ArgSpec> args;
+  std::size_t packed_bytes = 0;
+  py::object reference;  // Python function that stands in on the CPU; none: there is none
+};
+
+// `function` as the user wrote it. Throws InvalidArgument when the source has no such kernel.
+std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
+                                               const std::string& function, int block_size,
+                                               py::object reference);
+
+// One call's arguments, packed. Lives on the stack for usual kernels.
+class PackedArgs {
+ public:
+  explicit PackedArgs(const KernelState& state);
+  PackedArgs(const PackedArgs&) = delete;
+  PackedArgs& operator=(const PackedArgs&) = delete;
+
+  // Converts `values` (borrowed, one per parameter). Throws InvalidArgument naming kernel,
+  // argument, type and what was given.
+  void convert(PyObject* const* values);
+
+  [[nodiscard]] void** params() noexcept { return params_; }
+  [[nodiscard]] std::int64_t largest_elems() const noexcept { return largest_; }
+  [[nodiscard]] bool has_array() const noexcept { return num_arrays_ > 0; }
+  [[nodiscard]] Array* const* arrays_begin() const noexcept { return arrays_; }
+  [[nodiscard]] Array* const* arrays_end() const noexcept { return arrays_ + num_arrays_; }
+
+ private:
+  void convert_pointer(const ArgSpec& spec, std::size_t index, PyObject* value, std::byte* out);
+
+  static constexpr std::size_t kInlineBytes = 512;
+  static constexpr std::size_t kInlineArgs = 24;
+  const KernelState& state_;
+  alignas(16) std::byte inline_bytes_[kInlineBytes];
+  void* inline_params_[kInlineArgs];
+  Array* inline_arrays_[kInlineArgs];
+  std::unique_ptr<std::byte[]> heap_bytes_;
+  std::unique_ptr<void*[]> heap_params_;
+  std::unique_ptr<Array*[]> heap_arrays_;
+  void** params_;
+  Array** arrays_;
+  std::size_t num_arrays_ = 0;
+  std::int64_t largest_ = 0;
+};
+
+// Launch options of a call, as given: grid=, block=, shared_mem=, cluster=, stream=, cooperative=,
+// programmatic=, grid_size=.
+struct CallOptions {
+  LaunchConfig config;
+  bool has_grid = false;
+  bool has_block = false;
+  std::shared_ptr<Stream> stream;  // null: the current one
+};
+
+// Sorts a vectorcall's arguments into `values` (one per parameter) and options. Throws
+// InvalidArgument (kType) for missing, surplus, double and unknown arguments.
+CallOptions match_arguments(const KernelState& state, PyObject* const* args, std::size_t num_args,
+                            PyObject* kwnames, PyObject** values);
+
+// Fills in what was not given: block_size, and a 1-D grid that covers the largest array. False when
+// there is nothing to do (all arrays are empty).
+bool complete_config(const KernelState& state, const PackedArgs& args, CallOptions& options);
+
+// Marks the arrays as used by `stream`, and keeps them for a graph being captured.
+void mark_arrays(const PackedArgs& args, const std::shared_ptr<Stream>& stream);
+
+// The state of a kernel in use, for graphs; nullptr when it is not a jit kernel.
+std::shared_ptr<KernelState> state_of(const Kernel* kernel);
+
+}  // namespace gpk::bind

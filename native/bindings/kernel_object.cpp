@@ -1,0 +1,398 @@
+#include "bindings/kernel_object.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "bindings/errors.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+PyTypeObject* g_kernel_type = nullptr;
+PyTypeObject* g_bound_type = nullptr;
+
+struct KernelObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  std::shared_ptr<KernelState> state;
+};
+
+// Everything of one call, ready to submit again.
+struct BoundCall {
+  std::shared_ptr<KernelState> state;
+  std::unique_ptr<PackedArgs> args;
+  std::vector<py::object> values;  // keeps arrays and, on the CPU, the arguments
+  LaunchConfig config;
+  std::shared_ptr<Stream> stream;  // null: the current one
+  bool nothing_to_do = false;
+};
+
+struct BoundObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  BoundCall* call;
+};
+
+KernelState& state_ref(PyObject* self) { return *reinterpret_cast<KernelObject*>(self)->state; }
+
+// On the CPU device the Python function given as reference= stands in for the kernel.
+void call_reference(const KernelState& state, PyObject* const* values) {
+  if (state.reference.is_none())
+    throw GpuUnavailable(
+        cat(state.function, ": a custom kernel needs a GPU (", default_device_choice().reason,
+            "). To run this program on CPU simulation, pass jit(..., reference=function): a Python "
+            "function with the kernel's parameters, called with NumPy views of the arrays"));
+  py::tuple args(state.args.size());
+  for (std::size_t i = 0; i < state.args.size(); ++i)
+    args[i] = is_array(values[i]) ? numpy_view(array_of(values[i]))
+                                  : py::reinterpret_borrow<py::object>(values[i]);
+  if (Graph* graph = capturing_graph(); graph != nullptr) {
+    // Captured values are Python objects: let go of them with the GIL held.
+    auto kept = std::shared_ptr<py::tuple>(new py::tuple(args), [](py::tuple* p) {
+      const py::gil_scoped_acquire gil;
+      delete p;
+    });
+    auto function = std::shared_ptr<py::object>(new py::object(state.reference), [](py::object* p) {
+      const py::gil_scoped_acquire gil;
+      delete p;
+    });
+    graph->record_host_call([kept, function] {
+      const py::gil_scoped_acquire gil;
+      (*function)(**kept);
+    });
+    return;
+  }
+  state.reference(*args);
+}
+
+void submit(const KernelState& state, PackedArgs& args, const LaunchConfig& config,
+            const std::shared_ptr<Stream>& stream, bool checked) {
+  mark_arrays(args, stream);
+  const WithoutGil released;
+  if (checked) {
+    launch_checked(*state.kernel, config, stream, args.params());
+  } else {
+    launch(*state.kernel, config, stream, args.params());
+  }
+}
+
+PyObject* kernel_vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf,
+                            PyObject* kwnames) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    const KernelState& state = state_ref(self);
+    constexpr std::size_t kInline = 24;
+    PyObject* inline_values[kInline];
+    std::unique_ptr<PyObject*[]> heap_values;
+    PyObject** values = inline_values;
+    if (state.args.size() > kInline) {
+      heap_values = std::make_unique<PyObject*[]>(state.args.size());
+      values = heap_values.get();
+    }
+    const auto count = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf));
+    CallOptions options = match_arguments(state, args, count, kwnames, values);
+    PackedArgs packed(state);
+    packed.convert(values);
+    if (!state.device.is_cuda()) {
+      call_reference(state, values);
+      Py_RETURN_NONE;
+    }
+    if (!complete_config(state, packed, options)) Py_RETURN_NONE;
+    submit(state, packed, options.config,
+           options.stream ? options.stream : current_stream(state.device), false);
+    Py_RETURN_NONE;
+  });
+}
+
+// kernel.bind(*args, **options): all conversion and checking now, only the launch later.
+PyObject* kernel_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    auto call = std::make_unique<BoundCall>();
+    call->state = reinterpret_cast<KernelObject*>(self)->state;
+    const KernelState& state = *call->state;
+    std::vector<PyObject*> values(state.args.size());
+    CallOptions options =
+        match_arguments(state, args, static_cast<std::size_t>(nargs), kwnames, values.data());
+    for (PyObject* value : values)
+      call->values.push_back(py::reinterpret_borrow<py::object>(value));
+    call->args = std::make_unique<PackedArgs>(state);
+    call->args->convert(values.data());
+    if (state.device.is_cuda()) {
+      call->nothing_to_do = !complete_config(state, *call->args, options);
+      if (!call->nothing_to_do) check_launch(*state.kernel, options.config);
+      call->config = options.config;
+      call->stream = options.stream;
+    }
+    auto* object = reinterpret_cast<BoundObject*>(g_bound_type->tp_alloc(g_bound_type, 0));
+    if (object == nullptr) throw py::error_already_set();
+    object->call = call.release();
+    object->vectorcall = [](PyObject* bound, PyObject* const*, std::size_t nargsf,
+                            PyObject* names) -> PyObject* {
+      return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+        BoundCall& c = *reinterpret_cast<BoundObject*>(bound)->call;
+        if (PyVectorcall_NARGS(nargsf) != 0 || (names != nullptr && PyTuple_GET_SIZE(names) != 0))
+          throw InvalidArgument(InvalidArgument::Kind::kType,
+                                cat(c.state->function, ": a bound kernel takes no arguments"));
+        if (c.nothing_to_do) Py_RETURN_NONE;
+        if (!c.state->device.is_cuda()) {
+          std::vector<PyObject*> raw;
+          for (const py::object& value : c.values) raw.push_back(value.ptr());
+          call_reference(*c.state, raw.data());
+          Py_RETURN_NONE;
+        }
+        submit(*c.state, *c.args, c.config, c.stream ? c.stream : current_stream(c.state->device),
+               true);
+        Py_RETURN_NONE;
+      });
+    };
+    return reinterpret_cast<PyObject*>(object);
+  });
+}
+
+void kernel_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  reinterpret_cast<KernelObject*>(self)->state.~shared_ptr();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+void bound_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete reinterpret_cast<BoundObject*>(self)->call;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* allocate_kernel(PyTypeObject* type, std::shared_ptr<KernelState> state) {
+  auto* object = reinterpret_cast<KernelObject*>(type->tp_alloc(type, 0));
+  if (object == nullptr) throw py::error_already_set();
+  new (&object->state) std::shared_ptr<KernelState>(std::move(state));
+  object->vectorcall = kernel_vectorcall;
+  return reinterpret_cast<PyObject*>(object);
+}
+
+// JITKernel(source, func_name, options=None, block_size=256, *, reference=None)
+PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    static const char* keywords[] = {"source",     "func_name", "options",
+                                     "block_size", "reference", nullptr};
+    const char* source = nullptr;
+    const char* function = nullptr;
+    PyObject* options = Py_None;
+    int block_size = 256;
+    PyObject* reference = Py_None;
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "ss|Oi$O:JITKernel", const_cast<char**>(keywords),
+                                    &source, &function, &options, &block_size, &reference) == 0)
+      throw py::error_already_set();
+    if (!jit::parse_signature(source, function))
+      throw InvalidArgument(cat("jit: Function '", function, "' not found in the source; it has ",
+                                join(jit::list_kernels(source), ", ")));
+    std::vector<std::string> flags;
+    if (options != Py_None) flags = py::handle(options).cast<std::vector<std::string>>();
+    auto program = build_program(source, cat(function, ".cu"), flags, {function});
+    return allocate_kernel(type, make_kernel_state(std::move(program), function, block_size,
+                                                   py::reinterpret_borrow<py::object>(reference)));
+  });
+}
+
+PyObject* kernel_repr(PyObject* self) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    const KernelState& state = state_ref(self);
+    return PyUnicode_FromString(cat("JITKernel(", state.function, ", ",
+                                    state.program->compiled() ? "compiled" : "not compiled", ", ",
+                                    to_string(state.device), ")")
+                                    .c_str());
+  });
+}
+
+PyObject* bound_repr(PyObject* self) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    const BoundCall& call = *reinterpret_cast<BoundObject*>(self)->call;
+    return PyUnicode_FromString(cat("BoundKernel(", call.state->function, ")").c_str());
+  });
+}
+
+template <class Getter>
+PyObject* get(PyObject* self, const Getter& getter) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    auto value = getter(state_ref(self));
+    if constexpr (std::is_base_of_v<py::object, decltype(value)>) {
+      return value.release().ptr();
+    } else {
+      return py::cast(std::move(value)).release().ptr();
+    }
+  });
+}
+
+PyObject* get_attributes(PyObject* self, void*) {
+  return get(self, [](const KernelState& state) {
+    py::dict d;
+    if (!state.kernel) return d;
+    const KernelAttributes& a = state.kernel->attributes();
+    d["registers"] = a.num_regs;
+    d["local_bytes"] = a.local_bytes;
+    d["shared_bytes"] = a.shared_bytes;
+    d["const_bytes"] = a.const_bytes;
+    d["max_threads_per_block"] = a.max_threads_per_block;
+    d["ptx_version"] = a.ptx_version;
+    d["binary_version"] = a.binary_version;
+    return d;
+  });
+}
+
+PyObject* get_signature(PyObject* self, void*) {
+  return get(self, [](const KernelState& state) {
+    py::list params;
+    for (const ArgSpec& spec : state.args)
+      params.append(py::make_tuple(spec.name == nullptr
+                                       ? py::object(py::none())
+                                       : py::reinterpret_borrow<py::object>(spec.name),
+                                   spec.type, spec.bytes));
+    return params;
+  });
+}
+
+PyObject* get_ptx(PyObject* self, void*) {
+  return get(self, [](const KernelState& state) {
+    const WithoutGil released;
+    return state.program->ptx();
+  });
+}
+
+PyObject* get_source(PyObject* self, void*) {
+  return get(self, [](const KernelState& s) { return s.program->request().source; });
+}
+PyObject* get_options(PyObject* self, void*) {
+  return get(self, [](const KernelState& s) { return s.program->request().options; });
+}
+PyObject* get_name(PyObject* self, void*) {
+  return get(self, [](const KernelState& s) { return s.function; });
+}
+PyObject* get_block_size(PyObject* self, void*) {
+  return get(self, [](const KernelState& s) { return s.block_size; });
+}
+PyObject* get_is_compiled(PyObject* self, void*) {
+  return get(self, [](const KernelState& s) { return s.program->compiled(); });
+}
+
+PyObject* suggested_block_size(PyObject* self, PyObject* argument) {
+  return get(self, [&](const KernelState& state) {
+    if (!state.kernel) return state.block_size;
+    const std::size_t shared = argument == nullptr ? 0 : py::handle(argument).cast<std::size_t>();
+    return state.kernel->suggested_block_size(shared);
+  });
+}
+
+PyObject* call_suggested(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  return suggested_block_size(self, nargs > 0 ? args[0] : nullptr);
+}
+
+PyGetSetDef g_kernel_getset[] = {
+    {"source", get_source, nullptr, "The CUDA C source.", nullptr},
+    {"name", get_name, nullptr, "Name of the function.", nullptr},
+    {"options", get_options, nullptr, "Compiler flags as given.", nullptr},
+    {"block_size", get_block_size, nullptr, "Threads per block where a call gives no block=.",
+     nullptr},
+    {"is_compiled", get_is_compiled, nullptr, "False on CPU simulation without NVRTC.", nullptr},
+    {"ptx", get_ptx, nullptr, "PTX of the source, compiled on demand.", nullptr},
+    {"attributes", get_attributes, nullptr,
+     "Registers, local, shared and constant bytes, max threads; empty on the CPU.", nullptr},
+    {"signature", get_signature, nullptr, "Parameters as (name, type, bytes).", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef g_kernel_methods[] = {
+    {"bind", as_method(kernel_bind), METH_FASTCALL | METH_KEYWORDS,
+     "bind(self, *args: object, **kwargs: object) -> BoundKernel\n\nConverts and checks the "
+     "arguments now; calling the result only launches."},
+    {"get_suggested_block_size", as_method(call_suggested), METH_FASTCALL,
+     "get_suggested_block_size(self, dynamic_smem: int = 0) -> int\n\nBlock size with the best "
+     "occupancy."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+constexpr const char* kKernelDoc =
+    "JITKernel(source, func_name, options=None, block_size=256, *, reference=None)\n\n"
+    "A compiled CUDA C kernel. Calling it launches it: arguments by position or by the parameter "
+    "names of the CUDA signature; launch options grid=, block=, shared_mem=, cluster=, stream=, "
+    "cooperative=, programmatic=. Without grid= a 1-D grid covers the largest array.";
+
+PyMemberDef g_kernel_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(KernelObject, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+PyMemberDef g_bound_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(BoundObject, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot g_kernel_slots[] = {
+    {Py_tp_doc, const_cast<char*>(kKernelDoc)},
+    {Py_tp_new, reinterpret_cast<void*>(kernel_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_repr, reinterpret_cast<void*>(kernel_repr)},
+    {Py_tp_getset, g_kernel_getset},
+    {Py_tp_methods, g_kernel_methods},
+    {Py_tp_members, g_kernel_members},
+    {0, nullptr},
+};
+PyType_Slot g_bound_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A kernel with its arguments; calling it only launches.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(bound_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_repr, reinterpret_cast<void*>(bound_repr)},
+    {Py_tp_members, g_bound_members},
+    {0, nullptr},
+};
+
+PyType_Spec g_kernel_spec = {"pygpukit._native.JITKernel", static_cast<int>(sizeof(KernelObject)),
+                             0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, g_kernel_slots};
+PyType_Spec g_bound_spec = {
+    "pygpukit._native.BoundKernel", static_cast<int>(sizeof(BoundObject)), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    g_bound_slots};
+
+PyTypeObject* make_type(py::module_& m, const char* name, PyType_Spec& spec) {
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) throw py::error_already_set();
+  m.attr(name) = py::reinterpret_borrow<py::object>(type);
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace
+
+PyObject* make_kernel_object(std::shared_ptr<KernelState> state) {
+  return allocate_kernel(g_kernel_type, std::move(state));
+}
+
+std::shared_ptr<jit::Program> build_program(const std::string& source, const std::string& name,
+                                            const std::vector<std::string>& options,
+                                            const std::vector<std::string>& expressions) {
+  jit::CompileRequest request;
+  request.name = name;
+  request.source = source;
+  request.options = options;
+  request.name_expressions = expressions;
+  const WithoutGil released;
+  return jit::Program::build(request, default_device());
+}
+
+void bind_kernel_types(py::module_& m) {
+  g_kernel_type = make_type(m, "JITKernel", g_kernel_spec);
+  g_bound_type = make_type(m, "BoundKernel", g_bound_spec);
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,49 @@
+// The extension module pygpukit._native.
+#include <string_view>
+
+#include "bindings/bind.h"
+#include "bindings/errors.h"
+#include "jit/bundle.h"
+#include "jit/nvrtc.h"
+
+// The packed PTX bundle, linked in by the build (empty when it was built without NVRTC).
+extern "C" {
+extern const char gpk_bundle_begin[];
+extern const char gpk_bundle_end[];
+}
+
+namespace gpk::bind {
+namespace {
+
+// Python's search path, for pip's nvidia/ packages. Asked at the first NVRTC search.
+std::vector<std::string> package_roots() {
+  const py::gil_scoped_acquire gil;
+  std::vector<std::string> roots;
+  for (const py::handle entry : py::module_::import("sys").attr("path"))
+    if (py::isinstance<py::str>(entry)) roots.push_back(entry.cast<std::string>());
+  return roots;
+}
+
+}  // namespace
+}  // namespace gpk::bind
+
+PYBIND11_MODULE(_native, m) {
+  using namespace gpk::bind;
+  m.doc() = "PyGPUkit's C++ core.";
+  m.attr("__version__") = GPK_VERSION;
+  gpk::jit::set_bundle(std::string_view(
+      gpk_bundle_begin, static_cast<std::size_t>(gpk_bundle_end - gpk_bundle_begin)));
+  gpk::jit::set_package_roots(package_roots);
+  register_errors();
+  bind_dtype(m);
+  bind_array_type(m);
+  bind_stream(m);
+  bind_graph(m);
+  bind_array(m);
+  bind_device(m);
+  bind_memory(m);
+  bind_ops(m);
+  bind_kernel_types(m);
+  bind_jit(m);
+  bind_floor(m);
+}

@@ -1,0 +1,26 @@
+// What every binding file includes, and a GIL release that costs two calls.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+namespace gpk::bind {
+
+namespace py = pybind11;
+
+// Releases the GIL for a scope. Lighter than pybind11's, which also guards its own registry.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// A Python object kept by C++ code that may let go of it on any thread, also without the GIL.
+std::shared_ptr<void> keep_alive(py::handle object);
+
+}  // namespace gpk::bind
