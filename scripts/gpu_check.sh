@@ -25,7 +25,7 @@ run_test() {
 }
 
 run_bench() {
-  "$PYTHON" -m pygpukit.benchmark --launch --copy --elementwise \
+  "$PYTHON" -m pygpukit.benchmark --launch --startup --copy --elementwise \
     --peers numpy,cupy,torch --save "$OUT/bench.json"
 }
 

@@ -1,5 +1,9 @@
 #include "bindings/array_object.h"
 
+#include <structmember.h>
+
+#include <cstddef>
+
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "core/error.h"
@@ -15,6 +19,8 @@ PyTypeObject* g_type = nullptr;
 
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  if (reinterpret_cast<ArrayObject*>(self)->weak_references != nullptr)
+    PyObject_ClearWeakRefs(self);
   array_of(self).~Array();
   type->tp_free(self);
   Py_DECREF(type);
@@ -114,7 +120,7 @@ using BinaryFunction = Array (*)(const ops::Operand&, const ops::Operand&,
 
 std::optional<ops::Operand> operand(PyObject* object, const char* op) {
   if (is_array(object)) return ops::Operand(array_of(object));
-  if (auto scalar = scalar_from_python(object, op)) return ops::Operand(std::move(*scalar));
+  if (auto scalar = scalar_from_python(object, op)) return ops::Operand(*scalar);
   return std::nullopt;
 }
 
@@ -166,6 +172,11 @@ PyMethodDef g_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+PyMemberDef g_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ArrayObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
 PyType_Slot g_slots[] = {
     {Py_tp_doc, const_cast<char*>("An n-dimensional array on a GPU, or in host memory on the CPU "
                                   "simulation backend.")},
@@ -174,6 +185,7 @@ PyType_Slot g_slots[] = {
     {Py_tp_repr, reinterpret_cast<void*>(repr)},
     {Py_tp_getset, g_getset},
     {Py_tp_methods, g_methods},
+    {Py_tp_members, g_members},
     {Py_sq_length, reinterpret_cast<void*>(length)},
     {Py_nb_add, reinterpret_cast<void*>(nb_add)},
     {Py_nb_multiply, reinterpret_cast<void*>(nb_multiply)},

@@ -7,7 +7,8 @@
 namespace gpk::bind {
 
 struct ArrayObject {
-  PyObject_HEAD Array array;
+  PyObject_HEAD PyObject* weak_references;
+  Array array;
 };
 
 // The type, ready after bind_array().

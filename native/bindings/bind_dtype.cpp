@@ -54,11 +54,8 @@ void bind_dtype(py::module_& m) {
            [](const DTypeInfo& a, py::handle b) {
              return py::isinstance<DTypeInfo>(b) && b.cast<const DTypeInfo&>().dtype == a.dtype;
            })
-      .def("__reduce__",
-           [](py::handle self) {
-             return py::make_tuple(py::type::of(self).attr("from_string"),
-                                   py::make_tuple(self.attr("name")));
-           })
+      // A plain name: pickle and copy look the object up in this module again.
+      .def("__reduce__", [](const DTypeInfo& d) { return d.name; })
       .def("__setattr__", refuse_assignment);
   for (const DTypeInfo& row : detail::kDTypes) {
     py::object object = py::cast(&row, reference);

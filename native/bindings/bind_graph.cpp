@@ -1,7 +1,7 @@
 // CUDA graphs.
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "bindings/kernel_call.h"
+#include "bindings/kernel_reference.h"
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/text.h"
@@ -30,12 +30,18 @@ bool leave(Graph& graph, py::handle type, py::handle, py::handle) {
   return false;
 }
 
+// nullptr for built-in kernels.
+std::shared_ptr<KernelState> state_of(const GraphLaunch& launch) {
+  if (launch.kernel) return bind::state_of(launch.kernel.get());
+  return std::static_pointer_cast<KernelState>(launch.host_kernel);
+}
+
 py::list launches(const Graph& graph) {
   py::list rows;
   for (const GraphLaunch& launch : graph.launches()) {
     py::dict d;
     const LaunchConfig& c = launch.config;
-    d["name"] = launch.kernel->name();
+    d["name"] = launch.kernel ? std::string(launch.kernel->name()) : state_of(launch)->function;
     d["grid"] = py::make_tuple(c.grid[0], c.grid[1], c.grid[2]);
     d["block"] = py::make_tuple(c.block[0], c.block[1], c.block[2]);
     d["shared_mem"] = c.shared_bytes;
@@ -50,7 +56,7 @@ void set_args(Graph& graph, std::size_t index, const py::args& args, const py::k
                           cat("set_args: launch ", index, " does not exist, the graph has ",
                               graph.launches().size(), " kernel launches"));
   const GraphLaunch& launch = graph.launches()[index];
-  const auto state = state_of(launch.kernel.get());
+  const auto state = state_of(launch);
   if (!state)
     throw InvalidArgument(cat("set_args: launch ", index, " is the built-in kernel '",
                               launch.kernel->name(), "'; only jit kernels can be changed"));
@@ -69,6 +75,10 @@ void set_args(Graph& graph, std::size_t index, const py::args& args, const py::k
     throw InvalidArgument(cat("set_args: grid, block and stream of a captured launch are fixed"));
   PackedArgs packed(*state);
   packed.convert(values.data());
+  if (!graph.device().is_cuda()) {
+    graph.replace_host_launch(index, reference_call(*state, values.data()));
+    return;
+  }
   for (auto array = packed.arrays_begin(); array != packed.arrays_end(); ++array)
     graph.keep((*array)->buffer());
   graph.set_launch_params(index, packed.params());
@@ -92,17 +102,16 @@ void bind_graph(py::module_& m) {
       .def("begin_capture", &Graph::begin_capture, Release(), "Starts recording.")
       .def("end_capture", &Graph::end_capture, Release(), "Ends recording and makes it ready.")
       .def("replay", replay, py::arg("stream") = py::none(),
-           "Runs the recorded work on a stream (the graph's own by default); returns at once.")
-      .def("synchronize", &Graph::synchronize, Release(),
-           "Waits for replays on the graph's stream.")
+           "Runs the recorded work on a stream (the current one by default); returns at once.")
+      .def("synchronize", &Graph::synchronize, Release(), "Waits for the last replay.")
       .def("reset", &Graph::reset, Release(), "Drops the recorded work and its memory.")
       .def("is_ready", &Graph::ready, "True when there is something to replay.")
       .def("is_capturing", &Graph::capturing, "True between begin_capture and end_capture.")
       .def(
           "get_stream_handle", [](const Graph& g) { return g.stream()->handle_value(); },
-          "The graph's own stream as an int.")
+          "The capture stream as an int.")
       .def_property_readonly(
-          "stream", [](const Graph& g) { return g.stream(); }, "The graph's own stream.")
+          "stream", [](const Graph& g) { return g.stream(); }, "The stream that captures record.")
       .def_property_readonly("num_nodes", &Graph::num_nodes, "Recorded operations.")
       .def_property_readonly("launches", launches, "Recorded kernel launches, in order.")
       .def("set_args", set_args, py::arg("index"),

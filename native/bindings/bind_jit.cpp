@@ -42,6 +42,14 @@ py::dict bundle_dict() {
   return d;
 }
 
+// The bundled PTX a GPU of `sm` would get.
+std::string bundle_ptx(const std::string& file, const std::string& expression, int sm) {
+  auto entry = jit::find_in_bundle(file, expression, sm);
+  if (!entry) throw InvalidArgument(cat("bundle_ptx: no ", expression, " for sm ", sm));
+  while (!entry->ptx.empty() && entry->ptx.back() == '\0') entry->ptx.pop_back();
+  return entry->ptx;
+}
+
 py::dict cache_dict() {
   py::dict d;
   jit::DiskCache* cache = jit::disk_cache();
@@ -146,6 +154,8 @@ class RawModule {
 void bind_jit(py::module_& m) {
   m.def("nvrtc_info", nvrtc_dict, "NVRTC: version, path, header folder, or what was tried.");
   m.def("bundle_info", bundle_dict, "The PTX bundle in this build.");
+  m.def("bundle_ptx", bundle_ptx, py::arg("file"), py::arg("expression"), py::arg("sm"),
+        "The bundled PTX of a built-in kernel for an architecture.");
   m.def("cache_info", cache_dict, "The kernel cache: folder, entries, bytes.");
   m.def("cache_clear", cache_clear, "Removes all cached kernels; how many there were.");
   m.def("cache_warm", cache_warm, py::arg("index"), py::arg("sm"),

@@ -11,6 +11,7 @@
 #include "core/text.h"
 
 #include <cstring>
+#include <functional>
 
 namespace gpk::bind {
 namespace {
@@ -18,12 +19,15 @@ namespace {
 py::object pinned_empty(py::handle shape, py::handle dtype, py::handle device) {
   const Dims dims = shape_from_python(shape, "pinned_empty");
   const DType type = dtype_from_python(dtype, "pinned_empty");
-  const auto count = static_cast<std::size_t>(num_elements(dims, "pinned_empty"));
+  const std::int64_t count = num_elements(dims, "pinned_empty");
+  if (count > (std::int64_t{1} << 58))
+    throw InvalidArgument(
+        cat("pinned_empty: shape ", to_string(dims), " needs more than 2**62 bytes"));
   const Device where = device_from_python(device, "pinned_empty");
   std::shared_ptr<PinnedMemory> memory;
   {
     const WithoutGil released;
-    memory = PinnedMemory::allocate(where, count * itemsize(type));
+    memory = PinnedMemory::allocate(where, static_cast<std::size_t>(count) * itemsize(type));
   }
   const std::vector<py::ssize_t> sizes(dims.begin(), dims.end());
   void* data = memory->data();
@@ -39,20 +43,53 @@ void check_range(const char* op, const char* argument, std::size_t offset, std::
                               ", which has ", array.nbytes()));
 }
 
+void check_address(const char* op, const char* argument, std::uintptr_t address, std::size_t bytes,
+                   const char* name, const Array& array) {
+  check_range(op, name, 0, bytes, array);
+  if (address == 0 && bytes > 0) throw InvalidArgument(cat(op, ": ", argument, " is null"));
+  if (!array.is_contiguous()) throw InvalidArgument(cat(op, ": ", name, " is not contiguous"));
+}
+
+// Runs `copy` now, or at each replay of the CPU graph being captured.
+void run_host_copy(std::function<void()> copy) {
+  if (Graph* graph = capturing_graph(); graph != nullptr && !graph->device().is_cuda()) {
+    graph->record_host_call(std::move(copy));
+  } else {
+    copy();
+  }
+}
+
 // A raw host address to the start of an array. Returns at once when the memory is pinned.
 void copy_to_device_async(const Array& dst, std::uintptr_t src, std::size_t bytes,
                           py::handle stream, const char* op) {
-  check_range(op, "dst", 0, bytes, dst);
-  if (!dst.is_contiguous()) throw InvalidArgument(cat(op, ": dst is not contiguous"));
+  check_address(op, "src_ptr", src, bytes, "dst", dst);
   const void* source = reinterpret_cast<const void*>(src);
+  const auto on = stream_from_python(stream, dst.device(), op);
   if (!dst.device().is_cuda()) {
-    std::memcpy(dst.data(), source, bytes);
+    run_host_copy([dst, source, bytes] { std::memcpy(dst.data(), source, bytes); });
     return;
   }
-  const auto on = stream_from_python(stream, dst.device(), op);
   const WithoutGil released;
   dst.buffer()->mark_use(on);
+  if (Graph* graph = capturing_graph(); graph != nullptr) graph->keep(dst.buffer());
   copy_to_device(dst.device_ptr(), source, bytes, *on);
+}
+
+// The start of an array to a raw host address. Returns at once when the memory is pinned.
+void copy_to_host_async(const Array& src, std::uintptr_t dst, std::size_t bytes,
+                        py::handle stream) {
+  constexpr const char* kOp = "copy_to_host_async";
+  check_address(kOp, "dst_ptr", dst, bytes, "src", src);
+  void* target = reinterpret_cast<void*>(dst);
+  const auto on = stream_from_python(stream, src.device(), kOp);
+  if (!src.device().is_cuda()) {
+    run_host_copy([src, target, bytes] { std::memcpy(target, src.data(), bytes); });
+    return;
+  }
+  const WithoutGil released;
+  src.buffer()->mark_use(on);
+  if (Graph* graph = capturing_graph(); graph != nullptr) graph->keep(src.buffer());
+  copy_to_host(target, src.device_ptr(), bytes, *on);
 }
 
 void copy_to_device_now(const Array& dst, std::uintptr_t src, std::size_t bytes) {
@@ -121,6 +158,9 @@ void bind_memory(py::module_& m) {
       },
       py::arg("dst"), py::arg("src_ptr"), py::arg("size_bytes"), py::arg("stream") = py::none(),
       "Copies from a host address on a stream (a Stream, a handle or None).");
+  m.def("copy_to_host_async", copy_to_host_async, py::arg("src"), py::arg("dst_ptr"),
+        py::arg("size_bytes"), py::arg("stream") = py::none(),
+        "Copies to a host address on a stream; wait for the stream before reading.");
   m.def("copy_device_to_device_async", copy_device_to_device, py::arg("dst"), py::arg("src"),
         py::arg("stream") = py::none(), "Copies one array into another on a stream.");
   m.def("copy_device_to_device_offset", copy_with_offsets, py::arg("dst"), py::arg("dst_offset"),

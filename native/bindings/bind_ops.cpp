@@ -1,4 +1,8 @@
 // The ops as functions, and the list of them.
+#include <pybind11/complex.h>
+
+#include <algorithm>
+
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
@@ -77,14 +81,22 @@ py::list list_kernels() {
   return rows;
 }
 
-// Compiles one built-in kernel for an architecture; needs NVRTC, no GPU.
-py::tuple compile_kernel(std::size_t index, int sm, bool ptx,
-                         const std::vector<std::string>& options) {
-  const auto specs = ops::all_kernel_specs();
-  if (index >= specs.size())
-    throw InvalidArgument(InvalidArgument::Kind::kIndex,
-                          cat("compile_builtin: kernel ", index, " of ", specs.size()));
-  jit::CompileRequest request = jit::compile_request(specs[index], sm);
+// Compiles all built-in kernels of one file for an architecture; needs NVRTC, no GPU.
+py::tuple compile_file(const std::string& file, int sm, bool ptx,
+                       const std::vector<std::string>& options) {
+  jit::CompileRequest request;
+  std::vector<std::string> expressions;
+  for (const jit::KernelSpec& spec : ops::all_kernel_specs()) {
+    const auto& exact = spec.exact_sms;
+    if (file != spec.file ||
+        (!exact.empty() && std::find(exact.begin(), exact.end(), sm) == exact.end()))
+      continue;
+    if (expressions.empty()) request = jit::compile_request(spec, sm);
+    expressions.push_back(spec.expression);
+  }
+  if (expressions.empty())
+    throw InvalidArgument(cat("compile_builtin: no kernels for sm ", sm, " in '", file, "'"));
+  request.name_expressions = std::move(expressions);
   request.want_ptx = ptx;
   request.options = options;
   jit::CompiledImage image;
@@ -103,9 +115,9 @@ void bind_ops(py::module_& m) {
   m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
   m.def("builtin_kernels", list_kernels,
         "Every built-in kernel variant as (op, file, expression, exact architectures).");
-  m.def("compile_builtin", compile_kernel, py::arg("index"), py::arg("sm"), py::arg("ptx") = false,
+  m.def("compile_builtin", compile_file, py::arg("file"), py::arg("sm"), py::arg("ptx") = false,
         py::arg("options") = std::vector<std::string>(),
-        "Compiles builtin_kernels()[index] for an architecture: (image, log).");
+        "Compiles all built-in kernels of a file for an architecture: (image, log).");
   ops::set_cpu_backend(call_reference);
 }
 

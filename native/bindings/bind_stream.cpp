@@ -15,9 +15,10 @@ StreamPriority priority_from_python(py::handle object) {
     if (text == "high") return StreamPriority::kHigh;
     if (text == "low") return StreamPriority::kLow;
   } else if (PyLong_Check(object.ptr())) {
-    const int value = object.cast<int>();
-    if (value == 0) return StreamPriority::kHigh;
-    if (value == 1) return StreamPriority::kLow;
+    int overflow = 0;
+    const long value = PyLong_AsLongAndOverflow(object.ptr(), &overflow);
+    if (overflow == 0 && value == 0) return StreamPriority::kHigh;
+    if (overflow == 0 && value == 1) return StreamPriority::kLow;
   }
   throw InvalidArgument(cat("Stream: priority is ", std::string(py::repr(object)),
                             ", expected 'high', 'low' or a StreamPriority"));

@@ -83,7 +83,8 @@ py::object numpy_dtype(DType dtype) {
 
 Dims shape_from_python(py::handle object, const char* op) {
   if (PyIndex_Check(object.ptr())) return Dims{dimension(object, op)};
-  if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()))
+  if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()) ||
+      PyObject_CheckBuffer(object.ptr()))
     bad_type(op, "shape", object, "an integer or a sequence of integers");
   const auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), "shape"));
   if (!sequence) throw py::error_already_set();
@@ -123,7 +124,10 @@ Device device_from_python(py::handle object, const char* op) {
   constexpr const char* kExpected = "None, 'cpu', 'cuda', 'cuda:<index>' or an index";
   int index = 0;
   if (PyLong_Check(object.ptr())) {
-    index = object.cast<int>();
+    int overflow = 0;
+    const long value = PyLong_AsLongAndOverflow(object.ptr(), &overflow);
+    if (overflow != 0 || value < 0 || value > 1'000'000) bad_type(op, "device", object, kExpected);
+    index = static_cast<int>(value);
   } else if (PyUnicode_Check(object.ptr())) {
     const auto text = object.cast<std::string>();
     if (text == "cpu") return {DeviceKind::kCpu, 0};
@@ -145,20 +149,27 @@ Device device_from_python(py::handle object, const char* op) {
 std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, const char* op) {
   if (object.is_none()) return current_stream(device);
   if (py::isinstance<Stream>(object)) return object.cast<std::shared_ptr<Stream>>();
+  constexpr const char* kExpected = "a Stream, a handle or an object with __cuda_stream__";
   std::shared_ptr<void> owner;
   py::object handle;
   if (py::hasattr(object, "__cuda_stream__")) {
+    // The protocol: a pair of its version, 0, and the handle.
     const py::object pair = object.attr("__cuda_stream__")();
-    if (!py::isinstance<py::tuple>(pair) || py::len(pair) != 2)
-      bad_type(op, "stream", object, "__cuda_stream__() to return (0, handle)");
+    if (!py::isinstance<py::tuple>(pair) || py::len(pair) != 2 ||
+        !py::object(pair[py::int_(0)]).equal(py::int_(0)))
+      bad_type(op, "stream", object, "its __cuda_stream__() to return (0, handle)");
     handle = pair[py::int_(1)];
     owner = keep_alive(object);
-  } else if (PyLong_Check(object.ptr()) && !PyBool_Check(object.ptr())) {
-    handle = py::reinterpret_borrow<py::object>(object);
   } else {
-    bad_type(op, "stream", object, "a Stream, a handle or an object with __cuda_stream__");
+    handle = py::reinterpret_borrow<py::object>(object);
   }
-  const std::uintptr_t value = handle.cast<std::uintptr_t>();
+  if (!PyLong_Check(handle.ptr()) || PyBool_Check(handle.ptr()))
+    bad_type(op, "stream", object, kExpected);
+  const std::size_t value = PyLong_AsSize_t(handle.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    bad_type(op, "stream", object, kExpected);
+  }
   if (value == 0 || value == 1) return Stream::default_for(device);  // the legacy default stream
   return Stream::wrap(device, value, std::move(owner));
 }

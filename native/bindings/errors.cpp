@@ -89,7 +89,7 @@ void set_python_error() noexcept {
 void register_errors() {
   py::register_exception_translator([](std::exception_ptr error) {
     try {
-      std::rethrow_exception(error);
+      std::rethrow_exception(std::move(error));
     } catch (const Error&) {
       set_python_error();
     }

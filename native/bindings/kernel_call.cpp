@@ -86,9 +86,10 @@ void store_opaque(const KernelState& state, std::size_t index, PyObject* value, 
     mismatch(state, index, value, cat(spec.bytes, " bytes (bytes, or a NumPy scalar or array)"));
   }
   const auto size = static_cast<std::size_t>(view.len);
+  const bool any_size = spec.bytes == 0;  // on the CPU only, where nothing is passed on
   if (size == spec.bytes) std::memcpy(out, view.buf, size);
   PyBuffer_Release(&view);
-  if (size != spec.bytes)
+  if (size != spec.bytes && !any_size)
     mismatch(state, index, value, cat(spec.bytes, " bytes, not ", size),
              InvalidArgument::Kind::kValue);
 }
@@ -127,7 +128,7 @@ void lay_out(KernelState& state) {
       throw InvalidArgument(cat(state.function, ": the size of parameter ", argument_name(spec, i),
                                 " (", spec.type, ") is unknown; drivers from 12.4 on can tell it"));
     spec.offset = static_cast<std::uint32_t>(offset);
-    offset += (spec.bytes + 15u) / 16u * 16u;
+    offset += (std::size_t{spec.bytes} + 15u) / 16u * 16u;
   }
   state.packed_bytes = offset;
 }

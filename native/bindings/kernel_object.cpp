@@ -3,11 +3,13 @@
 #include <structmember.h>
 
 #include <cstddef>
+#include <functional>
 
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
+#include "bindings/kernel_reference.h"
 #include "core/context.h"
 #include "core/error.h"
 #include "core/graph.h"
@@ -41,36 +43,6 @@ struct BoundObject {
 
 KernelState& state_ref(PyObject* self) { return *reinterpret_cast<KernelObject*>(self)->state; }
 
-// On the CPU device the Python function given as reference= stands in for the kernel.
-void call_reference(const KernelState& state, PyObject* const* values) {
-  if (state.reference.is_none())
-    throw GpuUnavailable(
-        cat(state.function, ": a custom kernel needs a GPU (", default_device_choice().reason,
-            "). To run this program on CPU simulation, pass jit(..., reference=function): a Python "
-            "function with the kernel's parameters, called with NumPy views of the arrays"));
-  py::tuple args(state.args.size());
-  for (std::size_t i = 0; i < state.args.size(); ++i)
-    args[i] = is_array(values[i]) ? numpy_view(array_of(values[i]))
-                                  : py::reinterpret_borrow<py::object>(values[i]);
-  if (Graph* graph = capturing_graph(); graph != nullptr) {
-    // Captured values are Python objects: let go of them with the GIL held.
-    auto kept = std::shared_ptr<py::tuple>(new py::tuple(args), [](py::tuple* p) {
-      const py::gil_scoped_acquire gil;
-      delete p;
-    });
-    auto function = std::shared_ptr<py::object>(new py::object(state.reference), [](py::object* p) {
-      const py::gil_scoped_acquire gil;
-      delete p;
-    });
-    graph->record_host_call([kept, function] {
-      const py::gil_scoped_acquire gil;
-      (*function)(**kept);
-    });
-    return;
-  }
-  state.reference(*args);
-}
-
 void submit(const KernelState& state, PackedArgs& args, const LaunchConfig& config,
             const std::shared_ptr<Stream>& stream, bool checked) {
   mark_arrays(args, stream);
@@ -85,7 +57,8 @@ void submit(const KernelState& state, PackedArgs& args, const LaunchConfig& conf
 PyObject* kernel_vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf,
                             PyObject* kwnames) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
-    const KernelState& state = state_ref(self);
+    const auto& shared = reinterpret_cast<KernelObject*>(self)->state;
+    const KernelState& state = *shared;
     constexpr std::size_t kInline = 24;
     PyObject* inline_values[kInline];
     std::unique_ptr<PyObject*[]> heap_values;
@@ -98,13 +71,14 @@ PyObject* kernel_vectorcall(PyObject* self, PyObject* const* args, std::size_t n
     CallOptions options = match_arguments(state, args, count, kwnames, values);
     PackedArgs packed(state);
     packed.convert(values);
+    if (!complete_config(state, packed, options)) Py_RETURN_NONE;
     if (!state.device.is_cuda()) {
-      call_reference(state, values);
+      check_on_cpu(state, options.config);
+      call_reference(shared, values, options.config);
       Py_RETURN_NONE;
     }
-    if (!complete_config(state, packed, options)) Py_RETURN_NONE;
-    submit(state, packed, options.config,
-           options.stream ? options.stream : current_stream(state.device), false);
+    const auto& stream = options.stream ? options.stream : current_stream(state.device);
+    submit(state, packed, options.config, stream, false);
     Py_RETURN_NONE;
   });
 }
@@ -122,12 +96,16 @@ PyObject* kernel_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
       call->values.push_back(py::reinterpret_borrow<py::object>(value));
     call->args = std::make_unique<PackedArgs>(state);
     call->args->convert(values.data());
-    if (state.device.is_cuda()) {
-      call->nothing_to_do = !complete_config(state, *call->args, options);
-      if (!call->nothing_to_do) check_launch(*state.kernel, options.config);
-      call->config = options.config;
-      call->stream = options.stream;
+    call->nothing_to_do = !complete_config(state, *call->args, options);
+    if (!call->nothing_to_do) {
+      if (state.device.is_cuda()) {
+        check_launch(*state.kernel, options.config);
+      } else {
+        check_on_cpu(state, options.config);
+      }
     }
+    call->config = options.config;
+    call->stream = options.stream;
     auto* object = reinterpret_cast<BoundObject*>(g_bound_type->tp_alloc(g_bound_type, 0));
     if (object == nullptr) throw py::error_already_set();
     object->call = call.release();
@@ -142,11 +120,11 @@ PyObject* kernel_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
         if (!c.state->device.is_cuda()) {
           std::vector<PyObject*> raw;
           for (const py::object& value : c.values) raw.push_back(value.ptr());
-          call_reference(*c.state, raw.data());
+          call_reference(c.state, raw.data(), c.config);
           Py_RETURN_NONE;
         }
-        submit(*c.state, *c.args, c.config, c.stream ? c.stream : current_stream(c.state->device),
-               true);
+        const auto& stream = c.stream ? c.stream : current_stream(c.state->device);
+        submit(*c.state, *c.args, c.config, stream, true);
         Py_RETURN_NONE;
       });
     };
@@ -176,6 +154,17 @@ PyObject* allocate_kernel(PyTypeObject* type, std::shared_ptr<KernelState> state
   return reinterpret_cast<PyObject*>(object);
 }
 
+std::vector<std::string> flags_from_python(PyObject* options) {
+  if (options == Py_None) return {};
+  try {
+    if (!PyUnicode_Check(options)) return py::handle(options).cast<std::vector<std::string>>();
+  } catch (const py::cast_error&) {  // not strings; said below
+  }
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat("jit: options is ", std::string(py::repr(options)), ", expected a list of strings"));
+}
+
 // JITKernel(source, func_name, options=None, block_size=256, *, reference=None)
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
@@ -192,8 +181,11 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!jit::parse_signature(source, function))
       throw InvalidArgument(cat("jit: Function '", function, "' not found in the source; it has ",
                                 join(jit::list_kernels(source), ", ")));
-    std::vector<std::string> flags;
-    if (options != Py_None) flags = py::handle(options).cast<std::vector<std::string>>();
+    const std::vector<std::string> flags = flags_from_python(options);
+    if (reference != Py_None && PyCallable_Check(reference) == 0)
+      throw InvalidArgument(
+          InvalidArgument::Kind::kType,
+          cat("jit: reference is ", std::string(py::repr(reference)), ", expected a function"));
     auto program = build_program(source, cat(function, ".cu"), flags, {function});
     return allocate_kernel(type, make_kernel_state(std::move(program), function, block_size,
                                                    py::reinterpret_borrow<py::object>(reference)));

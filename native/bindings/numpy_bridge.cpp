@@ -18,13 +18,10 @@ py::array new_numpy(const Array& array) {
 
 bool is_packed(DType dtype) { return info(dtype).bits == 4; }
 
-void unpack(const std::vector<unsigned char>& packed, std::int64_t count, DType dtype,
-            unsigned char* out) {
+void unpack(const std::vector<unsigned char>& packed, std::int64_t count, unsigned char* out) {
   for (std::int64_t i = 0; i < count; ++i) {
     const unsigned byte = packed[static_cast<std::size_t>(i / 2)];
-    unsigned value = i % 2 == 0 ? byte & 0xfu : byte >> 4;
-    if (dtype == DType::kInt4 && value > 7) value |= 0xf0u;  // ml_dtypes stores it sign-extended
-    out[i] = static_cast<unsigned char>(value);
+    out[i] = static_cast<unsigned char>(i % 2 == 0 ? byte & 0xfu : byte >> 4);
   }
 }
 
@@ -41,6 +38,10 @@ std::vector<unsigned char> pack(const unsigned char* in, std::int64_t count) {
 }  // namespace
 
 py::object numpy_view(const Array& array) {
+  if (is_packed(array.dtype()))
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat("numpy_view: ", name(array.dtype()),
+                              " is packed two to a byte, which NumPy cannot view"));
   std::vector<py::ssize_t> shape(array.shape().begin(), array.shape().end());
   std::vector<py::ssize_t> strides;
   for (const std::int64_t stride : array.strides())
@@ -62,7 +63,7 @@ py::object to_numpy(const Array& array) {
       const WithoutGil released;
       to_host(array, packed.data());
     }
-    unpack(packed, array.size(), array.dtype(), static_cast<unsigned char*>(dst));
+    unpack(packed, array.size(), static_cast<unsigned char*>(dst));
     return result;
   }
   const WithoutGil released;

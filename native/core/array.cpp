@@ -60,7 +60,7 @@ void copy(const Array& dst, const Array& src, const char* op) {
   if (dst.nbytes() == 0) return;
   Graph* graph = capturing_graph();
   if (!dst.device().is_cuda()) {
-    if (graph != nullptr) {
+    if (graph != nullptr && !graph->device().is_cuda()) {
       graph->record_host_call([dst, src] { copy_on_cpu(dst, src); });
     } else {
       copy_on_cpu(dst, src);

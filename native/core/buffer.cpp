@@ -61,11 +61,13 @@ Buffer::~Buffer() {
     ::operator delete(data_, kHostAlignment);
     return;
   }
-  try {
-    for (const auto& user : users_) home_->wait(*user);
-    allocator_->free(device_ptr(), bytes_, home_->handle());
-  } catch (...) {  // a lost device frees its memory with the process
+  for (const auto& user : users_) {
+    try {
+      home_->wait(*user);
+    } catch (...) {  // a lost device has no work left to wait for
+    }
   }
+  allocator_->free(device_ptr(), bytes_, home_->handle());
 }
 
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {

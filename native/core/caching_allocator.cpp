@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/check.h"
@@ -28,9 +29,11 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+enum class Kind { kCommon, kCapture };
+
 class CachingAllocator final : public Allocator {
  public:
-  explicit CachingAllocator(Context& context) : context_(context) {
+  CachingAllocator(Context& context, Kind kind) : context_(context), kind_(kind) {
     const Config& config = Config::get();
     stats_.limit_bytes = config.memory_limit_bytes;
     if (config.memory_limit_fraction > 0.0)
@@ -40,15 +43,16 @@ class CachingAllocator final : public Allocator {
 
   ~CachingAllocator() override {
     try {
-      trim();
+      const std::lock_guard lock(mutex_);
+      release_cached();
     } catch (...) {  // a lost device frees its memory with the process
     }
   }
 
   cu::DevicePtr allocate(std::size_t bytes, cu::Stream stream) override {
+    const std::lock_guard lock(mutex_);
     if (bytes > (std::size_t{1} << 62)) throw_out_of_memory(bytes);  // rounding would overflow
     const std::size_t rounded = size_class(bytes);
-    const std::lock_guard lock(mutex_);
     ++stats_.num_allocations;
     cu::DevicePtr ptr = take_cached(stream, rounded);
     if (ptr != 0) {
@@ -70,18 +74,17 @@ class CachingAllocator final : public Allocator {
       cached_[stream][rounded].push_back(ptr);
       stats_.cached_bytes += rounded;
     } catch (...) {  // no host memory for the list: let the driver have the block
-      driver().cuMemFree(ptr);
+      give_back(ptr, rounded);
     }
   }
 
   void forget_stream(cu::Stream stream) noexcept override {
     const std::lock_guard lock(mutex_);
     const auto found = cached_.find(stream);
-    if (found == cached_.end()) return;
-    // The handle may be reused for another stream, so nothing may stay under it.
-    for (auto& [rounded, blocks] : found->second)
+    if (found == cached_.end() || kind_ == Kind::kCapture) return;
+    for (const auto& [rounded, blocks] : found->second)
       for (const cu::DevicePtr ptr : blocks) {
-        driver().cuMemFree(ptr);  // waits for the stream's work
+        give_back(ptr, rounded);
         stats_.cached_bytes -= rounded;
       }
     cached_.erase(found);
@@ -89,16 +92,13 @@ class CachingAllocator final : public Allocator {
 
   std::size_t trim() override {
     const std::lock_guard lock(mutex_);
-    return trim_locked();
+    return kind_ == Kind::kCapture ? 0 : release_cached();
   }
 
   [[nodiscard]] AllocatorStats stats() const override {
     const std::lock_guard lock(mutex_);
     AllocatorStats result = stats_;
-    for (const auto& [stream, lists] : cached_)
-      for (const auto& [rounded, blocks] : lists)
-        if (!blocks.empty())
-          result.largest_cached_bytes = std::max(result.largest_cached_bytes, rounded);
+    result.largest_cached_bytes = largest_cached();
     return result;
   }
 
@@ -115,50 +115,65 @@ class CachingAllocator final : public Allocator {
     return ptr;
   }
 
+  // Counts the block first, so that threads together stay within the limit.
+  bool reserve(std::size_t rounded) {
+    const std::size_t before = context_.reserved_bytes().fetch_add(rounded);
+    if (stats_.limit_bytes == 0 || before + rounded <= stats_.limit_bytes) return true;
+    context_.reserved_bytes().fetch_sub(rounded);
+    return false;
+  }
+
+  // Cached blocks of the common allocator; those of a capture belong to its graph.
+  std::size_t make_room() {
+    return kind_ == Kind::kCommon ? release_cached() : context_.allocator()->trim();
+  }
+
   cu::DevicePtr allocate_from_driver(std::size_t bytes, std::size_t rounded) {
     context_.make_current();
     const RelaxedCaptureScope relaxed;
-    const auto over_limit = [&] {
-      return stats_.limit_bytes != 0 &&
-             stats_.used_bytes + stats_.cached_bytes + rounded > stats_.limit_bytes;
-    };
-    if (over_limit()) trim_locked();
-    if (over_limit()) throw_out_of_memory_locked(bytes);
+    if (!reserve(rounded)) {
+      make_room();
+      if (!reserve(rounded)) throw_out_of_memory(bytes);
+    }
     cu::DevicePtr ptr = 0;
     cu::Result result = driver().cuMemAlloc(&ptr, rounded);
-    if (result == cu::kOutOfMemory && trim_locked() > 0)
-      result = driver().cuMemAlloc(&ptr, rounded);
-    if (result == cu::kOutOfMemory) throw_out_of_memory_locked(bytes);
+    if (result == cu::kOutOfMemory && make_room() > 0) result = driver().cuMemAlloc(&ptr, rounded);
+    if (result != cu::kSuccess) context_.reserved_bytes().fetch_sub(rounded);
+    if (result == cu::kOutOfMemory) throw_out_of_memory(bytes);
     check_cuda(result, "cuMemAlloc");
     return ptr;
   }
 
-  std::size_t trim_locked() {
+  void give_back(cu::DevicePtr ptr, std::size_t rounded) noexcept {
+    driver().cuMemFree(ptr);  // waits for pending users
+    context_.reserved_bytes().fetch_sub(rounded);
+  }
+
+  std::size_t release_cached() {
     if (stats_.cached_bytes == 0) return 0;
     context_.make_current();
     const RelaxedCaptureScope relaxed;
-    std::size_t freed = 0;
-    for (auto& [stream, lists] : cached_)
-      for (auto& [rounded, blocks] : lists)
-        for (const cu::DevicePtr ptr : blocks) {
-          driver().cuMemFree(ptr);  // waits for pending users
-          freed += rounded;
-        }
+    for (const auto& [stream, lists] : cached_)
+      for (const auto& [rounded, blocks] : lists)
+        for (const cu::DevicePtr ptr : blocks) give_back(ptr, rounded);
     cached_.clear();
-    stats_.cached_bytes = 0;
-    return freed;
+    return std::exchange(stats_.cached_bytes, 0);
+  }
+
+  [[nodiscard]] std::size_t largest_cached() const {
+    std::size_t largest = 0;
+    for (const auto& [stream, lists] : cached_)
+      for (const auto& [rounded, blocks] : lists)
+        if (!blocks.empty()) largest = std::max(largest, rounded);
+    return largest;
   }
 
   [[noreturn]] void throw_out_of_memory(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    throw_out_of_memory_locked(bytes);
-  }
-
-  [[noreturn]] void throw_out_of_memory_locked(std::size_t bytes) {
     OutOfMemory::Numbers numbers;
     numbers.asked_bytes = bytes;
     numbers.used_bytes = stats_.used_bytes;
     numbers.cached_bytes = stats_.cached_bytes;
+    numbers.largest_free_bytes = largest_cached();
     numbers.limit_bytes = stats_.limit_bytes;
     std::size_t total = 0;
     context_.make_current();
@@ -167,6 +182,7 @@ class CachingAllocator final : public Allocator {
   }
 
   Context& context_;
+  Kind kind_;
   mutable std::mutex mutex_;
   AllocatorStats stats_;
   std::unordered_map<cu::Stream, Lists> cached_;
@@ -175,7 +191,11 @@ class CachingAllocator final : public Allocator {
 }  // namespace
 
 std::shared_ptr<Allocator> make_caching_allocator(Context& context) {
-  return std::make_shared<CachingAllocator>(context);
+  return std::make_shared<CachingAllocator>(context, Kind::kCommon);
+}
+
+std::shared_ptr<Allocator> make_capture_pool(Context& context) {
+  return std::make_shared<CachingAllocator>(context, Kind::kCapture);
 }
 
 }  // namespace gpk

@@ -8,6 +8,8 @@ namespace gpk {
 
 bool is_sticky(cu::Result result) noexcept {
   switch (result) {
+    case cu::kEccUncorrectable:
+    case cu::kNvlinkUncorrectable:
     case cu::kContained:
     case cu::kIllegalAddress:
     case cu::kLaunchTimeout:
@@ -33,6 +35,12 @@ const char* result_name(cu::Result result) noexcept {
 }
 
 void throw_cuda_error(cu::Result result, const char* call) {
+  if (result == cu::kOutOfMemory) {
+    OutOfMemory::Numbers numbers;
+    std::size_t total = 0;
+    driver().cuMemGetInfo(&numbers.device_free_bytes, &total);
+    throw OutOfMemory(call, numbers);
+  }
   const char* name = result_name(result);
   const char* text = nullptr;
   if (driver().cuGetErrorString(result, &text) != cu::kSuccess || text == nullptr) text = "";

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "core/error.h"
+#include "core/graph.h"
 #include "core/memory.h"
 #include "core/nvtx.h"
 #include "core/stream.h"
@@ -55,9 +56,8 @@ Context::Context(int device_index)
   if (traits_.sm < kMinSm)
     throw GpuUnavailable(cat("GPU ", device_index, " (", traits_.name, ") has SM ", traits_.sm,
                              "; SM ", kMinSm, " or newer is required"));
-  cu::Device device = 0;
-  GPK_CU_CHECK(cuDeviceGet, &device, device_index);
-  GPK_CU_CHECK(cuDevicePrimaryCtxRetain, &handle_, device);
+  GPK_CU_CHECK(cuDeviceGet, &ordinal_, device_index);
+  GPK_CU_CHECK(cuDevicePrimaryCtxRetain, &handle_, ordinal_);
   GPK_CU_CHECK(cuCtxSetCurrent, handle_);
   int least = 0;
   GPK_CU_CHECK(cuCtxGetStreamPriorityRange, &least, &greatest_priority_);
@@ -68,13 +68,16 @@ Context::Context(int device_index)
 
 void Context::synchronize() {
   make_current();
+  forbid_in_capture("synchronize", "the work is only being recorded");
+  if (num_captures_.load() > 0)
+    throw CaptureError("synchronize: another thread is capturing a graph on this device");
   GPK_CU_CHECK(cuCtxSynchronize);
 }
 
 bool Context::enable_peer_access(Context& peer) {
   if (&peer == this) return true;
   int can = 0;
-  GPK_CU_CHECK(cuDeviceCanAccessPeer, &can, device_.index, peer.device_.index);
+  GPK_CU_CHECK(cuDeviceCanAccessPeer, &can, ordinal_, peer.ordinal_);
   if (can == 0) return false;
   make_current();
   const cu::Result result = driver().cuCtxEnablePeerAccess(peer.handle_, 0);

@@ -45,7 +45,8 @@ class Context {
   [[nodiscard]] const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
   [[nodiscard]] int greatest_priority() const noexcept { return greatest_priority_; }
 
-  // Waits for everything submitted to this GPU by this process.
+  // Waits for everything submitted to this GPU by this process. Throws CaptureError while any
+  // thread captures a graph here: the driver would break that capture.
   void synchronize();
 
   // Lets kernels and copies here reach the memory of `peer`. False where the hardware cannot.
@@ -57,6 +58,12 @@ class Context {
 
   // Newest first, at most four: "scale<<<(4,1,1), (256,1,1)>>> on stream 0x0".
   [[nodiscard]] std::vector<std::string> recent_launches() const;
+
+  // Device memory that all allocators of this context hold together; the limit is on this figure.
+  [[nodiscard]] std::atomic<std::size_t>& reserved_bytes() noexcept { return reserved_bytes_; }
+
+  // Graph captures in progress, by all threads.
+  [[nodiscard]] std::atomic<int>& num_captures() noexcept { return num_captures_; }
 
   // After a sticky error: later make_current() calls throw DeviceLostError naming `cause`.
   void mark_dead(const std::string& cause) noexcept;
@@ -83,11 +90,14 @@ class Context {
   static constexpr unsigned kNumRecords = 16;
 
   Device device_;
-  const DeviceTraits& traits_;
+  DeviceTraits traits_;
+  cu::Device ordinal_ = 0;
   cu::Context handle_ = nullptr;
   int greatest_priority_ = 0;
   std::shared_ptr<Stream> default_;
   std::shared_ptr<Allocator> allocator_;
+  std::atomic<std::size_t> reserved_bytes_{0};
+  std::atomic<int> num_captures_{0};
   std::atomic<bool> dead_{false};
   mutable std::mutex cause_mutex_;
   std::string cause_;

@@ -77,9 +77,10 @@ constexpr const char* name(DType dtype) { return info(dtype).name; }
 // Bytes of one element; packed 4-bit types report 1 (two values share a byte).
 constexpr std::size_t itemsize(DType dtype) { return (info(dtype).bits + 7u) / 8u; }
 
-// Bytes that hold `num_elems` contiguous elements, two 4-bit values per byte.
+// Bytes that hold `num_elems` (up to 2**59) contiguous elements, two 4-bit values per byte.
 constexpr std::size_t bytes_for(DType dtype, std::int64_t num_elems) {
-  return (static_cast<std::size_t>(num_elems) * info(dtype).bits + 7u) / 8u;
+  const auto count = static_cast<std::size_t>(num_elems);
+  return info(dtype).bits == 4 ? count / 2 + count % 2 : count * itemsize(dtype);
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) noexcept;

@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
+#include "core/graph.h"
 #include "core/stream.h"
 #include "core/text.h"
 
@@ -46,12 +47,14 @@ void Event::record(Stream& stream) {
 }
 
 void Event::synchronize() {
+  forbid_in_capture("CudaEvent.synchronize", "the work is only being recorded");
   if (context_ == nullptr) return;
   context_->make_current();
   GPK_CU_CHECK(cuEventSynchronize, handle_);
 }
 
 bool Event::query() {
+  forbid_in_capture("CudaEvent.query", "the work is only being recorded");
   if (context_ == nullptr) return true;
   context_->make_current();
   const cu::Result result = driver().cuEventQuery(handle_);
@@ -65,6 +68,9 @@ double Event::elapsed_ms(const Event& start, const Event& stop) {
     throw Error("event_elapsed_ms: both events must have been recorded");
   if (!start.timing_ || !stop.timing_)
     throw Error("event_elapsed_ms: an event was created without timing");
+  if (!(start.device_ == stop.device_))
+    throw InvalidArgument(cat("event_elapsed_ms: start is on ", to_string(start.device_),
+                              ", stop on ", to_string(stop.device_)));
   if (start.context_ == nullptr)
     return std::chrono::duration<double, std::milli>(stop.host_time_ - start.host_time_).count();
   start.context_->make_current();

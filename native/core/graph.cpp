@@ -1,5 +1,6 @@
 #include "core/graph.h"
 
+#include "core/buffer.h"
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
@@ -9,20 +10,30 @@
 namespace gpk {
 namespace {
 
-thread_local Graph* t_capturing = nullptr;
+// Two variables, because reading a plain pointer costs one load and reading the owner does not.
+thread_local CaptureSlot* t_slot = nullptr;
+
+std::shared_ptr<CaptureSlot> own_slot() {
+  thread_local const auto slot = std::make_shared<CaptureSlot>();
+  t_slot = slot.get();
+  return slot;
+}
 
 }  // namespace
 
-Graph* capturing_graph() noexcept { return t_capturing; }
+Graph* capturing_graph() noexcept {
+  return t_slot == nullptr ? nullptr : t_slot->graph.load(std::memory_order_relaxed);
+}
 
 std::shared_ptr<Allocator> capture_allocator(Device device) {
-  if (t_capturing == nullptr || !(t_capturing->device() == device)) [[likely]]
+  const Graph* graph = capturing_graph();
+  if (graph == nullptr || !(graph->device() == device)) [[likely]]
     return nullptr;
-  return t_capturing->pool();
+  return graph->pool();
 }
 
 void forbid_in_capture(const char* op, const char* why) {
-  if (t_capturing != nullptr) [[unlikely]]
+  if (capturing_graph() != nullptr) [[unlikely]]
     throw CaptureError(cat(op, ": cannot be captured into a graph: ", why));
 }
 
@@ -30,7 +41,11 @@ Graph::Graph(Device device)
     : device_(device), stream_(Stream::create(device, StreamPriority::kLow)) {}
 
 Graph::~Graph() {
-  if (capturing_) abandon_capture();
+  abandon_capture();
+  if (capturing_) {  // by another thread, whose capture ends with the stream
+    slot_->graph = nullptr;
+    if (device_.is_cuda()) --stream_->context()->num_captures();
+  }
   destroy();
 }
 
@@ -48,51 +63,63 @@ void Graph::destroy() noexcept {
   launches_.clear();
   host_calls_.clear();
   kept_.clear();
+  replay_streams_.clear();
   pool_.reset();
 }
 
 void Graph::reset() {
   if (capturing_) throw CaptureError("reset: the graph is being captured; end the capture first");
-  if (ready_) stream_->synchronize();
+  if (ready_)
+    for (const auto& stream : replay_streams_) stream->synchronize();
   destroy();
 }
 
 void Graph::begin_capture() {
-  if (t_capturing != nullptr)
+  if (capturing_graph() != nullptr)
     throw CaptureError("begin_capture: this thread is capturing a graph already");
   reset();
   if (device_.is_cuda()) {
     Context& context = *stream_->context();
-    context.synchronize();  // work submitted before must not be waited for inside the capture
-    pool_ = make_caching_allocator(context);
-    GPK_CU_CHECK(cuStreamBeginCapture, stream_->handle(), cu::kCaptureModeThreadLocal);
+    context.make_current();
+    pool_ = make_capture_pool(context);
+    ++context.num_captures();
+    const cu::Result result =
+        driver().cuStreamBeginCapture(stream_->handle(), cu::kCaptureModeThreadLocal);
+    if (result != cu::kSuccess) --context.num_captures();
+    check_cuda(result, "cuStreamBeginCapture");
   }
   previous_stream_ = exchange_current_stream(stream_);
-  t_capturing = this;
+  slot_ = own_slot();
+  slot_->graph = this;
   capturing_ = true;
 }
 
-void Graph::end_capture() {
-  if (t_capturing != this)
-    throw CaptureError("end_capture: this thread is not capturing this graph");
-  t_capturing = nullptr;
+// Back to normal on the calling thread, whatever becomes of the capture.
+void Graph::leave_capture() {
+  slot_->graph = nullptr;
   capturing_ = false;
   exchange_current_stream(std::move(previous_stream_));
+  if (device_.is_cuda()) --stream_->context()->num_captures();
+}
+
+void Graph::end_capture() {
+  if (capturing_graph() != this)
+    throw CaptureError("end_capture: this thread is not capturing this graph");
+  leave_capture();
   if (!device_.is_cuda()) {
     num_nodes_ = host_calls_.size();
-    if (num_nodes_ == 0) throw CaptureError("end_capture: nothing was captured");
-    ready_ = true;
-    return;
+    ready_ = num_nodes_ > 0;
+    if (ready_) return;
+    destroy();
+    throw CaptureError("end_capture: nothing was captured");
   }
   stream_->context()->make_current();
   cu::Graph graph = nullptr;
   const cu::Result result = driver().cuStreamEndCapture(stream_->handle(), &graph);
-  if (result == cu::kStreamCaptureInvalidated) {
-    destroy();
+  if (result != cu::kSuccess) destroy();
+  if (result == cu::kStreamCaptureInvalidated)
     throw CaptureError(
         "end_capture: an operation that cannot be captured was called during the capture");
-  }
-  if (result != cu::kSuccess) destroy();
   check_cuda(result, "cuStreamEndCapture");
   instantiate(graph);
 }
@@ -113,13 +140,9 @@ void Graph::instantiate(cu::Graph graph) {
 }
 
 void Graph::abandon_capture() noexcept {
-  if (!capturing_) return;
+  if (capturing_graph() != this) return;
   try {
-    if (t_capturing == this) {
-      t_capturing = nullptr;
-      exchange_current_stream(std::move(previous_stream_));
-    }
-    capturing_ = false;
+    leave_capture();
     if (device_.is_cuda()) {
       stream_->context()->make_current();
       cu::Graph graph = nullptr;
@@ -138,28 +161,52 @@ void Graph::replay(const std::shared_ptr<Stream>& stream) {
     for (const auto& call : host_calls_) call();
     return;
   }
-  const auto& target = stream ? stream : stream_;
+  const auto& target = stream ? stream : current_stream(device_);
   target->context()->make_current();
+  if (replay_streams_.empty() || replay_streams_.back() != target) {
+    std::erase(replay_streams_, target);
+    replay_streams_.push_back(target);
+    for (const auto& buffer : kept_) buffer->mark_use(target);
+  }
   GPK_CU_CHECK(cuGraphLaunch, exec_, target->handle());
 }
 
-void Graph::synchronize() { stream_->synchronize(); }
+void Graph::synchronize() {
+  forbid_in_capture("synchronize", "the work is only being recorded");
+  if (!replay_streams_.empty()) replay_streams_.back()->synchronize();
+}
+
+void Graph::keep(std::shared_ptr<Buffer> buffer) {
+  for (const auto& stream : replay_streams_) buffer->mark_use(stream);
+  kept_.push_back(std::move(buffer));
+}
 
 void Graph::note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream) {
-  if (&stream != stream_.get()) return;  // another stream of the same thread: it ran at once
-  GraphLaunch launch{config, kernel.shared_from_this(), nullptr};
+  if (&stream != stream_.get() && !stream.capturing()) return;  // not captured: it ran at once
+  GraphLaunch launch{config, kernel.shared_from_this(), nullptr, nullptr, 0};
   if (driver().cuStreamGetCaptureInfo != nullptr) {
     int status = cu::kCaptureStatusNone;
     const cu::GraphNode* nodes = nullptr;
+    const void* edges = nullptr;
     std::size_t count = 0;
-    GPK_CU_CHECK(cuStreamGetCaptureInfo, stream.handle(), &status, nullptr, nullptr, &nodes,
-                 nullptr, &count);
+    GPK_CU_CHECK(cuStreamGetCaptureInfo, stream.handle(), &status, nullptr, nullptr, &nodes, &edges,
+                 &count);
     if (count == 1) launch.node = nodes[0];  // the stream's newest node is the launch
   }
   launches_.push_back(std::move(launch));
 }
 
 void Graph::record_host_call(std::function<void()> call) { host_calls_.push_back(std::move(call)); }
+
+void Graph::record_host_launch(const LaunchConfig& config, std::shared_ptr<void> kernel,
+                               std::function<void()> call) {
+  launches_.push_back({config, nullptr, nullptr, std::move(kernel), host_calls_.size()});
+  record_host_call(std::move(call));
+}
+
+void Graph::replace_host_launch(std::size_t index, std::function<void()> call) {
+  host_calls_[launches_.at(index).host_call] = std::move(call);
+}
 
 void Graph::set_launch_params(std::size_t index, void** params) {
   if (!ready_) throw CaptureError("set_args: the graph holds nothing; capture first");

@@ -2,6 +2,7 @@
 // backend the captured calls are kept and run again.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -16,14 +17,22 @@ namespace gpk {
 
 class Allocator;
 class Buffer;
+class Graph;
 class Kernel;
 class Stream;
+
+// What a thread captures into. A graph that dies elsewhere clears the slot of its thread.
+struct CaptureSlot {
+  std::atomic<Graph*> graph{nullptr};
+};
 
 // One kernel launch inside a graph, in capture order.
 struct GraphLaunch {
   LaunchConfig config;
-  std::shared_ptr<const Kernel> kernel;
-  cu::GraphNode node = nullptr;  // nullptr: the driver (before 12.3) cannot tell
+  std::shared_ptr<const Kernel> kernel;  // null on the CPU
+  cu::GraphNode node = nullptr;          // nullptr: the driver (before 12.3) cannot tell
+  std::shared_ptr<void> host_kernel;     // on the CPU: what record_host_launch was given
+  std::size_t host_call = 0;
 };
 
 class Graph {
@@ -41,11 +50,13 @@ class Graph {
   // Instantiates what was recorded. Throws CaptureError when this thread is not capturing into this
   // graph, when nothing was recorded, or when an op broke the capture.
   void end_capture();
-  // Ends a capture that failed; the graph is empty afterwards. Never throws.
+  // Ends a capture that failed; the graph is empty afterwards. Does nothing unless the calling
+  // thread is the one that captures. Never throws.
   void abandon_capture() noexcept;
 
-  // Submits the graph to `stream` (the graph's own by default) and returns.
+  // Submits the graph to `stream` (the calling thread's current one by default) and returns.
   void replay(const std::shared_ptr<Stream>& stream = nullptr);
+  // Waits for the last replay.
   void synchronize();
   // Drops what was captured, and the memory pool with it.
   void reset();
@@ -61,22 +72,29 @@ class Graph {
   // InvalidArgument for a bad index, CudaError where the driver cannot.
   void set_launch_params(std::size_t index, void** params);
 
-  // Called by launch() for work on the capture stream.
+  // Called by launch() on the capturing thread, for work on any stream.
   void note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream);
-  // Keeps something alive as long as the captured work may use it.
-  void keep(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
-  // CPU backend: a call to be run at each replay.
+  // Keeps a buffer that captured work uses, and orders its users after the replays.
+  void keep(std::shared_ptr<Buffer> buffer);
+  // CPU backend: a call to be run at each replay; one that stands for the launch of `kernel`
+  // (whatever the caller means by it) shows in launches() and can be replaced.
   void record_host_call(std::function<void()> call);
+  void record_host_launch(const LaunchConfig& config, std::shared_ptr<void> kernel,
+                          std::function<void()> call);
+  void replace_host_launch(std::size_t index, std::function<void()> call);
 
   [[nodiscard]] const std::shared_ptr<Allocator>& pool() const noexcept { return pool_; }
 
  private:
+  void leave_capture();
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
 
   Device device_;
   std::shared_ptr<Stream> stream_;
   std::shared_ptr<Stream> previous_stream_;
+  std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
+  std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last
   std::shared_ptr<Allocator> pool_;
   cu::Graph graph_ = nullptr;
   cu::GraphExec exec_ = nullptr;
@@ -84,7 +102,7 @@ class Graph {
   bool capturing_ = false;
   std::size_t num_nodes_ = 0;
   std::vector<GraphLaunch> launches_;
-  std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::shared_ptr<Buffer>> kept_;
   std::vector<std::function<void()>> host_calls_;
 };
 

@@ -72,23 +72,27 @@ bool launch_blocking() {
 
 }  // namespace
 
-void check_launch(const Kernel& kernel, const LaunchConfig& config) {
-  const DeviceTraits& traits = kernel.context().traits();
-  const unsigned* g = config.grid;
+void check_sizes(const char* name, const LaunchConfig& config, const DeviceTraits& traits,
+                 int max_threads) {
+  const auto check_axes = [&](const char* what, const unsigned* given, const int* limit) {
+    for (int axis = 0; axis < 3; ++axis)
+      if (given[axis] == 0 || given[axis] > static_cast<unsigned>(limit[axis]))
+        throw InvalidArgument(cat(name, ": ", what, " is ", triple(given),
+                                  ", each size must be 1 to (", limit[0], ", ", limit[1], ", ",
+                                  limit[2], ")"));
+  };
+  check_axes("grid", config.grid, traits.max_grid);
+  check_axes("block", config.block, traits.max_block);
   const unsigned* b = config.block;
-  for (int axis = 0; axis < 3; ++axis) {
-    if (g[axis] == 0 || g[axis] > static_cast<unsigned>(traits.max_grid[axis]))
-      refuse(kernel, cat("grid is ", triple(g), ", each size must be 1 to (", traits.max_grid[0],
-                         ", ", traits.max_grid[1], ", ", traits.max_grid[2], ")"));
-    if (b[axis] == 0 || b[axis] > static_cast<unsigned>(traits.max_block[axis]))
-      refuse(kernel, cat("block is ", triple(b), ", each size must be 1 to (", traits.max_block[0],
-                         ", ", traits.max_block[1], ", ", traits.max_block[2], ")"));
-  }
   const std::size_t threads = std::size_t{b[0]} * b[1] * b[2];
-  const int max_threads = kernel.attributes().max_threads_per_block;
   if (threads > static_cast<std::size_t>(max_threads))
-    refuse(kernel, cat("block ", triple(b), " has ", threads, " threads, this kernel allows ",
-                       max_threads, " (", kernel.attributes().num_regs, " registers per thread)"));
+    throw InvalidArgument(cat(name, ": block ", triple(b), " has ", threads,
+                              " threads, this kernel allows ", max_threads));
+}
+
+void check_launch(const Kernel& kernel, const LaunchConfig& config) {
+  check_sizes(kernel.name(), config, kernel.context().traits(),
+              kernel.attributes().max_threads_per_block);
   if (config.shared_bytes > 0) kernel.allow_shared(config.shared_bytes);
   if (has_cluster(config)) check_cluster(kernel, config);
 }
@@ -111,7 +115,7 @@ void launch_checked(const Kernel& kernel, const LaunchConfig& config,
   if (Graph* graph = capturing_graph(); graph != nullptr) [[unlikely]]
     graph->note_launch(kernel, config, *stream);
   if (launch_blocking()) [[unlikely]]
-    if (!stream->capturing()) GPK_CU_CHECK(cuStreamSynchronize, stream->handle());
+    if (capturing_graph() == nullptr) GPK_CU_CHECK(cuStreamSynchronize, stream->handle());
 }
 
 void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_ptr<Stream>& stream,

@@ -25,6 +25,10 @@ struct LaunchConfig {
 // grid, block or cluster, too much shared memory.
 void check_launch(const Kernel& kernel, const LaunchConfig& config);
 
+// The part of it that needs no compiled kernel: sizes against a device's limits.
+void check_sizes(const char* name, const LaunchConfig& config, const DeviceTraits& traits,
+                 int max_threads);
+
 // Checks and submits. `params` points at the arguments, one pointer each, in order.
 void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_ptr<Stream>& stream,
             void** params);

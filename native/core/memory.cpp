@@ -52,6 +52,7 @@ PinnedMemory::~PinnedMemory() {
   }
   try {
     context_->make_current();
+    const RelaxedCaptureScope relaxed;
     driver().cuMemFreeHost(data_);
   } catch (...) {  // a lost device frees its memory with the process
   }

@@ -35,15 +35,20 @@ class Allocator {
   virtual cu::DevicePtr allocate(std::size_t bytes, cu::Stream stream) = 0;
   // `bytes` and `stream` as given to allocate().
   virtual void free(cu::DevicePtr ptr, std::size_t bytes, cu::Stream stream) noexcept = 0;
-  // The stream is about to be destroyed: its cached blocks become anyone's.
+  // The stream is about to go: its cached blocks go back to the driver.
   virtual void forget_stream(cu::Stream stream) noexcept = 0;
   // Gives cached blocks back to the driver; returns how many bytes.
   virtual std::size_t trim() = 0;
   [[nodiscard]] virtual AllocatorStats stats() const = 0;
 };
 
-// Keeps freed blocks in lists by stream and size. The limit is PYGPUKIT_MEMORY_LIMIT.
+// Keeps freed blocks in lists by stream and size. PYGPUKIT_MEMORY_LIMIT limits what all allocators
+// of the context hold together.
 std::shared_ptr<Allocator> make_caching_allocator(Context& context);
+
+// For one graph capture: blocks freed are reused within the capture and go back to the driver only
+// when the pool dies, because replays address them.
+std::shared_ptr<Allocator> make_capture_pool(Context& context);
 
 // While one lives, the calling thread may call allocation functions of the driver although one of
 // its streams is being captured.

@@ -128,6 +128,8 @@ void Kernel::raise_shared(std::size_t bytes) const {
   if (bytes > limit)
     throw InvalidArgument(cat(name_, ": shared_mem is ", bytes, " bytes, ", context_->traits().name,
                               " has room for ", limit));
+  const std::lock_guard lock(shared_mutex_);
+  if (bytes <= allowed_shared_.load(std::memory_order_relaxed)) return;  // never lower it
   context_->make_current();
   GPK_CU_CHECK(cuFuncSetAttribute, function_, cu::kFuncMaxDynamicSharedBytes,
                static_cast<int>(bytes));

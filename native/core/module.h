@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -95,6 +96,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   KernelAttributes attributes_;
   std::vector<KernelParamInfo> params_;
   bool params_known_ = false;
+  mutable std::mutex shared_mutex_;
   mutable std::atomic<std::size_t> allowed_shared_;
 };
 

@@ -84,18 +84,18 @@ std::uint16_t to_bfloat16(float x) noexcept {
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-std::uint16_t to_float16(float x) noexcept {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // rounds past the largest finite value
-  if (magnitude < 0x38800000u) {                        // subnormal: a multiple of 2**-24
-    const float scaled = std::bit_cast<float>(magnitude) * 16777216.0f;
-    return sign | static_cast<std::uint16_t>(std::nearbyint(scaled));
-  }
-  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return sign | static_cast<std::uint16_t>((rounded - 0x38000000u) >> 13);
+std::uint16_t to_float16(double x) noexcept {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const auto sign = static_cast<std::uint16_t>((bits >> 48) & 0x8000u);
+  const double magnitude = std::fabs(x);
+  if (std::isnan(x)) return sign | 0x7e00u;
+  if (magnitude >= 65520.0) return sign | 0x7c00u;  // rounds past the largest finite value
+  // Below 2**-14 the steps are 2**-24; above, 2**-10 of the power of two below the value.
+  const int exponent = magnitude < 0x1p-14 ? -14 : std::ilogb(magnitude);
+  const double steps = std::nearbyint(std::ldexp(magnitude, 10 - exponent));
+  // A carry out of the ten bits goes into the exponent by itself.
+  const int biased = magnitude < 0x1p-14 ? 0 : exponent + 14;
+  return sign | static_cast<std::uint16_t>(biased * 1024 + static_cast<int>(steps));
 }
 
 ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op) {
@@ -114,7 +114,7 @@ ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op) {
     case DType::kUInt16: return store_integer<std::uint16_t>(scalar, dtype, op);
     case DType::kUInt32: return store_integer<std::uint32_t>(scalar, dtype, op);
     case DType::kUInt64: return store_integer<std::uint64_t>(scalar, dtype, op);
-    case DType::kFloat16: return store(to_float16(as_number<float>(scalar)));
+    case DType::kFloat16: return store(to_float16(as_number<double>(scalar)));
     case DType::kBFloat16: return store(to_bfloat16(as_number<float>(scalar)));
     case DType::kFloat32: return store(as_number<float>(scalar));
     case DType::kFloat64: return store(as_number<double>(scalar));

@@ -22,8 +22,9 @@ struct ScalarBytes {
 // must fit (InvalidArgument kValue). Messages start with `op`.
 ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op);
 
-// float32 to the 16-bit formats, round to nearest even.
-std::uint16_t to_float16(float x) noexcept;
+// To the 16-bit formats, rounded once, to nearest even. (bfloat16 goes through float32, as
+// ml_dtypes.)
+std::uint16_t to_float16(double x) noexcept;
 std::uint16_t to_bfloat16(float x) noexcept;
 
 // "2.5", "True", "3", "(1+2j)".

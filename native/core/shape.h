@@ -1,6 +1,7 @@
 // Shapes and strides: short lists of 64-bit sizes. No heap use up to eight dimensions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>

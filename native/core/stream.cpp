@@ -1,11 +1,13 @@
 #include "core/stream.h"
 
+#include <atomic>
 #include <vector>
 
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
 #include "core/event.h"
+#include "core/graph.h"
 #include "core/memory.h"
 #include "core/text.h"
 
@@ -26,6 +28,8 @@ std::shared_ptr<Stream>& slot_for(Device device) {
   CurrentStreams& streams = current_streams();
   if (!device.is_cuda()) return streams.cpu;
   const auto index = static_cast<std::size_t>(device.index);
+  if (index >= 64) [[unlikely]]  // also what a negative index becomes
+    throw InvalidArgument(cat("device: cuda:", device.index, " does not exist"));
   if (index >= streams.cuda.size()) [[unlikely]]
     streams.cuda.resize(index + 1);
   return streams.cuda[index];
@@ -44,7 +48,7 @@ Stream::Stream(Device device, Context* context, cu::Stream handle, StreamPriorit
 
 std::shared_ptr<Stream> Stream::create(Device device, StreamPriority priority) {
   if (!device.is_cuda()) {
-    static std::atomic<std::uintptr_t> next{1};  // identities for programs that print handles
+    static std::atomic<std::uintptr_t> next{16};  // an identity; small values have meanings
     return std::shared_ptr<Stream>(new Stream(device, nullptr, reinterpret_cast<cu::Stream>(next++),
                                               priority, false, nullptr));
   }
@@ -76,11 +80,12 @@ std::shared_ptr<Stream> Stream::default_for(Device device) {
 }
 
 Stream::~Stream() {
-  if (!owned_) return;
+  if (context_ == nullptr || handle_ == nullptr) return;
   try {
     context_->make_current();
-    context_->allocator()->forget_stream(handle_);
-    driver().cuStreamDestroy(handle_);
+    const RelaxedCaptureScope relaxed;  // a stream may be dropped while another is captured
+    context_->allocator()->forget_stream(handle_);  // its handle may come back as another stream's
+    if (owned_) driver().cuStreamDestroy(handle_);
   } catch (...) {  // a lost device has taken its streams along
   }
 }
@@ -89,21 +94,21 @@ bool Stream::capturing() {
   if (context_ == nullptr) return false;
   context_->make_current();
   int status = cu::kCaptureStatusNone;
-  // The legacy stream cannot capture; asking it while another stream does is itself an error.
+  // The legacy stream cannot capture; asking it while another stream does is an error.
   if (handle_ == nullptr) return false;
   GPK_CU_CHECK(cuStreamIsCapturing, handle_, &status);
   return status != cu::kCaptureStatusNone;
 }
 
 void Stream::synchronize() {
+  forbid_in_capture("synchronize", "the work is only being recorded");
   if (context_ == nullptr) return;
-  if (capturing())
-    throw CaptureError(
-        "synchronize: a stream that is being captured into a graph cannot be waited for");
+  context_->make_current();
   GPK_CU_CHECK(cuStreamSynchronize, handle_);
 }
 
 bool Stream::query() {
+  forbid_in_capture("query", "the work is only being recorded");
   if (context_ == nullptr) return true;
   context_->make_current();
   const cu::Result result = driver().cuStreamQuery(handle_);

@@ -40,9 +40,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
   [[nodiscard]] StreamPriority priority() const noexcept { return priority_; }
 
-  // Blocks until everything submitted so far is done. CaptureError while this stream captures.
+  // Blocks until everything submitted so far is done. CaptureError while this thread captures.
   void synchronize();
-  // True when there is no work left.
+  // True when there is no work left. CaptureError while this thread captures.
   bool query();
   // Later work here starts after `event`.
   void wait(const Event& event);

@@ -36,12 +36,12 @@ CompileRequest compile_request(const KernelSpec& spec, int sm) {
 }
 
 std::shared_ptr<Kernel> load_builtin(Context& context, const KernelSpec& spec) {
-  if (find_nvrtc().nvrtc == nullptr) return load_from_bundle(context, spec);
-  const CompiledImage image = compile_cached(compile_request(spec, context.traits().sm));
   try {
+    const CompiledImage image = compile_cached(compile_request(spec, context.traits().sm));
     const auto module = Module::load(context, image.bytes, spec.file);
     return module->kernel(image.symbol(spec.expression), spec.op);
   } catch (const NvrtcError& error) {
+    if (error.code() == NvrtcCode::kNotLoaded) return load_from_bundle(context, spec);
     // An NVRTC newer than the driver writes code the driver cannot load; the bundle is older.
     if (error.code() != NvrtcCode::kPtxLoadFailed || bundle_info().num_entries == 0) throw;
     log_message(LogLevel::kInfo, cat(error.what(), "; taking the bundled PTX"));

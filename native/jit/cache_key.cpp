@@ -14,17 +14,12 @@
 
 namespace gpk::jit {
 
-std::string cache_key(const CompileRequest& request, int nvrtc_major, int nvrtc_minor) {
-  Nvrtc stand_in;
-  stand_in.major = nvrtc_major;
-  stand_in.minor = nvrtc_minor;
-  const Nvrtc* found = find_nvrtc().nvrtc;
-  const Nvrtc& nvrtc = found != nullptr ? *found : stand_in;
+std::string cache_key(const CompileRequest& request, const Nvrtc& nvrtc) {
   const IncludeClosure closure = include_closure(request, nvrtc.include_folder);
 
   KeyBuilder key;
   key.field("schema", cat(kCacheSchema)).field("package", GPK_VERSION);
-  key.field("nvrtc", cat(nvrtc_major, ".", nvrtc_minor));
+  key.field("nvrtc", cat(nvrtc.major, ".", nvrtc.minor));
   key.field("sm", cat(request.sm)).field("want_ptx", cat(request.want_ptx));
   // Final flags rather than the caller's: they hold the target NVRTC can reach and the headers
   // used.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -64,7 +65,7 @@ void land(Flight& flight, const std::string& key) {
 
 // Precompiled headers and computed includes read files that the key cannot cover; --time writes
 // one, so the compile has to happen.
-bool can_be_cached(const CompileRequest& request, const Nvrtc& nvrtc) {
+bool options_can_be_cached(const CompileRequest& request) {
   static constexpr std::array<std::string_view, 7> kNever{
       "--pch", "-pch", "--create-pch", "--use-pch", "--pch-dir", "--time", "-time"};
   for (const std::string& option : request.options) {
@@ -74,15 +75,36 @@ bool can_be_cached(const CompileRequest& request, const Nvrtc& nvrtc) {
       return false;
     }
   }
-  return include_closure(request, nvrtc.include_folder).complete;
+  return true;
+}
+
+bool can_be_cached(const CompileRequest& request, const Nvrtc& nvrtc) {
+  return options_can_be_cached(request) && include_closure(request, nvrtc.include_folder).complete;
+}
+
+// A hit that does not need NVRTC loaded: its version is known from file names, and no CUDA header
+// is involved. The supported architectures are not known then; an NVRTC that lacks this one has
+// written its entry under another key, so this is a miss.
+std::optional<CompiledImage> load_without_nvrtc(const CompileRequest& request) {
+  DiskCache* cache = disk_cache();
+  if (cache == nullptr || !options_can_be_cached(request)) return std::nullopt;
+  const auto version = predict_nvrtc_version();
+  if (!version) return std::nullopt;
+  const IncludeClosure closure = include_closure(request, "");
+  if (!closure.complete || closure.needs_folder) return std::nullopt;
+  Nvrtc stand_in;
+  stand_in.major = version->major;
+  stand_in.minor = version->minor;
+  return cache->load(cache_key(request, stand_in));
 }
 
 }  // namespace
 
 CompiledImage compile_cached(const CompileRequest& request) {
+  if (auto image = load_without_nvrtc(request)) return std::move(*image);
   const Nvrtc& found = nvrtc();
   if (!can_be_cached(request, found)) return compile(request);
-  const std::string key = cache_key(request, found.major, found.minor);
+  const std::string key = cache_key(request, found);
   std::shared_ptr<Flight> flight;
   bool first = false;
   {

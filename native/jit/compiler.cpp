@@ -151,7 +151,7 @@ void check_request(const CompileRequest& request) {
 
 }  // namespace
 
-const std::string& CompiledImage::symbol(const std::string& expression) const {
+std::string CompiledImage::symbol(const std::string& expression) const {
   for (const auto& [name, symbol] : lowered_names) {
     if (name == expression) return symbol;
   }

@@ -35,7 +35,7 @@ struct CompiledImage {
   std::string log;  // warnings and, with -v, resource usage
 
   // Symbol of a name expression; the expression itself when it was not lowered.
-  [[nodiscard]] const std::string& symbol(const std::string& expression) const;
+  [[nodiscard]] std::string symbol(const std::string& expression) const;
 };
 
 // "sm_90a" for sm 90: the architecture-specific target where the chip has one ("a" from 90 on).

@@ -52,6 +52,6 @@ DiskCache* disk_cache();
 
 // Digest over labelled, length-prefixed fields: schema, package version, NVRTC version, target,
 // flags, digest of the source and of everything it includes, name expressions.
-std::string cache_key(const CompileRequest& request, int nvrtc_major, int nvrtc_minor);
+std::string cache_key(const CompileRequest& request, const Nvrtc& nvrtc);
 
 }  // namespace gpk::jit

@@ -1,6 +1,7 @@
 #include "jit/nvrtc.h"
 
 #include <atomic>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -206,6 +207,27 @@ const NvrtcSearch& find_nvrtc() {
   s.current.store(result.get(), std::memory_order_release);
   s.searches.push_back(std::move(result));
   return *s.searches.back();
+}
+
+std::optional<NvrtcVersion> predict_nvrtc_version() {
+  if (state().current.load(std::memory_order_acquire) != nullptr) return std::nullopt;
+  const Config& config = Config::get();
+  if (!config.nvrtc_path.empty()) return std::nullopt;
+  for (const std::string& name : nvrtc_sonames())
+    if (SharedLibrary::open_if_loaded(name)) return std::nullopt;
+  std::vector<std::string> tried;
+  std::vector<std::string> files = nvrtc_files(pip_library_folders(package_roots()), &tried);
+  if (files.empty() && !config.conda_prefix.empty())
+    files = nvrtc_files(prefix_library_folders(config.conda_prefix), &tried);
+  if (files.empty()) return std::nullopt;
+  const std::string text = builtins_version(files.front());
+  NvrtcVersion version;
+  const char* end = text.data() + text.size();
+  const auto major = std::from_chars(text.data(), end, version.major);
+  if (major.ec != std::errc() || major.ptr == end) return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, version.minor);
+  if (minor.ec != std::errc() || minor.ptr != end) return std::nullopt;
+  return version;
 }
 
 std::string not_available_message(const NvrtcSearch& search) {

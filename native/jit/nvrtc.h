@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ const NvrtcSearch& find_nvrtc();
 // The loaded NVRTC; throws NvrtcError (kNotLoaded) that starts with "NVRTC JIT compiler not
 // available", lists every path tried and the pip command that fixes it.
 const Nvrtc& nvrtc();
+
+// The version that find_nvrtc() will find, told from file names alone: the builtins library beside
+// NVRTC carries it. Loading NVRTC takes milliseconds that a hit in the disk cache need not pay.
+// nullopt when NVRTC is loaded already, or when names do not tell (system search, toolkits).
+struct NvrtcVersion {
+  int major = 0;
+  int minor = 0;
+};
+std::optional<NvrtcVersion> predict_nvrtc_version();
 
 // The message of that error.
 std::string not_available_message(const NvrtcSearch& search);

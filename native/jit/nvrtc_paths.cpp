@@ -117,4 +117,20 @@ std::vector<std::string> prefix_library_folders(const std::string& prefix) {
   return out;
 }
 
+std::string builtins_version(const std::string& nvrtc_file) {
+  constexpr std::string_view kPrefix = "libnvrtc-builtins.so.";
+  std::string version;
+  std::error_code ec;
+  const auto folder = std::filesystem::path(nvrtc_file).parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ec)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    std::string found = name.substr(kPrefix.size());
+    if (std::count(found.begin(), found.end(), '.') != 1) continue;  // a longer alias of the same
+    if (!version.empty() && version != found) return {};
+    version = std::move(found);
+  }
+  return version;
+}
+
 }  // namespace gpk::jit

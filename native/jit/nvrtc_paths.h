@@ -17,6 +17,9 @@ std::vector<std::string> nvrtc_files(const std::vector<std::string>& folders,
 // Library folders below pip's nvidia/ in each root: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, ...
 std::vector<std::string> pip_library_folders(const std::vector<std::string>& roots);
 
+// "13.4" of the libnvrtc-builtins.so.13.4 beside an NVRTC library; empty unless there is just one.
+std::string builtins_version(const std::string& nvrtc_file);
+
 // Library folders of a toolkit or conda prefix that exist; the first usual one when none does.
 std::vector<std::string> prefix_library_folders(const std::string& prefix);
 

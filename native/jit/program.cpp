@@ -58,13 +58,8 @@ constexpr int kSyntaxCheckSm = 80;  // the CPU device has no architecture of its
 std::shared_ptr<Program> Program::build(const CompileRequest& request, Device device) {
   CompileRequest targeted = request;
   targeted.sm = device.is_cuda() ? device_traits(device).sm : kSyntaxCheckSm;
-  const Nvrtc* compiler = find_nvrtc().nvrtc;
-  if (compiler == nullptr) {
-    if (device.is_cuda()) nvrtc();  // throws, saying what was tried
-    return std::make_shared<Program>(std::move(targeted), device);
-  }
-  const std::string key =
-      cat(to_string(device), '/', cache_key(targeted, compiler->major, compiler->minor));
+  // Within one process there is one NVRTC, so its version need not be part of this key.
+  const std::string key = cat(to_string(device), '/', cache_key(targeted, Nvrtc{}));
   std::shared_ptr<Slot> slot;
   {
     const std::lock_guard lock(table().mutex);
@@ -82,8 +77,12 @@ std::shared_ptr<Program> Program::build(const CompileRequest& request, Device de
 
 Program::Program(CompileRequest request, Device device)
     : request_(std::move(request)), device_(device) {
-  if (find_nvrtc().nvrtc == nullptr) return;
-  image_ = compile_cached(request_);
+  try {
+    image_ = compile_cached(request_);
+  } catch (const NvrtcError& error) {
+    if (error.code() != NvrtcCode::kNotLoaded || device.is_cuda()) throw;
+    return;
+  }
   compiled_ = true;
   if (device.is_cuda()) module_ = load(Context::get(device.index), image_.bytes, request_.name);
 }
@@ -101,7 +100,7 @@ std::shared_ptr<Kernel> Program::kernel(const std::string& expression) {
 
 Module::Global Program::global(const std::string& name) {
   require_module(name);
-  const std::string& lowered = image_.symbol(cat('&', name));
+  const std::string lowered = image_.symbol(cat('&', name));
   return module_->global(lowered[0] == '&' ? name : lowered, name);
 }
 

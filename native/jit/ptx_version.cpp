@@ -57,8 +57,9 @@ std::optional<std::pair<std::size_t, std::size_t>> operand(std::string_view ptx,
 
 std::optional<Version> parse_version(std::string_view text) {
   Version out;
-  const char* end = text.data() + text.size();
-  const auto major = std::from_chars(text.data(), end, out.first);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto major = std::from_chars(begin, end, out.first);
   if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
   if (std::from_chars(major.ptr + 1, end, out.second).ec != std::errc()) return std::nullopt;
   return out;

@@ -101,7 +101,7 @@ void fill(const Array& array, const Scalar& value, const char* op) {
   if (array.size() == 0) return;
   if (array.device().is_cuda()) {
     fill_on_gpu(array, pattern);
-  } else if (Graph* graph = capturing_graph(); graph != nullptr) {
+  } else if (Graph* graph = capturing_graph(); graph != nullptr && !graph->device().is_cuda()) {
     graph->record_host_call([array, pattern] { fill_on_cpu(array, pattern); });
   } else {
     fill_on_cpu(array, pattern);

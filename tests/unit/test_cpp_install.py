@@ -1,0 +1,30 @@
+"""find_package(pygpukit) works after cmake --install, and examples/cpp builds and runs on it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.environ.get("GPK_TEST_BUILD_DIR", "")
+
+
+@pytest.mark.skipif(not BUILD or not shutil.which("cmake"), reason="needs make unit's C++ build")
+@pytest.mark.timeout(300)
+def test_example_on_the_installed_library(tmp_path: pathlib.Path) -> None:
+    def run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    prefix = tmp_path / "prefix"
+    run("cmake", "--install", BUILD, "--component", "cpp", "--prefix", str(prefix))
+    run("cmake", "-S", str(ROOT / "examples" / "cpp"), "-B", str(tmp_path / "build"), "-G", "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug")
+    run("cmake", "--build", str(tmp_path / "build"))
+    program = next(p for p in (tmp_path / "build").iterdir() if p.is_file() and os.access(p, os.X_OK))
+    assert "device" in run(str(program)).lower()
