@@ -21,7 +21,9 @@ PY
 }
 
 run_test() {
-  "$PYTHON" -m pytest tests/gpu tests/unit -q --junitxml="$OUT/pytest.xml"
+  # Two processes: the unit tests choose CPU simulation for all of theirs.
+  PYGPUKIT_REQUIRE_GPU=1 "$PYTHON" -m pytest tests/gpu -q --junitxml="$OUT/gpu-tests.xml"
+  "$PYTHON" -m pytest tests/unit -q --junitxml="$OUT/unit-tests.xml"
 }
 
 run_bench() {

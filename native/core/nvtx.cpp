@@ -20,23 +20,28 @@ namespace {
 
 using AnyFunction = void (*)();
 
-// The slots of NVTX's "core" module that a tool may fill, by callback id. We offer all of them, so
-// that a tool finds the table it expects, and use two.
+// The modules of NVTX with the number of their functions, by module id. A tool expects to find a
+// table for each; we offer all and call two functions of the first.
+constexpr unsigned kNumFunctions[] = {0, 16, 9, 15,
+                                      9, 16, 13};  // -, core, CUDA, OpenCL, cudart, core2, sync
+constexpr int kNumModules = 7;
+constexpr unsigned kMaxFunctions = 16;
+constexpr int kCore = 1;
 constexpr unsigned kRangePushA = 9;
 constexpr unsigned kRangePop = 11;
-constexpr unsigned kNumCoreSlots = 16;
-AnyFunction g_slots[kNumCoreSlots];
-AnyFunction* g_core_table[kNumCoreSlots + 1];
+AnyFunction g_functions[kNumModules][kMaxFunctions];
+AnyFunction* g_tables[kNumModules]
+                     [kMaxFunctions + 1];  // entry 0 and the one past the end stay null
 
-constexpr int kModuleCore = 1;
 constexpr std::uint32_t kTableCallbacks = 1;
 constexpr std::uint32_t kTableVersionInfo = 3;
 
 int get_module_function_table(int module, AnyFunction*** table, unsigned* size) {
-  if (module != kModuleCore) return 0;
-  for (unsigned i = 0; i < kNumCoreSlots; ++i) g_core_table[i] = &g_slots[i];
-  if (table != nullptr) *table = g_core_table;
-  if (size != nullptr) *size = kNumCoreSlots;
+  if (module < 1 || module >= kNumModules) return 0;
+  for (unsigned i = 1; i < kNumFunctions[module]; ++i)
+    g_tables[module][i] = &g_functions[module][i];
+  if (table != nullptr) *table = g_tables[module];
+  if (size != nullptr) *size = kNumFunctions[module];
   return 1;
 }
 
@@ -75,8 +80,8 @@ void initialize() {
       log_message(LogLevel::kInfo, cat("nvtx: ", path, " does not listen ", why));
       return;
     }
-    detail::g_pop = reinterpret_cast<detail::PopFunction>(g_slots[kRangePop]);
-    detail::g_push = reinterpret_cast<detail::PushFunction>(g_slots[kRangePushA]);
+    detail::g_pop = reinterpret_cast<detail::PopFunction>(g_functions[kCore][kRangePop]);
+    detail::g_push = reinterpret_cast<detail::PushFunction>(g_functions[kCore][kRangePushA]);
   });
 }
 

@@ -1,39 +1,48 @@
-"""Every op over its case table, against the reference."""
+"""Every elementwise op on the GPU: the case table, alignment, size."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import elementwise
+from cases.run import run_case, run_must_raise
 
 import pygpukit as gp
 
 
-@pytest.mark.parametrize("count", [2**31 + 5])
-def test_more_than_two_to_the_31_elements(count: int) -> None:
+@pytest.mark.parametrize("case", elementwise.CASES, ids=str)
+def test_case(case: elementwise.Case) -> None:
+    run_case(case, "cuda")
+
+
+@pytest.mark.parametrize("op", elementwise.OPS)
+@pytest.mark.parametrize("case", elementwise.MUST_RAISE, ids=lambda case: case.name)
+def test_must_raise(case: elementwise.MustRaise, op: str) -> None:
+    run_must_raise(case, op, "cuda")
+
+
+def test_more_than_two_to_the_31_elements() -> None:
+    count = 2**31 + 5
     a = gp.full(count, 3, "uint8")
     b = gp.full(count, 4, "uint8")
     gp.add(a, b, out=a)
     assert (a.to_numpy() == 7).all()
 
 
-@pytest.mark.parametrize("offset", [0, 1, 2, 3])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
-def test_misaligned_views(offset: int, dtype: str) -> None:
-    """Arrays that do not start on a 16-byte boundary take the narrow kernels."""
-    size = gp.zeros(1, dtype).itemsize
-    host = np.arange(1001).astype(dtype)
-    source = gp.from_numpy(host)
-    parts = gp.empty(2048, dtype)
-    kernel = gp.jit(
-        "__global__ void shift(unsigned char* out, const unsigned char* in, int bytes, int shift) {"
-        "  int i = blockIdx.x * blockDim.x + threadIdx.x;"
-        "  if (i < bytes) out[i + shift] = in[i];"
-        "}",
-        "shift",
+@pytest.mark.parametrize("count", [1, 31, 1000, 4099])
+@pytest.mark.parametrize(("dtype", "shift"), [("uint8", 1), ("float16", 2), ("float32", 4)])
+def test_misaligned_arrays_take_the_narrow_kernels(count: int, dtype: str, shift: int) -> None:
+    """A variable whose data does not start on a 16-byte boundary, seen as an array."""
+    size = np.dtype(dtype).itemsize
+    module = gp.RawModule(
+        f'extern "C" {{ __device__ unsigned char first[{shift}]; '
+        f"__device__ __align__({size}) unsigned char odd[{count * size}]; }}\n"
+        "__global__ void touch(unsigned char* x) { x[0] = first[0] + odd[0]; }"
     )
-    kernel(
-        parts.device_ptr, source.device_ptr, 1001 * size, offset * size, grid=(1001 * size + 255) // 256
-    )
-    doubled = gp.add(source, source)
-    assert np.array_equal(doubled.to_numpy(), host + host)
-    assert np.array_equal(parts.to_numpy()[offset : offset + 1001], host)
+    odd = module.get_global("odd", dtype)
+    host = (np.arange(count) % 100).astype(dtype)
+    module.set_global("odd", host)
+    assert np.array_equal(gp.add(odd, odd).to_numpy(), host + host)
+    assert np.array_equal(gp.mul(odd, 2).to_numpy(), host * np.dtype(dtype).type(2))
+    gp.add(odd, odd, out=odd)
+    assert np.array_equal(odd.to_numpy(), host + host)

@@ -8,7 +8,12 @@ import pytest
 import pygpukit as gp
 from pygpukit import _native
 
-SCALE = "__global__ void scale(float* x, float factor, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= factor; }"
+SCALE = """
+__global__ void scale(float* x, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= factor;
+}
+"""
 
 
 def test_capture_records_and_replay_runs() -> None:
@@ -134,9 +139,13 @@ def test_programmatic_launches_in_a_graph() -> None:
 def test_what_cannot_be_captured_says_so() -> None:
     x = gp.ones(10)
     host = np.ones(10, np.float32)
-    for call in (x.to_numpy, lambda: gp.from_numpy(host), lambda: gp.current_stream().synchronize()):
+    for call in (
+        x.to_numpy,
+        lambda: gp.from_numpy(host),
+        lambda: gp.current_stream().synchronize(),
+    ):
         graph = gp.CudaGraph()
-        with pytest.raises(gp.CaptureError, match=r"captur"), graph:
+        with pytest.raises(gp.CaptureError, match=r"captur"), graph:  # noqa: PT012
             gp.add(x, 1.0, out=x)
             call()
         assert not graph.is_ready()

@@ -10,7 +10,12 @@ import pytest
 import pygpukit as gp
 from pygpukit import _native
 
-SCALE = "__global__ void scale(float* x, float factor, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= factor; }"
+SCALE = """
+__global__ void scale(float* x, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= factor;
+}
+"""
 
 SCALARS = [
     ("bool", True, "uint8"),
@@ -115,7 +120,8 @@ def test_launch_options() -> None:
             unsigned bytes; asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
             unsigned cluster; asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(cluster));
             out[0] = gridDim.x; out[1] = gridDim.y; out[2] = gridDim.z;
-            out[3] = blockDim.x; out[4] = blockDim.y; out[5] = blockDim.z; out[6] = bytes; out[7] = cluster;
+            out[3] = blockDim.x; out[4] = blockDim.y; out[5] = blockDim.z;
+            out[6] = bytes; out[7] = cluster;
         }
     }
     """
@@ -256,7 +262,8 @@ def test_concurrent_first_uses_agree() -> None:
 def test_printf(run_python) -> None:  # type: ignore[no-untyped-def]
     program = (
         "import pygpukit as gp\n"
-        "gp.jit('__global__ void hi(int a) { printf(\"hi %d\\\\n\", a); }', 'hi')(7, grid=1, block=2)\n"
+        "hi = gp.jit('__global__ void hi(int a) { printf(\"hi %d\\\\n\", a); }', 'hi')\n"
+        "hi(7, grid=1, block=2)\n"
     )
     done = run_python(program)
     assert done.returncode == 0, done.stderr

@@ -49,5 +49,37 @@ TEST_F(NvtxTest, RangeOpenedBeforeAToolListensIsNotClosed) {
   EXPECT_TRUE(events().empty());
 }
 
+// The whole protocol with a tool's library, in a process of its own (initialize() acts once).
+TEST(NvtxDeathTest, AToolReceivesRanges) {
+#ifdef GPK_NVTX_INJECTION_PATH
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("NVTX_INJECTION64_PATH", GPK_NVTX_INJECTION_PATH, 1);
+        nvtx::initialize();
+        if (!nvtx::active()) std::exit(1);
+        {
+          const nvtx::Range outer("add");
+          const nvtx::Range inner("mul");
+        }
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "push add.push mul.pop.pop.");
+#else
+  GTEST_SKIP() << "built without the injection library";
+#endif
+}
+
+TEST(NvtxDeathTest, AMissingToolIsIgnored) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("NVTX_INJECTION64_PATH", "/nonexistent/tool.so", 1);
+        nvtx::initialize();
+        std::exit(nvtx::active() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace gpk

@@ -32,8 +32,11 @@ def expected_kernels(file: str, sm: int) -> int:
 def test_compiles_without_spills(file: str, sm: int) -> None:
     image, log = _native.compile_builtin(file, sm, False, ["--ptxas-options=-v"])
     assert image[:4] == b"\x7fELF"
-    functions = re.findall(r"Function properties for (\S+)\n[^\n]*?(\d+) bytes stack frame, "
-                           r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    functions = re.findall(
+        r"Function properties for (\S+)\n[^\n]*?(\d+) bytes stack frame, "
+        r"(\d+) bytes spill stores, (\d+) bytes spill loads",
+        log,
+    )
     assert len(functions) == expected_kernels(file, sm)
     for symbol, *figures in functions:
         if not any(fragment in symbol for fragment in ALLOWED_LOCAL_MEMORY):

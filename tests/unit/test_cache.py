@@ -136,8 +136,8 @@ from pygpukit import _native
 header = pathlib.Path({str(tmp_path)!r}) / "value.h"
 for value in (3, 4):
     header.write_text(f"#define VALUE {{value}}\\n")
-    ptx, _ = _native.compile_to_ptx('#include "value.h"\\n__global__ void f(int* x) {{ *x = VALUE; }}',
-                                    "k.cu", ["-I", {str(tmp_path)!r}])
+    source = '#include "value.h"\\n__global__ void f(int* x) {{ *x = VALUE; }}'
+    ptx, _ = _native.compile_to_ptx(source, "k.cu", ["-I", {str(tmp_path)!r}])
     assert f", {{value}};" in ptx
 """
     finish(run(tmp_path / "cache", program))

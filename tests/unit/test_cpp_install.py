@@ -23,8 +23,19 @@ def test_example_on_the_installed_library(tmp_path: pathlib.Path) -> None:
 
     prefix = tmp_path / "prefix"
     run("cmake", "--install", BUILD, "--component", "cpp", "--prefix", str(prefix))
-    run("cmake", "-S", str(ROOT / "examples" / "cpp"), "-B", str(tmp_path / "build"), "-G", "Ninja",
-        f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug")
+    run(
+        "cmake",
+        "-S",
+        str(ROOT / "examples" / "cpp"),
+        "-B",
+        str(tmp_path / "build"),
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_BUILD_TYPE=Debug",
+    )
     run("cmake", "--build", str(tmp_path / "build"))
-    program = next(p for p in (tmp_path / "build").iterdir() if p.is_file() and os.access(p, os.X_OK))
+    program = next(
+        p for p in (tmp_path / "build").iterdir() if p.is_file() and os.access(p, os.X_OK)
+    )
     assert "device" in run(str(program)).lower()

@@ -1,0 +1,54 @@
+"""What ``python -m pygpukit`` does: a report about this machine, and the kernel cache."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pygpukit",
+        description="Reports what PyGPUkit found on this machine.",
+    )
+    parser.add_argument("--json", action="store_true", help="write the report as JSON")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    cache = commands.add_parser("cache", help="the cache of compiled kernels")
+    actions = cache.add_subparsers(dest="action", metavar="action", required=True)
+    actions.add_parser("dir", help="print the folder")
+    stat = actions.add_parser("stat", help="print how much is in it")
+    stat.add_argument("--json", action="store_true", help="write JSON")
+    actions.add_parser("clear", help="remove all cached kernels")
+    warm = actions.add_parser("warm", help="compile every built-in kernel into it")
+    warm.add_argument(
+        "--sm",
+        type=int,
+        action="append",
+        metavar="90",
+        help="architecture to compile for (may be repeated); default: the GPU's",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code: 0, 1 for a failure, 2 for bad usage."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        from pygpukit._cli import report
+
+        return report.main(as_json=args.json)
+    from pygpukit._cli import cache
+
+    try:
+        return cache.main(args.action, as_json=getattr(args, "json", False), sms=_sms(args))
+    except cache.UsageError as error:
+        parser.error(str(error))
+    except (RuntimeError, ValueError, OSError) as error:
+        print(f"pygpukit: {error}", file=sys.stderr)
+        return 1
+
+
+def _sms(args: argparse.Namespace) -> list[int]:
+    return list(getattr(args, "sm", None) or [])

@@ -1,0 +1,8 @@
+"""NumPy meaning of every op: the CPU backend, and the oracle the GPU is tested against.
+
+Each function takes NumPy arrays (or Python numbers) and writes its result to ``out``.
+"""
+
+from pygpukit._reference.elementwise import add, mul
+
+__all__ = ["add", "mul"]

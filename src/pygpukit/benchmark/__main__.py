@@ -1,0 +1,143 @@
+"""``python -m pygpukit.benchmark``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pygpukit._cli.terminal import run
+from pygpukit.benchmark.elementwise import DTYPES
+from pygpukit.benchmark.peers import PEERS
+from pygpukit.benchmark.report import BenchmarkReport
+from pygpukit.benchmark.suite import LATER, SUITES, BenchmarkSuite, later
+
+_SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+def _integers(text: str) -> list[int]:
+    """ "1024,2**20" as numbers."""
+    numbers = []
+    for part in text.split(","):
+        base, power, exponent = part.partition("**")
+        number = int(base) ** int(exponent) if power else int(base)
+        if number < 1:
+            raise argparse.ArgumentTypeError(f"{part} is not a size")
+        numbers.append(number)
+    return numbers
+
+
+def _dtype_names(text: str) -> list[str]:
+    names = [_SHORT.get(part, part) for part in text.split(",")]
+    for name in names:
+        if name not in DTYPES:
+            known = ", ".join([*_SHORT, *DTYPES])
+            raise argparse.ArgumentTypeError(f"{name}: no suite of this version takes it ({known})")
+    return names
+
+
+def _peer_names(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(PEERS)}")
+    return names
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pygpukit.benchmark",
+        description="Measures PyGPUkit on this machine. Without a selection: launch, startup (on a "
+        "GPU), copy and elementwise.",
+    )
+    select = parser.add_argument_group("what to measure")
+    select.add_argument("--all", action="store_true", help="everything this version measures")
+    select.add_argument("--launch", action="store_true", help="host cost of calls, graph replay")
+    select.add_argument("--startup", action="store_true", help="import, first result, first kernel")
+    select.add_argument("--copy", action="store_true", help="copies")
+    select.add_argument("--elementwise", action="store_true", help="add and mul")
+    for name in LATER:
+        select.add_argument(f"--{name}", action="store_true", help="not part of this version yet")
+    how = parser.add_argument_group("how")
+    how.add_argument("--peers", type=_peer_names, default=[], metavar="numpy,cupy,torch")
+    how.add_argument(
+        "--sizes",
+        type=_integers,
+        metavar="2**20,2**24",
+        help="elements (elementwise), bytes (copy)",
+    )
+    how.add_argument("--dtypes", type=_dtype_names, metavar="fp32,bf16,fp16")
+    how.add_argument("--seq-lens", type=_integers, metavar="512,1024", help="for --attention")
+    how.add_argument("--quick", action="store_true", help="5 warm-up, 20 runs, fewer sizes")
+    how.add_argument("--warmup", type=_count, default=10)
+    how.add_argument("--iterations", type=_count, default=50)
+    out = parser.add_argument_group("results")
+    out.add_argument("--save", type=Path, metavar="FILE", help="write the JSON")
+    out.add_argument("--compare", type=Path, metavar="FILE", help="compare with an earlier JSON")
+    out.add_argument("--threshold", type=float, default=0.05, help="what counts as a change")
+    out.add_argument(
+        "--fail-on-regression", action="store_true", help="exit code 1 when anything became slower"
+    )
+    out.add_argument("--quiet", action="store_true", help="no table, no progress")
+    out.add_argument("--markdown", action="store_true", help="the table in Markdown")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line. 1 only for a regression with --fail-on-regression, 2 for bad usage."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    for name in LATER:
+        if getattr(args, name):
+            parser.error(later(name))
+    if args.seq_lens:
+        parser.error(f"--seq-lens: {later('attention')}")
+    if args.threshold < 0:
+        parser.error(f"--threshold {args.threshold} is negative")
+    if args.fail_on_regression and not args.compare:
+        parser.error("--fail-on-regression needs --compare")
+    if args.save and not args.save.resolve().parent.is_dir():
+        parser.error(f"--save: the folder of {args.save} does not exist")
+    baseline = None
+    if args.compare:  # before the run: a typing error should not cost a run
+        try:
+            baseline = BenchmarkReport.load(args.compare)
+        except (OSError, ValueError) as error:
+            parser.error(f"--compare: {error}")
+
+    suite = BenchmarkSuite(
+        args.warmup,
+        args.iterations,
+        args.quick,
+        peers=args.peers,
+        sizes=args.sizes,
+        dtypes=args.dtypes,
+    )
+    for name in SUITES:
+        if args.all or getattr(args, name):
+            suite.add(name)
+    report = suite.run(verbose=not args.quiet)
+    if args.save:
+        report.save(args.save)
+    if not args.quiet:
+        print(report.to_markdown() if args.markdown else report.to_text())
+    for result in report.results:
+        if result.correct is False:
+            print(f"WRONG RESULT: {result.key}", file=sys.stderr)
+    if baseline is None:
+        return 0
+    comparison = suite.compare(baseline, args.threshold)
+    print(comparison.to_text())
+    return 1 if comparison.has_regressions and args.fail_on_regression else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

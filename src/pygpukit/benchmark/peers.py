@@ -1,0 +1,220 @@
+"""Everyone who can be timed, behind one interface: ourselves, NumPy, CuPy and PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from pygpukit import _native
+from pygpukit.benchmark.report import OURS
+
+PEERS = ("numpy", "cupy", "torch")
+
+
+class Engine(Protocol):
+    """What the suites ask of an implementation."""
+
+    name: str
+    version: str
+    on_gpu: bool
+
+    def supports(self, dtype: str) -> bool:
+        """True when arithmetic on the dtype works."""
+
+    def from_host(self, array: Any) -> Any:
+        """An array with a NumPy array's contents and dtype."""
+
+    def full(self, size: int, value: float, dtype: str) -> Any:
+        """A 1-D array of one value."""
+
+    def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
+        """add or mul as f(a, b, out)."""
+
+    def to_host(self, array: Any) -> Any:
+        """A NumPy array with the contents; bfloat16 may come as float32."""
+
+    def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
+        """The work as a CUDA graph to replay on the default stream; None where it has none."""
+
+    def release(self) -> None:
+        """Gives cached memory back."""
+
+
+class Ours:
+    """PyGPUkit."""
+
+    name = OURS
+    version = _native.__version__
+
+    def __init__(self) -> None:
+        self.on_gpu = _native.default_device()[0] != "cpu"
+
+    def supports(self, dtype: str) -> bool:
+        return True
+
+    def from_host(self, array: Any) -> Any:
+        return _native.from_numpy(array)
+
+    def full(self, size: int, value: float, dtype: str) -> Any:
+        return _native.full(size, value, dtype)
+
+    def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
+        function = {"add": _native.add, "mul": _native.mul}[op]
+        return lambda a, b, out: function(a, b, out=out)
+
+    def to_host(self, array: Any) -> Any:
+        return array.to_numpy()
+
+    def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
+        if not self.on_gpu:
+            return None
+        graph = _native.CudaGraph()
+        with graph:
+            work()
+        stream = _native.default_stream()
+        return lambda: graph.replay(stream)
+
+    def release(self) -> None:
+        _native.trim()
+
+
+class NumPy:
+    """NumPy, on the CPU."""
+
+    name = "numpy"
+    on_gpu = False
+
+    def __init__(self) -> None:
+        import numpy
+
+        self._numpy = numpy
+        self.version = str(numpy.__version__)
+
+    def supports(self, dtype: str) -> bool:
+        return dtype in ("float32", "float64", "uint8")
+
+    def from_host(self, array: Any) -> Any:
+        return array.copy()
+
+    def full(self, size: int, value: float, dtype: str) -> Any:
+        return self._numpy.full(size, value, dtype)
+
+    def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
+        function = {"add": self._numpy.add, "mul": self._numpy.multiply}[op]
+        return lambda a, b, out: function(a, b, out=out)
+
+    def to_host(self, array: Any) -> Any:
+        return array
+
+    def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
+        return None
+
+    def release(self) -> None:
+        pass
+
+
+class CuPy:
+    """CuPy."""
+
+    name = "cupy"
+    on_gpu = True
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.module = cupy
+        self.version = str(cupy.__version__)
+        cupy.zeros(1)  # fails here where there is no GPU
+
+    def supports(self, dtype: str) -> bool:
+        return dtype != "bfloat16"
+
+    def from_host(self, array: Any) -> Any:
+        return self.module.asarray(array)
+
+    def full(self, size: int, value: float, dtype: str) -> Any:
+        return self.module.full(size, value, dtype=dtype)
+
+    def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
+        function = {"add": self.module.add, "mul": self.module.multiply}[op]
+        return lambda a, b, out: function(a, b, out=out)
+
+    def to_host(self, array: Any) -> Any:
+        return array.get()
+
+    def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
+        return None
+
+    def release(self) -> None:
+        self.module.get_default_memory_pool().free_all_blocks()
+
+
+class Torch:
+    """PyTorch."""
+
+    name = "torch"
+    on_gpu = True
+
+    def __init__(self) -> None:
+        import torch
+
+        self.module = torch
+        self.version = str(torch.__version__)
+        torch.zeros(1, device="cuda")  # fails here where there is no GPU
+
+    def supports(self, dtype: str) -> bool:
+        return True
+
+    def from_host(self, array: Any) -> Any:
+        name = array.dtype.name
+        if name == "bfloat16":  # NumPy's bfloat16 is unknown to it; float32 holds every value
+            array = array.astype("float32")
+        return self.module.from_numpy(array).to("cuda").to(getattr(self.module, name))
+
+    def full(self, size: int, value: float, dtype: str) -> Any:
+        return self.module.full((size,), value, dtype=getattr(self.module, dtype), device="cuda")
+
+    def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
+        function = {"add": self.module.add, "mul": self.module.mul}[op]
+        return lambda a, b, out: function(a, b, out=out)
+
+    def to_host(self, array: Any) -> Any:
+        if array.dtype == self.module.bfloat16:
+            array = array.float()
+        return array.cpu().numpy()
+
+    def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
+        graph = self.module.cuda.CUDAGraph()
+        with self.module.cuda.graph(graph):
+            work()
+        replay: Callable[[], object] = graph.replay
+        return replay
+
+    def release(self) -> None:
+        self.module.cuda.empty_cache()
+
+
+_CLASSES: dict[str, Callable[[], Engine]] = {"numpy": NumPy, "cupy": CuPy, "torch": Torch}
+
+
+def load_engines(peers: Iterable[str], *, on_gpu: bool) -> tuple[list[Engine], list[str]]:
+    """Ours and the peers that are installed; and a note for each one that is left out."""
+    engines: list[Engine] = [Ours()]
+    notes = []
+    for name in peers:
+        if name not in _CLASSES:
+            raise ValueError(f"benchmark: unknown peer '{name}', expected {', '.join(PEERS)}")
+        if name != "numpy" and not on_gpu:
+            notes.append(f"peer {name} skipped: there is no GPU to compare on")
+            continue
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            notes.append(f"peer {name} skipped: it is not installed")
+            continue
+        try:
+            engines.append(_CLASSES[name]())
+        except Exception as error:  # whatever a foreign library raises
+            notes.append(f"peer {name} skipped: {type(error).__name__}: {error}")
+    return engines, notes

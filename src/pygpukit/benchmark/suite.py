@@ -1,0 +1,165 @@
+"""Suites put together and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import MappingProxyType
+from typing import NoReturn
+
+from pygpukit import _native
+from pygpukit._cli.terminal import ProgressLine
+from pygpukit.benchmark import copy, elementwise, launch, startup
+from pygpukit.benchmark.compare import Comparison, compare_reports
+from pygpukit.benchmark.peers import load_engines
+from pygpukit.benchmark.report import BenchmarkReport
+from pygpukit.benchmark.session import Session, get_gpu_info, machine_facts
+
+SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
+    {
+        "launch": launch.run,
+        "startup": startup.run,
+        "copy": copy.run,
+        "elementwise": elementwise.run,
+    }
+)
+LATER = ("gemm", "gemv", "attention", "fp8")
+
+
+def default_suites() -> list[str]:
+    """What runs when nothing is selected."""
+    on_gpu = _native.default_device()[0] != "cpu"
+    return list(SUITES) if on_gpu else [name for name in SUITES if name != "startup"]
+
+
+def later(suite: str) -> str:
+    """What to say about a suite that does not exist yet."""
+    return (
+        f"the {suite} suite is not part of this version yet; "
+        f"this version measures {', '.join(SUITES)}"
+    )
+
+
+class BenchmarkSuite:
+    """Measurements to run: ``BenchmarkSuite(quick=True).add_copy().add_elementwise().run()``."""
+
+    def __init__(
+        self,
+        warmup: int = 10,
+        iterations: int = 50,
+        quick: bool = False,
+        *,
+        peers: Iterable[str] = (),
+        sizes: Iterable[int] | None = None,
+        dtypes: Iterable[str] | None = None,
+    ) -> None:
+        if warmup < 0 or iterations < 1:
+            raise ValueError(
+                f"BenchmarkSuite: warmup is {warmup}, iterations is {iterations}, "
+                "expected at least 0 and 1"
+            )
+        self.warmup = min(warmup, 5) if quick else warmup
+        self.iterations = min(iterations, 20) if quick else iterations
+        self.quick = quick
+        self._peers = list(peers)
+        self._sizes = None if sizes is None else list(sizes)
+        self._dtypes = ["float32", "bfloat16", "float16"] if dtypes is None else list(dtypes)
+        self._selected: list[str] = []
+        self._last: BenchmarkReport | None = None
+
+    def add(self, name: str) -> BenchmarkSuite:
+        """Selects a suite by name."""
+        if name in LATER:
+            raise NotImplementedError(f"benchmark: {later(name)}")
+        if name not in SUITES:
+            raise ValueError(f"benchmark: unknown suite '{name}', expected {', '.join(SUITES)}")
+        if name not in self._selected:
+            self._selected.append(name)
+        return self
+
+    def add_launch(self) -> BenchmarkSuite:
+        """Host cost of small calls, and graph replay."""
+        return self.add("launch")
+
+    def add_startup(self) -> BenchmarkSuite:
+        """Import, first result, first use of a custom kernel."""
+        return self.add("startup")
+
+    def add_copy(self) -> BenchmarkSuite:
+        """Copies between host and device and on the device."""
+        return self.add("copy")
+
+    def add_elementwise(self) -> BenchmarkSuite:
+        """add and mul."""
+        return self.add("elementwise")
+
+    def add_all(self) -> BenchmarkSuite:
+        """Everything this version measures."""
+        for name in SUITES:
+            self.add(name)
+        return self
+
+    def add_gemm(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Not part of this version yet."""
+        raise NotImplementedError(f"benchmark: {later('gemm')}")
+
+    def add_fp8_gemm(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Not part of this version yet."""
+        raise NotImplementedError(f"benchmark: {later('fp8')}")
+
+    def add_gemv(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Not part of this version yet."""
+        raise NotImplementedError(f"benchmark: {later('gemv')}")
+
+    def add_w8a8_gemv(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Not part of this version yet."""
+        raise NotImplementedError(f"benchmark: {later('gemv')}")
+
+    def add_attention(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Not part of this version yet."""
+        raise NotImplementedError(f"benchmark: {later('attention')}")
+
+    def add_gqa(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Not part of this version yet."""
+        raise NotImplementedError(f"benchmark: {later('attention')}")
+
+    def run(self, verbose: bool = True) -> BenchmarkReport:
+        """Measures what was selected, or the default suites; shows progress on a terminal."""
+        device, reason = _native.default_device()
+        on_gpu = device != "cpu"
+        progress = ProgressLine(quiet=not verbose)
+        progress.show("looking for peers")
+        engines, notes = load_engines(self._peers, on_gpu=on_gpu)
+        report = BenchmarkReport(
+            version=_native.__version__, gpu=get_gpu_info(), machine=machine_facts(engines)
+        )
+        if not on_gpu:
+            report.note(f"CPU simulation: {reason.splitlines()[0].removesuffix(' Tried:')}")
+        for note in notes:
+            report.note(note)
+        session = Session(
+            engines=engines,
+            report=report,
+            progress=progress,
+            warmup=self.warmup,
+            iterations=self.iterations,
+            quick=self.quick,
+            on_gpu=on_gpu,
+            sizes=self._sizes,
+            dtypes=self._dtypes,
+        )
+        try:
+            for name in self._selected or default_suites():
+                SUITES[name](session)
+        finally:
+            progress.clear()
+        self._last = report
+        return report
+
+    def compare(
+        self, baseline: BenchmarkReport | str | Path, threshold: float = 0.05
+    ) -> Comparison:
+        """The last run (one is made if there was none) beside a baseline: a report or its file."""
+        base = baseline if isinstance(baseline, BenchmarkReport) else BenchmarkReport.load(baseline)
+        current = self._last if self._last is not None else self.run()
+        return compare_reports(base, current, threshold)

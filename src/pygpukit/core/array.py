@@ -1,0 +1,5 @@
+"""The array."""
+
+from pygpukit._native import GPUArray
+
+__all__ = ["GPUArray"]

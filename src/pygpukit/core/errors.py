@@ -1,0 +1,116 @@
+"""The exception classes. The C++ core raises them; see native/core/error.h for their meaning."""
+
+from __future__ import annotations
+
+
+class PyGPUkitError(Exception):
+    """Base of all errors raised by PyGPUkit."""
+
+
+class InvalidArgument(PyGPUkitError):
+    """Bad input; nothing was launched or allocated."""
+
+
+class InvalidValueError(InvalidArgument, ValueError):
+    """A value that is not allowed."""
+
+
+class InvalidTypeError(InvalidArgument, TypeError):
+    """A type that is not allowed."""
+
+
+class InvalidIndexError(InvalidArgument, IndexError):
+    """An index out of range."""
+
+
+class OperationError(PyGPUkitError, RuntimeError):
+    """An operation that is not possible in the present state."""
+
+
+class GpuUnavailable(PyGPUkitError, RuntimeError):
+    """No usable driver or GPU where one is needed; the message says what was tried."""
+
+
+class CaptureError(PyGPUkitError, RuntimeError):
+    """Something that cannot be part of a CUDA graph, or a capture begun or ended wrongly."""
+
+
+class OutOfMemory(PyGPUkitError, MemoryError):
+    """Memory could not be had even after cached memory was given back. All figures in bytes."""
+
+    def __init__(
+        self,
+        message: str,
+        asked: int = 0,
+        used: int = 0,
+        cached: int = 0,
+        largest_free: int = 0,
+        limit: int = 0,
+        device_free: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.used = used
+        self.cached = cached
+        self.largest_free = largest_free
+        self.limit = limit
+        self.device_free = device_free
+
+
+class CudaError(PyGPUkitError, RuntimeError):
+    """The driver refused a call or reported a failed launch."""
+
+    def __init__(
+        self,
+        message: str,
+        code: int = 999,
+        name: str = "CUDA_ERROR_UNKNOWN",
+        call: str = "",
+        launches: list[str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
+        self.call = call
+        self.launches = launches if launches is not None else []
+
+
+class DeviceLostError(CudaError):
+    """The GPU context died of an earlier error, which the message names."""
+
+
+class NvrtcError(PyGPUkitError, RuntimeError):
+    """NVRTC is missing, refused a call, or its output could not be loaded."""
+
+    def __init__(self, message: str, code: int = 11, compilation_log: str = "") -> None:
+        from pygpukit.jit.compiler import NvrtcErrorCode
+
+        self._code = NvrtcErrorCode(code)
+        self._log = compilation_log
+        super().__init__(f"[{self._code.name}] {message}")
+
+    @property
+    def code(self) -> int:
+        """The NvrtcErrorCode."""
+        return self._code
+
+    @property
+    def compilation_log(self) -> str:
+        """What the compiler printed."""
+        return self._log
+
+
+class CompileError(NvrtcError):
+    """CUDA C source that does not compile; the text holds log, numbered source and flags."""
+
+    def __init__(
+        self,
+        message: str,
+        code: int = 6,
+        compilation_log: str = "",
+        source: str = "",
+        flags: list[str] | None = None,
+    ) -> None:
+        super().__init__(message, code, compilation_log)
+        self.source = source
+        self.flags = flags if flags is not None else []

@@ -1,0 +1,5 @@
+"""Every op under one name."""
+
+from pygpukit.ops.elementwise import add, mul
+
+__all__ = ["add", "mul"]

@@ -1,0 +1,5 @@
+"""Ops element by element."""
+
+from pygpukit._native import add, mul
+
+__all__ = ["add", "mul"]

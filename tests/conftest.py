@@ -1,0 +1,64 @@
+"""Shared by all Python tests: a private kernel cache, child processes, and the gpu marker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Before the package reads its environment (at first use): never the user's cache.
+_cache = tempfile.TemporaryDirectory(prefix="pygpukit-tests-")
+os.environ["PYGPUKIT_CACHE_DIR"] = _cache.name
+
+RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything in tests/gpu needs a GPU."""
+    for item in items:
+        if Path(item.path).is_relative_to(Path(__file__).parent / "gpu"):
+            item.add_marker(pytest.mark.gpu)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") is not None:
+        import pygpukit as gp
+
+        if not gp.is_cuda_available():
+            pytest.skip(f"no GPU: {gp.check_driver_compatibility()[1]}")
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> RunPython:
+    """run_python(code, VARIABLE=value, ...): a fresh interpreter, our variables unset but these."""
+
+    def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        kept = ("PYGPUKIT_CACHE_DIR", "PYGPUKIT_DEVICE")
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("PYGPUKIT_") or name in kept
+        }
+        environment.update(variables)
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env={name: value for name, value in environment.items() if value},
+            cwd=tmp_path,  # so that nothing but the installed package can be imported
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remove_cache() -> Iterator[None]:
+    yield
+    _cache.cleanup()

@@ -1,0 +1,48 @@
+"""Forked children on CPU simulation: nothing is tied to the parent."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+USE = "x = gp.ones(1000) + 1; assert x.to_numpy().sum() == 2000"
+
+
+@pytest.mark.parametrize(
+    "before", ["pass", USE, "gp.is_nvrtc_available(); gp.Stream(); gp.CudaGraph()"]
+)
+def test_child_works(run_python, before: str) -> None:
+    code = f"""
+import os, sys, pygpukit as gp
+{before}
+pid = os.fork()
+if pid == 0:
+    {USE}
+    gp.is_cuda_available()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+{USE}
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stdout.strip()) == (0, "7"), done.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_multiprocessing(run_python, tmp_path, method: str) -> None:
+    (tmp_path / "worker.py").write_text(
+        "import pygpukit as gp\ndef work(n):\n    return float((gp.ones(n) * 2).to_numpy().sum())\n"
+    )
+    code = f"""
+import multiprocessing, worker
+if __name__ == "__main__":
+    worker.work(1)
+    with multiprocessing.get_context("{method}").Pool(2) as pool:
+        print(pool.map(worker.work, [1, 2, 3]))
+"""
+    done = run_python(code)
+    assert done.stdout.strip() == "[2.0, 4.0, 6.0]", done.stderr
