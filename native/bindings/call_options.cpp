@@ -127,7 +127,7 @@ bool complete_config(const KernelState& state, const PackedArgs& args, CallOptio
   std::int64_t blocks = (args.largest_elems() + threads - 1) / threads;
   const unsigned cluster = config.cluster[0] > 1 ? config.cluster[0] : 1;
   blocks = (blocks + cluster - 1) / cluster * cluster;
-  if (blocks > device_traits(state.device).max_grid[0])
+  if (blocks > state.max_blocks)
     throw InvalidArgument(cat(state.function, ": ", args.largest_elems(), " elements need ", blocks,
                               " blocks, more than a 1-D grid has; pass grid="));
   config.grid[0] = static_cast<unsigned>(blocks);

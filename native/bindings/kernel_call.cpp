@@ -46,7 +46,8 @@ void store_integer(const KernelState& state, std::size_t index, PyObject* value,
     value = converted.ptr();
   }
   const Wide number = Convert(value);
-  if ((PyErr_Occurred() != nullptr) || number < low || number > high) {
+  const bool failed = number == static_cast<Wide>(-1) && PyErr_Occurred() != nullptr;
+  if (failed || number < low || number > high) {
     PyErr_Clear();
     mismatch(state, index, value, cat("an integer from ", low, " to ", high),
              InvalidArgument::Kind::kValue);
@@ -149,6 +150,7 @@ std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> pro
   state->device = program->device();
   state->function = function;
   state->block_size = block_size;
+  state->max_blocks = device_traits(state->device).max_grid[0];
   state->reference = std::move(reference);
   for (const jit::Param& param : signature->params) {
     ArgSpec spec;

@@ -32,6 +32,7 @@ struct KernelState {
   Device device;
   std::string function;
   int block_size = 256;
+  std::int64_t max_blocks = 0;  // of a 1-D grid on this device
   std::vector<ArgSpec> args;
   std::size_t packed_bytes = 0;
   py::object reference;  // Python function that stands in on the CPU; none: there is none

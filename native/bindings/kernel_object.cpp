@@ -310,7 +310,7 @@ PyMethodDef g_kernel_methods[] = {
      "bind(self, *args: object, **kwargs: object) -> BoundKernel\n\nConverts and checks the "
      "arguments now; calling the result only launches."},
     {"get_suggested_block_size", as_method(call_suggested), METH_FASTCALL,
-     "get_suggested_block_size(self, dynamic_smem: int = 0) -> int\n\nBlock size with the best "
+     "get_suggested_block_size(self, dynamic_smem: int = 0, /) -> int\n\nBlock size with the best "
      "occupancy."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -88,7 +88,10 @@ bool Context::enable_peer_access(Context& peer) {
 void Context::note_launch(const char* name, const unsigned grid[3], const unsigned block[3],
                           cu::Stream stream) noexcept {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  LaunchRecord& record = records_[num_launches_.fetch_add(1, kRelaxed) % kNumRecords];
+  // Two threads may take the same record: then one launch is missing from a message.
+  const std::uint64_t number = num_launches_.load(kRelaxed);
+  num_launches_.store(number + 1, kRelaxed);
+  LaunchRecord& record = records_[number % kNumRecords];
   for (int i = 0; i < 3; ++i) {
     record.grid[i].store(grid[i], kRelaxed);
     record.block[i].store(block[i], kRelaxed);

@@ -10,7 +10,10 @@
 namespace gpk {
 namespace {
 
-// Two variables, because reading a plain pointer costs one load and reading the owner does not.
+// Read on every launch, hence a plain pointer (its owner is in own_slot) in the static TLS block.
+#if defined(__GNUC__) && !defined(_WIN32)
+__attribute__((tls_model("initial-exec")))
+#endif
 thread_local CaptureSlot* t_slot = nullptr;
 
 std::shared_ptr<CaptureSlot> own_slot() {

@@ -61,10 +61,12 @@ PinnedMemory::~PinnedMemory() {
 bool is_pinned(Context& context, const void* ptr) {
   context.make_current();
   unsigned type = 0;
-  const cu::Result result = driver().cuPointerGetAttribute(
-      &type, cu::kPointerMemoryType,
-      static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(ptr)));
-  return result == cu::kSuccess && type == cu::kMemoryTypeHost;
+  int attribute = cu::kPointerMemoryType;
+  void* value = &type;
+  // The plural form: it takes memory the driver does not know without an error.
+  GPK_CU_CHECK(cuPointerGetAttributes, 1, &attribute, &value,
+               static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(ptr)));
+  return type == cu::kMemoryTypeHost;
 }
 
 void copy_to_device(cu::DevicePtr dst, const void* src, std::size_t bytes, Stream& stream) {

@@ -109,15 +109,14 @@ Result cuMemFree(DevicePtr ptr) {
   return free_block(state().memory, static_cast<std::uintptr_t>(ptr)) ? kSuccess : kInvalidValue;
 }
 
-Result cuPointerGetAttribute(void* value, int attribute, DevicePtr ptr) {
-  if (attribute != kPointerMemoryType) return kInvalidValue;
+Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, DevicePtr ptr) {
+  if (count != 1 || attributes[0] != kPointerMemoryType) return kInvalidValue;
   constexpr unsigned kMemoryTypeDevice = 2;
   const auto address = static_cast<std::uintptr_t>(ptr);
-  unsigned type = 0;
+  unsigned type = 0;  // memory the driver does not know
   if (inside_block(state().memory, address, 1)) type = kMemoryTypeDevice;
   if (inside_block(state().pinned, address, 1)) type = kMemoryTypeHost;
-  if (type == 0) return kInvalidValue;
-  std::memcpy(value, &type, sizeof type);
+  std::memcpy(values[0], &type, sizeof type);
   return kSuccess;
 }
 
