@@ -1,5 +1,6 @@
 #include "bindings/kernel_call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -105,23 +106,35 @@ std::map<const Kernel*, std::weak_ptr<KernelState>>& states() {
   return *table;
 }
 
-void lay_out(KernelState& state) {
-  if (state.kernel && state.kernel->params_known()) {
-    const auto& compiled = state.kernel->params();
-    if (compiled.size() != state.args.size())
-      throw InvalidArgument(cat(state.function, ": the compiled kernel has ", compiled.size(),
-                                " parameters, the source as read here has ", state.args.size(),
-                                "; is its parameter list made by a macro?"));
-    for (std::size_t i = 0; i < compiled.size(); ++i) {
-      ArgSpec& spec = state.args[i];
-      const auto bytes = static_cast<std::uint32_t>(compiled[i].bytes);
-      if (spec.bytes != bytes) {  // a typedef or a struct: only its bytes are known
-        spec.kind = ParamKind::kOpaque;
-        spec.dtype.reset();
-        spec.bytes = bytes;
-      }
-    }
+// The source as read here is not preprocessed. Where that may matter, the compiled kernel is also
+// asked for a parameter beyond the last.
+bool may_have_more_params(const KernelState& state) {
+  for (const ArgSpec& spec : state.args)
+    if (spec.bytes == 0 || spec.type.find('#') != std::string::npos) return true;
+  return false;
+}
+
+void take_compiled_sizes(KernelState& state) {
+  const std::size_t count = state.args.size();
+  const auto compiled = state.kernel->params(count + (may_have_more_params(state) ? 1 : 0));
+  if (!compiled) return;
+  if (compiled->size() != count)
+    throw InvalidArgument(cat(
+        state.function, ": the compiled kernel has ", compiled->size() > count ? "more than " : "",
+        std::min(compiled->size(), count), " parameters, the source as read here has ", count,
+        "; is its parameter list made by a macro?"));
+  for (std::size_t i = 0; i < count; ++i) {
+    ArgSpec& spec = state.args[i];
+    const auto bytes = static_cast<std::uint32_t>((*compiled)[i].bytes);
+    if (spec.bytes == bytes) continue;
+    spec.kind = ParamKind::kOpaque;  // a typedef or a struct: only its bytes are known
+    spec.dtype.reset();
+    spec.bytes = bytes;
   }
+}
+
+void lay_out(KernelState& state) {
+  if (state.kernel) take_compiled_sizes(state);
   std::size_t offset = 0;
   for (std::size_t i = 0; i < state.args.size(); ++i) {
     ArgSpec& spec = state.args[i];

@@ -46,7 +46,7 @@ KernelState& state_ref(PyObject* self) { return *reinterpret_cast<KernelObject*>
 void submit(const KernelState& state, PackedArgs& args, const LaunchConfig& config,
             const std::shared_ptr<Stream>& stream, bool checked) {
   mark_arrays(args, stream);
-  const WithoutGil released;
+  const BrieflyWithoutGil released;
   if (checked) {
     launch_checked(*state.kernel, config, stream, args.params());
   } else {

@@ -20,6 +20,26 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+// The same around a call that blocks only when the GPU's queue is full: nothing is released while
+// this is the interpreter's only thread, since nobody could take it.
+class BrieflyWithoutGil {
+ public:
+  BrieflyWithoutGil() {
+    PyThreadState* first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    if (PyThreadState_Next(first) != nullptr) [[unlikely]]
+      state_ = PyEval_SaveThread();
+  }
+  ~BrieflyWithoutGil() {
+    if (state_ != nullptr) [[unlikely]]
+      PyEval_RestoreThread(state_);
+  }
+  BrieflyWithoutGil(const BrieflyWithoutGil&) = delete;
+  BrieflyWithoutGil& operator=(const BrieflyWithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
 // A Python object kept by C++ code that may let go of it on any thread, also without the GIL.
 std::shared_ptr<void> keep_alive(py::handle object);
 

@@ -14,13 +14,15 @@
 #endif
 
 namespace gpk {
+
+std::atomic<const cu::DriverApi*> detail::g_driver{nullptr};
+
 namespace {
 
 enum class Need { kRequired, kOptional };
 
 struct DriverState {
   std::mutex mutex;
-  std::atomic<const cu::DriverApi*> api{nullptr};  // set last: non-null means usable
   const cu::DriverApi* injected = nullptr;
   bool probed = false;
   DriverInfo info;
@@ -40,7 +42,7 @@ void guard_forks() {
   static std::once_flag once;
   std::call_once(once, [] {
     pthread_atfork(nullptr, nullptr, [] {
-      if (state().api.exchange(nullptr) != nullptr) g_forked = true;
+      if (detail::g_driver.exchange(nullptr) != nullptr) g_forked = true;
     });
   });
 #endif
@@ -150,7 +152,7 @@ void start(DriverState& s, const cu::DriverApi& api) {
     return;
   }
   guard_forks();
-  s.api.store(&api, std::memory_order_release);
+  detail::g_driver.store(&api, std::memory_order_release);  // last: it means usable
 }
 
 void probe_locked(DriverState& s) {
@@ -173,17 +175,14 @@ const DriverInfo& driver_info() {
   return s.info;
 }
 
-const cu::DriverApi& driver() {
-  DriverState& s = state();
-  if (const cu::DriverApi* api = s.api.load(std::memory_order_acquire); api != nullptr) [[likely]]
-    return *api;
+const cu::DriverApi& detail::find_driver() {
   if (forked_after_use())
     throw GpuUnavailable(
         "CUDA cannot be used in a forked child process: the parent had already used the GPU. "
         "Use the 'spawn' start method (multiprocessing.set_start_method('spawn')), or fork before "
         "the first GPU call");
   const DriverInfo& info = driver_info();
-  if (const cu::DriverApi* api = s.api.load(std::memory_order_acquire); api != nullptr) return *api;
+  if (const cu::DriverApi* api = g_driver.load(std::memory_order_acquire)) return *api;
   throw GpuUnavailable(info.problem);
 }
 
@@ -196,7 +195,7 @@ void set_driver_for_testing(const cu::DriverApi* api) {
   s.injected = api;
   s.probed = false;
   s.info = DriverInfo{};
-  s.api = nullptr;
+  detail::g_driver = nullptr;
   g_forked = false;
 }
 

@@ -1,6 +1,7 @@
 // Finds and loads the CUDA driver library. Nothing happens before the first call.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ const DriverInfo& driver_info();
 
 // The function table. Throws GpuUnavailable with `problem` when there is no usable driver, and in
 // a forked child whose parent had already used the driver.
-const cu::DriverApi& driver();
+inline const cu::DriverApi& driver();
 
 // True in a child forked after the parent used the driver: CUDA cannot be used there.
 bool forked_after_use() noexcept;
@@ -31,5 +32,17 @@ bool forked_after_use() noexcept;
 // Puts `api` in the library's place and forgets devices and contexts; nullptr goes back to loading
 // the real one on next use. `api` must outlive its use. For tests only: not thread safe.
 void set_driver_for_testing(const cu::DriverApi* api);
+
+namespace detail {
+// Set when a driver is usable; null otherwise, also in a forked child.
+extern std::atomic<const cu::DriverApi*> g_driver;
+const cu::DriverApi& find_driver();
+}  // namespace detail
+
+const cu::DriverApi& driver() {
+  if (const auto* api = detail::g_driver.load(std::memory_order_acquire); api != nullptr) [[likely]]
+    return *api;
+  return detail::find_driver();
+}
 
 }  // namespace gpk

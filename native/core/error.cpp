@@ -34,7 +34,7 @@ CudaError::CudaError(const std::string& message, int code, std::string name, std
 NvrtcError::NvrtcError(const std::string& message, NvrtcCode code, std::string log)
     : Error(message), code_(code), log_(std::move(log)) {}
 
-CompileError::CompileError(const std::string& name, NvrtcCode code, std::string log,
+CompileError::CompileError(const std::string& name, NvrtcCode code, const std::string& log,
                            std::string source, std::vector<std::string> flags)
     : NvrtcError(describe_compile(name, log, source, flags), code, log),
       source_(std::move(source)),

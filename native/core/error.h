@@ -119,7 +119,7 @@ class NvrtcError : public Error {
 // CUDA C source that does not compile. what() holds log, numbered source and flags, ready to print.
 class CompileError : public NvrtcError {
  public:
-  CompileError(const std::string& name, NvrtcCode code, std::string log, std::string source,
+  CompileError(const std::string& name, NvrtcCode code, const std::string& log, std::string source,
                std::vector<std::string> flags);
   [[nodiscard]] const std::string& source() const noexcept { return source_; }
   [[nodiscard]] const std::vector<std::string>& flags() const noexcept { return flags_; }

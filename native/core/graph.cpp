@@ -10,10 +10,7 @@
 namespace gpk {
 namespace {
 
-// Read on every launch, hence a plain pointer (its owner is in own_slot) in the static TLS block.
-#if defined(__GNUC__) && !defined(_WIN32)
-__attribute__((tls_model("initial-exec")))
-#endif
+// Read on every launch, hence a plain pointer; its owner is in own_slot().
 thread_local CaptureSlot* t_slot = nullptr;
 
 std::shared_ptr<CaptureSlot> own_slot() {

@@ -14,7 +14,7 @@ namespace gpk {
 namespace {
 
 // Dynamic shared memory that every kernel may use without asking.
-constexpr std::size_t kDefaultShared = 48 * 1024;
+constexpr std::size_t kDefaultShared = std::size_t{48} * 1024;
 
 int attribute(cu::Function function, int id) {
   int value = 0;
@@ -103,14 +103,19 @@ Kernel::Kernel(std::shared_ptr<Module> module, cu::Function function, const char
   attributes_.binary_version = attribute(function, cu::kFuncBinaryVersion);
   const auto static_bytes = static_cast<std::size_t>(attributes_.shared_bytes);
   allowed_shared_ = kDefaultShared - std::min(kDefaultShared, static_bytes);
-  if (driver().cuFuncGetParamInfo == nullptr) return;
-  params_known_ = true;
-  for (std::size_t index = 0;; ++index) {
+}
+
+std::optional<std::vector<KernelParamInfo>> Kernel::params(std::size_t count) const {
+  if (driver().cuFuncGetParamInfo == nullptr) return std::nullopt;
+  context_->make_current();
+  std::vector<KernelParamInfo> found;
+  for (std::size_t index = 0; index < count; ++index) {
     KernelParamInfo info;
-    if (driver().cuFuncGetParamInfo(function, index, &info.offset, &info.bytes) != cu::kSuccess)
+    if (driver().cuFuncGetParamInfo(function_, index, &info.offset, &info.bytes) != cu::kSuccess)
       break;
-    params_.push_back(info);
+    found.push_back(info);
   }
+  return found;
 }
 
 int Kernel::suggested_block_size(std::size_t dynamic_shared_bytes) const {

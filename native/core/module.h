@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,9 +72,10 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   [[nodiscard]] const char* name() const noexcept { return name_; }  // valid for ever
   [[nodiscard]] const KernelAttributes& attributes() const noexcept { return attributes_; }
 
-  // Sizes of the parameters as compiled; empty with drivers before 12.4, which cannot tell.
-  [[nodiscard]] const std::vector<KernelParamInfo>& params() const noexcept { return params_; }
-  [[nodiscard]] bool params_known() const noexcept { return params_known_; }
+  // Offsets and sizes of the first `count` parameters as compiled, fewer when it has fewer. Asking
+  // beyond the last is an error to the driver (tools report it), so ask for what you expect.
+  // nullopt with drivers before 12.4, which cannot tell.
+  [[nodiscard]] std::optional<std::vector<KernelParamInfo>> params(std::size_t count) const;
 
   // Block size with the best occupancy, from the driver.
   [[nodiscard]] int suggested_block_size(std::size_t dynamic_shared_bytes) const;
@@ -94,8 +96,6 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   cu::Function function_;
   const char* name_;
   KernelAttributes attributes_;
-  std::vector<KernelParamInfo> params_;
-  bool params_known_ = false;
   mutable std::mutex shared_mutex_;
   mutable std::atomic<std::size_t> allowed_shared_;
 };

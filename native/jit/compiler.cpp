@@ -134,7 +134,7 @@ bool may_pass_on_retry(NvrtcCode code) {
                        std::string log, const std::vector<std::string>& flags) {
   if (code == NvrtcCode::kCompilation) {
     log += missing_header_advice(log, nvrtc);
-    throw CompileError(request.name, code, std::move(log), request.source, flags);
+    throw CompileError(request.name, code, log, request.source, flags);
   }
   const std::string message =
       cat("jit: ", request.name, ": NVRTC failed with ", nvrtc_code_name(code), ": ", trim(log),

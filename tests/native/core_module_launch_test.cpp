@@ -84,12 +84,14 @@ TEST_F(ModuleTest, KernelsOfPtxAreThoseItHas) {
                                    "ptx");
   EXPECT_THROW(module->kernel("thrice", "thrice"), NvrtcError);
   const auto kernel = module->kernel("twice", "twice");
-  ASSERT_TRUE(kernel->params_known());
-  ASSERT_EQ(kernel->params().size(), 3u);
-  EXPECT_EQ(kernel->params()[0].bytes, 8u);
-  EXPECT_EQ(kernel->params()[1].bytes, 4u);
-  EXPECT_EQ(kernel->params()[2].bytes, 24u);
-  EXPECT_EQ(kernel->params()[2].offset, 16u);
+  const auto params = kernel->params(4);  // one more than there are
+  ASSERT_TRUE(params.has_value());
+  ASSERT_EQ(params->size(), 3u);
+  EXPECT_EQ((*params)[0].bytes, 8u);
+  EXPECT_EQ((*params)[1].bytes, 4u);
+  EXPECT_EQ((*params)[2].bytes, 24u);
+  EXPECT_EQ((*params)[2].offset, 16u);
+  EXPECT_EQ(kernel->params(2)->size(), 2u);
 }
 
 TEST_F(ModuleTest, ParamsAreUnknownToOldDrivers) {
@@ -98,8 +100,7 @@ TEST_F(ModuleTest, ParamsAreUnknownToOldDrivers) {
   old.cuFuncGetParamInfo = nullptr;
   use_driver(old);
   const auto kernel = load_kernel("k");
-  EXPECT_FALSE(kernel->params_known());
-  EXPECT_TRUE(kernel->params().empty());
+  EXPECT_FALSE(kernel->params(1).has_value());
 }
 
 TEST_F(ModuleTest, GlobalVariables) {
