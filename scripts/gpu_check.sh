@@ -32,8 +32,11 @@ run_bench() {
 }
 
 run_sanitizer() {
-  compute-sanitizer --tool memcheck --target-processes all --error-exitcode 1 \
-    "$PYTHON" -m pytest tests/gpu -q -k "not fault" 2>&1 | tee "$OUT/memcheck.log"
+  # Left out: tests that break the context on purpose or take 2 GiB, and threads (the tool takes
+  # the GIL for its backtraces). Refused driver calls are what some tests are about: not reported.
+  compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 \
+    "$PYTHON" -m pytest tests/gpu -q -k "not fault and not two_to_the_31 and not concurrent" \
+    2>&1 | tee "$OUT/memcheck.log"
 }
 
 [ $# -gt 0 ] || set -- build test bench sanitizer

@@ -22,7 +22,9 @@ void replay(Graph& graph, py::handle stream) {
 
 // `with graph:` captures; an exception inside drops the capture and goes on.
 bool leave(Graph& graph, py::handle type, py::handle, py::handle) {
-  if (type.is_none()) {
+  const bool failed = !type.is_none();
+  const WithoutGil released;
+  if (!failed) {
     graph.end_capture();
   } else {
     graph.abandon_capture();
@@ -81,6 +83,7 @@ void set_args(Graph& graph, std::size_t index, const py::args& args, const py::k
   }
   for (auto array = packed.arrays_begin(); array != packed.arrays_end(); ++array)
     graph.keep((*array)->buffer());
+  const WithoutGil released;
   graph.set_launch_params(index, packed.params());
 }
 

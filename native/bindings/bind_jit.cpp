@@ -118,7 +118,7 @@ class RawModule {
   // The variable's memory as a one-dimensional array.
   [[nodiscard]] Array get_global(const std::string& name, py::handle dtype) const {
     const DType type = dtype_from_python(dtype, "get_global");
-    const Module::Global global = program_->global(name);
+    const Module::Global global = find(name);
     if (global.bytes % itemsize(type) != 0)
       throw InvalidArgument(cat("get_global: '", name, "' has ", global.bytes,
                                 " bytes, not a multiple of ", gpk::name(type)));
@@ -133,7 +133,7 @@ class RawModule {
   void set_global(const std::string& name, py::handle value) const {
     const py::object array = py::module_::import("numpy").attr("ascontiguousarray")(value);
     const std::string bytes = array.attr("tobytes")().cast<std::string>();
-    const Module::Global global = program_->global(name);
+    const Module::Global global = find(name);
     if (bytes.size() != global.bytes)
       throw InvalidArgument(
           cat("set_global: '", name, "' has ", global.bytes, " bytes, got ", bytes.size()));
@@ -146,6 +146,11 @@ class RawModule {
   [[nodiscard]] const jit::Program& program() const { return *program_; }
 
  private:
+  [[nodiscard]] Module::Global find(const std::string& name) const {
+    const WithoutGil released;
+    return program_->global(name);
+  }
+
   std::shared_ptr<jit::Program> program_;
 };
 

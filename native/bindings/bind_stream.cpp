@@ -63,20 +63,26 @@ std::string describe(const Stream& stream) {
 
 void wait_for(Stream& stream, py::handle other) {
   if (py::isinstance<Event>(other)) {
-    stream.wait(other.cast<Event&>());
+    const Event& event = other.cast<Event&>();
+    const WithoutGil released;
+    stream.wait(event);
     return;
   }
   const auto source = stream_from_python(other, stream.device(), "Stream.wait");
+  const WithoutGil released;
   stream.wait(*source);
 }
 
 std::shared_ptr<Event> make_event(bool blocking_sync, bool timing, py::handle device) {
-  return Event::create(device_from_python(device, "CudaEvent"),
-                       {.timing = timing, .blocking_sync = blocking_sync});
+  const Device where = device_from_python(device, "CudaEvent");
+  const WithoutGil released;
+  return Event::create(where, {.timing = timing, .blocking_sync = blocking_sync});
 }
 
 void record(Event& event, py::handle stream) {
-  event.record(*stream_from_python(stream, event.device(), "CudaEvent.record"));
+  const auto on = stream_from_python(stream, event.device(), "CudaEvent.record");
+  const WithoutGil released;
+  event.record(*on);
 }
 
 double elapsed_ms(const Event& start, const Event& stop) { return Event::elapsed_ms(start, stop); }
@@ -93,7 +99,7 @@ void bind_stream(py::module_& m) {
       .def("record", record, py::arg("stream") = py::none(),
            "Marks the work submitted so far to the stream (the current one by default).")
       .def("synchronize", &Event::synchronize, Release(), "Waits for the marked work.")
-      .def("query", &Event::query, "True when the marked work is done.");
+      .def("query", &Event::query, Release(), "True when the marked work is done.");
   m.def("event_elapsed_ms", elapsed_ms, py::arg("start"), py::arg("stop"),
         "Milliseconds between two recorded events.");
   m.def(
@@ -113,7 +119,7 @@ void bind_stream(py::module_& m) {
       .def_property_readonly(
           "device", [](const Stream& s) { return to_string(s.device()); }, "'cuda:0' or 'cpu'.")
       .def("synchronize", &Stream::synchronize, Release(), "Waits for all work submitted so far.")
-      .def("query", &Stream::query, "True when no work is left.")
+      .def("query", &Stream::query, Release(), "True when no work is left.")
       .def("wait", wait_for, py::arg("other"),
            "Later work here starts after an event, or after another stream's work so far.")
       .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, s.handle_value()); })

@@ -116,7 +116,11 @@ bool may_have_more_params(const KernelState& state) {
 
 void take_compiled_sizes(KernelState& state) {
   const std::size_t count = state.args.size();
-  const auto compiled = state.kernel->params(count + (may_have_more_params(state) ? 1 : 0));
+  const std::size_t asked = count + (may_have_more_params(state) ? 1 : 0);
+  const auto compiled = [&] {
+    const WithoutGil released;
+    return state.kernel->params(asked);
+  }();
   if (!compiled) return;
   if (compiled->size() != count)
     throw InvalidArgument(cat(
@@ -149,6 +153,15 @@ void lay_out(KernelState& state) {
 
 }  // namespace
 
+KernelState::~KernelState() {
+  if (Py_IsInitialized() == 0) {
+    reference.release();  // the interpreter has taken it along
+    return;
+  }
+  const py::gil_scoped_acquire gil;
+  reference = py::object();
+}
+
 std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
                                                const std::string& function, int block_size,
                                                py::object reference) {
@@ -175,7 +188,10 @@ std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> pro
     if (!param.name.empty()) spec.name = PyUnicode_InternFromString(param.name.c_str());
     state->args.push_back(std::move(spec));
   }
-  if (state->device.is_cuda()) state->kernel = program->kernel(function);
+  if (state->device.is_cuda()) {
+    const WithoutGil released;
+    state->kernel = program->kernel(function);
+  }
   state->program = std::move(program);
   lay_out(*state);
   if (state->kernel) {

@@ -27,6 +27,11 @@ struct ArgSpec {
 
 // A kernel and what is needed to call it. Shared by the Python object, bound calls and graphs.
 struct KernelState {
+  KernelState() = default;
+  ~KernelState();  // takes the GIL: graphs may let go of a state without it
+  KernelState(const KernelState&) = delete;
+  KernelState& operator=(const KernelState&) = delete;
+
   std::shared_ptr<jit::Program> program;
   std::shared_ptr<Kernel> kernel;  // null on the CPU device
   Device device;
