@@ -39,7 +39,7 @@ def run(
     )
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+def check_finished(process: subprocess.Popen[str]) -> tuple[str, str]:
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return out, err
@@ -52,13 +52,13 @@ def entries(folder: pathlib.Path) -> list[pathlib.Path]:
 def test_sixteen_processes_on_one_empty_cache(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "cache"
     for process in [run(folder) for _ in range(16)]:
-        _, err = finish(process)
+        _, err = check_finished(process)
         assert err == ""
     assert len(entries(folder)) == 1, "one entry and no temporary files"
 
 
 def test_damaged_entries_are_a_miss_and_are_replaced(tmp_path: pathlib.Path) -> None:
-    finish(run(tmp_path))
+    check_finished(run(tmp_path))
     (entry,) = entries(tmp_path)
     good = entry.read_bytes()
     step = max(1, len(good) // 12)
@@ -77,7 +77,7 @@ for damage in {damages!r}:
     assert "st.global" in ptx
     assert entry.read_bytes()[: len(good)] == good
 """
-    finish(run(tmp_path, program))
+    check_finished(run(tmp_path, program))
 
 
 def test_a_file_in_the_way_means_memory_only_and_one_warning(tmp_path: pathlib.Path) -> None:
@@ -85,7 +85,7 @@ def test_a_file_in_the_way_means_memory_only_and_one_warning(tmp_path: pathlib.P
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     program = (COMPILE % "") + (COMPILE % "2")
-    _, err = finish(run(blocked / "cache", program))
+    _, err = check_finished(run(blocked / "cache", program))
     assert err.count("warning") == 1
     assert "cache" in err
 
@@ -93,17 +93,17 @@ def test_a_file_in_the_way_means_memory_only_and_one_warning(tmp_path: pathlib.P
 def test_read_only_folder(tmp_path: pathlib.Path) -> None:
     """Entries made before are served; new ones stay in memory, with one warning."""
     folder = tmp_path / "cache"
-    finish(run(folder))
+    check_finished(run(folder))
     program = (COMPILE % "") + (COMPILE % "2") + (COMPILE % "3")
     if os.geteuid() != 0:
         folder.chmod(0o555)
-        _, err = finish(run(folder, program))
+        _, err = check_finished(run(folder, program))
     else:  # root may write anywhere but on a read-only mount
         mount = f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}"
         shell = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh"]
         if subprocess.run([*shell, "true"], capture_output=True, check=False).returncode != 0:
             pytest.skip("root, and no private mounts here")
-        _, err = finish(run(folder, program, prefix=shell))
+        _, err = check_finished(run(folder, program, prefix=shell))
     assert err.count("warning") == 1
     assert len(entries(folder)) == 1
 
@@ -112,23 +112,23 @@ def test_full_disk(tmp_path: pathlib.Path) -> None:
     """A file size limit makes every write fail short, as a full disk does."""
     program = "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
     program += "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n" + (COMPILE % "")
-    _, err = finish(run(tmp_path, program))
+    _, err = check_finished(run(tmp_path, program))
     assert err.count("warning") == 1
     assert entries(tmp_path) == [], "no half-written entry, no temporary file"
-    finish(run(tmp_path))
+    check_finished(run(tmp_path))
     assert len(entries(tmp_path)) == 1
 
 
 def test_two_versions_side_by_side(tmp_path: pathlib.Path) -> None:
     """Entries of another NVRTC or package version have other keys; a foreign schema is a miss."""
-    finish(run(tmp_path))
+    check_finished(run(tmp_path))
     (entry,) = entries(tmp_path)
     data = bytearray(entry.read_bytes())
     at = data.find(b"\x01", 4, 16)
     assert at > 0, "the schema number follows the magic"
     data[at] += 1
     entry.write_bytes(bytes(data))
-    finish(run(tmp_path))
+    check_finished(run(tmp_path))
     (again,) = entries(tmp_path)
     assert again == entry
     assert again.read_bytes() != bytes(data)
@@ -142,7 +142,7 @@ for options in (["-DVALUE=1"], ["-DVALUE=2"], ["-DVALUE=1"]):
     ptx, _ = _native.compile_to_ptx(source, "k.cu", options)
     assert f", {options[0][-1]};" in ptx
 """
-    finish(run(tmp_path, program))
+    check_finished(run(tmp_path, program))
     assert len(entries(tmp_path)) == 2
 
 
@@ -157,7 +157,7 @@ for value in (3, 4):
     ptx, _ = _native.compile_to_ptx(source, "k.cu", ["-I", {str(tmp_path)!r}])
     assert f", {{value}};" in ptx
 """
-    finish(run(tmp_path / "cache", program))
+    check_finished(run(tmp_path / "cache", program))
 
 
 def test_failed_compile_fails_every_time(tmp_path: pathlib.Path) -> None:
@@ -171,18 +171,18 @@ for _ in range(3):
     except gp.CompileError as error:
         assert "nonsense" in error.compilation_log
 """
-    finish(run(tmp_path, program))
-    finish(run(tmp_path, program))
+    check_finished(run(tmp_path, program))
+    check_finished(run(tmp_path, program))
     assert entries(tmp_path) == []
 
 
 def test_disabled_cache_writes_nothing(tmp_path: pathlib.Path) -> None:
-    finish(run(tmp_path / "cache", PYGPUKIT_CACHE_DISABLE="1"))
+    check_finished(run(tmp_path / "cache", PYGPUKIT_CACHE_DISABLE="1"))
     assert not (tmp_path / "cache").exists()
 
 
 def test_stat_and_clear(tmp_path: pathlib.Path) -> None:
-    finish(run(tmp_path))
+    check_finished(run(tmp_path))
     stat = """
 from pygpukit import _native
 info = _native.cache_info()
@@ -190,4 +190,4 @@ assert info["entries"] == 1 and info["bytes"] > 0, info
 assert _native.cache_clear() == 1
 assert _native.cache_info()["entries"] == 0
 """
-    finish(run(tmp_path, stat))
+    check_finished(run(tmp_path, stat))

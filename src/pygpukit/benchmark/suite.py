@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import MappingProxyType
-from typing import NoReturn
 
 from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
@@ -70,7 +69,7 @@ class BenchmarkSuite:
     def add(self, name: str) -> BenchmarkSuite:
         """Selects a suite by name."""
         if name in LATER:
-            raise NotImplementedError(f"benchmark: {later(name)}")
+            raise ValueError(f"benchmark: {later(name)}")
         if name not in SUITES:
             raise ValueError(f"benchmark: unknown suite '{name}', expected {', '.join(SUITES)}")
         if name not in self._selected:
@@ -98,30 +97,6 @@ class BenchmarkSuite:
         for name in SUITES:
             self.add(name)
         return self
-
-    def add_gemm(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Not part of this version yet."""
-        raise NotImplementedError(f"benchmark: {later('gemm')}")
-
-    def add_fp8_gemm(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Not part of this version yet."""
-        raise NotImplementedError(f"benchmark: {later('fp8')}")
-
-    def add_gemv(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Not part of this version yet."""
-        raise NotImplementedError(f"benchmark: {later('gemv')}")
-
-    def add_w8a8_gemv(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Not part of this version yet."""
-        raise NotImplementedError(f"benchmark: {later('gemv')}")
-
-    def add_attention(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Not part of this version yet."""
-        raise NotImplementedError(f"benchmark: {later('attention')}")
-
-    def add_gqa(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Not part of this version yet."""
-        raise NotImplementedError(f"benchmark: {later('attention')}")
 
     def run(self, verbose: bool = True) -> BenchmarkReport:
         """Measures what was selected, or the default suites; shows progress on a terminal."""
