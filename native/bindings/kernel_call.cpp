@@ -162,23 +162,33 @@ KernelState::~KernelState() {
   reference = py::object();
 }
 
-std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
-                                               const std::string& function, int block_size,
-                                               py::object reference) {
-  const std::string& source = program->request().source;
-  const auto signature = jit::parse_signature(source, function);
+jit::Signature check_kernel(const std::string& source, const std::string& function, int block_size,
+                            py::handle reference) {
+  auto signature = jit::parse_signature(source, function);
   if (!signature)
     throw InvalidArgument(cat("jit: Function '", function, "' not found in the source; it has ",
                               join(jit::list_kernels(source), ", ")));
   if (block_size < 1 || block_size > 1024)
     throw InvalidArgument(cat("jit: block_size is ", block_size, ", expected 1 to 1024"));
+  if (!reference.is_none() && PyCallable_Check(reference.ptr()) == 0)
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat("jit: reference is ", std::string(py::repr(reference)), ", expected a function"));
+  return std::move(*signature);
+}
+
+std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
+                                               const std::string& function, int block_size,
+                                               py::object reference) {
+  const jit::Signature signature =
+      check_kernel(program->request().source, function, block_size, reference);
   auto state = std::make_shared<KernelState>();
   state->device = program->device();
   state->function = function;
   state->block_size = block_size;
   state->max_blocks = device_traits(state->device).max_grid[0];
   state->reference = std::move(reference);
-  for (const jit::Param& param : signature->params) {
+  for (const jit::Param& param : signature.params) {
     ArgSpec spec;
     spec.kind = param.kind;
     spec.bytes = param.bytes;

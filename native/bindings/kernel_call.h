@@ -43,7 +43,13 @@ struct KernelState {
   py::object reference;  // Python function that stands in on the CPU; none: there is none
 };
 
-// `function` as the user wrote it. Throws InvalidArgument when the source has no such kernel.
+// What can be said of a kernel before its source is compiled: its signature. Throws InvalidArgument
+// when the source has no such function, for a block size out of range, or when `reference` is
+// neither None nor callable.
+jit::Signature check_kernel(const std::string& source, const std::string& function, int block_size,
+                            py::handle reference);
+
+// `function` as the user wrote it; checks as check_kernel does.
 std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
                                                const std::string& function, int block_size,
                                                py::object reference);

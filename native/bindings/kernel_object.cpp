@@ -178,14 +178,8 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (PyArg_ParseTupleAndKeywords(args, kwargs, "ss|Oi$O:JITKernel", const_cast<char**>(keywords),
                                     &source, &function, &options, &block_size, &reference) == 0)
       throw py::error_already_set();
-    if (!jit::parse_signature(source, function))
-      throw InvalidArgument(cat("jit: Function '", function, "' not found in the source; it has ",
-                                join(jit::list_kernels(source), ", ")));
+    check_kernel(source, function, block_size, reference);  // before the cost of compiling
     const std::vector<std::string> flags = flags_from_python(options);
-    if (reference != Py_None && PyCallable_Check(reference) == 0)
-      throw InvalidArgument(
-          InvalidArgument::Kind::kType,
-          cat("jit: reference is ", std::string(py::repr(reference)), ", expected a function"));
     auto program = build_program(source, cat(function, ".cu"), flags, {function});
     return allocate_kernel(type, make_kernel_state(std::move(program), function, block_size,
                                                    py::reinterpret_borrow<py::object>(reference)));

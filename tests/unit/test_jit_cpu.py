@@ -157,6 +157,11 @@ def test_bad_arguments_of_jit(arguments: Any, error: Any) -> None:
 def test_reference_must_be_callable() -> None:
     with pytest.raises(TypeError, match="reference"):
         gp.jit(SCALE, "scale", reference=3)  # type: ignore[arg-type]
+    module = gp.RawModule(SCALE)
+    with pytest.raises(TypeError, match="reference is 3"):
+        module.get_function("scale", reference=3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="block_size is 0"):
+        module.get_function("scale", block_size=0)
 
 
 @pytest.mark.parametrize(
