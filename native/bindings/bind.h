@@ -13,6 +13,14 @@ void bind_graph(py::module_& m);
 void bind_device(py::module_& m);
 void bind_memory(py::module_& m);
 void bind_ops(py::module_& m);
+void bind_reduction(py::module_& m);
+void bind_sorting(py::module_& m);
+void bind_indexing(py::module_& m);
+void bind_matmul(py::module_& m);
+void bind_random(py::module_& m);
+void bind_interop(py::module_& m);
+void bind_view(py::module_& m);
+
 void bind_kernel_types(py::module_& m);
 void bind_jit(py::module_& m);
 void bind_floor(py::module_& m);

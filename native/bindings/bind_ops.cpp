@@ -54,17 +54,36 @@ void def_binary(py::module_& m, const char* op, BinaryFunction function, const c
 }
 
 py::object argument_view(const ops::CpuArg& argument) {
-  if (const auto* array = std::get_if<Array>(&argument)) return numpy_view(*array);
-  return std::visit([](const auto& value) { return py::cast(value); }, std::get<Scalar>(argument));
+  struct Convert {
+    py::object operator()(const Array& array) const { return numpy_view(array); }
+    py::object operator()(const Scalar& scalar) const {
+      return std::visit([](const auto& value) -> py::object { return py::cast(value); }, scalar);
+    }
+    py::object operator()(const Dims& dims) const { return to_tuple(dims); }
+    py::object operator()(DType dtype) const { return numpy_dtype(dtype); }
+    py::object operator()(const std::string& text) const { return py::str(text); }
+    py::object operator()(std::monostate) const { return py::none(); }
+  };
+  return std::visit(Convert{}, argument);
 }
 
-// pygpukit._reference.<op>(*args, out=view)
+py::object output_views(const std::vector<Array>& outs) {
+  if (outs.size() == 1) return numpy_view(outs[0]);
+  py::tuple views(outs.size());
+  for (std::size_t i = 0; i < outs.size(); ++i) views[i] = numpy_view(outs[i]);
+  return views;
+}
+
+// pygpukit._reference.<op>(*args, **options, out=views)
 void call_reference(const ops::CpuCall& call) {
   const py::gil_scoped_acquire gil;
   py::tuple args(call.args.size());
   for (std::size_t i = 0; i < call.args.size(); ++i) args[i] = argument_view(call.args[i]);
+  py::dict options;
+  for (const auto& [name, value] : call.options) options[name] = argument_view(value);
+  options["out"] = output_views(call.outs);
   const py::object function = py::module_::import("pygpukit._reference").attr(call.op);
-  function(*args, py::arg("out") = numpy_view(call.out));
+  function(*args, **options);
 }
 
 py::list list_ops() {

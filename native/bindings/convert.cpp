@@ -47,7 +47,8 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
   const unsigned long long large = PyLong_AsUnsignedLongLong(number);
   if (!PyErr_Occurred()) return Scalar(static_cast<std::uint64_t>(large));
   PyErr_Clear();
-  throw InvalidArgument(cat(op, ": ", std::string(py::repr(number)), " does not fit in 64 bits"));
+  throw InvalidArgument(InvalidArgument::Kind::kOverflow,
+                        cat(op, ": ", std::string(py::repr(number)), " does not fit in 64 bits"));
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ const char* class_of(InvalidArgument::Kind kind) {
   switch (kind) {
     case InvalidArgument::Kind::kType: return "InvalidTypeError";
     case InvalidArgument::Kind::kIndex: return "InvalidIndexError";
+    case InvalidArgument::Kind::kOverflow: return "InvalidOverflowError";
+    case InvalidArgument::Kind::kAxis: return "AxisError";
     case InvalidArgument::Kind::kValue: break;
   }
   return "InvalidValueError";

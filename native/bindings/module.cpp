@@ -43,6 +43,13 @@ PYBIND11_MODULE(_native, m) {
   bind_device(m);
   bind_memory(m);
   bind_ops(m);
+  bind_reduction(m);
+  bind_sorting(m);
+  bind_indexing(m);
+  bind_matmul(m);
+  bind_random(m);
+  bind_interop(m);
+  bind_view(m);
   bind_kernel_types(m);
   bind_jit(m);
   bind_floor(m);

@@ -17,7 +17,9 @@ class Error : public std::runtime_error {
 // Bad input from the caller; nothing was launched or allocated.
 class InvalidArgument : public Error {
  public:
-  enum class Kind { kValue, kType, kIndex };  // Python: ValueError, TypeError, IndexError
+  // Python: ValueError, TypeError, IndexError, OverflowError, and for an axis out of bounds a class
+  // that is both ValueError and IndexError.
+  enum class Kind { kValue, kType, kIndex, kOverflow, kAxis };
   InvalidArgument(Kind kind, const std::string& message) : Error(message), kind_(kind) {}
   explicit InvalidArgument(const std::string& message) : InvalidArgument(Kind::kValue, message) {}
   [[nodiscard]] Kind kind() const noexcept { return kind_; }

@@ -67,7 +67,8 @@ ScalarBytes store(To value) {
 template <class To>
 ScalarBytes store_integer(const Scalar& scalar, DType dtype, const char* op) {
   if (!fits<To>(scalar))
-    throw InvalidArgument(cat(op, ": ", to_string(scalar), " does not fit in ", name(dtype)));
+    throw InvalidArgument(InvalidArgument::Kind::kOverflow,
+                          cat(op, ": ", to_string(scalar), " does not fit in ", name(dtype)));
   return store(as_number<To>(scalar));
 }
 

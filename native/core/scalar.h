@@ -19,7 +19,7 @@ struct ScalarBytes {
 
 // Converts as NumPy does for Python scalars: the scalar's kind may not be above the dtype's (no
 // float into an integer dtype, no complex into a float dtype: InvalidArgument kType), and integers
-// must fit (InvalidArgument kValue). Messages start with `op`.
+// must fit (InvalidArgument kOverflow). Messages start with `op`.
 ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op);
 
 // To the 16-bit formats, rounded once, to nearest even. (bfloat16 goes through float32, as

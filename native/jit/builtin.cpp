@@ -35,6 +35,11 @@ CompileRequest compile_request(const KernelSpec& spec, int sm) {
   return request;
 }
 
+bool jit_available() {
+  static const bool available = predict_nvrtc_version().has_value() || find_nvrtc().nvrtc != nullptr;
+  return available;
+}
+
 std::shared_ptr<Kernel> load_builtin(Context& context, const KernelSpec& spec) {
   try {
     const CompiledImage image = compile_cached(compile_request(spec, context.traits().sm));

@@ -20,7 +20,13 @@ struct KernelSpec {
   const char* op = nullptr;    // "add": what messages and profilers show
   // Architectures whose special instructions the kernel needs (90 for wgmma); empty: any.
   std::vector<int> exact_sms;
+  // In the PTX bundle. False: a faster variant that only NVRTC makes; plans choose it only where
+  // jit_available(), and something in the bundle does its work elsewhere.
+  bool bundled = true;
 };
+
+// Whether NVRTC can be had. Searched once, at the first call; then one load.
+bool jit_available();
 
 // What NVRTC is asked for.
 CompileRequest compile_request(const KernelSpec& spec, int sm);

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -12,12 +14,15 @@
 
 namespace gpk::ops {
 
-using CpuArg = std::variant<Array, Scalar>;
+// In Python: a NumPy view, a number, a tuple of ints, a numpy.dtype, a str, None.
+using CpuArg = std::variant<Array, Scalar, Dims, DType, std::string, std::monostate>;
 
+// <op>(*args, **options, out=view), or out=(view, ...) where an op has several results.
 struct CpuCall {
-  const char* op;  // name in op_list.def
+  const char* op;  // name in pygpukit._reference
   std::vector<CpuArg> args;
-  Array out;  // to be filled
+  std::vector<Array> outs;  // to be filled; any strides
+  std::vector<std::pair<const char*, CpuArg>> options = {};
 };
 
 using CpuBackend = std::function<void(const CpuCall&)>;

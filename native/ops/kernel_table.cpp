@@ -13,7 +13,7 @@ struct Entry {
 
 struct Table {
   std::mutex mutex;  // held for look-ups only
-  std::map<std::tuple<const Context*, std::uint16_t, std::uint32_t>, std::shared_ptr<Entry>>
+  std::map<std::tuple<const Context*, Family, std::uint8_t, std::uint64_t>, std::shared_ptr<Entry>>
       entries;
 };
 
@@ -34,7 +34,7 @@ const Kernel& find_or_build(Context& context, KernelKey key,
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(table().mutex);
-    auto& slot = table().entries[{&context, static_cast<std::uint16_t>(key.op), key.variant}];
+    auto& slot = table().entries[{&context, key.family, key.kernel, key.variant}];
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }

@@ -12,10 +12,11 @@
 
 namespace gpk::ops {
 
-// An op and the fields of its plan that select code, packed by the op.
+// A family, a kernel of it, and the fields of a plan that select code, packed by the family.
 struct KernelKey {
-  OpId op;
-  std::uint32_t variant = 0;
+  Family family;
+  std::uint8_t kernel = 0;
+  std::uint64_t variant = 0;
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
 };
 
@@ -36,7 +37,10 @@ const Kernel& find_or_build(Context& context, KernelKey key,
 // A failed build is tried again by the next call. Kernels live as long as the process.
 template <class MakeSpec>
 const Kernel& kernel(Context& context, KernelKey key, const MakeSpec& make_spec) {
-  const unsigned hash = (key.variant * 2654435761u + static_cast<unsigned>(key.op) * 40503u) >> 8;
+  const std::uint64_t mixed =
+      (key.variant + (static_cast<std::uint64_t>(key.family) << 8 | key.kernel) * 40503u) *
+      0x9e3779b97f4a7c15u;
+  const auto hash = static_cast<unsigned>(mixed >> 40);
   detail::KernelSlot& slot = detail::thread_slot(hash);
   if (slot.kernel != nullptr && slot.key == key && slot.context == &context) [[likely]]
     return *slot.kernel;

@@ -13,10 +13,9 @@ const std::vector<OpInfo>& op_list() {
 
 std::vector<jit::KernelSpec> all_kernel_specs() {
   std::vector<jit::KernelSpec> specs;
-#define GPK_OP(name, family, doc) enumerate_##name(specs);
-#include "ops/op_list.def"
-#undef GPK_OP
-  enumerate_fill(specs);
+#define GPK_FAMILY(name) enumerate_##name(specs);
+#include "ops/families.def"
+#undef GPK_FAMILY
   return specs;
 }
 

@@ -12,7 +12,12 @@ enum class OpId : std::uint16_t {
 #define GPK_OP(name, family, doc) name,
 #include "ops/op_list.def"
 #undef GPK_OP
-  fill,  // behind ones() and full(); has no public op of its own
+};
+
+enum class Family : std::uint8_t {
+#define GPK_FAMILY(name) name,
+#include "ops/families.def"
+#undef GPK_FAMILY
 };
 
 struct OpInfo {
@@ -23,11 +28,10 @@ struct OpInfo {
 };
 const std::vector<OpInfo>& op_list();
 
-// Appends every kernel variant that plan_<op> can choose.
-#define GPK_OP(name, family, doc) void enumerate_##name(std::vector<jit::KernelSpec>& specs);
-#include "ops/op_list.def"
-#undef GPK_OP
-void enumerate_fill(std::vector<jit::KernelSpec>& specs);
+// Appends every kernel variant that the family's plans can choose.
+#define GPK_FAMILY(name) void enumerate_##name(std::vector<jit::KernelSpec>& specs);
+#include "ops/families.def"
+#undef GPK_FAMILY
 
 // All of the above.
 std::vector<jit::KernelSpec> all_kernel_specs();

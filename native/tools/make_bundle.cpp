@@ -37,6 +37,7 @@ std::string make_bundle(const gpk::jit::Nvrtc& nvrtc) {
   std::vector<BundleEntry> entries;
   std::set<std::string> seen;
   for (const auto& spec : gpk::ops::all_kernel_specs()) {
+    if (!spec.bundled) continue;
     if (!seen.insert(gpk::cat(spec.file, '\n', spec.expression)).second) continue;
     if (spec.exact_sms.empty()) {
       entries.push_back(make_entry(spec, 80, false));

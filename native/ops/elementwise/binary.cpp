@@ -6,6 +6,7 @@
 #include "core/launch.h"
 #include "core/text.h"
 #include "ops/cpu_backend.h"
+#include "ops/elementwise/fill.h"
 #include "ops/kernel_table.h"
 
 namespace gpk::ops {
@@ -95,7 +96,7 @@ void launch_binary(OpId id, const char* op, const char* functor, BinaryArgs& arg
   const BinaryPlan plan =
       plan_binary(dtype, out.size(), args.b == nullptr, common_alignment(args, out));
   Context& context = Context::get(out.device().index);
-  const Kernel& k = kernel(context, {id, pack(dtype, plan)},
+  const Kernel& k = kernel(context, {Family::elementwise, static_cast<std::uint8_t>(id), pack(dtype, plan)},
                            [&] { return binary_spec(op, functor, dtype, plan.vec, plan.scalar); });
   const auto& stream = current_stream(out.device());
   args.a->buffer()->mark_use(stream);
@@ -117,6 +118,10 @@ void launch_binary(OpId id, const char* op, const char* functor, BinaryArgs& arg
   launch(k, config, stream, params);
 }
 
+CpuArg cpu_arg(const Operand& operand) {
+  return std::visit([](const auto& value) { return CpuArg(value); }, operand);
+}
+
 Array binary(OpId id, const char* op, const char* functor, const Operand& a, const Operand& b,
              const std::optional<Array>& given) {
   BinaryArgs args = check_binary(op, a, b, given);
@@ -125,7 +130,7 @@ Array binary(OpId id, const char* op, const char* functor, const Operand& a, con
   if (out.device().is_cuda()) {
     launch_binary(id, op, functor, args, out);
   } else {
-    run_on_cpu({op, {a, b}, out});
+    run_on_cpu({op, {cpu_arg(a), cpu_arg(b)}, {out}});
   }
   return out;
 }
@@ -164,12 +169,10 @@ Array mul(const Operand& a, const Operand& b, const std::optional<Array>& out) {
   return binary(OpId::mul, "mul", "gpk::Mul", a, b, out);
 }
 
-void enumerate_add(std::vector<jit::KernelSpec>& specs) {
+void enumerate_elementwise(std::vector<jit::KernelSpec>& specs) {
   enumerate_binary(specs, "add", "gpk::Add");
-}
-
-void enumerate_mul(std::vector<jit::KernelSpec>& specs) {
   enumerate_binary(specs, "mul", "gpk::Mul");
+  enumerate_fill(specs);
 }
 
 }  // namespace gpk::ops

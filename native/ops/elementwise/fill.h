@@ -3,6 +3,7 @@
 
 #include "core/array.h"
 #include "core/scalar.h"
+#include "ops/op.h"
 
 namespace gpk::ops {
 
@@ -11,5 +12,7 @@ Array full(const Dims& shape, const Scalar& value, DType dtype, Device device, c
 
 // Sets every element of a contiguous array.
 void fill(const Array& array, const Scalar& value, const char* op);
+
+void enumerate_fill(std::vector<jit::KernelSpec>& specs);
 
 }  // namespace gpk::ops

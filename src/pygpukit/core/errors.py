@@ -23,6 +23,14 @@ class InvalidIndexError(InvalidArgument, IndexError):
     """An index out of range."""
 
 
+class InvalidOverflowError(InvalidArgument, OverflowError):
+    """A number that does not fit the dtype."""
+
+
+class AxisError(InvalidArgument, ValueError, IndexError):
+    """An axis out of bounds."""
+
+
 class OperationError(PyGPUkitError, RuntimeError):
     """An operation that is not possible in the present state."""
 

@@ -1,0 +1,7 @@
+#include "bindings/bind.h"
+
+namespace gpk::bind {
+
+void bind_indexing(py::module_&) {}
+
+}  // namespace gpk::bind

@@ -1,0 +1,29 @@
+// The last step of every op on a GPU.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "core/array.h"
+#include "core/launch.h"
+
+namespace gpk::ops {
+
+// Launches on the current stream of the arrays' device. `arrays` are all arrays the kernel touches
+// (at least one; nullptr entries are skipped): they are kept from reuse until the work is done, and
+// as long as a graph that is being captured. `params` as in launch().
+void submit(const Kernel& kernel, const LaunchConfig& config, std::span<const Array* const> arrays,
+            void** params);
+
+inline void submit(const Kernel& kernel, const LaunchConfig& config,
+                   std::initializer_list<const Array*> arrays, void** params) {
+  submit(kernel, config, std::span<const Array* const>(arrays.begin(), arrays.size()), params);
+}
+
+// The first half of it alone, for work that is not a kernel (memset, copies): the current stream.
+const std::shared_ptr<Stream>& use_on_stream(std::span<const Array* const> arrays);
+
+// A grid of ceil(items / per_block) blocks of `threads` threads.
+LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads);
+
+}  // namespace gpk::ops
