@@ -87,8 +87,8 @@ DType promote_scalar(DType array, const Scalar& scalar, const char* op) {
   if (kind <= rank(array)) return array;
   if (is_storage_only(array))
     throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": scalar ", to_string(scalar), " with an array of ",
-                              name(array), "; cast it with astype"));
+                          cat(op, ": scalar ", to_string(scalar), " with an array of ", name(array),
+                              "; cast it with astype"));
   if (kind == 1) return DType::kInt64;  // of a bool array
   if (kind == 2) return DType::kFloat64;
   return is_float(array) ? complex_of(array) : DType::kComplex128;

@@ -96,8 +96,9 @@ void launch_binary(OpId id, const char* op, const char* functor, BinaryArgs& arg
   const BinaryPlan plan =
       plan_binary(dtype, out.size(), args.b == nullptr, common_alignment(args, out));
   Context& context = Context::get(out.device().index);
-  const Kernel& k = kernel(context, {Family::elementwise, static_cast<std::uint8_t>(id), pack(dtype, plan)},
-                           [&] { return binary_spec(op, functor, dtype, plan.vec, plan.scalar); });
+  const Kernel& k =
+      kernel(context, {Family::elementwise, static_cast<std::uint8_t>(id), pack(dtype, plan)},
+             [&] { return binary_spec(op, functor, dtype, plan.vec, plan.scalar); });
   const auto& stream = current_stream(out.device());
   args.a->buffer()->mark_use(stream);
   out.buffer()->mark_use(stream);

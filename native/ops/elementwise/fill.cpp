@@ -44,8 +44,8 @@ bool all_zero(const ScalarBytes& pattern) {
 void launch_fill(const Array& array, ScalarBytes pattern, const std::shared_ptr<Stream>& stream) {
   Context& context = *stream->context();
   const std::size_t width = itemsize(array.dtype());
-  const Kernel& k = kernel(context, {Family::elementwise, 255, width},
-                           [&] { return fill_spec(width); });
+  const Kernel& k =
+      kernel(context, {Family::elementwise, 255, width}, [&] { return fill_spec(width); });
   LaunchConfig config;
   config.block[0] = 256;
   config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(

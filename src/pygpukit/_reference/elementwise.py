@@ -31,3 +31,9 @@ def add(a: Any, b: Any, *, out: NDArray[Any]) -> None:
 def mul(a: Any, b: Any, *, out: NDArray[Any]) -> None:
     """out = a * b"""
     _binary(np.multiply, a, b, out)
+
+
+def copy(a: Any, *, out: NDArray[Any]) -> None:
+    """out[...] = a, cast to its dtype"""
+    with np.errstate(all="ignore"):
+        np.copyto(out, a, casting="unsafe")
