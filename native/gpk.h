@@ -15,5 +15,6 @@
 #include "core/stream.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
-#include "ops/elementwise/binary.h"
+#include "ops/elementwise/copy.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"

@@ -4,13 +4,15 @@
 
 #include <cstddef>
 
+#include "bindings/array_operators.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
+#include "bindings/operand.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
 #include "core/text.h"
-#include "ops/elementwise/binary.h"
+#include "ops/elementwise/copy.h"
 
 namespace gpk::bind {
 namespace {
@@ -99,11 +101,28 @@ PyObject* method_is_contiguous(PyObject* self, PyObject*) {
   return PyBool_FromLong(array_of(self).is_contiguous() ? 1 : 0);
 }
 
-PyObject* method_contiguous(PyObject* self, PyObject*) { return Py_NewRef(self); }
+PyObject* method_contiguous(PyObject* self, PyObject*) {
+  if (array_of(self).is_contiguous()) return Py_NewRef(self);
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    std::optional<Array> result;
+    {
+      const BrieflyWithoutGil released;
+      result = ops::contiguous(array_of(self), "contiguous");
+    }
+    return make_array_object(std::move(*result));
+  });
+}
 
 PyObject* method_clone(PyObject* self, PyObject*) {
-  return guarded<>(static_cast<PyObject*>(nullptr),
-                   [&] { return make_array_object(clone(array_of(self))); });
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    const Array& a = array_of(self);
+    std::optional<Array> result;
+    {
+      const BrieflyWithoutGil released;
+      result = ops::copy_as(a, a.dtype(), "clone");
+    }
+    return make_array_object(std::move(*result));
+  });
 }
 
 PyObject* method_array(PyObject*, PyObject*) {
@@ -113,34 +132,13 @@ PyObject* method_array(PyObject*, PyObject*) {
   });
 }
 
-// --- operators ----------------------------------------------------------------------------------
-
-using BinaryFunction = Array (*)(const ops::Operand&, const ops::Operand&,
-                                 const std::optional<Array>&);
-
-std::optional<ops::Operand> operand(PyObject* object, const char* op) {
-  if (is_array(object)) return ops::Operand(array_of(object));
-  if (auto scalar = scalar_from_python(object, op)) return ops::Operand(*scalar);
-  return std::nullopt;
-}
-
-template <BinaryFunction function>
-PyObject* binary_slot(PyObject* a, PyObject* b, const char* op) {
+PyObject* method_complex(PyObject* self, PyObject*) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
-    const auto left = operand(a, op);
-    const auto right = operand(b, op);
-    if (!left || !right) return Py_NewRef(Py_NotImplemented);
-    std::optional<Array> result;
-    {
-      const WithoutGil released;
-      result = function(*left, *right, std::nullopt);
-    }
-    return make_array_object(std::move(*result));
+    const py::object value = item_of(array_of(self), "complex");
+    return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyComplex_Type), value.ptr(),
+                                        nullptr);
   });
 }
-
-PyObject* nb_add(PyObject* a, PyObject* b) { return binary_slot<ops::add>(a, b, "add"); }
-PyObject* nb_multiply(PyObject* a, PyObject* b) { return binary_slot<ops::mul>(a, b, "mul"); }
 
 PyGetSetDef g_getset[] = {
     {"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple.", nullptr},
@@ -165,6 +163,8 @@ PyMethodDef g_methods[] = {
     {"contiguous", method_contiguous, METH_NOARGS,
      "contiguous(self) -> GPUArray\n\nThis array if it is contiguous, else a contiguous copy."},
     {"clone", method_clone, METH_NOARGS, "clone(self) -> GPUArray\n\nA copy of the data."},
+    {"__complex__", method_complex, METH_NOARGS,
+     "__complex__(self) -> complex\n\nThe only element as a complex number."},
     {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(method_array)),
      METH_VARARGS | METH_KEYWORDS,
      "__array__(self, *args: object, **kwargs: object) -> typing.NoReturn\n\nRaises: transfers are "
@@ -177,23 +177,23 @@ PyMemberDef g_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyType_Slot g_slots[] = {
-    {Py_tp_doc, const_cast<char*>("An n-dimensional array on a GPU, or in host memory on the CPU "
-                                  "simulation backend.")},
-    {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_getset, g_getset},
-    {Py_tp_methods, g_methods},
-    {Py_tp_members, g_members},
-    {Py_sq_length, reinterpret_cast<void*>(length)},
-    {Py_nb_add, reinterpret_cast<void*>(nb_add)},
-    {Py_nb_multiply, reinterpret_cast<void*>(nb_multiply)},
-    {0, nullptr},
-};
-
-PyType_Spec g_spec = {"pygpukit._native.GPUArray", static_cast<int>(sizeof(ArrayObject)), 0,
-                      Py_TPFLAGS_DEFAULT, g_slots};
+std::vector<PyType_Slot> slots() {
+  std::vector<PyType_Slot> all = {
+      {Py_tp_doc, const_cast<char*>("An n-dimensional array on a GPU, or in host memory on the CPU "
+                                    "simulation backend.")},
+      {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+      {Py_tp_repr, reinterpret_cast<void*>(repr)},
+      {Py_tp_getset, g_getset},
+      {Py_tp_methods, g_methods},
+      {Py_tp_members, g_members},
+      {Py_sq_length, reinterpret_cast<void*>(length)},
+  };
+  for (const PyType_Slot* slot = array_operator_slots(); slot->slot != 0; ++slot)
+    all.push_back(*slot);
+  all.push_back({0, nullptr});
+  return all;
+}
 
 }  // namespace
 
@@ -207,7 +207,10 @@ PyObject* make_array_object(Array array) {
 }
 
 void bind_array_type(py::module_& m) {
-  PyObject* type = PyType_FromSpec(&g_spec);
+  std::vector<PyType_Slot> all = slots();
+  PyType_Spec spec = {"pygpukit._native.GPUArray", static_cast<int>(sizeof(ArrayObject)), 0,
+                      Py_TPFLAGS_DEFAULT, all.data()};
+  PyObject* type = PyType_FromSpec(&spec);
   if (type == nullptr) throw py::error_already_set();
   g_type = reinterpret_cast<PyTypeObject*>(type);
   m.attr("GPUArray") = py::reinterpret_steal<py::object>(type);

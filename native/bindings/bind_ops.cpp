@@ -10,48 +10,10 @@
 #include "core/text.h"
 #include "jit/builtin.h"
 #include "ops/cpu_backend.h"
-#include "ops/elementwise/binary.h"
 #include "ops/op.h"
 
 namespace gpk::bind {
 namespace {
-
-ops::Operand operand(py::handle object, const char* op, const char* argument) {
-  if (is_array(object.ptr())) return array_of(object.ptr());
-  if (auto scalar = scalar_from_python(object, op)) return *scalar;
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": ", argument, " is ", std::string(py::repr(object)),
-                            ", expected a GPUArray or a number"));
-}
-
-std::optional<Array> output(py::handle object, const char* op) {
-  if (object.is_none()) return std::nullopt;
-  if (is_array(object.ptr())) return array_of(object.ptr());
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
-}
-
-using BinaryFunction = Array (*)(const ops::Operand&, const ops::Operand&,
-                                 const std::optional<Array>&);
-
-void def_binary(py::module_& m, const char* op, BinaryFunction function, const char* doc) {
-  m.def(
-      op,
-      [op, function](py::handle a, py::handle b, py::handle out) -> py::object {
-        const ops::Operand left = operand(a, op, "a");
-        const ops::Operand right = operand(b, op, "b");
-        const std::optional<Array> into = output(out, op);
-        std::optional<Array> result;
-        {
-          const WithoutGil released;
-          result = function(left, right, into);
-        }
-        if (into) return py::reinterpret_borrow<py::object>(out);
-        return py::reinterpret_steal<py::object>(make_array_object(std::move(*result)));
-      },
-      py::arg("a"), py::arg("b"), py::kw_only(), py::arg("out") = py::none(), doc);
-}
 
 py::object argument_view(const ops::CpuArg& argument) {
   struct Convert {
@@ -129,8 +91,6 @@ py::tuple compile_file(const std::string& file, int sm, bool ptx,
 }  // namespace
 
 void bind_ops(py::module_& m) {
-  def_binary(m, "add", ops::add, "a + b, element by element.");
-  def_binary(m, "mul", ops::mul, "a * b, element by element.");
   m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
   m.def("builtin_kernels", list_kernels,
         "Every built-in kernel variant as (op, file, expression, exact architectures).");

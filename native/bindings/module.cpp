@@ -43,6 +43,7 @@ PYBIND11_MODULE(_native, m) {
   bind_device(m);
   bind_memory(m);
   bind_ops(m);
+  bind_elementwise(m);
   bind_reduction(m);
   bind_sorting(m);
   bind_indexing(m);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -97,6 +98,17 @@ std::uint16_t to_float16(double x) noexcept {
   // A carry out of the ten bits goes into the exponent by itself.
   const int biased = magnitude < 0x1p-14 ? 0 : exponent + 14;
   return sign | static_cast<std::uint16_t>(biased * 1024 + static_cast<int>(steps));
+}
+
+float from_float16(std::uint16_t bits) noexcept {
+  const int exponent = bits >> 10 & 0x1f;
+  const int mantissa = bits & 0x3ff;
+  float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                  : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  if (exponent == 31)
+    magnitude = mantissa == 0 ? std::numeric_limits<float>::infinity()
+                              : std::numeric_limits<float>::quiet_NaN();
+  return (bits & 0x8000u) != 0 ? -magnitude : magnitude;
 }
 
 ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op) {

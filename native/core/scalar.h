@@ -26,6 +26,7 @@ ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op);
 // ml_dtypes.)
 std::uint16_t to_float16(double x) noexcept;
 std::uint16_t to_bfloat16(float x) noexcept;
+float from_float16(std::uint16_t bits) noexcept;
 
 // "2.5", "True", "3", "(1+2j)".
 std::string to_string(const Scalar& scalar);

@@ -267,10 +267,27 @@ bool may_overlap(const Array& a, const Array& b) noexcept {
   return a_low < b_high && b_low < a_high;
 }
 
-bool same_view(const Array& a, const Array& b) noexcept {
-  if (a.data() != b.data() || a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+bool same_place(const Array& a, const Array& b) noexcept {
+  if (a.data() != b.data() || info(a.dtype()).bits != info(b.dtype()).bits ||
+      !(a.shape() == b.shape()))
+    return false;
   for (int i = 0; i < a.ndim(); ++i)
     if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) return false;
+  return true;
+}
+
+bool is_dense_permuted(const Array& array) noexcept {
+  int order[kMaxRank];
+  int count = 0;
+  for (int i = 0; i < array.ndim(); ++i)
+    if (array.shape()[i] != 1) order[count++] = i;
+  std::sort(order, order + count,
+            [&](int a, int b) { return array.strides()[a] < array.strides()[b]; });
+  std::int64_t expected = 1;
+  for (int i = 0; i < count; ++i) {
+    if (array.strides()[order[i]] != expected) return false;
+    expected *= array.shape()[order[i]];
+  }
   return true;
 }
 

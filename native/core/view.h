@@ -51,7 +51,9 @@ Array reinterpret(const Array& array, DType dtype);
 
 // False only when no byte can belong to both.
 bool may_overlap(const Array& a, const Array& b) noexcept;
-// The same elements in the same places.
-bool same_view(const Array& a, const Array& b) noexcept;
+// Element by element in the same place (whatever the dtypes say, if they are equally wide).
+bool same_place(const Array& a, const Array& b) noexcept;
+// No gaps, no element twice: C order after some permutation of the axes.
+bool is_dense_permuted(const Array& array) noexcept;
 
 }  // namespace gpk

@@ -43,7 +43,6 @@ from pygpukit._native import (
     int16,
     int32,
     int64,
-    mul,
     ones,
     pinned_empty,
     synchronize,
@@ -54,6 +53,8 @@ from pygpukit._native import (
     uint64,
     zeros,
 )
+
+from pygpukit.ops.elementwise import mul
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:

@@ -9,6 +9,9 @@
 #include "core/graph.h"
 #include "core/launch.h"
 #include "core/text.h"
+#include "core/view.h"
+#include "ops/cpu_backend.h"
+#include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
 
 namespace gpk::ops {
@@ -45,7 +48,7 @@ void launch_fill(const Array& array, ScalarBytes pattern, const std::shared_ptr<
   Context& context = *stream->context();
   const std::size_t width = itemsize(array.dtype());
   const Kernel& k =
-      kernel(context, {Family::elementwise, 255, width}, [&] { return fill_spec(width); });
+      kernel(context, {Family::elementwise, 3, width}, [&] { return fill_spec(width); });
   LaunchConfig config;
   config.block[0] = 256;
   config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(
@@ -82,6 +85,16 @@ void fill_on_gpu(const Array& array, const ScalarBytes& pattern) {
   }
 }
 
+// A number broadcast into a view.
+void fill_strided(const Array& array, const Scalar& value, const char* op) {
+  if (array.device().is_cuda()) {
+    const MapOperand number{nullptr, compute_number(value, array.dtype(), op)};
+    run_map(251, "fill", "Copy", array.dtype(), {&number, 1}, array);
+  } else {
+    run_on_cpu({"copy", {value}, {array}});
+  }
+}
+
 void fill_on_cpu(const Array& array, const ScalarBytes& pattern) {
   auto* data = static_cast<unsigned char*>(array.data());
   if (all_zero(pattern)) {
@@ -96,10 +109,11 @@ void fill_on_cpu(const Array& array, const ScalarBytes& pattern) {
 }  // namespace
 
 void fill(const Array& array, const Scalar& value, const char* op) {
-  if (!array.is_contiguous()) throw InvalidArgument(cat(op, ": the array is not contiguous"));
   const ScalarBytes pattern = pattern_of(value, array.dtype(), op);
   if (array.size() == 0) return;
-  if (array.device().is_cuda()) {
+  if (!is_dense_permuted(array)) {
+    fill_strided(array, value, op);
+  } else if (array.device().is_cuda()) {
     fill_on_gpu(array, pattern);
   } else if (Graph* graph = capturing_graph(); graph != nullptr && !graph->device().is_cuda()) {
     graph->record_host_call([array, pattern] { fill_on_cpu(array, pattern); });

@@ -10,7 +10,7 @@ namespace gpk::ops {
 // A new contiguous array with every element `value`. Zero works for every dtype.
 Array full(const Dims& shape, const Scalar& value, DType dtype, Device device, const char* op);
 
-// Sets every element of a contiguous array.
+// Sets every element; any strides.
 void fill(const Array& array, const Scalar& value, const char* op);
 
 void enumerate_fill(std::vector<jit::KernelSpec>& specs);

@@ -1,39 +1,226 @@
-"""Element by element."""
+"""Element by element. Operands are converted to `dtype`; 16-bit floats compute in float32."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-def _compute_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """float16 and bfloat16 compute in float32 and round once, as the kernels do."""
-    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+Function = Callable[..., Any]
 
 
-def _binary(ufunc: np.ufunc, a: Any, b: Any, out: NDArray[Any]) -> None:
-    compute = _compute_type(out.dtype)
+def _scalar_function(function: Callable[[float], float]) -> Function:
+    """A function of Python's math module, which NumPy lacks, for arrays."""
+    vectorized = np.vectorize(function, otypes=[np.float64])
+
+    def run(x: NDArray[Any]) -> NDArray[Any]:
+        result: NDArray[Any] = vectorized(x.astype(np.float64)) if x.size else x
+        return result.astype(x.dtype)
+
+    return run
+
+
+def _lgamma(x: float) -> float:
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    return math.lgamma(x)
+
+
+def _kept_integers(function: Function) -> Function:
+    """Integers and bool are rounded already."""
+    return lambda x: function(x) if x.dtype.kind in "fc" else x
+
+
+def _rint(x: NDArray[Any]) -> Any:
+    return np.rint(x) if x.dtype.kind in "fc" else x
+
+
+def _sigmoid(x: NDArray[Any]) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gelu(x: NDArray[Any]) -> Any:
+    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+
+
+def _relu(x: NDArray[Any]) -> Any:
+    return np.where(x < 0, x.dtype.type(0), x)
+
+
+def _reciprocal(x: NDArray[Any]) -> Any:
+    if x.dtype.kind in "fc":
+        return np.reciprocal(x)
+    return np.where(x == 0, x.dtype.type(0), np.reciprocal(np.where(x == 0, x.dtype.type(1), x)))
+
+
+def _nan_to_num(x: NDArray[Any], nan: Any, positive: Any, negative: Any) -> Any:
+    if x.dtype.kind == "c":
+        real, imag = (
+            _nan_to_num(part, nan.real, positive.real, negative.real) for part in (x.real, x.imag)
+        )
+        return real + 1j * imag
+    if x.dtype.kind != "f":
+        return x
+    return np.where(
+        np.isnan(x), nan, np.where(x == np.inf, positive, np.where(x == -np.inf, negative, x))
+    )
+
+
+FUNCTIONS: dict[str, Function] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.true_divide,
+    "floor_divide": np.floor_divide,
+    "remainder": np.remainder,
+    "fmod": np.fmod,
+    "pow": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "gcd": np.gcd,
+    "lcm": np.lcm,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
+    "heaviside": np.heaviside,
+    "logaddexp": np.logaddexp,
+    "logaddexp2": np.logaddexp2,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_left_shift": np.left_shift,
+    "bitwise_right_shift": np.right_shift,
+    "bitwise_invert": np.invert,
+    "logical_not": np.logical_not,
+    "negative": np.negative,
+    "positive": np.positive,
+    "abs": np.abs,
+    "sign": np.sign,
+    "square": np.square,
+    "reciprocal": _reciprocal,
+    "conj": np.conj,
+    "real": np.real,
+    "imag": np.imag,
+    "floor": _kept_integers(np.floor),
+    "ceil": _kept_integers(np.ceil),
+    "trunc": _kept_integers(np.trunc),
+    "rint": _kept_integers(np.rint),
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "signbit": np.signbit,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "cbrt": np.cbrt,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "deg2rad": np.deg2rad,
+    "rad2deg": np.rad2deg,
+    "erf": _scalar_function(math.erf),
+    "erfc": _scalar_function(math.erfc),
+    "lgamma": _scalar_function(_lgamma),
+    "sigmoid": _sigmoid,
+    "silu": lambda x: x * _sigmoid(x),
+    "gelu": _gelu,
+    "relu": _relu,
+    "relu2": lambda x: np.square(_relu(x)),
+    "where": np.where,
+    "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "nan_to_num": _nan_to_num,
+}
+
+# On the stored bits, not on wider copies of them.
+_EXACT = ("nextafter",)
+
+
+def _is_narrow(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in ("float16", "bfloat16")
+
+
+def _run(name: str, operands: tuple[Any, ...], dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    compute = dtype
+    if _is_narrow(dtype) and name not in _EXACT:
+        compute = np.dtype(np.float32)
     with np.errstate(all="ignore"):
-        left, right = (np.asarray(x).astype(out.dtype).astype(compute) for x in (a, b))
-        result = ufunc(left, right)
-        out[...] = result.astype(out.dtype, copy=False)
+        values = [
+            np.asarray(x).astype(dtype, copy=False).astype(compute, copy=False) for x in operands
+        ]
+        if name == "where":
+            values[0] = np.asarray(operands[0]).astype(bool, copy=False)
+        out[...] = np.asarray(FUNCTIONS[name](*values)).astype(out.dtype, copy=False)
 
 
-def add(a: Any, b: Any, *, out: NDArray[Any]) -> None:
-    """out = a + b"""
-    _binary(np.add, a, b, out)
+def _make(name: str) -> Function:
+    def run(*operands: Any, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+        _run(name, operands, dtype, out)
+
+    run.__name__ = run.__qualname__ = name
+    return run
 
 
-def mul(a: Any, b: Any, *, out: NDArray[Any]) -> None:
-    """out = a * b"""
-    _binary(np.multiply, a, b, out)
+globals().update({name: _make(name) for name in FUNCTIONS})
 
 
-def copy(a: Any, *, out: NDArray[Any]) -> None:
-    """out[...] = a, cast to its dtype"""
+def copy(x: Any, *, out: NDArray[Any]) -> None:
+    """out[...] = x, cast to its dtype"""
     with np.errstate(all="ignore"):
-        np.copyto(out, a, casting="unsafe")
+        if np.asarray(x).dtype.kind == "c" and out.dtype.kind not in "cb":
+            x = np.asarray(x).real
+        np.copyto(out, np.asarray(x).astype(out.dtype, copy=False), casting="unsafe")
+
+
+def unpack4(data: NDArray[Any], dtype: np.dtype[Any], *, out: NDArray[Any]) -> None:
+    """out = the four-bit numbers of `data`, two to a byte, the even one in the low nibble"""
+    codes = np.stack([data & 15, data >> 4], axis=-1).reshape(-1)[: out.size]
+    values = codes.astype(np.uint8).view(dtype).astype(np.float32)
+    out[...] = values.reshape(out.shape).astype(out.dtype)
+
+
+def pack4(x: NDArray[Any], dtype: np.dtype[Any], *, out: NDArray[Any]) -> None:
+    """out = x as four-bit numbers, two to a byte; integers keep their low four bits"""
+    flat = np.asarray(x).reshape(-1)
+    with np.errstate(all="ignore"):
+        if dtype == np.dtype(ml_dtypes.float4_e2m1fn):
+            codes = flat.astype(np.float32).astype(dtype).view(np.uint8) & 15
+        else:
+            codes = (flat.astype(np.int64) & 15).astype(np.uint8)
+    codes = np.append(codes, np.zeros(codes.size % 2, np.uint8))
+    out[...] = codes[0::2] | codes[1::2] << 4
+
+
+__all__ = ["FUNCTIONS", "copy", "pack4", "unpack4", *FUNCTIONS]  # noqa: PLE0604 - names

@@ -1,6 +1,4 @@
 """The ops as functions."""
 
-from pygpukit.ops import basic, elementwise
-from pygpukit.ops.basic import add, mul
-
-__all__ = ["add", "basic", "elementwise", "mul"]
+from pygpukit.ops import elementwise
+from pygpukit.ops.elementwise import *  # noqa: F403

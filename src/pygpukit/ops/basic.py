@@ -1,5 +1,3 @@
 """Every op under one name."""
 
-from pygpukit.ops.elementwise import add, mul
-
-__all__ = ["add", "mul"]
+from pygpukit.ops.elementwise import *  # noqa: F403

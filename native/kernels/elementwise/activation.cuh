@@ -1,0 +1,142 @@
+// Functors of neural networks, and binary functions of floating-point numbers.
+#pragma once
+
+#include "elementwise/functions.cuh"
+
+namespace gpk {
+
+// 1 / (1 + exp(-x)); no overflow: exp(-x) = inf gives 0.
+template <class T, class C>
+__device__ __forceinline__ C sigmoid(C x) {
+  if constexpr (kIsNarrowFloat<T>) {
+    return __fdividef(1.0f, 1.0f + __expf(-x));
+  } else {
+    return C(1) / (C(1) + exp(-x));
+  }
+}
+
+struct Sigmoid {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    return sigmoid<T>(x);
+  }
+};
+
+struct Silu {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    return x * sigmoid<T>(x);
+  }
+};
+
+// The tanh form: 0.5 x (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x**3).
+struct Gelu {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    const C u = C(0.7978845608028654) * (x + C(0.044715) * x * x * x);
+    const C s = sigmoid<T>(C(2) * u);
+    return s == C(0) ? C(0) * x : x * s;
+  }
+};
+
+struct Relu {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    if constexpr (kIsSigned<C>) {
+      return x < C(0) ? C(0) : x;
+    } else {
+      return x;
+    }
+  }
+};
+
+struct Relu2 {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    const C y = Relu::run<T>(x);
+    return Multiply::run<T>(y, y);
+  }
+};
+
+// --- binary, floating point ---------------------------------------------------------------------
+
+struct Atan2 {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C y, C x) {
+    return atan2(y, x);
+  }
+};
+
+struct Hypot {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C a, C b) {
+    return hypot(a, b);
+  }
+};
+
+struct Copysign {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C a, C b) {
+    return copysign(a, b);
+  }
+};
+
+struct Heaviside {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x, C at_zero) {
+    return x != x ? x : x == C(0) ? at_zero : x < C(0) ? C(0) : C(1);
+  }
+};
+
+struct Logaddexp {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C a, C b) {
+    if (a == b) return a + C(0.6931471805599453);  // also equal infinities
+    const C big = a > b ? a : b;
+    return a != a || b != b ? a + b : big + log1p(exp(-fabs(a - b)));
+  }
+};
+
+struct Logaddexp2 {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C a, C b) {
+    if (a == b) return a + C(1);
+    const C big = a > b ? a : b;
+    return a != a || b != b ? a + b : big + log1p(exp2(-fabs(a - b))) * C(1.4426950408889634);
+  }
+};
+
+// One step of the stored type, not of the type it computes in.
+struct Nextafter {
+  template <class T, class C>
+  static __device__ __forceinline__ auto run(C x, C y) {
+    if constexpr (kIsNarrowFloat<T>) {
+      if (x != x || y != y) return convert<T>(x + y);
+      if (x == y) return convert<T>(y);
+      if (x == C(0)) return T{static_cast<unsigned short>(y < C(0) ? 0x8001 : 0x0001)};
+      const T at = convert<T>(x);
+      const bool away = (x < y) == (x > C(0));
+      return T{static_cast<unsigned short>(away ? at.bits + 1 : at.bits - 1)};
+    } else {
+      return nextafter(x, y);
+    }
+  }
+};
+
+// Replaces NaN, +infinity and -infinity.
+struct NanToNum {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x, C nan, C positive, C negative) {
+    if constexpr (kIsComplex<C>) {
+      using R = PartOf<C>;
+      return {NanToNum::run<R>(x.re, nan.re, positive.re, negative.re),
+              NanToNum::run<R>(x.im, nan.re, positive.re, negative.re)};
+    } else if constexpr (kIsFloat<C>) {
+      return x != x ? nan : !isinf(x) ? x : x > C(0) ? positive : negative;
+    } else {
+      return x;
+    }
+  }
+};
+
+}  // namespace gpk

@@ -1,0 +1,73 @@
+// Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
+#include <set>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "ops/elementwise/copy.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/fill.h"
+#include "ops/elementwise/map.h"
+#include "ops/elementwise/packed.h"
+#include "ops/elementwise/transpose.h"
+
+namespace gpk::ops {
+namespace {
+
+// The dtypes a rule computes in.
+std::set<DType> common_dtypes(const ElementwiseOp& op) {
+  std::set<DType> found;
+  for (const DTypeInfo& row : gpk::detail::kDTypes) {
+    try {
+      found.insert(resolve_types(op.rule, row.dtype, op.name).common);
+    } catch (const InvalidArgument&) {  // not one of them
+    }
+  }
+  return found;
+}
+
+std::string dense_expression(const ElementwiseOp& op, DType dtype) {
+  const Types types = resolve_types(op.rule, dtype, op.name);
+  const std::size_t widest = std::max(itemsize(dtype), itemsize(types.result));
+  std::string text = cat("gpk::map_dense<gpk::", op.functor, ", ", info(dtype).cuda_name, ", ",
+                         info(types.result).cuda_name, ", ", 16 / widest, ", ", kMapUnroll, ", 0u");
+  for (int i = 0; i < op.arity; ++i) text += cat(", ", info(dtype).cuda_name);
+  return text + ">";
+}
+
+void enumerate_op(std::vector<jit::KernelSpec>& specs, const ElementwiseOp& op) {
+  std::set<DType> computed;
+  for (const DType dtype : common_dtypes(op)) {
+    specs.push_back(map_spec(op.name, dense_expression(op, dtype), false));
+    computed.insert(compute_dtype(dtype));
+  }
+  for (const DType dtype : computed)
+    specs.push_back(map_spec(
+        op.name,
+        any_expression(cat("gpk::", op.functor), dtype, static_cast<std::size_t>(op.arity)), true));
+}
+
+// Broadcast, strided and misaligned variants, on the op that needs least time to compile.
+void enumerate_layouts(std::vector<jit::KernelSpec>& specs) {
+  for (const char* form :
+       {"gpk::map_dense<gpk::Add, float, float, 1, 2, 8u, float, float>",
+        "gpk::map_dense<gpk::Add, float, float, 4, 2, 4u, float, float>",
+        "gpk::map_strided<gpk::Add, float, float, 4, 2, 4, int, 4u, float, float>",
+        "gpk::map_strided<gpk::Add, float, float, 1, 2, 32, int, 0u, float, float>",
+        "gpk::map_strided<gpk::Add, double, double, 1, 2, 32, long long, 0u, "
+        "int, double>"})
+    specs.push_back(map_spec("add", form, false));
+}
+
+}  // namespace
+
+void enumerate_elementwise(std::vector<jit::KernelSpec>& specs) {
+  for (const ElementwiseOp& op : elementwise_ops()) enumerate_op(specs, op);
+  enumerate_layouts(specs);
+  for (const DType dtype : {DType::kInt64, DType::kUInt64, DType::kFloat64, DType::kComplex128})
+    specs.push_back(map_spec("copy", any_expression("gpk::Copy", dtype, 1), true));
+  enumerate_transpose(specs);
+  enumerate_packed(specs);
+  enumerate_fill(specs);
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,225 @@
+#include "ops/elementwise/map.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "ops/elementwise/map_params.h"
+#include "ops/elementwise/rules.h"
+#include "ops/kernel_table.h"
+#include "ops/submit.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr std::size_t kAccessBytes = 16;
+
+std::uintptr_t address(const Array& array) {
+  return reinterpret_cast<std::uintptr_t>(array.data());
+}
+
+bool aligned(const Array& array, int vec) {
+  return address(array) % (itemsize(array.dtype()) * static_cast<std::size_t>(vec)) == 0;
+}
+
+int widest_access(std::span<const MapOperand> operands, const Array& result) {
+  std::size_t widest = itemsize(result.dtype());
+  for (const MapOperand& operand : operands)
+    if (operand.array != nullptr) widest = std::max(widest, itemsize(operand.array->dtype()));
+  return static_cast<int>(kAccessBytes / widest);
+}
+
+std::uint32_t kind_bits(unsigned kind, std::size_t at) {
+  return static_cast<std::uint32_t>(kind) << (2 * at);
+}
+
+// Everything in one axis of stride 1 or, for a single element, 0.
+bool is_dense(const Layout& layout) {
+  if (layout.rank == 0) return true;
+  if (layout.rank > 1 || layout.stride[0][layout.num_operands - 1] != 1) return false;
+  for (int k = 0; k + 1 < layout.num_operands; ++k)
+    if (layout.stride[0][k] != 0 && layout.stride[0][k] != 1) return false;
+  return true;
+}
+
+void plan_dense(MapPlan& plan, const Layout& layout, std::span<const MapOperand> operands,
+                const Array& result) {
+  plan.form = MapPlan::Form::kDense;
+  const int vec = widest_access(operands, result);
+  bool wide_ok = aligned(result, vec);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const bool spread = layout.rank > 0 && layout.stride[0][k] == 1;
+    if (operands[k].array == nullptr) {
+      plan.kinds |= kind_bits(2, k);
+    } else if (!spread) {
+      plan.kinds |= kind_bits(1, k);
+    } else {
+      wide_ok = wide_ok && aligned(*operands[k].array, vec);
+    }
+  }
+  plan.vec = wide_ok ? vec : 1;
+  plan.items = layout.num_elements();
+}
+
+// Vectors along the inner axis need every other stride, and the size, to be a multiple of them.
+bool can_vectorize(const Layout& layout, std::span<const MapOperand> operands, const Array& result,
+                   int vec) {
+  if (vec == 1 || layout.size[0] % vec != 0) return false;
+  for (int k = 0; k < layout.num_operands; ++k) {
+    const bool is_result = k + 1 == layout.num_operands;
+    const Array* array = is_result ? &result : operands[static_cast<std::size_t>(k)].array;
+    if (array == nullptr) continue;
+    const std::int64_t inner = layout.stride[0][k];
+    if (inner == 0 && !is_result) continue;
+    if (inner != 1 || !aligned(*array, vec)) return false;
+    for (int axis = 1; axis < layout.rank; ++axis)
+      if (layout.stride[axis][k] % vec != 0) return false;
+  }
+  return true;
+}
+
+void plan_strided(MapPlan& plan, const Layout& layout, std::span<const MapOperand> operands,
+                  const Array& result) {
+  plan.form = MapPlan::Form::kStrided;
+  plan.deep = layout.rank > 4;
+  plan.wide = !fits_32_bits(layout);
+  plan.vec = widest_access(operands, result);
+  while (plan.vec > 1 && !can_vectorize(layout, operands, result, plan.vec)) plan.vec /= 2;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    if (operands[k].array == nullptr) {
+      plan.kinds |= kind_bits(2, k);
+    } else if (plan.vec > 1 && layout.stride[0][k] == 0) {
+      plan.kinds |= kind_bits(1, k);
+    }
+  }
+  plan.items = layout.num_elements() / plan.vec;
+}
+
+}  // namespace
+
+MapPlan plan_map(const Layout& layout, std::span<const MapOperand> operands, const Array& result,
+                 bool jit) {
+  MapPlan plan;
+  if (!jit) {
+    plan.form = MapPlan::Form::kAny;
+    plan.items = layout.num_elements();
+  } else if (is_dense(layout)) {
+    plan_dense(plan, layout, operands, result);
+  } else {
+    plan_strided(plan, layout, operands, result);
+  }
+  return plan;
+}
+
+std::string to_string(const MapPlan& plan) {
+  static constexpr const char* kForms[] = {"dense", "strided", "any"};
+  return cat("map(", kForms[static_cast<int>(plan.form)], ", vec=", plan.vec, ", deep=", plan.deep,
+             ", wide=", plan.wide, ", kinds=", plan.kinds, ", items=", plan.items, ")");
+}
+
+std::string any_expression(const std::string& functor, DType common, std::size_t num_operands) {
+  return cat("gpk::map_any<", functor, ", ", info(compute_dtype(common)).cuda_name, ", ",
+             num_operands, ">");
+}
+
+std::string map_expression(const MapPlan& plan, const std::string& functor, DType common,
+                           std::span<const MapOperand> operands, DType result) {
+  if (plan.form == MapPlan::Form::kAny) return any_expression(functor, common, operands.size());
+  std::string text = cat(
+      plan.form == MapPlan::Form::kDense ? "gpk::map_dense<" : "gpk::map_strided<", functor, ", ",
+      kernel_type(common), ", ", kernel_type(result), ", ", plan.vec, ", ", kMapUnroll, ", ");
+  if (plan.form == MapPlan::Form::kStrided)
+    text += cat(plan.deep ? 32 : 4, ", ", plan.wide ? "long long" : "int", ", ");
+  text += cat(plan.kinds, 'u');
+  for (const MapOperand& operand : operands)
+    text += cat(", ", kernel_type(operand.array == nullptr ? common : operand.array->dtype()));
+  return text + ">";
+}
+
+std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
+                       std::span<const MapOperand> operands, DType result) noexcept {
+  std::uint64_t key = op;
+  key = key << 2 | static_cast<std::uint64_t>(plan.form);
+  key = key << 5 | static_cast<std::uint64_t>(common);
+  if (plan.form == MapPlan::Form::kAny)
+    return (key & ~std::uint64_t{31}) | static_cast<std::uint64_t>(compute_dtype(common));
+  key = key << 3 | static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(plan.vec)));
+  key =
+      key << 2 | static_cast<std::uint64_t>(plan.deep) << 1 | static_cast<std::uint64_t>(plan.wide);
+  key = key << 8 | plan.kinds;
+  key = key << 5 | static_cast<std::uint64_t>(result);
+  for (const MapOperand& operand : operands)
+    key = key << 5 |
+          static_cast<std::uint64_t>(operand.array == nullptr ? common : operand.array->dtype());
+  return key;
+}
+
+void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
+                std::span<const MapOperand> operands, const Array& result) {
+  MapParams params;
+  params.write(plan, layout, operands, result);
+  const Array* arrays[kMaxOperands] = {&result};
+  std::size_t count = 1;
+  for (const MapOperand& operand : operands) arrays[count++] = operand.array;
+  const std::int64_t per_block = plan.form == MapPlan::Form::kAny ? kMapBlock
+                                 : plan.form == MapPlan::Form::kDense
+                                     ? std::int64_t{kMapBlock} * kMapUnroll * plan.vec
+                                     : std::int64_t{kMapBlock} * kMapUnroll;
+  std::int64_t n = plan.items;
+  void* pointers[] = {params.bytes(), &n};
+  submit(kernel, grid_1d(plan.items, per_block, kMapBlock), {arrays, count}, pointers);
+}
+
+jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled) {
+  jit::KernelSpec spec;
+  spec.file = "elementwise/map.cuh";
+  spec.op = name;
+  spec.expression = std::move(expression);
+  spec.bundled = bundled;
+  return spec;
+}
+
+void run_map(unsigned op, const char* name, const char* functor, DType common,
+             std::span<const MapOperand> operands, const Array& result) {
+  const Array* arrays[kMaxOperands];
+  std::size_t count = 0;
+  for (const MapOperand& operand : operands) arrays[count++] = operand.array;
+  arrays[count++] = &result;
+  const Layout layout = make_layout(result.shape(), {arrays, count});
+  const MapPlan plan = plan_map(layout, operands, result, jit::jit_available());
+  Context& context = Context::get(result.device().index);
+  const Kernel& k = kernel(
+      context, {Family::elementwise, 0, pack_map(plan, op, common, operands, result.dtype())}, [&] {
+        return map_spec(
+            name, map_expression(plan, cat("gpk::", functor), common, operands, result.dtype()),
+            plan.form == MapPlan::Form::kAny);
+      });
+  launch_map(k, plan, layout, operands, result);
+}
+
+ScalarBytes compute_number(const Scalar& scalar, DType dtype, const char* op) {
+  const ScalarBytes stored = to_bytes(scalar, dtype, op);
+  ScalarBytes wide;
+  const auto put = [&](auto value) { std::memcpy(wide.bytes, &value, sizeof value); };
+  const auto get = [&]<class T>(T value) {
+    std::memcpy(&value, stored.bytes, sizeof value);
+    return value;
+  };
+  switch (dtype) {
+    case DType::kInt8: put(std::int32_t{get(std::int8_t{})}); break;
+    case DType::kInt16: put(std::int32_t{get(std::int16_t{})}); break;
+    case DType::kUInt8: put(std::uint32_t{get(std::uint8_t{})}); break;
+    case DType::kUInt16: put(std::uint32_t{get(std::uint16_t{})}); break;
+    case DType::kFloat16: put(from_float16(get(std::uint16_t{}))); break;
+    case DType::kBFloat16:
+      put(std::bit_cast<float>(static_cast<std::uint32_t>(get(std::uint16_t{})) << 16));
+      break;
+    default: return stored;
+  }
+  return wide;
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,117 @@
+#include "ops/elementwise/transpose.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/context.h"
+#include "core/text.h"
+#include "ops/elementwise/layout.h"
+#include "ops/kernel_table.h"
+#include "ops/submit.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr std::int64_t kMinSize = 8;
+constexpr std::int64_t kMaxBatchBlocks = 65535;
+
+// TransposeArgs of kernels/elementwise/transpose.cuh.
+struct TransposeArgs {
+  void* in;
+  void* out;
+  std::int64_t rows, columns, in_step, out_step, num_batches;
+  std::int32_t batch_rank;
+  std::int64_t batch_size[30], batch_in[30], batch_out[30];
+};
+
+const char* word(std::size_t width) {
+  switch (width) {
+    case 1: return "unsigned char";
+    case 2: return "unsigned short";
+    case 4: return "unsigned int";
+    case 8: return "unsigned long long";
+    default: return "gpk::Word16";
+  }
+}
+
+// Elements per side of a thread's block: 16 bytes, but no more than 64 registers.
+int block_side(std::size_t width) {
+  return width == 1 ? 8 : static_cast<int>(std::max<std::size_t>(16 / width, 1));
+}
+
+jit::KernelSpec spec_of(std::size_t width, bool blocks) {
+  jit::KernelSpec spec;
+  spec.file = "elementwise/transpose.cuh";
+  spec.op = "copy";
+  spec.expression = blocks
+                        ? cat("gpk::transpose_blocks<", word(width), ", ", block_side(width), ">")
+                        : cat("gpk::transpose_tiles<", word(width), ">");
+  return spec;
+}
+
+// The axis along which the source is contiguous; nullopt when it is the inner one or there is none.
+std::optional<int> source_axis(const Layout& layout) {
+  if (layout.rank < 2 || layout.stride[0][1] != 1 || layout.stride[0][0] == 1) return std::nullopt;
+  for (int axis = 1; axis < layout.rank; ++axis)
+    if (layout.stride[axis][0] == 1 && layout.size[axis] >= kMinSize && layout.size[0] >= kMinSize)
+      return axis;
+  return std::nullopt;
+}
+
+TransposeArgs make_args(const Layout& layout, int axis, const Array& dst, const Array& src) {
+  TransposeArgs args{};
+  args.in = src.data();
+  args.out = dst.data();
+  args.rows = layout.size[axis];
+  args.columns = layout.size[0];
+  args.in_step = layout.stride[0][0];
+  args.out_step = layout.stride[axis][1];
+  args.num_batches = 1;
+  for (int i = 1; i < layout.rank; ++i) {
+    if (i == axis) continue;
+    args.batch_size[args.batch_rank] = layout.size[i];
+    args.batch_in[args.batch_rank] = layout.stride[i][0];
+    args.batch_out[args.batch_rank++] = layout.stride[i][1];
+    args.num_batches *= layout.size[i];
+  }
+  return args;
+}
+
+bool in_blocks(const TransposeArgs& args, std::int64_t side, std::size_t width) {
+  std::int64_t all = args.rows | args.columns | args.in_step | args.out_step;
+  for (int i = 0; i < args.batch_rank; ++i) all |= args.batch_in[i] | args.batch_out[i];
+  const auto addresses =
+      reinterpret_cast<std::uintptr_t>(args.in) | reinterpret_cast<std::uintptr_t>(args.out);
+  return all % side == 0 && addresses % (width * static_cast<std::size_t>(side)) == 0;
+}
+
+}  // namespace
+
+bool transpose_copy(const Array& dst, const Array& src) {
+  const Array* arrays[] = {&src, &dst};
+  const Layout layout = make_layout(dst.shape(), arrays);
+  const auto axis = source_axis(layout);
+  if (!axis) return false;
+  TransposeArgs args = make_args(layout, *axis, dst, src);
+  const std::size_t width = itemsize(dst.dtype());
+  const int side = block_side(width);
+  const bool blocks = in_blocks(args, side, width);
+  const std::int64_t tile = blocks ? 16 * side : 32;
+  const std::int64_t tiles = ((args.rows + tile - 1) / tile) * ((args.columns + tile - 1) / tile);
+  if (tiles > INT32_MAX) return false;
+  LaunchConfig config = grid_1d(tiles, 1, 256);
+  config.grid[1] = static_cast<unsigned>(std::min(args.num_batches, kMaxBatchBlocks));
+  const Kernel& k = kernel(Context::get(dst.device().index),
+                           {Family::elementwise, 1, width * 2 + (blocks ? 1 : 0)},
+                           [&] { return spec_of(width, blocks); });
+  void* params[] = {&args};
+  submit(k, config, {&dst, &src}, params);
+  return true;
+}
+
+void enumerate_transpose(std::vector<jit::KernelSpec>& specs) {
+  for (const std::size_t width : {1, 2, 4, 8, 16})
+    for (const bool blocks : {false, true}) specs.push_back(spec_of(width, blocks));
+}
+
+}  // namespace gpk::ops
