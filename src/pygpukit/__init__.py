@@ -53,7 +53,6 @@ from pygpukit._native import (
     uint64,
     zeros,
 )
-
 from pygpukit.ops.elementwise import mul
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package

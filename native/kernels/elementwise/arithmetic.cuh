@@ -35,6 +35,30 @@ __device__ __forceinline__ bool is_nan(C x) {
   }
 }
 
+// One rounding each, whatever is done with the result: the compiler would else turn a product and a
+// sum of two fused ops into one fma, and the result would depend on what was fused.
+template <class C>
+__device__ __forceinline__ C rounded_sum(C a, C b) {
+  if constexpr (kIsSame<C, float>) {
+    return __fadd_rn(a, b);
+  } else if constexpr (kIsSame<C, double>) {
+    return __dadd_rn(a, b);
+  } else {
+    return static_cast<C>(static_cast<Wrap<C>>(a) + static_cast<Wrap<C>>(b));
+  }
+}
+
+template <class C>
+__device__ __forceinline__ C rounded_product(C a, C b) {
+  if constexpr (kIsSame<C, float>) {
+    return __fmul_rn(a, b);
+  } else if constexpr (kIsSame<C, double>) {
+    return __dmul_rn(a, b);
+  } else {
+    return static_cast<C>(static_cast<Wrap<C>>(a) * static_cast<Wrap<C>>(b));
+  }
+}
+
 struct Copy {
   template <class T, class C>
   static __device__ __forceinline__ C run(C x) {
@@ -48,7 +72,7 @@ struct Add {
     if constexpr (kIsBool<C>) {
       return a || b;
     } else {
-      return static_cast<C>(static_cast<Wrap<C>>(a) + static_cast<Wrap<C>>(b));
+      return rounded_sum(a, b);
     }
   }
 };
@@ -56,7 +80,11 @@ struct Add {
 struct Subtract {
   template <class T, class C>
   static __device__ __forceinline__ C run(C a, C b) {
-    return static_cast<C>(static_cast<Wrap<C>>(a) - static_cast<Wrap<C>>(b));
+    if constexpr (kIsFloat<C>) {
+      return rounded_sum(a, -b);
+    } else {
+      return static_cast<C>(static_cast<Wrap<C>>(a) - static_cast<Wrap<C>>(b));
+    }
   }
 };
 
@@ -66,7 +94,7 @@ struct Multiply {
     if constexpr (kIsBool<C>) {
       return a && b;
     } else {
-      return static_cast<C>(static_cast<Wrap<C>>(a) * static_cast<Wrap<C>>(b));
+      return rounded_product(a, b);
     }
   }
 };

@@ -32,6 +32,20 @@ __device__ __forceinline__ C number_as(const Number& number) {
   return *reinterpret_cast<const C*>(number.bytes);
 }
 
+// As T: every operand keeps its own compute type; for functions of mixed dtypes.
+struct Own {};
+
+template <class T, class In>
+struct ValueOf {
+  using Type = Compute<T>;
+};
+template <class In>
+struct ValueOf<Own, In> {
+  using Type = Compute<In>;
+};
+template <class T, class In>
+using Value = typename ValueOf<T, In>::Type;
+
 // One operand's values of a thread: kUnroll vectors, or one number.
 template <class T, class In, int kKind, int kVec, int kUnroll>
 struct Lane {
@@ -39,32 +53,32 @@ struct Lane {
   __device__ __forceinline__ void load(int u, const In* p) { v[u] = load_vec<In, kVec>(p); }
   __device__ __forceinline__ void load_one(int u, int i, const In* p) { v[u].v[i] = *p; }
   __device__ __forceinline__ void set(const Number&, const In*) {}
-  __device__ __forceinline__ Compute<T> get(int u, int i) const {
-    return convert<Compute<T>>(v[u].v[i]);
+  __device__ __forceinline__ Value<T, In> get(int u, int i) const {
+    return convert<Value<T, In>>(v[u].v[i]);
   }
 };
 
 template <class T, class In, int kVec, int kUnroll>
 struct Lane<T, In, 1, kVec, kUnroll> {
-  Compute<T> value[kUnroll];
-  __device__ __forceinline__ void load(int u, const In* p) { value[u] = convert<Compute<T>>(*p); }
+  Value<T, In> value[kUnroll];
+  __device__ __forceinline__ void load(int u, const In* p) { value[u] = convert<Value<T, In>>(*p); }
   __device__ __forceinline__ void load_one(int u, int, const In* p) { load(u, p); }
   __device__ __forceinline__ void set(const Number&, const In* p) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) load(u, p);
   }
-  __device__ __forceinline__ Compute<T> get(int u, int) const { return value[u]; }
+  __device__ __forceinline__ Value<T, In> get(int u, int) const { return value[u]; }
 };
 
 template <class T, class In, int kVec, int kUnroll>
 struct Lane<T, In, 2, kVec, kUnroll> {
-  Compute<T> value;
+  Value<T, In> value;
   __device__ __forceinline__ void load(int, const In*) {}
   __device__ __forceinline__ void load_one(int, int, const In*) {}
   __device__ __forceinline__ void set(const Number& number, const In*) {
-    value = number_as<Compute<T>>(number);
+    value = number_as<Value<T, In>>(number);
   }
-  __device__ __forceinline__ Compute<T> get(int, int) const { return value; }
+  __device__ __forceinline__ Value<T, In> get(int, int) const { return value; }
 };
 
 // All operands: Lanes<...>::each(f) calls f(operand number, lane) for every one of them.

@@ -38,6 +38,28 @@ DType widen_for_test(Rule rule, DType common, std::span<const Operand> operands)
   return common;
 }
 
+// Arrays and NumPy scalars first, then Python's numbers, which only raise the kind.
+DType common_dtype(const char* op, std::span<const Operand> operands) {
+  std::optional<DType> common;
+  for (const Operand& operand : operands) {
+    const std::optional<DType> own =
+        operand.array != nullptr ? std::optional(operand.array->dtype()) : operand.dtype;
+    if (own) common = common ? promote_types(*common, *own, op) : *own;
+  }
+  for (const Operand& operand : operands)
+    if (operand.array == nullptr && !operand.dtype)
+      common = common ? promote_scalar(*common, operand.scalar, op) : default_dtype(operand.scalar);
+  return *common;
+}
+
+// Of arrays of exponents only the CPU knows in time.
+void check_exponent(const Operand& exponent, DType common) {
+  const auto* number = std::get_if<std::int64_t>(&exponent.scalar);
+  if (exponent.array == nullptr && number != nullptr && *number < 0 && is_integer(common))
+    throw InvalidArgument(cat("pow: integers to negative integer powers are not allowed, got ",
+                              *number, " for dtype ", name(common)));
+}
+
 // Results of operands that all lie alike, dense but not in C order, lie like them.
 Array empty_result(const Dims& shape, DType dtype, Device device, std::span<const Operand> operands,
                    const char* op) {
@@ -102,9 +124,7 @@ CheckedOperands check_operands(const char* op, std::span<const Operand> operands
                                std::size_t first_promoted) {
   CheckedOperands checked;
   const Array* first = nullptr;
-  std::optional<DType> common;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Operand& operand = operands[i];
+  for (const Operand& operand : operands) {
     if (operand.array != nullptr) {
       if (first == nullptr) {
         first = operand.array;
@@ -117,19 +137,18 @@ CheckedOperands check_operands(const char* op, std::span<const Operand> operands
           checked.shape = broadcast_shapes(checked.shape, operand.array->shape(), op);
       }
     }
-    const std::optional<DType> own =
-        operand.array != nullptr ? std::optional(operand.array->dtype()) : operand.dtype;
-    if (own && i >= first_promoted) common = common ? promote_types(*common, *own, op) : *own;
   }
   if (first == nullptr)
     throw InvalidArgument(InvalidArgument::Kind::kType, cat(op, ": one operand must be an array"));
-  for (std::size_t i = first_promoted; i < operands.size(); ++i)
-    if (operands[i].array == nullptr && !operands[i].dtype)
-      common = common ? promote_scalar(*common, operands[i].scalar, op)
-                      : default_dtype(operands[i].scalar);
   checked.device = first->device();
-  checked.common = common.value_or(DType::kBool);
+  if (first_promoted < operands.size())
+    checked.common = common_dtype(op, operands.subspan(first_promoted));
   return checked;
+}
+
+Types types_of(const ElementwiseOp& op, std::span<const Operand> operands) {
+  const DType common = common_dtype(op.name, operands.subspan(op.rule == Rule::kSelect ? 1 : 0));
+  return resolve_types(op.rule, widen_for_test(op.rule, common, operands), op.name);
 }
 
 void check_out(const char* op, const Array& out, const Dims& shape, DType result, Device device) {
@@ -151,6 +170,7 @@ Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) 
       check_operands(op.name, operands, op.rule == Rule::kSelect ? 1 : 0);
   const DType common = widen_for_test(op.rule, checked.common, operands);
   const Types types = resolve_types(op.rule, common, op.name);
+  if (id == OpId::pow) check_exponent(operands[1], types.common);
   if (out != nullptr) check_out(op.name, *out, checked.shape, types.result, checked.device);
   for (const Operand& operand : operands)  // a number that does not fit must not cost memory
     if (operand.array == nullptr) to_bytes(operand.scalar, types.common, op.name);

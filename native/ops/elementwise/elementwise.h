@@ -33,6 +33,10 @@ struct ElementwiseOp {
 const ElementwiseOp& elementwise_op(OpId id);
 std::span<const ElementwiseOp> elementwise_ops();
 
+// What the op computes in and gives for these operands; arrays count by their dtype only. Throws as
+// elementwise does.
+Types types_of(const ElementwiseOp& op, std::span<const Operand> operands);
+
 // Broadcasts, promotes and computes; at least one operand is an array. The result goes to `out`
 // when given: its shape must be the broadcast shape or one that it broadcasts to, its dtype one
 // that the result casts to within its kind. `out` may overlap operands in any way.

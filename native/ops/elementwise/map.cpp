@@ -125,17 +125,14 @@ std::string any_expression(const std::string& functor, DType common, std::size_t
              num_operands, ">");
 }
 
-std::string map_expression(const MapPlan& plan, const std::string& functor, DType common,
-                           std::span<const MapOperand> operands, DType result) {
-  if (plan.form == MapPlan::Form::kAny) return any_expression(functor, common, operands.size());
-  std::string text = cat(
-      plan.form == MapPlan::Form::kDense ? "gpk::map_dense<" : "gpk::map_strided<", functor, ", ",
-      kernel_type(common), ", ", kernel_type(result), ", ", plan.vec, ", ", kMapUnroll, ", ");
-  if (plan.form == MapPlan::Form::kStrided)
-    text += cat(plan.deep ? 32 : 4, ", ", plan.wide ? "long long" : "int", ", ");
+std::string map_expression(const MapPlan& plan, const std::string& functor,
+                           const std::string& common, std::span<const DType> inputs, DType result) {
+  const bool dense = plan.form == MapPlan::Form::kDense;
+  std::string text = cat(dense ? "gpk::map_dense<" : "gpk::map_strided<", functor, ", ", common,
+                         ", ", kernel_type(result), ", ", plan.vec, ", ", kMapUnroll, ", ");
+  if (!dense) text += cat(plan.deep ? 32 : 4, ", ", plan.wide ? "long long" : "int", ", ");
   text += cat(plan.kinds, 'u');
-  for (const MapOperand& operand : operands)
-    text += cat(", ", kernel_type(operand.array == nullptr ? common : operand.array->dtype()));
+  for (const DType input : inputs) text += cat(", ", kernel_type(input));
   return text + ">";
 }
 
@@ -191,12 +188,20 @@ void run_map(unsigned op, const char* name, const char* functor, DType common,
   const Layout layout = make_layout(result.shape(), {arrays, count});
   const MapPlan plan = plan_map(layout, operands, result, jit::jit_available());
   Context& context = Context::get(result.device().index);
-  const Kernel& k = kernel(
-      context, {Family::elementwise, 0, pack_map(plan, op, common, operands, result.dtype())}, [&] {
-        return map_spec(
-            name, map_expression(plan, cat("gpk::", functor), common, operands, result.dtype()),
-            plan.form == MapPlan::Form::kAny);
-      });
+  const auto make_spec = [&] {
+    const std::string name_in_kernels = cat("gpk::", functor);
+    if (plan.form == MapPlan::Form::kAny)
+      return map_spec(name, any_expression(name_in_kernels, common, operands.size()), true);
+    DType inputs[kMaxOperands];
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      inputs[i] = operands[i].array == nullptr ? common : operands[i].array->dtype();
+    return map_spec(name,
+                    map_expression(plan, name_in_kernels, kernel_type(common),
+                                   {inputs, operands.size()}, result.dtype()),
+                    false);
+  };
+  const std::uint64_t variant = pack_map(plan, op, common, operands, result.dtype());
+  const Kernel& k = kernel(context, {Family::elementwise, 0, variant}, make_spec);
   launch_map(k, plan, layout, operands, result);
 }
 

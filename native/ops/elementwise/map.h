@@ -38,10 +38,10 @@ MapPlan plan_map(const Layout& layout, std::span<const MapOperand> operands, con
                  bool jit);
 std::string to_string(const MapPlan& plan);
 
-// "gpk::map_dense<gpk::Add, float, float, 4, 2, 0u, float, float>"; `common` is the dtype the
-// operands are converted to. Numbers are typed as `common`.
-std::string map_expression(const MapPlan& plan, const std::string& functor, DType common,
-                           std::span<const MapOperand> operands, DType result);
+// "gpk::map_dense<gpk::Add, float, float, 4, 2, 0u, float, float>"; `common` is the type the
+// operands are converted to, `inputs` the stored ones (for numbers: what they are passed as).
+std::string map_expression(const MapPlan& plan, const std::string& functor,
+                           const std::string& common, std::span<const DType> inputs, DType result);
 
 // The dtypes and the plan in 64 bits, for up to four operands and op numbers below 256.
 std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
@@ -57,7 +57,7 @@ void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
 void run_map(unsigned op, const char* name, const char* functor, DType common,
              std::span<const MapOperand> operands, const Array& result);
 
-// The instantiation run_map would ask for; `vec` 0: the kernel of the bundle (map_any).
+// A kernel of map.cuh, and the name of the one in the bundle.
 jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled);
 std::string any_expression(const std::string& functor, DType common, std::size_t num_operands);
 

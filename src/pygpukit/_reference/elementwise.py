@@ -223,4 +223,4 @@ def pack4(x: NDArray[Any], dtype: np.dtype[Any], *, out: NDArray[Any]) -> None:
     out[...] = codes[0::2] | codes[1::2] << 4
 
 
-__all__ = ["FUNCTIONS", "copy", "pack4", "unpack4", *FUNCTIONS]  # noqa: PLE0604 - names
+__all__ = ["FUNCTIONS", "copy", "pack4", "unpack4", *FUNCTIONS]
