@@ -18,14 +18,6 @@ Array make_full(py::handle shape, const Scalar& value, py::handle dtype, py::han
   return ops::full(dims, value, type, target, op);
 }
 
-Array make_empty(py::handle shape, py::handle dtype, py::handle device) {
-  const Dims dims = shape_from_python(shape, "empty");
-  const DType type = dtype_from_python(dtype, "empty");
-  const Device target = device_from_python(device, "empty");
-  const WithoutGil released;
-  return Array::empty(dims, type, target, "empty");
-}
-
 Array make_full_of(py::handle shape, py::handle value, py::handle dtype, py::handle device) {
   const auto scalar = scalar_from_python(value, "full");
   if (!scalar)
@@ -54,8 +46,6 @@ void bind_array(py::module_& m) {
       py::arg("shape"), dtype, py::kw_only(), device, "A new array of ones.");
   m.def("full", make_full_of, py::arg("shape"), py::arg("fill_value"), dtype, py::kw_only(), device,
         "A new array with every element fill_value.");
-  m.def("empty", make_empty, py::arg("shape"), dtype, py::kw_only(), device,
-        "A new array with undefined contents.");
   m.def(
       "from_numpy",
       [](py::handle array, py::handle where) {

@@ -16,6 +16,11 @@ namespace {
 }
 
 std::int64_t dimension(py::handle item, const char* op) {
+  if (PyLong_CheckExact(item.ptr())) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(item.ptr(), &overflow);
+    if (overflow == 0) return value;
+  }
   const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
   if (!index) {
     PyErr_Clear();
@@ -54,6 +59,8 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
 }  // namespace
 
 DType dtype_from_python(py::handle object, const char* op) {
+  for (const DTypeInfo& row : detail::kDTypes)  // the usual case: one of ours
+    if (object.ptr() == dtype_object(row.dtype)) return row.dtype;
   if (py::isinstance<DTypeInfo>(object)) return object.cast<const DTypeInfo&>().dtype;
   if (PyUnicode_Check(object.ptr())) {
     if (const auto found = dtype_from_name(object.cast<std::string>())) return *found;

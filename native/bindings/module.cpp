@@ -40,6 +40,7 @@ PYBIND11_MODULE(_native, m) {
   bind_stream(m);
   bind_graph(m);
   bind_array(m);
+  bind_empty(m);
   bind_device(m);
   bind_memory(m);
   bind_ops(m);

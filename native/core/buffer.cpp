@@ -16,11 +16,11 @@ constexpr std::align_val_t kHostAlignment{64};
 
 }  // namespace
 
-Buffer::Buffer(Device device, void* data, std::size_t bytes)
+Buffer::Buffer(Key, Device device, void* data, std::size_t bytes)
     : device_(device), data_(data), bytes_(bytes) {}
 
 std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
-  std::shared_ptr<Buffer> buffer(new Buffer(device, nullptr, bytes));
+  auto buffer = std::make_shared<Buffer>(Key{}, device, nullptr, bytes);
   if (bytes == 0) return buffer;
   if (!device.is_cuda()) {
     buffer->data_ = ::operator new(bytes, kHostAlignment, std::nothrow);
@@ -50,7 +50,7 @@ std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
 
 std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t bytes,
                                      std::shared_ptr<void> owner) {
-  std::shared_ptr<Buffer> buffer(new Buffer(device, data, bytes));
+  auto buffer = std::make_shared<Buffer>(Key{}, device, data, bytes);
   buffer->owner_ = std::move(owner);
   return buffer;
 }

@@ -48,7 +48,12 @@ class Buffer {
   void order_before(Stream& stream);
 
  private:
-  Buffer(Device device, void* data, std::size_t bytes);
+  struct Key {};  // only members can make one, so that make_shared can call the constructor
+
+ public:
+  Buffer(Key, Device device, void* data, std::size_t bytes);
+
+ private:
   void mark_use_slow(const std::shared_ptr<Stream>& stream);
 
   Device device_;
