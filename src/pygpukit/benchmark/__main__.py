@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pygpukit.benchmark",
         description="Measures PyGPUkit on this machine. Without a selection: launch, startup (on a "
-        "GPU), copy and elementwise.",
+        "GPU), copy, elementwise and arrays.",
     )
     select = parser.add_argument_group("what to measure")
     select.add_argument("--all", action="store_true", help="everything this version measures")
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--startup", action="store_true", help="import, first result, first kernel")
     select.add_argument("--copy", action="store_true", help="copies")
     select.add_argument("--elementwise", action="store_true", help="add and mul")
+    select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
     for name in LATER:
         select.add_argument(f"--{name}", action="store_true", help="not part of this version yet")
     how = parser.add_argument_group("how")

@@ -131,6 +131,7 @@ def _own_rows(calls: int, *, jit_works: bool) -> list[Row]:
     rows = [
         row("add_new", "a + b"),
         row("add_out", "add(a, b, out=c)"),
+        row("slice", "a[1:9]", launches=False),
         row("empty_drop", "empty(1024)", launches=False),
     ]
     if not jit_works:
@@ -158,7 +159,7 @@ def _peer_rows(session: Session, peer: Engine, calls: int) -> list[Row]:
         "b": peer.full(ELEMS, 1.0, "float32"),
         "c": peer.full(ELEMS, 1.0, "float32"),
     }
-    statements = {"add_new": "a + b", "add_out": "add(a, b, out=c)"}
+    statements = {"add_new": "a + b", "add_out": "add(a, b, out=c)", "slice": "a[1:9]"}
     module: Any = getattr(peer, "module", None)
     if peer.name == "numpy":
         import numpy
@@ -187,7 +188,7 @@ def _peer_rows(session: Session, peer: Engine, calls: int) -> list[Row]:
         except Exception as error:  # whatever a foreign library raises
             session.note(f"{peer.name} left out of launch/{name}: {type(error).__name__}: {error}")
             continue
-        launches = peer.on_gpu and name not in ("empty_drop", "launch_sync")
+        launches = peer.on_gpu and name not in ("slice", "empty_drop", "launch_sync")
         rows.append(Row(name, peer.name, call, cost.sample, cost.calls, launches))
     return rows
 

@@ -18,6 +18,7 @@ class Engine(Protocol):
     name: str
     version: str
     on_gpu: bool
+    namespace: Any  # the module users import
 
     def supports(self, dtype: str) -> bool:
         """True when arithmetic on the dtype works."""
@@ -49,6 +50,7 @@ class Ours:
 
     def __init__(self) -> None:
         self.on_gpu = _native.default_device()[0] != "cpu"
+        self.namespace = importlib.import_module("pygpukit")
 
     def supports(self, dtype: str) -> bool:
         return True
@@ -60,7 +62,7 @@ class Ours:
         return _native.full(size, value, dtype)
 
     def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
-        function = {"add": _native.add, "mul": _native.mul}[op]
+        function = {"add": _native.add, "mul": _native.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
 
     def to_host(self, array: Any) -> Any:
@@ -88,11 +90,11 @@ class NumPy:
     def __init__(self) -> None:
         import numpy
 
-        self._numpy = numpy
+        self._numpy = self.namespace = numpy
         self.version = str(numpy.__version__)
 
     def supports(self, dtype: str) -> bool:
-        return dtype in ("float32", "float64", "uint8")
+        return dtype in ("float32", "float64", "int32", "int64", "uint8")
 
     def from_host(self, array: Any) -> Any:
         return array.copy()
@@ -123,7 +125,7 @@ class CuPy:
     def __init__(self) -> None:
         import cupy
 
-        self.module = cupy
+        self.module = self.namespace = cupy
         self.version = str(cupy.__version__)
         cupy.zeros(1)  # fails here where there is no GPU
 
@@ -159,7 +161,7 @@ class Torch:
     def __init__(self) -> None:
         import torch
 
-        self.module = torch
+        self.module = self.namespace = torch
         self.version = str(torch.__version__)
         torch.zeros(1, device="cuda")  # fails here where there is no GPU
 

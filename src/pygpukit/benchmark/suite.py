@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
-from pygpukit.benchmark import copy, elementwise, launch, startup
+from pygpukit.benchmark import arrays, copy, elementwise, launch, startup
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.peers import load_engines
 from pygpukit.benchmark.report import BenchmarkReport
@@ -20,6 +20,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "startup": startup.run,
         "copy": copy.run,
         "elementwise": elementwise.run,
+        "arrays": arrays.run,
     }
 )
 LATER = ("gemm", "gemv", "attention", "fp8")
@@ -91,6 +92,10 @@ class BenchmarkSuite:
     def add_elementwise(self) -> BenchmarkSuite:
         """add and mul."""
         return self.add("elementwise")
+
+    def add_arrays(self) -> BenchmarkSuite:
+        """Maps, casts, reductions, copies, gathers, sorts, scans, random numbers."""
+        return self.add("arrays")
 
     def add_all(self) -> BenchmarkSuite:
         """Everything this version measures."""
