@@ -22,6 +22,7 @@ void bind_matmul(py::module_& m);
 void bind_random(py::module_& m);
 void bind_interop(py::module_& m);
 void bind_view(py::module_& m);
+void bind_manipulation(py::module_& m);
 
 void bind_kernel_types(py::module_& m);
 void bind_jit(py::module_& m);

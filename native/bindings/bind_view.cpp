@@ -1,7 +1,274 @@
+// Views, copies and casts, and which dtypes go together.
+#include "bindings/array_object.h"
+#include "bindings/axes.h"
 #include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/promote.h"
+#include "core/result_type.h"
+#include "core/text.h"
+#include "core/view.h"
+#include "ops/elementwise/copy.h"
+#include "ops/elementwise/fill.h"
+#include "ops/manipulation/axes.h"
 
 namespace gpk::bind {
+namespace {
 
-void bind_view(py::module_&) {}
+// --- axes ---------------------------------------------------------------------------------------
+
+Array squeeze_axes(const Array& x, py::handle axis) {
+  if (const auto axes = optional_ints(axis, "squeeze", "axis")) return squeeze(x, *axes, "squeeze");
+  std::vector<std::int64_t> ones;
+  for (int i = 0; i < x.ndim(); ++i)
+    if (x.shape()[i] == 1) ones.push_back(i);
+  return squeeze(x, Dims(ones), "squeeze");
+}
+
+Array permute_axes(const Array& x, py::handle axes, const char* op) {
+  const auto order = optional_ints(axes, op, "axes");
+  return order ? permute(x, *order, op) : transpose(x, op);
+}
+
+Array diagonal_of(const Array& x, py::handle offset, py::handle axis1, py::handle axis2) {
+  if (x.ndim() < 2)
+    throw InvalidArgument(
+        cat("diagonal: x has shape ", to_string(x.shape()), ", expected at least two dimensions"));
+  const int first =
+      normalize_axis(int_from_python(axis1, "diagonal", "axis1"), x.ndim(), "diagonal");
+  const int second =
+      normalize_axis(int_from_python(axis2, "diagonal", "axis2"), x.ndim(), "diagonal");
+  if (first == second) throw InvalidArgument(cat("diagonal: axis1 and axis2 are both ", first));
+  const std::int64_t k = std::clamp(int_from_python(offset, "diagonal", "offset"),
+                                    -x.shape()[first], x.shape()[second]);
+  return diagonal(x, k, first, second, "diagonal");
+}
+
+void bind_axes(py::module_& m) {
+  const auto x = py::arg("x");
+  m.def(
+      "permute_dims",
+      [](const Array& a, py::handle axes) { return permute_axes(a, axes, "permute_dims"); }, x,
+      py::arg("axes"), "A view with the axes in the given order; None reverses them.");
+  m.def(
+      "transpose",
+      [](const Array& a, py::handle axes) { return permute_axes(a, axes, "transpose"); }, x,
+      py::arg("axes") = py::none(), "A view with the axes in the given order; None reverses them.");
+  m.def(
+      "expand_dims",
+      [](const Array& a, py::handle axis) {
+        return expand_dims(a, ints_from_python(axis, "expand_dims", "axis"), "expand_dims");
+      },
+      x, py::arg("axis"), "A view with new axes of size 1 at these places of the result.");
+  m.def("squeeze", squeeze_axes, x, py::arg("axis") = py::none(),
+        "A view without these axes of size 1; None: without all of them.");
+  m.def(
+      "flip",
+      [](const Array& a, py::handle axis) {
+        return ops::flip(a, optional_ints(axis, "flip", "axis"));
+      },
+      x, py::arg("axis") = py::none(), "A view reversed along these axes; None: along all.");
+  m.def(
+      "moveaxis",
+      [](const Array& a, py::handle source, py::handle destination) {
+        return ops::moveaxis(a, ints_from_python(source, "moveaxis", "source"),
+                             ints_from_python(destination, "moveaxis", "destination"));
+      },
+      x, py::arg("source"), py::arg("destination"), "A view with some axes at new places.");
+  m.def(
+      "swapaxes",
+      [](const Array& a, py::handle axis1, py::handle axis2) {
+        return ops::swapaxes(a, int_from_python(axis1, "swapaxes", "axis1"),
+                             int_from_python(axis2, "swapaxes", "axis2"), "swapaxes");
+      },
+      x, py::arg("axis1"), py::arg("axis2"), "A view with two axes swapped.");
+  m.def("diagonal", diagonal_of, x, py::arg("offset") = 0, py::arg("axis1") = 0,
+        py::arg("axis2") = 1,
+        "A view of the elements (i, i + offset) of two axes, as a last axis.");
+}
+
+// --- shapes -------------------------------------------------------------------------------------
+
+Array reshape_to(const Array& x, py::handle shape, std::optional<bool> copy) {
+  const Dims target = resolve_shape(shape_from_python(shape, "reshape"), x.size(), "reshape");
+  const bool must_copy = copy.value_or(false);
+  if (!must_copy) {
+    if (auto view = try_reshape(x, target)) return *view;
+    if (copy)
+      throw InvalidArgument(cat("reshape: array of shape ", to_string(x.shape()),
+                                " cannot be seen in shape ", to_string(target),
+                                " without a copy, and copy is False"));
+  }
+  const WithoutGil released;
+  return *try_reshape(ops::copy_as(x, x.dtype(), "reshape"), target);
+}
+
+Array slice_part(const Array& x, std::int64_t axis, std::int64_t first, std::int64_t count,
+                 std::int64_t step) {
+  const int at = normalize_axis(axis, x.ndim(), "slice_axis");
+  const std::int64_t size = x.shape()[at];
+  // Unsigned, so that no sum can overflow.
+  const auto inside = [size](std::int64_t i) { return i >= 0 && i < size; };
+  std::int64_t reach = 0;
+  if (count < 0 ||
+      (count > 0 && (!inside(first) || __builtin_mul_overflow(count - 1, step, &reach) ||
+                     __builtin_add_overflow(first, reach, &reach) || !inside(reach))))
+    throw InvalidArgument(InvalidArgument::Kind::kIndex,
+                          cat("slice_axis: ", count, " elements from ", first, " in steps of ",
+                              step, " leave an axis of size ", size));
+  return slice_axis(x, at, first, count, step);
+}
+
+py::tuple broadcast_all(const py::args& shapes) {
+  Dims result;
+  for (const py::handle shape : shapes)
+    result =
+        broadcast_shapes(result, shape_from_python(shape, "broadcast_shapes"), "broadcast_shapes");
+  return to_tuple(result);
+}
+
+void bind_shapes(py::module_& m) {
+  const auto x = py::arg("x");
+  m.def("reshape", reshape_to, x, py::arg("shape"), py::arg("copy") = py::none(),
+        "Another shape: a view where possible, else a copy.");
+  m.def(
+      "broadcast_to",
+      [](const Array& a, py::handle shape) {
+        return broadcast_to(a, shape_from_python(shape, "broadcast_to"), "broadcast_to");
+      },
+      x, py::arg("shape"), "A view of that shape; axes of size 1 are repeated.");
+  m.def("broadcast_shapes", broadcast_all, "The shape that arrays of these shapes have together.");
+  m.def("slice_axis", slice_part, x, py::arg("axis"), py::arg("first"), py::arg("count"),
+        py::arg("step") = 1, "A view of elements first, first + step, ... of one axis.");
+  m.def(
+      "view_as",
+      [](const Array& a, py::handle dtype) {
+        return ops::view_as(a, dtype_from_python(dtype, "view"));
+      },
+      x, py::arg("dtype"), "The same bytes as another dtype.");
+  m.def(
+      "real_part",
+      [](const Array& a) { return is_complex(a.dtype()) ? complex_part(a, false) : a; }, x,
+      "A view of the real parts; a real array itself.");
+  m.def(
+      "imag_part",
+      [](const Array& a) -> Array {
+        if (is_complex(a.dtype())) return complex_part(a, true);
+        const WithoutGil released;
+        return ops::full(a.shape(), Scalar(std::int64_t{0}), a.dtype(), a.device(), "imag");
+      },
+      x, "A view of the imaginary parts; zeros for a real array.");
+  m.def(
+      "may_share_memory", [](const Array& a, const Array& b) { return may_overlap(a, b); },
+      py::arg("a"), py::arg("b"), "False only when no byte can belong to both.");
+}
+
+// --- copies -------------------------------------------------------------------------------------
+
+Array cast_to(const Array& x, py::handle dtype, bool copy) {
+  const DType to = dtype_from_python(dtype, "astype");
+  if (is_complex(x.dtype()) && !is_complex(to) && to != DType::kBool)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat("astype: ", name(x.dtype()), " cannot be cast to ", name(to),
+                              "; take the real part or abs() first"));
+  const WithoutGil released;
+  return copy ? ops::copy_as(x, to, "astype") : ops::cast(x, to, "astype");
+}
+
+Array move_to(const Array& x, py::handle where) {
+  const Device device = device_from_python(where, "to_device");
+  if (device == x.device()) return x;
+  const WithoutGil released;
+  const Array source = ops::contiguous(x, "to_device");
+  if (device.is_cuda() && x.device().is_cuda()) {
+    Array result = Array::empty(x.shape(), x.dtype(), device, "to_device");
+    copy(result, source, "to_device");
+    return result;
+  }
+  if (device.is_cuda()) return from_host(source.data(), x.shape(), x.dtype(), device);
+  forbid_in_capture("to_device", "host memory is written now, the work is only being recorded");
+  Array result = Array::empty(x.shape(), x.dtype(), device, "to_device");
+  to_host(source, result.data());
+  return result;
+}
+
+void bind_copies(py::module_& m) {
+  const auto x = py::arg("x");
+  m.def(
+      "copy_into",
+      [](const Array& dst, const Array& src) {
+        const WithoutGil released;
+        ops::copy_into(dst, src, "copy_into");
+      },
+      py::arg("dst"), py::arg("src"),
+      "dst[...] = src, broadcast to its shape and cast to its dtype.");
+  m.def(
+      "copy",
+      [](const Array& a) {
+        const WithoutGil released;
+        return ops::copy_as(a, a.dtype(), "copy");
+      },
+      x, "A C-contiguous copy.");
+  m.def(
+      "ascontiguousarray",
+      [](const Array& a) {
+        const WithoutGil released;
+        return ops::contiguous(a, "ascontiguousarray");
+      },
+      x, "The array itself when it is C-contiguous, else a copy that is.");
+  m.def("astype", cast_to, x, py::arg("dtype"), py::arg("copy") = true,
+        "Another dtype; with copy=False the array itself when it has it.");
+  m.def("to_device", move_to, x, py::arg("device"),
+        "The array itself when it is there, else a copy on that device.");
+}
+
+// --- dtypes -------------------------------------------------------------------------------------
+
+const DTypeInfo& common_dtype(const py::args& items) {
+  std::vector<DType> dtypes;
+  std::vector<Scalar> numbers;
+  for (const py::handle item : items) {
+    if (is_array(item.ptr())) {
+      dtypes.push_back(array_of(item.ptr()).dtype());
+    } else if (PyBool_Check(item.ptr()) || PyLong_CheckExact(item.ptr()) ||
+               PyFloat_CheckExact(item.ptr()) || PyComplex_CheckExact(item.ptr())) {
+      numbers.push_back(*scalar_from_python(item, "result_type"));
+    } else if (py::hasattr(item, "dtype") && !py::isinstance<py::type>(item)) {
+      dtypes.push_back(dtype_from_python(item.attr("dtype"), "result_type"));
+    } else {
+      dtypes.push_back(dtype_from_python(item, "result_type"));
+    }
+  }
+  return info(result_type(dtypes, numbers, "result_type"));
+}
+
+bool castable(py::handle from, py::handle to, const std::string& casting) {
+  const DType source =
+      is_array(from.ptr()) ? array_of(from.ptr()).dtype() : dtype_from_python(from, "can_cast");
+  const DType target = dtype_from_python(to, "can_cast");
+  if (casting == "safe") return can_cast_safely(source, target);
+  if (casting == "same_kind") return can_cast_same_kind(source, target);
+  if (casting == "unsafe") return true;
+  if (casting == "no" || casting == "equiv") return source == target;
+  throw InvalidArgument(cat("can_cast: casting is '", casting,
+                            "', expected 'no', 'equiv', 'safe', 'same_kind' or 'unsafe'"));
+}
+
+void bind_dtype_rules(py::module_& m) {
+  m.def("result_type", common_dtype, py::return_value_policy::reference,
+        "The dtype that arrays, dtypes and Python numbers have in common.");
+  m.def("can_cast", castable, py::arg("from_"), py::arg("to"), py::arg("casting") = "safe",
+        "Whether a cast between two dtypes follows a rule.");
+}
+
+}  // namespace
+
+void bind_view(py::module_& m) {
+  bind_axes(m);
+  bind_shapes(m);
+  bind_copies(m);
+  bind_dtype_rules(m);
+}
 
 }  // namespace gpk::bind

@@ -52,6 +52,7 @@ PYBIND11_MODULE(_native, m) {
   bind_random(m);
   bind_interop(m);
   bind_view(m);
+  bind_manipulation(m);
   bind_kernel_types(m);
   bind_jit(m);
   bind_floor(m);

@@ -1,0 +1,60 @@
+#include "bindings/axes.h"
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+[[noreturn]] void bad_type(py::handle object, const char* op, const char* argument,
+                           const char* expected) {
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected ", expected));
+}
+
+}  // namespace
+
+std::int64_t int_from_python(py::handle object, const char* op, const char* argument) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+  if (!index) {
+    PyErr_Clear();
+    bad_type(object, op, argument, "an integer");
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow != 0)
+    throw InvalidArgument(InvalidArgument::Kind::kOverflow,
+                          cat(op, ": ", argument, " is ", std::string(py::str(index)),
+                              ", which does not fit in 64 bits"));
+  return value;
+}
+
+Dims ints_from_python(py::handle object, const char* op, const char* argument) {
+  if (PyIndex_Check(object.ptr())) return Dims{int_from_python(object, op, argument)};
+  if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()))
+    bad_type(object, op, argument, "an integer or a sequence of integers");
+  const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), argument));
+  if (!items) throw py::error_already_set();
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
+  if (count > kMaxRank)
+    throw InvalidArgument(
+        cat(op, ": ", argument, " has ", count, " entries, at most ", kMaxRank, " are supported"));
+  Dims values = Dims::filled(static_cast<int>(count), 0);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    values[static_cast<int>(i)] =
+        int_from_python(PySequence_Fast_GET_ITEM(items.ptr(), i), op, argument);
+  return values;
+}
+
+std::optional<Dims> optional_ints(py::handle object, const char* op, const char* argument) {
+  if (object.is_none()) return std::nullopt;
+  return ints_from_python(object, op, argument);
+}
+
+std::optional<std::int64_t> optional_int(py::handle object, const char* op, const char* argument) {
+  if (object.is_none()) return std::nullopt;
+  return int_from_python(object, op, argument);
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,32 @@
+// Evenly spaced numbers.
+#pragma once
+
+#include <complex>
+#include <string>
+
+#include "core/array.h"
+#include "core/scalar.h"
+#include "ops/op.h"
+
+namespace gpk::ops {
+
+// start + i * step for i in [0, count). Integer dtypes: both are integers, and `start` must fit.
+Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType dtype,
+             Device device);
+
+// `count` numbers from start to stop; the last is stop itself when `endpoint`, else one step less.
+// Integer dtypes are rounded down. Throws InvalidArgument for complex numbers into a real dtype.
+Array linspace(std::complex<double> start, std::complex<double> stop, std::int64_t count,
+               bool endpoint, DType dtype, Device device);
+
+// As the kernels see it (kernels/creation/ramp.cuh).
+struct RealRamp {
+  double start = 0, step = 0, div = 0, last = 0;
+  friend bool operator==(const RealRamp&, const RealRamp&) = default;
+};
+RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpoint);
+std::string to_string(const RealRamp& ramp);
+
+void enumerate_ramp(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace gpk::ops

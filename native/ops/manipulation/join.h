@@ -1,0 +1,24 @@
+// Several arrays into one.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "core/array.h"
+
+namespace gpk::ops {
+
+struct JoinOptions {
+  std::optional<DType> dtype = {};  // default: the common one
+  std::optional<Array> out = {};
+};
+
+// One after the other along `axis` (nullopt: flattened first); other axes equal.
+Array concat(std::span<const Array> arrays, std::optional<std::int64_t> axis,
+             const JoinOptions& options, const char* op);
+
+// Along a new axis; all shapes equal.
+Array stack(std::span<const Array> arrays, std::int64_t axis, const JoinOptions& options,
+            const char* op);
+
+}  // namespace gpk::ops

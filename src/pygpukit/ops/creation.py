@@ -1,0 +1,553 @@
+"""New arrays: filled, evenly spaced, from other objects, triangles and grids."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit._native import GPUArray, empty, from_numpy, full, ones, zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pygpukit._native import DataType, _DeviceLike, _DTypeLike, _ScalarLike, _ShapeLike
+
+_NUMBERS = (bool, int, float, complex)
+_STORAGE = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "float4_e2m1fn")
+
+
+# --- from other objects --------------------------------------------------------------------------
+
+
+def asarray(
+    obj: Any,
+    /,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+    copy: bool | None = None,
+) -> GPUArray:
+    """An array from numbers, nested sequences, NumPy arrays, buffers or arrays of other libraries.
+
+    copy=True always copies, copy=False raises ValueError where a copy is needed, None copies where
+    needed. Python floats give float32, Python complex numbers complex64; NumPy dtypes are kept.
+    """
+    if isinstance(obj, GPUArray):
+        return _from_gpu_array(obj, dtype, device, copy)
+    if isinstance(obj, _NUMBERS) and not hasattr(obj, "dtype"):
+        _no_view(copy, "a Python number")
+        return _from_number(obj, dtype, device)
+    if not _is_numpy(obj):
+        if hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__"):
+            return _from_gpu_array(_exchange(obj, device, copy), dtype, device, None)
+        if isinstance(obj, (list, tuple)) or _is_sequence(obj):
+            _no_view(copy, "a sequence")
+            return _from_sequence(obj, dtype, device)
+    if copy is False:
+        return _from_gpu_array(_exchange(obj, device, copy), dtype, device, False)
+    return _from_host(obj, dtype, device)
+
+
+def array(
+    obj: Any,
+    dtype: _DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """As asarray, but a copy by default; with at least `ndmin` axes."""
+    result = asarray(obj, dtype=dtype, device=device, copy=copy)
+    missing = ndmin - result.ndim
+    return result if missing <= 0 else _native.reshape(result, (1,) * missing + result.shape)
+
+
+def _no_view(copy: bool | None, what: str) -> None:
+    if copy is False:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"asarray: {what} must be copied, and copy is False")
+
+
+def _from_gpu_array(
+    x: GPUArray, dtype: _DTypeLike | None, device: _DeviceLike, copy: bool | None
+) -> GPUArray:
+    moved = x if device is None else _native.to_device(x, device)
+    kind = x.dtype if dtype is None else _native.result_type(dtype)
+    if moved.device == x.device and kind == x.dtype:
+        return _native.copy(x) if copy else x
+    _no_view(copy, f"an array of {x.dtype} on {x.device}")
+    return _native.astype(moved, kind, False)
+
+
+def _from_number(value: complex, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    if dtype is None:
+        return full((), value, device=device)
+    kind = _native.result_type(dtype)
+    if kind.name in _STORAGE:
+        return _native.astype(full((), value, "float32", device=device), kind)
+    if kind == _native.result_type(kind, value):
+        return full((), value, kind, device=device)
+    # Casts that lose something are as explicit here as astype.
+    if isinstance(value, complex) and kind.name != "bool":
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(f"asarray: the complex number {value} cannot be cast to {kind}")
+    number = bool(value) if kind.name == "bool" else int(value.real)
+    return full((), number, kind, device=device)
+
+
+def _is_numpy(obj: object) -> bool:
+    import sys
+
+    numpy = sys.modules.get("numpy")  # not loaded: nothing can be one of its arrays
+    return numpy is not None and isinstance(obj, (numpy.ndarray, numpy.generic))
+
+
+def _is_sequence(obj: object) -> bool:
+    """A sequence of Python objects, not text, and not bytes in memory (those are buffers)."""
+    if isinstance(obj, (str, bytes, bytearray, memoryview)) or hasattr(obj, "__array__"):
+        return False
+    return isinstance(obj, range) or (
+        hasattr(obj, "__getitem__") and hasattr(obj, "__len__") and not _has_buffer(obj)
+    )
+
+
+def _has_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
+
+
+def _exchange(obj: Any, device: _DeviceLike, copy: bool | None) -> GPUArray:
+    """Through DLPack or the CUDA array interface: without a copy where the memory allows it."""
+    from pygpukit.ops import interop
+
+    if hasattr(obj, "__dlpack__"):
+        result: GPUArray = interop.from_dlpack(obj, copy=copy)
+    else:
+        result = interop.from_cuda_array_interface(obj)
+        if copy:
+            result = _native.copy(result)
+    # What lies in host memory goes to the default device, as NumPy arrays do.
+    if device is None and result.device == "cpu" and not _native.default_device()[0] == "cpu":
+        _no_view(copy, "an object in host memory")
+        return _native.to_device(result, None)
+    return result
+
+
+def _from_host(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    import numpy as np
+
+    if isinstance(obj, bytes):
+        obj = memoryview(obj)  # numbers, not one piece of text
+    host = np.asarray(obj, dtype=None if dtype is None else _numpy_dtype(dtype))
+    if not host.dtype.isnative:
+        host = host.astype(host.dtype.newbyteorder("="))
+    return from_numpy(host, device=device)
+
+
+def _numpy_dtype(dtype: _DTypeLike) -> Any:
+    return _native.result_type(dtype).to_numpy_dtype()
+
+
+def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    leaves: set[type] = set()
+    if _collect(obj, leaves):
+        parts = [asarray(item, dtype=dtype, device=device) for item in obj]
+        if device is None:
+            where = next(p.device for i, p in zip(obj, parts, strict=True) if _holds_array(i))
+            parts = [_native.to_device(part, where) for part in parts]
+        return _native.stack(parts, 0, dtype)
+    if dtype is None:
+        dtype = _default_of(leaves)
+    return _from_host(obj, dtype, device)
+
+
+def _collect(obj: Any, leaves: set[type]) -> bool:
+    """Adds the types of all numbers; True when there are arrays of ours among them."""
+    kinds = set(map(type, obj))
+    if kinds <= set(_NUMBERS):
+        leaves |= kinds
+        return False
+    found = False
+    for item in obj:
+        if isinstance(item, GPUArray):
+            found = True
+        elif isinstance(item, (list, tuple, range)):
+            found = _collect(item, leaves) or found
+        else:
+            leaves.add(type(item))
+    return found
+
+
+def _holds_array(obj: Any) -> bool:
+    if isinstance(obj, GPUArray):
+        return True
+    return isinstance(obj, (list, tuple)) and any(map(_holds_array, obj))
+
+
+def _default_of(leaves: set[type]) -> DataType | None:
+    """Our defaults for Python numbers; None where NumPy's dtypes decide, or integers' size."""
+    if not leaves:
+        return _native.float32
+    if not leaves <= set(_NUMBERS):
+        return None
+    if complex in leaves:
+        return _native.complex64
+    return _native.float32 if float in leaves else None
+
+
+# --- filled --------------------------------------------------------------------------------------
+
+
+def _like(
+    x: GPUArray, dtype: _DTypeLike | None, device: _DeviceLike, shape: _ShapeLike | None
+) -> tuple[_ShapeLike, _DTypeLike, _DeviceLike]:
+    return (
+        x.shape if shape is None else shape,
+        x.dtype if dtype is None else dtype,
+        x.device if device is None else device,
+    )
+
+
+def empty_like(
+    x: GPUArray,
+    /,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+    shape: _ShapeLike | None = None,
+) -> GPUArray:
+    """A new array with undefined contents, with x's shape, dtype and device unless given."""
+    size, kind, where = _like(x, dtype, device, shape)
+    return empty(size, kind, device=where)
+
+
+def zeros_like(
+    x: GPUArray,
+    /,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+    shape: _ShapeLike | None = None,
+) -> GPUArray:
+    """A new array of zeros, with x's shape, dtype and device unless given."""
+    size, kind, where = _like(x, dtype, device, shape)
+    return zeros(size, kind, device=where)
+
+
+def ones_like(
+    x: GPUArray,
+    /,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+    shape: _ShapeLike | None = None,
+) -> GPUArray:
+    """A new array of ones, with x's shape, dtype and device unless given."""
+    size, kind, where = _like(x, dtype, device, shape)
+    return ones(size, kind, device=where)
+
+
+def full_like(
+    x: GPUArray,
+    /,
+    fill_value: _ScalarLike | GPUArray,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+    shape: _ShapeLike | None = None,
+) -> GPUArray:
+    """A new array of fill_value, with x's shape, dtype and device unless given."""
+    size, kind, where = _like(x, dtype, device, shape)
+    return full(size, fill_value, kind, device=where)
+
+
+# --- evenly spaced -------------------------------------------------------------------------------
+
+
+def arange(
+    start: complex,
+    /,
+    stop: complex | None = None,
+    step: complex = 1,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """start, start + step, ... up to but without stop; with one argument from 0 to it."""
+    first, last = (0, start) if stop is None else (start, stop)
+    numbers = [_real(n, "arange") for n in (first, last, step)]
+    begin, end, by = numbers
+    if by == 0:
+        raise ZeroDivisionError("arange: step is 0")
+    if all(isinstance(n, int) for n in numbers):
+        count = -((begin - end) // by)
+        kind = _native.result_type("int64" if dtype is None else dtype)
+    else:
+        length = (end - begin) / by
+        if not math.isfinite(length):
+            from pygpukit.core.errors import InvalidValueError
+
+            raise InvalidValueError(
+                f"arange: from {begin} to {end} in steps of {by} is no finite number of elements"
+            )
+        count = math.ceil(length)
+        kind = _native.result_type("float32" if dtype is None else dtype)
+        if "int" in kind.name:  # what NumPy makes of it: steps between truncated numbers
+            begin, by = int(begin), int(begin + by) - int(begin)
+    count = max(int(count), 0)
+    if count > 2**62:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"arange: {count} elements are more than memory can hold")
+    if "int" in kind.name:
+        by = (by + 2**63) % 2**64 - 2**63  # integers are modulo 2**64
+    return _native.arange(count, begin, by, kind, device)
+
+
+def _real(value: Any, op: str) -> Any:
+    """An int or a float of any real number."""
+    if hasattr(value, "__index__"):
+        return value.__index__()
+    try:
+        return float(value)
+    except TypeError:
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(f"{op}: {value!r} is not a real number") from None
+
+
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int = 50,
+    *,
+    dtype: _DTypeLike | None = None,
+    device: _DeviceLike = None,
+    endpoint: bool = True,
+) -> GPUArray:
+    """num numbers from start to stop (without stop itself when endpoint is False)."""
+    begin, end = (_number(n, "linspace") for n in (start, stop))
+    if dtype is None:
+        is_complex = isinstance(begin, complex) or isinstance(end, complex)
+        dtype = "complex64" if is_complex else "float32"
+    return _native.linspace(begin, end, num, endpoint, dtype, device)
+
+
+def _number(value: Any, op: str) -> Any:
+    """A float or a complex of any number."""
+    return value if isinstance(value, complex) else float(_real(value, op))
+
+
+def logspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int = 50,
+    *,
+    base: float = 10.0,
+    dtype: _DTypeLike | None = None,
+    device: _DeviceLike = None,
+    endpoint: bool = True,
+) -> GPUArray:
+    """base ** x for num evenly spaced x from start to stop."""
+    from pygpukit.ops.elementwise import pow
+
+    wide = "complex128" if isinstance(start, complex) or isinstance(stop, complex) else "float64"
+    exponents = linspace(start, stop, num, dtype=wide, device=device, endpoint=endpoint)
+    powers: GPUArray = pow(base, exponents)
+    narrow = "complex64" if wide == "complex128" else "float32"
+    return _native.astype(powers, narrow if dtype is None else dtype, False)
+
+
+def geomspace(
+    start: float,
+    stop: float,
+    /,
+    num: int = 50,
+    *,
+    dtype: _DTypeLike | None = None,
+    device: _DeviceLike = None,
+    endpoint: bool = True,
+) -> GPUArray:
+    """num numbers from start to stop, each the same multiple of the one before; ends exact."""
+    begin, end = (float(_real(n, "geomspace")) for n in (start, stop))
+    if begin == 0 or end == 0 or (begin < 0) != (end < 0):
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(
+            f"geomspace: start {start} and stop {stop} must not be zero and have one sign"
+        )
+    sign = -1.0 if begin < 0 else 1.0
+    result = logspace(
+        math.log10(sign * begin),
+        math.log10(sign * end),
+        num,
+        dtype="float64",
+        device=device,
+        endpoint=endpoint,
+    )
+    if sign < 0:
+        from pygpukit.ops.elementwise import negative
+
+        result = negative(result)
+    if num > 0:
+        _put(result, 0, begin)
+    if num > 1 and endpoint:
+        _put(result, num - 1, end)
+    return _native.astype(result, "float32" if dtype is None else dtype, False)
+
+
+def _put(x: GPUArray, index: int, value: float) -> None:
+    place = _native.slice_axis(x, 0, index, 1)
+    _native.copy_into(place, full((), value, x.dtype, device=x.device))
+
+
+# --- matrices and grids --------------------------------------------------------------------------
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    k: int = 0,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """Ones on diagonal k (above the main one when positive), zeros elsewhere."""
+    return _native.eye(n_rows, n_cols, k, dtype, device)
+
+
+def identity(n: int, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None) -> GPUArray:
+    """The square matrix with ones on its main diagonal."""
+    return _native.eye(n, None, 0, dtype, device)
+
+
+def tri(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    k: int = 0,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """Ones on and below diagonal k, zeros above."""
+    return _native.tril(ones((n_rows, n_rows if n_cols is None else n_cols), dtype, device=device), k)
+
+
+def tril(x: GPUArray, /, k: int = 0) -> GPUArray:
+    """The elements on and below diagonal k of matrices (the last two axes), zeros above."""
+    return _native.tril(x, k)
+
+
+def triu(x: GPUArray, /, k: int = 0) -> GPUArray:
+    """The elements on and above diagonal k of matrices (the last two axes), zeros below."""
+    return _native.triu(x, k)
+
+
+def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
+    """Of a vector the matrix with it on diagonal k; of a matrix that diagonal (a view)."""
+    if x.ndim == 1:
+        return _native.diagflat(x, k)
+    if x.ndim != 2:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"diag: x has shape {x.shape}, expected one or two dimensions")
+    return _native.diagonal(x, k)
+
+
+def diagflat(x: GPUArray, /, k: int = 0) -> GPUArray:
+    """The square matrix with the elements of x, flattened, on diagonal k."""
+    return _native.diagflat(x, k)
+
+
+def vander(x: GPUArray, /, n: int | None = None, *, increasing: bool = False) -> GPUArray:
+    """The matrix whose columns are powers of a vector, highest first unless increasing."""
+    from pygpukit.ops.elementwise import pow
+
+    if x.ndim != 1:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"vander: x has shape {x.shape}, expected one dimension")
+    count = x.size if n is None else n
+    base = _native.astype(x, _native.result_type(x, "int64"), False)
+    exponents = _native.arange(count, 0, 1, "int64", x.device)
+    powers: GPUArray = pow(_native.expand_dims(base, 1), exponents)
+    return powers if increasing else _native.flip(powers, 1)
+
+
+def meshgrid(
+    *arrays: GPUArray, indexing: str = "xy", sparse: bool = False, copy: bool = True
+) -> list[GPUArray]:
+    """Coordinates of a grid: one array per axis, from one-dimensional arrays."""
+    from pygpukit.core.errors import InvalidValueError
+
+    if indexing not in ("xy", "ij"):
+        raise InvalidValueError(f"meshgrid: indexing is {indexing!r}, expected 'xy' or 'ij'")
+    for n, x in enumerate(arrays):
+        if x.ndim > 1:
+            raise InvalidValueError(f"meshgrid: array {n} has shape {x.shape}, expected one axis")
+    swaps = indexing == "xy" and len(arrays) >= 2
+    axes = [1 - n if swaps and n < 2 else n for n in range(len(arrays))]
+    sizes = [0] * len(arrays)
+    for x, axis in zip(arrays, axes, strict=True):
+        sizes[axis] = x.size
+    grid = []
+    for x, axis in zip(arrays, axes, strict=True):
+        line = _native.reshape(x, [-1 if n == axis else 1 for n in range(len(arrays))])
+        whole = line if sparse else _native.broadcast_to(line, sizes)
+        grid.append(_native.copy(whole) if copy else whole)
+    return grid
+
+
+def indices(
+    dimensions: Sequence[int],
+    dtype: _DTypeLike | None = None,
+    sparse: bool = False,
+    *,
+    device: _DeviceLike = None,
+) -> GPUArray | tuple[GPUArray, ...]:
+    """The indices of an array of that shape: one array per axis, stacked unless sparse."""
+    kind = "int64" if dtype is None else dtype
+    lines = [arange(size, dtype=kind, device=device) for size in dimensions]
+    if not lines:
+        return () if sparse else empty((0,), kind, device=device)
+    grid = meshgrid(*lines, indexing="ij", sparse=sparse, copy=False)
+    return tuple(grid) if sparse else _native.stack(grid, 0)
+
+
+__all__ = [
+    "arange",
+    "array",
+    "asarray",
+    "diag",
+    "diagflat",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "geomspace",
+    "identity",
+    "indices",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tri",
+    "tril",
+    "triu",
+    "vander",
+    "zeros",
+    "zeros_like",
+]
