@@ -20,6 +20,8 @@ def _edges(host: NDArray[Any], edge: int) -> NDArray[Any]:
     """The first edge + 1 and the last edge items of each longer axis."""
     import numpy as np
 
+    if edge == 0:  # NumPy shows the last item then
+        return host[tuple(slice(-1, None) for _ in host.shape)]
     for axis, size in enumerate(host.shape):
         if size > 2 * edge + 1:
             kept = [*range(edge + 1), *range(size - edge, size)]
@@ -53,7 +55,8 @@ def _values(array: GPUArray) -> tuple[NDArray[Any], dict[str, Any]]:
     edge = int(options["edgeitems"])
     if array.dtype.bits < 8:
         return _packed_edges(array, edge), {"threshold": 0}
-    return _native.edge_items(array, edge).to_numpy(), {"threshold": 0}
+    host = _native.edge_items(array, max(edge, 1)).to_numpy()
+    return _edges(host, edge), {"threshold": 0}
 
 
 def _facts(array: GPUArray) -> str:
