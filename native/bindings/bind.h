@@ -21,6 +21,7 @@ void bind_indexing(py::module_& m);
 void bind_matmul(py::module_& m);
 void bind_random(py::module_& m);
 void bind_interop(py::module_& m);
+void bind_cuda_interface(py::module_& m);
 void bind_view(py::module_& m);
 void bind_manipulation(py::module_& m);
 

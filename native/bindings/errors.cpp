@@ -65,6 +65,8 @@ void translate() {
     raise_as("GpuUnavailable", error.what());
   } catch (const CaptureError& error) {
     raise_as("CaptureError", error.what());
+  } catch (const ExchangeError& error) {
+    raise_as("ExchangeError", error.what());
   } catch (const Error& error) {
     raise_as("OperationError", error.what());
   } catch (const py::builtin_exception& error) {

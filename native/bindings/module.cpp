@@ -51,6 +51,7 @@ PYBIND11_MODULE(_native, m) {
   bind_matmul(m);
   bind_random(m);
   bind_interop(m);
+  bind_cuda_interface(m);
   bind_view(m);
   bind_manipulation(m);
   bind_kernel_types(m);

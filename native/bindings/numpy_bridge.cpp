@@ -2,10 +2,18 @@
 // ml_dtypes; the even element is in the low nibble.
 #include <pybind11/numpy.h>
 
+#include <algorithm>
+
 #include "bindings/convert.h"
+#include "bindings/interop.h"
+#include "core/context.h"
+#include "core/dlpack.h"
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/memory.h"
+#include "core/release.h"
 #include "core/text.h"
+#include "ops/elementwise/copy.h"
 
 namespace gpk::bind {
 namespace {
@@ -35,6 +43,92 @@ std::vector<unsigned char> pack(const unsigned char* in, std::int64_t count) {
   return packed;
 }
 
+Dims shape_of(const py::array& array) {
+  Dims shape = Dims::filled(static_cast<int>(array.ndim()), 0);
+  for (int i = 0; i < shape.size(); ++i) shape[i] = array.shape(i);
+  return shape;
+}
+
+bool is_c_contiguous(const py::array& array) {
+  return (array.flags() & py::array::c_style) != 0;
+}
+
+void copy_values(const py::object& dst, const py::object& src) {
+  py::module_::import("numpy").attr("copyto")(dst, src);
+}
+
+// --- to NumPy -----------------------------------------------------------------------------------
+
+py::array check_out(const Array& array, py::handle out) {
+  if (!py::isinstance<py::array>(out))
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat("to_numpy: out is ", std::string(py::repr(out)), ", expected a numpy.ndarray"));
+  const auto result = py::reinterpret_borrow<py::array>(out);
+  const Dims shape = shape_of(result);
+  if (!(shape == array.shape()))
+    throw InvalidArgument(cat("to_numpy: out has shape ", to_string(shape), ", the array has ",
+                              to_string(array.shape())));
+  const py::object expected = numpy_dtype(array.dtype());
+  if (!result.dtype().equal(expected))
+    throw InvalidArgument(cat("to_numpy: out has dtype ", std::string(py::str(result.dtype())),
+                              ", the array has ", name(array.dtype())));
+  if (!is_c_contiguous(result)) throw InvalidArgument("to_numpy: out is not C-contiguous");
+  if (!result.writeable()) throw InvalidArgument("to_numpy: out is read-only");
+  return result;
+}
+
+void check_not_blocking(const Array& array, py::handle out) {
+  if (out.is_none())
+    throw InvalidArgument("to_numpy: blocking=False needs out, a NumPy array from pinned_empty");
+  if (is_packed(array.dtype()))
+    throw InvalidArgument(cat("to_numpy: blocking=False with ", name(array.dtype()),
+                              ", which the host has to unpack after the copy"));
+  const void* data = py::reinterpret_borrow<py::array>(out).data();
+  if (array.device().is_cuda() && array.nbytes() > 0 &&
+      !is_pinned(Context::get(array.device().index), data))
+    throw InvalidArgument("to_numpy: blocking=False needs out in pinned memory (pinned_empty)");
+}
+
+// Runs without the GIL. `kept` holds the destination until a copy that is not waited for is done.
+void copy_out(const Array& array, void* dst, const std::shared_ptr<Stream>& stream,
+              std::shared_ptr<void> kept) {
+  const StreamScope scope(stream);
+  if (array.device().is_cuda()) array.buffer()->order_before(*stream);
+  const Array source = ops::contiguous(array, "to_numpy");
+  if (!array.device().is_cuda() || kept == nullptr) {
+    to_host(source, dst);
+    return;
+  }
+  source.buffer()->mark_use(stream);
+  copy_to_host(dst, source.device_ptr(), source.nbytes(), *stream);
+  release_after({stream}, std::move(kept));
+}
+
+// --- from NumPy ---------------------------------------------------------------------------------
+
+// Rows at a time, so that a strided view of a large file is never in host memory as a whole.
+Array upload_in_parts(const py::array& source, const Dims& shape, DType dtype, Device device) {
+  constexpr std::size_t kPartBytes = std::size_t{64} << 20;
+  Array result = Array::empty(shape, dtype, device, "from_numpy");
+  const auto stream = current_stream(device);
+  const py::object contiguous = py::module_::import("numpy").attr("ascontiguousarray");
+  const std::size_t row_bytes = result.nbytes() / static_cast<std::size_t>(shape[0]);
+  const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(1, kPartBytes / row_bytes));
+  for (std::int64_t first = 0; first < shape[0]; first += rows) {
+    const std::int64_t end = std::min(first + rows, shape[0]);
+    const auto part =
+        py::reinterpret_borrow<py::array>(contiguous(source[py::slice(first, end, 1)]));
+    const void* data = part.data();
+    const std::size_t offset = static_cast<std::size_t>(first) * row_bytes;
+    const std::size_t bytes = static_cast<std::size_t>(end - first) * row_bytes;
+    const WithoutGil released;
+    copy_to_device(result.device_ptr() + offset, data, bytes, *stream);
+    if (is_pinned(*stream->context(), data)) stream->synchronize();
+  }
+  return result;
+}
+
 }  // namespace
 
 py::object numpy_view(const Array& array) {
@@ -53,39 +147,81 @@ py::object numpy_view(const Array& array) {
                    std::move(strides), array.data(), base);
 }
 
-py::object to_numpy(const Array& array) {
+py::object to_numpy(const Array& array) { return to_numpy(array, py::none(), py::none(), true); }
+
+py::object to_numpy(const Array& array, py::handle out, py::handle stream, bool blocking) {
   forbid_in_capture("to_numpy", "the result is needed now, the work is only being recorded");
-  py::array result = new_numpy(array);
+  const auto on = stream_from_python(stream, array.device(), "to_numpy");
+  if (!(on->device() == array.device()))
+    throw InvalidArgument(cat("to_numpy: the stream belongs to ", to_string(on->device()),
+                              ", the array to ", to_string(array.device())));
+  py::array result = out.is_none() ? new_numpy(array) : check_out(array, out);
+  if (!blocking) check_not_blocking(array, out);
   void* dst = result.mutable_data();
   if (is_packed(array.dtype())) {
     std::vector<unsigned char> packed(array.nbytes());
     {
       const WithoutGil released;
-      to_host(array, packed.data());
+      copy_out(array, packed.data(), on, nullptr);
     }
     unpack(packed, array.size(), static_cast<unsigned char*>(dst));
     return result;
   }
+  if (!array.device().is_cuda() && !array.is_contiguous()) {
+    copy_values(result, numpy_view(array));
+    return result;
+  }
+  std::shared_ptr<void> kept = blocking ? nullptr : keep_alive(result);
   const WithoutGil released;
-  to_host(array, dst);
+  copy_out(array, dst, on, std::move(kept));
   return result;
 }
 
 Array from_numpy(py::handle object, Device device) {
-  const py::module_ numpy = py::module_::import("numpy");
-  const auto source =
-      py::reinterpret_borrow<py::array>(numpy.attr("asarray")(object, py::arg("order") = "C"));
-  const DType dtype = dtype_from_python(source.attr("dtype"), "from_numpy");
-  Dims shape = Dims::filled(static_cast<int>(source.ndim()), 0);
-  for (int i = 0; i < shape.size(); ++i) shape[i] = source.shape(i);
-  const void* data = source.data();
+  forbid_in_capture("from_numpy", "host memory is read once, a replay could not read it again");
+  const py::object asarray = py::module_::import("numpy").attr("asarray");
+  auto source = py::reinterpret_borrow<py::array>(asarray(object));
+  const DType dtype = dtype_from_python(source.dtype(), "from_numpy");
+  const Dims shape = shape_of(source);
   if (is_packed(dtype)) {
-    const auto packed = pack(static_cast<const unsigned char*>(data), source.size());
+    source = py::reinterpret_borrow<py::array>(asarray(source, py::arg("order") = "C"));
+    const auto packed = pack(static_cast<const unsigned char*>(source.data()), source.size());
     const WithoutGil released;
-    return from_host(packed.data(), std::move(shape), dtype, device);
+    return from_host(packed.data(), shape, dtype, device);
   }
-  const WithoutGil released;
-  return from_host(data, std::move(shape), dtype, device);
+  if (is_c_contiguous(source)) {
+    const void* data = source.data();
+    const WithoutGil released;
+    return from_host(data, shape, dtype, device);
+  }
+  if (device.is_cuda()) return upload_in_parts(source, shape, dtype, device);
+  Array result = Array::empty(shape, dtype, device, "from_numpy");
+  copy_values(numpy_view(result), source);
+  return result;
+}
+
+Array wrap_numpy(py::handle object) {
+  constexpr const char* kOp = "wrap_numpy";
+  if (!py::isinstance<py::array>(object))
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(kOp, ": array is ", std::string(py::repr(object)), ", expected a numpy.ndarray"));
+  auto source = py::reinterpret_borrow<py::array>(object);
+  const DType dtype = dtype_from_python(source.dtype(), kOp);
+  const char* problem = nullptr;
+  if (is_packed(dtype)) problem = "four-bit types are packed differently there";
+  if (!source.writeable()) problem = "the array is read-only";
+  if (!py::bool_(source.attr("flags").attr("aligned"))) problem = "the array is not aligned";
+  Dims strides = Dims::filled(static_cast<int>(source.ndim()), 0);
+  for (int i = 0; i < strides.size(); ++i) {
+    if (source.shape(i) > 1 && source.strides(i) % source.itemsize() != 0)
+      problem = "a stride is not a multiple of the item size";
+    strides[i] = source.strides(i) / source.itemsize();
+  }
+  if (problem != nullptr)
+    throw InvalidArgument(cat(kOp, ": the memory cannot be shared without a copy: ", problem));
+  return wrap_memory({DeviceKind::kCpu, 0}, source.mutable_data(), shape_of(source),
+                     std::move(strides), dtype, keep_alive(source), kOp);
 }
 
 }  // namespace gpk::bind

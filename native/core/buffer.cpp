@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/memory.h"
+#include "core/release.h"
 #include "core/stream.h"
 
 namespace gpk {
@@ -33,6 +34,8 @@ std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
     buffer->owned_ = true;
     return buffer;
   }
+  if (releases_pending()) [[unlikely]]
+    release_finished();
   buffer->home_ = current_stream(device);
   buffer->last_.store(buffer->home_.get(), std::memory_order_relaxed);
   auto allocator = capture_allocator(device);
@@ -56,7 +59,11 @@ std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t byte
 }
 
 Buffer::~Buffer() {
-  if (!owned_) return;
+  if (!owned_) {
+    // The owner may hand the memory out again at once; our work on it may not be done.
+    if (!users_.empty()) release_after(users_, std::move(owner_));
+    return;
+  }
   if (!device_.is_cuda()) {
     ::operator delete(data_, kHostAlignment);
     return;

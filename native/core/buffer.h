@@ -47,6 +47,10 @@ class Buffer {
   // Makes `stream` wait for the work of other streams marked so far.
   void order_before(Stream& stream);
 
+  // Memory that its owner wants left as it is; passed on to those it is exported to.
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+  void set_read_only() noexcept { read_only_ = true; }
+
  private:
   struct Key {};  // only members can make one, so that make_shared can call the constructor
 
@@ -60,6 +64,7 @@ class Buffer {
   void* data_;
   std::size_t bytes_;
   bool owned_ = false;                    // ours to free
+  bool read_only_ = false;
   std::shared_ptr<Stream> home_;          // allocated for; freed on
   std::shared_ptr<Allocator> allocator_;  // of device memory
   std::shared_ptr<void> owner_;           // of wrapped memory

@@ -80,6 +80,7 @@ enum : int {
 
 // CUpointer_attribute, CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDeviceOrdinal = 9;
 inline constexpr unsigned kMemoryTypeHost = 1;
 
 // CUfunction_attribute

@@ -83,6 +83,12 @@ class CaptureError : public Error {
   using Error::Error;
 };
 
+// Memory that cannot be exchanged with another library as asked. Python: BufferError.
+class ExchangeError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Values of nvrtcResult, then our own from 1000 on. The names are public (NvrtcErrorCode).
 enum class NvrtcCode : int {
   kSuccess = 0,

@@ -9,6 +9,8 @@ Importing touches no GPU and loads no heavy module: names below are resolved whe
 
 import atexit
 
+import pygpukit.core.array_protocols as _array_protocols  # noqa: F401 - methods of GPUArray
+
 # Now: loaded later, the package would take the place of the function jit.
 import pygpukit.jit as _jit_package  # noqa: F401
 from pygpukit import _native
@@ -73,13 +75,16 @@ if TYPE_CHECKING:
         CompileError,
         CudaError,
         DeviceLostError,
+        ExchangeError,
         GpuUnavailable,
+        ImplicitConversionError,
         InvalidArgument,
         NvrtcError,
         OutOfMemory,
         PyGPUkitError,
     )
     from pygpukit.core.stream import StreamManager, StreamPriority
+    from pygpukit.ops.interop import from_cuda_array_interface, from_dlpack, frombuffer
     from pygpukit.jit.compiler import (
         NvrtcErrorCode,
         check_driver_compatibility,
@@ -116,13 +121,16 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
                 "CompileError",
                 "CudaError",
                 "DeviceLostError",
+                "ExchangeError",
                 "GpuUnavailable",
+                "ImplicitConversionError",
                 "InvalidArgument",
                 "NvrtcError",
                 "OutOfMemory",
                 "PyGPUkitError",
             ),
             "pygpukit.core.stream": ("StreamManager", "StreamPriority"),
+            "pygpukit.ops.interop": ("frombuffer", "from_cuda_array_interface", "from_dlpack"),
             "pygpukit.jit.compiler": (
                 "NvrtcErrorCode",
                 "check_driver_compatibility",
@@ -156,8 +164,10 @@ __all__ = [
     "DeviceCapabilities",
     "DeviceInfo",
     "DeviceLostError",
+    "ExchangeError",
     "GPUArray",
     "GpuUnavailable",
+    "ImplicitConversionError",
     "InvalidArgument",
     "JITKernel",
     "KernelType",
@@ -186,7 +196,10 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_cuda_array_interface",
+    "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "get_device_capabilities",
     "get_device_count",

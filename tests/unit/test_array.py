@@ -229,8 +229,7 @@ def test_attributes() -> None:
 
 
 def test_repr() -> None:
-    for text in (repr(gp.zeros((2, 3), "bfloat16")), str(gp.zeros((2, 3), "bfloat16"))):
-        assert text == "GPUArray(shape=(2, 3), dtype=bfloat16, backend=simulation)"
+    assert "shape=(2, 3), dtype=bfloat16, device='cpu')" in repr(gp.zeros((2, 3), "bfloat16"))
     assert "shape=()" in repr(gp.zeros(()))
     assert "shape=(1,)" in repr(gp.zeros(1))
 

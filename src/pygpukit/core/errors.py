@@ -19,6 +19,10 @@ class InvalidTypeError(InvalidArgument, TypeError):
     """A type that is not allowed."""
 
 
+class ImplicitConversionError(InvalidTypeError):
+    """A GPUArray was about to become a NumPy array without being asked; call to_numpy()."""
+
+
 class InvalidIndexError(InvalidArgument, IndexError):
     """An index out of range."""
 
@@ -41,6 +45,10 @@ class GpuUnavailable(PyGPUkitError, RuntimeError):
 
 class CaptureError(PyGPUkitError, RuntimeError):
     """Something that cannot be part of a CUDA graph, or a capture begun or ended wrongly."""
+
+
+class ExchangeError(PyGPUkitError, BufferError):
+    """Memory that cannot be exchanged with another library as asked."""
 
 
 class OutOfMemory(PyGPUkitError, MemoryError):
