@@ -1,7 +1,136 @@
+// Products and contractions as functions.
+#include <pybind11/complex.h>
+
+#include "bindings/array_object.h"
 #include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "ops/matmul/contraction.h"
+#include "ops/matmul/matmul.h"
 
 namespace gpk::bind {
+namespace {
 
-void bind_matmul(py::module_&) {}
+const Array& operand(py::handle object, const char* op, int number) {
+  if (is_array(object.ptr())) return array_of(object.ptr());
+  const char* argument = number == 0 ? "x1" : "x2";
+  if (scalar_from_python(object, op))
+    throw InvalidArgument(cat(op, ": Input operand ", number,
+                              " does not have enough dimensions (has 0, requires 1): ", argument,
+                              " is ", std::string(py::repr(object))));
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected a GPUArray"));
+}
+
+std::optional<Array> output(py::handle object, const char* op) {
+  if (object.is_none()) return std::nullopt;
+  if (is_array(object.ptr())) return array_of(object.ptr());
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
+}
+
+// Runs `call` without the GIL; the caller's own `out` object comes back where there is one.
+template <class Call>
+py::object result_of(py::handle out, const Call& call) {
+  std::optional<Array> result;
+  {
+    const WithoutGil released;
+    result = call();
+  }
+  if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
+  return py::reinterpret_steal<py::object>(make_array_object(std::move(*result)));
+}
+
+py::object matmul(py::handle x1, py::handle x2, py::handle out, std::optional<bool> use_tf32) {
+  const Array a = operand(x1, "matmul", 0);
+  const Array b = operand(x2, "matmul", 1);
+  const auto into = output(out, "matmul");
+  return result_of(out, [&] { return ops::matmul(a, b, into, use_tf32); });
+}
+
+py::object vecdot(py::handle x1, py::handle x2, std::int64_t axis, py::handle out) {
+  const Array a = operand(x1, "vecdot", 0);
+  const Array b = operand(x2, "vecdot", 1);
+  const auto into = output(out, "vecdot");
+  return result_of(out, [&] { return ops::vecdot(a, b, axis, into); });
+}
+
+py::object einsum(const std::vector<py::object>& objects, const std::vector<ops::Labels>& labels,
+                  const ops::Labels& to, py::handle out) {
+  std::vector<Array> operands;
+  for (const py::object& object : objects) {
+    if (!is_array(object.ptr()))
+      throw InvalidArgument(InvalidArgument::Kind::kType,
+                            cat("einsum: operand ", operands.size(), " is ",
+                                std::string(py::repr(object)), ", expected a GPUArray"));
+    operands.push_back(array_of(object.ptr()));
+  }
+  const auto into = output(out, "einsum");
+  return result_of(out, [&] { return ops::einsum(operands, labels, to, into); });
+}
+
+// axes: a count, or one axis or several for each operand.
+py::object tensordot(py::handle x1, py::handle x2, py::handle axes) {
+  const Array a = operand(x1, "tensordot", 0);
+  const Array b = operand(x2, "tensordot", 1);
+  if (PyIndex_Check(axes.ptr()) != 0) {
+    const auto count = axes.cast<std::int64_t>();
+    return result_of(py::none(), [&] { return ops::tensordot(a, b, count); });
+  }
+  if (!py::isinstance<py::sequence>(axes) || py::len(axes) != 2)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat("tensordot: axes is ", std::string(py::repr(axes)),
+                              ", expected an int or two sequences of ints"));
+  const auto pair = py::reinterpret_borrow<py::sequence>(axes);
+  const Dims axes1 = shape_from_python(py::object(pair[0]), "tensordot");
+  const Dims axes2 = shape_from_python(py::object(pair[1]), "tensordot");
+  return result_of(py::none(), [&] { return ops::tensordot(a, b, axes1, axes2); });
+}
+
+using PairFunction = Array (*)(const Array&, const Array&);
+
+void def_pair(py::module_& m, const char* op, PairFunction function, const char* doc) {
+  m.def(
+      op,
+      [op, function](py::handle x1, py::handle x2) {
+        const Array a = operand(x1, op, 0);
+        const Array b = operand(x2, op, 1);
+        return result_of(py::none(), [&] { return function(a, b); });
+      },
+      py::arg("x1"), py::arg("x2"), doc);
+}
+
+py::object trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2,
+                 py::handle dtype) {
+  std::optional<DType> wanted;
+  if (!dtype.is_none()) wanted = dtype_from_python(dtype, "trace");
+  return result_of(py::none(), [&] { return ops::trace(x, offset, axis1, axis2, wanted); });
+}
+
+}  // namespace
+
+void bind_matmul(py::module_& m) {
+  m.def("matmul", matmul, py::arg("x1"), py::arg("x2"), py::arg("out") = py::none(),
+        py::arg("use_tf32") = py::none(), "Matrix product, broadcast over stacks.");
+  m.def("vecdot", vecdot, py::arg("x1"), py::arg("x2"), py::arg("axis") = -1,
+        py::arg("out") = py::none(), "Sum over an axis of conj(x1) * x2.");
+  m.def("einsum", einsum, py::arg("operands"), py::arg("labels"), py::arg("output"),
+        py::arg("out") = py::none(),
+        "Sum of products; each operand's axes and the result's as lists of labels.");
+  m.def("tensordot", tensordot, py::arg("x1"), py::arg("x2"), py::arg("axes"),
+        "Sum over axes of x1 together with axes of x2.");
+  def_pair(m, "dot", ops::dot, "NumPy's dot.");
+  def_pair(m, "inner", ops::inner, "Sum over the last axes of both.");
+  def_pair(m, "outer", ops::outer, "All products of two flattened arrays.");
+  def_pair(m, "vdot", ops::vdot, "Sum of conj(x1) * x2 over all elements.");
+  def_pair(m, "kron", ops::kron, "Kronecker product.");
+  m.def("trace", trace, py::arg("x"), py::arg("offset") = 0, py::arg("axis1") = 0,
+        py::arg("axis2") = 1, py::arg("dtype") = py::none(), "Sum over a diagonal.");
+  m.def("matrix_transpose", &ops::matrix_transpose, py::arg("x"),
+        "A view with the last two axes swapped.");
+}
 
 }  // namespace gpk::bind

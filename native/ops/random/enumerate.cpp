@@ -1,8 +1,9 @@
 // Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
 #include "ops/op.h"
+#include "ops/random/generate.h"
 
 namespace gpk::ops {
 
-void enumerate_random(std::vector<jit::KernelSpec>&) {}
+void enumerate_random(std::vector<jit::KernelSpec>& specs) { enumerate_generate(specs); }
 
 }  // namespace gpk::ops

@@ -5,3 +5,5 @@ Each function takes NumPy arrays (or Python numbers) and writes its result to ``
 
 from pygpukit._reference.creation import *  # noqa: F403
 from pygpukit._reference.elementwise import *  # noqa: F403
+from pygpukit._reference.matmul import *  # noqa: F403
+from pygpukit._reference.random import *  # noqa: F403

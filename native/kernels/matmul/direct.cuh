@@ -1,0 +1,146 @@
+// C = A B for shapes that tiles do not suit, batched, any strides: thin, tiny, or short in K.
+//   direct: a thread per element of C; neighbours differ in n, so B is best contiguous along n.
+//   rows:   a warp per element of C; lanes walk along k, so A (and B) are best contiguous there.
+//   finish: C[i] = sum over parts of K of partial[part][i]; 1 or 32 lanes per element.
+// Work items are numbered part of K first, then batch, m, n. kConj conjugates A.
+// Order of addition is fixed: by k in a thread, then over lanes as a tree, then over parts.
+#pragma once
+
+#include "matmul/product.cuh"
+
+namespace gpk {
+
+constexpr int kDirectThreads = 256;
+
+template <bool kConj, class T>
+__device__ __forceinline__ typename Product<T>::Acc load_first(T x) {
+  if constexpr (kConj) x.im = -x.im;
+  return Product<T>::load(x);
+}
+
+__device__ __forceinline__ complex64 from_lane(complex64 x, int distance) {
+  return {__shfl_down_sync(0xffffffffu, x.re, distance),
+          __shfl_down_sync(0xffffffffu, x.im, distance)};
+}
+__device__ __forceinline__ complex128 from_lane(complex128 x, int distance) {
+  return {__shfl_down_sync(0xffffffffu, x.re, distance),
+          __shfl_down_sync(0xffffffffu, x.im, distance)};
+}
+template <class C>
+__device__ __forceinline__ C from_lane(C x, int distance) {
+  return __shfl_down_sync(0xffffffffu, x, distance);
+}
+
+// The sum over a warp, in its first lane.
+template <class T>
+__device__ __forceinline__ typename Product<T>::Acc warp_sum(typename Product<T>::Acc acc) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    acc = Product<T>::sum(acc, from_lane(acc, distance));
+  return acc;
+}
+
+// One work item: the first elements of its row of A and column of B, its part of K, its place.
+struct DotPlace {
+  long long a, b, c;
+  long long k_begin, k_end;
+  long long item;  // also the place in `partial`
+};
+
+__device__ __forceinline__ DotPlace dot_place(const MatmulArgs& args, long long item) {
+  DotPlace place;
+  place.item = item;
+  long long output = item;
+  place.k_begin = 0;
+  place.k_end = args.k;
+  if (args.splits > 1) {
+    const long long outputs = args.num_batches * args.m * args.n;
+    const long long part = item / outputs;
+    output = item - part * outputs;
+    place.k_begin = part * args.k_per_split;
+    const long long end = place.k_begin + args.k_per_split;
+    if (end < args.k) place.k_end = end;
+  }
+  const long long rest = output / args.n;
+  const long long col = output - rest * args.n;
+  const long long batch = rest / args.m;
+  const long long row = rest - batch * args.m;
+  const BatchOffsets at = batch_offsets(args, batch);
+  place.a = at.a + row * args.a_m;
+  place.b = at.b + col * args.b_n;
+  place.c = at.c + row * args.c_m + col * args.c_n;
+  return place;
+}
+
+template <class T, bool kConj>
+__device__ __forceinline__ typename Product<T>::Acc dot(const MatmulArgs& args,
+                                                        const DotPlace& place, long long first,
+                                                        long long step) {
+  typename Product<T>::Acc acc{};
+  const long long a_step = step * args.a_k;
+  const long long b_step = step * args.b_k;
+  const T* a = static_cast<const T*>(args.a) + place.a + first * args.a_k;
+  const T* b = static_cast<const T*>(args.b) + place.b + first * args.b_k;
+#pragma unroll 8
+  for (long long k = first; k < place.k_end; k += step) {
+    Product<T>::multiply_into(acc, load_first<kConj>(*a), Product<T>::load(*b));
+    a += a_step;
+    b += b_step;
+  }
+  return acc;
+}
+
+template <class T>
+__device__ __forceinline__ void write_dot(const MatmulArgs& args, const DotPlace& place,
+                                          typename Product<T>::Acc acc) {
+  using Acc = typename Product<T>::Acc;
+  if (args.splits > 1) {
+    static_cast<Acc*>(args.partial)[place.item] = acc;
+  } else {
+    static_cast<T*>(args.c)[place.c] = from_compute<T>(acc);
+  }
+}
+
+template <class T, bool kConj>
+__global__ void __launch_bounds__(kDirectThreads) matmul_direct_kernel(MatmulArgs args) {
+  const long long item = static_cast<long long>(blockIdx.x) * kDirectThreads + threadIdx.x;
+  if (item >= args.splits * args.num_batches * args.m * args.n) return;
+  const DotPlace place = dot_place(args, item);
+  write_dot<T>(args, place, dot<T, kConj>(args, place, place.k_begin, 1));
+}
+
+template <class T, bool kConj>
+__global__ void __launch_bounds__(kDirectThreads) matmul_rows_kernel(MatmulArgs args) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const long long item =
+      static_cast<long long>(blockIdx.x) * (kDirectThreads / 32) + threadIdx.x / 32;
+  if (item >= args.splits * args.num_batches * args.m * args.n) return;
+  const DotPlace place = dot_place(args, item);
+  const auto acc = warp_sum<T>(dot<T, kConj>(args, place, place.k_begin + lane, 32));
+  if (lane == 0) write_dot<T>(args, place, acc);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kDirectThreads)
+    matmul_finish_kernel(MatmulArgs args, int lanes) {
+  using Acc = typename Product<T>::Acc;
+  const long long thread = static_cast<long long>(blockIdx.x) * kDirectThreads + threadIdx.x;
+  const long long output = thread / lanes;
+  const long long lane = thread - output * lanes;
+  const long long outputs = args.num_batches * args.m * args.n;
+  if (output >= outputs) return;
+  const Acc* partial = static_cast<const Acc*>(args.partial) + output;
+  Acc acc{};
+#pragma unroll 4
+  for (long long part = lane; part < args.splits; part += lanes)
+    acc = Product<T>::sum(acc, partial[part * outputs]);
+  if (lanes > 1) acc = warp_sum<T>(acc);
+  if (lane != 0) return;
+  const long long rest = output / args.n;
+  const long long batch = rest / args.m;
+  const long long c = batch_offsets(args, batch).c + (rest - batch * args.m) * args.c_m +
+                      (output - rest * args.n) * args.c_n;
+  static_cast<T*>(args.c)[c] = from_compute<T>(acc);
+}
+
+}  // namespace gpk

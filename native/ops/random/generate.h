@@ -1,0 +1,46 @@
+// The kernels behind random.h.
+#pragma once
+
+#include <vector>
+
+#include "jit/builtin.h"
+#include "ops/random/random.h"
+
+namespace gpk::ops {
+
+enum class DrawKind : std::uint8_t {
+  kUniform,
+  kNormal,
+  kExponential,
+  kInteger,
+  kWideInteger,  // of 64 bits
+  kBernoulli,
+};
+
+// The op a draw belongs to: "random_uniform".
+const char* draw_op(DrawKind kind);
+
+// The parameters of a draw, laid out as in kernels/random/draw.cuh. Draws of one number take the
+// first.
+template <class T>
+struct PairDraw {
+  T first, second;
+};
+
+// How the elements of an array are shared out: Philox blocks per store, elements per store.
+struct GeneratePlan {
+  int blocks = 1;
+  int elems = 4;
+  bool aligned = true;  // the array starts on a boundary of a store
+  unsigned num_blocks = 0;
+  friend bool operator==(const GeneratePlan&, const GeneratePlan&) = default;
+};
+GeneratePlan plan_generate(DrawKind kind, DType dtype, std::int64_t count, std::uintptr_t address);
+std::string to_string(const GeneratePlan& plan);
+
+// Fills a contiguous array on a GPU. `draw` points at a PairDraw of the kernel's type.
+void launch_generate(const Array& out, const RandomState& state, DrawKind kind, const void* draw);
+
+void enumerate_generate(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace gpk::ops

@@ -1,0 +1,360 @@
+"""Random numbers: the same for a seed on every device, and in simulation.
+
+>>> rng = gp.random.default_rng(7)
+>>> rng.normal(size=(3, 4))
+
+A Generator counts through the blocks of a Philox 4x32-10 stream: its key comes from the seed, every
+call takes the blocks it needs. Uniform numbers and integers have the same bits on the GPU and on the
+CPU; normal and exponential numbers differ by rounding. Work is enqueued on the current stream. In a
+captured graph the position is part of the graph: replays repeat the numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from operator import index
+
+from pygpukit import _native
+from pygpukit._native import GPUArray
+from pygpukit.core.errors import AxisError, InvalidTypeError, InvalidValueError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Size = int | Sequence[int] | None
+
+_MASK = 2**64 - 1
+_POSITIONS = 2**96
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def _mix(x: int) -> int:
+    """A permutation of 64-bit numbers whose bits all depend on all bits (SplitMix64's)."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def _absorb(key: int, number: int) -> int:
+    return _mix((_mix((key + _GOLDEN) & _MASK) + number) & _MASK)
+
+
+def _key_from_seed(seed: int | Sequence[int]) -> int:
+    """Different seeds below 2**64 have different keys; longer ones and sequences are folded."""
+    try:
+        numbers = [index(seed)]  # type: ignore[arg-type]
+    except TypeError:
+        try:
+            numbers = [index(number) for number in seed]  # type: ignore[union-attr]
+        except TypeError:
+            raise InvalidTypeError(
+                f"default_rng: seed is {seed!r}, expected None, an int or ints"
+            ) from None
+    key = 0
+    for number in numbers:
+        if number < 0:
+            raise InvalidValueError(f"default_rng: seed is {seed!r}, expected non-negative integers")
+        key = _absorb(key, number & _MASK)
+        while (number := number >> 64) > 0:
+            key = _absorb(key, number & _MASK)
+    return key
+
+
+class Generator:
+    """A stream of random numbers. Made by default_rng.
+
+    Methods take ``size`` (None: one number, as a 0-d array), floating ones ``dtype`` (float16,
+    bfloat16, float32 or float64; default float32), and return arrays on the generator's device.
+    They may be called from several threads.
+    """
+
+    def __init__(self, key: int, position: int = 0, *, device: Any = None) -> None:
+        self._key = key & _MASK
+        self._position = position % _POSITIONS
+        self._device = device
+        self._num_spawned = 0
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Generator(Philox4x32, key=0x{self._key:016x}, position={self._position})"
+
+    @property
+    def state(self) -> dict[str, int]:
+        """key, position (in blocks of four words) and number of spawned generators."""
+        with self._lock:
+            return {
+                "key": self._key,
+                "position": self._position,
+                "num_spawned": self._num_spawned,
+            }
+
+    @state.setter
+    def state(self, value: dict[str, int]) -> None:
+        with self._lock:
+            self._key = value["key"] & _MASK
+            self._position = value["position"] % _POSITIONS
+            self._num_spawned = value["num_spawned"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.state, "device": self._device}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["key"], state["position"], device=state["device"])  # type: ignore[misc]
+        self._num_spawned = state["num_spawned"]
+
+    def spawn(self, n_children: int) -> list[Generator]:
+        """New generators with keys derived from this one's; each call gives others."""
+        count = index(n_children)
+        if count < 0:
+            raise InvalidValueError(f"spawn: n_children is {count}, expected 0 or more")
+        with self._lock:
+            first = self._num_spawned
+            self._num_spawned += count
+        base = _absorb(self._key, _MASK)
+        return [
+            Generator(_absorb(base, number), device=self._device)
+            for number in range(first, first + count)
+        ]
+
+    def advance(self, blocks: int) -> Generator:
+        """Skips (or, if negative, goes back) blocks of four words; returns itself."""
+        with self._lock:
+            self._position = (self._position + index(blocks)) % _POSITIONS
+        return self
+
+    def _draw(
+        self,
+        op: str,
+        function: Callable[..., GPUArray],
+        size: Size,
+        dtype: Any,
+        out: GPUArray | None,
+        wide: bool | None,
+        *parameters: Any,
+    ) -> GPUArray:
+        """wide: whether an element takes 64 bits; None: as float64 does."""
+        with self._lock:
+            low, high = self._position & _MASK, self._position >> 64
+            request = (op, size, dtype, self._device, out, self._key, low, high)
+            result = function(request, *parameters)
+            if wide is None:
+                wide = result.dtype.itemsize == 8
+            used = _native.random_blocks(result.size, wide)
+            self._position = (self._position + used) % _POSITIONS
+        return result
+
+    def random(
+        self, size: Size = None, dtype: Any = "float32", out: GPUArray | None = None
+    ) -> GPUArray:
+        """Uniform numbers in [0, 1)."""
+        return self._uniform("random", 0.0, 1.0, size, dtype, out)
+
+    def uniform(
+        self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: Any = "float32"
+    ) -> GPUArray:
+        """Uniform numbers: low + (high - low) * u with u in [0, 1). Rounding may give high."""
+        return self._uniform("uniform", low, high, size, dtype, None)
+
+    def _uniform(
+        self, op: str, low: float, high: float, size: Size, dtype: Any, out: GPUArray | None
+    ) -> GPUArray:
+        function = _native.random_uniform
+        return self._draw(op, function, size, dtype, out, None, low, high)
+
+    def normal(
+        self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = "float32"
+    ) -> GPUArray:
+        """Normal numbers of mean loc and standard deviation scale."""
+        function = _native.random_normal
+        return self._draw("normal", function, size, dtype, None, None, loc, scale)
+
+    def standard_normal(
+        self, size: Size = None, dtype: Any = "float32", out: GPUArray | None = None
+    ) -> GPUArray:
+        """Normal numbers of mean 0 and standard deviation 1."""
+        function = _native.random_normal
+        return self._draw("standard_normal", function, size, dtype, out, None, 0.0, 1.0)
+
+    def exponential(
+        self, scale: float = 1.0, size: Size = None, dtype: Any = "float32"
+    ) -> GPUArray:
+        """Exponential numbers of mean scale."""
+        function = _native.random_exponential
+        return self._draw("exponential", function, size, dtype, None, None, scale)
+
+    def standard_exponential(
+        self, size: Size = None, dtype: Any = "float32", out: GPUArray | None = None
+    ) -> GPUArray:
+        """Exponential numbers of mean 1."""
+        function = _native.random_exponential
+        return self._draw("standard_exponential", function, size, dtype, out, None, 1.0)
+
+    def integers(
+        self,
+        low: int,
+        high: int | None = None,
+        size: Size = None,
+        dtype: Any = "int64",
+        endpoint: bool = False,
+    ) -> GPUArray:
+        """Integers from low to high, without high unless endpoint; one bound: from 0 to low.
+
+        All values are equally likely.
+        """
+        if high is None:
+            low, high = 0, low
+        first, last = index(low), index(high) if endpoint else index(high) - 1
+        wide = last - first >= 2**32
+        function = _native.random_integers
+        return self._draw("integers", function, size, dtype, None, wide, first, last)
+
+    def bernoulli(self, p: float = 0.5, size: Size = None) -> GPUArray:
+        """bool: true with probability p."""
+        return self._draw("bernoulli", _native.random_bernoulli, size, "bool", None, False, p)
+
+    def permutation(self, x: int | GPUArray, axis: int = 0) -> GPUArray:
+        """0 to x - 1 (int64) in random order, or a copy of x with an axis in random order."""
+        if not isinstance(x, GPUArray):
+            return self._order("permutation", index(x))
+        order = self._order("permutation", x.shape[_axis("permutation", axis, x)])
+        import pygpukit as gp
+
+        return gp.take(x, order, axis=axis)
+
+    def shuffle(self, x: GPUArray, axis: int = 0) -> None:
+        """Brings an axis of x into random order, in place."""
+        x[...] = self.permutation(x, axis)
+
+    def _order(self, op: str, count: int) -> GPUArray:
+        """Random keys of 64 bits, sorted: what belongs where."""
+        import pygpukit as gp
+
+        top = 2**64 - 1
+        keys = self._draw(
+            op, _native.random_integers, max(count, 0), "uint64", None, True, 0, top
+        )
+        return gp.argsort(keys, stable=True)
+
+    def choice(
+        self,
+        a: int | GPUArray,
+        size: Size = None,
+        replace: bool = True,
+        p: Any = None,
+        axis: int = 0,
+        shuffle: bool = True,
+    ) -> GPUArray:
+        """Elements of 0 to a - 1, or of an axis of a, taken at random.
+
+        ``p`` are the probabilities of each, as a sequence (checked) or a GPUArray (not checked, for
+        that would wait for the GPU). Without replacement the result is in random order whatever
+        ``shuffle`` says.
+        """
+        import pygpukit as gp
+
+        population = a.shape[_axis("choice", axis, a)] if isinstance(a, GPUArray) else index(a)
+        count = _count(size)
+        if population <= 0 and count > 0:
+            raise InvalidValueError(
+                f"choice: a has {population} elements, must be positive unless no samples are taken"
+            )
+        if not replace and count > population:
+            raise InvalidValueError(
+                f"choice: cannot take a larger sample ({count}) than population ({population}) "
+                "when replace is False"
+            )
+        weights = None if p is None else _probabilities(p, population, count, replace, self._device)
+        if weights is None and replace:
+            # An empty population passes only where nothing is drawn.
+            chosen = self.integers(0, max(population, 1), size=size)
+        elif weights is None:
+            chosen = self._order("choice", population)[:count]
+        elif replace:
+            sums = gp.cumulative_sum(weights)
+            u = self.random(count, dtype="float64") * sums[-1]
+            chosen = gp.searchsorted(sums, u, side="right")
+            chosen = gp.minimum(chosen, population - 1)
+        else:
+            # The least of exponential numbers over their weights: the same as drawing one by one.
+            times = self.standard_exponential(population, dtype="float64") / weights
+            chosen = gp.argsort(times, stable=True)[:count]
+        chosen = gp.reshape(chosen, _shape(size))
+        return gp.take(a, chosen, axis=axis) if isinstance(a, GPUArray) else chosen
+
+
+def _shape(size: Size) -> tuple[int, ...]:
+    if size is None:
+        return ()
+    try:
+        return (index(size),)  # type: ignore[arg-type]
+    except TypeError:
+        return tuple(index(n) for n in size)  # type: ignore[union-attr]
+
+
+def _count(size: Size) -> int:
+    count = 1
+    for n in _shape(size):
+        count *= n
+    return count
+
+
+def _axis(op: str, axis: int, x: GPUArray) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise AxisError(f"{op}: axis {axis} is out of bounds for array of dimension {x.ndim}")
+    return axis % x.ndim
+
+
+def _probabilities(p: Any, population: int, count: int, replace: bool, device: Any) -> GPUArray:
+    import pygpukit as gp
+
+    if not isinstance(p, GPUArray):
+        import numpy as np
+
+        values = np.asarray(p, dtype=np.float64)
+        if values.size == population and not (values >= 0).all():
+            raise InvalidValueError("choice: probabilities are not non-negative")
+        if values.size == population and abs(values.sum() - 1.0) > 1e-8:
+            raise InvalidValueError(f"choice: probabilities do not sum to 1, but {values.sum()}")
+        if not replace and count > int((values > 0).sum()):
+            raise InvalidValueError("choice: fewer non-zero entries in p than size")
+        p = gp.from_numpy(values, device=device)
+    if p.shape != (population,):
+        raise InvalidValueError(
+            f"choice: p has shape {p.shape}, a has {population} elements; a and p must have the "
+            "same size"
+        )
+    return gp.astype(p, "float64")
+
+
+_unseeded_lock = threading.Lock()
+_unseeded: Generator | None = None
+
+
+def default_rng(seed: Any = None, *, device: Any = None) -> Generator:
+    """A new generator: the same seed, an int or several, gives the same numbers.
+
+    Without a seed: one from PYGPUKIT_SEED, of which every call in a process gets another stream, in
+    order; else from the operating system. A Generator is returned as it is. ``device`` is where
+    arrays are made; default: the default device at the time of the call.
+    """
+    global _unseeded
+    if isinstance(seed, Generator):
+        return seed
+    if seed is not None:
+        return Generator(_key_from_seed(seed), device=device)
+    configured = _native.config()["seed"]
+    if configured is None:
+        import os
+
+        return Generator(int.from_bytes(os.urandom(8), "little"), device=device)
+    with _unseeded_lock:
+        if _unseeded is None:
+            _unseeded = Generator(_key_from_seed(configured))
+            return Generator(_unseeded.state["key"], device=device)
+        key = _unseeded.spawn(1)[0].state["key"]
+    return Generator(key, device=device)
+
+
+__all__ = ["Generator", "default_rng"]
