@@ -168,6 +168,12 @@ void bind_sets(py::module_& m) {
       "Whether each element of x1 occurs in x2.");
 }
 
+// intersect1d's indices.
+Array gather_1d(const Array& x, const Array& index) {
+  const WithoutGil released;
+  return ops::gather_flat(x, index);
+}
+
 void bind_searches(py::module_& m) {
   m.def(
       "searchsorted",
@@ -190,6 +196,8 @@ void bind_searches(py::module_& m) {
       },
       py::arg("x"), py::arg("bins"), py::arg("right") = false,
       "The bin each element falls into.");
+  m.def("gather_1d", gather_1d, py::arg("x"), py::arg("index"),
+        "x[index] for one-dimensional x and int64 indices that are inside.");
 }
 
 void bind_histograms(py::module_& m) {

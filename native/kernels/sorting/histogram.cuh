@@ -126,25 +126,24 @@ struct EdgesArgs {
   unsigned ends_code, out_code;
 };
 
-// numpy.linspace(low, high, num_bins + 1) with every step rounded to the result's dtype; a range of
-// one value is widened by one half each way.
+// numpy.linspace(low, high, num_bins + 1): in the dtype of ends taken from the data, every step
+// rounded to it, or in float64. A range of one value is widened by one half each way.
 __global__ void __launch_bounds__(256) edges_kernel(const EdgesArgs args) {
+  const unsigned code = args.ends == nullptr ? static_cast<unsigned>(kCodeFloat64) : args.out_code;
   double low = args.ends == nullptr ? args.low : load_number(args.ends, 0, args.ends_code);
   double high = args.ends == nullptr ? args.high : load_number(args.ends, 1, args.ends_code);
   if (low == high) {
-    low = round_number(__dadd_rn(low, -0.5), args.out_code);
-    high = round_number(__dadd_rn(high, 0.5), args.out_code);
+    low = round_number(__dadd_rn(low, -0.5), code);
+    high = round_number(__dadd_rn(high, 0.5), code);
   }
-  low = round_number(low, args.out_code);
-  high = round_number(high, args.out_code);
-  const double width = round_number(__dadd_rn(high, -low), args.out_code);
-  const double step = round_number(width / static_cast<double>(args.num_bins), args.out_code);
+  const double width = round_number(__dadd_rn(high, -low), code);
+  const double step = round_number(width / static_cast<double>(args.num_bins), code);
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        i <= args.num_bins; i += stride) {
-    const double from_low = round_number(__dmul_rn(static_cast<double>(i), step), args.out_code);
-    const double edge =
-        i == args.num_bins ? high : round_number(__dadd_rn(from_low, low), args.out_code);
+    const double from_low = round_number(__dmul_rn(static_cast<double>(i), step), code);
+    const double exact = i == args.num_bins ? high : __dadd_rn(from_low, low);
+    const double edge = round_number(round_number(exact, code), args.out_code);
     args.edges[i] = edge;
     store_number(args.out, i, args.out_code, edge);
   }

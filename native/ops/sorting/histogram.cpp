@@ -261,17 +261,13 @@ HistogramResult histogram_on_gpu(const Array& given, const HistogramRequest& req
 
 HistogramResult histogram_on_cpu(const Array& x, const HistogramRequest& request,
                                  HistogramResult result) {
-  const auto optional_array = [](const std::optional<Array>& array) {
-    return array ? CpuArg(*array) : CpuArg(std::monostate{});
-  };
   CpuCall call{"histogram", {x}, {result.counts, result.edges}};
-  call.options.emplace_back("edges", optional_array(request.edges));
-  call.options.emplace_back("weights", optional_array(request.weights));
-  const bool ranged = request.range.has_value();
-  call.options.emplace_back("low", ranged ? CpuArg(Scalar(request.range->first))
-                                          : CpuArg(std::monostate{}));
-  call.options.emplace_back("high", ranged ? CpuArg(Scalar(request.range->second))
-                                           : CpuArg(std::monostate{}));
+  call.options.emplace_back("edges", cpu_optional(request.edges));
+  call.options.emplace_back("weights", cpu_optional(request.weights));
+  if (request.range) {
+    call.options.emplace_back("low", Scalar(request.range->first));
+    call.options.emplace_back("high", Scalar(request.range->second));
+  }
   run_on_cpu(std::move(call));
   if (request.density && result.counts.size() > 0) {
     const Array density =
@@ -346,7 +342,7 @@ Array bincount(const Array& x, const std::optional<Array>& weights, std::int64_t
     run_on_cpu({op,
                 {data},
                 {counts},
-                {{"weights", weights ? CpuArg(*weights) : CpuArg(std::monostate{})}}});
+                {{"weights", cpu_optional(weights)}}});
   }
   return counts;
 }

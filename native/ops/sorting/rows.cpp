@@ -70,6 +70,11 @@ void check_out(const std::optional<Array>& out, const Dims& shape, DType dtype, 
                               to_string(device)));
 }
 
+CpuArg cpu_optional(const std::optional<Array>& array) {
+  if (array) return *array;
+  return std::monostate{};
+}
+
 Array flatten(const Array& array, const char* op) { return reshape(array, {-1}, op); }
 
 Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* op) {

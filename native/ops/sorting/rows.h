@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/array.h"
+#include "ops/cpu_backend.h"
 
 namespace gpk::ops {
 
@@ -32,6 +33,9 @@ void check_same_device(const Array& a, const char* name_a, const Array& b, const
 // Throws unless `out` can take a result of that shape and dtype on that device.
 void check_out(const std::optional<Array>& out, const Dims& shape, DType dtype, Device device,
                const char* op);
+
+// None in Python where there is no array.
+CpuArg cpu_optional(const std::optional<Array>& array);
 
 // One-dimensional, C order.
 Array flatten(const Array& array, const char* op);

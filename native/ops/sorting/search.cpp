@@ -94,7 +94,7 @@ Array searchsorted(const Array& x1, const Array& x2, Side side,
                 {as_dtype(x1, dtype, op), as_dtype(x2, dtype, op)},
                 {out},
                 {{"side", std::string(side == Side::kLeft ? "left" : "right")},
-                 {"sorter", sorter ? CpuArg(*sorter) : CpuArg(std::monostate{})}}});
+                 {"sorter", cpu_optional(sorter)}}});
     return out;
   }
   Search search{side == Side::kLeft ? Mode::kLeft : Mode::kRight};
@@ -145,6 +145,20 @@ Array isin(const Array& x, const Array& test_elements, bool invert, const char* 
   }
   const Array table = sort(as_dtype(test_elements, dtype, op), std::nullopt);
   launch_search(table, as_dtype(x, dtype, op), out, {Mode::kOccurs, invert});
+  return out;
+}
+
+Array gather_flat(const Array& x, const Array& index) {
+  constexpr const char* op = "gather_1d";
+  Array out = Array::empty(index.shape(), x.dtype(), x.device(), op);
+  if (out.size() == 0) return out;
+  if (!out.device().is_cuda()) {
+    run_on_cpu({op, {x, index}, {out}});
+    return out;
+  }
+  RowGather gather{contiguous(x, op), contiguous(index, op), 1, x.size(), index.size(), index.size()};
+  gather.out = out;
+  gather_rows(gather);
   return out;
 }
 

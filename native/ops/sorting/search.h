@@ -22,4 +22,7 @@ Array digitize(const Array& x, const Array& bins, bool right);
 // Whether each element occurs in test_elements (or does not, with invert); bool, x's shape.
 Array isin(const Array& x, const Array& test_elements, bool invert, const char* op = "isin");
 
+// x[index]: x one-dimensional, index int64 and known to be inside.
+Array gather_flat(const Array& x, const Array& index);
+
 }  // namespace gpk::ops

@@ -97,6 +97,11 @@ def searchsorted(
     out[...] = np.searchsorted(_plain(x1), _plain(x2), side, sorter)
 
 
+def gather_1d(x: NDArray[Any], index: NDArray[Any], *, out: NDArray[Any]) -> None:
+    """x[index]"""
+    out[...] = x[index]
+
+
 def digitize(x: NDArray[Any], bins: NDArray[Any], *, right: bool, out: NDArray[Any]) -> None:
     """The bin each element falls into; bins ascending or descending"""
     x, bins = _plain(x), _plain(bins)
@@ -126,17 +131,16 @@ setdiff1d = _set_function(np.setdiff1d)
 setxor1d = _set_function(np.setxor1d)
 
 
-def _equal_edges(low: Any, high: Any, dtype: np.dtype[Any], number: int) -> NDArray[Any]:
-    """numpy.linspace with every step rounded to `dtype`"""
+def _equal_edges(low: Any, high: Any, steps: Any, dtype: Any, number: int) -> NDArray[Any]:
+    """numpy.linspace with every step rounded to the dtype `steps`"""
     wide = np.float64
 
     def rounded(value: Any) -> Any:
-        return np.asarray(value, wide).astype(dtype).astype(wide)
+        return np.asarray(value, wide).astype(steps).astype(wide)
 
     low, high = wide(low), wide(high)
     if low == high:
-        low, high = low - 0.5, high + 0.5
-    low, high = rounded(low), rounded(high)
+        low, high = rounded(low - 0.5), rounded(high + 0.5)
     step = rounded(rounded(high - low) / number)
     edges = rounded(rounded(np.arange(number + 1) * step) + low)
     edges[-1] = high
@@ -155,8 +159,8 @@ def histogram(
     *,
     edges: Any,
     weights: Any,
-    low: Any,
-    high: Any,
+    low: Any = None,
+    high: Any = None,
     out: tuple[NDArray[Any], NDArray[Any]],
 ) -> None:
     """out = (counts, edges): given edges, or equal bins from low to high (None: of the data)"""
@@ -164,8 +168,11 @@ def histogram(
     flat = np.ravel(x).astype(np.float64)
     with np.errstate(all="ignore"):
         if edges is None:
-            ends = (flat.min(), flat.max()) if low is None else (low, high)
-            edges = _equal_edges(*ends, edges_out.dtype, counts.size)
+            dtype = edges_out.dtype
+            if low is None:
+                edges = _equal_edges(flat.min(), flat.max(), dtype, dtype, counts.size)
+            else:
+                edges = _equal_edges(low, high, np.float64, dtype, counts.size)
             edges_out[...] = edges
         else:
             edges_out[...] = edges
@@ -223,3 +230,34 @@ def quantile(rows: NDArray[Any], q: NDArray[Any], *, out: NDArray[Any]) -> None:
 def percentile(rows: NDArray[Any], q: NDArray[Any], *, out: NDArray[Any]) -> None:
     """The same with percentages"""
     quantile(rows, q / 100.0, out=out)
+
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "bincount",
+    "compress",
+    "digitize",
+    "gather_1d",
+    "histogram",
+    "histogram_density",
+    "integer_range",
+    "intersect1d",
+    "isin",
+    "lexsort",
+    "median",
+    "partition",
+    "percentile",
+    "quantile",
+    "searchsorted",
+    "setdiff1d",
+    "setxor1d",
+    "sort",
+    "topk",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
