@@ -1,0 +1,96 @@
+// Counts of every 8-bit digit of every row, in one read of the keys; then, by the block that ends
+// a row, the exclusive sums over the 256 bins: where each digit's run starts in the sorted row.
+// keys: rows x len, contiguous. counts: rows x sizeof(K) x 256, zero before. done: one zero word
+// per row. active: bit p is set when digit p differs within some row, so that a pass over p has
+// work to do. Grid: rows * blocks_per_row, each block one piece of one row.
+// Integer atomics only: the result does not depend on their order.
+#pragma once
+
+#include "sorting/key.cuh"
+
+namespace gpk {
+
+struct RadixHistogramArgs {
+  const void* keys;
+  uint64* counts;
+  unsigned* done;
+  unsigned* active;
+  long long len;
+  long long piece;  // keys per block
+  unsigned blocks_per_row;
+  unsigned unused;
+  KeyOrder order;
+};
+
+template <class K>
+__device__ __forceinline__ void count_digits(K bits, const KeyOrder& order,
+                                             unsigned (*bins)[256]) {
+  const K key = encode_key(bits, order, true);
+#pragma unroll
+  for (int p = 0; p < static_cast<int>(sizeof(K)); ++p) atomicAdd(&bins[p][key_digit(key, p)], 1u);
+}
+
+// Exclusive sum over 256 threads; all threads of the block call, threads from 256 on with 0.
+__device__ __forceinline__ uint64 scan_bins(uint64 count, uint64* warp_sums) {
+  const int lane = threadIdx.x & 31;
+  const int warp = threadIdx.x >> 5;
+  uint64 sum = count;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const uint64 other = __shfl_up_sync(~0u, sum, step);
+    if (lane >= step) sum += other;
+  }
+  __syncthreads();  // the last use of warp_sums is over
+  if (lane == 31 && warp < 8) warp_sums[warp] = sum;
+  __syncthreads();
+  for (int w = 0; w < warp && w < 8; ++w) sum += warp_sums[w];
+  return sum - count;
+}
+
+template <class K, int kThreads>
+__global__ void __launch_bounds__(kThreads) radix_histogram_kernel(const RadixHistogramArgs args) {
+  constexpr int kPasses = sizeof(K);
+  constexpr int kUnroll = 8;
+  __shared__ unsigned bins[kPasses][256];
+  __shared__ uint64 warp_sums[8];
+  __shared__ bool ends_row;
+  const int tid = threadIdx.x;
+  for (int i = tid; i < kPasses * 256; i += kThreads) bins[i / 256][i % 256] = 0;
+  __syncthreads();
+
+  const unsigned row = blockIdx.x / args.blocks_per_row;
+  const long long first = (blockIdx.x % args.blocks_per_row) * args.piece;
+  const long long end = first + args.piece < args.len ? first + args.piece : args.len;
+  const K* keys = static_cast<const K*>(args.keys) + row * args.len;
+  long long i = first + tid;
+  for (; i + (kUnroll - 1) * kThreads < end; i += kUnroll * kThreads) {
+    K bits[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) bits[u] = keys[i + u * kThreads];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) count_digits(bits[u], args.order, bins);
+  }
+  for (; i < end; i += kThreads) count_digits(keys[i], args.order, bins);
+  __syncthreads();
+
+  uint64* counts = args.counts + static_cast<long long>(row) * (kPasses * 256);
+  for (int b = tid; b < kPasses * 256; b += kThreads) {
+    const unsigned count = bins[b / 256][b % 256];
+    if (count != 0) atomicAdd(counts + b, static_cast<uint64>(count));
+  }
+  __threadfence();
+  __syncthreads();
+  if (tid == 0) ends_row = atomicAdd(args.done + row, 1u) == args.blocks_per_row - 1;
+  __syncthreads();
+  if (!ends_row) return;
+  __threadfence();
+  for (int p = 0; p < kPasses; ++p) {
+    const uint64 count = tid < 256 ? __ldcg(counts + p * 256 + tid) : 0;
+    const bool constant = __syncthreads_or(count == static_cast<uint64>(args.len)) != 0;
+    if (!constant && tid == 0) atomicOr(args.active, 1u << p);
+    const uint64 start = scan_bins(count, warp_sums);
+    if (tid < 256) counts[p * 256 + tid] = start;
+  }
+}
+
+}  // namespace gpk

@@ -1,8 +1,0 @@
-// Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
-#include "ops/op.h"
-
-namespace gpk::ops {
-
-void enumerate_sorting(std::vector<jit::KernelSpec>&) {}
-
-}  // namespace gpk::ops

@@ -1,0 +1,61 @@
+// Every kernel of the family, by number and variant.
+#pragma once
+
+#include "ops/kernel_table.h"
+#include "ops/submit.h"
+
+namespace gpk::ops {
+
+enum class SortingKernel : std::uint8_t {
+  kRadixHistogram,
+  kOnesweep,
+  kBlockSort,
+  kGather,
+  kComplexPart,
+  kCount,
+  kScan,
+  kCompact,
+  kRunLength,
+  kSearch,
+  kHistogram,
+  kBin,
+  kKeyRange,
+  kRangeEnds,
+  kEdges,
+  kToDouble,
+  kSegmentSum,
+  kSegmentTotal,
+  kDensity,
+  kQuantile,
+};
+
+// Which words a kernel moves, and a small number that the kernel gives its meaning.
+struct SortingVariant {
+  int width_bits = 0;  // log2 of the bytes of a word
+  int values = 0;      // kOnesweep: none, 32, 64 bits; kBlockSort, kGather: 0 or 1
+  bool flag = false;   // kOnesweep: zeros of both signs are equal; kSearch: complex
+  friend bool operator==(const SortingVariant&, const SortingVariant&) = default;
+};
+
+// Threads, keys per thread and blocks per multiprocessor of a onesweep variant.
+struct OnesweepShape {
+  int threads = 0;
+  int items = 0;
+  int min_blocks = 0;
+  [[nodiscard]] int tile() const { return threads * items; }
+};
+OnesweepShape onesweep_shape(int width_bits, int values);
+
+inline constexpr int kRadixHistogramThreads = 512;
+
+jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& variant);
+
+// The device's kernel, compiled when first used.
+const Kernel& sorting_kernel(Device device, SortingKernel kernel,
+                             const SortingVariant& variant = {});
+
+// Launches a kernel that loops over `items`, one per thread, on as many blocks as fill the device.
+void submit_loop(const Kernel& kernel, std::int64_t items, unsigned threads,
+                 std::initializer_list<const Array*> arrays, void** params);
+
+}  // namespace gpk::ops

@@ -1,0 +1,77 @@
+// The sorting engine on a GPU: stable sorts of the rows of a contiguous array.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/array.h"
+
+namespace gpk::ops {
+
+// How elements turn into keys; laid out as KeyOrder of kernels/sorting/key.cuh.
+struct KeyOrder {
+  enum Kind : std::uint32_t { kUnsigned, kSigned, kFloat, kComplex };
+  std::uint64_t inf = 0;
+  std::uint64_t nan = 0;
+  std::uint32_t kind = kUnsigned;
+  std::uint32_t descending = 0;
+};
+// Of a complex dtype: kind kComplex, bits of one part.
+KeyOrder key_order(DType dtype, bool descending = false);
+
+// log2 of the bytes of one element.
+int width_bits(DType dtype);
+
+// A sort of `rows` rows of `len` elements each. At least one result is asked for.
+struct RowSort {
+  Array keys;  // contiguous, real or complex, rows * len elements
+  std::int64_t rows = 0;
+  std::int64_t len = 0;
+  bool descending = false;
+  std::optional<Array> positions = {};  // what travels with the keys; default: 0, 1, ... per row
+  std::optional<Array> keys_out = {};   // contiguous, not overlapping keys
+  // position_dtype(len) or int64; contiguous. Complex keys with positions: the positions' dtype.
+  std::optional<Array> positions_out = {};
+};
+
+// uint32 below 2**32 elements, int64 from there on.
+DType position_dtype(std::int64_t len);
+
+// Submits the sort; complex keys take several.
+void sort_rows(const RowSort& sort, const char* op);
+
+// How rows are sorted: within a block each, or by passes over all of them.
+struct RowSortPlan {
+  bool in_block = false;
+  // in_block
+  int segment_bits = 0;
+  unsigned threads = 0;
+  std::int64_t rows_per_block = 0;
+  // passes
+  int values = 0;  // 0: keys alone; 1, 2: with 32, 64-bit positions
+  int tile = 0;
+  int num_passes = 0;
+  std::int64_t rows_per_group = 0;  // sorted together
+  std::int64_t portion = 0;         // keys of a row per launch
+  std::int64_t num_portions = 0;
+  std::int64_t tiles_per_row = 0;  // in a full portion
+  friend bool operator==(const RowSortPlan&, const RowSortPlan&) = default;
+};
+RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows, std::int64_t len);
+std::string to_string(const RowSortPlan& plan);
+
+// out[r, j] = data[r, index[r, j]] for j < count; indices also to index_out (int64). Either result
+// may be left out. index: position_dtype or int64, rows of index_len.
+struct RowGather {
+  Array data;
+  Array index;
+  std::int64_t rows = 0;
+  std::int64_t len = 0;
+  std::int64_t index_len = 0;
+  std::int64_t count = 0;
+  std::optional<Array> out = {};
+  std::optional<Array> index_out = {};
+};
+void gather_rows(const RowGather& gather);
+
+}  // namespace gpk::ops

@@ -1,0 +1,46 @@
+// Ops along one axis, seen as rows: the axis moved to the end, contiguous. And the checks that all
+// ops of the family share.
+#pragma once
+
+#include <optional>
+
+#include "core/array.h"
+#include "ops/cpu_backend.h"
+
+namespace gpk::ops {
+
+struct Rows {
+  Array data;  // rows * len elements, contiguous
+  Dims shape;  // with the axis last
+  int axis = 0;
+  std::int64_t rows = 0;
+  std::int64_t len = 0;
+};
+
+// `array` is at least one-dimensional. No copy where the axis is the last and there are no gaps.
+Rows rows_along(const Array& array, int axis, const char* op);
+
+// A contiguous array (of the rows' shape, with `len` as its last size) as a view with its last axis
+// at `axis`.
+Array axis_back(const Array& array, int axis, const char* op);
+// The other way: the view of `array` with `axis` last.
+Array axis_last(const Array& array, int axis, const char* op);
+
+// Throws for storage-only dtypes.
+void check_compute_dtype(const Array& array, const char* argument, const char* op);
+void check_same_device(const Array& a, const char* name_a, const Array& b, const char* name_b,
+                       const char* op);
+// Throws unless `out` can take a result of that shape and dtype on that device.
+void check_out(const std::optional<Array>& out, const Dims& shape, DType dtype, Device device,
+               const char* op);
+
+// None in Python where there is no array.
+CpuArg cpu_optional(const std::optional<Array>& array);
+
+// One-dimensional, C order.
+Array flatten(const Array& array, const char* op);
+
+// A new array with the elements of both, one after the other.
+Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* op);
+
+}  // namespace gpk::ops

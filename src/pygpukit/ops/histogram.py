@@ -1,0 +1,94 @@
+"""Histograms and order statistics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit.ops.searching import as_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pygpukit._native import GPUArray
+
+
+def histogram(
+    x: GPUArray,
+    bins: int | GPUArray | Sequence[Any] = 10,
+    range: tuple[float, float] | None = None,
+    density: bool | None = None,
+    weights: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """(counts, edges): how many elements (or what sum of weights) fall into each bin.
+
+    `bins` is the number of equal bins over `range` (default: from the smallest to the largest
+    element), or their edges. An array of edges is taken to be ascending, a sequence is checked.
+    Weights of a bin are summed in float64 in a fixed order.
+    """
+    if not isinstance(bins, _native.GPUArray) and hasattr(bins, "__len__"):
+        import numpy as np
+
+        edges = np.asarray(bins)
+        if edges.ndim == 1 and (edges[:-1] > edges[1:]).any():
+            raise ValueError("histogram: bins must increase monotonically")
+        bins = as_array(edges, x)
+    return _native.histogram(x, bins, range, weights, bool(density))
+
+
+def bincount(
+    x: GPUArray, /, weights: GPUArray | None = None, minlength: int = 0
+) -> GPUArray:
+    """How often each integer from 0 to the largest occurs, or the float64 sum of its weights."""
+    return _native.bincount(x, weights, minlength)
+
+
+def median(
+    x: GPUArray, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> GPUArray:
+    """The middle value along axes: the mean of the middle two for an even number."""
+    return _native.median(x, axis, keepdims)
+
+
+def quantile(
+    x: GPUArray,
+    q: float | Sequence[Any],
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> GPUArray:
+    """The values below which fractions q (0 to 1) of the elements lie, interpolated linearly."""
+    return _quantile(x, q, 1.0, axis, method, keepdims, "quantile")
+
+
+def percentile(
+    x: GPUArray,
+    q: float | Sequence[Any],
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> GPUArray:
+    """The same with percentages (0 to 100)."""
+    return _quantile(x, q, 100.0, axis, method, keepdims, "percentile")
+
+
+def _quantile(
+    x: GPUArray, q: Any, scale: float, axis: Any, method: str, keepdims: bool, op: str
+) -> GPUArray:
+    if method != "linear":
+        raise NotImplementedError(f"{op}: method {method!r}, only 'linear' is there")
+    if isinstance(q, (int, float)):
+        return _native.quantile(x, [q / scale], (), False, axis, keepdims, op)
+    import numpy as np
+
+    if isinstance(q, _native.GPUArray):
+        raise TypeError(f"{op}: q is a GPUArray, expected numbers on the host")
+    fractions = np.asarray(q, dtype=np.float64) / scale
+    return _native.quantile(
+        x, fractions.ravel().tolist(), fractions.shape, True, axis, keepdims, op
+    )
+
+
+__all__ = ["bincount", "histogram", "median", "percentile", "quantile"]

@@ -1,0 +1,74 @@
+"""Searching in sorted data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from pygpukit._native import GPUArray
+
+
+def searchsorted(
+    x1: GPUArray,
+    x2: Any,
+    /,
+    *,
+    side: Literal["left", "right"] = "left",
+    sorter: GPUArray | None = None,
+) -> GPUArray:
+    """Where the elements of x2 belong in the sorted, one-dimensional x1: int64, x2's shape.
+
+    side="left" is before equal elements, "right" behind them. `sorter` (as of argsort) tells the
+    order where x1 is not sorted; it is not checked on a GPU.
+    """
+    return _native.searchsorted(x1, as_operand(x2, x1), side, sorter)
+
+
+def digitize(x: GPUArray, bins: GPUArray | Sequence[Any], right: bool = False) -> GPUArray:
+    """The number of the bin each element falls into: bins[i - 1] <= x < bins[i].
+
+    right=True: bins[i - 1] < x <= bins[i]. For descending bins the other way round. An array of
+    bins is taken to be monotonic, a sequence is checked.
+    """
+    if not isinstance(bins, _native.GPUArray):
+        import numpy as np
+
+        steps = np.diff(np.asarray(bins))
+        if not ((steps >= 0).all() or (steps <= 0).all()):
+            raise ValueError("digitize: bins must be monotonically increasing or decreasing")
+        bins = as_array(bins, x)
+    return _native.digitize(x, bins, right)
+
+
+def as_array(value: Any, like: GPUArray) -> GPUArray:
+    """A GPUArray as it is, other arrays and sequences copied to the device of `like`."""
+    if isinstance(value, _native.GPUArray):
+        return value
+    return _native.from_numpy(value, device=like.device)
+
+
+def as_operand(value: Any, like: GPUArray) -> Any:
+    """A Python number as an array of the dtype of `like`, where it has the number's kind."""
+    if type(value) not in (bool, int, float, complex):
+        return value
+    dtype = like.dtype.name
+    kind = ("bool", "int", "float", "complex").index(type(value).__name__)
+    if kind > _kind_of(dtype):
+        return _native.from_numpy(value, device=like.device)
+    return _native.full((), value, dtype, device=like.device)
+
+
+def _kind_of(dtype: str) -> int:
+    if dtype == "bool":
+        return 0
+    if dtype.startswith(("int", "uint")):
+        return 1
+    return 3 if dtype.startswith("complex") else 2
+
+
+__all__ = ["digitize", "searchsorted"]

@@ -1,0 +1,131 @@
+"""Distinct elements and sets. The sizes of results depend on the data: one count is read back."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit.ops.searching import as_operand
+
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    from pygpukit._native import GPUArray
+
+    class UniqueAllResult(NamedTuple):
+        values: GPUArray
+        indices: GPUArray
+        inverse_indices: GPUArray
+        counts: GPUArray
+
+    class UniqueCountsResult(NamedTuple):
+        values: GPUArray
+        counts: GPUArray
+
+    class UniqueInverseResult(NamedTuple):
+        values: GPUArray
+        inverse_indices: GPUArray
+
+else:  # importing typing costs more than this module
+    UniqueAllResult = namedtuple(
+        "UniqueAllResult", ["values", "indices", "inverse_indices", "counts"]
+    )
+    UniqueCountsResult = namedtuple("UniqueCountsResult", ["values", "counts"])
+    UniqueInverseResult = namedtuple("UniqueInverseResult", ["values", "inverse_indices"])
+
+
+def unique_all(x: GPUArray, /) -> UniqueAllResult:
+    """Distinct elements (sorted), where each occurs first, which one each element is, how often."""
+    return UniqueAllResult(*_native.unique(x, True, True, True, False, "unique_all"))
+
+
+def unique_counts(x: GPUArray, /) -> UniqueCountsResult:
+    """Distinct elements, sorted, and how often each occurs."""
+    values, _, _, counts = _native.unique(x, False, False, True, False, "unique_counts")
+    return UniqueCountsResult(values, counts)
+
+
+def unique_inverse(x: GPUArray, /) -> UniqueInverseResult:
+    """Distinct elements, sorted, and which one each element of x is."""
+    values, _, inverse, _ = _native.unique(x, False, True, False, False, "unique_inverse")
+    return UniqueInverseResult(values, inverse)
+
+
+def unique_values(x: GPUArray, /) -> GPUArray:
+    """Distinct elements, sorted; every NaN is distinct."""
+    values: GPUArray = _native.unique(x, False, False, False, False, "unique_values")[0]
+    return values
+
+
+def unique(
+    x: GPUArray,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: None = None,
+    *,
+    equal_nan: bool = True,
+) -> Any:
+    """NumPy's unique: the distinct elements, sorted, or a tuple with what else is asked for."""
+    if axis is not None:
+        raise NotImplementedError("unique: axis must be None")
+    found = _native.unique(x, return_index, return_inverse, return_counts, equal_nan, "unique")
+    results = tuple(result for result in found if result is not None)
+    return results if len(results) > 1 else results[0]
+
+
+def isin(
+    x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = False
+) -> GPUArray:
+    """Whether each element of x1 occurs in x2 (invert: does not); NaN never does."""
+    if not isinstance(x1, _native.GPUArray):
+        x1 = as_operand(x1, x2)
+    return _native.isin(x1, as_operand(x2, x1), invert)
+
+
+def union1d(x1: GPUArray, x2: GPUArray, /) -> GPUArray:
+    """The elements of either, sorted."""
+    return _native.union1d(x1, x2)
+
+
+def intersect1d(
+    x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    """The elements of both, sorted; with return_indices also where they first are in each."""
+    common = _native.intersect1d(x1, x2, assume_unique)
+    if not return_indices:
+        return common
+    return common, _first_places(x1, common), _first_places(x2, common)
+
+
+def _first_places(x: GPUArray, values: GPUArray) -> GPUArray:
+    """Indices of the first occurrences in the flattened array of values that occur in it."""
+    flat = x.reshape(-1)
+    order = _native.argsort(flat, -1, False, None)
+    found = _native.searchsorted(flat, values, "left", order)
+    return _native.gather_1d(order, found)
+
+
+def setdiff1d(x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False) -> GPUArray:
+    """The elements of x1 that are not in x2; sorted, or in x1's order with assume_unique."""
+    return _native.setdiff1d(x1, x2, assume_unique)
+
+
+def setxor1d(x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False) -> GPUArray:
+    """The elements of exactly one of the two, sorted."""
+    return _native.setxor1d(x1, x2, assume_unique)
+
+
+__all__ = [
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
