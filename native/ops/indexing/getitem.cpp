@@ -285,7 +285,7 @@ Scalar scalar_for(const Scalar& scalar, DType dtype, const char* op) {
   if (is_complex(dtype)) return scalar;
   if (std::holds_alternative<std::complex<double>>(scalar))
     throw InvalidArgument(
-        Error::kType, cat(op, ": ", to_string(scalar), " is complex, the array has dtype ", name(dtype)));
+        Error::kType, cat(op, ": ", gpk::to_string(scalar), " is complex, the array has dtype ", name(dtype)));
   const auto* number = std::get_if<double>(&scalar);
   if (number == nullptr || !is_integer(dtype)) return scalar;
   if (std::isnan(*number))
@@ -294,7 +294,7 @@ Scalar scalar_for(const Scalar& scalar, DType dtype, const char* op) {
   if (whole >= -0x1p63 && whole < 0x1p63) return Scalar(static_cast<std::int64_t>(whole));
   if (whole > 0 && whole < 0x1p64) return Scalar(static_cast<std::uint64_t>(whole));
   throw InvalidArgument(Error::kOverflow,
-                        cat(op, ": ", to_string(scalar), " does not fit in ", name(dtype)));
+                        cat(op, ": ", gpk::to_string(scalar), " does not fit in ", name(dtype)));
 }
 
 Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle, int at,
