@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "bindings/array_index.h"
 #include "bindings/array_operators.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
@@ -188,6 +189,11 @@ std::vector<PyType_Slot> slots() {
       {Py_tp_methods, g_methods},
       {Py_tp_members, g_members},
       {Py_sq_length, reinterpret_cast<void*>(length)},
+      {Py_sq_item, reinterpret_cast<void*>(array_item)},
+      {Py_mp_length, reinterpret_cast<void*>(length)},
+      {Py_mp_subscript, reinterpret_cast<void*>(array_getitem)},
+      {Py_mp_ass_subscript, reinterpret_cast<void*>(array_setitem)},
+      {Py_tp_iter, reinterpret_cast<void*>(array_iter)},
   };
   for (const PyType_Slot* slot = array_operator_slots(); slot->slot != 0; ++slot)
     all.push_back(*slot);

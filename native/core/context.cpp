@@ -72,6 +72,17 @@ void Context::synchronize() {
   if (num_captures_.load() > 0)
     throw CaptureError("synchronize: another thread is capturing a graph on this device");
   GPK_CU_CHECK(cuCtxSynchronize);
+  check_report(nullptr);
+}
+
+DeviceReport& Context::make_report() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (DeviceReport* report = report_.load(std::memory_order_acquire); report != nullptr)
+    return *report;
+  auto* report = new DeviceReport(*this);  // lives as long as the process
+  report_.store(report, std::memory_order_release);
+  return *report;
 }
 
 bool Context::enable_peer_access(Context& peer) {

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/device.h"
+#include "core/device_report.h"
 #include "core/driver_api.h"
 
 namespace gpk {
@@ -49,6 +50,17 @@ class Context {
   // thread captures a graph here: the driver would break that capture.
   void synchronize();
 
+  // Where kernels report bad indices; made at first use.
+  DeviceReport& report() {
+    DeviceReport* report = report_.load(std::memory_order_acquire);
+    return report != nullptr ? *report : make_report();
+  }
+  // After a wait: throws what the work waited for has reported.
+  void check_report(cu::Stream stream) {
+    if (DeviceReport* report = report_.load(std::memory_order_acquire); report != nullptr)
+      report->check(stream);
+  }
+
   // Lets kernels and copies here reach the memory of `peer`. False where the hardware cannot.
   bool enable_peer_access(Context& peer);
 
@@ -80,6 +92,7 @@ class Context {
  private:
   explicit Context(int device_index);
   [[noreturn]] void throw_lost() const;
+  DeviceReport& make_report();
 
   struct LaunchRecord {
     std::atomic<const char*> name{nullptr};
@@ -99,6 +112,7 @@ class Context {
   std::atomic<std::size_t> reserved_bytes_{0};
   std::atomic<int> num_captures_{0};
   std::atomic<bool> dead_{false};
+  std::atomic<DeviceReport*> report_{nullptr};
   mutable std::mutex cause_mutex_;
   std::string cause_;
   std::atomic<std::uint64_t> num_launches_{0};

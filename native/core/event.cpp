@@ -51,6 +51,7 @@ void Event::synchronize() {
   if (context_ == nullptr) return;
   context_->make_current();
   GPK_CU_CHECK(cuEventSynchronize, handle_);
+  context_->check_report(nullptr);
 }
 
 bool Event::query() {

@@ -115,7 +115,10 @@ void launch_checked(const Kernel& kernel, const LaunchConfig& config,
   if (Graph* graph = capturing_graph(); graph != nullptr) [[unlikely]]
     graph->note_launch(kernel, config, *stream);
   if (launch_blocking()) [[unlikely]]
-    if (capturing_graph() == nullptr) GPK_CU_CHECK(cuStreamSynchronize, stream->handle());
+    if (capturing_graph() == nullptr) {
+      GPK_CU_CHECK(cuStreamSynchronize, stream->handle());
+      stream->context()->check_report(stream->handle());
+    }
 }
 
 void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_ptr<Stream>& stream,

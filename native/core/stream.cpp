@@ -105,6 +105,7 @@ void Stream::synchronize() {
   if (context_ == nullptr) return;
   context_->make_current();
   GPK_CU_CHECK(cuStreamSynchronize, handle_);
+  context_->check_report(handle_);
 }
 
 bool Stream::query() {

@@ -1,8 +1,12 @@
 // Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
-#include "ops/op.h"
+#include "ops/indexing/mask.h"
+#include "ops/indexing/move.h"
 
 namespace gpk::ops {
 
-void enumerate_indexing(std::vector<jit::KernelSpec>&) {}
+void enumerate_indexing(std::vector<jit::KernelSpec>& specs) {
+  enumerate_move(specs);
+  enumerate_mask(specs);
+}
 
 }  // namespace gpk::ops

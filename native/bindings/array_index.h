@@ -1,0 +1,27 @@
+// a[key], a[key] = value, iteration: slots of GPUArray. Keys without arrays make no Python call and
+// use no heap but the result's.
+#pragma once
+
+#include <optional>
+
+#include "bindings/python.h"
+#include "core/array.h"
+#include "ops/indexing/getitem.h"
+
+namespace gpk::bind {
+
+PyObject* array_getitem(PyObject* self, PyObject* key);
+int array_setitem(PyObject* self, PyObject* key, PyObject* value);  // value NULL: del, refused
+
+// Rows as views. sq_item lets iter() walk them; 0-d arrays are refused.
+PyObject* array_item(PyObject* self, Py_ssize_t index);
+PyObject* array_iter(PyObject* self);
+
+// A GPUArray, or host data (an integer, a list, a NumPy array) copied to `device`, as an array of
+// integers or bools. Throws InvalidArgument.
+Array index_from_python(py::handle object, Device device, const char* op);
+
+// What can be assigned: a GPUArray, a number, a (nested) list of numbers.
+ops::Value value_from_python(py::handle object, Device device, const char* op);
+
+}  // namespace gpk::bind

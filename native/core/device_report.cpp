@@ -1,0 +1,59 @@
+#include "core/device_report.h"
+
+#include <mutex>
+#include <new>
+
+#include "core/check.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+namespace gpk {
+namespace {
+
+// On a stream of its own, which no capture is recording.
+void clear_gate_now(cu::DevicePtr gate) {
+  cu::Stream stream = nullptr;
+  GPK_CU_CHECK(cuStreamCreateWithPriority, &stream, cu::kStreamNonBlocking, 0);
+  const cu::Result set = driver().cuMemsetD32Async(gate, 0, 1, stream);
+  const cu::Result waited = driver().cuStreamSynchronize(stream);
+  driver().cuStreamDestroy(stream);
+  check_cuda(set, "cuMemsetD32Async");
+  check_cuda(waited, "cuStreamSynchronize");
+}
+
+}  // namespace
+
+DeviceReport::DeviceReport(Context& context) {
+  context.make_current();
+  const RelaxedCaptureScope relaxed;
+  void* host = nullptr;
+  // With unified addressing, which all supported GPUs have, its address is the same for the GPU.
+  GPK_CU_CHECK(cuMemHostAlloc, &host, sizeof(IndexRecord),
+               cu::kHostAllocPortable | cu::kHostAllocDeviceMap);
+  record_ = new (host) IndexRecord{};
+  address_ = static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(host));
+  GPK_CU_CHECK(cuMemAlloc, &gate_, sizeof(std::uint32_t));
+  clear_gate_now(gate_);
+}
+
+void DeviceReport::raise(cu::Stream stream) {
+  static std::mutex mutex;  // two threads that wait must not report one record twice
+  const std::lock_guard lock(mutex);
+  auto* record = static_cast<volatile IndexRecord*>(record_);
+  if (record->ready == 0) return;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const int axis = record->axis;
+  const std::int64_t index = record->index;
+  const std::int64_t size = record->size;
+  const std::string what = cat(static_cast<const char*>(record->op), ": index ", index,
+                               " is out of bounds for ");
+  record->ready = 0;
+  driver().cuMemsetD32Async(gate_, 0, 1, stream);  // the report is what counts
+  if (axis < 0) throw InvalidArgument(cat(what, "array with size ", size));
+  throw InvalidArgument(InvalidArgument::Kind::kIndex,
+                        cat(what, "axis ", axis, " with size ", size));
+}
+
+}  // namespace gpk

@@ -1,0 +1,64 @@
+// Gather and scatter on a GPU: from a selection to launches. The array API of indexing is above
+// (getitem.h, take.h); everything here has been checked.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "core/array.h"
+#include "core/scalar.h"
+#include "ops/indexing/layout.h"
+#include "ops/op.h"
+
+namespace gpk::ops {
+
+// Kernels of the family, for KernelKey.
+enum class IndexKernel : std::uint8_t {
+  kMove,
+  kAddress,
+  kMark,
+  kDrop,
+  kCount,
+  kScan,
+  kEmit,
+  kFill,
+  kUnravel,
+};
+
+// One element, or an array of the result's shape and the target's dtype.
+using Source = std::variant<ScalarBytes, Array>;
+
+// "unsigned int" for 4 bytes and so on: the word type in kernels.
+const char* word_name(std::size_t bytes);
+
+// The bytes of one element repeated over 16.
+ScalarBytes repeated(const ScalarBytes& value, std::size_t item);
+
+// out[...] = view[...]; `out` of the result's shape, any strides.
+void gather_on_gpu(const Array& out, const Array& view, const std::vector<AxisIndex>& indexes,
+                   const Dims& middle, int at, IndexMode mode, const char* op);
+
+// view[...] = value. Of several values for one place the last in C order of `middle` is kept.
+void scatter_on_gpu(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle,
+                    int at, IndexMode mode, const Source& value, const char* op);
+
+// The same over a finished layout: side a is `a`; collapsed and widened here. Duplicate places are
+// the caller's care. `arrays`: what else the kernel reads.
+void move_on_gpu(bool scatter, WideLayout& layout, const Array& a, const Source& b,
+                 std::span<const Array* const> arrays, const char* op);
+// The last step of it, for layouts that are collapsed and widened.
+void launch_move(bool scatter, const WideLayout& layout, std::size_t word, const Array& a,
+                 const Source& b, std::span<const Array* const> arrays, const char* op);
+
+// int64 offsets in side a, one per coordinate of `layout` (not widened; side b is not used).
+// `ratio` divides all of them. Indices out of bounds give kSkipOffset.
+void address_on_gpu(const Array& offsets, WideLayout layout, std::int64_t ratio,
+                    std::span<const Array* const> arrays, bool accumulate, const char* op);
+
+// Keeps the last of equal offsets, sets the others to kSkipOffset. `size` > 0: all offsets are
+// `stride` times a number below `size`.
+void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t stride, const char* op);
+
+void enumerate_move(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace gpk::ops
