@@ -139,7 +139,7 @@ ARGUMENTS = {
 # array, and a plain dict has names as keys; neither needs a row.
 RETURNS = {
     "__repr__": "str",
-    "builtin_kernels": "list[tuple[str, str, str, list[int]]]",
+    "builtin_kernels": "list[tuple[str, str, str, list[int], builtins.bool]]",
     "compile_builtin": "tuple[bytes, str]",
     "compile_to_ptx": "tuple[str, str]",
     "config_variables": "list[tuple[str, str, str | None]]",

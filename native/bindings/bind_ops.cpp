@@ -58,19 +58,23 @@ py::list list_ops() {
 py::list list_kernels() {
   py::list rows;
   for (const jit::KernelSpec& spec : ops::all_kernel_specs())
-    rows.append(py::make_tuple(spec.op, spec.file, spec.expression, py::cast(spec.exact_sms)));
+    rows.append(py::make_tuple(spec.op, spec.file, spec.expression, py::cast(spec.exact_sms),
+                               spec.bundled));
   return rows;
 }
 
-// Compiles all built-in kernels of one file for an architecture; needs NVRTC, no GPU.
+// Compiles built-in kernels of one file (all, or those named) for an architecture; needs NVRTC, no
+// GPU.
 py::tuple compile_file(const std::string& file, int sm, bool ptx,
-                       const std::vector<std::string>& options) {
+                       const std::vector<std::string>& options,
+                       const std::vector<std::string>& only) {
   jit::CompileRequest request;
   std::vector<std::string> expressions;
   for (const jit::KernelSpec& spec : ops::all_kernel_specs()) {
     const auto& exact = spec.exact_sms;
     if (file != spec.file ||
-        (!exact.empty() && std::find(exact.begin(), exact.end(), sm) == exact.end()))
+        (!exact.empty() && std::find(exact.begin(), exact.end(), sm) == exact.end()) ||
+        (!only.empty() && std::find(only.begin(), only.end(), spec.expression) == only.end()))
       continue;
     if (expressions.empty()) request = jit::compile_request(spec, sm);
     expressions.push_back(spec.expression);
@@ -93,10 +97,12 @@ py::tuple compile_file(const std::string& file, int sm, bool ptx,
 void bind_ops(py::module_& m) {
   m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
   m.def("builtin_kernels", list_kernels,
-        "Every built-in kernel variant as (op, file, expression, exact architectures).");
+        "Every built-in kernel variant as (op, file, expression, exact architectures, bundled).");
   m.def("compile_builtin", compile_file, py::arg("file"), py::arg("sm"), py::arg("ptx") = false,
         py::arg("options") = std::vector<std::string>(),
-        "Compiles all built-in kernels of a file for an architecture: (image, log).");
+        py::arg("expressions") = std::vector<std::string>(),
+        "Compiles built-in kernels of a file, all or those listed, for an architecture: (image, "
+        "log).");
   ops::set_cpu_backend(call_reference);
 }
 

@@ -57,4 +57,5 @@ PYBIND11_MODULE(_native, m) {
   bind_kernel_types(m);
   bind_jit(m);
   bind_floor(m);
+  bind_trace(m);
 }

@@ -175,11 +175,12 @@ __device__ __forceinline__ Complex<R> c_acosh(Complex<R> z) {
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_atanh(Complex<R> z) {
+  const R x = fabs(z.re);  // an odd function: log1p of a negative number would cancel near -1
   const R y2 = z.im * z.im;
-  const R one_minus = R(1) - z.re;
-  const R re = R(0.25) * log1p(R(4) * z.re / (one_minus * one_minus + y2));
-  const R im = R(0.5) * atan2(R(2) * z.im, one_minus * (R(1) + z.re) - y2);
-  return {re, im};
+  const R one_minus = R(1) - x;
+  const R re = R(0.25) * log1p(R(4) * x / (one_minus * one_minus + y2));
+  const R im = R(0.5) * atan2(R(2) * z.im, one_minus * (R(1) + x) - y2);
+  return {copysign(re, z.re), im};
 }
 
 template <class R>

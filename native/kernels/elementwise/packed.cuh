@@ -37,9 +37,13 @@ __device__ __forceinline__ double unpack_value(unsigned code, int kind) {
   return static_cast<int>(code << 28) >> 28;
 }
 
-__device__ __forceinline__ unsigned pack_value(double x, int kind) {
-  if (kind == kPackedFloat) return to_float4(static_cast<float>(x));
-  return static_cast<unsigned>(static_cast<long long>(x)) & 15u;
+// Codes up to kLastInteger are bool and the integers, which a double would not hold.
+__device__ __forceinline__ unsigned pack_one(const void* in, unsigned char dtype, int kind,
+                                             long long at) {
+  constexpr unsigned char kLastInteger = 8;
+  if (kind == kPackedFloat) return to_float4(load_any<float>(in, dtype, at));
+  if (dtype <= kLastInteger) return static_cast<unsigned>(load_any<long long>(in, dtype, at)) & 15u;
+  return static_cast<unsigned>(static_cast<long long>(load_any<double>(in, dtype, at))) & 15u;
 }
 
 __global__ void unpack4(const unsigned char* in, void* out, unsigned char dtype, int kind,
@@ -55,8 +59,8 @@ __global__ void pack4(const void* in, unsigned char* out, unsigned char dtype, i
                       long long n) {
   const long long at = 2 * (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x);
   if (at >= n) return;
-  const unsigned low = pack_value(load_any<double>(in, dtype, at), kind);
-  const unsigned high = at + 1 < n ? pack_value(load_any<double>(in, dtype, at + 1), kind) : 0u;
+  const unsigned low = pack_one(in, dtype, kind, at);
+  const unsigned high = at + 1 < n ? pack_one(in, dtype, kind, at + 1) : 0u;
   out[at / 2] = static_cast<unsigned char>(low | high << 4);
 }
 

@@ -1,5 +1,8 @@
 #include "ops/elementwise/elementwise.h"
 
+#include <cmath>
+#include <vector>
+
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
@@ -19,23 +22,43 @@ constexpr ElementwiseOp kOps[] = {
 };
 static_assert(std::size(kOps) < 240, "pack_map has eight bits for the op");
 
-// An integer that the dtype cannot hold is compared as a wider one: no int8 equals 1000.
-DType widen_for_test(Rule rule, DType common, std::span<const Operand> operands) {
-  if (rule != Rule::kTest || !is_integer(common)) return common;
-  for (const Operand& operand : operands) {
-    if (operand.array != nullptr || operand.dtype) continue;
-    const auto* number = std::get_if<std::int64_t>(&operand.scalar);
-    if (std::holds_alternative<std::uint64_t>(operand.scalar))
-      return info(common).kind == DTypeClass::kUnsigned ? DType::kUInt64 : DType::kFloat64;
-    if (number == nullptr) continue;
-    const bool is_unsigned = info(common).kind == DTypeClass::kUnsigned;
-    const int bits = info(common).bits - (is_unsigned ? 0 : 1);
-    const bool fits = bits >= 63 ? !is_unsigned || *number >= 0
-                                 : *number < (std::int64_t{1} << bits) &&
-                                       *number >= (is_unsigned ? 0 : -(std::int64_t{1} << bits));
-    if (!fits) return bits >= 63 ? DType::kFloat64 : DType::kInt64;
+bool fits(DType integer, const Scalar& scalar) {
+  try {
+    to_bytes(scalar, integer, "");
+  } catch (const InvalidArgument&) {
+    return false;
   }
-  return common;
+  return true;
+}
+
+bool is_negative(const Scalar& scalar) {
+  const auto* number = std::get_if<std::int64_t>(&scalar);
+  return number != nullptr && *number < 0;
+}
+
+// Numbers that mean the same to the op: a condition is a bool; an integer that the arrays' dtype
+// cannot hold compares as an infinity does. nullopt when all stay as they are.
+std::optional<std::vector<Operand>> replace_numbers(Rule rule, DType common,
+                                                    std::span<const Operand> operands) {
+  std::optional<std::vector<Operand>> replaced;
+  const auto replace = [&](std::size_t i, const Scalar& scalar) {
+    if (!replaced) replaced.emplace(operands.begin(), operands.end());
+    (*replaced)[i] = Operand(scalar);
+  };
+  if (rule == Rule::kSelect && operands[0].array == nullptr &&
+      !std::holds_alternative<bool>(operands[0].scalar))
+    replace(0, std::visit([](auto value) { return Scalar(value != decltype(value){}); },
+                          operands[0].scalar));
+  if (rule != Rule::kTest || !is_integer(common)) return replaced;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].array == nullptr && !operands[i].dtype && !fits(common, operands[i].scalar))
+      replace(i, is_negative(operands[i].scalar) ? -HUGE_VAL : HUGE_VAL);
+  return replaced;
+}
+
+// It takes no part in the promotion that refuses storage types.
+void check_condition(const Operand& condition, const char* op) {
+  if (condition.array != nullptr) resolve_types(Rule::kSelect, condition.array->dtype(), op);
 }
 
 // Arrays and NumPy scalars first, then Python's numbers, which only raise the kind.
@@ -95,8 +118,13 @@ void run_on_gpu(const ElementwiseOp& op, const Types& types, std::span<const Ope
     }
     if (copies[i]) mapped[i].array = &*copies[i];
   }
+  // Narrow types compute in wider ones: rounded and wrapped before a cast to an `out` of another.
+  const bool through = result.dtype() != types.result && compute_dtype(types.result) != types.result;
+  const Array target =
+      through ? Array::empty(result.shape(), types.result, result.device(), op.name) : result;
   run_map(static_cast<unsigned>(op.id), op.name, op.functor, types.common,
-          {mapped, operands.size()}, result);
+          {mapped, operands.size()}, target);
+  if (through) copy_into(result, target, op.name);
 }
 
 void run_reference(const ElementwiseOp& op, const Types& types, std::span<const Operand> operands,
@@ -159,6 +187,9 @@ void check_out(const char* op, const Array& out, const Dims& shape, DType result
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(op, ": out has dtype ", name(out.dtype()), ", which the result's ",
                               name(result), " cannot be cast to"));
+  for (int i = 0; i < out.ndim(); ++i)
+    if (out.shape()[i] > 1 && out.strides()[i] == 0)
+      throw InvalidArgument(cat(op, ": out is a broadcast view whose elements share memory"));
   if (!(out.device() == device))
     throw InvalidArgument(cat(op, ": out is on ", to_string(out.device()), ", the operands are on ",
                               to_string(device)));
@@ -168,9 +199,11 @@ Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) 
   const ElementwiseOp& op = elementwise_op(id);
   const CheckedOperands checked =
       check_operands(op.name, operands, op.rule == Rule::kSelect ? 1 : 0);
-  const DType common = widen_for_test(op.rule, checked.common, operands);
-  const Types types = resolve_types(op.rule, common, op.name);
+  const Types types = resolve_types(op.rule, checked.common, op.name);
   if (id == OpId::pow) check_exponent(operands[1], types.common);
+  if (op.rule == Rule::kSelect) check_condition(operands[0], op.name);
+  if (const auto replaced = replace_numbers(op.rule, checked.common, operands))
+    return elementwise(id, *replaced, out);
   if (out != nullptr) check_out(op.name, *out, checked.shape, types.result, checked.device);
   for (const Operand& operand : operands)  // a number that does not fit must not cost memory
     if (operand.array == nullptr) to_bytes(operand.scalar, types.common, op.name);

@@ -66,7 +66,7 @@ def _warm(sms: list[int]) -> None:
     jobs = [
         (index, sm, op)
         for sm in targets
-        for index, (op, _file, _expression, exact) in enumerate(_native.builtin_kernels())
+        for index, (op, _file, _expression, exact, _bundled) in enumerate(_native.builtin_kernels())
         if not exact or sm in exact
     ]
     progress = ProgressLine()

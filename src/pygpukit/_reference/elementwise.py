@@ -182,7 +182,10 @@ def _run(name: str, operands: tuple[Any, ...], dtype: np.dtype[Any], out: NDArra
         ]
         if name == "where":
             values[0] = np.asarray(operands[0]).astype(bool, copy=False)
-        out[...] = np.asarray(FUNCTIONS[name](*values)).astype(out.dtype, copy=False)
+        result = np.asarray(FUNCTIONS[name](*values))
+        if result.dtype == compute:
+            result = result.astype(dtype, copy=False)
+        out[...] = result.astype(out.dtype, copy=False)
 
 
 def _make(name: str) -> Function:
