@@ -183,7 +183,7 @@ void assign(const Array& view, const Value& value, const char* op) {
   }
   const auto& given = std::get<Array>(value);
   check_device(view, given, op);
-  if (same_view(view, given)) return;  // what a[key] += b ends with
+  if (view.dtype() == given.dtype() && same_place(view, given)) return;  // what a[key] += b ends with
   const Array array = without_leading_ones(given, view.ndim());
   if (!broadcasts(array.shape(), view.shape()))
     throw InvalidArgument(cat(op, ": could not broadcast input array from shape ",
