@@ -1,6 +1,6 @@
 #include "bindings/fast_call.h"
 
-#include <cstring>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -14,11 +14,14 @@ namespace {
 
 void bind_keyword(const FastSignature& signature, PyObject* name, PyObject* value,
                   PyObject** slots) {
-  const char* text = PyUnicode_AsUTF8(name);
+  Py_ssize_t length = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name, &length);
   if (text == nullptr) throw py::error_already_set();
   const auto count = static_cast<int>(signature.names.size());
   for (int i = signature.num_positional_only; i < count; ++i) {
-    if (std::strcmp(text, signature.names[static_cast<std::size_t>(i)]) != 0) continue;
+    if (std::string_view(text, static_cast<std::size_t>(length)) !=
+        signature.names[static_cast<std::size_t>(i)])
+      continue;
     if (slots[i] != nullptr)
       refuse(signature, cat("got multiple values for argument '", text, "'"));
     slots[i] = value;

@@ -179,14 +179,41 @@ jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled)
   return spec;
 }
 
+namespace {
+
+// The usual case without a search: arrays of the result's shape in C order, and numbers.
+bool plain_plan(std::span<const MapOperand> operands, const Array& result, MapPlan& plan) {
+  if (!result.is_contiguous()) return false;
+  const int vec = widest_access(operands, result);
+  bool wide_ok = aligned(result, vec);
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const Array* array = operands[k].array;
+    if (array == nullptr) {
+      plan.kinds |= kind_bits(2, k);
+      continue;
+    }
+    if (!(array->shape() == result.shape()) || !array->is_contiguous()) return false;
+    wide_ok = wide_ok && aligned(*array, vec);
+  }
+  plan.vec = wide_ok ? vec : 1;
+  plan.items = result.size();
+  return true;
+}
+
+}  // namespace
+
 void run_map(unsigned op, const char* name, const char* functor, DType common,
              std::span<const MapOperand> operands, const Array& result) {
-  const Array* arrays[kMaxOperands];
-  std::size_t count = 0;
-  for (const MapOperand& operand : operands) arrays[count++] = operand.array;
-  arrays[count++] = &result;
-  const Layout layout = make_layout(result.shape(), {arrays, count});
-  const MapPlan plan = plan_map(layout, operands, result, jit::jit_available());
+  Layout layout;
+  MapPlan plan;
+  if (!jit::jit_available() || !plain_plan(operands, result, plan)) {
+    const Array* arrays[kMaxOperands];
+    std::size_t count = 0;
+    for (const MapOperand& operand : operands) arrays[count++] = operand.array;
+    arrays[count++] = &result;
+    layout = make_layout(result.shape(), {arrays, count});
+    plan = plan_map(layout, operands, result, jit::jit_available());
+  }
   Context& context = Context::get(result.device().index);
   const auto make_spec = [&] {
     const std::string name_in_kernels = cat("gpk::", functor);
