@@ -9,6 +9,7 @@ import io
 import mmap
 import os
 import pickle
+import re
 import sys
 import threading
 import tracemalloc
@@ -594,6 +595,15 @@ def test_a_pickle_of_a_gpu_that_is_not_here() -> None:
 def test_sizeof() -> None:
     assert sys.getsizeof(gp.zeros(1000)) >= 4000
     assert sys.getsizeof(gp.zeros(0)) < 1000
+
+
+def test_the_examples_of_the_docs(run_python: Any) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) > 6
+    done = run_python("\n".join(block for block in blocks if "torch" not in block))
+    assert done.returncode == 0, done.stderr
+    assert "cannot be mixed" in done.stdout
 
 
 # --- a GPU that is not there ----------------------------------------------------------------------
