@@ -565,7 +565,9 @@ def test_copies() -> None:
 @pytest.mark.parametrize("dtype", ["bool", "float32", "complex128", "bfloat16", "int4"])
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3)], ids=str)
 def test_pickle(protocol: int, dtype: str, shape: tuple[int, ...]) -> None:
-    host = (np.arange(int(np.prod(shape))) % 3).reshape(shape).astype(getattr(ml_dtypes, dtype, dtype))
+    host = (
+        (np.arange(int(np.prod(shape))) % 3).reshape(shape).astype(getattr(ml_dtypes, dtype, dtype))
+    )
     x = gp.from_numpy(host)
     y = pickle.loads(pickle.dumps(x, protocol))
     assert isinstance(y, gp.GPUArray)
