@@ -334,7 +334,7 @@ void bind_interop(py::module_& m) {
   m.def("from_dlpack", import_dlpack, py::arg("x"), py::arg("device") = py::none(),
         py::arg("copy") = py::none(), "An array over the memory of any DLPack producer.");
   m.def("to_numpy", py::overload_cast<const Array&, py::handle, py::handle, bool>(to_numpy),
-        py::arg("array"), py::arg("out") = py::none(), py::arg("stream") = py::none(),
+        py::arg("array"), py::arg("host") = py::none(), py::arg("stream") = py::none(),
         py::arg("blocking") = true, "array.to_numpy(...)");
   m.def("wrap_numpy", wrap_numpy, py::arg("array"),
         "A CPU array over the memory of a writable NumPy array; ValueError where it needs a copy.");
