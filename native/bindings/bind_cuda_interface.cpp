@@ -17,7 +17,8 @@ constexpr const char* kOp = "from_cuda_array_interface";
 // '<f4', '|b1'; nullopt for dtypes NumPy has no letter for.
 std::optional<std::string> type_string(DType dtype) {
   const DTypeInfo& row = info(dtype);
-  if (row.bits < 8 || dtype == DType::kBFloat16 || (row.bits == 8 && row.kind == DTypeClass::kFloat))
+  if (row.bits < 8 || dtype == DType::kBFloat16 ||
+      (row.bits == 8 && row.kind == DTypeClass::kFloat))
     return std::nullopt;
   char letter = 'f';
   switch (row.kind) {
@@ -80,8 +81,8 @@ Dims element_strides(const py::dict& interface, const Dims& shape, DType dtype) 
   const auto item = static_cast<std::int64_t>(itemsize(dtype));
   for (int i = 0; i < strides.size(); ++i) {
     if (shape[i] > 1 && strides[i] % item != 0)
-      throw ExchangeError(cat(kOp, ": strides ", to_string(strides),
-                              " are not multiples of the item size ", item));
+      throw ExchangeError(
+          cat(kOp, ": strides ", to_string(strides), " are not multiples of the item size ", item));
     strides[i] /= item;
   }
   return strides;
@@ -91,17 +92,15 @@ std::optional<std::int64_t> producer_stream(const py::dict& interface) {
   if (!interface.contains("stream") || interface["stream"].is_none()) return std::nullopt;
   const auto stream = interface["stream"].cast<std::int64_t>();
   if (stream <= 0)
-    throw InvalidArgument(
-        cat(kOp, ": stream is ", stream, ", expected None, 1, 2 or a handle"));
+    throw InvalidArgument(cat(kOp, ": stream is ", stream, ", expected None, 1, 2 or a handle"));
   return stream;
 }
 
 Array import_cuda_array(py::handle x) {
   if (!py::hasattr(x, "__cuda_array_interface__"))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(kOp, ": x is ", std::string(py::repr(x)), ", expected an object with ",
-            "__cuda_array_interface__"));
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(kOp, ": x is ", std::string(py::repr(x)),
+                              ", expected an object with ", "__cuda_array_interface__"));
   const auto interface = py::cast<py::dict>(x.attr("__cuda_array_interface__"));
   if (interface.contains("mask") && !interface["mask"].is_none())
     throw ExchangeError(cat(kOp, ": x is masked, which GPUArray is not"));
@@ -115,8 +114,7 @@ Array import_cuda_array(py::handle x) {
   auto owner = keep_alive(x);
   const WithoutGil released;
   const bool empty = num_elements(shape, kOp) == 0;
-  const Device device =
-      empty ? Device{DeviceKind::kCuda, 0} : device_of_memory(first, kOp);
+  const Device device = empty ? Device{DeviceKind::kCuda, 0} : device_of_memory(first, kOp);
   Array array = wrap_memory(device, first, std::move(shape), std::move(strides), dtype,
                             std::move(owner), kOp);
   if (read_only) array.buffer()->set_read_only();

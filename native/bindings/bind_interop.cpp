@@ -55,8 +55,7 @@ void drop_capsule(PyObject* capsule) {
 
 template <class Managed>
 py::object make_capsule(Managed* managed) {
-  PyObject* capsule =
-      PyCapsule_New(managed, CapsuleNames<Managed>::kFresh, drop_capsule<Managed>);
+  PyObject* capsule = PyCapsule_New(managed, CapsuleNames<Managed>::kFresh, drop_capsule<Managed>);
   if (capsule == nullptr) {
     managed->deleter(managed);
     throw py::error_already_set();
@@ -160,8 +159,7 @@ template <class Managed>
 Imported consume(PyObject* capsule, Managed* managed, std::uint64_t flags) {
   auto owner = std::make_shared<TensorOwner<Managed>>(managed);
   Array array = from_dlpack(managed->tensor, flags, owner, "from_dlpack");
-  if (PyCapsule_SetName(capsule, CapsuleNames<Managed>::kUsed) != 0)
-    throw py::error_already_set();
+  if (PyCapsule_SetName(capsule, CapsuleNames<Managed>::kUsed) != 0) throw py::error_already_set();
   owner->arm();
   return {std::move(array), flags};
 }
@@ -236,9 +234,9 @@ Array import_dlpack(py::handle x, py::handle device, py::handle copy) {
   const bool protects = !from.is_cuda() && array.buffer()->read_only();
   if (wanted == false && (moves || protects))
     throw ExchangeError(cat(kOp, ": copy=False, but ",
-                            moves ? cat("x is on ", to_string(from), " and device is ",
-                                        to_string(to))
-                                  : std::string("x is read-only")));
+                            moves
+                                ? cat("x is on ", to_string(from), " and device is ", to_string(to))
+                                : std::string("x is read-only")));
   const bool is_private = (imported.flags & dl::kIsCopied) != 0;
   const WithoutGil released;
   if (from.is_cuda()) {
@@ -335,10 +333,9 @@ void bind_interop(py::module_& m) {
   m.def("dlpack_device", device_pair, py::arg("array"), "array.__dlpack_device__()");
   m.def("from_dlpack", import_dlpack, py::arg("x"), py::arg("device") = py::none(),
         py::arg("copy") = py::none(), "An array over the memory of any DLPack producer.");
-  m.def("to_numpy",
-        py::overload_cast<const Array&, py::handle, py::handle, bool>(to_numpy), py::arg("array"),
-        py::arg("out") = py::none(), py::arg("stream") = py::none(), py::arg("blocking") = true,
-        "array.to_numpy(...)");
+  m.def("to_numpy", py::overload_cast<const Array&, py::handle, py::handle, bool>(to_numpy),
+        py::arg("array"), py::arg("host") = py::none(), py::arg("stream") = py::none(),
+        py::arg("blocking") = true, "array.to_numpy(...)");
   m.def("wrap_numpy", wrap_numpy, py::arg("array"),
         "A CPU array over the memory of a writable NumPy array; ValueError where it needs a copy.");
   m.def("edge_items", edge_items, py::arg("array"), py::arg("edge"), Release(),

@@ -49,9 +49,7 @@ Dims shape_of(const py::array& array) {
   return shape;
 }
 
-bool is_c_contiguous(const py::array& array) {
-  return (array.flags() & py::array::c_style) != 0;
-}
+bool is_c_contiguous(const py::array& array) { return (array.flags() & py::array::c_style) != 0; }
 
 void copy_values(const py::object& dst, const py::object& src) {
   py::module_::import("numpy").attr("copyto")(dst, src);

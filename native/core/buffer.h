@@ -63,7 +63,7 @@ class Buffer {
   Device device_;
   void* data_;
   std::size_t bytes_;
-  bool owned_ = false;                    // ours to free
+  bool owned_ = false;  // ours to free
   bool read_only_ = false;
   std::shared_ptr<Stream> home_;          // allocated for; freed on
   std::shared_ptr<Allocator> allocator_;  // of device memory

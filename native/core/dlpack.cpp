@@ -96,8 +96,7 @@ std::shared_ptr<Stream> foreign_stream(Device device, std::int64_t handle) {
   const auto value = static_cast<std::uintptr_t>(handle);
   if (current->handle_value() == value) return current;
   static std::mutex mutex;
-  static auto* streams =
-      new std::map<std::pair<Context*, std::uintptr_t>, std::shared_ptr<Stream>>;
+  static auto* streams = new std::map<std::pair<Context*, std::uintptr_t>, std::shared_ptr<Stream>>;
   const std::lock_guard lock(mutex);
   std::shared_ptr<Stream>& stream = (*streams)[{current->context(), value}];
   if (!stream) stream = Stream::wrap(device, value, nullptr);
@@ -165,8 +164,8 @@ Array from_dlpack(const dl::Tensor& tensor, std::uint64_t flags, std::shared_ptr
     if (pairs) shape[shape.size() - 1] *= 2;
     strides = contiguous_strides(shape);
   }
-  void* first = tensor.data == nullptr ? nullptr
-                                       : static_cast<char*>(tensor.data) + tensor.byte_offset;
+  void* first =
+      tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   Array array = wrap_memory(device, first, std::move(shape), std::move(strides), *dtype,
                             std::move(owner), op);
   if ((flags & dl::kReadOnly) != 0) array.buffer()->set_read_only();

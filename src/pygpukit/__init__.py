@@ -84,7 +84,6 @@ if TYPE_CHECKING:
         PyGPUkitError,
     )
     from pygpukit.core.stream import StreamManager, StreamPriority
-    from pygpukit.ops.interop import from_cuda_array_interface, from_dlpack, frombuffer
     from pygpukit.jit.compiler import (
         NvrtcErrorCode,
         check_driver_compatibility,
@@ -97,6 +96,7 @@ if TYPE_CHECKING:
         jit,
         warmup,
     )
+    from pygpukit.ops.interop import from_cuda_array_interface, from_dlpack, frombuffer
 
 __version__: str = _native.__version__
 

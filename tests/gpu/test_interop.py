@@ -277,7 +277,7 @@ def test_we_wait_for_cupy(cupy: Any, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", "int8 int16 int32 uint8 float16 bfloat16 float32 complex64".split()
+    "dtype", ["int8", "int16", "int32", "uint8", "float16", "bfloat16", "float32", "complex64"]
 )
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4)], ids=str)
 def test_jax_shares_memory(jax: Any, dtype: str, shape: tuple[int, ...]) -> None:

@@ -24,8 +24,13 @@ std::shared_ptr<void> flag_owner(bool& gone) {
 
 dl::Tensor tensor_of(std::vector<float>& data, std::vector<std::int64_t>& shape,
                      std::int64_t* strides) {
-  return {data.data(),  {dl::kCpu, 0}, static_cast<std::int32_t>(shape.size()), {dl::kFloat, 32, 1},
-          shape.data(), strides,       0};
+  return {data.data(),
+          {dl::kCpu, 0},
+          static_cast<std::int32_t>(shape.size()),
+          {dl::kFloat, 32, 1},
+          shape.data(),
+          strides,
+          0};
 }
 
 TEST_F(DlpackTest, ExportCarriesLayoutAndKeepsMemory) {
@@ -137,9 +142,9 @@ TEST_F(DlpackTest, RefusesWhatItDoesNotHave) {
     dl::Tensor tensor = tensor_of(data, shape, nullptr);
     change(tensor);
     bool gone = false;
-    EXPECT_EQ(message_of<ExchangeError>(
-                  [&] { from_dlpack(tensor, 0, flag_owner(gone), "take"); })
-                  .substr(0, 6),
+    EXPECT_EQ(message_of<ExchangeError>([&] {
+                from_dlpack(tensor, 0, flag_owner(gone), "take");
+              }).substr(0, 6),
               "take: ");
   };
   refused([](dl::Tensor& t) { t.dtype.lanes = 4; });

@@ -9,6 +9,7 @@ import io
 import mmap
 import os
 import pickle
+import re
 import sys
 import threading
 import tracemalloc
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 import pygpukit as gp
 from pygpukit import _native
 
-NUMPY_DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split()
+NUMPY_DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
 ML_DTYPES = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "float4_e2m1fn"]
 
 
@@ -119,7 +120,8 @@ def test_any_view(data: st.DataObject) -> None:
     )
     view = host.transpose(data.draw(st.permutations(range(host.ndim))))
     steps = [data.draw(st.sampled_from([1, 2, -1, -3])) for _ in range(host.ndim)]
-    view = view[(*(slice(None, None, step) for step in steps), ...)]
+    index = (*(slice(None, None, step) for step in steps), ...)
+    view = view[index]
     x = gp.from_dlpack(view)
     assert x.shape == view.shape
     assert x.to_numpy().tobytes() == view.tobytes()
@@ -564,7 +566,9 @@ def test_copies() -> None:
 @pytest.mark.parametrize("dtype", ["bool", "float32", "complex128", "bfloat16", "int4"])
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3)], ids=str)
 def test_pickle(protocol: int, dtype: str, shape: tuple[int, ...]) -> None:
-    host = (np.arange(int(np.prod(shape))) % 3).reshape(shape).astype(getattr(ml_dtypes, dtype, dtype))
+    host = (
+        (np.arange(int(np.prod(shape))) % 3).reshape(shape).astype(getattr(ml_dtypes, dtype, dtype))
+    )
     x = gp.from_numpy(host)
     y = pickle.loads(pickle.dumps(x, protocol))
     assert isinstance(y, gp.GPUArray)
@@ -594,6 +598,15 @@ def test_a_pickle_of_a_gpu_that_is_not_here() -> None:
 def test_sizeof() -> None:
     assert sys.getsizeof(gp.zeros(1000)) >= 4000
     assert sys.getsizeof(gp.zeros(0)) < 1000
+
+
+def test_the_examples_of_the_docs(run_python: Any) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) > 6
+    done = run_python("\n".join(block for block in blocks if "torch" not in block))
+    assert done.returncode == 0, done.stderr
+    assert "cannot be mixed" in done.stdout
 
 
 # --- a GPU that is not there ----------------------------------------------------------------------

@@ -86,10 +86,11 @@ def __array_function__(
 
 
 def item(self: GPUArray, *args: int | tuple[int, ...]) -> bool | int | float | complex:
-    """One element as a Python number: the only one, the one at a flat index or at an index tuple."""
+    """One element as a Python number: the only one, or that at a flat index or an index tuple."""
     from pygpukit.core.host_values import element_value
 
-    return element_value(self, args)
+    value: bool | int | float | complex = element_value(self, args)
+    return value
 
 
 def tolist(self: GPUArray) -> Any:
@@ -117,7 +118,7 @@ def __reduce_ex__(self: GPUArray, protocol: int) -> tuple[Any, ...]:
     if protocol >= 5:
         from pickle import PickleBuffer
 
-        content = PickleBuffer(host)
+        content = PickleBuffer(host.data)
     return rebuild, (content, self.shape, self.dtype.name, self.device)
 
 

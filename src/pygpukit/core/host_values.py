@@ -61,5 +61,6 @@ def element_value(array: GPUArray, args: tuple[Any, ...]) -> Any:
     else:
         position = _position(array.shape, args)
     if array.dtype.bits < 8:  # such elements have no address of their own
-        return python_values(array.to_numpy()[(*position, ...)])
+        index: tuple[Any, ...] = (*position, ...)
+        return python_values(array.to_numpy()[index])
     return python_values(_native.element(array, position).to_numpy())
