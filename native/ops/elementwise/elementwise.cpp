@@ -176,7 +176,9 @@ CheckedOperands check_operands(const char* op, std::span<const Operand> operands
 
 Types types_of(const ElementwiseOp& op, std::span<const Operand> operands) {
   const DType common = common_dtype(op.name, operands.subspan(op.rule == Rule::kSelect ? 1 : 0));
-  return resolve_types(op.rule, widen_for_test(op.rule, common, operands), op.name);
+  if (const auto replaced = replace_numbers(op.rule, common, operands))
+    return types_of(op, *replaced);
+  return resolve_types(op.rule, common, op.name);
 }
 
 void check_out(const char* op, const Array& out, const Dims& shape, DType result, Device device) {
