@@ -24,7 +24,7 @@ TOLERANCE: dict[str, tuple[float, float]] = {  # dtype: (rtol, atol)
 
 def _as_wide(values: Any) -> Any:
     """ml_dtypes as float64, which holds all of them."""
-    return values.astype(np.float64) if values.dtype.kind == "V" else values
+    return values.astype(np.float64) if values.dtype.isbuiltin != 1 else values
 
 
 def assert_same_signs(got: Any, want: Any) -> None:

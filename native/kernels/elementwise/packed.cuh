@@ -1,6 +1,7 @@
 // Casts between four-bit types, packed two to a byte (the even element in the low nibble), and the
 // other dtypes, both contiguous. One thread per byte. Integers keep their low four bits; floats to
-// integers truncate; to float4_e2m1fn round to nearest even, saturating at 6; it has no NaN.
+// integers truncate; to float4_e2m1fn round to nearest even, saturating at 6. It has no NaN: NaN
+// becomes -0.0, as in ml_dtypes.
 #pragma once
 
 #include "elementwise/any_dtype.cuh"
@@ -28,7 +29,7 @@ __device__ __forceinline__ unsigned to_float4(float x) {
   } else {
     code = a <= 5.0f ? 6u : 7u;
   }
-  return sign | (x != x ? 7u : code);
+  return x != x ? sign ^ 8u : sign | code;
 }
 
 __device__ __forceinline__ double unpack_value(unsigned code, int kind) {

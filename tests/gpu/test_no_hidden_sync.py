@@ -1,0 +1,152 @@
+"""Ops copy nothing to or from the host and wait for nothing: driver calls are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+from pygpukit import _native
+
+FORBIDDEN = (
+    "cuMemcpyDtoHAsync",
+    "cuMemcpyHtoDAsync",
+    "cuCtxSynchronize",
+    "cuStreamSynchronize",
+    "cuEventSynchronize",
+    "cuMemAlloc",
+    "cuMemFree",
+    "cuMemHostAlloc",
+)
+
+
+class Data:
+    """Arrays the operations below take."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.x = gp.from_numpy(rng.normal(size=(64, 96)).astype(np.float32))
+        self.y = gp.from_numpy(rng.normal(size=(64, 96)).astype(np.float32))
+        self.row = gp.from_numpy(rng.normal(size=96).astype(np.float32))
+        self.i = gp.from_numpy(rng.integers(0, 64, 40))
+        self.many = gp.from_numpy(rng.integers(0, 50, 5000).astype(np.int32))
+
+
+def _setitem(x: Any, key: Any, value: Any) -> None:
+    x[key] = value
+
+
+# Views: not one call of the driver.
+VIEWS: dict[str, Callable[[Data], object]] = {
+    "slice": lambda d: d.x[1:9],
+    "slices and a step": lambda d: d.x[::2, 3:-1:4],
+    "integer": lambda d: d.x[5],
+    "newaxis": lambda d: d.x[None, :, 1:],
+    "transpose": lambda d: d.x.T,
+    "permute_dims": lambda d: gp.permute_dims(d.x, (1, 0)),
+    "reshape": lambda d: gp.reshape(d.x, (96, 64)),
+    "broadcast_to": lambda d: gp.broadcast_to(d.row, (64, 96)),
+    "squeeze": lambda d: gp.squeeze(d.x[:1], 0),
+    "flip": lambda d: gp.flip(d.x),
+}
+
+# Work on the current stream only.
+OPS: dict[str, Callable[[Data], object]] = {
+    "a + b": lambda d: d.x + d.y,
+    "a + 1.5": lambda d: d.x + 1.5,
+    "add out": lambda d: gp.add(d.x, d.y, out=d.y),
+    "broadcast": lambda d: d.x * d.row,
+    "comparison": lambda d: d.x < d.y,
+    "in place": lambda d: d.y.__iadd__(1),
+    "mixed dtypes": lambda d: d.row + gp.ones(96, "int32"),
+    "where": lambda d: gp.where(d.x > 0, d.x, 0.0),
+    "exp": lambda d: gp.exp(d.x),
+    "clip": lambda d: gp.clip(d.x, -1, 1),
+    "strided operands": lambda d: d.x[:, ::2] + d.y[:, 1::2],
+    "transposing copy": lambda d: d.x.T.contiguous(),
+    "overlapping out": lambda d: gp.add(d.row[1:], 0, out=d.row[:-1]),
+    "astype": lambda d: gp.astype(d.x, "float16"),
+    "zeros": lambda d: gp.zeros((8, 8)),
+    "full": lambda d: gp.full((8, 8), 2.5),
+    "arange": lambda d: gp.arange(100),
+    "sum": lambda d: gp.sum(d.x),
+    "sum over axis 0": lambda d: gp.sum(d.x, axis=0),
+    "sum over axis 1": lambda d: gp.sum(d.x, axis=1),
+    "mean": lambda d: gp.mean(d.x, axis=1, keepdims=True),
+    "std": lambda d: gp.std(d.x),
+    "max": lambda d: gp.max(d.x, axis=0),
+    "argmax": lambda d: gp.argmax(d.x, axis=1),
+    "any": lambda d: gp.any(d.x > 0),
+    "cumsum": lambda d: gp.cumulative_sum(d.row),
+    "sort": lambda d: gp.sort(d.many),
+    "argsort": lambda d: gp.argsort(d.many),
+    "topk": lambda d: gp.topk(d.row, 5),
+    "take": lambda d: gp.take(d.x, d.i, axis=0),
+    "getitem by an array": lambda d: d.x[d.i],
+    "setitem": lambda d: _setitem(d.y, slice(0, 3), 1.0),
+    "setitem of an array": lambda d: _setitem(d.y, slice(0, 64), d.x),
+    "setitem by an array": lambda d: _setitem(d.y, d.i, 0.0),
+    "setitem by a mask": lambda d: _setitem(d.y, d.y > 0, 0.0),
+    "take_along_axis": lambda d: gp.take_along_axis(d.x, gp.argsort(d.x, axis=1), axis=1),
+    "concat": lambda d: gp.concat([d.x, d.y]),
+    "stack": lambda d: gp.stack([d.x, d.y], axis=-1),
+    "roll": lambda d: gp.roll(d.x, 3, axis=1),
+    "tile": lambda d: gp.tile(d.row, (2, 2)),
+    "tril": lambda d: gp.tril(d.x),
+    "matmul": lambda d: d.x @ d.y.T,
+    "einsum": lambda d: gp.einsum("ij,kj->ik", d.x, d.y),
+    "searchsorted": lambda d: gp.searchsorted(gp.sort(d.row), d.row),
+}
+
+
+def _available(function: Callable[[Data], object], data: Data) -> None:
+    try:
+        function(data)
+    except (AttributeError, TypeError) as error:
+        pytest.skip(f"not there yet: {error}")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_call_nothing(name: str) -> None:
+    data = Data()
+    _available(VIEWS[name], data)
+    with _native.count_driver_calls() as calls:
+        VIEWS[name](data)
+    assert calls.counts == {}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_no_copy_and_no_wait(name: str) -> None:
+    data = Data()
+    for _ in range(2):  # kernels are compiled, memory is cached
+        _available(OPS[name], data)
+    gp.synchronize()
+    with _native.count_driver_calls() as calls:
+        OPS[name](data)
+    counts = calls.counts
+    assert {function: counts[function] for function in FORBIDDEN if function in counts} == {}
+    assert counts  # it did something
+
+
+def test_one_launch_for_one_op() -> None:
+    data = Data()
+    data.x + data.y
+    with _native.count_driver_calls() as calls:
+        data.x + data.y
+    assert calls.counts == {"cuLaunchKernel": 1}
+
+
+def test_counts_what_does_wait() -> None:
+    """The test above can fail."""
+    x = gp.ones(5)
+    with _native.count_driver_calls() as calls:
+        x.to_numpy()
+        gp.from_numpy(np.ones(3))
+        gp.synchronize()
+    counts = calls.counts
+    assert counts["cuMemcpyDtoHAsync"] == 1
+    assert counts["cuMemcpyHtoDAsync"] == 1
+    assert counts.get("cuStreamSynchronize", 0) + counts.get("cuCtxSynchronize", 0) >= 2
