@@ -183,14 +183,10 @@ struct Onesweep {
                                                       unsigned& total, unsigned& start) {
     const int tid = threadIdx.x;
     const int lane = tid & 31;
-    unsigned counts[kWarps];
     total = 0;
     if (tid < 256) {
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        counts[w] = total;
-        total += shared.counts[w][tid];
-      }
+      for (int w = 0; w < kWarps; ++w) total += shared.counts[w][tid];
       store_relaxed(words + tid, (first ? kSumSoFar : kCountOnly) | total);
     }
     unsigned sum = total;
@@ -204,8 +200,13 @@ struct Onesweep {
     if (tid < 256) {
       start = sum - total;
       for (int w = 0; w < tid >> 5; ++w) start += shared.warp_sums[w];
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) shared.counts[w][tid] = start + counts[w];
+      unsigned place = start;
+#pragma unroll 4  // what is live here is live beside all keys
+      for (int w = 0; w < kWarps; ++w) {
+        const unsigned count = shared.counts[w][tid];
+        shared.counts[w][tid] = place;
+        place += count;
+      }
     }
     __syncthreads();
   }
@@ -256,7 +257,7 @@ struct Onesweep {
                                                const V* tile_vals) {
     const int tid = threadIdx.x;
     if (valid == kTile) {
-#pragma unroll
+#pragma unroll 8
       for (int i = 0; i < kItems; ++i)
         write_one<kLast>(args, route, shared, tid + i * kThreads, tile_keys, tile_vals);
     } else {
