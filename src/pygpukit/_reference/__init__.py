@@ -4,3 +4,4 @@ Each function takes NumPy arrays (or Python numbers) and writes its result to ``
 """
 
 from pygpukit._reference.elementwise import *  # noqa: F403
+from pygpukit._reference.indexing import *  # noqa: F403
