@@ -160,7 +160,7 @@ Array index_from_python(py::handle object, Device device, const char* op) {
   return from_numpy(array, device);
 }
 
-ops::Value value_from_python(py::handle object, Device device, const char* op) {
+ops::AssignValue value_from_python(py::handle object, Device device, const char* op) {
   if (is_array(object.ptr())) return array_of(object.ptr());
   if (auto scalar = scalar_from_python(object, op)) return *scalar;
   if (PyList_Check(object.ptr()) == 0 && PyTuple_Check(object.ptr()) == 0)
@@ -198,7 +198,7 @@ int array_setitem(PyObject* self, PyObject* object, PyObject* given) {
     const Array& array = array_of(self);
     Key key;
     read_key(key, object, array.device(), "setitem");
-    const ops::Value value = value_from_python(given, array.device(), "setitem");
+    const ops::AssignValue value = value_from_python(given, array.device(), "setitem");
     const WithoutGil released;
     ops::setitem(array, key.span(), value);
     return 0;

@@ -22,6 +22,6 @@ PyObject* array_iter(PyObject* self);
 Array index_from_python(py::handle object, Device device, const char* op);
 
 // What can be assigned: a GPUArray, a number, a (nested) list of numbers.
-ops::Value value_from_python(py::handle object, Device device, const char* op);
+ops::AssignValue value_from_python(py::handle object, Device device, const char* op);
 
 }  // namespace gpk::bind

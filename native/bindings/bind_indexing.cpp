@@ -66,7 +66,7 @@ Array take_along_axis(const Array& x, py::handle indices, Axis axis) {
 
 void put_along_axis(const Array& x, py::handle indices, py::handle values, Axis axis) {
   const Array index = index_from_python(indices, x.device(), "put_along_axis");
-  const ops::Value value = value_from_python(values, x.device(), "put_along_axis");
+  const ops::AssignValue value = value_from_python(values, x.device(), "put_along_axis");
   const WithoutGil released;
   ops::put_along_axis(x, index, value, axis);
 }
@@ -74,7 +74,7 @@ void put_along_axis(const Array& x, py::handle indices, py::handle values, Axis 
 void put(const Array& x, py::handle indices, py::handle values, const std::string& mode) {
   const ops::IndexMode how = mode_from(mode, "put");
   const Array index = index_from_python(indices, x.device(), "put");
-  const ops::Value value = value_from_python(values, x.device(), "put");
+  const ops::AssignValue value = value_from_python(values, x.device(), "put");
   const WithoutGil released;
   ops::put(x, index, value, how);
 }
@@ -96,7 +96,7 @@ Array extract(py::handle condition, const Array& x) {
 
 void place(const Array& x, py::handle condition, py::handle values) {
   const Array mask = index_from_python(condition, x.device(), "place");
-  ops::Value value = value_from_python(values, x.device(), "place");
+  ops::AssignValue value = value_from_python(values, x.device(), "place");
   if (const auto* scalar = std::get_if<Scalar>(&value))
     value = from_numpy(py::make_tuple(std::visit(
                            [](const auto& v) -> py::object { return py::cast(v); }, *scalar)),

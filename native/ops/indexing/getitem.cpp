@@ -97,7 +97,7 @@ std::uint32_t mask_axes(const AxisMask& use) {
 // The layout of view[mask] against `plain` (gather: the result, scatter: the value): offsets from
 // the mask take the place of an index.
 void move_by_mask(bool scatter_it, const Selection& s, const CountedMask& counted,
-                  const Source& plain, const char* op) {
+                  const MoveSource& plain, const char* op) {
   const AxisMask& use = s.masks[0];
   const Dims middle{counted.count};
   AxesLayout axes = make_axes(s.view, mask_axes(use), middle, s.at);
@@ -164,26 +164,14 @@ void check_device(const Array& target, const Array& value, const char* op) {
                               ", the value on ", to_string(value.device())));
 }
 
-void assign_scalar(const Array& view, const Scalar& scalar, const char* op) {
-  const Scalar value = scalar_for(scalar, view.dtype(), op);
-  if (view.is_contiguous()) {
-    fill(view, value, op);
-  } else if (view.device().is_cuda()) {
-    masked_fill_on_gpu(view, nullptr, to_bytes(value, view.dtype(), op), op);
-  } else {
-    to_bytes(value, view.dtype(), op);
-    run_on_cpu(cpu_call("setitem", value, {}, {}, 0, IndexMode::kRaise, view));
-  }
-}
-
-void assign(const Array& view, const Value& value, const char* op) {
+void assign(const Array& view, const AssignValue& value, const char* op) {
   if (const auto* scalar = std::get_if<Scalar>(&value)) {
-    assign_scalar(view, *scalar, op);
+    fill(view, scalar_for(*scalar, view.dtype(), op), op);
     return;
   }
   const auto& given = std::get<Array>(value);
   check_device(view, given, op);
-  if (view.dtype() == given.dtype() && same_place(view, given)) return;  // what a[key] += b ends with
+  if (view.dtype() == given.dtype() && view.shape() == given.shape() && same_place(view, given)) return;  // what a[key] += b ends with
   const Array array = without_leading_ones(given, view.ndim());
   if (!broadcasts(array.shape(), view.shape()))
     throw InvalidArgument(cat(op, ": could not broadcast input array from shape ",
@@ -232,14 +220,14 @@ Array mask_over_view(const Selection& s) {
           use.mask.offset_elems()};
 }
 
-void masked_fill(const Selection& s, const Value& value, const char* op) {
+void masked_fill(const Selection& s, const AssignValue& value, const char* op) {
   Array mask = mask_over_view(s);
   if (may_overlap(mask, s.view)) mask = copy_as(mask, DType::kBool, op);
   const auto* array = std::get_if<Array>(&value);
   if (s.view.device().is_cuda()) {
-    const Source source =
-        array != nullptr ? Source(*array)
-                         : Source(to_bytes(std::get<Scalar>(value), s.view.dtype(), op));
+    const MoveSource source =
+        array != nullptr ? MoveSource(*array)
+                         : MoveSource(to_bytes(std::get<Scalar>(value), s.view.dtype(), op));
     masked_fill_on_gpu(s.view, &mask, source, op);
     return;
   }
@@ -316,13 +304,13 @@ Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dim
 }
 
 void scatter(const Array& view, const std::vector<AxisIndex>& given, const Dims& middle, int at,
-             IndexMode mode, const Value& value, const char* op) {
+             IndexMode mode, const AssignValue& value, const char* op) {
   check_sizes(view, given, middle, op);
   const Dims shape = result_shape(view.shape(), picked_axes(given), middle, at, op);
   std::vector<AxisIndex> indexes = given;
   for (AxisIndex& index : indexes)
     if (may_overlap(index.array, view)) index.array = copy_as(index.array, index.array.dtype(), op);
-  Value source = value;
+  AssignValue source = value;
   if (const auto* scalar = std::get_if<Scalar>(&value)) {
     source = scalar_for(*scalar, view.dtype(), op);
     to_bytes(std::get<Scalar>(source), view.dtype(), op);
@@ -341,8 +329,8 @@ void scatter(const Array& view, const std::vector<AxisIndex>& given, const Dims&
   }
   if (num_elements(shape, op) == 0) return;
   scatter_on_gpu(view, indexes, middle, at, mode,
-                 array != nullptr ? Source(*array)
-                                  : Source(to_bytes(std::get<Scalar>(source), view.dtype(), op)),
+                 array != nullptr ? MoveSource(*array)
+                                  : MoveSource(to_bytes(std::get<Scalar>(source), view.dtype(), op)),
                  op);
 }
 
@@ -355,7 +343,7 @@ Array getitem(const Array& array, std::span<const IndexItem> items) {
   return gather(s.view, s.indexes, middle, s.at, IndexMode::kRaise, std::nullopt, "getitem");
 }
 
-void setitem(const Array& array, std::span<const IndexItem> items, const Value& value) {
+void setitem(const Array& array, std::span<const IndexItem> items, const AssignValue& value) {
   constexpr const char* kOp = "setitem";
   Selection s = select(array, items, kOp);
   if (s.basic()) {

@@ -171,7 +171,7 @@ void compact_on_gpu(const Array& out, const Array& array, const CountedMask& mas
               out, 0);
 }
 
-void masked_fill_on_gpu(const Array& dst, const Array* mask, const Source& value, const char* op) {
+void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value, const char* op) {
   if (dst.size() == 0) return;
   const auto* values = std::get_if<Array>(&value);
   WideLayout layout = make_axes(dst, 0, {}, 0).layout;

@@ -31,7 +31,7 @@ void compact_on_gpu(const Array& out, const Array& array, const CountedMask& mas
 
 // dst[...] = value where mask (broadcast to dst's shape; everywhere when null); value an element
 // or an array of dst's shape and dtype. On a GPU, without a synchronisation.
-void masked_fill_on_gpu(const Array& dst, const Array* mask, const Source& value, const char* op);
+void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value, const char* op);
 
 // coordinates[d, i] of indices[i] in `shape`; both int64 and contiguous.
 void unravel_on_gpu(const Array& coordinates, const Array& indices, const Dims& shape,

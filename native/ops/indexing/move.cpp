@@ -92,14 +92,14 @@ WideLayout offset_layout(const Array& view, const std::vector<AxisIndex>& indexe
   return axes.layout;
 }
 
-Dims plain_strides(const Source& value, int rank) {
+Dims plain_strides(const MoveSource& value, int rank) {
   if (const auto* array = std::get_if<Array>(&value)) return array->strides();
   return Dims::filled(rank, 0);
 }
 
 // True when the value differs along an axis of the index arrays, so that it matters which of two
 // equal indices is the last.
-bool order_matters(const Source& value, const Dims& middle, const Array& view, std::uint32_t picked,
+bool order_matters(const MoveSource& value, const Dims& middle, const Array& view, std::uint32_t picked,
                    int at) {
   const auto* array = std::get_if<Array>(&value);
   if (array == nullptr) return false;
@@ -109,7 +109,7 @@ bool order_matters(const Source& value, const Dims& middle, const Array& view, s
   return false;
 }
 
-std::uintptr_t address(const Source& value) {
+std::uintptr_t address(const MoveSource& value) {
   const auto* array = std::get_if<Array>(&value);
   return array == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(array->data());
 }
@@ -134,7 +134,7 @@ ScalarBytes repeated(const ScalarBytes& value, std::size_t item) {
 }
 
 void launch_move(bool scatter, const WideLayout& layout, std::size_t word, const Array& a,
-                 const Source& b, std::span<const Array* const> others, const char* op) {
+                 const MoveSource& b, std::span<const Array* const> others, const char* op) {
   if (layout.total == 0) return;
   const bool is_narrow = fits_narrow(layout);
   const Indexing indexing = !is_narrow                  ? Indexing::kAny
@@ -168,7 +168,7 @@ void launch_move(bool scatter, const WideLayout& layout, std::size_t word, const
          std::span<const Array* const>(arrays), params);
 }
 
-void move_on_gpu(bool scatter, WideLayout& layout, const Array& a, const Source& b,
+void move_on_gpu(bool scatter, WideLayout& layout, const Array& a, const MoveSource& b,
                  std::span<const Array* const> arrays, const char* op) {
   collapse(layout);
   const std::size_t word =
@@ -237,7 +237,7 @@ void gather_on_gpu(const Array& out, const Array& view, const std::vector<AxisIn
 }
 
 void scatter_on_gpu(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle,
-                    int at, IndexMode mode, const Source& value, const char* op) {
+                    int at, IndexMode mode, const MoveSource& value, const char* op) {
   const bool many = indexes.size() > 4;
   const bool ordered =
       !indexes.empty() && order_matters(value, middle, view, picked_axes(indexes), at);

@@ -26,7 +26,7 @@ enum class IndexKernel : std::uint8_t {
 };
 
 // One element, or an array of the result's shape and the target's dtype.
-using Source = std::variant<ScalarBytes, Array>;
+using MoveSource = std::variant<ScalarBytes, Array>;
 
 // "unsigned int" for 4 bytes and so on: the word type in kernels.
 const char* word_name(std::size_t bytes);
@@ -40,15 +40,15 @@ void gather_on_gpu(const Array& out, const Array& view, const std::vector<AxisIn
 
 // view[...] = value. Of several values for one place the last in C order of `middle` is kept.
 void scatter_on_gpu(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle,
-                    int at, IndexMode mode, const Source& value, const char* op);
+                    int at, IndexMode mode, const MoveSource& value, const char* op);
 
 // The same over a finished layout: side a is `a`; collapsed and widened here. Duplicate places are
 // the caller's care. `arrays`: what else the kernel reads.
-void move_on_gpu(bool scatter, WideLayout& layout, const Array& a, const Source& b,
+void move_on_gpu(bool scatter, WideLayout& layout, const Array& a, const MoveSource& b,
                  std::span<const Array* const> arrays, const char* op);
 // The last step of it, for layouts that are collapsed and widened.
 void launch_move(bool scatter, const WideLayout& layout, std::size_t word, const Array& a,
-                 const Source& b, std::span<const Array* const> arrays, const char* op);
+                 const MoveSource& b, std::span<const Array* const> arrays, const char* op);
 
 // int64 offsets in side a, one per coordinate of `layout` (not widened; side b is not used).
 // `ratio` divides all of them. Indices out of bounds give kSkipOffset.

@@ -76,7 +76,7 @@ WideLayout along_layout(const Array& x, const Array& indices, int axis, const Di
 }
 
 void put_along_on_gpu(const Array& x, const Array& indices, int axis, const Dims& shape,
-                      const Source& value, const char* op) {
+                      const MoveSource& value, const char* op) {
   WideLayout layout = along_layout(x, indices, axis, shape);
   const Array* const arrays[] = {&indices};
   const auto* array = std::get_if<Array>(&value);
@@ -172,7 +172,7 @@ Array take_along_axis(const Array& x, const Array& given, std::optional<std::int
   return out;
 }
 
-void put_along_axis(const Array& x, const Array& given, const Value& values,
+void put_along_axis(const Array& x, const Array& given, const AssignValue& values,
                     std::optional<std::int64_t> axis) {
   constexpr const char* kOp = "put_along_axis";
   Array indices = checked_indices(x, given, Kind::kIndex, kOp);
@@ -184,7 +184,7 @@ void put_along_axis(const Array& x, const Array& given, const Value& values,
   const int at = normalize_axis(*axis, x.ndim(), kOp);
   const Dims shape = along_shape(x, indices, at, kOp);
   if (may_overlap(indices, x)) indices = copy_as(indices, indices.dtype(), kOp);
-  Value value = values;
+  AssignValue value = values;
   if (const auto* scalar = std::get_if<Scalar>(&values)) {
     value = scalar_for(*scalar, x.dtype(), kOp);
     to_bytes(std::get<Scalar>(value), x.dtype(), kOp);
@@ -204,16 +204,16 @@ void put_along_axis(const Array& x, const Array& given, const Value& values,
   }
   if (num_elements(shape, kOp) == 0) return;
   put_along_on_gpu(x, indices, at, shape,
-                   array != nullptr ? Source(*array)
-                                    : Source(to_bytes(std::get<Scalar>(value), x.dtype(), kOp)),
+                   array != nullptr ? MoveSource(*array)
+                                    : MoveSource(to_bytes(std::get<Scalar>(value), x.dtype(), kOp)),
                    kOp);
 }
 
-void put(const Array& x, const Array& given, const Value& values, IndexMode mode) {
+void put(const Array& x, const Array& given, const AssignValue& values, IndexMode mode) {
   constexpr const char* kOp = "put";
   const Array indices = flat(checked_indices(x, given, Kind::kType, kOp), kOp);
   check_unpacked(x, kOp);
-  Value value = values;
+  AssignValue value = values;
   if (const auto* array = std::get_if<Array>(&values)) {
     if (array->size() == 0) return;
     value = repeated_to(*array, indices.size(), kOp);

@@ -16,11 +16,11 @@ Array take(const Array& x, const Array& indices, std::optional<std::int64_t> axi
 // out[i, j, ...] = x[indices[i, j, ...], j, ...] for axis 0 and so on; other axes broadcast.
 Array take_along_axis(const Array& x, const Array& indices, std::optional<std::int64_t> axis);
 // x[indices[i, j, ...], j, ...] = values[i, j, ...]; the last of several values is kept.
-void put_along_axis(const Array& x, const Array& indices, const Value& values,
+void put_along_axis(const Array& x, const Array& indices, const AssignValue& values,
                     std::optional<std::int64_t> axis);
 
 // x.flat[indices] = values, repeated as often as needed; the last of several values is kept.
-void put(const Array& x, const Array& indices, const Value& values, IndexMode mode);
+void put(const Array& x, const Array& indices, const AssignValue& values, IndexMode mode);
 
 // x where condition, a list of bools (not longer than the axis), is true along the axis.
 Array compress(const Array& condition, const Array& x, std::optional<std::int64_t> axis,

@@ -1,0 +1,190 @@
+"""Elements picked or set by arrays of integers or booleans.
+
+``axes`` are the axes that ``indices`` pick from, ``names`` the same axes as messages call them;
+``shape`` is what the indices broadcast to, and ``at`` its place among the other axes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "compress",
+    "getitem",
+    "masked_fill",
+    "nonzero",
+    "put",
+    "put_along_axis",
+    "ravel_multi_index",
+    "setitem",
+    "take",
+    "take_along_axis",
+    "unravel_index",
+]
+
+
+def _inside(index: NDArray[Any], size: int, mode: str, axis: int, op: str) -> NDArray[Any]:
+    """Indices in [0, size); the first one in C order that is out of bounds raises."""
+    from pygpukit.core.errors import InvalidIndexError
+
+    index = index.astype(np.int64)
+    if mode == "wrap":
+        return index % size if size > 0 else index
+    if mode == "clip":
+        return np.clip(index, 0, max(size - 1, 0))
+    bad = (index < -size) | (index >= size)
+    if bad.any():
+        first = index[bad].reshape(-1)[0]
+        raise InvalidIndexError(
+            f"{op}: index {first} is out of bounds for axis {axis} with size {size}"
+        )
+    return np.where(index < 0, index + size, index)
+
+
+def _resolved(
+    x: NDArray[Any],
+    indices: tuple[NDArray[Any], ...],
+    axes: tuple[int, ...],
+    names: tuple[int, ...],
+    shape: tuple[int, ...],
+    mode: str,
+    op: str,
+) -> tuple[NDArray[Any], tuple[NDArray[Any], ...]]:
+    """x with the picked axes first, and flat indices, in C order."""
+    inside = [
+        np.broadcast_to(_inside(i, x.shape[a], mode, n, op), shape).reshape(-1)
+        for i, a, n in zip(indices, axes, names, strict=True)
+    ]
+    return np.moveaxis(x, axes, range(len(axes))), tuple(inside)
+
+
+def _gather(
+    op: str,
+    x: NDArray[Any],
+    indices: tuple[NDArray[Any], ...],
+    axes: tuple[int, ...],
+    names: tuple[int, ...],
+    shape: tuple[int, ...],
+    at: int,
+    mode: str,
+    out: NDArray[Any],
+) -> None:
+    front, flat = _resolved(x, indices, axes, names, shape, mode, op)
+    if flat:
+        picked = front[flat].reshape(shape + front.shape[len(axes) :])
+    else:
+        picked = np.broadcast_to(front, shape + front.shape)
+    rank = len(shape)
+    out[...] = np.moveaxis(picked, range(rank), range(at, at + rank))
+
+
+def _scatter(
+    op: str,
+    value: Any,
+    indices: tuple[NDArray[Any], ...],
+    axes: tuple[int, ...],
+    names: tuple[int, ...],
+    shape: tuple[int, ...],
+    at: int,
+    mode: str,
+    out: NDArray[Any],
+) -> None:
+    front, flat = _resolved(out, indices, axes, names, shape, mode, op)
+    rest = front.shape[len(axes) :]
+    rank = len(shape)
+    full = np.broadcast_to(value, rest[:at] + shape + rest[at:])
+    values = np.moveaxis(full, range(at, at + rank), range(rank))
+    if flat:
+        front[flat] = values.reshape((flat[0].size, *rest))  # the last of equal indices is kept
+    elif values.size:
+        front[...] = values.reshape((-1, *rest))[-1]
+
+
+def getitem(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+    """out = x[key]"""
+    _gather("getitem", x, indices, out=out, **how)
+
+
+def take(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+    """out = x at positions along an axis"""
+    _gather("take", x, indices, out=out, **how)
+
+
+def compress(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+    """out = x at the positions along an axis where a condition is true"""
+    _gather("compress", x, indices, out=out, **how)
+
+
+def setitem(value: Any, *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+    """out[key] = value"""
+    _scatter("setitem", value, indices, out=out, **how)
+
+
+def put(value: Any, *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+    """out.flat[indices] = value"""
+    _scatter("put", value, indices, out=out, **how)
+
+
+def masked_fill(value: Any, mask: NDArray[Any], *, out: NDArray[Any]) -> None:
+    """out[mask] = value, where it does not matter which true element a value is for"""
+    np.copyto(out, np.asarray(value).astype(out.dtype), where=mask)
+
+
+def take_along_axis(
+    x: NDArray[Any], indices: NDArray[Any], *, axis: int, out: NDArray[Any]
+) -> None:
+    """out[i, j] = x[indices[i, j], j] for axis 0"""
+    inside = _inside(indices, x.shape[axis], "raise", axis, "take_along_axis")
+    out[...] = np.take_along_axis(x, inside, axis)
+
+
+def put_along_axis(
+    value: Any, indices: NDArray[Any], *, axis: int, out: NDArray[Any]
+) -> None:
+    """out[indices[i, j], j] = value[i, j] for axis 0"""
+    checked = _inside(indices, out.shape[axis], "raise", axis, "put_along_axis")
+    inside = np.ascontiguousarray(checked)  # C order: the last of equal indices is kept
+    np.put_along_axis(out, inside, np.asarray(value).astype(out.dtype), axis)
+
+
+def nonzero(x: NDArray[Any], *, out: NDArray[Any]) -> None:
+    """out[d] = coordinate d of the elements that are not zero, in C order"""
+    out[...] = np.nonzero(x)
+
+
+def unravel_index(indices: NDArray[Any], *, shape: tuple[int, ...], out: NDArray[Any]) -> None:
+    """out[d] = coordinate d of flat positions"""
+    from pygpukit.core.errors import InvalidValueError
+
+    size = int(np.prod(shape, dtype=object))
+    bad = (indices < 0) | (indices >= size)
+    if bad.any():
+        first = indices[bad].reshape(-1)[0]
+        raise InvalidValueError(
+            f"unravel_index: index {first} is out of bounds for array with size {size}"
+        )
+    if shape:
+        out[...] = np.unravel_index(indices, shape)
+
+
+def ravel_multi_index(
+    *indices: NDArray[Any], shape: tuple[int, ...], mode: str, out: NDArray[Any]
+) -> None:
+    """out = flat positions of coordinates"""
+    from pygpukit.core.errors import InvalidValueError
+
+    total = np.zeros(out.shape, np.int64)
+    for index, size in zip(indices, shape, strict=True):
+        bad = (index < 0) | (index >= size)
+        if mode == "raise" and bad.any():
+            first = index[bad].reshape(-1)[0]
+            raise InvalidValueError(
+                f"ravel_multi_index: index {first} is out of bounds for array with size {size}"
+            )
+        total = total * size + _inside(index, size, mode, 0, "ravel_multi_index")
+    out[...] = total
