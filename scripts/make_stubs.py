@@ -3,6 +3,7 @@
 pybind11-stubgen lists the functions and classes. The tables below add the types it cannot see: of
 arguments the bindings take as any object, and of the types written with the C API. A row that
 matches nothing is an error, and so is a type that stays open, so the tables cannot go stale.
+Methods that Python code attaches to a type come from their own source.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +32,7 @@ PRELUDE = '''
 
 import builtins
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
@@ -42,6 +44,7 @@ from pygpukit.core.stream import StreamPriority
 class _HasCudaStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
+_Axes: TypeAlias = int | tuple[int, ...]
 _DeviceLike: TypeAlias = str | int | None
 _DTypeLike: TypeAlias = DataType | DTypeLike
 _Operand: TypeAlias = GPUArray | _ScalarLike
@@ -228,7 +231,9 @@ class Typer:
         check_members(real, set(members))
         if not real.__flags__ & CAN_BE_A_BASE:
             node.decorator_list = [expression("final")]
-        node.body = [docstring(inspect.getdoc(real)), *members.values()]
+        node.body = [docstring(inspect.getdoc(real))]
+        for name, row in members.items():
+            node.body += [row, *setters(real, name)]
         return node
 
     def take_members(self, owner: str, real: type) -> dict[str, ast.FunctionDef]:
@@ -242,7 +247,8 @@ class Typer:
             if not row.name.startswith("_"):
                 row.body = [docstring(inspect.getdoc(getattr(real, row.name, None)))]
             rows[row.name] = self.type_function(row, f"{owner}.{row.name}")
-        return rows
+        found = attached(real).items()
+        return {**rows, **{name: row for name, row in found if f"{owner}.{name}" not in HIDDEN}}
 
     def type_function(self, node: ast.FunctionDef, path: str) -> ast.FunctionDef:
         """Types of arguments and result; `path` is Class.method or the function's name."""
@@ -279,6 +285,43 @@ class Typer:
             self.used.add(key)
             return respell(expression(table[key]))
         raise Problem(f"the type of {full} is open; add a row to ARGUMENTS, RETURNS or MEMBERS")
+
+
+def attached(real: type) -> dict[str, ast.FunctionDef]:
+    """The methods and properties of a type that are Python functions, without their bodies."""
+    rows = {}
+    for name, member in vars(real).items():
+        function = member.fget if isinstance(member, property) else member
+        if isinstance(function, types.FunctionType):
+            rows[name] = without_body(function, name)
+            if isinstance(member, property):
+                rows[name].decorator_list = [expression("property")]
+    return rows
+
+
+def setters(real: type, name: str) -> list[ast.FunctionDef]:
+    """What follows a property that can be assigned to."""
+    member = vars(real).get(name)
+    if not isinstance(member, property) or not isinstance(member.fset, types.FunctionType):
+        return []
+    node = without_body(member.fset, name)
+    node.decorator_list = [expression(f"{name}.setter")]
+    return [node]
+
+
+def without_body(function: types.FunctionType, name: str) -> ast.FunctionDef:
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(node, ast.FunctionDef)
+    assert node.returns is not None
+    node.name = name
+    node.returns = respell(node.returns)
+    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    every[0].annotation = None  # self
+    for arg in (*every, node.args.vararg, node.args.kwarg):
+        if arg is not None and arg.annotation is not None:
+            arg.annotation = respell(arg.annotation)
+    node.body = [docstring(None if name.startswith("__") else inspect.getdoc(function))]
+    return node
 
 
 def docstring(text: str | None) -> ast.stmt:

@@ -5,6 +5,8 @@
 #include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/errors.h"
+#include "bindings/fast_call.h"
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
@@ -88,29 +90,69 @@ Array make_eye(py::handle rows, py::handle cols, py::handle k, py::handle dtype,
   return ops::eye(num_rows, num_cols, diagonal, type, target);
 }
 
+// zeros, ones and full by the fast calling convention, with a signature that Python can inspect.
+
+constexpr const char* kFilledNames[] = {"shape", "dtype", "device"};
+constexpr const char* kFullNames[] = {"shape", "fill_value", "dtype", "device"};
+const FastSignature kZeros = {"zeros", kFilledNames, 2, 0, 1};
+const FastSignature kOnes = {"ones", kFilledNames, 2, 0, 1};
+const FastSignature kFull = {"full", kFullNames, 3, 0, 2};
+
+py::handle or_none(PyObject* slot) { return slot == nullptr ? Py_None : slot; }
+
+PyObject* filled(const FastSignature& signature, const Scalar& value, PyObject* const* args,
+                 Py_ssize_t num_args, PyObject* keywords) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* slots[3];
+    bind_arguments(signature, args, num_args, keywords, slots);
+    return make_array_object(
+        make_full(slots[0], value, or_none(slots[1]), or_none(slots[2]), signature.function));
+  });
+}
+
+PyObject* zeros(PyObject*, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
+  return filled(kZeros, Scalar(std::int64_t{0}), args, num_args, keywords);
+}
+
+PyObject* ones(PyObject*, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
+  return filled(kOnes, Scalar(true), args, num_args, keywords);
+}
+
+PyObject* full(PyObject*, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* slots[4];
+    bind_arguments(kFull, args, num_args, keywords, slots);
+    return make_array_object(
+        make_full_of(slots[0], slots[1], or_none(slots[2]), or_none(slots[3])));
+  });
+}
+
+template <auto function>
+PyMethodDef method(const char* name, const char* doc) {
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+          METH_FASTCALL | METH_KEYWORDS, doc};
+}
+
 void bind_filled(py::module_& m) {
-  const auto dtype = py::arg("dtype") = py::none();
-  const auto device = py::arg("device") = py::none();
-  m.def(
-      "zeros",
-      [](py::handle shape, py::handle type, py::handle where) {
-        return make_full(shape, Scalar(std::int64_t{0}), type, where, "zeros");
-      },
-      py::arg("shape"), dtype, py::kw_only(), device, "A new array of zeros.");
-  m.def(
-      "ones",
-      [](py::handle shape, py::handle type, py::handle where) {
-        return make_full(shape, Scalar(true), type, where, "ones");
-      },
-      py::arg("shape"), dtype, py::kw_only(), device, "A new array of ones.");
-  m.def("full", make_full_of, py::arg("shape"), py::arg("fill_value"), dtype, py::kw_only(), device,
-        "A new array with every element fill_value.");
+  static PyMethodDef functions[] = {
+      method<zeros>("zeros",
+                    "zeros(shape, dtype=None, *, device=None)\n--\n\nA new array of zeros; float32 "
+                    "unless `dtype` says otherwise."),
+      method<ones>("ones",
+                   "ones(shape, dtype=None, *, device=None)\n--\n\nA new array of ones; float32 "
+                   "unless `dtype` says otherwise."),
+      method<full>("full",
+                   "full(shape, fill_value, dtype=None, *, device=None)\n--\n\nA new array with "
+                   "every element fill_value, of its dtype: Python numbers give bool, int64, "
+                   "float32 or complex64."),
+  };
+  for (PyMethodDef& function : functions) add_function(m, &function, py::none());
   m.def(
       "from_numpy",
       [](py::handle array, py::handle where) {
         return from_numpy(array, device_from_python(where, "from_numpy"));
       },
-      py::arg("array"), py::kw_only(), device,
+      py::arg("array"), py::kw_only(), py::arg("device") = py::none(),
       "A new array with a copy of a NumPy array's contents (anything numpy.asarray takes).");
 }
 

@@ -4,17 +4,21 @@
 >>> x = gp.ones((2, 3))
 >>> (x + x).to_numpy()
 
-Importing touches no GPU and loads no heavy module: names below are resolved when first used.
+The functions follow NumPy and the Python array API standard 2024.12. Importing touches no GPU and
+loads no heavy module: names below are resolved when first used.
 """
 
 import atexit
 
-import pygpukit.core.array_protocols as _array_protocols  # noqa: F401 - methods of GPUArray
+# Now: they give GPUArray its methods.
+import pygpukit.core.array_methods as _array_methods  # noqa: F401
+import pygpukit.core.array_protocols as _array_protocols  # noqa: F401
 
 # Now: loaded later, the package would take the place of the function jit.
 import pygpukit.jit as _jit_package  # noqa: F401
 from pygpukit import _native
 from pygpukit._lazy import lazy_names
+from pygpukit._names import OPS as _OPS
 from pygpukit._native import (
     BoundKernel,
     CudaEvent,
@@ -24,28 +28,25 @@ from pygpukit._native import (
     JITKernel,
     RawModule,
     Stream,
-    add,
     bfloat16,
+    bool,
     complex64,
     complex128,
     current_stream,
     default_stream,
-    empty,
     event_elapsed_ms,
     event_elapsed_us,
+    float4_e2m1fn,
     float8_e4m3fn,
     float8_e5m2,
     float16,
     float32,
     float64,
-    from_numpy,
-    full,
     int4,
     int8,
     int16,
     int32,
     int64,
-    ones,
     pinned_empty,
     synchronize,
     uint4,
@@ -53,13 +54,12 @@ from pygpukit._native import (
     uint16,
     uint32,
     uint64,
-    zeros,
 )
-from pygpukit.ops.elementwise import mul
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
-    from pygpukit import benchmark, core, ops
+    from pygpukit import benchmark, core, ops, random
+    from pygpukit._array_info import ArrayNamespaceInfo
     from pygpukit.core.device import (
         DeviceCapabilities,
         DeviceInfo,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         is_cuda_available,
     )
     from pygpukit.core.errors import (
+        AxisError,
         CaptureError,
         CompileError,
         CudaError,
@@ -97,10 +98,26 @@ if TYPE_CHECKING:
         warmup,
     )
     from pygpukit.ops.interop import from_cuda_array_interface, from_dlpack, frombuffer
+    from pygpukit.ops.basic import *  # noqa: F403
 
 __version__: str = _native.__version__
+__array_api_version__ = "2024.12"
+
+e = 2.718281828459045
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+pi = 3.141592653589793
 
 atexit.register(_native.finish)  # lets kernels end, so that what they print arrives
+
+
+def __array_namespace_info__() -> "ArrayNamespaceInfo":
+    """What the package can do, in the standard's terms: capabilities, devices, dtypes."""
+    from pygpukit._array_info import ArrayNamespaceInfo
+
+    return ArrayNamespaceInfo()
+
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of the package
     __getattr__ = lazy_names(
@@ -117,6 +134,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
                 "is_cuda_available",
             ),
             "pygpukit.core.errors": (
+                "AxisError",
                 "CaptureError",
                 "CompileError",
                 "CudaError",
@@ -130,7 +148,6 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
                 "PyGPUkitError",
             ),
             "pygpukit.core.stream": ("StreamManager", "StreamPriority"),
-            "pygpukit.ops.interop": ("frombuffer", "from_cuda_array_interface", "from_dlpack"),
             "pygpukit.jit.compiler": (
                 "NvrtcErrorCode",
                 "check_driver_compatibility",
@@ -143,8 +160,9 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
                 "jit",
                 "warmup",
             ),
+            **_OPS,
         },
-        submodules=("benchmark", "core", "ops"),
+        submodules=("benchmark", "core", "ops", "random"),
     )
 del jit  # the function, not the package
 
@@ -154,6 +172,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AxisError",
     "BoundKernel",
     "CaptureError",
     "CompileError",
@@ -179,28 +198,26 @@ __all__ = [
     "Stream",
     "StreamManager",
     "StreamPriority",
-    "add",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "benchmark",
     "bfloat16",
+    "bool",
     "check_driver_compatibility",
     "complex64",
     "complex128",
     "core",
     "current_stream",
     "default_stream",
-    "empty",
+    "e",
     "event_elapsed_ms",
     "event_elapsed_us",
+    "float4_e2m1fn",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
     "float32",
     "float64",
-    "from_cuda_array_interface",
-    "from_dlpack",
-    "from_numpy",
-    "frombuffer",
-    "full",
     "get_device_capabilities",
     "get_device_count",
     "get_device_info",
@@ -209,6 +226,7 @@ __all__ = [
     "get_nvrtc_version",
     "get_sm_version",
     "get_warmup_error",
+    "inf",
     "int4",
     "int8",
     "int16",
@@ -218,10 +236,12 @@ __all__ = [
     "is_nvrtc_available",
     "is_warmup_done",
     "jit",
-    "mul",
-    "ones",
+    "nan",
+    "newaxis",
     "ops",
+    "pi",
     "pinned_empty",
+    "random",
     "synchronize",
     "uint4",
     "uint8",
@@ -229,5 +249,6 @@ __all__ = [
     "uint32",
     "uint64",
     "warmup",
-    "zeros",
 ]
+if not TYPE_CHECKING:
+    __all__ = sorted({*__all__, *(_name for _names in _OPS.values() for _name in _names)})

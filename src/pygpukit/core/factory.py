@@ -1,5 +1,33 @@
 """Creation of arrays."""
 
-from pygpukit._native import empty, from_numpy, full, ones, zeros
+from pygpukit.ops.creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 
-__all__ = ["empty", "from_numpy", "full", "ones", "zeros"]
+__all__ = [
+    "arange",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]

@@ -1,4 +1,51 @@
-"""The ops as functions."""
+"""The ops as functions, loaded when first used."""
 
-from pygpukit.ops import elementwise
-from pygpukit.ops.elementwise import *  # noqa: F403
+from pygpukit._lazy import lazy_names
+from pygpukit._names import OPS
+
+# Modules that have the name of one of their functions: loaded later, they would take its place.
+from pygpukit.ops.fuse import fuse
+from pygpukit.ops.histogram import histogram
+from pygpukit.ops.matmul import matmul
+
+TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
+if TYPE_CHECKING:
+    from pygpukit.ops import (
+        basic,
+        creation,
+        data_types,
+        elementwise,
+        manipulation,
+        reduction,
+        tensor,
+        unary,
+    )
+    from pygpukit.ops.basic import *  # noqa: F403
+
+if not TYPE_CHECKING:  # type checkers would take any name for one of the package
+    __getattr__ = lazy_names(
+        "pygpukit.ops",
+        OPS,
+        submodules=("basic", "unary", *(module.rpartition(".")[2] for module in OPS)),
+    )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "basic",
+    "creation",
+    "data_types",
+    "elementwise",
+    "fuse",
+    "histogram",
+    "manipulation",
+    "matmul",
+    "reduction",
+    "tensor",
+    "unary",
+]
+if not TYPE_CHECKING:
+    __all__ = sorted({*__all__, *(name for names in OPS.values() for name in names)})

@@ -1,3 +1,22 @@
-"""Every op under one name."""
+"""Every op under one name, loaded when first used."""
 
-from pygpukit.ops.elementwise import *  # noqa: F403
+from pygpukit._lazy import lazy_names
+from pygpukit._names import OPS
+
+TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
+if TYPE_CHECKING:
+    from pygpukit.ops.comparison import *  # noqa: F403
+    from pygpukit.ops.creation import *  # noqa: F403
+    from pygpukit.ops.data_types import *  # noqa: F403
+    from pygpukit.ops.elementwise import *  # noqa: F403
+    from pygpukit.ops.fuse import *  # noqa: F403
+    from pygpukit.ops.manipulation import *  # noqa: F403
+    from pygpukit.ops.tensor import *  # noqa: F403
+
+if not TYPE_CHECKING:  # type checkers would take any name for one of the module
+    __getattr__ = lazy_names("pygpukit.ops.basic", OPS)
+    __all__ = sorted(name for names in OPS.values() for name in names)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for names in OPS.values() for name in names)

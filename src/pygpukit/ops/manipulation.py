@@ -10,9 +10,7 @@ from pygpukit._native import GPUArray, broadcast_shapes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pygpukit._native import _DTypeLike, _ShapeLike
-
-    _Axes = int | tuple[int, ...]
+    from pygpukit._native import _Axes, _DTypeLike, _ShapeLike
 
 
 # --- shapes and axes: views ----------------------------------------------------------------------

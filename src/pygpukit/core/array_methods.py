@@ -1,0 +1,522 @@
+"""The methods of GPUArray that follow NumPy and version 0.2, attached to the type of the C++ core.
+
+Imported with the package, so nothing is imported at the top that costs time: what a method needs
+beyond the core it imports when called.
+"""
+
+from __future__ import annotations
+
+from pygpukit import _native
+from pygpukit._native import GPUArray
+
+TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+    from typing import Any, SupportsIndex
+
+    from pygpukit._native import (
+        _Axes,
+        _DeviceLike,
+        _DTypeLike,
+        _Operand,
+        _ScalarLike,
+        _StreamLike,
+    )
+
+
+# --- the standard's ------------------------------------------------------------------------------
+
+
+def __array_namespace__(self: GPUArray, /, *, api_version: str | None = None) -> ModuleType:
+    """The package, which follows the array API standard 2024.12."""
+    import pygpukit
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(
+            f"__array_namespace__: api_version {api_version!r} is not supported, 2024.12 is"
+        )
+    return pygpukit
+
+
+def to_device(self: GPUArray, device: _DeviceLike, /, *, stream: _StreamLike = None) -> GPUArray:
+    """This array if it is on that device, else a copy there, made on `stream`."""
+    if stream is None:
+        return _native.to_device(self, device)
+    with _native.Stream(stream) if not isinstance(stream, _native.Stream) else stream:
+        return _native.to_device(self, device)
+
+
+def T(self: GPUArray) -> GPUArray:  # noqa: N802 - NumPy's name
+    """A view with all axes reversed."""
+    return _native.transpose(self)
+
+
+def mT(self: GPUArray) -> GPUArray:  # noqa: N802 - the standard's name
+    """A view with the last two axes swapped."""
+    if self.ndim < 2:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"mT: the array has shape {self.shape}, expected a matrix")
+    return _native.swapaxes(self, -1, -2)
+
+
+# --- shapes and views ----------------------------------------------------------------------------
+
+
+def reshape(
+    self: GPUArray, *shape: SupportsIndex | Sequence[SupportsIndex], copy: bool | None = None
+) -> GPUArray:
+    """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
+    return _native.reshape(self, shape[0] if len(shape) == 1 else shape, copy)
+
+
+def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
+    """The same memory in another shape, or as another dtype; ValueError where that is impossible."""
+    if not shape_or_dtype:
+        return _native.transpose(_native.transpose(self))
+    first = shape_or_dtype[0]
+    if len(shape_or_dtype) > 1 or isinstance(first, (list, tuple)) or hasattr(first, "__index__"):
+        shape = first if len(shape_or_dtype) == 1 else shape_or_dtype
+        return _native.reshape(self, shape, False)
+    return _native.view_as(self, first)
+
+
+def ravel(self: GPUArray) -> GPUArray:
+    """One axis, elements in C order; a view where possible."""
+    return _native.reshape(self, -1)
+
+
+def flatten(self: GPUArray) -> GPUArray:
+    """One axis, elements in C order; always a copy."""
+    return _native.reshape(self, -1, True)
+
+
+def transpose(self: GPUArray, *axes: Any) -> GPUArray:
+    """A view with the axes in the given order (numbers or one tuple); reversed without one."""
+    if len(axes) == 1 and not hasattr(axes[0], "__index__"):
+        return _native.transpose(self, axes[0])
+    return _native.transpose(self, axes or None)
+
+
+def swapaxes(self: GPUArray, axis1: int, axis2: int, /) -> GPUArray:
+    """A view with two axes swapped."""
+    return _native.swapaxes(self, axis1, axis2)
+
+
+def squeeze(self: GPUArray, axis: _Axes | None = None) -> GPUArray:
+    """A view without the given axes of size 1, or without all of them."""
+    return _native.squeeze(self, axis)
+
+
+def diagonal(self: GPUArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
+    """A view of the elements (i, i + offset) of two axes, as a last axis."""
+    return _native.diagonal(self, offset, axis1, axis2)
+
+
+def narrow(self: GPUArray, offset: int, length: int) -> GPUArray:
+    """A view of the elements [offset, offset + length) of the last axis."""
+    if self.ndim == 0 or offset < 0 or length < 0 or offset + length > self.shape[-1]:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(
+            f"narrow: {length} elements from {offset} do not fit an array of shape {self.shape}"
+        )
+    return _native.slice_axis(self, -1, offset, length)
+
+
+def slice_rows(self: GPUArray, num_rows: int) -> GPUArray:
+    """A view of the first rows."""
+    if self.ndim == 0 or not 0 <= num_rows <= self.shape[0]:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"slice_rows: an array of shape {self.shape} has no {num_rows} rows")
+    return _native.slice_axis(self, 0, 0, num_rows)
+
+
+def real(self: GPUArray) -> GPUArray:
+    """A view of the real parts; a real array itself."""
+    return _native.real_part(self)
+
+
+def imag(self: GPUArray) -> GPUArray:
+    """A view of the imaginary parts; zeros for a real array."""
+    return _native.imag_part(self)
+
+
+# --- copies and casts ----------------------------------------------------------------------------
+
+
+def astype(self: GPUArray, dtype: _DTypeLike, copy: bool = False) -> GPUArray:
+    """This array cast to another dtype; itself when it has it already, unless copy is True."""
+    if not copy and _native.result_type(dtype) == self.dtype:
+        return self
+    return _native.astype(self, dtype, copy)
+
+
+def copy(self: GPUArray) -> GPUArray:
+    """A C-contiguous copy."""
+    return _native.copy(self)
+
+
+def fill(self: GPUArray, value: _ScalarLike | GPUArray) -> None:
+    """Sets every element."""
+    from pygpukit.ops.creation import asarray
+
+    _native.copy_into(self, asarray(value, dtype=self.dtype, device=self.device))
+
+
+def tobytes(self: GPUArray) -> bytes:
+    """The elements in C order, as bytes."""
+    return self.to_numpy().tobytes()
+
+
+def last_access(self: GPUArray) -> float:
+    """The present time: looking at an array is an access. Kept for programs of 0.2."""
+    import time
+
+    return time.time()
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+def _given(**options: object) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def sum(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The sum along axes."""
+    from pygpukit.ops import reduction
+
+    options = _given(dtype=dtype, out=out)
+    result: GPUArray = reduction.sum(self, axis=axis, keepdims=keepdims, **options)
+    return result
+
+
+def prod(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The product along axes."""
+    from pygpukit.ops import reduction
+
+    options = _given(dtype=dtype, out=out)
+    result: GPUArray = reduction.prod(self, axis=axis, keepdims=keepdims, **options)
+    return result
+
+
+def mean(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The mean along axes."""
+    from pygpukit.ops import reduction
+
+    source = self if dtype is None else astype(self, dtype)
+    result: GPUArray = reduction.mean(source, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def var(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The variance along axes, divided by n - ddof."""
+    from pygpukit.ops import reduction
+
+    source = self if dtype is None else astype(self, dtype)
+    options = _given(out=out)
+    result: GPUArray = reduction.var(
+        source, axis=axis, correction=ddof, keepdims=keepdims, **options
+    )
+    return result
+
+
+def std(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The standard deviation along axes, from the variance with n - ddof."""
+    from pygpukit.ops import reduction
+
+    source = self if dtype is None else astype(self, dtype)
+    options = _given(out=out)
+    result: GPUArray = reduction.std(
+        source, axis=axis, correction=ddof, keepdims=keepdims, **options
+    )
+    return result
+
+
+def max(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The largest element along axes; NaN if there is one."""
+    from pygpukit.ops import reduction
+
+    result: GPUArray = reduction.max(self, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def min(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The smallest element along axes; NaN if there is one."""
+    from pygpukit.ops import reduction
+
+    result: GPUArray = reduction.min(self, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def any(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """Whether one element along axes is true."""
+    from pygpukit.ops import reduction
+
+    result: GPUArray = reduction.any(self, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def all(
+    self: GPUArray,
+    axis: _Axes | None = None,
+    out: GPUArray | None = None,
+    keepdims: bool = False,
+) -> GPUArray:
+    """Whether all elements along axes are true."""
+    from pygpukit.ops import reduction
+
+    result: GPUArray = reduction.all(self, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def argmax(
+    self: GPUArray, axis: int | None = None, out: GPUArray | None = None, keepdims: bool = False
+) -> GPUArray:
+    """Where the largest element is along an axis; without one, in the flattened array."""
+    from pygpukit.ops import reduction
+
+    result: GPUArray = reduction.argmax(self, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def argmin(
+    self: GPUArray, axis: int | None = None, out: GPUArray | None = None, keepdims: bool = False
+) -> GPUArray:
+    """Where the smallest element is along an axis; without one, in the flattened array."""
+    from pygpukit.ops import reduction
+
+    result: GPUArray = reduction.argmin(self, axis=axis, keepdims=keepdims, **_given(out=out))
+    return result
+
+
+def cumsum(
+    self: GPUArray,
+    axis: int | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Sums of the elements so far along an axis; without one, of the flattened array."""
+    from pygpukit.ops import scan
+
+    result: GPUArray = scan.cumsum(self, axis=axis, **_given(dtype=dtype, out=out))
+    return result
+
+
+def cumprod(
+    self: GPUArray,
+    axis: int | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Products of the elements so far along an axis; without one, of the flattened array."""
+    from pygpukit.ops import scan
+
+    result: GPUArray = scan.cumprod(self, axis=axis, **_given(dtype=dtype, out=out))
+    return result
+
+
+# --- elements ------------------------------------------------------------------------------------
+
+
+def clip(
+    self: GPUArray,
+    min: _Operand | None = None,
+    max: _Operand | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Elements limited to [min, max]; a limit of None is none."""
+    from pygpukit.ops import elementwise
+
+    return elementwise.clip(self, min, max, out=out)
+
+
+def round(self: GPUArray, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
+    """Elements rounded to that many decimals, halves to even."""
+    from pygpukit.ops import elementwise
+
+    return elementwise.round(self, decimals, out=out)
+
+
+def conj(self: GPUArray) -> GPUArray:
+    """The complex conjugate."""
+    from pygpukit.ops import elementwise
+
+    return elementwise.conj(self)
+
+
+def sort(self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True) -> None:
+    """Sorts along an axis, in place."""
+    from pygpukit.ops import sorting
+
+    done = sorting.sort(self, axis=axis, descending=descending, stable=stable)
+    _native.copy_into(self, done)
+
+
+def argsort(
+    self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True
+) -> GPUArray:
+    """The indices that sort along an axis."""
+    from pygpukit.ops import sorting
+
+    result: GPUArray = sorting.argsort(self, axis=axis, descending=descending, stable=stable)
+    return result
+
+
+def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
+    """The indices of the elements that are not zero, one array per axis."""
+    from pygpukit.ops import indexing
+
+    result: tuple[GPUArray, ...] = indexing.nonzero(self)
+    return result
+
+
+def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
+    """The elements at these indices of an axis; without one, of the flattened array."""
+    from pygpukit.ops import indexing
+    from pygpukit.ops.creation import asarray
+
+    places = asarray(indices, device=self.device)
+    result: GPUArray = indexing.take(self, places, axis=axis)
+    return result
+
+
+def repeat(self: GPUArray, repeats: int | Sequence[int] | GPUArray, axis: int | None = None) -> GPUArray:
+    """Every element that many times along an axis; without one, of the flattened array."""
+    from pygpukit.ops import manipulation
+
+    return manipulation.repeat(self, repeats, axis)
+
+
+def trace(self: GPUArray, offset: int = 0) -> GPUArray:
+    """The sum along a diagonal of the last two axes."""
+    from pygpukit.ops.matmul import trace as sum_of_diagonal
+
+    result: GPUArray = sum_of_diagonal(self, offset=offset)
+    return result
+
+
+def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
+    """NumPy's dot: inner product of vectors, product of matrices."""
+    from pygpukit.ops.matmul import dot as product
+
+    result: GPUArray = product(self, other)
+    return result
+
+
+_METHODS = (
+    __array_namespace__,
+    all,
+    any,
+    argmax,
+    argmin,
+    argsort,
+    astype,
+    clip,
+    conj,
+    copy,
+    cumprod,
+    cumsum,
+    diagonal,
+    dot,
+    fill,
+    flatten,
+    max,
+    mean,
+    min,
+    narrow,
+    nonzero,
+    prod,
+    ravel,
+    repeat,
+    reshape,
+    round,
+    slice_rows,
+    sort,
+    squeeze,
+    std,
+    sum,
+    swapaxes,
+    take,
+    to_device,
+    tobytes,
+    trace,
+    transpose,
+    var,
+    view,
+)
+_PROPERTIES = (T, last_access, mT)
+
+
+def _set_real(self: GPUArray, value: _ScalarLike | GPUArray) -> None:
+    fill(_native.real_part(self), value)
+
+
+def _set_imag(self: GPUArray, value: _ScalarLike | GPUArray) -> None:
+    if "complex" not in self.dtype.name:
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(f"imag: an array of {self.dtype} has no imaginary part to set")
+    fill(_native.imag_part(self), value)
+
+
+for _method in _METHODS:
+    _method.__qualname__ = f"GPUArray.{_method.__name__}"
+    setattr(GPUArray, _method.__name__, _method)
+for _getter in _PROPERTIES:
+    setattr(GPUArray, _getter.__name__, property(_getter))
+setattr(GPUArray, "conjugate", conj)  # noqa: B010
+setattr(GPUArray, "real", property(real, _set_real))  # noqa: B010
+setattr(GPUArray, "imag", property(imag, _set_imag))  # noqa: B010

@@ -1,0 +1,193 @@
+"""The public namespace: the names and signatures of the standard, NumPy and 0.2, and inspection."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pygpukit as gp
+from pygpukit._names import OPS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Array API 2024.12: the signatures of creation, dtype and manipulation functions.
+STANDARD = """
+arange(start, /, stop=None, step=1, *, dtype=None, device=None)
+asarray(obj, /, *, dtype=None, device=None, copy=None)
+empty(shape, *, dtype=None, device=None)
+empty_like(x, /, *, dtype=None, device=None)
+eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
+full(shape, fill_value, *, dtype=None, device=None)
+full_like(x, /, fill_value, *, dtype=None, device=None)
+linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True)
+meshgrid(*arrays, indexing='xy')
+ones(shape, *, dtype=None, device=None)
+ones_like(x, /, *, dtype=None, device=None)
+tril(x, /, *, k=0)
+triu(x, /, *, k=0)
+zeros(shape, *, dtype=None, device=None)
+zeros_like(x, /, *, dtype=None, device=None)
+astype(x, dtype, /, *, copy=True, device=None)
+can_cast(from_, to, /)
+finfo(type, /)
+iinfo(type, /)
+isdtype(dtype, kind)
+result_type(*arrays_and_dtypes)
+broadcast_arrays(*arrays)
+broadcast_to(x, /, shape)
+concat(arrays, /, *, axis=0)
+expand_dims(x, /, *, axis=0)
+flip(x, /, *, axis=None)
+moveaxis(x, source, destination, /)
+permute_dims(x, /, axes)
+repeat(x, repeats, /, *, axis=None)
+reshape(x, /, shape, *, copy=None)
+roll(x, /, shift, *, axis=None)
+squeeze(x, /, axis)
+stack(arrays, /, *, axis=0)
+tile(x, repetitions, /)
+unstack(x, /, *, axis=0)
+"""
+
+POSITIONAL_ONLY = inspect.Parameter.POSITIONAL_ONLY
+EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+
+
+def signature_of(text: str) -> tuple[str, inspect.Signature]:
+    scope: dict[str, Any] = {}
+    exec(f"def {text}: ...", scope)
+    name = text.partition("(")[0]
+    return name, inspect.signature(scope[name])
+
+
+@pytest.mark.parametrize("text", STANDARD.split("\n")[1:-1])
+def test_signature(text: str) -> None:
+    """Every way to call that the standard has; keywords may be positional, as in NumPy."""
+    name, want = signature_of(text)
+    function = getattr(gp, name)
+    assert name in gp.__all__
+    try:
+        got = inspect.signature(function)
+    except ValueError:
+        pytest.skip(f"{name} is a C++ function without a signature")
+    ours = got.parameters
+    for position, parameter in enumerate(want.parameters.values()):
+        if parameter.kind is KEYWORD_ONLY:
+            assert ours[parameter.name].kind in (KEYWORD_ONLY, EITHER)
+            assert ours[parameter.name].default == parameter.default
+            continue
+        mine = list(ours.values())[position]
+        assert mine.kind is parameter.kind
+        if parameter.kind is not POSITIONAL_ONLY:
+            assert mine.name == parameter.name
+        if parameter.default is not inspect.Parameter.empty:
+            assert mine.default == parameter.default
+    for mine in ours.values():  # what we have in addition is optional
+        assert mine.name in want.parameters or mine.default is not inspect.Parameter.empty
+
+
+def test_calls_of_the_standard_by_keyword() -> None:
+    for name in ("zeros", "ones", "empty"):
+        x = getattr(gp, name)(shape=(2,), dtype=gp.int8, device=gp.zeros(1).device)
+        assert (x.shape, x.dtype) == ((2,), gp.int8)
+    assert gp.full(shape=(2,), fill_value=1, dtype=gp.int8, device=None).dtype is gp.int8
+
+
+def test_constants() -> None:
+    assert (gp.e, gp.pi) == (math.e, math.pi)
+    assert gp.inf == math.inf
+    assert math.isnan(gp.nan)
+    assert gp.newaxis is None
+    assert gp.bool.name == "bool"
+    assert gp.__array_api_version__ == "2024.12"
+
+
+def test_array_namespace() -> None:
+    x = gp.ones(2)
+    for version in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        assert x.__array_namespace__(api_version=version) is gp
+    with pytest.raises(ValueError, match="'1999'"):
+        x.__array_namespace__(api_version="1999")
+
+
+def test_inspection() -> None:
+    info = gp.__array_namespace_info__()
+    assert info.capabilities() == {
+        "boolean indexing": True,
+        "data-dependent shapes": True,
+        "max dimensions": 32,
+    }
+    assert info.default_device() == gp.zeros(1).device == "cpu"
+    assert "cpu" in info.devices()
+    assert info.default_dtypes() == info.default_dtypes(device="cpu") == {
+        "real floating": gp.float32,
+        "complex floating": gp.complex64,
+        "integral": gp.int64,
+        "indexing": gp.int64,
+    }
+    every = info.dtypes(device="cpu")
+    assert len(every) == 13
+    assert all(getattr(gp, name) is dtype for name, dtype in every.items())
+    assert set(info.dtypes(kind="bool")) == {"bool"}
+    assert set(info.dtypes(kind="signed integer")) == {"int8", "int16", "int32", "int64"}
+    assert set(info.dtypes(kind=("unsigned integer", "bool"))) == {
+        "bool",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    }
+    assert set(info.dtypes(kind="real floating")) == {"float32", "float64"}
+    assert set(info.dtypes(kind="complex floating")) == {"complex64", "complex128"}
+    assert set(info.dtypes(kind="numeric")) == set(every) - {"bool"}
+    assert info.dtypes(kind=()) == {}
+    with pytest.raises(ValueError, match="kind"):
+        info.dtypes(kind="nothing")
+    with pytest.raises(TypeError, match="device"):
+        info.dtypes(device="nowhere")
+
+
+def test_the_list_of_names_is_that_of_the_modules() -> None:
+    script = ROOT / "scripts" / "make_names.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_function_is_in_all_three_places() -> None:
+    for module, names in OPS.items():
+        home = importlib.import_module(module)
+        for name in names:
+            function = getattr(home, name)
+            for place in (gp, gp.ops, gp.ops.basic):
+                assert getattr(place, name) is function, f"{place.__name__}.{name}"
+                assert name in place.__all__
+
+
+def test_type_checkers_see_every_module() -> None:
+    """basic.py imports each module's names for them."""
+    tree = ast.parse(Path(gp.ops.basic.__file__).read_text(encoding="utf-8"))
+    seen = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert set(OPS) <= seen
+
+
+def test_every_function_says_what_it_does() -> None:
+    for names in OPS.values():
+        for name in names:
+            assert (getattr(gp, name).__doc__ or "").strip(), name
+
+
+def test_methods_say_what_they_do() -> None:
+    for name, member in vars(gp.GPUArray).items():
+        if not name.startswith("_"):
+            assert (getattr(member, "__doc__", "") or "").strip(), name
