@@ -1,0 +1,142 @@
+// Elements whose dtype is known at run time only. The codes are the values of gpk::DType on the
+// host. One switch for several elements, so that its cost is shared.
+#pragma once
+
+#include "reduction/value.cuh"
+
+namespace gpk {
+
+enum Code : int {
+  kBool,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kComplex64,
+  kComplex128,
+};
+constexpr unsigned kIntegerCodes = (1u << (kUInt64 + 1)) - 1;  // and bool
+constexpr unsigned kRealCodes = (1u << (kFloat64 + 1)) - 1;
+constexpr unsigned kComplexCodes = (1u << kComplex64) | (1u << kComplex128);
+constexpr unsigned kAllCodes = kRealCodes | kComplexCodes;
+
+// The codes that convert<T> is for.
+template <class T>
+__device__ constexpr unsigned codes_of() {
+  return 0;
+}
+template <>
+__device__ constexpr unsigned codes_of<double>() {
+  return kRealCodes;
+}
+template <>
+__device__ constexpr unsigned codes_of<long long>() {
+  return kIntegerCodes;
+}
+template <>
+__device__ constexpr unsigned codes_of<unsigned long long>() {
+  return 1u << kUInt64;
+}
+template <>
+__device__ constexpr unsigned codes_of<complex128>() {
+  return kComplexCodes;
+}
+
+template <class Op, class In, int kN>
+__device__ __forceinline__ void load_as(const void* base, const long long (&at)[kN],
+                                        typename Op::Value (&x)[kN]) {
+  const In* in = static_cast<const In*>(base);
+  In raw[kN];
+#pragma unroll
+  for (int i = 0; i < kN; ++i) raw[i] = in[at[i]];
+#pragma unroll
+  for (int i = 0; i < kN; ++i) x[i] = Op::value(raw[i]);
+}
+
+// x[i] = Op::value(element at[i] of `base`); Op::kCodes tells which codes there can be.
+template <class Op, int kN>
+__device__ __forceinline__ void load_any(const void* base, int code, const long long (&at)[kN],
+                                         typename Op::Value (&x)[kN]) {
+#define GPK_LOAD(kCode, In) \
+  case kCode: \
+    if constexpr ((Op::kCodes >> kCode & 1u) != 0) load_as<Op, In>(base, at, x); \
+    break;
+  switch (code) {
+    GPK_LOAD(kBool, unsigned char)
+    GPK_LOAD(kInt8, signed char)
+    GPK_LOAD(kInt16, short)
+    GPK_LOAD(kInt32, int)
+    GPK_LOAD(kInt64, long long)
+    GPK_LOAD(kUInt8, unsigned char)
+    GPK_LOAD(kUInt16, unsigned short)
+    GPK_LOAD(kUInt32, unsigned int)
+    GPK_LOAD(kUInt64, unsigned long long)
+    GPK_LOAD(kFloat16, float16)
+    GPK_LOAD(kBFloat16, bfloat16)
+    GPK_LOAD(kFloat32, float)
+    GPK_LOAD(kFloat64, double)
+    GPK_LOAD(kComplex64, complex64)
+    GPK_LOAD(kComplex128, complex128)
+    default: break;
+  }
+#undef GPK_LOAD
+}
+
+template <class T>
+__device__ __forceinline__ void put(void* out, long long at, T x) {
+  static_cast<T*>(out)[at] = x;
+}
+
+// Stores a result as the dtype `code` of its own class: real, integer (wraps) or complex.
+__device__ __forceinline__ void store_any(void* out, long long at, double x, int code) {
+  switch (code) {
+    case kFloat16: put(out, at, from_compute<float16>(static_cast<float>(x))); break;
+    case kBFloat16: put(out, at, from_compute<bfloat16>(static_cast<float>(x))); break;
+    case kFloat32: put(out, at, static_cast<float>(x)); break;
+    default: put(out, at, x); break;
+  }
+}
+
+__device__ __forceinline__ void store_any(void* out, long long at, unsigned long long x, int code) {
+  switch (code) {
+    case kBool: put<unsigned char>(out, at, x != 0); break;
+    case kInt8:
+    case kUInt8: put(out, at, static_cast<unsigned char>(x)); break;
+    case kInt16:
+    case kUInt16: put(out, at, static_cast<unsigned short>(x)); break;
+    case kInt32:
+    case kUInt32: put(out, at, static_cast<unsigned>(x)); break;
+    default: put(out, at, x); break;
+  }
+}
+
+__device__ __forceinline__ void store_any(void* out, long long at, complex128 x, int code) {
+  if (code == kComplex64) {
+    put(out, at, complex64{static_cast<float>(x.re), static_cast<float>(x.im)});
+  } else {
+    put(out, at, x);
+  }
+}
+
+__device__ __forceinline__ void store_any(void* out, long long at, float x, int code) {
+  store_any(out, at, static_cast<double>(x), code);
+}
+__device__ __forceinline__ void store_any(void* out, long long at, long long x, int code) {
+  store_any(out, at, static_cast<unsigned long long>(x), code);
+}
+__device__ __forceinline__ void store_any(void* out, long long at, int x, int code) {
+  store_any(out, at, static_cast<long long>(x), code);
+}
+__device__ __forceinline__ void store_any(void* out, long long at, unsigned x, int code) {
+  store_any(out, at, static_cast<unsigned long long>(x), code);
+}
+
+}  // namespace gpk

@@ -1,0 +1,158 @@
+// Shared by the scans along rows (elements side by side): a warp's segment of kU slabs of 32 * kV
+// consecutive elements, of which each lane holds kV per slab. Inside a segment prefixes are of the
+// Op's Value type; what comes before it is of the wider Acc type.
+#pragma once
+
+#include "common/vec.cuh"
+#include "reduction/ops.cuh"
+
+namespace gpk {
+
+constexpr int kBlock = 256;
+
+struct ScanArgs {
+  const void* in;
+  void* out;
+  unsigned long long* status;  // tiles: zeroed; see scan_tiles.cuh
+  long long in_row;            // from row to row, in elements
+  long long out_row;
+  long long rows;
+  long long n;  // elements of a row
+  long long tiles_per_row;
+  int skip_nan;
+  int initial;  // write the neutral element in front of each row
+};
+
+// What the results of scans over In are stored as: sums and products of integers are 64 bits wide.
+template <class In>
+struct ScanOut {
+  using type = long long;
+};
+template <>
+struct ScanOut<float16> {
+  using type = float16;
+};
+template <>
+struct ScanOut<bfloat16> {
+  using type = bfloat16;
+};
+template <>
+struct ScanOut<float> {
+  using type = float;
+};
+template <>
+struct ScanOut<double> {
+  using type = double;
+};
+template <>
+struct ScanOut<complex128> {
+  using type = complex128;
+};
+
+template <class T>
+__device__ __forceinline__ T shuffle(const T& x, int lane) {
+  union Words {
+    T value;
+    unsigned words[sizeof(T) / 4];
+    __device__ Words() {}
+  };
+  Words from;
+  Words to;
+  from.value = x;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+    to.words[i] = __shfl_sync(0xffffffffu, from.words[i], lane);
+  return to.value;
+}
+
+template <class Out, class Acc>
+__device__ __forceinline__ Out scan_result(const Acc& x) {
+  if constexpr (sizeof(Out) == sizeof(Acc)) {
+    return x;
+  } else {
+    return from_compute<Out>(static_cast<float>(x));
+  }
+}
+
+template <class In, class Op, int kU, int kV>
+struct Segment {
+  using Value = typename Op::Value;
+  using Acc = typename Op::Acc;
+  using Out = typename ScanOut<In>::type;
+  static constexpr int kElements = 32 * kV * kU;
+  Value x[kU * kV];
+
+  // Elements [0, left) of the segment at `in`; neutral ones beyond.
+  __device__ __forceinline__ void load(const Op& op, const In* in, long long left, int lane) {
+    const Value neutral = Op::template identity<Value>();
+    if (left >= kElements) {
+      Vec<In, kV> raw[kU];
+#pragma unroll
+      for (int u = 0; u < kU; ++u) raw[u] = load_vec<In, kV>(in + (u * 32 + lane) * kV);
+#pragma unroll
+      for (int i = 0; i < kU * kV; ++i) x[i] = Op::value(raw[i / kV].v[i % kV]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kU * kV; ++i) {
+        const int at = (i / kV * 32 + lane) * kV + i % kV;
+        x[i] = at < left ? Op::value(in[at]) : neutral;
+      }
+    }
+    if (op.skip_nan) {
+#pragma unroll
+      for (int i = 0; i < kU * kV; ++i)
+        if (is_nan(x[i])) x[i] = neutral;
+    }
+  }
+
+  // Prefixes inside the segment; returns the whole. For all lanes.
+  __device__ __forceinline__ Value scan(int lane) {
+    Value before = Op::template identity<Value>();
+#pragma unroll
+    for (int u = 0; u < kU; ++u) {
+#pragma unroll
+      for (int v = 1; v < kV; ++v) x[u * kV + v] = Op::combine(x[u * kV + v - 1], x[u * kV + v]);
+      Value inclusive = x[u * kV + kV - 1];
+#pragma unroll
+      for (int o = 1; o < 32; o *= 2) {
+        const Value other = shuffle(inclusive, lane >= o ? lane - o : lane);
+        if (lane >= o) inclusive = Op::combine(other, inclusive);
+      }
+      const Value left = shuffle(inclusive, lane > 0 ? lane - 1 : 0);
+      const Value prefix = lane > 0 ? Op::combine(before, left) : before;
+#pragma unroll
+      for (int v = 0; v < kV; ++v) x[u * kV + v] = Op::combine(prefix, x[u * kV + v]);
+      before = Op::combine(before, shuffle(inclusive, 31));
+    }
+    return before;
+  }
+
+  __device__ __forceinline__ void store(Out* out, const Acc& before, long long left,
+                                        int lane) const {
+    constexpr int kStore = kV * sizeof(Out) > 16 ? 16 / sizeof(Out) : kV;
+    if (left >= kElements) {
+#pragma unroll
+      for (int i = 0; i < kU * kV; i += kStore) {
+        Vec<Out, kStore> y;
+#pragma unroll
+        for (int j = 0; j < kStore; ++j)
+          y.v[j] = scan_result<Out>(Op::combine(before, convert<Acc>(x[i + j])));
+        store_vec<Out, kStore>(out + (i / kV * 32 + lane) * kV + i % kV, y);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kU * kV; ++i) {
+        const int at = (i / kV * 32 + lane) * kV + i % kV;
+        if (at < left) out[at] = scan_result<Out>(Op::combine(before, convert<Acc>(x[i])));
+      }
+    }
+  }
+};
+
+// Elements per access (kAligned: 16 bytes of input) and accesses per thread.
+template <class In, bool kAligned>
+constexpr int kScanVec = kAligned ? 16 / sizeof(In) : 1;
+template <class In, bool kAligned>
+constexpr int kScanUnroll = !kAligned ? 8 : (sizeof(In) == 1 ? 1 : 4);
+
+}  // namespace gpk

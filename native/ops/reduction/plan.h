@@ -1,0 +1,37 @@
+// How a reduction is laid out on the GPU. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "ops/reduction/layout.h"
+
+namespace gpk::ops {
+
+enum class ReduceKernel : std::uint8_t {
+  kGeneral,  // any layout
+  kRows,     // reduced elements side by side in memory
+  kColumns,  // results side by side, aligned to 16 bytes
+};
+
+struct ReducePlan {
+  ReduceKernel kernel = ReduceKernel::kGeneral;
+  unsigned block[2] = {1, 1};
+  unsigned num_tiles = 1;       // grid x
+  unsigned num_splits = 1;      // grid y: parts of one reduction, merged by the last block
+  std::int64_t per_split = 0;   // general, columns: reduced elements of a part
+  std::int64_t stretches = 0;   // rows: pieces of a row, each side by side in memory
+  int group = 0;                // rows: threads that share one
+  int lanes = 0;                // rows: threads that share a stretch
+  bool short_rows = false;      // rows: one access per thread and row
+  friend bool operator==(const ReducePlan&, const ReducePlan&) = default;
+};
+inline constexpr int kReduceBlock = 256;
+// A split reduction has at most this many tiles.
+inline constexpr int kMaxSplitTiles = 4096;
+
+// `exact`: rows and columns kernels exist for the dtype. `alignment` of the first element, in bytes.
+ReducePlan plan_reduce(const ReduceLayout& layout, std::size_t item_bytes, std::size_t alignment,
+                       bool exact, int num_sms);
+std::string to_string(const ReducePlan& plan);
+
+}  // namespace gpk::ops

@@ -1,0 +1,219 @@
+#include "ops/reduction/reduce.h"
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/promote.h"
+#include "core/text.h"
+#include "core/view.h"
+#include "ops/cpu_backend.h"
+#include "ops/elementwise/copy.h"
+#include "ops/reduction/launch.h"
+
+namespace gpk::ops {
+namespace {
+
+struct Row {
+  const char* name;
+  Functor functor;
+  FinishMode mode;
+  bool skip_nan;
+};
+
+constexpr Row kRows[kNumReductions] = {
+    {"sum", Functor::kSum, FinishMode::kResult, false},
+    {"prod", Functor::kProd, FinishMode::kResult, false},
+    {"max", Functor::kMax, FinishMode::kResult, false},
+    {"min", Functor::kMin, FinishMode::kResult, false},
+    {"any", Functor::kCount, FinishMode::kAny, false},
+    {"all", Functor::kCount, FinishMode::kAll, false},
+    {"count_nonzero", Functor::kCount, FinishMode::kResult, false},
+    {"mean", Functor::kSum, FinishMode::kMean, false},
+    {"var", Functor::kVar, FinishMode::kVariance, false},
+    {"std", Functor::kVar, FinishMode::kDeviation, false},
+    {"argmax", Functor::kArgMax, FinishMode::kResult, false},
+    {"argmin", Functor::kArgMin, FinishMode::kResult, false},
+    {"nansum", Functor::kSum, FinishMode::kResult, true},
+    {"nanprod", Functor::kProd, FinishMode::kResult, true},
+    {"nanmax", Functor::kMax, FinishMode::kResult, true},
+    {"nanmin", Functor::kMin, FinishMode::kResult, true},
+    {"nanmean", Functor::kNanMean, FinishMode::kMean, true},
+    {"nanvar", Functor::kVar, FinishMode::kVariance, true},
+    {"nanstd", Functor::kVar, FinishMode::kDeviation, true},
+    {"nanargmax", Functor::kArgMax, FinishMode::kResult, true},
+    {"nanargmin", Functor::kArgMin, FinishMode::kResult, true},
+};
+
+const Row& row_of(Reduction reduction) { return kRows[static_cast<std::size_t>(reduction)]; }
+
+bool is_fold(const Row& row) {
+  return (row.functor == Functor::kSum || row.functor == Functor::kProd) &&
+         row.mode == FinishMode::kResult;
+}
+bool is_mean(const Row& row) { return row.mode == FinishMode::kMean; }
+bool is_variance(const Row& row) { return row.functor == Functor::kVar; }
+bool is_arg(const Row& row) {
+  return row.functor == Functor::kArgMax || row.functor == Functor::kArgMin;
+}
+bool is_extreme(const Row& row) {
+  return row.functor == Functor::kMax || row.functor == Functor::kMin;
+}
+
+[[noreturn]] void bad_type(const std::string& message) {
+  throw InvalidArgument(InvalidArgument::Kind::kType, message);
+}
+
+void check_dtype(const Row& row, const Array& x, const ReduceOptions& options) {
+  if (is_storage_only(x.dtype()))
+    bad_type(cat(row.name, ": x has dtype ", name(x.dtype()), ", a storage type; cast it first"));
+  if (!options.dtype) return;
+  if (is_storage_only(*options.dtype))
+    bad_type(cat(row.name, ": dtype is ", name(*options.dtype), ", a storage type"));
+  if ((is_mean(row) || is_variance(row)) && class_of(*options.dtype) == ResultClass::kInteger)
+    bad_type(cat(row.name, ": dtype is ", name(*options.dtype), ", expected a floating dtype"));
+}
+
+// Bit i: axis i is reduced.
+std::uint32_t check_axes(const Row& row, const Array& x, const std::optional<Dims>& axes) {
+  if (!axes)
+    return static_cast<std::uint32_t>((std::uint64_t{1} << x.ndim()) - 1);
+  // As NumPy: a 0-d array counts as one with a single axis here.
+  if (x.ndim() == 0 && axes->size() == 1 && ((*axes)[0] == 0 || (*axes)[0] == -1)) return 0;
+  std::uint32_t mask = 0;
+  for (const std::int64_t axis : normalize_axes(*axes, x.ndim(), row.name))
+    mask |= std::uint32_t{1} << axis;
+  return mask;
+}
+
+void check_not_empty(const Row& row, const Array& x, std::uint32_t axes) {
+  if (!is_arg(row) && !is_extreme(row)) return;
+  for (int axis = 0; axis < x.ndim(); ++axis) {
+    if ((axes >> axis & 1u) == 0 || x.shape()[axis] != 0) continue;
+    throw InvalidArgument(is_arg(row) ? cat(row.name, ": attempt to get ", row.name,
+                                            " of an empty sequence, x has shape ",
+                                            to_string(x.shape()))
+                                      : cat(row.name, ": zero-size array to reduction operation ",
+                                            row.name, " which has no identity, x has shape ",
+                                            to_string(x.shape())));
+  }
+}
+
+Dims result_shape(const Array& x, std::uint32_t axes, bool keepdims) {
+  Dims shape = Dims::filled(x.ndim(), 1);
+  int count = 0;
+  for (int axis = 0; axis < x.ndim(); ++axis) {
+    const bool reduced = (axes >> axis & 1u) != 0;
+    if (reduced && !keepdims) continue;
+    shape[count++] = reduced ? 1 : x.shape()[axis];
+  }
+  return Dims(shape.span().first(static_cast<std::size_t>(count)));
+}
+
+// `out` without the axes that keepdims left in it.
+Array without_axes(const Array& out, std::uint32_t axes, bool keepdims) {
+  if (!keepdims) return out;
+  Dims gone = Dims::filled(0, 0);
+  std::int64_t list[kMaxRank];
+  std::size_t count = 0;
+  for (int axis = 0; axis < out.ndim(); ++axis)
+    if ((axes >> axis & 1u) != 0) list[count++] = axis;
+  gone = Dims(std::span<const std::int64_t>(list, count));
+  return squeeze(out, gone, "reduce");
+}
+
+void check_out(const Row& row, const Array& x, const Array& out, const Dims& shape, DType dtype) {
+  if (!(out.shape() == shape))
+    throw InvalidArgument(cat(row.name, ": out has shape ", to_string(out.shape()),
+                              ", expected ", to_string(shape)));
+  if (!can_cast_same_kind(dtype, out.dtype()) || is_storage_only(out.dtype()))
+    bad_type(cat(row.name, ": out has dtype ", name(out.dtype()), ", the result ", name(dtype),
+                 " cannot be cast to it"));
+  if (!(out.device() == x.device()))
+    throw InvalidArgument(cat(row.name, ": x is on ", to_string(x.device()), ", out on ",
+                              to_string(out.device())));
+}
+
+// What is computed, once the dtypes are settled: sums in bool are `any`, and so on.
+struct Work {
+  Array x;
+  Functor functor;
+  FinishMode mode;
+};
+
+Work prepare(const Row& row, const Array& x, DType result) {
+  Work work{x, row.functor, row.mode};
+  if (is_fold(row) && result == DType::kBool) {
+    work.functor = Functor::kCount;
+    work.mode = row.functor == Functor::kSum ? FinishMode::kAny : FinishMode::kAll;
+    return work;
+  }
+  if (!is_fold(row) && !is_mean(row)) return work;
+  // Elements are cast first where the class goes down or becomes complex; wider sums of integers
+  // and reals give the same.
+  const ResultClass from = class_of(x.dtype());
+  const ResultClass to = class_of(result);
+  const bool direct = from == to || (from == ResultClass::kInteger && to == ResultClass::kReal);
+  if (!direct) work.x = cast(x, result, row.name);
+  return work;
+}
+
+void run_on_gpu(const Row& row, const Array& x, std::uint32_t axes, DType result, const Array& out,
+                double correction) {
+  const Work work = prepare(row, x, result);
+  const bool direct = class_of(out.dtype()) == class_of(result) && !may_overlap(out, work.x);
+  const Array target =
+      direct ? out : Array::empty(out.shape(), result, out.device(), row.name);
+  launch_reduce({row.name, work.functor, work.mode, row.skip_nan, is_arg(row), correction}, work.x,
+                axes, target);
+  if (!direct) copy_into(out, target, row.name);
+}
+
+CpuCall cpu_call(const Row& row, const Array& x, std::uint32_t axes, DType result, const Array& out,
+                 double correction) {
+  std::int64_t list[kMaxRank];
+  std::size_t count = 0;
+  for (int axis = 0; axis < x.ndim(); ++axis)
+    if ((axes >> axis & 1u) != 0) list[count++] = axis;
+  CpuCall call{row.name, {x}, {out}};
+  call.options.emplace_back("axis", Dims(std::span<const std::int64_t>(list, count)));
+  if (is_fold(row) || is_mean(row)) call.options.emplace_back("dtype", result);
+  if (is_variance(row)) call.options.emplace_back("correction", Scalar(correction));
+  return call;
+}
+
+}  // namespace
+
+const char* name(Reduction reduction) { return row_of(reduction).name; }
+
+DType reduce_dtype(Reduction reduction, DType in, std::optional<DType> asked) {
+  const Row& row = row_of(reduction);
+  const bool integer = class_of(in) == ResultClass::kInteger;
+  if (is_fold(row)) {
+    if (asked || !integer) return asked.value_or(in);
+    return info(in).kind == DTypeClass::kUnsigned ? DType::kUInt64 : DType::kInt64;
+  }
+  if (is_mean(row)) return asked.value_or(integer ? DType::kFloat64 : in);
+  if (is_variance(row)) return real_part_of(asked.value_or(integer ? DType::kFloat64 : in));
+  if (row.mode == FinishMode::kAny || row.mode == FinishMode::kAll) return DType::kBool;
+  return is_extreme(row) ? in : DType::kInt64;
+}
+
+Array reduce(Reduction reduction, const Array& x, const ReduceOptions& options) {
+  const Row& row = row_of(reduction);
+  check_dtype(row, x, options);
+  const std::uint32_t axes = check_axes(row, x, options.axes);
+  check_not_empty(row, x, axes);
+  const DType dtype = reduce_dtype(reduction, x.dtype(), options.dtype);
+  const Dims shape = result_shape(x, axes, options.keepdims);
+  if (options.out) check_out(row, x, *options.out, shape, dtype);
+  const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), row.name);
+  if (out.size() == 0) return out;
+  const Array target = without_axes(out, axes, options.keepdims);
+  if (x.device().is_cuda()) {
+    run_on_gpu(row, x, axes, dtype, target, options.correction);
+  } else {
+    run_on_cpu(cpu_call(row, x, axes, dtype, target, options.correction));
+  }
+  return out;
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,102 @@
+#include "ops/reduction/scan.h"
+
+#include "core/error.h"
+#include "core/promote.h"
+#include "core/text.h"
+#include "core/view.h"
+#include "ops/cpu_backend.h"
+#include "ops/elementwise/copy.h"
+#include "ops/reduction/scan_launch.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr const char* kNames[] = {"cumsum", "cumprod", "nancumsum", "nancumprod"};
+
+bool is_product(Scan which) { return which == Scan::kCumProd || which == Scan::kNanCumProd; }
+bool skips_nan(Scan which) { return which == Scan::kNanCumSum || which == Scan::kNanCumProd; }
+
+[[noreturn]] void bad_type(const std::string& message) {
+  throw InvalidArgument(InvalidArgument::Kind::kType, message);
+}
+
+DType scan_dtype(DType in, std::optional<DType> asked) {
+  if (asked || class_of(in) != ResultClass::kInteger) return asked.value_or(in);
+  return info(in).kind == DTypeClass::kUnsigned ? DType::kUInt64 : DType::kInt64;
+}
+
+void check_dtypes(const char* op, const Array& x, std::optional<DType> dtype) {
+  if (is_storage_only(x.dtype()))
+    bad_type(cat(op, ": x has dtype ", name(x.dtype()), ", a storage type; cast it first"));
+  if (dtype && is_storage_only(*dtype))
+    bad_type(cat(op, ": dtype is ", name(*dtype), ", a storage type"));
+}
+
+void check_out(const char* op, const Array& x, const Array& out, const Dims& shape, DType dtype) {
+  if (!(out.shape() == shape))
+    throw InvalidArgument(cat(op, ": out has shape ", to_string(out.shape()), ", expected ",
+                              to_string(shape)));
+  if (!can_cast_same_kind(dtype, out.dtype()) || is_storage_only(out.dtype()))
+    bad_type(cat(op, ": out has dtype ", name(out.dtype()), ", the result ", name(dtype),
+                 " cannot be cast to it"));
+  if (!(out.device() == x.device()))
+    throw InvalidArgument(cat(op, ": x is on ", to_string(x.device()), ", out on ",
+                              to_string(out.device())));
+}
+
+// The array that is scanned, and along which axis: 0-d arrays as one row, no axis: flattened.
+Array scanned(const char* op, const Array& x, std::optional<std::int64_t> axis, int& along) {
+  along = 0;
+  if (x.ndim() == 0) {
+    if (axis) normalize_axis(*axis, 1, op);
+    return expand_dims(x, {0}, op);
+  }
+  if (!axis) return x.ndim() == 1 ? x : reshape(x, {-1}, op);
+  along = normalize_axis(*axis, x.ndim(), op);
+  return x;
+}
+
+void scan_on_gpu(const char* op, Scan which, const Array& x, int axis, DType dtype,
+                 bool include_initial, const Array& out) {
+  const ResultClass from = class_of(x.dtype());
+  const ResultClass to = class_of(dtype);
+  const bool castless = from == to || (from == ResultClass::kInteger && to == ResultClass::kReal);
+  const Array in = castless ? x : cast(x, dtype, op);
+  const bool apart = !may_overlap(in, out) || (same_view(in, out) && !include_initial);
+  const bool direct = class_of(out.dtype()) == to && apart;
+  const Array target = direct ? out : Array::empty(out.shape(), dtype, out.device(), op);
+  launch_scan({op, is_product(which), skips_nan(which), include_initial}, in, axis, target);
+  if (!direct) copy_into(out, target, op);
+}
+
+}  // namespace
+
+const char* name(Scan scan) { return kNames[static_cast<int>(scan)]; }
+
+Array scan(Scan which, const Array& x, const ScanOptions& options) {
+  const char* op = options.op != nullptr ? options.op : name(which);
+  check_dtypes(op, x, options.dtype);
+  if (x.ndim() > 0 && options.axis) normalize_axis(*options.axis, x.ndim(), op);
+  const DType dtype = scan_dtype(x.dtype(), options.dtype);
+  Dims shape = x.ndim() == 0 || !options.axis ? Dims{x.size()} : x.shape();
+  int along = x.ndim() == 0 || !options.axis
+                  ? 0
+                  : normalize_axis(*options.axis, x.ndim(), op);
+  if (options.include_initial) ++shape[along];
+  if (options.out) check_out(op, x, *options.out, shape, dtype);
+  const Array row = scanned(op, x, options.axis, along);
+  const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), op);
+  if (out.size() == 0) return out;
+  if (x.device().is_cuda()) {
+    scan_on_gpu(op, which, row, along, dtype, options.include_initial, out);
+  } else {
+    CpuCall call{name(which), {row}, {out}};
+    call.options.emplace_back("axis", Scalar(std::int64_t{along}));
+    call.options.emplace_back("dtype", dtype);
+    call.options.emplace_back("include_initial", Scalar(options.include_initial));
+    run_on_cpu(std::move(call));
+  }
+  return out;
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,67 @@
+// Running sums and products along an axis.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/array.h"
+#include "jit/builtin.h"
+#include "ops/reduction/variants.h"
+
+namespace gpk::ops {
+
+enum class Scan : std::uint8_t { kCumSum, kCumProd, kNanCumSum, kNanCumProd };
+
+// "cumsum", as in Python.
+const char* name(Scan scan);
+
+struct ScanOptions {
+  std::optional<std::int64_t> axis;  // nullopt: over the elements in C order, as one row
+  std::optional<DType> dtype;        // of the result; bool and integers become 64 bits wide
+  std::optional<Array> out;          // result shape, a dtype the result can be cast to (same kind)
+  bool include_initial = false;      // the neutral element comes first: one more along the axis
+  const char* op = nullptr;          // for messages: an alias of the op's name
+};
+
+// Throws InvalidArgument: axis, dtypes, `out`.
+Array scan(Scan which, const Array& x, const ScanOptions& options = {});
+
+enum class ScanKernel : std::uint8_t {
+  kLines,  // any strides, a thread per line or chunk of it
+  kRows,   // elements of a row side by side, a warp per row
+  kTiles,  // the same for few long rows, blocks that wait for each other
+};
+
+// What a plan depends on. Rows are lines whose elements lie side by side.
+struct ScanShape {
+  std::int64_t lines = 1;
+  std::int64_t n = 0;
+  bool exact = false;     // side by side, and kernels for the dtype exist
+  bool aligned = false;   // every row of both arrays starts on 16 bytes
+  int tile_elems = 0;     // of scan_tiles for the dtype
+  int num_sms = 1;
+};
+
+struct ScanPlan {
+  ScanKernel kernel = ScanKernel::kLines;
+  bool aligned = false;
+  std::int64_t num_blocks = 0;
+  std::int64_t tiles_per_row = 0;  // tiles
+  std::int64_t chunk = 0;          // lines: elements of one
+  std::int64_t num_chunks = 1;     // lines: of one line
+  friend bool operator==(const ScanPlan&, const ScanPlan&) = default;
+};
+inline constexpr int kScanBlock = 256;
+inline constexpr int kScanGroup = 256;  // tiles, as kGroup in scan_tiles.cuh
+
+ScanPlan plan_scan(const ScanShape& shape);
+std::string to_string(const ScanPlan& plan);
+
+// Whether rows and tiles kernels exist, and what they compute in.
+std::optional<ValueType> exact_scan_value(bool product, DType in, DType out);
+// Elements of one tile.
+int scan_tile_elems(DType in, bool aligned);
+
+void enumerate_scan(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace gpk::ops

@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "core/promote.h"
+#include "core/text.h"
+#include "ops/reduction/scan.h"
+
+namespace gpk::ops {
+namespace {
+
+// Threads that keep a multiprocessor busy.
+constexpr std::int64_t kThreadsPerSm = 2048;
+constexpr std::int64_t kMinChunk = 32;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::optional<ValueType> exact_scan_value(bool product, DType in, DType out) {
+  const bool real = is_float(in) && in == out;
+  if (product) {
+    if (real && info(in).bits >= 32) return ValueType::kDouble;
+    return std::nullopt;
+  }
+  if (real) return in == DType::kFloat64 ? ValueType::kDouble : ValueType::kFloat;
+  if (out != DType::kInt64 && out != DType::kUInt64) return std::nullopt;
+  switch (in) {
+    case DType::kBool:
+    case DType::kUInt8: return ValueType::kInt;
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUInt64: return ValueType::kLongLong;
+    default: return std::nullopt;
+  }
+}
+
+int scan_tile_elems(DType in, bool aligned) {
+  const int item = static_cast<int>(itemsize(in));
+  const int per_thread = !aligned ? 8 : (item == 1 ? 16 : 4 * (16 / item));
+  return per_thread * kScanBlock;
+}
+
+ScanPlan plan_scan(const ScanShape& shape) {
+  ScanPlan plan;
+  if (shape.exact && shape.n > 0) {
+    plan.aligned = shape.aligned;
+    const std::int64_t rows_per_block = kScanBlock / 32;
+    const bool many = shape.lines >= std::int64_t{shape.num_sms} * 16;
+    if (many || shape.n <= shape.tile_elems / 4) {
+      plan.kernel = ScanKernel::kRows;
+      plan.num_blocks = ceil_div(shape.lines, rows_per_block);
+    } else {
+      plan.kernel = ScanKernel::kTiles;
+      plan.tiles_per_row = ceil_div(shape.n, shape.tile_elems);
+      plan.num_blocks = shape.lines * plan.tiles_per_row;
+    }
+    return plan;
+  }
+  const std::int64_t wanted = ceil_div(shape.num_sms * kThreadsPerSm, shape.lines);
+  plan.chunk = std::max(ceil_div(std::max<std::int64_t>(shape.n, 1), wanted), kMinChunk);
+  plan.num_chunks = std::max<std::int64_t>(ceil_div(shape.n, plan.chunk), 1);
+  plan.num_blocks = ceil_div(shape.lines * plan.num_chunks, kScanBlock);
+  return plan;
+}
+
+std::string to_string(const ScanPlan& plan) {
+  constexpr const char* kNames[] = {"lines", "rows", "tiles"};
+  return cat("scan(", kNames[static_cast<int>(plan.kernel)], ", aligned=", plan.aligned,
+             ", blocks=", plan.num_blocks, ", tiles_per_row=", plan.tiles_per_row,
+             ", chunk=", plan.chunk, ", chunks=", plan.num_chunks, ")");
+}
+
+}  // namespace gpk::ops

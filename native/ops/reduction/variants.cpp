@@ -1,0 +1,143 @@
+#include "ops/reduction/variants.h"
+
+#include "core/promote.h"
+#include "core/text.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr const char* kFunctors[] = {"Sum", "Prod",   "Count",  "Max", "Min",
+                                     "ArgMax", "ArgMin", "Var", "NanMean"};
+constexpr const char* kValues[] = {"",       "int",    "unsigned",       "long long",
+                                   "unsigned long long", "float", "double", "gpk::complex64",
+                                   "gpk::complex128"};
+
+bool is_extreme(Functor functor) { return functor == Functor::kMax || functor == Functor::kMin; }
+bool is_arg(Functor functor) {
+  return functor == Functor::kArgMax || functor == Functor::kArgMin;
+}
+
+// bool is read as a byte; whether an integer is zero does not depend on its sign.
+DType stored_as(Functor functor, DType in) {
+  if (in == DType::kBool) return DType::kUInt8;
+  if (functor != Functor::kCount) return in;
+  switch (in) {
+    case DType::kInt8: return DType::kUInt8;
+    case DType::kInt16: return DType::kUInt16;
+    case DType::kInt32: return DType::kUInt32;
+    case DType::kInt64: return DType::kUInt64;
+    default: return in;
+  }
+}
+
+ValueType float_value(DType in) {
+  return in == DType::kFloat64 ? ValueType::kDouble : ValueType::kFloat;
+}
+
+ValueType exact_sum_value(DType in) {
+  if (in == DType::kComplex64) return ValueType::kComplex64;
+  if (in == DType::kComplex128) return ValueType::kComplex128;
+  if (is_float(in)) return float_value(in);
+  return info(in).bits <= 16 ? ValueType::kInt : ValueType::kLongLong;
+}
+
+std::optional<ValueType> exact_extreme_value(DType in) {
+  if (is_complex(in)) return std::nullopt;
+  if (is_float(in)) return float_value(in);
+  if (in == DType::kUInt32) return ValueType::kUnsigned;
+  if (in == DType::kUInt64) return ValueType::kUnsignedLongLong;
+  return in == DType::kInt64 ? ValueType::kLongLong : ValueType::kInt;
+}
+
+}  // namespace
+
+ResultClass class_of(DType dtype) {
+  if (is_complex(dtype)) return ResultClass::kComplex;
+  return is_float(dtype) ? ResultClass::kReal : ResultClass::kInteger;
+}
+
+ValueType general_value(Functor functor, DType in, ResultClass result) {
+  if (functor == Functor::kCount) return ValueType::kNone;
+  if (is_complex(in)) return ValueType::kComplex128;
+  if (is_extreme(functor) || is_arg(functor)) {
+    if (is_float(in)) return ValueType::kDouble;
+    return in == DType::kUInt64 ? ValueType::kUnsignedLongLong : ValueType::kLongLong;
+  }
+  return result == ResultClass::kInteger ? ValueType::kLongLong : ValueType::kDouble;
+}
+
+std::optional<ValueType> exact_value(Functor functor, DType in) {
+  switch (functor) {
+    case Functor::kSum: return exact_sum_value(in);
+    case Functor::kCount: return is_complex(in) ? std::nullopt : std::optional(ValueType::kNone);
+    case Functor::kMax:
+    case Functor::kMin: return exact_extreme_value(in);
+    case Functor::kArgMax:
+    case Functor::kArgMin:
+      if (is_float(in) || in == DType::kInt32 || in == DType::kInt64 || in == DType::kUInt8)
+        return exact_extreme_value(in);
+      return std::nullopt;
+    case Functor::kProd:
+      return is_float(in) ? std::optional(ValueType::kDouble) : std::nullopt;
+    case Functor::kVar:
+    case Functor::kNanMean:
+      return is_float(in) ? std::optional(float_value(in)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t pack(const Variant& variant) {
+  return static_cast<std::uint64_t>(variant.functor) |
+         (static_cast<std::uint64_t>(variant.value) << 8) |
+         (static_cast<std::uint64_t>(stored_as(variant.functor, variant.in)) << 16);
+}
+
+jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
+  std::string functor = cat("gpk::", kFunctors[static_cast<int>(variant.functor)]);
+  if (variant.value != ValueType::kNone)
+    functor = cat(functor, "<", kValues[static_cast<int>(variant.value)], ">");
+  jit::KernelSpec spec;
+  spec.op = op;
+  if (variant.kernel == ReduceKernel::kGeneral) {
+    spec.file = "reduction/general.cuh";
+    spec.expression = cat("gpk::reduce_general<", functor, ">");
+    return spec;
+  }
+  const bool rows = variant.kernel == ReduceKernel::kRows;
+  spec.file = rows ? "reduction/rows.cuh" : "reduction/columns.cuh";
+  spec.expression =
+      cat(rows ? "gpk::reduce_rows<" : "gpk::reduce_columns<",
+          info(stored_as(variant.functor, variant.in)).cuda_name, ", ", functor, ">");
+  spec.bundled = false;
+  return spec;
+}
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> found;
+  const auto add = [&](const Variant& variant) {
+    for (const Variant& other : found)
+      if (other == variant) return;
+    found.push_back(variant);
+  };
+  for (int f = 0; f < kNumFunctors; ++f) {
+    const auto functor = static_cast<Functor>(f);
+    for (const DTypeInfo& row : gpk::detail::kDTypes) {
+      if (is_storage_only(row.dtype)) continue;
+      for (const auto result : {class_of(row.dtype), ResultClass::kReal}) {
+        // Means and variances of integers are real; sums and products may be asked to be.
+        const bool real_only = functor == Functor::kVar || functor == Functor::kNanMean;
+        if (real_only && result == ResultClass::kInteger) continue;
+        add({ReduceKernel::kGeneral, functor, general_value(functor, row.dtype, result),
+             DType::kBool});
+      }
+      const auto value = exact_value(functor, row.dtype);
+      if (!value) continue;
+      const DType in = stored_as(functor, row.dtype);
+      add({ReduceKernel::kRows, functor, *value, in});
+      add({ReduceKernel::kColumns, functor, *value, in});
+    }
+  }
+  return found;
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,321 @@
+"""Reductions along axes and scans along one.
+
+``axis`` is a tuple of axes, all of them non-negative; ``out`` has the other axes only. float16,
+bfloat16 and float32 add up in float64 and round once, as the kernels do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Axis = tuple[int, ...]
+
+
+def _wide(x: NDArray[Any]) -> NDArray[Any]:
+    """Real floating elements as float64, complex ones as complex128, others as they are."""
+    if x.dtype.kind == "c":
+        return x.astype(np.complex128, copy=False)
+    if x.dtype.kind in "fV":
+        return x.astype(np.float64, copy=False)
+    return x
+
+
+def _real(x: NDArray[Any]) -> NDArray[Any]:
+    """bfloat16 as float32, which NumPy can compare."""
+    return x.astype(np.float32) if x.dtype.kind == "V" else x
+
+
+def _put(out: NDArray[Any], result: Any) -> None:
+    """Stores the result, cast to out's dtype without complaint."""
+    values = np.asarray(result)
+    if out.dtype.kind == "V" and values.dtype.kind in "biu":
+        values = values.astype(np.float64)
+    out[...] = values.astype(out.dtype)
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biu"
+
+
+def _elements(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """What a sum to `dtype` adds up: integers in 64 bits, the rest in the widest type."""
+    if _is_integer(dtype):
+        if dtype.kind == "b":
+            return x.astype(np.bool_)
+        cast = x if _is_integer(x.dtype) else x.astype(dtype)
+        return cast.astype(np.uint64 if dtype.kind == "u" else np.int64)
+    if dtype.kind == "c":
+        return x.astype(np.complex128)
+    if x.dtype.kind == "c":
+        x = x.real
+    return x.astype(np.float64)
+
+
+def _fold(
+    ufunc: np.ufunc, x: NDArray[Any], axis: Axis, dtype: np.dtype[Any], nan: float | None
+) -> Any:
+    with np.errstate(all="ignore"):
+        values = _elements(x, dtype)
+        if nan is not None and values.dtype.kind in "fc":
+            values = np.where(np.isnan(values), values.dtype.type(nan), values)
+        return ufunc.reduce(values, axis=axis)
+
+
+def sum(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """Sum of elements along axes."""
+    _put(out, _fold(np.add, x, axis, dtype, None))
+
+
+def prod(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """Product of elements along axes."""
+    _put(out, _fold(np.multiply, x, axis, dtype, None))
+
+
+def nansum(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """Sum of elements along axes that are not NaN."""
+    _put(out, _fold(np.add, x, axis, dtype, 0.0))
+
+
+def nanprod(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """Product of elements along axes that are not NaN."""
+    _put(out, _fold(np.multiply, x, axis, dtype, 1.0))
+
+
+def _mean(x: NDArray[Any], axis: Axis, dtype: np.dtype[Any], skip_nan: bool) -> Any:
+    with np.errstate(all="ignore"):
+        values = _elements(x, dtype)
+        if skip_nan:
+            count: Any = np.sum(~np.isnan(values), axis=axis)
+            values = np.where(np.isnan(values), values.dtype.type(0), values)
+        else:
+            count = np.prod([x.shape[i] for i in axis], dtype=np.int64)
+        return np.true_divide(np.add.reduce(values, axis=axis), count)
+
+
+def mean(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """Mean of elements along axes."""
+    _put(out, _mean(x, axis, dtype, False))
+
+
+def nanmean(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """Mean of elements along axes that are not NaN."""
+    _put(out, _mean(x, axis, dtype, True))
+
+
+def _variance(x: NDArray[Any], axis: Axis, correction: float, skip_nan: bool) -> Any:
+    with np.errstate(all="ignore"):
+        values = _wide(x).astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+        counts = ~np.isnan(values) if skip_nan else np.ones(values.shape, np.bool_)
+        n = np.sum(counts, axis=axis, keepdims=True)
+        mean = np.sum(values, axis=axis, keepdims=True, where=counts) / n
+        squares = np.abs(values - mean) ** 2
+        total = np.sum(squares, axis=axis, where=counts)
+        n = n.reshape(total.shape)
+        free = np.maximum(n - correction, 0.0)
+        result = np.where(n == 0, np.nan, np.true_divide(total, free))
+        return np.where(n - correction <= 0, np.nan, result) if skip_nan else result
+
+
+def var(x: NDArray[Any], *, axis: Axis, correction: float, out: NDArray[Any]) -> None:
+    """Variance of elements along axes."""
+    _put(out, _variance(x, axis, correction, False))
+
+
+def std(x: NDArray[Any], *, axis: Axis, correction: float, out: NDArray[Any]) -> None:
+    """Standard deviation of elements along axes."""
+    _put(out, np.sqrt(_variance(x, axis, correction, False)))
+
+
+def nanvar(x: NDArray[Any], *, axis: Axis, correction: float, out: NDArray[Any]) -> None:
+    """Variance of elements along axes that are not NaN."""
+    _put(out, _variance(x, axis, correction, True))
+
+
+def nanstd(x: NDArray[Any], *, axis: Axis, correction: float, out: NDArray[Any]) -> None:
+    """Standard deviation of elements along axes that are not NaN."""
+    _put(out, np.sqrt(_variance(x, axis, correction, True)))
+
+
+def _extreme(ufunc: np.ufunc, x: NDArray[Any], axis: Axis, out: NDArray[Any]) -> None:
+    with np.errstate(all="ignore"):
+        _put(out, ufunc.reduce(_real(x), axis=axis))
+
+
+def max(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Largest element along axes; NaN wins."""
+    _extreme(np.maximum, x, axis, out)
+
+
+def min(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Smallest element along axes; NaN wins."""
+    _extreme(np.minimum, x, axis, out)
+
+
+def nanmax(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Largest element along axes that is not NaN."""
+    _extreme(np.fmax, x, axis, out)
+
+
+def nanmin(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Smallest element along axes that is not NaN."""
+    _extreme(np.fmin, x, axis, out)
+
+
+def _nonzero(x: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(_real(x) != 0)
+
+
+def any(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Whether any element along axes is not zero."""
+    _put(out, np.any(_nonzero(x), axis=axis))
+
+
+def all(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Whether no element along axes is zero."""
+    _put(out, np.all(_nonzero(x), axis=axis))
+
+
+def count_nonzero(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Number of elements along axes that are not zero."""
+    _put(out, np.sum(_nonzero(x), axis=axis, dtype=np.int64))
+
+
+def _argument(
+    function: Callable[..., Any], x: NDArray[Any], axis: Axis, out: NDArray[Any]
+) -> None:
+    """`function` over the given axes in C order: all of them, or one."""
+    values = _real(x)
+    if len(axis) == 1:
+        _put(out, function(values, axis=axis[0]))
+    else:
+        _put(out, function(values.reshape(-1)))
+
+
+def argmax(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Index of the first largest element along an axis."""
+    _argument(np.argmax, x, axis, out)
+
+
+def argmin(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Index of the first smallest element along an axis."""
+    _argument(np.argmin, x, axis, out)
+
+
+def nanargmax(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Index of the first largest element along an axis that is not NaN."""
+    _argument(np.nanargmax, x, axis, out)
+
+
+def nanargmin(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
+    """Index of the first smallest element along an axis that is not NaN."""
+    _argument(np.nanargmin, x, axis, out)
+
+
+def _scan(
+    ufunc: np.ufunc,
+    x: NDArray[Any],
+    axis: int,
+    dtype: np.dtype[Any],
+    include_initial: bool,
+    nan: float | None,
+    out: NDArray[Any],
+) -> None:
+    with np.errstate(all="ignore"):
+        values = _elements(x, dtype)
+        if nan is not None and values.dtype.kind in "fc":
+            values = np.where(np.isnan(values), values.dtype.type(nan), values)
+        if values.dtype.kind == "b":
+            values = values.astype(np.int64)
+            result = (ufunc.accumulate(values, axis=axis) != 0).astype(np.int64)
+        else:
+            result = ufunc.accumulate(values, axis=axis)
+        if include_initial:
+            first = list(x.shape)
+            first[axis] = 1
+            neutral = np.full(first, ufunc.identity, result.dtype)
+            result = np.concatenate([neutral, result], axis=axis)
+        _put(out, result)
+
+
+def cumsum(
+    x: NDArray[Any],
+    *,
+    axis: int,
+    dtype: np.dtype[Any],
+    include_initial: bool,
+    out: NDArray[Any],
+) -> None:
+    """Running sum along an axis."""
+    _scan(np.add, x, axis, dtype, include_initial, None, out)
+
+
+def cumprod(
+    x: NDArray[Any],
+    *,
+    axis: int,
+    dtype: np.dtype[Any],
+    include_initial: bool,
+    out: NDArray[Any],
+) -> None:
+    """Running product along an axis."""
+    _scan(np.multiply, x, axis, dtype, include_initial, None, out)
+
+
+def nancumsum(
+    x: NDArray[Any],
+    *,
+    axis: int,
+    dtype: np.dtype[Any],
+    include_initial: bool,
+    out: NDArray[Any],
+) -> None:
+    """Running sum along an axis; NaN counts as 0."""
+    _scan(np.add, x, axis, dtype, include_initial, 0.0, out)
+
+
+def nancumprod(
+    x: NDArray[Any],
+    *,
+    axis: int,
+    dtype: np.dtype[Any],
+    include_initial: bool,
+    out: NDArray[Any],
+) -> None:
+    """Running product along an axis; NaN counts as 1."""
+    _scan(np.multiply, x, axis, dtype, include_initial, 1.0, out)
+
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "max",
+    "mean",
+    "min",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
