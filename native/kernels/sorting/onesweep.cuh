@@ -300,12 +300,14 @@ struct Onesweep {
     unsigned total = 0;
     unsigned start = 0;
     place_digits(shared, words, t == 0, total, start);
+    // Here, so that it has arrived when the look-back ends.
+    const uint64 run = tid < 256 ? args.starts[row * args.starts_stride + tid] : 0;
     order_tile(args, places, keys, vals, tile_keys, tile_vals);
     clear_next(args, tile);
     if (tid < 256) {
       const unsigned before = look_back(words + tid, t);
       if (t > 0) store_relaxed(words + tid, kSumSoFar | (before + total));
-      const uint64 base = args.starts[row * args.starts_stride + tid] + before;
+      const uint64 base = run + before;
       const uint64 to = row * args.len + base - start;
       shared.bases[tid] =
           kPairs ? to : reinterpret_cast<uint64>(route.keys_out) + to * sizeof(K);
