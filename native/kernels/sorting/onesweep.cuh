@@ -93,16 +93,33 @@ __device__ __forceinline__ PassRoute route_pass(const PassArgs& args, unsigned a
   return route;
 }
 
+// Lanes whose bit is as this lane's. In PTX, since C++ takes twice the instructions.
+template <int kBit>
+__device__ __forceinline__ unsigned match_bit(unsigned digit) {
+  unsigned mask;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t"
+      "and.b32 %0, %1, %2;\n\t"
+      "setp.ne.b32 p, %0, 0;\n\t"
+      "vote.sync.ballot.b32 %0, p, 0xffffffff;\n\t"
+      "@!p not.b32 %0, %0;\n\t}"
+      : "=&r"(mask)
+      : "r"(digit), "n"(1 << kBit));
+  return mask;
+}
+
+__device__ __forceinline__ unsigned and3(unsigned a, unsigned b, unsigned c) {
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x80;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+
 // Lanes with the same digit.
 __device__ __forceinline__ unsigned match_digit(unsigned digit) {
-  unsigned mask = ~0u;
-#pragma unroll
-  for (int bit = 0; bit < 8; ++bit) {
-    const bool set = (digit >> bit & 1u) != 0;
-    const unsigned vote = __ballot_sync(~0u, set);
-    mask &= set ? vote : ~vote;
-  }
-  return mask;
+  const unsigned low = and3(match_bit<0>(digit), match_bit<1>(digit), match_bit<2>(digit));
+  const unsigned middle = and3(low, match_bit<3>(digit), match_bit<4>(digit));
+  const unsigned high = and3(middle, match_bit<5>(digit), match_bit<6>(digit));
+  return high & match_bit<7>(digit);
 }
 
 __device__ __forceinline__ unsigned lanes_up_to_here() {
@@ -217,18 +234,16 @@ struct Onesweep {
                                                     const V (&vals)[kItems], K* tile_keys,
                                                     V* tile_vals) {
     const unsigned up_to_here = lanes_up_to_here();
-    const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const unsigned d = digit(keys[i], args);
       const unsigned same = match_digit(d);
-      const int leader = 31 - __clz(static_cast<int>(same));
-      const unsigned count = __popc(same & up_to_here);
-      unsigned place = 0;
-      if (lane == leader) place = atomicAdd(places + d, count);
-      place = __shfl_sync(~0u, place, leader) + count - 1;
-      tile_keys[place] = keys[i];
-      if constexpr (kPairs) tile_vals[place] = vals[i];
+      const unsigned end = places[d] + __popc(same & up_to_here);
+      __syncwarp();
+      if ((same & ~up_to_here) == 0) places[d] = end;  // the highest lane of the digit
+      __syncwarp();
+      tile_keys[end - 1] = keys[i];
+      if constexpr (kPairs) tile_vals[end - 1] = vals[i];
     }
   }
 
