@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import pygpukit as gp
 from cases.sorting import (
     FUNCTIONS,
     MustRaise,
@@ -16,8 +18,6 @@ from cases.sorting import (
     values,
 )
 from cases.tolerance import assert_close
-
-import pygpukit as gp
 
 F = FUNCTIONS
 
@@ -65,9 +65,7 @@ def run_unique(dtype: str, size: int, kind: str, device: str | None = None) -> N
     for name in ("unique_counts", "unique_inverse"):
         result = getattr(F[name](x), F[name](x)._fields[1]).to_numpy()
         assert_close(result, want[3 if name == "unique_counts" else 2].astype(np.int64), exact=True)
-    np.testing.assert_array_equal(
-        F["unique_values"](x).to_numpy().astype(plain.dtype), want[0]
-    )
+    np.testing.assert_array_equal(F["unique_values"](x).to_numpy().astype(plain.dtype), want[0])
 
 
 def run_search(dtype: str, size: int, device: str | None = None) -> None:

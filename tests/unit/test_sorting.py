@@ -193,9 +193,7 @@ def test_unique_as_numpy(host: Any) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    host=hnp.arrays(
-        np.float32, st.integers(1, 40), elements=st.floats(-1e6, 1e6, width=32)
-    ),
+    host=hnp.arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e6, 1e6, width=32)),
     bins=st.integers(1, 12),
 )
 def test_histogram_as_numpy(host: Any, bins: int) -> None:

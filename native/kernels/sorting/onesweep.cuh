@@ -2,9 +2,9 @@
 // A tile of kThreads * kItems keys goes to one block, in the order of an atomic counter. The block
 // counts its digits, publishes the counts, ranks its keys within the tile by warp-wide matching,
 // and orders them in shared memory; it then adds the counts of all earlier tiles of the row
-// (look-back over published counts, or sums of counts) and writes each digit's run where it belongs.
-// Rows of len keys, contiguous; several rows or one portion of one row per launch.
-// The first pass encodes keys, the last decodes them; passes over a constant digit do nothing: which
+// (look-back over published counts, or sums of counts) and writes each digit's run where it
+// belongs. Rows of len keys, contiguous; several rows or one portion of one row per launch. The
+// first pass encodes keys, the last decodes them; passes over a constant digit do nothing: which
 // these are, and so which buffer is read, follows from *active (radix_histogram.cuh).
 // Values (V) are row positions unless vals_in is given. Shared: tile of keys, then of values.
 #pragma once
@@ -25,15 +25,15 @@ struct PassArgs {
   void* vals_out;
   void* vals_tmp0;
   void* vals_tmp1;
-  const uint64* starts;  // of digit runs in row 0
-  uint64* carry_out;     // starts for the next portion of the row; may be null
-  unsigned* lookback;    // tiles x 256, zero
+  const uint64* starts;     // of digit runs in row 0
+  uint64* carry_out;        // starts for the next portion of the row; may be null
+  unsigned* lookback;       // tiles x 256, zero
   unsigned* lookback_next;  // to be zeroed for the next launch
   unsigned* counter;        // zero
   const unsigned* active;
-  long long len;          // keys per row
-  long long first;        // of the portion, in its row
-  long long end;          // of the portion, in its row
+  long long len;           // keys per row
+  long long first;         // of the portion, in its row
+  long long end;           // of the portion, in its row
   unsigned starts_stride;  // between rows
   unsigned tiles_per_row;
   unsigned num_tiles;
@@ -301,8 +301,7 @@ struct Onesweep {
     const unsigned row = tile / args.tiles_per_row;
     const unsigned t = tile % args.tiles_per_row;
     const long long row_at = args.first + static_cast<long long>(t) * kTile;
-    const int valid =
-        args.end - row_at < kTile ? static_cast<int>(args.end - row_at) : kTile;
+    const int valid = args.end - row_at < kTile ? static_cast<int>(args.end - row_at) : kTile;
     K keys[kItems];
     V vals[kItems];
     load(args, route, row * args.len + row_at, row_at, valid, keys, vals);
@@ -324,8 +323,7 @@ struct Onesweep {
       if (t > 0) store_relaxed(words + tid, kSumSoFar | (before + total));
       const uint64 base = run + before;
       const uint64 to = row * args.len + base - start;
-      shared.bases[tid] =
-          kPairs ? to : reinterpret_cast<uint64>(route.keys_out) + to * sizeof(K);
+      shared.bases[tid] = kPairs ? to : reinterpret_cast<uint64>(route.keys_out) + to * sizeof(K);
       if (args.carry_out != nullptr && t == args.tiles_per_row - 1)
         args.carry_out[tid] = base + total;
     }
