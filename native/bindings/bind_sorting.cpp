@@ -18,16 +18,16 @@ namespace {
 std::optional<Array> optional_array(py::handle object, const char* op, const char* argument) {
   if (object.is_none()) return std::nullopt;
   if (is_array(object.ptr())) return array_of(object.ptr());
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": ", argument, " is ", std::string(py::repr(object)),
-                            ", expected a GPUArray"));
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected a GPUArray"));
 }
 
 std::int64_t integer(py::handle object, const char* op, const char* argument) {
   if (!PyIndex_Check(object.ptr()))
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": ", argument, " is ", std::string(py::repr(object)),
-                              ", expected an integer"));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected an integer"));
   const py::object number = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   if (!number) throw py::error_already_set();
   return number.cast<std::int64_t>();
@@ -194,8 +194,7 @@ void bind_searches(py::module_& m) {
         const WithoutGil released;
         return ops::digitize(x, bins, right);
       },
-      py::arg("x"), py::arg("bins"), py::arg("right") = false,
-      "The bin each element falls into.");
+      py::arg("x"), py::arg("bins"), py::arg("right") = false, "The bin each element falls into.");
   m.def("gather_1d", gather_1d, py::arg("x"), py::arg("index"),
         "x[index] for one-dimensional x and int64 indices that are inside.");
 }
@@ -254,8 +253,8 @@ void bind_quantiles(py::module_& m) {
         const WithoutGil released;
         return ops::quantile(x, q, shape, wide, axes, keepdims, op.c_str());
       },
-      py::arg("x"), py::arg("q"), py::arg("q_shape"), py::arg("wide"),
-      py::arg("axis") = py::none(), py::arg("keepdims") = false, py::arg("op") = "quantile",
+      py::arg("x"), py::arg("q"), py::arg("q_shape"), py::arg("wide"), py::arg("axis") = py::none(),
+      py::arg("keepdims") = false, py::arg("op") = "quantile",
       "The values at fractions q along axes, interpolated linearly; float64 when wide.");
 }
 

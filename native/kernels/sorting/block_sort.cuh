@@ -1,10 +1,10 @@
 // Stable sort of many short rows, each within one block: merge sort in shared memory.
 // A block of T threads holds 8 * T slots, divided into segments of `segment` (a power of two from 8
-// to 8 * T) slots, one row of len <= segment keys each; unused slots hold the highest key behind the
-// row's own. Every thread sorts 8 neighbours in registers (odd-even transposition), then runs
+// to 8 * T) slots, one row of len <= segment keys each; unused slots hold the highest key behind
+// the row's own. Every thread sorts 8 neighbours in registers (odd-even transposition), then runs
 // double in length: each thread finds its 8 results of a merge by binary search (merge path).
-// Grid: ceil(rows / (8 * T / segment)). With kIndex the row position (or vals_in) travels along, and
-// the sorted keys are written only where keys_out is given. Shared: keys, then indices.
+// Grid: ceil(rows / (8 * T / segment)). With kIndex the row position (or vals_in) travels along,
+// and the sorted keys are written only where keys_out is given. Shared: keys, then indices.
 #pragma once
 
 #include "common/vec.cuh"

@@ -2,9 +2,9 @@
 // gather: out[r, j] = in[r, index[r, j]] for j < count; rows of in: len, of index: index_len, both
 // contiguous. Indices are unsigned (kWide 0) or 64 bits; index_out, where given, receives them as
 // long long. T is any word of the elements' size.
-// complex_part: keys[r, j] of element [r, index[r, j]] (index null: j): the imaginary part, the real
-// part, or the class that NumPy orders by first: 0 no NaN, 1 imaginary NaN, 2 real NaN, 3 both.
-// Grid-stride loops; any grid is right.
+// complex_part: keys[r, j] of element [r, index[r, j]] (index null: j): the imaginary part, the
+// real part, or the class that NumPy orders by first: 0 no NaN, 1 imaginary NaN, 2 real NaN, 3
+// both. Grid-stride loops; any grid is right.
 #pragma once
 
 #include "sorting/key.cuh"
@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherArgs args) {
        i += step) {
     const long long row = args.rows == 1 ? 0 : i / args.count;
     const long long at = row * args.index_len + (i - row * args.count);
-    const long long index = kWide ? static_cast<const long long*>(args.index)[at]
-                                  : static_cast<long long>(
-                                        static_cast<const unsigned*>(args.index)[at]);
+    const long long index =
+        kWide ? static_cast<const long long*>(args.index)[at]
+              : static_cast<long long>(static_cast<const unsigned*>(args.index)[at]);
     if (args.out != nullptr)
       static_cast<T*>(args.out)[i] = static_cast<const T*>(args.in)[row * args.len + index];
     if (args.index_out != nullptr) args.index_out[i] = index;
@@ -61,9 +61,9 @@ __global__ void __launch_bounds__(256) complex_part_kernel(const ComplexPartArgs
        i += step) {
     long long from = i;
     if (args.index != nullptr)
-      from = i / args.len * args.len + (args.wide != 0
-                                            ? static_cast<const long long*>(args.index)[i]
-                                            : static_cast<const unsigned*>(args.index)[i]);
+      from =
+          i / args.len * args.len + (args.wide != 0 ? static_cast<const long long*>(args.index)[i]
+                                                    : static_cast<const unsigned*>(args.index)[i]);
     const K real = static_cast<const K*>(args.in)[2 * from];
     const K imaginary = static_cast<const K*>(args.in)[2 * from + 1];
     if (args.part == kClass)

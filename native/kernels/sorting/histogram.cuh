@@ -19,8 +19,8 @@ struct HistogramArgs {
   long long num_bins;
   unsigned code;
   unsigned direct;
-  unsigned uniform;      // edges are equally spaced: guess, then correct
-  unsigned num_copies;   // of the counts in shared memory; 0: none
+  unsigned uniform;     // edges are equally spaced: guess, then correct
+  unsigned num_copies;  // of the counts in shared memory; 0: none
 };
 
 // The bin of x, or num_bins.
@@ -202,9 +202,9 @@ __global__ void __launch_bounds__(128) segment_sum_kernel(const SegmentSumArgs a
   if (threadIdx.x == 0) args.partial[blockIdx.x] = sums[0];
 }
 
-__global__ void __launch_bounds__(256) segment_total_kernel(const double* partial, void* out,
-                                                            long long num_bins, unsigned pieces,
-                                                            unsigned code) {
+__global__ void __launch_bounds__(256)
+    segment_total_kernel(const double* partial, void* out, long long num_bins, unsigned pieces,
+                         unsigned code) {
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long bin = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        bin < num_bins; bin += step) {
@@ -215,9 +215,9 @@ __global__ void __launch_bounds__(256) segment_total_kernel(const double* partia
 }
 
 // density[b] = counts[b] / (edges[b + 1] - edges[b]) / sum(counts); one block of 256 threads.
-__global__ void __launch_bounds__(256) density_kernel(const void* counts, const double* edges,
-                                                      double* density, long long num_bins,
-                                                      unsigned code) {
+__global__ void __launch_bounds__(256)
+    density_kernel(const void* counts, const double* edges, double* density, long long num_bins,
+                   unsigned code) {
   __shared__ double sums[256];
   double sum = 0.0;
   for (long long b = threadIdx.x; b < num_bins; b += 256)
@@ -230,8 +230,7 @@ __global__ void __launch_bounds__(256) density_kernel(const void* counts, const 
     __syncthreads();
   }
   for (long long b = threadIdx.x; b < num_bins; b += 256)
-    density[b] =
-        load_number(counts, b, code) / __dadd_rn(edges[b + 1], -edges[b]) / sums[0];
+    density[b] = load_number(counts, b, code) / __dadd_rn(edges[b + 1], -edges[b]) / sums[0];
 }
 
 }  // namespace gpk

@@ -2,9 +2,9 @@
 // A tile of kThreads * kItems keys goes to one block, in the order of an atomic counter. The block
 // counts its digits, publishes the counts, ranks its keys within the tile by warp-wide matching,
 // and orders them in shared memory; it then adds the counts of all earlier tiles of the row
-// (look-back over published counts, or sums of counts) and writes each digit's run where it belongs.
-// Rows of len keys, contiguous; several rows or one portion of one row per launch.
-// The first pass encodes keys, the last decodes them; passes over a constant digit do nothing: which
+// (look-back over published counts, or sums of counts) and writes each digit's run where it
+// belongs. Rows of len keys, contiguous; several rows or one portion of one row per launch. The
+// first pass encodes keys, the last decodes them; passes over a constant digit do nothing: which
 // these are, and so which buffer is read, follows from *active (radix_histogram.cuh).
 // Values (V) are row positions unless vals_in is given. Shared: tile of keys, then of values.
 #pragma once
@@ -25,15 +25,15 @@ struct PassArgs {
   void* vals_out;
   void* vals_tmp0;
   void* vals_tmp1;
-  const uint64* starts;  // of digit runs in row 0
-  uint64* carry_out;     // starts for the next portion of the row; may be null
-  unsigned* lookback;    // tiles x 256, zero
+  const uint64* starts;     // of digit runs in row 0
+  uint64* carry_out;        // starts for the next portion of the row; may be null
+  unsigned* lookback;       // tiles x 256, zero
   unsigned* lookback_next;  // to be zeroed for the next launch
   unsigned* counter;        // zero
   const unsigned* active;
-  long long len;          // keys per row
-  long long first;        // of the portion, in its row
-  long long end;          // of the portion, in its row
+  long long len;           // keys per row
+  long long first;         // of the portion, in its row
+  long long end;           // of the portion, in its row
   unsigned starts_stride;  // between rows
   unsigned tiles_per_row;
   unsigned num_tiles;
@@ -93,16 +93,33 @@ __device__ __forceinline__ PassRoute route_pass(const PassArgs& args, unsigned a
   return route;
 }
 
+// Lanes whose bit is as this lane's. In PTX, since C++ takes twice the instructions.
+template <int kBit>
+__device__ __forceinline__ unsigned match_bit(unsigned digit) {
+  unsigned mask;
+  asm volatile(
+      "{\n\t.reg .pred p;\n\t"
+      "and.b32 %0, %1, %2;\n\t"
+      "setp.ne.b32 p, %0, 0;\n\t"
+      "vote.sync.ballot.b32 %0, p, 0xffffffff;\n\t"
+      "@!p not.b32 %0, %0;\n\t}"
+      : "=&r"(mask)
+      : "r"(digit), "n"(1 << kBit));
+  return mask;
+}
+
+__device__ __forceinline__ unsigned and3(unsigned a, unsigned b, unsigned c) {
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x80;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+
 // Lanes with the same digit.
 __device__ __forceinline__ unsigned match_digit(unsigned digit) {
-  unsigned mask = ~0u;
-#pragma unroll
-  for (int bit = 0; bit < 8; ++bit) {
-    const bool set = (digit >> bit & 1u) != 0;
-    const unsigned vote = __ballot_sync(~0u, set);
-    mask &= set ? vote : ~vote;
-  }
-  return mask;
+  const unsigned low = and3(match_bit<0>(digit), match_bit<1>(digit), match_bit<2>(digit));
+  const unsigned middle = and3(low, match_bit<3>(digit), match_bit<4>(digit));
+  const unsigned high = and3(middle, match_bit<5>(digit), match_bit<6>(digit));
+  return high & match_bit<7>(digit);
 }
 
 __device__ __forceinline__ unsigned lanes_up_to_here() {
@@ -217,18 +234,16 @@ struct Onesweep {
                                                     const V (&vals)[kItems], K* tile_keys,
                                                     V* tile_vals) {
     const unsigned up_to_here = lanes_up_to_here();
-    const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const unsigned d = digit(keys[i], args);
       const unsigned same = match_digit(d);
-      const int leader = 31 - __clz(static_cast<int>(same));
-      const unsigned count = __popc(same & up_to_here);
-      unsigned place = 0;
-      if (lane == leader) place = atomicAdd(places + d, count);
-      place = __shfl_sync(~0u, place, leader) + count - 1;
-      tile_keys[place] = keys[i];
-      if constexpr (kPairs) tile_vals[place] = vals[i];
+      const unsigned end = places[d] + __popc(same & up_to_here);
+      __syncwarp();
+      if ((same & ~up_to_here) == 0) places[d] = end;  // the highest lane of the digit
+      __syncwarp();
+      tile_keys[end - 1] = keys[i];
+      if constexpr (kPairs) tile_vals[end - 1] = vals[i];
     }
   }
 
@@ -286,8 +301,7 @@ struct Onesweep {
     const unsigned row = tile / args.tiles_per_row;
     const unsigned t = tile % args.tiles_per_row;
     const long long row_at = args.first + static_cast<long long>(t) * kTile;
-    const int valid =
-        args.end - row_at < kTile ? static_cast<int>(args.end - row_at) : kTile;
+    const int valid = args.end - row_at < kTile ? static_cast<int>(args.end - row_at) : kTile;
     K keys[kItems];
     V vals[kItems];
     load(args, route, row * args.len + row_at, row_at, valid, keys, vals);
@@ -300,15 +314,16 @@ struct Onesweep {
     unsigned total = 0;
     unsigned start = 0;
     place_digits(shared, words, t == 0, total, start);
+    // Here, so that it has arrived when the look-back ends.
+    const uint64 run = tid < 256 ? args.starts[row * args.starts_stride + tid] : 0;
     order_tile(args, places, keys, vals, tile_keys, tile_vals);
     clear_next(args, tile);
     if (tid < 256) {
       const unsigned before = look_back(words + tid, t);
       if (t > 0) store_relaxed(words + tid, kSumSoFar | (before + total));
-      const uint64 base = args.starts[row * args.starts_stride + tid] + before;
+      const uint64 base = run + before;
       const uint64 to = row * args.len + base - start;
-      shared.bases[tid] =
-          kPairs ? to : reinterpret_cast<uint64>(route.keys_out) + to * sizeof(K);
+      shared.bases[tid] = kPairs ? to : reinterpret_cast<uint64>(route.keys_out) + to * sizeof(K);
       if (args.carry_out != nullptr && t == args.tiles_per_row - 1)
         args.carry_out[tid] = base + total;
     }

@@ -3,7 +3,8 @@
 // keys: rows x len, contiguous. counts: rows x sizeof(K) x 256, zero before. done: one zero word
 // per row. active: bit p is set when digit p differs within some row, so that a pass over p has
 // work to do. Grid: rows * blocks_per_row, each block one piece of one row.
-// Integer atomics only: the result does not depend on their order.
+// Shared: sizeof(K) x 256 x copies counts; lane l counts in copy l modulo copies, so that with 32
+// copies every lane has a bank of its own. Integer atomics only: order does not matter.
 #pragma once
 
 #include "sorting/key.cuh"
@@ -18,16 +19,33 @@ struct RadixHistogramArgs {
   long long len;
   long long piece;  // keys per block
   unsigned blocks_per_row;
-  unsigned unused;
+  unsigned copy_bits;  // log2 of the number of copies
   KeyOrder order;
 };
 
-template <class K>
-__device__ __forceinline__ void count_digits(K bits, const KeyOrder& order,
-                                             unsigned (*bins)[256]) {
-  const K key = encode_key(bits, order, true);
+// One block's piece; the kind of key is known here, so that encoding takes no branches.
+template <class K, int kThreads, unsigned kKind>
+__device__ __forceinline__ void count_piece(const RadixHistogramArgs& args, const K* keys,
+                                            long long first, long long end, unsigned* bins) {
+  constexpr int kUnroll = 8;
+  KeyOrder order = args.order;
+  order.kind = kKind;
+  unsigned* own = bins + (threadIdx.x & ((1u << args.copy_bits) - 1));
+  const auto count = [&](K bits) {
+    const K key = encode_key(bits, order, true);
 #pragma unroll
-  for (int p = 0; p < static_cast<int>(sizeof(K)); ++p) atomicAdd(&bins[p][key_digit(key, p)], 1u);
+    for (int p = 0; p < static_cast<int>(sizeof(K)); ++p)
+      atomicAdd(own + ((p * 256u + key_digit(key, p)) << args.copy_bits), 1u);
+  };
+  long long i = first + threadIdx.x;
+  for (; i + (kUnroll - 1) * kThreads < end; i += kUnroll * kThreads) {
+    K bits[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) bits[u] = keys[i + u * kThreads];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) count(bits[u]);
+  }
+  for (; i < end; i += kThreads) count(keys[i]);
 }
 
 // Exclusive sum over 256 threads; all threads of the block call, threads from 256 on with 0.
@@ -50,32 +68,31 @@ __device__ __forceinline__ uint64 scan_bins(uint64 count, uint64* warp_sums) {
 template <class K, int kThreads>
 __global__ void __launch_bounds__(kThreads) radix_histogram_kernel(const RadixHistogramArgs args) {
   constexpr int kPasses = sizeof(K);
-  constexpr int kUnroll = 8;
-  __shared__ unsigned bins[kPasses][256];
+  extern __shared__ unsigned digit_bins[];
   __shared__ uint64 warp_sums[8];
   __shared__ bool ends_row;
   const int tid = threadIdx.x;
-  for (int i = tid; i < kPasses * 256; i += kThreads) bins[i / 256][i % 256] = 0;
+  const int copies = 1 << args.copy_bits;
+  for (int i = tid; i < kPasses * 256 * copies; i += kThreads) digit_bins[i] = 0;
   __syncthreads();
 
   const unsigned row = blockIdx.x / args.blocks_per_row;
   const long long first = (blockIdx.x % args.blocks_per_row) * args.piece;
   const long long end = first + args.piece < args.len ? first + args.piece : args.len;
   const K* keys = static_cast<const K*>(args.keys) + row * args.len;
-  long long i = first + tid;
-  for (; i + (kUnroll - 1) * kThreads < end; i += kUnroll * kThreads) {
-    K bits[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) bits[u] = keys[i + u * kThreads];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) count_digits(bits[u], args.order, bins);
-  }
-  for (; i < end; i += kThreads) count_digits(keys[i], args.order, bins);
+  if (args.order.kind == kFloatKey)
+    count_piece<K, kThreads, kFloatKey>(args, keys, first, end, digit_bins);
+  else if (args.order.kind == kSignedKey)
+    count_piece<K, kThreads, kSignedKey>(args, keys, first, end, digit_bins);
+  else
+    count_piece<K, kThreads, kUnsignedKey>(args, keys, first, end, digit_bins);
   __syncthreads();
 
   uint64* counts = args.counts + static_cast<long long>(row) * (kPasses * 256);
   for (int b = tid; b < kPasses * 256; b += kThreads) {
-    const unsigned count = bins[b / 256][b % 256];
+    unsigned count = 0;
+    for (int c = 0; c < copies; ++c)  // from another copy each, to use all banks
+      count += digit_bins[b * copies + ((c + tid) & (copies - 1))];
     if (count != 0) atomicAdd(counts + b, static_cast<uint64>(count));
   }
   __threadfence();

@@ -1,7 +1,7 @@
 // For each query the number of elements of a sorted table that are below it (left) or not above it
 // (right), or whether it occurs; by binary search in NumPy's order (NaN last and equal, -0.0 equal
-// to 0.0). table: n elements, taken through `sorter` where given. With by_data the table may also be
-// sorted downwards: then it is read backwards and the result is n minus the count (digitize).
+// to 0.0). table: n elements, taken through `sorter` where given. With by_data the table may also
+// be sorted downwards: then it is read backwards and the result is n minus the count (digitize).
 // out: long long, or bool for kOccurs (NaN never occurs), negated by `invert`.
 // K: unsigned bits of the elements, or of one part of complex ones. Grid-stride; any grid is right.
 #pragma once
@@ -92,8 +92,8 @@ __device__ __forceinline__ long long bound(const SearchArgs& args, const Key& qu
 
 template <class Key>
 __global__ void __launch_bounds__(256) search_kernel(const SearchArgs args) {
-  const bool downwards = args.by_data != 0 && args.n > 1 &&
-                         table_key<Key>(args, args.n - 1) < table_key<Key>(args, 0);
+  const bool downwards =
+      args.by_data != 0 && args.n > 1 && table_key<Key>(args, args.n - 1) < table_key<Key>(args, 0);
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < args.num_queries; i += step) {

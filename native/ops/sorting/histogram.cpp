@@ -46,9 +46,9 @@ std::uint32_t code(DType dtype) { return static_cast<std::uint32_t>(dtype); }
 void check_real(const Array& array, const char* argument, const char* op) {
   check_compute_dtype(array, argument, op);
   if (is_complex(array.dtype()))
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": ", argument, " has dtype ", name(array.dtype()),
-                              ", expected real numbers"));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(op, ": ", argument, " has dtype ", name(array.dtype()), ", expected real numbers"));
 }
 
 void check_weights(const std::optional<Array>& weights, const Array& x, const char* op) {
@@ -90,8 +90,9 @@ Array key_range(const Array& x, const char* op) {
   std::int64_t n = x.size();
   KeyOrder order = key_order(x.dtype());
   void* params[] = {&data, &out, &n, &order};
-  submit_loop(sorting_kernel(x.device(), SortingKernel::kKeyRange, {width_bits(x.dtype()), 0, false}),
-              (n + 7) / 8, 256, {&x, &range}, params);
+  submit_loop(
+      sorting_kernel(x.device(), SortingKernel::kKeyRange, {width_bits(x.dtype()), 0, false}),
+      (n + 7) / 8, 256, {&x, &range}, params);
   return range;
 }
 
@@ -103,9 +104,8 @@ Array ends_of(const Array& x, const char* op) {
   cu::DevicePtr to = ends.device_ptr();
   KeyOrder order = key_order(x.dtype());
   void* params[] = {&from, &to, &order};
-  submit(
-      sorting_kernel(x.device(), SortingKernel::kRangeEnds, {width_bits(x.dtype()), 0, false}),
-      grid_1d(1, 1, 1), {&range, &ends}, params);
+  submit(sorting_kernel(x.device(), SortingKernel::kRangeEnds, {width_bits(x.dtype()), 0, false}),
+         grid_1d(1, 1, 1), {&range, &ends}, params);
   return ends;
 }
 
@@ -251,8 +251,8 @@ HistogramResult histogram_on_gpu(const Array& given, const HistogramRequest& req
   constexpr const char* op = "histogram";
   const Array x = contiguous(given, op);
   Bins bins{result.edges.size() - 1, std::nullopt, !request.edges};
-  bins.edges = request.edges ? to_double(result.edges, op)
-                             : make_edges(x, request.range, result.edges, op);
+  bins.edges =
+      request.edges ? to_double(result.edges, op) : make_edges(x, request.range, result.edges, op);
   fill_bins(x, bins, request.weights, result.counts, op);
   if (request.density && bins.number > 0)
     result.counts = to_density(result.counts, *bins.edges, op);
@@ -334,15 +334,11 @@ Array bincount(const Array& x, const std::optional<Array>& weights, std::int64_t
   const Array data = contiguous(x, op);
   const std::int64_t number =
       x.size() == 0 ? min_length : std::max(min_length, largest_of(data) + 1);
-  Array counts =
-      Array::empty({number}, weights ? DType::kFloat64 : DType::kInt64, x.device(), op);
+  Array counts = Array::empty({number}, weights ? DType::kFloat64 : DType::kInt64, x.device(), op);
   if (x.device().is_cuda()) {
     fill_bins(data, {number, std::nullopt}, weights, counts, op);
   } else if (number > 0) {
-    run_on_cpu({op,
-                {data},
-                {counts},
-                {{"weights", cpu_optional(weights)}}});
+    run_on_cpu({op, {data}, {counts}, {{"weights", cpu_optional(weights)}}});
   }
   return counts;
 }

@@ -48,9 +48,8 @@ jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& v) {
   const std::string word = kWords[v.width_bits];
   switch (kernel) {
     case SortingKernel::kRadixHistogram:
-      return spec(
-          "sorting/radix_histogram.cuh", "sort",
-          cat("gpk::radix_histogram_kernel<", word, ", ", kRadixHistogramThreads, ">"));
+      return spec("sorting/radix_histogram.cuh", "sort",
+                  cat("gpk::radix_histogram_kernel<", word, ", ", kRadixHistogramThreads, ">"));
     case SortingKernel::kOnesweep: return onesweep_spec(v);
     case SortingKernel::kBlockSort:
       return spec("sorting/block_sort.cuh", v.values == 0 ? "sort" : "argsort",

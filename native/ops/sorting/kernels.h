@@ -46,7 +46,7 @@ struct OnesweepShape {
 };
 OnesweepShape onesweep_shape(int width_bits, int values);
 
-inline constexpr int kRadixHistogramThreads = 512;
+inline constexpr int kRadixHistogramThreads = 1024;
 
 jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& variant);
 

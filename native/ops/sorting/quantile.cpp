@@ -127,9 +127,9 @@ Array quantile(const Array& x, const std::vector<double>& q, const Dims& q_shape
   const Reduced reduced = reduce_axes(x, axes, keepdims, op);
   const std::int64_t num_rows = reduced.rows.shape()[0];
   if (reduced.rows.shape()[1] == 0)
-    throw InvalidArgument(InvalidArgument::Kind::kIndex,
-                          cat(op, ": no elements along the axis, x has shape ",
-                              to_string(x.shape())));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kIndex,
+        cat(op, ": no elements along the axis, x has shape ", to_string(x.shape())));
   const auto num_q = static_cast<std::int64_t>(q.size());
   Array out = Array::empty({num_q, num_rows}, result_dtype(x, wide), x.device(), op);
   if (out.size() > 0 && x.device().is_cuda()) {

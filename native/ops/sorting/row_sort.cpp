@@ -9,22 +9,23 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/fill.h"
+#include "ops/sorting/complex_sort.h"
 #include "ops/sorting/kernels.h"
 
 namespace gpk::ops {
 namespace {
 
-constexpr int kOwn = 8;                          // slots of a thread in block_sort.cuh
-constexpr std::int64_t kMaxInBlock = 8192;       // longest row that a block sorts
-constexpr std::int64_t kMaxAlone = 4096;         // the same when it is the only row
-constexpr std::int64_t kMaxTiles = 61440;        // per launch: look-back counts stay below 2**30
+constexpr int kOwn = 8;                     // slots of a thread in block_sort.cuh
+constexpr std::int64_t kMaxInBlock = 8192;  // longest row that a block sorts
+constexpr std::int64_t kMaxAlone = 4096;    // the same when it is the only row
+constexpr std::int64_t kMaxTiles = 61440;   // per launch: look-back counts stay below 2**30
 constexpr std::int64_t kWideFrom = std::int64_t{1} << 32;
 
 // The argument structs of the kernels.
 struct HistogramArgs {
   cu::DevicePtr keys, counts, done, active;
   std::int64_t len, piece;
-  std::uint32_t blocks_per_row, unused;
+  std::uint32_t blocks_per_row, copy_bits;
   KeyOrder order;
 };
 
@@ -46,19 +47,15 @@ struct BlockSortArgs {
 constexpr std::uint32_t kWidenValues = 1;
 constexpr std::uint32_t kDropKeys = 2;
 
-cu::DevicePtr address(const std::optional<Array>& array) {
-  return array ? array->device_ptr() : 0;
-}
+cu::DevicePtr address(const std::optional<Array>& array) { return array ? array->device_ptr() : 0; }
 
 cu::DevicePtr address(const std::optional<Array>& array, std::int64_t first_elem) {
   if (!array) return 0;
-  return array->device_ptr() +
-         static_cast<cu::DevicePtr>(first_elem) * static_cast<cu::DevicePtr>(itemsize(array->dtype()));
+  return array->device_ptr() + static_cast<cu::DevicePtr>(first_elem) *
+                                   static_cast<cu::DevicePtr>(itemsize(array->dtype()));
 }
 
-bool is_wide(const std::optional<Array>& array) {
-  return array && array->dtype() == DType::kInt64;
-}
+bool is_wide(const std::optional<Array>& array) { return array && array->dtype() == DType::kInt64; }
 
 void sort_in_blocks(const RowSort& sort, const RowSortPlan& plan) {
   const bool indexed = sort.positions_out.has_value();
@@ -115,6 +112,14 @@ Workspace lay_out(const RowSortPlan& plan) {
   return work;
 }
 
+// Copies of the digit counts in shared memory: more take away bank conflicts, but have to be zeroed
+// and added up by every block.
+std::uint32_t histogram_copy_bits(std::size_t bytes, std::int64_t piece, std::size_t limit) {
+  std::uint32_t bits = 0;
+  while (bits < 5 && piece >> (12 + bits) > 1 && (bytes << (bits + 1)) + 1024 <= limit) ++bits;
+  return bits;
+}
+
 // A sort by passes: its buffers, and the launches for one group of rows.
 class RadixSort {
  public:
@@ -153,13 +158,12 @@ class RadixSort {
   }
 
   void count_digits(std::int64_t first_row, std::int64_t rows) {
-    const Kernel& kernel =
-        sorting_kernel(sort_.keys.device(), SortingKernel::kRadixHistogram,
-                       {width_bits(sort_.keys.dtype()), 0, false});
-    const std::int64_t resident =
-        std::int64_t{kernel.context().traits().multiprocessor_count} * 8;
-    const std::int64_t per_row = std::clamp<std::int64_t>(
-        sort_.len / (kRadixHistogramThreads * 16), 1, (resident + rows - 1) / rows);
+    const Kernel& kernel = sorting_kernel(sort_.keys.device(), SortingKernel::kRadixHistogram,
+                                          {width_bits(sort_.keys.dtype()), 0, false});
+    const DeviceTraits& traits = kernel.context().traits();
+    const std::int64_t resident = std::int64_t{traits.multiprocessor_count} * 2;
+    const std::int64_t per_row = std::clamp<std::int64_t>(sort_.len / (kRadixHistogramThreads * 16),
+                                                          1, (resident + rows - 1) / rows);
     HistogramArgs args{};
     args.keys = address(sort_.keys, first_row * sort_.len);
     args.counts = work(work_.counts);
@@ -168,10 +172,13 @@ class RadixSort {
     args.len = sort_.len;
     args.piece = (sort_.len + per_row - 1) / per_row;
     args.blocks_per_row = static_cast<std::uint32_t>(per_row);
+    const std::size_t bytes = static_cast<std::size_t>(plan_.num_passes) * 256 * 4;
+    args.copy_bits = histogram_copy_bits(bytes, args.piece, traits.shared_per_block_optin_bytes);
     args.order = key_order(sort_.keys.dtype(), sort_.descending);
+    LaunchConfig config = grid_1d(rows * per_row, 1, kRadixHistogramThreads);
+    config.shared_bytes = bytes << args.copy_bits;
     void* params[] = {&args};
-    submit(kernel, grid_1d(rows * per_row, 1, kRadixHistogramThreads),
-           {&sort_.keys, &*workspace_}, params);
+    submit(kernel, config, {&sort_.keys, &*workspace_}, params);
   }
 
   void set_buffers(PassArgs& args, std::int64_t first_elem) const {
@@ -237,66 +244,6 @@ class RadixSort {
   std::optional<Array> workspace_, keys_tmp_, spare_out_, vals_tmp_[2];
 };
 
-struct ComplexPartArgs {
-  cu::DevicePtr in, index, keys;
-  std::int64_t rows, len;
-  std::uint32_t part, wide;
-  KeyOrder order;
-};
-
-// The parts in the order in which they are sorted by: the least important first.
-enum class Part : std::uint32_t { kImaginary, kReal, kClass };
-
-Array complex_part(const RowSort& sort, Part part, const std::optional<Array>& index,
-                   const char* op) {
-  const DType real = real_part_of(sort.keys.dtype());
-  Array keys = Array::empty({sort.rows * sort.len}, part == Part::kClass ? DType::kUInt8 : real,
-                            sort.keys.device(), op);
-  ComplexPartArgs args{};
-  args.in = sort.keys.device_ptr();
-  args.index = address(index);
-  args.keys = keys.device_ptr();
-  args.rows = sort.rows;
-  args.len = sort.len;
-  args.part = static_cast<std::uint32_t>(part);
-  args.wide = is_wide(index) ? 1 : 0;
-  args.order = key_order(sort.keys.dtype());
-  void* params[] = {&args};
-  submit_loop(sorting_kernel(keys.device(), SortingKernel::kComplexPart, {width_bits(real), 0, false}),
-              keys.size(), 256, {&sort.keys, &keys, index ? &*index : nullptr}, params);
-  return keys;
-}
-
-// By imaginary part, then real part, then NaN class, each stable.
-void sort_complex(const RowSort& sort, const char* op) {
-  std::optional<Array> index;
-  const Dims shape{sort.rows * sort.len};
-  for (const Part part : {Part::kImaginary, Part::kReal, Part::kClass}) {
-    RowSort step{complex_part(sort, part, index, op), sort.rows, sort.len, sort.descending};
-    step.positions = index;
-    const bool direct = part == Part::kClass && sort.positions_out && !sort.positions;
-    step.positions_out =
-        direct ? *sort.positions_out
-               : Array::empty(shape, position_dtype(sort.len), sort.keys.device(), op);
-    sort_rows(step, op);
-    index = step.positions_out;
-  }
-  if (sort.positions && sort.positions_out) {
-    RowGather gather{*sort.positions, *index, sort.rows, sort.len, sort.len, sort.len};
-    gather.out = sort.positions_out;
-    gather_rows(gather);
-  }
-  if (!sort.keys_out) return;
-  RowGather gather{sort.keys, *index, sort.rows, sort.len, sort.len, sort.len};
-  gather.out = sort.keys_out;
-  gather_rows(gather);
-}
-
-struct GatherArgs {
-  cu::DevicePtr in, index, out, index_out;
-  std::int64_t rows, len, index_len, count;
-};
-
 }  // namespace
 
 KeyOrder key_order(DType dtype, bool descending) {
@@ -327,8 +274,8 @@ RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows
   RowSortPlan plan;
   plan.in_block = len <= (rows == 1 ? kMaxAlone : kMaxInBlock);
   if (plan.in_block) {
-    plan.segment_bits = std::max(3, static_cast<int>(std::bit_width(
-                                        static_cast<std::uint64_t>(len - 1))));
+    plan.segment_bits =
+        std::max(3, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(len - 1))));
     const std::int64_t segment = std::int64_t{1} << plan.segment_bits;
     plan.threads = static_cast<unsigned>(std::max<std::int64_t>(256, segment / kOwn));
     plan.rows_per_block = plan.threads * kOwn / segment;
@@ -356,7 +303,7 @@ std::string to_string(const RowSortPlan& plan) {
 
 void sort_rows(const RowSort& sort, const char* op) {
   if (sort.rows == 0 || sort.len == 0) return;
-  if (is_complex(sort.keys.dtype())) return sort_complex(sort, op);
+  if (is_complex(sort.keys.dtype())) return sort_complex_rows(sort, op);
   const bool indexed = sort.positions_out.has_value();
   const RowSortPlan plan =
       plan_row_sort(width_bits(sort.keys.dtype()), indexed, sort.rows, sort.len);
@@ -364,27 +311,6 @@ void sort_rows(const RowSort& sort, const char* op) {
   RadixSort radix(sort, plan, op);
   for (std::int64_t row = 0; row < sort.rows; row += plan.rows_per_group)
     radix.run(row, std::min(plan.rows_per_group, sort.rows - row), op);
-}
-
-void gather_rows(const RowGather& gather) {
-  if (gather.rows * gather.count == 0) return;
-  GatherArgs args{};
-  args.in = gather.data.device_ptr();
-  args.index = gather.index.device_ptr();
-  args.out = address(gather.out);
-  args.index_out = address(gather.index_out);
-  args.rows = gather.rows;
-  args.len = gather.len;
-  args.index_len = gather.index_len;
-  args.count = gather.count;
-  void* params[] = {&args};
-  const int wide = gather.index.dtype() == DType::kInt64 ? 1 : 0;
-  submit_loop(sorting_kernel(gather.data.device(), SortingKernel::kGather,
-                             {width_bits(gather.data.dtype()), wide, false}),
-              gather.rows * gather.count, 256,
-              {&gather.data, &gather.index, gather.out ? &*gather.out : nullptr,
-               gather.index_out ? &*gather.index_out : nullptr},
-              params);
 }
 
 }  // namespace gpk::ops

@@ -60,18 +60,4 @@ struct RowSortPlan {
 RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows, std::int64_t len);
 std::string to_string(const RowSortPlan& plan);
 
-// out[r, j] = data[r, index[r, j]] for j < count; indices also to index_out (int64). Either result
-// may be left out. index: position_dtype or int64, rows of index_len.
-struct RowGather {
-  Array data;
-  Array index;
-  std::int64_t rows = 0;
-  std::int64_t len = 0;
-  std::int64_t index_len = 0;
-  std::int64_t count = 0;
-  std::optional<Array> out = {};
-  std::optional<Array> index_out = {};
-};
-void gather_rows(const RowGather& gather);
-
 }  // namespace gpk::ops

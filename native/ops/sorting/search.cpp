@@ -6,6 +6,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
+#include "ops/sorting/gather.h"
 #include "ops/sorting/kernels.h"
 #include "ops/sorting/row_sort.h"
 #include "ops/sorting/rows.h"
@@ -156,7 +157,8 @@ Array gather_flat(const Array& x, const Array& index) {
     run_on_cpu({op, {x, index}, {out}});
     return out;
   }
-  RowGather gather{contiguous(x, op), contiguous(index, op), 1, x.size(), index.size(), index.size()};
+  RowGather gather{contiguous(x, op), contiguous(index, op), 1,
+                   x.size(),          index.size(),          index.size()};
   gather.out = out;
   gather_rows(gather);
   return out;

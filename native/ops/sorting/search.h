@@ -10,8 +10,8 @@ namespace gpk::ops {
 enum class Side { kLeft, kRight };
 
 // For each element of x2 the place in x1 (one-dimensional, sorted, or sorted through `sorter`)
-// before (kLeft) or behind (kRight) equal elements: int64, x2's shape. Both are cast to their common
-// dtype. Entries of sorter beyond x1 are clamped.
+// before (kLeft) or behind (kRight) equal elements: int64, x2's shape. Both are cast to their
+// common dtype. Entries of sorter beyond x1 are clamped.
 Array searchsorted(const Array& x1, const Array& x2, Side side,
                    const std::optional<Array>& sorter = std::nullopt);
 

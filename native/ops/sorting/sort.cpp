@@ -6,6 +6,7 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/sorting/gather.h"
 #include "ops/sorting/row_sort.h"
 #include "ops/sorting/rows.h"
 
@@ -57,8 +58,7 @@ Array sort(const Array& x, OptionalAxis axis, bool descending, const std::option
            const char* op) {
   const SortArgs args = check_sort(x, axis, op);
   check_out(given, args.x.shape(), x.dtype(), x.device(), op);
-  const Array out =
-      given ? *given : Array::empty(args.x.shape(), x.dtype(), x.device(), op);
+  const Array out = given ? *given : Array::empty(args.x.shape(), x.dtype(), x.device(), op);
   if (out.size() == 0) return out;
   if (!out.device().is_cuda()) {
     run_on_cpu({"sort",
@@ -76,12 +76,11 @@ Array sort(const Array& x, OptionalAxis axis, bool descending, const std::option
   return out;
 }
 
-Array argsort(const Array& x, OptionalAxis axis, bool descending,
-              const std::optional<Array>& given, const char* op) {
+Array argsort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& given,
+              const char* op) {
   const SortArgs args = check_sort(x, axis, op);
   check_out(given, args.x.shape(), DType::kInt64, x.device(), op);
-  const Array out =
-      given ? *given : Array::empty(args.x.shape(), DType::kInt64, x.device(), op);
+  const Array out = given ? *given : Array::empty(args.x.shape(), DType::kInt64, x.device(), op);
   if (out.size() == 0) return out;
   if (!out.device().is_cuda()) {
     run_on_cpu({"argsort",
@@ -179,8 +178,7 @@ Array lexsort(const std::vector<Array>& keys, std::int64_t given_axis) {
       gather_rows(gather);
       sort.positions = index;
     }
-    sort.positions_out =
-        Array::empty(rows.shape, position_dtype(rows.len), key.device(), op);
+    sort.positions_out = Array::empty(rows.shape, position_dtype(rows.len), key.device(), op);
     sort_rows(sort, op);
     index = sort.positions_out;
   }

@@ -25,7 +25,8 @@ Array argsort(const Array& x, OptionalAxis axis = -1, bool descending = false,
 Array partition(const Array& x, const Dims& kth, OptionalAxis axis = -1);
 Array argpartition(const Array& x, const Dims& kth, OptionalAxis axis = -1);
 
-// The k largest (smallest) elements of each row in descending (ascending) order, and where they are.
+// The k largest (smallest) elements of each row in descending (ascending) order, and where they
+// are.
 std::pair<Array, Array> topk(const Array& x, std::int64_t k, std::int64_t axis = -1,
                              bool largest = true);
 

@@ -5,6 +5,7 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/sorting/gather.h"
 #include "ops/sorting/kernels.h"
 #include "ops/sorting/row_sort.h"
 #include "ops/sorting/rows.h"
@@ -23,9 +24,7 @@ struct CompactArgs {
   KeyOrder key;
 };
 
-cu::DevicePtr address(const std::optional<Array>& array) {
-  return array ? array->device_ptr() : 0;
-}
+cu::DevicePtr address(const std::optional<Array>& array) { return array ? array->device_ptr() : 0; }
 
 const Array* given(const std::optional<Array>& array) { return array ? &*array : nullptr; }
 
@@ -72,8 +71,8 @@ class Compaction {
     args_.inverse = address(inverse);
     void* params[] = {&args_};
     submit(kernel(SortingKernel::kCompact), grid_1d(tiles_, 1, kThreads),
-           {&data_, given(flags_), &sums_, given(values), given(order), given(places),
-            given(index), given(inverse)},
+           {&data_, given(flags_), &sums_, given(values), given(order), given(places), given(index),
+            given(inverse)},
            params);
   }
 
@@ -137,7 +136,9 @@ Array first_elems(const Array& array, std::int64_t count, const char* op) {
   return copy_as(slice_axis(array, 0, 0, count, 1), array.dtype(), op);
 }
 
-std::int64_t cpu_count(const Array& array) { return *static_cast<const std::int64_t*>(array.data()); }
+std::int64_t cpu_count(const Array& array) {
+  return *static_cast<const std::int64_t*>(array.data());
+}
 
 UniqueResult unique_on_cpu(const Array& x, const UniqueRequest& request, const char* op) {
   const Device device = x.device();

@@ -36,9 +36,7 @@ def histogram(
     return _native.histogram(x, bins, range, weights, bool(density))
 
 
-def bincount(
-    x: GPUArray, /, weights: GPUArray | None = None, minlength: int = 0
-) -> GPUArray:
+def bincount(x: GPUArray, /, weights: GPUArray | None = None, minlength: int = 0) -> GPUArray:
     """How often each integer from 0 to the largest occurs, or the float64 sum of its weights."""
     return _native.bincount(x, weights, minlength)
 

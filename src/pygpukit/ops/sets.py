@@ -75,9 +75,7 @@ def unique(
     return results if len(results) > 1 else results[0]
 
 
-def isin(
-    x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = False
-) -> GPUArray:
+def isin(x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = False) -> GPUArray:
     """Whether each element of x1 occurs in x2 (invert: does not); NaN never does."""
     if not isinstance(x1, _native.GPUArray):
         x1 = as_operand(x1, x2)

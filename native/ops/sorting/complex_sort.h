@@ -1,0 +1,11 @@
+// Sorts of complex numbers, by way of stable sorts of their parts.
+#pragma once
+
+#include "ops/sorting/row_sort.h"
+
+namespace gpk::ops {
+
+// sort_rows() for complex keys.
+void sort_complex_rows(const RowSort& sort, const char* op);
+
+}  // namespace gpk::ops
