@@ -1,7 +1,6 @@
 #include "bindings/array_index.h"
 
-#include <deque>
-#include <limits>
+#include <list>
 
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
@@ -25,10 +24,10 @@ constexpr const char* kValid =
 
 // A key as items, and the arrays made from host data, which items point at.
 struct Key {
-  IndexItem items[kMaxItems];
+  IndexItem items[kMaxItems];  // not initialized: most keys have one or two
   std::size_t count = 0;
   bool basic = true;
-  std::deque<Array> made;
+  std::list<Array> made;
 
   [[nodiscard]] std::span<const IndexItem> span() const { return {items, count}; }
 };
@@ -180,7 +179,7 @@ PyObject* array_getitem(PyObject* self, PyObject* object) {
     const Array& array = array_of(self);
     Key key;
     read_key(key, object, array.device(), "getitem");
-    if (key.basic) return make_array_object(ops::getitem(array, key.span()));
+    if (key.basic) return make_array_object(ops::select_view(array, key.span(), "getitem"));
     std::optional<Array> result;
     {
       const WithoutGil released;
@@ -207,10 +206,8 @@ int array_setitem(PyObject* self, PyObject* object, PyObject* given) {
 
 PyObject* array_item(PyObject* self, Py_ssize_t index) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&] {
-    IndexItem item;
-    item.kind = IndexItem::Kind::kInteger;
-    item.start = index;
-    return make_array_object(ops::getitem(array_of(self), {&item, 1}));
+    const IndexItem item{IndexItem::Kind::kInteger, index, 0, 0, nullptr};
+    return make_array_object(ops::select_view(array_of(self), {&item, 1}, "getitem"));
   });
 }
 

@@ -37,13 +37,10 @@ py::object result_or(py::handle out, Array result) {
 py::tuple rows(const Array& array) {
   const auto count = static_cast<std::size_t>(array.shape()[0]);
   py::tuple result(count);
-  ops::IndexItem item;
-  item.kind = ops::IndexItem::Kind::kInteger;
-  for (std::size_t i = 0; i < count; ++i) {
-    item.start = static_cast<std::int64_t>(i);
-    result[i] = py::reinterpret_steal<py::object>(
-        make_array_object(ops::getitem(array, {&item, 1})));
-  }
+  ops::IndexItem item{ops::IndexItem::Kind::kInteger, 0, 0, 0, nullptr};
+  for (; item.start < array.shape()[0]; ++item.start)
+    result[static_cast<std::size_t>(item.start)] = py::reinterpret_steal<py::object>(
+        make_array_object(ops::select_view(array, {&item, 1}, "getitem")));
   return result;
 }
 

@@ -65,8 +65,9 @@ class Case:
             if isinstance(item, np.ndarray):
                 return f"{item.dtype}{list(item.shape)}"
             if isinstance(item, slice):
-                return ":".join("" if v is None else str(v) for v in (item.start, item.stop, item.step))
-            return {Ellipsis: "...", None: "None"}.get(item, str(item)) if item is None or item is Ellipsis else str(item)
+                ends = (item.start, item.stop, item.step)
+                return ":".join("" if v is None else str(v) for v in ends)
+            return "..." if item is Ellipsis else str(item)
 
         before = "" if self.prepare is None else f"[{text(self.prepare)}]"
         shape = "x".join(map(str, self.shape))
@@ -113,7 +114,7 @@ ADVANCED = [
     Case((100, 64), _grid((37,), 100)),  # rows of 16-byte words
     Case((100, 3), _grid((37,), 100)),
     Case((100, 64), _grid((37,), 100), (slice(None), slice(1, None))),  # misaligned rows
-    Case((100, 64), _grid((37,), 100), (slice(None, None, -2), slice(None, None, 2))),
+    Case((100, 64), _grid((37,), 50), (slice(None, None, -2), slice(None, None, 2))),
     Case((6, 100), (slice(None), _grid((37,), 100))),
     Case((6, 100, 8), (slice(None), _grid((37,), 100))),
     Case((6, 100, 8), (slice(1, 5), _grid((5, 3), 100), slice(None, None, 2))),
@@ -272,7 +273,7 @@ def combinations() -> Iterator[tuple[Case, str]]:
 
 def equal(got: Any, want: Any) -> None:
     """Same shape, dtype and bits (ml_dtypes compare as float64)."""
-    got = got.to_numpy()
+    got = got.contiguous().to_numpy()
     want = np.asarray(want)
     assert got.shape == want.shape
     assert got.dtype == want.dtype
@@ -297,9 +298,10 @@ def run_get(case: Case, dtype: str, device: str | None = None) -> None:
     equal(got, want)
     equal(array, host)
     assert got.device == array.device
-    if case in BASIC and got.size:  # a view: shares memory
+    if any(case is basic for basic in BASIC) and got.size:  # a view: shares memory
         assert array.device_ptr <= got.device_ptr < array.device_ptr + array.nbytes
-        assert got.strides == np.asarray(host_view)[(*(case.key if isinstance(case.key, tuple) else (case.key,)),)].strides or got.size <= 1
+        for ours, theirs, size in zip(got.strides, np.asarray(want).strides, want.shape, strict=True):
+            assert ours == theirs or size == 1
 
 
 def values_for(shape: tuple[int, ...], dtype: str) -> Iterator[Any]:

@@ -92,7 +92,7 @@ def test_capture_with_indices() -> None:
     x[index].to_numpy()
     x[...] = 0
     graph = gp.CudaGraph()
-    with graph.capture():
+    with graph:
         x[index] = value
         x[mask] = 9
         picked = x[index]

@@ -114,7 +114,7 @@ __device__ __forceinline__ void move_words(const Layout& l, Word* a, Word* b, Wo
 // `value` is what a scatter stores where b is null.
 template <class Word, bool kScatter, class Index, int kMaxDims, int kMaxIndexes, int kBlock,
           int kUnroll>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock, 4)
     move_kernel(const __grid_constant__ IndexedLayout<kMaxDims, kMaxIndexes> l, Word* a, Word* b,
                 Word value, const __grid_constant__ IndexReport report) {
   if (l.total <= 0xffffffffLL) {

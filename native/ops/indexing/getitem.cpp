@@ -164,6 +164,14 @@ void check_device(const Array& target, const Array& value, const char* op) {
                               ", the value on ", to_string(value.device())));
 }
 
+// Numbers have no direct way into storage types: as an array, which is cast.
+AssignValue storable(const AssignValue& value, const Array& target, const char* op) {
+  const auto* scalar = std::get_if<Scalar>(&value);
+  if (scalar == nullptr || !is_storage_only(target.dtype())) return value;
+  const Scalar number = scalar_for(*scalar, DType::kFloat32, op);
+  return full({}, number, DType::kFloat32, target.device(), op);
+}
+
 void assign(const Array& view, const AssignValue& value, const char* op) {
   if (const auto* scalar = std::get_if<Scalar>(&value)) {
     fill(view, scalar_for(*scalar, view.dtype(), op), op);
@@ -343,9 +351,10 @@ Array getitem(const Array& array, std::span<const IndexItem> items) {
   return gather(s.view, s.indexes, middle, s.at, IndexMode::kRaise, std::nullopt, "getitem");
 }
 
-void setitem(const Array& array, std::span<const IndexItem> items, const AssignValue& value) {
+void setitem(const Array& array, std::span<const IndexItem> items, const AssignValue& assigned) {
   constexpr const char* kOp = "setitem";
   Selection s = select(array, items, kOp);
+  const AssignValue value = storable(assigned, s.view, kOp);
   if (s.basic()) {
     assign(s.view, value, kOp);
     return;

@@ -163,6 +163,26 @@ int missing_axes(const Array& array, std::span<const IndexItem> items, const cha
 
 }  // namespace
 
+Array select_view(const Array& array, std::span<const IndexItem> items, const char* op) {
+  const int missing = missing_axes(array, items, op);
+  Walk walk(array, op);
+  bool had_ellipsis = false;
+  for (const IndexItem& item : items) {
+    if (item.kind == Kind::kSlice) {
+      walk.slice(item);
+    } else if (item.kind == Kind::kInteger) {
+      walk.integer(item.start);
+    } else if (item.kind == Kind::kNewAxis) {
+      walk.push(1, 0);
+    } else {
+      walk.full(missing);
+      had_ellipsis = true;
+    }
+  }
+  if (!had_ellipsis) walk.full(missing);
+  return walk.view();
+}
+
 Selection select(const Array& array, std::span<const IndexItem> items, const char* op) {
   const int missing = missing_axes(array, items, op);
   bool advanced = false;

@@ -19,11 +19,11 @@ struct IndexItem {
     kMask,   // a bool array of one or more dimensions
     kBool,   // a single bool, in start: a mask of no dimensions
   };
-  Kind kind = Kind::kEllipsis;
-  std::int64_t start = 0;
-  std::int64_t stop = 0;
-  std::int64_t step = 1;
-  const Array* array = nullptr;  // kArray, kMask
+  Kind kind;
+  std::int64_t start;
+  std::int64_t stop;
+  std::int64_t step;
+  const Array* array;  // kArray, kMask
 };
 
 // One axis of the view and the array that picks from it.
@@ -39,7 +39,10 @@ struct AxisMask {
   int source_axis;
 };
 
-// What a key selects. The result has the view's axes that nothing picks from ("free"), in order,
+// What a key of integers, slices, newaxis and ellipsis selects, with select()'s errors.
+Array select_view(const Array& array, std::span<const IndexItem> items, const char* op);
+
+// What any key selects. The result has the view's axes that nothing picks from ("free"), in order,
 // and before free axis `at` those of the index arrays, broadcast together.
 struct Selection {
   Array view;

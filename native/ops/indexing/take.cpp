@@ -110,10 +110,7 @@ Array repeated_to(const Array& values, std::int64_t count, const char* op) {
 }
 
 IndexItem item_of(const Array& mask) {
-  IndexItem item;
-  item.kind = IndexItem::Kind::kMask;
-  item.array = &mask;
-  return item;
+  return {IndexItem::Kind::kMask, 0, 0, 0, &mask};
 }
 
 // Runs `body` on a flat view of x, or on a copy that is written back.

@@ -56,8 +56,8 @@ def _resolved(
     op: str,
 ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...]]:
     """x with the picked axes first, and flat indices, in C order."""
-    inside = [
-        np.broadcast_to(_inside(i, x.shape[a], mode, n, op), shape).reshape(-1)
+    inside = [  # broadcast first: indices that select nothing are not looked at
+        _inside(np.broadcast_to(i, shape), x.shape[a], mode, n, op).reshape(-1)
         for i, a, n in zip(indices, axes, names, strict=True)
     ]
     return np.moveaxis(x, axes, range(len(axes))), tuple(inside)
@@ -97,7 +97,9 @@ def _scatter(
     front, flat = _resolved(out, indices, axes, names, shape, mode, op)
     rest = front.shape[len(axes) :]
     rank = len(shape)
-    full = np.broadcast_to(value, rest[:at] + shape + rest[at:])
+    with np.errstate(all="ignore"):
+        converted = np.asarray(value).astype(out.dtype)
+    full = np.broadcast_to(converted, rest[:at] + shape + rest[at:])
     values = np.moveaxis(full, range(at, at + rank), range(rank))
     if flat:
         front[flat] = values.reshape((flat[0].size, *rest))  # the last of equal indices is kept
@@ -132,7 +134,8 @@ def put(value: Any, *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> No
 
 def masked_fill(value: Any, mask: NDArray[Any], *, out: NDArray[Any]) -> None:
     """out[mask] = value, where it does not matter which true element a value is for"""
-    np.copyto(out, np.asarray(value).astype(out.dtype), where=mask)
+    with np.errstate(all="ignore"):
+        np.copyto(out, np.asarray(value).astype(out.dtype), where=mask)
 
 
 def take_along_axis(
