@@ -127,7 +127,7 @@ def test_isdtype_of_our_own() -> None:
         gp.isdtype(gp.float32, "float")
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(COMPUTE, COMPUTE))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(COMPUTE, COMPUTE)))
 def test_astype(a: str, b: str) -> None:
     host = np.array([0, 1, 2, 100, 3], np.int32).astype(getattr(ml_dtypes, a, a))
     x = gp.from_numpy(host)

@@ -61,7 +61,8 @@ void pad_edge(const Filled& f, std::int64_t before, std::int64_t after) {
 
 // The rest of an axis whose filled part is at least one period long: every copy at least doubles
 // what is there.
-void extend_periodic(Filled f, std::int64_t period, std::int64_t total) {
+void extend_periodic(Filled f, std::int64_t period) {
+  const std::int64_t total = f.out.shape()[f.axis];
   while (f.begin > 0 || f.end < total) {
     const std::int64_t shift = (f.end - f.begin) / period * period;
     const std::int64_t right = std::min(shift, total - f.end);
@@ -85,7 +86,7 @@ void pad_mirrored(Filled f, std::int64_t before, std::int64_t after, std::int64_
     copy_into(f.part(f.begin - left, left), f.part(f.begin + skip + left - 1, left, -1), "pad");
   f.begin -= left;
   f.end += right;
-  extend_periodic(f, 2 * (size - skip), f.out.shape()[f.axis]);
+  extend_periodic(f, 2 * (size - skip));
 }
 
 void pad_axis(const Filled& f, std::int64_t before, std::int64_t after, PadMode mode,
@@ -95,7 +96,7 @@ void pad_axis(const Filled& f, std::int64_t before, std::int64_t after, PadMode 
     case PadMode::kEdge: return pad_edge(f, before, after);
     case PadMode::kReflect: return pad_mirrored(f, before, after, 1);
     case PadMode::kSymmetric: return pad_mirrored(f, before, after, 0);
-    case PadMode::kWrap: return extend_periodic(f, f.end - f.begin, before + f.end + after);
+    case PadMode::kWrap: return extend_periodic(f, f.end - f.begin);
     case PadMode::kEmpty: return;
   }
 }

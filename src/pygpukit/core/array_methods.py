@@ -411,8 +411,7 @@ def argsort(
     """The indices that sort along an axis."""
     from pygpukit.ops import sorting
 
-    result: GPUArray = sorting.argsort(self, axis=axis, descending=descending, stable=stable)
-    return result
+    return sorting.argsort(self, axis=axis, descending=descending, stable=stable)
 
 
 def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
@@ -440,20 +439,24 @@ def repeat(self: GPUArray, repeats: int | Sequence[int] | GPUArray, axis: int | 
     return manipulation.repeat(self, repeats, axis)
 
 
-def trace(self: GPUArray, offset: int = 0) -> GPUArray:
-    """The sum along a diagonal of the last two axes."""
+def trace(
+    self: GPUArray,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: _DTypeLike | None = None,
+) -> GPUArray:
+    """The sum over a diagonal of two axes."""
     from pygpukit.ops.matmul import trace as sum_of_diagonal
 
-    result: GPUArray = sum_of_diagonal(self, offset=offset)
-    return result
+    return sum_of_diagonal(self, offset, axis1, axis2, dtype=dtype)
 
 
 def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
     """NumPy's dot: inner product of vectors, product of matrices."""
     from pygpukit.ops.matmul import dot as product
 
-    result: GPUArray = product(self, other)
-    return result
+    return product(self, other)
 
 
 _METHODS = (

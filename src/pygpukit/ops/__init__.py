@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         data_types,
         elementwise,
         manipulation,
-        reduction,
         tensor,
         unary,
     )
@@ -43,7 +42,6 @@ __all__ = [
     "histogram",
     "manipulation",
     "matmul",
-    "reduction",
     "tensor",
     "unary",
 ]

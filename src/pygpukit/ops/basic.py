@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from pygpukit.ops.data_types import *  # noqa: F403
     from pygpukit.ops.elementwise import *  # noqa: F403
     from pygpukit.ops.fuse import *  # noqa: F403
+    from pygpukit.ops.histogram import *  # noqa: F403
+    from pygpukit.ops.interop import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
+    from pygpukit.ops.matmul import *  # noqa: F403
+    from pygpukit.ops.searching import *  # noqa: F403
+    from pygpukit.ops.sets import *  # noqa: F403
+    from pygpukit.ops.sorting import *  # noqa: F403
     from pygpukit.ops.tensor import *  # noqa: F403
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of the module

@@ -334,46 +334,66 @@ def repeat(
     source, along = (_native.reshape(x, -1), 0) if axis is None else (x, axis)
     size = _axis_size(source, along)
     if isinstance(repeats, GPUArray):
-        counts = repeats
-        if "int" not in counts.dtype.name and counts.dtype.name != "bool":
-            from pygpukit.core.errors import InvalidTypeError
-
-            raise InvalidTypeError(f"repeat: repeats has dtype {counts.dtype}, expected integers")
-        if counts.ndim > 1 or (counts.ndim == 1 and counts.shape[0] not in (1, size)):
-            _bad_repeats(counts.shape, size)
-        host = counts.to_numpy()
-    else:
-        import numpy as np
-
-        host = np.asarray(repeats, dtype=np.int64)
-        if host.ndim > 1 or (host.ndim == 1 and host.shape[0] not in (1, size)):
-            _bad_repeats(host.shape, size)
-    return _repeat_by(source, host, along, size)
-
-
-def _repeat_by(x: GPUArray, counts: Any, axis: int, size: int) -> GPUArray:
+        _check_repeats(repeats.shape, size)
+        return _repeat_on_device(source, repeats, along, size)
     import numpy as np
 
-    from pygpukit._native import from_numpy
-    from pygpukit.ops.indexing import take
-
+    counts = np.asarray(repeats)
+    _check_repeats(counts.shape, size)
+    if counts.dtype.kind not in "biu":
+        _bad_repeats_dtype(counts.dtype.name)
     if counts.size and counts.min() < 0:
-        from pygpukit.core.errors import InvalidValueError
-
-        raise InvalidValueError(f"repeat: repeats has the negative number {counts.min()}")
+        _negative_repeats(int(counts.min()))
     if counts.size == 1:
         return _native.repeat(x, int(counts.reshape(-1)[0]), axis)
     places = np.repeat(np.arange(size, dtype=np.int64), counts)
-    taken: GPUArray = take(x, from_numpy(places, device=x.device), axis=axis)
-    return taken
+    return _take(source, _native.from_numpy(places, device=x.device), along)
 
 
-def _bad_repeats(shape: tuple[int, ...], size: int) -> None:
+def _repeat_on_device(x: GPUArray, repeats: GPUArray, axis: int, size: int) -> GPUArray:
+    from pygpukit.ops.reduction import min, sum
+    from pygpukit.ops.scan import cumsum
+    from pygpukit.ops.searching import searchsorted
+
+    if "int" not in repeats.dtype.name and repeats.dtype.name != "bool":
+        _bad_repeats_dtype(repeats.dtype.name)
+    if size == 0:
+        return _native.copy(x)
+    counts = _native.broadcast_to(_native.astype(repeats, "int64", False), (size,))
+    total, lowest = _native.stack([sum(counts), min(counts)]).to_numpy().tolist()
+    if lowest < 0:
+        _negative_repeats(lowest)
+    places = searchsorted(
+        cumsum(counts), _native.arange(total, 0, 1, "int64", x.device), side="right"
+    )
+    return _take(x, places, axis)
+
+
+def _take(x: GPUArray, places: GPUArray, axis: int) -> GPUArray:
+    from pygpukit.ops.indexing import take
+
+    return take(x, places, axis=axis)
+
+
+def _check_repeats(shape: tuple[int, ...], size: int) -> None:
+    if len(shape) > 1 or (len(shape) == 1 and shape[0] not in (1, size)):
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(
+            f"repeat: repeats has shape {shape}, which does not fit an axis of size {size}"
+        )
+
+
+def _bad_repeats_dtype(name: str) -> None:
+    from pygpukit.core.errors import InvalidTypeError
+
+    raise InvalidTypeError(f"repeat: repeats has dtype {name}, expected integers")
+
+
+def _negative_repeats(lowest: int) -> None:
     from pygpukit.core.errors import InvalidValueError
 
-    raise InvalidValueError(
-        f"repeat: repeats has shape {shape}, which does not fit an axis of size {size}"
-    )
+    raise InvalidValueError(f"repeat: repeats has the negative number {lowest}")
 
 
 def roll(x: GPUArray, /, shift: _Axes, axis: _Axes | None = None) -> GPUArray:
