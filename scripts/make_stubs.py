@@ -117,6 +117,8 @@ class CudaGraph:
 HIDDEN = {
     "DataType.__setattr__",  # every assignment
     "GPUArray.__array__",  # np.sum(x)
+    "GPUArray.__array_function__",
+    "GPUArray.__array_ufunc__",
 }
 
 # Types of arguments that take any object, by name: "function.argument" before "argument".
@@ -131,6 +133,15 @@ ARGUMENTS = {
     "reference": "Callable[..., object] | None",
     "shape": "_ShapeLike",
     "stream": "_StreamLike",
+    "dlpack_capsule.copy": "bool | None",
+    "dlpack_capsule.dl_device": "tuple[int, int] | None",
+    "dlpack_capsule.max_version": "tuple[int, int] | None",
+    "dlpack_capsule.stream": "int | None",
+    "from_cuda_array_interface.x": "object",
+    "from_dlpack.copy": "bool | None",
+    "from_dlpack.x": "object",
+    "to_numpy.host": "NDArray[Any] | None",
+    "wrap_numpy.array": "NDArray[Any]",
     "DataType.from_string.name": "str",
     "RawModule.set_global.value": "ArrayLike",
     "Stream.__init__.handle": "_StreamLike",
@@ -147,12 +158,16 @@ RETURNS = {
     "compile_to_ptx": "tuple[str, str]",
     "config_variables": "list[tuple[str, str, str | None]]",
     "default_device": "tuple[str, str]",
+    "dlpack_capsule": "object",
+    "dlpack_device": "tuple[int, int]",
     "op_list": "list[tuple[str, str, str]]",
     "pinned_empty": "NDArray[Any]",
+    "to_numpy": "NDArray[Any]",
     "CudaGraph.launches": "list[dict[str, Any]]",
     "DataType.kind": "DataTypeKind",
     "DataType.to_numpy_dtype": "np.dtype[Any]",
-    "GPUArray.to_numpy": "NDArray[Any]",
+    "GPUArray.__dlpack__": "object",
+    "GPUArray.tolist": "Any",
     "RawModule.get_function": "JITKernel",
     "Stream.priority": "StreamPriority",
 }
@@ -162,6 +177,7 @@ RETURNS = {
 SPELLINGS = {
     "bool": "builtins.bool",
     "collections.abc.Sequence": "Sequence",
+    "numpy.typing.NDArray": "NDArray",
     "typing.Any": "Any",
     "typing.SupportsInt | typing.SupportsIndex": "SupportsIndex",
 }

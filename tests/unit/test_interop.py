@@ -486,8 +486,16 @@ def test_arguments_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(axis)
         return "concat"
 
-    # Whatever the package has under these names.
-    for name, function in {"sum": total, "where": pick, "clip": bound, "concatenate": join}.items():
+    def spread(x: Any, /, *, axis: Any = None, correction: float = 0.0) -> str:
+        calls.append((axis, correction))
+        return "std"
+
+    def order(x: Any, /, *, axis: int = -1, descending: bool = False) -> str:
+        calls.append(axis)
+        return "sort"
+
+    functions = {"sum": total, "where": pick, "clip": bound, "concatenate": join, "std": spread}
+    for name, function in {**functions, "sort": order}.items():  # whatever the package has there
         monkeypatch.setitem(vars(gp), name, function)
     x = gp.ones((2, 3))
     assert np.sum(x) == np.sum(x, 1) == np.sum(x, axis=(0, 1), keepdims=True) == "sum"  # type: ignore[call-overload]
@@ -505,7 +513,9 @@ def test_arguments_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.clip(x, 0, 5) == "clip"  # type: ignore[call-overload]
     assert np.clip(x, a_min=0, a_max=None) == "clip"  # type: ignore[call-overload]
     assert np.concatenate([x, x], axis=1) == np.concatenate((x, x)) == "concat"  # type: ignore[call-overload]
-    assert calls == [(1, 2), (0, 5), (0, None), 1, 0]
+    assert np.std(x, 1, ddof=1) == "std"  # type: ignore[call-overload]
+    assert np.sort(x, 0, kind="stable") == "sort"  # type: ignore[call-overload]
+    assert calls == [(1, 2), (0, 5), (0, None), 1, 0, (1, 1), 0]
 
 
 def test_facts_need_no_function_of_ours() -> None:

@@ -10,9 +10,10 @@ from pygpukit._native import GPUArray
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    import typing
+    from typing import Any
 
-    from numpy.typing import NDArray
+    import numpy.typing
 
 _VALUES_NOW = "implicit conversion to a NumPy array; call to_numpy()"
 
@@ -43,8 +44,11 @@ def __cuda_array_interface__(self: GPUArray) -> dict[str, Any]:
 
 
 def to_numpy(
-    self: GPUArray, out: NDArray[Any] | None = None, stream: Any = None, blocking: bool = True
-) -> NDArray[Any]:
+    self: GPUArray,
+    out: numpy.typing.NDArray[Any] | None = None,
+    stream: Any = None,
+    blocking: bool = True,
+) -> numpy.typing.NDArray[Any]:
     """A host copy; waits for this array's own work only.
 
     out: where to put it, a C-contiguous NumPy array of the same shape and dtype. stream: where the
@@ -57,7 +61,7 @@ def to_numpy(
 # --- NumPy ----------------------------------------------------------------------------------------
 
 
-def __array__(self: GPUArray, *args: object, **kwargs: object) -> NoReturn:
+def __array__(self: GPUArray, *args: object, **kwargs: object) -> typing.NoReturn:
     """Raises: transfers are explicit, call to_numpy()."""
     from pygpukit.core.errors import ImplicitConversionError
 

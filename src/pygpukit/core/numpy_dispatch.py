@@ -66,6 +66,11 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 # Those of them that our functions may have too.
 _SHARED = ("dtype", "out")
 
+# Arguments that the array API standard spells differently.
+_RENAMED = {"ddof": "correction"}
+# Arguments that change nothing here: every sort of ours is stable.
+_WITHOUT_EFFECT = ("kind",)
+
 _PLAIN: dict[str, Callable[..., object]] = {
     "array2string": lambda a, *_, **__: str(a),
     "array_repr": lambda a, *_, **__: repr(a),
@@ -194,8 +199,13 @@ def _adapt(
     )
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    for name, value in their_signature.bind(*args, **kwargs).arguments.items():
-        kind = their_signature.parameters[name].kind
+    for their_name, value in their_signature.bind(*args, **kwargs).arguments.items():
+        kind = their_signature.parameters[their_name].kind
+        name = their_name
+        if name not in _keywords(ours):
+            if name in _WITHOUT_EFFECT:
+                continue
+            name = _RENAMED.get(name, name)
         if kind is inspect.Parameter.VAR_POSITIONAL:
             positional.extend(value)
         elif kind is inspect.Parameter.VAR_KEYWORD:
