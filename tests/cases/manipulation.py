@@ -179,7 +179,7 @@ def _pads() -> Iterator[Op]:
     values = {"mode": "constant", "constant_values": ((1, 0), (0, 1))}
     yield Op("pad values", lambda xp, x: xp.pad(x, 2, **values), ((2, 3),))
     yield Op("pad empty", lambda xp, x: xp.pad(x, ((1, 1), (0, 0))), ((0, 3),))
-    yield Op("pad 0-d", lambda xp, x: xp.pad(x, ()) if xp is np else xp.copy(x), ((),))
+    yield Op("pad 0-d", lambda xp, x: xp.pad(x, 0) if xp is not np else x.copy(), ((),))
 
 
 def _matrices() -> Iterator[Op]:

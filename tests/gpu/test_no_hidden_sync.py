@@ -136,7 +136,8 @@ def test_one_launch_for_one_op() -> None:
     data.x + data.y
     with _native.count_driver_calls() as calls:
         data.x + data.y
-    assert calls.counts == {"cuLaunchKernel": 1}
+    counts = {name: n for name, n in calls.counts.items() if name != "cuCtxGetCurrent"}
+    assert counts == {"cuLaunchKernel": 1}
 
 
 def test_counts_what_does_wait() -> None:
