@@ -32,16 +32,18 @@ std::optional<Array> output(py::handle object, const char* op) {
       cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
 }
 
-// Runs `call` without the GIL; the caller's own `out` object comes back where there is one.
+template <class Call>
+Array result_of(const Call& call) {
+  const WithoutGil released;
+  return call();
+}
+
+// The caller's own `out` object comes back where there is one.
 template <class Call>
 py::object result_of(py::handle out, const Call& call) {
-  std::optional<Array> result;
-  {
-    const WithoutGil released;
-    result = call();
-  }
+  Array result = result_of(call);
   if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
-  return py::reinterpret_steal<py::object>(make_array_object(std::move(*result)));
+  return py::reinterpret_steal<py::object>(make_array_object(std::move(result)));
 }
 
 py::object matmul(py::handle x1, py::handle x2, py::handle out, std::optional<bool> use_tf32) {
@@ -73,12 +75,12 @@ py::object einsum(const std::vector<py::object>& objects, const std::vector<ops:
 }
 
 // axes: a count, or one axis or several for each operand.
-py::object tensordot(py::handle x1, py::handle x2, py::handle axes) {
+Array tensordot(py::handle x1, py::handle x2, py::handle axes) {
   const Array a = operand(x1, "tensordot", 0);
   const Array b = operand(x2, "tensordot", 1);
   if (PyIndex_Check(axes.ptr()) != 0) {
     const auto count = axes.cast<std::int64_t>();
-    return result_of(py::none(), [&] { return ops::tensordot(a, b, count); });
+    return result_of([&] { return ops::tensordot(a, b, count); });
   }
   if (!py::isinstance<py::sequence>(axes) || py::len(axes) != 2)
     throw InvalidArgument(InvalidArgument::Kind::kType,
@@ -87,7 +89,7 @@ py::object tensordot(py::handle x1, py::handle x2, py::handle axes) {
   const auto pair = py::reinterpret_borrow<py::sequence>(axes);
   const Dims axes1 = shape_from_python(py::object(pair[0]), "tensordot");
   const Dims axes2 = shape_from_python(py::object(pair[1]), "tensordot");
-  return result_of(py::none(), [&] { return ops::tensordot(a, b, axes1, axes2); });
+  return result_of([&] { return ops::tensordot(a, b, axes1, axes2); });
 }
 
 using PairFunction = Array (*)(const Array&, const Array&);
@@ -98,16 +100,16 @@ void def_pair(py::module_& m, const char* op, PairFunction function, const char*
       [op, function](py::handle x1, py::handle x2) {
         const Array a = operand(x1, op, 0);
         const Array b = operand(x2, op, 1);
-        return result_of(py::none(), [&] { return function(a, b); });
+        return result_of([&] { return function(a, b); });
       },
       py::arg("x1"), py::arg("x2"), doc);
 }
 
-py::object trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2,
+Array trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2,
                  py::handle dtype) {
   std::optional<DType> wanted;
   if (!dtype.is_none()) wanted = dtype_from_python(dtype, "trace");
-  return result_of(py::none(), [&] { return ops::trace(x, offset, axis1, axis2, wanted); });
+  return result_of([&] { return ops::trace(x, offset, axis1, axis2, wanted); });
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ struct Request {
       : op(fields.size() == kFields ? fields[0].cast<std::string>() : std::string("random")),
         result{op.c_str(), {}, DType::kFloat32, {}, std::nullopt} {
     if (fields.size() != kFields)
-      throw InvalidArgument(cat("random: request has ", fields.size(), " fields, expected ",
-                                kFields));
+      throw InvalidArgument(
+          cat("random: request has ", fields.size(), " fields, expected ", kFields));
     result.dtype = dtype_from_python(fields[2], result.op);
     result.device = device_from_python(fields[3], result.op);
     out = fields[4];

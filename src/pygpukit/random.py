@@ -4,9 +4,9 @@
 >>> rng.normal(size=(3, 4))
 
 A Generator counts through the blocks of a Philox 4x32-10 stream: its key comes from the seed, every
-call takes the blocks it needs. Uniform numbers and integers have the same bits on the GPU and on the
-CPU; normal and exponential numbers differ by rounding. Work is enqueued on the current stream. In a
-captured graph the position is part of the graph: replays repeat the numbers.
+call takes the blocks it needs. Uniform numbers and integers have the same bits on the GPU and on
+the CPU; normal and exponential numbers differ by rounding. Work is enqueued on the current stream.
+In a captured graph the position is part of the graph: replays repeat the numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def _key_from_seed(seed: int | Sequence[int]) -> int:
     key = 0
     for number in numbers:
         if number < 0:
-            raise InvalidValueError(f"default_rng: seed is {seed!r}, expected non-negative integers")
+            raise InvalidValueError(
+                f"default_rng: seed is {seed!r}, expected non-negative integers"
+            )
         key = _absorb(key, number & _MASK)
         while (number := number >> 64) > 0:
             key = _absorb(key, number & _MASK)
@@ -232,9 +234,7 @@ class Generator:
         import pygpukit as gp
 
         top = 2**64 - 1
-        keys = self._draw(
-            op, _native.random_integers, max(count, 0), "uint64", None, True, 0, top
-        )
+        keys = self._draw(op, _native.random_integers, max(count, 0), "uint64", None, True, 0, top)
         return gp.argsort(keys, stable=True)
 
     def choice(

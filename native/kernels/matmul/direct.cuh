@@ -18,11 +18,8 @@ __device__ __forceinline__ typename Product<T>::Acc load_first(T x) {
   return Product<T>::load(x);
 }
 
-__device__ __forceinline__ complex64 from_lane(complex64 x, int distance) {
-  return {__shfl_down_sync(0xffffffffu, x.re, distance),
-          __shfl_down_sync(0xffffffffu, x.im, distance)};
-}
-__device__ __forceinline__ complex128 from_lane(complex128 x, int distance) {
+template <class R>
+__device__ __forceinline__ Complex<R> from_lane(Complex<R> x, int distance) {
   return {__shfl_down_sync(0xffffffffu, x.re, distance),
           __shfl_down_sync(0xffffffffu, x.im, distance)};
 }
@@ -121,8 +118,7 @@ __global__ void __launch_bounds__(kDirectThreads) matmul_rows_kernel(MatmulArgs 
 }
 
 template <class T>
-__global__ void __launch_bounds__(kDirectThreads)
-    matmul_finish_kernel(MatmulArgs args, int lanes) {
+__global__ void __launch_bounds__(kDirectThreads) matmul_finish_kernel(MatmulArgs args, int lanes) {
   using Acc = typename Product<T>::Acc;
   const long long thread = static_cast<long long>(blockIdx.x) * kDirectThreads + threadIdx.x;
   const long long output = thread / lanes;

@@ -4,6 +4,7 @@
 // unsigned here, which gives the same bits. bool is or over and. Strides are in elements.
 #pragma once
 
+#include "common/complex.cuh"
 #include "common/dtype.cuh"
 
 namespace gpk {
@@ -62,24 +63,12 @@ __device__ __forceinline__ void multiply_add(unsigned long long& acc, unsigned l
                                              unsigned long long b) {
   acc += a * b;
 }
-__device__ __forceinline__ void multiply_add(complex64& acc, complex64 a, complex64 b) {
-  acc.re = fmaf(-a.im, b.im, fmaf(a.re, b.re, acc.re));
-  acc.im = fmaf(a.im, b.re, fmaf(a.re, b.im, acc.im));
-}
-__device__ __forceinline__ void multiply_add(complex128& acc, complex128 a, complex128 b) {
-  acc.re = fma(-a.im, b.im, fma(a.re, b.re, acc.re));
-  acc.im = fma(a.im, b.re, fma(a.re, b.im, acc.im));
-}
-
-__device__ __forceinline__ complex64 add(complex64 x, complex64 y) {
-  return {x.re + y.re, x.im + y.im};
-}
-__device__ __forceinline__ complex128 add(complex128 x, complex128 y) {
-  return {x.re + y.re, x.im + y.im};
-}
-template <class C>
-__device__ __forceinline__ C add(C x, C y) {
-  return x + y;
+template <class R>
+__device__ __forceinline__ void multiply_add(Complex<R>& acc, Complex<R> a, Complex<R> b) {
+  multiply_add(acc.re, a.re, b.re);
+  multiply_add(acc.re, -a.im, b.im);
+  multiply_add(acc.im, a.re, b.im);
+  multiply_add(acc.im, a.im, b.re);
 }
 
 template <class T>
@@ -89,7 +78,7 @@ struct Product {
   static __device__ __forceinline__ void multiply_into(Acc& acc, Acc a, Acc b) {
     multiply_add(acc, a, b);
   }
-  static __device__ __forceinline__ Acc sum(Acc x, Acc y) { return add(x, y); }
+  static __device__ __forceinline__ Acc sum(Acc x, Acc y) { return x + y; }
 };
 
 template <>

@@ -1,10 +1,9 @@
 // C = A B, batched, any strides. A block of 256 threads makes a tile of C, 16 x 16 threads of
-// kPerM x kPerN elements each. K goes through shared memory kTileK at a time, two buffers, as [k][row] in
-// the accumulation type; the next tiles are on their way to registers while one is used.
-// Threads map to the elements of an operand so that neighbours read neighbours (along k or along
-// the other axis, by its strides). Out of range reads give zeros.
-// Grid: x batches of tiles, column first; y parts of K, each its own partial result. Every element
-// is summed in order of k.
+// kPerM x kPerN elements each. K goes through shared memory kTileK at a time, two buffers, as
+// [k][row] in the accumulation type; the next tiles are on their way to registers while one is
+// used. Threads map to the elements of an operand so that neighbours read neighbours (along k or
+// along the other axis, by its strides). Out of range reads give zeros. Grid: x batches of tiles,
+// column first; y parts of K, each its own partial result. Every element is summed in order of k.
 #pragma once
 
 #include "common/vec.cuh"
@@ -21,20 +20,20 @@ struct TileLoader {
   static constexpr int kLoads = kTile * kTileK / kTiledThreads;
   static constexpr int kPitch = kTile + 16 / static_cast<int>(sizeof(Acc));
 
-  const T* from;         // the thread's first element
-  long long load_step;   // from one of its elements to the next
-  long long tile_step;   // from one tile to the next
-  int k_first, k_step;   // k of its elements, inside the tile
-  int to, to_step;       // their places in shared memory
-  unsigned inside;       // bit i: the row of element i exists
+  const T* from;        // the thread's first element
+  long long load_step;  // from one of its elements to the next
+  long long tile_step;  // from one tile to the next
+  int k_first, k_step;  // k of its elements, inside the tile
+  int to, to_step;      // their places in shared memory
+  unsigned inside;      // bit i: the row of element i exists
   Acc value[kLoads];
 
   __device__ __forceinline__ TileLoader(const T* base, unsigned tile, long long num_rows,
                                         long long row_stride, long long k_stride, long long k) {
     const int t = static_cast<int>(threadIdx.x);
     const long long first_row = static_cast<long long>(tile) * kTile;
-    const bool along_k = (k_stride < 0 ? -k_stride : k_stride) <=
-                         (row_stride < 0 ? -row_stride : row_stride);
+    const bool along_k =
+        (k_stride < 0 ? -k_stride : k_stride) <= (row_stride < 0 ? -row_stride : row_stride);
     const int row = along_k ? t / kTileK : t % kTile;
     const int row_step = along_k ? kTiledThreads / kTileK : 0;
     k_first = along_k ? t % kTileK : t / kTile;
@@ -88,9 +87,10 @@ struct Fragment {
 };
 
 template <class T, int kTileK, int kPerM, int kPerN>
-__device__ __forceinline__ void multiply_tiles(
-    const typename Product<T>::Acc* a, const typename Product<T>::Acc* b, int thread_m,
-    int thread_n, typename Product<T>::Acc (&acc)[kPerM][kPerN]) {
+__device__ __forceinline__ void multiply_tiles(const typename Product<T>::Acc* a,
+                                               const typename Product<T>::Acc* b, int thread_m,
+                                               int thread_n,
+                                               typename Product<T>::Acc (&acc)[kPerM][kPerN]) {
   using Acc = typename Product<T>::Acc;
   constexpr int kPitchA = TileLoader<T, 16 * kPerM, kTileK>::kPitch;
   constexpr int kPitchB = TileLoader<T, 16 * kPerN, kTileK>::kPitch;
@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(kTiledThreads, sizeof(typename Product<T>::Acc
   const BatchOffsets at = batch_offsets(args, batch);
   LoaderA a(static_cast<const T*>(args.a) + at.a, tile_m, args.m, args.a_m, args.a_k, k_first);
   LoaderB b(static_cast<const T*>(args.b) + at.b, tile_n, args.n, args.b_n, args.b_k, k_first);
-  int k_left = static_cast<int>(args.k - k_first < args.k_per_split ? args.k - k_first
-                                                                    : args.k_per_split);
+  int k_left =
+      static_cast<int>(args.k - k_first < args.k_per_split ? args.k - k_first : args.k_per_split);
   int buffer = 0;
   if (k_left > 0) {
     a.load(k_left);

@@ -78,8 +78,8 @@ __device__ __forceinline__ void turn(unsigned int word, float& cosine, float& si
                   (6.2831853f * 0x1p-32f);
   const float z = y * y;
   const float s = fmaf(y * z, fmaf(z, fmaf(z, -0.00019517298f, 0.008332178f), -0.16666655f), y);
-  const float c =
-      fmaf(z * z, fmaf(z, fmaf(z, 2.443845e-05f, -0.0013887368f), 0.041666646f), fmaf(z, -0.5f, 1.0f));
+  const float c = fmaf(z * z, fmaf(z, fmaf(z, 2.443845e-05f, -0.0013887368f), 0.041666646f),
+                       fmaf(z, -0.5f, 1.0f));
   const float x0 = (quarter & 1u) != 0 ? s : c;
   const float x1 = (quarter & 1u) != 0 ? c : s;
   cosine = __uint_as_float(__float_as_uint(x0) ^ ((quarter + 1u) << 30 & 0x80000000u));

@@ -131,10 +131,9 @@ Term without_repeats(const Array& array, const Labels& labels, int number) {
       continue;
     }
     if (shape[at] != array.shape()[i])
-      throw InvalidArgument(cat("einsum: dimensions in operand ", number,
-                                " for a repeated index don't match (", shape[at],
-                                " != ", array.shape()[i], "); it has shape ",
-                                to_string(array.shape())));
+      throw InvalidArgument(
+          cat("einsum: dimensions in operand ", number, " for a repeated index don't match (",
+              shape[at], " != ", array.shape()[i], "); it has shape ", to_string(array.shape())));
     strides[at] += array.strides()[i];
   }
   return {Array(Dims(std::span<const std::int64_t>(shape)),
@@ -158,9 +157,10 @@ std::map<int, std::int64_t> label_sizes(const std::vector<Term>& terms,
       std::int64_t& known = sizes.try_emplace(term.labels[i], size).first->second;
       if (known == 1) known = size;
       if (size != known && size != 1)
-        throw InvalidArgument(cat("einsum: operands could not be broadcast together: an index has "
-                                  "sizes ",
-                                  known, " and ", size, ", the shapes are ", shapes_of(operands)));
+        throw InvalidArgument(
+            cat("einsum: operands could not be broadcast together: an index has "
+                "sizes ",
+                known, " and ", size, ", the shapes are ", shapes_of(operands)));
     }
   }
   return sizes;
@@ -183,8 +183,8 @@ Term without_stretched(const Term& term, const std::map<int, std::int64_t>& size
 void check_labels(const std::vector<Array>& operands, const std::vector<Labels>& labels,
                   const Labels& output) {
   if (operands.empty() || operands.size() != labels.size())
-    throw InvalidArgument(cat("einsum: ", operands.size(), " operands, subscripts for ",
-                              labels.size()));
+    throw InvalidArgument(
+        cat("einsum: ", operands.size(), " operands, subscripts for ", labels.size()));
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (labels[i].size() != static_cast<std::size_t>(operands[i].ndim()))
       throw InvalidArgument(cat("einsum: operand ", i, " has shape ",

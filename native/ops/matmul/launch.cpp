@@ -14,7 +14,7 @@ namespace gpk::ops {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr std::uint8_t kFinish = 4;  // after the values of MatmulKind
+constexpr std::uint8_t kFinish = 4;       // after the values of MatmulKind
 constexpr std::int64_t kWarpFinish = 16;  // from this many parts on, a warp adds them
 
 // Mirror of the kernels' struct in kernels/matmul/product.cuh.
@@ -122,10 +122,10 @@ struct Launch {
   const Array* partial;  // nullptr: none
 
   void tiled(MatmulArgs& args, MatmulKind kind) const {
-    const Kernel& k = kernel(context,
-                             {Family::matmul, static_cast<std::uint8_t>(kind),
-                              static_cast<std::uint64_t>(dtype)},
-                             [&] { return tiled_spec(dtype, kind); });
+    const Kernel& k =
+        kernel(context,
+               {Family::matmul, static_cast<std::uint8_t>(kind), static_cast<std::uint64_t>(dtype)},
+               [&] { return tiled_spec(dtype, kind); });
     const std::int64_t tile_m = kind == MatmulKind::kTile128 ? 128 : 64;
     auto tiles_m = static_cast<unsigned>((args.m + tile_m - 1) / tile_m);
     auto tiles_n = static_cast<unsigned>((args.n + 63) / 64);
@@ -136,11 +136,11 @@ struct Launch {
   }
 
   void direct(MatmulArgs& args, MatmulKind kind, bool conjugate) const {
-    const Kernel& k = kernel(
-        context,
-        {Family::matmul, static_cast<std::uint8_t>(kind),
-         static_cast<std::uint64_t>(dtype) | static_cast<std::uint64_t>(conjugate) << 8},
-        [&] { return direct_spec(dtype, kind, conjugate); });
+    const Kernel& k =
+        kernel(context,
+               {Family::matmul, static_cast<std::uint8_t>(kind),
+                static_cast<std::uint64_t>(dtype) | static_cast<std::uint64_t>(conjugate) << 8},
+               [&] { return direct_spec(dtype, kind, conjugate); });
     const std::int64_t items = args.splits * args.num_batches * args.m * args.n;
     void* params[] = {&args};
     submit(k, grid_1d(items, kind == MatmulKind::kRows ? kThreads / 32 : kThreads, kThreads),
@@ -148,9 +148,8 @@ struct Launch {
   }
 
   void finish(MatmulArgs& args) const {
-    const Kernel& k =
-        kernel(context, {Family::matmul, kFinish, static_cast<std::uint64_t>(dtype)},
-               [&] { return finish_spec(dtype); });
+    const Kernel& k = kernel(context, {Family::matmul, kFinish, static_cast<std::uint64_t>(dtype)},
+                             [&] { return finish_spec(dtype); });
     int lanes = args.splits >= kWarpFinish ? 32 : 1;
     void* params[] = {&args, &lanes};
     submit(k, grid_1d(args.num_batches * args.m * args.n * lanes, kThreads, kThreads),
@@ -162,8 +161,8 @@ void launch_problem(const Array& a, const Array& b, const Array& c, MatmulProble
                     bool conjugate, const char* op) {
   const DType dtype = kernel_dtype(c.dtype());
   Context& context = Context::get(c.device().index);
-  const MatmulPlan plan = plan_matmul(problem, itemsize(accumulator(dtype)),
-                                      context.traits().multiprocessor_count);
+  const MatmulPlan plan =
+      plan_matmul(problem, itemsize(accumulator(dtype)), context.traits().multiprocessor_count);
   // A conjugated operand stays first: vecdot has one row and one column, either order will do.
   const bool swap = plan.transpose && !conjugate;
   if (swap) problem = transposed(problem);
@@ -187,9 +186,9 @@ void launch_problem(const Array& a, const Array& b, const Array& c, MatmulProble
 }
 
 void launch_widened(const Array& a, const Array& b, const Array& c, const char* op) {
-  const DType wide = is_float(c.dtype())                             ? DType::kFloat32
+  const DType wide = is_float(c.dtype())                           ? DType::kFloat32
                      : info(c.dtype()).kind == DTypeClass::kSigned ? DType::kInt32
-                                                                     : DType::kUInt32;
+                                                                   : DType::kUInt32;
   const Array result = Array::empty(c.shape(), wide, c.device(), op);
   launch_matmul(cast(a, wide, op), cast(b, wide, op), result, false, op);
   copy_into(c, result, op);
@@ -219,8 +218,7 @@ void enumerate_matmul_kernels(std::vector<jit::KernelSpec>& specs) {
     const DType dtype = row.dtype;
     if (is_storage_only(dtype) || kernel_dtype(dtype) != dtype) continue;
     specs.push_back(tiled_spec(dtype, MatmulKind::kTile64));
-    if (itemsize(accumulator(dtype)) == 4)
-      specs.push_back(tiled_spec(dtype, MatmulKind::kTile128));
+    if (itemsize(accumulator(dtype)) == 4) specs.push_back(tiled_spec(dtype, MatmulKind::kTile128));
     for (const bool conjugate : {false, true}) {
       if (conjugate && !is_complex(dtype)) continue;
       specs.push_back(direct_spec(dtype, MatmulKind::kDirect, conjugate));

@@ -19,9 +19,9 @@ std::string both_shapes(const Array& x1, const Array& x2) {
 void check_rank(const Array& x1, const Array& x2, const char* op) {
   for (const int i : {0, 1}) {
     if ((i == 0 ? x1 : x2).ndim() > 0) continue;
-    throw InvalidArgument(cat(op, ": Input operand ", i,
-                              " does not have enough dimensions (has 0, requires 1): ",
-                              both_shapes(x1, x2)));
+    throw InvalidArgument(
+        cat(op, ": Input operand ", i,
+            " does not have enough dimensions (has 0, requires 1): ", both_shapes(x1, x2)));
   }
 }
 
@@ -83,8 +83,8 @@ DType check_operands(const Array& x1, const Array& x2, const char* op) {
                                 ", a storage type; cast it first"));
   }
   if (!(x1.device() == x2.device()))
-    throw InvalidArgument(cat(op, ": x1 is on ", to_string(x1.device()), ", x2 on ",
-                              to_string(x2.device())));
+    throw InvalidArgument(
+        cat(op, ": x1 is on ", to_string(x1.device()), ", x2 on ", to_string(x2.device())));
   return promote_types(x1.dtype(), x2.dtype(), op);
 }
 

@@ -18,8 +18,8 @@ Array matmul(const Array& x1, const Array& x2, const std::optional<Array>& out =
 Array vecdot(const Array& x1, const Array& x2, std::int64_t axis = -1,
              const std::optional<Array>& out = std::nullopt);
 
-// A new array c[..., i, j] = sum over l of a[..., i, l] * b[..., l, j], without checks: at least two
-// dimensions, equal leading ones (stride 0 where broadcast), one dtype, one device.
+// A new array c[..., i, j] = sum over l of a[..., i, l] * b[..., l, j], without checks: at least
+// two dimensions, equal leading ones (stride 0 where broadcast), one dtype, one device.
 Array multiply_stacks(const Array& a, const Array& b, const char* op);
 
 // The dtype of a product. Throws InvalidArgument for storage types and for two devices.

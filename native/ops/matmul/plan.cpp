@@ -7,7 +7,7 @@
 namespace gpk::ops {
 namespace {
 
-constexpr std::int64_t kThin = 8;         // up to this, a tile would be mostly empty
+constexpr std::int64_t kThin = 8;  // up to this, a tile would be mostly empty
 constexpr std::int64_t kTinyOutputs = 256;
 constexpr std::int64_t kShortK = 8;
 constexpr std::int64_t kMaxSplits = 4096;
@@ -36,8 +36,8 @@ void split(MatmulPlan& plan, std::int64_t k, std::int64_t items, std::int64_t wa
 MatmulPlan plan_thin(const MatmulProblem& p, int num_sms) {
   MatmulPlan plan;
   const bool long_m = p.m >= p.n;
-  const bool walk_k = long_m ? along_k(p.a_k, p.a_m, p.m, p.batch_a)
-                             : along_k(p.b_k, p.b_n, p.n, p.batch_b);
+  const bool walk_k =
+      long_m ? along_k(p.a_k, p.a_m, p.m, p.batch_a) : along_k(p.b_k, p.b_n, p.n, p.batch_b);
   const std::int64_t outputs = p.num_batches() * p.m * p.n;
   if (walk_k && p.k >= 32) {
     plan.kind = MatmulKind::kRows;

@@ -35,8 +35,7 @@ DType sum_dtype(DType dtype) {
 }  // namespace
 
 Array tensordot(const Array& x1, const Array& x2, std::int64_t count) {
-  if (count < 0)
-    throw InvalidArgument(cat("tensordot: axes is ", count, ", expected 0 or more"));
+  if (count < 0) throw InvalidArgument(cat("tensordot: axes is ", count, ", expected 0 or more"));
   if (count > x1.ndim() || count > x2.ndim())
     throw InvalidArgument(InvalidArgument::Kind::kAxis,
                           cat("tensordot: axes is ", count, ", x1 has shape ",

@@ -97,16 +97,17 @@ void launch_generate(const Array& out, const RandomState& state, DrawKind kind, 
   const DType dtype = kernel_dtype(kind, out.dtype());
   const GeneratePlan plan =
       plan_generate(kind, dtype, out.size(), reinterpret_cast<std::uintptr_t>(out.data()));
-  const Kernel& k = kernel(Context::get(out.device().index),
-                           {Family::random, static_cast<std::uint8_t>(kind),
-                            static_cast<std::uint64_t>(dtype)},
-                           [&] { return generate_spec(kind, dtype); });
+  const Kernel& k =
+      kernel(Context::get(out.device().index),
+             {Family::random, static_cast<std::uint8_t>(kind), static_cast<std::uint64_t>(dtype)},
+             [&] { return generate_spec(kind, dtype); });
   cu::DevicePtr pointer = out.device_ptr();
   std::int64_t count = out.size();
-  Stream stream{{static_cast<std::uint32_t>(state.key), static_cast<std::uint32_t>(state.key >> 32)},
-                state.position_low,
-                state.position_high,
-                0};
+  Stream stream{
+      {static_cast<std::uint32_t>(state.key), static_cast<std::uint32_t>(state.key >> 32)},
+      state.position_low,
+      state.position_high,
+      0};
   int aligned = plan.aligned ? 1 : 0;
   LaunchConfig config;
   config.grid[0] = plan.num_blocks;

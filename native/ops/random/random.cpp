@@ -16,12 +16,11 @@ namespace {
 using Kind = InvalidArgument::Kind;
 
 Array target(const RandomResult& result) {
-  if (!result.out)
-    return Array::empty(result.shape, result.dtype, result.device, result.op);
+  if (!result.out) return Array::empty(result.shape, result.dtype, result.device, result.op);
   const Array& out = *result.out;
   if (!(out.shape() == result.shape))
-    throw InvalidArgument(cat(result.op, ": out has shape ", to_string(out.shape()),
-                              ", size is ", to_string(result.shape)));
+    throw InvalidArgument(cat(result.op, ": out has shape ", to_string(out.shape()), ", size is ",
+                              to_string(result.shape)));
   if (out.dtype() != result.dtype)
     throw InvalidArgument(Kind::kType, cat(result.op, ": out has dtype ", name(out.dtype()),
                                            ", the numbers are ", name(result.dtype)));
@@ -41,9 +40,8 @@ Array generate(const RandomResult& result, const RandomState& state, DrawKind ki
     run_on_cpu({draw_op(kind), std::move(args), {out}});
     return out;
   }
-  const Array whole = out.is_contiguous()
-                          ? out
-                          : Array::empty(out.shape(), out.dtype(), out.device(), result.op);
+  const Array whole =
+      out.is_contiguous() ? out : Array::empty(out.shape(), out.dtype(), out.device(), result.op);
   launch_generate(whole, state, kind, &draw);
   if (!out.is_contiguous()) copy_into(out, whole, result.op);
   return out;
@@ -51,9 +49,8 @@ Array generate(const RandomResult& result, const RandomState& state, DrawKind ki
 
 void check_float(const RandomResult& result) {
   if (!is_float(result.dtype) || is_storage_only(result.dtype))
-    throw InvalidArgument(Kind::kType,
-                          cat(result.op, ": dtype is ", name(result.dtype),
-                              ", expected float16, bfloat16, float32 or float64"));
+    throw InvalidArgument(Kind::kType, cat(result.op, ": dtype is ", name(result.dtype),
+                                           ", expected float16, bfloat16, float32 or float64"));
 }
 
 void check_scale(const char* op, double scale) {
@@ -82,8 +79,8 @@ WideInt wide_int(const char* op, const char* argument, const Scalar& scalar) {
     return {*value < 0, static_cast<std::uint64_t>(*value)};
   if (const auto* value = std::get_if<std::uint64_t>(&scalar)) return {false, *value};
   if (const auto* value = std::get_if<bool>(&scalar)) return {false, *value ? 1u : 0u};
-  throw InvalidArgument(Kind::kType,
-                        cat(op, ": ", argument, " is ", gpk::to_string(scalar), ", expected an integer"));
+  throw InvalidArgument(Kind::kType, cat(op, ": ", argument, " is ", gpk::to_string(scalar),
+                                         ", expected an integer"));
 }
 
 void check_integers(const RandomResult& result, const Scalar& low, const Scalar& high) {
@@ -126,8 +123,9 @@ Array random_uniform(const RandomResult& result, double low, double high,
   const double limit = wide ? std::numeric_limits<double>::max()
                             : static_cast<double>(std::numeric_limits<float>::max());
   if (!(std::abs(range) <= limit) || !(std::abs(low) <= limit))
-    throw InvalidArgument(Kind::kOverflow, cat(result.op, ": high - low range exceeds valid bounds: ",
-                                               low, " to ", high));
+    throw InvalidArgument(
+        Kind::kOverflow,
+        cat(result.op, ": high - low range exceeds valid bounds: ", low, " to ", high));
   if (range < 0.0)
     throw InvalidArgument(cat(result.op, ": high - low < 0: low is ", low, ", high is ", high));
   return in_compute_type(result.dtype, low, range, [&](const auto& draw) {

@@ -230,9 +230,7 @@ def _check_output(result: list[int], labels: list[list[int]]) -> None:
         if result.count(label) > 1:
             raise InvalidValueError(f"einsum: output subscript '{name}' appears more than once")
         if not any(label in operand for operand in labels):
-            raise InvalidValueError(
-                f"einsum: output subscript '{name}' never appeared in an input"
-            )
+            raise InvalidValueError(f"einsum: output subscript '{name}' never appeared in an input")
 
 
 __all__ = [
