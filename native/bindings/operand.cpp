@@ -1,5 +1,7 @@
 #include "bindings/operand.h"
 
+#include <pybind11/complex.h>
+
 #include <complex>
 
 #include "bindings/array_object.h"

@@ -55,7 +55,9 @@ def _by_math(function: Callable[[float], float]) -> Function:
 
 
 def _lgamma(x: float) -> float:
-    return math.inf if math.isinf(x) or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
+    if math.isinf(x) or abs(x) > 1e300 or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    return math.lgamma(x)
 
 
 def _kept(function: Function) -> Function:

@@ -43,7 +43,9 @@ Types resolve_types(Rule rule, DType common, const char* op) {
     case Rule::kRealFloat: type = float_for(not_complex(common, op)); break;
     case Rule::kBits:
     case Rule::kInteger:
-      if (!is_integer(common) && common != DType::kBool) refuse(op, common, "an integer dtype");
+    case Rule::kWhole:
+      if (!is_integer(common) && (common != DType::kBool || rule == Rule::kWhole))
+        refuse(op, common, "an integer dtype");
       if (rule == Rule::kInteger) type = int8_for_bool(common);
       break;
     case Rule::kRealTest: not_complex(common, op); [[fallthrough]];

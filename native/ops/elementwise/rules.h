@@ -16,6 +16,7 @@ enum class Rule : std::uint8_t {
   kRealFloat,   // the same, not complex
   kBits,        // integers and bool, kept
   kInteger,     // integers, kept; bool as int8
+  kWhole,       // integers, kept; no bool
   kTest,        // any dtype, gives bool
   kRealTest,    // the same, not complex
   kPart,        // kept; complex gives the real dtype

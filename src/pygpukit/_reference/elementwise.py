@@ -29,7 +29,10 @@ def _scalar_function(function: Callable[[float], float]) -> Function:
 def _lgamma(x: float) -> float:
     if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 def _kept_integers(function: Function) -> Function:
@@ -177,11 +180,11 @@ def _run(name: str, operands: tuple[Any, ...], dtype: np.dtype[Any], out: NDArra
     if _is_narrow(dtype) and name not in _EXACT:
         compute = np.dtype(np.float32)
     with np.errstate(all="ignore"):
-        values = [
-            np.asarray(x).astype(dtype, copy=False).astype(compute, copy=False) for x in operands
+        condition = [np.asarray(operands[0]).astype(bool)] if name == "where" else []
+        values = condition + [
+            np.asarray(x).astype(dtype, copy=False).astype(compute, copy=False)
+            for x in operands[len(condition) :]
         ]
-        if name == "where":
-            values[0] = np.asarray(operands[0]).astype(bool, copy=False)
         result = np.asarray(FUNCTIONS[name](*values))
         if result.dtype == compute:
             result = result.astype(dtype, copy=False)
