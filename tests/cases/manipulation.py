@@ -179,7 +179,7 @@ def _pads() -> Iterator[Op]:
     values = {"mode": "constant", "constant_values": ((1, 0), (0, 1))}
     yield Op("pad values", lambda xp, x: xp.pad(x, 2, **values), ((2, 3),))
     yield Op("pad empty", lambda xp, x: xp.pad(x, ((1, 1), (0, 0))), ((0, 3),))
-    yield Op("pad 0-d", lambda xp, x: xp.pad(x, 0) if xp is not np else x.copy(), ((),))
+    yield Op("pad 0-d", lambda xp, x: xp.pad(x, 3), ((),))
 
 
 def _matrices() -> Iterator[Op]:
@@ -211,7 +211,7 @@ def cases() -> Iterator[Case]:
         wide = op.name in ("concat 1", "stack", "tril 1", "triu 1", "roll all", "pad wrap 3")
         for dtype in DTYPES if wide else FEW[zlib.crc32(str(op).encode()) % 4 :][:1]:
             yield Case(op, dtype, "contiguous")
-        for layout in LAYOUTS[1:]:
+        for layout in LAYOUTS[1:] if not op.name.startswith("pad") else LAYOUTS[2:3]:
             yield Case(op, "int32", layout)
 
 

@@ -53,9 +53,7 @@ def test_chains_of_views_as_numpy(data: st.DataObject, host: Any) -> None:
             host, x = np.expand_dims(host, axis), gp.expand_dims(x, axis=axis)
         elif step == "slice":
             axis = data.draw(st.integers(0, rank - 1))
-            cut = data.draw(hnp.basic_indices((host.shape[axis],)).filter(lambda k: True)) and slice(
-                data.draw(st.integers(0, 3)), None, data.draw(st.integers(1, 2))
-            )
+            cut = slice(data.draw(st.integers(0, 3)), None, data.draw(st.integers(1, 2)))
             first, stop, by = cut.indices(host.shape[axis])
             count = len(range(first, stop, by))
             host = host[(slice(None),) * axis + (cut,)]

@@ -61,9 +61,7 @@ _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
 
 
-def isdtype(
-    dtype: _DTypeLike, kind: _DTypeLike | str | tuple[_DTypeLike | str, ...], /
-) -> bool:
+def isdtype(dtype: _DTypeLike, kind: _DTypeLike | str | tuple[_DTypeLike | str, ...]) -> bool:
     """Whether a dtype is of a kind: a dtype, the name of a kind, or any of a tuple of these.
 
     Kinds: 'bool', 'signed integer', 'unsigned integer', 'integral', 'real floating',
