@@ -97,7 +97,6 @@ if TYPE_CHECKING:
         jit,
         warmup,
     )
-    from pygpukit.ops.interop import from_cuda_array_interface, from_dlpack, frombuffer
     from pygpukit.ops.basic import *  # noqa: F403
 
 __version__: str = _native.__version__

@@ -208,7 +208,10 @@ def test_arange_of_integers(start: int, count: int, step: int, slack: int) -> No
 
 @settings(max_examples=200, deadline=None)
 @given(
-    start=st.floats(-1e6, 1e6), count=st.integers(0, 60), step=st.floats(1e-3, 1e3), sign=st.booleans()
+    start=st.floats(-1e6, 1e6),
+    count=st.integers(0, 60),
+    step=st.floats(1e-3, 1e3),
+    sign=st.booleans(),
 )
 def test_arange_of_floats(start: float, count: int, step: float, sign: bool) -> None:
     by = -step if sign else step
@@ -255,7 +258,9 @@ def test_linspace(start: float, stop: float, num: int, endpoint: bool) -> None:
         narrow = want.astype(np.float32)
     got = gp.linspace(start, stop, num, endpoint=endpoint, dtype=gp.float64)
     np.testing.assert_array_equal(got.to_numpy(), want)
-    np.testing.assert_array_equal(gp.linspace(start, stop, num, endpoint=endpoint).to_numpy(), narrow)
+    np.testing.assert_array_equal(
+        gp.linspace(start, stop, num, endpoint=endpoint).to_numpy(), narrow
+    )
 
 
 @pytest.mark.parametrize("dtype", REALS)

@@ -62,7 +62,7 @@ def test_import_maps_no_cuda_library(run_python) -> None:
 def test_every_name_resolves() -> None:
     assert len(gp.__all__) == len(set(gp.__all__))
     for name in gp.__all__:
-        assert getattr(gp, name) is not None, name
+        assert hasattr(gp, name), name
     assert dir(gp) == sorted(gp.__all__)
 
 

@@ -258,7 +258,7 @@ def test_views_that_bytes_forbid() -> None:
         lambda: gp.zeros((), "float32").view("uint8"),
         lambda: _native.slice_axis(gp.zeros(9, "uint8"), 0, 1, 8).view("uint16"),
     ):
-        with pytest.raises(ValueError, match="^view:"):
+        with pytest.raises(ValueError, match=r"^view:"):
             call()
     assert gp.zeros((2, 4), "int4").view("uint8").shape == (2, 2)
     assert gp.zeros((2, 2), "uint8").view("uint4").shape == (2, 4)

@@ -128,12 +128,16 @@ def test_inspection() -> None:
     }
     assert info.default_device() == gp.zeros(1).device == "cpu"
     assert "cpu" in info.devices()
-    assert info.default_dtypes() == info.default_dtypes(device="cpu") == {
-        "real floating": gp.float32,
-        "complex floating": gp.complex64,
-        "integral": gp.int64,
-        "indexing": gp.int64,
-    }
+    assert (
+        info.default_dtypes()
+        == info.default_dtypes(device="cpu")
+        == {
+            "real floating": gp.float32,
+            "complex floating": gp.complex64,
+            "integral": gp.int64,
+            "indexing": gp.int64,
+        }
+    )
     every = info.dtypes(device="cpu")
     assert len(every) == 13
     assert all(getattr(gp, name) is dtype for name, dtype in every.items())

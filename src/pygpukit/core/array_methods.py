@@ -49,12 +49,12 @@ def to_device(self: GPUArray, device: _DeviceLike, /, *, stream: _StreamLike = N
         return _native.to_device(self, device)
 
 
-def T(self: GPUArray) -> GPUArray:  # noqa: N802 - NumPy's name
+def T(self: GPUArray) -> GPUArray:
     """A view with all axes reversed."""
     return _native.transpose(self)
 
 
-def mT(self: GPUArray) -> GPUArray:  # noqa: N802 - the standard's name
+def mT(self: GPUArray) -> GPUArray:
     """A view with the last two axes swapped."""
     if self.ndim < 2:
         from pygpukit.core.errors import InvalidValueError
@@ -74,7 +74,7 @@ def reshape(
 
 
 def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
-    """The same memory in another shape, or as another dtype; ValueError where that is impossible."""
+    """The same memory in another shape or as another dtype; ValueError where that is impossible."""
     if not shape_or_dtype:
         return _native.transpose(_native.transpose(self))
     first = shape_or_dtype[0]
@@ -132,7 +132,9 @@ def slice_rows(self: GPUArray, num_rows: int) -> GPUArray:
     if self.ndim == 0 or not 0 <= num_rows <= self.shape[0]:
         from pygpukit.core.errors import InvalidValueError
 
-        raise InvalidValueError(f"slice_rows: an array of shape {self.shape} has no {num_rows} rows")
+        raise InvalidValueError(
+            f"slice_rows: an array of shape {self.shape} has no {num_rows} rows"
+        )
     return _native.slice_axis(self, 0, 0, num_rows)
 
 
@@ -432,7 +434,9 @@ def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
     return result
 
 
-def repeat(self: GPUArray, repeats: int | Sequence[int] | GPUArray, axis: int | None = None) -> GPUArray:
+def repeat(
+    self: GPUArray, repeats: int | Sequence[int] | GPUArray, axis: int | None = None
+) -> GPUArray:
     """Every element that many times along an axis; without one, of the flattened array."""
     from pygpukit.ops import manipulation
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.elementwise import *  # noqa: F403
     from pygpukit.ops.fuse import *  # noqa: F403
     from pygpukit.ops.histogram import *  # noqa: F403
+    from pygpukit.ops.indexing import *  # noqa: F403
     from pygpukit.ops.interop import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
     from pygpukit.ops.matmul import *  # noqa: F403

@@ -133,7 +133,7 @@ def _exchange(obj: Any, device: _DeviceLike, copy: bool | None) -> GPUArray:
         if copy:
             result = _native.copy(result)
     # What lies in host memory goes to the default device, as NumPy arrays do.
-    if device is None and result.device == "cpu" and not _native.default_device()[0] == "cpu":
+    if device is None and result.device == "cpu" and _native.default_device()[0] != "cpu":
         _no_view(copy, "an object in host memory")
         return _native.to_device(result, None)
     return result
@@ -440,7 +440,9 @@ def tri(
     device: _DeviceLike = None,
 ) -> GPUArray:
     """Ones on and below diagonal k, zeros above."""
-    return _native.tril(ones((n_rows, n_rows if n_cols is None else n_cols), dtype, device=device), k)
+    return _native.tril(
+        ones((n_rows, n_rows if n_cols is None else n_cols), dtype, device=device), k
+    )
 
 
 def tril(x: GPUArray, /, k: int = 0) -> GPUArray:

@@ -83,7 +83,7 @@ def _dtype(dtype: Any) -> DataType:
     return dtype if isinstance(dtype, DataType) else DataType.from_numpy_dtype(dtype)
 
 
-class iinfo:  # noqa: N801 - the standard's name
+class iinfo:
     """Limits of an integer dtype."""
 
     __slots__ = ("bits", "dtype", "max", "min")
@@ -121,7 +121,7 @@ _FORMATS = {
 }
 
 
-class finfo:  # noqa: N801 - the standard's name
+class finfo:
     """Limits of a floating-point dtype; of the parts of a complex one."""
 
     __slots__ = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
@@ -279,7 +280,7 @@ def array_split(
         stops = [int(n) for n in indices_or_sections]
     bounds = [0, *stops, size]
     pieces = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         first, last, _ = slice(start, stop).indices(size)
         pieces.append(_native.slice_axis(x, axis, first, max(last - first, 0)))
     return pieces
@@ -441,9 +442,7 @@ def _pairs(value: Any, rank: int, argument: str) -> list[tuple[Any, Any]]:
             raise InvalidValueError(f"pad: {argument} is {value!r}, expected (before, after)")
         return [pair(value)] * rank
     if len(value) not in (1, rank):
-        raise InvalidValueError(
-            f"pad: {argument} is for {len(value)} axes, the array has {rank}"
-        )
+        raise InvalidValueError(f"pad: {argument} is for {len(value)} axes, the array has {rank}")
     pairs = [pair(item) for item in value]
     return pairs if len(pairs) == rank else pairs * rank
 
