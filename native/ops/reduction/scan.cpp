@@ -62,7 +62,7 @@ void scan_on_gpu(const char* op, Scan which, const Array& x, int axis, DType dty
   const ResultClass to = class_of(dtype);
   const bool castless = from == to || (from == ResultClass::kInteger && to == ResultClass::kReal);
   const Array in = castless ? x : cast(x, dtype, op);
-  const bool apart = !may_overlap(in, out) || (same_view(in, out) && !include_initial);
+  const bool apart = !may_overlap(in, out) || (same_place(in, out) && !include_initial);
   const bool direct = class_of(out.dtype()) == to && apart;
   const Array target = direct ? out : Array::empty(out.shape(), dtype, out.device(), op);
   launch_scan({op, is_product(which), skips_nan(which), include_initial}, in, axis, target);
