@@ -1,5 +1,6 @@
 // Reductions and scans as functions.
 #include "bindings/array_object.h"
+#include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/error.h"
@@ -17,36 +18,9 @@ namespace {
       cat(op, ": ", argument, " is ", std::string(py::repr(given)), ", expected ", expected));
 }
 
-std::int64_t axis_number(py::handle axis, const char* op, const char* expected) {
-  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(axis.ptr()));
-  if (!index) {
-    PyErr_Clear();
-    bad_argument(op, "axis", axis, expected);
-  }
-  // Out of bounds for any array when it does not fit.
-  const Py_ssize_t value = PyNumber_AsSsize_t(index.ptr(), nullptr);
-  return static_cast<std::int64_t>(value);
-}
-
-// None, an int, or a tuple of ints.
-std::optional<Dims> axes_from_python(py::handle axis, const char* op) {
-  constexpr const char* kExpected = "None, an integer or a tuple of integers";
-  if (axis.is_none()) return std::nullopt;
-  if (!PyTuple_Check(axis.ptr()) && !PyList_Check(axis.ptr()))
-    return Dims{axis_number(axis, op, kExpected)};
-  const auto items = py::reinterpret_borrow<py::sequence>(axis);
-  if (items.size() > kMaxRank)
-    throw InvalidArgument(cat(op, ": axis has ", items.size(), " entries, at most ", kMaxRank,
-                              " are supported"));
-  Dims axes = Dims::filled(static_cast<int>(items.size()), 0);
-  for (int i = 0; i < axes.size(); ++i)
-    axes[i] = axis_number(items[static_cast<std::size_t>(i)], op, kExpected);
-  return axes;
-}
-
 std::optional<Dims> one_axis_from_python(py::handle axis, const char* op) {
-  if (axis.is_none()) return std::nullopt;
-  return Dims{axis_number(axis, op, "None or an integer")};
+  const auto number = optional_int(axis, op, "axis");
+  return number ? std::optional(Dims{*number}) : std::nullopt;
 }
 
 std::optional<DType> dtype_or_none(py::handle dtype, const char* op) {
@@ -92,7 +66,7 @@ void def_with_dtype(py::module_& m, ops::Reduction reduction, const char* doc) {
       [reduction, op](py::handle x, py::handle axis, py::handle dtype, bool keepdims,
                       py::handle out) {
         ops::ReduceOptions options;
-        options.axes = axes_from_python(axis, op);
+        options.axes = optional_ints(axis, op, "axis");
         options.dtype = dtype_or_none(dtype, op);
         options.keepdims = keepdims;
         return run(reduction, x, options, out);
@@ -108,7 +82,7 @@ void def_plain(py::module_& m, ops::Reduction reduction, bool one_axis, const ch
       op,
       [reduction, op, one_axis](py::handle x, py::handle axis, bool keepdims, py::handle out) {
         ops::ReduceOptions options;
-        options.axes = one_axis ? one_axis_from_python(axis, op) : axes_from_python(axis, op);
+        options.axes = one_axis ? one_axis_from_python(axis, op) : optional_ints(axis, op, "axis");
         options.keepdims = keepdims;
         return run(reduction, x, options, out);
       },
@@ -124,7 +98,7 @@ void def_variance(py::module_& m, ops::Reduction reduction, const char* doc) {
       [reduction, op](py::handle x, py::handle axis, double correction, bool keepdims,
                       py::handle dtype, py::handle out) {
         ops::ReduceOptions options;
-        options.axes = axes_from_python(axis, op);
+        options.axes = optional_ints(axis, op, "axis");
         options.correction = correction;
         options.keepdims = keepdims;
         options.dtype = dtype_or_none(dtype, op);
@@ -146,10 +120,6 @@ py::object run_scan(ops::Scan which, py::handle x, ops::ScanOptions& options, py
   return result_object(std::move(result), out);
 }
 
-void set_axis(ops::ScanOptions& options, py::handle axis) {
-  if (!axis.is_none()) options.axis = axis_number(axis, options.op, "None or an integer");
-}
-
 // cumsum(x, axis, dtype, out)
 void def_scan(py::module_& m, ops::Scan which, const char* doc) {
   m.def(
@@ -157,7 +127,7 @@ void def_scan(py::module_& m, ops::Scan which, const char* doc) {
       [which](py::handle x, py::handle axis, py::handle dtype, py::handle out) {
         ops::ScanOptions options;
         options.op = ops::name(which);
-        set_axis(options, axis);
+        options.axis = optional_int(axis, options.op, "axis");
         options.dtype = dtype_or_none(dtype, options.op);
         return run_scan(which, x, options, out);
       },
@@ -174,7 +144,7 @@ void def_cumulative(py::module_& m, const char* op, ops::Scan which, const char*
         ops::ScanOptions options;
         options.op = op;
         options.include_initial = include_initial;
-        set_axis(options, axis);
+        options.axis = optional_int(axis, options.op, "axis");
         options.dtype = dtype_or_none(dtype, op);
         if (const Array& array = input(x, op); !options.axis && array.ndim() > 1)
           throw InvalidArgument(cat(op, ": axis is required for an array of ", array.ndim(),

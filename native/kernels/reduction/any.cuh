@@ -98,8 +98,8 @@ __device__ __forceinline__ void put(void* out, long long at, T x) {
 // Stores a result as the dtype `code` of its own class: real, integer (wraps) or complex.
 __device__ __forceinline__ void store_any(void* out, long long at, double x, int code) {
   switch (code) {
-    case kFloat16: put(out, at, from_compute<float16>(static_cast<float>(x))); break;
-    case kBFloat16: put(out, at, from_compute<bfloat16>(static_cast<float>(x))); break;
+    case kFloat16: put(out, at, convert<float16>(x)); break;
+    case kBFloat16: put(out, at, convert<bfloat16>(x)); break;
     case kFloat32: put(out, at, static_cast<float>(x)); break;
     default: put(out, at, x); break;
   }

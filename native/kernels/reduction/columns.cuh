@@ -1,6 +1,6 @@
 // out[o, c] = reduction of in[o, :, c]: the results lie side by side in memory (stride 1).
-// Each thread owns 16 bytes of a row of c, blockDim.x threads side by side, blockDim.y threads along
-// the reduction with kU rows in flight. All strides and the number of columns are multiples of 16
+// Each thread owns 16 bytes of a row of c, blockDim.x (up to 128) threads side by side, blockDim.y
+// threads along the reduction with kU rows in flight. All strides and the number of columns are multiples of 16
 // bytes, `in` is aligned to them.
 // Grid: x over (o, tile of columns), y over splits (args.per_split rows each); the last block of a
 // column merges the splits in their order.
@@ -14,9 +14,9 @@
 namespace gpk {
 
 template <class In, class Op>
-__global__ void __launch_bounds__(kBlock) reduce_columns(const ReduceArgs args) {
+__global__ void __launch_bounds__(kBlock, 2) reduce_columns(const ReduceArgs args) {
   constexpr int kV = 16 / sizeof(In);
-  constexpr int kU = sizeof(In) == 1 ? 4 : 8;
+  constexpr int kU = sizeof(In) == 1 || sizeof(typename Op::Acc) > 8 ? 4 : 8;
   using Value = typename Op::Value;
   const Op op{args.skip_nan};
   const Layout& layout = args.layout;
@@ -68,8 +68,12 @@ __global__ void __launch_bounds__(kBlock) reduce_columns(const ReduceArgs args) 
       }
     }
   }
-  finish_columns<kV>(op, acc, args, active, outer * columns + column,
-                     out_at + column * layout.kept_out[last], layout.kept_out[last]);
+  const long long first = tile * tile_columns;
+  const long long left = columns - first;
+  const long long out_step = layout.kept_out[last];
+  finish_columns<kV>(op, acc, args, outer * columns + first,
+                     static_cast<int>(left < tile_columns ? left : tile_columns),
+                     [&](int i) { return out_at + (first + i) * out_step; });
 }
 
 }  // namespace gpk

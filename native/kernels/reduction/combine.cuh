@@ -78,39 +78,77 @@ __device__ __forceinline__ bool is_last_block(unsigned* counter) {
   return last;
 }
 
-// What follows the accumulation in the kernels whose threads own kV results each, `first` being the
-// first of them: over the threads of the block, over the blocks of the column, to the output.
-template <int kV, class Op>
+// The results of a tile of columns, one thread per column, or several that share its splits and
+// leave their parts in `shared` for the first of them.
+template <class Op>
+__device__ __forceinline__ typename Op::Acc merge_splits(const Op& op,
+                                                         const typename Op::Acc* partials,
+                                                         long long stride, unsigned first,
+                                                         unsigned step) {
+  typename Op::Acc acc = op.init();
+  for (unsigned s = first; s < gridDim.y; s += 4 * step) {
+    typename Op::Acc part[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (s + i * step < gridDim.y) part[i] = load_partial(partials + (s + i * step) * stride);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (s + i * step < gridDim.y) op.merge(acc, part[i]);
+  }
+  return acc;
+}
+
+// What follows the accumulation in the kernels whose threads own kV results each: over the threads
+// of the block, over the blocks of the column, to the output. The tile has `count` results, `first`
+// being the first of them, and out_at(i) the place of the i-th. blockDim.x <= kBlock / 2.
+template <int kV, class Op, class OutAt>
 __device__ __forceinline__ void finish_columns(const Op& op, typename Op::Acc (&acc)[kV],
-                                               const ReduceArgs& args, bool active,
-                                               long long first, long long out_at,
-                                               long long out_step) {
+                                               const ReduceArgs& args, long long first, int count,
+                                               const OutAt& out_at) {
   using Acc = typename Op::Acc;
   __shared__ alignas(16) unsigned char memory[sizeof(Acc) * kV * (kBlock / 2)];
   Acc* shared = reinterpret_cast<Acc*>(memory);
+  const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const int threads = blockDim.x * blockDim.y;
   merge_over_y<kV>(op, acc, shared);
+  if (threadIdx.y == 0) {
+#pragma unroll
+    for (int v = 0; v < kV; ++v) shared[threadIdx.x * kV + v] = acc[v];
+  }
+  __syncthreads();
   if (gridDim.y > 1) {
-    Acc* partials = static_cast<Acc*>(args.partials);
-    if (active && threadIdx.y == 0) {
-#pragma unroll
-      for (int v = 0; v < kV; ++v) partials[blockIdx.y * args.layout.kept + first + v] = acc[v];
-    }
+    Acc* partials = static_cast<Acc*>(args.partials) + first;
+    for (int i = thread; i < count; i += threads)
+      partials[blockIdx.y * args.layout.kept + i] = shared[i];
     if (!is_last_block(args.counters + blockIdx.x)) return;
-#pragma unroll
-    for (int v = 0; v < kV; ++v) acc[v] = op.init();
-    if (active) {
-      for (unsigned s = threadIdx.y; s < gridDim.y; s += blockDim.y) {
-#pragma unroll
-        for (int v = 0; v < kV; ++v)
-          op.merge(acc[v], load_partial(partials + s * args.layout.kept + first + v));
+    const int width = blockDim.x * kV;
+    const int sharers = width < threads ? threads / width : 1;
+    if (sharers == 1) {
+      for (int i = thread; i < count; i += threads)
+        shared[i] = merge_splits(op, partials + i, args.layout.kept, 0, 1);
+    } else {
+      const int i = thread % width;
+      const int share = thread / width;
+      Acc part = op.init();
+      if (i < count && share < sharers)
+        part = merge_splits(op, partials + i, args.layout.kept, share, sharers);
+      // One after the other, so that the order is fixed and one place per column is enough.
+      for (int turn = 0; turn < sharers; ++turn) {
+        if (share == turn && i < count) {
+          if (turn > 0) {
+            Acc sum = shared[i];
+            op.merge(sum, part);
+            part = sum;
+          }
+          shared[i] = part;
+        }
+        __syncthreads();
       }
     }
-    merge_over_y<kV>(op, acc, shared);
+    __syncthreads();
   }
-  if (active && threadIdx.y == 0) {
-#pragma unroll
-    for (int v = 0; v < kV; ++v) op.store(args.out, out_at + v * out_step, acc[v], args.finish);
-  }
+  for (int i = thread; i < count; i += threads)
+    op.store(args.out, out_at(i), shared[i], args.finish);
 }
 
 }  // namespace gpk

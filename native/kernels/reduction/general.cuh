@@ -1,5 +1,6 @@
 // out[k] = reduction of in[k, :], any strides, any dtype, through offsets of every element.
-// Block: blockDim.x results side by side, blockDim.y threads along the reduction, up to 256 in all.
+// Block: blockDim.x (up to 128) results side by side, blockDim.y threads along the reduction, up to
+// 256 in all.
 // Grid: x over results, y over splits of the reduction (args.per_split elements each); the last
 // block of a column merges the splits in their order.
 // Numerics: everything in float64 / int64 / complex128 (see ops.cuh). Works where nothing faster
@@ -12,15 +13,15 @@
 namespace gpk {
 
 template <class Op>
-__global__ void __launch_bounds__(kBlock) reduce_general(const ReduceArgs args) {
+__global__ void __launch_bounds__(kBlock, 2) reduce_general(const ReduceArgs args) {
   constexpr int kU = 8;
   const Op op{args.skip_nan};
   const Layout& layout = args.layout;
   const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const bool active = k < layout.kept;
   long long base = 0;
-  long long out_at = 0;
-  if (active) kept_offsets(layout, layout.num_kept, k, base, out_at);
+  long long unused;
+  if (active) kept_offsets(layout, layout.num_kept, k, base, unused);
 
   typename Op::Acc acc[1] = {op.init()};
   const long long begin = blockIdx.y * args.per_split;
@@ -50,7 +51,15 @@ __global__ void __launch_bounds__(kBlock) reduce_general(const ReduceArgs args) 
       }
     }
   }
-  finish_columns<1>(op, acc, args, active, k, out_at, 0);
+  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x;
+  const long long left = layout.kept - first;
+  finish_columns<1>(op, acc, args, first, left < blockDim.x ? static_cast<int>(left) : blockDim.x,
+                    [&](int i) {
+                      long long in;
+                      long long out;
+                      kept_offsets(layout, layout.num_kept, first + i, in, out);
+                      return out;
+                    });
 }
 
 }  // namespace gpk

@@ -65,15 +65,6 @@ __device__ __forceinline__ T shuffle(const T& x, int lane) {
   return to.value;
 }
 
-template <class Out, class Acc>
-__device__ __forceinline__ Out scan_result(const Acc& x) {
-  if constexpr (sizeof(Out) == sizeof(Acc)) {
-    return x;
-  } else {
-    return from_compute<Out>(static_cast<float>(x));
-  }
-}
-
 template <class In, class Op, int kU, int kV>
 struct Segment {
   using Value = typename Op::Value;
@@ -136,14 +127,14 @@ struct Segment {
         Vec<Out, kStore> y;
 #pragma unroll
         for (int j = 0; j < kStore; ++j)
-          y.v[j] = scan_result<Out>(Op::combine(before, convert<Acc>(x[i + j])));
+          y.v[j] = convert<Out>(Op::combine(before, convert<Acc>(x[i + j])));
         store_vec<Out, kStore>(out + (i / kV * 32 + lane) * kV + i % kV, y);
       }
     } else {
 #pragma unroll
       for (int i = 0; i < kU * kV; ++i) {
         const int at = (i / kV * 32 + lane) * kV + i % kV;
-        if (at < left) out[at] = scan_result<Out>(Op::combine(before, convert<Acc>(x[i])));
+        if (at < left) out[at] = convert<Out>(Op::combine(before, convert<Acc>(x[i])));
       }
     }
   }

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kBlock) scan_rows(const ScanArgs args) {
   const In* in = static_cast<const In*>(args.in) + row * args.in_row;
   auto* out = static_cast<typename Part::Out*>(args.out) + row * args.out_row;
   Acc before = op.init();
-  if (args.initial && lane == 0) out[-1] = scan_result<typename Part::Out>(before);
+  if (args.initial && lane == 0) out[-1] = convert<typename Part::Out>(before);
   for (long long at = 0; at < args.n; at += Part::kElements) {
     Part part;
     part.load(op, in + at, args.n - at, lane);

@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kBlock) scan_tiles(const ScanArgs args) {
   before = Op::combine(prefix, before);
   part.store(out, before, args.n - at, lane);
   if (args.initial && t == 0 && threadIdx.x == 0)
-    out[-1] = scan_result<typename Part::Out>(op.init());
+    out[-1] = convert<typename Part::Out>(op.init());
 }
 
 }  // namespace gpk

@@ -1,5 +1,5 @@
-// The values reductions compute with: conversions from element types, the wider types that sums
-// are kept in, arithmetic on complex numbers, NaN tests, limits.
+// The values reductions compute with: the wider types that sums are kept in, arithmetic on complex
+// numbers, NaN tests, limits.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -23,28 +23,6 @@ template <>
 struct Wide<complex64> {
   using type = complex128;
 };
-
-template <class T>
-struct Convert {
-  template <class In>
-  static __device__ __forceinline__ T run(In x) {
-    return static_cast<T>(to_compute(x));
-  }
-};
-template <>
-struct Convert<complex64> {
-  static __device__ __forceinline__ complex64 run(complex64 x) { return x; }
-};
-template <>
-struct Convert<complex128> {
-  static __device__ __forceinline__ complex128 run(complex64 x) { return {x.re, x.im}; }
-  static __device__ __forceinline__ complex128 run(complex128 x) { return x; }
-};
-
-template <class T, class In>
-__device__ __forceinline__ T convert(In x) {
-  return Convert<T>::run(x);
-}
 
 template <class T>
 __device__ __forceinline__ T constant(double x) {

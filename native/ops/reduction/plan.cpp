@@ -12,7 +12,9 @@ constexpr std::int64_t kBlock = kReduceBlock;
 constexpr std::int64_t kAccessBytes = 16;
 // Blocks per multiprocessor that are resident at once: one wave of equal parts.
 constexpr std::int64_t kRowBlocksPerSm = 3;
-constexpr std::int64_t kColumnBlocksPerSm = 3;
+constexpr std::int64_t kColumnBlocksPerSm = 2;
+// Threads side by side, at most: what shared memory has room for.
+constexpr std::int64_t kMaxAcross = kReduceBlock / 2;
 
 // Rows of at most so many accesses: one per thread.
 constexpr std::int64_t kShortRow = 8;
@@ -55,7 +57,8 @@ ReducePlan plan_columns(const ReduceLayout& layout, std::int64_t item, int num_s
   const std::int64_t accesses = columns * item / kAccessBytes;
   // Threads along the reduction as far as each has a full load of rows.
   std::int64_t y = std::clamp<std::int64_t>(layout.reduced / unroll, 1, kBlock);
-  std::int64_t x = std::min(accesses, std::max<std::int64_t>(kBlock / ceil_pow2(y), 16));
+  const std::int64_t across = std::clamp<std::int64_t>(kBlock / ceil_pow2(y), 16, kMaxAcross);
+  const std::int64_t x = std::min(accesses, across);
   y = std::min(y, kBlock / x);
   plan.block[0] = static_cast<unsigned>(x);
   plan.block[1] = static_cast<unsigned>(y);
@@ -118,11 +121,11 @@ ReducePlan plan_general(const ReduceLayout& layout, int num_sms) {
   std::int64_t y = 1;
   if (along_kept) {
     y = std::clamp<std::int64_t>(ceil_pow2(layout.reduced / kUnroll), 1, kBlock);
-    x = std::min(ceil_pow2(layout.kept), std::max<std::int64_t>(kBlock / y, 32));
+    x = std::min(ceil_pow2(layout.kept), std::clamp<std::int64_t>(kBlock / y, 32, kMaxAcross));
     y = std::min(y, kBlock / x);
   } else {
     y = std::clamp<std::int64_t>(ceil_pow2(layout.reduced), 1, kBlock);
-    x = std::min(ceil_pow2(layout.kept), kBlock / y);
+    x = std::min({ceil_pow2(layout.kept), kBlock / y, kMaxAcross});
   }
   plan.block[0] = static_cast<unsigned>(x);
   plan.block[1] = static_cast<unsigned>(y);

@@ -74,7 +74,7 @@ std::optional<ValueType> exact_value(Functor functor, DType in) {
     case Functor::kMin: return exact_extreme_value(in);
     case Functor::kArgMax:
     case Functor::kArgMin:
-      if (is_float(in) || in == DType::kInt32 || in == DType::kInt64 || in == DType::kUInt8)
+      if (is_float(in) || in == DType::kInt32 || in == DType::kInt64)
         return exact_extreme_value(in);
       return std::nullopt;
     case Functor::kProd:

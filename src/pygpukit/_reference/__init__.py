@@ -9,3 +9,4 @@ from pygpukit._reference.matmul import *  # noqa: F403
 from pygpukit._reference.random import *  # noqa: F403
 from pygpukit._reference.sorting import *  # noqa: F403
 from pygpukit._reference.indexing import *  # noqa: F403
+from pygpukit._reference.reduction import *  # noqa: F403
