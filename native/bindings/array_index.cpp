@@ -56,8 +56,8 @@ void set_array(Key& key, IndexItem& item, const Array& array, const char* op) {
   }
   const bool integer = type.kind == DTypeClass::kSigned || type.kind == DTypeClass::kUnsigned;
   if (array.dtype() != DType::kBool && (!integer || type.bits == 4))
-    bad_index(cat(op, ": arrays used as indices must be of integer (or boolean) type, not ",
-                  type.name));
+    bad_index(
+        cat(op, ": arrays used as indices must be of integer (or boolean) type, not ", type.name));
   item.kind = array.dtype() == DType::kBool ? IndexItem::Kind::kMask : IndexItem::Kind::kArray;
   item.array = &array;
 }
@@ -132,10 +132,8 @@ void read_key(Key& key, PyObject* object, Device device, const char* op) {
     return;
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(object);
-  if (count > kMaxItems)
-    bad_index(cat(op, ": too many indices for array: ", count, " were given"));
-  for (Py_ssize_t i = 0; i < count; ++i)
-    add_item(key, PyTuple_GET_ITEM(object, i), device, op);
+  if (count > kMaxItems) bad_index(cat(op, ": too many indices for array: ", count, " were given"));
+  for (Py_ssize_t i = 0; i < count; ++i) add_item(key, PyTuple_GET_ITEM(object, i), device, op);
 }
 
 [[noreturn]] void bad_value(const char* op, py::handle value, const char* why) {

@@ -24,8 +24,9 @@ ops::IndexMode mode_from(const std::string& mode, const char* op) {
 std::optional<Array> output(py::handle object, const char* op) {
   if (object.is_none()) return std::nullopt;
   if (is_array(object.ptr())) return array_of(object.ptr());
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
 }
 
 py::object result_or(py::handle out, Array result) {
@@ -139,8 +140,8 @@ Array ravel_multi_index(const py::sequence& indices, py::handle shape, const std
   for (const py::handle index : indices)
     if (is_array(index.ptr())) device = array_of(index.ptr()).device();
   for (const py::handle index : indices)
-    arrays.push_back(index_from_python(index, device ? *device : default_device(),
-                                       "ravel_multi_index"));
+    arrays.push_back(
+        index_from_python(index, device ? *device : default_device(), "ravel_multi_index"));
   const WithoutGil released;
   return ops::ravel_multi_index(arrays, dims, how);
 }

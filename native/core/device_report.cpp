@@ -47,8 +47,8 @@ void DeviceReport::raise(cu::Stream stream) {
   const int axis = record->axis;
   const std::int64_t index = record->index;
   const std::int64_t size = record->size;
-  const std::string what = cat(static_cast<const char*>(record->op), ": index ", index,
-                               " is out of bounds for ");
+  const std::string what =
+      cat(static_cast<const char*>(record->op), ": index ", index, " is out of bounds for ");
   record->ready = 0;
   driver().cuMemsetD32Async(gate_, 0, 1, stream);  // the report is what counts
   if (axis < 0) throw InvalidArgument(cat(what, "array with size ", size));

@@ -36,8 +36,8 @@ class DeviceReport {
 
   [[nodiscard]] Handle handle(const char* op) const noexcept { return {gate_, address_, op}; }
 
-  // Throws InvalidArgument (kIndex, kValue), once, when work that is done has reported an index. Free when
-  // there is none. The next report is enabled in the order of `stream`.
+  // Throws InvalidArgument (kIndex, kValue), once, when work that is done has reported an index.
+  // Free when there is none. The next report is enabled in the order of `stream`.
   void check(cu::Stream stream) {
     if (static_cast<volatile IndexRecord*>(record_)->ready != 0) [[unlikely]]
       raise(stream);

@@ -40,11 +40,15 @@ def test_bad_index_is_reported_at_the_next_wait() -> None:
     x = gp.from_numpy(np.arange(12, dtype=np.float32).reshape(3, 4))
     index = gp.from_numpy(np.array([0, 7, 1]))
     picked = x[index]  # no wait, no error
-    with pytest.raises(IndexError, match="getitem: index 7 is out of bounds for axis 0 with size 3"):
+    with pytest.raises(
+        IndexError, match="getitem: index 7 is out of bounds for axis 0 with size 3"
+    ):
         picked.to_numpy()
     indexing.equal(picked[::2], x.to_numpy()[:2])  # once only
     x[:, index] = 1.0
-    with pytest.raises(IndexError, match="setitem: index 7 is out of bounds for axis 1 with size 4"):
+    with pytest.raises(
+        IndexError, match="setitem: index 7 is out of bounds for axis 1 with size 4"
+    ):
         gp.synchronize()
     want = np.arange(12, dtype=np.float32).reshape(3, 4)
     want[:, [0, 1]] = 1.0
@@ -55,7 +59,9 @@ def test_many_bad_indices_are_one_error() -> None:
     x = gp.zeros(10)
     index = gp.full(1_000_000, -11, "int64")
     x[index]
-    with pytest.raises(IndexError, match="getitem: index -11 is out of bounds for axis 0 with size 10"):
+    with pytest.raises(
+        IndexError, match="getitem: index -11 is out of bounds for axis 0 with size 10"
+    ):
         gp.synchronize()
     gp.synchronize()
     x[index]
@@ -71,7 +77,11 @@ def test_many_bad_indices_are_one_error() -> None:
         (lambda x, i: ops.put(x, i, 1.0), IndexError, "put: index 99"),
         (lambda x, i: x.__setitem__(i, x[:2]), IndexError, "setitem: index 99"),
         (lambda x, i: ops.unravel_index(i, (2, 5)), ValueError, "unravel_index: index 99"),
-        (lambda x, i: ops.ravel_multi_index((i, i), (2, 5)), ValueError, "ravel_multi_index: index"),
+        (
+            lambda x, i: ops.ravel_multi_index((i, i), (2, 5)),
+            ValueError,
+            "ravel_multi_index: index",
+        ),
     ],
 )
 def test_every_function_reports(call: Any, error: type[Exception], words: str) -> None:
@@ -154,7 +164,12 @@ def test_take(axis: int | None, mode: Any, dtype: str) -> None:
     high = 30 if mode == "raise" else 200
     index = np.random.default_rng(1).integers(0, high, (5, 7)).astype(dtype)
     x = gp.from_numpy(host)
-    want = np.take(host, index.astype(np.int64) % 8 if axis == -1 and mode == "raise" else index, axis, mode=mode)
+    want = np.take(
+        host,
+        index.astype(np.int64) % 8 if axis == -1 and mode == "raise" else index,
+        axis,
+        mode=mode,
+    )
     given = gp.from_numpy(index % np.array(8, dtype) if axis == -1 and mode == "raise" else index)
     indexing.equal(ops.take(x, given, axis=axis, mode=mode), want)
     out = gp.empty(want.shape, "float64")

@@ -59,7 +59,7 @@ def test_number_as_value(dtype: str, value: Any, how: Any) -> None:
 @pytest.mark.parametrize(("dtype", "value", "error"), indexing.BAD_VALUES)
 def test_number_that_does_not_fit(dtype: str, value: Any, error: type[Exception], how: Any) -> None:
     x, host = gp.ones(3, dtype), np.ones(3, dtype)
-    with pytest.raises(error, match="^setitem: "):
+    with pytest.raises(error, match=r"^setitem: "):
         x[how] = value
     with pytest.raises(error):
         host[how] = value
@@ -137,7 +137,9 @@ def test_any_assignment_as_numpy(pair: tuple[Any, Any], data: st.DataObject) -> 
     if isinstance(picked, Exception):
         return
     shape = np.asarray(picked).shape
-    kept = tuple(n if data.draw(st.booleans()) else 1 for n in shape)[data.draw(st.integers(0, 2)) :]
+    kept = tuple(n if data.draw(st.booleans()) else 1 for n in shape)[
+        data.draw(st.integers(0, 2)) :
+    ]
     value = np.arange(100, 100 + int(np.prod(kept)), dtype=np.int32).reshape(kept)
     x = gp.from_numpy(host)
     want = host.copy()
@@ -231,7 +233,9 @@ INDEX = np.array([[1, -1, 0], [2, 2, -3]])
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
-@pytest.mark.parametrize("index", [INDEX, INDEX.astype(np.int8), [1, 0], 2, [], np.array([True, False])])
+@pytest.mark.parametrize(
+    "index", [INDEX, INDEX.astype(np.int8), [1, 0], 2, [], np.array([True, False])]
+)
 def test_take(axis: int | None, index: Any) -> None:
     host = np.arange(12, dtype=np.float32).reshape(3, 4)
     want = np.take(host, np.asarray(index, dtype=None if np.size(index) else int), axis)
@@ -294,8 +298,12 @@ def test_along_axis_broadcasts_and_refuses() -> None:
     host = np.arange(12).reshape(3, 4)
     index = np.array([[0], [2], [1]])
     x = gp.from_numpy(host)
-    indexing.equal(ops.take_along_axis(x, index[:1], axis=1), np.take_along_axis(host, index[:1], 1))
-    indexing.equal(ops.take_along_axis(x[:1], index, axis=1), np.take_along_axis(host[:1], index, 1))
+    indexing.equal(
+        ops.take_along_axis(x, index[:1], axis=1), np.take_along_axis(host, index[:1], 1)
+    )
+    indexing.equal(
+        ops.take_along_axis(x[:1], index, axis=1), np.take_along_axis(host[:1], index, 1)
+    )
     with pytest.raises(ValueError, match="dimensions"):
         ops.take_along_axis(x, index[0], axis=1)
     with pytest.raises(IndexError, match="take_along_axis: index 4 is out of bounds for axis 1"):
@@ -319,7 +327,9 @@ def test_put(values: Any, transposed: bool) -> None:
         ops.put(x, [12], 0)
 
 
-@pytest.mark.parametrize("shape", [(1,), (33,), (3, 0, 5), (7, 11, 13), (1, 1, 1, 1, 1, 1, 1, 1, 2, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (33,), (3, 0, 5), (7, 11, 13), (1, 1, 1, 1, 1, 1, 1, 1, 2, 1)]
+)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float32", "bfloat16", "complex64"])
 def test_nonzero(shape: tuple[int, ...], dtype: str) -> None:
     host = indexing.array_of(shape, dtype)

@@ -124,8 +124,7 @@ __device__ __forceinline__ void write_coords(const MaskLayout& l, unsigned long 
 template <class Word, int kEmit>
 __global__ void __launch_bounds__(kMaskThreads)
     emit_kernel(const unsigned char* mask, long long n, long long chunk, const long long* starts,
-                const __grid_constant__ MaskLayout l, const Word* src, Word* out,
-                long long pitch) {
+                const __grid_constant__ MaskLayout l, const Word* src, Word* out, long long pitch) {
   __shared__ unsigned short list[kMaskTile];
   __shared__ int warps[kMaskThreads / 32];
   long long base = starts[blockIdx.x];

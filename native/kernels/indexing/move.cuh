@@ -1,5 +1,5 @@
-// move_kernel: b[...] = a[..., index, ...] (gather) or a[..., index, ...] = b[...] (scatter), by the
-// layout; words of 1 to 16 bytes, whatever the dtype: plans widen them along contiguous rows.
+// move_kernel: b[...] = a[..., index, ...] (gather) or a[..., index, ...] = b[...] (scatter), by
+// the layout; words of 1 to 16 bytes, whatever the dtype: plans widen them along contiguous rows.
 // address_kernel: the offset in side a that each coordinate selects, or kSkip.
 // Grid: ceil(total / (kBlock * kUnroll)) blocks; word u * kBlock + thread of each block's share, so
 // that neighbours access neighbours and every thread has kUnroll loads in flight.
@@ -56,8 +56,7 @@ __device__ __forceinline__ bool apply_indexes(const Layout& l, const IndexReport
       place.a += values[k] * l.index[k].step;
       continue;
     }
-    const long long at =
-        resolve_index(values[k], l.index[k].size, l.index[k].axis, l.mode, report);
+    const long long at = resolve_index(values[k], l.index[k].size, l.index[k].axis, l.mode, report);
     good = good && at >= 0;
     place.a += (at < 0 ? 0 : at) * l.index[k].step;
   }
@@ -69,9 +68,8 @@ __device__ __forceinline__ void load_indexes(const Layout& l, const Place<Layout
                                              long long (&values)[Layout::kIndexes]) {
 #pragma unroll
   for (int k = 0; k < Layout::kIndexes; ++k)
-    values[k] = k < l.num_indexes
-                    ? load_index<Index>(l.index[k].data, l.index[k].code, place.index[k])
-                    : 0;
+    values[k] =
+        k < l.num_indexes ? load_index<Index>(l.index[k].data, l.index[k].code, place.index[k]) : 0;
 }
 
 template <class U, class Word, bool kScatter, class Index, int kBlock, int kUnroll, class Layout>

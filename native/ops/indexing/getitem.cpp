@@ -27,9 +27,9 @@ void check_sizes(const Array& view, const std::vector<AxisIndex>& indexes, const
   if (num_elements(middle, op) == 0) return;
   for (const AxisIndex& index : indexes)
     if (view.shape()[index.axis] == 0)
-      throw InvalidArgument(InvalidArgument::Kind::kIndex,
-                            cat(op, ": indices are out of bounds for axis ", index.source_axis,
-                                " with size 0"));
+      throw InvalidArgument(
+          InvalidArgument::Kind::kIndex,
+          cat(op, ": indices are out of bounds for axis ", index.source_axis, " with size 0"));
 }
 
 CpuCall cpu_call(const char* op, CpuArg first, const std::vector<AxisIndex>& indexes,
@@ -54,8 +54,8 @@ CpuCall cpu_call(const char* op, CpuArg first, const std::vector<AxisIndex>& ind
 
 void check_out(const Array& out, const Dims& shape, const Array& view, const char* op) {
   if (!(out.shape() == shape))
-    throw InvalidArgument(cat(op, ": out has shape ", to_string(out.shape()), ", the result ",
-                              to_string(shape)));
+    throw InvalidArgument(
+        cat(op, ": out has shape ", to_string(out.shape()), ", the result ", to_string(shape)));
   if (!(out.device() == view.device()))
     throw InvalidArgument(
         cat(op, ": out is on ", to_string(out.device()), ", x on ", to_string(view.device())));
@@ -115,9 +115,8 @@ void move_by_mask(bool scatter_it, const Selection& s, const CountedMask& counte
   const std::size_t word = widen(
       layout, item, reinterpret_cast<std::uintptr_t>(s.view.data()),
       array == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(array->data()), array == nullptr);
-  const Array offsets =
-      true_offsets(counted, {strides, static_cast<std::size_t>(use.mask.ndim())},
-                   static_cast<std::int64_t>(word / item), op);
+  const Array offsets = true_offsets(counted, {strides, static_cast<std::size_t>(use.mask.ndim())},
+                                     static_cast<std::int64_t>(word / item), op);
   layout.index[0].data = offsets.device_ptr();
   layout.index[0].step = 1;
   const Array* const arrays[] = {&offsets};
@@ -128,9 +127,9 @@ Array getitem_by_mask(const Selection& s) {
   constexpr const char* kOp = "getitem";
   const AxisMask& use = s.masks[0];
   const CountedMask counted = count_true(use.mask, kOp);
-  Array out = Array::empty(
-      result_shape(s.view.shape(), mask_axes(use), Dims{counted.count}, s.at, kOp),
-      s.view.dtype(), s.view.device(), kOp);
+  Array out =
+      Array::empty(result_shape(s.view.shape(), mask_axes(use), Dims{counted.count}, s.at, kOp),
+                   s.view.dtype(), s.view.device(), kOp);
   if (out.size() == 0) return out;
   if (use.mask.ndim() == s.view.ndim()) {
     compact_on_gpu(out, s.view, counted);
@@ -179,7 +178,8 @@ void assign(const Array& view, const AssignValue& value, const char* op) {
   }
   const auto& given = std::get<Array>(value);
   check_device(view, given, op);
-  if (view.dtype() == given.dtype() && view.shape() == given.shape() && same_place(view, given)) return;  // what a[key] += b ends with
+  if (view.dtype() == given.dtype() && view.shape() == given.shape() && same_place(view, given))
+    return;  // what a[key] += b ends with
   const Array array = without_leading_ones(given, view.ndim());
   if (!broadcasts(array.shape(), view.shape()))
     throw InvalidArgument(cat(op, ": could not broadcast input array from shape ",
@@ -246,10 +246,9 @@ void masked_fill(const Selection& s, const AssignValue& value, const char* op) {
 
 void check_value(const Array& value, const Dims& shape, const char* op) {
   if (!broadcasts(value.shape(), shape))
-    throw InvalidArgument(cat(op, ": shape mismatch: value array of shape ",
-                              to_string(value.shape()),
-                              " could not be broadcast to indexing result of shape ",
-                              to_string(shape)));
+    throw InvalidArgument(
+        cat(op, ": shape mismatch: value array of shape ", to_string(value.shape()),
+            " could not be broadcast to indexing result of shape ", to_string(shape)));
 }
 
 // view[mask] = array with one value per true element.
@@ -280,12 +279,11 @@ Scalar scalar_for(const Scalar& scalar, DType dtype, const char* op) {
     return std::visit([](auto value) { return Scalar(value != decltype(value){}); }, scalar);
   if (is_complex(dtype)) return scalar;
   if (std::holds_alternative<std::complex<double>>(scalar))
-    throw InvalidArgument(
-        Error::kType, cat(op, ": ", gpk::to_string(scalar), " is complex, the array has dtype ", name(dtype)));
+    throw InvalidArgument(Error::kType, cat(op, ": ", gpk::to_string(scalar),
+                                            " is complex, the array has dtype ", name(dtype)));
   const auto* number = std::get_if<double>(&scalar);
   if (number == nullptr || !is_integer(dtype)) return scalar;
-  if (std::isnan(*number))
-    throw InvalidArgument(cat(op, ": cannot convert float NaN to integer"));
+  if (std::isnan(*number)) throw InvalidArgument(cat(op, ": cannot convert float NaN to integer"));
   const double whole = std::trunc(*number);
   if (whole >= -0x1p63 && whole < 0x1p63) return Scalar(static_cast<std::int64_t>(whole));
   if (whole > 0 && whole < 0x1p64) return Scalar(static_cast<std::uint64_t>(whole));
@@ -298,8 +296,8 @@ Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dim
   check_sizes(view, indexes, middle, op);
   const Dims shape = result_shape(view.shape(), picked_axes(indexes), middle, at, op);
   if (out) check_out(*out, shape, view, op);
-  const bool direct = out && out->dtype() == view.dtype() && !may_overlap(*out, view) &&
-                      !overlaps(*out, indexes);
+  const bool direct =
+      out && out->dtype() == view.dtype() && !may_overlap(*out, view) && !overlaps(*out, indexes);
   Array result = direct ? *out : Array::empty(shape, view.dtype(), view.device(), op);
   if (view.device().is_cuda()) {
     gather_on_gpu(result, view, indexes, middle, at, mode, op);
@@ -337,8 +335,9 @@ void scatter(const Array& view, const std::vector<AxisIndex>& given, const Dims&
   }
   if (num_elements(shape, op) == 0) return;
   scatter_on_gpu(view, indexes, middle, at, mode,
-                 array != nullptr ? MoveSource(*array)
-                                  : MoveSource(to_bytes(std::get<Scalar>(source), view.dtype(), op)),
+                 array != nullptr
+                     ? MoveSource(*array)
+                     : MoveSource(to_bytes(std::get<Scalar>(source), view.dtype(), op)),
                  op);
 }
 
@@ -370,11 +369,11 @@ void setitem(const Array& array, std::span<const IndexItem> items, const AssignV
     check_device(s.view, given, kOp);
     if (items.size() == 1 && s.masks[0].mask.ndim() == array.ndim() && given.ndim() > 1)
       throw InvalidArgument(InvalidArgument::Kind::kType,
-                            cat(kOp, ": boolean array indexing assignment requires a 0 or "
-                                     "1-dimensional input, input has ",
+                            cat(kOp,
+                                ": boolean array indexing assignment requires a 0 or "
+                                "1-dimensional input, input has ",
                                 given.ndim(), " dimensions"));
-    const Array source =
-        without_leading_ones(given, s.view.ndim() - s.masks[0].mask.ndim() + 1);
+    const Array source = without_leading_ones(given, s.view.ndim() - s.masks[0].mask.ndim() + 1);
     if (value_over_view(s, source, kOp)) {
       masked_fill(s, *value_over_view(s, prepared(source, s.view, kOp), kOp), kOp);
     } else {

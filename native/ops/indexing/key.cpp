@@ -40,8 +40,8 @@ class Walk {
     const std::int64_t size = array_.shape()[from_];
     const std::int64_t at = index < 0 ? index + size : index;
     if (at < 0 || at >= size)
-      bad_index(cat(op_, ": index ", index, " is out of bounds for axis ", from_, " with size ",
-                    size));
+      bad_index(
+          cat(op_, ": index ", index, " is out of bounds for axis ", from_, " with size ", size));
     offset_ += at * array_.strides()[from_];
     whole_ = false;
     ++from_;
@@ -89,9 +89,10 @@ class Walk {
 
   Array view() const {
     if (!whole_ && info(array_.dtype()).bits == 4)
-      throw InvalidArgument(InvalidArgument::Kind::kType,
-                            cat(op_, ": ", name(array_.dtype()),
-                                " shares bytes and cannot be viewed in parts; cast it with astype"));
+      throw InvalidArgument(
+          InvalidArgument::Kind::kType,
+          cat(op_, ": ", name(array_.dtype()),
+              " shares bytes and cannot be viewed in parts; cast it with astype"));
     const auto rank = static_cast<std::size_t>(rank_);
     return {Dims(std::span<const std::int64_t>(shape_, rank)),
             Dims(std::span<const std::int64_t>(strides_, rank)), array_.dtype(), array_.buffer(),
@@ -156,8 +157,8 @@ int missing_axes(const Array& array, std::span<const IndexItem> items, const cha
   }
   if (ellipses > 1) bad_index(cat(op, ": an index can only have a single ellipsis ('...')"));
   if (used > array.ndim())
-    bad_index(cat(op, ": too many indices for array: array is ", array.ndim(),
-                  "-dimensional, but ", used, " were indexed"));
+    bad_index(cat(op, ": too many indices for array: array is ", array.ndim(), "-dimensional, but ",
+                  used, " were indexed"));
   return array.ndim() - used;
 }
 
@@ -239,7 +240,8 @@ Dims broadcast_indexes(const std::vector<AxisIndex>& indexes, const std::vector<
   } catch (const InvalidArgument&) {
     for (const AxisIndex& index : indexes) shapes.push_back(to_string(index.array.shape()));
     for (const Dims& dims : extra) shapes.push_back(to_string(dims));
-    bad_index(cat(op, ": shape mismatch: indexing arrays could not be broadcast together with shapes ",
+    bad_index(cat(op,
+                  ": shape mismatch: indexing arrays could not be broadcast together with shapes ",
                   join(shapes, " ")));
   }
   return shape;

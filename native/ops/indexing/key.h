@@ -28,8 +28,8 @@ struct IndexItem {
 
 // One axis of the view and the array that picks from it.
 struct AxisIndex {
-  Array array;  // integers
-  int axis;     // of the view
+  Array array;      // integers
+  int axis;         // of the view
   int source_axis;  // of the array before the basic part, for messages
 };
 

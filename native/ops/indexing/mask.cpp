@@ -46,8 +46,9 @@ jit::KernelSpec emit_spec(Emit emit, std::size_t word) {
   static constexpr const char* kKinds[] = {"gpk::kEmitOffsets", "gpk::kEmitCoords",
                                            "gpk::kEmitWords"};
   const char* type = emit == Emit::kWords ? word_name(word) : "long long";
-  return plain_spec(emit == Emit::kCoords ? "nonzero" : "getitem",
-                    cat("gpk::emit_kernel<", type, ", ", kKinds[static_cast<int>(emit)], ">").c_str());
+  return plain_spec(
+      emit == Emit::kCoords ? "nonzero" : "getitem",
+      cat("gpk::emit_kernel<", type, ", ", kKinds[static_cast<int>(emit)], ">").c_str());
 }
 
 jit::KernelSpec fill_spec(std::size_t word) {
@@ -116,9 +117,9 @@ void emit_on_gpu(Emit emit, const CountedMask& mask, MaskLayout layout, const Ar
   if (mask.count == 0) return;
   const std::size_t word = emit == Emit::kWords ? itemsize(out.dtype()) : 8;
   Context& context = Context::get(out.device().index);
-  const Kernel& k = kernel(
-      context, key(IndexKernel::kEmit, static_cast<std::uint64_t>(emit) << 8 | word),
-      [&] { return emit_spec(emit, word); });
+  const Kernel& k =
+      kernel(context, key(IndexKernel::kEmit, static_cast<std::uint64_t>(emit) << 8 | word),
+             [&] { return emit_spec(emit, word); });
   cu::DevicePtr bytes = mask.mask.device_ptr();
   cu::DevicePtr sums = mask.sums->device_ptr();
   cu::DevicePtr from = source == nullptr ? 0 : source->device_ptr();
@@ -171,7 +172,8 @@ void compact_on_gpu(const Array& out, const Array& array, const CountedMask& mas
               out, 0);
 }
 
-void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value, const char* op) {
+void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value,
+                        const char* op) {
   if (dst.size() == 0) return;
   const auto* values = std::get_if<Array>(&value);
   WideLayout layout = make_axes(dst, 0, {}, 0).layout;
@@ -194,8 +196,7 @@ void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& v
   if (mask != nullptr) fill.index[0].data = mask->device_ptr();
   const std::size_t word = itemsize(dst.dtype());
   Context& context = Context::get(dst.device().index);
-  const Kernel& k =
-      kernel(context, key(IndexKernel::kFill, word), [&] { return fill_spec(word); });
+  const Kernel& k = kernel(context, key(IndexKernel::kFill, word), [&] { return fill_spec(word); });
   ScalarBytes bytes;
   if (values == nullptr) bytes = std::get<ScalarBytes>(value);
   cu::DevicePtr to = dst.device_ptr();

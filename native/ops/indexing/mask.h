@@ -26,12 +26,14 @@ Array true_coordinates(const CountedMask& mask, const char* op);
 Array true_offsets(const CountedMask& mask, std::span<const std::int64_t> strides,
                    std::int64_t ratio, const char* op);
 
-// On a GPU: the elements of `array`, which has the mask's shape, that are true. `out` is contiguous.
+// On a GPU: the elements of `array`, which has the mask's shape, that are true. `out` is
+// contiguous.
 void compact_on_gpu(const Array& out, const Array& array, const CountedMask& mask);
 
 // dst[...] = value where mask (broadcast to dst's shape; everywhere when null); value an element
 // or an array of dst's shape and dtype. On a GPU, without a synchronisation.
-void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value, const char* op);
+void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value,
+                        const char* op);
 
 // coordinates[d, i] of indices[i] in `shape`; both int64 and contiguous.
 void unravel_on_gpu(const Array& coordinates, const Array& indices, const Dims& shape,

@@ -24,8 +24,9 @@ jit::KernelSpec move_spec(bool scatter, std::size_t word, Indexing indexing) {
   jit::KernelSpec spec;
   spec.file = kFile;
   spec.op = scatter ? "setitem" : "getitem";
-  spec.expression = cat("gpk::move_kernel<", word_name(word), ", ", scatter, ", ",
-                        kTypes[static_cast<int>(indexing)], ", ", kBlock, ", ", unroll(indexing), ">");
+  spec.expression =
+      cat("gpk::move_kernel<", word_name(word), ", ", scatter, ", ",
+          kTypes[static_cast<int>(indexing)], ", ", kBlock, ", ", unroll(indexing), ">");
   return spec;
 }
 
@@ -99,8 +100,8 @@ Dims plain_strides(const MoveSource& value, int rank) {
 
 // True when the value differs along an axis of the index arrays, so that it matters which of two
 // equal indices is the last.
-bool order_matters(const MoveSource& value, const Dims& middle, const Array& view, std::uint32_t picked,
-                   int at) {
+bool order_matters(const MoveSource& value, const Dims& middle, const Array& view,
+                   std::uint32_t picked, int at) {
   const auto* array = std::get_if<Array>(&value);
   if (array == nullptr) return false;
   const int first = make_axes(view, picked, middle, at).middle_axis;
@@ -203,7 +204,8 @@ void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t strid
   std::int64_t slots = direct ? size : 2 * n;
   std::int64_t unit = direct ? stride : 0;
   const bool wide = n > std::int64_t{INT32_MAX};
-  const Array table = Array::empty({slots}, wide ? DType::kInt64 : DType::kInt32, offsets.device(), op);
+  const Array table =
+      Array::empty({slots}, wide ? DType::kInt64 : DType::kInt32, offsets.device(), op);
   Context& context = Context::get(offsets.device().index);
   const Array* const arrays[] = {&table, &offsets};
   const auto& stream = use_on_stream(arrays);
@@ -257,7 +259,8 @@ void scatter_on_gpu(const Array& view, const std::vector<AxisIndex>& indexes, co
     collapse(layout);
     ratio = static_cast<std::int64_t>(
         widen(layout, item, reinterpret_cast<std::uintptr_t>(view.data()), address(value),
-              std::holds_alternative<ScalarBytes>(value)) / item);
+              std::holds_alternative<ScalarBytes>(value)) /
+        item);
   }
   const Array offsets = index_offsets(view, indexes, middle, mode, ratio, op);
   if (ordered) {

@@ -16,20 +16,20 @@ using Kind = InvalidArgument::Kind;
 
 Array checked_indices(const Array& x, const Array& indices, Kind kind, const char* op) {
   if (!(x.device() == indices.device()))
-    throw InvalidArgument(cat(op, ": x is on ", to_string(x.device()), ", indices on ",
-                              to_string(indices.device())));
+    throw InvalidArgument(
+        cat(op, ": x is on ", to_string(x.device()), ", indices on ", to_string(indices.device())));
   if (indices.dtype() == DType::kBool && kind == Kind::kType)
     return reinterpret(indices, DType::kUInt8);
   if (!is_integer(indices.dtype()) || info(indices.dtype()).bits == 4)
-    throw InvalidArgument(
-        kind, cat(op, ": indices have dtype ", name(indices.dtype()), ", expected an integer dtype"));
+    throw InvalidArgument(kind, cat(op, ": indices have dtype ", name(indices.dtype()),
+                                    ", expected an integer dtype"));
   return indices;
 }
 
 void check_unpacked(const Array& x, const char* op) {
   if (info(x.dtype()).bits == 4)
-    throw InvalidArgument(Kind::kType, cat(op, ": ", name(x.dtype()),
-                                           " shares bytes; cast it with astype"));
+    throw InvalidArgument(Kind::kType,
+                          cat(op, ": ", name(x.dtype()), " shares bytes; cast it with astype"));
 }
 
 Array flat(const Array& x, const char* op) { return reshape(x, Dims{-1}, op); }
@@ -44,10 +44,9 @@ Dims along_shape(const Array& x, const Array& indices, int axis, const char* op)
   for (int i = 0; i < x.ndim(); ++i) {
     if (i == axis || shape[i] == x.shape()[i]) continue;
     if (shape[i] != 1 && x.shape()[i] != 1)
-      throw InvalidArgument(Kind::kIndex,
-                            cat(op, ": indices of shape ", to_string(indices.shape()),
-                                " could not be broadcast together with x of shape ",
-                                to_string(x.shape())));
+      throw InvalidArgument(Kind::kIndex, cat(op, ": indices of shape ", to_string(indices.shape()),
+                                              " could not be broadcast together with x of shape ",
+                                              to_string(x.shape())));
     if (shape[i] == 1) shape[i] = x.shape()[i];
   }
   if (x.shape()[axis] == 0 && num_elements(shape, op) > 0)
@@ -103,15 +102,13 @@ Array repeated_to(const Array& values, std::int64_t count, const char* op) {
   if (size >= count) return slice_axis(line, 0, 0, count, 1);
   if (size == 1) return broadcast_to(line, Dims{count}, op);
   if (size == 0) throw InvalidArgument(cat(op, ": values is empty"));
-  const Array table = Array::empty({(count + size - 1) / size, size}, values.dtype(),
-                                   values.device(), op);
+  const Array table =
+      Array::empty({(count + size - 1) / size, size}, values.dtype(), values.device(), op);
   copy_into(table, line, op);
   return slice_axis(flat(table, op), 0, 0, count, 1);
 }
 
-IndexItem item_of(const Array& mask) {
-  return {IndexItem::Kind::kMask, 0, 0, 0, &mask};
-}
+IndexItem item_of(const Array& mask) { return {IndexItem::Kind::kMask, 0, 0, 0, &mask}; }
 
 // Runs `body` on a flat view of x, or on a copy that is written back.
 template <class Body>
@@ -150,8 +147,8 @@ Array take_along_axis(const Array& x, const Array& given, std::optional<std::int
   check_unpacked(x, kOp);
   if (!axis) {
     if (indices.ndim() != 1)
-      throw InvalidArgument(cat(kOp, ": without an axis, indices must have one dimension, not ",
-                                indices.ndim()));
+      throw InvalidArgument(
+          cat(kOp, ": without an axis, indices must have one dimension, not ", indices.ndim()));
     return take_along_axis(flat(x, kOp), indices, 0);
   }
   const int at = normalize_axis(*axis, x.ndim(), kOp);
@@ -191,7 +188,8 @@ void put_along_axis(const Array& x, const Array& given, const AssignValue& value
       throw InvalidArgument(cat(kOp, ": x is on ", to_string(x.device()), ", values on ",
                                 to_string(spread.device())));
     const Array same = cast(std::get<Array>(values), x.dtype(), kOp);
-    value = broadcast_to(may_overlap(same, x) ? copy_as(same, same.dtype(), kOp) : same, shape, kOp);
+    value =
+        broadcast_to(may_overlap(same, x) ? copy_as(same, same.dtype(), kOp) : same, shape, kOp);
   }
   const auto* array = std::get_if<Array>(&value);
   if (!x.device().is_cuda()) {
@@ -224,8 +222,8 @@ Array compress(const Array& condition, const Array& x, std::optional<std::int64_
                const std::optional<Array>& out) {
   constexpr const char* kOp = "compress";
   if (condition.ndim() != 1)
-    throw InvalidArgument(cat(kOp, ": condition must be a 1-d array, it has shape ",
-                              to_string(condition.shape())));
+    throw InvalidArgument(
+        cat(kOp, ": condition must be a 1-d array, it has shape ", to_string(condition.shape())));
   check_unpacked(x, kOp);
   const int at = axis ? normalize_axis(*axis, std::max(x.ndim(), 1), kOp) : 0;
   const Array view = axis && x.ndim() > 0 ? x : flat(x, kOp);
@@ -256,8 +254,7 @@ void place(const Array& x, const Array& condition, const Array& values) {
   const Array bits = flat(mask, kOp);
   const std::int64_t count = count_true(bits, kOp).count;
   if (count == 0) return;
-  if (values.size() == 0)
-    throw InvalidArgument(cat(kOp, ": cannot insert from an empty array"));
+  if (values.size() == 0) throw InvalidArgument(cat(kOp, ": cannot insert from an empty array"));
   const Array source = repeated_to(values, count, kOp);
   on_flat(x, kOp, [&](const Array& line) {
     const IndexItem item = item_of(bits);
@@ -293,8 +290,8 @@ Array unravel_index(const Array& given, const Dims& shape) {
 Array ravel_multi_index(const std::vector<Array>& given, const Dims& shape, IndexMode mode) {
   constexpr const char* kOp = "ravel_multi_index";
   if (given.empty() || static_cast<int>(given.size()) != shape.size())
-    throw InvalidArgument(cat(kOp, ": ", given.size(), " index arrays for ", shape.size(),
-                              " dimensions"));
+    throw InvalidArgument(
+        cat(kOp, ": ", given.size(), " index arrays for ", shape.size(), " dimensions"));
   num_elements(shape, kOp);
   Dims middle;
   std::vector<Array> indices;
@@ -307,7 +304,9 @@ Array ravel_multi_index(const std::vector<Array>& given, const Dims& shape, Inde
     if (size == 0 && out.size() > 0)
       throw InvalidArgument(cat(kOp, ": shape ", to_string(shape), " has no elements"));
   if (!out.device().is_cuda()) {
-    const char* how = mode == IndexMode::kWrap ? "wrap" : mode == IndexMode::kClip ? "clip" : "raise";
+    const char* how = mode == IndexMode::kWrap   ? "wrap"
+                      : mode == IndexMode::kClip ? "clip"
+                                                 : "raise";
     CpuCall call{kOp, {}, {out}, {{"shape", shape}, {"mode", std::string(how)}}};
     for (const Array& array : indices) call.args.emplace_back(array);
     run_on_cpu(std::move(call));
@@ -322,8 +321,7 @@ Array ravel_multi_index(const std::vector<Array>& given, const Dims& shape, Inde
       add_index(axes, middle, indices[static_cast<std::size_t>(k)], shape[k], steps[k], -1);
       arrays.push_back(&indices[static_cast<std::size_t>(k)]);
     }
-    axes.layout.mode =
-        static_cast<int>(mode == IndexMode::kRaise ? IndexMode::kStrict : mode);
+    axes.layout.mode = static_cast<int>(mode == IndexMode::kRaise ? IndexMode::kStrict : mode);
     address_on_gpu(out, axes.layout, 1, arrays, first > 0, kOp);
   }
   return out;

@@ -146,9 +146,7 @@ def take_along_axis(
     out[...] = np.take_along_axis(x, inside, axis)
 
 
-def put_along_axis(
-    value: Any, indices: NDArray[Any], *, axis: int, out: NDArray[Any]
-) -> None:
+def put_along_axis(value: Any, indices: NDArray[Any], *, axis: int, out: NDArray[Any]) -> None:
     """out[indices[i, j], j] = value[i, j] for axis 0"""
     checked = _inside(indices, out.shape[axis], "raise", axis, "put_along_axis")
     inside = np.ascontiguousarray(checked)  # C order: the last of equal indices is kept

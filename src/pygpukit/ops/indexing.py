@@ -64,9 +64,7 @@ def put_along_axis(
     _native.put_along_axis(x, indices, values, axis)
 
 
-def put(
-    x: GPUArray, indices: GPUArray | ArrayLike, values: Any, /, *, mode: str = "raise"
-) -> None:
+def put(x: GPUArray, indices: GPUArray | ArrayLike, values: Any, /, *, mode: str = "raise") -> None:
     """Sets elements at positions of the array in C order; values are repeated as needed.
 
     Of several values for one element the last one is kept.
