@@ -5,13 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
-
-from pygpukit.ops import histogram as histograms
-from pygpukit.ops import searching, sets, sorting
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -42,7 +40,9 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)
-    for module in (sorting, searching, sets, histograms)
+    for module in map(
+        import_module, (f"pygpukit.ops.{m}" for m in ("sorting", "searching", "sets", "histogram"))
+    )
     for name in module.__all__
 }
 

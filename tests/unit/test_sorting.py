@@ -62,6 +62,8 @@ def test_sets(dtype: str, size: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 500])
 @pytest.mark.parametrize("dtype", sorting.REAL)
 def test_histogram(dtype: str, size: int, bins: Any) -> None:
+    if dtype in ("float16", "bfloat16") and isinstance(bins, int) and bins > 10:
+        pytest.skip("that many edges are not different in 16 bits")
     run_histogram(dtype, size, bins)
 
 

@@ -314,6 +314,8 @@ HistogramResult histogram(const Array& x, const HistogramRequest& given) {
                    x.device(), op),
       request.edges ? contiguous(*request.edges, op)
                     : Array::empty({num_bins + 1}, edge_dtype, x.device(), op)};
+  if (num_bins == 0 && request.density)
+    result.counts = Array::empty({0}, DType::kFloat64, x.device(), op);
   if (x.device().is_cuda()) return histogram_on_gpu(x, request, std::move(result));
   return histogram_on_cpu(x, request, std::move(result));
 }
@@ -334,11 +336,14 @@ Array bincount(const Array& x, const std::optional<Array>& weights, std::int64_t
   const Array data = contiguous(x, op);
   const std::int64_t number =
       x.size() == 0 ? min_length : std::max(min_length, largest_of(data) + 1);
-  Array counts = Array::empty({number}, weights ? DType::kFloat64 : DType::kInt64, x.device(), op);
+  // As NumPy: integers where there is nothing to sum.
+  const bool summed = weights && x.size() > 0;
+  Array counts = Array::empty({number}, summed ? DType::kFloat64 : DType::kInt64, x.device(), op);
   if (x.device().is_cuda()) {
     fill_bins(data, {number, std::nullopt}, weights, counts, op);
   } else if (number > 0) {
-    run_on_cpu({op, {data}, {counts}, {{"weights", cpu_optional(weights)}}});
+    run_on_cpu(
+        {op, {data}, {counts}, {{"weights", cpu_optional(summed ? weights : std::nullopt)}}});
   }
   return counts;
 }

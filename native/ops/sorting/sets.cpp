@@ -35,14 +35,14 @@ Array intersect1d(const Array& x1, const Array& x2, bool assume_unique) {
   constexpr const char* op = "intersect1d";
   const DType dtype = check_sets(x1, x2, op);
   const Array set = as_set(cast(x1, dtype, op), assume_unique, op);
-  return compress(set, isin(set, x2, false, op), op);
+  return select_flagged(set, isin(set, x2, false, op), op);
 }
 
 Array setdiff1d(const Array& x1, const Array& x2, bool assume_unique) {
   constexpr const char* op = "setdiff1d";
   check_sets(x1, x2, op);
   const Array set = assume_unique ? flatten(x1, op) : unique(x1, {}, op).values;
-  return compress(set, isin(set, x2, true, op), op);
+  return select_flagged(set, isin(set, x2, true, op), op);
 }
 
 Array setxor1d(const Array& x1, const Array& x2, bool assume_unique) {
@@ -50,8 +50,8 @@ Array setxor1d(const Array& x1, const Array& x2, bool assume_unique) {
   const DType dtype = check_sets(x1, x2, op);
   const Array a = as_set(cast(x1, dtype, op), assume_unique, op);
   const Array b = as_set(cast(x2, dtype, op), assume_unique, op);
-  const Array only_a = compress(a, isin(a, b, true, op), op);
-  const Array only_b = compress(b, isin(b, a, true, op), op);
+  const Array only_a = select_flagged(a, isin(a, b, true, op), op);
+  const Array only_b = select_flagged(b, isin(b, a, true, op), op);
   return sort(concatenate_flat(only_a, only_b, dtype, op), std::nullopt, false, std::nullopt, op);
 }
 

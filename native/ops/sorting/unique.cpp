@@ -175,7 +175,7 @@ UniqueResult unique(const Array& x, const UniqueRequest& request, const char* op
   return result;
 }
 
-Array compress(const Array& x, const Array& flags, const char* op) {
+Array select_flagged(const Array& x, const Array& flags, const char* op) {
   forbid_in_capture(op, "the size of its result depends on the data");
   if (x.size() == 0) return Array::empty({0}, x.dtype(), x.device(), op);
   if (x.device().is_cuda()) {
@@ -187,7 +187,7 @@ Array compress(const Array& x, const Array& flags, const char* op) {
   }
   const Array number = Array::empty({1}, DType::kInt64, x.device(), op);
   const Array values = Array::empty(x.shape(), x.dtype(), x.device(), op);
-  run_on_cpu({"compress", {x, flags}, {values, number}});
+  run_on_cpu({"select_flagged", {x, flags}, {values, number}});
   return first_elems(values, cpu_count(number), op);
 }
 

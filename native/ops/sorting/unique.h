@@ -25,6 +25,6 @@ struct UniqueResult {
 UniqueResult unique(const Array& x, const UniqueRequest& request, const char* op);
 
 // The elements of a one-dimensional array with flags[i] true, in order. Also reads back a count.
-Array compress(const Array& x, const Array& flags, const char* op);
+Array select_flagged(const Array& x, const Array& flags, const char* op);
 
 }  // namespace gpk::ops

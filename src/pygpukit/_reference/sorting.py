@@ -23,7 +23,8 @@ def _stable_order(x: NDArray[Any], axis: int, descending: bool) -> NDArray[Any]:
         return np.argsort(x, axis=axis, kind="stable")
     last = x.shape[axis] - 1
     backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-    return last - np.flip(backwards, axis)
+    order: NDArray[Any] = last - np.flip(backwards, axis)
+    return order
 
 
 def sort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
@@ -80,7 +81,7 @@ def unique(x: NDArray[Any], *, equal_nan: bool, out: tuple[NDArray[Any], ...]) -
 unique_all = unique_counts = unique_inverse = unique_values = unique
 
 
-def compress(x: NDArray[Any], flags: NDArray[Any], *, out: tuple[NDArray[Any], ...]) -> None:
+def select_flagged(x: NDArray[Any], flags: NDArray[Any], *, out: tuple[NDArray[Any], ...]) -> None:
     """out = (selected elements, number); only the first `number` are set"""
     values, number = out
     selected = x[flags]
@@ -144,7 +145,8 @@ def _equal_edges(low: Any, high: Any, steps: Any, dtype: Any, number: int) -> ND
     step = rounded(rounded(high - low) / number)
     edges = rounded(rounded(np.arange(number + 1) * step) + low)
     edges[-1] = high
-    return edges.astype(dtype)
+    result: NDArray[Any] = edges.astype(dtype)
+    return result
 
 
 def _bins_of(x: NDArray[Any], edges: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -236,7 +238,6 @@ __all__ = [
     "argpartition",
     "argsort",
     "bincount",
-    "compress",
     "digitize",
     "gather_1d",
     "histogram",
@@ -250,6 +251,7 @@ __all__ = [
     "percentile",
     "quantile",
     "searchsorted",
+    "select_flagged",
     "setdiff1d",
     "setxor1d",
     "sort",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 
@@ -74,7 +74,8 @@ def argpartition(x: GPUArray, kth: int | Sequence[int], /, *, axis: int | None =
 
 def lexsort(keys: GPUArray | Sequence[GPUArray], /, *, axis: int = -1) -> GPUArray:
     """The indices that sort by several keys of one shape: by the last, ties by the one before."""
-    return _native.lexsort(list(keys), axis)
+    rows: Any = keys
+    return _native.lexsort(list(rows), axis)
 
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "topk"]
