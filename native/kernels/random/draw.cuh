@@ -1,5 +1,6 @@
 // From random words to numbers. A draw makes kPerBlock elements of one block of four words: four
-// from a word each, or two from two words each for 64-bit types. The meaning of every draw is in
+// from a word each, or two from two words each for 64-bit types. Draws that reject words return the
+// elements to be drawn again as bits; redraw() makes one of them. The meaning of every draw is in
 // pygpukit/_reference/random.py: uniforms and integers have the same bits, normals and exponentials
 // differ by rounding (float32: below 2e-6 absolute and relative).
 #pragma once
@@ -27,8 +28,7 @@ template <class T>
 struct UniformDraw {
   static constexpr int kPerBlock = 4;
   float low, range;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, T* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, T* out) const {
     constexpr int kBits = Unit<T>::kBits;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -42,8 +42,7 @@ template <>
 struct UniformDraw<double> {
   static constexpr int kPerBlock = 2;
   double low, range;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, double* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, double* out) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const double u = static_cast<double>(word_pair(words, i) >> 11) * 0x1p-53;
@@ -91,8 +90,7 @@ template <class T>
 struct NormalDraw {
   static constexpr int kPerBlock = 4;
   float loc, scale;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, T* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, T* out) const {
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
       float radius, cosine, sine;
@@ -108,8 +106,7 @@ template <>
 struct NormalDraw<double> {
   static constexpr int kPerBlock = 2;
   double loc, scale;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, double* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, double* out) const {
     const double radius = sqrt(2.0 * minus_log(word_pair(words, 0)));
     double cosine, sine;
     sincospi(static_cast<double>(word_pair(words, 1) >> 11) * 0x1p-52, &sine, &cosine);
@@ -122,8 +119,7 @@ template <class T>
 struct ExponentialDraw {
   static constexpr int kPerBlock = 4;
   float scale;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, T* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, T* out) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = from_compute<T>(minus_log(words.w[i]) * scale);
   }
@@ -133,8 +129,7 @@ template <>
 struct ExponentialDraw<double> {
   static constexpr int kPerBlock = 2;
   double scale;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, double* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, double* out) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) out[i] = minus_log(word_pair(words, i)) * scale;
   }
@@ -144,8 +139,7 @@ struct ExponentialDraw<double> {
 struct BernoulliDraw {
   static constexpr int kPerBlock = 4;
   unsigned long long threshold;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream&,
-                                             unsigned long long, bool* out) const {
+  __device__ __forceinline__ void operator()(const RandomWords& words, bool* out) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = words.w[i] < threshold;
   }
@@ -157,39 +151,59 @@ template <class T>
 struct IntegerDraw {
   static constexpr int kPerBlock = 4;
   unsigned long long low, range;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream& stream,
-                                             unsigned long long block, T* out) const {
+  __device__ __forceinline__ unsigned int operator()(const RandomWords& words, T* out) const {
     const unsigned int range32 = static_cast<unsigned int>(range);
+    unsigned int rejected = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      unsigned long long scaled = words.w[i] * range;
-      if (static_cast<unsigned int>(scaled) < range32) {
-        const unsigned int least = (0u - range32) % range32;
-        for (unsigned int attempt = 1; static_cast<unsigned int>(scaled) < least; ++attempt)
-          scaled = random_words(stream, block, attempt).w[i] * range;
-      }
+      const unsigned long long scaled = words.w[i] * range;
+      // The division is for few: the low half is below range in one word of 2**32 / range.
+      const unsigned int fraction = static_cast<unsigned int>(scaled);
+      if (fraction < range32 && fraction < (0u - range32) % range32) rejected |= 1u << i;
       out[i] = static_cast<T>(low + (scaled >> 32));
     }
+    return rejected;
+  }
+  __device__ __forceinline__ T redraw(const RandomStream& stream, unsigned long long block,
+                                      int i) const {
+    const unsigned int range32 = static_cast<unsigned int>(range);
+    const unsigned int least = (0u - range32) % range32;
+    unsigned long long scaled = 0;
+    for (unsigned int attempt = 1; static_cast<unsigned int>(scaled) < least; ++attempt) {
+      const RandomWords words = random_words(stream, block, attempt);
+      const unsigned int left = (i & 1) != 0 ? words.w[1] : words.w[0];
+      const unsigned int right = (i & 1) != 0 ? words.w[3] : words.w[2];
+      scaled = ((i & 2) != 0 ? right : left) * range;
+    }
+    return static_cast<T>(low + (scaled >> 32));
   }
 };
 
-// The same with 64-bit words; a range of 0 stands for 2**64.
+// The same with 64-bit words; a range of 0 stands for 2**64, of which no word is rejected.
 struct WideIntegerDraw {
   static constexpr int kPerBlock = 2;
   unsigned long long low, range;
-  __device__ __forceinline__ void operator()(const RandomWords& words, const RandomStream& stream,
-                                             unsigned long long block,
-                                             unsigned long long* out) const {
+  __device__ __forceinline__ unsigned int operator()(const RandomWords& words,
+                                                     unsigned long long* out) const {
+    unsigned int rejected = 0;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      unsigned long long word = word_pair(words, i);
-      if (range != 0 && word * range < range) {
-        const unsigned long long least = (0ull - range) % range;
-        for (unsigned int attempt = 1; word * range < least; ++attempt)
-          word = word_pair(random_words(stream, block, attempt), i);
-      }
+      const unsigned long long word = word_pair(words, i);
+      const unsigned long long fraction = word * range;
+      if (fraction < range && fraction < (0ull - range) % range) rejected |= 1u << i;
       out[i] = low + (range == 0 ? word : __umul64hi(word, range));
     }
+    return rejected;
+  }
+  __device__ __forceinline__ unsigned long long redraw(const RandomStream& stream,
+                                                       unsigned long long block, int i) const {
+    const unsigned long long least = (0ull - range) % range;
+    unsigned long long word = 0;
+    for (unsigned int attempt = 1; word * range < least; ++attempt) {
+      const RandomWords words = random_words(stream, block, attempt);
+      word = i == 0 ? word_pair(words, 0) : word_pair(words, 1);
+    }
+    return low + __umul64hi(word, range);
   }
 };
 

@@ -12,37 +12,71 @@ namespace gpk {
 
 constexpr int kGenerateThreads = 256;
 
+// Elements made together; rejected ones have a bit set.
+template <class T, class Draw, int kBlocks>
+struct Batch {
+  static constexpr int kElems = Draw::kPerBlock * kBlocks;
+  static constexpr bool kRejects =
+      !kIsSame<void, decltype(Draw()(RandomWords(), static_cast<T*>(nullptr)))>;
+  Vec<T, kElems> values;
+  unsigned int rejected = 0;
+
+  __device__ __forceinline__ Batch(const RandomStream& stream, const Draw& draw,
+                                   unsigned long long first_block) {
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      const RandomWords words = random_words(stream, first_block + b, 0);
+      T* out = values.v + b * Draw::kPerBlock;
+      if constexpr (kRejects) {
+        rejected |= draw(words, out) << (b * Draw::kPerBlock);
+      } else {
+        draw(words, out);
+      }
+    }
+  }
+
+  // After the others were stored: rare, so a loop over places in memory.
+  __device__ __forceinline__ void redraw(const RandomStream& stream, const Draw& draw,
+                                         unsigned long long first_block, T* out, long long count) {
+    if constexpr (kRejects) {
+#pragma unroll 1
+      for (; rejected != 0; rejected &= rejected - 1) {
+        const int i = __ffs(static_cast<int>(rejected)) - 1;
+        if (i < count)
+          out[i] = draw.redraw(stream, first_block + i / Draw::kPerBlock, i % Draw::kPerBlock);
+      }
+    }
+  }
+};
+
 template <class T, class Draw, int kBlocks, int kUnroll>
 __global__ void __launch_bounds__(kGenerateThreads)
     generate_kernel(T* out, long long n, RandomStream stream, Draw draw, int aligned) {
-  constexpr int kElems = Draw::kPerBlock * kBlocks;
+  using Made = Batch<T, Draw, kBlocks>;
+  constexpr int kElems = Made::kElems;
   const long long first =
       static_cast<long long>(blockIdx.x) * (kGenerateThreads * kUnroll) + threadIdx.x;
-  const auto make = [&](long long store) {
-    Vec<T, kElems> made;
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      const unsigned long long block = static_cast<unsigned long long>(store) * kBlocks + b;
-      draw(random_words(stream, block, 0), stream, block, made.v + b * Draw::kPerBlock);
-    }
-    return made;
-  };
-  if (aligned != 0 && (first + (kUnroll - 1) * kGenerateThreads + 1) * kElems <= n) {
+  const bool whole = aligned != 0 && (first + (kUnroll - 1) * kGenerateThreads + 1) * kElems <= n;
+  if (whole) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const long long store = first + u * kGenerateThreads;
-      store_vec<T, kElems>(out + store * kElems, make(store));
+      Made made(stream, draw, store * kBlocks);
+      store_vec<T, kElems>(out + store * kElems, made.values);
+      made.redraw(stream, draw, store * kBlocks, out + store * kElems, kElems);
     }
     return;
   }
 #pragma unroll 1
   for (int u = 0; u < kUnroll; ++u) {
     const long long store = first + u * kGenerateThreads;
-    if (store * kElems >= n) return;
-    const Vec<T, kElems> made = make(store);
+    const long long count = n - store * kElems;
+    if (count <= 0) return;
+    Made made(stream, draw, store * kBlocks);
 #pragma unroll
     for (int i = 0; i < kElems; ++i)
-      if (store * kElems + i < n) out[store * kElems + i] = made.v[i];
+      if (i < count) out[store * kElems + i] = made.values.v[i];
+    made.redraw(stream, draw, store * kBlocks, out + store * kElems, count);
   }
 }
 
