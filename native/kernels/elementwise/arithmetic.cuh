@@ -109,13 +109,13 @@ struct Divide {
 template <class C>
 __device__ __forceinline__ C python_remainder(C a, C b) {
   if constexpr (kIsFloat<C>) {
-    C m = fmod(a, b);
+    C m = fmod(a, b);  // NaN for b = 0, and passed on
     if (m != C(0)) {
       if ((b < C(0)) != (m < C(0))) m += b;
     } else {
       m = copysign(C(0), b);
     }
-    return b == C(0) ? C(NAN) : m;
+    return m;
   } else if constexpr (!kIsSigned<C>) {
     return b == C(0) ? C(0) : a % b;
   } else {
