@@ -187,7 +187,7 @@ Array compress(const Array& x, const Array& flags, const char* op) {
   }
   const Array number = Array::empty({1}, DType::kInt64, x.device(), op);
   const Array values = Array::empty(x.shape(), x.dtype(), x.device(), op);
-  run_on_cpu({"compress", {x, flags}, {values, number}});
+  run_on_cpu({"compact", {x, flags}, {values, number}});
   return first_elems(values, cpu_count(number), op);
 }
 

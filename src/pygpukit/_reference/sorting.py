@@ -80,7 +80,7 @@ def unique(x: NDArray[Any], *, equal_nan: bool, out: tuple[NDArray[Any], ...]) -
 unique_all = unique_counts = unique_inverse = unique_values = unique
 
 
-def compress(x: NDArray[Any], flags: NDArray[Any], *, out: tuple[NDArray[Any], ...]) -> None:
+def compact(x: NDArray[Any], flags: NDArray[Any], *, out: tuple[NDArray[Any], ...]) -> None:
     """out = (selected elements, number); only the first `number` are set"""
     values, number = out
     selected = x[flags]
@@ -236,7 +236,7 @@ __all__ = [
     "argpartition",
     "argsort",
     "bincount",
-    "compress",
+    "compact",
     "digitize",
     "gather_1d",
     "histogram",
