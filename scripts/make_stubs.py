@@ -31,7 +31,7 @@ PRELUDE = '''
 """PyGPUkit's C++ core."""
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
 
@@ -70,10 +70,22 @@ class GPUArray:
     on_gpu: bool
     def __new__(cls, cannot_be_made: NoReturn, /) -> GPUArray: ...
     def __len__(self) -> int: ...
-    def __add__(self, other: _Operand, /) -> GPUArray: ...
-    def __radd__(self, other: complex, /) -> GPUArray: ...
-    def __mul__(self, other: _Operand, /) -> GPUArray: ...
-    def __rmul__(self, other: complex, /) -> GPUArray: ...
+    def __iter__(self) -> Iterator[GPUArray]: ...
+    def __bool__(self) -> bool: ...
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __complex__(self) -> complex: ...
+    def __index__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> GPUArray: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __eq__(self, other: object, /) -> Any: ...
+    def __ne__(self, other: object, /) -> Any: ...
+    def __divmod__(self, other: _Operand, /) -> tuple[GPUArray, GPUArray]: ...
+    def __rdivmod__(self, other: complex, /) -> tuple[GPUArray, GPUArray]: ...
+    def __matmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __rmatmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __imatmul__(self, other: GPUArray, /) -> GPUArray: ...
+    # and OPERATORS
 
 class JITKernel:
     source: str
@@ -113,51 +125,113 @@ class CudaGraph:
     ) -> Literal[False]: ...
 """
 
+# Rows of GPUArray that differ in their names only.
+UNARY = ("abs", "invert", "neg", "pos")
+COMPARISONS = ("ge", "gt", "le", "lt")
+BINARY = "add and floordiv lshift mod mul or pow rshift sub truediv xor".split()
+OPERATORS = "".join(
+    [
+        *(f"    def __{op}__(self) -> GPUArray: ...\n" for op in UNARY),
+        *(f"    def __{op}__(self, other: _Operand, /) -> GPUArray: ...\n" for op in COMPARISONS),
+        *(f"    def __{op}__(self, other: _Operand, /) -> GPUArray: ...\n" for op in BINARY),
+        *(f"    def __r{op}__(self, other: complex, /) -> GPUArray: ...\n" for op in BINARY),
+        *(f"    def __i{op}__(self, other: _Operand, /) -> GPUArray: ...\n" for op in BINARY),
+    ]
+)
+MEMBERS = MEMBERS.replace("    # and OPERATORS\n", OPERATORS)
+
 # Members that would let type checkers accept what always raises.
 HIDDEN = {
     "DataType.__setattr__",  # every assignment
     "GPUArray.__array__",  # np.sum(x)
+    "GPUArray.__delitem__",
+    "GPUArray.__reduce__",  # object has them
+    "GPUArray.__reduce_ex__",
     "GPUArray.__array_function__",
     "GPUArray.__array_ufunc__",
 }
 
 # Types of arguments that take any object, by name: "function.argument" before "argument".
 ARGUMENTS = {
-    "a": "_Operand",
     "array": "ArrayLike",
-    "b": "_Operand",
+    "arrays": "Sequence[GPUArray]",
+    "axes": "Sequence[SupportsIndex] | None",
+    "axis": "_Axes | None",
+    "axis1": "SupportsIndex",
+    "axis2": "SupportsIndex",
+    "bins": "Any",
+    "condition": "_Operand",
+    "count": "SupportsIndex",
+    "destination": "_ShapeLike",
     "device": "_DeviceLike",
-    "dtype": "_DTypeLike",
-    "fill_value": "_ScalarLike",
+    "dims": "_ShapeLike",
+    "dtype": "_DTypeLike | None",
+    "fill_value": "_ScalarLike | GPUArray",
+    "from_": "GPUArray | _DTypeLike",
+    "indices": "Any",
+    "k": "SupportsIndex",
+    "kth": "Any",
+    "mask": "Any",
+    "max": "_Operand",
+    "min": "_Operand",
+    "multi_index": "Sequence[Any]",
+    "n_cols": "SupportsIndex | None",
+    "n_rows": "SupportsIndex",
+    "nan": "_ScalarLike",
+    "neginf": "_ScalarLike",
+    "num": "SupportsIndex",
+    "offset": "SupportsIndex",
+    "operands": "Any",
     "out": "GPUArray | None",
+    "posinf": "_ScalarLike",
+    "q_shape": "_ShapeLike",
     "reference": "Callable[..., object] | None",
-    "shape": "_ShapeLike",
-    "stream": "_StreamLike",
-    "dlpack_capsule.copy": "bool | None",
-    "dlpack_capsule.dl_device": "tuple[int, int] | None",
-    "dlpack_capsule.max_version": "tuple[int, int] | None",
-    "dlpack_capsule.stream": "int | None",
-    "from_cuda_array_interface.x": "object",
-    "from_dlpack.copy": "bool | None",
-    "from_dlpack.x": "object",
-    "to_numpy.host": "NDArray[Any] | None",
-    "wrap_numpy.array": "NDArray[Any]",
+    "repeats": "SupportsIndex",
+    "repetitions": "_ShapeLike",
     "request": "tuple[object, ...]",
-    "tensordot.axes": "SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]]",
-    "trace.dtype": "_DTypeLike | None",
-    "x1": "GPUArray",
-    "x2": "GPUArray",
+    "shape": "_ShapeLike",
+    "shift": "_ShapeLike",
+    "sorter": "GPUArray | None",
+    "source": "_ShapeLike",
+    "start": "_ScalarLike",
+    "step": "_ScalarLike",
+    "stream": "_StreamLike",
+    "to": "_DTypeLike",
+    "values": "Any",
+    "weights": "GPUArray | None",
+    "x": "GPUArray",
+    "x1": "_Operand",
+    "x2": "_Operand",
     "DataType.from_string.name": "str",
+    "FusedKernel.__init__.inputs": "list[tuple[DataType, bool]]",
+    "FusedKernel.__init__.result": "_DTypeLike",
+    "FusedKernel.run.args": "tuple[Any, ...]",
+    "GPUArray.__getitem__.key": "Any",
+    "GPUArray.__setitem__.key": "Any",
+    "GPUArray.__setitem__.value": "Any",
     "RawModule.set_global.value": "ArrayLike",
     "Stream.__init__.handle": "_StreamLike",
     "Stream.__init__.priority": "str | int",
     "Stream.wait.other": "CudaEvent | int | _HasCudaStream",
+    "compress.condition": "Any",
+    "dlpack_capsule.copy": "bool | None",
+    "dlpack_capsule.dl_device": "tuple[int, int] | None",
+    "dlpack_capsule.max_version": "tuple[int, int] | None",
+    "dlpack_capsule.stream": "int | None",
+    "extract.condition": "Any",
+    "from_cuda_array_interface.x": "object",
+    "from_dlpack.copy": "bool | None",
+    "from_dlpack.x": "object",
+    "tensordot.axes": "SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]]",
+    "to_numpy.host": "NDArray[Any] | None",
+    "wrap_numpy.array": "NDArray[Any]",
 }
 
 # Types of results that the bindings leave open. An op, which has an argument `out`, returns an
 # array, and a plain dict has names as keys; neither needs a row.
 RETURNS = {
     "__repr__": "str",
+    "broadcast_shapes": "tuple[int, ...]",
     "builtin_kernels": "list[tuple[str, str, str, list[int], builtins.bool]]",
     "compile_builtin": "tuple[bytes, str]",
     "compile_to_ptx": "tuple[str, str]",
@@ -165,17 +239,34 @@ RETURNS = {
     "default_device": "tuple[str, str]",
     "dlpack_capsule": "object",
     "dlpack_device": "tuple[int, int]",
+    "dot": "GPUArray",
+    "elementwise_types": "tuple[Any, ...]",
+    "empty": "GPUArray",
+    "full": "GPUArray",
+    "inner": "GPUArray",
+    "kron": "GPUArray",
+    "nonzero": "tuple[GPUArray, ...]",
+    "ones": "GPUArray",
     "op_list": "list[tuple[str, str, str]]",
+    "outer": "GPUArray",
     "pinned_empty": "NDArray[Any]",
-    "to_numpy": "NDArray[Any]",
     "random_bernoulli": "GPUArray",
     "random_exponential": "GPUArray",
     "random_integers": "GPUArray",
     "random_normal": "GPUArray",
     "random_uniform": "GPUArray",
+    "tensordot": "GPUArray",
+    "to_numpy": "NDArray[Any]",
+    "trace": "GPUArray",
+    "unique": "tuple[Any, Any, Any, Any]",
+    "unravel_index": "tuple[GPUArray, ...]",
+    "vdot": "GPUArray",
+    "zeros": "GPUArray",
     "CudaGraph.launches": "list[dict[str, Any]]",
     "DataType.kind": "DataTypeKind",
     "DataType.to_numpy_dtype": "np.dtype[Any]",
+    "GPUArray.__eq__": "Any",  # an array, but object says bool
+    "GPUArray.__ne__": "Any",
     "RawModule.get_function": "JITKernel",
     "Stream.priority": "StreamPriority",
 }
@@ -186,12 +277,14 @@ SPELLINGS = {
     "bool": "builtins.bool",
     "collections.abc.Sequence": "Sequence",
     "numpy.typing.NDArray": "NDArray",
+    "complex | typing.SupportsComplex | typing.SupportsFloat | typing.SupportsIndex": "complex",
     "typing.Any": "Any",
+    "typing.SupportsFloat | typing.SupportsIndex": "float",
     "typing.SupportsInt | typing.SupportsIndex": "SupportsIndex",
 }
 
 # Annotations that say too little to be left as they are.
-OPEN = {"Any", "list", "numpy.ndarray", "tuple"}
+OPEN = {"Any", "Sequence", "list", "numpy.ndarray", "tuple"}
 CAN_BE_A_BASE = 1 << 10  # Py_TPFLAGS_BASETYPE
 
 
@@ -283,7 +376,7 @@ class Typer:
             arg.annotation = self.resolve(arg.annotation, ARGUMENTS, path, arg.arg)
         for rest in filter(None, (args.vararg, args.kwarg)):
             rest.annotation = expression("object")
-        returns_any = node.returns is not None and ast.unparse(node.returns) == "typing.Any"
+        returns_any = node.returns is None or ast.unparse(node.returns) == "typing.Any"
         if returns_any and any(arg.arg == "out" for arg in named):
             node.returns = expression("GPUArray")
         node.returns = self.resolve(node.returns, RETURNS, path)
@@ -392,7 +485,7 @@ def generate() -> str:
             [
                 *(sys.executable, "-m", "pybind11_stubgen", MODULE, "--exit-code", "-o", folder),
                 # Types of attached methods, which come from their source.
-                *("--ignore-unresolved-names", "_.*|Any|ModuleType|NDArray|NoReturn|Sequence|.*"),
+                *("--ignore-unresolved-names", ".*"),
             ],
             check=True,
             cwd=folder,  # so that the installed package is imported, never the source tree

@@ -2,8 +2,8 @@
 """PyGPUkit's C++ core."""
 
 import builtins
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from pygpukit.core.stream import StreamPriority
 class _HasCudaStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
+_Axes: TypeAlias = int | tuple[int, ...]
 _DeviceLike: TypeAlias = str | int | None
 _DTypeLike: TypeAlias = DataType | DTypeLike
 _Operand: TypeAlias = GPUArray | _ScalarLike
@@ -28,7 +29,7 @@ class DataType:
     def __new__(cls, cannot_be_made: NoReturn, /) -> DataType: ...
     def __eq__(self, other: object, /) -> builtins.bool: ...
     @staticmethod
-    def from_numpy_dtype(dtype: _DTypeLike) -> DataType:
+    def from_numpy_dtype(dtype: _DTypeLike | None) -> DataType:
         """The DataType of a NumPy dtype."""
 
     @staticmethod
@@ -104,11 +105,314 @@ class GPUArray:
 
     def __new__(cls, cannot_be_made: NoReturn, /) -> GPUArray: ...
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[GPUArray]: ...
+    def __bool__(self) -> builtins.bool: ...
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __complex__(self) -> complex: ...
+    def __index__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> GPUArray: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __eq__(self, other: object, /) -> Any: ...
+    def __ne__(self, other: object, /) -> Any: ...
+    def __divmod__(self, other: _Operand, /) -> tuple[GPUArray, GPUArray]: ...
+    def __rdivmod__(self, other: complex, /) -> tuple[GPUArray, GPUArray]: ...
+    def __matmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __rmatmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __imatmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __abs__(self) -> GPUArray: ...
+    def __invert__(self) -> GPUArray: ...
+    def __neg__(self) -> GPUArray: ...
+    def __pos__(self) -> GPUArray: ...
+    def __ge__(self, other: _Operand, /) -> GPUArray: ...
+    def __gt__(self, other: _Operand, /) -> GPUArray: ...
+    def __le__(self, other: _Operand, /) -> GPUArray: ...
+    def __lt__(self, other: _Operand, /) -> GPUArray: ...
     def __add__(self, other: _Operand, /) -> GPUArray: ...
-    def __radd__(self, other: complex, /) -> GPUArray: ...
+    def __and__(self, other: _Operand, /) -> GPUArray: ...
+    def __floordiv__(self, other: _Operand, /) -> GPUArray: ...
+    def __lshift__(self, other: _Operand, /) -> GPUArray: ...
+    def __mod__(self, other: _Operand, /) -> GPUArray: ...
     def __mul__(self, other: _Operand, /) -> GPUArray: ...
+    def __or__(self, other: _Operand, /) -> GPUArray: ...
+    def __pow__(self, other: _Operand, /) -> GPUArray: ...
+    def __rshift__(self, other: _Operand, /) -> GPUArray: ...
+    def __sub__(self, other: _Operand, /) -> GPUArray: ...
+    def __truediv__(self, other: _Operand, /) -> GPUArray: ...
+    def __xor__(self, other: _Operand, /) -> GPUArray: ...
+    def __radd__(self, other: complex, /) -> GPUArray: ...
+    def __rand__(self, other: complex, /) -> GPUArray: ...
+    def __rfloordiv__(self, other: complex, /) -> GPUArray: ...
+    def __rlshift__(self, other: complex, /) -> GPUArray: ...
+    def __rmod__(self, other: complex, /) -> GPUArray: ...
     def __rmul__(self, other: complex, /) -> GPUArray: ...
+    def __ror__(self, other: complex, /) -> GPUArray: ...
+    def __rpow__(self, other: complex, /) -> GPUArray: ...
+    def __rrshift__(self, other: complex, /) -> GPUArray: ...
+    def __rsub__(self, other: complex, /) -> GPUArray: ...
+    def __rtruediv__(self, other: complex, /) -> GPUArray: ...
+    def __rxor__(self, other: complex, /) -> GPUArray: ...
+    def __iadd__(self, other: _Operand, /) -> GPUArray: ...
+    def __iand__(self, other: _Operand, /) -> GPUArray: ...
+    def __ifloordiv__(self, other: _Operand, /) -> GPUArray: ...
+    def __ilshift__(self, other: _Operand, /) -> GPUArray: ...
+    def __imod__(self, other: _Operand, /) -> GPUArray: ...
+    def __imul__(self, other: _Operand, /) -> GPUArray: ...
+    def __ior__(self, other: _Operand, /) -> GPUArray: ...
+    def __ipow__(self, other: _Operand, /) -> GPUArray: ...
+    def __irshift__(self, other: _Operand, /) -> GPUArray: ...
+    def __isub__(self, other: _Operand, /) -> GPUArray: ...
+    def __itruediv__(self, other: _Operand, /) -> GPUArray: ...
+    def __ixor__(self, other: _Operand, /) -> GPUArray: ...
     def __repr__(self) -> str: ...
+    def to_numpy(
+        self, out: NDArray[Any] | None = None, stream: Any = None, blocking: builtins.bool = True
+    ) -> NDArray[Any]:
+        """A host copy; waits for this array's own work only.
+
+        out: where to put it, a C-contiguous NumPy array of the same shape and dtype. stream:
+        where the copy runs, the current stream by default. blocking=False returns before the
+        copy is done, and needs `out` from pinned_empty; wait for the stream before reading it.
+        """
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
+    def all(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Whether all elements along axes are true."""
+
+    def any(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Whether one element along axes is true."""
+
+    def argmax(
+        self, axis: int | None = None, out: GPUArray | None = None, keepdims: builtins.bool = False
+    ) -> GPUArray:
+        """Where the largest element is along an axis; without one, in the flattened array."""
+
+    def argmin(
+        self, axis: int | None = None, out: GPUArray | None = None, keepdims: builtins.bool = False
+    ) -> GPUArray:
+        """Where the smallest element is along an axis; without one, in the flattened array."""
+
+    def argsort(
+        self, axis: int = -1, *, descending: builtins.bool = False, stable: builtins.bool = True
+    ) -> GPUArray:
+        """The indices that sort along an axis."""
+
+    def astype(self, dtype: _DTypeLike, copy: builtins.bool = False) -> GPUArray:
+        """This array cast to another dtype; itself when it has it already, unless copy is True."""
+
+    def clip(
+        self, min: _Operand | None = None, max: _Operand | None = None, out: GPUArray | None = None
+    ) -> GPUArray:
+        """Elements limited to [min, max]; a limit of None is none."""
+
+    def conj(self) -> GPUArray:
+        """The complex conjugate."""
+
+    def copy(self) -> GPUArray:
+        """A C-contiguous copy."""
+
+    def cumprod(
+        self, axis: int | None = None, dtype: _DTypeLike | None = None, out: GPUArray | None = None
+    ) -> GPUArray:
+        """Products of the elements so far along an axis; without one, of the flattened array."""
+
+    def cumsum(
+        self, axis: int | None = None, dtype: _DTypeLike | None = None, out: GPUArray | None = None
+    ) -> GPUArray:
+        """Sums of the elements so far along an axis; without one, of the flattened array."""
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
+        """A view of the elements (i, i + offset) of two axes, as a last axis."""
+
+    def dot(self, other: GPUArray, /) -> GPUArray:
+        """NumPy's dot: inner product of vectors, product of matrices."""
+
+    def fill(self, value: _ScalarLike | GPUArray) -> None:
+        """Sets every element."""
+
+    def flatten(self) -> GPUArray:
+        """One axis, elements in C order; always a copy."""
+
+    def max(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The largest element along axes; NaN if there is one."""
+
+    def mean(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The mean along axes."""
+
+    def min(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The smallest element along axes; NaN if there is one."""
+
+    def narrow(self, offset: int, length: int) -> GPUArray:
+        """A view of the elements [offset, offset + length) of the last axis."""
+
+    def nonzero(self) -> tuple[GPUArray, ...]:
+        """The indices of the elements that are not zero, one array per axis."""
+
+    def prod(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The product along axes."""
+
+    def ravel(self) -> GPUArray:
+        """One axis, elements in C order; a view where possible."""
+
+    def repeat(self, repeats: int | Sequence[int] | GPUArray, axis: int | None = None) -> GPUArray:
+        """Every element that many times along an axis; without one, of the flattened array."""
+
+    def reshape(
+        self, *shape: SupportsIndex | Sequence[SupportsIndex], copy: builtins.bool | None = None
+    ) -> GPUArray:
+        """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
+
+    def round(self, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
+        """Elements rounded to that many decimals, halves to even."""
+
+    def slice_rows(self, num_rows: int) -> GPUArray:
+        """A view of the first rows."""
+
+    def sort(
+        self, axis: int = -1, *, descending: builtins.bool = False, stable: builtins.bool = True
+    ) -> None:
+        """Sorts along an axis, in place."""
+
+    def squeeze(self, axis: _Axes | None = None) -> GPUArray:
+        """A view without the given axes of size 1, or without all of them."""
+
+    def std(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        ddof: float = 0,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The standard deviation along axes, from the variance with n - ddof."""
+
+    def sum(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The sum along axes."""
+
+    def swapaxes(self, axis1: int, axis2: int, /) -> GPUArray:
+        """A view with two axes swapped."""
+
+    def take(self, indices: Any, axis: int | None = None) -> GPUArray:
+        """The elements at these indices of an axis; without one, of the flattened array."""
+
+    def to_device(self, device: _DeviceLike, /, *, stream: _StreamLike = None) -> GPUArray:
+        """This array if it is on that device, else a copy there, made on `stream`."""
+
+    def tobytes(self) -> bytes:
+        """The elements in C order, as bytes."""
+
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: _DTypeLike | None = None
+    ) -> GPUArray:
+        """The sum over a diagonal of two axes."""
+
+    def transpose(self, *axes: Any) -> GPUArray:
+        """A view with the axes in the given order (numbers or one tuple); reversed without one."""
+
+    def var(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        ddof: float = 0,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """The variance along axes, divided by n - ddof."""
+
+    def view(self, *shape_or_dtype: Any) -> GPUArray:
+        """The same memory in another shape or as another dtype; ValueError where that is
+        impossible.
+        """
+
+    @property
+    def T(self) -> GPUArray:
+        """A view with all axes reversed."""
+
+    @property
+    def last_access(self) -> float:
+        """The present time: looking at an array is an access. Kept for programs of 0.2."""
+
+    @property
+    def mT(self) -> GPUArray:
+        """A view with the last two axes swapped."""
+
+    def conjugate(self) -> GPUArray:
+        """The complex conjugate."""
+
+    @property
+    def real(self) -> GPUArray:
+        """A view of the real parts; a real array itself."""
+
+    @real.setter
+    def real(self, value: _ScalarLike | GPUArray) -> None: ...
+    @property
+    def imag(self) -> GPUArray:
+        """A view of the imaginary parts; zeros for a real array."""
+
+    @imag.setter
+    def imag(self, value: _ScalarLike | GPUArray) -> None: ...
+    def __copy__(self) -> GPUArray: ...
+    def __deepcopy__(self, memo: dict[int, object]) -> GPUArray: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: builtins.bool | None = None,
+    ) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __format__(self, spec: str) -> str: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]: ...
+    def __sizeof__(self) -> int: ...
+    def __str__(self) -> str: ...
+    def item(self, *args: int | tuple[int, ...]) -> builtins.bool | int | float | complex:
+        """One element as a Python number: the only one, or that at a flat index or an index tuple."""
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def clone(self) -> GPUArray:
         """A copy of the data."""
 
@@ -117,9 +421,6 @@ class GPUArray:
 
     def is_contiguous(self) -> builtins.bool:
         """True when the elements lie in C order without gaps."""
-
-    def to_numpy(self) -> NDArray[Any]:
-        """A fresh host copy; waits for this array's own work only."""
 
 class CudaEvent:
     """A point in a stream's work, to wait for or to time."""
@@ -229,6 +530,23 @@ class CudaGraph:
     def stream(self) -> Stream:
         """The stream that captures record."""
 
+class FusedKernel:
+    """One kernel made of several ops."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        inputs: list[tuple[DataType, builtins.bool]],
+        result: _DTypeLike,
+    ) -> None: ...
+    def run(self, args: tuple[Any, ...], out: GPUArray | None = None) -> GPUArray:
+        """Runs it on arrays and numbers of the traced dtypes."""
+
+    @property
+    def source(self) -> str:
+        """The generated CUDA C."""
+
 @final
 class JITKernel:
     """JITKernel(source, func_name, options=None, block_size=256, *, reference=None)
@@ -318,7 +636,7 @@ class RawModule:
     ) -> JITKernel:
         """A kernel as a JITKernel."""
 
-    def get_global(self, name: str, dtype: _DTypeLike = "uint8") -> GPUArray:
+    def get_global(self, name: str, dtype: _DTypeLike | None = "uint8") -> GPUArray:
         """A __device__ or __constant__ variable as an array."""
 
     def set_global(self, name: str, value: ArrayLike) -> None:
@@ -336,14 +654,137 @@ class RawModule:
     def source(self) -> str:
         """The CUDA C source."""
 
-def add(a: _Operand, b: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """a + b, element by element."""
+class DriverCalls:
+    """Calls of CUDA driver functions inside `with`."""
+
+    def __enter__(self) -> DriverCalls: ...
+    def __exit__(self, *args: object) -> None: ...
+    @property
+    def counts(self) -> dict[str, Any]:
+        """How often each function was called, by name; none with 0."""
+
+def abs(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the absolute value, element by element."""
+
+def acos(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the inverse cosine, element by element."""
+
+def acosh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the inverse hyperbolic cosine, element by element."""
+
+def add(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 + x2, element by element."""
+
+def all(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Whether no element along axes is zero."""
 
 def allocator_stats(device: _DeviceLike = None) -> dict[str, Any]:
     """Figures of the device's allocator."""
 
-def builtin_kernels() -> list[tuple[str, str, str, list[int]]]:
-    """Every built-in kernel variant as (op, file, expression, exact architectures)."""
+def any(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Whether any element along axes is not zero."""
+
+def arange(
+    count: SupportsIndex,
+    start: _ScalarLike,
+    step: _ScalarLike,
+    dtype: _DTypeLike | None,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """start + i * step for i below count."""
+
+def argmax(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Index of the first largest element along an axis."""
+
+def argmin(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Index of the first smallest element along an axis."""
+
+def argpartition(x: GPUArray, kth: Any, axis: _Axes | None = -1) -> GPUArray:
+    """The indices of partition."""
+
+def argsort(
+    x: GPUArray,
+    axis: _Axes | None = -1,
+    descending: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """The indices that sort along an axis; stable."""
+
+def argwhere(x: GPUArray) -> GPUArray:
+    """Coordinates of elements that are not zero: one row each."""
+
+def ascontiguousarray(x: GPUArray) -> GPUArray:
+    """The array itself when it is C-contiguous, else a copy that is."""
+
+def asin(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the inverse sine, element by element."""
+
+def asinh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the inverse hyperbolic sine, element by element."""
+
+def astype(x: GPUArray, dtype: _DTypeLike | None, copy: builtins.bool = True) -> GPUArray:
+    """Another dtype; with copy=False the array itself when it has it."""
+
+def atan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the inverse tangent, element by element."""
+
+def atan2(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the angle of the point (x2, x1), element by element."""
+
+def atanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the inverse hyperbolic tangent, element by element."""
+
+def bincount(
+    x: GPUArray, weights: GPUArray | None = None, minlength: SupportsIndex = 0
+) -> GPUArray:
+    """How often each integer from 0 on occurs, or the sum of its weights."""
+
+def bitwise_and(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 & x2, element by element."""
+
+def bitwise_invert(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """~x, element by element."""
+
+def bitwise_left_shift(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 << x2, element by element."""
+
+def bitwise_or(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 | x2, element by element."""
+
+def bitwise_right_shift(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 >> x2, element by element."""
+
+def bitwise_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 ^ x2, element by element."""
+
+def broadcast_shapes(*args: object) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together."""
+
+def broadcast_to(x: GPUArray, shape: _ShapeLike) -> GPUArray:
+    """A view of that shape; axes of size 1 are repeated."""
+
+def builtin_kernels() -> list[tuple[str, str, str, list[int], builtins.bool]]:
+    """Every built-in kernel variant as (op, file, expression, exact architectures, bundled)."""
 
 def bundle_info() -> dict[str, Any]:
     """The PTX bundle in this build."""
@@ -360,21 +801,62 @@ def cache_info() -> dict[str, Any]:
 def cache_warm(index: SupportsIndex, sm: SupportsIndex) -> None:
     """Compiles builtin_kernels()[index] into the cache."""
 
+def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, casting: str = "safe") -> builtins.bool:
+    """Whether a cast between two dtypes follows a rule."""
+
+def cbrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the cube root, element by element."""
+
+def ceil(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """rounded up, element by element."""
+
+def clip(x: GPUArray, min: _Operand, max: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x limited to [min, max], element by element."""
+
 def compile_builtin(
-    file: str, sm: SupportsIndex, ptx: builtins.bool = False, options: Sequence[str] = []
+    file: str,
+    sm: SupportsIndex,
+    ptx: builtins.bool = False,
+    options: Sequence[str] = [],
+    expressions: Sequence[str] = [],
 ) -> tuple[bytes, str]:
-    """Compiles all built-in kernels of a file for an architecture: (image, log)."""
+    """Compiles built-in kernels of a file, all or those listed, for an architecture: (image,
+    log).
+    """
 
 def compile_to_ptx(
     source: str, name: str = "kernel.cu", options: Sequence[str] = []
 ) -> tuple[str, str]:
     """PTX and log of a source."""
 
+def compress(
+    condition: _Operand, x: GPUArray, axis: SupportsIndex | None = None, out: GPUArray | None = None
+) -> GPUArray:
+    """Slices along an axis where a list of bools is true."""
+
+def concat(
+    arrays: Sequence[GPUArray],
+    axis: _Axes | None = 0,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+    op: str = "concat",
+) -> GPUArray:
+    """Arrays one after the other along an axis; None: flattened."""
+
 def config() -> dict[str, Any]:
     """The configuration read from the environment."""
 
 def config_variables() -> list[tuple[str, str, str | None]]:
     """Environment variables as (name, meaning, value or None)."""
+
+def conj(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the complex conjugate, element by element."""
+
+def copied(array: GPUArray) -> GPUArray:
+    """A contiguous copy in memory of its own."""
+
+def copy(x: GPUArray) -> GPUArray:
+    """A C-contiguous copy."""
 
 def copy_device_to_device_async(dst: GPUArray, src: GPUArray, stream: _StreamLike = None) -> None:
     """Copies one array into another on a stream."""
@@ -387,6 +869,9 @@ def copy_device_to_device_offset(
     size: SupportsIndex,
 ) -> None:
     """Copies `size` bytes between byte offsets of two arrays."""
+
+def copy_into(dst: GPUArray, src: GPUArray) -> None:
+    """dst[...] = src, broadcast to its shape and cast to its dtype."""
 
 def copy_to_device(dst: GPUArray, src_ptr: SupportsIndex, size_bytes: SupportsIndex) -> None:
     """Copies from a host address and waits."""
@@ -401,8 +886,65 @@ def copy_to_host_async(
 ) -> None:
     """Copies to a host address on a stream; wait for the stream before reading."""
 
+def copysign(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 with the sign of x2, element by element."""
+
+def cos(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the cosine, element by element."""
+
+def cosh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the hyperbolic cosine, element by element."""
+
+def count_driver_calls() -> DriverCalls:
+    """Counts driver calls of all threads inside `with`. For tests: one at a time."""
+
+def count_nonzero(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Number of elements along axes that are not zero."""
+
+def cuda_array_interface(array: GPUArray) -> dict[str, Any]:
+    """array.__cuda_array_interface__"""
+
 def cuda_device_count() -> int:
     """GPUs the driver shows; 0 without a driver."""
+
+def cumprod(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Running product along an axis, or over all elements."""
+
+def cumsum(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Running sum along an axis, or over all elements."""
+
+def cumulative_prod(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    include_initial: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Running product along an axis."""
+
+def cumulative_sum(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    include_initial: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Running sum along an axis."""
 
 def current_stream(device: _DeviceLike = None) -> Stream:
     """The calling thread's current stream."""
@@ -413,16 +955,74 @@ def default_device() -> tuple[str, str]:
 def default_stream(device: _DeviceLike = None) -> Stream:
     """The device's default stream."""
 
+def deg2rad(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """degrees to radians, element by element."""
+
 def device_traits(device: _DeviceLike = None) -> dict[str, Any]:
     """What a device can do."""
+
+def diagflat(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
+    """A square matrix with these elements on a diagonal."""
+
+def diagonal(
+    x: GPUArray, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+) -> GPUArray:
+    """A view of the elements (i, i + offset) of two axes, as a last axis."""
+
+def digitize(x: GPUArray, bins: GPUArray, right: builtins.bool = False) -> GPUArray:
+    """The bin each element falls into."""
+
+def divide(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 / x2, element by element."""
+
+def dlpack_capsule(
+    array: GPUArray,
+    stream: int | None,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: builtins.bool | None,
+) -> object:
+    """array.__dlpack__(...)"""
+
+def dlpack_device(array: GPUArray) -> tuple[int, int]:
+    """array.__dlpack_device__()"""
+
+def dot(x1: _Operand, x2: _Operand) -> GPUArray:
+    """NumPy's dot."""
 
 def driver_info() -> dict[str, Any]:
     """The driver library: path, version, problem, what was tried."""
 
-def empty(
-    shape: _ShapeLike, dtype: _DTypeLike = "float32", *, device: _DeviceLike = None
+def edge_items(array: GPUArray, edge: SupportsIndex) -> GPUArray:
+    """The first edge + 1 and the last edge items of each longer axis, on the same device."""
+
+def einsum(
+    operands: Sequence[Any],
+    labels: Sequence[Sequence[SupportsIndex]],
+    output: Sequence[SupportsIndex],
+    out: GPUArray | None = None,
 ) -> GPUArray:
-    """A new array with undefined contents."""
+    """Sum of products; each operand's axes and the result's as lists of labels."""
+
+def element(array: GPUArray, index: Sequence[SupportsIndex]) -> GPUArray:
+    """A 0-d view of one element."""
+
+def elementwise_types(op: str, operands: Any) -> tuple[Any, ...]:
+    """(common dtype, result dtype, functor) for operands given as DataTypes or numbers."""
+
+def empty(
+    shape: _ShapeLike, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None
+) -> GPUArray:
+    """A new array with undefined contents; float32 unless `dtype` says otherwise."""
+
+def equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 == x2, element by element."""
+
+def erf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the error function, element by element."""
+
+def erfc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """1 - erf(x), element by element."""
 
 def event_elapsed_ms(start: CudaEvent, stop: CudaEvent) -> float:
     """Milliseconds between two recorded events."""
@@ -430,59 +1030,721 @@ def event_elapsed_ms(start: CudaEvent, stop: CudaEvent) -> float:
 def event_elapsed_us(start: CudaEvent, stop: CudaEvent) -> float:
     """Microseconds between two recorded events."""
 
+def exp(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """e**x, element by element."""
+
+def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """2**x, element by element."""
+
+def expand_dims(x: GPUArray, axis: _Axes | None) -> GPUArray:
+    """A view with new axes of size 1 at these places of the result."""
+
+def expm1(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """e**x - 1, element by element."""
+
+def extract(condition: _Operand, x: GPUArray) -> GPUArray:
+    """Elements where the condition is true, in C order."""
+
+def eye(
+    n_rows: SupportsIndex,
+    n_cols: SupportsIndex | None = None,
+    k: SupportsIndex = 0,
+    dtype: _DTypeLike | None = None,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """Ones on a diagonal, zeros elsewhere."""
+
 def finish() -> None:
     """What runs at interpreter exit."""
+
+def flatnonzero(x: GPUArray) -> GPUArray:
+    """Positions in the flat array of elements that are not zero."""
+
+def flip(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
+    """A view reversed along these axes; None: along all."""
+
+def floor(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """rounded down, element by element."""
+
+def floor_divide(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 // x2, rounded down, element by element."""
+
+def fmax(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the larger of x1 and x2; a NaN is ignored, element by element."""
+
+def fmin(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the smaller of x1 and x2; a NaN is ignored, element by element."""
+
+def fmod(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the remainder of x1 / x2, with the sign of x1, element by element."""
+
+def from_cuda_array_interface(x: object) -> GPUArray:
+    """An array over the memory of an object with __cuda_array_interface__."""
+
+def from_dlpack(
+    x: object, device: _DeviceLike = None, copy: builtins.bool | None = None
+) -> GPUArray:
+    """An array over the memory of any DLPack producer."""
 
 def from_numpy(array: ArrayLike, *, device: _DeviceLike = None) -> GPUArray:
     """A new array with a copy of a NumPy array's contents (anything numpy.asarray takes)."""
 
 def full(
     shape: _ShapeLike,
-    fill_value: _ScalarLike,
-    dtype: _DTypeLike = "float32",
+    fill_value: _ScalarLike | GPUArray,
+    dtype: _DTypeLike | None = None,
     *,
     device: _DeviceLike = None,
 ) -> GPUArray:
-    """A new array with every element fill_value."""
+    """A new array with every element fill_value, of its dtype: Python numbers give bool,
+    int64, float32 or complex64.
+    """
+
+def gather_1d(x: GPUArray, index: GPUArray) -> GPUArray:
+    """x[index] for one-dimensional x and int64 indices that are inside."""
+
+def gcd(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the greatest common divisor of x1 and x2, element by element."""
+
+def gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))), element by element."""
+
+def greater(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 > x2, element by element."""
+
+def greater_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 >= x2, element by element."""
+
+def heaviside(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """0 for x1 < 0, x2 at 0, 1 for x1 > 0, element by element."""
+
+def histogram(
+    x: GPUArray,
+    bins: Any = 10,
+    range: tuple[
+        typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex
+    ]
+    | None = None,
+    weights: GPUArray | None = None,
+    density: builtins.bool = False,
+) -> tuple[Any, Any]:
+    """(counts, edges): bins is their number, or an array of edges."""
+
+def hypot(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """sqrt(x1**2 + x2**2), element by element."""
+
+def imag(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the imaginary part, element by element."""
+
+def imag_part(x: GPUArray) -> GPUArray:
+    """A view of the imaginary parts; zeros for a real array."""
+
+def inner(x1: _Operand, x2: _Operand) -> GPUArray:
+    """Sum over the last axes of both."""
+
+def intersect1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
+    """The elements of both of two sets, sorted."""
+
+def isfinite(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """whether x is neither infinite nor NaN, element by element."""
+
+def isin(x1: GPUArray, x2: GPUArray, invert: builtins.bool = False) -> GPUArray:
+    """Whether each element of x1 occurs in x2."""
+
+def isinf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """whether x is infinite, element by element."""
+
+def isnan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """whether x is NaN, element by element."""
+
+def jit_available() -> builtins.bool:
+    """Whether NVRTC can be had."""
+
+def kron(x1: _Operand, x2: _Operand) -> GPUArray:
+    """Kronecker product."""
 
 def launch_floor(iterations: SupportsIndex = 5000, repeats: SupportsIndex = 5) -> float:
     """Microseconds of one cuLaunchKernel in a C++ loop, best of `repeats`."""
 
+def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the lowest common multiple of x1 and x2, element by element."""
+
+def less(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 < x2, element by element."""
+
+def less_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 <= x2, element by element."""
+
+def lexsort(keys: Sequence[GPUArray], axis: SupportsIndex = -1) -> GPUArray:
+    """The indices that sort by several keys, the last one being the most important."""
+
+def lgamma(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """log(abs(gamma(x))), element by element."""
+
+def linspace(
+    start: complex | typing.SupportsComplex | typing.SupportsFloat | typing.SupportsIndex,
+    stop: complex | typing.SupportsComplex | typing.SupportsFloat | typing.SupportsIndex,
+    num: SupportsIndex,
+    endpoint: builtins.bool,
+    dtype: _DTypeLike | None,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """num numbers from start to stop."""
+
+def log(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the natural logarithm, element by element."""
+
+def log10(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the logarithm to base 10, element by element."""
+
+def log1p(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """log(1 + x), element by element."""
+
+def log2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the logarithm to base 2, element by element."""
+
+def logaddexp(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """log(exp(x1) + exp(x2)), element by element."""
+
+def logaddexp2(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """log2(2**x1 + 2**x2), element by element."""
+
+def logical_and(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """whether both are true, element by element."""
+
+def logical_not(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """whether x is false, element by element."""
+
+def logical_or(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """whether one is true, element by element."""
+
+def logical_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """whether just one is true, element by element."""
+
+def matmul(
+    x1: _Operand, x2: _Operand, out: GPUArray | None = None, use_tf32: builtins.bool | None = None
+) -> GPUArray:
+    """Matrix product, broadcast over stacks."""
+
+def matrix_transpose(x: GPUArray) -> GPUArray:
+    """A view with the last two axes swapped."""
+
+def max(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Largest element along axes; NaN wins."""
+
+def maximum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the larger of x1 and x2; NaN if one is, element by element."""
+
+def may_share_memory(a: GPUArray, b: GPUArray) -> builtins.bool:
+    """False only when no byte can belong to both."""
+
+def mean(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Mean of elements along axes."""
+
+def median(x: GPUArray, axis: _Axes | None = None, keepdims: builtins.bool = False) -> GPUArray:
+    """The middle value along axes."""
+
 def memory_info(device: _DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of a device."""
 
-def mul(a: _Operand, b: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """a * b, element by element."""
+def min(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Smallest element along axes; NaN wins."""
+
+def minimum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the smaller of x1 and x2; NaN if one is, element by element."""
+
+def moveaxis(x: GPUArray, source: _ShapeLike, destination: _ShapeLike) -> GPUArray:
+    """A view with some axes at new places."""
+
+def moved_to(array: GPUArray, device: _DeviceLike) -> GPUArray:
+    """The array itself when it is there, else a copy."""
+
+def multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 * x2, element by element."""
+
+def nan_to_num(
+    x: GPUArray,
+    nan: _ScalarLike,
+    posinf: _ScalarLike,
+    neginf: _ScalarLike,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """NaN and infinities replaced by numbers, element by element."""
+
+def nanargmax(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Index of the first largest element along an axis that is not NaN."""
+
+def nanargmin(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Index of the first smallest element along an axis that is not NaN."""
+
+def nancumprod(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Running product along an axis; NaN counts as 1."""
+
+def nancumsum(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Running sum along an axis; NaN counts as 0."""
+
+def nanmax(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Largest element along axes that is not NaN."""
+
+def nanmean(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Mean of elements along axes that are not NaN."""
+
+def nanmin(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Smallest element along axes that is not NaN."""
+
+def nanprod(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Product of elements along axes that are not NaN."""
+
+def nanstd(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    correction: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+    keepdims: builtins.bool = False,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Standard deviation of elements along axes that are not NaN."""
+
+def nansum(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Sum of elements along axes that are not NaN."""
+
+def nanvar(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    correction: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+    keepdims: builtins.bool = False,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Variance of elements along axes that are not NaN."""
+
+def negative(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """-x, element by element."""
+
+def nextafter(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """the next value after x1 towards x2, element by element."""
+
+def nonzero(x: GPUArray) -> tuple[GPUArray, ...]:
+    """Coordinates of elements that are not zero: one int64 array per axis."""
+
+def not_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 != x2, element by element."""
 
 def nvrtc_info() -> dict[str, Any]:
     """NVRTC: version, path, header folder, or what was tried."""
 
 def ones(
-    shape: _ShapeLike, dtype: _DTypeLike = "float32", *, device: _DeviceLike = None
+    shape: _ShapeLike, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None
 ) -> GPUArray:
-    """A new array of ones."""
+    """A new array of ones; float32 unless `dtype` says otherwise."""
 
 def op_list() -> list[tuple[str, str, str]]:
     """Every op as (name, family, what it computes)."""
 
+def outer(x1: _Operand, x2: _Operand) -> GPUArray:
+    """All products of two flattened arrays."""
+
+def packed_bytes(array: GPUArray) -> GPUArray:
+    """The bytes of a four-bit array whose last axis is even, as a uint8 view."""
+
+def pad(
+    x: GPUArray,
+    pad_width: Sequence[tuple[SupportsIndex, SupportsIndex]],
+    mode: str,
+    constant_values: Sequence[tuple[Any, Any]],
+) -> GPUArray:
+    """The array with a border."""
+
+def partition(x: GPUArray, kth: Any, axis: _Axes | None = -1) -> GPUArray:
+    """Element kth in its sorted place, smaller ones before it."""
+
+def permute_dims(x: GPUArray, axes: Sequence[SupportsIndex] | None) -> GPUArray:
+    """A view with the axes in the given order; None reverses them."""
+
 def pinned_empty(
-    shape: _ShapeLike, dtype: _DTypeLike = "float32", *, device: _DeviceLike = None
+    shape: _ShapeLike, dtype: _DTypeLike | None = "float32", *, device: _DeviceLike = None
 ) -> NDArray[Any]:
     """A NumPy array in page-locked memory, for copies at full speed."""
+
+def place(x: GPUArray, mask: Any, values: Any) -> None:
+    """Sets the elements where the mask is true, from values repeated as often as needed."""
+
+def positive(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """+x, a copy, element by element."""
+
+def pow(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 ** x2, element by element."""
+
+def prod(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Product of elements along axes."""
+
+def put(x: GPUArray, indices: Any, values: Any, mode: str = "raise") -> None:
+    """Sets elements at positions of the flat array."""
+
+def put_along_axis(x: GPUArray, indices: Any, values: Any, axis: SupportsIndex | None) -> None:
+    """Sets elements at positions that differ from line to line."""
+
+def quantile(
+    x: GPUArray,
+    q: Sequence[typing.SupportsFloat | typing.SupportsIndex],
+    q_shape: _ShapeLike,
+    wide: builtins.bool,
+    axis: _Axes | None = None,
+    keepdims: builtins.bool = False,
+    op: str = "quantile",
+) -> GPUArray:
+    """The values at fractions q along axes, interpolated linearly; float64 when wide."""
+
+def rad2deg(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """radians to degrees, element by element."""
+
+def random_bernoulli(
+    request: tuple[Any, ...], p: typing.SupportsFloat | typing.SupportsIndex
+) -> GPUArray:
+    """True with probability p."""
+
+def random_blocks(count: SupportsIndex, wide: builtins.bool) -> int:
+    """Positions that `count` elements use up; wide: draws of 64 bits."""
+
+def random_exponential(
+    request: tuple[Any, ...], scale: typing.SupportsFloat | typing.SupportsIndex
+) -> GPUArray:
+    """Exponential numbers of a mean."""
+
+def random_integers(request: tuple[Any, ...], low: int, high: int) -> GPUArray:
+    """Integers from low to high, both included."""
+
+def random_normal(
+    request: tuple[Any, ...],
+    loc: typing.SupportsFloat | typing.SupportsIndex,
+    scale: typing.SupportsFloat | typing.SupportsIndex,
+) -> GPUArray:
+    """Normal numbers of a mean and a standard deviation."""
+
+def random_uniform(
+    request: tuple[Any, ...],
+    low: typing.SupportsFloat | typing.SupportsIndex,
+    high: typing.SupportsFloat | typing.SupportsIndex,
+) -> GPUArray:
+    """Numbers from low to high, evenly."""
+
+def ravel_multi_index(multi_index: Sequence, dims: _ShapeLike, mode: str = "raise") -> GPUArray:
+    """Coordinates, one array per axis, to flat positions."""
+
+def real(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the real part, element by element."""
+
+def real_part(x: GPUArray) -> GPUArray:
+    """A view of the real parts; a real array itself."""
+
+def reciprocal(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """1 / x, element by element."""
+
+def relu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """max(x, 0), element by element."""
+
+def relu2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """max(x, 0)**2, element by element."""
+
+def remainder(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 % x2, with the sign of x2, element by element."""
+
+def repeat(x: GPUArray, repeats: SupportsIndex, axis: _Axes | None = None) -> GPUArray:
+    """Every element that many times; axis None: of the flattened array."""
+
+def reshape(x: GPUArray, shape: _ShapeLike, copy: builtins.bool | None = None) -> GPUArray:
+    """Another shape: a view where possible, else a copy."""
+
+def result_type(*args: object) -> DataType:
+    """The dtype that arrays, dtypes and Python numbers have in common."""
+
+def rint(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """rounded to nearest, halves to even, element by element."""
+
+def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
+    """Elements shifted along axes, those that leave come in at the other end."""
+
+def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """1 / sqrt(x), element by element."""
+
+def searchsorted(
+    x1: GPUArray, x2: GPUArray, side: str = "left", sorter: GPUArray | None = None
+) -> GPUArray:
+    """Where the elements of x2 belong in the sorted array x1."""
 
 def set_default_device(device: _DeviceLike) -> None:
     """Makes a device the default of this process."""
 
+def setdiff1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
+    """The elements of x1 that are not in x2."""
+
+def setxor1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
+    """The elements of exactly one of two sets, sorted."""
+
+def sigmoid(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """1 / (1 + exp(-x)), element by element."""
+
+def sign(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """-1, 0 or 1; x / abs(x) for complex x, element by element."""
+
+def signbit(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """whether the sign is negative, also of -0.0, element by element."""
+
+def silu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """x * sigmoid(x), element by element."""
+
+def sin(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the sine, element by element."""
+
+def sinh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the hyperbolic sine, element by element."""
+
+def slice_axis(
+    x: GPUArray,
+    axis: SupportsIndex,
+    first: SupportsIndex,
+    count: SupportsIndex,
+    step: SupportsIndex = 1,
+) -> GPUArray:
+    """A view of elements first, first + step, ... of one axis."""
+
+def sort(
+    x: GPUArray,
+    axis: _Axes | None = -1,
+    descending: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """The elements along an axis in order; stable."""
+
+def sqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the square root, element by element."""
+
+def square(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """x * x, element by element."""
+
+def squeeze(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
+    """A view without these axes of size 1; None: without all of them."""
+
+def stack(
+    arrays: Sequence[GPUArray],
+    axis: _Axes | None = 0,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Arrays of one shape along a new axis."""
+
+def std(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    correction: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+    keepdims: builtins.bool = False,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Standard deviation of elements along axes."""
+
+def subtract(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x1 - x2, element by element."""
+
+def sum(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    dtype: _DTypeLike | None = None,
+    keepdims: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Sum of elements along axes."""
+
+def swapaxes(x: GPUArray, axis1: SupportsIndex, axis2: SupportsIndex) -> GPUArray:
+    """A view with two axes swapped."""
+
 def synchronize() -> None:
     """Waits for all work of this process on all GPUs."""
+
+def take(
+    x: GPUArray,
+    indices: Any,
+    axis: SupportsIndex | None = None,
+    mode: str = "raise",
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Elements at positions along an axis."""
+
+def take_along_axis(x: GPUArray, indices: Any, axis: SupportsIndex | None = -1) -> GPUArray:
+    """Elements at positions that differ from line to line."""
+
+def tan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the tangent, element by element."""
+
+def tanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """the hyperbolic tangent, element by element."""
+
+def tensordot(x1: _Operand, x2: _Operand, axes: Any) -> GPUArray:
+    """Sum over axes of x1 together with axes of x2."""
+
+def tile(x: GPUArray, repetitions: _ShapeLike) -> GPUArray:
+    """The array repeated along its axes."""
+
+def to_device(x: GPUArray, device: _DeviceLike) -> GPUArray:
+    """The array itself when it is there, else a copy on that device."""
+
+def to_numpy(
+    array: GPUArray,
+    host: NDArray[Any] | None = None,
+    stream: _StreamLike = None,
+    blocking: builtins.bool = True,
+) -> NDArray[Any]:
+    """array.to_numpy(...)"""
+
+def topk(
+    x: GPUArray, k: SupportsIndex, axis: SupportsIndex = -1, largest: builtins.bool = True
+) -> tuple[GPUArray, GPUArray]:
+    """The k largest or smallest elements along an axis in order, and their indices."""
+
+def trace(
+    x: GPUArray,
+    offset: SupportsIndex = 0,
+    axis1: SupportsIndex = 0,
+    axis2: SupportsIndex = 1,
+    dtype: _DTypeLike | None = None,
+) -> GPUArray:
+    """Sum over a diagonal."""
+
+def transpose(x: GPUArray, axes: Sequence[SupportsIndex] | None = None) -> GPUArray:
+    """A view with the axes in the given order; None reverses them."""
+
+def tril(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
+    """The lower triangle of matrices, zero elsewhere."""
 
 def trim(device: _DeviceLike = None) -> int:
     """Gives cached device memory back to the driver; bytes freed."""
 
-def zeros(
-    shape: _ShapeLike, dtype: _DTypeLike = "float32", *, device: _DeviceLike = None
+def triu(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
+    """The upper triangle of matrices, zero elsewhere."""
+
+def trunc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """rounded towards zero, element by element."""
+
+def union1d(x1: GPUArray, x2: GPUArray) -> GPUArray:
+    """The elements of either of two sets, sorted."""
+
+def unique(
+    x: GPUArray,
+    return_index: builtins.bool = False,
+    return_inverse: builtins.bool = False,
+    return_counts: builtins.bool = False,
+    equal_nan: builtins.bool = True,
+    op: str = "unique",
+) -> tuple[Any, Any, Any, Any]:
+    """(values, indices, inverse indices, counts); None for what was not asked for."""
+
+def unravel_index(indices: GPUArray, shape: _ShapeLike) -> tuple[GPUArray, ...]:
+    """Flat positions to coordinates: one int64 array per axis."""
+
+def var(
+    x: GPUArray,
+    axis: _Axes | None = None,
+    correction: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+    keepdims: builtins.bool = False,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
 ) -> GPUArray:
-    """A new array of zeros."""
+    """Variance of elements along axes."""
+
+def vdot(x1: _Operand, x2: _Operand) -> GPUArray:
+    """Sum of conj(x1) * x2 over all elements."""
+
+def vecdot(
+    x1: _Operand, x2: _Operand, axis: SupportsIndex = -1, out: GPUArray | None = None
+) -> GPUArray:
+    """Sum over an axis of conj(x1) * x2."""
+
+def view_as(x: GPUArray, dtype: _DTypeLike | None) -> GPUArray:
+    """The same bytes as another dtype."""
+
+def where(
+    condition: _Operand, x1: _Operand, x2: _Operand, *, out: GPUArray | None = None
+) -> GPUArray:
+    """x1 where condition is true, else x2, element by element."""
+
+def wrap_numpy(array: NDArray[Any]) -> GPUArray:
+    """A CPU array over the memory of a writable NumPy array; ValueError where it needs a copy."""
+
+def zeros(
+    shape: _ShapeLike, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None
+) -> GPUArray:
+    """A new array of zeros; float32 unless `dtype` says otherwise."""
 
 __version__: str
 bfloat16: DataType

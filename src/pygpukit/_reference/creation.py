@@ -35,13 +35,13 @@ def linspace(start: complex, stop: complex, endpoint: bool, *, out: NDArray[Any]
 
 def tril(x: NDArray[Any], k: int, *, out: NDArray[Any]) -> None:
     """out[..., i, j] = x[..., i, j] where j <= i + k, else 0"""
-    rows, columns = np.indices(x.shape[-2:], sparse=True)
+    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
     out[...] = np.where(columns <= rows + k, x, np.zeros((), x.dtype))
 
 
 def triu(x: NDArray[Any], k: int, *, out: NDArray[Any]) -> None:
     """out[..., i, j] = x[..., i, j] where j >= i + k, else 0"""
-    rows, columns = np.indices(x.shape[-2:], sparse=True)
+    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
     out[...] = np.where(columns >= rows + k, x, np.zeros((), x.dtype))
 
 

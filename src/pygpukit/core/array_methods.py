@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # a name type checkers know; importing typing costs more 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
-    from typing import Any, SupportsIndex
+    from typing import Any
 
     from pygpukit._native import (
         _Axes,
@@ -66,9 +66,7 @@ def mT(self: GPUArray) -> GPUArray:
 # --- shapes and views ----------------------------------------------------------------------------
 
 
-def reshape(
-    self: GPUArray, *shape: SupportsIndex | Sequence[SupportsIndex], copy: bool | None = None
-) -> GPUArray:
+def reshape(self: GPUArray, *shape: Any, copy: bool | None = None) -> GPUArray:
     """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
     return _native.reshape(self, shape[0] if len(shape) == 1 else shape, copy)
 

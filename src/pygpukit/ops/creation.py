@@ -335,14 +335,17 @@ def linspace(
     """num numbers from start to stop (without stop itself when endpoint is False)."""
     begin, end = (_number(n, "linspace") for n in (start, stop))
     if dtype is None:
-        is_complex = isinstance(begin, complex) or isinstance(end, complex)
-        dtype = "complex64" if is_complex else "float32"
+        dtype = "complex64" if _is_complex(begin, end) else "float32"
     return _native.linspace(begin, end, num, endpoint, dtype, device)
 
 
 def _number(value: Any, op: str) -> Any:
     """A float or a complex of any number."""
     return value if isinstance(value, complex) else float(_real(value, op))
+
+
+def _is_complex(*values: object) -> bool:
+    return any(isinstance(value, complex) for value in values)
 
 
 def logspace(
@@ -359,7 +362,7 @@ def logspace(
     """base ** x for num evenly spaced x from start to stop."""
     from pygpukit.ops.elementwise import pow
 
-    wide = "complex128" if isinstance(start, complex) or isinstance(stop, complex) else "float64"
+    wide = "complex128" if _is_complex(start, stop) else "float64"
     exponents = linspace(start, stop, num, dtype=wide, device=device, endpoint=endpoint)
     powers: GPUArray = pow(base, exponents)
     narrow = "complex64" if wide == "complex128" else "float32"

@@ -222,7 +222,7 @@ def column_stack(arrays: Sequence[GPUArray], /) -> GPUArray:
     return _native.concat(columns, 1, None, None, "column_stack")
 
 
-def _all_arrays(arrays: Sequence[GPUArray], op: str) -> Sequence[GPUArray]:
+def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
     for n, x in enumerate(arrays):
         if not isinstance(x, GPUArray):
             from pygpukit.core.errors import InvalidTypeError
