@@ -85,7 +85,8 @@ def _normal(out: NDArray[Any]) -> bool:
     import numpy as np
 
     sample = out[: 2**24].astype(np.float64)
-    return abs(float(sample.mean())) < 2e-3 and abs(float(sample.std()) - 1) < 2e-3
+    limit = 6 / np.sqrt(sample.size)
+    return abs(float(sample.mean())) < limit and abs(float(sample.std()) - 1) < limit
 
 
 def _gelu(np: Any, x: NDArray[Any]) -> Any:
