@@ -97,7 +97,11 @@ BASIC = [
     Case((7, 11, 13), (1, 2, 3)),
     Case((7, 11, 13), (1, 2, 3, ...)),
     Case((7, 11, 13), ()),
-    Case((7, 11, 13), (slice(None, None, 2), slice(1, None)), (slice(None, None, -1), slice(None, None, 2))),
+    Case(
+        (7, 11, 13),
+        (slice(None, None, 2), slice(1, None)),
+        (slice(None, None, -1), slice(None, None, 2)),
+    ),
     Case((1, 1, 1, 1, 1, 1, 1, 1, 2, 1), (0, ..., slice(None, None, -1), 0)),
 ]
 
@@ -128,13 +132,18 @@ ADVANCED = [
     Case((7, 11, 13), (_grid((5,), 7), 3)),
     Case((7, 11, 13), (None, _grid((5,), 7), None)),
     Case((7, 11, 13), (_grid((5,), 7), None, _grid((5,), 11))),
-    Case((4, 7, 5), (slice(None), _grid((2,), 7), ..., _grid((2,), 5))),  # an empty ellipsis separates
+    Case(
+        (4, 7, 5), (slice(None), _grid((2,), 7), ..., _grid((2,), 5))
+    ),  # an empty ellipsis separates
     Case((3, 0, 5), ints(0, 2)),
     Case((3, 0, 5), (slice(None), ints())),
     Case((2, 3, 2, 3, 2, 3), tuple(_grid((4,), n, n) for n in (2, 3, 2, 3, 2, 3))),
     Case((2, 3, 2, 3, 2, 3), tuple(_grid((4,), n, n) for n in (2, 3, 2, 3, 2))),
     *[Case((50, 8), _grid((9,), 50, dtype=d)) for d in INDEX_DTYPES],
-    *[Case((50, 8), (_grid((9,), 50, dtype=d), _grid((9,), 8, dtype="int32"))) for d in INDEX_DTYPES],
+    *[
+        Case((50, 8), (_grid((9,), 50, dtype=d), _grid((9,), 8, dtype="int32")))
+        for d in INDEX_DTYPES
+    ],
 ]
 
 MASKS = [
@@ -186,26 +195,90 @@ def _set(key: Any, value: Any) -> Callable[[Any], object]:
 
 
 MUST_RAISE = [
-    MustRaise("out of bounds", lambda x: x[3], IndexError, "getitem: index 3 is out of bounds for axis 0 with size 3"),
-    MustRaise("below", lambda x: x[0, -5], IndexError, "getitem: index -5 is out of bounds for axis 1 with size 4"),
-    MustRaise("too many", lambda x: x[0, 0, 0], IndexError, "getitem: too many indices for array: array is 2-dimensional, but 3 were indexed"),
-    MustRaise("ellipses", lambda x: x[..., ...], IndexError, "an index can only have a single ellipsis ('...')"),
-    MustRaise("float", lambda x: x[1.0], IndexError, "only integers, slices (`:`), ellipsis (`...`)"),
+    MustRaise(
+        "out of bounds",
+        lambda x: x[3],
+        IndexError,
+        "getitem: index 3 is out of bounds for axis 0 with size 3",
+    ),
+    MustRaise(
+        "below",
+        lambda x: x[0, -5],
+        IndexError,
+        "getitem: index -5 is out of bounds for axis 1 with size 4",
+    ),
+    MustRaise(
+        "too many",
+        lambda x: x[0, 0, 0],
+        IndexError,
+        "getitem: too many indices for array: array is 2-dimensional, but 3 were indexed",
+    ),
+    MustRaise(
+        "ellipses",
+        lambda x: x[..., ...],
+        IndexError,
+        "an index can only have a single ellipsis ('...')",
+    ),
+    MustRaise(
+        "float", lambda x: x[1.0], IndexError, "only integers, slices (`:`), ellipsis (`...`)"
+    ),
     MustRaise("str", lambda x: x["a"], IndexError, "only integers, slices (`:`), ellipsis (`...`)"),
     MustRaise("huge", lambda x: x[2**70], IndexError, "only integers"),
     MustRaise("zero step", lambda x: x[::0], ValueError, "slice step cannot be zero"),
     MustRaise("float bound", lambda x: x[1.5:], TypeError, "slice indices must be integers"),
-    MustRaise("float array", lambda x: x[np.array([1.0])], IndexError, "arrays used as indices must be of integer (or boolean) type"),
-    MustRaise("mask shape", lambda x: x[np.array([T, F])], IndexError, "boolean index did not match indexed array along axis 0; size of axis is 3 but size of corresponding boolean axis is 2"),
+    MustRaise(
+        "float array",
+        lambda x: x[np.array([1.0])],
+        IndexError,
+        "arrays used as indices must be of integer (or boolean) type",
+    ),
+    MustRaise(
+        "mask shape",
+        lambda x: x[np.array([T, F])],
+        IndexError,
+        "boolean index did not match indexed array along axis 0; size of axis is 3 but size of corresponding boolean axis is 2",
+    ),
     MustRaise("mask rank", lambda x: x[np.ones((3, 4, 1), bool)], IndexError, "too many indices"),
-    MustRaise("no broadcast", lambda x: x[[0, 1], [0, 1, 2]], IndexError, "shape mismatch: indexing arrays could not be broadcast together with shapes"),
-    MustRaise("empty axis", lambda x: x[3:][[0]], IndexError, "out of bounds for axis 0 with size 0"),
+    MustRaise(
+        "no broadcast",
+        lambda x: x[[0, 1], [0, 1, 2]],
+        IndexError,
+        "shape mismatch: indexing arrays could not be broadcast together with shapes",
+    ),
+    MustRaise(
+        "empty axis", lambda x: x[3:][[0]], IndexError, "out of bounds for axis 0 with size 0"
+    ),
     MustRaise("set out of bounds", _set(3, 1), IndexError, "setitem: index 3 is out of bounds"),
-    MustRaise("set shape", _set(slice(0, 2), lambda x: x), ValueError, "could not broadcast input array from shape (3, 4) into shape (2, 4)"),
-    MustRaise("set index shape", _set([0, 1], lambda x: x), ValueError, "shape mismatch: value array of shape (3, 4) could not be broadcast to indexing result of shape (2, 4)"),
-    MustRaise("set mask count", _set(np.array([T, F, T]), lambda x: x), ValueError, "shape mismatch: value array of shape (3, 4)"),
-    MustRaise("set full mask count", _set(np.ones((3, 4), bool), lambda x: x[0]), ValueError, "cannot assign 4 input values to the 12 output values"),
-    MustRaise("set full mask rank", _set(np.ones((3, 4), bool), lambda x: x), TypeError, "requires a 0 or 1-dimensional input"),
+    MustRaise(
+        "set shape",
+        _set(slice(0, 2), lambda x: x),
+        ValueError,
+        "could not broadcast input array from shape (3, 4) into shape (2, 4)",
+    ),
+    MustRaise(
+        "set index shape",
+        _set([0, 1], lambda x: x),
+        ValueError,
+        "shape mismatch: value array of shape (3, 4) could not be broadcast to indexing result of shape (2, 4)",
+    ),
+    MustRaise(
+        "set mask count",
+        _set(np.array([T, F, T]), lambda x: x),
+        ValueError,
+        "shape mismatch: value array of shape (3, 4)",
+    ),
+    MustRaise(
+        "set full mask count",
+        _set(np.ones((3, 4), bool), lambda x: x[0]),
+        ValueError,
+        "cannot assign 4 input values to the 12 output values",
+    ),
+    MustRaise(
+        "set full mask rank",
+        _set(np.ones((3, 4), bool), lambda x: x),
+        TypeError,
+        "requires a 0 or 1-dimensional input",
+    ),
     MustRaise("set complex", _set(0, 1j), TypeError, "complex"),
     MustRaise("set str", _set(0, "x"), TypeError, "setitem: the value is str"),
     MustRaise("set NumPy", _set(0, np.zeros(4)), TypeError, "from_numpy"),
@@ -300,7 +373,9 @@ def run_get(case: Case, dtype: str, device: str | None = None) -> None:
     assert got.device == array.device
     if any(case is basic for basic in BASIC) and got.size:  # a view: shares memory
         assert array.device_ptr <= got.device_ptr < array.device_ptr + array.nbytes
-        for ours, theirs, size in zip(got.strides, np.asarray(want).strides, want.shape, strict=True):
+        for ours, theirs, size in zip(
+            got.strides, np.asarray(want).strides, want.shape, strict=True
+        ):
             assert ours == theirs or size == 1
 
 

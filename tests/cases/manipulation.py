@@ -285,9 +285,14 @@ MUST_RAISE = [
         ("stack:", "(2, 3)", "(3, 2)"),
     ),
     MustRaise(
-        "stack axis", lambda xp, ones: xp.stack([ones((2,))], axis=3), IndexError, ("stack: axis 3",)
+        "stack axis",
+        lambda xp, ones: xp.stack([ones((2,))], axis=3),
+        IndexError,
+        ("stack: axis 3",),
     ),
-    MustRaise("flip axis", lambda xp, ones: xp.flip(ones((2,)), axis=1), IndexError, ("flip: axis",)),
+    MustRaise(
+        "flip axis", lambda xp, ones: xp.flip(ones((2,)), axis=1), IndexError, ("flip: axis",)
+    ),
     MustRaise(
         "permute count", lambda xp, ones: xp.permute_dims(ones((2, 3)), (0,)), ValueError, ("axes",)
     ),
@@ -352,20 +357,18 @@ MUST_RAISE = [
         ValueError,
         ("roll:",),
     ),
-    MustRaise("roll axis", lambda xp, ones: xp.roll(ones((3,)), 1, axis=1), IndexError, ("axis 1",)),
+    MustRaise(
+        "roll axis", lambda xp, ones: xp.roll(ones((3,)), 1, axis=1), IndexError, ("axis 1",)
+    ),
     MustRaise("repeat negative", lambda xp, ones: xp.repeat(ones((3,)), -1), ValueError, ("-1",)),
     MustRaise(
         "repeat axis", lambda xp, ones: xp.repeat(ones((3,)), 2, axis=1), IndexError, ("axis 1",)
     ),
-    MustRaise(
-        "tile negative", lambda xp, ones: xp.tile(ones((3,)), (-1,)), ValueError, ("tile",)
-    ),
+    MustRaise("tile negative", lambda xp, ones: xp.tile(ones((3,)), (-1,)), ValueError, ("tile",)),
     MustRaise(
         "split uneven", lambda xp, ones: xp.split(ones((5,)), 2), ValueError, ("split", "(5,)")
     ),
-    MustRaise(
-        "split axis", lambda xp, ones: xp.split(ones((4,)), 2, axis=1), IndexError, ()
-    ),
+    MustRaise("split axis", lambda xp, ones: xp.split(ones((4,)), 2, axis=1), IndexError, ()),
     MustRaise("split 0", lambda xp, ones: xp.array_split(ones((4,)), 0), ValueError, ("0",)),
     MustRaise("pad mode", lambda xp, ones: xp.pad(ones((3,)), 1, mode="no"), ValueError, ("no",)),
     MustRaise("pad negative", lambda xp, ones: xp.pad(ones((3,)), -1), ValueError, ("-1",)),
