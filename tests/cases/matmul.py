@@ -141,12 +141,19 @@ def place(host: Any, layout: str, device: str | None) -> gp.GPUArray:
     return gp.from_numpy(host, device=device)
 
 
+_WIDER: dict[str, Any] = {
+    "bool": bool,
+    "float64": np.longdouble,
+    "complex64": np.complex128,
+    "complex128": np.clongdouble,
+    **dict.fromkeys(INTEGERS, np.int64),
+    **dict.fromkeys(("float16", "bfloat16", "float32"), np.float64),
+}
+
+
 def _wide(x: Any) -> Any:
     """A type in which the products and sums are as good as exact, or wrap as in 64 bits."""
-    if x.dtype == bool:
-        return x
-    kind = "complex" if x.dtype.kind == "c" else "float" if x.dtype.name in FLOATS else "int"
-    return x.astype({"complex": np.clongdouble, "float": np.longdouble, "int": np.int64}[kind])
+    return x.astype(_WIDER[x.dtype.name])
 
 
 def _product(case: Case, a: Any, b: Any) -> Any:
