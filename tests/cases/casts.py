@@ -82,6 +82,8 @@ def same_bits(got: Any, want: Any) -> None:
         np.testing.assert_array_equal(mine, other)
         for part in ("real", "imag"):
             a, b = getattr(mine, part), getattr(other, part)
-            np.testing.assert_array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b))
+            np.testing.assert_array_equal(
+                np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)
+            )
     else:
         np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))

@@ -79,11 +79,11 @@ def _relu(x: Any) -> Any:
 
 def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     if x.dtype.kind == "c":
-        parts = [
-            _nan_to_num(part, nan.real, posinf.real, neginf.real) for part in (x.real, x.imag)
-        ]
+        parts = [_nan_to_num(part, nan.real, posinf.real, neginf.real) for part in (x.real, x.imag)]
         return parts[0] + 1j * parts[1]
-    return np.where(np.isnan(x), nan, np.where(np.isposinf(x), posinf, np.where(np.isneginf(x), neginf, x)))
+    return np.where(
+        np.isnan(x), nan, np.where(np.isposinf(x), posinf, np.where(np.isneginf(x), neginf, x))
+    )
 
 
 def _promoted(*operands: Any) -> Any:
@@ -180,6 +180,8 @@ OPS: dict[str, Op] = {
     "relu": _unary(_relu, like=_kept(np.cbrt)),
     "relu2": _unary(lambda x: np.square(_relu(x)), like=_kept(np.cbrt)),
     "where": Op(np.where, lambda condition, a, b: _promoted(a, b), 3),
-    "clip": Op(lambda x, low, high: np.minimum(np.maximum(x, low), high), _promoted, 3, signed_zeros=False),
+    "clip": Op(
+        lambda x, low, high: np.minimum(np.maximum(x, low), high), _promoted, 3, signed_zeros=False
+    ),
     "nan_to_num": Op(_nan_to_num, _promoted, 4),
 }

@@ -75,8 +75,14 @@ def assert_ulps(
         if signed_zeros and got.dtype.kind in "fcV":
             assert_same_signs(_as_wide(got), _as_wide(rounded))
         return
-    part = np.dtype({8: "float32", 16: "float64"}[got.dtype.itemsize]) if got.dtype.kind == "c" else got.dtype
-    wide = np.result_type(_as_wide(want).dtype, np.complex128 if got.dtype.kind == "c" else np.float64)
+    part = (
+        np.dtype({8: "float32", 16: "float64"}[got.dtype.itemsize])
+        if got.dtype.kind == "c"
+        else got.dtype
+    )
+    wide = np.result_type(
+        _as_wide(want).dtype, np.complex128 if got.dtype.kind == "c" else np.float64
+    )
     ours, theirs = _as_wide(got).astype(wide), _as_wide(want).astype(wide)
     _assert_same_special(ours, _as_wide(rounded).astype(wide), part)
     finite = np.isfinite(ours) & np.isfinite(theirs)

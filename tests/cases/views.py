@@ -50,9 +50,7 @@ VIEWS: dict[str, View] = {
     "step 3 at 1": View(lambda s: _last(s, lambda n: 3 * n + 1), lambda a: a[..., 1::3]),
     "reversed": View(lambda s: s, lambda a: a[tuple(slice(None, None, -1) for _ in a.shape)]),
     "reversed rows": View(lambda s: s, lambda a: a[::-1]),
-    "transposed": View(
-        lambda s: s[::-1], lambda a: permuted(a, tuple(range(len(a.shape)))[::-1])
-    ),
+    "transposed": View(lambda s: s[::-1], lambda a: permuted(a, tuple(range(len(a.shape)))[::-1])),
     "rotated": View(
         lambda s: (s[-1], *s[:-1]), lambda a: permuted(a, (*range(1, len(a.shape)), 0))
     ),

@@ -136,7 +136,8 @@ struct FloorDivide {
   template <class T, class C>
   static __device__ __forceinline__ C run(C a, C b) {
     if constexpr (kIsFloat<C>) {
-      if (b == C(0)) return a / b;
+      // The standard: infinities divide as numbers do, and are rounded down.
+      if (b == C(0) || isinf(a) || isinf(b)) return floor(a / b);
       const C m = fmod(a, b);
       C q = (a - m) / b;
       if (m != C(0) && (b < C(0)) != (m < C(0))) q -= C(1);

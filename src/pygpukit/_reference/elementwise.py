@@ -62,6 +62,32 @@ def _reciprocal(x: NDArray[Any]) -> Any:
     return np.where(x == 0, x.dtype.type(0), np.reciprocal(np.where(x == 0, x.dtype.type(1), x)))
 
 
+def _floor_divide(a: NDArray[Any], b: NDArray[Any]) -> Any:
+    """NumPy's, but with infinities as the array API standard has them: floor(a / b)."""
+    result = np.floor_divide(a, b)
+    if a.dtype.kind == "f":
+        result = np.where(np.isinf(a) | np.isinf(b), np.floor(a / b), result)
+    return result
+
+
+def _expm1(x: NDArray[Any]) -> Any:
+    """NumPy's, but with infinities and NaN in complex numbers as the standard has them."""
+    result = np.expm1(x)
+    if x.dtype.kind != "c":
+        return result
+    re, im = x.real, x.imag
+    exact = np.exp(x) - 1
+    odd = ~np.isfinite(im) & np.isinf(re)
+    real = np.where(np.isinf(re) & (re < 0), -1 + 0 * exact.real, result.real)
+    real = np.where(odd, np.where(re > 0, np.inf, -1), real)
+    imag = np.where(odd, np.where(re > 0, np.nan, 0), result.imag)
+    real = np.where(im == 0, np.expm1(re), real)
+    imag = np.where(im == 0, im, imag)
+    whole = np.empty_like(x)
+    whole.real, whole.imag = real, imag
+    return whole
+
+
 def _nan_to_num(x: NDArray[Any], nan: Any, positive: Any, negative: Any) -> Any:
     if x.dtype.kind == "c":
         real, imag = (
@@ -80,7 +106,7 @@ FUNCTIONS: dict[str, Function] = {
     "subtract": np.subtract,
     "multiply": np.multiply,
     "divide": np.true_divide,
-    "floor_divide": np.floor_divide,
+    "floor_divide": _floor_divide,
     "remainder": np.remainder,
     "fmod": np.fmod,
     "pow": np.power,
@@ -135,7 +161,7 @@ FUNCTIONS: dict[str, Function] = {
     "cbrt": np.cbrt,
     "exp": np.exp,
     "exp2": np.exp2,
-    "expm1": np.expm1,
+    "expm1": _expm1,
     "log": np.log,
     "log2": np.log2,
     "log10": np.log10,

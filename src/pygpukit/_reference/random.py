@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Words = NDArray[np.uint32]
-    Draw = Callable[[int, int], NDArray[Any]]
+    Numbers = NDArray[np.uint64]
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -47,7 +46,7 @@ class Stream:
         self.key = key
         self.position = (position_high << 64) | position_low
 
-    def blocks(self, blocks: NDArray[np.uint64], attempt: int = 0) -> NDArray[np.uint64]:
+    def blocks(self, blocks: Numbers, attempt: int = 0) -> Any:
         """The four words of each block, shape (blocks, 4)."""
         with np.errstate(over="ignore"):
             low = blocks + np.uint64(self.position & (2**64 - 1))
@@ -55,7 +54,7 @@ class Stream:
         counter = (low & _LOW, low >> _HALF, high & _LOW, np.full_like(low, attempt))
         return np.stack(philox(counter, self.key), axis=-1)
 
-    def narrow(self, elements: NDArray[np.uint64], attempt: int = 0) -> NDArray[np.uint64]:
+    def narrow(self, elements: Numbers, attempt: int = 0) -> Any:
         """The 32-bit word of each element."""
         four = np.uint64(4)
         if attempt == 0:  # a run of elements: each block once
@@ -63,7 +62,7 @@ class Stream:
         words = self.blocks(elements // four, attempt)
         return words[np.arange(elements.size), (elements % four).astype(np.intp)]
 
-    def wide(self, elements: NDArray[np.uint64], attempt: int = 0) -> NDArray[np.uint64]:
+    def wide(self, elements: Numbers, attempt: int = 0) -> Any:
         """The 64-bit word of each element."""
         two = np.uint64(2)
         if attempt == 0:
@@ -74,12 +73,12 @@ class Stream:
         return (words[:, 1] << _HALF) | words[:, 0]
 
 
-def _blocks_of(elements: NDArray[np.uint64], per_block: int) -> NDArray[np.uint64]:
+def _blocks_of(elements: Numbers, per_block: int) -> Any:
     first, count = int(elements[0]) // per_block, -(-elements.size // per_block)
     return np.arange(first, first + count, dtype=np.uint64)
 
 
-def _fill(out: NDArray[Any], draw: Callable[[NDArray[np.uint64]], NDArray[Any]]) -> None:
+def _fill(out: NDArray[Any], draw: Callable[[Numbers], Any]) -> None:
     """out[i] = draw(i), a part at a time; each part begins at a block."""
     for start in range(0, out.size, _CHUNK):
         elements = np.arange(start, min(start + _CHUNK, out.size), dtype=np.uint64)
@@ -87,7 +86,7 @@ def _fill(out: NDArray[Any], draw: Callable[[NDArray[np.uint64]], NDArray[Any]])
             out.flat[start : start + elements.size] = draw(elements).astype(out.dtype, copy=False)
 
 
-def _unit(stream: Stream, dtype: str, elements: NDArray[np.uint64]) -> NDArray[Any]:
+def _unit(stream: Stream, dtype: str, elements: Numbers) -> Any:
     """In [0, 1): 53, 24, 11 or 8 bits, all that the dtype holds."""
     if dtype == "float64":
         return (stream.wide(elements) >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -96,13 +95,13 @@ def _unit(stream: Stream, dtype: str, elements: NDArray[np.uint64]) -> NDArray[A
     return words.astype(np.float32) * np.float32(2.0**-bits)
 
 
-def _minus_log_narrow(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _minus_log_narrow(words: Numbers) -> Any:
     """-log of (word + 1/2) * 2**-32, which is rounded to float32 first."""
     u = words.astype(np.uint32).astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
     return -np.log(u.astype(np.float64)) + 0.0
 
 
-def _minus_log_wide(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _minus_log_wide(words: Numbers) -> Any:
     return -np.log(((words >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53) + 0.0
 
 
@@ -113,7 +112,7 @@ def random_uniform(
     stream = Stream(key, position_low, position_high)
     dtype = out.dtype.name
 
-    def draw(elements: NDArray[np.uint64]) -> NDArray[Any]:
+    def draw(elements: Numbers) -> Any:
         u = _unit(stream, dtype, elements)
         return u * u.dtype.type(span) + u.dtype.type(low)
 
@@ -127,7 +126,7 @@ def random_normal(
     stream = Stream(key, position_low, position_high)
     wide = out.dtype.name == "float64"
 
-    def draw(elements: NDArray[np.uint64]) -> NDArray[Any]:
+    def draw(elements: Numbers) -> Any:
         even = np.arange(elements[0], elements[-1] + np.uint64(2), dtype=np.uint64)
         if wide:
             words = stream.wide(even)
@@ -165,7 +164,7 @@ def random_bernoulli(
     _fill(out, lambda elements: stream.narrow(elements) < np.uint64(threshold))
 
 
-def _high_and_low(a: NDArray[np.uint64], b: int) -> tuple[Any, Any]:
+def _high_and_low(a: Numbers, b: int) -> tuple[Any, Any]:
     """The two halves of the 128-bit product."""
     b0, b1 = np.uint64(b & 0xFFFFFFFF), np.uint64(b >> 32)
     a0, a1 = a & _LOW, a >> _HALF
@@ -188,14 +187,14 @@ def random_integers(
     bits = 64 if span >= 2**32 else 32
     least = np.uint64(2**bits % count)
 
-    def halves(elements: NDArray[np.uint64], attempt: int) -> tuple[Any, Any]:
+    def halves(elements: Numbers, attempt: int) -> tuple[Any, Any]:
         if bits == 32:
             scaled = stream.narrow(elements, attempt) * np.uint64(count)
             return scaled >> _HALF, scaled & _LOW
         words = stream.wide(elements, attempt)
         return (words, words) if count == 2**64 else _high_and_low(words, count)
 
-    def draw(elements: NDArray[np.uint64]) -> NDArray[Any]:
+    def draw(elements: Numbers) -> Any:
         high, low = halves(elements, 0)
         attempt = 0
         again = np.flatnonzero(low < least)
