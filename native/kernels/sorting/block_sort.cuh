@@ -26,24 +26,36 @@ struct BlockSortArgs {
 
 constexpr int kOwn = 8;  // slots of a thread
 
+// Narrow keys are whole registers while a thread works on them: packed bytes cost more than they
+// save.
+template <class K, bool kNarrow = sizeof(K) < 4>
+struct KeyRegister {
+  using Type = K;
+};
+template <class K>
+struct KeyRegister<K, true> {
+  using Type = unsigned;
+};
+
 template <class K, bool kIndex>
 struct BlockSort {
+  using R = typename KeyRegister<K>::Type;
   static constexpr int kPerVec = 16 / sizeof(K) < kOwn ? 16 / sizeof(K) : kOwn;
 
   // Keys with indices merge the zeros when encoded.
-  static __device__ __forceinline__ bool less(K a, K b, bool merge_zeros) {
+  static __device__ __forceinline__ bool less(R a, R b, bool merge_zeros) {
     if constexpr (kIndex) return a < b;
-    return rank_of(a, merge_zeros) < rank_of(b, merge_zeros);
+    return rank_of(static_cast<K>(a), merge_zeros) < rank_of(static_cast<K>(b), merge_zeros);
   }
 
-  static __device__ __forceinline__ void sort_own(K (&keys)[kOwn], unsigned (&vals)[kOwn],
+  static __device__ __forceinline__ void sort_own(R (&keys)[kOwn], unsigned (&vals)[kOwn],
                                                   bool merge_zeros) {
 #pragma unroll
     for (int round = 0; round < kOwn; ++round) {
 #pragma unroll
       for (int i = round % 2; i + 1 < kOwn; i += 2) {
         const bool swap = less(keys[i + 1], keys[i], merge_zeros);
-        const K low = swap ? keys[i + 1] : keys[i];
+        const R low = swap ? keys[i + 1] : keys[i];
         keys[i + 1] = swap ? keys[i] : keys[i + 1];
         keys[i] = low;
         if constexpr (kIndex) {
@@ -56,14 +68,14 @@ struct BlockSort {
   }
 
   static __device__ __forceinline__ void put_own(K* tile, unsigned* tile_vals,
-                                                 const K (&keys)[kOwn],
+                                                 const R (&keys)[kOwn],
                                                  const unsigned (&vals)[kOwn]) {
     const int at = threadIdx.x * kOwn;
 #pragma unroll
     for (int i = 0; i < kOwn; i += kPerVec) {
       Vec<K, kPerVec> part;
 #pragma unroll
-      for (int j = 0; j < kPerVec; ++j) part.v[j] = keys[i + j];
+      for (int j = 0; j < kPerVec; ++j) part.v[j] = static_cast<K>(keys[i + j]);
       store_vec<K, kPerVec>(tile + at + i, part);
     }
     if constexpr (kIndex) {
@@ -93,7 +105,7 @@ struct BlockSort {
 
   // The thread's slots of the merge of the runs of `width` around it.
   static __device__ __forceinline__ void merge(const K* tile, const unsigned* tile_vals, int width,
-                                               bool merge_zeros, K (&keys)[kOwn],
+                                               bool merge_zeros, R (&keys)[kOwn],
                                                unsigned (&vals)[kOwn]) {
     const int at = threadIdx.x * kOwn;
     const int begin = at & ~(2 * width - 1);
@@ -103,8 +115,8 @@ struct BlockSort {
     int b = begin + width + diagonal - taken;
     const int end_a = begin + width;
     const int end_b = begin + 2 * width;
-    K key_a = tile[a < end_a ? a : begin];
-    K key_b = tile[b < end_b ? b : begin];
+    R key_a = tile[a < end_a ? a : begin];
+    R key_b = tile[b < end_b ? b : begin];
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const bool take_b = b < end_b && (a >= end_a || less(key_b, key_a, merge_zeros));
@@ -167,7 +179,7 @@ __global__ void __launch_bounds__(1024) block_sort_kernel(const BlockSortArgs ar
   const bool merge_zeros = args.order.kind == kFloatKey;
   Sort::load(args, slots, tile, tile_vals);
   __syncthreads();
-  K keys[kOwn];
+  typename Sort::R keys[kOwn];
   unsigned vals[kOwn];
   const int at = threadIdx.x * kOwn;
 #pragma unroll

@@ -23,19 +23,42 @@ struct GatherArgs {
   long long rows, len, index_len, count;
 };
 
+// Row and column of element i = first, first + step, ... of rows of `len`. first and step are below
+// 2**31, so that 32-bit divisions at the start are enough.
+struct RowWalk {
+  long long row, column, len;
+  unsigned step_rows, step_columns;
+
+  __device__ __forceinline__ RowWalk(unsigned first, unsigned step, long long row_len)
+      : row(0), column(first), len(row_len), step_rows(0), step_columns(step) {
+    if (row_len >= 1ll << 31) return;
+    const unsigned short_len = static_cast<unsigned>(row_len);
+    row = first / short_len;
+    column = first % short_len;
+    step_rows = step / short_len;
+    step_columns = step % short_len;
+  }
+  __device__ __forceinline__ void next() {
+    row += step_rows;
+    column += step_columns;
+    if (column < len) return;
+    column -= len;
+    ++row;
+  }
+};
+
 template <class T, bool kWide>
 __global__ void __launch_bounds__(256) gather_kernel(const GatherArgs args) {
-  const long long total = args.rows * args.count;
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < total;
-       i += step) {
-    const long long row = args.rows == 1 ? 0 : i / args.count;
-    const long long at = row * args.index_len + (i - row * args.count);
+  const unsigned step = gridDim.x * blockDim.x;
+  const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
+  RowWalk walk(first, step, args.count);
+  for (long long i = first; walk.row < args.rows; i += step, walk.next()) {
+    const long long at = walk.row * args.index_len + walk.column;
     const long long index =
         kWide ? static_cast<const long long*>(args.index)[at]
               : static_cast<long long>(static_cast<const unsigned*>(args.index)[at]);
     if (args.out != nullptr)
-      static_cast<T*>(args.out)[i] = static_cast<const T*>(args.in)[row * args.len + index];
+      static_cast<T*>(args.out)[i] = static_cast<const T*>(args.in)[walk.row * args.len + index];
     if (args.index_out != nullptr) args.index_out[i] = index;
   }
 }
@@ -55,15 +78,14 @@ struct ComplexPartArgs {
 // K: the bits of one part.
 template <class K>
 __global__ void __launch_bounds__(256) complex_part_kernel(const ComplexPartArgs args) {
-  const long long total = args.rows * args.len;
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < total;
-       i += step) {
+  const unsigned step = gridDim.x * blockDim.x;
+  const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
+  RowWalk walk(first, step, args.len);
+  for (long long i = first; walk.row < args.rows; i += step, walk.next()) {
     long long from = i;
     if (args.index != nullptr)
-      from =
-          i / args.len * args.len + (args.wide != 0 ? static_cast<const long long*>(args.index)[i]
-                                                    : static_cast<const unsigned*>(args.index)[i]);
+      from = walk.row * args.len + (args.wide != 0 ? static_cast<const long long*>(args.index)[i]
+                                                   : static_cast<const unsigned*>(args.index)[i]);
     const K real = static_cast<const K*>(args.in)[2 * from];
     const K imaginary = static_cast<const K*>(args.in)[2 * from + 1];
     if (args.part == kClass)
