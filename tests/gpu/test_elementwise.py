@@ -77,7 +77,7 @@ def test_the_same_bits_twice() -> None:
 @needs_astype
 @pytest.mark.parametrize("source", casts.ALL)
 def test_casts(source: str) -> None:
-    for target in casts.ALL:
+    for target in [pair[1] for pair in casts.PAIRS if pair[0] == source]:
         given, want = casts.cast_pair(source, target)
         casts.same_bits(_native.astype(gp.from_numpy(given), target).to_numpy(), want)
 

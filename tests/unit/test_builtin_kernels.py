@@ -1,59 +1,103 @@
-"""Every built-in kernel compiles for every supported architecture, without spills."""
+"""Every built-in kernel compiles, for a spread of architectures, without local memory."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from cases import compile as compiling
 
 from pygpukit import _native
 
-ARCHS = [80, 86, 89, 90, 100, 120]
-FILES = sorted({file for _, file, _, _ in _native.builtin_kernels()})
+FILES = sorted({row[1] for row in _native.builtin_kernels()})
 
-# "symbol fragment": "why it may use local memory". Keep it empty if you can.
-ALLOWED_LOCAL_MEMORY: dict[str, str] = {}
+# "pattern of symbols": "why they may use local memory". A pattern must match something.
+TRIGONOMETRY = (
+    "sin, cos and tan of large numbers reduce them by a table of 2/pi (Payne-Hanek) in CUDA's math "
+    "library, with a few words of local memory that only this rare path touches"
+)
+ALLOWED_LOCAL_MEMORY: dict[str, str] = {
+    r"map_\w+INS_\d(Sin|Cos|Tan)E": TRIGONOMETRY,
+    r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
+}
+
+# ptxas would rather spill a little than use a 33rd or 41st register and lose a block per
+# multiprocessor. Kernels that run out of registers have more of both.
+MAX_CHOSEN_SPILL_BYTES = 128
+MAX_REGISTERS_OF_CHOSEN_SPILLS = 40
 
 pytestmark = pytest.mark.skipif(
     not _native.nvrtc_info()["available"], reason="NVRTC is not installed"
 )
 
 
-def expected_kernels(file: str, sm: int) -> int:
-    return sum(
-        1
-        for _, name, _, exact in _native.builtin_kernels()
-        if name == file and (not exact or sm in exact)
+@pytest.fixture(scope="module")
+def compiled() -> list[compiling.Done]:
+    return compiling.compile_all()
+
+
+def is_allowed(kernel: compiling.Compiled) -> bool:
+    if kernel.stack == 0 and kernel.spills == 0:
+        return True
+    if any(re.search(pattern, kernel.symbol) for pattern in ALLOWED_LOCAL_MEMORY):
+        return kernel.stack <= 64 + MAX_CHOSEN_SPILL_BYTES
+    return (
+        0 < kernel.stack <= kernel.spills + 8
+        and kernel.spills <= MAX_CHOSEN_SPILL_BYTES
+        and kernel.registers <= MAX_REGISTERS_OF_CHOSEN_SPILLS
     )
 
 
-@pytest.mark.parametrize("sm", ARCHS)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("file", FILES)
-def test_compiles_without_spills(file: str, sm: int) -> None:
-    image, log = _native.compile_builtin(file, sm, False, ["--ptxas-options=-v"])
-    assert image[:4] == b"\x7fELF"
-    functions = re.findall(
-        r"Function properties for (\S+)\n[^\n]*?(\d+) bytes stack frame, "
-        r"(\d+) bytes spill stores, (\d+) bytes spill loads",
-        log,
-    )
-    assert len(functions) == expected_kernels(file, sm)
-    for symbol, *figures in functions:
-        if not any(fragment in symbol for fragment in ALLOWED_LOCAL_MEMORY):
-            assert figures == ["0", "0", "0"], f"{symbol} uses local memory on sm_{sm}: {figures}"
-    assert "serialized" not in log
+def test_compiles_without_local_memory(compiled: list[compiling.Done], file: str) -> None:
+    done = [one for one in compiled if one.job.file == file]
+    assert done
+    for one in done:
+        assert one.problem == "", f"{file} for sm_{one.job.sm}: {one.problem}"
+        assert one.is_cubin
+        assert len(one.kernels) == len(one.job.expressions)
+    bad = [
+        f"sm_{one.job.sm}: {kernel}"
+        for one in done
+        for kernel in one.kernels
+        if not is_allowed(kernel)
+    ]
+    assert bad == []
 
 
+def test_every_kernel_is_compiled() -> None:
+    jobs = compiling.jobs()
+    seen = {(job.file, expression) for job in jobs for expression in job.expressions}
+    assert seen == {(row[1], row[2]) for row in _native.builtin_kernels()}
+    assert {job.sm for job in jobs} == set(compiling.ARCHS)
+    for sm in compiling.ARCHS:  # each has a fair part of the large file
+        part = sum(len(job.expressions) for job in jobs if job.sm == sm)
+        assert part > len(seen) / 10
+
+
+def test_kernels_have_different_names() -> None:
+    rows = [(row[1], row[2]) for row in _native.builtin_kernels()]
+    assert len(set(rows)) == len(rows)
+
+
+@pytest.mark.skipif(_native.bundle_info()["kernels"] == 0, reason="this build has no PTX bundle")
 @pytest.mark.parametrize("file", FILES)
 def test_bundle_ptx_is_old_enough_for_old_drivers(file: str) -> None:
     """Kernels without special instructions are bundled as compute_80 PTX of ISA 7.0."""
-    assert _native.bundle_info()["kernels"] > 0
-    for _, name, expression, exact in _native.builtin_kernels():
-        if name != file or exact:
+    for _, name, expression, exact, bundled in _native.builtin_kernels():
+        if name != file or exact or not bundled:
             continue
         ptx = _native.bundle_ptx(name, expression, 90)
         assert re.search(r"^\.version 7\.0$", ptx, re.MULTILINE)
         assert re.search(r"^\.target sm_80$", ptx, re.MULTILINE)
+
+
+def test_the_bundle_is_the_bundled_kernels() -> None:
+    count = _native.bundle_info()["kernels"]
+    if count == 0:
+        pytest.skip("this build has no PTX bundle")
+    assert count >= sum(row[4] for row in _native.builtin_kernels())
 
 
 def test_allowed_local_memory_gives_reasons() -> None:

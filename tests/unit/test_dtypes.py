@@ -10,6 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from cases import casts
+from cases.elementwise import COMPUTE, STORAGE, numpy_type
 
 import pygpukit as gp
 from pygpukit.core import dtypes
@@ -105,3 +107,87 @@ def test_from_string_refuses(name: str) -> None:
 def test_from_numpy_dtype_refuses(given: Any) -> None:
     with pytest.raises(gp.InvalidArgument, match="Unsupported dtype: "):
         gp.DataType.from_numpy_dtype(given)
+
+
+# --- casts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("source", "target"), casts.PAIRS)
+def test_casts_as_numpy_and_ml_dtypes(source: str, target: str) -> None:
+    """Every code of the small types; special values, halves and random numbers of the others."""
+    given, want = casts.cast_pair(source, target)
+    result = gp.astype(gp.from_numpy(given), target)
+    assert result.dtype.name == target
+    casts.same_bits(result.to_numpy(), want)
+
+
+@pytest.mark.parametrize("target", ["float32", "int8", "float8_e5m2", "int4"])
+def test_complex_numbers_are_not_cast_to_real_ones(target: str) -> None:
+    with pytest.raises(TypeError, match=f"^astype: complex64 cannot be cast to {target}"):
+        gp.astype(gp.ones(3, "complex64"), target)
+
+
+@pytest.mark.parametrize("dtype", STORAGE)
+def test_storage_types_survive_a_round_trip(dtype: str) -> None:
+    codes = casts.every_code(dtype)
+    wide = gp.astype(gp.from_numpy(codes), "float32")
+    casts.same_bits(gp.astype(wide, dtype).to_numpy(), codes)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 33])
+def test_odd_numbers_of_four_bit_values(count: int) -> None:
+    host = (np.arange(count) % 8).astype(np.int32)
+    packed = gp.astype(gp.from_numpy(host), "int4")
+    assert packed.nbytes == (count + 1) // 2
+    np.testing.assert_array_equal(gp.astype(packed, "int32").to_numpy(), host)
+
+
+# --- promotion ----------------------------------------------------------------------------------
+
+
+def _numpy_names(a: str, b: str) -> str:
+    """As NumPy; bfloat16 as float16."""
+    if "bfloat16" not in (a, b):
+        return str(np.result_type(a, b))
+    if a == b:
+        return a
+    both = {a, b} - {"bfloat16"}
+    other = both.pop()
+    if other == "float16":
+        return "float32"
+    found = str(np.result_type("float16", other))
+    return "bfloat16" if found == "float16" else found
+
+
+@pytest.mark.parametrize("a", COMPUTE)
+def test_promotion_as_numpy(a: str) -> None:
+    for b in COMPUTE:
+        want = _numpy_names(a, b)
+        assert gp.result_type(a, b).name == want
+        assert gp.promote_types(a, b).name == want
+        assert (gp.ones(1, a) + gp.ones(1, b)).dtype.name == want
+
+
+@pytest.mark.parametrize("dtype", COMPUTE)
+def test_python_numbers_are_weak(dtype: str) -> None:
+    stand_in = np.float16 if dtype == "bfloat16" else np.dtype(dtype)
+    for number in (True, 1, 0.5, 1j):
+        want = str(np.result_type(stand_in, number))
+        want = dtype if dtype == "bfloat16" and want == "float16" else want
+        assert gp.result_type(gp.ones(1, dtype), number).name == want
+
+
+@pytest.mark.parametrize("dtype", STORAGE)
+def test_storage_types_promote_with_themselves_only(dtype: str) -> None:
+    assert gp.result_type(dtype, dtype).name == dtype
+    for other in (*COMPUTE, *STORAGE):
+        if other != dtype:
+            with pytest.raises(TypeError, match="no common dtype of") as caught:
+                gp.promote_types(dtype, other)
+            assert dtype in str(caught.value)
+            assert other in str(caught.value)
+
+
+def test_numpy_has_the_same_dtypes() -> None:
+    for name in (*COMPUTE, *STORAGE):
+        assert singleton(name).to_numpy_dtype() == numpy_type(name)

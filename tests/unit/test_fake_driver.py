@@ -191,3 +191,25 @@ except gp.NvrtcError as error:
     if major > 12:
         assert "newer than the driver" in out
         assert "nvidia-cuda-nvrtc-cu12" in out
+
+
+def test_an_op_is_one_launch_without_copies_or_waits(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+from pygpukit import _native
+a, b = gp.ones(1000), gp.ones(1000)
+c = a + b
+del c  # its memory is used again
+with _native.count_driver_calls() as calls:
+    c = a + b
+print({name: n for name, n in calls.counts.items() if name != "cuCtxGetCurrent"})
+with _native.count_driver_calls() as calls:
+    try:
+        _native.count_driver_calls().__enter__()
+    except ValueError as error:
+        print(error)
+    c.to_numpy()
+    print(calls.counts["cuMemcpyDtoHAsync"], calls.counts["cuStreamSynchronize"])
+""")
+    assert out == (
+        "{'cuLaunchKernel': 1}\ncount_driver_calls: calls are being counted already\n1 1\n"
+    )

@@ -1,0 +1,98 @@
+"""Built-in kernels compiled in worker processes; tests/unit/test_builtin_kernels looks at them."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from pygpukit import _native
+
+ARCHS = (80, 86, 89, 90, 100, 120)
+CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
+
+PROPERTIES = re.compile(
+    r"Compiling entry function '(\S+)'.*?"
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?"
+    r"Used (\d+) registers",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    file: str
+    sm: int
+    expressions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What ptxas says about one kernel."""
+
+    symbol: str
+    stack: int
+    spills: int
+    registers: int
+
+
+@dataclass(frozen=True)
+class Done:
+    job: Job
+    kernels: tuple[Compiled, ...] = ()
+    is_cubin: bool = False
+    problem: str = ""
+
+
+def archs_of(file: str, expression: str, exact: list[int]) -> list[int]:
+    """All six for a hundredth of the kernels and where GPK_TEST_ALL_ARCHS is set.
+
+    Else two of them; one for the many instantiations of map.cuh, which share their code. A fixed
+    choice, spread over the architectures.
+    """
+    if exact:
+        return [sm for sm in ARCHS if sm in exact]
+    number = zlib.crc32(expression.encode())
+    if os.environ.get("GPK_TEST_ALL_ARCHS") or number // 6 % 100 == 0:
+        return list(ARCHS)
+    one = ARCHS[number % 6]
+    if file == "elementwise/map.cuh":
+        return [one]
+    return [90, one if one != 90 else 80]
+
+
+def jobs() -> list[Job]:
+    groups: dict[tuple[str, int], list[str]] = {}
+    for _, file, expression, exact, _ in _native.builtin_kernels():
+        for sm in archs_of(file, expression, exact):
+            groups.setdefault((file, sm), []).append(expression)
+    return [
+        Job(file, sm, tuple(expressions[i : i + CHUNK]))
+        for (file, sm), expressions in groups.items()
+        for i in range(0, len(expressions), CHUNK)
+    ]
+
+
+def compile_job(job: Job) -> Done:
+    try:
+        image, log = _native.compile_builtin(
+            job.file, job.sm, False, ["--ptxas-options=-v"], list(job.expressions)
+        )
+    except Exception as error:  # reported by the test of its file
+        return Done(job, problem=str(error)[:3000])
+    kernels = tuple(
+        Compiled(symbol, int(stack), max(int(stores), int(loads)), int(registers))
+        for symbol, stack, stores, loads, registers in PROPERTIES.findall(log)
+    )
+    problem = "wgmma instructions are serialized" if "serialized" in log else ""
+    return Done(job, kernels, image[:4] == b"\x7fELF", problem)
+
+
+def compile_all() -> list[Done]:
+    """On every core; largest jobs first."""
+    todo = sorted(jobs(), key=lambda job: -len(job.expressions))
+    with ProcessPoolExecutor(os.cpu_count() or 1, get_context("spawn")) as pool:
+        return list(pool.map(compile_job, todo))
