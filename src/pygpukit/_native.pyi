@@ -301,7 +301,7 @@ class GPUArray:
     def sort(
         self, axis: int = -1, *, descending: builtins.bool = False, stable: builtins.bool = True
     ) -> None:
-        """Sorts along an axis, in place."""
+        """Sorts along an axis, in place; always stable."""
 
     def squeeze(self, axis: _Axes | None = None) -> GPUArray:
         """A view without the given axes of size 1, or without all of them."""
