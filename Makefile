@@ -46,7 +46,9 @@ lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law,
 	$(PY) scripts/check_include_law.py
 	$(PY) scripts/check_ascii.py
 	$(BIN)/mypy
+	$(PY) scripts/make_names.py --check
 	$(PY) scripts/make_stubs.py --check
+	$(PY) scripts/make_ops_page.py --check
 
 cpp: $(VENV)/.dev  ## C++ tests (PRESET=debug, release, asan, tsan)
 	cmake --preset $(PRESET) --log-level=WARNING

@@ -338,3 +338,105 @@ def test_in_a_graph() -> None:
     np.testing.assert_array_equal(padded.to_numpy(), np.pad(host, 1, mode="edge"))
     np.testing.assert_array_equal(lower.to_numpy(), np.tril(host))
     assert ramp.to_numpy().tolist() == [0, 1.5, 3]
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin"]
+)
+def test_reducing_methods_as_numpy(name: str) -> None:
+    host = np.array([[3, 1, 2], [0, 5, 4]], np.float64)
+    x = gp.from_numpy(host)
+    for options in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}):
+        got, want = getattr(x, name)(**options), np.asarray(getattr(host, name)(**options))
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-15)
+    out = gp.empty((3,), getattr(x, name)(0).dtype)
+    assert getattr(x, name)(axis=0, out=out) is out
+    np.testing.assert_allclose(out.to_numpy(), getattr(host, name)(axis=0), rtol=1e-15)
+
+
+def test_other_methods_as_numpy() -> None:
+    host = np.array([[3, 1, 2], [0, 5, 4]], np.float32)
+    x = gp.from_numpy(host)
+    for name, args in (
+        ("cumsum", ()),
+        ("cumsum", (1,)),
+        ("cumprod", (0,)),
+        ("clip", (1, 4)),
+        ("clip", (2,)),
+        ("round", (1,)),
+        ("conj", ()),
+        ("conjugate", ()),
+        ("argsort", (1,)),
+        ("take", ([1, 0], 1)),
+        ("take", ([1, 5],)),
+        ("trace", ()),
+        ("dot", (x.T,)),
+        ("repeat", ([1, 2, 0], 1)),
+    ):
+        theirs = [to_host(a) if isinstance(a, gp.GPUArray) else a for a in args]
+        got, want = getattr(x, name)(*args), np.asarray(getattr(host, name)(*theirs))
+        np.testing.assert_array_equal(to_host(got), want)
+        assert got.dtype.name == want.dtype.name
+    for got, want in zip(x.nonzero(), host.nonzero(), strict=True):
+        np.testing.assert_array_equal(got.to_numpy(), want)
+    np.testing.assert_array_equal(x.var(ddof=1).to_numpy(), host.var(ddof=1))
+    y = x.copy()
+    assert y.sort() is None
+    np.testing.assert_array_equal(y.to_numpy(), np.sort(host))
+    y.T.sort(descending=True)
+    np.testing.assert_array_equal(y.to_numpy(), np.flip(np.sort(np.sort(host), axis=0), 0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    host=hnp.arrays(np.int16, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)),
+)
+def test_repeat_by_counts_as_numpy(data: st.DataObject, host: Any) -> None:
+    axis = data.draw(st.none() | st.integers(-host.ndim, host.ndim - 1))
+    size = host.size if axis is None else host.shape[axis]
+    counts = data.draw(hnp.arrays(np.int32, size, elements=st.integers(0, 3)))
+    want = np.repeat(host, counts, axis=axis)
+    x = gp.from_numpy(host)
+    np.testing.assert_array_equal(gp.repeat(x, gp.from_numpy(counts), axis=axis).to_numpy(), want)
+    np.testing.assert_array_equal(gp.repeat(x, counts.tolist(), axis=axis).to_numpy(), want)
+    one = np.array([2])
+    want = np.repeat(host, one, axis=axis)
+    np.testing.assert_array_equal(gp.repeat(x, gp.from_numpy(one), axis=axis).to_numpy(), want)
+
+
+def test_repeat_by_bad_counts() -> None:
+    x = gp.ones(3)
+    for counts, error in (
+        ([1, -1, 2], ValueError),
+        ([1, 2], ValueError),
+        ([[1], [2], [3]], ValueError),
+        ([1.0, 2.0, 3.0], TypeError),
+    ):
+        for given_ in (counts, gp.asarray(counts)):
+            with pytest.raises(error, match=r"^repeat: repeats has"):
+                gp.repeat(x, given_)
+
+
+def test_comparisons_as_numpy() -> None:
+    a = np.array([1.0, np.nan, np.inf, 0.0, 1e-9, 5], np.float32)
+    b = np.array([1.00001, np.nan, np.inf, 1e-9, 0.0, 6], np.float32)
+    x, y = gp.from_numpy(a), gp.from_numpy(b)
+    for options in ({}, {"equal_nan": True}, {"rtol": 0.5}, {"atol": 2}):
+        np.testing.assert_array_equal(
+            gp.isclose(x, y, **options).to_numpy(), np.isclose(a, b, **options)
+        )
+        got = gp.allclose(x, y, **options)
+        assert got.shape == ()
+        assert bool(got) == np.allclose(a, b, **options)
+    for left, right in ((a, a), (a[:1], a[:1]), (a, a[:2]), (a[:1], np.ones((2, 1), np.float32))):
+        p, q = gp.from_numpy(left), gp.from_numpy(right)
+        assert bool(gp.array_equal(p, q)) == np.array_equal(left, right)
+        assert bool(gp.array_equal(p, q, equal_nan=True)) == np.array_equal(
+            left, right, equal_nan=True
+        )
+        assert bool(gp.array_equiv(p, q)) == np.array_equiv(left, right)
+    assert gp.isclose(
+        gp.asarray([250], dtype="uint8"), gp.asarray([251], dtype="uint8")
+    ).tolist() == [False]

@@ -183,10 +183,6 @@ def last_access(self: GPUArray) -> float:
 # --- reductions ----------------------------------------------------------------------------------
 
 
-def _given(**options: object) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
 def sum(
     self: GPUArray,
     axis: _Axes | None = None,
@@ -195,11 +191,7 @@ def sum(
     keepdims: bool = False,
 ) -> GPUArray:
     """The sum along axes."""
-    from pygpukit.ops import reduction
-
-    options = _given(dtype=dtype, out=out)
-    result: GPUArray = reduction.sum(self, axis=axis, keepdims=keepdims, **options)
-    return result
+    return _native.sum(self, axis, dtype, keepdims, out)
 
 
 def prod(
@@ -210,11 +202,7 @@ def prod(
     keepdims: bool = False,
 ) -> GPUArray:
     """The product along axes."""
-    from pygpukit.ops import reduction
-
-    options = _given(dtype=dtype, out=out)
-    result: GPUArray = reduction.prod(self, axis=axis, keepdims=keepdims, **options)
-    return result
+    return _native.prod(self, axis, dtype, keepdims, out)
 
 
 def mean(
@@ -225,11 +213,7 @@ def mean(
     keepdims: bool = False,
 ) -> GPUArray:
     """The mean along axes."""
-    from pygpukit.ops import reduction
-
-    source = self if dtype is None else astype(self, dtype)
-    result: GPUArray = reduction.mean(source, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.mean(self, axis, dtype, keepdims, out)
 
 
 def var(
@@ -241,14 +225,7 @@ def var(
     keepdims: bool = False,
 ) -> GPUArray:
     """The variance along axes, divided by n - ddof."""
-    from pygpukit.ops import reduction
-
-    source = self if dtype is None else astype(self, dtype)
-    options = _given(out=out)
-    result: GPUArray = reduction.var(
-        source, axis=axis, correction=ddof, keepdims=keepdims, **options
-    )
-    return result
+    return _native.var(self, axis, ddof, keepdims, dtype, out)
 
 
 def std(
@@ -260,14 +237,7 @@ def std(
     keepdims: bool = False,
 ) -> GPUArray:
     """The standard deviation along axes, from the variance with n - ddof."""
-    from pygpukit.ops import reduction
-
-    source = self if dtype is None else astype(self, dtype)
-    options = _given(out=out)
-    result: GPUArray = reduction.std(
-        source, axis=axis, correction=ddof, keepdims=keepdims, **options
-    )
-    return result
+    return _native.std(self, axis, ddof, keepdims, dtype, out)
 
 
 def max(
@@ -277,10 +247,7 @@ def max(
     keepdims: bool = False,
 ) -> GPUArray:
     """The largest element along axes; NaN if there is one."""
-    from pygpukit.ops import reduction
-
-    result: GPUArray = reduction.max(self, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.max(self, axis, keepdims, out)
 
 
 def min(
@@ -290,10 +257,7 @@ def min(
     keepdims: bool = False,
 ) -> GPUArray:
     """The smallest element along axes; NaN if there is one."""
-    from pygpukit.ops import reduction
-
-    result: GPUArray = reduction.min(self, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.min(self, axis, keepdims, out)
 
 
 def any(
@@ -303,10 +267,7 @@ def any(
     keepdims: bool = False,
 ) -> GPUArray:
     """Whether one element along axes is true."""
-    from pygpukit.ops import reduction
-
-    result: GPUArray = reduction.any(self, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.any(self, axis, keepdims, out)
 
 
 def all(
@@ -316,30 +277,21 @@ def all(
     keepdims: bool = False,
 ) -> GPUArray:
     """Whether all elements along axes are true."""
-    from pygpukit.ops import reduction
-
-    result: GPUArray = reduction.all(self, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.all(self, axis, keepdims, out)
 
 
 def argmax(
     self: GPUArray, axis: int | None = None, out: GPUArray | None = None, keepdims: bool = False
 ) -> GPUArray:
     """Where the largest element is along an axis; without one, in the flattened array."""
-    from pygpukit.ops import reduction
-
-    result: GPUArray = reduction.argmax(self, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.argmax(self, axis, keepdims, out)
 
 
 def argmin(
     self: GPUArray, axis: int | None = None, out: GPUArray | None = None, keepdims: bool = False
 ) -> GPUArray:
     """Where the smallest element is along an axis; without one, in the flattened array."""
-    from pygpukit.ops import reduction
-
-    result: GPUArray = reduction.argmin(self, axis=axis, keepdims=keepdims, **_given(out=out))
-    return result
+    return _native.argmin(self, axis, keepdims, out)
 
 
 def cumsum(
@@ -349,10 +301,7 @@ def cumsum(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """Sums of the elements so far along an axis; without one, of the flattened array."""
-    from pygpukit.ops import scan
-
-    result: GPUArray = scan.cumsum(self, axis=axis, **_given(dtype=dtype, out=out))
-    return result
+    return _native.cumsum(self, axis, dtype, out)
 
 
 def cumprod(
@@ -362,10 +311,7 @@ def cumprod(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """Products of the elements so far along an axis; without one, of the flattened array."""
-    from pygpukit.ops import scan
-
-    result: GPUArray = scan.cumprod(self, axis=axis, **_given(dtype=dtype, out=out))
-    return result
+    return _native.cumprod(self, axis, dtype, out)
 
 
 # --- elements ------------------------------------------------------------------------------------
@@ -392,44 +338,31 @@ def round(self: GPUArray, decimals: int = 0, out: GPUArray | None = None) -> GPU
 
 def conj(self: GPUArray) -> GPUArray:
     """The complex conjugate."""
-    from pygpukit.ops import elementwise
-
-    return elementwise.conj(self)
+    return _native.conj(self)
 
 
 def sort(self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True) -> None:
-    """Sorts along an axis, in place."""
-    from pygpukit.ops import sorting
-
-    done = sorting.sort(self, axis=axis, descending=descending, stable=stable)
-    _native.copy_into(self, done)
+    """Sorts along an axis, in place; always stable."""
+    _native.copy_into(self, _native.sort(self, axis, descending))
 
 
 def argsort(
     self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> GPUArray:
     """The indices that sort along an axis."""
-    from pygpukit.ops import sorting
-
-    return sorting.argsort(self, axis=axis, descending=descending, stable=stable)
+    return _native.argsort(self, axis, descending)
 
 
 def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
     """The indices of the elements that are not zero, one array per axis."""
-    from pygpukit.ops import indexing
-
-    result: tuple[GPUArray, ...] = indexing.nonzero(self)
-    return result
+    return _native.nonzero(self)
 
 
 def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
     """The elements at these indices of an axis; without one, of the flattened array."""
-    from pygpukit.ops import indexing
     from pygpukit.ops.creation import asarray
 
-    places = asarray(indices, device=self.device)
-    result: GPUArray = indexing.take(self, places, axis=axis)
-    return result
+    return _native.take(self, asarray(indices, device=self.device), axis)
 
 
 def repeat(
@@ -449,16 +382,12 @@ def trace(
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """The sum over a diagonal of two axes."""
-    from pygpukit.ops.matmul import trace as sum_of_diagonal
-
-    return sum_of_diagonal(self, offset, axis1, axis2, dtype=dtype)
+    return _native.trace(self, offset, axis1, axis2, dtype)
 
 
 def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
     """NumPy's dot: inner product of vectors, product of matrices."""
-    from pygpukit.ops.matmul import dot as product
-
-    return product(self, other)
+    return _native.dot(self, other)
 
 
 _METHODS = (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         data_types,
         elementwise,
         manipulation,
+        reduction,
         tensor,
         unary,
     )
@@ -42,6 +43,7 @@ __all__ = [
     "histogram",
     "manipulation",
     "matmul",
+    "reduction",
     "tensor",
     "unary",
 ]

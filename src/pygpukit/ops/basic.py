@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pygpukit.ops.interop import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
     from pygpukit.ops.matmul import *  # noqa: F403
+    from pygpukit.ops.reduction import *  # noqa: F403
+    from pygpukit.ops.scan import *  # noqa: F403
     from pygpukit.ops.searching import *  # noqa: F403
     from pygpukit.ops.sets import *  # noqa: F403
     from pygpukit.ops.sorting import *  # noqa: F403

@@ -25,8 +25,7 @@ def isclose(
     close = e.logical_or(e.logical_and(near, e.isfinite(y)), e.equal(x, y))
     if equal_nan:
         close = e.logical_or(close, e.logical_and(e.isnan(x), e.isnan(y)))
-    result: GPUArray = close
-    return result
+    return close
 
 
 def allclose(
@@ -35,8 +34,7 @@ def allclose(
     """Whether all elements are close, as a 0-d bool array."""
     from pygpukit.ops.reduction import all
 
-    result: GPUArray = all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
-    return result
+    return all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
 
 
 def array_equal(a: Any, b: Any, /, *, equal_nan: bool = False) -> GPUArray:
@@ -64,8 +62,7 @@ def _all_equal(x: GPUArray, y: GPUArray, equal_nan: bool) -> GPUArray:
     same = e.equal(x, y)
     if equal_nan:
         same = e.logical_or(same, e.logical_and(e.isnan(x), e.isnan(y)))
-    result: GPUArray = all(same)
-    return result
+    return all(same)
 
 
 def _operands(a: Any, b: Any) -> tuple[GPUArray, GPUArray]:

@@ -341,13 +341,13 @@ def repeat(
 
     counts = np.asarray(repeats)
     _check_repeats(counts.shape, size)
-    if counts.dtype.kind not in "biu":
+    if counts.size and counts.dtype.kind not in "biu":
         _bad_repeats_dtype(counts.dtype.name)
     if counts.size and counts.min() < 0:
         _negative_repeats(int(counts.min()))
     if counts.size == 1:
         return _native.repeat(x, int(counts.reshape(-1)[0]), axis)
-    places = np.repeat(np.arange(size, dtype=np.int64), counts)
+    places = np.repeat(np.arange(size, dtype=np.int64), counts.astype(np.int64))
     return _take(source, _native.from_numpy(places, device=x.device), along)
 
 

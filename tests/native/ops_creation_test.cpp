@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "core/result_type.h"
+#include "ops/creation/ramp.h"
+#include "ops/creation/triangle.h"
+
+namespace gpk {
+namespace {
+
+TEST(ResultType, DoesNotDependOnTheOrder) {
+  const DType a[] = {DType::kInt16, DType::kUInt16, DType::kFloat32};
+  const DType b[] = {DType::kFloat32, DType::kUInt16, DType::kInt16};
+  EXPECT_EQ(result_type(a, {}, "op"), DType::kFloat32);
+  EXPECT_EQ(result_type(b, {}, "op"), DType::kFloat32);
+}
+
+TEST(ResultType, NumbersAreWeak) {
+  const DType array[] = {DType::kInt8};
+  const Scalar numbers[] = {Scalar(std::int64_t{3}), Scalar(true)};
+  EXPECT_EQ(result_type(array, numbers, "op"), DType::kInt8);
+  EXPECT_EQ(result_type({}, numbers, "op"), DType::kInt64);
+  EXPECT_THROW(result_type({}, {}, "op"), InvalidArgument);
+}
+
+TEST(Linspace, PlansExactSteps) {
+  EXPECT_EQ(ops::plan_linspace(0, 10, 6, true), (ops::RealRamp{0, 2, 0, 10}));
+  EXPECT_EQ(ops::plan_linspace(0, 10, 5, false), (ops::RealRamp{0, 2, 0, 10}));
+  EXPECT_EQ(ops::plan_linspace(3, 10, 1, true), (ops::RealRamp{3, 7, 0, 10}));
+}
+
+TEST(Linspace, DividesLastWhereTheStepUnderflows) {
+  const double tiny = std::nextafter(0.0, 1.0);
+  const ops::RealRamp ramp = ops::plan_linspace(0, tiny, 5, true);
+  EXPECT_EQ(ramp.div, 4);
+  EXPECT_EQ(ramp.step, tiny);
+}
+
+TEST(Triangle, UsesWideAccessesThatDoNotCrossRows) {
+  const ops::TrianglePlan wide = ops::plan_triangle(4, {3, 8, 16}, 1, true, 256);
+  EXPECT_EQ(wide, (ops::TrianglePlan{4, 2, 4, 96})) << ops::to_string(wide);
+  EXPECT_EQ(ops::plan_triangle(4, {8, 17}, 0, true, 256).vec, 1);
+  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, 0, true, 4).vec, 1);
+  EXPECT_EQ(ops::plan_triangle(16, {8, 16}, 0, true, 16).vec, 1);
+}
+
+TEST(Triangle, ClampsTheDiagonal) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 62;
+  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, kFar, true, 1).bound, 17);
+  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, -kFar, true, 1).bound, -7);
+  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, kFar, false, 1).bound, 16);
+  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, -kFar, false, 1).bound, -8);
+}
+
+}  // namespace
+}  // namespace gpk
