@@ -105,8 +105,7 @@ void def_variance(py::module_& m, ops::Reduction reduction, const char* doc) {
         return run(reduction, x, options, out);
       },
       py::arg("x"), py::arg("axis") = py::none(), py::arg("correction") = 0.0,
-      py::arg("keepdims") = false, py::arg("dtype") = py::none(), py::arg("out") = py::none(),
-      doc);
+      py::arg("keepdims") = false, py::arg("dtype") = py::none(), py::arg("out") = py::none(), doc);
 }
 
 py::object run_scan(ops::Scan which, py::handle x, ops::ScanOptions& options, py::handle out) {
@@ -181,7 +180,8 @@ void bind_reduction(py::module_& m) {
   def_variance(m, Reduction::kVar, "Variance of elements along axes.");
   def_variance(m, Reduction::kStd, "Standard deviation of elements along axes.");
   def_variance(m, Reduction::kNanVar, "Variance of elements along axes that are not NaN.");
-  def_variance(m, Reduction::kNanStd, "Standard deviation of elements along axes that are not NaN.");
+  def_variance(m, Reduction::kNanStd,
+               "Standard deviation of elements along axes that are not NaN.");
   def_scan(m, ops::Scan::kCumSum, "Running sum along an axis, or over all elements.");
   def_scan(m, ops::Scan::kCumProd, "Running product along an axis, or over all elements.");
   def_scan(m, ops::Scan::kNanCumSum, "Running sum along an axis; NaN counts as 0.");

@@ -18,6 +18,7 @@ import pytest
 
 import pygpukit as gp
 from pygpukit.ops import reduction, scan
+from pygpukit.ops.manipulation import permute_dims
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -85,7 +86,10 @@ def sample(op: str, dtype: str, shape: tuple[int, ...], seed: int) -> Any:
         angle = rng.uniform(-0.01, 0.01, shape) if "prod" in op else rng.normal(size=shape)
         values = values * np.exp(1j * angle)
     values = np.asarray(values).astype(dtype)
-    if op.startswith("nan") and values.size:
+    if op.startswith("nanarg"):  # never all of a slice
+        places = np.sum(np.indices(shape), axis=0) % 4 == 1
+        values = np.where(places, np.dtype(dtype).type(np.nan), values)
+    elif op.startswith("nan"):
         values = np.where(rng.random(shape) < 0.2, np.dtype(dtype).type(np.nan), values)
     return values
 
@@ -116,7 +120,10 @@ class Layout:
     def view(self, x: Any) -> Any:
         if self.key is not None:
             x = x[self.key]
-        return x.T if self.transpose else x
+        if not self.transpose:
+            return x
+        axes = tuple(reversed(range(x.ndim)))
+        return x.transpose(axes) if isinstance(x, np.ndarray) else permute_dims(x, axes)
 
 
 _S = slice
@@ -198,17 +205,20 @@ class Case:
 
 def cases(large: bool) -> Iterator[Case]:
     every = (*LAYOUTS, *LARGE) if large else LAYOUTS
+    thorough = ("float32", "bfloat16", "int32") if large else ("float32",)
     for op in OPS:
         one_axis = op in ARGS or op in SCANS
         for dtype in COMPUTE:
             if dtype in COMPLEX and op.startswith("nan"):
                 continue  # NumPy's own differ among themselves
-            layouts = every if dtype in ("float32", "bfloat16", "int32") else SMALL
+            layouts = every if dtype in thorough else SMALL
             for layout in layouts:
                 if one_axis and not single_axis(layout):
                     continue
                 if op in SCANS and layout.keepdims:
                     continue
+                if layout == Layout((), 0) and op in (*MEANS, *VARIANCES):
+                    continue  # refused, as in NumPy
                 yield Case(op, dtype, layout)
 
 
@@ -229,8 +239,10 @@ def tolerance(op: str, x: Any, axis: Any, keepdims: bool, dtype: np.dtype[Any]) 
     unit = eps(dtype)
     small = x.dtype.name in ("float16", "bfloat16", "float32", "complex64")
     inner = eps("float32") if small else eps("float64")
-    magnitude = np.abs(np.nan_to_num(wide(x)).astype(np.complex128 if x.dtype.kind == "c" else np.float64))
-    want = np.abs(wide(np.asarray(oracle(op, x, axis, keepdims))))
+    magnitude = np.abs(
+        np.nan_to_num(wide(x)).astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    )
+    want = np.nan_to_num(np.abs(wide(np.asarray(oracle(op, x, axis, keepdims)))))
     if "prod" in op:
         return want * (unit + 100 * inner)
     if op in SCANS:
@@ -305,11 +317,19 @@ MUST_RAISE = [
         "axis of 0-d", lambda ones: reduction.mean(ones(()), 1), IndexError, ("mean: axis 1",)
     ),
     MustRaise(
-        "axis twice", lambda ones: reduction.sum(ones((2, 3)), (0, -2)), ValueError, ("sum:", "twice")
+        "axis twice",
+        lambda ones: reduction.sum(ones((2, 3)), (0, -2)),
+        ValueError,
+        ("sum:", "twice"),
     ),
-    MustRaise("axis float", lambda ones: reduction.sum(ones((2,)), 1.0), TypeError, ("sum:", "axis")),
     MustRaise(
-        "argmax of two axes", lambda ones: reduction.argmax(ones((2, 3)), (0, 1)), TypeError, ("argmax:",)
+        "axis float", lambda ones: reduction.sum(ones((2,)), 1.0), TypeError, ("sum:", "axis")
+    ),
+    MustRaise(
+        "argmax of two axes",
+        lambda ones: reduction.argmax(ones((2, 3)), (0, 1)),
+        TypeError,
+        ("argmax:",),
     ),
     MustRaise(
         "max of nothing",
@@ -400,10 +420,16 @@ MUST_RAISE = [
     MustRaise("diff n", lambda ones: scan.diff(ones((3,)), n=-1), ValueError, ("diff: n is -1",)),
     MustRaise("diff axis", lambda ones: scan.diff(ones((3,)), axis=1), IndexError, ("axis 1",)),
     MustRaise(
-        "sum_axis of 3-d", lambda ones: reduction.sum_axis(ones((2, 3, 4)), 0), ValueError, ("sum_axis:",)
+        "sum_axis of 3-d",
+        lambda ones: reduction.sum_axis(ones((2, 3, 4)), 0),
+        ValueError,
+        ("sum_axis:",),
     ),
     MustRaise(
-        "sum_axis axis", lambda ones: reduction.sum_axis(ones((2, 3)), 2), ValueError, ("sum_axis: axis is 2",)
+        "sum_axis axis",
+        lambda ones: reduction.sum_axis(ones((2, 3)), 2),
+        ValueError,
+        ("sum_axis: axis is 2",),
     ),
 ]
 

@@ -29,7 +29,7 @@ def array(host: Any) -> gp.GPUArray:
     return gp.from_numpy(np.ascontiguousarray(host), device="cuda")
 
 
-# --- size ------------------------------------------------------------------------------------------
+# --- size -----------------------------------------------------------------------------------------
 
 BIG = 2**31 + 12345
 
@@ -73,7 +73,7 @@ def test_running_sum_beyond_two_to_the_31() -> None:
     assert strided[-1].to_numpy() == 2**31 + 1
 
 
-# --- accuracy and determinism ----------------------------------------------------------------------
+# --- accuracy and determinism ---------------------------------------------------------------------
 
 
 def test_sums_of_2_to_the_28_floats() -> None:
@@ -98,9 +98,7 @@ def test_variance_far_from_zero() -> None:
     host = (np.random.default_rng(1).normal(size=(64, 100_000)) + 1e4).astype(np.float32)
     want = np.var(host, axis=1, dtype=np.float64)
     np.testing.assert_allclose(reduction.var(array(host), 1).to_numpy(), want, rtol=1e-5)
-    np.testing.assert_allclose(
-        reduction.var(array(host.T), 0).to_numpy(), want, rtol=1e-5
-    )
+    np.testing.assert_allclose(reduction.var(array(host.T), 0).to_numpy(), want, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
@@ -140,7 +138,7 @@ def test_running_sums_do_not_depend_on_timing() -> None:
         assert again.to_numpy().tobytes() == first
 
 
-# --- special values --------------------------------------------------------------------------------
+# --- special values -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -178,7 +176,7 @@ def test_all_nan_gives_minus_one() -> None:
     assert np.isnan(reduction.nanmean(x).to_numpy())
 
 
-# --- out, misalignment, graphs, streams ------------------------------------------------------------
+# --- out, misalignment, graphs, streams -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3, 5])
@@ -223,7 +221,9 @@ def test_out() -> None:
     np.testing.assert_array_equal(x[0].to_numpy(), host.max(0))
     scan.cumsum(x, 1, out=x)
     host[0] = host.max(0)
-    np.testing.assert_allclose(x.to_numpy(), np.cumsum(host, 1, dtype=np.float64), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        x.to_numpy(), np.cumsum(host, 1, dtype=np.float64), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("include_initial", [False, True])
@@ -239,7 +239,11 @@ def test_cumulative(dtype: str, axis: int, include_initial: bool) -> None:
 def test_graph_replays() -> None:
     host = np.random.default_rng(7).normal(size=(5000, 256)).astype(np.float32)
     x = gp.zeros(host.shape, device="cuda")
-    out = [gp.zeros((), device="cuda"), gp.zeros(256, device="cuda"), gp.zeros(host.size, device="cuda")]
+    out = [
+        gp.zeros((), device="cuda"),
+        gp.zeros(256, device="cuda"),
+        gp.zeros(host.size, device="cuda"),
+    ]
 
     def work() -> None:
         reduction.sum(x, out=out[0])
@@ -248,7 +252,7 @@ def test_graph_replays() -> None:
 
     work()  # compiles
     graph = gp.CudaGraph()
-    with graph.capture():
+    with graph:
         work()
     for scale in (1.0, 2.0, -1.0):
         x[...] = array(host * np.float32(scale))

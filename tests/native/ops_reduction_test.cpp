@@ -26,7 +26,8 @@ ReduceLayout layout_of(const Array& x, std::uint32_t axes, bool ordered = false)
   std::vector<std::int64_t> kept;
   for (int axis = 0; axis < x.ndim(); ++axis)
     if ((axes >> axis & 1u) == 0) kept.push_back(x.shape()[axis]);
-  const Collapsed found = collapse(x, axes, make(Dims(std::span<const std::int64_t>(kept))), ordered);
+  const Collapsed found =
+      collapse(x, axes, make(Dims(std::span<const std::int64_t>(kept))), ordered);
   EXPECT_TRUE(found.fits);
   return found.layout;
 }

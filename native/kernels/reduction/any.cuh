@@ -65,8 +65,8 @@ __device__ __forceinline__ void load_as(const void* base, const long long (&at)[
 template <class Op, int kN>
 __device__ __forceinline__ void load_any(const void* base, int code, const long long (&at)[kN],
                                          typename Op::Value (&x)[kN]) {
-#define GPK_LOAD(kCode, In) \
-  case kCode: \
+#define GPK_LOAD(kCode, In)                                                      \
+  case kCode:                                                                    \
     if constexpr ((Op::kCodes >> kCode & 1u) != 0) load_as<Op, In>(base, at, x); \
     break;
   switch (code) {

@@ -38,8 +38,8 @@ __device__ __forceinline__ void add_edge(const Op& op, typename Op::Acc& acc,
   op.template add_some<kV>(acc, x, valid, index, 1);
 }
 
-// The n elements at `start` (index `first` in the row): tiles of lanes * kU accesses from `tile` on,
-// every `step`-th. This thread has the lane-th access of each kU.
+// The n elements at `start` (index `first` in the row): tiles of lanes * kU accesses from `tile`
+// on, every `step`-th. This thread has the lane-th access of each kU.
 template <int kU, class In, class Op>
 __device__ __forceinline__ void add_stretch(const Op& op, typename Op::Acc& acc, const In* start,
                                             long long n, long long first, unsigned tile,
@@ -85,13 +85,13 @@ __device__ __forceinline__ void add_row(const Op& op, typename Op::Acc& acc, con
   const long long n = layout.reduced_size[outer];
   const bool single = outer == 0;
   const int side_by_side = args.group / args.lanes;
-  for (long long s = single ? 0 : blockIdx.y * side_by_side + lane / args.lanes;
-       s < args.stretches; s += static_cast<long long>(gridDim.y) * side_by_side) {
+  for (long long s = single ? 0 : blockIdx.y * side_by_side + lane / args.lanes; s < args.stretches;
+       s += static_cast<long long>(gridDim.y) * side_by_side) {
     long long index[1] = {s};
     long long at[1];
     reduced_offsets(layout, outer, index, at);
-    add_stretch<kU>(op, acc, row + at[0], n, s * n, single ? blockIdx.y : 0,
-                    single ? gridDim.y : 1, lane % args.lanes, args.lanes);
+    add_stretch<kU>(op, acc, row + at[0], n, s * n, single ? blockIdx.y : 0, single ? gridDim.y : 1,
+                    lane % args.lanes, args.lanes);
   }
 }
 
@@ -127,9 +127,8 @@ __device__ __forceinline__ void reduce_short_rows(const Op& op, const ReduceArgs
     const long long row = k + u * per_block;
     const In* start = static_cast<const In*>(args.in) + row * layout.kept_in[0];
     index[u] = lane * kV - misalignment(start);
-    valid[u] = row < layout.kept
-                   ? valid_elements<kV>(index[u] < 0 ? -index[u] : 0, n - index[u])
-                   : 0u;
+    valid[u] =
+        row < layout.kept ? valid_elements<kV>(index[u] < 0 ? -index[u] : 0, n - index[u]) : 0u;
     if (valid[u] != 0) raw[u] = load_vec<In, kV>(start + index[u]);
   }
 #pragma unroll

@@ -51,8 +51,7 @@ __global__ void __launch_bounds__(kBlock) scan_lines(const LineArgs args) {
   for (long long i = begin; i < end; i += kU) {
     long long at[kU];
 #pragma unroll
-    for (int u = 0; u < kU; ++u)
-      at[u] = in_at + (i + u < end ? i + u : i) * args.in_step;
+    for (int u = 0; u < kU; ++u) at[u] = in_at + (i + u < end ? i + u : i) * args.in_step;
     typename Op::Value x[kU];
     load_any<Op>(args.in, args.in_code, at, x);
 #pragma unroll

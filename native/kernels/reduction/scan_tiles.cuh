@@ -73,8 +73,8 @@ __device__ __forceinline__ Acc find_prefix(volatile unsigned long long* tiles,
   if (static_cast<int>(threadIdx.x) < in_group)
     before = Word::wait(tiles + (t - in_group + threadIdx.x) * Word::kWords);
   if (threadIdx.x == kBlock - 1)
-    *carried = group == 0 ? Op::template identity<Acc>()
-                          : Word::wait(groups + (group - 1) * Word::kWords);
+    *carried =
+        group == 0 ? Op::template identity<Acc>() : Word::wait(groups + (group - 1) * Word::kWords);
   before = fold_block<Op>(before, shared);
   const Acc prefix = Op::combine(*carried, before);
   if (threadIdx.x == 0 && in_group == kGroup - 1 && !last)
@@ -121,12 +121,11 @@ __global__ void __launch_bounds__(kBlock) scan_tiles(const ScanArgs args) {
   const long long groups_per_row = (args.tiles_per_row + kGroup - 1) / kGroup;
   volatile unsigned long long* groups =
       args.status + 1 + (args.rows * args.tiles_per_row + row * groups_per_row) * kWords;
-  const Acc prefix = find_prefix<Op>(tiles, groups, t, total, t + 1 == args.tiles_per_row, shared,
-                                     carried);
+  const Acc prefix =
+      find_prefix<Op>(tiles, groups, t, total, t + 1 == args.tiles_per_row, shared, carried);
   before = Op::combine(prefix, before);
   part.store(out, before, args.n - at, lane);
-  if (args.initial && t == 0 && threadIdx.x == 0)
-    out[-1] = convert<typename Part::Out>(op.init());
+  if (args.initial && t == 0 && threadIdx.x == 0) out[-1] = convert<typename Part::Out>(op.init());
 }
 
 }  // namespace gpk

@@ -98,9 +98,9 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
       plan_reduce(collapsed.layout, itemsize(x.dtype()), alignment_of(start),
                   is_exact(work, x.dtype(), out.dtype()), context.traits().multiprocessor_count);
   const Variant variant = choose(work, x.dtype(), out.dtype(), plan);
-  const Kernel& k = kernel(
-      context, {Family::reduction, static_cast<std::uint8_t>(plan.kernel), pack(variant)},
-      [&] { return reduce_spec(variant, work.op); });
+  const Kernel& k =
+      kernel(context, {Family::reduction, static_cast<std::uint8_t>(plan.kernel), pack(variant)},
+             [&] { return reduce_spec(variant, work.op); });
 
   KernelArgs args{};
   args.in = static_cast<cu::DevicePtr>(start);
@@ -126,9 +126,8 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
     submit(k, config, {&x, &out}, params);
     return;
   }
-  const Array partials =
-      Array::empty({collapsed.layout.kept * plan.num_splits * kPartialBytes}, DType::kUInt8,
-                   x.device(), work.op);
+  const Array partials = Array::empty({collapsed.layout.kept * plan.num_splits * kPartialBytes},
+                                      DType::kUInt8, x.device(), work.op);
   const Array counters = zeroed_counters(x.device());
   args.partials = partials.device_ptr();
   args.counters = counters.device_ptr();

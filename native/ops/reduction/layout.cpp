@@ -22,9 +22,8 @@ struct DimList {
 };
 
 void sort_by_memory(DimList& list) {
-  std::stable_sort(list.begin(), list.end(), [](const Dim& a, const Dim& b) {
-    return std::abs(a.in) > std::abs(b.in);
-  });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Dim& a, const Dim& b) { return std::abs(a.in) > std::abs(b.in); });
 }
 
 // Neighbours that one stride describes become one.

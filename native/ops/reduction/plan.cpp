@@ -152,8 +152,8 @@ std::string to_string(const ReducePlan& plan) {
   constexpr const char* kNames[] = {"general", "rows", "columns"};
   return cat("reduce(", kNames[static_cast<int>(plan.kernel)], ", block=", plan.block[0], "x",
              plan.block[1], ", tiles=", plan.num_tiles, ", splits=", plan.num_splits,
-             ", per_split=", plan.per_split, ", stretches=", plan.stretches, ", group=", plan.group, ", lanes=", plan.lanes,
-             ", short_rows=", plan.short_rows, ")");
+             ", per_split=", plan.per_split, ", stretches=", plan.stretches, ", group=", plan.group,
+             ", lanes=", plan.lanes, ", short_rows=", plan.short_rows, ")");
 }
 
 }  // namespace gpk::ops

@@ -16,20 +16,21 @@ enum class ReduceKernel : std::uint8_t {
 struct ReducePlan {
   ReduceKernel kernel = ReduceKernel::kGeneral;
   unsigned block[2] = {1, 1};
-  unsigned num_tiles = 1;       // grid x
-  unsigned num_splits = 1;      // grid y: parts of one reduction, merged by the last block
-  std::int64_t per_split = 0;   // general, columns: reduced elements of a part
-  std::int64_t stretches = 0;   // rows: pieces of a row, each side by side in memory
-  int group = 0;                // rows: threads that share one
-  int lanes = 0;                // rows: threads that share a stretch
-  bool short_rows = false;      // rows: one access per thread and row
+  unsigned num_tiles = 1;      // grid x
+  unsigned num_splits = 1;     // grid y: parts of one reduction, merged by the last block
+  std::int64_t per_split = 0;  // general, columns: reduced elements of a part
+  std::int64_t stretches = 0;  // rows: pieces of a row, each side by side in memory
+  int group = 0;               // rows: threads that share one
+  int lanes = 0;               // rows: threads that share a stretch
+  bool short_rows = false;     // rows: one access per thread and row
   friend bool operator==(const ReducePlan&, const ReducePlan&) = default;
 };
 inline constexpr int kReduceBlock = 256;
 // A split reduction has at most this many tiles.
 inline constexpr int kMaxSplitTiles = 4096;
 
-// `exact`: rows and columns kernels exist for the dtype. `alignment` of the first element, in bytes.
+// `exact`: rows and columns kernels exist for the dtype. `alignment` of the first element, in
+// bytes.
 ReducePlan plan_reduce(const ReduceLayout& layout, std::size_t item_bytes, std::size_t alignment,
                        bool exact, int num_sms);
 std::string to_string(const ReducePlan& plan);

@@ -74,10 +74,11 @@ void check_dtype(const Row& row, const Array& x, const ReduceOptions& options) {
 
 // Bit i: axis i is reduced.
 std::uint32_t check_axes(const Row& row, const Array& x, const std::optional<Dims>& axes) {
-  if (!axes)
-    return static_cast<std::uint32_t>((std::uint64_t{1} << x.ndim()) - 1);
-  // As NumPy: a 0-d array counts as one with a single axis here.
-  if (x.ndim() == 0 && axes->size() == 1 && ((*axes)[0] == 0 || (*axes)[0] == -1)) return 0;
+  if (!axes) return static_cast<std::uint32_t>((std::uint64_t{1} << x.ndim()) - 1);
+  // As in NumPy, whose ufuncs see a 0-d array as one with a single axis; means are no ufuncs.
+  const bool lenient = !is_mean(row) && !is_variance(row);
+  if (lenient && x.ndim() == 0 && axes->size() == 1 && ((*axes)[0] == 0 || (*axes)[0] == -1))
+    return 0;
   std::uint32_t mask = 0;
   for (const std::int64_t axis : normalize_axes(*axes, x.ndim(), row.name))
     mask |= std::uint32_t{1} << axis;
@@ -88,12 +89,11 @@ void check_not_empty(const Row& row, const Array& x, std::uint32_t axes) {
   if (!is_arg(row) && !is_extreme(row)) return;
   for (int axis = 0; axis < x.ndim(); ++axis) {
     if ((axes >> axis & 1u) == 0 || x.shape()[axis] != 0) continue;
-    throw InvalidArgument(is_arg(row) ? cat(row.name, ": attempt to get ", row.name,
-                                            " of an empty sequence, x has shape ",
-                                            to_string(x.shape()))
-                                      : cat(row.name, ": zero-size array to reduction operation ",
-                                            row.name, " which has no identity, x has shape ",
-                                            to_string(x.shape())));
+    throw InvalidArgument(is_arg(row)
+                              ? cat(row.name, ": attempt to get ", row.name,
+                                    " of an empty sequence, x has shape ", to_string(x.shape()))
+                              : cat(row.name, ": zero-size array to reduction operation ", row.name,
+                                    " which has no identity, x has shape ", to_string(x.shape())));
   }
 }
 
@@ -122,14 +122,14 @@ Array without_axes(const Array& out, std::uint32_t axes, bool keepdims) {
 
 void check_out(const Row& row, const Array& x, const Array& out, const Dims& shape, DType dtype) {
   if (!(out.shape() == shape))
-    throw InvalidArgument(cat(row.name, ": out has shape ", to_string(out.shape()),
-                              ", expected ", to_string(shape)));
+    throw InvalidArgument(
+        cat(row.name, ": out has shape ", to_string(out.shape()), ", expected ", to_string(shape)));
   if (!can_cast_same_kind(dtype, out.dtype()) || is_storage_only(out.dtype()))
     bad_type(cat(row.name, ": out has dtype ", name(out.dtype()), ", the result ", name(dtype),
                  " cannot be cast to it"));
   if (!(out.device() == x.device()))
-    throw InvalidArgument(cat(row.name, ": x is on ", to_string(x.device()), ", out on ",
-                              to_string(out.device())));
+    throw InvalidArgument(
+        cat(row.name, ": x is on ", to_string(x.device()), ", out on ", to_string(out.device())));
 }
 
 // What is computed, once the dtypes are settled: sums in bool are `any`, and so on.
@@ -160,8 +160,7 @@ void run_on_gpu(const Row& row, const Array& x, std::uint32_t axes, DType result
                 double correction) {
   const Work work = prepare(row, x, result);
   const bool direct = class_of(out.dtype()) == class_of(result) && !may_overlap(out, work.x);
-  const Array target =
-      direct ? out : Array::empty(out.shape(), result, out.device(), row.name);
+  const Array target = direct ? out : Array::empty(out.shape(), result, out.device(), row.name);
   launch_reduce({row.name, work.functor, work.mode, row.skip_nan, is_arg(row), correction}, work.x,
                 axes, target);
   if (!direct) copy_into(out, target, row.name);

@@ -45,11 +45,11 @@ struct ReduceOptions {
 };
 
 // dtypes: sums and products of bool and integers are int64 or uint64, means and variances of them
-// float64; float16 and bfloat16 stay, computed in float32 or wider. Extremes propagate NaN, or leave
-// it out (kNan...). Indices are int64 and count the reduced axes in C order; the first of equal
-// elements; NaN is the largest and the smallest. kNanArg... of nothing but NaN: ValueError on the
-// CPU, -1 on a GPU, which cannot tell without waiting.
-// Throws InvalidArgument: axes, dtypes, `out`, and extremes of nothing.
+// float64; float16 and bfloat16 stay, computed in float32 or wider. Extremes propagate NaN, or
+// leave it out (kNan...). Indices are int64 and count the reduced axes in C order; the first of
+// equal elements; NaN is the largest and the smallest. kNanArg... of nothing but NaN: ValueError on
+// the CPU, -1 on a GPU, which cannot tell without waiting. Throws InvalidArgument: axes, dtypes,
+// `out`, and extremes of nothing.
 Array reduce(Reduction reduction, const Array& x, const ReduceOptions& options = {});
 
 // The dtype of the result.

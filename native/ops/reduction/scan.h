@@ -36,9 +36,9 @@ enum class ScanKernel : std::uint8_t {
 struct ScanShape {
   std::int64_t lines = 1;
   std::int64_t n = 0;
-  bool exact = false;     // side by side, and kernels for the dtype exist
-  bool aligned = false;   // every row of both arrays starts on 16 bytes
-  int tile_elems = 0;     // of scan_tiles for the dtype
+  bool exact = false;    // side by side, and kernels for the dtype exist
+  bool aligned = false;  // every row of both arrays starts on 16 bytes
+  int tile_elems = 0;    // of scan_tiles for the dtype
   int num_sms = 1;
 };
 

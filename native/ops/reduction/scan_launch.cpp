@@ -80,8 +80,7 @@ const char* value_name(ValueType value) {
 jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {
   jit::KernelSpec spec;
   spec.op = op;
-  const std::string functor =
-      cat(v.product ? "gpk::Prod<" : "gpk::Sum<", value_name(v.value), ">");
+  const std::string functor = cat(v.product ? "gpk::Prod<" : "gpk::Sum<", value_name(v.value), ">");
   if (v.kernel == ScanKernel::kLines) {
     spec.file = "reduction/scan_lines.cuh";
     spec.expression = cat("gpk::scan_lines<", functor, ">");
@@ -92,7 +91,8 @@ jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {
   spec.expression = cat(rows ? "gpk::scan_rows<" : "gpk::scan_tiles<", info(v.in).cuda_name, ", ",
                         functor, ", ", v.aligned, ">");
   // Running totals of chunks need the unaligned rows kernels of the widest types.
-  const bool widest = v.in == DType::kFloat64 || v.in == DType::kInt64 || v.in == DType::kComplex128;
+  const bool widest =
+      v.in == DType::kFloat64 || v.in == DType::kInt64 || v.in == DType::kComplex128;
   spec.bundled = rows && widest && !v.aligned;
   return spec;
 }
@@ -117,9 +117,8 @@ void launch_rows(Context& context, const ScanVariant& v, const ScanWork& work, c
   args.tiles_per_row = plan.tiles_per_row;
   const std::int64_t groups = (plan.tiles_per_row + kScanGroup - 1) / kScanGroup;
   constexpr std::int64_t kWords = 2;  // of an 8-byte accumulator
-  const Array status =
-      full({1 + args.rows * (plan.tiles_per_row + groups) * kWords}, Scalar(std::int64_t{0}),
-           DType::kUInt64, x.device(), work.op);
+  const Array status = full({1 + args.rows * (plan.tiles_per_row + groups) * kWords},
+                            Scalar(std::int64_t{0}), DType::kUInt64, x.device(), work.op);
   args.status = status.device_ptr();
   submit(k, blocks(plan.num_blocks), {&x, &out, &status}, params);
 }
@@ -148,8 +147,7 @@ void launch_lines(Context& context, const ScanWork& work, const ScanPlan& plan, 
     return;
   }
   const DType wide = wide_dtype(v.value);
-  const Array totals =
-      Array::empty({args.layout.kept, plan.num_chunks}, wide, x.device(), work.op);
+  const Array totals = Array::empty({args.layout.kept, plan.num_chunks}, wide, x.device(), work.op);
   args.totals = totals.device_ptr();
   args.only_totals = 1;
   submit(k, blocks(plan.num_blocks), {&x, &out, &totals}, params);
@@ -200,8 +198,7 @@ bool is_aligned(cu::DevicePtr in, cu::DevicePtr out, std::int64_t in_row, std::i
 
 void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& given) {
   const std::int64_t n = x.shape()[axis];
-  const Array out =
-      work.include_initial ? slice_axis(given, axis, 1, n, 1) : given;
+  const Array out = work.include_initial ? slice_axis(given, axis, 1, n, 1) : given;
   const std::int64_t out_step = given.strides()[axis];
   const cu::DevicePtr out_start =
       given.device_ptr() +
@@ -262,8 +259,7 @@ void enumerate_scan(std::vector<jit::KernelSpec>& specs) {
     for (const ValueType value :
          {ValueType::kDouble, ValueType::kLongLong, ValueType::kComplex128}) {
       specs.push_back(scan_spec({ScanKernel::kLines, product, false, value, DType::kBool}, op));
-      specs.push_back(
-          scan_spec({ScanKernel::kRows, product, false, value, wide_dtype(value)}, op));
+      specs.push_back(scan_spec({ScanKernel::kRows, product, false, value, wide_dtype(value)}, op));
     }
     for (const DType in : kInputs) {
       const DType out = is_float(in) ? in : DType::kInt64;

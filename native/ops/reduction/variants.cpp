@@ -6,16 +6,14 @@
 namespace gpk::ops {
 namespace {
 
-constexpr const char* kFunctors[] = {"Sum", "Prod",   "Count",  "Max", "Min",
-                                     "ArgMax", "ArgMin", "Var", "NanMean"};
-constexpr const char* kValues[] = {"",       "int",    "unsigned",       "long long",
-                                   "unsigned long long", "float", "double", "gpk::complex64",
-                                   "gpk::complex128"};
+constexpr const char* kFunctors[] = {"Sum",    "Prod",   "Count", "Max",    "Min",
+                                     "ArgMax", "ArgMin", "Var",   "NanMean"};
+constexpr const char* kValues[] = {
+    "",      "int",    "unsigned",       "long long",      "unsigned long long",
+    "float", "double", "gpk::complex64", "gpk::complex128"};
 
 bool is_extreme(Functor functor) { return functor == Functor::kMax || functor == Functor::kMin; }
-bool is_arg(Functor functor) {
-  return functor == Functor::kArgMax || functor == Functor::kArgMin;
-}
+bool is_arg(Functor functor) { return functor == Functor::kArgMax || functor == Functor::kArgMin; }
 
 // bool is read as a byte; whether an integer is zero does not depend on its sign.
 DType stored_as(Functor functor, DType in) {
@@ -77,11 +75,9 @@ std::optional<ValueType> exact_value(Functor functor, DType in) {
       if (is_float(in) || in == DType::kInt32 || in == DType::kInt64)
         return exact_extreme_value(in);
       return std::nullopt;
-    case Functor::kProd:
-      return is_float(in) ? std::optional(ValueType::kDouble) : std::nullopt;
+    case Functor::kProd: return is_float(in) ? std::optional(ValueType::kDouble) : std::nullopt;
     case Functor::kVar:
-    case Functor::kNanMean:
-      return is_float(in) ? std::optional(float_value(in)) : std::nullopt;
+    case Functor::kNanMean: return is_float(in) ? std::optional(float_value(in)) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -105,9 +101,8 @@ jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
   }
   const bool rows = variant.kernel == ReduceKernel::kRows;
   spec.file = rows ? "reduction/rows.cuh" : "reduction/columns.cuh";
-  spec.expression =
-      cat(rows ? "gpk::reduce_rows<" : "gpk::reduce_columns<",
-          info(stored_as(variant.functor, variant.in)).cuda_name, ", ", functor, ">");
+  spec.expression = cat(rows ? "gpk::reduce_rows<" : "gpk::reduce_columns<",
+                        info(stored_as(variant.functor, variant.in)).cuda_name, ", ", functor, ">");
   spec.bundled = false;
   return spec;
 }

@@ -12,7 +12,17 @@
 
 namespace gpk::ops {
 
-enum class Functor : std::uint8_t { kSum, kProd, kCount, kMax, kMin, kArgMax, kArgMin, kVar, kNanMean };
+enum class Functor : std::uint8_t {
+  kSum,
+  kProd,
+  kCount,
+  kMax,
+  kMin,
+  kArgMax,
+  kArgMin,
+  kVar,
+  kNanMean
+};
 inline constexpr int kNumFunctors = 9;
 
 // Types that kernels compute in.

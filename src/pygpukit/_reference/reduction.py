@@ -46,15 +46,15 @@ def _is_integer(dtype: np.dtype[Any]) -> bool:
 
 def _elements(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """What a sum to `dtype` adds up: integers in 64 bits, the rest in the widest type."""
-    if _is_integer(dtype):
-        if dtype.kind == "b":
-            return x.astype(np.bool_)
-        cast = x if _is_integer(x.dtype) else x.astype(dtype)
-        return cast.astype(np.uint64 if dtype.kind == "u" else np.int64)
+    if dtype.kind == "b":
+        return _nonzero(x)
     if dtype.kind == "c":
         return x.astype(np.complex128)
     if x.dtype.kind == "c":
         x = x.real
+    if _is_integer(dtype):
+        cast = x if _is_integer(x.dtype) else x.astype(dtype)
+        return cast.astype(np.uint64 if dtype.kind == "u" else np.int64)
     return x.astype(np.float64)
 
 
@@ -187,9 +187,7 @@ def count_nonzero(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
     _put(out, np.sum(_nonzero(x), axis=axis, dtype=np.int64))
 
 
-def _argument(
-    function: Callable[..., Any], x: NDArray[Any], axis: Axis, out: NDArray[Any]
-) -> None:
+def _argument(function: Callable[..., Any], x: NDArray[Any], axis: Axis, out: NDArray[Any]) -> None:
     """`function` over the given axes in C order: all of them, or one."""
     values = _real(x)
     if len(axis) == 1:

@@ -364,7 +364,7 @@ def logsumexp(x: GPUArray, /, axis: Axis = None, *, keepdims: bool = False) -> G
     """log(sum(exp(x))) along axes, without overflow: the largest element is taken out first."""
     top = _native.max(x, axis, True, None)
     # Infinities would give inf - inf; exp(x) is right for them as it is.
-    top = _native.where(_native.isfinite(top), top, _native.zeros_like(top))
+    top = _native.where(_native.isfinite(top), top, 0.0)
     total = _native.sum(_native.exp(_native.subtract(x, top)), axis, None, keepdims, None)
     if not keepdims:
         top = _native.reshape(top, total.shape)
