@@ -106,7 +106,7 @@ void def_pair(py::module_& m, const char* op, PairFunction function, const char*
 }
 
 Array trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2,
-                 py::handle dtype) {
+            py::handle dtype) {
   std::optional<DType> wanted;
   if (!dtype.is_none()) wanted = dtype_from_python(dtype, "trace");
   return result_of([&] { return ops::trace(x, offset, axis1, axis2, wanted); });

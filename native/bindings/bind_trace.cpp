@@ -92,8 +92,9 @@ void bind_trace(py::module_& m) {
       .def("__exit__", [](DriverCalls& self, const py::args&) { self.exit(); })
       .def_property_readonly("counts", &DriverCalls::counts,
                              "How often each function was called, by name; none with 0.");
-  m.def("count_driver_calls", [] { return DriverCalls(); },
-        "Counts driver calls of all threads inside `with`. For tests: one at a time.");
+  m.def(
+      "count_driver_calls", [] { return DriverCalls(); },
+      "Counts driver calls of all threads inside `with`. For tests: one at a time.");
 }
 
 }  // namespace gpk::bind

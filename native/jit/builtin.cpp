@@ -36,7 +36,8 @@ CompileRequest compile_request(const KernelSpec& spec, int sm) {
 }
 
 bool jit_available() {
-  static const bool available = predict_nvrtc_version().has_value() || find_nvrtc().nvrtc != nullptr;
+  static const bool available =
+      predict_nvrtc_version().has_value() || find_nvrtc().nvrtc != nullptr;
   return available;
 }
 

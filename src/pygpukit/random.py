@@ -139,6 +139,8 @@ class Generator:
         """wide: whether an element takes 64 bits; None: as float64 does."""
         with self._lock:
             low, high = self._position & _MASK, self._position >> 64
+            if dtype is None:
+                dtype = "float32" if out is None else out.dtype
             request = (op, size, dtype, self._device, out, self._key, low, high)
             result = function(request, *parameters)
             if wide is None:
@@ -147,9 +149,7 @@ class Generator:
             self._position = (self._position + used) % _POSITIONS
         return result
 
-    def random(
-        self, size: Size = None, dtype: Any = "float32", out: GPUArray | None = None
-    ) -> GPUArray:
+    def random(self, size: Size = None, dtype: Any = None, out: GPUArray | None = None) -> GPUArray:
         """Uniform numbers in [0, 1)."""
         return self._uniform("random", 0.0, 1.0, size, dtype, out)
 
@@ -173,7 +173,7 @@ class Generator:
         return self._draw("normal", function, size, dtype, None, None, loc, scale)
 
     def standard_normal(
-        self, size: Size = None, dtype: Any = "float32", out: GPUArray | None = None
+        self, size: Size = None, dtype: Any = None, out: GPUArray | None = None
     ) -> GPUArray:
         """Normal numbers of mean 0 and standard deviation 1."""
         function = _native.random_normal
@@ -187,7 +187,7 @@ class Generator:
         return self._draw("exponential", function, size, dtype, None, None, scale)
 
     def standard_exponential(
-        self, size: Size = None, dtype: Any = "float32", out: GPUArray | None = None
+        self, size: Size = None, dtype: Any = None, out: GPUArray | None = None
     ) -> GPUArray:
         """Exponential numbers of mean 1."""
         function = _native.random_exponential

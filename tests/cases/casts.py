@@ -6,6 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
 from cases.elementwise import COMPUTE, INTEGERS, STORAGE, numpy_type, special_values
 
 ALL = (*COMPUTE, *STORAGE)
@@ -45,9 +46,31 @@ def _values(source: str) -> Any:
     values = rng.normal(size=4000) * scale
     # Halfway between neighbours of the narrow formats, and just beside: where rounding is decided.
     halves = np.arange(1, 2**12) * 2.0**-9
-    limits = [5.0, 6.0, 448, 463.9, 464, 464.1, 480, 57344, 61439, 61440, 61441, 65504, 65519, 65520]
+    limits = [
+        5.0,
+        6.0,
+        448,
+        463.9,
+        464,
+        464.1,
+        480,
+        57344,
+        61439,
+        61440,
+        61441,
+        65504,
+        65519,
+        65520,
+    ]
     values = np.concatenate(
-        [values, halves, halves * (1 + 2.0**-20), halves * (1 - 2.0**-20), limits, np.negative(limits)]
+        [
+            values,
+            halves,
+            halves * (1 + 2.0**-20),
+            halves * (1 - 2.0**-20),
+            limits,
+            np.negative(limits),
+        ]
     )
     if type_.kind == "c":
         values = values + 1j * rng.normal(size=values.size)

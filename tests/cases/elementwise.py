@@ -9,6 +9,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+import pygpukit as gp
 from cases.elementwise_ops import (
     COMPLEX,
     COMPUTE,
@@ -21,9 +23,17 @@ from cases.elementwise_ops import (
 )
 from cases.views import VIEWS, Shape
 
-import pygpukit as gp
-
-__all__ = ["CASES", "COMPLEX", "COMPUTE", "FLOATS", "INTEGERS", "OPS", "SHAPES", "STORAGE", "numpy_type"]
+__all__ = [
+    "CASES",
+    "COMPLEX",
+    "COMPUTE",
+    "FLOATS",
+    "INTEGERS",
+    "OPS",
+    "SHAPES",
+    "STORAGE",
+    "numpy_type",
+]
 
 SHAPES: tuple[Shape, ...] = (
     (),
@@ -60,7 +70,16 @@ def special_values(dtype: str) -> list[Any]:
         return [False, True]
     if dtype in INTEGERS:
         info = np.iinfo(dtype)
-        return [0, 1, 2, 7, int(info.max), int(info.min), int(info.max) // 2, max(int(info.min), -1)]
+        return [
+            0,
+            1,
+            2,
+            7,
+            int(info.max),
+            int(info.min),
+            int(info.max) // 2,
+            max(int(info.min), -1),
+        ]
     if dtype in COMPLEX:
         return [0, 1, -1, 1j, -1j, 1 + 1j, 2 - 0.5j, -0.5 + 0j, 0.25 - 3j]
     info = ml_dtypes.finfo(numpy_type(dtype))
@@ -119,7 +138,9 @@ def _stand_ins(values: list[Any]) -> list[Any]:
     names = {value.dtype.name for value in values if not _is_weak(value)}
     other = np.float32 if "float16" in names else np.float16
     return [
-        value if _is_weak(value) else np.ones(1, other if value.dtype.name == "bfloat16" else value.dtype)
+        value
+        if _is_weak(value)
+        else np.ones(1, other if value.dtype.name == "bfloat16" else value.dtype)
         for value in values
     ]
 
@@ -162,7 +183,9 @@ def expected(name: str, values: list[Any]) -> tuple[Any, np.dtype[Any]]:
     op = OPS[name]
     result = result_dtype(name, values)
     with np.errstate(all="ignore"):
-        if result.kind == "b" and not any(_own(np.dtype(np.float16), [v]).kind == "V" for v in values):
+        if result.kind == "b" and not any(
+            _own(np.dtype(np.float16), [v]).kind == "V" for v in values
+        ):
             return np.asarray(op.function(*values)), result
         common = _common_dtype(name, values, result)
         wide = _wide_dtype(op, common)
@@ -215,7 +238,15 @@ def is_defined(op: str, dtype: str) -> bool:
 
 
 # Every operation of these on every integer dtype, also on the GPU; of others on one or two.
-ALL_INTEGERS = ("add", "multiply", "floor_divide", "remainder", "pow", "less", "bitwise_right_shift")
+ALL_INTEGERS = (
+    "add",
+    "multiply",
+    "floor_divide",
+    "remainder",
+    "pow",
+    "less",
+    "bitwise_right_shift",
+)
 
 
 def every_op_and_dtype() -> Iterator[Case]:
@@ -231,7 +262,12 @@ def every_op_and_dtype() -> Iterator[Case]:
                 yield Case(op, condition + arrays, gpu=gpu)
 
 
-REPRESENTATIVES = (("add", "float32"), ("multiply", "int16"), ("maximum", "complex128"), ("exp", "float16"))
+REPRESENTATIVES = (
+    ("add", "float32"),
+    ("multiply", "int16"),
+    ("maximum", "complex128"),
+    ("exp", "float16"),
+)
 
 
 def every_shape() -> Iterator[Case]:
@@ -351,7 +387,15 @@ def outputs() -> Iterator[Case]:
 
 CASES = [
     case
-    for group in (every_op_and_dtype, every_shape, broadcasts, views, scalars, mixed_dtypes, outputs)
+    for group in (
+        every_op_and_dtype,
+        every_shape,
+        broadcasts,
+        views,
+        scalars,
+        mixed_dtypes,
+        outputs,
+    )
     for case in group()
 ]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import pygpukit as gp
 from cases import elementwise
 from cases.elementwise import Arg
 from cases.tolerance import assert_close, assert_ulps
 from cases.views import HAS_VIEWS, VIEWS
-
-import pygpukit as gp
 from pygpukit import _native
 
 

@@ -54,8 +54,7 @@ TEST(ViewTest, Axes) {
 TEST(ViewTest, Slices) {
   const Array x = counting({3, 4});
   EXPECT_EQ(elements(slice_axis(x, 1, 1, 2, 2)), (Values{1, 3, 5, 7, 9, 11}));
-  EXPECT_EQ(elements(slice_axis(x, 0, 2, 3, -1)),
-            (Values{8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3}));
+  EXPECT_EQ(elements(slice_axis(x, 0, 2, 3, -1)), (Values{8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3}));
   const Array none = slice_axis(x, 0, 3, 0, 1);
   EXPECT_EQ(none.size(), 0);
   EXPECT_EQ(none.offset_elems(), 0);  // not past the end

@@ -43,16 +43,14 @@ MapPlan plan_of(const std::vector<Array>& arrays, bool jit = true) {
 std::string text_of(const std::vector<Array>& arrays) { return to_string(layout_of(arrays)); }
 
 TEST(LayoutTest, ContiguousOperandsAreOneAxis) {
-  EXPECT_EQ(text_of({dense({2, 3, 4}), dense({2, 3, 4})}),
-            "layout(size=(24), strides=((1), (1)))");
+  EXPECT_EQ(text_of({dense({2, 3, 4}), dense({2, 3, 4})}), "layout(size=(24), strides=((1), (1)))");
   EXPECT_EQ(text_of({dense({}), dense({})}), "layout(size=(), strides=((), ()))");
   EXPECT_EQ(text_of({dense({1, 1}), dense({1, 1})}), "layout(size=(), strides=((), ()))");
   EXPECT_EQ(text_of({dense({1, 5, 1}), dense({5, 1})}), "layout(size=(5), strides=((1), (1)))");
 }
 
 TEST(LayoutTest, BroadcastAxesHaveStrideZero) {
-  EXPECT_EQ(text_of({dense({4}), dense({3, 4})}),
-            "layout(size=(4, 3), strides=((1, 0), (1, 4)))");
+  EXPECT_EQ(text_of({dense({4}), dense({3, 4})}), "layout(size=(4, 3), strides=((1, 0), (1, 4)))");
   EXPECT_EQ(text_of({dense({3, 1}), dense({3, 4})}),
             "layout(size=(4, 3), strides=((0, 1), (1, 4)))");
   EXPECT_EQ(text_of({dense({}), dense({3, 4})}), "layout(size=(12), strides=((0), (1)))");
@@ -164,8 +162,9 @@ TEST(MapPlanTest, Expressions) {
   plan.deep = true;
   plan.wide = true;
   plan.kinds = 4;
-  EXPECT_EQ(map_expression(plan, "gpk::Add", "float", inputs, DType::kFloat32),
-            "gpk::map_strided<gpk::Add, float, float, 4, 2, 32, long long, 4u, float, signed char>");
+  EXPECT_EQ(
+      map_expression(plan, "gpk::Add", "float", inputs, DType::kFloat32),
+      "gpk::map_strided<gpk::Add, float, float, 4, 2, 32, long long, 4u, float, signed char>");
   EXPECT_EQ(any_expression("gpk::Add", DType::kInt8, 2), "gpk::map_any<gpk::Add, int, 2>");
 }
 
@@ -201,8 +200,8 @@ std::uint32_t divide(std::uint32_t n, const Divider& d) {
 
 TEST(DividerTest, IsExactBelowTwoToThe31) {
   std::mt19937 random(1);
-  std::vector<std::uint32_t> divisors = {1, 2, 3, 5, 7, 10, 641, 65535, 65536, 65537,
-                                         (1u << 30) - 1, 1u << 30, (1u << 31) - 1};
+  std::vector<std::uint32_t> divisors = {
+      1, 2, 3, 5, 7, 10, 641, 65535, 65536, 65537, (1u << 30) - 1, 1u << 30, (1u << 31) - 1};
   for (int i = 0; i < 200; ++i) divisors.push_back(random() % INT32_MAX + 1);
   for (const std::uint32_t d : divisors) {
     const Divider divider = make_divider(d);

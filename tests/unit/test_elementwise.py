@@ -44,7 +44,9 @@ def test_every_op_has_a_reference_and_cases() -> None:
         assert doc, name
     for name in listed:
         assert callable(getattr(_reference, name)), f"_reference.{name} is missing"
-        assert any(case.op == name and case.gpu for case in elementwise.CASES), f"{name} has no case"
+        assert any(case.op == name and case.gpu for case in elementwise.CASES), (
+            f"{name} has no case"
+        )
         assert callable(getattr(family, name)), f"ops.elementwise.{name} is missing"
         assert name in family.__all__
     assert {spec[0] for spec in _native.builtin_kernels()} >= set(listed)
@@ -93,7 +95,9 @@ def _numpy(op: str, *operands: Any) -> Any:
 @st.composite
 def broadcastable(draw: st.DrawFn, count: int) -> list[Any]:
     """Arrays of any dtypes whose shapes go together, or not quite."""
-    shapes = draw(hnp.mutually_broadcastable_shapes(num_shapes=count, max_dims=4, max_side=5)).input_shapes
+    shapes = draw(
+        hnp.mutually_broadcastable_shapes(num_shapes=count, max_dims=4, max_side=5)
+    ).input_shapes
     if draw(st.integers(0, 9)) == 0:
         shapes = (*shapes[:-1], draw(hnp.array_shapes(max_dims=3, max_side=4)))
     return [draw(hnp.arrays(draw(st.sampled_from(NUMPY_DTYPES)), shape)) for shape in shapes]
@@ -124,7 +128,9 @@ def test_binary_as_numpy(op: str, pair: list[Any]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    op=st.sampled_from(["add", "subtract", "multiply", "divide", "less", "equal", "bitwise_and", "maximum"]),
+    op=st.sampled_from(
+        ["add", "subtract", "multiply", "divide", "less", "equal", "bitwise_and", "maximum"]
+    ),
     array=hnp.arrays(st.sampled_from(NUMPY_DTYPES), hnp.array_shapes(max_dims=2, max_side=4)),
     number=st.one_of(
         st.booleans(),
@@ -132,7 +138,9 @@ def test_binary_as_numpy(op: str, pair: list[Any]) -> None:
         st.integers(-200, 200),
         st.floats(width=32),
         st.complex_numbers(max_magnitude=1e9),
-        st.sampled_from([np.int8(3), np.uint64(2**40), np.float16(0.5), np.float64(1e-3), np.complex64(1j)]),
+        st.sampled_from(
+            [np.int8(3), np.uint64(2**40), np.float16(0.5), np.float64(1e-3), np.complex64(1j)]
+        ),
     ),
     swapped=st.booleans(),
 )
@@ -144,7 +152,9 @@ def test_numbers_as_numpy(op: str, array: Any, number: Any, swapped: bool) -> No
     try:
         want = _numpy(op, *pair)
     except (TypeError, OverflowError) as error:
-        with pytest.raises(type(error).__mro__[1] if "UFunc" in type(error).__name__ else type(error)):
+        with pytest.raises(
+            type(error).__mro__[1] if "UFunc" in type(error).__name__ else type(error)
+        ):
             getattr(_native, op)(*ours)
         return
     got = getattr(_native, op)(*ours)

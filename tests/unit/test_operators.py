@@ -206,11 +206,17 @@ def test_numpy_arrays_are_refused_both_ways() -> None:
 def test_messages_name_the_op_and_both_shapes() -> None:
     with pytest.raises(ValueError, match=r"^floor_divide: .*\(2,\) and \(3,\)"):
         gp.ones(2) // gp.ones(3)
-    with pytest.raises(TypeError, match=r"^bitwise_and: not defined for dtype float32, expected an int"):
+    with pytest.raises(
+        TypeError, match=r"^bitwise_and: not defined for dtype float32, expected an int"
+    ):
         gp.ones(2) & gp.ones(2)
-    with pytest.raises(TypeError, match=r"^divide: out has dtype int32, which the result's float64"):
+    with pytest.raises(
+        TypeError, match=r"^divide: out has dtype int32, which the result's float64"
+    ):
         operator.itruediv(gp.ones(2, "int32"), 2)
-    with pytest.raises(ValueError, match=r"^add: out has shape \(3,\), the result has shape \(2, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"^add: out has shape \(3,\), the result has shape \(2, 3\)"
+    ):
         operator.iadd(gp.ones(3), gp.ones((2, 3)))
 
 

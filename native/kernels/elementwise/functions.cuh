@@ -30,9 +30,9 @@ __device__ __forceinline__ Complex<R> c_log1p(Complex<R> z) {
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_expm1(Complex<R> z) {
-  if (z.im == R(0)) return {expm1(z.re), z.im};
+  if (z.im == R(0)) return {expm1(z.re) + R(0), z.im};
   if (isinf(z.re) && !isfinite(z.im))
-    return z.re > R(0) ? Complex<R>{z.re, R(NAN)} : Complex<R>{R(-1), R(0)};
+    return z.re > R(0) ? Complex<R>{z.re, z.im - z.im} : Complex<R>{R(-1), R(0)};
   R s, c;
   sincos(z.im, &s, &c);
   const R half = sin(z.im * R(0.5));

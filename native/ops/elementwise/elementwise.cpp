@@ -119,7 +119,8 @@ void run_on_gpu(const ElementwiseOp& op, const Types& types, std::span<const Ope
     if (copies[i]) mapped[i].array = &*copies[i];
   }
   // Narrow types compute in wider ones: rounded and wrapped before a cast to an `out` of another.
-  const bool through = result.dtype() != types.result && compute_dtype(types.result) != types.result;
+  const bool through =
+      result.dtype() != types.result && compute_dtype(types.result) != types.result;
   const Array target =
       through ? Array::empty(result.shape(), types.result, result.device(), op.name) : result;
   run_map(static_cast<unsigned>(op.id), op.name, op.functor, types.common,

@@ -16,7 +16,7 @@ inline constexpr int kMaxOperands = 9;  // the result included
 struct Layout {
   int rank = 0;  // 0: one element
   int num_operands = 0;
-  std::int64_t size[kMaxRank];                   // the first `rank` are set
+  std::int64_t size[kMaxRank];                  // the first `rank` are set
   std::int64_t stride[kMaxRank][kMaxOperands];  // in elements
 
   [[nodiscard]] std::int64_t num_elements() const noexcept;

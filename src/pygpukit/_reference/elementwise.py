@@ -81,7 +81,7 @@ def _expm1(x: NDArray[Any]) -> Any:
     real = np.where(np.isinf(re) & (re < 0), -1 + 0 * exact.real, result.real)
     real = np.where(odd, np.where(re > 0, np.inf, -1), real)
     imag = np.where(odd, np.where(re > 0, np.nan, 0), result.imag)
-    real = np.where(im == 0, np.expm1(re), real)
+    real = np.where(im == 0, np.expm1(re) + 0, real)
     imag = np.where(im == 0, im, imag)
     whole = np.empty_like(x)
     whole.real, whole.imag = real, imag
