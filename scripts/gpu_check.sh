@@ -21,15 +21,14 @@ PY
 }
 
 run_test() {
-  # One process per file, several at a time: most of the time goes into compiling kernels, which
-  # all of them keep in one cache. The unit tests choose CPU simulation for all of theirs.
+  # Several processes share the tests: most of the time goes into compiling kernels, which all of
+  # them keep in one cache. The unit tests choose CPU simulation for all of theirs.
   export OUT PYTHON
-  find tests/gpu -name 'test_*.py' | sort | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I FILE bash -c '
-    log=$OUT/$(basename FILE .py)
-    "$PYTHON" -m pytest FILE -q --junitxml="$log.xml" >"$log.txt" 2>&1
+  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I N bash -c '
+    GPK_TEST_SHARD=N/8 "$PYTHON" -m pytest tests/gpu -q --junitxml="$OUT/gpu-tests-N.xml" >"$OUT/gpu-tests-N.txt" 2>&1
     code=$?
-    echo "FILE: $(tail -1 "$log.txt")"
-    [ $code -eq 0 ] || { grep -E "^(FAILED|ERROR)" "$log.txt"; exit 1; }'
+    echo "tests/gpu, part N of 8: $(tail -1 "$OUT/gpu-tests-N.txt")"
+    [ $code -eq 0 ] || { grep -E "^(FAILED|ERROR)" "$OUT/gpu-tests-N.txt"; exit 1; }'
   "$PYTHON" -m pytest tests/unit -q --junitxml="$OUT/unit-tests.xml"
 }
 

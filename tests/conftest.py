@@ -25,6 +25,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.gpu)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """GPK_TEST_SHARD=2/6 keeps every sixth test from the second on: processes share the work."""
+    shard, _, count = os.environ.get("GPK_TEST_SHARD", "1/1").partition("/")
+    session.items[:] = session.items[int(shard) - 1 :: int(count)]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is not None:
         import pygpukit as gp

@@ -164,8 +164,8 @@ OPS: dict[str, tuple[str, ...]] = {
         "trunc",
         "where",
     ),
-    "pygpukit.ops.fuse": ("FusedFunction", "fuse"),
-    "pygpukit.ops.histogram": ("bincount", "histogram", "median", "percentile", "quantile"),
+    "pygpukit.ops.fusion": ("FusedFunction", "fuse"),
+    "pygpukit.ops.histograms": ("bincount", "histogram", "median", "percentile", "quantile"),
     "pygpukit.ops.indexing": (
         "argwhere",
         "compress",

@@ -207,7 +207,7 @@ def ulps_of(op: Op, result: np.dtype[Any], operands: list[Any]) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """One call. Operands are arrays or numbers; `out` is new, given, first (in place) or a dtype."""
+    """One call. Operands are arrays or numbers; `out` is new, given, first (in place) or dtype."""
 
     op: str
     operands: tuple[Any, ...]

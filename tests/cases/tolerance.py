@@ -92,7 +92,7 @@ def assert_ulps(
     worst = np.unravel_index(np.argmax(error), error.shape) if error.size else ()
     if error.size and error[worst] > ulps + 0.5:
         raise AssertionError(
-            f"{error[worst]:.3g} units in the last place of {got.dtype} at {tuple(map(int, worst))}, "
+            f"{error[worst]:.3g} units in the last place of {got.dtype} at {tuple(worst)}, "
             f"{np.count_nonzero(error > ulps + 0.5)} of {error.size} above {ulps}: "
             f"got {ours[worst]}, want {theirs[worst]}"
         )

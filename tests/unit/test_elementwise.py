@@ -145,7 +145,7 @@ def test_binary_as_numpy(op: str, pair: list[Any]) -> None:
     swapped=st.booleans(),
 )
 def test_numbers_as_numpy(op: str, array: Any, number: Any, swapped: bool) -> None:
-    """Python's numbers are weak, NumPy's scalars bring their dtype: both sides, also what raises."""
+    """Python's numbers are weak, NumPy's scalars bring their dtype, on both sides."""
     x = gp.from_numpy(array)
     pair, ours = ((number, array), (number, x)) if swapped else ((array, number), (x, number))
     assume(not (array.dtype == np.float16 and isinstance(number, float) and abs(number) > 65500))
@@ -171,7 +171,7 @@ def test_where_as_numpy(arrays: list[Any]) -> None:
     try:
         want = np.where(arrays[0].astype(bool), *arrays[1:])
     except ValueError:
-        with pytest.raises(ValueError, match="^where: operands could not be broadcast"):
+        with pytest.raises(ValueError, match=r"^where: operands could not be broadcast"):
             gp.ops.where(*ours)
         return
     got = gp.ops.where(*ours)

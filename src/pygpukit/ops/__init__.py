@@ -3,9 +3,7 @@
 from pygpukit._lazy import lazy_names
 from pygpukit._names import OPS
 
-# Modules that have the name of one of their functions: loaded later, they would take its place.
-from pygpukit.ops.fuse import fuse
-from pygpukit.ops.histogram import histogram
+# The module has the name of its function: loaded later, it would take its place.
 from pygpukit.ops.matmul import matmul
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
@@ -39,8 +37,6 @@ __all__ = [
     "creation",
     "data_types",
     "elementwise",
-    "fuse",
-    "histogram",
     "manipulation",
     "matmul",
     "reduction",

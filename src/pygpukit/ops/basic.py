@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from pygpukit.ops.creation import *  # noqa: F403
     from pygpukit.ops.data_types import *  # noqa: F403
     from pygpukit.ops.elementwise import *  # noqa: F403
-    from pygpukit.ops.fuse import *  # noqa: F403
-    from pygpukit.ops.histogram import *  # noqa: F403
+    from pygpukit.ops.fusion import *  # noqa: F403
+    from pygpukit.ops.histograms import *  # noqa: F403
     from pygpukit.ops.indexing import *  # noqa: F403
     from pygpukit.ops.interop import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pygpukit import _native
 from pygpukit._native import (
     GPUArray,
@@ -96,7 +94,11 @@ from pygpukit._native import (
     where,
 )
 
-Operand = GPUArray | bool | int | float | complex
+TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
+if TYPE_CHECKING:
+    from typing import Any
+
+    Operand = GPUArray | bool | int | float | complex
 
 # NumPy's names, and those of version 0.2.
 absolute = fabs = abs
@@ -145,7 +147,7 @@ def clamp(a: GPUArray, min_val: Any, max_val: Any) -> GPUArray:
 
 
 def round(x: GPUArray, /, decimals: int = 0, *, out: GPUArray | None = None) -> GPUArray:
-    """x rounded to `decimals` places, halves to even; integers are rounded before the point only."""
+    """x rounded to `decimals` places, halves to even; of integers only places before the point."""
     if decimals == 0:
         return rint(x, out=out)
     is_integer = x.dtype.name.lstrip("u").startswith("int")
