@@ -41,7 +41,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)
     for module in map(
-        import_module, (f"pygpukit.ops.{m}" for m in ("sorting", "searching", "sets", "histogram"))
+        import_module, (f"pygpukit.ops.{m}" for m in ("sorting", "searching", "sets", "histograms"))
     )
     for name in module.__all__
 }
