@@ -163,7 +163,7 @@ def copy(self: GPUArray) -> GPUArray:
 
 def fill(self: GPUArray, value: _ScalarLike | GPUArray) -> None:
     """Sets every element."""
-    from pygpukit.ops.creation import asarray
+    from pygpukit.ops.conversion import asarray
 
     _native.copy_into(self, asarray(value, dtype=self.dtype, device=self.device))
 
@@ -360,7 +360,7 @@ def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
 
 def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
     """The elements at these indices of an axis; without one, of the flattened array."""
-    from pygpukit.ops.creation import asarray
+    from pygpukit.ops.conversion import asarray
 
     return _native.take(self, asarray(indices, device=self.device), axis)
 
@@ -369,9 +369,9 @@ def repeat(
     self: GPUArray, repeats: int | Sequence[int] | GPUArray, axis: int | None = None
 ) -> GPUArray:
     """Every element that many times along an axis; without one, of the flattened array."""
-    from pygpukit.ops import manipulation
+    from pygpukit.ops import repeating
 
-    return manipulation.repeat(self, repeats, axis)
+    return repeating.repeat(self, repeats, axis)
 
 
 def trace(

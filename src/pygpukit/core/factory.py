@@ -1,8 +1,8 @@
 """Creation of arrays."""
 
+from pygpukit.ops.conversion import asarray
 from pygpukit.ops.creation import (
     arange,
-    asarray,
     empty,
     empty_like,
     eye,

@@ -66,7 +66,7 @@ def _all_equal(x: GPUArray, y: GPUArray, equal_nan: bool) -> GPUArray:
 
 
 def _operands(a: Any, b: Any) -> tuple[GPUArray, GPUArray]:
-    from pygpukit.ops.creation import asarray
+    from pygpukit.ops.conversion import asarray
 
     return asarray(a), asarray(b)
 

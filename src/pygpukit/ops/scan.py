@@ -84,7 +84,7 @@ def diff(
     ``prepend`` and ``append`` are put before and after x along the axis first; they have x's other
     sizes.
     """
-    from pygpukit.ops.manipulation import concat
+    from pygpukit.ops.joining import concat
 
     if n < 0:
         raise ValueError(f"diff: n is {n}, expected 0 or more")

@@ -1,0 +1,202 @@
+"""Arrays from other objects: numbers, sequences, NumPy arrays, buffers, other libraries' arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit._native import GPUArray, from_numpy, full
+
+if TYPE_CHECKING:
+    from pygpukit._native import DataType, _DeviceLike, _DTypeLike
+
+_NUMBERS = (bool, int, float, complex)
+_STORAGE = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "float4_e2m1fn")
+
+
+def asarray(
+    obj: Any,
+    /,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+    copy: bool | None = None,
+) -> GPUArray:
+    """An array from numbers, nested sequences, NumPy arrays, buffers or arrays of other libraries.
+
+    copy=True always copies, copy=False raises ValueError where a copy is needed, None copies where
+    needed. Python floats give float32, Python complex numbers complex64; NumPy dtypes are kept.
+    """
+    if isinstance(obj, GPUArray):
+        return _from_gpu_array(obj, dtype, device, copy)
+    if isinstance(obj, _NUMBERS) and not hasattr(obj, "dtype"):
+        _no_view(copy, "a Python number")
+        return _from_number(obj, dtype, device)
+    if not _is_numpy(obj):
+        if hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__"):
+            return _from_gpu_array(_exchange(obj, device, copy), dtype, device, None)
+        if isinstance(obj, (list, tuple)) or _is_sequence(obj):
+            _no_view(copy, "a sequence")
+            return _from_sequence(obj, dtype, device)
+    if copy is False:
+        return _from_gpu_array(_exchange(obj, device, copy), dtype, device, False)
+    return _from_host(obj, dtype, device)
+
+
+def array(
+    obj: Any,
+    dtype: _DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    device: _DeviceLike = None,
+) -> GPUArray:
+    """As asarray, but a copy by default; with at least `ndmin` axes."""
+    result = asarray(obj, dtype=dtype, device=device, copy=copy)
+    missing = ndmin - result.ndim
+    return result if missing <= 0 else _native.reshape(result, (1,) * missing + result.shape)
+
+
+def _no_view(copy: bool | None, what: str) -> None:
+    if copy is False:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"asarray: {what} must be copied, and copy is False")
+
+
+def _from_gpu_array(
+    x: GPUArray, dtype: _DTypeLike | None, device: _DeviceLike, copy: bool | None
+) -> GPUArray:
+    moved = x if device is None else _native.to_device(x, device)
+    kind = x.dtype if dtype is None else _native.result_type(dtype)
+    if moved.device == x.device and kind == x.dtype:
+        return _native.copy(x) if copy else x
+    _no_view(copy, f"an array of {x.dtype} on {x.device}")
+    return _native.astype(moved, kind, False)
+
+
+def _from_number(value: complex, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    if dtype is None:
+        return full((), value, device=device)
+    kind = _native.result_type(dtype)
+    if kind.name in _STORAGE:
+        return _native.astype(full((), value, "float32", device=device), kind)
+    if kind == _native.result_type(kind, value):
+        return full((), value, kind, device=device)
+    # Casts that lose something are as explicit here as astype.
+    if isinstance(value, complex) and kind.name != "bool":
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(f"asarray: the complex number {value} cannot be cast to {kind}")
+    number = bool(value) if kind.name == "bool" else int(value.real)
+    return full((), number, kind, device=device)
+
+
+def _is_numpy(obj: object) -> bool:
+    import sys
+
+    numpy = sys.modules.get("numpy")  # not loaded: nothing can be one of its arrays
+    return numpy is not None and isinstance(obj, (numpy.ndarray, numpy.generic))
+
+
+def _is_sequence(obj: object) -> bool:
+    """A sequence of Python objects, not text, and not bytes in memory (those are buffers)."""
+    if isinstance(obj, (str, bytes, bytearray, memoryview)) or hasattr(obj, "__array__"):
+        return False
+    return isinstance(obj, range) or (
+        hasattr(obj, "__getitem__") and hasattr(obj, "__len__") and not _has_buffer(obj)
+    )
+
+
+def _has_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
+
+
+def _exchange(obj: Any, device: _DeviceLike, copy: bool | None) -> GPUArray:
+    """Through DLPack or the CUDA array interface: without a copy where the memory allows it."""
+    from pygpukit.ops import interop
+
+    if hasattr(obj, "__dlpack__"):
+        try:
+            result = interop.from_dlpack(obj, copy=copy)
+        except BufferError:
+            _no_view(copy, f"memory of {type(obj).__name__}")
+            raise
+    else:
+        result = interop.from_cuda_array_interface(obj)
+        if copy:
+            result = _native.copy(result)
+    # What lies in host memory goes to the default device, as NumPy arrays do.
+    if device is None and result.device == "cpu" and _native.default_device()[0] != "cpu":
+        _no_view(copy, "an object in host memory")
+        return _native.to_device(result, None)
+    return result
+
+
+def _from_host(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    import numpy as np
+
+    if isinstance(obj, bytes):
+        obj = memoryview(obj)  # numbers, not one piece of text
+    host = np.asarray(obj, dtype=None if dtype is None else _numpy_dtype(dtype))
+    if not host.dtype.isnative:
+        host = host.astype(host.dtype.newbyteorder("="))
+    return from_numpy(host, device=device)
+
+
+def _numpy_dtype(dtype: _DTypeLike) -> Any:
+    return _native.result_type(dtype).to_numpy_dtype()
+
+
+def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    leaves: set[type] = set()
+    if _collect(obj, leaves):
+        parts = [asarray(item, dtype=dtype, device=device) for item in obj]
+        if device is None:
+            where = next(p.device for i, p in zip(obj, parts, strict=True) if _holds_array(i))
+            parts = [_native.to_device(part, where) for part in parts]
+        return _native.stack(parts, 0, dtype)
+    if dtype is None:
+        dtype = _default_of(leaves)
+    return _from_host(obj, dtype, device)
+
+
+def _collect(obj: Any, leaves: set[type]) -> bool:
+    """Adds the types of all numbers; True when there are arrays of ours among them."""
+    kinds = set(map(type, obj))
+    if kinds <= set(_NUMBERS):
+        leaves |= kinds
+        return False
+    found = False
+    for item in obj:
+        if isinstance(item, GPUArray):
+            found = True
+        elif isinstance(item, (list, tuple, range)):
+            found = _collect(item, leaves) or found
+        else:
+            leaves.add(type(item))
+    return found
+
+
+def _holds_array(obj: Any) -> bool:
+    if isinstance(obj, GPUArray):
+        return True
+    return isinstance(obj, (list, tuple)) and any(map(_holds_array, obj))
+
+
+def _default_of(leaves: set[type]) -> DataType | None:
+    """Our defaults for Python numbers; None where NumPy's dtypes decide, or integers' size."""
+    if not leaves:
+        return _native.float32
+    if not leaves <= set(_NUMBERS):
+        return None
+    if complex in leaves:
+        return _native.complex64
+    return _native.float32 if float in leaves else None
+
+
+__all__ = ["array", "asarray"]

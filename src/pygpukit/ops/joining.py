@@ -1,0 +1,189 @@
+"""Several arrays into one, and one into several."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit._native import GPUArray
+from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pygpukit._native import _DTypeLike
+
+
+# --- joining -------------------------------------------------------------------------------------
+
+
+def concat(
+    arrays: Sequence[GPUArray],
+    /,
+    axis: int | None = 0,
+    out: GPUArray | None = None,
+    *,
+    dtype: _DTypeLike | None = None,
+) -> GPUArray:
+    """Arrays one after the other along an axis; None: flattened first."""
+    return _native.concat(arrays, axis, dtype, out)
+
+
+def concatenate(
+    arrays: Sequence[GPUArray],
+    /,
+    axis: int | None = 0,
+    out: GPUArray | None = None,
+    *,
+    dtype: _DTypeLike | None = None,
+) -> GPUArray:
+    """NumPy's name of concat."""
+    return _native.concat(arrays, axis, dtype, out, "concatenate")
+
+
+def stack(
+    arrays: Sequence[GPUArray],
+    /,
+    axis: int = 0,
+    out: GPUArray | None = None,
+    *,
+    dtype: _DTypeLike | None = None,
+) -> GPUArray:
+    """Arrays of one shape along a new axis."""
+    return _native.stack(arrays, axis, dtype, out)
+
+
+def vstack(arrays: Sequence[GPUArray], /, *, dtype: _DTypeLike | None = None) -> GPUArray:
+    """Arrays on top of each other: along the first axis, vectors as rows."""
+    rows = [atleast_2d(x) for x in _all_arrays(arrays, "vstack")]
+    return _native.concat(rows, 0, dtype, None, "vstack")
+
+
+def hstack(arrays: Sequence[GPUArray], /, *, dtype: _DTypeLike | None = None) -> GPUArray:
+    """Arrays side by side: along the second axis, vectors along their only one."""
+    parts = [atleast_1d(x) for x in _all_arrays(arrays, "hstack")]
+    axis = 0 if parts and parts[0].ndim == 1 else 1
+    return _native.concat(parts, axis, dtype, None, "hstack")
+
+
+def dstack(arrays: Sequence[GPUArray], /) -> GPUArray:
+    """Arrays behind each other: along the third axis."""
+    layers = [atleast_3d(x) for x in _all_arrays(arrays, "dstack")]
+    return _native.concat(layers, 2, None, None, "dstack")
+
+
+def column_stack(arrays: Sequence[GPUArray], /) -> GPUArray:
+    """Vectors as the columns of a matrix; matrices as they are."""
+    columns = [
+        _native.reshape(x, (-1, 1)) if x.ndim < 2 else x
+        for x in _all_arrays(arrays, "column_stack")
+    ]
+    return _native.concat(columns, 1, None, None, "column_stack")
+
+
+def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
+    for n, x in enumerate(arrays):
+        if not isinstance(x, GPUArray):
+            from pygpukit.core.errors import InvalidTypeError
+
+            raise InvalidTypeError(f"{op}: arrays[{n}] is {x!r}, expected a GPUArray")
+    return arrays
+
+
+def append(x: GPUArray, values: GPUArray, /, axis: int | None = None) -> GPUArray:
+    """A new array with values after x; without an axis both are flattened."""
+    return _native.concat([x, values], axis, None, None, "append")
+
+
+# --- splitting: views ----------------------------------------------------------------------------
+
+
+def unstack(x: GPUArray, /, axis: int = 0) -> tuple[GPUArray, ...]:
+    """Views of the parts along an axis, without that axis."""
+    front = _native.moveaxis(x, axis, 0)
+    return tuple(
+        _native.squeeze(_native.slice_axis(front, 0, n, 1), 0) for n in range(front.shape[0])
+    )
+
+
+def split(
+    x: GPUArray, indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> list[GPUArray]:
+    """Views of equal parts, or of the parts between the given indices, along an axis."""
+    if hasattr(indices_or_sections, "__index__"):
+        size = _axis_size(x, axis)
+        sections = int(indices_or_sections)
+        if sections <= 0 or size % sections != 0:
+            from pygpukit.core.errors import InvalidValueError
+
+            raise InvalidValueError(
+                f"split: axis {axis} of shape {x.shape} is not divided into {sections} equal parts"
+            )
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(
+    x: GPUArray, indices_or_sections: int | Sequence[int], /, axis: int = 0
+) -> list[GPUArray]:
+    """As split, but the first parts may be one longer than the others."""
+    size = _axis_size(x, axis)
+    if hasattr(indices_or_sections, "__index__"):
+        sections = int(indices_or_sections)
+        if sections <= 0:
+            from pygpukit.core.errors import InvalidValueError
+
+            raise InvalidValueError(f"array_split: {sections} is not a number of parts")
+        part, longer = divmod(size, sections)
+        stops = [part * (n + 1) + min(n + 1, longer) for n in range(sections - 1)]
+    else:
+        stops = [int(n) for n in indices_or_sections]
+    bounds = [0, *stops, size]
+    pieces = []
+    for start, stop in pairwise(bounds):
+        first, last, _ = slice(start, stop).indices(size)
+        pieces.append(_native.slice_axis(x, axis, first, max(last - first, 0)))
+    return pieces
+
+
+def hsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
+    """Views of parts along the second axis (of a vector: its only one)."""
+    _check_rank(x, 1, "hsplit")
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+def vsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
+    """Views of parts along the first axis."""
+    _check_rank(x, 2, "vsplit")
+    return split(x, indices_or_sections, 0)
+
+
+def dsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
+    """Views of parts along the third axis."""
+    _check_rank(x, 3, "dsplit")
+    return split(x, indices_or_sections, 2)
+
+
+def _check_rank(x: GPUArray, rank: int, op: str) -> None:
+    if x.ndim < rank:
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(f"{op}: x has shape {x.shape}, expected at least {rank} dimensions")
+
+
+__all__ = [
+    "append",
+    "array_split",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "split",
+    "stack",
+    "unstack",
+    "vsplit",
+    "vstack",
+]

@@ -1,0 +1,158 @@
+"""The same elements several times, elsewhere, or with a border."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit._native import GPUArray
+from pygpukit.ops.manipulation import _axis_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pygpukit._native import _Axes
+
+
+def tile(x: GPUArray, repetitions: _Axes, /) -> GPUArray:
+    """The array repeated along its axes."""
+    return _native.tile(x, repetitions)
+
+
+def repeat(
+    x: GPUArray, repeats: int | Sequence[int] | GPUArray, /, axis: int | None = None
+) -> GPUArray:
+    """Every element `repeats` times along an axis; without one, of the flattened array.
+
+    An array of counts, one per element, is read back once: the size of the result depends on it.
+    """
+    if hasattr(repeats, "__index__") and not isinstance(repeats, GPUArray):
+        return _native.repeat(x, repeats, axis)
+    source, along = (_native.reshape(x, -1), 0) if axis is None else (x, axis)
+    size = _axis_size(source, along)
+    if isinstance(repeats, GPUArray):
+        _check_repeats(repeats.shape, size)
+        return _repeat_on_device(source, repeats, along, size)
+    import numpy as np
+
+    counts = np.asarray(repeats)
+    _check_repeats(counts.shape, size)
+    if counts.size and counts.dtype.kind not in "biu":
+        _bad_repeats_dtype(counts.dtype.name)
+    if counts.size and counts.min() < 0:
+        _negative_repeats(int(counts.min()))
+    if counts.size == 1:
+        return _native.repeat(x, int(counts.reshape(-1)[0]), axis)
+    places = np.repeat(np.arange(size, dtype=np.int64), counts.astype(np.int64))
+    return _take(source, _native.from_numpy(places, device=x.device), along)
+
+
+def _repeat_on_device(x: GPUArray, repeats: GPUArray, axis: int, size: int) -> GPUArray:
+    from pygpukit.ops.reduction import min, sum
+    from pygpukit.ops.scan import cumsum
+    from pygpukit.ops.searching import searchsorted
+
+    if "int" not in repeats.dtype.name and repeats.dtype.name != "bool":
+        _bad_repeats_dtype(repeats.dtype.name)
+    if size == 0:
+        return _native.copy(x)
+    counts = _native.broadcast_to(_native.astype(repeats, "int64", False), (size,))
+    total, lowest = _native.stack([sum(counts), min(counts)]).to_numpy().tolist()
+    if lowest < 0:
+        _negative_repeats(lowest)
+    places = searchsorted(
+        cumsum(counts), _native.arange(total, 0, 1, "int64", x.device), side="right"
+    )
+    return _take(x, places, axis)
+
+
+def _take(x: GPUArray, places: GPUArray, axis: int) -> GPUArray:
+    from pygpukit.ops.indexing import take
+
+    return take(x, places, axis=axis)
+
+
+def _check_repeats(shape: tuple[int, ...], size: int) -> None:
+    if len(shape) > 1 or (len(shape) == 1 and shape[0] not in (1, size)):
+        from pygpukit.core.errors import InvalidValueError
+
+        raise InvalidValueError(
+            f"repeat: repeats has shape {shape}, which does not fit an axis of size {size}"
+        )
+
+
+def _bad_repeats_dtype(name: str) -> None:
+    from pygpukit.core.errors import InvalidTypeError
+
+    raise InvalidTypeError(f"repeat: repeats has dtype {name}, expected integers")
+
+
+def _negative_repeats(lowest: int) -> None:
+    from pygpukit.core.errors import InvalidValueError
+
+    raise InvalidValueError(f"repeat: repeats has the negative number {lowest}")
+
+
+def roll(x: GPUArray, /, shift: _Axes, axis: _Axes | None = None) -> GPUArray:
+    """Elements shifted along axes; what leaves at one end comes in at the other."""
+    return _native.roll(x, shift, axis)
+
+
+def pad(
+    x: GPUArray, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0
+) -> GPUArray:
+    """The array with a border of pad_width elements: a number, (before, after), or one per axis.
+
+    mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy.
+    """
+    widths = [(int(a), int(b)) for a, b in _pairs(pad_width, x.ndim, "pad_width")]
+    values: list[tuple[Any, Any]] = []
+    if mode == "constant":
+        pairs = _pairs(constant_values, x.ndim, "constant_values")
+        values = [(_as_value(a, x), _as_value(b, x)) for a, b in pairs]
+    return _native.pad(x, widths, mode, values)
+
+
+def _pairs(value: Any, rank: int, argument: str) -> list[tuple[Any, Any]]:
+    """One pair per axis, from a number, a pair, a list of pairs, or a dict of axes."""
+    from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+
+    def pair(item: Any) -> tuple[Any, Any]:
+        if not isinstance(item, (list, tuple)):
+            return (item, item)
+        if len(item) not in (1, 2):
+            raise InvalidValueError(f"pad: {argument} has {item!r}, expected (before, after)")
+        return (item[0], item[-1])
+
+    if isinstance(value, dict):
+        by_axis = {axis % rank: pair(item) for axis, item in value.items()}
+        return [by_axis.get(axis, (0, 0)) for axis in range(rank)]
+    if hasattr(value, "tolist") and not isinstance(value, GPUArray):
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        return [(value, value)] * rank
+    if not value:
+        raise InvalidTypeError(f"pad: {argument} is empty")
+    if not isinstance(value[0], (list, tuple)):
+        if len(value) > 2:
+            raise InvalidValueError(f"pad: {argument} is {value!r}, expected (before, after)")
+        return [pair(value)] * rank
+    if len(value) not in (1, rank):
+        raise InvalidValueError(f"pad: {argument} is for {len(value)} axes, the array has {rank}")
+    pairs = [pair(item) for item in value]
+    return pairs if len(pairs) == rank else pairs * rank
+
+
+def _as_value(value: Any, x: GPUArray) -> Any:
+    """As NumPy casts it to the array's dtype."""
+    if "int" in x.dtype.name and isinstance(value, float):
+        return int(value)
+    return bool(value) if x.dtype.name == "bool" else value
+
+
+__all__ = [
+    "pad",
+    "repeat",
+    "roll",
+    "tile",
+]
