@@ -65,6 +65,14 @@ def _kept(function: Function) -> Function:
     return lambda x: x if x.dtype.kind in "biu" else function(x)
 
 
+def _floor_divide(a: Any, b: Any) -> Any:
+    """The standard's rule for infinities, where NumPy follows Python."""
+    result = np.floor_divide(a, b)
+    if result.dtype.kind != "f":
+        return result
+    return np.where(np.isinf(a) | np.isinf(b), np.floor(a / b), result)
+
+
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
@@ -97,7 +105,7 @@ OPS: dict[str, Op] = {
     "subtract": _binary(np.subtract),
     "multiply": _binary(np.multiply),
     "divide": _binary(np.true_divide, nonzero=("c",)),
-    "floor_divide": _binary(np.floor_divide, native=True),
+    "floor_divide": _binary(_floor_divide, like=np.floor_divide, native=True),
     "remainder": _binary(np.remainder, native=True),
     "fmod": _binary(np.fmod, native=True),
     "pow": _binary(np.power, 4, complex_ulps=64, integers=((-1e30, 1e30), (0, 12))),

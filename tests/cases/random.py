@@ -89,7 +89,8 @@ def assert_same(case: Case, got: Any, want: Any) -> None:
     """Two devices' numbers: equal bits, or equal up to rounding."""
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     if case.exact:
-        np.testing.assert_array_equal(got.view(np.uint8), want.view(np.uint8))
+        ours, theirs = (np.atleast_1d(x).view(np.uint8) for x in (got, want))
+        np.testing.assert_array_equal(ours, theirs)
         return
     wide = dtype_of(case) == "float64"
     close = {"float16": 2**-10, "bfloat16": 2**-7}.get(dtype_of(case), 1e-14 if wide else 2e-6)

@@ -188,7 +188,7 @@ __device__ __forceinline__ Complex<R> c_pow(Complex<R> a, Complex<R> b) {
   if (b.re == R(0) && b.im == R(0)) return {R(1), R(0)};
   if (a.re == R(0) && a.im == R(0)) {
     const R nan = (a.re - a.re) / (a.re - a.re);
-    return b.re > R(0) && b.im == R(0) ? Complex<R>{R(0), R(0)} : Complex<R>{nan, nan};
+    return b.re > R(0) ? Complex<R>{R(0), R(0)} : Complex<R>{nan, nan};
   }
   if (b.im == R(0) && b.re == R(1)) return a;
   if (b.im == R(0) && b.re == R(2)) return a * a;
