@@ -141,6 +141,7 @@ std::size_t widen(WideLayout& layout, std::size_t item, std::uintptr_t a, std::u
     layout.b[i] /= ratio;
   }
   for (int k = 0; k < layout.num_indexes; ++k) layout.index[k].step /= ratio;
+  if (layout.size[last] == 1 && last > 0) --layout.rank;  // a row is one word
   return word;
 }
 

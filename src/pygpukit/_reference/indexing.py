@@ -36,7 +36,8 @@ def _inside(index: NDArray[Any], size: int, mode: str, axis: int, op: str) -> ND
     if mode == "wrap":
         return index % size if size > 0 else index
     if mode == "clip":
-        return np.clip(index, 0, max(size - 1, 0))
+        clipped: NDArray[Any] = np.clip(index, 0, max(size - 1, 0))
+        return clipped
     bad = (index < -size) | (index >= size)
     if bad.any():
         first = index[bad].reshape(-1)[0]

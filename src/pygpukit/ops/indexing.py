@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = [
     "argwhere",
@@ -33,7 +30,7 @@ __all__ = [
 
 def take(
     x: GPUArray,
-    indices: GPUArray | ArrayLike,
+    indices: GPUArray | Any,
     /,
     *,
     axis: int | None = None,
@@ -47,16 +44,12 @@ def take(
     return _native.take(x, indices, axis, mode, out)
 
 
-def take_along_axis(
-    x: GPUArray, indices: GPUArray | ArrayLike, /, *, axis: int | None = -1
-) -> GPUArray:
+def take_along_axis(x: GPUArray, indices: GPUArray | Any, /, *, axis: int | None = -1) -> GPUArray:
     """Elements at positions that differ from line to line, as argsort gives them."""
     return _native.take_along_axis(x, indices, axis)
 
 
-def put_along_axis(
-    x: GPUArray, indices: GPUArray | ArrayLike, values: Any, /, axis: int | None
-) -> None:
+def put_along_axis(x: GPUArray, indices: GPUArray | Any, values: Any, /, axis: int | None) -> None:
     """Sets elements at positions that differ from line to line.
 
     Of several values for one element the last one is kept.
@@ -64,7 +57,7 @@ def put_along_axis(
     _native.put_along_axis(x, indices, values, axis)
 
 
-def put(x: GPUArray, indices: GPUArray | ArrayLike, values: Any, /, *, mode: str = "raise") -> None:
+def put(x: GPUArray, indices: GPUArray | Any, values: Any, /, *, mode: str = "raise") -> None:
     """Sets elements at positions of the array in C order; values are repeated as needed.
 
     Of several values for one element the last one is kept.
@@ -73,7 +66,7 @@ def put(x: GPUArray, indices: GPUArray | ArrayLike, values: Any, /, *, mode: str
 
 
 def compress(
-    condition: GPUArray | ArrayLike,
+    condition: GPUArray | Any,
     x: GPUArray,
     /,
     *,
@@ -84,12 +77,12 @@ def compress(
     return _native.compress(condition, x, axis, out)
 
 
-def extract(condition: GPUArray | ArrayLike, x: GPUArray, /) -> GPUArray:
+def extract(condition: GPUArray | Any, x: GPUArray, /) -> GPUArray:
     """Elements where the condition is true, in C order."""
     return _native.extract(condition, x)
 
 
-def place(x: GPUArray, mask: GPUArray | ArrayLike, values: Any, /) -> None:
+def place(x: GPUArray, mask: GPUArray | Any, values: Any, /) -> None:
     """Sets the elements where the mask is true, from values repeated as often as needed."""
     _native.place(x, mask, values)
 
@@ -151,39 +144,30 @@ def ix_(*lists: GPUArray) -> tuple[GPUArray, ...]:
 
 def diag_indices(n: int, ndim: int = 2, *, device: str | None = None) -> tuple[GPUArray, ...]:
     """Coordinates of the main diagonal of an array with `ndim` axes of length n."""
-    from pygpukit import from_numpy
+    from pygpukit.ops.creation import arange
 
-    line = from_numpy(_numpy().arange(n, dtype="int64"), device=device)
-    return (line,) * ndim
+    return (arange(n, device=device),) * ndim
 
 
 def tril_indices(
     n: int, k: int = 0, m: int | None = None, *, device: str | None = None
 ) -> tuple[GPUArray, GPUArray]:
     """Coordinates of an (n, m) array on and below its k-th diagonal."""
-    return _triangle("tril_indices", n, k, m, device)
+    from pygpukit.ops.creation import tri
+
+    rows, columns = nonzero(tri(n, m, k, "bool", device=device))
+    return rows, columns
 
 
 def triu_indices(
     n: int, k: int = 0, m: int | None = None, *, device: str | None = None
 ) -> tuple[GPUArray, GPUArray]:
     """Coordinates of an (n, m) array on and above its k-th diagonal."""
-    return _triangle("triu_indices", n, k, m, device)
+    from pygpukit.ops.creation import tri
+    from pygpukit.ops.elementwise import logical_not
 
-
-def _triangle(
-    name: str, n: int, k: int, m: int | None, device: str | None
-) -> tuple[GPUArray, GPUArray]:
-    from pygpukit import from_numpy
-
-    rows, columns = getattr(_numpy(), name)(n, k, m)
-    return from_numpy(rows, device=device), from_numpy(columns, device=device)
-
-
-def _numpy() -> Any:
-    import numpy as np
-
-    return np
+    rows, columns = nonzero(logical_not(tri(n, m, k - 1, "bool", device=device)))
+    return rows, columns
 
 
 def _dims(shape: int | Sequence[int]) -> tuple[int, ...]:
