@@ -86,7 +86,7 @@ def _normal(out: NDArray[Any]) -> bool:
 
     sample = out[: 2**24].astype(np.float64)
     limit = 6 / np.sqrt(sample.size)
-    return abs(float(sample.mean())) < limit and abs(float(sample.std()) - 1) < limit
+    return bool(abs(sample.mean()) < limit and abs(sample.std() - 1) < limit)
 
 
 def _gelu(np: Any, x: NDArray[Any]) -> Any:
@@ -180,11 +180,11 @@ def _copies(scale: int) -> Iterator[Case]:
         4 * side * side * 3 // 2,  # every sector is read
         _equal(lambda np, x: x[:, ::2]),
     )
-    rows, width, picked = 2**20 // scale, 128, 2**19 // scale
+    height, width, picked = 2**20 // scale, 128, 2**19 // scale
     yield Case(
         "gather_rows",
         _same("x[i]"),
-        (((rows, width), "float32", "normal"), ((picked,), "int64", f"index:{rows}")),
+        (((height, width), "float32", "normal"), ((picked,), "int64", f"index:{height}")),
         8 * picked * width + 8 * picked,
         _equal(lambda np, x, i: x[i]),
     )

@@ -90,7 +90,8 @@ class NumPy:
     def __init__(self) -> None:
         import numpy
 
-        self._numpy = self.namespace = numpy
+        self._numpy = numpy
+        self.namespace: Any = numpy
         self.version = str(numpy.__version__)
 
     def supports(self, dtype: str) -> bool:

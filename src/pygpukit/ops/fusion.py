@@ -11,7 +11,7 @@ import functools
 import struct
 import warnings
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from pygpukit import _native
 from pygpukit._native import DataType, FusedKernel, GPUArray
@@ -255,7 +255,7 @@ class FusedFunction:
                 stand_ins.append(Expr(trace, f"x{i}", kind))
             else:
                 dtype_name, example = _NUMBERS[kind]
-                dtype = cast(DataType, _native.DataType.from_string(dtype_name))
+                dtype = _native.DataType.from_string(dtype_name)
                 inputs.append((dtype, True))
                 stand_ins.append(Expr(trace, f"x{i}", dtype, example))
         result = self._function(*stand_ins)

@@ -100,7 +100,8 @@ def diff(
     rest = (slice(None),) * axis
     subtract = _native.not_equal if result.dtype.name == "bool" else _native.subtract
     for _ in range(n):
-        result = subtract(result[(*rest, slice(1, None))], result[(*rest, slice(None, -1))])
+        later, earlier = (*rest, slice(1, None)), (*rest, slice(None, -1))
+        result = subtract(result[later], result[earlier])
     return result
 
 
