@@ -38,7 +38,7 @@ void enumerate_op(std::vector<jit::KernelSpec>& specs, const ElementwiseOp& op) 
   std::set<DType> computed;
   for (const DType dtype : common_dtypes(op)) {
     specs.push_back(map_spec(op.name, dense_expression(op, dtype), false));
-    computed.insert(compute_dtype(dtype));
+    computed.insert(any_compute_dtype(dtype));
   }
   for (const DType dtype : computed)
     specs.push_back(map_spec(

@@ -121,7 +121,7 @@ std::string to_string(const MapPlan& plan) {
 }
 
 std::string any_expression(const std::string& functor, DType common, std::size_t num_operands) {
-  return cat("gpk::map_any<", functor, ", ", info(compute_dtype(common)).cuda_name, ", ",
+  return cat("gpk::map_any<", functor, ", ", info(any_compute_dtype(common)).cuda_name, ", ",
              num_operands, ">");
 }
 
@@ -142,7 +142,7 @@ std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
   key = key << 2 | static_cast<std::uint64_t>(plan.form);
   key = key << 5 | static_cast<std::uint64_t>(common);
   if (plan.form == MapPlan::Form::kAny)
-    return (key & ~std::uint64_t{31}) | static_cast<std::uint64_t>(compute_dtype(common));
+    return (key & ~std::uint64_t{31}) | static_cast<std::uint64_t>(any_compute_dtype(common));
   key = key << 3 | static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(plan.vec)));
   key =
       key << 2 | static_cast<std::uint64_t>(plan.deep) << 1 | static_cast<std::uint64_t>(plan.wide);
@@ -180,6 +180,15 @@ jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled)
 }
 
 namespace {
+
+// A 32-bit number for a kernel that computes in 64 bits. (Unsigned ones are zero above already.)
+MapOperand sign_extended(MapOperand operand) {
+  std::int32_t value = 0;
+  std::memcpy(&value, operand.number.bytes, sizeof value);
+  const std::int64_t extended = value;
+  std::memcpy(operand.number.bytes, &extended, sizeof extended);
+  return operand;
+}
 
 // The usual case without a search: arrays of the result's shape in C order, and numbers.
 bool plain_plan(std::span<const MapOperand> operands, const Array& result, MapPlan& plan) {
@@ -229,7 +238,13 @@ void run_map(unsigned op, const char* name, const char* functor, DType common,
   };
   const std::uint64_t variant = pack_map(plan, op, common, operands, result.dtype());
   const Kernel& k = kernel(context, {Family::elementwise, 0, variant}, make_spec);
-  launch_map(k, plan, layout, operands, result);
+  if (plan.form != MapPlan::Form::kAny || compute_dtype(common) != DType::kInt32) {
+    launch_map(k, plan, layout, operands, result);
+    return;
+  }
+  MapOperand wide[kMaxOperands];
+  for (std::size_t i = 0; i < operands.size(); ++i) wide[i] = sign_extended(operands[i]);
+  launch_map(k, plan, layout, {wide, operands.size()}, result);
 }
 
 ScalarBytes compute_number(const Scalar& scalar, DType dtype, const char* op) {

@@ -69,4 +69,12 @@ DType compute_dtype(DType dtype) noexcept {
   }
 }
 
+DType any_compute_dtype(DType dtype) noexcept {
+  switch (info(dtype).kind) {
+    case DTypeClass::kSigned: return DType::kInt64;
+    case DTypeClass::kUnsigned: return DType::kUInt64;
+    default: return compute_dtype(dtype);
+  }
+}
+
 }  // namespace gpk::ops

@@ -34,4 +34,8 @@ Types resolve_types(Rule rule, DType common, const char* op);
 // The dtype whose compute type dtypes share: int32 for int8, float32 for float16 and so on.
 DType compute_dtype(DType dtype) noexcept;
 
+// What the kernels of the bundle compute in: the same, but all integers in 64 bits, which wrap
+// alike when they are stored.
+DType any_compute_dtype(DType dtype) noexcept;
+
 }  // namespace gpk::ops
