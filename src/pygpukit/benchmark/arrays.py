@@ -127,7 +127,7 @@ def _fused(scale: int) -> Iterator[Case]:
         setup={
             OURS: f"f = xp.fuse(lambda a, b, c: {chain})",
             "torch": f"f = xp.compile(lambda a, b, c: {chain})",
-            "cupy": f"f = xp.fuse()(lambda a, b, c: {chain})",
+            "cupy": f"def f(a, b, c): return {chain}\nf = xp.fuse()(f)",
         },
     )
 
@@ -269,7 +269,7 @@ def _run_case(session: Session, engine: Engine, case: Case, host: list[NDArray[A
     l2_bytes = max(int(_native.device_traits()["l2_bytes"]), 2**20) if engine.on_gpu else 0
     num_sets = max(1, min(16, -(-4 * l2_bytes // case.bytes)))
     sets = [[engine.from_host(x) for x in host] for _ in range(num_sets)]
-    correct = case.check(engine.to_host(body(*sets[0])), *host)
+    correct = case.check(engine.to_host(body(*sets[0])), *host) if engine.name == OURS else None
     turn = itertools.cycle(sets)
     stats = measure_step(
         lambda: body(*next(turn)),
