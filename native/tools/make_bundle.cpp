@@ -7,6 +7,7 @@
 #include <exception>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "jit/bundle.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
+#include "jit/ptx_entry.h"
 #include "ops/op.h"
 
 namespace {
@@ -30,29 +32,45 @@ void write_file(const std::string& path, const std::string& bytes) {
   if (!file) throw gpk::Error(gpk::cat("cannot write ", path));
 }
 
-BundleEntry make_entry(const gpk::jit::KernelSpec& spec, int sm, bool exact) {
-  gpk::jit::CompileRequest request = gpk::jit::compile_request(spec, sm);
-  request.want_ptx = true;
-  gpk::jit::CompiledImage image = gpk::jit::compile(request);
-  const std::string symbol = image.symbol(spec.expression);
-  return {spec.file, spec.expression, symbol,
-          sm,        exact,           gpk::jit::lower_ptx_version(std::move(image.bytes))};
-}
-
-struct Job {
-  gpk::jit::KernelSpec spec;
+// Kernels of one file for one architecture; compiled together, since most of the time of one goes
+// into what they share.
+struct Batch {
+  std::vector<gpk::jit::KernelSpec> specs;
   int sm;
 };
+constexpr std::size_t kBatchSize = 24;
 
-std::vector<Job> make_jobs() {
-  std::vector<Job> jobs;
+std::vector<Batch> make_batches() {
+  std::map<std::pair<std::string, int>, std::vector<gpk::jit::KernelSpec>> groups;
   std::set<std::string> seen;
   for (const auto& spec : gpk::ops::all_kernel_specs()) {
     if (!spec.bundled || !seen.insert(gpk::cat(spec.file, '\n', spec.expression)).second) continue;
-    if (spec.exact_sms.empty()) jobs.push_back({spec, 80});
-    for (const int sm : spec.exact_sms) jobs.push_back({spec, sm});
+    if (spec.exact_sms.empty()) groups[{spec.file, 80}].push_back(spec);
+    for (const int sm : spec.exact_sms) groups[{spec.file, sm}].push_back(spec);
   }
-  return jobs;
+  std::vector<Batch> batches;
+  for (const auto& [key, specs] : groups)
+    for (std::size_t i = 0; i < specs.size(); i += kBatchSize) {
+      const auto first = specs.begin() + static_cast<std::ptrdiff_t>(i);
+      const std::size_t count = std::min(kBatchSize, specs.size() - i);
+      batches.push_back({{first, first + static_cast<std::ptrdiff_t>(count)}, key.second});
+    }
+  return batches;
+}
+
+std::vector<BundleEntry> compile_batch(const Batch& batch) {
+  gpk::jit::CompileRequest request = gpk::jit::compile_request(batch.specs.front(), batch.sm);
+  request.want_ptx = true;
+  request.name_expressions.clear();
+  for (const auto& spec : batch.specs) request.name_expressions.push_back(spec.expression);
+  const gpk::jit::CompiledImage image = gpk::jit::compile(request);
+  std::vector<BundleEntry> entries;
+  for (const auto& spec : batch.specs) {
+    const std::string symbol = image.symbol(spec.expression);
+    entries.push_back({spec.file, spec.expression, symbol, batch.sm, !spec.exact_sms.empty(),
+                       gpk::jit::lower_ptx_version(gpk::jit::keep_entry(image.bytes, symbol))});
+  }
+  return entries;
 }
 
 // Calls work(0) ... work(count - 1) on all cores; the first failure is thrown at the end.
@@ -79,11 +97,12 @@ void run_parallel(std::size_t count, const std::function<void(std::size_t)>& wor
 }
 
 std::string make_bundle(const gpk::jit::Nvrtc& nvrtc) {
-  const std::vector<Job> jobs = make_jobs();
-  std::vector<BundleEntry> entries(jobs.size());
-  run_parallel(jobs.size(), [&](std::size_t i) {
-    entries[i] = make_entry(jobs[i].spec, jobs[i].sm, !jobs[i].spec.exact_sms.empty());
-  });
+  const std::vector<Batch> batches = make_batches();
+  std::vector<std::vector<BundleEntry>> made(batches.size());
+  run_parallel(batches.size(), [&](std::size_t i) { made[i] = compile_batch(batches[i]); });
+  std::vector<BundleEntry> entries;
+  for (auto& batch : made)
+    for (BundleEntry& entry : batch) entries.push_back(std::move(entry));
   std::string packed = gpk::jit::pack_bundle(entries, nvrtc.major, nvrtc.minor);
   std::printf("PTX bundle: %zu kernels, %zu bytes, NVRTC %d.%d\n", entries.size(), packed.size(),
               nvrtc.major, nvrtc.minor);
