@@ -8,18 +8,21 @@
 namespace gpk::jit {
 
 std::string keep_entry(const std::string& ptx, const std::string& symbol) {
-  // NVRTC starts a kernel at the beginning of a line and ends it with a brace on a line of its own.
-  constexpr std::string_view kStart = "\n.visible .entry ";
+  // NVRTC writes ".visible .entry name(" or ".weak .entry name(" at the beginning of a line, and
+  // ends a kernel with a brace on a line of its own.
+  constexpr std::string_view kEntry = " .entry ";
   constexpr std::string_view kEnd = "\n}\n";
   std::string kept;
   bool found = false;
   std::size_t at = 0;
-  while (at < ptx.size()) {
-    const std::size_t start = ptx.find(kStart, at);
-    if (start == std::string::npos) break;
-    const std::size_t name = start + kStart.size();
-    const std::size_t end = ptx.find(kEnd, start);
-    if (end == std::string::npos) throw Error("keep_entry: a kernel has no end");
+  for (;;) {
+    const std::size_t entry = ptx.find(kEntry, at);
+    if (entry == std::string::npos) break;
+    const std::size_t name = entry + kEntry.size();
+    const std::size_t start = ptx.rfind('\n', entry);
+    const std::size_t end = ptx.find(kEnd, entry);
+    if (start == std::string::npos || end == std::string::npos)
+      throw Error("keep_entry: a kernel without beginning or end");
     const bool wanted =
         ptx.compare(name, symbol.size(), symbol) == 0 && ptx[name + symbol.size()] == '(';
     const std::size_t next = end + kEnd.size() - 1;  // the line break belongs to what follows
