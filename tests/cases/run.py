@@ -10,6 +10,7 @@ import pytest
 import pygpukit as gp
 from cases import elementwise
 from cases.elementwise import Arg
+from cases.elementwise_errors import MustRaise
 from cases.tolerance import assert_close, assert_ulps
 from cases.views import HAS_VIEWS, VIEWS
 from pygpukit import _native
@@ -107,7 +108,7 @@ def _call(
     return result
 
 
-def run_must_raise(case: elementwise.MustRaise, op: str, device: str | None = None) -> None:
+def run_must_raise(case: MustRaise, op: str, device: str | None = None) -> None:
     """The error's class and what its message names."""
 
     def ones(shape: Any, dtype: str = "float32") -> gp.GPUArray:

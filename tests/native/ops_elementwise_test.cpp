@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <set>
 
@@ -107,15 +108,15 @@ TEST(MapPlanTest, KindsOfOperands) {
   const std::vector<MapOperand> operands = {{&x, {}}, {&one, {}}, {nullptr, {}}};
   const Array* arrays[] = {&x, &one, nullptr, &x};
   const MapPlan plan = plan_map(make_layout(x.shape(), arrays), operands, x, true);
-  EXPECT_EQ(to_string(plan), "map(dense, vec=4, deep=0, wide=0, kinds=36, items=64)");
+  EXPECT_EQ(to_string(plan), "map(dense, vec=4, deep=false, wide=false, kinds=36, items=64)");
   const MapPlan single = plan_of({dense({}), dense({})});
-  EXPECT_EQ(to_string(single), "map(dense, vec=4, deep=0, wide=0, kinds=1, items=1)");
+  EXPECT_EQ(to_string(single), "map(dense, vec=4, deep=false, wide=false, kinds=1, items=1)");
 }
 
 TEST(MapPlanTest, StridedArraysStayWideAlongContiguousRows) {
   const Array rows = pretend({8, 64}, {128, 1}, DType::kFloat32);
   EXPECT_EQ(to_string(plan_of({rows, dense({8, 64})})),
-            "map(strided, vec=4, deep=0, wide=0, kinds=0, items=128)");
+            "map(strided, vec=4, deep=false, wide=false, kinds=0, items=128)");
   const Array odd_gap = pretend({8, 64}, {66, 1}, DType::kFloat32);
   EXPECT_EQ(plan_of({odd_gap, dense({8, 64})}).vec, 2);
   const Array odd_start = pretend({8, 64}, {128, 1}, DType::kFloat32, (1 << 20) + 4);
@@ -127,9 +128,9 @@ TEST(MapPlanTest, StridedArraysStayWideAlongContiguousRows) {
 
 TEST(MapPlanTest, BroadcastOperandsDoNotNarrowTheAccess) {
   const MapPlan row = plan_of({dense({64}), dense({8, 64})});
-  EXPECT_EQ(to_string(row), "map(strided, vec=4, deep=0, wide=0, kinds=0, items=128)");
+  EXPECT_EQ(to_string(row), "map(strided, vec=4, deep=false, wide=false, kinds=0, items=128)");
   const MapPlan column = plan_of({dense({8, 1}, DType::kFloat32, (1 << 20) + 4), dense({8, 64})});
-  EXPECT_EQ(to_string(column), "map(strided, vec=4, deep=0, wide=0, kinds=1, items=128)");
+  EXPECT_EQ(to_string(column), "map(strided, vec=4, deep=false, wide=false, kinds=1, items=128)");
 }
 
 TEST(MapPlanTest, ManyAxesAndLongDistances) {

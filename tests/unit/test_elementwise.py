@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases import elementwise
 from cases.elementwise import COMPUTE, OPS, STORAGE, numpy_type
+from cases.elementwise_errors import MUST_RAISE, MustRaise
 from cases.run import on_host, run_case, run_must_raise
 from cases.tolerance import assert_close
 from cases.views import HAS_VIEWS
@@ -31,8 +32,8 @@ def test_case(case: elementwise.Case) -> None:
 
 
 @pytest.mark.parametrize("op", ["add", "maximum", "multiply"])
-@pytest.mark.parametrize("case", elementwise.MUST_RAISE, ids=lambda case: case.name)
-def test_must_raise(case: elementwise.MustRaise, op: str) -> None:
+@pytest.mark.parametrize("case", MUST_RAISE, ids=lambda case: case.name)
+def test_must_raise(case: MustRaise, op: str) -> None:
     run_must_raise(case, op)
 
 
