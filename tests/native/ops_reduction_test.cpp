@@ -160,7 +160,7 @@ TEST(PlanScanTest, Kernels) {
   ScanShape shape;
   shape.n = 1 << 28;
   shape.exact = shape.aligned = true;
-  shape.tile_elems = scan_tile_elems(DType::kFloat32, true);
+  shape.tile_elems = scan_tile_elems(DType::kFloat32, ValueType::kFloat, true);
   shape.num_sms = kSms;
   EXPECT_EQ(shape.tile_elems, 4096);
   const ScanPlan tiles = plan_scan(shape);

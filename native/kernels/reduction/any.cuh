@@ -135,8 +135,5 @@ __device__ __forceinline__ void store_any(void* out, long long at, long long x, 
 __device__ __forceinline__ void store_any(void* out, long long at, int x, int code) {
   store_any(out, at, static_cast<long long>(x), code);
 }
-__device__ __forceinline__ void store_any(void* out, long long at, unsigned x, int code) {
-  store_any(out, at, static_cast<unsigned long long>(x), code);
-}
 
 }  // namespace gpk

@@ -143,7 +143,10 @@ struct Segment {
 // Elements per access (kAligned: 16 bytes of input) and accesses per thread.
 template <class In, bool kAligned>
 constexpr int kScanVec = kAligned ? 16 / sizeof(In) : 1;
-template <class In, bool kAligned>
-constexpr int kScanUnroll = !kAligned ? 8 : (sizeof(In) == 1 ? 1 : 4);
+template <class In, class Value, bool kAligned>
+constexpr int kScanUnroll = !kAligned                               ? 8
+                            : sizeof(In) == 1                       ? 1
+                            : sizeof(In) == 4 && sizeof(Value) == 8 ? 2
+                                                                    : 4;
 
 }  // namespace gpk

@@ -83,8 +83,9 @@ __device__ __forceinline__ Acc find_prefix(volatile unsigned long long* tiles,
 }
 
 template <class In, class Op, bool kAligned>
-__global__ void __launch_bounds__(kBlock) scan_tiles(const ScanArgs args) {
-  using Part = Segment<In, Op, kScanUnroll<In, kAligned>, kScanVec<In, kAligned>>;
+__global__ void __launch_bounds__(kBlock, 3) scan_tiles(const ScanArgs args) {
+  using Part =
+      Segment<In, Op, kScanUnroll<In, typename Op::Value, kAligned>, kScanVec<In, kAligned>>;
   using Acc = typename Op::Acc;
   constexpr int kWarps = kBlock / 32;
   constexpr int kWords = Published<Acc>::kWords;

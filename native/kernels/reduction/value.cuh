@@ -92,10 +92,6 @@ struct Worst<int, kMax> {
   static __device__ __forceinline__ int get() { return kMax ? -0x7fffffff - 1 : 0x7fffffff; }
 };
 template <bool kMax>
-struct Worst<unsigned, kMax> {
-  static __device__ __forceinline__ unsigned get() { return kMax ? 0u : 0xffffffffu; }
-};
-template <bool kMax>
 struct Worst<long long, kMax> {
   static __device__ __forceinline__ long long get() {
     return kMax ? -0x7fffffffffffffffll - 1 : 0x7fffffffffffffffll;

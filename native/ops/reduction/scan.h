@@ -60,7 +60,7 @@ std::string to_string(const ScanPlan& plan);
 // Whether rows and tiles kernels exist, and what they compute in.
 std::optional<ValueType> exact_scan_value(bool product, DType in, DType out);
 // Elements of one tile.
-int scan_tile_elems(DType in, bool aligned);
+int scan_tile_elems(DType in, ValueType value, bool aligned);
 
 void enumerate_scan(std::vector<jit::KernelSpec>& specs);
 

@@ -221,7 +221,7 @@ void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& gi
                 (n == 1 || (x.strides()[axis] == 1 && out_step == 1));
   shape.aligned = is_aligned(x.device_ptr(), out_start, layout.kept_in[0], layout.kept_out[0],
                              x.dtype(), given.dtype());
-  shape.tile_elems = scan_tile_elems(x.dtype(), shape.aligned);
+  if (value) shape.tile_elems = scan_tile_elems(x.dtype(), *value, shape.aligned);
   const ScanPlan plan = plan_scan(shape);
   if (plan.kernel == ScanKernel::kLines) {
     LineArgs args;

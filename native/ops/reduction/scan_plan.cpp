@@ -33,10 +33,13 @@ std::optional<ValueType> exact_scan_value(bool product, DType in, DType out) {
   }
 }
 
-int scan_tile_elems(DType in, bool aligned) {
+int scan_tile_elems(DType in, ValueType value, bool aligned) {
+  // As kScanVec and kScanUnroll in kernels/reduction/scan.cuh.
+  if (!aligned) return 8 * kScanBlock;
   const int item = static_cast<int>(itemsize(in));
-  const int per_thread = !aligned ? 8 : (item == 1 ? 16 : 4 * (16 / item));
-  return per_thread * kScanBlock;
+  const bool wide = value == ValueType::kLongLong || value == ValueType::kDouble;
+  const int unroll = item == 1 ? 1 : (item == 4 && wide ? 2 : 4);
+  return unroll * (16 / item) * kScanBlock;
 }
 
 ScanPlan plan_scan(const ScanShape& shape) {

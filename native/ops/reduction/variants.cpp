@@ -8,43 +8,59 @@ namespace {
 
 constexpr const char* kFunctors[] = {"Sum",    "Prod",   "Count", "Max",    "Min",
                                      "ArgMax", "ArgMin", "Var",   "NanMean"};
-constexpr const char* kValues[] = {
-    "",      "int",    "unsigned",       "long long",      "unsigned long long",
-    "float", "double", "gpk::complex64", "gpk::complex128"};
+constexpr const char* kValues[] = {"",      "int",    "long long",      "unsigned long long",
+                                   "float", "double", "gpk::complex64", "gpk::complex128"};
 
 bool is_extreme(Functor functor) { return functor == Functor::kMax || functor == Functor::kMin; }
 bool is_arg(Functor functor) { return functor == Functor::kArgMax || functor == Functor::kArgMin; }
 
-// bool is read as a byte; whether an integer is zero does not depend on its sign.
+// Dtypes that are the same to a functor: bool is a byte, 64-bit sums wrap alike, and what is zero
+// does not depend on the sign or, of the 16-bit floats, on the exponent's width.
 DType stored_as(Functor functor, DType in) {
   if (in == DType::kBool) return DType::kUInt8;
+  if (functor == Functor::kSum && in == DType::kUInt64) return DType::kInt64;
   if (functor != Functor::kCount) return in;
   switch (in) {
     case DType::kInt8: return DType::kUInt8;
     case DType::kInt16: return DType::kUInt16;
     case DType::kInt32: return DType::kUInt32;
     case DType::kInt64: return DType::kUInt64;
+    case DType::kBFloat16: return DType::kFloat16;
     default: return in;
   }
 }
 
+template <class... DTypes>
+constexpr std::uint32_t mask_of(DTypes... dtypes) {
+  return ((1u << static_cast<int>(dtypes)) | ...);
+}
+
+// Dtypes with kernels of their own: those that are reduced often, since each is code to compile.
+std::uint32_t exact_dtypes(Functor functor) {
+  constexpr std::uint32_t kSmallFloats =
+      mask_of(DType::kFloat16, DType::kBFloat16, DType::kFloat32);
+  constexpr std::uint32_t kFloats = kSmallFloats | mask_of(DType::kFloat64);
+  switch (functor) {
+    case Functor::kSum:
+      return kFloats | mask_of(DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt32,
+                               DType::kInt64, DType::kUInt64, DType::kComplex64);
+    case Functor::kCount:
+      return kSmallFloats | mask_of(DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt32,
+                                    DType::kUInt32, DType::kInt64, DType::kUInt64);
+    case Functor::kMax:
+    case Functor::kMin:
+      return kFloats | mask_of(DType::kBool, DType::kUInt8, DType::kInt32, DType::kInt64);
+    case Functor::kArgMax:
+    case Functor::kArgMin:
+    case Functor::kVar: return kFloats;
+    case Functor::kNanMean: return mask_of(DType::kBFloat16, DType::kFloat32);
+    case Functor::kProd: return mask_of(DType::kFloat32);
+  }
+  return 0;
+}
+
 ValueType float_value(DType in) {
   return in == DType::kFloat64 ? ValueType::kDouble : ValueType::kFloat;
-}
-
-ValueType exact_sum_value(DType in) {
-  if (in == DType::kComplex64) return ValueType::kComplex64;
-  if (in == DType::kComplex128) return ValueType::kComplex128;
-  if (is_float(in)) return float_value(in);
-  return info(in).bits <= 16 ? ValueType::kInt : ValueType::kLongLong;
-}
-
-std::optional<ValueType> exact_extreme_value(DType in) {
-  if (is_complex(in)) return std::nullopt;
-  if (is_float(in)) return float_value(in);
-  if (in == DType::kUInt32) return ValueType::kUnsigned;
-  if (in == DType::kUInt64) return ValueType::kUnsignedLongLong;
-  return in == DType::kInt64 ? ValueType::kLongLong : ValueType::kInt;
 }
 
 }  // namespace
@@ -65,21 +81,14 @@ ValueType general_value(Functor functor, DType in, ResultClass result) {
 }
 
 std::optional<ValueType> exact_value(Functor functor, DType in) {
-  switch (functor) {
-    case Functor::kSum: return exact_sum_value(in);
-    case Functor::kCount: return is_complex(in) ? std::nullopt : std::optional(ValueType::kNone);
-    case Functor::kMax:
-    case Functor::kMin: return exact_extreme_value(in);
-    case Functor::kArgMax:
-    case Functor::kArgMin:
-      if (is_float(in) || in == DType::kInt32 || in == DType::kInt64)
-        return exact_extreme_value(in);
-      return std::nullopt;
-    case Functor::kProd: return is_float(in) ? std::optional(ValueType::kDouble) : std::nullopt;
-    case Functor::kVar:
-    case Functor::kNanMean: return is_float(in) ? std::optional(float_value(in)) : std::nullopt;
-  }
-  return std::nullopt;
+  if ((exact_dtypes(functor) >> static_cast<int>(in) & 1u) == 0) return std::nullopt;
+  if (functor == Functor::kCount) return ValueType::kNone;
+  if (functor == Functor::kProd) return ValueType::kDouble;
+  if (in == DType::kComplex64) return ValueType::kComplex64;
+  if (is_float(in)) return float_value(in);
+  // Extremes of 32 bits fit where sums of them do not.
+  const int narrow = functor == Functor::kSum ? 16 : 32;
+  return info(in).bits <= narrow ? ValueType::kInt : ValueType::kLongLong;
 }
 
 std::uint64_t pack(const Variant& variant) {

@@ -29,7 +29,6 @@ inline constexpr int kNumFunctors = 9;
 enum class ValueType : std::uint8_t {
   kNone,  // the functor has one type only
   kInt,
-  kUnsigned,
   kLongLong,
   kUnsignedLongLong,
   kFloat,
