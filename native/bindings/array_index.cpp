@@ -107,7 +107,7 @@ void add_item(Key& key, PyObject* object, Device device, const char* op) {
     item.start = start;
     item.stop = stop;
     item.step = step;
-  } else if (PyLong_CheckExact(object)) {
+  } else if (PyLong_CheckExact(object)) {  // NOLINT(bugprone-branch-clone): the usual case first
     set_integer(item, object, op);
   } else if (object == Py_Ellipsis) {
     item.kind = IndexItem::Kind::kEllipsis;
