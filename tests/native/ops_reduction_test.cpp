@@ -18,8 +18,11 @@ namespace {
 constexpr Device kCpu{DeviceKind::kCpu, 0};
 constexpr int kSms = 132;
 
-Array make(Dims shape, DType dtype = DType::kFloat32) {
-  return Array::empty(std::move(shape), dtype, kCpu);
+// Shape and strides only: nothing here reads elements.
+Array make(Dims shape) {
+  static const Array one = Array::empty({1}, DType::kFloat32, kCpu);
+  Dims strides = contiguous_strides(shape);
+  return {std::move(shape), std::move(strides), DType::kFloat32, one.buffer(), 0};
 }
 
 ReduceLayout layout_of(const Array& x, std::uint32_t axes, bool ordered = false) {
