@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.searching import as_array
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _quantile(
     x: GPUArray, q: Any, scale: float, axis: Any, method: str, keepdims: bool, op: str
 ) -> GPUArray:
     if method != "linear":
-        raise NotImplementedError(f"{op}: method {method!r}, only 'linear' is there")
+        raise InvalidValueError(f"{op}: method is {method!r}, only 'linear' is supported")
     if isinstance(q, (int, float)):
         return _native.quantile(x, [q / scale], (), False, axis, keepdims, op)
     import numpy as np

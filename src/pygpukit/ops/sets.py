@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.searching import as_operand
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def unique(
 ) -> Any:
     """NumPy's unique: the distinct elements, sorted, or a tuple with what else is asked for."""
     if axis is not None:
-        raise NotImplementedError("unique: axis must be None")
+        raise InvalidValueError(f"unique: axis is {axis}, only None is supported")
     found = _native.unique(x, return_index, return_inverse, return_counts, equal_nan, "unique")
     results = tuple(result for result in found if result is not None)
     return results if len(results) > 1 else results[0]
