@@ -166,7 +166,7 @@ TEST(MapPlanTest, Expressions) {
   EXPECT_EQ(
       map_expression(plan, "gpk::Add", "float", inputs, DType::kFloat32),
       "gpk::map_strided<gpk::Add, float, float, 4, 2, 32, long long, 4u, float, signed char>");
-  EXPECT_EQ(any_expression("gpk::Add", DType::kInt8, 2), "gpk::map_any<gpk::Add, int, 2>");
+  EXPECT_EQ(any_expression("gpk::Add", DType::kInt8, 2), "gpk::map_any<gpk::Add, long long, 2>");
 }
 
 TEST(MapPlanTest, KeysAreDifferentWhereKernelsAre) {
@@ -208,8 +208,9 @@ TEST(DividerTest, IsExactBelowTwoToThe31) {
     const Divider divider = make_divider(d);
     std::vector<std::uint32_t> numbers = {0, 1, d - 1, d, INT32_MAX, INT32_MAX - 1};
     for (int i = 0; i < 100; ++i) {
-      const std::uint32_t multiple = random() % INT32_MAX / d * d;
-      numbers.insert(numbers.end(), {multiple, multiple + d - 1, random() % INT32_MAX});
+      const std::uint32_t multiple = static_cast<std::uint32_t>(random() % INT32_MAX) / d * d;
+      numbers.insert(numbers.end(), {multiple, multiple + d - 1,
+                                     static_cast<std::uint32_t>(random() % INT32_MAX)});
       if (multiple > 0) numbers.push_back(multiple - 1);
     }
     for (const std::uint32_t n : numbers)

@@ -113,7 +113,7 @@ def test_sizes_are_checked(cpu: backend.CPUSimulationBackend) -> None:
         cpu.copy_device_to_host(handle, 8, np.uint8)
     with pytest.raises(ValueError, match="bytes 0 to 5"):
         cpu.memset(handle, 0, 5)
-    with pytest.raises(ValueError, match="256"):
+    with pytest.raises(OverflowError, match="256"):
         cpu.memset(handle, 256, 4)
     with pytest.raises(ValueError, match="negative"):
         cpu.allocate(-1)

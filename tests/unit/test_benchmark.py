@@ -375,7 +375,7 @@ def test_quick_run_in_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - start < 20
     assert done.stderr == ""  # no terminal, no progress
     loaded = BenchmarkReport.load(path)
-    assert {r.category for r in loaded.results} == {"launch", "copy", "elementwise"}
+    assert {r.category for r in loaded.results} == {"launch", "copy", "elementwise", "arrays"}
     assert all(r.correct is not False for r in loaded.results)
     assert any("there is no GPU" in note for note in loaded.notes)
     assert "note: peer cupy skipped" in done.stdout

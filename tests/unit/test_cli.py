@@ -180,11 +180,12 @@ def test_cache_dir_and_stat(run: Run, tmp_path: Path) -> None:
 def test_cache_warm_stat_clear(run: Run) -> None:
     if not gp.is_nvrtc_available():
         pytest.skip("needs NVRTC")
-    done = run("-m", "pygpukit", "cache", "warm", "--sm", "90")
+    done = run("-m", "pygpukit", "cache", "warm", "--sm", "90", "--op", "add", "--op", "copy")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no terminal, no progress
     stat = json.loads(run("-m", "pygpukit", "cache", "stat", "--json").stdout)
-    assert stat["entries"] == len(gp._native.builtin_kernels())
+    kernels = {row[2] for row in gp._native.builtin_kernels() if row[0] in ("add", "copy")}
+    assert stat["entries"] == len(kernels) > 20
     done = run("-m", "pygpukit", "cache", "clear")
     assert done.stdout.startswith(f"removed {stat['entries']} kernels")
     stat = json.loads(run("-m", "pygpukit", "cache", "stat", "--json").stdout)
@@ -218,6 +219,7 @@ def test_disabled_cache(run: Run) -> None:
         ["cache"],
         ["cache", "no-such-action"],
         ["cache", "warm", "--sm", "x"],
+        ["cache", "warm", "--sm", "90", "--op", "no_such_op"],
         ["cache", "warm", "--sm", "70"],  # older than what we support
         ["cache", "warm"],  # no GPU whose architecture could be meant
     ],

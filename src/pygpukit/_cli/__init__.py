@@ -28,6 +28,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="90",
         help="architecture to compile for (may be repeated); default: the GPU's",
     )
+    warm.add_argument(
+        "--op",
+        action="append",
+        metavar="add",
+        help="only the kernels of this op (may be repeated); default: all, which takes minutes",
+    )
     return parser
 
 
@@ -42,12 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pygpukit._cli import cache
 
     try:
-        return cache.main(args.action, as_json=getattr(args, "json", False), sms=_sms(args))
+        return cache.main(
+            args.action, as_json=getattr(args, "json", False), sms=_sms(args), ops=_ops(args)
+        )
     except cache.UsageError as error:
         parser.error(str(error))
     except (RuntimeError, ValueError, OSError) as error:
         print(f"pygpukit: {error}", file=sys.stderr)
         return 1
+
+
+def _ops(args: argparse.Namespace) -> list[str]:
+    return getattr(args, "op", None) or []
 
 
 def _sms(args: argparse.Namespace) -> list[int]:

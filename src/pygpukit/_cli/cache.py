@@ -17,7 +17,7 @@ class UsageError(ValueError):
     """A command that cannot be carried out as it was given."""
 
 
-def main(action: str, *, as_json: bool, sms: list[int]) -> int:
+def main(action: str, *, as_json: bool, sms: list[int], ops: list[str]) -> int:
     """Carries out dir, stat, clear or warm."""
     if action == "dir":
         print(_native.config()["cache_dir"])
@@ -27,7 +27,7 @@ def main(action: str, *, as_json: bool, sms: list[int]) -> int:
         _require_enabled()
         print(f"removed {_native.cache_clear()} kernels from {_native.config()['cache_dir']}")
     else:
-        _warm(sms)
+        _warm(sms, ops)
     return 0
 
 
@@ -60,14 +60,18 @@ def _targets(sms: list[int]) -> list[int]:
     return sms
 
 
-def _warm(sms: list[int]) -> None:
+def _warm(sms: list[int], ops: list[str]) -> None:
     targets = _targets(sms)
+    known = {row[0] for row in _native.builtin_kernels()}
+    for op in ops:
+        if op not in known:
+            raise UsageError(f"cache warm: --op {op}: no built-in kernel has that name")
     _require_enabled()
     jobs = [
         (index, sm, op)
         for sm in targets
         for index, (op, _file, _expression, exact, _bundled) in enumerate(_native.builtin_kernels())
-        if not exact or sm in exact
+        if (not exact or sm in exact) and (not ops or op in ops)
     ]
     progress = ProgressLine()
     start = time.perf_counter()
