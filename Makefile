@@ -56,7 +56,10 @@ cpp: $(VENV)/.dev  ## C++ tests (PRESET=debug, release, asan, tsan)
 	ctest --preset $(PRESET) --progress
 
 unit: $(VENV)/.dev $(VENV)/.package  ## Python tests that need no GPU
-	GPK_TEST_BUILD_DIR=$(CURDIR)/build/$(PRESET) $(PY) -m pytest tests/unit -q
+	@seq 1 $(JOBS) | GPK_TEST_BUILD_DIR=$(CURDIR)/build/$(PRESET) xargs -P $(JOBS) -I PART \
+	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
+	    --ignore=tests/unit/test_builtin_kernels.py'
+	$(PY) -m pytest tests/unit/test_builtin_kernels.py -q  # uses all cores by itself
 
 tidy: $(VENV)/.dev $(VENV)/.package  ## clang-tidy on files that changed since it last passed
 	@$(MAKE) TIDY=1 --no-print-directory -k -j$(JOBS) --output-sync $(TIDY_STAMPS)
