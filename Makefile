@@ -61,6 +61,9 @@ unit: $(VENV)/.dev $(VENV)/.package  ## Python tests that need no GPU
 	    --ignore=tests/unit/test_builtin_kernels.py'
 	$(PY) -m pytest tests/unit/test_builtin_kernels.py -q  # uses all cores by itself
 
+kernels: $(VENV)/.dev $(VENV)/.package  ## every built-in kernel for every architecture (long)
+	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py -q
+
 tidy: $(VENV)/.dev $(VENV)/.package  ## clang-tidy on files that changed since it last passed
 	@$(MAKE) TIDY=1 --no-print-directory -k -j$(JOBS) --output-sync $(TIDY_STAMPS)
 
@@ -99,7 +102,7 @@ stubs: $(VENV)/.dev $(VENV)/.package  ## regenerate src/pygpukit/_native.pyi
 clean:  ## remove everything that was built
 	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test lint cpp unit tidy sanitize gpu bench wheel format format-check stubs clean
+.PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check stubs clean
 
 # --- environment: what the package needs, then what developers need -----------------------------
 # NVRTC is optional: without it the package builds with an empty PTX bundle and runs all the same.
