@@ -121,7 +121,8 @@ $(VENV)/.dev: $(VENV)/.base
 
 # build/py keeps the object files, so only what changed is compiled again.
 $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
-	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py .
+	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py \
+	  --config-settings=cmake.define.GPK_PCH=ON .
 	touch $@
 
 build/tidy/%.ok: % $(HEADERS) .clang-tidy

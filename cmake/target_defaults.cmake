@@ -1,4 +1,5 @@
-# gpk_target_defaults(target): language level, warnings, visibility, sanitizers, version.
+# gpk_target_defaults(target [headers...]): language level, warnings, visibility, sanitizers,
+# version; the headers are precompiled where GPK_PCH asks for it.
 find_package(Threads REQUIRED)
 
 if(NOT MSVC)
@@ -27,6 +28,9 @@ function(gpk_target_defaults target)
   else()
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow>)
+  endif()
+  if(GPK_PCH AND ARGN)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
   if(GPK_WERROR)
     target_compile_options(${target} PRIVATE

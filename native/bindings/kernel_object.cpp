@@ -292,10 +292,11 @@ PyGetSetDef g_kernel_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)) {
+PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t,
+                                            PyObject*)) noexcept {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
-PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) noexcept {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 

@@ -53,8 +53,7 @@ void enumerate_layouts(std::vector<jit::KernelSpec>& specs) {
         "gpk::map_dense<gpk::Add, float, float, 4, 2, 4u, float, float>",
         "gpk::map_strided<gpk::Add, float, float, 4, 2, 4, int, 4u, float, float>",
         "gpk::map_strided<gpk::Add, float, float, 1, 2, 32, int, 0u, float, float>",
-        "gpk::map_strided<gpk::Add, double, double, 1, 2, 32, long long, 0u, "
-        "int, double>"})
+        "gpk::map_strided<gpk::Add, double, double, 1, 2, 32, long long, 0u, int, double>"})
     specs.push_back(map_spec("add", form, false));
 }
 

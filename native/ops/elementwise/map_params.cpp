@@ -21,7 +21,7 @@ Divider make_divider(std::int64_t divisor) noexcept {
 
 template <class T>
 void MapParams::put(T value) {
-  std::memcpy(bytes_ + at_, &value, sizeof value);
+  std::memcpy(bytes_ + at_, static_cast<const void*>(&value), sizeof value);
   at_ += sizeof value;
 }
 

@@ -1,6 +1,7 @@
 #include "ops/manipulation/tile.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -29,7 +30,7 @@ void append(Dims& dims, std::int64_t value, const char* op) {
                               " axes and repeated axes together are supported"));
   Dims longer = Dims::filled(dims.size() + 1, value);
   std::copy(dims.begin(), dims.end(), longer.data());
-  dims = longer;
+  dims = std::move(longer);
 }
 
 std::int64_t times(std::int64_t size, std::int64_t count, const char* op) {

@@ -34,8 +34,8 @@ struct KernelArgs {
   std::int32_t short_rows;
   std::int32_t unused;
 };
-static_assert(sizeof(ReduceLayout) == (5 * 6 + 2) * 8 + 8);
-static_assert(sizeof(KernelArgs) == 4 * 8 + sizeof(ReduceLayout) + 24 + 16 + 24);
+static_assert(sizeof(ReduceLayout) == std::size_t{5 * 6 + 2} * 8 + 8);
+static_assert(sizeof(KernelArgs) == 32 + sizeof(ReduceLayout) + 24 + 16 + 24);
 
 // The largest accumulator of a functor.
 constexpr std::int64_t kPartialBytes = 32;

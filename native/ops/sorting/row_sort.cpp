@@ -162,8 +162,8 @@ class RadixSort {
                                           {width_bits(sort_.keys.dtype()), 0, false});
     const DeviceTraits& traits = kernel.context().traits();
     const std::int64_t resident = std::int64_t{traits.multiprocessor_count} * 2;
-    const std::int64_t per_row = std::clamp<std::int64_t>(sort_.len / (kRadixHistogramThreads * 16),
-                                                          1, (resident + rows - 1) / rows);
+    const std::int64_t per_row = std::clamp<std::int64_t>(
+        sort_.len / (std::int64_t{kRadixHistogramThreads} * 16), 1, (resident + rows - 1) / rows);
     HistogramArgs args{};
     args.keys = address(sort_.keys, first_row * sort_.len);
     args.counts = work(work_.counts);
@@ -195,7 +195,7 @@ class RadixSort {
     const std::int64_t step = pass * plan_.num_portions + portion;
     const bool last_step = step + 1 == plan_.num_passes * plan_.num_portions;
     const std::int64_t next = (portion + 1) % plan_.num_portions;
-    args.starts = work(work_.counts) + static_cast<unsigned>(pass) * 256 * 8;
+    args.starts = work(work_.counts) + static_cast<cu::DevicePtr>(pass) * 256 * 8;
     args.starts_stride = static_cast<std::uint32_t>(plan_.num_passes * 256);
     if (portion > 0) args.starts = work(work_.carry) + (portion % 2 == 1 ? 0 : 256 * 8);
     if (next > 0) args.carry_out = work(work_.carry) + (next % 2 == 1 ? 0 : 256 * 8);
@@ -278,7 +278,7 @@ RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows
         std::max(3, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(len - 1))));
     const std::int64_t segment = std::int64_t{1} << plan.segment_bits;
     plan.threads = static_cast<unsigned>(std::max<std::int64_t>(256, segment / kOwn));
-    plan.rows_per_block = plan.threads * kOwn / segment;
+    plan.rows_per_block = std::int64_t{plan.threads} * kOwn / segment;
     return plan;
   }
   plan.values = !with_positions ? 0 : len < kWideFrom ? 1 : 2;
