@@ -64,7 +64,8 @@ unit: $(VENV)/.dev $(VENV)/.package  ## Python tests that need no GPU
 kernels: $(VENV)/.dev $(VENV)/.package  ## every built-in kernel for every architecture (long)
 	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py -q
 
-tidy: $(VENV)/.dev $(VENV)/.package  ## clang-tidy on files that changed since it last passed
+tidy: $(VENV)/.dev  ## clang-tidy on files that changed since it last passed
+	@cmake -S . -B build/tidy -G Ninja --log-level=WARNING -DGPK_BUILD_PYTHON=ON -DGPK_BUNDLE=OFF
 	@$(MAKE) TIDY=1 --no-print-directory -k -j$(JOBS) --output-sync $(TIDY_STAMPS)
 
 sanitize:  ## C++ tests under the address, undefined-behaviour and thread sanitizers
@@ -122,11 +123,11 @@ $(VENV)/.dev: $(VENV)/.base
 # build/py keeps the object files, so only what changed is compiled again.
 $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
 	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py \
-	  --config-settings=cmake.define.GPK_PCH=ON .
+	  --config-settings=cmake.define.GPK_FAST_BUILD=ON .
 	touch $@
 
 build/tidy/%.ok: % $(HEADERS) .clang-tidy
 	@mkdir -p $(@D)
 	@echo "clang-tidy $<"
-	@$(BIN)/clang-tidy -p build/py --quiet $< 2>$@.err || { cat $@.err; exit 1; }
+	@$(BIN)/clang-tidy -p build/tidy --quiet $< 2>$@.err || { cat $@.err; exit 1; }
 	@touch $@

@@ -1,5 +1,5 @@
 # gpk_target_defaults(target [headers...]): language level, warnings, visibility, sanitizers,
-# version; the headers are precompiled where GPK_PCH asks for it.
+# version; the headers are precompiled where GPK_FAST_BUILD asks for it.
 find_package(Threads REQUIRED)
 
 if(NOT MSVC)
@@ -29,7 +29,7 @@ function(gpk_target_defaults target)
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow>)
   endif()
-  if(GPK_PCH AND ARGN)
+  if(GPK_FAST_BUILD AND ARGN)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
   if(GPK_WERROR)

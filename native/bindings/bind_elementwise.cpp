@@ -8,6 +8,7 @@
 #include "bindings/errors.h"
 #include "bindings/fast_call.h"
 #include "bindings/operand.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/elementwise/fused.h"

@@ -3,6 +3,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/view.h"
@@ -21,19 +22,6 @@ ops::IndexMode mode_from(const std::string& mode, const char* op) {
   throw InvalidArgument(cat(op, ": mode is '", mode, "', expected 'raise', 'wrap' or 'clip'"));
 }
 
-std::optional<Array> output(py::handle object, const char* op) {
-  if (object.is_none()) return std::nullopt;
-  if (is_array(object.ptr())) return array_of(object.ptr());
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
-}
-
-py::object result_or(py::handle out, Array result) {
-  if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
-  return py::reinterpret_steal<py::object>(make_array_object(std::move(result)));
-}
-
 // The rows of a (k, n) array as a tuple of views.
 py::tuple rows(const Array& array) {
   const auto count = static_cast<std::size_t>(array.shape()[0]);
@@ -49,11 +37,9 @@ py::object take(const Array& x, py::handle indices, Axis axis, const std::string
                 py::handle out) {
   const ops::IndexMode how = mode_from(mode, "take");
   const Array index = index_from_python(indices, x.device(), "take");
-  const auto into = output(out, "take");
-  return result_or(out, [&] {
-    const WithoutGil released;
+  return call_with_out(out, "take", [&](const std::optional<Array>& into) {
     return ops::take(x, index, axis, how, into);
-  }());
+  });
 }
 
 Array take_along_axis(const Array& x, py::handle indices, Axis axis) {
@@ -79,11 +65,9 @@ void put(const Array& x, py::handle indices, py::handle values, const std::strin
 
 py::object compress(py::handle condition, const Array& x, Axis axis, py::handle out) {
   const Array mask = index_from_python(condition, x.device(), "compress");
-  const auto into = output(out, "compress");
-  return result_or(out, [&] {
-    const WithoutGil released;
+  return call_with_out(out, "compress", [&](const std::optional<Array>& into) {
     return ops::compress(mask, x, axis, into);
-  }());
+  });
 }
 
 Array extract(py::handle condition, const Array& x) {

@@ -230,13 +230,9 @@ Array import_dlpack(py::handle x, py::handle device, py::handle copy) {
   const Device from = array.device();
   const Device to = target.value_or(from);
   const bool moves = !(to == from);
-  // On a GPU the flag is the owner's wish, and goes along; on the CPU it can be a page that faults.
-  const bool protects = !from.is_cuda() && array.buffer()->read_only();
-  if (wanted == false && (moves || protects))
-    throw ExchangeError(cat(kOp, ": copy=False, but ",
-                            moves
-                                ? cat("x is on ", to_string(from), " and device is ", to_string(to))
-                                : std::string("x is read-only")));
+  if (wanted == false && moves)
+    throw ExchangeError(
+        cat(kOp, ": copy=False, but x is on ", to_string(from), " and device is ", to_string(to)));
   const bool is_private = (imported.flags & dl::kIsCopied) != 0;
   const WithoutGil released;
   if (from.is_cuda()) {
@@ -244,7 +240,7 @@ Array import_dlpack(py::handle x, py::handle device, py::handle copy) {
     array.buffer()->mark_use(current_stream(from));
   }
   if (moves) return moved_to(array, to, kOp);
-  if ((wanted == true && !is_private) || protects) return fresh_copy(array, kOp);
+  if (wanted == true && !is_private) return fresh_copy(array, kOp);
   return array;
 }
 

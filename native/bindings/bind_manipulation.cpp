@@ -5,6 +5,7 @@
 #include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/manipulation/join.h"
@@ -37,46 +38,23 @@ std::vector<Array> arrays_from_python(py::handle object, const char* op) {
   return arrays;
 }
 
-ops::JoinOptions join_options(py::handle dtype, py::handle out, const char* op) {
-  ops::JoinOptions options;
-  if (!dtype.is_none()) options.dtype = dtype_from_python(dtype, op);
-  if (out.is_none()) return options;
-  if (!is_array(out.ptr()))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": out is ", std::string(py::repr(out)), ", expected a GPUArray"));
-  options.out = array_of(out.ptr());
-  return options;
-}
-
-py::object result_object(const ops::JoinOptions& options, py::handle out, Array result) {
-  if (options.out) return py::reinterpret_borrow<py::object>(out);
-  return py::reinterpret_steal<py::object>(make_array_object(std::move(result)));
-}
-
 py::object concat_arrays(py::handle arrays, py::handle axis, py::handle dtype, py::handle out,
                          const std::string& op) {
   const std::vector<Array> items = arrays_from_python(arrays, op.c_str());
   const auto along = optional_int(axis, op.c_str(), "axis");
-  const ops::JoinOptions options = join_options(dtype, out, op.c_str());
-  std::optional<Array> result;
-  {
-    const WithoutGil released;
-    result = ops::concat(items, along, options, op.c_str());
-  }
-  return result_object(options, out, std::move(*result));
+  const auto wanted = optional_dtype(dtype, op.c_str());
+  return call_with_out(out, op.c_str(), [&](const std::optional<Array>& into) {
+    return ops::concat(items, along, {wanted, into}, op.c_str());
+  });
 }
 
 py::object stack_arrays(py::handle arrays, py::handle axis, py::handle dtype, py::handle out) {
   const std::vector<Array> items = arrays_from_python(arrays, "stack");
   const std::int64_t along = int_from_python(axis, "stack", "axis");
-  const ops::JoinOptions options = join_options(dtype, out, "stack");
-  std::optional<Array> result;
-  {
-    const WithoutGil released;
-    result = ops::stack(items, along, options, "stack");
-  }
-  return result_object(options, out, std::move(*result));
+  const auto wanted = optional_dtype(dtype, "stack");
+  return call_with_out(out, "stack", [&](const std::optional<Array>& into) {
+    return ops::stack(items, along, {wanted, into}, "stack");
+  });
 }
 
 Array repeat_elements(const Array& x, py::handle repeats, py::handle axis) {

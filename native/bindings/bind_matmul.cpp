@@ -4,6 +4,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/matmul/contraction.h"
@@ -24,40 +25,26 @@ const Array& operand(py::handle object, const char* op, int number) {
       cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected a GPUArray"));
 }
 
-std::optional<Array> output(py::handle object, const char* op) {
-  if (object.is_none()) return std::nullopt;
-  if (is_array(object.ptr())) return array_of(object.ptr());
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
-}
-
 template <class Call>
 Array result_of(const Call& call) {
   const WithoutGil released;
   return call();
 }
 
-// The caller's own `out` object comes back where there is one.
-template <class Call>
-py::object result_of(py::handle out, const Call& call) {
-  Array result = result_of(call);
-  if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
-  return py::reinterpret_steal<py::object>(make_array_object(std::move(result)));
-}
-
 py::object matmul(py::handle x1, py::handle x2, py::handle out, std::optional<bool> use_tf32) {
   const Array a = operand(x1, "matmul", 0);
   const Array b = operand(x2, "matmul", 1);
-  const auto into = output(out, "matmul");
-  return result_of(out, [&] { return ops::matmul(a, b, into, use_tf32); });
+  return call_with_out(out, "matmul", [&](const std::optional<Array>& into) {
+    return ops::matmul(a, b, into, use_tf32);
+  });
 }
 
 py::object vecdot(py::handle x1, py::handle x2, std::int64_t axis, py::handle out) {
   const Array a = operand(x1, "vecdot", 0);
   const Array b = operand(x2, "vecdot", 1);
-  const auto into = output(out, "vecdot");
-  return result_of(out, [&] { return ops::vecdot(a, b, axis, into); });
+  return call_with_out(out, "vecdot", [&](const std::optional<Array>& into) {
+    return ops::vecdot(a, b, axis, into);
+  });
 }
 
 py::object einsum(const std::vector<py::object>& objects, const std::vector<ops::Labels>& labels,
@@ -70,8 +57,9 @@ py::object einsum(const std::vector<py::object>& objects, const std::vector<ops:
                                 std::string(py::repr(object)), ", expected a GPUArray"));
     operands.push_back(array_of(object.ptr()));
   }
-  const auto into = output(out, "einsum");
-  return result_of(out, [&] { return ops::einsum(operands, labels, to, into); });
+  return call_with_out(out, "einsum", [&](const std::optional<Array>& into) {
+    return ops::einsum(operands, labels, to, into);
+  });
 }
 
 // axes: a count, or one axis or several for each operand.
@@ -107,8 +95,7 @@ void def_pair(py::module_& m, const char* op, PairFunction function, const char*
 
 Array trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2,
             py::handle dtype) {
-  std::optional<DType> wanted;
-  if (!dtype.is_none()) wanted = dtype_from_python(dtype, "trace");
+  const auto wanted = optional_dtype(dtype, "trace");
   return result_of([&] { return ops::trace(x, offset, axis1, axis2, wanted); });
 }
 

@@ -3,6 +3,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/random/random.h"
@@ -39,11 +40,7 @@ struct Request {
 
  private:
   void take_out() {
-    if (!is_array(out.ptr()))
-      throw InvalidArgument(
-          InvalidArgument::Kind::kType,
-          cat(op, ": out is ", std::string(py::repr(out)), ", expected a GPUArray"));
-    result.out = array_of(out.ptr());
+    result.out = *output_from_python(out.ptr(), op.c_str());
     result.shape = result.out->shape();
   }
 };

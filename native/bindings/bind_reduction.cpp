@@ -3,6 +3,7 @@
 #include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/reduction/reduce.h"
@@ -23,39 +24,19 @@ std::optional<Dims> one_axis_from_python(py::handle axis, const char* op) {
   return number ? std::optional(Dims{*number}) : std::nullopt;
 }
 
-std::optional<DType> dtype_or_none(py::handle dtype, const char* op) {
-  if (dtype.is_none()) return std::nullopt;
-  return dtype_from_python(dtype, op);
-}
-
 const Array& input(py::handle x, const char* op) {
   if (!is_array(x.ptr())) bad_argument(op, "x", x, "a GPUArray");
   return array_of(x.ptr());
-}
-
-std::optional<Array> output(py::handle out, const char* op) {
-  if (out.is_none()) return std::nullopt;
-  if (!is_array(out.ptr())) bad_argument(op, "out", out, "a GPUArray");
-  return array_of(out.ptr());
-}
-
-// The caller's own object when the result went there.
-py::object result_object(std::optional<Array> result, py::handle out) {
-  if (!out.is_none()) return py::reinterpret_borrow<py::object>(out);
-  return py::reinterpret_steal<py::object>(make_array_object(std::move(*result)));
 }
 
 py::object run(ops::Reduction reduction, py::handle x, ops::ReduceOptions& options,
                py::handle out) {
   const char* op = ops::name(reduction);
   const Array array = input(x, op);
-  options.out = output(out, op);
-  std::optional<Array> result;
-  {
-    const WithoutGil released;
-    result = ops::reduce(reduction, array, options);
-  }
-  return result_object(std::move(result), out);
+  return call_with_out(out, op, [&](const std::optional<Array>& into) {
+    options.out = into;
+    return ops::reduce(reduction, array, options);
+  });
 }
 
 // sum(x, axis, dtype, keepdims, out)
@@ -67,7 +48,7 @@ void def_with_dtype(py::module_& m, ops::Reduction reduction, const char* doc) {
                       py::handle out) {
         ops::ReduceOptions options;
         options.axes = optional_ints(axis, op, "axis");
-        options.dtype = dtype_or_none(dtype, op);
+        options.dtype = optional_dtype(dtype, op);
         options.keepdims = keepdims;
         return run(reduction, x, options, out);
       },
@@ -101,7 +82,7 @@ void def_variance(py::module_& m, ops::Reduction reduction, const char* doc) {
         options.axes = optional_ints(axis, op, "axis");
         options.correction = correction;
         options.keepdims = keepdims;
-        options.dtype = dtype_or_none(dtype, op);
+        options.dtype = optional_dtype(dtype, op);
         return run(reduction, x, options, out);
       },
       py::arg("x"), py::arg("axis") = py::none(), py::arg("correction") = 0.0,
@@ -110,13 +91,10 @@ void def_variance(py::module_& m, ops::Reduction reduction, const char* doc) {
 
 py::object run_scan(ops::Scan which, py::handle x, ops::ScanOptions& options, py::handle out) {
   const Array array = input(x, options.op);
-  options.out = output(out, options.op);
-  std::optional<Array> result;
-  {
-    const WithoutGil released;
-    result = ops::scan(which, array, options);
-  }
-  return result_object(std::move(result), out);
+  return call_with_out(out, options.op, [&](const std::optional<Array>& into) {
+    options.out = into;
+    return ops::scan(which, array, options);
+  });
 }
 
 // cumsum(x, axis, dtype, out)
@@ -127,7 +105,7 @@ void def_scan(py::module_& m, ops::Scan which, const char* doc) {
         ops::ScanOptions options;
         options.op = ops::name(which);
         options.axis = optional_int(axis, options.op, "axis");
-        options.dtype = dtype_or_none(dtype, options.op);
+        options.dtype = optional_dtype(dtype, options.op);
         return run_scan(which, x, options, out);
       },
       py::arg("x"), py::arg("axis") = py::none(), py::arg("dtype") = py::none(),
@@ -144,7 +122,7 @@ void def_cumulative(py::module_& m, const char* op, ops::Scan which, const char*
         options.op = op;
         options.include_initial = include_initial;
         options.axis = optional_int(axis, options.op, "axis");
-        options.dtype = dtype_or_none(dtype, op);
+        options.dtype = optional_dtype(dtype, op);
         if (const Array& array = input(x, op); !options.axis && array.ndim() > 1)
           throw InvalidArgument(cat(op, ": axis is required for an array of ", array.ndim(),
                                     " dimensions, x has shape ", to_string(array.shape())));

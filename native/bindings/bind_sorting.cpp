@@ -2,6 +2,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/sorting/histogram.h"
@@ -63,17 +64,11 @@ using SortFunction = Array (*)(const Array&, ops::OptionalAxis, bool, const std:
 void def_sort(py::module_& m, const char* op, SortFunction function, const char* doc) {
   m.def(
       op,
-      [op, function](const Array& x, py::handle axis, bool descending,
-                     py::handle out) -> py::object {
+      [op, function](const Array& x, py::handle axis, bool descending, py::handle out) {
         const ops::OptionalAxis along = optional_axis(axis, op);
-        const std::optional<Array> into = optional_array(out, op, "out");
-        std::optional<Array> result;
-        {
-          const WithoutGil released;
-          result = function(x, along, descending, into, op);
-        }
-        if (into) return py::reinterpret_borrow<py::object>(out);
-        return py::cast(std::move(*result));
+        return call_with_out(out, op, [&](const std::optional<Array>& into) {
+          return function(x, along, descending, into, op);
+        });
       },
       py::arg("x"), py::arg("axis") = -1, py::arg("descending") = false,
       py::arg("out") = py::none(), doc);

@@ -12,6 +12,7 @@
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/manipulation/axes.h"
+#include "ops/output.h"
 
 namespace gpk::bind {
 namespace {
@@ -198,6 +199,7 @@ void bind_copies(py::module_& m) {
   m.def(
       "copy_into",
       [](const Array& dst, const Array& src) {
+        ops::check_writable(dst, "copy_into", "dst");
         const WithoutGil released;
         ops::copy_into(dst, src, "copy_into");
       },

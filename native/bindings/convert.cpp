@@ -75,6 +75,11 @@ DType dtype_from_python(py::handle object, const char* op) {
                             std::string(py::repr(object)), "; known are ", join(names, ", ")));
 }
 
+std::optional<DType> optional_dtype(py::handle object, const char* op) {
+  if (object.is_none()) return std::nullopt;
+  return dtype_from_python(object, op);
+}
+
 py::object numpy_dtype(DType dtype) {
   const py::module_ numpy = py::module_::import("numpy");
   switch (dtype) {

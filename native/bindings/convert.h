@@ -19,6 +19,9 @@ PyObject* dtype_object(DType dtype);
 // DataType, name, NumPy dtype or scalar type, bool / int / float / complex. Throws InvalidArgument.
 DType dtype_from_python(py::handle object, const char* op);
 
+// The same; nullopt for None.
+std::optional<DType> optional_dtype(py::handle object, const char* op);
+
 // np.dtype of a dtype; ml_dtypes for what NumPy lacks.
 py::object numpy_dtype(DType dtype);
 

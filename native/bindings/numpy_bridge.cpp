@@ -141,8 +141,10 @@ py::object numpy_view(const Array& array) {
         static_cast<py::ssize_t>(stride * static_cast<std::int64_t>(itemsize(array.dtype()))));
   const auto* kept = new std::shared_ptr<Buffer>(array.buffer());
   const py::capsule base(kept, [](void* p) { delete static_cast<std::shared_ptr<Buffer>*>(p); });
-  return py::array(py::reinterpret_borrow<py::dtype>(numpy_dtype(array.dtype())), std::move(shape),
-                   std::move(strides), array.data(), base);
+  py::array view(py::reinterpret_borrow<py::dtype>(numpy_dtype(array.dtype())), std::move(shape),
+                 std::move(strides), array.data(), base);
+  if (array.buffer()->read_only()) view.attr("flags").attr("writeable") = false;
+  return view;
 }
 
 py::object to_numpy(const Array& array) { return to_numpy(array, py::none(), py::none(), true); }

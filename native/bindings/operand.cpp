@@ -77,14 +77,6 @@ ops::Operand require_operand(PyObject* object, const char* op, const char* argum
                             ", expected a GPUArray or a number"));
 }
 
-const Array* output_from_python(PyObject* object, const char* op) {
-  if (object == nullptr || object == Py_None) return nullptr;
-  if (is_array(object)) return &array_of(object);
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": out is ", std::string(py::repr(object)), ", expected a GPUArray"));
-}
-
 PyObject* call_elementwise(ops::OpId id, std::span<const ops::Operand> operands, const Array* out,
                            PyObject* out_object) {
   std::optional<Array> result;

@@ -15,9 +15,6 @@ std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op
 // The same; InvalidArgument (kType) that names the argument instead of nullopt.
 ops::Operand require_operand(PyObject* object, const char* op, const char* argument);
 
-// nullptr for None; else a GPUArray, or InvalidArgument (kType).
-const Array* output_from_python(PyObject* object, const char* op);
-
 // op(operands...) into `out` (nullptr: a new array), with the GIL released where others may want
 // it. Returns a new reference: `out_object` itself when `out` was given.
 PyObject* call_elementwise(ops::OpId id, std::span<const ops::Operand> operands, const Array* out,

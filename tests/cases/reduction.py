@@ -353,13 +353,13 @@ MUST_RAISE = [
         "out shape",
         lambda ones: reduction.sum(ones((2, 3)), 0, out=ones((2,))),
         ValueError,
-        ("sum: out has shape (2,), expected (3,)",),
+        ("sum: out has shape (2,), the result has shape (3,)",),
     ),
     MustRaise(
         "out keepdims",
         lambda ones: reduction.sum(ones((2, 3)), 0, keepdims=True, out=ones((3,))),
         ValueError,
-        ("sum: out has shape (3,), expected (1, 3)",),
+        ("sum: out has shape (3,), the result has shape (1, 3)",),
     ),
     MustRaise(
         "out dtype",
@@ -408,7 +408,7 @@ MUST_RAISE = [
         "cumsum out",
         lambda ones: scan.cumsum(ones((4,)), out=ones((5,))),
         ValueError,
-        ("cumsum: out has shape (5,), expected (4,)",),
+        ("cumsum: out has shape (5,), the result has shape (4,)",),
     ),
     MustRaise(
         "cumsum out dtype",

@@ -199,11 +199,15 @@ def test_from_dlpack_copies_when_it_must() -> None:
     assert gp.from_dlpack(host, copy=False).device_ptr == host.ctypes.data
     assert gp.from_dlpack(host, device="cpu").device_ptr == host.ctypes.data
     host.flags.writeable = False
-    x = gp.from_dlpack(host)
-    gp.add(x, 1.0, out=x)
+    lent = gp.from_dlpack(host, copy=False)
+    assert lent.device_ptr == host.ctypes.data
+    with pytest.raises(ValueError, match="add: out is read-only"):
+        gp.add(lent, 1.0, out=lent)
+    assert not np.from_dlpack(lent).flags.writeable
+    own = gp.from_dlpack(host, copy=True)
+    own += 1.0
     assert host.tolist() == [0.0, 1.0, 2.0]
-    with pytest.raises(BufferError, match="read-only"):
-        gp.from_dlpack(host, copy=False)
+    assert own.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_from_dlpack_refuses() -> None:

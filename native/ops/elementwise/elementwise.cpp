@@ -10,6 +10,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/map.h"
+#include "ops/output.h"
 
 namespace gpk::ops {
 namespace {
@@ -182,20 +183,12 @@ Types types_of(const ElementwiseOp& op, std::span<const Operand> operands) {
   return resolve_types(op.rule, common, op.name);
 }
 
-void check_out(const char* op, const Array& out, const Dims& shape, DType result, Device device) {
+void check_broadcast_out(const char* op, const Array& out, const Dims& shape, DType result,
+                         Device device) {
   if (!(out.shape() == shape) && !(broadcast_shapes(shape, out.shape(), op) == out.shape()))
     throw InvalidArgument(cat(op, ": out has shape ", to_string(out.shape()),
                               ", the result has shape ", to_string(shape)));
-  if (!can_cast_same_kind(result, out.dtype()) || is_storage_only(out.dtype()))
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": out has dtype ", name(out.dtype()), ", which the result's ",
-                              name(result), " cannot be cast to"));
-  for (int i = 0; i < out.ndim(); ++i)
-    if (out.shape()[i] > 1 && out.strides()[i] == 0)
-      throw InvalidArgument(cat(op, ": out is a broadcast view whose elements share memory"));
-  if (!(out.device() == device))
-    throw InvalidArgument(cat(op, ": out is on ", to_string(out.device()), ", the operands are on ",
-                              to_string(device)));
+  check_out_memory(out, result, device, op);
 }
 
 Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) {
@@ -207,7 +200,8 @@ Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) 
   if (op.rule == Rule::kSelect) check_condition(operands[0], op.name);
   if (const auto replaced = replace_numbers(op.rule, checked.common, operands))
     return elementwise(id, *replaced, out);
-  if (out != nullptr) check_out(op.name, *out, checked.shape, types.result, checked.device);
+  if (out != nullptr)
+    check_broadcast_out(op.name, *out, checked.shape, types.result, checked.device);
   for (const Operand& operand : operands)  // a number that does not fit must not cost memory
     if (operand.array == nullptr) to_bytes(operand.scalar, types.common, op.name);
   Array result = out != nullptr

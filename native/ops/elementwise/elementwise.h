@@ -51,7 +51,8 @@ struct CheckedOperands {
 };
 CheckedOperands check_operands(const char* op, std::span<const Operand> operands,
                                std::size_t first_promoted);
-void check_out(const char* op, const Array& out, const Dims& shape, DType result, Device device);
+void check_broadcast_out(const char* op, const Array& out, const Dims& shape, DType result,
+                         Device device);
 
 #define GPK_NAMES_1 const Operand& x
 #define GPK_NAMES_2 const Operand &x1, const Operand &x2

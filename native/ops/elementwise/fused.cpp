@@ -52,7 +52,7 @@ Array Fused::run(std::span<const Operand> operands, const Array* out) {
   const char* op = name_.c_str();
   const CheckedOperands checked = check_operands(op, operands, operands.size());
   if (out != nullptr) {
-    check_out(op, *out, checked.shape, result_, checked.device);
+    check_broadcast_out(op, *out, checked.shape, result_, checked.device);
     if (out->dtype() != result_)
       throw InvalidArgument(InvalidArgument::Kind::kType,
                             cat(op, ": out has dtype ", gpk::name(out->dtype()),

@@ -12,6 +12,7 @@
 #include "ops/elementwise/fill.h"
 #include "ops/indexing/mask.h"
 #include "ops/indexing/move.h"
+#include "ops/output.h"
 
 namespace gpk::ops {
 namespace {
@@ -50,19 +51,6 @@ CpuCall cpu_call(const char* op, CpuArg first, const std::vector<AxisIndex>& ind
                   {"at", Scalar(std::int64_t{at})},
                   {"mode", std::string(mode_name(mode))}};
   return call;
-}
-
-void check_out(const Array& out, const Dims& shape, const Array& view, const char* op) {
-  if (!(out.shape() == shape))
-    throw InvalidArgument(
-        cat(op, ": out has shape ", to_string(out.shape()), ", the result ", to_string(shape)));
-  if (!(out.device() == view.device()))
-    throw InvalidArgument(
-        cat(op, ": out is on ", to_string(out.device()), ", x on ", to_string(view.device())));
-  if (!can_cast_same_kind(view.dtype(), out.dtype()))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": out has dtype ", name(out.dtype()), ", the result ", name(view.dtype())));
 }
 
 bool overlaps(const Array& array, const std::vector<AxisIndex>& indexes) {
@@ -295,7 +283,7 @@ Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dim
              IndexMode mode, const std::optional<Array>& out, const char* op) {
   check_sizes(view, indexes, middle, op);
   const Dims shape = result_shape(view.shape(), picked_axes(indexes), middle, at, op);
-  if (out) check_out(*out, shape, view, op);
+  if (out) check_out(*out, shape, view.dtype(), view.device(), op);
   const bool direct =
       out && out->dtype() == view.dtype() && !may_overlap(*out, view) && !overlaps(*out, indexes);
   Array result = direct ? *out : Array::empty(shape, view.dtype(), view.device(), op);
@@ -352,6 +340,7 @@ Array getitem(const Array& array, std::span<const IndexItem> items) {
 
 void setitem(const Array& array, std::span<const IndexItem> items, const AssignValue& assigned) {
   constexpr const char* kOp = "setitem";
+  check_writable(array, kOp, "the array");
   Selection s = select(array, items, kOp);
   const AssignValue value = storable(assigned, s.view, kOp);
   if (s.basic()) {

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
+#include "ops/output.h"
 
 namespace gpk::ops {
 namespace {
@@ -34,18 +35,8 @@ Array make_result(const Dims& shape, DType natural, Device device, const JoinOpt
   if (options.dtype)
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(op, ": dtype and out cannot both be given"));
-  const Array& out = *options.out;
-  if (!(out.shape() == shape))
-    throw InvalidArgument(
-        cat(op, ": out has shape ", to_string(out.shape()), ", the result has ", to_string(shape)));
-  if (!can_cast_same_kind(natural, out.dtype()))
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": out has dtype ", name(out.dtype()), ", to which the result's ",
-                              name(natural), " cannot be cast"));
-  if (!(out.device() == device))
-    throw InvalidArgument(
-        cat(op, ": out is on ", to_string(out.device()), ", the arrays on ", to_string(device)));
-  return out;
+  check_out(*options.out, shape, natural, device, op);
+  return *options.out;
 }
 
 // Shape of the result, after checking that all axes but one agree.

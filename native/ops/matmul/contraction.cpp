@@ -11,6 +11,7 @@
 #include "ops/elementwise/fill.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/result.h"
+#include "ops/output.h"
 
 namespace gpk::ops {
 namespace {

@@ -1,31 +1,14 @@
 // Where a product goes: a new array, or the caller's.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 
 #include "core/array.h"
-#include "core/error.h"
-#include "core/promote.h"
-#include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
+#include "ops/output.h"
 
 namespace gpk::ops {
-
-inline void check_out(const Array& out, const Dims& shape, DType dtype, Device device,
-                      const char* op) {
-  if (!(out.shape() == shape))
-    throw InvalidArgument(
-        cat(op, ": out has shape ", to_string(out.shape()), ", the result has ", to_string(shape)));
-  if (!can_cast_same_kind(dtype, out.dtype()))
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": out has dtype ", name(out.dtype()), ", the result is ",
-                              name(dtype), ", which does not cast to it"));
-  if (!(out.device() == device))
-    throw InvalidArgument(
-        cat(op, ": out is on ", to_string(out.device()), ", the operands on ", to_string(device)));
-}
 
 // Runs `fill(result)` on an array of that shape and dtype that is not empty: `out` itself where its
 // dtype fits and it lies apart from the inputs, else a new one, cast into `out` afterwards.

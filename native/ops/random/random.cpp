@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/output.h"
 #include "ops/random/generate.h"
 
 namespace gpk::ops {
@@ -24,6 +25,7 @@ Array target(const RandomResult& result) {
   if (out.dtype() != result.dtype)
     throw InvalidArgument(Kind::kType, cat(result.op, ": out has dtype ", name(out.dtype()),
                                            ", the numbers are ", name(result.dtype)));
+  check_writable(out, result.op, "out");
   return out;
 }
 

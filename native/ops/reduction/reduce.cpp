@@ -7,6 +7,7 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/output.h"
 #include "ops/reduction/launch.h"
 
 namespace gpk::ops {
@@ -120,18 +121,6 @@ Array without_axes(const Array& out, std::uint32_t axes, bool keepdims) {
   return squeeze(out, gone, "reduce");
 }
 
-void check_out(const Row& row, const Array& x, const Array& out, const Dims& shape, DType dtype) {
-  if (!(out.shape() == shape))
-    throw InvalidArgument(
-        cat(row.name, ": out has shape ", to_string(out.shape()), ", expected ", to_string(shape)));
-  if (!can_cast_same_kind(dtype, out.dtype()) || is_storage_only(out.dtype()))
-    bad_type(cat(row.name, ": out has dtype ", name(out.dtype()), ", the result ", name(dtype),
-                 " cannot be cast to it"));
-  if (!(out.device() == x.device()))
-    throw InvalidArgument(
-        cat(row.name, ": x is on ", to_string(x.device()), ", out on ", to_string(out.device())));
-}
-
 // What is computed, once the dtypes are settled: sums in bool are `any`, and so on.
 struct Work {
   Array x;
@@ -203,7 +192,7 @@ Array reduce(Reduction reduction, const Array& x, const ReduceOptions& options) 
   check_not_empty(row, x, axes);
   const DType dtype = reduce_dtype(reduction, x.dtype(), options.dtype);
   const Dims shape = result_shape(x, axes, options.keepdims);
-  if (options.out) check_out(row, x, *options.out, shape, dtype);
+  if (options.out) check_out(*options.out, shape, dtype, x.device(), row.name);
   const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), row.name);
   if (out.size() == 0) return out;
   const Array target = without_axes(out, axes, options.keepdims);

@@ -6,6 +6,7 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/output.h"
 #include "ops/reduction/scan_launch.h"
 
 namespace gpk::ops {
@@ -30,18 +31,6 @@ void check_dtypes(const char* op, const Array& x, std::optional<DType> dtype) {
     bad_type(cat(op, ": x has dtype ", name(x.dtype()), ", a storage type; cast it first"));
   if (dtype && is_storage_only(*dtype))
     bad_type(cat(op, ": dtype is ", name(*dtype), ", a storage type"));
-}
-
-void check_out(const char* op, const Array& x, const Array& out, const Dims& shape, DType dtype) {
-  if (!(out.shape() == shape))
-    throw InvalidArgument(
-        cat(op, ": out has shape ", to_string(out.shape()), ", expected ", to_string(shape)));
-  if (!can_cast_same_kind(dtype, out.dtype()) || is_storage_only(out.dtype()))
-    bad_type(cat(op, ": out has dtype ", name(out.dtype()), ", the result ", name(dtype),
-                 " cannot be cast to it"));
-  if (!(out.device() == x.device()))
-    throw InvalidArgument(
-        cat(op, ": x is on ", to_string(x.device()), ", out on ", to_string(out.device())));
 }
 
 // The array that is scanned, and along which axis: 0-d arrays as one row, no axis: flattened.
@@ -81,7 +70,7 @@ Array scan(Scan which, const Array& x, const ScanOptions& options) {
   Dims shape = x.ndim() == 0 || !options.axis ? Dims{x.size()} : x.shape();
   int along = x.ndim() == 0 || !options.axis ? 0 : normalize_axis(*options.axis, x.ndim(), op);
   if (options.include_initial) ++shape[along];
-  if (options.out) check_out(op, x, *options.out, shape, dtype);
+  if (options.out) check_out(*options.out, shape, dtype, x.device(), op);
   const Array row = scanned(op, x, options.axis, along);
   const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), op);
   if (out.size() == 0) return out;

@@ -55,21 +55,6 @@ void check_same_device(const Array& a, const char* name_a, const Array& b, const
                               " on ", to_string(b.device())));
 }
 
-void check_out(const std::optional<Array>& out, const Dims& shape, DType dtype, Device device,
-               const char* op) {
-  if (!out) return;
-  if (!(out->shape() == shape))
-    throw InvalidArgument(cat(op, ": out has shape ", to_string(out->shape()),
-                              ", the result has shape ", to_string(shape)));
-  if (!can_cast_same_kind(dtype, out->dtype()))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": out has dtype ", name(out->dtype()), ", the result has dtype ", name(dtype)));
-  if (!(out->device() == device))
-    throw InvalidArgument(
-        cat(op, ": out is on ", to_string(out->device()), ", the operands on ", to_string(device)));
-}
-
 CpuArg cpu_optional(const std::optional<Array>& array) {
   if (array) return *array;
   return std::monostate{};

@@ -31,8 +31,6 @@ void check_compute_dtype(const Array& array, const char* argument, const char* o
 void check_same_device(const Array& a, const char* name_a, const Array& b, const char* name_b,
                        const char* op);
 // Throws unless `out` can take a result of that shape and dtype on that device.
-void check_out(const std::optional<Array>& out, const Dims& shape, DType dtype, Device device,
-               const char* op);
 
 // None in Python where there is no array.
 CpuArg cpu_optional(const std::optional<Array>& array);

@@ -6,6 +6,7 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/output.h"
 #include "ops/sorting/gather.h"
 #include "ops/sorting/row_sort.h"
 #include "ops/sorting/rows.h"
@@ -57,7 +58,7 @@ void check_kth(const Dims& kth, const Array& x, int axis, const char* op) {
 Array sort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& given,
            const char* op) {
   const SortArgs args = check_sort(x, axis, op);
-  check_out(given, args.x.shape(), x.dtype(), x.device(), op);
+  if (given) check_out(*given, args.x.shape(), x.dtype(), x.device(), op);
   const Array out = given ? *given : Array::empty(args.x.shape(), x.dtype(), x.device(), op);
   if (out.size() == 0) return out;
   if (!out.device().is_cuda()) {
@@ -79,7 +80,7 @@ Array sort(const Array& x, OptionalAxis axis, bool descending, const std::option
 Array argsort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& given,
               const char* op) {
   const SortArgs args = check_sort(x, axis, op);
-  check_out(given, args.x.shape(), DType::kInt64, x.device(), op);
+  if (given) check_out(*given, args.x.shape(), DType::kInt64, x.device(), op);
   const Array out = given ? *given : Array::empty(args.x.shape(), DType::kInt64, x.device(), op);
   if (out.size() == 0) return out;
   if (!out.device().is_cuda()) {

@@ -1,0 +1,44 @@
+#include "ops/output.h"
+
+#include "core/error.h"
+#include "core/promote.h"
+#include "core/text.h"
+
+namespace gpk::ops {
+namespace {
+
+bool shares_elements(const Array& array) {
+  for (int i = 0; i < array.ndim(); ++i)
+    if (array.shape()[i] > 1 && array.strides()[i] == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+void check_writable(const Array& array, const char* op, const char* argument) {
+  if (array.buffer()->read_only()) throw InvalidArgument(cat(op, ": ", argument, " is read-only"));
+  if (shares_elements(array))
+    throw InvalidArgument(
+        cat(op, ": ", argument, " is a broadcast view whose elements share memory"));
+}
+
+void check_out_memory(const Array& out, DType dtype, Device device, const char* op) {
+  const bool storage = is_storage_only(out.dtype()) && out.dtype() != dtype;
+  if (storage || !can_cast_same_kind(dtype, out.dtype()))
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": out has dtype ", name(out.dtype()), ", which the result's ",
+                              name(dtype), " cannot be cast to"));
+  if (!(out.device() == device))
+    throw InvalidArgument(
+        cat(op, ": out is on ", to_string(out.device()), ", the operands on ", to_string(device)));
+  check_writable(out, op, "out");
+}
+
+void check_out(const Array& out, const Dims& shape, DType dtype, Device device, const char* op) {
+  if (!(out.shape() == shape))
+    throw InvalidArgument(cat(op, ": out has shape ", to_string(out.shape()),
+                              ", the result has shape ", to_string(shape)));
+  check_out_memory(out, dtype, device, op);
+}
+
+}  // namespace gpk::ops
