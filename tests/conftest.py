@@ -9,7 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones.
+hypothesis.settings.register_profile("fixed", derandomize=True)
+hypothesis.settings.register_profile("search")
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 # Before the package reads its environment (at first use): never the user's cache.
 _cache = tempfile.TemporaryDirectory(prefix="pygpukit-tests-")

@@ -389,3 +389,18 @@ def test_in_a_cpu_graph() -> None:
     graph.replay()
     graph.replay()
     np.testing.assert_array_equal(y.to_numpy(), np.full(5, 6.0))
+
+
+@pytest.mark.parametrize("op", ["atan2", "hypot", "logaddexp", "copysign"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("int8", "uint8"), ("int16", "uint16"), ("int32", "uint32"), ("bool", "int8"), ("bool", "u2")],
+)
+def test_mixed_integers_give_the_float_that_holds_both(op: str, a: str, b: str) -> None:
+    x, y = np.ones(3, a), np.ones(3, b)
+    got = getattr(gp, op)(gp.from_numpy(x), gp.from_numpy(y))
+    assert got.dtype.name == _numpy(op, x, y).dtype.name
+
+
+def test_a_python_int_raises_bool_before_the_float_is_chosen() -> None:
+    assert gp.hypot(gp.ones(3, gp.bool), 3).dtype.name == np.hypot(np.ones(3, bool), 3).dtype.name

@@ -76,6 +76,26 @@ DType common_dtype(const char* op, std::span<const Operand> operands) {
   return *common;
 }
 
+// Functions that turn integers into floats: the floats of the operands promoted, not the float of
+// the promoted integer. So int8 with uint8 gives float16, which holds both, although int16 is
+// their common dtype.
+Types types_for(const ElementwiseOp& op, DType common, std::span<const Operand> operands) {
+  const bool to_float = op.rule == Rule::kFloat || op.rule == Rule::kRealFloat;
+  if (!to_float || operands.size() < 2 || !is_integer(common))
+    return resolve_types(op.rule, common, op.name);
+  std::optional<DType> own_common;
+  DType floating = DType::kFloat16;
+  for (const Operand& operand : operands) {
+    const std::optional<DType> own =
+        operand.array != nullptr ? std::optional(operand.array->dtype()) : operand.dtype;
+    if (!own) continue;
+    own_common = own_common ? promote_types(*own_common, *own, op.name) : *own;
+    floating = promote_types(floating, float_for(*own), op.name);
+  }
+  const bool by_arrays = own_common == common;  // else a Python number raised the kind
+  return resolve_types(op.rule, by_arrays ? floating : common, op.name);
+}
+
 // Of arrays of exponents only the CPU knows in time.
 void check_exponent(const Operand& exponent, DType common) {
   const auto* number = std::get_if<std::int64_t>(&exponent.scalar);
@@ -180,7 +200,7 @@ Types types_of(const ElementwiseOp& op, std::span<const Operand> operands) {
   const DType common = common_dtype(op.name, operands.subspan(op.rule == Rule::kSelect ? 1 : 0));
   if (const auto replaced = replace_numbers(op.rule, common, operands))
     return types_of(op, *replaced);
-  return resolve_types(op.rule, common, op.name);
+  return types_for(op, common, operands);
 }
 
 void check_broadcast_out(const char* op, const Array& out, const Dims& shape, DType result,
@@ -195,7 +215,7 @@ Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) 
   const ElementwiseOp& op = elementwise_op(id);
   const CheckedOperands checked =
       check_operands(op.name, operands, op.rule == Rule::kSelect ? 1 : 0);
-  const Types types = resolve_types(op.rule, checked.common, op.name);
+  const Types types = types_for(op, checked.common, operands);
   if (id == OpId::pow) check_exponent(operands[1], types.common);
   if (op.rule == Rule::kSelect) check_condition(operands[0], op.name);
   if (const auto replaced = replace_numbers(op.rule, checked.common, operands))
