@@ -8,10 +8,10 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
-#include "ops/elementwise/fill.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/result.h"
 #include "ops/output.h"
+#include "ops/reduction/reduce.h"
 
 namespace gpk::ops {
 namespace {
@@ -67,19 +67,21 @@ Dims joined(std::initializer_list<Dims> parts) {
   return Dims(std::span<const std::int64_t>(all));
 }
 
-// A new term with `labels` summed away: a product with ones, which take no memory.
-Term sum_away(const Term& term, const Labels& summed, const char* op) {
+Term sum_away(const Term& term, const Labels& summed) {
   if (summed.empty()) return term;
   Labels kept;
-  for (const int label : term.labels)
-    if (!contains(summed, label)) kept.push_back(label);
-  const Dims kept_sizes = sizes_of(term, kept);
-  const std::int64_t count = product(sizes_of(term, summed));
-  const Array rows =
-      reshape(arranged(term, concat({&kept, &summed}), op), joined({kept_sizes, {1, count}}), op);
-  const Array one = full({1, 1}, Scalar(true), rows.dtype(), rows.device(), op);
-  const Array ones = broadcast_to(one, joined({kept_sizes, {count, 1}}), op);
-  return {reshape(multiply_stacks(rows, ones, op), kept_sizes, op), kept};
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < term.labels.size(); ++i) {
+    if (contains(summed, term.labels[i])) {
+      axes.push_back(static_cast<std::int64_t>(i));
+    } else {
+      kept.push_back(term.labels[i]);
+    }
+  }
+  ReduceOptions options;
+  options.axes = Dims(std::span<const std::int64_t>(axes));
+  options.dtype = term.array.dtype();
+  return {reduce(Reduction::kSum, term.array, options), std::move(kept)};
 }
 
 // The product of two terms, summed over all labels that are not in `needed`.
@@ -90,8 +92,8 @@ Term contract(Term left, Term right, const Labels& needed, const char* op) {
       if (!contains(other.labels, label) && !contains(needed, label)) found.push_back(label);
     return found;
   };
-  left = sum_away(left, alone(left, right), op);
-  right = sum_away(right, alone(right, left), op);
+  left = sum_away(left, alone(left, right));
+  right = sum_away(right, alone(right, left));
   Labels batch, summed, free_left, free_right;
   for (const int label : left.labels) {
     const bool shared = contains(right.labels, label);
@@ -243,7 +245,7 @@ Array einsum(const std::vector<Array>& operands, const std::vector<Labels>& labe
   Labels rest;
   for (const int label : result.labels)
     if (!contains(output, label)) rest.push_back(label);
-  const Array found = arranged(sum_away(result, rest, op), output, op);
+  const Array found = arranged(sum_away(result, rest), output, op);
   if (out) {
     copy_into(*out, found, op);
     return *out;

@@ -6,6 +6,7 @@
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/contraction.h"
 #include "ops/matmul/matmul.h"
+#include "ops/reduction/reduce.h"
 
 namespace gpk::ops {
 namespace {
@@ -24,13 +25,6 @@ Array sum_products(const Array& x1, int axis1, const Array& x2, int axis2, const
 }
 
 Array flat(const Array& x, const char* op) { return reshape(x, {-1}, op); }
-
-// NumPy's sum widens: bool and signed integers to int64, unsigned ones to uint64.
-DType sum_dtype(DType dtype) {
-  const DTypeClass kind = info(dtype).kind;
-  if (kind == DTypeClass::kUnsigned) return DType::kUInt64;
-  return kind == DTypeClass::kBool || kind == DTypeClass::kSigned ? DType::kInt64 : dtype;
-}
 
 }  // namespace
 
@@ -102,12 +96,10 @@ Array trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_
   const Dims axes = normalize_axes({axis1, axis2}, x.ndim(), "trace");
   const Array line =
       diagonal(x, offset, static_cast<int>(axes[0]), static_cast<int>(axes[1]), "trace");
-  const Array terms = cast(line, dtype.value_or(sum_dtype(x.dtype())), "trace");
-  Labels labels;
-  for (int i = 0; i < terms.ndim(); ++i) labels.push_back(i);
-  Labels kept = labels;
-  kept.pop_back();
-  return einsum({terms}, {labels}, kept);
+  ReduceOptions options;
+  options.axes = Dims{-1};
+  options.dtype = dtype;
+  return reduce(Reduction::kSum, line, options);
 }
 
 Array matrix_transpose(const Array& x) {
