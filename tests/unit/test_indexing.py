@@ -414,3 +414,31 @@ def test_every_op_has_a_reference_and_a_kernel() -> None:
     files = {file for _, file, *_ in _native.builtin_kernels()}
     for file in ("move", "duplicates", "mask", "fill"):
         assert f"indexing/{file}.cuh" in files
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask"),
+    [
+        ((1,), (0,)),
+        ((3, 4), (0,)),
+        ((3, 4), (0, 4)),
+        ((3, 4), (3, 0)),
+        ((3, 4), (0, 0)),
+        ((3, 4, 5), (0, 4)),
+    ],
+)
+def test_a_mask_axis_of_size_zero_fits_any_size(
+    shape: tuple[int, ...], mask: tuple[int, ...]
+) -> None:
+    host = np.ones(shape)
+    x = gp.from_numpy(host)
+    key = gp.zeros(mask, gp.bool)
+    assert x[key].shape == host[np.zeros(mask, bool)].shape
+    x[key] = 2.0
+    assert (x.to_numpy() == 1.0).all()
+
+
+@pytest.mark.parametrize("mask", [(0, 2), (2, 0), (2,)])
+def test_other_mask_axes_still_have_to_match(mask: tuple[int, ...]) -> None:
+    with pytest.raises(IndexError, match="getitem: boolean index did not match"):
+        gp.ones((3, 4))[gp.zeros(mask, gp.bool)]

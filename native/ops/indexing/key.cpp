@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/elementwise/fill.h"
 
 namespace gpk::ops {
 namespace {
@@ -131,12 +132,20 @@ class Placement {
   bool separated_ = false;
 };
 
-void check_mask(const Array& array, const Array& mask, int axis, const char* op) {
-  for (int i = 0; i < mask.ndim(); ++i)
-    if (mask.shape()[i] != array.shape()[axis + i])
+// The mask over the array's own axes from `axis` on. As in NumPy an axis of size 0 fits any size:
+// it selects nothing.
+Array fitted_mask(const Array& array, const Array& mask, int axis, const char* op) {
+  Dims shape = mask.shape();
+  for (int i = 0; i < mask.ndim(); ++i) {
+    const std::int64_t size = array.shape()[axis + i];
+    if (mask.shape()[i] != size && mask.shape()[i] != 0)
       bad_index(cat(op, ": boolean index did not match indexed array along axis ", axis + i,
-                    "; size of axis is ", array.shape()[axis + i],
-                    " but size of corresponding boolean axis is ", mask.shape()[i]));
+                    "; size of axis is ", size, " but size of corresponding boolean axis is ",
+                    mask.shape()[i]));
+    shape[i] = size;
+  }
+  if (shape == mask.shape()) return mask;
+  return broadcast_to(full({}, Scalar(false), DType::kBool, mask.device(), op), shape, op);
 }
 
 void check_device(const Array& array, const Array& index, const char* op) {
@@ -218,8 +227,8 @@ Selection select(const Array& array, std::span<const IndexItem> items, const cha
         break;
       case Kind::kMask:
         check_device(array, *item.array, op);
-        check_mask(array, *item.array, walk.from(), op);
-        masks.push_back({*item.array, walk.rank(), walk.from()});
+        masks.push_back(
+            {fitted_mask(array, *item.array, walk.from(), op), walk.rank(), walk.from()});
         for (int i = 0; i < item.array->ndim(); ++i) walk.picked();
         num_picked += item.array->ndim();
         break;
