@@ -19,6 +19,7 @@ using Function = struct FunctionTag*;
 using Graph = struct GraphTag*;
 using GraphExec = struct GraphExecTag*;
 using GraphNode = struct GraphNodeTag*;
+using MemoryHandle = std::uint64_t;
 
 // CUresult values that we tell apart; names of all others come from cuGetErrorName.
 enum : Result {
@@ -75,6 +76,7 @@ enum : int {
   kAttrMaxSharedPerSm = 81,
   kAttrCooperativeLaunch = 95,
   kAttrMaxSharedPerBlockOptin = 97,
+  kAttrVirtualMemory = 102,
   kAttrClusterLaunch = 120,
 };
 
@@ -150,6 +152,30 @@ struct KernelNodeParams {  // CUDA_KERNEL_NODE_PARAMS_v2
   Context context;
 };
 static_assert(sizeof(KernelNodeParams) == 72);
+
+struct MemoryLocation {
+  int type;  // kLocationDevice
+  int id;
+};
+inline constexpr int kLocationDevice = 1;
+
+struct MemoryProperties {  // CUmemAllocationProp
+  int type;                // kMemoryPinned
+  int handle_types;        // for other processes
+  MemoryLocation location;
+  void* win32_metadata;
+  unsigned char flags[8];
+};
+static_assert(sizeof(MemoryProperties) == 32);
+inline constexpr int kMemoryPinned = 1;
+inline constexpr int kGranularityMinimum = 0;
+
+struct MemoryAccess {  // CUmemAccessDesc
+  MemoryLocation location;
+  int flags;  // kAccessReadWrite
+};
+static_assert(sizeof(MemoryAccess) == 12);
+inline constexpr int kAccessReadWrite = 3;
 
 struct DriverApi {
 #define GPK_CU(name, version, symbol, need, params) Result(*name) params = nullptr;

@@ -81,7 +81,7 @@ DType common_dtype(const char* op, std::span<const Operand> operands) {
 // their common dtype.
 Types types_for(const ElementwiseOp& op, DType common, std::span<const Operand> operands) {
   const bool to_float = op.rule == Rule::kFloat || op.rule == Rule::kRealFloat;
-  if (!to_float || operands.size() < 2 || !is_integer(common))
+  if (!to_float || operands.size() < 2 || !is_integer(common) || is_storage_only(common))
     return resolve_types(op.rule, common, op.name);
   std::optional<DType> own_common;
   DType floating = DType::kFloat16;

@@ -91,6 +91,7 @@ Result cuDeviceGetAttribute(int* value, int attribute, Device device) {
     case kAttrMaxSharedPerSm: *value = (config->sm >= 90 ? kNewShared : kOldShared) + 1024; break;
     case kAttrMaxSharedPerBlockOptin: *value = config->sm >= 90 ? kNewShared : kOldShared; break;
     case kAttrCooperativeLaunch: *value = 1; break;
+    case kAttrVirtualMemory: *value = config->virtual_memory ? 1 : 0; break;
     case kAttrClusterLaunch: *value = config->sm >= 90 ? 1 : 0; break;
     default: return kInvalidValue;
   }

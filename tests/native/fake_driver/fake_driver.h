@@ -37,6 +37,7 @@ struct DeviceConfig {
   int num_sms = 132;
   std::size_t memory_bytes = std::size_t{80} << 30;  // cuMemAlloc beyond: OUT_OF_MEMORY
   bool can_access_peers = true;
+  bool virtual_memory = true;
 };
 // Before the first context is made.
 void set_devices(std::vector<DeviceConfig> devices);

@@ -14,7 +14,7 @@ std::size_t used_on(int device) {
   std::size_t used = 0;
   for (const auto& [address, block] : state().memory)
     if (block.device == device) used += block.bytes;
-  return used;
+  return used + created_bytes(device);
 }
 
 std::uintptr_t allocate_block(std::map<std::uintptr_t, Block>& blocks, std::size_t bytes,
@@ -38,7 +38,7 @@ void* host(cu::DevicePtr ptr) { return reinterpret_cast<void*>(static_cast<std::
 bool on_device(cu::DevicePtr ptr, std::size_t bytes) {
   const auto address = static_cast<std::uintptr_t>(ptr);
   return inside_block(state().memory, address, bytes) ||
-         inside_block(state().globals, address, bytes);
+         inside_block(state().globals, address, bytes) || mapped_device(address, bytes) >= 0;
 }
 
 Result copy(const char* call, void* dst, const void* src, std::size_t bytes, cu::Stream stream) {
@@ -64,6 +64,7 @@ Result fill(const char* call, cu::DevicePtr dst, T value, std::size_t count, cu:
 State::~State() {
   for (const auto* blocks : {&memory, &pinned})
     for (const auto& [address, block] : *blocks) std::free(reinterpret_cast<void*>(address));
+  release_virtual_memory(virtual_memory);
 }
 
 bool inside_block(const std::map<std::uintptr_t, Block>& blocks, std::uintptr_t address,
@@ -114,7 +115,8 @@ Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, De
   constexpr unsigned kMemoryTypeDevice = 2;
   const auto address = static_cast<std::uintptr_t>(ptr);
   unsigned type = 0;  // memory the driver does not know
-  if (inside_block(state().memory, address, 1)) type = kMemoryTypeDevice;
+  if (inside_block(state().memory, address, 1) || mapped_device(address, 1) >= 0)
+    type = kMemoryTypeDevice;
   if (inside_block(state().pinned, address, 1)) type = kMemoryTypeHost;
   std::memcpy(values[0], &type, sizeof type);
   return kSuccess;
@@ -156,9 +158,11 @@ Result cuMemcpyPeerAsync(DevicePtr dst, Context dst_context, DevicePtr src, Cont
   for (const auto& [ptr, context] : {std::pair{dst, dst_context}, std::pair{src, src_context}}) {
     const FakeContext* found = state().contexts.find(context);
     if (found == nullptr) return kInvalidContext;
-    const auto after = state().memory.upper_bound(static_cast<std::uintptr_t>(ptr));
-    if (after == state().memory.begin() || std::prev(after)->second.device != found->device)
-      return kInvalidValue;
+    const auto address = static_cast<std::uintptr_t>(ptr);
+    const auto after = state().memory.upper_bound(address);
+    const bool plain = inside_block(state().memory, address, bytes);
+    const int device = plain ? std::prev(after)->second.device : mapped_device(address, bytes);
+    if (device != found->device) return kInvalidValue;
   }
   return copy("cuMemcpyPeerAsync", host(dst), host(src), bytes, stream);
 }

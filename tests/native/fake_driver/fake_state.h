@@ -135,6 +135,23 @@ struct Block {
   int device = 0;
 };
 
+// Virtual memory: ranges of addresses, pieces of the memory file, and which lies where.
+struct Mapping {
+  std::size_t bytes = 0;
+  cu::MemoryHandle handle = 0;
+  int device = 0;
+  bool accessible = false;
+};
+
+struct VirtualMemory {
+  int file = -1;
+  std::map<std::uintptr_t, std::size_t> ranges;  // reserved, by address
+  std::map<cu::MemoryHandle, Block> chunks;      // a handle is an offset in the file plus 1
+  std::map<std::uintptr_t, Mapping> mappings;    // by address
+  std::map<std::size_t, std::vector<cu::MemoryHandle>> free_chunks;  // by size
+  cu::MemoryHandle next = 1;
+};
+
 struct Settings {
   std::map<std::string, std::vector<std::size_t>> param_sizes;
   std::map<std::string, std::map<int, int>> attributes;
@@ -166,6 +183,7 @@ struct State {
   std::map<std::uintptr_t, Block> memory;
   std::map<std::uintptr_t, Block> globals;  // owned by their modules
   std::map<std::uintptr_t, Block> pinned;
+  VirtualMemory virtual_memory;
   std::vector<std::weak_ptr<Capture>> captures;
   Settings settings;
   std::size_t num_calls[kNumCalls] = {};
@@ -194,6 +212,11 @@ void run_node(const Node& node, cu::Stream stream);
 Result check_unsafe_call();
 // Breaks all captures of a device's streams; true if there were some.
 bool break_captures_of(int device);
+
+// The device whose mapped, accessible memory holds the whole range; -1: none does.
+int mapped_device(std::uintptr_t address, std::size_t bytes);
+std::size_t created_bytes(int device);
+void release_virtual_memory(VirtualMemory& memory);
 
 bool inside_block(const std::map<std::uintptr_t, Block>& blocks, std::uintptr_t address,
                   std::size_t bytes);
