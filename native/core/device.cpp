@@ -91,6 +91,7 @@ DeviceTraits read_traits(int index) {
   t.shared_per_sm_bytes = size(cu::kAttrMaxSharedPerSm);
   t.l2_bytes = size(cu::kAttrL2CacheBytes);
   t.cooperative_launch = attribute(device, cu::kAttrCooperativeLaunch) != 0;
+  t.virtual_memory = attribute(device, cu::kAttrVirtualMemory) != 0;
   t.cluster_launch = t.sm >= 90 && attribute(device, cu::kAttrClusterLaunch) != 0;
   return t;
 }

@@ -37,6 +37,7 @@ struct DeviceTraits {
   std::size_t shared_per_sm_bytes = 0;
   std::size_t l2_bytes = 0;
   bool cooperative_launch = false;
+  bool virtual_memory = false;  // addresses can be mapped and unmapped
   bool cluster_launch = false;
 };
 

@@ -56,5 +56,3 @@ VIEWS: dict[str, View] = {
     ),
     "column": View(lambda s: (*s, 3), lambda a: a[..., 1]),
 }
-
-HAS_VIEWS = hasattr(gp.GPUArray, "__getitem__") and hasattr(gp, "permute_dims")

@@ -14,7 +14,6 @@ from cases.elementwise import COMPUTE, OPS, STORAGE, numpy_type
 from cases.elementwise_errors import MUST_RAISE, MustRaise
 from cases.run import on_host, run_case, run_must_raise
 from cases.tolerance import assert_close
-from cases.views import HAS_VIEWS
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -191,7 +190,7 @@ def test_out_as_numpy(arrays: list[Any], out: np.dtype[Any], op: str) -> None:
     try:
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
     except ValueError:
-        shape = (2, 3, 1, 7)
+        return  # two errors at once: either may be told
     wanted = np.zeros(shape, out)
     target = gp.zeros(shape, out)
     try:
@@ -223,7 +222,6 @@ def test_out_may_be_larger() -> None:
     np.testing.assert_array_equal(out.to_numpy(), np.full((2, 3), 2.5))
 
 
-@pytest.mark.skipif(not HAS_VIEWS, reason="arrays cannot be sliced yet")
 @pytest.mark.parametrize("step", [1, -1, 2])
 @pytest.mark.parametrize("shift", [0, 1, 3])
 def test_out_may_overlap_operands(shift: int, step: int) -> None:
@@ -238,13 +236,11 @@ def test_out_may_overlap_operands(shift: int, step: int) -> None:
     np.testing.assert_array_equal(x.to_numpy(), host)
 
 
-@pytest.mark.skipif(not HAS_VIEWS, reason="arrays cannot be sliced yet")
 def test_out_must_not_be_a_broadcast_view() -> None:
     with pytest.raises(ValueError, match=r"^add: out is a broadcast view"):
         gp.add(gp.ones(4), 1, out=gp.broadcast_to(gp.ones(1), (4,)))
 
 
-@pytest.mark.skipif(not HAS_VIEWS, reason="arrays cannot be sliced yet")
 def test_results_lie_like_their_operands() -> None:
     """As NumPy's order K: no needless transposition."""
     x = gp.permute_dims(gp.ones((3, 4, 5)), (2, 0, 1))
@@ -291,7 +287,6 @@ def test_round(decimals: int) -> None:
     np.testing.assert_array_equal(family.round(whole, decimals).to_numpy(), np.arange(-5, 5))
 
 
-@pytest.mark.skipif(not hasattr(_native, "astype"), reason="no astype yet")
 def test_round_before_the_point() -> None:
     host = np.array([14, 15, 25, -15, -26], np.int32)
     got = family.round(gp.from_numpy(host), -1)
@@ -313,7 +308,6 @@ def test_small_functions() -> None:
     np.testing.assert_array_equal(y.to_numpy(), [4, 4, 4])
 
 
-@pytest.mark.skipif(not hasattr(gp.ops, "finfo"), reason="no finfo yet")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "int32", "bool"])
 def test_nan_to_num(dtype: str) -> None:
     type_ = numpy_type(dtype)
