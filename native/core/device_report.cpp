@@ -1,5 +1,6 @@
 #include "core/device_report.h"
 
+#include <atomic>
 #include <mutex>
 #include <new>
 
@@ -41,15 +42,13 @@ DeviceReport::DeviceReport(Context& context) {
 void DeviceReport::raise(cu::Stream stream) {
   static std::mutex mutex;  // two threads that wait must not report one record twice
   const std::lock_guard lock(mutex);
-  auto* record = static_cast<volatile IndexRecord*>(record_);
-  if (record->ready == 0) return;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const int axis = record->axis;
-  const std::int64_t index = record->index;
-  const std::int64_t size = record->size;
-  const std::string what =
-      cat(static_cast<const char*>(record->op), ": index ", index, " is out of bounds for ");
-  record->ready = 0;
+  const std::atomic_ref ready(record_->ready);  // the kernel sets it last
+  if (ready.load(std::memory_order_acquire) == 0) return;
+  const int axis = record_->axis;
+  const std::int64_t size = record_->size;
+  const std::string what = cat(static_cast<const char*>(record_->op), ": index ", record_->index,
+                               " is out of bounds for ");
+  ready.store(0, std::memory_order_relaxed);
   driver().cuMemsetD32Async(gate_, 0, 1, stream);  // the report is what counts
   if (axis < 0) throw InvalidArgument(cat(what, "array with size ", size));
   throw InvalidArgument(InvalidArgument::Kind::kIndex,
