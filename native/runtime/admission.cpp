@@ -8,8 +8,10 @@
 namespace gpk::runtime {
 namespace {
 
-AdmissionRequest checked_request(std::size_t memory_bytes, double bandwidth) {
-  return {memory_bytes, share_ppb(bandwidth, "AdmissionController: bandwidth")};
+AdmissionRequest checked_request(std::size_t memory_bytes, double bandwidth,
+                                 const AdmissionConfig& config) {
+  return admission_request(memory_bytes, share_ppb(bandwidth, "AdmissionController: bandwidth"),
+                           config.max_memory_bytes);
 }
 
 }  // namespace
@@ -43,7 +45,7 @@ void AdmissionController::hold(Entry& entry, const AdmissionDecision& decision) 
 
 AdmissionDecision AdmissionController::try_admit(std::string_view task_id, std::size_t memory_bytes,
                                                  double bandwidth) {
-  const AdmissionRequest request = checked_request(memory_bytes, bandwidth);
+  const AdmissionRequest request = checked_request(memory_bytes, bandwidth, config_);
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(task_id);
   if (found != entries_.end() && found->second.admitted)
@@ -85,7 +87,7 @@ AdmissionDecision AdmissionController::try_admit(std::string_view task_id, std::
 }
 
 AdmissionDecision AdmissionController::evaluate(std::size_t memory_bytes, double bandwidth) const {
-  const AdmissionRequest request = checked_request(memory_bytes, bandwidth);
+  const AdmissionRequest request = checked_request(memory_bytes, bandwidth, config_);
   const std::lock_guard lock(mutex_);
   return decide(request, entries_.size(), queue_.size());
 }

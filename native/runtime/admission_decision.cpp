@@ -1,7 +1,6 @@
 #include "runtime/admission_decision.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -117,12 +116,12 @@ AdmissionConfig::AdmissionConfig(std::size_t max_memory_bytes_, double max_bandw
       max_pending_tasks(max_pending_tasks_),
       enable_best_effort(enable_best_effort_) {}
 
-SharePpb counted_bandwidth_ppb(const AdmissionConfig& config,
-                               const AdmissionRequest& request) noexcept {
-  if (request.bandwidth_ppb > 0 || request.memory_bytes == 0) return request.bandwidth_ppb;
-  const auto limit = static_cast<double>(std::max<std::size_t>(config.max_memory_bytes, 1));
-  const double share = static_cast<double>(request.memory_bytes) / limit;
-  return std::llround(std::min(share, kMaxShare) * 1e9);
+AdmissionRequest admission_request(std::size_t memory_bytes, SharePpb bandwidth_ppb,
+                                   std::size_t memory_limit_bytes) noexcept {
+  if (bandwidth_ppb > 0) return {memory_bytes, bandwidth_ppb};
+  const auto limit = static_cast<double>(std::max<std::size_t>(memory_limit_bytes, 1));
+  const double share = static_cast<double>(memory_bytes) / limit;
+  return {memory_bytes, static_cast<SharePpb>(std::min(share, kMaxShare) * 1e9)};
 }
 
 AdmissionDecision decide_admission(const AdmissionConfig& config, const AdmissionUsage& usage,
@@ -130,7 +129,7 @@ AdmissionDecision decide_admission(const AdmissionConfig& config, const Admissio
   RejectReasonDetails details;
   details.requested_memory_bytes = request.memory_bytes;
   details.available_memory_bytes = usage.available_memory_bytes;
-  details.requested_bandwidth_ppb = counted_bandwidth_ppb(config, request);
+  details.requested_bandwidth_ppb = request.bandwidth_ppb;
   details.available_bandwidth_ppb = usage.available_bandwidth_ppb;
   details.num_pending = usage.num_pending;
   details.max_pending = config.max_pending_tasks;

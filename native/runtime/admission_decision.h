@@ -82,7 +82,7 @@ struct AdmissionConfig {
 
 struct AdmissionRequest {
   std::size_t memory_bytes = 0;
-  SharePpb bandwidth_ppb = 0;  // 0: estimated as memory / max_memory
+  SharePpb bandwidth_ppb = 0;
 };
 
 struct AdmissionUsage {
@@ -94,9 +94,10 @@ struct AdmissionUsage {
   std::optional<std::int64_t> measured_wait_ns;
 };
 
-// The bandwidth that counts for `request`: what it gives, or the estimate.
-[[nodiscard]] SharePpb counted_bandwidth_ppb(const AdmissionConfig& config,
-                                             const AdmissionRequest& request) noexcept;
+// With the bandwidth that counts: the one given, or memory / memory limit where that is 0. The
+// estimates of tasks that fit together never add up to more than 1.
+[[nodiscard]] AdmissionRequest admission_request(std::size_t memory_bytes, SharePpb bandwidth_ppb,
+                                                 std::size_t memory_limit_bytes) noexcept;
 
 // (1) pending >= max_pending_tasks -> Reject QueueFull.
 // (2) memory above what is left -> Queue with best effort, else Reject InsufficientMemory.

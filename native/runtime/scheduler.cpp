@@ -140,14 +140,19 @@ void Scheduler::transition(TaskRecord& task, TaskState to) {
 void Scheduler::enqueue(TaskRecord& task) {
   transition(task, TaskState::kQueued);
   task.order = order_key(config_.order, task, now_ns_, mean_exec_ns());
-  queue_.enqueue(task);
-  retry_ = true;
+  if (queue_.enqueue(task)) retry_ = true;
 }
 
 void Scheduler::admit_queued() {
   if (!std::exchange(retry_, false)) return;
   queue_.admit(changes_);
   apply_changes();
+}
+
+// The ledger may have moved by itself.
+void Scheduler::retry_all() {
+  retry_ = true;
+  admit_queued();
 }
 
 void Scheduler::apply_changes() {
@@ -259,9 +264,8 @@ std::int64_t Scheduler::mean_exec_ns() const noexcept {
 
 std::vector<TaskId> Scheduler::get_runnable(std::size_t max_tasks) {
   return locked([&] {
-    retry_ = true;  // the ledger may have moved by itself
-    admit_queued();
     std::vector<TaskId> ids;
+    if (queue_.num_admitted(false) < max_tasks) retry_all();
     for (const TaskRecord* task : queue_.admitted(false, max_tasks)) ids.push_back(task->id);
     return ids;
   });
@@ -269,9 +273,8 @@ std::vector<TaskId> Scheduler::get_runnable(std::size_t max_tasks) {
 
 std::vector<TaskId> Scheduler::start_runnable(std::size_t max_tasks) {
   return locked([&] {
-    retry_ = true;
-    admit_queued();
     std::vector<TaskId> ids;
+    if (queue_.num_admitted(false) < max_tasks) retry_all();
     while (ids.size() < max_tasks) {
       TaskRecord* task = queue_.first_admitted(false);
       if (task == nullptr) break;

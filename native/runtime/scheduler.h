@@ -160,6 +160,7 @@ class Scheduler {
   void resolve_dependencies(TaskSpec& spec) const;
   void check_new(const TaskSpec& spec) const;
   TaskRecord& insert(TaskSpec spec, SharePpb bandwidth_ppb);
+  [[nodiscard]] AdmissionRequest request_of(const TaskSpec& spec) const;
   [[nodiscard]] AdmissionDecision decide(const TaskSpec& spec) const;
   [[nodiscard]] std::optional<AdmissionDecision> decide_dependencies(const TaskSpec& spec,
                                                                      std::string& unmet) const;
@@ -169,6 +170,7 @@ class Scheduler {
   void transition(TaskRecord& task, TaskState to);
   void enqueue(TaskRecord& task);
   void admit_queued();
+  void retry_all();
   void apply_changes();
   void begin_running(TaskRecord& task);
   void finish(TaskRecord& task, TaskState state, std::string reason,

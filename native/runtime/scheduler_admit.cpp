@@ -43,6 +43,11 @@ std::optional<AdmissionDecision> Scheduler::decide_dependencies(const TaskSpec& 
   return std::nullopt;
 }
 
+AdmissionRequest Scheduler::request_of(const TaskSpec& spec) const {
+  return admission_request(spec.memory_bytes, share_ppb(spec.bandwidth, "TaskSpec: bandwidth"),
+                           ledger_->device_bytes());
+}
+
 AdmissionDecision Scheduler::decide(const TaskSpec& spec) const {
   std::string unmet;
   if (auto broken = decide_dependencies(spec, unmet)) return *std::move(broken);
@@ -55,8 +60,7 @@ AdmissionDecision Scheduler::decide(const TaskSpec& spec) const {
   usage.available_bandwidth_ppb = queue_.available_ppb();
   usage.num_pending = num_live();
   usage.measured_wait_ns = rate_.wait_ns(queue_.num_queued() + 1);
-  AdmissionDecision decision = decide_admission(
-      config, usage, {spec.memory_bytes, share_ppb(spec.bandwidth, "TaskSpec: bandwidth")});
+  AdmissionDecision decision = decide_admission(config, usage, request_of(spec));
   if (decision.is_admitted() && !unmet.empty())
     return decide_queued(usage.num_pending, queue_.num_queued(), std::move(unmet));
   return decision;
@@ -85,9 +89,7 @@ AdmissionOutcome Scheduler::admit(TaskSpec spec) {
     if (decision.is_rejected()) return {std::move(decision)};
     check_new(spec);
     resolve_dependencies(spec);
-    const AdmissionConfig config(ledger_->capacity_bytes(spec.account), config_.total_bandwidth);
-    const SharePpb bandwidth_ppb = counted_bandwidth_ppb(
-        config, {spec.memory_bytes, share_ppb(spec.bandwidth, "TaskSpec: bandwidth")});
+    const SharePpb bandwidth_ppb = request_of(spec).bandwidth_ppb;
     TaskRecord& task = insert(std::move(spec), bandwidth_ppb);
     expire();
     admit_queued();

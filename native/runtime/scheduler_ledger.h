@@ -27,7 +27,9 @@ class MemoryLedger {
   virtual ReserveResult reserve(std::size_t bytes, std::string_view account) = 0;
   // Exactly the bytes of an earlier grant.
   virtual void release(std::size_t bytes, std::string_view account) noexcept = 0;
-  // The most that could ever be granted, and what could be granted now.
+  // What all accounts share.
+  [[nodiscard]] virtual std::size_t device_bytes() const = 0;
+  // The most that could ever be granted to the account, and what could be granted now.
   [[nodiscard]] virtual std::size_t capacity_bytes(std::string_view account) const = 0;
   [[nodiscard]] virtual std::size_t available_bytes(std::string_view account) const = 0;
 };
@@ -46,6 +48,7 @@ class LimitLedger final : public MemoryLedger {
 
   ReserveResult reserve(std::size_t bytes, std::string_view account) override;
   void release(std::size_t bytes, std::string_view account) noexcept override;
+  [[nodiscard]] std::size_t device_bytes() const override { return total_bytes_; }
   [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const override;
   [[nodiscard]] std::size_t available_bytes(std::string_view account) const override;
 

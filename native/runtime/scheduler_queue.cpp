@@ -29,11 +29,14 @@ ReservationQueue::Lane& ReservationQueue::lane_of(const TaskRecord& task) {
   return lanes_.find(task.spec.account)->second;
 }
 
-void ReservationQueue::enqueue(TaskRecord& task) {
+bool ReservationQueue::enqueue(TaskRecord& task) {
   Lane& lane = lanes_.try_emplace(task.spec.account).first->second;
   task.wait_reason = WaitReason::kTurn;
-  lane.queued.emplace(task.order, &task);
+  const auto place = lane.queued.emplace(task.order, &task).first;
   ++num_queued_;
+  return place == lane.queued.begin() ||
+         (task.bandwidth_ppb <= available_ppb() &&
+          task.spec.memory_bytes <= ledger_.available_bytes(task.spec.account));
 }
 
 void ReservationQueue::begin_pass() {
@@ -43,6 +46,7 @@ void ReservationQueue::begin_pass() {
     lane.next = lane.queued.begin();
     lane.num_refused = 0;
     lane.keeps_memory = false;
+    lane.blocked_bytes = std::numeric_limits<std::size_t>::max();
   }
 }
 
@@ -105,14 +109,8 @@ WaitReason ReservationQueue::try_reserve(TaskRecord& task, Lane& lane) {
   if (task.bandwidth_ppb > 0 && keeps_bandwidth_) return WaitReason::kHeldBack;
   if (task.bandwidth_ppb > available_ppb()) return WaitReason::kBandwidth;
   if (bytes > 0) {
-    ReserveResult result = ReserveResult::kDeviceFull;
-    try {
-      result = ledger_.reserve(bytes, task.spec.account);
-    } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kMemory) throw;
-    }
-    if (result == ReserveResult::kAccountFull) return WaitReason::kAccountMemory;
-    if (result == ReserveResult::kDeviceFull) return WaitReason::kDeviceMemory;
+    const WaitReason obstacle = reserve_memory(task, lane);
+    if (obstacle != WaitReason::kNone) return obstacle;
   }
   task.holds_reservation = true;
   lane.reserved_bytes += bytes;
@@ -120,6 +118,27 @@ WaitReason ReservationQueue::try_reserve(TaskRecord& task, Lane& lane) {
   reserved_bytes_ += bytes;
   reserved_ppb_ += task.bandwidth_ppb;
   return WaitReason::kNone;
+}
+
+WaitReason ReservationQueue::reserve_memory(const TaskRecord& task, Lane& lane) {
+  const std::size_t bytes = task.spec.memory_bytes;
+  // Whom memory may be kept for, and from whom, depends on the exact reason.
+  const bool exact = task.num_passed >= limits_.max_passes;
+  if (bytes >= lane.blocked_bytes && !exact) return lane.blocked_reason;
+  ReserveResult result = ReserveResult::kDeviceFull;
+  try {
+    result = ledger_.reserve(bytes, task.spec.account);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kMemory) throw;
+  }
+  if (result == ReserveResult::kGranted) return WaitReason::kNone;
+  const WaitReason obstacle = result == ReserveResult::kAccountFull ? WaitReason::kAccountMemory
+                                                                    : WaitReason::kDeviceMemory;
+  if (bytes < lane.blocked_bytes) {
+    lane.blocked_bytes = bytes;
+    lane.blocked_reason = obstacle;
+  }
+  return obstacle;
 }
 
 // Takes back later-ordered reservations, the last first; false, and nothing taken, when all of them
@@ -154,6 +173,7 @@ bool ReservationQueue::reclaim(const TaskRecord& task, WaitReason obstacle,
   }
   if (have < need || num_taken == 0) return false;
   for (std::size_t i = 0; i < num_taken; ++i) revoke(*later[i], changes);
+  for (auto& [account, lane] : lanes_) lane.blocked_bytes = std::numeric_limits<std::size_t>::max();
   return true;
 }
 

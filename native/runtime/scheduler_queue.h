@@ -44,8 +44,9 @@ class ReservationQueue {
 
   ReservationQueue(MemoryLedger& ledger, Limits limits) : ledger_(ledger), limits_(limits) {}
 
-  // `task.order` is set. It waits until a pass admits it.
-  void enqueue(TaskRecord& task);
+  // `task.order` is set. It waits until a pass admits it; false when a pass would find nothing new:
+  // the task does not fit and is not the first of its account, which alone may take back.
+  bool enqueue(TaskRecord& task);
   // One pass; appends what happened, in order. A failed task still has to leave().
   void admit(std::vector<Change>& changes);
   // Admits this one alone if it fits now; the same changes. `task` waits in the queue.
@@ -63,6 +64,9 @@ class ReservationQueue {
   void leave(TaskRecord& task);
 
   [[nodiscard]] std::size_t num_queued() const noexcept { return num_queued_; }
+  [[nodiscard]] std::size_t num_admitted(bool with_body) const noexcept {
+    return admitted_[with_body ? 1 : 0].size();
+  }
   [[nodiscard]] std::size_t reserved_bytes() const noexcept { return reserved_bytes_; }
   [[nodiscard]] SharePpb reserved_ppb() const noexcept { return reserved_ppb_; }
   [[nodiscard]] SharePpb available_ppb() const noexcept {
@@ -81,6 +85,9 @@ class ReservationQueue {
     Order::iterator next;
     std::uint32_t num_refused = 0;
     bool keeps_memory = false;
+    // The smallest request that was refused, and why: larger ones need not ask.
+    std::size_t blocked_bytes = 0;
+    WaitReason blocked_reason = WaitReason::kNone;
   };
   using Lanes = std::map<std::string, Lane, std::less<>>;
 
@@ -89,6 +96,7 @@ class ReservationQueue {
   Lane* next_lane();
   void offer(TaskRecord& task, Lane& lane, std::vector<Change>& changes);
   WaitReason try_reserve(TaskRecord& task, Lane& lane);
+  WaitReason reserve_memory(const TaskRecord& task, Lane& lane);
   bool reclaim(const TaskRecord& task, WaitReason obstacle, std::vector<Change>& changes);
   void revoke(TaskRecord& task, std::vector<Change>& changes);
   void refuse(TaskRecord& task, Lane& lane, WaitReason obstacle);

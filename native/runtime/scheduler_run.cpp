@@ -119,8 +119,7 @@ bool Scheduler::run_one() {
   TaskRecord* task = nullptr;
   TaskBody body;
   locked([&] {
-    retry_ = true;
-    admit_queued();
+    if (queue_.num_admitted(true) == 0) retry_all();
     task = queue_.first_admitted(true);
     if (task == nullptr) return;
     begin_running(*task);

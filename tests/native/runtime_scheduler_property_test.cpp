@@ -278,7 +278,7 @@ class RandomRun {
 TEST(RuntimeSchedulerProperty, RandomOperationsKeepEveryPromise) {
   std::set<std::pair<TaskState, TaskState>> seen;
   std::size_t num_admissions = 0;
-  const std::size_t wanted = long_run() ? 10'000'000 : 2'000;
+  const std::size_t wanted = long_run() ? 10'000'000 : 20'000;
   for (std::uint64_t seed = 1; num_admissions < wanted; ++seed) {
     for (const auto policy :
          {SchedulePolicy::kFifo, SchedulePolicy::kSjf, SchedulePolicy::kPriority}) {

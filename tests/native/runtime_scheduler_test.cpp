@@ -516,6 +516,7 @@ class FaultyLedger final : public MemoryLedger {
     return ReserveResult::kGranted;
   }
   void release(std::size_t bytes, std::string_view) noexcept override { reserved -= bytes; }
+  std::size_t device_bytes() const override { return 1000; }
   std::size_t capacity_bytes(std::string_view) const override { return 1000; }
   std::size_t available_bytes(std::string_view) const override { return 1000 - reserved; }
   Mode mode = Mode::kGrant;
