@@ -85,18 +85,21 @@ void* PinnedMemoryManager::take_memory(std::size_t asked_bytes, std::size_t size
     throw_no_memory(asked_bytes, size_bytes, "above the limit");
   const std::size_t room = config_.max_size - stats_.used_bytes - size_bytes;
   if (stats_.pooled_bytes > room) drop_pooled(stats_.pooled_bytes - room);
-  void* memory = nullptr;
-  try {
-    memory = allocator_.allocate(size_bytes, config_.alignment);
-    if (memory == nullptr && stats_.pooled_bytes > 0) {
-      drop_pooled(stats_.pooled_bytes);
-      memory = allocator_.allocate(size_bytes, config_.alignment);
-    }
-  } catch (const std::bad_alloc&) {
-    memory = nullptr;
+  void* memory = ask_allocator(size_bytes);
+  if (memory == nullptr && stats_.pooled_bytes > 0) {
+    drop_pooled(stats_.pooled_bytes);
+    memory = ask_allocator(size_bytes);
   }
   if (memory == nullptr) throw_no_memory(asked_bytes, size_bytes, "the machine has none left");
   return memory;
+}
+
+void* PinnedMemoryManager::ask_allocator(std::size_t size_bytes) {
+  try {
+    return allocator_.allocate(size_bytes, config_.alignment);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 // The largest first: the fewest calls of the allocator.

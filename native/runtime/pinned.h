@@ -18,7 +18,7 @@ namespace gpk::runtime {
 class PinnedAllocator {
  public:
   virtual ~PinnedAllocator() = default;
-  // At least `bytes`, aligned; nullptr or an exception when there is none.
+  // At least `bytes`, aligned; nullptr or std::bad_alloc when there is none.
   virtual void* allocate(std::size_t bytes, std::size_t alignment) = 0;
   virtual void free(void* ptr, std::size_t bytes) noexcept = 0;
 };
@@ -99,6 +99,7 @@ class PinnedMemoryManager {
  private:
   PinnedBlock& block(const char* what, std::uint64_t id);
   void* take_memory(std::size_t asked_bytes, std::size_t size_bytes, bool& reused);
+  void* ask_allocator(std::size_t size_bytes);
   void drop_pooled(std::size_t needed_bytes);
   void insert(PinnedBlock block);
   Freed free_locked(std::uint64_t id);
