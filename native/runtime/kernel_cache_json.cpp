@@ -114,9 +114,10 @@ class Parser {
   }
 
   bool hex4(unsigned& code) {
-    if (rest_.size() < 4) return false;
-    const auto parsed = std::from_chars(rest_.data(), rest_.data() + 4, code, 16);
-    if (parsed.ec != std::errc() || parsed.ptr != rest_.data() + 4) return false;
+    const std::string digits(rest_.substr(0, 4));
+    if (digits.size() < 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != digits.npos)
+      return false;
+    code = static_cast<unsigned>(std::stoul(digits, nullptr, 16));
     rest_.remove_prefix(4);
     return true;
   }
@@ -176,14 +177,15 @@ class Parser {
       skip("+-");
       if (!digits()) return false;
     }
-    const char* const begin = rest_.data();
+    const std::string text(rest_.substr(0, length));
+    const char* const end = text.data() + text.size();
     rest_.remove_prefix(length);
-    if (whole && std::from_chars(begin, begin + length, out.integer).ec == std::errc()) {
+    if (whole && std::from_chars(text.data(), end, out.integer).ec == std::errc()) {
       out.kind = JsonValue::Kind::kInteger;
       return true;
     }
     out.kind = JsonValue::Kind::kReal;
-    return std::from_chars(begin, begin + length, out.real).ec == std::errc();
+    return std::from_chars(text.data(), end, out.real).ec == std::errc();
   }
 
   std::string_view rest_;

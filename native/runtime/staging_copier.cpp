@@ -46,7 +46,8 @@ void HostCopier::copy(void* dst, const void* src, std::size_t bytes) {
     if (bytes > 0) std::memcpy(dst, src, bytes);
     return;
   }
-  const std::size_t even = (bytes + num_threads_ - 1) / num_threads_;
+  // Two parts for each thread: one that wakes up late leaves its share to the others.
+  const std::size_t even = bytes / (std::size_t{2} * num_threads_) + 1;
   const std::size_t part_bytes =
       std::max(kMinPartBytes, (even + kPageBytes - 1) & ~(kPageBytes - 1));
   Job job{static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes, part_bytes};

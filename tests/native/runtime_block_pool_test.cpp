@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -61,6 +62,12 @@ class FakeBlockDevice final : public BlockDevice {
   bool no_host_memory = false;
   bool copies_fail = false;
 };
+
+// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
+unsigned rounds(unsigned count) {
+  const char* value = std::getenv("GPK_TEST_LONG");
+  return value != nullptr && *value == '1' ? 100 * count : count;
+}
 
 template <class Call>
 Error::Kind kind_of(const Call& call) {
@@ -255,7 +262,7 @@ TEST_F(RuntimeBlockPool, DeviceIsFullBeforeTheQuota) {
 
 // Random calls against plain byte arrays: every byte right, the quota never exceeded, LRU exact.
 TEST_F(RuntimeBlockPool, AgainstModel) {
-  for (unsigned seed = 0; seed < 6; ++seed) {
+  for (unsigned seed = 0; seed < rounds(6); ++seed) {
     std::mt19937 random(seed);
     const std::size_t quota = 64 * kKiB;
     const bool eviction = seed % 3 != 2;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <thread>
@@ -20,6 +21,12 @@ using Ids = std::vector<std::uint64_t>;
 struct LaunchError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
+unsigned rounds(unsigned count) {
+  const char* value = std::getenv("GPK_TEST_LONG");
+  return value != nullptr && *value == '1' ? 100 * count : count;
+}
 
 template <class Call>
 Error::Kind kind_of(const Call& call) {
@@ -301,7 +308,7 @@ TEST(RuntimeDispatch, ByHandAndWithoutLauncher) {
 // Random calls: streams never hold more than their limit, order within a stream and priority, every
 // request ends once.
 TEST(RuntimeDispatch, AgainstModel) {
-  for (unsigned seed = 0; seed < 15; ++seed) {
+  for (unsigned seed = 0; seed < rounds(15); ++seed) {
     std::mt19937 random(seed);
     ManualClock clock;
     FakeLauncher launcher(clock);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <random>
@@ -17,6 +18,12 @@ namespace gpk::runtime {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
+
+// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
+unsigned rounds(unsigned count) {
+  const char* value = std::getenv("GPK_TEST_LONG");
+  return value != nullptr && *value == '1' ? 100 * count : count;
+}
 
 template <class Call>
 Error::Kind kind_of(const Call& call) {
@@ -233,7 +240,7 @@ double worst_error(const FakeGpu& gpu, SharePacer::MemberId id, double share, st
 TEST(RuntimePacingShares, SplitsWithinTwoPercentOverHundredMilliseconds) {
   const std::vector<std::vector<double>> splits = {{0.75, 0.25}, {0.5, 0.25, 0.25}, {0.9, 0.1}};
   for (const auto& shares : splits) {
-    for (unsigned seed = 0; seed < 4; ++seed) {
+    for (unsigned seed = 0; seed < rounds(4); ++seed) {
       ManualClock clock;
       SharePacer pacer(clock);
       std::vector<FakeGpu::Client> clients;

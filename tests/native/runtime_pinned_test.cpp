@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -51,6 +52,12 @@ class CountingAllocator final : public PinnedAllocator {
   std::mutex mutex_;
   std::map<void*, std::pair<std::size_t, std::size_t>> live_;
 };
+
+// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
+unsigned rounds(unsigned count) {
+  const char* value = std::getenv("GPK_TEST_LONG");
+  return value != nullptr && *value == '1' ? 100 * count : count;
+}
 
 template <class Call>
 Error::Kind kind_of(const Call& call) {
@@ -228,7 +235,7 @@ TEST_F(RuntimePinned, AgainstModel) {
   PinnedMemoryManager manager(allocator_, clock_, limit(2 * kMiB));
   std::map<std::uint64_t, std::size_t> live;  // id to class size
   std::size_t used = 0;
-  for (int step = 0; step < 3000; ++step) {
+  for (unsigned step = 0; step < rounds(3000); ++step) {
     if (random() % 2 == 0) {
       const std::size_t bytes = 1 + random() % (300 * kKiB);
       const bool fits = used + PinnedMemoryManager::size_class(bytes, 256) <= 2 * kMiB;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -117,6 +118,7 @@ class FakeCopyDevice final : public CopyDevice {
   void pin(const Bytes& memory) { outside_pinned_[address(memory.data())] = memory.size(); }
   // The `nth` call of that name from now on throws (1: the next one).
   void fail_call(const std::string& name, int nth) { failures_[name] = nth; }
+  void forget_failures() { failures_.clear(); }
   void advance_to(std::int64_t at_ns) {
     const std::lock_guard lock(mutex_);
     move_to(at_ns);
@@ -179,6 +181,12 @@ Bytes random_bytes(std::size_t size, unsigned seed) {
   Bytes bytes(size);
   for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
   return bytes;
+}
+
+// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
+unsigned rounds(unsigned count) {
+  const char* value = std::getenv("GPK_TEST_LONG");
+  return value != nullptr && *value == '1' ? 100 * count : count;
 }
 
 template <class Call>
@@ -570,7 +578,7 @@ TEST_F(RuntimeTransferEngine, AgainstModel) {
     Bytes dst;
     bool cancelled = false;
   };
-  for (unsigned seed = 0; seed < 15; ++seed) {
+  for (unsigned seed = 0; seed < rounds(15); ++seed) {
     std::mt19937 random(seed);
     TransferEngine engine(device_, clock_, options());
     std::vector<std::unique_ptr<Item>> items;
@@ -631,10 +639,56 @@ TEST_F(RuntimeTransferEngine, AgainstModel) {
   }
 }
 
-TEST_F(RuntimeTransferEngine, Threads) {
+// Faults at random: every transfer ends, those that completed have their bytes, nothing leaks.
+TEST_F(RuntimeTransferEngine, AgainstModelWithFaults) {
+  const char* const calls[] = {"copy", "record", "poll", "wait", "synchronize", "allocate"};
+  std::size_t num_failed = 0;
+  for (unsigned seed = 0; seed < rounds(30); ++seed) {
+    std::mt19937 random(seed);
+    TransferEngine engine(device_, clock_, options());
+    std::deque<std::pair<Bytes, Bytes>> memory;  // from, to
+    std::vector<TransferFuture> futures;
+    for (int step = 0; step < 40; ++step) {
+      if (random() % 3 == 0)
+        device_.fail_call(calls[random() % 6], static_cast<int>(1 + random() % 4));
+      auto& [src, dst] =
+          memory.emplace_back(random_bytes(random() % (5 * kChunk), random()), Bytes());
+      dst.resize(src.size());
+      TransferEngine::SubmitOptions submit;
+      submit.priority = static_cast<int>(random() % 2);
+      if (random() % 4 == 0) submit.after = device_.outside_event(clock_.now_ns() + 500);
+      futures.push_back(engine.submit(static_cast<Type>(random() % 3), address(dst.data()),
+                                      address(src.data()), src.size(), std::move(submit)));
+      if (random() % 2 == 0) engine.pump();
+      if (random() % 8 == 0) futures[random() % futures.size()].cancel();
+    }
+    engine.drain();
+    for (std::size_t i = 0; i < futures.size(); ++i) {
+      ASSERT_TRUE(futures[i].done());
+      const State state = futures[i].result().state;
+      if (state == State::kCompleted) {
+        EXPECT_EQ(memory[i].first, memory[i].second);
+      }
+      num_failed += state == State::kFailed ? 1 : 0;
+    }
+    for (const LaneStats& stats : engine.stats().by_type) {
+      EXPECT_EQ(stats.num_submitted, stats.num_completed + stats.num_failed + stats.num_cancelled);
+      EXPECT_EQ(stats.in_flight_bytes + stats.queue_depth, 0u);
+    }
+    device_.forget_failures();
+  }
+  EXPECT_GT(num_failed, 100u);
+}
+
+class RuntimeTransferEngineThreads : public RuntimeTransferEngine,
+                                     public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Background, RuntimeTransferEngineThreads, ::testing::Bool());
+
+// With threads of the engine, and with waiting threads alone, which hand the work over.
+TEST_P(RuntimeTransferEngineThreads, ManyUsers) {
   device_.poll_ns = 300;
   auto threaded = options();
-  threaded.background = true;
+  threaded.background = GetParam();
   threaded.num_copy_threads = 3;
   threaded.chunk_bytes = 600 << 10;  // large enough for several copy threads
   threaded.max_in_flight_bytes = 3 * threaded.chunk_bytes;
@@ -661,7 +715,7 @@ TEST_F(RuntimeTransferEngine, Threads) {
             if (i % 4 == 1) {
               future.wait();
             } else {
-              while (!future.done()) std::this_thread::yield();
+              while (!future.poll()) std::this_thread::yield();
             }
           }
           EXPECT_EQ(on_device, src);

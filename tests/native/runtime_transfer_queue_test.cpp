@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <thread>
 #include <vector>
@@ -18,6 +19,12 @@ std::vector<TransferId> ids_of(const std::vector<TransferOp>& ops) {
   std::vector<TransferId> ids;
   for (const TransferOp& op : ops) ids.push_back(op.id);
   return ids;
+}
+
+// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
+unsigned rounds(unsigned count) {
+  const char* value = std::getenv("GPK_TEST_LONG");
+  return value != nullptr && *value == '1' ? 100 * count : count;
 }
 
 template <class Call>
@@ -154,7 +161,7 @@ TEST(RuntimeTransferQueue, GcAndTake) {
 
 // Random calls against a plain list.
 TEST(RuntimeTransferQueue, AgainstModel) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (unsigned seed = 0; seed < rounds(20); ++seed) {
     std::mt19937 random(seed);
     ManualClock clock;
     const std::size_t limit = 1 + seed % 4;
