@@ -179,7 +179,8 @@ PoolBlock* Pool::take_small(Lock& lock, std::uint32_t size_class, Stream stream,
   if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
   if (poll_pending())
     if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
-  PoolRange* range = find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place, false);
+  PoolRange* range = find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place,
+                                kPoolAlignment);
   try {
     spans_.prepare(*range->arena, *range->stream, size_class);
   } catch (...) {
@@ -203,7 +204,7 @@ PoolBlock* Pool::allocate_large(std::size_t bytes, Stream stream, const PoolPlac
   ChargeScope scope(place.account, rounded);
   sample_peak();
   Lock lock(mutex_);
-  PoolRange* range = find_range(lock, rounded, stream, place, evictable);
+  PoolRange* range = find_range(lock, rounded, stream, place, unit);
   PoolLarge* block = nullptr;
   try {
     evictor_.reserve();

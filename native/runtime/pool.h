@@ -177,8 +177,9 @@ class Pool final : private PoolCacheSink {
   PoolBlock* take_free(PoolArena& arena, const PoolStream& stream, std::uint32_t size_class,
                        std::size_t num) noexcept;
   PoolRange* find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
-                        bool aligned);
+                        std::size_t alignment_bytes);
   PoolRange* fit_reserved(const PoolHeap::Request& request);
+  void top_up(PoolArena& arena) noexcept;
   PoolLarge* take_large();
   void charge(PoolAccount* account, std::size_t bytes);
   void free_slow(PoolBlock* block, std::span<const Stream> others);

@@ -74,6 +74,7 @@ struct PoolArena {
   const std::uint64_t id;
   const Kind kind;
   bool closing = false;
+  std::size_t guaranteed_bytes = 0;  // of a reservation
   std::size_t reserved_bytes = 0;
   std::size_t hole_bytes = 0;
   PoolRangeSet holes;

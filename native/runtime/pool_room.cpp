@@ -47,10 +47,9 @@ enum class Pool::Step : std::uint8_t {
 
 bool Pool::relieve(Lock& lock, Need& need) {
   using enum Step;
-  constexpr std::array kLadder = {kPoll,      kForeign, kReclaim, kFlush, kReclaim,
-                                  kEvictIdle, kDrain,   kReclaim, kEvict, kSettle,
-                                  kReclaim,   kEvict,   kCollect, kPoll,  kFlush,
-                                  kDrain,     kSettle,  kReclaim, kEvict};
+  constexpr std::array kLadder = {
+      kPoll,  kForeign, kReclaim, kFlush,  kReclaim, kEvictIdle, kDrain,   kFlush,  kReclaim, kEvict,
+      kSettle, kReclaim, kEvict,  kCollect, kPoll,   kFlush,     kDrain,   kSettle, kReclaim, kEvict};
   space_.ask_again();
   if (need.attempt(need.foreign)) return true;
   for (const Step step : kLadder) {
@@ -148,16 +147,20 @@ void Pool::finish_pending(const PoolPending::Item& item) noexcept {
 }
 
 PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
-                            bool aligned) {
+                            std::size_t alignment_bytes) {
   PoolArena* arena = place.arena == nullptr ? &common_ : check_arena(place.arena, "allocate");
   PoolStream* home = streams_.get(stream);
   const StreamScope scope(streams_, home);
-  PoolHeap::Request request{arena, home, bytes, aligned ? space_.chunk_bytes() : kPoolAlignment};
-  if (PoolRange* range = heap_.fit(request)) return range;
+  PoolHeap::Request request{arena, home, bytes, alignment_bytes};
   if (arena->kind == PoolArena::Kind::kReserved) {
+    // So that a block takes no more chunks than its size fills.
+    if (space_.can_map() && bytes > options_.small_max_bytes)
+      request.alignment_bytes = space_.chunk_bytes();
     if (PoolRange* range = fit_reserved(request)) return range;
     request.arena = &common_;
+    request.alignment_bytes = alignment_bytes;
   }
+  if (PoolRange* range = heap_.fit(request)) return range;
   const std::size_t num_created = space_.num_created();
   PoolRange* found = nullptr;
   Need need;
@@ -180,29 +183,45 @@ PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const 
 // Within the arena's own chunks. What is free of them is put together where it must be.
 PoolRange* Pool::fit_reserved(const PoolHeap::Request& request) {
   PoolArena& arena = *request.arena;
-  const std::size_t num = space_.num_chunks(request.bytes);
+  top_up(arena);
+  if (PoolRange* range = heap_.fit(request)) return range;
   for (const bool wait : {false, true}) {
     wait ? drain_pending() : poll_pending();
     if (PoolRange* range = heap_.fit(request)) return range;
     if (PoolRange* range = heap_.fit_foreign(request)) return range;
     spans_.release_free(arena, [this](PoolRange* range) { heap_.give_back(range); });
-    if (PoolRange* range = heap_.fit(request)) return range;
-    if (!space_.can_map()) continue;
     for (PoolStream* stream : heap_.streams_of(arena)) heap_.settle(stream);
     if (PoolRange* range = heap_.fit(request)) return range;
-    if (heap_.num_reclaimable(arena, nullptr) < num) continue;
+    const std::size_t num = space_.num_chunks(request.bytes);
+    if (!space_.can_map() || heap_.num_reclaimable(arena, nullptr) < num) continue;
     heap_.reclaim(arena, num);
-    if (PoolRange* range = heap_.grow(request)) return range;
-    heap_.supply(arena, num);  // the device cannot map there: as it was
+    PoolRange* range = nullptr;
+    try {
+      range = heap_.grow(request);
+    } catch (...) {
+      top_up(arena);
+      throw;
+    }
+    top_up(arena);  // a hole in the right place may have spared some chunks
+    if (range != nullptr) return range;
   }
   return nullptr;
 }
 
+// Chunks that could not be mapped back stay missing until the next call.
+void Pool::top_up(PoolArena& arena) noexcept {
+  if (arena.reserved_bytes >= arena.guaranteed_bytes) return;
+  try {
+    heap_.supply(arena, space_.num_chunks(arena.guaranteed_bytes - arena.reserved_bytes));
+  } catch (...) {
+  }
+}
+
 std::size_t Pool::trim() {
   Lock lock(mutex_);
-  flush_caches(lock);
   poll_pending();
   drain_pending();
+  flush_caches(lock);
   const std::size_t before = space_.reserved_bytes();
   settle_all();
   heap_.reclaim(common_, kAll);
@@ -262,7 +281,10 @@ PoolArena* Pool::reserve(std::size_t bytes) {
     dissolve(arena);
     throw;
   }
-  if (done) return arena;
+  if (done) {
+    arena->guaranteed_bytes = arena->reserved_bytes;
+    return arena;
+  }
   dissolve(arena);
   throw_out_of_memory(lock, "Pool::reserve", bytes, nullptr, false);
 }
