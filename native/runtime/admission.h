@@ -22,17 +22,6 @@
 
 namespace gpk::runtime {
 
-struct AdmissionStats {
-  std::size_t admitted_count;  // decisions so far; a queued task admitted later counts in both
-  std::size_t rejected_count;
-  std::size_t queued_count;
-  std::size_t pending_count;  // tasks that are admitted or queued now
-  std::size_t reserved_memory_bytes;
-  double reserved_bandwidth;
-  std::size_t available_memory_bytes;
-  double available_bandwidth;
-};
-
 // Thread safe. The rule is decide_admission. Reservations never pass the limits, and release gives
 // back exactly what the task's admission reserved.
 class AdmissionController {

@@ -80,6 +80,17 @@ struct AdmissionConfig {
   bool reject_impossible = false;
 };
 
+struct AdmissionStats {
+  std::size_t admitted_count;  // decisions so far; a queued task admitted later counts in both
+  std::size_t rejected_count;
+  std::size_t queued_count;
+  std::size_t pending_count;  // tasks that are admitted or queued now
+  std::size_t reserved_memory_bytes;
+  double reserved_bandwidth;
+  std::size_t available_memory_bytes;
+  double available_bandwidth;
+};
+
 struct AdmissionRequest {
   std::size_t memory_bytes = 0;
   SharePpb bandwidth_ppb = 0;

@@ -1,9 +1,9 @@
 // How often tasks complete, measured while any is in work: the base of wait estimates.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace gpk::runtime {
@@ -26,8 +26,10 @@ class CompletionRate {
   // Until `num_ends` more tasks have ended; nothing before the first was measured.
   [[nodiscard]] std::optional<std::int64_t> wait_ns(std::size_t num_ends) const noexcept {
     if (!measured_) return std::nullopt;
-    constexpr std::int64_t kMaxEnds = 1'000'000;
-    return mean_ns_ * static_cast<std::int64_t>(std::min<std::size_t>(num_ends, kMaxEnds));
+    constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+    if (num_ends == 0 || mean_ns_ == 0) return 0;
+    if (num_ends > static_cast<std::size_t>(kMax / mean_ns_)) return kMax;
+    return mean_ns_ * static_cast<std::int64_t>(num_ends);
   }
 
  private:

@@ -30,7 +30,7 @@ void PartitionLedger::release(std::size_t bytes, std::string_view account) noexc
   }
 }
 
-std::size_t PartitionLedger::capacity_bytes(std::string_view account) const {
+std::size_t PartitionLedger::capacity_bytes(std::string_view account) const noexcept {
   try {
     return partitions_->memory_limit_bytes(account);
   } catch (const Error&) {
@@ -38,7 +38,7 @@ std::size_t PartitionLedger::capacity_bytes(std::string_view account) const {
   }
 }
 
-std::size_t PartitionLedger::available_bytes(std::string_view account) const {
+std::size_t PartitionLedger::available_bytes(std::string_view account) const noexcept {
   try {
     return partitions_->available_memory_bytes(account);
   } catch (const Error&) {

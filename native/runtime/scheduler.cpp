@@ -381,6 +381,7 @@ void Scheduler::clear() {
     table_.trim(0, notices_.forgotten);
     if (num_live() > 0) return;
     totals_ = {};
+    num_verdicts_ = {};
     num_in_state_ = {};
     transitions_.clear();
   });

@@ -52,14 +52,14 @@ struct SchedulerConfig {
   // How often later tasks may take memory that an earlier one lacks, and how many of an account
   // are looked at past its first that does not fit.
   std::uint32_t max_passes = 64;
-  std::uint32_t backfill_depth = 64;
+  std::uint32_t backfill_depth = 32;
   // A dependency that is not known counts as met; else submit throws. (0.2 did so.)
   bool unknown_dependency_is_met = false;
   // Of admit() only.
   std::size_t max_pending_tasks = 1000;
   bool enable_best_effort = true;
   // Ended tasks that can still be asked about; older ones are forgotten.
-  std::size_t max_ended_kept = 65536;
+  std::size_t max_ended_kept = 16384;
   // Transitions kept for take_transitions(); older ones are dropped.
   std::size_t max_transitions_kept = 0;
 };
@@ -86,11 +86,15 @@ class Scheduler {
   // Asks admission control first (decide_admission with this scheduler's figures): takes the task
   // in unless rejected. A task without a bandwidth gets the estimate.
   AdmissionOutcome admit(TaskSpec spec);
+  // What admit would say; how others wait in the queue can still change it.
   [[nodiscard]] AdmissionDecision evaluate_admission(const TaskSpec& spec) const;
+  // Counts the decisions of admit; the figures are of all tasks.
+  [[nodiscard]] AdmissionStats admission_stats() const;
 
   // Admitted tasks without a body, in order. They stay admitted until start.
   std::vector<TaskId> get_runnable(std::size_t max_tasks);
-  // False when it has ended, runs, has a body, waits for dependencies or does not fit now.
+  // False when it has ended, runs, has a body, waits for dependencies or does not fit now. A queued
+  // task is started out of its turn: order is then the caller's, also what is kept for others.
   bool start(TaskId id);
   // get_runnable and start in one step.
   std::vector<TaskId> start_runnable(std::size_t max_tasks);
@@ -160,6 +164,7 @@ class Scheduler {
   void resolve_dependencies(TaskSpec& spec) const;
   void check_new(const TaskSpec& spec) const;
   TaskRecord& insert(TaskSpec spec, SharePpb bandwidth_ppb);
+  AdmissionOutcome admit_locked(TaskSpec spec);
   [[nodiscard]] AdmissionRequest request_of(const TaskSpec& spec) const;
   [[nodiscard]] AdmissionDecision decide(const TaskSpec& spec) const;
   [[nodiscard]] std::optional<AdmissionDecision> decide_dependencies(const TaskSpec& spec,
@@ -212,6 +217,7 @@ class Scheduler {
 
   std::array<std::size_t, kNumTaskStates> num_in_state_{};
   SchedulerStats totals_;  // only the sums
+  std::array<std::size_t, 3> num_verdicts_{};
 };
 
 }  // namespace gpk::runtime

@@ -83,26 +83,48 @@ AdmissionDecision Scheduler::evaluate_admission(const TaskSpec& spec) const {
 }
 
 AdmissionOutcome Scheduler::admit(TaskSpec spec) {
-  return locked([&]() -> AdmissionOutcome {
-    check_task(spec);
-    AdmissionDecision decision = decide(spec);
-    if (decision.is_rejected()) return {std::move(decision)};
-    check_new(spec);
-    resolve_dependencies(spec);
-    const SharePpb bandwidth_ppb = request_of(spec).bandwidth_ppb;
-    TaskRecord& task = insert(std::move(spec), bandwidth_ppb);
-    expire();
-    admit_queued();
-    // What the queue really did counts: order and tasks held back may say no where the figures say
-    // yes, and a task first in order takes what later ones have not begun to use.
-    if (task.state == TaskState::kAdmitted)
-      return {AdmissionDecision::admitted(task.spec.memory_bytes, bandwidth_ppb), task.id};
-    if (decision.is_queued() && !is_terminal(task.state)) return {std::move(decision), task.id};
-    if (is_terminal(task.state))  // its deadline has passed, or the ledger failed
-      return {AdmissionDecision::rejected(explained(RejectReason::kCustom, task.reason)), task.id};
-    const std::size_t num_ahead_queued = std::max<std::size_t>(queue_.num_queued(), 1) - 1;
-    return {decide_queued(num_live() - 1, num_ahead_queued, wait_text(task)), task.id};
+  return locked([&] {
+    AdmissionOutcome outcome = admit_locked(std::move(spec));
+    ++num_verdicts_[static_cast<std::size_t>(outcome.decision.verdict)];
+    return outcome;
   });
+}
+
+AdmissionOutcome Scheduler::admit_locked(TaskSpec spec) {
+  check_task(spec);
+  AdmissionDecision decision = decide(spec);
+  if (decision.is_rejected()) return {std::move(decision)};
+  check_new(spec);
+  resolve_dependencies(spec);
+  const SharePpb bandwidth_ppb = request_of(spec).bandwidth_ppb;
+  TaskRecord& task = insert(std::move(spec), bandwidth_ppb);
+  expire();
+  admit_queued();
+  // What the queue really did counts: order and tasks held back may say no where the figures say
+  // yes, and a task first in order takes what later ones have not begun to use.
+  if (task.state == TaskState::kAdmitted)
+    return {AdmissionDecision::admitted(task.spec.memory_bytes, bandwidth_ppb), task.id};
+  if (decision.is_queued() && !is_terminal(task.state)) return {std::move(decision), task.id};
+  if (is_terminal(task.state))  // its deadline has passed, or the ledger failed
+    return {AdmissionDecision::rejected(explained(RejectReason::kCustom, task.reason)), task.id};
+  const std::size_t num_ahead_queued = std::max<std::size_t>(queue_.num_queued(), 1) - 1;
+  return {decide_queued(num_live() - 1, num_ahead_queued, wait_text(task)), task.id};
+}
+
+AdmissionStats Scheduler::admission_stats() const {
+  const std::lock_guard lock(mutex_);
+  const SchedulerStats now = stats_locked();
+  const auto count = [this](AdmissionVerdict verdict) {
+    return num_verdicts_[static_cast<std::size_t>(verdict)];
+  };
+  return {.admitted_count = count(AdmissionVerdict::kAdmit),
+          .rejected_count = count(AdmissionVerdict::kReject),
+          .queued_count = count(AdmissionVerdict::kQueue),
+          .pending_count = num_live(),
+          .reserved_memory_bytes = now.reserved_memory_bytes,
+          .reserved_bandwidth = now.reserved_bandwidth,
+          .available_memory_bytes = now.available_memory_bytes,
+          .available_bandwidth = now.available_bandwidth};
 }
 
 // --- questions ---------------------------------------------------------------------------------
@@ -152,7 +174,10 @@ SchedulerStats Scheduler::stats_locked() const {
   SchedulerStats stats = totals_;
   stats.num_in_state = num_in_state_;
   stats.reserved_memory_bytes = queue_.reserved_bytes();
-  stats.available_memory_bytes = ledger_->available_bytes({});
+  const std::size_t device = ledger_->device_bytes();
+  stats.available_memory_bytes = device == LimitLedger::kUnlimited
+                                     ? device
+                                     : device - std::min(device, stats.reserved_memory_bytes);
   stats.reserved_bandwidth = share_of_ppb(queue_.reserved_ppb());
   stats.available_bandwidth = share_of_ppb(queue_.available_ppb());
   return stats;

@@ -45,14 +45,14 @@ void LimitLedger::release(std::size_t bytes, std::string_view account) noexcept 
     accounts_.erase(found);
 }
 
-std::size_t LimitLedger::capacity_bytes(std::string_view account) const {
+std::size_t LimitLedger::capacity_bytes(std::string_view account) const noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = accounts_.find(account);
   if (found == accounts_.end()) return total_bytes_;
   return std::min(total_bytes_, found->second.limit_bytes);
 }
 
-std::size_t LimitLedger::available_bytes(std::string_view account) const {
+std::size_t LimitLedger::available_bytes(std::string_view account) const noexcept {
   const std::lock_guard lock(mutex_);
   const std::size_t left = total_bytes_ - reserved_bytes_;
   const auto found = accounts_.find(account);

@@ -28,10 +28,10 @@ class MemoryLedger {
   // Exactly the bytes of an earlier grant.
   virtual void release(std::size_t bytes, std::string_view account) noexcept = 0;
   // What all accounts share.
-  [[nodiscard]] virtual std::size_t device_bytes() const = 0;
+  [[nodiscard]] virtual std::size_t device_bytes() const noexcept = 0;
   // The most that could ever be granted to the account, and what could be granted now.
-  [[nodiscard]] virtual std::size_t capacity_bytes(std::string_view account) const = 0;
-  [[nodiscard]] virtual std::size_t available_bytes(std::string_view account) const = 0;
+  [[nodiscard]] virtual std::size_t capacity_bytes(std::string_view account) const noexcept = 0;
+  [[nodiscard]] virtual std::size_t available_bytes(std::string_view account) const noexcept = 0;
 };
 
 // A total and, where asked for, a limit per account. Thread safe.
@@ -48,9 +48,9 @@ class LimitLedger final : public MemoryLedger {
 
   ReserveResult reserve(std::size_t bytes, std::string_view account) override;
   void release(std::size_t bytes, std::string_view account) noexcept override;
-  [[nodiscard]] std::size_t device_bytes() const override { return total_bytes_; }
-  [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const override;
-  [[nodiscard]] std::size_t available_bytes(std::string_view account) const override;
+  [[nodiscard]] std::size_t device_bytes() const noexcept override { return total_bytes_; }
+  [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
+  [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;
 
  private:
   struct Account {

@@ -1,6 +1,7 @@
 #include "runtime/scheduler_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "runtime/error.h"
@@ -10,6 +11,10 @@ namespace {
 
 bool waits_for_memory(WaitReason reason) {
   return reason == WaitReason::kAccountMemory || reason == WaitReason::kDeviceMemory;
+}
+
+bool needs_nothing(const TaskRecord& task) {
+  return task.spec.memory_bytes == 0 && task.bandwidth_ppb == 0;
 }
 
 // Did `taker` get some of what `waiting` lacks?
@@ -32,8 +37,12 @@ ReservationQueue::Lane& ReservationQueue::lane_of(const TaskRecord& task) {
 bool ReservationQueue::enqueue(TaskRecord& task) {
   Lane& lane = lanes_.try_emplace(task.spec.account).first->second;
   task.wait_reason = WaitReason::kTurn;
-  const auto place = lane.queued.emplace(task.order, &task).first;
   ++num_queued_;
+  if (needs_nothing(task)) {
+    light_.emplace(task.order, &task);
+    return true;
+  }
+  const auto place = lane.queued.emplace(task.order, &task).first;
   return place == lane.queued.begin() ||
          (task.bandwidth_ppb <= available_ppb() &&
           task.spec.memory_bytes <= ledger_.available_bytes(task.spec.account));
@@ -61,6 +70,7 @@ ReservationQueue::Lane* ReservationQueue::next_lane() {
 }
 
 void ReservationQueue::admit(std::vector<Change>& changes) {
+  admit_light(changes);
   if (num_queued_ == 0) return;
   begin_pass();
   while (Lane* lane = next_lane()) {
@@ -68,6 +78,14 @@ void ReservationQueue::admit(std::vector<Change>& changes) {
     ++lane->next;  // an admitted task leaves the list; a revoked one comes in later than this
     offer(task, *lane, changes);
   }
+}
+
+void ReservationQueue::admit_light(std::vector<Change>& changes) {
+  for (const auto& [key, task] : light_) {
+    try_reserve(*task, lane_of(*task));
+    grant(*task, changes);
+  }
+  light_.clear();
 }
 
 void ReservationQueue::admit_one(TaskRecord& task, std::vector<Change>& changes) {
@@ -94,11 +112,15 @@ void ReservationQueue::offer(TaskRecord& task, Lane& lane, std::vector<Change>& 
     changes.push_back({&task, ChangeKind::kFailed, std::current_exception()});
     return;
   }
-  lane.queued.erase(task.order);
+  if (lane.queued.erase(task.order) == 0) light_.erase(task.order);
+  count_passes(task);
+  grant(task, changes);
+}
+
+void ReservationQueue::grant(TaskRecord& task, std::vector<Change>& changes) {
   --num_queued_;
   admitted_[task.with_body ? 1 : 0].emplace(task.order, &task);
   task.wait_reason = WaitReason::kStart;
-  count_passes(task);
   changes.push_back({&task, ChangeKind::kAdmitted});
 }
 
@@ -147,32 +169,27 @@ bool ReservationQueue::reclaim(const TaskRecord& task, WaitReason obstacle,
                                std::vector<Change>& changes) {
   if (obstacle == WaitReason::kHeldBack) return false;
   const bool memory = waits_for_memory(obstacle);
-  std::vector<TaskRecord*> later;
-  for (const Order& order : admitted_) {
-    for (auto it = order.upper_bound(task.order); it != order.end(); ++it) {
-      const TaskRecord& holder = *it->second;
-      const std::size_t amount =
-          memory ? holder.spec.memory_bytes : static_cast<std::size_t>(holder.bandwidth_ppb);
-      const bool same = holder.spec.account == task.spec.account;
-      if (amount > 0 && (same || obstacle != WaitReason::kAccountMemory))
-        later.push_back(it->second);
-    }
-  }
-  if (later.empty()) return false;
-  std::sort(later.begin(), later.end(),
-            [](const TaskRecord* a, const TaskRecord* b) { return a->order > b->order; });
-
+  const auto amount_of = [memory](const TaskRecord& holder) {
+    return memory ? holder.spec.memory_bytes : static_cast<std::size_t>(holder.bandwidth_ppb);
+  };
+  const std::size_t need = amount_of(task);
   std::size_t have = memory ? ledger_.available_bytes(task.spec.account)
                             : static_cast<std::size_t>(available_ppb());
-  const std::size_t need =
-      memory ? task.spec.memory_bytes : static_cast<std::size_t>(task.bandwidth_ppb);
-  std::size_t num_taken = 0;
-  for (; num_taken < later.size() && have < need; ++num_taken) {
-    const TaskRecord& holder = *later[num_taken];
-    have += memory ? holder.spec.memory_bytes : static_cast<std::size_t>(holder.bandwidth_ppb);
+  std::vector<TaskRecord*> taken;
+  auto last = std::array{admitted_[0].rbegin(), admitted_[1].rbegin()};
+  while (have < need) {
+    const bool second = last[0] == admitted_[0].rend() ||
+                        (last[1] != admitted_[1].rend() && last[0]->first < last[1]->first);
+    auto& it = last[second ? 1 : 0];
+    if (it == admitted_[second ? 1 : 0].rend() || it->first < task.order) return false;
+    TaskRecord& holder = *(it++)->second;
+    const bool same = holder.spec.account == task.spec.account;
+    if (amount_of(holder) == 0 || (obstacle == WaitReason::kAccountMemory && !same)) continue;
+    have += amount_of(holder);
+    taken.push_back(&holder);
   }
-  if (have < need || num_taken == 0) return false;
-  for (std::size_t i = 0; i < num_taken; ++i) revoke(*later[i], changes);
+  if (taken.empty()) return false;
+  for (TaskRecord* holder : taken) revoke(*holder, changes);
   for (auto& [account, lane] : lanes_) lane.blocked_bytes = std::numeric_limits<std::size_t>::max();
   return true;
 }
@@ -238,6 +255,7 @@ std::vector<TaskRecord*> ReservationQueue::waiting() const {
     for (const auto& [key, task] : order) tasks.push_back(task);
   };
   for (const Order& order : admitted_) add(order);
+  add(light_);
   for (const auto& [account, lane] : lanes_) add(lane.queued);
   std::sort(tasks.begin(), tasks.end(),
             [](const TaskRecord* a, const TaskRecord* b) { return a->order < b->order; });
@@ -268,7 +286,7 @@ void ReservationQueue::leave(TaskRecord& task) {
     if (task.state == TaskState::kAdmitted) admitted_[task.with_body ? 1 : 0].erase(task.order);
     give_back(task, lane);
   } else {
-    num_queued_ -= lane.queued.erase(task.order);
+    num_queued_ -= lane.queued.erase(task.order) + light_.erase(task.order);
   }
   if (lane.queued.empty() && lane.num_holding == 0) lanes_.erase(found);
 }

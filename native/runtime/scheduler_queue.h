@@ -2,6 +2,7 @@
 // reservation and have not started. Internal to the scheduler; not thread safe (its lock is held).
 //
 // One pass of admit() offers every waiting task, in order over all accounts, what is free:
+//  - A task that needs neither is admitted at once.
 //  - A task that does not fit is passed by later ones (backfill), at most max_passes times; from
 //    then on what it lacks is kept for it: device memory and bandwidth from all, account memory
 //    from its account only. So large tasks do not starve, and a full account stops no other one.
@@ -93,6 +94,8 @@ class ReservationQueue {
 
   Lane& lane_of(const TaskRecord& task);
   void begin_pass();
+  void admit_light(std::vector<Change>& changes);
+  void grant(TaskRecord& task, std::vector<Change>& changes);
   Lane* next_lane();
   void offer(TaskRecord& task, Lane& lane, std::vector<Change>& changes);
   WaitReason try_reserve(TaskRecord& task, Lane& lane);
@@ -108,6 +111,7 @@ class ReservationQueue {
   MemoryLedger& ledger_;
   const Limits limits_;
   Lanes lanes_;
+  Order light_;        // queued and in need of nothing
   Order admitted_[2];  // without and with a body
   std::size_t num_queued_ = 0;
   std::size_t reserved_bytes_ = 0;

@@ -25,7 +25,7 @@ struct SchedulerStats {
   std::size_t total_submitted = 0;
   std::array<std::size_t, kNumTaskStates> num_in_state{};
   std::size_t reserved_memory_bytes = 0;
-  std::size_t available_memory_bytes = 0;  // to the account without a name
+  std::size_t available_memory_bytes = 0;  // the device less what is reserved
   double reserved_bandwidth = 0.0;
   double available_bandwidth = 0.0;
   std::size_t num_started = 0;

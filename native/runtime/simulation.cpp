@@ -85,7 +85,7 @@ class Simulation {
         device_(device),
         order_(checked_order(trace)),
         clock_(std::make_shared<ManualClock>()),
-        scheduler_(ledger_of(device), raised(config, trace.size()), clock_),
+        scheduler_(ledger_of(device), raised(config, device, trace.size()), clock_),
         ids_(trace.size(), kNoTask),
         stream_used_(device.num_streams, false) {
     if (device.num_streams == 0) fail("num_streams is 0, expected at least 1");
@@ -120,7 +120,9 @@ class Simulation {
     std::size_t stream;
   };
 
-  static SchedulerConfig raised(SchedulerConfig config, std::size_t num_tasks) {
+  static SchedulerConfig raised(SchedulerConfig config, const SimDevice& device,
+                                std::size_t num_tasks) {
+    config.total_bandwidth = device.bandwidth;
     config.max_ended_kept = std::max(config.max_ended_kept, num_tasks);
     return config;
   }

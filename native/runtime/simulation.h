@@ -85,9 +85,9 @@ struct SimResult {
   SchedulerStats scheduler;
 };
 
-// Deterministic. Admission's limit of pending tasks is the config's; bounds on what a scheduler
-// keeps are raised to the length of the trace. kValue: a number out of range, or a dependency that
-// does not come before its dependent by (arrival, index).
+// Deterministic. Admission's limit of pending tasks is the config's; its bandwidth is the device's,
+// and the bound on ended tasks is raised to the length of the trace. kValue: a number out of range,
+// or a dependency that does not come before its dependent by (arrival, index).
 [[nodiscard]] SimResult simulate(const std::vector<SimTask>& trace, const SimDevice& device,
                                  SchedulerConfig config);
 
