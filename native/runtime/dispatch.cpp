@@ -100,42 +100,37 @@ std::optional<std::uint64_t> KernelDispatcher::add(std::uint64_t kernel_handle,
   request.task_id = std::move(task_id);
   request.priority = priority;
   request.queued_ns = clock_.now_ns();
-  queued_[config.stream_id].insert(key(request));
+  streams_[config.stream_id].queued.insert(key(request));
   ++stats_.total_queued;
   ++stats_.num_queued;
   stats_.max_queued = std::max(stats_.max_queued, stats_.num_queued);
   return id;
 }
 
-// Merges the heads of the streams that have room.
-std::vector<std::uint64_t> KernelDispatcher::ready_ids(std::size_t max) const {
-  struct Source {
-    std::set<Key>::const_iterator next;
-    std::set<Key>::const_iterator end;
-    std::size_t room;
-  };
-  std::vector<Source> sources;
-  for (const auto& [stream, keys] : queued_) {
-    const auto running = in_flight_.find(stream);
-    const std::size_t num_running = running == in_flight_.end() ? 0 : running->second.size();
-    if (num_running < max_in_flight_)
-      sources.push_back({keys.begin(), keys.end(), max_in_flight_ - num_running});
+// The first in line among the streams that have room; 0 when there is none.
+std::uint64_t KernelDispatcher::next_ready() const {
+  Key first{0, 0};
+  for (const auto& [id, stream] : streams_) {
+    if (stream.queued.empty() || stream.in_flight.size() >= max_in_flight_) continue;
+    const Key& head = *stream.queued.begin();
+    if (first.second == 0 || head < first) first = head;
   }
-  std::vector<std::uint64_t> ids;
-  while (ids.size() < max && !sources.empty()) {
-    const auto first =
-        std::min_element(sources.begin(), sources.end(),
-                         [](const Source& a, const Source& b) { return *a.next < *b.next; });
-    ids.push_back(first->next->second);
-    if (++first->next == first->end || --first->room == 0) sources.erase(first);
-  }
-  return ids;
+  return first.second;
 }
 
 std::vector<KernelLaunchRequest> KernelDispatcher::get_ready(std::size_t max) const {
   const std::lock_guard lock(mutex_);
+  std::vector<Key> keys;  // as many of each stream as it has room for
+  for (const auto& [id, stream] : streams_) {
+    std::size_t room = max_in_flight_ - std::min(max_in_flight_, stream.in_flight.size());
+    for (auto at = stream.queued.begin(); room > 0 && at != stream.queued.end(); ++at, --room)
+      keys.push_back(*at);
+  }
+  std::sort(keys.begin(), keys.end());
+  if (keys.size() > max) keys.resize(max);
   std::vector<KernelLaunchRequest> ready;
-  for (const std::uint64_t id : ready_ids(max)) ready.push_back(entries_.at(id).request);
+  ready.reserve(keys.size());
+  for (const auto& [order, id] : keys) ready.push_back(entries_.at(id).request);
   return ready;
 }
 
@@ -151,11 +146,9 @@ KernelDispatcher::Entry* KernelDispatcher::find(std::uint64_t id, KernelState st
 
 void KernelDispatcher::start(Entry& entry) {
   KernelLaunchRequest& request = entry.request;
-  const std::uint64_t stream = request.config.stream_id;
-  in_flight_[stream].push_back(request.id);
-  const auto keys = queued_.find(stream);
-  keys->second.erase(key(request));
-  if (keys->second.empty()) queued_.erase(keys);
+  Stream& stream = streams_.at(request.config.stream_id);
+  stream.in_flight.push_back(request.id);
+  stream.queued.erase(key(request));
   request.state = KernelState::kLaunched;
   request.launched_ns = clock_.now_ns();
   --stats_.num_queued;
@@ -167,16 +160,12 @@ void KernelDispatcher::start(Entry& entry) {
 void KernelDispatcher::finish(Entry& entry, KernelState state, std::string error,
                               std::exception_ptr cause) {
   KernelLaunchRequest& request = entry.request;
-  const std::uint64_t stream = request.config.stream_id;
+  Stream& stream = streams_.at(request.config.stream_id);
   if (request.state == KernelState::kQueued) {
-    const auto keys = queued_.find(stream);
-    keys->second.erase(key(request));
-    if (keys->second.empty()) queued_.erase(keys);
+    stream.queued.erase(key(request));
     --stats_.num_queued;
   } else {
-    const auto ids = in_flight_.find(stream);
-    std::erase(ids->second, request.id);
-    if (ids->second.empty()) in_flight_.erase(ids);
+    std::erase(stream.in_flight, request.id);
     --stats_.num_in_flight;
   }
   request.state = state;
@@ -247,61 +236,63 @@ bool KernelDispatcher::fail_if_launched(std::uint64_t id, std::exception_ptr cau
 }
 
 std::size_t KernelDispatcher::poll_completions(Lock& lock) {
-  const auto launched = in_flight_;  // requests come and go while the lock is free
   std::size_t num_changed = 0;
-  for (const auto& [stream, ids] : launched) {
-    for (const std::uint64_t id : ids) {
-      Entry* entry = find(id, KernelState::kLaunched);
-      if (entry == nullptr || entry->event == nullptr) continue;
-      const std::shared_ptr<Event> event = entry->event;
-      bool done = false;
-      std::exception_ptr cause;
-      lock.unlock();
-      try {
-        done = event->poll();
-      } catch (...) {
-        cause = std::current_exception();
-      }
-      lock.lock();
-      if (cause) {
-        if (fail_if_launched(id, cause)) ++num_changed;
-        continue;
-      }
-      if (!done) break;  // and so is what follows on this stream
-      entry = find(id, KernelState::kLaunched);
-      if (entry == nullptr) continue;
-      finish(*entry, KernelState::kCompleted, "", nullptr);
-      ++num_changed;
+  // Streams stay where they are: only clear() removes them, and it waits for pump().
+  for (const auto& [id, stream] : streams_)
+    if (!stream.in_flight.empty()) num_changed += poll_stream(lock, stream);
+  return num_changed;
+}
+
+std::size_t KernelDispatcher::poll_stream(Lock& lock, const Stream& stream) {
+  std::size_t num_changed = 0;
+  polled_ = stream.in_flight;  // requests come and go while the lock is free
+  for (const std::uint64_t id : polled_) {
+    Entry* entry = find(id, KernelState::kLaunched);
+    if (entry == nullptr || entry->event == nullptr) continue;
+    const std::shared_ptr<Event> event = entry->event;
+    bool done = false;
+    std::exception_ptr cause;
+    lock.unlock();
+    try {
+      done = event->poll();
+    } catch (...) {
+      cause = std::current_exception();
     }
+    lock.lock();
+    if (cause) {
+      if (fail_if_launched(id, cause)) ++num_changed;
+      continue;
+    }
+    if (!done) break;  // and so is what follows on this stream
+    entry = find(id, KernelState::kLaunched);
+    if (entry == nullptr) continue;
+    finish(*entry, KernelState::kCompleted, "", nullptr);
+    ++num_changed;
   }
   return num_changed;
 }
 
 std::size_t KernelDispatcher::launch_ready(Lock& lock) {
   std::size_t num_changed = 0;
-  for (auto ids = ready_ids(1); !ids.empty(); ids = ready_ids(1)) {
-    const std::uint64_t id = ids.front();
-    Entry* entry = find(id);
-    start(*entry);
-    entry->launching = true;
-    const KernelLaunchRequest request = entry->request;
+  for (std::uint64_t id = next_ready(); id != 0; id = next_ready()) {
+    Entry& entry = *find(id);
+    start(entry);
+    entry.launching = true;  // keeps the entry from gc()
     std::shared_ptr<Event> event;
     std::exception_ptr cause;
     lock.unlock();
     try {
-      event = std::make_shared<Event>(*launcher_, launcher_->launch(request));
+      event = std::make_shared<Event>(*launcher_, launcher_->launch(entry.request));
     } catch (...) {
       cause = std::current_exception();
     }
     lock.lock();
     ++num_changed;
-    entry = find(id);
-    if (entry == nullptr) continue;  // cleared meanwhile
-    entry->launching = false;
+    entry.launching = false;
     if (cause)
       fail_if_launched(id, cause);
-    else if (entry->request.state == KernelState::kLaunched)
-      entry->event = std::move(event);
+    else if (entry.request.state == KernelState::kLaunched)
+      entry.event = std::move(event);
   }
   return num_changed;
 }
@@ -314,9 +305,9 @@ KernelDispatcher::event_to_wait_for(std::uint64_t id) {
   const Entry* entry = find(id);
   if (entry == nullptr || !entry->request.is_live()) return {0, nullptr};
   if (entry->event != nullptr) return {id, entry->event};
-  const auto running = in_flight_.find(entry->request.config.stream_id);
-  if (entry->launching || running == in_flight_.end()) return {0, nullptr};
-  for (const std::uint64_t other : running->second) {
+  const Stream& stream = streams_.at(entry->request.config.stream_id);
+  if (entry->launching || stream.in_flight.empty()) return {0, nullptr};
+  for (const std::uint64_t other : stream.in_flight) {
     const Entry* before = find(other);
     if (before->launching) return {0, nullptr};
     if (before->event != nullptr) return {other, before->event};
@@ -383,9 +374,9 @@ std::optional<KernelLaunchRequest> KernelDispatcher::get_request(std::uint64_t i
 
 std::vector<std::uint64_t> KernelDispatcher::get_in_flight(std::uint64_t stream_id) const {
   const std::lock_guard lock(mutex_);
-  const auto found = in_flight_.find(stream_id);
-  if (found == in_flight_.end()) return {};
-  return found->second;
+  const auto found = streams_.find(stream_id);
+  if (found == streams_.end()) return {};
+  return found->second.in_flight;
 }
 
 std::vector<std::uint64_t> KernelDispatcher::get_requests_for_task(
@@ -409,14 +400,16 @@ DispatchStats KernelDispatcher::stats() const {
 
 std::size_t KernelDispatcher::gc() {
   const std::lock_guard lock(mutex_);
-  return std::erase_if(entries_, [](const auto& item) { return !item.second.request.is_live(); });
+  return std::erase_if(entries_, [](const auto& item) {
+    return !item.second.request.is_live() && !item.second.launching;
+  });
 }
 
 void KernelDispatcher::clear() {
+  const std::lock_guard pumping(pump_mutex_);
   const std::lock_guard lock(mutex_);
   entries_.clear();
-  queued_.clear();
-  in_flight_.clear();
+  streams_.clear();
   stats_ = {};
 }
 

@@ -42,7 +42,8 @@ struct KernelLaunchRequest {
 // Launches on the device, injected. An event follows each launch on its stream.
 class Launcher : public DeviceEvents {
  public:
-  // Throws when the launch fails.
+  // Throws when the launch fails. Reads what queue() was given, not the state, which others may
+  // change meanwhile. Does not call clear() of the dispatcher.
   virtual EventId launch(const KernelLaunchRequest& request) = 0;
 };
 
@@ -123,6 +124,10 @@ class KernelDispatcher {
     std::exception_ptr error;
   };
   using Key = std::pair<std::int64_t, std::uint64_t>;  // (-priority, id)
+  struct Stream {
+    std::set<Key> queued;
+    std::vector<std::uint64_t> in_flight;  // in launch order
+  };
   using Lock = std::unique_lock<std::mutex>;
 
   static Key key(const KernelLaunchRequest& request) {
@@ -133,11 +138,12 @@ class KernelDispatcher {
   std::optional<std::uint64_t> add(std::uint64_t kernel_handle, const LaunchConfig& config,
                                    std::vector<std::uint64_t> args, std::string task_id,
                                    int priority);
-  [[nodiscard]] std::vector<std::uint64_t> ready_ids(std::size_t max) const;
+  [[nodiscard]] std::uint64_t next_ready() const;
   void start(Entry& entry);
   void finish(Entry& entry, KernelState state, std::string error, std::exception_ptr cause);
   bool fail_if_launched(std::uint64_t id, std::exception_ptr cause);
   std::size_t poll_completions(Lock& lock);
+  std::size_t poll_stream(Lock& lock, const Stream& stream);
   std::size_t launch_ready(Lock& lock);
   std::pair<std::uint64_t, std::shared_ptr<Event>> event_to_wait_for(std::uint64_t id);
   void wait_for_event(std::uint64_t id, const std::shared_ptr<Event>& event);
@@ -151,8 +157,8 @@ class KernelDispatcher {
   mutable std::mutex mutex_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Entry> entries_;
-  std::map<std::uint64_t, std::set<Key>> queued_;                  // by stream
-  std::map<std::uint64_t, std::vector<std::uint64_t>> in_flight_;  // by stream, in launch order
+  std::map<std::uint64_t, Stream> streams_;  // those ever used
+  std::vector<std::uint64_t> polled_;        // of pump(): ids of a stream, kept for its memory
   DispatchStats stats_;
 };
 

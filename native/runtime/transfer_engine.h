@@ -68,7 +68,8 @@ class TransferEngine {
     // An event of the device that the transfer starts after; the engine releases it.
     DeviceEvents::EventId after = 0;
     // Called once when the transfer is done, by some thread, without any lock held; it may use the
-    // engine. What it throws is dropped.
+    // engine. What it throws is dropped. Short: transfers that nobody waits for stand still
+    // meanwhile.
     std::function<void(const TransferOp&)> on_done;
     std::optional<SharePacer::MemberId> member;  // whose bandwidth share it uses
   };

@@ -24,8 +24,8 @@
 
 namespace gpk::runtime {
 
-// A transfer as the engine and its futures share it. What is const is set before it is shared,
-// `result` and `error` do not change once `done`, the rest is under the engine's lock.
+// A transfer as the engine and its futures share it. The request does not change once it is shared,
+// `result` and `error` not once it is `done`; the rest is under the engine's lock.
 struct Transfer {
   TransferType type = TransferType::kH2D;
   std::uint64_t dst = 0;

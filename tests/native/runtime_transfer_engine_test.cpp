@@ -118,6 +118,10 @@ class FakeCopyDevice final : public CopyDevice {
   void pin(const Bytes& memory) { outside_pinned_[address(memory.data())] = memory.size(); }
   // The `nth` call of that name from now on throws (1: the next one).
   void fail_call(const std::string& name, int nth) { failures_[name] = nth; }
+  std::size_t num_pending(Type type) {
+    const std::lock_guard lock(mutex_);
+    return lanes_[static_cast<std::size_t>(type)].pending.size();
+  }
   void forget_failures() { failures_.clear(); }
   void advance_to(std::int64_t at_ns) {
     const std::lock_guard lock(mutex_);
@@ -412,16 +416,18 @@ TEST_F(RuntimeTransferEngine, CancelInEachState) {
 TEST_F(RuntimeTransferEngine, Faults) {
   for (const char* call : {"copy", "record", "poll", "wait", "allocate"}) {
     for (const bool to_device : {true, false}) {
-      for (int nth = 1; nth <= 3; ++nth) {
-        if (nth > 1 && std::string(call) == "allocate") continue;
+      for (int nth = 1; nth <= 4; ++nth) {
+        const bool one_chunk = nth == 4;  // the first call, with nothing after it in flight
+        if (nth > 1 && !one_chunk && std::string(call) == "allocate") continue;
         TransferEngine engine(device_, clock_, options());
-        const Bytes src = random_bytes(8 * kChunk, 1);
+        const Bytes src = random_bytes(one_chunk ? kChunk : 8 * kChunk, 1);
         Bytes dst(src.size());
         const Type type = to_device ? Type::kH2D : Type::kD2H;
-        device_.fail_call(call, nth);
+        device_.fail_call(call, one_chunk ? 1 : nth);
         TransferFuture future =
             engine.submit(type, address(dst.data()), address(src.data()), src.size());
         EXPECT_THROW(future.wait(), DeviceError) << call << nth;
+        EXPECT_EQ(device_.num_pending(type), 0u) << call << nth;  // nobody touches the memory
         EXPECT_THROW(future.wait(), DeviceError);
         EXPECT_EQ(future.result().state, State::kFailed);
         EXPECT_EQ(future.result().error, std::string(call) + " failed");
