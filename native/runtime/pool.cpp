@@ -179,8 +179,8 @@ PoolBlock* Pool::take_small(Lock& lock, std::uint32_t size_class, Stream stream,
   if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
   if (poll_pending())
     if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
-  PoolRange* range = find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place,
-                                kPoolAlignment);
+  PoolRange* range =
+      find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place, kPoolAlignment);
   try {
     spans_.prepare(*range->arena, *range->stream, size_class);
   } catch (...) {

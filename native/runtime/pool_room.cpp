@@ -47,9 +47,10 @@ enum class Pool::Step : std::uint8_t {
 
 bool Pool::relieve(Lock& lock, Need& need) {
   using enum Step;
-  constexpr std::array kLadder = {
-      kPoll,  kForeign, kReclaim, kFlush,  kReclaim, kEvictIdle, kDrain,   kFlush,  kReclaim, kEvict,
-      kSettle, kReclaim, kEvict,  kCollect, kPoll,   kFlush,     kDrain,   kSettle, kReclaim, kEvict};
+  constexpr std::array kLadder = {kPoll,      kForeign, kReclaim, kFlush,   kReclaim,
+                                  kEvictIdle, kDrain,   kFlush,   kReclaim, kEvict,
+                                  kSettle,    kReclaim, kEvict,   kCollect, kPoll,
+                                  kFlush,     kDrain,   kSettle,  kReclaim, kEvict};
   space_.ask_again();
   if (need.attempt(need.foreign)) return true;
   for (const Step step : kLadder) {
