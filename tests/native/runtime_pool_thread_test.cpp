@@ -166,6 +166,117 @@ TEST(PoolThreads, AccountLimitsAreExact) {
   EXPECT_EQ(account->stats().used_bytes, 0u);
 }
 
+// While one thread waits for the device the pool serves the others.
+class PoolWhileWaiting : public ::testing::Test {
+ protected:
+  static PoolOptions evicting() {
+    PoolOptions result = options(4);
+    result.evict_from_bytes = 1;
+    return result;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(device.errors.empty()) << device.errors.front();
+    EXPECT_EQ(num_hooks, 1);
+  }
+  // Runs in another thread, to its end, when the pool next waits.
+  void during_wait(std::function<void()> call) {
+    device.on_wait = [this, call = std::move(call)] {
+      ++num_hooks;
+      std::thread(call).join();
+    };
+  }
+  PoolFake device;
+  int num_hooks = 0;
+};
+
+TEST_F(PoolWhileWaiting, OthersAllocateDuringAnEviction) {
+  Pool pool(device, evicting());
+  PoolBlock* victim = pool.allocate(2 * kChunk, 1);
+  PoolBlock* hole = pool.allocate(kChunk, 1);
+  device.launch(1, [&] { device.fill(victim->address, 2 * kChunk, 7); });
+  pool.free(hole);
+  PoolBlock* other = nullptr;
+  during_wait([&] {
+    other = pool.allocate(kChunk, 1);
+    EXPECT_FALSE(pool.is_evicted(victim));
+    EXPECT_EQ(pool.stats().used_bytes, 3 * kChunk);
+  });
+  EXPECT_EQ(pool.evict(victim), 2 * kChunk);
+  pool.acquire(victim, 1);
+  device.launch(1, [&] { device.expect(victim->address, 2 * kChunk, 7); });
+  pool.release(victim);
+  device.run_all();
+  pool.free(other);
+  pool.free(victim);
+}
+
+TEST_F(PoolWhileWaiting, WhoeverWantsALeavingBlockWaitsForIt) {
+  Pool pool(device, evicting());
+  PoolBlock* a = pool.allocate(kChunk, 1);
+  PoolBlock* b = pool.allocate(kChunk, 1);
+  device.fill(a->address, kChunk, 3);
+  std::vector<std::thread> threads;
+  device.on_wait = [&] {  // both are on their way out
+    ++num_hooks;
+    threads.emplace_back([&] {
+      const PoolUse use(pool, a, 2);
+      EXPECT_FALSE(pool.is_evicted(a));
+    });
+    threads.emplace_back([&] { pool.free(b); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  PoolBlock* all = pool.allocate(4 * kChunk, 3);  // evicts both
+  pool.free(all);
+  for (std::thread& thread : threads) thread.join();
+  device.run_all();
+  EXPECT_TRUE(device.holds(a->address, kChunk, 3));
+  pool.free(a, std::array<Stream, 1>{2});
+  device.run_all();
+  pool.trim();
+  EXPECT_EQ(device.physical_bytes(), 0u);
+  EXPECT_EQ(pool.stats().evicted_bytes, 0u);
+}
+
+TEST_F(PoolWhileWaiting, MemoryFreedMeanwhileIsNotTakenForIdle) {
+  Pool pool(device, options(4));
+  PoolBlock* a = pool.allocate(2 * kChunk, 1);
+  PoolBlock* b = pool.allocate(2 * kChunk, 1);
+  const auto address = b->address;
+  device.launch(1, [] {});
+  pool.free(a);
+  during_wait([&] {  // the wait is for what stream 1 has done so far, not for this
+    device.launch(1, [&] { device.fill(address, 2 * kChunk, 1); });
+    device.launch(1, [&] { device.expect(address, 2 * kChunk, 1); });
+    pool.free(b);
+  });
+  pool.trim();
+  PoolBlock* c = pool.allocate(2 * kChunk, 2);
+  PoolBlock* d = pool.allocate(2 * kChunk, 2);
+  for (PoolBlock* block : {c, d})
+    device.launch(2, [this, at = block->address] { device.fill(at, 2 * kChunk, 2); });
+  device.run(2);
+  device.run_all();
+  pool.free(c);
+  pool.free(d);
+}
+
+TEST_F(PoolWhileWaiting, TheLastMemoryIsWorthAWaitForAnotherThread) {
+  Pool pool(device, options(2));
+  PoolBlock* a = pool.allocate(kChunk, 1);
+  PoolBlock* b = pool.allocate(kChunk, 1);
+  device.launch(2, [] {});
+  pool.free(a, std::array<Stream, 1>{2});
+  std::thread thread;
+  device.on_wait = [&] {  // the other thread finds nothing else to wait for
+    ++num_hooks;
+    thread = std::thread([&] { pool.free(pool.allocate(kChunk, 1)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  pool.trim();
+  thread.join();
+  pool.free(b);
+}
+
 TEST(PoolThreads, PoolsAndThreadsEndInAnyOrder) {
   PoolFake device;
   device.fast_streams = true;
