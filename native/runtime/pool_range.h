@@ -39,6 +39,7 @@ struct PoolRange {
   PoolRange* next = nullptr;
   PoolArena* arena = nullptr;    // nullptr for voids
   PoolStream* stream = nullptr;  // home of a used range; last user of a hole, nullptr: nobody's
+  std::uint64_t freed_at = 0;    // of a hole: the heap's count of frees
   PoolSpan* span = nullptr;      // of a used range, one of these two
   PoolLarge* block = nullptr;
   PoolRangeSet::node_type node;  // while in no set, so that to free memory needs no memory
