@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "runtime/error.h"
-#include "runtime/window.h"
 
 namespace gpk::runtime {
 namespace {
@@ -53,7 +52,7 @@ Ids ids_of(const std::vector<KernelLaunchRequest>& requests) {
 
 // A kernel runs args[0] nanoseconds, one at a time per stream. Handle 666 fails to launch, 667
 // fails while it runs.
-class FakeLauncher final : public Launcher, public StreamEvents {
+class FakeLauncher final : public Launcher {
  public:
   explicit FakeLauncher(ManualClock& clock) : clock_(clock) {}
   ~FakeLauncher() override { EXPECT_TRUE(events_.empty()) << "events leak"; }
@@ -65,17 +64,6 @@ class FakeLauncher final : public Launcher, public StreamEvents {
     return add(request.config.stream_id, request.args.empty() ? 100 : request.args[0],
                request.kernel_handle == 667);
   }
-  // For windows: a launch on stream 0, and its event.
-  void launch_ns(std::uint64_t ns) {
-    const std::lock_guard lock(mutex_);
-    free_ns_[0] = std::max(free_ns_[0], clock_.now_ns()) + static_cast<std::int64_t>(ns);
-  }
-  EventId record() override {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(fail_record, false)) throw LaunchError("record failed");
-    events_[++last_] = {free_ns_[0], std::exchange(fail_next, false)};
-    return last_;
-  }
   bool poll(EventId event) override {
     const std::lock_guard lock(mutex_);
     ++num_polls;
@@ -84,7 +72,6 @@ class FakeLauncher final : public Launcher, public StreamEvents {
   }
   void wait(EventId event) override {
     const std::lock_guard lock(mutex_);
-    ++num_waits;
     const Event& of = events_.at(event);
     if (of.end_ns > clock_.now_ns()) clock_.set_ns(of.end_ns);
     finished(of);
@@ -95,11 +82,8 @@ class FakeLauncher final : public Launcher, public StreamEvents {
   }
 
   std::vector<std::uint64_t> order;
-  bool fail_record = false;
-  bool fail_next = false;
   std::int64_t poll_ns = 0;
   int num_polls = 0;
-  int num_waits = 0;
 
  private:
   struct Event {
@@ -388,121 +372,6 @@ TEST(RuntimeDispatch, Threads) {
   dispatcher.drain();
   const DispatchStats stats = dispatcher.stats();
   EXPECT_EQ(stats.num_completed + stats.num_failed + stats.num_cancelled, 240u);
-}
-
-class RuntimeDispatchWindow : public ::testing::Test {
- protected:
-  void launch(InFlightWindow& window, std::uint64_t ns) {
-    InFlightWindow::Slot slot = window.acquire();
-    launcher_.launch_ns(ns);
-    slot.launched();
-  }
-  ManualClock clock_;
-  FakeLauncher launcher_{clock_};
-  ForegroundActivity foreground_;
-};
-
-TEST_F(RuntimeDispatchWindow, WaitsOnlyWhenFull) {
-  InFlightWindow::Options options;
-  options.max_in_flight = 4;
-  InFlightWindow window(launcher_, foreground_, clock_, options);
-  for (int i = 0; i < 4; ++i) launch(window, 1000);
-  EXPECT_EQ(clock_.now_ns(), 0);
-  EXPECT_EQ(launcher_.num_polls + launcher_.num_waits, 0);
-  launch(window, 1000);  // the first has to end
-  EXPECT_EQ(clock_.now_ns(), 1000);
-  InFlightWindow::Stats stats = window.stats();
-  EXPECT_EQ(stats.num_waits, 1u);
-  EXPECT_EQ(stats.wait_ns, 1000);
-  EXPECT_EQ(stats.max_wait_ns, 1000);
-  EXPECT_EQ(stats.num_in_flight, 4u);
-  EXPECT_EQ(stats.max_in_flight, 4u);
-  clock_.advance_ns(10'000);
-  launch(window, 1000);  // all done: polled, not waited for
-  EXPECT_EQ(window.stats().num_waits, 1u);
-  EXPECT_EQ(window.stats().num_in_flight, 1u);
-  window.drain();
-  EXPECT_EQ(window.stats().num_in_flight, 0u);
-  EXPECT_EQ(window.stats().num_launches, 6u);
-}
-
-TEST_F(RuntimeDispatchWindow, ForegroundShrinksIt) {
-  InFlightWindow::Options options;
-  options.max_in_flight = 8;
-  options.min_in_flight = 2;
-  options.quiet_ns = 500;
-  InFlightWindow window(launcher_, foreground_, clock_, options);
-  EXPECT_EQ(window.limit(), 8u);
-  for (int i = 0; i < 8; ++i) launch(window, 1000);
-  foreground_.begin();
-  EXPECT_EQ(window.limit(), 2u);
-  launch(window, 1000);  // seven have to end
-  EXPECT_EQ(clock_.now_ns(), 7000);
-  EXPECT_EQ(window.stats().num_shrunk, 1u);
-  foreground_.end(clock_.now_ns());
-  EXPECT_EQ(window.limit(), 2u);  // for a while
-  clock_.advance_ns(500);
-  EXPECT_EQ(window.limit(), 8u);
-}
-
-TEST_F(RuntimeDispatchWindow, NothingLeaks) {
-  InFlightWindow::Options options;
-  options.max_in_flight = options.min_in_flight = 1;
-  InFlightWindow window(launcher_, foreground_, clock_, options);
-  for (int i = 0; i < 3; ++i) {
-    InFlightWindow::Slot slot = window.acquire();  // the launch throws, say
-    EXPECT_EQ(window.stats().num_in_flight, 1u);
-  }
-  EXPECT_EQ(window.stats().num_in_flight, 0u);
-  launcher_.fail_record = true;
-  EXPECT_THROW(launch(window, 10), LaunchError);
-  EXPECT_EQ(window.stats().num_in_flight, 0u);
-  launcher_.fail_next = true;
-  launch(window, 10);
-  EXPECT_THROW((void)window.acquire(), LaunchError);  // waited for
-  EXPECT_EQ(window.stats().num_in_flight, 0u);
-  launcher_.fail_next = true;
-  launch(window, 10);
-  clock_.advance_ns(100);
-  EXPECT_THROW((void)window.acquire(), LaunchError);  // polled
-  launcher_.fail_next = true;
-  launch(window, 10);
-  EXPECT_THROW(window.drain(), LaunchError);
-  launch(window, 10);  // as if nothing had been
-  for (const auto& [low, high, quiet] :
-       std::vector<std::tuple<std::size_t, std::size_t, std::int64_t>>{
-           {0, 1, 0}, {3, 2, 0}, {1, 1, -1}})
-    EXPECT_EQ(kind_of([&, low = low, high = high, quiet = quiet] {
-                InFlightWindow wrong(launcher_, foreground_, clock_, {high, low, quiet});
-              }),
-              Error::Kind::kValue);
-}
-
-TEST_F(RuntimeDispatchWindow, Threads) {
-  launcher_.poll_ns = 5;
-  InFlightWindow::Options options;
-  options.max_in_flight = 3;
-  options.min_in_flight = 1;
-  InFlightWindow window(launcher_, foreground_, clock_, options);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 200; ++i) {
-        InFlightWindow::Slot slot = window.acquire();
-        EXPECT_LE(window.stats().num_in_flight, 3u);
-        if (i % 7 == 0) continue;  // not launched
-        launcher_.launch_ns(30);
-        slot.launched();
-        if (t == 0 && i % 10 == 0) {
-          foreground_.begin();
-          foreground_.end(clock_.now_ns());
-        }
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  window.drain();
-  EXPECT_EQ(window.stats().num_launches, 4u * 171u);
-  EXPECT_LE(window.stats().max_in_flight, 3u);
 }
 
 }  // namespace
