@@ -315,8 +315,12 @@ TEST_F(PoolTest, ForgottenStreams) {
     // The id lives on as another stream; the old work still runs.
     PoolBlock* block = pool.allocate(kLarge, 5);
     pool.free(block);
+    const auto address = kept.back()->address;
     pool.free(kept.back());  // after its stream
     kept.pop_back();
+    block = pool.allocate(300, 5);
+    EXPECT_NE(block->address, address);  // the old stream may still use it
+    pool.free(block);
     device.run_all();
   }
   pool.forget_stream(77);
