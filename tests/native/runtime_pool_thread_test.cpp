@@ -242,10 +242,10 @@ TEST_F(PoolWhileWaiting, MemoryFreedMeanwhileIsNotTakenForIdle) {
   PoolBlock* a = pool.allocate(2 * kChunk, 1);
   PoolBlock* b = pool.allocate(2 * kChunk, 1);
   const auto address = b->address;
+  device.fill(address, 2 * kChunk, 1);
   device.launch(1, [] {});
   pool.free(a);
   during_wait([&] {  // the wait is for what stream 1 has done so far, not for this
-    device.launch(1, [&] { device.fill(address, 2 * kChunk, 1); });
     device.launch(1, [&] { device.expect(address, 2 * kChunk, 1); });
     pool.free(b);
   });
