@@ -291,6 +291,7 @@ bool Scheduler::start(TaskId id) {
     if (task.with_body) return false;
     if (task.state == TaskState::kQueued) {
       queue_.admit_one(task, changes_);
+      if (!changes_.empty()) retry_ = true;  // what was taken back may leave something over
       apply_changes();
     }
     if (task.state != TaskState::kAdmitted) return false;

@@ -71,7 +71,19 @@ ReservationQueue::Lane* ReservationQueue::next_lane() {
 
 void ReservationQueue::admit(std::vector<Change>& changes) {
   admit_light(changes);
-  if (num_queued_ == 0) return;
+  // What is taken back for one task may be more than it needs, and the rest may do for one that
+  // was looked at before it. Each further pass has better-ordered holders, so this ends early.
+  constexpr int kMaxPassesInARow = 4;
+  bool again = true;
+  for (int i = 0; again && num_queued_ > 0 && i < kMaxPassesInARow; ++i) {
+    const std::size_t num_before = changes.size();
+    pass(changes);
+    again = std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(num_before), changes.end(),
+                        [](const Change& c) { return c.kind == ChangeKind::kRevoked; });
+  }
+}
+
+void ReservationQueue::pass(std::vector<Change>& changes) {
   begin_pass();
   while (Lane* lane = next_lane()) {
     TaskRecord& task = *lane->next->second;
@@ -109,10 +121,12 @@ void ReservationQueue::offer(TaskRecord& task, Lane& lane, std::vector<Change>& 
       return;
     }
   } catch (...) {  // the ledger's; it is this task's failure, not the scheduler's
+    lane.queued.erase(task.order);
+    --num_queued_;
     changes.push_back({&task, ChangeKind::kFailed, std::current_exception()});
     return;
   }
-  if (lane.queued.erase(task.order) == 0) light_.erase(task.order);
+  lane.queued.erase(task.order);
   count_passes(task);
   grant(task, changes);
 }

@@ -48,7 +48,8 @@ class ReservationQueue {
   // `task.order` is set. It waits until a pass admits it; false when a pass would find nothing new:
   // the task does not fit and is not the first of its account, which alone may take back.
   bool enqueue(TaskRecord& task);
-  // One pass; appends what happened, in order. A failed task still has to leave().
+  // Offers what is free until nobody takes it; appends what happened, in order. A failed task still
+  // has to leave().
   void admit(std::vector<Change>& changes);
   // Admits this one alone if it fits now; the same changes. `task` waits in the queue.
   void admit_one(TaskRecord& task, std::vector<Change>& changes);
@@ -93,6 +94,7 @@ class ReservationQueue {
   using Lanes = std::map<std::string, Lane, std::less<>>;
 
   Lane& lane_of(const TaskRecord& task);
+  void pass(std::vector<Change>& changes);
   void begin_pass();
   void admit_light(std::vector<Change>& changes);
   void grant(TaskRecord& task, std::vector<Change>& changes);

@@ -283,7 +283,7 @@ TEST(RuntimeSchedulerProperty, RandomOperationsKeepEveryPromise) {
     for (const auto policy :
          {SchedulePolicy::kFifo, SchedulePolicy::kSjf, SchedulePolicy::kPriority}) {
       RandomRun run(policy, seed, seed % 2 == 0);
-      run.run(long_run() ? 100'000 : 1'500);
+      run.run(long_run() ? 100'000 : 3'000);
       seen.insert(run.model().seen.begin(), run.model().seen.end());
       num_admissions += run.model().num_admissions;
       if (HasFatalFailure()) FAIL() << "seed " << seed << ", " << to_string(policy);
