@@ -1,5 +1,6 @@
 // The memory pool's own cost: its device does nothing.
-//   g++ -std=c++20 -O2 -Inative native/runtime/pool*.cpp benchmarks/native/pool_bench.cpp -lbenchmark -lpthread
+//   g++ -std=c++20 -O2 -Inative native/runtime/pool*.cpp benchmarks/native/pool_bench.cpp
+//   -lbenchmark -lpthread
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -126,8 +127,8 @@ void BM_Latency(benchmark::State& state) {
   }
   std::sort(times.begin(), times.end());
   const auto at = [&](double part) {
-    return static_cast<double>(times[static_cast<std::size_t>(
-        part * static_cast<double>(times.size() - 1))]);
+    return static_cast<double>(
+        times[static_cast<std::size_t>(part * static_cast<double>(times.size() - 1))]);
   };
   state.counters["p50_ns"] = benchmark::Counter(at(0.5), benchmark::Counter::kAvgThreads);
   state.counters["p99_ns"] = benchmark::Counter(at(0.99), benchmark::Counter::kAvgThreads);

@@ -10,6 +10,7 @@
 namespace gpk::runtime {
 namespace {
 
+constexpr int kMaxRepeats = 64;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 std::size_t missing(std::size_t needed, std::size_t available) noexcept {
@@ -41,12 +42,11 @@ bool Pool::relieve(Lock& lock, Need& need) {
   if (need.attempt(need.foreign)) return true;
   for (const Step step : kLadder) {
     if (step == kCollect && !options_.collect) break;
-    // Measures for a shortage may change what is short: as long as they get somewhere they go on.
+    // Measures for a shortage may change what is short, and other threads may be faster: as long as
+    // these get somewhere they go on.
     const bool again = step == kReclaim || step == kEvict || step == kEvictIdle || step == kOthers;
-    while (run_step(lock, need, step)) {
+    for (int i = 0; i < (again ? kMaxRepeats : 1) && run_step(lock, need, step); ++i)
       if (need.attempt(need.foreign)) return true;
-      if (!again) break;
-    }
   }
   return false;
 }
