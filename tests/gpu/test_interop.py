@@ -374,6 +374,7 @@ def test_a_destination_nobody_holds_any_more() -> None:
         x.to_numpy(out=gp.pinned_empty(COUNT), blocking=False)
         gp.pinned_empty(COUNT)[:] = 1
     gp.synchronize()
+    assert (x.to_numpy() == 2.0).all()
 
 
 def test_strided_arrays_come_back(cupy: Any) -> None:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
@@ -62,23 +63,6 @@ class FakeBlockDevice final : public BlockDevice {
   bool no_host_memory = false;
   bool copies_fail = false;
 };
-
-// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
-unsigned rounds(unsigned count) {
-  const char* value = std::getenv("GPK_TEST_LONG");
-  return value != nullptr && *value == '1' ? 100 * count : count;
-}
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
-}
 
 class RuntimeBlockPool : public ::testing::Test {
  protected:

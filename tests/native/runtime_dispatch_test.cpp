@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
@@ -20,23 +21,6 @@ using Ids = std::vector<std::uint64_t>;
 struct LaunchError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
-unsigned rounds(unsigned count) {
-  const char* value = std::getenv("GPK_TEST_LONG");
-  return value != nullptr && *value == '1' ? 100 * count : count;
-}
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 LaunchConfig on_stream(std::uint64_t stream) {
   LaunchConfig config;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
@@ -18,17 +19,6 @@ namespace {
 struct StreamError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 // Runs one kernel at a time, in simulated time.
 class FakeStream final : public StreamEvents {

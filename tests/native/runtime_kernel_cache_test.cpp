@@ -12,23 +12,13 @@
 #include "runtime/error.h"
 #include "runtime/kernel_cache_disk.h"
 #include "runtime/kernel_cache_json.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int64_t kSecond = 1'000'000'000;
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 TEST(RuntimeKernelCache, Keys) {
   CompileOptions options;

@@ -13,28 +13,12 @@
 #include "runtime/error.h"
 #include "runtime/pacing_bucket.h"
 #include "runtime/pacing_share.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
-
-// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
-unsigned rounds(unsigned count) {
-  const char* value = std::getenv("GPK_TEST_LONG");
-  return value != nullptr && *value == '1' ? 100 * count : count;
-}
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 using Decision = PacingDecision::Type;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
@@ -52,23 +53,6 @@ class CountingAllocator final : public PinnedAllocator {
   std::mutex mutex_;
   std::map<void*, std::pair<std::size_t, std::size_t>> live_;
 };
-
-// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
-unsigned rounds(unsigned count) {
-  const char* value = std::getenv("GPK_TEST_LONG");
-  return value != nullptr && *value == '1' ? 100 * count : count;
-}
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
-}
 
 class RuntimePinned : public ::testing::Test {
  protected:

@@ -9,20 +9,10 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 TEST(RuntimeSlicing, PlanCoversEveryTileOnce) {
   std::mt19937 random(1);

@@ -20,6 +20,7 @@
 
 #include "runtime/error.h"
 #include "runtime/transfer_engine.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime::transfer_test {
 
@@ -191,23 +192,6 @@ inline Bytes random_bytes(std::size_t size, unsigned seed) {
   Bytes bytes(size);
   for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
   return bytes;
-}
-
-// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
-inline unsigned rounds(unsigned count) {
-  const char* value = std::getenv("GPK_TEST_LONG");
-  return value != nullptr && *value == '1' ? 100 * count : count;
-}
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
 }
 
 class TransferEngineTest : public ::testing::Test {

@@ -8,6 +8,7 @@
 
 #include "runtime/error.h"
 #include "runtime/transfer.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
@@ -19,23 +20,6 @@ std::vector<TransferId> ids_of(const std::vector<TransferOp>& ops) {
   std::vector<TransferId> ids;
   for (const TransferOp& op : ops) ids.push_back(op.id);
   return ids;
-}
-
-// GPK_TEST_LONG=1 runs the random tests a hundred times longer.
-unsigned rounds(unsigned count) {
-  const char* value = std::getenv("GPK_TEST_LONG");
-  return value != nullptr && *value == '1' ? 100 * count : count;
-}
-
-template <class Call>
-Error::Kind kind_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
 }
 
 TEST(RuntimeTransferQueue, IdsStartAtOneAndAreNotReused) {
