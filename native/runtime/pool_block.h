@@ -1,0 +1,49 @@
+// What the pool hands out.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/pool_account.h"
+#include "runtime/pool_range.h"
+
+namespace gpk::runtime {
+
+// A block of device memory. Callers read the accessors; the fields are the pool's. Descriptors are
+// reused, never freed while the pool lives, so that a second free() is seen.
+struct PoolBlock {
+  PoolDevice::Address address = 0;
+  std::size_t bytes = 0;  // usable: at least what was asked for
+  PoolBlock* next = nullptr;
+  PoolSpan* span = nullptr;  // of a small block; nullptr: the block is a PoolLarge
+  PoolAccount* account = nullptr;
+  std::uint32_t size_class = 0;
+  std::atomic<bool> live{false};
+};
+
+// A block with a range of its own.
+struct PoolLarge : PoolBlock {
+  PoolRange* range = nullptr;
+  bool can_evict = false;  // where eviction works at all
+
+  // Pins in the lower bits; kAway: not simply usable, look under the lock.
+  static constexpr std::uint32_t kAway = 1U << 31;
+  std::atomic<std::uint32_t> uses{0};
+  std::atomic<std::uint64_t> last_use{0};  // a tick of the pool
+  static constexpr PoolDevice::Stream kNoStream = ~PoolDevice::Stream{0};
+  std::atomic<PoolDevice::Stream> last_stream{kNoStream};  // known to be home or among the users
+
+  // Under the pool's lock.
+  bool evictable = false;
+  std::size_t index = 0;            // among the large blocks
+  std::vector<PoolStream*> users;   // streams other than home
+  void* host = nullptr;             // the copy, while evicted or until the way back is done
+  std::size_t host_bytes = 0;
+  std::size_t evicted_bytes = 0;    // 0: on the device
+  PoolStream* ready_stream = nullptr;  // does the copy back; nullptr: nothing to wait for
+  PoolDevice::Event ready = 0;         // behind that copy; 0: not recorded yet
+};
+
+}  // namespace gpk::runtime

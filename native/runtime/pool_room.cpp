@@ -1,0 +1,325 @@
+// How the pool makes room: the ladder of measures, the quota, and arenas.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "runtime/pool.h"
+
+namespace gpk::runtime {
+namespace {
+
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+// Keeps a stream for the time that the lock may be let go.
+class StreamScope {
+ public:
+  StreamScope(PoolStreams& streams, PoolStream* stream) : streams_(streams), stream_(stream) {
+    streams_.add_ref(stream_);
+  }
+  ~StreamScope() { streams_.drop_ref(stream_); }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  PoolStreams& streams_;
+  PoolStream* stream_;
+};
+
+std::size_t missing(std::size_t needed, std::size_t available) noexcept {
+  return needed > available ? needed - available : 0;
+}
+
+}  // namespace
+
+enum class Pool::Step : std::uint8_t {
+  kPoll,       // frees that other streams have finished with
+  kForeign,    // from here on holes of other streams too
+  kReclaim,    // physical memory of holes, to be mapped elsewhere
+  kFlush,      // small blocks cached by threads
+  kEvictIdle,  // blocks that the device does not use now
+  kDrain,      // wait for frees
+  kEvict,      // any evictable block, after the work on it
+  kSettle,     // wait for all streams: all holes join
+  kCollect,    // garbage
+};
+
+bool Pool::relieve(Lock& lock, Need& need) {
+  using enum Step;
+  constexpr std::array kLadder = {kPoll,  kForeign, kReclaim, kFlush,   kReclaim, kEvictIdle,
+                                  kDrain, kReclaim, kEvict,   kSettle,  kReclaim, kEvict,
+                                  kCollect, kPoll,  kFlush,   kDrain,   kSettle,  kReclaim, kEvict};
+  space_.ask_again();
+  if (need.attempt(need.foreign)) return true;
+  for (const Step step : kLadder) {
+    if (step == kCollect && !options_.collect) break;
+    // Measures for a shortage may change what is short: as long as they get somewhere they go on.
+    const bool again = step == kReclaim || step == kEvict || step == kEvictIdle;
+    while (run_step(lock, need, step)) {
+      if (need.attempt(need.foreign)) return true;
+      if (!again) break;
+    }
+  }
+  return false;
+}
+
+bool Pool::run_step(Lock& lock, Need& need, Step step) {
+  switch (step) {
+    case Step::kPoll: return poll_pending();
+    case Step::kForeign: return std::exchange(need.foreign, true) == false;
+    case Step::kReclaim: return reclaim(need);
+    case Step::kFlush: return flush_caches(lock);
+    case Step::kDrain: return drain_pending();
+    case Step::kSettle: return settle_all();
+    case Step::kEvictIdle:
+    case Step::kEvict: {
+      const bool idle_only = step == Step::kEvictIdle;
+      const std::size_t gained = evictor_.evict(need.shortage(), need.max_class, idle_only);
+      count_evicted();
+      return gained > 0;
+    }
+    case Step::kCollect:
+      lock.unlock();
+      options_.collect();
+      lock.lock();
+      return true;
+  }
+  return false;
+}
+
+bool Pool::reclaim(const Need& need) {
+  const std::size_t num = need.shortage();
+  if (num == 0) return false;
+  std::size_t gained = heap_.reclaim(common_, num);
+  std::vector<PoolStream*> streams = heap_.streams_of(common_);
+  // The request's own stream first: to wait for it delays nobody else.
+  std::stable_partition(streams.begin(), streams.end(),
+                        [&](const PoolStream* stream) { return stream == need.stream; });
+  for (PoolStream* stream : streams) {
+    if (gained >= num) break;
+    if (heap_.num_reclaimable(common_, stream) == 0) continue;
+    heap_.settle(stream);
+    gained += heap_.reclaim(common_, num - gained);
+  }
+  return gained > 0;
+}
+
+bool Pool::flush_caches(Lock& lock) {
+  lock.unlock();
+  PoolBlock* blocks = caches_.empty(nullptr);
+  lock.lock();
+  put_small(blocks);
+  bool any = false;
+  const auto give_back = [&](PoolRange* range) {
+    heap_.give_back(range);
+    any = true;
+  };
+  spans_.release_free(common_, give_back);
+  return any || blocks != nullptr;
+}
+
+bool Pool::settle_all() {
+  bool any = false;
+  for (PoolStream* stream : heap_.streams_of(common_)) {
+    heap_.settle(stream);
+    any = true;
+  }
+  return any;
+}
+
+bool Pool::poll_pending() {
+  num_frees_since_poll_ = 0;
+  heap_.release_dead();
+  evictor_.poll();
+  return pending_.poll([this](const PoolPending::Item& item) { finish_pending(item); });
+}
+
+bool Pool::drain_pending() {
+  return pending_.drain([this](const PoolPending::Item& item) { finish_pending(item); });
+}
+
+void Pool::finish_pending(const PoolPending::Item& item) noexcept {
+  if (item.block != nullptr)
+    release_block(item.block);
+  else
+    dissolve(item.arena);
+}
+
+PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
+                            bool aligned) {
+  PoolArena* arena = place.arena == nullptr ? &common_ : check_arena(place.arena, "allocate");
+  PoolStream* home = streams_.get(stream);
+  const StreamScope scope(streams_, home);
+  PoolHeap::Request request{arena, home, bytes, aligned ? space_.chunk_bytes() : kPoolAlignment};
+  if (PoolRange* range = heap_.fit(request)) return range;
+  if (arena->kind == PoolArena::Kind::kReserved) {
+    if (PoolRange* range = fit_reserved(request)) return range;
+    request.arena = &common_;
+  }
+  const std::size_t num_created = space_.num_created();
+  PoolRange* found = nullptr;
+  Need need;
+  need.stream = home;
+  need.max_class = place.account == nullptr ? PoolClass::kBurstable : place.account->evict_class();
+  need.shortage = [&] { return heap_.shortage(request); };
+  need.attempt = [&](bool foreign) {
+    found = heap_.fit(request);
+    if (found == nullptr) found = heap_.grow(request);
+    if (found == nullptr && foreign) found = heap_.fit_foreign(request);
+    return found != nullptr;
+  };
+  const bool possible = space_.quota_bytes() == 0 || bytes <= space_.quota_bytes();
+  if (!possible || !relieve(lock, need))
+    throw_out_of_memory(lock, "Pool::allocate", bytes, place.account, false);
+  if (space_.num_created() != num_created) ++num_fresh_;
+  return found;
+}
+
+// Within the arena's own chunks. What is free of them is put together where it must be.
+PoolRange* Pool::fit_reserved(const PoolHeap::Request& request) {
+  PoolArena& arena = *request.arena;
+  const std::size_t num = space_.num_chunks(request.bytes);
+  for (const bool wait : {false, true}) {
+    wait ? drain_pending() : poll_pending();
+    if (PoolRange* range = heap_.fit(request)) return range;
+    if (PoolRange* range = heap_.fit_foreign(request)) return range;
+    spans_.release_free(arena, [this](PoolRange* range) { heap_.give_back(range); });
+    if (PoolRange* range = heap_.fit(request)) return range;
+    if (!space_.can_map()) continue;
+    for (PoolStream* stream : heap_.streams_of(arena)) heap_.settle(stream);
+    if (PoolRange* range = heap_.fit(request)) return range;
+    if (heap_.num_reclaimable(arena, nullptr) < num) continue;
+    heap_.reclaim(arena, num);
+    if (PoolRange* range = heap_.grow(request)) return range;
+    heap_.supply(arena, num);  // the device cannot map there: as it was
+  }
+  return nullptr;
+}
+
+std::size_t Pool::trim() {
+  Lock lock(mutex_);
+  flush_caches(lock);
+  poll_pending();
+  drain_pending();
+  const std::size_t before = space_.reserved_bytes();
+  settle_all();
+  heap_.reclaim(common_, kAll);
+  space_.destroy_spare(0);
+  evictor_.trim_host();
+  return before - space_.reserved_bytes();
+}
+
+void Pool::set_quota(std::size_t quota_bytes) {
+  if (quota_bytes != 0 && quota_bytes < space_.chunk_bytes())
+    throw Error(Error::Kind::kValue, "Pool: set_quota of " + std::to_string(quota_bytes) +
+                                         " bytes, expected 0 or at least a chunk, " +
+                                         std::to_string(space_.chunk_bytes()));
+  Lock lock(mutex_);
+  const auto excess = [&] {
+    const std::size_t bytes = quota_bytes == 0 ? 0 : missing(space_.reserved_bytes(), quota_bytes);
+    return space_.num_chunks(bytes);
+  };
+  Need need;
+  need.attempt = [&](bool) {
+    space_.destroy_spare(missing(space_.num_spare(), excess()));
+    return space_.set_quota(quota_bytes);
+  };
+  need.shortage = excess;
+  if (!relieve(lock, need)) throw_out_of_memory(lock, "Pool::set_quota", quota_bytes, nullptr, false);
+}
+
+PoolArena* Pool::check_arena(PoolArena* arena, const char* what) const {
+  const auto found = arenas_.find(arena);
+  if (found == arenas_.end() || found->second->closing)
+    throw Error(Error::Kind::kValue, std::string("Pool: ") + what +
+                                         " with an arena that is not open, expected one that "
+                                         "reserve() or open_private() returned");
+  return found->second.get();
+}
+
+PoolArena* Pool::reserve(std::size_t bytes) {
+  if (bytes == 0)
+    throw Error(Error::Kind::kValue, "Pool: reserve of bytes 0, expected at least 1");
+  Lock lock(mutex_);
+  auto owner = std::make_unique<PoolArena>(++last_arena_id_, PoolArena::Kind::kReserved);
+  PoolArena* arena = owner.get();
+  arenas_.emplace(arena, std::move(owner));
+  std::size_t num = bytes > kAll / 2 ? kAll / space_.chunk_bytes() : space_.num_chunks(bytes);
+  Need need;
+  need.attempt = [&](bool) {
+    num -= heap_.donate(common_, *arena, num);
+    if (num > 0 && heap_.supply(*arena, num)) num = 0;
+    return num == 0;
+  };
+  need.shortage = [&] { return missing(num, space_.num_available()); };
+  const std::size_t quota = space_.quota_bytes();
+  bool done = false;
+  try {
+    done = (quota == 0 || num <= quota / space_.chunk_bytes()) && relieve(lock, need);
+  } catch (...) {
+    dissolve(arena);
+    throw;
+  }
+  if (done) return arena;
+  dissolve(arena);
+  throw_out_of_memory(lock, "Pool::reserve", bytes, nullptr, false);
+}
+
+PoolArena* Pool::open_private() {
+  const Lock lock(mutex_);
+  auto owner = std::make_unique<PoolArena>(++last_arena_id_, PoolArena::Kind::kPrivate);
+  PoolArena* arena = owner.get();
+  arenas_.emplace(arena, std::move(owner));
+  return arena;
+}
+
+void Pool::close(PoolArena* arena, std::span<const Stream> ids) {
+  const Lock lock(mutex_);
+  check_arena(arena, "close");
+  std::vector<PoolStream*> streams;
+  for (const Stream id : ids)
+    if (PoolStream* stream = streams_.get(id);
+        std::find(streams.begin(), streams.end(), stream) == streams.end())
+      streams.push_back(stream);
+  arena->closing = true;
+  if (streams.empty() || !pending_.add({.arena = arena}, streams)) dissolve(arena);
+}
+
+void Pool::dissolve(PoolArena* arena) noexcept {
+  heap_.dissolve(*arena, common_);
+  spans_.dissolve(*arena, common_);
+  arenas_.erase(arena);
+}
+
+PoolArenaStats Pool::arena_stats(PoolArena* arena) const {
+  const Lock lock(mutex_);
+  check_arena(arena, "arena_stats");
+  return {.reserved_bytes = arena->reserved_bytes,
+          .free_bytes = arena->hole_bytes,
+          .largest_free_bytes = heap_.largest_hole(*arena)};
+}
+
+PoolAccount* Pool::open_account(std::size_t limit_bytes, PoolClass evict_class) {
+  const Lock lock(mutex_);
+  accounts_.push_back(std::make_unique<PoolAccount>(last_account_id_ + 1, limit_bytes, evict_class));
+  ++last_account_id_;
+  return accounts_.back().get();
+}
+
+void Pool::close_account(PoolAccount* account) {
+  const Lock lock(mutex_);
+  const auto found = std::find_if(accounts_.begin(), accounts_.end(),
+                                  [&](const auto& other) { return other.get() == account; });
+  if (found == accounts_.end())
+    throw Error(Error::Kind::kValue,
+                "Pool: close_account of an account that is not open, expected one that "
+                "open_account() returned");
+  if (const std::size_t used = account->stats().used_bytes; used != 0)
+    throw Error(Error::Kind::kState, "Pool: close_account of account " +
+                                         std::to_string(account->id()) + " that holds " +
+                                         std::to_string(used) + " bytes, expected none");
+  accounts_.erase(found);
+}
+
+}  // namespace gpk::runtime

@@ -1,0 +1,87 @@
+// What the memory pool tells about itself, as data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/error.h"
+
+namespace gpk::runtime {
+
+// used + cached = reserved.
+struct PoolStats {
+  std::size_t quota_bytes = 0;         // 0: none
+  std::size_t reserved_bytes = 0;      // physical memory held
+  std::size_t used_bytes = 0;          // handed out and on the device, in block sizes
+  std::size_t cached_bytes = 0;        // held and not handed out
+  std::size_t spare_bytes = 0;         // of cached: physical memory that is mapped nowhere
+  std::size_t pending_bytes = 0;       // of cached: freed, another stream may still use it
+  std::size_t peak_used_bytes = 0;     // exact with one thread, else an upper bound
+  std::size_t peak_reserved_bytes = 0;
+  std::size_t largest_free_bytes = 0;  // the largest hole
+  std::size_t evicted_bytes = 0;       // now in host memory: always whole chunks
+  std::size_t host_bytes = 0;          // pinned host memory held, in use or kept
+  std::size_t num_blocks = 0;          // handed out
+  std::size_t num_allocations = 0;
+  std::size_t num_reuses = 0;          // allocations that needed no new physical memory
+  std::size_t num_driver_calls = 0;
+  std::size_t num_host_waits = 0;      // times the host waited for the device
+  std::size_t num_evictions = 0;
+  std::size_t num_restores = 0;
+  std::size_t evicted_total_bytes = 0;   // copied to the host, ever
+  std::size_t restored_total_bytes = 0;  // copied back, ever
+};
+
+struct PoolAccountStats {
+  std::size_t used_bytes = 0;  // on the device or evicted
+  std::size_t peak_bytes = 0;
+  std::size_t limit_bytes = 0;  // 0: none
+  std::size_t num_refused = 0;
+};
+
+struct PoolArenaStats {
+  std::size_t reserved_bytes = 0;      // physical memory of the arena
+  std::size_t free_bytes = 0;          // of it in holes
+  std::size_t largest_free_bytes = 0;
+};
+
+// One piece of the pool's address space.
+struct PoolPiece {
+  enum class Kind { kUsed, kPending, kCached, kEvicted, kHole };
+  Kind kind = Kind::kHole;
+  std::uint64_t address = 0;
+  std::size_t bytes = 0;
+  std::uint64_t stream = 0;  // that used it last; meaningless where stream_known is false
+  bool stream_known = false;
+  std::uint64_t arena = 0;    // 0: the common one
+  std::uint64_t account = 0;  // 0: none
+};
+
+// In address order per region; mapped nowhere is not listed.
+using PoolSnapshot = std::vector<PoolPiece>;
+
+// No memory even after everything the pool can do about it.
+class PoolOutOfMemory : public Error {
+ public:
+  struct Numbers {
+    std::size_t asked_bytes = 0;
+    std::size_t used_bytes = 0;
+    std::size_t cached_bytes = 0;
+    std::size_t reserved_bytes = 0;
+    std::size_t largest_free_bytes = 0;
+    std::size_t limit_bytes = 0;  // 0: none
+    std::size_t evicted_bytes = 0;
+    std::size_t device_free_bytes = 0;
+    bool account_refused = false;  // it was the account's limit
+    PoolAccountStats account;      // zeros where there is none
+  };
+  PoolOutOfMemory(const std::string& what, const Numbers& numbers);
+  [[nodiscard]] const Numbers& numbers() const noexcept { return numbers_; }
+
+ private:
+  Numbers numbers_;
+};
+
+}  // namespace gpk::runtime
