@@ -40,10 +40,10 @@
 namespace gpk::runtime {
 
 struct PoolOptions {
-  std::size_t quota_bytes = 0;                          // of physical memory, 0: none
-  std::size_t chunk_bytes = std::size_t{2} << 20;       // a power of two
-  std::size_t region_bytes = std::size_t{64} << 30;     // address space reserved at a time
-  std::size_t segment_bytes = std::size_t{32} << 20;    // least allocation of a device without maps
+  std::size_t quota_bytes = 0;                        // of physical memory, 0: none
+  std::size_t chunk_bytes = std::size_t{2} << 20;     // a power of two
+  std::size_t region_bytes = std::size_t{64} << 30;   // address space reserved at a time
+  std::size_t segment_bytes = std::size_t{32} << 20;  // least allocation of a device without maps
   std::size_t small_max_bytes = PoolSizeClass::kMaxBytes;  // 0: no size classes
   // Large blocks from this size on are evictable from the start, 0: only those that are marked.
   std::size_t evict_from_bytes = 0;
@@ -172,8 +172,8 @@ class Pool final : private PoolCacheSink {
   PoolBlock* refill(PoolThreadCache* cache, std::uint32_t size_class, Stream stream,
                     const PoolPlace& place);
   PoolBlock* allocate_large(std::size_t bytes, Stream stream, const PoolPlace& place);
-  PoolBlock* take_small(Lock& lock, std::uint32_t size_class, Stream stream,
-                        const PoolPlace& place, std::size_t num);
+  PoolBlock* take_small(Lock& lock, std::uint32_t size_class, Stream stream, const PoolPlace& place,
+                        std::size_t num);
   PoolBlock* take_free(PoolArena& arena, const PoolStream& stream, std::uint32_t size_class,
                        std::size_t num) noexcept;
   PoolRange* find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
@@ -218,7 +218,7 @@ class Pool final : private PoolCacheSink {
   PoolEvictor evictor_;
   std::vector<std::unique_ptr<PoolAccount>> accounts_;
   std::uint64_t last_account_id_ = 0;
-  std::size_t num_fresh_ = 0;       // allocations that took new physical memory
+  std::size_t num_fresh_ = 0;           // allocations that took new physical memory
   std::size_t seen_evicted_bytes_ = 0;  // that central_used_bytes_ leaves out
   std::size_t num_frees_since_poll_ = 0;
 

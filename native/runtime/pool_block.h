@@ -37,11 +37,11 @@ struct PoolLarge : PoolBlock {
 
   // Under the pool's lock.
   bool evictable = false;
-  std::size_t index = 0;            // among the large blocks
-  std::vector<PoolStream*> users;   // streams other than home
-  void* host = nullptr;             // the copy, while evicted or until the way back is done
+  std::size_t index = 0;           // among the large blocks
+  std::vector<PoolStream*> users;  // streams other than home
+  void* host = nullptr;            // the copy, while evicted or until the way back is done
   std::size_t host_bytes = 0;
-  std::size_t evicted_bytes = 0;    // 0: on the device
+  std::size_t evicted_bytes = 0;       // 0: on the device
   PoolStream* ready_stream = nullptr;  // does the copy back; nullptr: nothing to wait for
   PoolDevice::Event ready = 0;         // behind that copy; 0: not recorded yet
 };

@@ -8,9 +8,9 @@
 
 namespace gpk::runtime {
 
-// Failures: a call that finds no memory answers 0, nullptr or false and changes nothing. Every other
-// failure is an exception, after which the call counts as not made. Calls marked noexcept cannot
-// fail: a lost device has nothing left to give back.
+// Failures: a call that finds no memory answers 0, nullptr or false and changes nothing. Every
+// other failure is an exception, after which the call counts as not made. Calls marked noexcept
+// cannot fail: a lost device has nothing left to give back.
 //
 // The pool makes its calls one at a time, from any thread. It may do so while a graph capture is
 // going on in the calling thread.

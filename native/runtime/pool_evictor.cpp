@@ -23,8 +23,8 @@ void for_each_stream(const PoolLarge& block, Visit visit) {
 
 }  // namespace
 
-PoolEvictor::PoolEvictor(PoolDevice& device, PoolSpace& space, PoolHeap& heap,
-                         PoolStreams& streams, std::size_t max_host_bytes)
+PoolEvictor::PoolEvictor(PoolDevice& device, PoolSpace& space, PoolHeap& heap, PoolStreams& streams,
+                         std::size_t max_host_bytes)
     : device_(device),
       space_(space),
       heap_(heap),
@@ -93,8 +93,11 @@ void PoolEvictor::forget(const PoolStream* stream) noexcept {
       block->last_stream.store(PoolLarge::kNoStream, std::memory_order_relaxed);
 }
 
-bool PoolEvictor::is_candidate(const PoolLarge& block, PoolClass max_class) const noexcept {
-  return block.evictable && block.evicted_bytes == 0 && block.uses.load() == 0 &&
+bool PoolEvictor::is_candidate(const PoolLarge& block, PoolClass max_class,
+                               bool idle_only) const noexcept {
+  const std::uint32_t uses = block.uses.load();
+  const bool restoring = uses == PoolLarge::kAway && block.ready_stream != nullptr;
+  return block.evictable && block.evicted_bytes == 0 && (uses == 0 || (restoring && !idle_only)) &&
          block.range->arena->kind == PoolArena::Kind::kCommon && class_of(block) <= max_class &&
          num_chunks(block) > 0;
 }
@@ -124,7 +127,7 @@ std::size_t PoolEvictor::evict(std::size_t num, PoolClass max_class, bool idle_o
   poll();
   std::vector<PoolLarge*> victims;
   for (PoolLarge* block : blocks_)
-    if (is_candidate(*block, max_class)) victims.push_back(block);
+    if (is_candidate(*block, max_class, idle_only)) victims.push_back(block);
   if (idle_only) {
     mark_streams(victims);
     std::erase_if(victims, [](const PoolLarge* block) { return !is_idle(*block); });
@@ -147,12 +150,12 @@ bool PoolEvictor::evict_block(PoolLarge* block) {
 }
 
 // From here on whoever wants one of them waits for the pool's lock.
-std::vector<PoolLarge*> PoolEvictor::claim(const std::vector<PoolLarge*>& victims,
-                                           bool idle_only) {
+std::vector<PoolLarge*> PoolEvictor::claim(const std::vector<PoolLarge*>& victims, bool idle_only) {
   std::vector<PoolLarge*> claimed;
   claimed.reserve(victims.size());
   try {
     for (PoolLarge* block : victims) {
+      if (!idle_only) finish(block);
       std::uint32_t unused = 0;
       if (!block->uses.compare_exchange_strong(unused, PoolLarge::kAway)) continue;
       claimed.push_back(block);

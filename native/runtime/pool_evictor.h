@@ -77,7 +77,8 @@ class PoolEvictor {
     PoolStream* stream;
     PoolDevice::Event event;
   };
-  [[nodiscard]] bool is_candidate(const PoolLarge& block, PoolClass max_class) const noexcept;
+  [[nodiscard]] bool is_candidate(const PoolLarge& block, PoolClass max_class,
+                                  bool idle_only) const noexcept;
   void mark_streams(const std::vector<PoolLarge*>& blocks);
   [[nodiscard]] static bool is_idle(const PoolLarge& block) noexcept;
   std::size_t move_out(const std::vector<PoolLarge*>& victims, bool idle_only);
@@ -93,8 +94,8 @@ class PoolEvictor {
   PoolStreams& streams_;
   PoolHost host_;
   std::atomic<std::uint64_t> ticks_{0};
-  std::vector<PoolLarge*> blocks_;     // all that are handed out
-  std::vector<PoolLarge*> arriving_;   // with a copy on its way back
+  std::vector<PoolLarge*> blocks_;    // all that are handed out
+  std::vector<PoolLarge*> arriving_;  // with a copy on its way back
   std::vector<Copy> orphans_;
   Counters counters_;
 };

@@ -28,7 +28,8 @@ PoolHeap::PoolHeap(PoolSpace& space, PoolStreams& streams, std::size_t segment_b
 
 PoolHeap::~PoolHeap() {
   for (const auto& region : space_.regions()) {
-    for (PoolRange* range = region->first; range != nullptr;) delete std::exchange(range, range->next);
+    for (PoolRange* range = region->first; range != nullptr;)
+      delete std::exchange(range, range->next);
     region->first = nullptr;
   }
   while (recycled_ != nullptr) delete std::exchange(recycled_, recycled_->next);

@@ -93,8 +93,8 @@ PoolRange* PoolHeap::grow(const Request& request) {
     growth.gap = gap;
     growth.address = gap->address;
   }
-  PoolRange* hole = map_part(growth.gap, growth.address, growth.num_chunks, *request.arena,
-                             request.stream);
+  PoolRange* hole =
+      map_part(growth.gap, growth.address, growth.num_chunks, *request.arena, request.stream);
   return hole == nullptr ? nullptr : carve(hole, request);
 }
 

@@ -13,9 +13,9 @@ void append_span(const PoolSpan& span, const PoolPending& pending, PoolPiece pie
     piece.address = block.address;
     piece.bytes = block.bytes;
     const bool live = block.live.load(std::memory_order_relaxed);
-    piece.kind = live ? PoolPiece::Kind::kUsed
-                      : (pending.contains(&block) ? PoolPiece::Kind::kPending
-                                                  : PoolPiece::Kind::kCached);
+    piece.kind =
+        live ? PoolPiece::Kind::kUsed
+             : (pending.contains(&block) ? PoolPiece::Kind::kPending : PoolPiece::Kind::kCached);
     pieces.push_back(piece);
   }
 }
@@ -27,9 +27,8 @@ PoolStats Pool::stats_with(const PoolCaches::Sums& sums) const {
   stats.quota_bytes = space_.quota_bytes();
   stats.reserved_bytes = space_.reserved_bytes();
   // Other threads may have freed, and trimmed, since the caches were asked.
-  stats.used_bytes =
-      std::min(stats.reserved_bytes,
-               static_cast<std::size_t>(central_used_bytes_.load() + sums.used_bytes));
+  stats.used_bytes = std::min(
+      stats.reserved_bytes, static_cast<std::size_t>(central_used_bytes_.load() + sums.used_bytes));
   stats.cached_bytes = stats.reserved_bytes - stats.used_bytes;
   stats.spare_bytes = space_.num_spare() * space_.chunk_bytes();
   stats.pending_bytes = pending_.bytes();
@@ -86,8 +85,8 @@ PoolSnapshot Pool::snapshot() const {
   return pieces;
 }
 
-void Pool::throw_out_of_memory(Lock& lock, const char* what, std::size_t bytes, const PoolAccount* account,
-                               bool account_refused) {
+void Pool::throw_out_of_memory(Lock& lock, const char* what, std::size_t bytes,
+                               const PoolAccount* account, bool account_refused) {
   lock.unlock();
   const PoolCaches::Sums sums = caches_.sums();
   lock.lock();

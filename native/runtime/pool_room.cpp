@@ -47,9 +47,10 @@ enum class Pool::Step : std::uint8_t {
 
 bool Pool::relieve(Lock& lock, Need& need) {
   using enum Step;
-  constexpr std::array kLadder = {kPoll,  kForeign, kReclaim, kFlush,   kReclaim, kEvictIdle,
-                                  kDrain, kReclaim, kEvict,   kSettle,  kReclaim, kEvict,
-                                  kCollect, kPoll,  kFlush,   kDrain,   kSettle,  kReclaim, kEvict};
+  constexpr std::array kLadder = {kPoll,      kForeign, kReclaim, kFlush, kReclaim,
+                                  kEvictIdle, kDrain,   kReclaim, kEvict, kSettle,
+                                  kReclaim,   kEvict,   kCollect, kPoll,  kFlush,
+                                  kDrain,     kSettle,  kReclaim, kEvict};
   space_.ask_again();
   if (need.attempt(need.foreign)) return true;
   for (const Step step : kLadder) {
@@ -226,7 +227,8 @@ void Pool::set_quota(std::size_t quota_bytes) {
     return space_.set_quota(quota_bytes);
   };
   need.shortage = excess;
-  if (!relieve(lock, need)) throw_out_of_memory(lock, "Pool::set_quota", quota_bytes, nullptr, false);
+  if (!relieve(lock, need))
+    throw_out_of_memory(lock, "Pool::set_quota", quota_bytes, nullptr, false);
 }
 
 PoolArena* Pool::check_arena(PoolArena* arena, const char* what) const {
@@ -239,8 +241,7 @@ PoolArena* Pool::check_arena(PoolArena* arena, const char* what) const {
 }
 
 PoolArena* Pool::reserve(std::size_t bytes) {
-  if (bytes == 0)
-    throw Error(Error::Kind::kValue, "Pool: reserve of bytes 0, expected at least 1");
+  if (bytes == 0) throw Error(Error::Kind::kValue, "Pool: reserve of bytes 0, expected at least 1");
   Lock lock(mutex_);
   auto owner = std::make_unique<PoolArena>(++last_arena_id_, PoolArena::Kind::kReserved);
   PoolArena* arena = owner.get();
@@ -302,7 +303,8 @@ PoolArenaStats Pool::arena_stats(PoolArena* arena) const {
 
 PoolAccount* Pool::open_account(std::size_t limit_bytes, PoolClass evict_class) {
   const Lock lock(mutex_);
-  accounts_.push_back(std::make_unique<PoolAccount>(last_account_id_ + 1, limit_bytes, evict_class));
+  accounts_.push_back(
+      std::make_unique<PoolAccount>(last_account_id_ + 1, limit_bytes, evict_class));
   ++last_account_id_;
   return accounts_.back().get();
 }

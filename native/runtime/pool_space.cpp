@@ -113,7 +113,8 @@ bool PoolSpace::map(PoolRegion& region, PoolDevice::Address address, std::size_t
   const std::span<const PoolDevice::Handle> handles(spare_.data() + (spare_.size() - num), num);
   if (!device_.map(address, handles, chunk_bytes_)) return false;
   const std::size_t first = (address - region.address) / chunk_bytes_;
-  std::copy(handles.begin(), handles.end(), region.handles.begin() + static_cast<std::ptrdiff_t>(first));
+  std::copy(handles.begin(), handles.end(),
+            region.handles.begin() + static_cast<std::ptrdiff_t>(first));
   spare_.resize(spare_.size() - num);
   return true;
 }

@@ -89,7 +89,7 @@ class PoolSpace {
   std::size_t peak_bytes_ = 0;
   std::size_t num_handles_ = 0;
   std::size_t num_created_ = 0;
-  bool refused_ = false;  // the device had no memory when last asked
+  bool refused_ = false;                   // the device had no memory when last asked
   std::vector<PoolDevice::Handle> spare_;  // with room for all handles there are
   std::vector<std::unique_ptr<PoolRegion>> regions_;
 };

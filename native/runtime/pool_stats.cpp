@@ -28,9 +28,9 @@ std::string describe(const std::string& what, const PoolOutOfMemory::Numbers& n)
     return message + ", the account holds " + text(n.account.used_bytes) + " of its limit of " +
            limit_text(n.account.limit_bytes);
   message += ", used " + text(n.used_bytes) + ", cached " + text(n.cached_bytes) + ", reserved " +
-             text(n.reserved_bytes) + ", largest free " + text(n.largest_free_bytes) + ", evicted " +
-             text(n.evicted_bytes) + ", limit " + limit_text(n.limit_bytes) + ", device free " +
-             text(n.device_free_bytes);
+             text(n.reserved_bytes) + ", largest free " + text(n.largest_free_bytes) +
+             ", evicted " + text(n.evicted_bytes) + ", limit " + limit_text(n.limit_bytes) +
+             ", device free " + text(n.device_free_bytes);
   return message;
 }
 

@@ -12,22 +12,22 @@ namespace gpk::runtime {
 
 // used + cached = reserved.
 struct PoolStats {
-  std::size_t quota_bytes = 0;         // 0: none
-  std::size_t reserved_bytes = 0;      // physical memory held
-  std::size_t used_bytes = 0;          // handed out and on the device, in block sizes
-  std::size_t cached_bytes = 0;        // held and not handed out
-  std::size_t spare_bytes = 0;         // of cached: physical memory that is mapped nowhere
-  std::size_t pending_bytes = 0;       // of cached: freed, another stream may still use it
-  std::size_t peak_used_bytes = 0;     // exact with one thread, else an upper bound
+  std::size_t quota_bytes = 0;      // 0: none
+  std::size_t reserved_bytes = 0;   // physical memory held
+  std::size_t used_bytes = 0;       // handed out and on the device, in block sizes
+  std::size_t cached_bytes = 0;     // held and not handed out
+  std::size_t spare_bytes = 0;      // of cached: physical memory that is mapped nowhere
+  std::size_t pending_bytes = 0;    // of cached: freed, another stream may still use it
+  std::size_t peak_used_bytes = 0;  // exact with one thread, else an upper bound
   std::size_t peak_reserved_bytes = 0;
   std::size_t largest_free_bytes = 0;  // the largest hole
   std::size_t evicted_bytes = 0;       // now in host memory: always whole chunks
   std::size_t host_bytes = 0;          // pinned host memory held, in use or kept
   std::size_t num_blocks = 0;          // handed out
   std::size_t num_allocations = 0;
-  std::size_t num_reuses = 0;          // allocations that needed no new physical memory
+  std::size_t num_reuses = 0;  // allocations that needed no new physical memory
   std::size_t num_driver_calls = 0;
-  std::size_t num_host_waits = 0;      // times the host waited for the device
+  std::size_t num_host_waits = 0;  // times the host waited for the device
   std::size_t num_evictions = 0;
   std::size_t num_restores = 0;
   std::size_t evicted_total_bytes = 0;   // copied to the host, ever
@@ -42,8 +42,8 @@ struct PoolAccountStats {
 };
 
 struct PoolArenaStats {
-  std::size_t reserved_bytes = 0;      // physical memory of the arena
-  std::size_t free_bytes = 0;          // of it in holes
+  std::size_t reserved_bytes = 0;  // physical memory of the arena
+  std::size_t free_bytes = 0;      // of it in holes
   std::size_t largest_free_bytes = 0;
 };
 
