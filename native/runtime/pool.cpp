@@ -73,9 +73,9 @@ Pool::~Pool() {
     }
   };
   take_back(caches_.empty(nullptr));
-  const Lock lock(mutex_);
-  quietly([this] { drain_pending(); });
-  for (PoolStream* stream : streams_.all()) quietly([&] { streams_.settle(stream); });
+  Lock lock(mutex_);
+  quietly([&] { drain_pending(lock); });
+  for (PoolStream* stream : streams_.all()) quietly([&] { streams_.settle(stream, waiter(lock)); });
 }
 
 void Pool::check_live(const PoolBlock* block, const char* what) const {
@@ -179,7 +179,8 @@ PoolBlock* Pool::take_small(Lock& lock, std::uint32_t size_class, Stream stream,
   if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
   if (poll_pending())
     if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
-  PoolRange* range = find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place, false);
+  PoolRange* range =
+      find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place, kPoolAlignment);
   try {
     spans_.prepare(*range->arena, *range->stream, size_class);
   } catch (...) {
@@ -203,7 +204,7 @@ PoolBlock* Pool::allocate_large(std::size_t bytes, Stream stream, const PoolPlac
   ChargeScope scope(place.account, rounded);
   sample_peak();
   Lock lock(mutex_);
-  PoolRange* range = find_range(lock, rounded, stream, place, evictable);
+  PoolRange* range = find_range(lock, rounded, stream, place, unit);
   PoolLarge* block = nullptr;
   try {
     evictor_.reserve();
@@ -251,8 +252,9 @@ void Pool::free(PoolBlock* block, std::span<const Stream> others) {
 
 void Pool::free_slow(PoolBlock* block, std::span<const Stream> others) {
   sample_peak();
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   auto* large = block->span == nullptr ? static_cast<PoolLarge*>(block) : nullptr;
+  if (large != nullptr) await_leaving(lock, large);
   const PoolStream* home = large != nullptr ? large->range->stream : block->span->stream;
   std::vector<PoolStream*> streams;
   if (large != nullptr) streams = large->users;

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -100,7 +101,7 @@ class Pool final : private PoolCacheSink {
   // close(); it counts against the quota and is never evicted.
   PoolArena* open_private();
   // Blocks of the arena live on as common ones; its free memory becomes common, after the work
-  // submitted to `streams` so far.
+  // submitted to `streams` so far. No allocation with the arena may be going on.
   void close(PoolArena* arena, std::span<const Stream> streams = {});
   [[nodiscard]] PoolArenaStats arena_stats(PoolArena* arena) const;
 
@@ -162,10 +163,14 @@ class Pool final : private PoolCacheSink {
   bool relieve(Lock& lock, Need& need);
   bool run_step(Lock& lock, Need& need, Step step);
   bool flush_caches(Lock& lock);
-  bool reclaim(const Need& need);
-  bool settle_all();
+  bool reclaim(Lock& lock, const Need& need);
+  bool settle_all(Lock& lock, const PoolArena& arena);
   bool poll_pending();
-  bool drain_pending();
+  bool drain_pending(Lock& lock);
+  // For the device, with the lock let go.
+  PoolWait waiter(Lock& lock);
+  // Until a thread has got what it waits for; false when none waits.
+  bool await_others(Lock& lock);
   void finish_pending(const PoolPending::Item& item) noexcept;
 
   PoolBlock* allocate_small(std::uint32_t size_class, Stream stream, const PoolPlace& place);
@@ -177,8 +182,9 @@ class Pool final : private PoolCacheSink {
   PoolBlock* take_free(PoolArena& arena, const PoolStream& stream, std::uint32_t size_class,
                        std::size_t num) noexcept;
   PoolRange* find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
-                        bool aligned);
-  PoolRange* fit_reserved(const PoolHeap::Request& request);
+                        std::size_t alignment_bytes);
+  PoolRange* fit_reserved(Lock& lock, const PoolHeap::Request& request);
+  void top_up(PoolArena& arena) noexcept;
   PoolLarge* take_large();
   void charge(PoolAccount* account, std::size_t bytes);
   void free_slow(PoolBlock* block, std::span<const Stream> others);
@@ -191,6 +197,7 @@ class Pool final : private PoolCacheSink {
 
   void acquire_slow(PoolLarge* block, Stream stream);
   bool bring_back(Lock& lock, PoolLarge* block, Stream stream);
+  void await_leaving(Lock& lock, const PoolLarge* block);
   PoolLarge* check_large(PoolBlock* block, const char* what) const;
   void check_live(const PoolBlock* block, const char* what) const;
   PoolArena* check_arena(PoolArena* arena, const char* what) const;
@@ -205,6 +212,9 @@ class Pool final : private PoolCacheSink {
   mutable PoolCountedDevice device_;
 
   mutable std::mutex mutex_;  // never held when a lock of the caches is taken
+  std::condition_variable changed_;
+  std::size_t num_waiting_ = 0;  // threads that wait for the device
+  std::uint64_t num_waits_ = 0;  // that have ended
   PoolStreams streams_;
   PoolSpace space_;
   PoolArena common_;

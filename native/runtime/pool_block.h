@@ -37,6 +37,7 @@ struct PoolLarge : PoolBlock {
 
   // Under the pool's lock.
   bool evictable = false;
+  bool leaving = false;            // on its way to the host, with the lock let go
   std::size_t index = 0;           // among the large blocks
   std::vector<PoolStream*> users;  // streams other than home
   void* host = nullptr;            // the copy, while evicted or until the way back is done

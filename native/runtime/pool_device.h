@@ -12,8 +12,8 @@ namespace gpk::runtime {
 // other failure is an exception, after which the call counts as not made. Calls marked noexcept
 // cannot fail: a lost device has nothing left to give back.
 //
-// The pool makes its calls one at a time, from any thread. It may do so while a graph capture is
-// going on in the calling thread.
+// The pool makes its calls one at a time, from any thread, but for wait(), during which others go
+// on. It may do so while a graph capture is going on in the calling thread.
 class PoolDevice {
  public:
   using Address = std::uint64_t;  // of device memory, 0: none

@@ -93,11 +93,10 @@ void PoolEvictor::forget(const PoolStream* stream) noexcept {
       block->last_stream.store(PoolLarge::kNoStream, std::memory_order_relaxed);
 }
 
-bool PoolEvictor::is_candidate(const PoolLarge& block, PoolClass max_class,
-                               bool idle_only) const noexcept {
+bool PoolEvictor::is_candidate(const PoolLarge& block, PoolClass max_class) const noexcept {
   const std::uint32_t uses = block.uses.load();
   const bool restoring = uses == PoolLarge::kAway && block.ready_stream != nullptr;
-  return block.evictable && block.evicted_bytes == 0 && (uses == 0 || (restoring && !idle_only)) &&
+  return block.evictable && block.evicted_bytes == 0 && (uses == 0 || restoring) &&
          block.range->arena->kind == PoolArena::Kind::kCommon && class_of(block) <= max_class &&
          num_chunks(block) > 0;
 }
@@ -122,15 +121,16 @@ void PoolEvictor::mark_streams(const std::vector<PoolLarge*>& blocks) {
     });
 }
 
-std::size_t PoolEvictor::evict(std::size_t num, PoolClass max_class, bool idle_only) {
-  if (num == 0 || !space_.can_map()) return 0;
-  poll();
+// Enough blocks for `num` chunks in the order of eviction; none when all are not enough.
+std::vector<PoolLarge*> PoolEvictor::choose(std::size_t num, PoolClass max_class, bool idle_only) {
   std::vector<PoolLarge*> victims;
   for (PoolLarge* block : blocks_)
-    if (is_candidate(*block, max_class, idle_only)) victims.push_back(block);
+    if (is_candidate(*block, max_class)) victims.push_back(block);
   if (idle_only) {
     mark_streams(victims);
-    std::erase_if(victims, [](const PoolLarge* block) { return !is_idle(*block); });
+    std::erase_if(victims, [](const PoolLarge* block) {
+      return block->ready_stream != nullptr || !is_idle(*block);
+    });
   }
   std::sort(victims.begin(), victims.end(), [](const PoolLarge* a, const PoolLarge* b) {
     if (class_of(*a) != class_of(*b)) return class_of(*a) < class_of(*b);
@@ -139,14 +139,29 @@ std::size_t PoolEvictor::evict(std::size_t num, PoolClass max_class, bool idle_o
   std::size_t total = 0;
   std::size_t count = 0;
   while (total < num && count < victims.size()) total += num_chunks(*victims[count++]);
-  if (total < num) return 0;
-  victims.resize(count);
-  return move_out(victims, idle_only);
+  victims.resize(total < num ? 0 : count);
+  return victims;
 }
 
-bool PoolEvictor::evict_block(PoolLarge* block) {
+std::size_t PoolEvictor::evict(std::size_t num, PoolClass max_class, bool idle_only,
+                               const PoolWait& wait) {
+  if (num == 0 || !space_.can_map()) return 0;
   poll();
-  return move_out({block}, false) > 0;
+  std::vector<PoolLarge*> victims = choose(num, max_class, idle_only);
+  const auto restoring = [](const PoolLarge* block) { return block->ready_stream != nullptr; };
+  while (std::any_of(victims.begin(), victims.end(), restoring)) {
+    // On its way back only now, and the next to go. After the wait nothing is as it was.
+    PoolLarge* block = *std::find_if(victims.begin(), victims.end(), restoring);
+    const PoolStreamScope scope(streams_, block->ready_stream);
+    streams_.settle(block->ready_stream, wait);
+    poll();
+    victims = choose(num, max_class, idle_only);
+  }
+  return victims.empty() ? 0 : move_out(victims, idle_only, wait);
+}
+
+bool PoolEvictor::evict_block(PoolLarge* block, const PoolWait& wait) {
+  return move_out({block}, false, wait) > 0;
 }
 
 // From here on whoever wants one of them waits for the pool's lock.
@@ -155,7 +170,6 @@ std::vector<PoolLarge*> PoolEvictor::claim(const std::vector<PoolLarge*>& victim
   claimed.reserve(victims.size());
   try {
     for (PoolLarge* block : victims) {
-      if (!idle_only) finish(block);
       std::uint32_t unused = 0;
       if (!block->uses.compare_exchange_strong(unused, PoolLarge::kAway)) continue;
       claimed.push_back(block);
@@ -178,11 +192,12 @@ std::vector<PoolLarge*> PoolEvictor::claim(const std::vector<PoolLarge*>& victim
 void PoolEvictor::unclaim(const std::vector<PoolLarge*>& blocks) noexcept {
   for (PoolLarge* block : blocks) {
     if (block->host != nullptr) host_.free(piece_of(block));
+    block->leaving = false;
     block->uses.fetch_and(~PoolLarge::kAway);
   }
 }
 
-void PoolEvictor::copy_out(const std::vector<PoolLarge*>& blocks) {
+void PoolEvictor::copy_out(const std::vector<PoolLarge*>& blocks, const PoolWait& wait) {
   const PoolDevice::Stream on = device_.copy_stream();
   std::vector<PoolStream*> before;
   for (const PoolLarge* block : blocks)
@@ -198,7 +213,7 @@ void PoolEvictor::copy_out(const std::vector<PoolLarge*>& blocks) {
                          num_chunks(*block) * space_.chunk_bytes(), on);
   const PoolDevice::Event done = device_.record(on);
   try {
-    device_.wait(done);
+    wait(done);
   } catch (...) {
     device_.destroy_event(done);
     throw;
@@ -206,16 +221,21 @@ void PoolEvictor::copy_out(const std::vector<PoolLarge*>& blocks) {
   device_.destroy_event(done);
 }
 
-std::size_t PoolEvictor::move_out(const std::vector<PoolLarge*>& victims, bool idle_only) {
-  heap_.prepare_detach(victims.size());
+std::size_t PoolEvictor::move_out(const std::vector<PoolLarge*>& victims, bool idle_only,
+                                  const PoolWait& wait) {
   const std::vector<PoolLarge*> blocks = claim(victims, idle_only);
   if (blocks.empty()) return 0;
+  bool prepared = false;
   try {
-    copy_out(blocks);
+    heap_.prepare_detach(blocks.size());
+    prepared = true;
+    for (PoolLarge* block : blocks) block->leaving = true;  // free() waits from here on
+    copy_out(blocks, wait);
   } catch (...) {
+    if (prepared) heap_.cancel_detach(blocks.size());
     try {  // a copy may be going on
       PoolStream copies(device_.copy_stream(), 0);
-      streams_.settle(&copies);
+      streams_.settle(&copies, [this](PoolDevice::Event event) { device_.wait(event); });
     } catch (...) {
       for (PoolLarge* block : blocks) host_.abandon(piece_of(block));
     }
@@ -226,6 +246,7 @@ std::size_t PoolEvictor::move_out(const std::vector<PoolLarge*>& victims, bool i
   for (PoolLarge* block : blocks) {
     const std::size_t num = num_chunks(*block);
     heap_.detach(*block->range);
+    block->leaving = false;
     block->evicted_bytes = num * space_.chunk_bytes();
     counters_.evicted_bytes += block->evicted_bytes;
     counters_.evicted_total_bytes += block->evicted_bytes;
@@ -243,6 +264,7 @@ bool PoolEvictor::restore(PoolLarge* block, PoolStream* stream) {
     device_.copy_to_device(heap_.inner(*block->range).address, block->host, block->evicted_bytes,
                            stream->id);
   } catch (...) {
+    heap_.prepare_detach(1);  // what attach() gave up is still there
     heap_.detach(*block->range);
     throw;
   }
@@ -309,14 +331,12 @@ void PoolEvictor::poll() {
   }
 }
 
-void PoolEvictor::finish(PoolLarge* block) {
-  if (block->ready_stream == nullptr) return;
-  if (block->ready != 0)
-    device_.wait(block->ready);
-  else
-    streams_.settle(block->ready_stream);
-  std::erase(arriving_, block);
-  clear_restore(block);
+void PoolEvictor::finish(PoolLarge* block, const PoolWait& wait) {
+  while (block->ready_stream != nullptr) {
+    const PoolStreamScope scope(streams_, block->ready_stream);
+    streams_.settle(block->ready_stream, wait);
+    poll();
+  }
 }
 
 }  // namespace gpk::runtime

@@ -46,9 +46,9 @@ class PoolEvictor {
   // Evicts until `num` chunks have become spare, blocks of classes up to `max_class` only; with
   // `idle_only` none that the device may still use. Does nothing when all candidates are not
   // enough. Returns how many chunks.
-  std::size_t evict(std::size_t num, PoolClass max_class, bool idle_only);
-  // This one; false when it is pinned or host memory is short.
-  bool evict_block(PoolLarge* block);
+  std::size_t evict(std::size_t num, PoolClass max_class, bool idle_only, const PoolWait& wait);
+  // This one, which is not on its way back; false when it is pinned or host memory is short.
+  bool evict_block(PoolLarge* block, const PoolWait& wait);
 
   // Maps spare chunks and starts the copy on `stream`. False: the device cannot map.
   bool restore(PoolLarge* block, PoolStream* stream);
@@ -57,7 +57,7 @@ class PoolEvictor {
   // Ends restores whose copies are done.
   void poll();
   // Waits for the copy of this one, where there is one.
-  void finish(PoolLarge* block);
+  void finish(PoolLarge* block, const PoolWait& wait);
 
   struct Counters {
     std::size_t evicted_bytes = 0;  // now
@@ -77,14 +77,15 @@ class PoolEvictor {
     PoolStream* stream;
     PoolDevice::Event event;
   };
-  [[nodiscard]] bool is_candidate(const PoolLarge& block, PoolClass max_class,
-                                  bool idle_only) const noexcept;
+  [[nodiscard]] bool is_candidate(const PoolLarge& block, PoolClass max_class) const noexcept;
+  std::vector<PoolLarge*> choose(std::size_t num, PoolClass max_class, bool idle_only);
   void mark_streams(const std::vector<PoolLarge*>& blocks);
   [[nodiscard]] static bool is_idle(const PoolLarge& block) noexcept;
-  std::size_t move_out(const std::vector<PoolLarge*>& victims, bool idle_only);
+  std::size_t move_out(const std::vector<PoolLarge*>& victims, bool idle_only,
+                       const PoolWait& wait);
   std::vector<PoolLarge*> claim(const std::vector<PoolLarge*>& victims, bool idle_only);
   void unclaim(const std::vector<PoolLarge*>& blocks) noexcept;
-  void copy_out(const std::vector<PoolLarge*>& blocks);
+  void copy_out(const std::vector<PoolLarge*>& blocks, const PoolWait& wait);
   bool arrived(PoolStream* stream, PoolDevice::Event event);
   void clear_restore(PoolLarge* block) noexcept;
 

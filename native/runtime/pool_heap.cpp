@@ -73,6 +73,7 @@ PoolRange* PoolHeap::split(PoolRange* range, PoolDevice::Address at) noexcept {
   rest->kind = range->kind;
   rest->region = range->region;
   rest->arena = range->arena;
+  rest->freed_at = range->freed_at;
   tag(rest, range->stream);
   rest->prev = range;
   rest->next = range->next;
@@ -85,6 +86,7 @@ PoolRange* PoolHeap::split(PoolRange* range, PoolDevice::Address at) noexcept {
 // Neither may be in a set.
 void PoolHeap::join(PoolRange* range, PoolRange* next) noexcept {
   range->bytes += next->bytes;
+  range->freed_at = std::max(range->freed_at, next->freed_at);
   if (range->stream == nullptr) tag(range, next->stream);
   tag(next, nullptr);
   range->next = next->next;
@@ -202,6 +204,7 @@ PoolRange* PoolHeap::fit_foreign(const Request& request) {
 void PoolHeap::give_back(PoolRange* range) noexcept {
   range->span = nullptr;
   range->block = nullptr;
+  range->freed_at = ++num_frees_;
   if (PoolStreams::is_over(range->stream)) tag(range, nullptr);
   if (!range->detached) {
     insert_hole(range);
@@ -232,11 +235,10 @@ std::vector<PoolStream*> PoolHeap::streams_of(const PoolArena& arena) const {
 }
 
 template <class Predicate>
-void PoolHeap::retag_holes(Predicate is_free) noexcept {
+void PoolHeap::retag_holes(Predicate is_over) noexcept {
   for (const auto& region : space_.regions())
     for (PoolRange* range = region->first; range != nullptr; range = range->next) {
-      if (range->kind != Kind::kHole || range->stream == nullptr || !is_free(range->stream))
-        continue;
+      if (range->kind != Kind::kHole || range->stream == nullptr || !is_over(*range)) continue;
       remove(range);
       tag(range, nullptr);
       link_hole(range);
@@ -244,15 +246,19 @@ void PoolHeap::retag_holes(Predicate is_free) noexcept {
   join_all();
 }
 
-void PoolHeap::settle(PoolStream* stream) {
+void PoolHeap::settle(PoolStream* stream, const PoolWait& wait) {
   if (stream == nullptr) return;
-  streams_.settle(stream);
-  retag_holes([stream](const PoolStream* other) { return other == stream; });
+  const PoolStreamScope scope(streams_, stream);
+  const std::uint64_t now = num_frees_;
+  streams_.settle(stream, wait);
+  retag_holes([stream, now](const PoolRange& hole) {
+    return hole.stream == stream && hole.freed_at <= now;
+  });
 }
 
 void PoolHeap::release_dead() {
   if (streams_.poll_dead())
-    retag_holes([](const PoolStream* stream) { return PoolStreams::is_over(stream); });
+    retag_holes([](const PoolRange& hole) { return PoolStreams::is_over(hole.stream); });
 }
 
 void PoolHeap::join_all() noexcept {

@@ -42,8 +42,8 @@ class PoolHeap {
   // The used range is free again, after the work of its stream so far.
   void give_back(PoolRange* range) noexcept;
 
-  // Waits for the stream; its holes are nobody's then.
-  void settle(PoolStream* stream);
+  // Waits for the stream; the holes it had before are nobody's then.
+  void settle(PoolStream* stream, const PoolWait& wait);
   // The streams with holes in the arena, in order.
   [[nodiscard]] std::vector<PoolStream*> streams_of(const PoolArena& arena) const;
   // Retags holes of dead streams whose work is done.
@@ -68,9 +68,13 @@ class PoolHeap {
     std::size_t num_chunks;
   };
   [[nodiscard]] Inner inner(const PoolRange& range) const noexcept;
-  // Unmaps them; the device must be done with them. prepare_detach() comes first, for as many
-  // ranges: it sets aside what give_back() of a detached range needs.
-  void prepare_detach(std::size_t num_ranges) { ensure(2 * num_ranges); }
+  // Sets aside what give_back() of detached ranges needs, and undoes that.
+  void prepare_detach(std::size_t num_ranges) {
+    ensure(2 * num_ranges);
+    num_kept_ += 2 * num_ranges;
+  }
+  void cancel_detach(std::size_t num_ranges) noexcept { num_kept_ -= 2 * num_ranges; }
+  // Unmaps them, after prepare_detach(); the device must be done with them.
   void detach(PoolRange& range) noexcept;
   // Maps spare chunks there again. False: the device cannot.
   bool attach(PoolRange& range);
@@ -105,7 +109,7 @@ class PoolHeap {
   void link_hole(PoolRange* range) noexcept;
   void tag(PoolRange* range, PoolStream* stream) noexcept;
   template <class Predicate>
-  void retag_holes(Predicate is_free) noexcept;
+  void retag_holes(Predicate is_over) noexcept;
   void join_all() noexcept;
 
   // Descriptors: ensure() may throw, take() then does not.
@@ -120,6 +124,7 @@ class PoolHeap {
   PoolRange* recycled_ = nullptr;
   std::size_t num_recycled_ = 0;
   std::size_t num_kept_ = 0;  // descriptors set aside for evicted ranges
+  std::uint64_t num_frees_ = 0;
 };
 
 }  // namespace gpk::runtime

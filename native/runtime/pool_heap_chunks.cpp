@@ -225,7 +225,6 @@ void PoolHeap::detach(PoolRange& range) noexcept {
   space_.unmap(*range.region, whole.address, whole.num_chunks);
   range.arena->reserved_bytes -= whole.num_chunks * space_.chunk_bytes();
   range.detached = true;
-  num_kept_ += 2;
 }
 
 bool PoolHeap::attach(PoolRange& range) {

@@ -5,10 +5,10 @@
 namespace gpk::runtime {
 
 PoolPending::~PoolPending() {
-  for (Entry& entry : entries_) close(entry);
+  for (Entry& entry : entries_) clear(entry);
 }
 
-void PoolPending::close(Entry& entry) noexcept {
+void PoolPending::clear(Entry& entry) noexcept {
   for (const PoolDevice::Event event : entry.events) device_.destroy_event(event);
   for (PoolStream* stream : entry.unrecorded) streams_.drop_ref(stream);
   entry.events.clear();
@@ -18,25 +18,26 @@ void PoolPending::close(Entry& entry) noexcept {
 
 bool PoolPending::add(const Item& item, std::span<PoolStream* const> streams) noexcept {
   try {
-    Entry entry{item, {}, {}};
+    Entry entry;
+    entry.item = item;
     entry.events.reserve(streams.size());
-    entry.unrecorded.reserve(streams.size());
     for (PoolStream* stream : streams)
       if (!PoolStreams::is_over(stream)) entry.unrecorded.push_back(stream);
     if (entry.unrecorded.empty()) return false;
-    entries_.reserve(entries_.size() + 1);
-    for (PoolStream* stream : entry.unrecorded) streams_.add_ref(stream);
+    entry.number = last_number_ + 1;
     entries_.push_back(std::move(entry));
-    if (item.block != nullptr) bytes_ += item.block->bytes;
-  } catch (...) {
+  } catch (...) {  // no host memory to remember it
     for (PoolStream* stream : streams) {
       try {
-        streams_.settle(stream);
+        streams_.settle(stream, [this](PoolDevice::Event event) { device_.wait(event); });
       } catch (...) {  // a lost device has no work left
       }
     }
     return false;
   }
+  ++last_number_;
+  for (PoolStream* stream : entries_.back().unrecorded) streams_.add_ref(stream);
+  if (item.block != nullptr) bytes_ += item.block->bytes;
   try {
     record(entries_.back());
   } catch (...) {  // a later poll() tries again
@@ -67,16 +68,20 @@ bool PoolPending::finished(Entry& entry) {
   return record(entry) && entry.events.empty();
 }
 
-bool PoolPending::wait(Entry& entry) {
+void PoolPending::wait_for(Entry& entry, const PoolWait& wait) {
   for (PoolStream* stream : entry.unrecorded)
-    if (stream->dead.load()) streams_.settle(stream);
+    if (stream->dead.load()) streams_.settle(stream, wait);
   record(entry);
-  while (!entry.events.empty()) {
-    device_.wait(entry.events.back());
-    device_.destroy_event(entry.events.back());
-    entry.events.pop_back();
+  entry.waited_for = true;  // nobody else touches it now
+  try {
+    for (; !entry.events.empty(); entry.events.pop_back()) {
+      wait(entry.events.back());
+      device_.destroy_event(entry.events.back());
+    }
+  } catch (...) {
+    entry.waited_for = false;
+    throw;
   }
-  return entry.unrecorded.empty();
 }
 
 bool PoolPending::contains(const PoolBlock* block) const noexcept {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <list>
 #include <span>
 #include <vector>
 
@@ -27,15 +29,35 @@ class PoolPending {
   // False: there is nothing to wait for.
   bool add(const Item& item, std::span<PoolStream* const> streams) noexcept;
 
-  // Hands every item whose streams are done to done(item), which must not throw.
+  // Hands every item whose streams are done to done(item), which must not throw. True when there
+  // was one.
   template <class Done>
   bool poll(Done done) {
-    return visit([this](Entry& entry) { return finished(entry); }, done);
+    bool any = false;
+    for (auto it = entries_.begin(); it != entries_.end();) {
+      const auto entry = it++;
+      if (entry->waited_for || !finished(*entry)) continue;
+      close(entry, done);
+      any = true;
+    }
+    return any;
   }
-  // The same for all, after waiting for them.
+  // The same for all that are there now, after waiting for them.
   template <class Done>
-  bool drain(Done done) {
-    return visit([this](Entry& entry) { return wait(entry); }, done);
+  bool drain(const PoolWait& wait, Done done) {
+    bool any = false;
+    const std::uint64_t last = last_number_;
+    for (auto it = entries_.begin(); it != entries_.end() && it->number <= last;) {
+      if (it->waited_for) {  // by another thread, which closes it
+        ++it;
+        continue;
+      }
+      wait_for(*it, wait);
+      const auto entry = it++;
+      close(entry, done);
+      any = true;
+    }
+    return any;
   }
 
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
@@ -45,36 +67,29 @@ class PoolPending {
  private:
   struct Entry {
     Item item;
+    std::uint64_t number = 0;
+    bool waited_for = false;  // a thread waits for its events with the lock let go
     std::vector<PoolDevice::Event> events;
     std::vector<PoolStream*> unrecorded;
   };
+  using Entries = std::list<Entry>;
   bool record(Entry& entry);
   bool finished(Entry& entry);
-  bool wait(Entry& entry);
-  void close(Entry& entry) noexcept;
+  void wait_for(Entry& entry, const PoolWait& wait);
+  void clear(Entry& entry) noexcept;
 
-  // Closes the entries for which is_done(entry) is true; true when there was one. Entries stay when
-  // it throws.
-  template <class IsDone, class Done>
-  bool visit(IsDone is_done, Done done) {
-    bool any = false;
-    for (std::size_t i = 0; i < entries_.size();) {
-      if (!is_done(entries_[i])) {
-        ++i;
-        continue;
-      }
-      const Item item = entries_[i].item;
-      close(entries_[i]);
-      entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
-      done(item);
-      any = true;
-    }
-    return any;
+  template <class Done>
+  void close(Entries::iterator entry, Done done) {
+    const Item item = entry->item;
+    clear(*entry);
+    entries_.erase(entry);
+    done(item);
   }
 
   PoolDevice& device_;
   PoolStreams& streams_;
-  std::vector<Entry> entries_;  // oldest first
+  Entries entries_;  // oldest first
+  std::uint64_t last_number_ = 0;
   std::size_t bytes_ = 0;
 };
 

@@ -39,6 +39,7 @@ struct PoolRange {
   PoolRange* next = nullptr;
   PoolArena* arena = nullptr;    // nullptr for voids
   PoolStream* stream = nullptr;  // home of a used range; last user of a hole, nullptr: nobody's
+  std::uint64_t freed_at = 0;    // of a hole: the heap's count of frees
   PoolSpan* span = nullptr;      // of a used range, one of these two
   PoolLarge* block = nullptr;
   PoolRangeSet::node_type node;  // while in no set, so that to free memory needs no memory
@@ -74,6 +75,7 @@ struct PoolArena {
   const std::uint64_t id;
   const Kind kind;
   bool closing = false;
+  std::size_t guaranteed_bytes = 0;  // of a reservation
   std::size_t reserved_bytes = 0;
   std::size_t hole_bytes = 0;
   PoolRangeSet holes;

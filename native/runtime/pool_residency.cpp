@@ -42,8 +42,13 @@ void Pool::acquire_slow(PoolLarge* block, Stream stream) {
   scope.keep();
 }
 
+void Pool::await_leaving(Lock& lock, const PoolLarge* block) {
+  changed_.wait(lock, [block] { return !block->leaving; });
+}
+
 // False: no room. The block must be pinned.
 bool Pool::bring_back(Lock& lock, PoolLarge* block, Stream stream) {
+  await_leaving(lock, block);
   if (block->evicted_bytes == 0) return true;
   const std::size_t num = evictor_.num_chunks(*block);
   Need need;
@@ -72,7 +77,7 @@ void Pool::pin(PoolBlock* block) {
   Lock lock(mutex_);
   if (!bring_back(lock, large, device_.copy_stream()))
     throw_out_of_memory(lock, "Pool::pin", large->evicted_bytes, large->account, false);
-  evictor_.finish(large);
+  evictor_.finish(large, waiter(lock));
   scope.keep();
 }
 
@@ -92,17 +97,19 @@ std::size_t Pool::evict(PoolBlock* block) {
   const auto fail = [](const std::string& why) {
     throw Error(Error::Kind::kState, "Pool: evict of a block that " + why);
   };
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   PoolLarge* large = check_large(block, "evict");
   if (!space_.can_map())
     fail("could not come back to its address: the device has no virtual memory management");
+  if (large != nullptr) await_leaving(lock, large);
   if (large == nullptr || large->evicted_bytes != 0 || evictor_.num_chunks(*large) == 0) return 0;
   if (large->range->arena->kind != PoolArena::Kind::kCommon)
     fail("belongs to a reservation or a capture, expected a common one");
-  evictor_.finish(large);
+  evictor_.finish(large, waiter(lock));
   if (const std::uint32_t pins = large->uses.load(); pins != 0)
     fail("is pinned " + std::to_string(pins) + " times, expected one that is not");
-  if (!evictor_.evict_block(large) && large->uses.load() != 0) fail("was pinned meanwhile");
+  if (!evictor_.evict_block(large, waiter(lock)) && large->uses.load() != 0)
+    fail("was pinned meanwhile");
   count_evicted();
   if (large->evicted_bytes == 0) {
     PoolOutOfMemory::Numbers numbers;

@@ -12,21 +12,6 @@ namespace {
 
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-// Keeps a stream for the time that the lock may be let go.
-class StreamScope {
- public:
-  StreamScope(PoolStreams& streams, PoolStream* stream) : streams_(streams), stream_(stream) {
-    streams_.add_ref(stream_);
-  }
-  ~StreamScope() { streams_.drop_ref(stream_); }
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
-
- private:
-  PoolStreams& streams_;
-  PoolStream* stream_;
-};
-
 std::size_t missing(std::size_t needed, std::size_t available) noexcept {
   return needed > available ? needed - available : 0;
 }
@@ -40,6 +25,7 @@ enum class Pool::Step : std::uint8_t {
   kFlush,      // small blocks cached by threads
   kEvictIdle,  // blocks that the device does not use now
   kDrain,      // wait for frees
+  kOthers,     // wait for what other threads wait for
   kEvict,      // any evictable block, after the work on it
   kSettle,     // wait for all streams: all holes join
   kCollect,    // garbage
@@ -47,16 +33,16 @@ enum class Pool::Step : std::uint8_t {
 
 bool Pool::relieve(Lock& lock, Need& need) {
   using enum Step;
-  constexpr std::array kLadder = {kPoll,      kForeign, kReclaim, kFlush, kReclaim,
-                                  kEvictIdle, kDrain,   kReclaim, kEvict, kSettle,
-                                  kReclaim,   kEvict,   kCollect, kPoll,  kFlush,
-                                  kDrain,     kSettle,  kReclaim, kEvict};
+  constexpr std::array kLadder = {kPoll,  kForeign, kReclaim, kFlush,   kReclaim, kEvictIdle,
+                                  kDrain, kFlush,   kReclaim, kEvict,   kSettle,  kReclaim,
+                                  kEvict, kOthers,  kReclaim, kEvict,   kCollect, kPoll,
+                                  kFlush, kDrain,   kSettle,  kReclaim, kEvict};
   space_.ask_again();
   if (need.attempt(need.foreign)) return true;
   for (const Step step : kLadder) {
     if (step == kCollect && !options_.collect) break;
     // Measures for a shortage may change what is short: as long as they get somewhere they go on.
-    const bool again = step == kReclaim || step == kEvict || step == kEvictIdle;
+    const bool again = step == kReclaim || step == kEvict || step == kEvictIdle || step == kOthers;
     while (run_step(lock, need, step)) {
       if (need.attempt(need.foreign)) return true;
       if (!again) break;
@@ -69,14 +55,16 @@ bool Pool::run_step(Lock& lock, Need& need, Step step) {
   switch (step) {
     case Step::kPoll: return poll_pending();
     case Step::kForeign: return std::exchange(need.foreign, true) == false;
-    case Step::kReclaim: return reclaim(need);
+    case Step::kReclaim: return reclaim(lock, need);
     case Step::kFlush: return flush_caches(lock);
-    case Step::kDrain: return drain_pending();
-    case Step::kSettle: return settle_all();
+    case Step::kDrain: return drain_pending(lock);
+    case Step::kOthers: return await_others(lock);
+    case Step::kSettle: return settle_all(lock, common_);
     case Step::kEvictIdle:
     case Step::kEvict: {
       const bool idle_only = step == Step::kEvictIdle;
-      const std::size_t gained = evictor_.evict(need.shortage(), need.max_class, idle_only);
+      const std::size_t gained =
+          evictor_.evict(need.shortage(), need.max_class, idle_only, waiter(lock));
       count_evicted();
       return gained > 0;
     }
@@ -89,19 +77,51 @@ bool Pool::run_step(Lock& lock, Need& need, Step step) {
   return false;
 }
 
-bool Pool::reclaim(const Need& need) {
+PoolWait Pool::waiter(Lock& lock) {
+  return [this, &lock](PoolDevice::Event event) {
+    ++num_waiting_;
+    lock.unlock();
+    const auto back = [&] {
+      lock.lock();
+      --num_waiting_;
+      ++num_waits_;
+      changed_.notify_all();
+    };
+    try {
+      device_.wait(event);
+    } catch (...) {
+      back();
+      throw;
+    }
+    back();
+  };
+}
+
+bool Pool::await_others(Lock& lock) {
+  if (num_waiting_ == 0) return false;
+  changed_.wait(lock, [this, before = num_waits_] { return num_waits_ != before; });
+  return true;
+}
+
+bool Pool::reclaim(Lock& lock, const Need& need) {
   const std::size_t num = need.shortage();
   if (num == 0) return false;
   std::size_t gained = heap_.reclaim(common_, num);
-  std::vector<PoolStream*> streams = heap_.streams_of(common_);
   // The request's own stream first: to wait for it delays nobody else.
-  std::stable_partition(streams.begin(), streams.end(),
-                        [&](const PoolStream* stream) { return stream == need.stream; });
-  for (PoolStream* stream : streams) {
-    if (gained >= num) break;
-    if (heap_.num_reclaimable(common_, stream) == 0) continue;
-    heap_.settle(stream);
+  if (gained < num && heap_.num_reclaimable(common_, need.stream) > 0) {
+    heap_.settle(need.stream, waiter(lock));
     gained += heap_.reclaim(common_, num - gained);
+  }
+  while (gained < num) {
+    const std::vector<PoolStream*> streams = heap_.streams_of(common_);
+    const auto found = std::find_if(streams.begin(), streams.end(), [&](const PoolStream* stream) {
+      return heap_.num_reclaimable(common_, stream) > 0;
+    });
+    if (found == streams.end()) break;
+    heap_.settle(*found, waiter(lock));
+    const std::size_t more = heap_.reclaim(common_, num - gained);
+    if (more == 0) break;
+    gained += more;
   }
   return gained > 0;
 }
@@ -120,13 +140,17 @@ bool Pool::flush_caches(Lock& lock) {
   return any || blocks != nullptr;
 }
 
-bool Pool::settle_all() {
-  bool any = false;
-  for (PoolStream* stream : heap_.streams_of(common_)) {
-    heap_.settle(stream);
-    any = true;
+bool Pool::settle_all(Lock& lock, const PoolArena& arena) {
+  std::uint64_t last = 0;
+  for (;;) {  // streams may come and go while it waits
+    const std::vector<PoolStream*> streams = heap_.streams_of(arena);
+    const auto next =
+        std::find_if(streams.begin(), streams.end(),
+                     [last](const PoolStream* stream) { return stream->index > last; });
+    if (next == streams.end()) return last != 0;
+    last = (*next)->index;
+    heap_.settle(*next, waiter(lock));
   }
-  return any;
 }
 
 bool Pool::poll_pending() {
@@ -136,8 +160,9 @@ bool Pool::poll_pending() {
   return pending_.poll([this](const PoolPending::Item& item) { finish_pending(item); });
 }
 
-bool Pool::drain_pending() {
-  return pending_.drain([this](const PoolPending::Item& item) { finish_pending(item); });
+bool Pool::drain_pending(Lock& lock) {
+  return pending_.drain(waiter(lock),
+                        [this](const PoolPending::Item& item) { finish_pending(item); });
 }
 
 void Pool::finish_pending(const PoolPending::Item& item) noexcept {
@@ -148,16 +173,20 @@ void Pool::finish_pending(const PoolPending::Item& item) noexcept {
 }
 
 PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
-                            bool aligned) {
+                            std::size_t alignment_bytes) {
   PoolArena* arena = place.arena == nullptr ? &common_ : check_arena(place.arena, "allocate");
   PoolStream* home = streams_.get(stream);
-  const StreamScope scope(streams_, home);
-  PoolHeap::Request request{arena, home, bytes, aligned ? space_.chunk_bytes() : kPoolAlignment};
-  if (PoolRange* range = heap_.fit(request)) return range;
+  const PoolStreamScope scope(streams_, home);
+  PoolHeap::Request request{arena, home, bytes, alignment_bytes};
   if (arena->kind == PoolArena::Kind::kReserved) {
-    if (PoolRange* range = fit_reserved(request)) return range;
+    // So that a block takes no more chunks than its size fills.
+    if (space_.can_map() && bytes > options_.small_max_bytes)
+      request.alignment_bytes = space_.chunk_bytes();
+    if (PoolRange* range = fit_reserved(lock, request)) return range;
     request.arena = &common_;
+    request.alignment_bytes = alignment_bytes;
   }
+  if (PoolRange* range = heap_.fit(request)) return range;
   const std::size_t num_created = space_.num_created();
   PoolRange* found = nullptr;
   Need need;
@@ -178,33 +207,49 @@ PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const 
 }
 
 // Within the arena's own chunks. What is free of them is put together where it must be.
-PoolRange* Pool::fit_reserved(const PoolHeap::Request& request) {
+PoolRange* Pool::fit_reserved(Lock& lock, const PoolHeap::Request& request) {
   PoolArena& arena = *request.arena;
-  const std::size_t num = space_.num_chunks(request.bytes);
+  top_up(arena);
+  if (PoolRange* range = heap_.fit(request)) return range;
   for (const bool wait : {false, true}) {
-    wait ? drain_pending() : poll_pending();
+    wait ? drain_pending(lock) : poll_pending();
     if (PoolRange* range = heap_.fit(request)) return range;
     if (PoolRange* range = heap_.fit_foreign(request)) return range;
     spans_.release_free(arena, [this](PoolRange* range) { heap_.give_back(range); });
+    settle_all(lock, arena);
     if (PoolRange* range = heap_.fit(request)) return range;
-    if (!space_.can_map()) continue;
-    for (PoolStream* stream : heap_.streams_of(arena)) heap_.settle(stream);
-    if (PoolRange* range = heap_.fit(request)) return range;
-    if (heap_.num_reclaimable(arena, nullptr) < num) continue;
+    const std::size_t num = space_.num_chunks(request.bytes);
+    if (!space_.can_map() || heap_.num_reclaimable(arena, nullptr) < num) continue;
     heap_.reclaim(arena, num);
-    if (PoolRange* range = heap_.grow(request)) return range;
-    heap_.supply(arena, num);  // the device cannot map there: as it was
+    PoolRange* range = nullptr;
+    try {
+      range = heap_.grow(request);
+    } catch (...) {
+      top_up(arena);
+      throw;
+    }
+    top_up(arena);  // a hole in the right place may have spared some chunks
+    if (range != nullptr) return range;
   }
   return nullptr;
 }
 
+// Chunks that could not be mapped back stay missing until the next call.
+void Pool::top_up(PoolArena& arena) noexcept {
+  if (arena.reserved_bytes >= arena.guaranteed_bytes) return;
+  try {
+    heap_.supply(arena, space_.num_chunks(arena.guaranteed_bytes - arena.reserved_bytes));
+  } catch (...) {
+  }
+}
+
 std::size_t Pool::trim() {
   Lock lock(mutex_);
-  flush_caches(lock);
   poll_pending();
-  drain_pending();
+  drain_pending(lock);
+  flush_caches(lock);
   const std::size_t before = space_.reserved_bytes();
-  settle_all();
+  settle_all(lock, common_);
   heap_.reclaim(common_, kAll);
   space_.destroy_spare(0);
   evictor_.trim_host();
@@ -262,7 +307,10 @@ PoolArena* Pool::reserve(std::size_t bytes) {
     dissolve(arena);
     throw;
   }
-  if (done) return arena;
+  if (done) {
+    arena->guaranteed_bytes = arena->reserved_bytes;
+    return arena;
+  }
   dissolve(arena);
   throw_out_of_memory(lock, "Pool::reserve", bytes, nullptr, false);
 }

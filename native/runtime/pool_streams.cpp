@@ -75,10 +75,10 @@ void PoolStreams::order(PoolStream* earlier, PoolDevice::Stream later) {
   device_.stream_wait(later, event);
 }
 
-void PoolStreams::settle(PoolStream* stream) {
+void PoolStreams::settle(PoolStream* stream, const PoolWait& wait) {
   if (is_over(stream)) return;
   if (stream->dead.load()) {
-    device_.wait(stream->ended);
+    device_.wait(stream->ended);  // everybody's event: it must not go meanwhile
     device_.destroy_event(std::exchange(stream->ended, 0));
     --num_ending_;
     erase_if_over(stream);
@@ -86,7 +86,7 @@ void PoolStreams::settle(PoolStream* stream) {
   }
   const PoolDevice::Event event = device_.record(stream->id);
   const EventScope scope(device_, event);
-  device_.wait(event);
+  wait(event);
 }
 
 bool PoolStreams::poll_dead() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "runtime/pool_device.h"
 
 namespace gpk::runtime {
+
+// Waits for an event on the host. The pool's lets its lock go meanwhile: what was true before need
+// not be true after.
+using PoolWait = std::function<void(PoolDevice::Event)>;
 
 // One stream from its first use to forget(). The driver may give a later stream the same id.
 struct PoolStream {
@@ -55,7 +60,7 @@ class PoolStreams {
   // Work submitted to `later` from now on starts after all work of `earlier` so far.
   void order(PoolStream* earlier, PoolDevice::Stream later);
   // The host waits for all work so far.
-  void settle(PoolStream* stream);
+  void settle(PoolStream* stream, const PoolWait& wait);
   // Looks at the last work of dead streams; true when one has come to its end.
   bool poll_dead();
 
@@ -77,6 +82,21 @@ class PoolStreams {
   std::map<PoolDevice::Stream, PoolStream*> live_;
   std::size_t num_ending_ = 0;
   std::uint64_t last_index_ = 0;
+};
+
+// Keeps a stream while the lock may be let go.
+class PoolStreamScope {
+ public:
+  PoolStreamScope(PoolStreams& streams, PoolStream* stream) : streams_(streams), stream_(stream) {
+    streams_.add_ref(stream_);
+  }
+  ~PoolStreamScope() { streams_.drop_ref(stream_); }
+  PoolStreamScope(const PoolStreamScope&) = delete;
+  PoolStreamScope& operator=(const PoolStreamScope&) = delete;
+
+ private:
+  PoolStreams& streams_;
+  PoolStream* stream_;
 };
 
 }  // namespace gpk::runtime

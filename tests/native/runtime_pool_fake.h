@@ -33,6 +33,7 @@ class PoolFake final : public PoolDevice {
   // could also say that there is no memory.
   std::size_t fail_in = 0;
   bool fail_throws = true;
+  std::function<void()> on_wait;  // called once, by the next wait() before it waits
   std::size_t num_fallible = 0;
   std::size_t num_creates = 0;
   std::size_t num_maps = 0;
@@ -214,6 +215,12 @@ class PoolFake final : public PoolDevice {
     return is_done(event);
   }
   void wait(Event event) override {
+    std::function<void()> hook;
+    {
+      const std::lock_guard lock(mutex_);
+      hook.swap(on_wait);
+    }
+    if (hook) hook();
     const std::lock_guard lock(mutex_);
     fails_hard("wait");
     ++num_waits;

@@ -1,0 +1,23 @@
+// Completion events of a device, injected. An event marks the end of work submitted earlier.
+#pragma once
+
+#include <cstdint>
+
+namespace gpk::runtime {
+
+// Implementations are thread safe; several threads may poll and wait for one event. release() comes
+// last.
+class DeviceEvents {
+ public:
+  using EventId = std::uint64_t;  // 0: no event
+
+  virtual ~DeviceEvents() = default;
+  // True when the work before the event is done. Throws what that work failed with.
+  virtual bool poll(EventId event) = 0;
+  // Returns when poll() would give true; throws likewise.
+  virtual void wait(EventId event) = 0;
+  // The event is not used again. Its work may still be running.
+  virtual void release(EventId event) noexcept = 0;
+};
+
+}  // namespace gpk::runtime

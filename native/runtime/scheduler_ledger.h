@@ -1,0 +1,67 @@
+// Where the scheduler takes memory from: reservations by account, behind which a pool can stand.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace gpk::runtime {
+
+enum class ReserveResult {
+  kGranted,
+  kAccountFull,  // the account's own limit; other accounts may still be served
+  kDeviceFull,   // the limit of all
+};
+
+// A scheduler calls it with its lock held: an implementation may lock, but must never call the
+// scheduler, nor wait for a thread that does. When memory becomes free by other ways than release,
+// tell the scheduler with memory_changed().
+class MemoryLedger {
+ public:
+  virtual ~MemoryLedger() = default;
+  // The account's limit is looked at first. An Error of kMemory counts as kDeviceFull; anything
+  // else that is thrown fails the task.
+  virtual ReserveResult reserve(std::size_t bytes, std::string_view account) = 0;
+  // Exactly the bytes of an earlier grant.
+  virtual void release(std::size_t bytes, std::string_view account) noexcept = 0;
+  // What all accounts share.
+  [[nodiscard]] virtual std::size_t device_bytes() const noexcept = 0;
+  // The most that could ever be granted to the account, and what could be granted now.
+  [[nodiscard]] virtual std::size_t capacity_bytes(std::string_view account) const noexcept = 0;
+  [[nodiscard]] virtual std::size_t available_bytes(std::string_view account) const noexcept = 0;
+};
+
+// A total and, where asked for, a limit per account. Thread safe.
+class LimitLedger final : public MemoryLedger {
+ public:
+  static constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
+
+  explicit LimitLedger(std::size_t total_bytes = kUnlimited) : total_bytes_(total_bytes) {}
+
+  // Below what the account holds now is allowed: it gets nothing more until it has shrunk.
+  void set_account_limit(std::string_view account, std::size_t bytes);
+  [[nodiscard]] std::size_t reserved_bytes() const;
+  [[nodiscard]] std::size_t reserved_bytes(std::string_view account) const;
+
+  ReserveResult reserve(std::size_t bytes, std::string_view account) override;
+  void release(std::size_t bytes, std::string_view account) noexcept override;
+  [[nodiscard]] std::size_t device_bytes() const noexcept override { return total_bytes_; }
+  [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
+  [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;
+
+ private:
+  struct Account {
+    std::size_t limit_bytes = kUnlimited;
+    std::size_t reserved_bytes = 0;
+  };
+
+  const std::size_t total_bytes_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Account, std::less<>> accounts_;  // only those with a limit or a grant
+  std::size_t reserved_bytes_ = 0;
+};
+
+}  // namespace gpk::runtime

@@ -1,0 +1,207 @@
+// Scheduler: waiting for tasks, and the threads that run their bodies.
+#include <algorithm>
+
+#include "runtime/error.h"
+#include "runtime/scheduler.h"
+#include "runtime/scheduler_section.h"
+#include "runtime/scheduler_text.h"
+
+namespace gpk::runtime {
+namespace {
+
+thread_local const Scheduler* inside_body_of = nullptr;
+
+}  // namespace
+
+void Scheduler::announce(Notices& notices) noexcept {
+  std::size_t num_errors = 0;
+  for (auto& [info, callbacks] : notices.ended) {
+    for (TaskCallback& callback : callbacks) {
+      try {
+        callback(info);
+      } catch (...) {
+        ++num_errors;
+      }
+    }
+  }
+  if (num_errors > 0) {
+    const std::lock_guard lock(mutex_);
+    totals_.num_callback_errors += num_errors;
+  }
+}
+
+void Scheduler::on_end(TaskId id, TaskCallback callback) {
+  if (!callback) throw Error(Error::Kind::kValue, "Scheduler: on_end: callback is empty");
+  locked([&] {
+    TaskRecord& task = table_.at(id, "Scheduler: on_end");
+    if (is_terminal(task.state)) {
+      notices_.ended.emplace_back(make_info(task), std::vector<TaskCallback>());
+      notices_.ended.back().second.push_back(std::move(callback));
+    } else {
+      task.callbacks.push_back(std::move(callback));
+    }
+  });
+}
+
+// --- waiting -----------------------------------------------------------------------------------
+
+// Until something happens, `limit`, or the next deadline of any task: nobody else may be there to
+// notice that one.
+template <class Condition>
+void Scheduler::sleep(std::unique_lock<std::mutex>& lock, Condition& condition,
+                      std::chrono::steady_clock::time_point limit) {
+  if (!deadlines_.empty()) {
+    const std::int64_t left_ns = deadlines_.begin()->first - clock_->now_ns() + 1;
+    // A clock that stands still makes this a slow poll.
+    const auto pause =
+        std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 1'000'000, 3'600'000'000'000));
+    limit = std::min(limit, std::chrono::steady_clock::now() + pause);
+  }
+  if (limit == std::chrono::steady_clock::time_point::max()) {
+    condition.wait(lock);
+  } else {
+    condition.wait_until(lock, limit);
+  }
+}
+
+std::optional<TaskInfo> Scheduler::wait(TaskId id,
+                                        std::optional<std::chrono::nanoseconds> timeout) {
+  using SteadyTime = std::chrono::steady_clock;
+  SteadyTime::time_point limit = SteadyTime::time_point::max();
+  if (timeout) {
+    const auto now = SteadyTime::now();
+    if (*timeout < limit - now) limit = now + *timeout;
+  }
+  std::unique_lock lock(mutex_);
+  TaskRecord& task = table_.at(id, "Scheduler: wait");
+  struct Waiting {  // the record stays while someone waits for it
+    Waiting(std::size_t& a, std::size_t& b) : num_a(a), num_b(b) {
+      ++num_a;
+      ++num_b;
+    }
+    ~Waiting() {
+      --num_a;
+      --num_b;
+    }
+    std::size_t& num_a;
+    std::size_t& num_b;
+  };
+  const Waiting waiting(task.num_waiters, num_waiters_);
+  while (!is_terminal(task.state)) {
+    if (!deadlines_.empty() && deadlines_.begin()->first < clock_->now_ns()) {
+      lock.unlock();
+      poll();
+      lock.lock();
+      continue;
+    }
+    if (SteadyTime::now() >= limit) return std::nullopt;
+    sleep(lock, ended_condition_, limit);
+  }
+  return make_info(task);
+}
+
+TaskInfo Scheduler::result(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
+  std::optional<TaskInfo> info = wait(id, timeout);
+  if (!info)
+    throw Error(Error::Kind::kState,
+                phrase("Scheduler: task ", id, " has not ended after ",
+                       duration_text(timeout.value_or(std::chrono::nanoseconds(0)).count())));
+  if (info->exception) std::rethrow_exception(info->exception);
+  if (info->state != TaskState::kCompleted)
+    throw Error(Error::Kind::kState,
+                phrase("Scheduler: task ", id, " ", to_string(info->state), ": ", info->reason));
+  return *std::move(info);
+}
+
+// --- running bodies ----------------------------------------------------------------------------
+
+bool Scheduler::run_one() {
+  TaskRecord* task = nullptr;
+  TaskBody body;
+  locked([&] {
+    if (queue_.num_admitted(true) == 0) retry_all();
+    task = queue_.first_admitted(true);
+    if (task == nullptr) return;
+    begin_running(*task);
+    task->in_body = true;
+    body = std::exchange(task->spec.body, nullptr);
+  });
+  if (task == nullptr) return false;
+
+  // While in_body is set nobody else ends the task, so the record stays.
+  TaskContext context(task->id, task->cancel_requested, task->detached);
+  std::exception_ptr error;
+  std::string reason;
+  const Scheduler* outer = std::exchange(inside_body_of, this);
+  try {
+    body(context);
+  } catch (const std::exception& thrown) {
+    error = std::current_exception();
+    reason = thrown.what();
+  } catch (...) {
+    error = std::current_exception();
+    reason = "an exception that is not a std::exception";
+  }
+  inside_body_of = outer;
+  body = nullptr;  // what it holds goes before anyone hears that the task has ended
+  locked([&] { finish_body(*task, std::move(error), std::move(reason)); });
+  return true;
+}
+
+void Scheduler::finish_body(TaskRecord& task, std::exception_ptr error, std::string reason) {
+  task.in_body = false;
+  if (error) {
+    finish(task, task.cancel_requested ? TaskState::kCancelled : TaskState::kFailed,
+           std::move(reason), std::move(error));
+    return;
+  }
+  if (task.detached && !task.early_end) return;
+  if (task.early_end == TaskState::kFailed) {
+    finish(task, TaskState::kFailed, std::move(task.reason));
+  } else if (task.cancel_requested) {
+    finish(task, TaskState::kCancelled, std::move(task.reason));
+  } else {
+    finish(task, TaskState::kCompleted, {});
+  }
+}
+
+std::size_t Scheduler::run_ready(std::size_t max_tasks) {
+  std::size_t num_run = 0;
+  while (num_run < max_tasks && run_one()) ++num_run;
+  return num_run;
+}
+
+std::size_t Scheduler::run_until_idle() {
+  std::size_t num_run = 0;
+  for (;;) {
+    while (run_one()) ++num_run;
+    std::unique_lock lock(mutex_);
+    if (queue_.first_admitted(true) != nullptr) continue;
+    if (num_bodies_running_ == 0 || inside_body_of == this) return num_run;
+    ++num_idle_workers_;
+    sleep(lock, ready_condition_, std::chrono::steady_clock::time_point::max());
+    --num_idle_workers_;
+  }
+}
+
+std::size_t Scheduler::serve(const std::stop_token& stop) {
+  std::size_t num_run = 0;
+  const std::stop_callback wake(stop, [this] {
+    const std::lock_guard lock(mutex_);  // else the wake-up could fall before the sleep
+    ready_condition_.notify_all();
+  });
+  while (!stop.stop_requested()) {
+    if (run_one()) {
+      ++num_run;
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    if (queue_.first_admitted(true) != nullptr || stop.stop_requested()) continue;
+    ++num_idle_workers_;
+    sleep(lock, ready_condition_, std::chrono::steady_clock::time_point::max());
+    --num_idle_workers_;
+  }
+  return num_run;
+}
+
+}  // namespace gpk::runtime

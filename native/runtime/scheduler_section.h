@@ -1,0 +1,52 @@
+// One call under the scheduler's lock. Internal to the scheduler.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "runtime/scheduler.h"
+
+namespace gpk::runtime {
+
+// Holds the lock; when it goes, so does the lock, and only then callbacks run and the caller's
+// objects are destroyed, whether the call threw or not.
+class Scheduler::Section {
+ public:
+  explicit Section(Scheduler& scheduler) : scheduler_(scheduler), lock_(scheduler.mutex_) {
+    scheduler_.now_ns_ = scheduler_.clock_->now_ns();
+  }
+  ~Section() {
+    Notices notices = std::exchange(scheduler_.notices_, {});
+    const bool wake_waiters = notices.changed && scheduler_.num_waiters_ > 0;
+    const bool wake_workers = notices.changed && scheduler_.num_idle_workers_ > 0;
+    lock_.unlock();
+    if (wake_waiters) scheduler_.ended_condition_.notify_all();
+    if (wake_workers) scheduler_.ready_condition_.notify_all();
+    if (!notices.ended.empty()) scheduler_.announce(notices);
+  }
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+
+ private:
+  Scheduler& scheduler_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+// Runs `body` at one clock time: deadlines first, admission after it. A body that throws has
+// changed nothing.
+template <class F>
+auto Scheduler::locked(F&& body) {
+  const Section section(*this);
+  expire();
+  admit_queued();
+  if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+    std::forward<F>(body)();
+    settle();
+  } else {
+    auto answer = std::forward<F>(body)();
+    settle();
+    return answer;
+  }
+}
+
+}  // namespace gpk::runtime
