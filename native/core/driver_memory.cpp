@@ -104,6 +104,7 @@ class DriverMemory final : public PoolDevice {
 
   Event record(Stream stream) override {
     context_.make_current();
+    const RelaxedCaptureScope relaxed;
     cu::Event event = nullptr;
     GPK_CU_CHECK(cuEventCreate, &event, cu::kEventDisableTiming);
     const cu::Result result = driver().cuEventRecord(event, handle_of(stream));
@@ -116,6 +117,7 @@ class DriverMemory final : public PoolDevice {
 
   [[nodiscard]] bool poll(Event event) override {
     context_.make_current();
+    const RelaxedCaptureScope relaxed;
     const cu::Result result = driver().cuEventQuery(event_of(event));
     if (result == cu::kNotReady) return false;
     check_cuda(result, "cuEventQuery");
@@ -124,6 +126,7 @@ class DriverMemory final : public PoolDevice {
 
   void wait(Event event) override {
     context_.make_current();
+    const RelaxedCaptureScope relaxed;
     GPK_CU_CHECK(cuEventSynchronize, event_of(event));
   }
 
