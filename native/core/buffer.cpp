@@ -1,21 +1,15 @@
 #include "core/buffer.h"
 
 #include <algorithm>
-#include <new>
 
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/graph.h"
-#include "core/memory.h"
 #include "core/release.h"
 #include "core/stream.h"
 
 namespace gpk {
-namespace {
-
-constexpr std::align_val_t kHostAlignment{64};
-
-}  // namespace
 
 Buffer::Buffer(Key, Device device, void* data, std::size_t bytes)
     : device_(device), data_(data), bytes_(bytes) {}
@@ -23,31 +17,28 @@ Buffer::Buffer(Key, Device device, void* data, std::size_t bytes)
 std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
   auto buffer = std::make_shared<Buffer>(Key{}, device, nullptr, bytes);
   if (bytes == 0) return buffer;
-  if (!device.is_cuda()) {
-    buffer->data_ = ::operator new(bytes, kHostAlignment, std::nothrow);
-    if (buffer->data_ == nullptr) {
-      OutOfMemory::Numbers numbers;
-      numbers.asked_bytes = bytes;
-      numbers.device_free_bytes = memory_info(device).free_bytes;
-      throw OutOfMemory("allocate", numbers);
-    }
-    buffer->owned_ = true;
-    return buffer;
-  }
-  if (releases_pending()) [[unlikely]]
-    release_finished();
-  buffer->home_ = current_stream(device);
-  buffer->last_.store(buffer->home_.get(), std::memory_order_relaxed);
-  auto allocator = capture_allocator(device);
-  if (!allocator) {
+  runtime::PoolPlace place;
+  runtime::Pool::Stream stream = 0;
+  if (device.is_cuda()) {
+    if (releases_pending()) [[unlikely]]
+      release_finished();
+    buffer->home_ = current_stream(device);
+    buffer->last_.store(buffer->home_.get(), std::memory_order_relaxed);
+    stream = pool_stream(*buffer->home_);
+    place.arena = capture_arena(device);
+    buffer->captured_ = place.arena != nullptr;
     Context* context = buffer->home_->context();
     context->make_current();
-    allocator = context->allocator();
+    buffer->pool_ = &context->pool();
+  } else {
+    buffer->pool_ = &device_pool(device);
   }
-  const cu::DevicePtr ptr = allocator->allocate(bytes, buffer->home_->handle());
-  buffer->data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(ptr));
-  buffer->allocator_ = std::move(allocator);
-  buffer->owned_ = true;
+  try {
+    buffer->block_ = buffer->pool_->allocate(bytes, stream, place);
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "allocate");
+  }
+  buffer->data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer->block_->address));
   return buffer;
 }
 
@@ -59,22 +50,61 @@ std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t byte
 }
 
 Buffer::~Buffer() {
-  if (!owned_) {
+  if (block_ == nullptr) {
     // The owner may hand the memory out again at once; our work on it may not be done.
     if (!users_.empty()) release_after(users_, std::move(owner_));
     return;
   }
-  if (!device_.is_cuda()) {
-    ::operator delete(data_, kHostAlignment);
-    return;
-  }
-  for (const auto& user : users_) {
-    try {
-      home_->wait(*user);
-    } catch (...) {  // a lost device has no work left to wait for
+  if (exposed_) unpin();
+  try {
+    std::vector<runtime::Pool::Stream> others;
+    for (const auto& user : users_) {
+      if (captured_) {
+        home_->wait(*user);  // an event of a capture cannot be polled
+      } else {
+        others.push_back(pool_stream(*user));
+      }
     }
+    pool_->free(block_, others);
+  } catch (...) {  // a lost device has no work left to wait for, and no memory to give back
   }
-  allocator_->free(device_ptr(), bytes_, home_->handle());
+}
+
+void Buffer::begin_use(const std::shared_ptr<Stream>& stream) {
+  mark_use(stream);
+  if (block_ == nullptr) return;
+  try {
+    pool_->acquire(block_, pool_stream(*stream));
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "restore");
+  }
+}
+
+void Buffer::end_use() noexcept {
+  if (block_ != nullptr) pool_->release(block_);
+}
+
+void Buffer::pin() {
+  if (block_ == nullptr) return;
+  try {
+    pool_->pin(block_);
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "restore");
+  }
+}
+
+void Buffer::expose() {
+  if (exposed_.exchange(true)) return;
+  try {
+    pin();
+  } catch (...) {
+    exposed_ = false;
+    throw;
+  }
+}
+
+void Buffer::unpin() noexcept {
+  if (block_ != nullptr) pool_->unpin(block_);
 }
 
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {

@@ -220,6 +220,7 @@ Device device_of_memory(const void* ptr, const char* op) {
 }
 
 void order_for_consumer(const Array& array, std::int64_t stream, const char* op) {
+  array.buffer()->expose();
   if (!array.device().is_cuda() || stream == kNoOrdering) return;
   forbid_in_capture(op, "another library's stream cannot wait for work that is only recorded");
   const auto consumer = foreign_stream(array.device(), stream);

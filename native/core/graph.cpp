@@ -3,8 +3,8 @@
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
-#include "core/memory.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -25,11 +25,11 @@ Graph* capturing_graph() noexcept {
   return t_slot == nullptr ? nullptr : t_slot->graph.load(std::memory_order_relaxed);
 }
 
-std::shared_ptr<Allocator> capture_allocator(Device device) {
+runtime::PoolArena* capture_arena(Device device) noexcept {
   const Graph* graph = capturing_graph();
   if (graph == nullptr || !(graph->device() == device)) [[likely]]
     return nullptr;
-  return graph->pool();
+  return graph->arena();
 }
 
 void forbid_in_capture(const char* op, const char* why) {
@@ -62,9 +62,21 @@ void Graph::destroy() noexcept {
   num_nodes_ = 0;
   launches_.clear();
   host_calls_.clear();
+  for (const auto& buffer : kept_) buffer->unpin();
   kept_.clear();
+  close_arena();
   replay_streams_.clear();
-  pool_.reset();
+}
+
+void Graph::close_arena() noexcept {
+  if (arena_ == nullptr) return;
+  try {
+    std::vector<runtime::Pool::Stream> streams;
+    for (const auto& stream : replay_streams_) streams.push_back(pool_stream(*stream));
+    stream_->context()->pool().close(arena_, streams);
+  } catch (...) {  // a lost device has taken its memory along
+  }
+  arena_ = nullptr;
 }
 
 void Graph::reset() {
@@ -81,7 +93,7 @@ void Graph::begin_capture() {
   if (device_.is_cuda()) {
     Context& context = *stream_->context();
     context.make_current();
-    pool_ = make_capture_pool(context);
+    arena_ = context.pool().open_private();
     ++context.num_captures();
     const cu::Result result =
         driver().cuStreamBeginCapture(stream_->handle(), cu::kCaptureModeThreadLocal);
@@ -177,6 +189,7 @@ void Graph::synchronize() {
 }
 
 void Graph::keep(std::shared_ptr<Buffer> buffer) {
+  buffer->pin();
   for (const auto& stream : replay_streams_) buffer->mark_use(stream);
   kept_.push_back(std::move(buffer));
 }

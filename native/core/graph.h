@@ -15,7 +15,10 @@
 
 namespace gpk {
 
-class Allocator;
+namespace runtime {
+struct PoolArena;
+}
+
 class Buffer;
 class Graph;
 class Kernel;
@@ -83,19 +86,20 @@ class Graph {
                           std::function<void()> call);
   void replace_host_launch(std::size_t index, std::function<void()> call);
 
-  [[nodiscard]] const std::shared_ptr<Allocator>& pool() const noexcept { return pool_; }
+  [[nodiscard]] runtime::PoolArena* arena() const noexcept { return arena_; }
 
  private:
   void leave_capture();
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
+  void close_arena() noexcept;
 
   Device device_;
   std::shared_ptr<Stream> stream_;
   std::shared_ptr<Stream> previous_stream_;
   std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
   std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last
-  std::shared_ptr<Allocator> pool_;
+  runtime::PoolArena* arena_ = nullptr;  // the private memory
   cu::Graph graph_ = nullptr;
   cu::GraphExec exec_ = nullptr;
   bool ready_ = false;
@@ -109,8 +113,8 @@ class Graph {
 // The graph the calling thread captures into; nullptr when it does not. One thread-local load.
 Graph* capturing_graph() noexcept;
 
-// The private pool of the calling thread's capture; null when it does not capture on `device`.
-std::shared_ptr<Allocator> capture_allocator(Device device);
+// The private memory of the calling thread's capture; nullptr when it does not capture on `device`.
+runtime::PoolArena* capture_arena(Device device) noexcept;
 
 // Throws CaptureError "<op>: cannot be captured ..." when the calling thread captures.
 void forbid_in_capture(const char* op, const char* why);

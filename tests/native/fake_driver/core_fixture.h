@@ -14,6 +14,7 @@
 
 #include "core/config.h"
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/driver.h"
 #include "core/memory.h"
 #include "core/module.h"
@@ -115,7 +116,7 @@ class CoreTest : public ::testing::Test {
 
   void check_nothing_left() const {
     if (leftovers_) return;
-    for (Context* context : Context::all()) context->allocator()->trim();
+    for (Context* context : Context::all()) context->pool().trim();
     using fake::Kind;
     EXPECT_EQ(fake::num_live(Kind::kMemory), 0u);
     EXPECT_EQ(fake::num_live(Kind::kPinned), 0u);
