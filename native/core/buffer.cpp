@@ -6,6 +6,7 @@
 #include "core/device_pool.h"
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/memory_account.h"
 #include "core/release.h"
 #include "core/stream.h"
 
@@ -16,30 +17,36 @@ Buffer::Buffer(Key, Device device, void* data, std::size_t bytes)
 
 std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
   auto buffer = std::make_shared<Buffer>(Key{}, device, nullptr, bytes);
-  if (bytes == 0) return buffer;
+  if (bytes > 0) buffer->take_block(bytes);
+  return buffer;
+}
+
+void Buffer::take_block(std::size_t bytes) {
   runtime::PoolPlace place;
   runtime::Pool::Stream stream = 0;
-  if (device.is_cuda()) {
+  if (has_thread_places()) [[unlikely]]
+    account_ = apply_thread_place(device_, place);
+  if (device_.is_cuda()) {
     if (releases_pending()) [[unlikely]]
       release_finished();
-    buffer->home_ = current_stream(device);
-    buffer->last_.store(buffer->home_.get(), std::memory_order_relaxed);
-    stream = pool_stream(*buffer->home_);
-    place.arena = capture_arena(device);
-    buffer->captured_ = place.arena != nullptr;
-    Context* context = buffer->home_->context();
+    home_ = current_stream(device_);
+    last_.store(home_.get(), std::memory_order_relaxed);
+    stream = pool_stream(*home_);
+    arena_ = gpk::capture_arena(device_);
+    if (arena_ != nullptr) place.arena = arena_;
+    Context* context = home_->context();
     context->make_current();
-    buffer->pool_ = &context->pool();
+    pool_ = &context->pool();
   } else {
-    buffer->pool_ = &device_pool(device);
+    pool_ = &device_pool(device_);
   }
   try {
-    buffer->block_ = buffer->pool_->allocate(bytes, stream, place);
+    block_ = pool_->allocate(bytes, stream, place);
   } catch (const runtime::PoolOutOfMemory& error) {
     throw_out_of_memory(error, "allocate");
   }
-  buffer->data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer->block_->address));
-  return buffer;
+  movable_ = arena_ == nullptr && pool_->can_evict(block_);
+  data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(block_->address));
 }
 
 std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t bytes,
@@ -55,37 +62,38 @@ Buffer::~Buffer() {
     if (!users_.empty()) release_after(users_, std::move(owner_));
     return;
   }
-  if (exposed_) unpin();
   try {
-    std::vector<runtime::Pool::Stream> others;
-    for (const auto& user : users_) {
-      if (captured_) {
-        home_->wait(*user);  // an event of a capture cannot be polled
-      } else {
-        others.push_back(pool_stream(*user));
-      }
-    }
-    pool_->free(block_, others);
+    give_back();
   } catch (...) {  // a lost device has no work left to wait for, and no memory to give back
   }
 }
 
-void Buffer::begin_use(const std::shared_ptr<Stream>& stream) {
-  mark_use(stream);
-  if (block_ == nullptr) return;
+void Buffer::give_back() {
+  std::vector<runtime::Pool::Stream> others;
+  const bool in_capture = arena_ != nullptr && home_->capturing();
+  for (const auto& user : users_) {
+    // An event of a capture cannot be polled: there the order is made part of the graph.
+    if (in_capture && user->capturing())
+      home_->wait(*user);
+    else
+      others.push_back(pool_stream(*user));
+  }
+  pool_->free(block_, others);
+}
+
+void Buffer::begin_use_movable(Stream& stream) {
+  // The stream of a capture can neither be waited for nor bring anything back: a pin does it now.
+  if (capturing_graph() != nullptr && stream.capturing()) [[unlikely]]
+    return pin();
   try {
-    pool_->acquire(block_, pool_stream(*stream));
+    pool_->acquire(block_, pool_stream(stream));
   } catch (const runtime::PoolOutOfMemory& error) {
     throw_out_of_memory(error, "restore");
   }
 }
 
-void Buffer::end_use() noexcept {
-  if (block_ != nullptr) pool_->release(block_);
-}
-
 void Buffer::pin() {
-  if (block_ == nullptr) return;
+  if (!movable_) return;
   try {
     pool_->pin(block_);
   } catch (const runtime::PoolOutOfMemory& error) {
@@ -104,10 +112,26 @@ void Buffer::expose() {
 }
 
 void Buffer::unpin() noexcept {
-  if (block_ != nullptr) pool_->unpin(block_);
+  if (movable_) pool_->unpin(block_);
+}
+
+void Buffer::hold() {
+  pin();
+  num_holds_.fetch_add(1);
+}
+
+bool Buffer::let_go() noexcept {
+  std::uint32_t num = num_holds_.load();
+  do {
+    if (num == 0) return false;
+  } while (!num_holds_.compare_exchange_weak(num, num - 1));
+  unpin();
+  return true;
 }
 
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {
+  // Work that is captured runs at replays, whose streams the graph marks: it keeps the buffer.
+  if (arena_ == nullptr && capturing_graph() != nullptr && stream->capturing()) return;
   const std::lock_guard lock(users_mutex_);
   if (stream != home_ && std::find(users_.begin(), users_.end(), stream) == users_.end())
     users_.push_back(stream);

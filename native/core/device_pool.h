@@ -1,4 +1,8 @@
 // The memory pool of each device: where all arrays live.
+//
+// Buffer::allocate() is the way in. To make allocations of a thread count against an account with a
+// limit, see core/memory_account.h (AccountScope); to hold room for scheduled tasks, see
+// core/pool_ledger.h.
 #pragma once
 
 #include <functional>

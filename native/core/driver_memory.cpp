@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/context.h"
+#include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
 
@@ -132,6 +133,7 @@ class DriverMemory final : public PoolDevice {
 
   void stream_wait(Stream stream, Event event) override {
     context_.make_current();
+    const RelaxedCaptureScope relaxed;
     GPK_CU_CHECK(cuStreamWaitEvent, handle_of(stream), event_of(event), 0);
   }
 
@@ -146,11 +148,14 @@ class DriverMemory final : public PoolDevice {
 
   void copy_to_host(void* to, Address from, std::size_t bytes, Stream stream) override {
     context_.make_current();
+    const RelaxedCaptureScope relaxed;
     GPK_CU_CHECK(cuMemcpyDtoHAsync, to, from, bytes, handle_of(stream));
   }
 
   void copy_to_device(Address to, const void* from, std::size_t bytes, Stream stream) override {
     context_.make_current();
+    const RelaxedCaptureScope relaxed;
+    refuse_capture(stream);
     GPK_CU_CHECK(cuMemcpyHtoDAsync, to, from, bytes, handle_of(stream));
   }
 
@@ -184,6 +189,16 @@ class DriverMemory final : public PoolDevice {
     } catch (...) {
       return false;
     }
+  }
+
+  // Someone else's capture: the copy would become a part of that graph.
+  static void refuse_capture(Stream stream) {
+    int status = cu::kCaptureStatusNone;
+    if (stream != 0 && driver().cuStreamIsCapturing(handle_of(stream), &status) == cu::kSuccess &&
+        status != cu::kCaptureStatusNone)
+      throw CaptureError(
+          "restore: an evicted array is used on a stream that is being captured; restore or pin it "
+          "before the capture");
   }
 
   static cu::Stream handle_of(Stream stream) noexcept {

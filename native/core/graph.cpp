@@ -62,8 +62,9 @@ void Graph::destroy() noexcept {
   num_nodes_ = 0;
   launches_.clear();
   host_calls_.clear();
-  for (const auto& buffer : kept_) buffer->unpin();
+  for (const auto& [key, buffer] : kept_) buffer->unpin();
   kept_.clear();
+  own_.clear();
   close_arena();
   replay_streams_.clear();
 }
@@ -93,11 +94,16 @@ void Graph::begin_capture() {
   if (device_.is_cuda()) {
     Context& context = *stream_->context();
     context.make_current();
+    // What the stream did before is waited for by other means: it records no events from here on.
+    context.pool().forget_stream(pool_stream(*stream_));
     arena_ = context.pool().open_private();
     ++context.num_captures();
     const cu::Result result =
         driver().cuStreamBeginCapture(stream_->handle(), cu::kCaptureModeThreadLocal);
-    if (result != cu::kSuccess) --context.num_captures();
+    if (result != cu::kSuccess) {
+      --context.num_captures();
+      close_arena();
+    }
     check_cuda(result, "cuStreamBeginCapture");
   }
   previous_stream_ = exchange_current_stream(stream_);
@@ -178,7 +184,7 @@ void Graph::replay(const std::shared_ptr<Stream>& stream) {
   if (replay_streams_.empty() || replay_streams_.back() != target) {
     std::erase(replay_streams_, target);
     replay_streams_.push_back(target);
-    for (const auto& buffer : kept_) buffer->mark_use(target);
+    mark_replay(target);
   }
   GPK_CU_CHECK(cuGraphLaunch, exec_, target->handle());
 }
@@ -188,10 +194,26 @@ void Graph::synchronize() {
   if (!replay_streams_.empty()) replay_streams_.back()->synchronize();
 }
 
-void Graph::keep(std::shared_ptr<Buffer> buffer) {
-  buffer->pin();
+void Graph::mark_replay(const std::shared_ptr<Stream>& stream) {
+  for (const auto& [key, buffer] : kept_) buffer->mark_use(stream);
+  for (const auto& [key, weak] : own_)
+    if (const auto buffer = weak.lock()) buffer->mark_use(stream);
+}
+
+void Graph::keep(const std::shared_ptr<Buffer>& buffer) {
   for (const auto& stream : replay_streams_) buffer->mark_use(stream);
-  kept_.push_back(std::move(buffer));
+  if (arena_ != nullptr && buffer->capture_arena() == arena_) {
+    own_[buffer.get()] = buffer;
+    return;
+  }
+  const auto [place, fresh] = kept_.try_emplace(buffer.get(), buffer);
+  if (!fresh) return;
+  try {
+    buffer->pin();
+  } catch (...) {
+    kept_.erase(place);
+    throw;
+  }
 }
 
 void Graph::note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream) {

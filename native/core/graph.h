@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/device.h"
@@ -77,8 +78,9 @@ class Graph {
 
   // Called by launch() on the capturing thread, for work on any stream.
   void note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream);
-  // Keeps a buffer that captured work uses, and orders its users after the replays.
-  void keep(std::shared_ptr<Buffer> buffer);
+  // Keeps a buffer that captured work uses, on the device, and orders its users after the replays.
+  // The graph's private memory outlives its buffers: those may go, and are used again within.
+  void keep(const std::shared_ptr<Buffer>& buffer);
   // CPU backend: a call to be run at each replay; one that stands for the launch of `kernel`
   // (whatever the caller means by it) shows in launches() and can be replaced.
   void record_host_call(std::function<void()> call);
@@ -92,6 +94,7 @@ class Graph {
   void leave_capture();
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
+  void mark_replay(const std::shared_ptr<Stream>& stream);
   void close_arena() noexcept;
 
   Device device_;
@@ -106,7 +109,8 @@ class Graph {
   bool capturing_ = false;
   std::size_t num_nodes_ = 0;
   std::vector<GraphLaunch> launches_;
-  std::vector<std::shared_ptr<Buffer>> kept_;
+  std::unordered_map<const Buffer*, std::shared_ptr<Buffer>> kept_;
+  std::unordered_map<const Buffer*, std::weak_ptr<Buffer>> own_;  // of arena_
   std::vector<std::function<void()>> host_calls_;
 };
 

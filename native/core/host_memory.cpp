@@ -1,5 +1,7 @@
 #include "core/host_memory.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -25,18 +27,20 @@ void* pointer(std::uint64_t address) {
 class HostMemory : public PoolDevice {
  public:
   [[nodiscard]] std::size_t granularity_bytes() const noexcept override { return kGranularity; }
+  // Of the machine's memory, what the pool has not taken: pages come when they are touched, and
+  // what the system calls free leaves out all it could have again.
   [[nodiscard]] std::size_t free_bytes() noexcept override {
-    try {
-      return memory_info({DeviceKind::kCpu, 0}).free_bytes;
-    } catch (...) {
-      return 0;
-    }
+    return total_bytes_ - std::min(total_bytes_, taken_bytes_.load());
   }
   Address allocate(std::size_t bytes) override {
-    return reinterpret_cast<std::uintptr_t>(::operator new(bytes, kAlignment, std::nothrow));
+    if (!take(bytes)) return 0;
+    void* data = ::operator new(bytes, kAlignment, std::nothrow);
+    if (data == nullptr) give_back(bytes);
+    return reinterpret_cast<std::uintptr_t>(data);
   }
-  void free(Address address, std::size_t) noexcept override {
+  void free(Address address, std::size_t bytes) noexcept override {
     ::operator delete(pointer(address), kAlignment);
+    give_back(bytes);
   }
 
   Event record(Stream) override { return 1; }
@@ -56,6 +60,19 @@ class HostMemory : public PoolDevice {
     return ::operator new(bytes, kAlignment, std::nothrow);
   }
   void free_host(void* data, std::size_t) noexcept override { ::operator delete(data, kAlignment); }
+
+ protected:
+  // The system would promise more memory than there is.
+  bool take(std::size_t bytes) noexcept {
+    if (bytes > free_bytes()) return false;
+    taken_bytes_ += bytes;
+    return true;
+  }
+  void give_back(std::size_t bytes) noexcept { taken_bytes_ -= bytes; }
+
+ private:
+  const std::size_t total_bytes_ = memory_info({DeviceKind::kCpu, 0}).total_bytes;
+  std::atomic<std::size_t> taken_bytes_{0};
 };
 
 #ifdef _WIN32
@@ -74,7 +91,8 @@ using OsMemory = PlainMemory;
 
 #else
 
-// A handle is only a promise: pages come when they are first touched, and go with unmap.
+// A handle is only a promise of so many bytes, and its own number: pages come when they are first
+// touched, and go with unmap.
 class PagedMemory final : public HostMemory {
  public:
   [[nodiscard]] bool can_map() const noexcept override { return true; }
@@ -93,13 +111,14 @@ class PagedMemory final : public HostMemory {
     munmap(pointer(address), bytes);
   }
 
-  Handle create(std::size_t) override { return 1; }
-  void destroy(Handle) noexcept override {}
+  Handle create(std::size_t bytes) override { return take(bytes) ? bytes : 0; }
+  void destroy(Handle bytes) noexcept override { give_back(bytes); }
 
   bool map(Address address, std::span<const Handle> handles, std::size_t chunk_bytes) override {
     return mprotect(pointer(address), handles.size() * chunk_bytes, PROT_READ | PROT_WRITE) == 0;
   }
   void unmap(Address address, std::size_t bytes) noexcept override {
+    // One call, so that nobody else can get the addresses in between.
     mmap(pointer(address), bytes, PROT_NONE, kFlags | MAP_FIXED, -1, 0);
   }
 

@@ -89,7 +89,8 @@ bool Pool::set_evictable(PoolBlock* block, bool evictable) {
   const Lock lock(mutex_);
   PoolLarge* large = check_large(block, "set_evictable");
   if (large == nullptr || !large->can_evict) return false;
-  large->evictable = evictable;
+  if (evictable && !large->evictable.load()) evictor_.touch(large);  // in the order it joins them
+  large->evictable.store(evictable);
   return evictor_.num_chunks(*large) > 0;
 }
 

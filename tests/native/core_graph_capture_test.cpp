@@ -283,9 +283,11 @@ TEST_F(CaptureTest, FullDeviceDoesNotFreeMemoryOfTheCapture) {
     const Array scratch = Array::empty({1 << 20}, DType::kFloat32, kGpu);
     launch_scale(*kernel, scratch, 2.0f);
   }
-  EXPECT_THROW(Array::empty({1 << 21}, DType::kFloat32, kGpu), OutOfMemory);
   graph.end_capture();
-  EXPECT_GE(fake::used_bytes(0), 4u << 20);
+  EXPECT_THROW(Buffer::allocate(kGpu, 8 << 20), OutOfMemory);
+  EXPECT_EQ(Context::get(0).pool().trim(), 0u);
+  EXPECT_EQ(fake::used_bytes(0), 4u << 20);
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 4 << 20));
 }
 
 TEST_F(CaptureTest, FullDeviceGivesBackWhatTheCommonPoolCaches) {

@@ -24,7 +24,10 @@ class BufferTest : public CoreTest {
     return static_cast<unsigned char*>(buffer.data());  // device memory is host memory here
   }
 };
-class DevicePoolTest : public BufferTest {};
+class DevicePoolTest : public BufferTest {
+ protected:
+  DevicePoolTest() { fake::set_devices({{.memory_bytes = std::size_t{1} << 30}}); }
+};
 
 TEST_F(DevicePoolTest, SmallBuffersShareMemoryAndAreReused) {
   void* first = Buffer::allocate(kGpu, 1000)->data();
@@ -100,6 +103,7 @@ TEST_F(DevicePoolTest, AbsurdSizeIsOutOfMemory) {
 TEST_F(DevicePoolTest, OtherDriverErrorsAreCudaErrors) {
   Context::get(0);
   for (const char* call : {"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    pool().trim();  // so that every call is needed again
     fake::fail_next(call, cu::kInvalidValue);
     EXPECT_EQ(thrown<CudaError>([] { Buffer::allocate(kGpu, kChunk); })->call(), call);
     EXPECT_EQ(pool().stats().used_bytes, 0u);
@@ -117,6 +121,7 @@ TEST_F(DevicePoolTest, WithoutVirtualMemory) {
 }
 
 TEST_F(DevicePoolTest, EvictedMemoryComesBackBeforeItsNextUse) {
+  expect_copy_stream();
   const auto stream = current_stream(kGpu);
   const auto buffer = Buffer::allocate(kGpu, 2 * kChunk);
   std::memset(bytes_of(*buffer), 42, 2 * kChunk);
@@ -132,6 +137,7 @@ TEST_F(DevicePoolTest, EvictedMemoryComesBackBeforeItsNextUse) {
 }
 
 TEST_F(DevicePoolTest, PressureEvictsTheLeastRecentlyUsed) {
+  expect_copy_stream();
   set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
   const auto stream = current_stream(kGpu);
   std::vector<std::shared_ptr<Buffer>> buffers;
@@ -156,6 +162,7 @@ TEST_F(DevicePoolTest, PressureEvictsTheLeastRecentlyUsed) {
 }
 
 TEST_F(DevicePoolTest, ExposedMemoryStays) {
+  expect_copy_stream();
   set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
   auto buffer = Buffer::allocate(kGpu, kChunk);
   pool().set_evictable(buffer->block(), true);
