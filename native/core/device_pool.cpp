@@ -41,7 +41,9 @@ runtime::PoolOptions options_for(const runtime::PoolDevice& device, std::size_t 
     options.quota_bytes =
         static_cast<std::size_t>(config.memory_limit_fraction * static_cast<double>(total_bytes));
   options.chunk_bytes =
-      chunk_bytes_for(total_bytes, device.granularity_bytes(), options.quota_bytes);
+      config.memory_chunk_bytes != 0
+          ? std::max<std::size_t>(config.memory_chunk_bytes, device.granularity_bytes())
+          : chunk_bytes_for(total_bytes, device.granularity_bytes(), options.quota_bytes);
   options.collect = [] {
     if (collect_hook()) collect_hook()();
   };
@@ -64,11 +66,13 @@ runtime::Pool& device_pool(Device device) {
   return **host;
 }
 
-runtime::Pool::Stream pool_stream(const Stream& stream) noexcept { return stream.handle_value(); }
+runtime::Pool::Stream pool_stream(const Stream& stream) noexcept {
+  return stream.context() == nullptr ? 0 : stream.handle_value();
+}
 
 void set_collect_hook(std::function<void()> collect) { collect_hook() = std::move(collect); }
 
-void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
+OutOfMemory as_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
   const runtime::PoolOutOfMemory::Numbers& from = error.numbers();
   OutOfMemory::Numbers numbers;
   numbers.asked_bytes = from.asked_bytes;
@@ -82,7 +86,11 @@ void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) 
   numbers.account_used_bytes = from.account.used_bytes;
   numbers.account_limit_bytes = from.account.limit_bytes;
   numbers.account_refused = from.account_refused;
-  throw OutOfMemory(op, numbers);
+  return {op, numbers};
+}
+
+void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
+  throw as_out_of_memory(error, op);
 }
 
 }  // namespace gpk

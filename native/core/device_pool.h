@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/device.h"
+#include "core/error.h"
 #include "runtime/pool.h"
 
 namespace gpk {
@@ -32,7 +33,7 @@ class DevicePool {
 // Made at first use; lives as long as the process. Throws GpuUnavailable / CudaError.
 runtime::Pool& device_pool(Device device);
 
-// What the pool calls a stream.
+// What the pool calls a stream: one for all on the CPU, where work is done when a call returns.
 runtime::Pool::Stream pool_stream(const Stream& stream) noexcept;
 
 // Called by pools when memory is short, on any thread, with no lock of ours held: drops what only a
@@ -40,6 +41,7 @@ runtime::Pool::Stream pool_stream(const Stream& stream) noexcept;
 void set_collect_hook(std::function<void()> collect);
 
 // The same error in terms of core.
+OutOfMemory as_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op);
 [[noreturn]] void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op);
 
 }  // namespace gpk

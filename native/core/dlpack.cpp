@@ -49,10 +49,12 @@ template <class Managed>
 struct Exported {
   Managed managed;
   Array array;
+  BufferPin pin;  // the consumer knows the address
   Dims shape;
   Dims strides;
 
-  explicit Exported(const Array& a) : managed{}, array(a), shape(a.shape()), strides(a.strides()) {}
+  explicit Exported(const Array& a)
+      : managed{}, array(a), pin(a.buffer()), shape(a.shape()), strides(a.strides()) {}
 };
 
 template <class Managed>
@@ -220,7 +222,6 @@ Device device_of_memory(const void* ptr, const char* op) {
 }
 
 void order_for_consumer(const Array& array, std::int64_t stream, const char* op) {
-  array.buffer()->expose();
   if (!array.device().is_cuda() || stream == kNoOrdering) return;
   forbid_in_capture(op, "another library's stream cannot wait for work that is only recorded");
   const auto consumer = foreign_stream(array.device(), stream);

@@ -53,7 +53,7 @@ Registry& registry() {
 }  // namespace
 
 std::shared_ptr<MemoryAccount> MemoryAccount::open(Device device, const std::string& name,
-                                                   std::size_t limit_bytes,
+                                                   std::optional<std::size_t> limit_bytes,
                                                    runtime::PoolClass evict_class) {
   if (name.empty()) throw InvalidArgument("memory.account: name is empty");
   runtime::Pool& pool = device_pool(device);
@@ -61,10 +61,10 @@ std::shared_ptr<MemoryAccount> MemoryAccount::open(Device device, const std::str
   const std::lock_guard lock(all.mutex);
   std::weak_ptr<MemoryAccount>& known = all.accounts[{&pool, name}];
   if (auto account = known.lock()) {
-    account->set_limit(limit_bytes);
+    if (limit_bytes) account->set_limit(*limit_bytes);
     return account;
   }
-  runtime::PoolAccount* account = pool.open_account(limit_bytes, evict_class, name);
+  runtime::PoolAccount* account = pool.open_account(limit_bytes.value_or(0), evict_class, name);
   std::shared_ptr<MemoryAccount> opened(new MemoryAccount(device, pool, account));
   known = opened;
   return opened;

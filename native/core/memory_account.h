@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/device.h"
@@ -26,11 +27,11 @@ struct PoolPlace;
 // was charged to it. Thread safe.
 class MemoryAccount {
  public:
-  // The account of that name on the device; made where there is none, else with its limit changed.
-  // `limit_bytes` 0: none. The class, which says whose evictable memory leaves first, is that of
-  // the first call. Throws InvalidArgument for an empty name.
+  // The account of that name on the device, made where there is none. `limit_bytes` 0: none; left
+  // out: as it is. The class, which says whose evictable memory leaves first, is that of the first
+  // call. Throws InvalidArgument for an empty name.
   static std::shared_ptr<MemoryAccount> open(
-      Device device, const std::string& name, std::size_t limit_bytes,
+      Device device, const std::string& name, std::optional<std::size_t> limit_bytes,
       runtime::PoolClass evict_class = runtime::PoolClass::kBurstable);
   ~MemoryAccount();
   MemoryAccount(const MemoryAccount&) = delete;

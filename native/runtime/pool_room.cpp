@@ -1,8 +1,10 @@
 // How the pool makes room: the ladder of measures, the quota, and arenas.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "runtime/pool.h"
@@ -11,6 +13,7 @@ namespace gpk::runtime {
 namespace {
 
 constexpr int kMaxRepeats = 64;
+constexpr std::chrono::microseconds kMoment{50};
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 std::size_t missing(std::size_t needed, std::size_t available) noexcept {
@@ -31,6 +34,7 @@ enum class Pool::Step : std::uint8_t {
   kEvict,      // any evictable block, after the work on it
   kSettle,     // wait for all streams: all holes join
   kCollect,    // garbage
+  kPause,      // a moment, for marks that were recorded just now
 };
 
 bool Pool::relieve(Lock& lock, Need& need) {
@@ -78,6 +82,11 @@ bool Pool::run_step(Lock& lock, Need& need, Step step) {
     case Step::kCollect:
       lock.unlock();
       options_.collect();
+      lock.lock();
+      return true;
+    case Step::kPause:
+      lock.unlock();
+      std::this_thread::sleep_for(kMoment);
       lock.lock();
       return true;
   }
@@ -309,7 +318,8 @@ PoolArena* Pool::try_reserve(std::size_t bytes) {
 
 PoolArena* Pool::reserve_with(Lock& lock, std::size_t bytes, bool patient) {
   using enum Step;
-  constexpr std::array kImpatient = {kPoll, kTakeIdle, kFlush, kTakeIdle, kEvictIdle};
+  constexpr std::array kImpatient = {kPoll,      kTakeIdle, kFlush,    kTakeIdle,
+                                     kEvictIdle, kPause,    kEvictIdle};
   if (bytes == 0) throw Error(Error::Kind::kValue, "Pool: reserve of bytes 0, expected at least 1");
   auto owner = std::make_unique<PoolArena>(++last_arena_id_, PoolArena::Kind::kReserved);
   PoolArena* arena = owner.get();

@@ -174,6 +174,62 @@ TEST_F(DevicePoolTest, ExposedMemoryStays) {
   EXPECT_NE(Buffer::allocate(kGpu, 2 * kChunk)->data(), nullptr);
 }
 
+TEST_F(DevicePoolTest, UsersPinsAreCounted) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
+  const auto buffer = Buffer::allocate(kGpu, kChunk);
+  pool().set_evictable(buffer->block(), true);
+  EXPECT_FALSE(buffer->let_go());
+  buffer->hold();
+  buffer->hold();
+  EXPECT_TRUE(buffer->let_go());
+  EXPECT_THROW(Buffer::allocate(kGpu, 2 * kChunk), OutOfMemory);
+  EXPECT_TRUE(buffer->let_go());
+  EXPECT_FALSE(buffer->let_go());
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 2 * kChunk));
+  EXPECT_TRUE(pool().is_evicted(buffer->block()));
+}
+
+TEST_F(DevicePoolTest, NothingIsEvictedWhileTheDeviceMayReadIt) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto busy = make_stream();
+  const auto idle = Buffer::allocate(kGpu, 2 * kChunk);
+  const auto used = Buffer::allocate(kGpu, 2 * kChunk);
+  for (const auto& buffer : {used, idle}) {  // `used` is the older one
+    pool().set_evictable(buffer->block(), true);
+    const BufferUse use(buffer, buffer == used ? busy : current_stream(kGpu));
+  }
+  fake::set_busy(busy->handle(), true);
+  const auto more = Buffer::allocate(kGpu, 2 * kChunk);
+  EXPECT_TRUE(pool().is_evicted(idle->block()));
+  EXPECT_FALSE(pool().is_evicted(used->block()));
+  fake::set_busy(busy->handle(), false);
+}
+
+TEST_F(DevicePoolTest, UsesBeforeTheMarkCountToo) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto busy = make_stream();
+  const auto first = Buffer::allocate(kGpu, 2 * kChunk);
+  const auto second = Buffer::allocate(kGpu, 2 * kChunk);
+  { const BufferUse use(first, busy); }  // not evictable yet
+  fake::set_busy(busy->handle(), true);
+  pool().set_evictable(first->block(), true);
+  pool().set_evictable(second->block(), true);
+  const auto more = Buffer::allocate(kGpu, 2 * kChunk);
+  EXPECT_FALSE(pool().is_evicted(first->block()));
+  EXPECT_TRUE(pool().is_evicted(second->block()));
+  fake::set_busy(busy->handle(), false);
+}
+
+TEST_F(DevicePoolTest, AnImpossibleRequestTakesNothing) {
+  const auto held = Buffer::allocate(kGpu, kChunk);
+  EXPECT_THROW(Buffer::allocate(kGpu, std::size_t{2} << 30), OutOfMemory);
+  EXPECT_THROW(Buffer::allocate(kGpu, std::size_t{1} << 30), OutOfMemory);
+  EXPECT_EQ(fake::used_bytes(0), kChunk);
+}
+
 TEST_F(DevicePoolTest, TheCollectorIsAskedBeforeGivingUp) {
   set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
   auto held = Buffer::allocate(kGpu, 2 * kChunk);

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pygpukit.memory.pool_control import (
+    MemoryAccount,
+    account,
+    accounts,
     evict,
     evictable,
     is_evicted,
     pin,
     prefetch,
     restore,
+    set_evictable_default,
     set_limit,
     snapshot,
     stats,
@@ -18,12 +22,16 @@ from pygpukit.memory.pool_control import (
 )
 
 __all__ = [
+    "MemoryAccount",
+    "account",
+    "accounts",
     "evict",
     "evictable",
     "is_evicted",
     "pin",
     "prefetch",
     "restore",
+    "set_evictable_default",
     "set_limit",
     "snapshot",
     "stats",

@@ -1,19 +1,28 @@
-"""The memory pool of a device, and which arrays may leave it."""
+"""The memory pool of a device, who pays for memory, and which arrays may leave the device."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import trim
+from pygpukit._native import MemoryAccount, trim
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
 
 
 def stats(device: str | int | None = None) -> dict[str, int]:
-    """Figures of the pool, in bytes: limit, used, cached, reserved, peak_used, evicted, ..."""
+    """Figures of the pool, in bytes: limit, used, cached, reserved, peak_used, evicted, ...
+
+    used + cached = reserved, the physical memory held, in units of chunk. Counts: blocks, allocations, reuses,
+    driver_calls, host_waits, evictions, restores. The page "Memory" of the docs explains each.
+    """
     return _native.memory_stats(device)
+
+
+def accounts(device: str | int | None = None) -> dict[str, dict[str, int]]:
+    """Figures of the open accounts by name: used, peak, limit (bytes), refused (a count)."""
+    return _native.memory_accounts(device)
 
 
 def snapshot(device: str | int | None = None) -> list[dict[str, Any]]:
@@ -21,37 +30,47 @@ def snapshot(device: str | int | None = None) -> list[dict[str, Any]]:
     return _native.memory_snapshot(device)
 
 
-def set_limit(limit: int | str, device: str | int | None = None) -> None:
-    """The most physical memory the pool may hold: bytes, "80%" of the device's, or 0 for no limit.
+def set_limit(limit: int | str | None, device: str | int | None = None) -> None:
+    """The most physical memory the pool may hold: bytes, "8GiB", "80%" of the device's, or None.
 
-    Trims and evicts where the new limit asks for it; OutOfMemory, and the old limit stays, when that
-    is not enough.
+    Trims and evicts where the new limit asks for it; OutOfMemory, and the old limit stays, when
+    that is not enough.
     """
-    _native.set_memory_limit(_limit_bytes(limit, device), device)
+    _native.set_memory_limit(limit, device)
 
 
-def _limit_bytes(limit: int | str, device: str | int | None) -> int:
-    if isinstance(limit, str):
-        share = limit.removesuffix("%")
-        if share == limit:
-            raise ValueError(f"memory.set_limit: limit is {limit!r}, expected bytes or a percentage")
-        percent = float(share)
-        if not 0 < percent <= 100:
-            raise ValueError(f"memory.set_limit: limit is {limit!r}, expected more than 0 and at most 100 %")
-        return int(_native.memory_info(device)[1] * percent / 100)
-    if limit < 0:
-        raise ValueError(f"memory.set_limit: limit is {limit}, expected 0 or more")
-    return limit
+def account(
+    name: str,
+    limit: int | str | None = None,
+    *,
+    evict_class: str = "burstable",
+    device: str | int | None = None,
+) -> MemoryAccount:
+    """The account of that name, made where there is none: who pays for memory, up to a limit.
+
+    ``with gp.memory.account("tenant", "2GiB"):`` makes allocations of the calling thread on the
+    device count against it. One that would pass the limit raises OutOfMemory, which names the
+    account, the bytes asked for, its use and its limit; others go on. `limit` is as in set_limit();
+    left out, it stays as it is. `evict_class` ("guaranteed", "burstable", "best_effort") says whose
+    evictable arrays leave first: those of a lower class, and only for its own or a higher one. The
+    account lives as long as you, a ``with`` block or one of its arrays holds it.
+    """
+    return _native.memory_account(name, limit, evict_class=evict_class, device=device)
 
 
 def evictable(array: GPUArray, evictable: bool = True) -> bool:
     """Lets an array leave the device when memory is short, least recently used first.
 
-    It keeps its address, and comes back before any op uses it. Returns whether that can free memory:
-    arrays smaller than a chunk of the pool (2 MiB) share theirs with others. Memory whose address
-    others know (`device_ptr`, DLPack, graphs) stays.
+    It keeps its address, and comes back before any op uses it. Returns whether that can free
+    memory: only the whole chunks of the pool that an array has to itself can leave, and small
+    arrays share theirs. Memory whose address others know (`device_ptr`, DLPack, graphs) stays.
     """
     return _native.memory_evictable(array, evictable)
+
+
+def set_evictable_default(min_bytes: int | str | None, device: str | int | None = None) -> None:
+    """Makes new arrays of that size or larger evictable, in whole chunks; None: none of them."""
+    _native.set_evictable_default(min_bytes, device)
 
 
 def evict(array: GPUArray) -> int:
@@ -75,7 +94,7 @@ def touch(array: GPUArray) -> None:
 
 
 def pin(array: GPUArray) -> None:
-    """Keeps the array on the device until unpin() was called as often."""
+    """Brings the array back and keeps it on the device until unpin() was called as often."""
     _native.memory_pin(array)
 
 
@@ -90,12 +109,16 @@ def is_evicted(array: GPUArray) -> bool:
 
 
 __all__ = [
+    "MemoryAccount",
+    "account",
+    "accounts",
     "evict",
     "evictable",
     "is_evicted",
     "pin",
     "prefetch",
     "restore",
+    "set_evictable_default",
     "set_limit",
     "snapshot",
     "stats",
