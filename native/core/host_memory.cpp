@@ -119,7 +119,8 @@ class PagedMemory final : public HostMemory {
   }
   void unmap(Address address, std::size_t bytes) noexcept override {
     // One call, so that nobody else can get the addresses in between.
-    mmap(pointer(address), bytes, PROT_NONE, kFlags | MAP_FIXED, -1, 0);
+    void* again = mmap(pointer(address), bytes, PROT_NONE, kFlags | MAP_FIXED, -1, 0);
+    if (again == MAP_FAILED) madvise(pointer(address), bytes, MADV_DONTNEED);
   }
 
  private:
