@@ -40,7 +40,7 @@ __device__ __forceinline__ void add_accesses(const Op& op, typename Op::Acc& acc
 }
 
 template <class In, class Op>
-__global__ void __launch_bounds__(kBlock) reduce_even_rows(const ReduceArgs args) {
+__global__ void __launch_bounds__(kBlock, 2) reduce_even_rows(const ReduceArgs args) {
   constexpr int kV = 16 / sizeof(In);
   constexpr int kU = sizeof(In) == 1 ? 2 : 4;
   using Acc = typename Op::Acc;
