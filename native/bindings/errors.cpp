@@ -1,6 +1,8 @@
 #include "bindings/errors.h"
 
+#include "core/device_pool.h"
 #include "core/error.h"
+#include "runtime/error.h"
 
 namespace gpk::bind {
 namespace {
@@ -30,11 +32,21 @@ const char* class_of(InvalidArgument::Kind kind) {
   return "InvalidValueError";
 }
 
+PyObject* class_of(runtime::Error::Kind kind) {
+  switch (kind) {
+    case runtime::Error::Kind::kValue: return PyExc_ValueError;
+    case runtime::Error::Kind::kMemory: return PyExc_MemoryError;
+    case runtime::Error::Kind::kState: break;
+  }
+  return PyExc_RuntimeError;
+}
+
 void raise_out_of_memory(const OutOfMemory& error) {
   const OutOfMemory::Numbers& n = error.numbers();
   const py::object type = error_class("OutOfMemory");
   raise(type, type(error.what(), n.asked_bytes, n.used_bytes, n.cached_bytes, n.largest_free_bytes,
-                   n.limit_bytes, n.device_free_bytes));
+                   n.limit_bytes, n.device_free_bytes, n.evicted_bytes, n.account,
+                   n.account_used_bytes, n.account_limit_bytes));
 }
 
 void raise_cuda(const char* name, const CudaError& error) {
@@ -69,6 +81,10 @@ void translate() {
     raise_as("ExchangeError", error.what());
   } catch (const Error& error) {
     raise_as("OperationError", error.what());
+  } catch (const runtime::PoolOutOfMemory& error) {
+    raise_out_of_memory(as_out_of_memory(error, "memory"));
+  } catch (const runtime::Error& error) {
+    PyErr_SetString(class_of(error.kind()), error.what());
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const std::bad_alloc&) {
@@ -95,6 +111,8 @@ void register_errors() {
     try {
       std::rethrow_exception(std::move(error));
     } catch (const Error&) {
+      set_python_error();
+    } catch (const runtime::Error&) {
       set_python_error();
     }
   });

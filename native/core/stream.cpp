@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/event.h"
 #include "core/graph.h"
@@ -84,7 +85,7 @@ Stream::~Stream() {
   try {
     context_->make_current();
     const RelaxedCaptureScope relaxed;  // a stream may be dropped while another is captured
-    context_->allocator()->forget_stream(handle_);  // its handle may come back as another stream's
+    context_->pool().forget_stream(pool_stream(*this));  // its handle may come back as another's
     if (owned_) driver().cuStreamDestroy(handle_);
   } catch (...) {  // a lost device has taken its streams along
   }

@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--copy", action="store_true", help="copies")
     select.add_argument("--elementwise", action="store_true", help="add and mul")
     select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
+    select.add_argument("--memory", action="store_true", help="allocation, eviction")
     for name in LATER:
         select.add_argument(f"--{name}", action="store_true", help="not part of this version yet")
     how = parser.add_argument_group("how")

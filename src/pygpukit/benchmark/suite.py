@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
-from pygpukit.benchmark import arrays, copy, elementwise, launch, startup
+from pygpukit.benchmark import arrays, copy, elementwise, launch, memory, startup
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.peers import load_engines
 from pygpukit.benchmark.report import BenchmarkReport
@@ -21,6 +21,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "copy": copy.run,
         "elementwise": elementwise.run,
         "arrays": arrays.run,
+        "memory": memory.run,
     }
 )
 LATER = ("gemm", "gemv", "attention", "fp8")
@@ -29,7 +30,8 @@ LATER = ("gemm", "gemv", "attention", "fp8")
 def default_suites() -> list[str]:
     """What runs when nothing is selected."""
     on_gpu = _native.default_device()[0] != "cpu"
-    return list(SUITES) if on_gpu else [name for name in SUITES if name != "startup"]
+    left_out = ("memory",) if on_gpu else ("memory", "startup")
+    return [name for name in SUITES if name not in left_out]
 
 
 def later(suite: str) -> str:
@@ -96,6 +98,10 @@ class BenchmarkSuite:
     def add_arrays(self) -> BenchmarkSuite:
         """Maps, casts, reductions, copies, gathers, sorts, scans, random numbers."""
         return self.add("arrays")
+
+    def add_memory(self) -> BenchmarkSuite:
+        """Allocation, eviction and the way back."""
+        return self.add("memory")
 
     def add_all(self) -> BenchmarkSuite:
         """Everything this version measures."""
