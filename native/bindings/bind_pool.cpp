@@ -117,8 +117,9 @@ void set_memory_limit(py::handle limit, py::handle device) {
   const std::size_t bytes = amount_from_python(limit, where, "memory.set_limit");
   runtime::Pool& pool = device_pool(where);
   if (bytes != 0 && bytes < pool.chunk_bytes())
-    throw InvalidArgument(cat("memory.set_limit: limit is ", bytes, " bytes, expected 0 or at least ",
-                              pool.chunk_bytes(), ", a chunk of the pool"));
+    throw InvalidArgument(cat("memory.set_limit: limit is ", bytes,
+                              " bytes, expected 0 or at least ", pool.chunk_bytes(),
+                              ", a chunk of the pool"));
   const WithoutGil released;
   try {
     pool.set_quota(bytes);
@@ -187,7 +188,8 @@ void bind_eviction(py::module_& m) {
       },
       array, "Starts to bring the array back beside all streams. False: there is no room.");
   m.def(
-      "memory_touch", [](const Array& a) {
+      "memory_touch",
+      [](const Array& a) {
         const Owned own = owned(a, "memory.touch");
         own.pool.touch(own.block);
       },
@@ -202,10 +204,10 @@ void bind_eviction(py::module_& m) {
       },
       array, "Keeps the array on the device until as many unpin() calls.");
   m.def(
-      "memory_unpin", [](const Array& a) {
+      "memory_unpin",
+      [](const Array& a) {
         owned(a, "memory.unpin");
-        if (!a.buffer()->let_go())
-          throw InvalidArgument("memory.unpin: the array is not pinned");
+        if (!a.buffer()->let_go()) throw InvalidArgument("memory.unpin: the array is not pinned");
       },
       array, "Takes one pin() back.");
   m.def(
@@ -262,7 +264,8 @@ std::shared_ptr<MemoryAccount> open_account(const std::string& name, py::handle 
 
 void bind_accounts(py::module_& m) {
   py::class_<MemoryAccount, std::shared_ptr<MemoryAccount>>(
-      m, "MemoryAccount", "Pays for the allocations of `with` blocks; refuses those past its limit.")
+      m, "MemoryAccount",
+      "Pays for the allocations of `with` blocks; refuses those past its limit.")
       .def_property_readonly("name", &MemoryAccount::name)
       .def_property_readonly("device", [](const MemoryAccount& a) { return to_string(a.device()); })
       .def_property_readonly(

@@ -32,8 +32,10 @@ void Buffer::take_block(std::size_t bytes) {
     home_ = current_stream(device_);
     last_.store(home_.get(), std::memory_order_relaxed);
     stream = pool_stream(*home_);
-    arena_ = gpk::capture_arena(device_);
-    if (arena_ != nullptr) place.arena = arena_;
+    if (runtime::PoolArena* arena = capture_arena(device_); arena != nullptr) [[unlikely]] {
+      place.arena = arena;
+      arena_id_ = arena->id;
+    }
     Context* context = home_->context();
     context->make_current();
     pool_ = &context->pool();
@@ -45,7 +47,7 @@ void Buffer::take_block(std::size_t bytes) {
   } catch (const runtime::PoolOutOfMemory& error) {
     throw_out_of_memory(error, "allocate");
   }
-  movable_ = arena_ == nullptr && pool_->can_evict(block_);
+  movable_ = arena_id_ == 0 && pool_->can_evict(block_);
   data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(block_->address));
 }
 
@@ -70,7 +72,7 @@ Buffer::~Buffer() {
 
 void Buffer::give_back() {
   std::vector<runtime::Pool::Stream> others;
-  const bool in_capture = arena_ != nullptr && home_->capturing();
+  const bool in_capture = arena_id_ != 0 && home_->capturing();
   for (const auto& user : users_) {
     // An event of a capture cannot be polled: there the order is made part of the graph.
     if (in_capture && user->capturing())
@@ -131,7 +133,7 @@ bool Buffer::let_go() noexcept {
 
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {
   // Work that is captured runs at replays, whose streams the graph marks: it keeps the buffer.
-  if (arena_ == nullptr && capturing_graph() != nullptr && stream->capturing()) return;
+  if (arena_id_ == 0 && capturing_graph() != nullptr && stream->capturing()) return;
   const std::lock_guard lock(users_mutex_);
   if (stream != home_ && std::find(users_.begin(), users_.end(), stream) == users_.end())
     users_.push_back(stream);

@@ -18,14 +18,14 @@ class Stream;
 
 namespace runtime {
 class Pool;
-struct PoolArena;
 struct PoolBlock;
 }  // namespace runtime
 
 class Buffer {
  public:
-  // From the device's pool (or the private part of the graph being captured), for use on the calling
-  // thread's current stream, paid by its account. Contents are undefined. Throws OutOfMemory.
+  // From the device's pool (or the private part of the graph being captured), for use on the
+  // calling thread's current stream, paid by its account. Contents are undefined. Throws
+  // OutOfMemory.
   static std::shared_ptr<Buffer> allocate(Device device, std::size_t bytes);
 
   // Memory that belongs to someone else; `owner` is kept as long as the buffer.
@@ -75,8 +75,8 @@ class Buffer {
   // Where the memory comes from; nullptr when it belongs to someone else or is empty.
   [[nodiscard]] runtime::Pool* pool() const noexcept { return pool_; }
   [[nodiscard]] runtime::PoolBlock* block() const noexcept { return block_; }
-  // The private part of a capture that it was allocated in; for comparison only.
-  [[nodiscard]] const runtime::PoolArena* capture_arena() const noexcept { return arena_; }
+  // The private part of a capture that it was allocated in, by its number; 0: none.
+  [[nodiscard]] std::uint64_t capture_arena_id() const noexcept { return arena_id_; }
 
   // Memory that its owner wants left as it is; passed on to those it is exported to.
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
@@ -104,7 +104,7 @@ class Buffer {
   runtime::Pool* pool_ = nullptr;
   runtime::PoolBlock* block_ = nullptr;  // ours to free
   std::shared_ptr<Stream> home_;         // allocated for; freed on
-  runtime::PoolArena* arena_ = nullptr;  // of a capture
+  std::uint64_t arena_id_ = 0;           // of a capture
   std::shared_ptr<MemoryAccount> account_;
   std::shared_ptr<void> owner_;  // of wrapped memory
   std::atomic<Stream*> last_{nullptr};

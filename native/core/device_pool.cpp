@@ -19,8 +19,9 @@ std::function<void()>& collect_hook() {
   return *hook;
 }
 
-// Fewer, larger chunks are cheaper to map, smaller ones waste less and are evicted one by one: 16384
-// of them are the whole device, within limits. 8 MiB on a GPU of 141 GB, 2 MiB on one of 24 GB.
+// Fewer, larger chunks are cheaper to map, smaller ones waste less and are evicted one by one:
+// 16384 of them are the whole device, within limits. 8 MiB on a GPU of 141 GB, 2 MiB on one of 24
+// GB.
 std::size_t chunk_bytes_for(std::size_t total_bytes, std::size_t granularity_bytes,
                             std::size_t quota_bytes) {
   constexpr std::size_t kLeast = std::size_t{2} << 20;

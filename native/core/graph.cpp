@@ -202,7 +202,7 @@ void Graph::mark_replay(const std::shared_ptr<Stream>& stream) {
 
 void Graph::keep(const std::shared_ptr<Buffer>& buffer) {
   for (const auto& stream : replay_streams_) buffer->mark_use(stream);
-  if (arena_ != nullptr && buffer->capture_arena() == arena_) {
+  if (arena_ != nullptr && buffer->capture_arena_id() == arena_->id) {
     own_[buffer.get()] = buffer;
     return;
   }

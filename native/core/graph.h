@@ -102,7 +102,7 @@ class Graph {
   std::shared_ptr<Stream> previous_stream_;
   std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
   std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last
-  runtime::PoolArena* arena_ = nullptr;  // the private memory
+  runtime::PoolArena* arena_ = nullptr;                  // the private memory
   cu::Graph graph_ = nullptr;
   cu::GraphExec exec_ = nullptr;
   bool ready_ = false;

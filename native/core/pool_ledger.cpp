@@ -60,9 +60,8 @@ void PoolLedger::release(std::size_t bytes, std::string_view account) noexcept {
     const auto rank = [](const Held& held) {
       return held.state == Held::State::kUsed ? 0 : held.state == Held::State::kUnused ? 1 : 2;
     };
-    const auto ended = std::min_element(first, last, [&](const auto& a, const auto& b) {
-      return rank(a.second) < rank(b.second);
-    });
+    const auto ended = std::min_element(
+        first, last, [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
     runtime::PoolArena* arena = ended->second.arena;
     held_.erase(ended);
     if (arena != nullptr) pool_.close(arena);

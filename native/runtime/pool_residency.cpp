@@ -136,8 +136,7 @@ bool Pool::prefetch(PoolBlock* block) {
   const PinScope scope(large);
   Lock lock(mutex_);
   await_leaving(lock, large);
-  const bool done =
-      large->evicted_bytes == 0 || bring_back(lock, large, device_.copy_stream());
+  const bool done = large->evicted_bytes == 0 || bring_back(lock, large, device_.copy_stream());
   if (done) evictor_.touch(large);
   return done;
 }

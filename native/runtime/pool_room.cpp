@@ -54,7 +54,8 @@ bool Pool::climb(Lock& lock, Need& need, std::span<const Step> ladder) {
     if (step == kCollect && !options_.collect) break;
     // Measures for a shortage may change what is short, and other threads may be faster: as long as
     // these get somewhere they go on.
-    const bool again = step == kReclaim || step == kTakeIdle || step == kEvict || step == kEvictIdle || step == kOthers;
+    const bool again = step == kReclaim || step == kTakeIdle || step == kEvict ||
+                       step == kEvictIdle || step == kOthers;
     for (int i = 0; i < (again ? kMaxRepeats : 1) && run_step(lock, need, step); ++i)
       if (need.attempt(need.foreign)) return true;
   }

@@ -75,7 +75,8 @@ def test_a_refused_request_leaves_the_device_alone() -> None:
     memory.trim()
     with pytest.raises(gp.OutOfMemory) as info:
         gp.empty(2 * total, "uint8")
-    assert info.value.asked == 2 * total and info.value.device_free > 0
+    assert info.value.asked == 2 * total
+    assert info.value.device_free > 0
     assert device_free() >= free - 64 * MIB
 
 
@@ -107,7 +108,8 @@ def test_more_arrays_than_the_quota(limit: Any, order: str) -> None:
         assert int(array.min()) == expected[i] == int(array.max()), i
     assert free_at_start - lowest <= quota + slack
     figures = memory.stats()
-    assert figures["restores"] > 0 and figures["evictions"] > 0
+    assert figures["restores"] > 0
+    assert figures["evictions"] > 0
 
 
 def test_contents_survive_at_the_same_address(limit: Any) -> None:
@@ -117,7 +119,9 @@ def test_contents_survive_at_the_same_address(limit: Any) -> None:
     y = x[1:]  # a view shares the memory
     where = [piece for piece in memory.snapshot() if piece["bytes"] == 64 * MIB]
     freed = memory.evict(x)
-    assert 0 < freed <= 64 * MIB and memory.is_evicted(x) and memory.is_evicted(y)
+    assert 0 < freed <= 64 * MIB
+    assert memory.is_evicted(x)
+    assert memory.is_evicted(y)
     assert np.array_equal(y.to_numpy(), host[1:])
     assert not memory.is_evicted(x)
     assert [piece for piece in memory.snapshot() if piece["bytes"] == 64 * MIB] == where
@@ -184,7 +188,8 @@ def test_graphs_and_eviction(limit: Any) -> None:
         pressure = [gp.zeros(n, "int32") for _ in range(6)]
         graph.replay()
         assert int(out.min()) == int(out.max()) == 4 * value
-        assert not memory.is_evicted(x) and not memory.is_evicted(out)
+        assert not memory.is_evicted(x)
+        assert not memory.is_evicted(out)
         del pressure
     graph.reset()
     assert memory.evict(x) > 0
@@ -201,8 +206,10 @@ def test_exported_arrays_stay(limit: Any) -> None:
     tensor = torch.from_dlpack(a)
     view = cupy.asarray(b)  # __cuda_array_interface__
     pressure = [gp.full(n, 7, "int32") for _ in range(6)]
-    assert not memory.is_evicted(a) and not memory.is_evicted(b)
-    assert int(tensor.sum()) == n and int(view.sum()) == 2 * n
+    assert not memory.is_evicted(a)
+    assert not memory.is_evicted(b)
+    assert int(tensor.sum()) == n
+    assert int(view.sum()) == 2 * n
     tensor += 1
     torch.cuda.synchronize()
     assert int(a.sum(dtype="int64")) == 2 * n
@@ -226,7 +233,8 @@ def test_accounts_on_the_gpu(limit: Any) -> None:
             gp.zeros(100 * MIB, "uint8")
         with memory.account("neighbour", 128 * MIB):
             assert int(gp.ones(100 * MIB, "uint8").sum(dtype="int64")) == 100 * MIB
-    assert tenant.used >= 100 * MIB and tenant.refused == 1
+    assert tenant.used >= 100 * MIB
+    assert tenant.refused == 1
     del x
     assert tenant.used == 0
 

@@ -130,7 +130,8 @@ TEST(ConfigParse, MemoryLimit) {
   const Config percent = parse({{"PYGPUKIT_MEMORY_LIMIT", "90%"}});
   EXPECT_DOUBLE_EQ(percent.memory_limit_fraction, 0.9);
   EXPECT_EQ(percent.memory_limit_bytes, 0u);
-  for (const char* bad : {"0", "-1", "101%", "1GB", "much", "inf", "nan", "%", "5 ib", "9999999999T"})
+  for (const char* bad :
+       {"0", "-1", "101%", "1GB", "much", "inf", "nan", "%", "5 ib", "9999999999T"})
     EXPECT_CONTAINS(message_of<InvalidArgument>([&] { bytes(bad); }), "PYGPUKIT_MEMORY_LIMIT")
         << bad;
 }
@@ -144,9 +145,8 @@ TEST(ConfigParse, MemoryChunk) {
   EXPECT_EQ(parse({}).memory_chunk_bytes, 0u);
   EXPECT_EQ(parse({{"PYGPUKIT_MEMORY_CHUNK", "8MiB"}}).memory_chunk_bytes, 8u << 20);
   for (const char* bad : {"3M", "1K", "50%", "x"})
-    EXPECT_CONTAINS(
-        message_of<InvalidArgument>([&] { parse({{"PYGPUKIT_MEMORY_CHUNK", bad}}); }),
-        "PYGPUKIT_MEMORY_CHUNK");
+    EXPECT_CONTAINS(message_of<InvalidArgument>([&] { parse({{"PYGPUKIT_MEMORY_CHUNK", bad}}); }),
+                    "PYGPUKIT_MEMORY_CHUNK");
 }
 
 TEST(ConfigParse, CacheDirOrder) {

@@ -48,9 +48,11 @@ def test_figures_add_up() -> None:
     assert figures["used"] >= 3 * MIB
     assert figures["peak_used"] >= figures["used"]
     assert all(isinstance(value, int) for value in figures.values())
-    assert figures["blocks"] >= 1 and figures["allocations"] >= figures["blocks"]
+    assert figures["blocks"] >= 1
+    assert figures["allocations"] >= figures["blocks"]
     kinds = {piece["kind"] for piece in memory.snapshot()}
-    assert "used" in kinds and kinds <= {"used", "pending", "cached", "evicted", "free"}
+    assert "used" in kinds
+    assert kinds <= {"used", "pending", "cached", "evicted", "free"}
     del x
     assert memory.stats()["used"] <= figures["used"] - 3 * MIB
 
@@ -96,12 +98,17 @@ def test_bad_limits(amount: Any) -> None:
 def test_past_the_limit(limit: Any) -> None:
     quota = limit(8 * MIB)
     x = gp.empty(6 * MIB, "uint8")
-    with pytest.raises(gp.OutOfMemory, match="allocate: out of memory: asked 3145731 bytes") as info:
+    with pytest.raises(
+        gp.OutOfMemory, match="allocate: out of memory: asked 3145731 bytes"
+    ) as info:
         gp.empty(3 * MIB + 3, "uint8")
     error = info.value
     assert isinstance(error, MemoryError)
-    assert error.asked == 3 * MIB + 3 and error.limit == quota and error.account == ""
-    assert error.used >= 6 * MIB and error.device_free > 0
+    assert error.asked == 3 * MIB + 3
+    assert error.limit == quota
+    assert error.account == ""
+    assert error.used >= 6 * MIB
+    assert error.device_free > 0
     assert memory.stats()["reserved"] <= quota
     y = gp.empty(MIB, "uint8")  # what fits still does
     with pytest.raises(gp.OutOfMemory, match=r"memory\.set_limit"):
@@ -143,7 +150,8 @@ def test_explicit_eviction() -> None:
     x = filled(7)
     before = memory.stats()
     freed = memory.evict(x)
-    assert freed >= CHUNK and memory.is_evicted(x)
+    assert freed >= CHUNK
+    assert memory.is_evicted(x)
     after = memory.stats()
     assert after["evicted"] - before["evicted"] == freed
     assert after["evictions"] == before["evictions"] + 1
@@ -156,7 +164,8 @@ def test_explicit_eviction() -> None:
     memory.restore(x)
     assert not memory.is_evicted(x)
     memory.evict(x)
-    assert memory.prefetch(x) and not memory.is_evicted(x)
+    assert memory.prefetch(x)
+    assert not memory.is_evicted(x)
     memory.pin(x)
     with pytest.raises(RuntimeError, match="pinned"):
         memory.evict(x)
@@ -197,7 +206,8 @@ def test_exported_memory_stays_while_the_consumer_has_it(limit: Any) -> None:
         memory.evict(x)
     with pytest.raises(gp.OutOfMemory):
         gp.empty(20 * MIB, "uint8")
-    assert view[0] == 3 and not memory.is_evicted(x)
+    assert view[0] == 3
+    assert not memory.is_evicted(x)
     del view
     gc.collect()
     y = gp.empty(20 * MIB, "uint8")
@@ -229,9 +239,11 @@ def test_more_arrays_than_the_limit(limit: Any, order: str) -> None:
         assert (host == expected[0]).all()
         assert memory.stats()["reserved"] <= quota
     figures = memory.stats()
-    assert figures["restores"] > num // 2 and figures["host"] >= figures["evicted"]
+    assert figures["restores"] > num // 2
+    assert figures["host"] >= figures["evicted"]
     if order == "lru":  # the one not used for longest is away, the newest are here
-        assert memory.is_evicted(arrays[0]) and not memory.is_evicted(arrays[num - 1])
+        assert memory.is_evicted(arrays[0])
+        assert not memory.is_evicted(arrays[num - 1])
 
 
 def test_least_recently_used_leaves_first(limit: Any) -> None:
@@ -246,14 +258,16 @@ def test_least_recently_used_leaves_first(limit: Any) -> None:
     for array in arrays[3], arrays[0]:
         memory.touch(array)
     again = filled(9)
-    assert not memory.is_evicted(arrays[2]) and memory.is_evicted(arrays[3])
+    assert not memory.is_evicted(arrays[2])
+    assert memory.is_evicted(arrays[3])
     del more, again
 
 
 def test_small_and_foreign_memory() -> None:
     small = gp.zeros(10)
     assert memory.evictable(small) is False
-    assert memory.evict(small) == 0 and not memory.is_evicted(small)
+    assert memory.evict(small) == 0
+    assert not memory.is_evicted(small)
     memory.pin(small)
     memory.unpin(small)
     foreign = gp.from_dlpack(np.zeros(MIB))
@@ -281,7 +295,9 @@ def test_graphs_and_eviction() -> None:
 def test_account(limit: Any) -> None:
     with memory.account("tenant", 8 * MIB) as tenant:
         x = gp.empty(6 * MIB, "uint8")
-        with pytest.raises(gp.OutOfMemory, match="account 'tenant' has used 6291456 of its limit of 8388608") as info:
+        with pytest.raises(
+            gp.OutOfMemory, match="account 'tenant' has used 6291456 of its limit of 8388608"
+        ) as info:
             gp.empty(4 * MIB, "uint8")
         assert (info.value.account, info.value.account_limit) == ("tenant", 8 * MIB)
         with memory.account("neighbour", "8MiB") as neighbour:
@@ -290,8 +306,11 @@ def test_account(limit: Any) -> None:
         tenant.set_limit("1GiB")
         z = gp.empty(4 * MIB, "uint8")
     assert gp.empty(16 * MIB, "uint8").nbytes == 16 * MIB  # nobody pays
-    assert tenant.used == 10 * MIB and tenant.refused == 1 and tenant.peak == 10 * MIB
-    assert "tenant" in repr(tenant) and tenant.limit == 1 << 30
+    assert tenant.used == 10 * MIB
+    assert tenant.refused == 1
+    assert tenant.peak == 10 * MIB
+    assert "tenant" in repr(tenant)
+    assert tenant.limit == 1 << 30
     del x
     assert tenant.used == 4 * MIB
     assert memory.account("tenant").limit == 1 << 30  # the same one
@@ -308,9 +327,8 @@ def test_account_errors() -> None:
     with pytest.raises(ValueError, match=r"^memory\.account: limit is "):
         memory.account("a", "many")
     a, b = memory.account("a"), memory.account("b")
-    with a:
-        with b, pytest.raises(RuntimeError, match="'a' is left, but it was not the last"):
-            a.__exit__(None, None, None)
+    with a, b, pytest.raises(RuntimeError, match="'a' is left, but it was not the last"):
+        a.__exit__(None, None, None)
     with pytest.raises(RuntimeError, match="'a' is left"):
         a.__exit__(None, None, None)
 
@@ -374,6 +392,10 @@ def test_limit_from_the_environment() -> None:
         "try:\n    gp.empty(17 << 20, 'uint8')\n"
         "except gp.OutOfMemory as error:\n    print(error.limit)\n"
     )
-    env = {"PYGPUKIT_DEVICE": "cpu", "PYGPUKIT_MEMORY_LIMIT": "16M", "PYTHONPATH": ":".join(sys.path)}
+    env = {
+        "PYGPUKIT_DEVICE": "cpu",
+        "PYGPUKIT_MEMORY_LIMIT": "16M",
+        "PYTHONPATH": ":".join(sys.path),
+    }
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.stdout.strip() == str(16 << 20), done.stderr

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def stats(device: str | int | None = None) -> dict[str, int]:
     """Figures of the pool, in bytes: limit, used, cached, reserved, peak_used, evicted, ...
 
-    used + cached = reserved, the physical memory held, in units of chunk. Counts: blocks, allocations, reuses,
-    driver_calls, host_waits, evictions, restores. The page "Memory" of the docs explains each.
+    used + cached = reserved, the physical memory held, in units of chunk. Counts: blocks,
+    allocations, reuses, driver_calls, host_waits, evictions, restores. docs/memory.md has them all.
     """
     return _native.memory_stats(device)
 
