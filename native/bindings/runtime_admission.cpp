@@ -13,7 +13,7 @@ using runtime::RejectReason;
 using runtime::RejectReasonDetails;
 
 void bind_reject_reason(py::module_& m) {
-  py::enum_<RejectReason>(m, "RejectReason", py::arithmetic(), "Why a task was turned away.")
+  number_enum<RejectReason>(m, "RejectReason", "Why a task was turned away.")
       .value("InsufficientMemory", RejectReason::kInsufficientMemory)
       .value("InsufficientBandwidth", RejectReason::kInsufficientBandwidth)
       .value("QueueFull", RejectReason::kQueueFull)

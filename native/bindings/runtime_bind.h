@@ -48,6 +48,23 @@ class ByteView {
   Py_buffer view_;
 };
 
+// An enumeration whose values also equal their numbers, as those of version 0.2 did.
+template <class E>
+py::enum_<E> number_enum(py::module_& m, const char* name, const char* doc) {
+  py::enum_<E> type(m, name, doc);
+  type.attr("__eq__") = py::cpp_function(
+      [](const E& self, const py::object& other) {
+        const auto number = py::int_(static_cast<int>(self));
+        if (!py::isinstance<E>(other) && !PyLong_Check(other.ptr())) return false;
+        return number.equal(py::int_(other));
+      },
+      py::name("__eq__"), py::is_method(type));
+  type.attr("__ne__") = py::cpp_function(
+      [](const py::object& self, const py::object& other) { return !self.equal(other); },
+      py::name("__ne__"), py::is_method(type));
+  return type;
+}
+
 void bind_runtime_memory(py::module_& m);
 void bind_runtime_pinned(py::module_& m);
 void bind_runtime_admission(py::module_& m);

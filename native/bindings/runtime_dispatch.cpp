@@ -40,7 +40,7 @@ void bind_launch_config(py::module_& m) {
 }
 
 void bind_dispatch_values(py::module_& m) {
-  py::enum_<KernelState>(m, "KernelState", py::arithmetic(), "How far a launch got.")
+  number_enum<KernelState>(m, "KernelState", "How far a launch got.")
       .value("Queued", KernelState::kQueued)
       .value("Launched", KernelState::kLaunched)
       .value("Completed", KernelState::kCompleted)

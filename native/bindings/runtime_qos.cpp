@@ -15,7 +15,7 @@ using runtime::QosTaskMeta;
 using runtime::ResourceRequirements;
 
 void bind_qos_class(py::module_& m) {
-  py::enum_<QosClass>(m, "QosClass", py::arithmetic(), "What a class promises to a task.")
+  number_enum<QosClass>(m, "QosClass", "What a class promises to a task.")
       .value("Guaranteed", QosClass::kGuaranteed)
       .value("Burstable", QosClass::kBurstable)
       .value("BestEffort", QosClass::kBestEffort)

@@ -162,14 +162,14 @@ class OldScheduler {
 };
 
 void bind_old_enums(py::module_& m) {
-  py::enum_<OldState>(m, "TaskState", py::arithmetic(), "Where a task is.")
+  number_enum<OldState>(m, "TaskState", "Where a task is.")
       .value("Pending", OldState::kPending)
       .value("Running", OldState::kRunning)
       .value("Completed", OldState::kCompleted)
       .value("Failed", OldState::kFailed)
       .value("Cancelled", OldState::kCancelled);
   using runtime::SchedulePolicy;
-  py::enum_<SchedulePolicy>(m, "TaskPolicy", py::arithmetic(), "In which order tasks are served.")
+  number_enum<SchedulePolicy>(m, "TaskPolicy", "In which order tasks are served.")
       .value("Fifo", SchedulePolicy::kFifo)
       .value("Sjf", SchedulePolicy::kSjf)
       .value("Priority", SchedulePolicy::kPriority);

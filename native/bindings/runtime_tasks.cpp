@@ -1,5 +1,7 @@
 #include "bindings/runtime_tasks.h"
 
+#include <algorithm>
+
 #include "bindings/errors.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -28,6 +30,7 @@ std::string exception_text(py::handle type, py::handle value) {
 }
 
 std::optional<CallFailure> call_python(void* function) {
+  if (python_has_ended()) return CallFailure{nullptr, "Python has ended"};
   const py::gil_scoped_acquire gil;
   try {
     py::reinterpret_borrow<py::object>(static_cast<PyObject*>(function))();
@@ -54,6 +57,11 @@ StreamPriority task_stream_priority(runtime::QosClass qos) {
 }
 
 }  // namespace
+
+std::atomic<bool>& python_has_ended() {
+  static std::atomic<bool> ended{false};
+  return ended;
+}
 
 runtime::SchedulePolicy schedule_policy(const std::string& name) {
   using runtime::SchedulePolicy;
@@ -83,16 +91,21 @@ TaskEngine::~TaskEngine() {
 }
 
 void TaskEngine::Shared::keep_error(TaskId id, Error error) {
-  std::map<TaskId, Error>::node_type dropped;  // let go of without the lock
+  // Let go of without the lock: a Python object needs the GIL.
+  std::map<TaskId, Error>::node_type replaced;
+  std::map<TaskId, Error>::node_type dropped;
   const std::lock_guard lock(mutex);
-  errors.insert_or_assign(id, std::move(error));
+  replaced = errors.extract(id);
+  errors.emplace(id, std::move(error));
   if (errors.size() > kMaxErrorsKept) dropped = errors.extract(errors.begin());
 }
 
 void TaskEngine::run_inline(Shared& shared, TaskId id, void* function) {
+  const std::optional<unsigned> lane = begin_trace(shared);
   std::optional<CallFailure> failure = call_python(function);
+  end_trace(shared, id, lane, failure.has_value());
   if (!failure) return;
-  shared.keep_error(id, std::move(failure->exception));
+  if (failure->exception) shared.keep_error(id, std::move(failure->exception));
   throw std::runtime_error(failure->reason);
 }
 
@@ -109,6 +122,7 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
     throw;
   }
   if (stream == nullptr) throw std::runtime_error("the scheduler was shut down");
+  const std::optional<unsigned> lane = begin_trace(*shared);
   std::optional<CallFailure> failure;
   {
     const StreamScope scope(stream);
@@ -118,14 +132,19 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
   std::string reason;
   const bool cancelled = context.cancel_requested();
   if (failure) {
-    shared->keep_error(id, std::move(failure->exception));
+    if (failure->exception) shared->keep_error(id, std::move(failure->exception));
     reason = failure->reason;
   }
   // The task's own end may be what lets go of the engine: the streams must outlive the call.
-  shared->streams->finish(std::move(stream),
-                          [shared, id, reason, cancelled](const std::exception_ptr& error) {
-                            end_on_stream(*shared, id, reason, error, cancelled);
-                          });
+  shared->streams->finish(
+      std::move(stream), [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
+        try {
+          end_trace(*shared, id, lane, error != nullptr || !reason.empty());
+          end_on_stream(*shared, id, reason, error, cancelled);
+        } catch (const std::exception&) {  // no memory for the text of a failure
+          shared->scheduler->fail(id, "failed");
+        }
+      });
 }
 
 void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& reason,
@@ -147,26 +166,31 @@ void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& rea
   shared.scheduler->fail(id, what);
 }
 
-void TaskEngine::trace(const std::shared_ptr<Shared>& shared, TaskId id) {
+// Nothing while the trace is off.
+std::optional<unsigned> TaskEngine::begin_trace(Shared& shared) {
+  if (!trace_log().enabled()) return std::nullopt;
+  const std::lock_guard lock(shared.mutex);
   unsigned lane = 0;
-  {
-    const std::lock_guard lock(shared->mutex);
-    while (shared->lanes.contains(lane)) ++lane;
-    shared->lanes.insert(lane);
-  }
-  shared->scheduler->on_end(id, [shared, lane](const runtime::TaskInfo& info) {
-    runtime::TraceRecorder& log = trace_log();
-    const std::string name = info.name.empty() ? cat("task ", info.id) : info.name;
-    if (info.started_ns() >= 0)
-      log.span(runtime::TraceCategory::kTask, name, log.track(cat("tasks ", lane)),
-               info.started_ns(), info.ended_ns() - info.started_ns(),
-               {"memory", static_cast<double>(info.memory_bytes)},
-               {"failed", info.state == runtime::TaskState::kFailed ? 1.0 : 0.0});
-    log.counter("reserved memory", info.ended_ns(),
-                static_cast<double>(shared->scheduler->stats().reserved_memory_bytes));
-    const std::lock_guard lock(shared->mutex);
-    shared->lanes.erase(lane);
-  });
+  while (shared.lanes.contains(lane)) ++lane;
+  shared.lanes.insert(lane);
+  return lane;
+}
+
+// Before anyone hears of the task's end: who waits for it finds it in the trace.
+void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed) {
+  if (!lane) return;
+  const runtime::TaskInfo info = shared.scheduler->info(id);
+  runtime::TraceRecorder& log = trace_log();
+  const std::int64_t now_ns = log.now_ns();
+  const std::string name = info.name.empty() ? cat("task ", id) : info.name;
+  log.span(runtime::TraceCategory::kTask, name, log.track(cat("tasks ", *lane)), info.started_ns(),
+           now_ns - info.started_ns(), {"memory", static_cast<double>(info.memory_bytes)},
+           {"failed", failed ? 1.0 : 0.0});
+  const std::size_t reserved = shared.scheduler->stats().reserved_memory_bytes;
+  log.counter("reserved memory", now_ns,
+              static_cast<double>(reserved - std::min(reserved, info.reserved_memory_bytes)));
+  const std::lock_guard lock(shared.mutex);
+  shared.lanes.erase(*lane);
 }
 
 TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<void> function,
@@ -178,7 +202,6 @@ TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<vo
                  priority](runtime::TaskContext& context) {
       const std::shared_ptr<Shared> shared = weak.lock();
       if (shared == nullptr) return;
-      if (trace_log().enabled()) trace(shared, context.id());
       if (on_stream) {
         run_on_stream(shared, context, function.get(), priority);
       } else {

@@ -2,6 +2,7 @@
 // event.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,6 +18,9 @@
 #include "runtime/scheduler.h"
 
 namespace gpk::bind {
+
+// Set when Python ends: from then on no thread of ours calls into it.
+std::atomic<bool>& python_has_ended();
 
 // "fifo", "sjf" or "priority". Throws InvalidArgument.
 runtime::SchedulePolicy schedule_policy(const std::string& name);
@@ -71,7 +75,9 @@ class TaskEngine {
                             void* function, StreamPriority priority);
   static void end_on_stream(Shared& shared, TaskId id, const std::string& reason,
                             std::exception_ptr error, bool cancelled);
-  static void trace(const std::shared_ptr<Shared>& shared, TaskId id);
+  // The row of the trace that a task takes while it runs.
+  static std::optional<unsigned> begin_trace(Shared& shared);
+  static void end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed);
 
   std::shared_ptr<Shared> shared_;
   std::mutex stop_mutex_;

@@ -174,6 +174,7 @@ void call_at_end(TaskEngine& self, TaskId id, const py::function& callback) {
   std::shared_ptr<void> kept = keep_alive(callback);
   const WithoutGil released;
   self.scheduler().on_end(id, [kept = std::move(kept)](const TaskInfo& info) {
+    if (python_has_ended()) return;
     const py::gil_scoped_acquire gil;
     try {
       py::reinterpret_borrow<py::object>(static_cast<PyObject*>(kept.get()))(info);
@@ -313,6 +314,9 @@ void bind_runtime_tasks(py::module_& m) {
       .def_property_readonly(
           "device", [](E& e) { return to_string(e.streams().device()); }, "'cuda:0' or 'cpu'.");
   bind_engine_control(engine);
+  m.def(
+      "end_python", [] { python_has_ended() = true; },
+      "At exit: from now on no thread of the runtime calls into Python.");
 }
 
 }  // namespace gpk::bind

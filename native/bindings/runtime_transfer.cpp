@@ -21,17 +21,17 @@ struct TransferQueueObject {
 enum class TransferStream { kD2D = 0, kH2D = 1, kD2H = 2 };
 
 void bind_transfer_enums(py::module_& m) {
-  py::enum_<TransferType>(m, "TransferType", py::arithmetic(), "The direction of a copy.")
+  number_enum<TransferType>(m, "TransferType", "The direction of a copy.")
       .value("H2D", TransferType::kH2D)
       .value("D2H", TransferType::kD2H)
       .value("D2D", TransferType::kD2D);
-  py::enum_<TransferState>(m, "TransferState", py::arithmetic(), "How far a copy got.")
+  number_enum<TransferState>(m, "TransferState", "How far a copy got.")
       .value("Queued", TransferState::kQueued)
       .value("InProgress", TransferState::kInProgress)
       .value("Completed", TransferState::kCompleted)
       .value("Failed", TransferState::kFailed)
       .value("Cancelled", TransferState::kCancelled);
-  py::enum_<TransferStream>(m, "StreamType", py::arithmetic(), "The stream of a direction.")
+  number_enum<TransferStream>(m, "StreamType", "The stream of a direction.")
       .value("D2D", TransferStream::kD2D)
       .value("H2D", TransferStream::kH2D)
       .value("D2H", TransferStream::kD2H);

@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -22,6 +23,7 @@ from pygpukit._runtime import (
     QosClass,
 )
 from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
+from pygpukit._runtime import end_python as _end_python
 from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import Snapshot, take_snapshot
@@ -248,8 +250,13 @@ class Client:
     def __init__(self, scheduler: TaskScheduler | None = None) -> None:
         self._scheduler = default_scheduler() if scheduler is None else scheduler
         self._owner = next(Client._numbers)
+        self._closed = False
+        self._bind_to(self)
+
+    def _bind_to(self, keeper: object) -> None:
+        """Its tasks live as long as `keeper`."""
         native = self._scheduler.native
-        self._finalizer = weakref.finalize(self, native.cancel_owner, self._owner)
+        self._finalizer = weakref.finalize(keeper, native.cancel_owner, self._owner)
         self._finalizer.atexit = False
 
     @property
@@ -259,12 +266,13 @@ class Client:
 
     def submit(self, fn: Callable[..., T], *args: Any, **options: Any) -> TaskFuture[T]:
         """As TaskScheduler.submit."""
-        if not self._finalizer.alive:
+        if self._closed:
             raise OperationError("Client.submit: the client was closed")
         return self._scheduler.submit(fn, *args, owner=self._owner, **options)
 
     def close(self, reason: str = "its owner is gone") -> int:
         """Cancels all its tasks; how many."""
+        self._closed = True
         self._finalizer.detach()
         return self._scheduler.cancel_owner(self._owner, reason)
 
@@ -285,6 +293,10 @@ class Client:
             self.detach()
         else:
             self.close(f"its owner ended by {exc_type.__name__}")
+
+
+class _ThreadLife:
+    """Goes when its thread ends."""
 
 
 _all: weakref.WeakSet[TaskScheduler] = weakref.WeakSet()
@@ -324,7 +336,7 @@ def configure(**options: Any) -> TaskScheduler:
 
 
 def _publish_if_asked() -> None:
-    if os.environ.get("PYGPUKIT_TOP", "") not in ("", "0"):
+    if _native.config()["top"]:
         from pygpukit.scheduler.publishing import publish
 
         publish()
@@ -343,8 +355,12 @@ def snapshot() -> Snapshot:
 def thread_client() -> Client:
     """The calling thread's client: when the thread ends, its tasks are cancelled."""
     client: Client | None = getattr(_threads, "client", None)
-    if client is None or not client._finalizer.alive:
+    if client is None or client._closed or client._scheduler is not default_scheduler():
         client = _threads.client = Client()
+        client.detach()
+        # Only the thread holds it: others may keep the client, a traceback for instance.
+        _threads.life = _ThreadLife()
+        client._bind_to(_threads.life)
     return client
 
 
@@ -357,8 +373,15 @@ def shutdown(*, cancel: bool = True, timeout: float | None = 5.0) -> bool:
 
 
 def _end_all() -> None:
-    for scheduler in list(_all):
+    """At exit: work on the GPU ends, so that no thread is left that would call into Python."""
+    schedulers = list(_all)
+    for scheduler in schedulers:
         scheduler.shutdown(cancel=True, timeout=2.0)
+    _native.finish()
+    limit = time.monotonic() + 1.0
+    while any(s.native.streams_in_use for s in schedulers) and time.monotonic() < limit:
+        time.sleep(0.001)
+    _end_python()
 
 
 def _forget_after_fork() -> None:
