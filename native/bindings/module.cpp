@@ -59,4 +59,5 @@ PYBIND11_MODULE(_native, m) {
   bind_jit(m);
   bind_floor(m);
   bind_trace(m);
+  bind_runtime(m);
 }

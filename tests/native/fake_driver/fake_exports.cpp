@@ -124,6 +124,11 @@ GPK_FAKE_EXPORT void gpk_fake_fail_module_load(int code, const char* log) {
   fake::fail_module_load(code, log);
 }
 
+// A busy stream's work is not done until it is set free or synchronized.
+GPK_FAKE_EXPORT void gpk_fake_set_busy(std::uint64_t stream, int busy) {
+  fake::set_busy(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)), busy != 0);
+}
+
 GPK_FAKE_EXPORT void gpk_fake_advance_ms(double ms) { fake::advance_ms(ms); }
 
 // --- Inspection --------------------------------------------------------------------------------
