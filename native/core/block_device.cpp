@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
+#include "runtime/pool.h"
 
 namespace gpk {
 namespace {
@@ -42,7 +43,7 @@ class CudaBlocks final : public runtime::BlockDevice {
 
   std::uint64_t allocate(std::size_t bytes) override {
     const std::uint64_t ptr = ask(bytes);
-    if (ptr != 0 || context_.allocator()->trim() == 0) return ptr;
+    if (ptr != 0 || context_.pool().trim() == 0) return ptr;
     return ask(bytes);  // what arrays had cached is free now
   }
 

@@ -1,5 +1,4 @@
-"""Device memory: the pool all arrays live in, its limits, arrays that may leave the device, and pools of
-blocks by hand."""
+"""Device memory: the pool all arrays live in, arrays that may leave it, and blocks by hand."""
 
 from __future__ import annotations
 
