@@ -565,11 +565,13 @@ class RuntimeTyper(ast.NodeTransformer):
         return not node.name.startswith("__") or node.name in ENUM_METHODS
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if node.name == "__eq__":
+            (equal,) = ast.parse("def __eq__(self, other: object, /) -> bool: ...").body
+            assert isinstance(equal, ast.FunctionDef)
+            return equal
         for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             if arg.annotation is not None:
                 arg.annotation = self.resolve(arg.annotation, arg.arg, node.name)
-        if node.name == "__eq__":
-            node.args.args[-1].annotation = expression("object")
         if node.returns is not None:
             node.returns = self.resolve(node.returns, node.name, node.name)
         node.decorator_list = [
