@@ -3264,9 +3264,7 @@ class ExecutionContexts:
     def stats(self) -> ExecutionStats:
         """The figures now."""
 
-    def track_allocation(
-        self, llm_id: str, buffer_id: SupportsIndex, size: SupportsIndex
-    ) -> bool:
+    def track_allocation(self, llm_id: str, buffer_id: SupportsIndex, size: SupportsIndex) -> bool:
         """False when the buffer would pass a budget."""
 
     def track_deallocation(self, llm_id: str, buffer_id: SupportsIndex) -> int:
