@@ -532,8 +532,11 @@ def run_stubgen(module: str, load: str) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def finish(prelude: str, body: list[ast.stmt]) -> str:
+def finish(prelude: str, body: list[ast.stmt], own_bool: bool = False) -> str:
+    """The text of a stub; `own_bool`: bool is Python's own in that module."""
     text = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+    if own_bool:
+        text = text.replace("builtins.bool", "bool")
     text = ruff("format", ruff("check", prelude.lstrip() + "\n" + text + "\n"))
     check_text(text)
     return text
@@ -603,8 +606,7 @@ def generate_runtime() -> str:
     body = [n for n in typed.body if not isinstance(n, (ast.Import, ast.ImportFrom, ast.Expr))]
     body = [n for n in body if not ast.unparse(n).startswith("__all__")]
     check_module(body, importlib.import_module(MODULE).load_runtime())
-    # Here bool is Python's own.
-    return finish(RUNTIME_PRELUDE, body).replace("builtins.bool", "bool")
+    return finish(RUNTIME_PRELUDE, body, own_bool=True)
 
 
 def ruff(command: str, text: str) -> str:
