@@ -535,8 +535,11 @@ def run_stubgen(module: str, load: str) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def finish(prelude: str, body: list[ast.stmt]) -> str:
+def finish(prelude: str, body: list[ast.stmt], own_bool: bool = False) -> str:
+    """The text of a stub; `own_bool`: bool is Python's own in that module."""
     text = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+    if own_bool:
+        text = text.replace("builtins.bool", "bool")
     text = ruff("format", ruff("check", prelude.lstrip() + "\n" + text + "\n"))
     check_text(text)
     return text
@@ -568,11 +571,13 @@ class RuntimeTyper(ast.NodeTransformer):
         return not node.name.startswith("__") or node.name in ENUM_METHODS
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if node.name == "__eq__":
+            (equal,) = ast.parse("def __eq__(self, other: object, /) -> bool: ...").body
+            assert isinstance(equal, ast.FunctionDef)
+            return equal
         for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             if arg.annotation is not None:
                 arg.annotation = self.resolve(arg.annotation, arg.arg, node.name)
-        if node.name == "__eq__":
-            node.args.args[-1].annotation = expression("object")
         if node.returns is not None:
             node.returns = self.resolve(node.returns, node.name, node.name)
         node.decorator_list = [
@@ -604,8 +609,7 @@ def generate_runtime() -> str:
     body = [n for n in typed.body if not isinstance(n, (ast.Import, ast.ImportFrom, ast.Expr))]
     body = [n for n in body if not ast.unparse(n).startswith("__all__")]
     check_module(body, importlib.import_module(MODULE).load_runtime())
-    # Here bool is Python's own.
-    return finish(RUNTIME_PRELUDE, body).replace("builtins.bool", "bool")
+    return finish(RUNTIME_PRELUDE, body, own_bool=True)
 
 
 def ruff(command: str, text: str) -> str:

@@ -9,11 +9,11 @@ namespace {
 using runtime::DispatchStats;
 using runtime::KernelDispatcher;
 using runtime::KernelLaunchRequest;
-using runtime::KernelState;
-using Config = runtime::LaunchConfig;
+using LaunchState = runtime::KernelState;
+using Shape = runtime::LaunchConfig;
 using Triple = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
 
-Triple dim_triple(const Config::Dim3& d) { return {d[0], d[1], d[2]}; }
+Triple dim_triple(const Shape::Dim3& d) { return {d[0], d[1], d[2]}; }
 
 struct DispatcherObject {
   DispatcherObject(std::size_t max_in_flight, std::size_t max_queued)
@@ -24,28 +24,28 @@ struct DispatcherObject {
 };
 
 void bind_launch_config(py::module_& m) {
-  py::class_<Config>(m, "LaunchConfig", "The shape of a launch.")
+  py::class_<Shape>(m, "LaunchConfig", "The shape of a launch.")
       .def(py::init(&launch_config), py::arg("grid"), py::arg("block") = py::make_tuple(256, 1, 1),
            py::arg("shared_mem") = 0, py::arg("stream_id") = 0)
-      .def_static("linear", &Config::linear, py::arg("n"), py::arg("block_size") = 256,
+      .def_static("linear", &Shape::linear, py::arg("n"), py::arg("block_size") = 256,
                   "Enough blocks for n items.")
-      .def_static("grid_2d", &Config::grid_2d, py::arg("width"), py::arg("height"),
+      .def_static("grid_2d", &Shape::grid_2d, py::arg("width"), py::arg("height"),
                   py::arg("block_x") = 16, py::arg("block_y") = 16, "Enough blocks for a plane.")
       .def_property_readonly(
-          "grid", [](const Config& c) { return dim_triple(c.grid); }, "Blocks.")
+          "grid", [](const Shape& c) { return dim_triple(c.grid); }, "Blocks.")
       .def_property_readonly(
-          "block", [](const Config& c) { return dim_triple(c.block); }, "Threads of a block.")
-      .def_readonly("shared_mem", &Config::shared_mem_bytes, "Bytes.")
-      .def_readwrite("stream_id", &Config::stream_id, "Number of the stream.");
+          "block", [](const Shape& c) { return dim_triple(c.block); }, "Threads of a block.")
+      .def_readonly("shared_mem", &Shape::shared_mem_bytes, "Bytes.")
+      .def_readwrite("stream_id", &Shape::stream_id, "Number of the stream.");
 }
 
 void bind_dispatch_values(py::module_& m) {
-  number_enum<KernelState>(m, "KernelState", "How far a launch got.")
-      .value("Queued", KernelState::kQueued)
-      .value("Launched", KernelState::kLaunched)
-      .value("Completed", KernelState::kCompleted)
-      .value("Failed", KernelState::kFailed)
-      .value("Cancelled", KernelState::kCancelled);
+  number_enum<LaunchState>(m, "KernelState", "How far a launch got.")
+      .value("Queued", LaunchState::kQueued)
+      .value("Launched", LaunchState::kLaunched)
+      .value("Completed", LaunchState::kCompleted)
+      .value("Failed", LaunchState::kFailed)
+      .value("Cancelled", LaunchState::kCancelled);
   using R = KernelLaunchRequest;
   const auto lasted = [](std::int64_t from, std::int64_t to) -> std::optional<double> {
     if (from < 0 || to < 0) return std::nullopt;
@@ -88,7 +88,7 @@ void bind_dispatch_values(py::module_& m) {
       .def_property_readonly("avg_exec_ms", &S::avg_exec_ms, "From launched to completed.");
 }
 
-std::uint64_t queue_launch(DispatcherObject& self, std::uint64_t handle, const Config& config,
+std::uint64_t queue_launch(DispatcherObject& self, std::uint64_t handle, const Shape& config,
                            std::optional<std::vector<std::uint64_t>> args,
                            std::optional<std::string> task, int priority) {
   const WithoutGil released;
@@ -113,7 +113,7 @@ void bind_runtime_dispatch(py::module_& m) {
            py::arg("priority") = 0, "A new request's id. RuntimeError when the queue is full.")
       .def(
           "queue_for_task",
-          [](D& d, std::string task, std::uint64_t h, const Config& c,
+          [](D& d, std::string task, std::uint64_t h, const Shape& c,
              std::optional<std::vector<std::uint64_t>> a,
              int p) { return queue_launch(d, h, c, std::move(a), std::move(task), p); },
           py::arg("task_id"), handle, py::arg("config"), args, py::arg("priority") = 0,

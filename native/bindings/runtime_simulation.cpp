@@ -1,4 +1,6 @@
 // What would happen: a trace of tasks on a simulated device.
+#include <cmath>
+
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
 #include "runtime/simulation.h"
@@ -14,7 +16,7 @@ using runtime::SimTask;
 using runtime::SimTaskResult;
 using runtime::WaitSummary;
 
-std::int64_t sim_ns(double s) { return static_cast<std::int64_t>(s * 1e9 + 0.5); }
+std::int64_t sim_ns(double s) { return std::llround(s * 1e9); }
 
 std::optional<double> sim_time(std::int64_t ns) {
   return ns < 0 ? std::nullopt : std::optional(seconds(ns));

@@ -20,7 +20,7 @@ struct CallFailure {
 };
 
 std::string exception_text(py::handle type, py::handle value) {
-  const std::string name = py::str(type.attr("__name__"));
+  std::string name = py::str(type.attr("__name__"));
   try {
     const std::string text = py::str(value);
     return text.empty() ? name : name + ": " + text;
