@@ -67,6 +67,7 @@ class DriverMemory final : public PoolDevice {
   bool map(Address address, std::span<const Handle> handles, std::size_t chunk_bytes) override {
     context_.make_current();
     const RelaxedCaptureScope relaxed;
+    chunk_bytes_ = chunk_bytes;
     std::size_t mapped = 0;
     cu::Result result = cu::kSuccess;
     const char* call = "cuMemMap";
@@ -80,14 +81,17 @@ class DriverMemory final : public PoolDevice {
       const cu::MemoryAccess access{properties_.location, cu::kAccessReadWrite};
       result = driver().cuMemSetAccess(address, mapped, &access, 1);
     }
-    if (result != cu::kSuccess && mapped > 0) driver().cuMemUnmap(address, mapped);
+    if (result != cu::kSuccess && mapped > 0) unmap(address, mapped);
     return found(result, call);
   }
 
   void unmap(Address address, std::size_t bytes) noexcept override {
     if (!enter()) return;
     const RelaxedCaptureScope relaxed;
-    driver().cuMemUnmap(address, bytes);
+    if (driver().cuMemUnmap(address, bytes) == cu::kSuccess) return;
+    // A driver that takes back only what one call has mapped.
+    for (std::size_t done = 0; chunk_bytes_ != 0 && done < bytes; done += chunk_bytes_)
+      driver().cuMemUnmap(address + done, chunk_bytes_);
   }
 
   Address allocate(std::size_t bytes) override {
@@ -214,6 +218,7 @@ class DriverMemory final : public PoolDevice {
   cu::MemoryProperties properties_{};
   bool can_map_ = false;
   std::size_t granularity_bytes_ = 512;
+  std::size_t chunk_bytes_ = 0;  // of the pieces that are mapped
   std::shared_ptr<gpk::Stream> copies_;
 };
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pygpukit as gp
 from pygpukit.benchmark import (
     BenchmarkReport,
     BenchmarkResult,
@@ -286,6 +287,18 @@ def test_suite_is_chainable_and_measures(capsys: pytest.CaptureFixture[str]) -> 
     assert set(done.machine) >= {"commit", "python", "numpy", "platform"}
     assert len(suite.compare(done).unchanged) == len(ours)
     assert capsys.readouterr() == ("", "")
+
+
+def test_memory_suite_checks_what_it_moves() -> None:
+    suite = BenchmarkSuite(1, 2, quick=True, sizes=[4 << 20]).add_memory()
+    results = {(r.name, r.params.get("bytes")): r for r in suite.run(verbose=False).results}
+    assert {name for name, _ in results} == {
+        *("empty_drop", "evict", "restore", "pressure_lru", "pressure_random")
+    }
+    assert all(r.correct is not False for r in results.values())
+    assert results["evict", 4 << 20].extra["of_pinned_copy"] > 0
+    assert results["pressure_lru", 4 << 20].extra["restores"] > 0
+    assert gp.memory.stats()["limit"] == 0
 
 
 @pytest.mark.parametrize("name", ["gemm", "gemv", "attention", "fp8"])

@@ -127,7 +127,7 @@ def _timed(call: Callable[[], object]) -> float:
 def _pressure(session: Session, order: str) -> None:
     """Arrays worth 1.5 times the quota, each changed in turn. Contents and quota are checked."""
     num = 24
-    each = 16 * MIB if not session.on_gpu else (64 * MIB if session.quick else 256 * MIB)
+    each = 4 * MIB if not session.on_gpu else (64 * MIB if session.quick else 256 * MIB)
     session.step(f"memory: {num} arrays of {each} bytes in {order} order")
     _native.synchronize()
     _native.trim()
@@ -140,6 +140,8 @@ def _pressure(session: Session, order: str) -> None:
         sequence = list(range(num)) * 3
         if order == "random":
             random.Random(1).shuffle(sequence)
+        for i in sequence[: num + num // 2]:  # so that all page-locked memory is there
+            _native.add(arrays[i], 0, out=arrays[i])
         _native.synchronize()
         before = pool_control.stats()
         within = True
