@@ -1,6 +1,7 @@
 #include "bindings/errors.h"
 
 #include "core/error.h"
+#include "runtime/error.h"
 
 namespace gpk::bind {
 namespace {
@@ -28,6 +29,15 @@ const char* class_of(InvalidArgument::Kind kind) {
     case InvalidArgument::Kind::kValue: break;
   }
   return "InvalidValueError";
+}
+
+PyObject* class_of(runtime::Error::Kind kind) {
+  switch (kind) {
+    case runtime::Error::Kind::kValue: return PyExc_ValueError;
+    case runtime::Error::Kind::kMemory: return PyExc_MemoryError;
+    case runtime::Error::Kind::kState: break;
+  }
+  return PyExc_RuntimeError;
 }
 
 void raise_out_of_memory(const OutOfMemory& error) {
@@ -69,6 +79,8 @@ void translate() {
     raise_as("ExchangeError", error.what());
   } catch (const Error& error) {
     raise_as("OperationError", error.what());
+  } catch (const runtime::Error& error) {
+    PyErr_SetString(class_of(error.kind()), error.what());
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const std::bad_alloc&) {
@@ -95,6 +107,8 @@ void register_errors() {
     try {
       std::rethrow_exception(std::move(error));
     } catch (const Error&) {
+      set_python_error();
+    } catch (const runtime::Error&) {
       set_python_error();
     }
   });

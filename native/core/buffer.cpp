@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/release.h"
 #include "core/stream.h"
+#include "runtime/pool_account.h"
 
 namespace gpk {
 namespace {
@@ -23,6 +24,7 @@ Buffer::Buffer(Key, Device device, void* data, std::size_t bytes)
 std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
   auto buffer = std::make_shared<Buffer>(Key{}, device, nullptr, bytes);
   if (bytes == 0) return buffer;
+  buffer->charge();
   if (!device.is_cuda()) {
     buffer->data_ = ::operator new(bytes, kHostAlignment, std::nothrow);
     if (buffer->data_ == nullptr) {
@@ -51,6 +53,23 @@ std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
   return buffer;
 }
 
+void Buffer::charge() {
+  runtime::PoolAccount* account = current_stream(device_)->account();
+  if (account == nullptr) [[likely]]
+    return;
+  if (!account->charge(bytes_)) {
+    account->count_refusal();
+    const runtime::PoolAccountStats stats = account->stats();
+    OutOfMemory::Numbers numbers;
+    numbers.asked_bytes = bytes_;
+    numbers.used_bytes = stats.used_bytes;
+    numbers.limit_bytes = stats.limit_bytes;
+    numbers.device_free_bytes = memory_info(device_).free_bytes;
+    throw OutOfMemory("allocate: the partition's limit", numbers);
+  }
+  account_ = account;
+}
+
 std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t bytes,
                                      std::shared_ptr<void> owner) {
   auto buffer = std::make_shared<Buffer>(Key{}, device, data, bytes);
@@ -59,6 +78,7 @@ std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t byte
 }
 
 Buffer::~Buffer() {
+  if (account_ != nullptr) account_->uncharge(bytes_);
   if (!owned_) {
     // The owner may hand the memory out again at once; our work on it may not be done.
     if (!users_.empty()) release_after(users_, std::move(owner_));

@@ -16,6 +16,10 @@ namespace gpk {
 class Allocator;
 class Stream;
 
+namespace runtime {
+class PoolAccount;
+}
+
 class Buffer {
  public:
   // From the device's allocator (or the private pool of the graph being captured), for use on the
@@ -58,6 +62,7 @@ class Buffer {
   Buffer(Key, Device device, void* data, std::size_t bytes);
 
  private:
+  void charge();
   void mark_use_slow(const std::shared_ptr<Stream>& stream);
 
   Device device_;
@@ -65,9 +70,10 @@ class Buffer {
   std::size_t bytes_;
   bool owned_ = false;  // ours to free
   bool read_only_ = false;
-  std::shared_ptr<Stream> home_;          // allocated for; freed on
-  std::shared_ptr<Allocator> allocator_;  // of device memory
-  std::shared_ptr<void> owner_;           // of wrapped memory
+  std::shared_ptr<Stream> home_;             // allocated for; freed on
+  std::shared_ptr<Allocator> allocator_;     // of device memory
+  std::shared_ptr<void> owner_;              // of wrapped memory
+  runtime::PoolAccount* account_ = nullptr;  // that pays
   std::atomic<Stream*> last_{nullptr};
   std::mutex users_mutex_;
   std::vector<std::shared_ptr<Stream>> users_;  // other than home_

@@ -18,6 +18,7 @@ namespace gpk {
 class Allocator;
 class Buffer;
 class Graph;
+class GreenContext;
 class Kernel;
 class Stream;
 
@@ -86,12 +87,14 @@ class Graph {
   [[nodiscard]] const std::shared_ptr<Allocator>& pool() const noexcept { return pool_; }
 
  private:
+  void capture_where_current();
   void leave_capture();
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
 
   Device device_;
   std::shared_ptr<Stream> stream_;
+  std::shared_ptr<GreenContext> green_;  // of stream_; null: all multiprocessors
   std::shared_ptr<Stream> previous_stream_;
   std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
   std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last
