@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
-from pygpukit.benchmark import arrays, copy, elementwise, launch, startup
+from pygpukit.benchmark import arrays, copy, elementwise, launch, sharing, startup, transfer
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.peers import load_engines
 from pygpukit.benchmark.report import BenchmarkReport
@@ -21,15 +21,19 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "copy": copy.run,
         "elementwise": elementwise.run,
         "arrays": arrays.run,
+        "transfer": transfer.run,
+        "sharing": sharing.run,
     }
 )
+ON_REQUEST = ("transfer", "sharing")  # minutes of memory and GPU time
 LATER = ("gemm", "gemv", "attention", "fp8")
 
 
 def default_suites() -> list[str]:
     """What runs when nothing is selected."""
     on_gpu = _native.default_device()[0] != "cpu"
-    return list(SUITES) if on_gpu else [name for name in SUITES if name != "startup"]
+    skipped = ON_REQUEST if on_gpu else (*ON_REQUEST, "startup")
+    return [name for name in SUITES if name not in skipped]
 
 
 def later(suite: str) -> str:
@@ -96,6 +100,14 @@ class BenchmarkSuite:
     def add_arrays(self) -> BenchmarkSuite:
         """Maps, casts, reductions, copies, gathers, sorts, scans, random numbers."""
         return self.add("arrays")
+
+    def add_transfer(self) -> BenchmarkSuite:
+        """The transfer engine: pinned, pageable, urgent copies."""
+        return self.add("transfer")
+
+    def add_sharing(self) -> BenchmarkSuite:
+        """Latency beside a saturating background, compute splits, quotas."""
+        return self.add("sharing")
 
     def add_all(self) -> BenchmarkSuite:
         """Everything this version measures."""
