@@ -77,6 +77,9 @@ gpu:  ## build, test and measure on a machine with a GPU
 
 bench: $(VENV)/.package  ## benchmarks on this machine
 	$(PY) -m pygpukit.benchmark
+	cmake -S benchmarks/native -B build/bench -G Ninja --log-level=NOTICE
+	cmake --build build/bench
+	ctest --test-dir build/bench -V --no-tests=ignore
 
 wheel: $(VENV)/.dev  ## dist/*.whl with the PTX bundle, checked (PORTABLE=1: manylinux_2_28)
 	rm -rf build/wheelhouse

@@ -80,7 +80,10 @@ PyObject* get_itemsize(PyObject* self, void*) {
   return PyLong_FromSize_t(itemsize(array_of(self).dtype()));
 }
 PyObject* get_device_ptr(PyObject* self, void*) {
-  return PyLong_FromVoidPtr(array_of(self).data());
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    array_of(self).buffer()->expose();
+    return PyLong_FromVoidPtr(array_of(self).data());
+  });
 }
 PyObject* get_on_gpu(PyObject* self, void*) {
   return PyBool_FromLong(array_of(self).device().is_cuda() ? 1 : 0);

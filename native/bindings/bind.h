@@ -13,6 +13,7 @@ void bind_stream(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_device(py::module_& m);
 void bind_memory(py::module_& m);
+void bind_pool(py::module_& m);
 void bind_ops(py::module_& m);
 void bind_elementwise(py::module_& m);
 void bind_reduction(py::module_& m);

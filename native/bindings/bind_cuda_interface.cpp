@@ -54,6 +54,7 @@ py::dict cuda_array_interface(const Array& array) {
     const WithoutGil released;
     array.buffer()->order_before(*stream);
   }
+  array.buffer()->expose();
   py::dict result;
   result["shape"] = to_tuple(array.shape());
   result["typestr"] = *type;

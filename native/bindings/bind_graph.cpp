@@ -81,8 +81,7 @@ void set_args(Graph& graph, std::size_t index, const py::args& args, const py::k
     graph.replace_host_launch(index, reference_call(*state, values.data()));
     return;
   }
-  for (auto array = packed.arrays_begin(); array != packed.arrays_end(); ++array)
-    graph.keep((*array)->buffer());
+  for (const Array* array : packed.arrays()) graph.keep(array->buffer());
   const WithoutGil released;
   graph.set_launch_params(index, packed.params());
 }

@@ -317,6 +317,7 @@ Array moved_to(const Array& array, Device device, const char* op) {
   if (device.is_cuda()) {
     copy(result, source, op);
   } else {
+    const BufferUse use(result.buffer(), current_stream(device));
     to_host(source, result.data());
   }
   return result;

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/text.h"
 #include "core/transfers.h"
+#include "ops/submit.h"
 
 #include <cstring>
 #include <functional>
@@ -67,12 +68,15 @@ void copy_to_device_async(const Array& dst, std::uintptr_t src, std::size_t byte
   const void* source = reinterpret_cast<const void*>(src);
   const auto on = stream_from_python(stream, dst.device(), op);
   if (!dst.device().is_cuda()) {
-    run_host_copy([dst, source, bytes] { std::memcpy(dst.data(), source, bytes); });
+    run_host_copy([dst, source, bytes, on] {
+      const BufferUse use(dst.buffer(), on);
+      std::memcpy(dst.data(), source, bytes);
+    });
     return;
   }
   const WithoutGil released;
-  dst.buffer()->mark_use(on);
-  if (Graph* graph = capturing_graph(); graph != nullptr) graph->keep(dst.buffer());
+  const Array* const arrays[] = {&dst};
+  const ops::Submission submission(arrays, on);
   copy_to_device(dst.device_ptr(), source, bytes, *on);
 }
 
@@ -84,12 +88,15 @@ void copy_to_host_async(const Array& src, std::uintptr_t dst, std::size_t bytes,
   void* target = reinterpret_cast<void*>(dst);
   const auto on = stream_from_python(stream, src.device(), kOp);
   if (!src.device().is_cuda()) {
-    run_host_copy([src, target, bytes] { std::memcpy(target, src.data(), bytes); });
+    run_host_copy([src, target, bytes, on] {
+      const BufferUse use(src.buffer(), on);
+      std::memcpy(target, src.data(), bytes);
+    });
     return;
   }
   const WithoutGil released;
-  src.buffer()->mark_use(on);
-  if (Graph* graph = capturing_graph(); graph != nullptr) graph->keep(src.buffer());
+  const Array* const arrays[] = {&src};
+  const ops::Submission submission(arrays, on);
   copy_to_host(target, src.device_ptr(), bytes, *on);
 }
 
@@ -102,7 +109,7 @@ void copy_to_device_now(const Array& dst, std::uintptr_t src, std::size_t bytes)
   check_address("copy_to_device", "src_ptr", src, bytes, "dst", dst);
   const WithoutGil released;
   const auto& stream = current_stream(dst.device());
-  dst.buffer()->mark_use(stream);
+  const BufferUse use(dst.buffer(), stream);
   upload(dst.device_ptr(), reinterpret_cast<const void*>(src), bytes, stream);
   stream->synchronize();
 }
@@ -128,28 +135,6 @@ void copy_with_offsets(const Array& dst, std::size_t dst_offset, const Array& sr
   copy(window(dst, dst_offset), window(src, src_offset), kOp);
 }
 
-py::dict allocator_stats(py::handle device) {
-  const Device where = device_from_python(device, "allocator_stats");
-  AllocatorStats s;
-  if (where.is_cuda()) s = Context::get(where.index).allocator()->stats();
-  py::dict d;
-  d["used"] = s.used_bytes;
-  d["cached"] = s.cached_bytes;
-  d["peak_used"] = s.peak_used_bytes;
-  d["largest_cached"] = s.largest_cached_bytes;
-  d["limit"] = s.limit_bytes;
-  d["allocations"] = s.num_allocations;
-  d["reuses"] = s.num_reuses;
-  return d;
-}
-
-std::size_t trim(py::handle device) {
-  const Device where = device_from_python(device, "trim");
-  if (!where.is_cuda()) return 0;
-  const WithoutGil released;
-  return Context::get(where.index).allocator()->trim();
-}
-
 }  // namespace
 
 void bind_memory(py::module_& m) {
@@ -173,8 +158,6 @@ void bind_memory(py::module_& m) {
   m.def("copy_device_to_device_offset", copy_with_offsets, py::arg("dst"), py::arg("dst_offset"),
         py::arg("src"), py::arg("src_offset"), py::arg("size"),
         "Copies `size` bytes between byte offsets of two arrays.");
-  m.def("allocator_stats", allocator_stats, device, "Figures of the device's allocator.");
-  m.def("trim", trim, device, "Gives cached device memory back to the driver; bytes freed.");
 }
 
 }  // namespace gpk::bind

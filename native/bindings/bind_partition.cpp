@@ -69,35 +69,23 @@ std::shared_ptr<DevicePartition> make(const std::string& name, double compute, s
   return DevicePartition::create(where, request);
 }
 
-// What `with partition:` replaced, innermost last. Per thread, as the current stream itself.
-struct Entered {
-  std::shared_ptr<DevicePartition> partition;
-  std::shared_ptr<Stream> stream;  // null: the thread was inside already
-  std::shared_ptr<Stream> previous;
-};
-
-std::vector<Entered>& entered() {
-  thread_local std::vector<Entered> stack;
+// What the thread is inside, innermost last. Per thread, as the current stream itself.
+std::vector<std::unique_ptr<PartitionScope>>& entered() {
+  thread_local std::vector<std::unique_ptr<PartitionScope>> stack;
   return stack;
 }
 
 void enter(const std::shared_ptr<DevicePartition>& partition) {
   const WithoutGil released;
-  Entered one{partition, nullptr, current_stream(partition->device())};
-  if (!partition->owns(*one.previous)) one.stream = partition->acquire_stream();
-  entered().push_back(one);
-  if (one.stream) exchange_current_stream(one.stream);
+  entered().push_back(std::make_unique<PartitionScope>(partition));
 }
 
 void leave(const std::shared_ptr<DevicePartition>& partition) {
   auto& stack = entered();
-  if (stack.empty() || stack.back().partition != partition)
+  if (stack.empty() || stack.back()->partition() != partition)
     throw Error("partition: __exit__ without __enter__ on this thread");
   const WithoutGil released;
-  Entered one = std::move(stack.back());
   stack.pop_back();
-  exchange_current_stream(std::move(one.previous));
-  if (one.stream) partition->release_stream(std::move(one.stream));
 }
 
 py::dict report(DevicePartition& partition) {

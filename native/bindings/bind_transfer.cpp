@@ -20,19 +20,19 @@ using runtime::TransferType;
 // What is called when a transfer is done, and what it needs until then.
 class Completion {
  public:
-  Completion(Array array, std::shared_ptr<void> host)
-      : array_(std::move(array)), host_(std::move(host)) {}
+  Completion(const Array& array, std::shared_ptr<void> host)
+      : memory_(std::make_unique<BufferPin>(array.buffer())), host_(std::move(host)) {}
 
   // On a thread of the engine, without any lock.
   void finish() {
     std::vector<std::shared_ptr<void>> callbacks;
-    std::optional<Array> array;
+    std::unique_ptr<BufferPin> memory;
     std::shared_ptr<void> host;
     {
       const std::lock_guard lock(mutex_);
       done_ = true;
       callbacks = std::move(callbacks_);
-      array.swap(array_);
+      memory.swap(memory_);
       host.swap(host_);
     }
     if (callbacks.empty() || Py_IsInitialized() == 0) return;
@@ -62,7 +62,7 @@ class Completion {
 
   std::mutex mutex_;
   bool done_ = false;
-  std::optional<Array> array_;
+  std::unique_ptr<BufferPin> memory_;  // on the device, where it is, until the copy is done
   std::shared_ptr<void> host_;
   std::vector<std::shared_ptr<void>> callbacks_;
 };

@@ -190,6 +190,7 @@ Array move_to(const Array& x, py::handle where) {
   if (device.is_cuda()) return from_host(source.data(), x.shape(), x.dtype(), device);
   forbid_in_capture("to_device", "host memory is written now, the work is only being recorded");
   Array result = Array::empty(x.shape(), x.dtype(), device, "to_device");
+  const BufferUse use(result.buffer(), current_stream(device));
   to_host(source, result.data());
   return result;
 }

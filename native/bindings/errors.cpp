@@ -1,5 +1,6 @@
 #include "bindings/errors.h"
 
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "runtime/error.h"
 
@@ -44,7 +45,8 @@ void raise_out_of_memory(const OutOfMemory& error) {
   const OutOfMemory::Numbers& n = error.numbers();
   const py::object type = error_class("OutOfMemory");
   raise(type, type(error.what(), n.asked_bytes, n.used_bytes, n.cached_bytes, n.largest_free_bytes,
-                   n.limit_bytes, n.device_free_bytes));
+                   n.limit_bytes, n.device_free_bytes, n.evicted_bytes, n.account,
+                   n.account_used_bytes, n.account_limit_bytes));
 }
 
 void raise_cuda(const char* name, const CudaError& error) {
@@ -79,6 +81,8 @@ void translate() {
     raise_as("ExchangeError", error.what());
   } catch (const Error& error) {
     raise_as("OperationError", error.what());
+  } catch (const runtime::PoolOutOfMemory& error) {
+    raise_out_of_memory(as_out_of_memory(error, "memory"));
   } catch (const runtime::Error& error) {
     PyErr_SetString(class_of(error.kind()), error.what());
   } catch (const py::builtin_exception& error) {

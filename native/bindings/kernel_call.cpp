@@ -228,7 +228,7 @@ PackedArgs::PackedArgs(const KernelState& state)
   }
   if (count > kInlineArgs) {
     heap_params_ = std::make_unique<void*[]>(count);
-    heap_arrays_ = std::make_unique<Array*[]>(count);
+    heap_arrays_ = std::make_unique<const Array*[]>(count);
     params_ = heap_params_.get();
     arrays_ = heap_arrays_.get();
   }
@@ -282,15 +282,6 @@ void PackedArgs::convert(PyObject* const* values) {
         break;
       case ParamKind::kOpaque: store_opaque(state_, i, values[i], out); break;
     }
-  }
-}
-
-void mark_arrays(const PackedArgs& args, const std::shared_ptr<Stream>& stream) {
-  Graph* graph = capturing_graph();
-  for (auto array = args.arrays_begin(); array != args.arrays_end(); ++array) {
-    (*array)->buffer()->mark_use(stream);
-    if (graph != nullptr) [[unlikely]]
-      graph->keep((*array)->buffer());
   }
 }
 

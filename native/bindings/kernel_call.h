@@ -68,8 +68,9 @@ class PackedArgs {
   [[nodiscard]] void** params() noexcept { return params_; }
   [[nodiscard]] std::int64_t largest_elems() const noexcept { return largest_; }
   [[nodiscard]] bool has_array() const noexcept { return num_arrays_ > 0; }
-  [[nodiscard]] Array* const* arrays_begin() const noexcept { return arrays_; }
-  [[nodiscard]] Array* const* arrays_end() const noexcept { return arrays_ + num_arrays_; }
+  [[nodiscard]] std::span<const Array* const> arrays() const noexcept {
+    return {arrays_, num_arrays_};
+  }
 
  private:
   void convert_pointer(const ArgSpec& spec, std::size_t index, PyObject* value, std::byte* out);
@@ -79,12 +80,12 @@ class PackedArgs {
   const KernelState& state_;
   alignas(16) std::byte inline_bytes_[kInlineBytes];
   void* inline_params_[kInlineArgs];
-  Array* inline_arrays_[kInlineArgs];
+  const Array* inline_arrays_[kInlineArgs];
   std::unique_ptr<std::byte[]> heap_bytes_;
   std::unique_ptr<void*[]> heap_params_;
-  std::unique_ptr<Array*[]> heap_arrays_;
+  std::unique_ptr<const Array*[]> heap_arrays_;
   void** params_;
-  Array** arrays_;
+  const Array** arrays_;
   std::size_t num_arrays_ = 0;
   std::int64_t largest_ = 0;
 };
@@ -106,9 +107,6 @@ CallOptions match_arguments(const KernelState& state, PyObject* const* args, std
 // Fills in what was not given: block_size, and a 1-D grid that covers the largest array. False when
 // there is nothing to do (all arrays are empty).
 bool complete_config(const KernelState& state, const PackedArgs& args, CallOptions& options);
-
-// Marks the arrays as used by `stream`, and keeps them for a graph being captured.
-void mark_arrays(const PackedArgs& args, const std::shared_ptr<Stream>& stream);
 
 // The state of a kernel in use, for graphs; nullptr when it is not a jit kernel.
 std::shared_ptr<KernelState> state_of(const Kernel* kernel);

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/text.h"
+#include "ops/submit.h"
 
 namespace gpk::bind {
 namespace {
@@ -45,8 +46,8 @@ KernelState& state_ref(PyObject* self) { return *reinterpret_cast<KernelObject*>
 
 void submit(const KernelState& state, PackedArgs& args, const LaunchConfig& config,
             const std::shared_ptr<Stream>& stream, bool checked) {
-  mark_arrays(args, stream);
   const BrieflyWithoutGil released;
+  const ops::Submission submission(args.arrays(), stream);
   if (checked) {
     launch_checked(*state.kernel, config, stream, args.params());
   } else {

@@ -43,6 +43,7 @@ PYBIND11_MODULE(_native, m) {
   bind_empty(m);
   bind_device(m);
   bind_memory(m);
+  bind_pool(m);
   bind_ops(m);
   bind_elementwise(m);
   bind_reduction(m);

@@ -99,7 +99,7 @@ void copy_out(const Array& array, void* dst, const std::shared_ptr<Stream>& stre
     to_host(source, dst);
     return;
   }
-  source.buffer()->mark_use(stream);
+  const BufferUse use(source.buffer(), stream);
   copy_to_host(dst, source.device_ptr(), source.nbytes(), *stream);
   release_after({stream}, std::move(kept));
 }
@@ -111,6 +111,7 @@ Array upload_in_parts(const py::array& source, const Dims& shape, DType dtype, D
   constexpr std::size_t kPartBytes = std::size_t{64} << 20;
   Array result = Array::empty(shape, dtype, device, "from_numpy");
   const auto stream = current_stream(device);
+  const BufferUse use(result.buffer(), stream);
   const py::object contiguous = py::module_::import("numpy").attr("ascontiguousarray");
   const std::size_t row_bytes = result.nbytes() / static_cast<std::size_t>(shape[0]);
   const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(1, kPartBytes / row_bytes));
@@ -139,8 +140,8 @@ py::object numpy_view(const Array& array) {
   for (const std::int64_t stride : array.strides())
     strides.push_back(
         static_cast<py::ssize_t>(stride * static_cast<std::int64_t>(itemsize(array.dtype()))));
-  const auto* kept = new std::shared_ptr<Buffer>(array.buffer());
-  const py::capsule base(kept, [](void* p) { delete static_cast<std::shared_ptr<Buffer>*>(p); });
+  const py::capsule base(new BufferPin(array.buffer()),
+                         [](void* pin) { delete static_cast<BufferPin*>(pin); });
   py::array view(py::reinterpret_borrow<py::dtype>(numpy_dtype(array.dtype())), std::move(shape),
                  std::move(strides), array.data(), base);
   if (array.buffer()->read_only()) view.attr("flags").attr("writeable") = false;

@@ -45,6 +45,9 @@ bool Array::is_contiguous() const noexcept {
 namespace {
 
 void copy_on_cpu(const Array& dst, const Array& src) {
+  const auto& stream = current_stream(dst.device());
+  const BufferUse target(dst.buffer(), stream);
+  const BufferUse source(src.buffer(), stream);
   std::memmove(dst.data(), src.data(), dst.nbytes());
 }
 
@@ -73,14 +76,13 @@ void copy(const Array& dst, const Array& src, const char* op) {
     graph->keep(dst.buffer());
     graph->keep(src.buffer());
   }
-  dst.buffer()->mark_use(stream);
+  if (!(dst.device() == src.device())) src.buffer()->order_before(*stream);
+  const BufferUse target(dst.buffer(), stream);
+  const BufferUse source(src.buffer(), stream);
   if (dst.device() == src.device()) {
-    src.buffer()->mark_use(stream);
     copy_on_device(dst.device_ptr(), src.device_ptr(), dst.nbytes(), *stream);
     return;
   }
-  src.buffer()->order_before(*stream);
-  src.buffer()->mark_use(stream);
   copy_peer(dst.device_ptr(), Context::get(dst.device().index), src.device_ptr(),
             Context::get(src.device().index), dst.nbytes(), *stream);
 }
@@ -94,11 +96,12 @@ Array clone(const Array& array) {
 Array from_host(const void* src, Dims shape, DType dtype, Device device) {
   forbid_in_capture("from_numpy", "host memory is read once, a replay could not read it again");
   Array array = Array::empty(std::move(shape), dtype, device, "from_numpy");
+  const auto& stream = current_stream(device);
+  const BufferUse use(array.buffer(), stream);
   if (!device.is_cuda()) {
     if (array.nbytes() > 0) std::memcpy(array.data(), src, array.nbytes());
     return array;
   }
-  const auto& stream = current_stream(device);
   upload(array.device_ptr(), src, array.nbytes(), stream);
   return array;
 }
@@ -107,11 +110,12 @@ void to_host(const Array& array, void* dst) {
   forbid_in_capture("to_numpy", "the result is needed now, the work is only being recorded");
   if (!array.is_contiguous()) throw InvalidArgument("to_numpy: the array is not contiguous");
   if (array.nbytes() == 0) return;
+  const auto& stream = current_stream(array.device());
+  const BufferUse use(array.buffer(), stream);
   if (!array.device().is_cuda()) {
     std::memcpy(dst, array.data(), array.nbytes());
     return;
   }
-  const auto& stream = current_stream(array.device());
   array.buffer()->order_before(*stream);
   download(dst, array.device_ptr(), array.nbytes(), stream);
 }

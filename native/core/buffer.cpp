@@ -1,73 +1,54 @@
 #include "core/buffer.h"
 
 #include <algorithm>
-#include <new>
 
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/graph.h"
-#include "core/memory.h"
+#include "core/memory_account.h"
 #include "core/release.h"
 #include "core/stream.h"
-#include "runtime/pool_account.h"
 
 namespace gpk {
-namespace {
-
-constexpr std::align_val_t kHostAlignment{64};
-
-}  // namespace
 
 Buffer::Buffer(Key, Device device, void* data, std::size_t bytes)
     : device_(device), data_(data), bytes_(bytes) {}
 
 std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
   auto buffer = std::make_shared<Buffer>(Key{}, device, nullptr, bytes);
-  if (bytes == 0) return buffer;
-  buffer->charge();
-  if (!device.is_cuda()) {
-    buffer->data_ = ::operator new(bytes, kHostAlignment, std::nothrow);
-    if (buffer->data_ == nullptr) {
-      OutOfMemory::Numbers numbers;
-      numbers.asked_bytes = bytes;
-      numbers.device_free_bytes = memory_info(device).free_bytes;
-      throw OutOfMemory("allocate", numbers);
-    }
-    buffer->owned_ = true;
-    return buffer;
-  }
-  if (releases_pending()) [[unlikely]]
-    release_finished();
-  buffer->home_ = current_stream(device);
-  buffer->last_.store(buffer->home_.get(), std::memory_order_relaxed);
-  auto allocator = capture_allocator(device);
-  if (!allocator) {
-    Context* context = buffer->home_->context();
-    context->make_current();
-    allocator = context->allocator();
-  }
-  const cu::DevicePtr ptr = allocator->allocate(bytes, buffer->home_->handle());
-  buffer->data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(ptr));
-  buffer->allocator_ = std::move(allocator);
-  buffer->owned_ = true;
+  if (bytes > 0) buffer->take_block(bytes);
   return buffer;
 }
 
-void Buffer::charge() {
-  runtime::PoolAccount* account = current_stream(device_)->account();
-  if (account == nullptr) [[likely]]
-    return;
-  if (!account->charge(bytes_)) {
-    account->count_refusal();
-    const runtime::PoolAccountStats stats = account->stats();
-    OutOfMemory::Numbers numbers;
-    numbers.asked_bytes = bytes_;
-    numbers.used_bytes = stats.used_bytes;
-    numbers.limit_bytes = stats.limit_bytes;
-    numbers.device_free_bytes = memory_info(device_).free_bytes;
-    throw OutOfMemory("allocate: the partition's limit", numbers);
+void Buffer::take_block(std::size_t bytes) {
+  runtime::PoolPlace place;
+  runtime::Pool::Stream stream = 0;
+  if (has_thread_places()) [[unlikely]]
+    account_ = apply_thread_place(device_, place);
+  if (device_.is_cuda()) {
+    if (releases_pending()) [[unlikely]]
+      release_finished();
+    home_ = current_stream(device_);
+    last_.store(home_.get(), std::memory_order_relaxed);
+    stream = pool_stream(*home_);
+    if (runtime::PoolArena* arena = capture_arena(device_); arena != nullptr) [[unlikely]] {
+      place.arena = arena;
+      arena_id_ = arena->id;
+    }
+    Context* context = home_->context();
+    context->make_current();
+    pool_ = &context->pool();
+  } else {
+    pool_ = &device_pool(device_);
   }
-  account_ = account;
+  try {
+    block_ = pool_->allocate(bytes, stream, place);
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "allocate");
+  }
+  movable_ = arena_id_ == 0 && pool_->can_evict(block_);
+  data_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(block_->address));
 }
 
 std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t bytes,
@@ -78,26 +59,81 @@ std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t byte
 }
 
 Buffer::~Buffer() {
-  if (account_ != nullptr) account_->uncharge(bytes_);
-  if (!owned_) {
+  if (block_ == nullptr) {
     // The owner may hand the memory out again at once; our work on it may not be done.
     if (!users_.empty()) release_after(users_, std::move(owner_));
     return;
   }
-  if (!device_.is_cuda()) {
-    ::operator delete(data_, kHostAlignment);
-    return;
+  try {
+    give_back();
+  } catch (...) {  // a lost device has no work left to wait for, and no memory to give back
   }
+}
+
+void Buffer::give_back() {
+  std::vector<runtime::Pool::Stream> others;
+  const bool in_capture = arena_id_ != 0 && home_->capturing();
   for (const auto& user : users_) {
-    try {
+    // An event of a capture cannot be polled: there the order is made part of the graph.
+    if (in_capture && user->capturing())
       home_->wait(*user);
-    } catch (...) {  // a lost device has no work left to wait for
-    }
+    else
+      others.push_back(pool_stream(*user));
   }
-  allocator_->free(device_ptr(), bytes_, home_->handle());
+  pool_->free(block_, others);
+}
+
+void Buffer::begin_use_movable(Stream& stream) {
+  // The stream of a capture can neither be waited for nor bring anything back: a pin does it now.
+  if (capturing_graph() != nullptr && stream.capturing()) [[unlikely]]
+    return pin();
+  try {
+    pool_->acquire(block_, pool_stream(stream));
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "restore");
+  }
+}
+
+void Buffer::pin() {
+  if (!movable_) return;
+  try {
+    pool_->pin(block_);
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "restore");
+  }
+}
+
+void Buffer::expose() {
+  if (exposed_.exchange(true)) return;
+  try {
+    pin();
+  } catch (...) {
+    exposed_ = false;
+    throw;
+  }
+}
+
+void Buffer::unpin() noexcept {
+  if (movable_) pool_->unpin(block_);
+}
+
+void Buffer::hold() {
+  pin();
+  num_holds_.fetch_add(1);
+}
+
+bool Buffer::let_go() noexcept {
+  std::uint32_t num = num_holds_.load();
+  do {
+    if (num == 0) return false;
+  } while (!num_holds_.compare_exchange_weak(num, num - 1));
+  unpin();
+  return true;
 }
 
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {
+  // Work that is captured runs at replays, whose streams the graph marks: it keeps the buffer.
+  if (arena_id_ == 0 && capturing_graph() != nullptr && stream->capturing()) return;
   const std::lock_guard lock(users_mutex_);
   if (stream != home_ && std::find(users_.begin(), users_.end(), stream) == users_.end())
     users_.push_back(stream);

@@ -1,5 +1,6 @@
 #include "core/config.h"
 
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -64,31 +65,25 @@ class Reader {
   const Config::Lookup& lookup_;
 };
 
-// "90%" or bytes with an optional K, M, G or T (powers of 1024).
 void parse_memory_limit(const Reader& read, Config& config) {
   constexpr const char* kName = "PYGPUKIT_MEMORY_LIMIT";
-  constexpr const char* kAllowed = "bytes (optionally with K, M, G or T) or a percentage like 90%";
   const std::string value = read.text(kName);
   if (value.empty()) return;
-  double amount = 0.0;
-  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), amount);
-  if (problem != std::errc() || !(amount > 0.0)) bad_value(kName, value, kAllowed);
-  const std::string unit = lower(trim(std::string_view(end, value.data() + value.size())));
-  if (unit == "%") {
-    if (amount > 100.0) bad_value(kName, value, kAllowed);
-    config.memory_limit_fraction = amount / 100.0;
-    return;
-  }
-  static constexpr const char* kUnits[] = {"", "k", "m", "g", "t"};
-  double scale = 1.0;
-  for (const char* known : kUnits) {
-    if (unit == known && amount * scale >= 1.0 && amount * scale < 1e18) {
-      config.memory_limit_bytes = static_cast<std::uint64_t>(amount * scale);
-      return;
-    }
-    scale *= 1024.0;
-  }
-  bad_value(kName, value, kAllowed);
+  const auto amount = parse_memory_amount(value);
+  if (!amount)
+    bad_value(kName, value, "bytes (optionally with K, M, G or T) or a percentage like 90%");
+  config.memory_limit_bytes = amount->bytes;
+  config.memory_limit_fraction = amount->fraction;
+}
+
+void parse_memory_chunk(const Reader& read, Config& config) {
+  constexpr const char* kName = "PYGPUKIT_MEMORY_CHUNK";
+  const std::string value = read.text(kName);
+  if (value.empty()) return;
+  const auto amount = parse_memory_amount(value);
+  if (!amount || !std::has_single_bit(amount->bytes) || amount->bytes < (1U << 16))
+    bad_value(kName, value, "a power of two from 64K on");
+  config.memory_chunk_bytes = amount->bytes;
 }
 
 std::string default_cache_dir(const Reader& read) {
@@ -111,6 +106,27 @@ Shared& shared() {
 
 }  // namespace
 
+std::optional<MemoryAmount> parse_memory_amount(std::string_view text) {
+  const std::string_view value = trim(text);
+  double amount = 0.0;
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), amount);
+  if (problem != std::errc() || !(amount > 0.0)) return std::nullopt;
+  std::string unit = lower(trim(value.substr(static_cast<std::size_t>(end - value.data()))));
+  if (unit == "%") {
+    if (amount > 100.0) return std::nullopt;
+    return MemoryAmount{.bytes = 0, .fraction = amount / 100.0};
+  }
+  if (unit.size() == 3 && unit.ends_with("ib")) unit.resize(1);
+  static constexpr const char* kUnits[] = {"", "k", "m", "g", "t"};
+  double scale = 1.0;
+  for (const char* known : kUnits) {
+    if (unit == known && amount * scale >= 1.0 && amount * scale < 1e18)
+      return MemoryAmount{.bytes = static_cast<std::uint64_t>(amount * scale), .fraction = 0.0};
+    scale *= 1024.0;
+  }
+  return std::nullopt;
+}
+
 Config Config::parse(const Lookup& lookup) {
   const Reader read(lookup);
   Config config;
@@ -128,6 +144,7 @@ Config Config::parse(const Lookup& lookup) {
   config.allow_tf32 = read.flag("PYGPUKIT_ALLOW_TF32");
   config.no_tf32 = read.flag("PYGPUKIT_NO_TF32");
   parse_memory_limit(read, config);
+  parse_memory_chunk(read, config);
   config.launch_blocking = read.flag("PYGPUKIT_LAUNCH_BLOCKING");
   config.seed = read.number("PYGPUKIT_SEED");
   config.log = read.choice("PYGPUKIT_LOG", LogLevel::kWarning, "off, error, warning, info or debug",
@@ -171,6 +188,7 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},
       {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
       {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
+      {"PYGPUKIT_MEMORY_CHUNK", "physical memory is taken in chunks of so many bytes (8M)"},
       {"PYGPUKIT_ALLOW_TF32", "1: float32 matrix products may use TF32"},
       {"PYGPUKIT_NO_TF32", "1: never TF32, whatever else says so"},
       {"PYGPUKIT_LAUNCH_BLOCKING", "1: wait after every launch, so that errors name their kernel"},

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpk {
@@ -25,6 +26,7 @@ struct Config {
   bool no_tf32 = false;                       // PYGPUKIT_NO_TF32 (wins over ALLOW_TF32)
   std::uint64_t memory_limit_bytes = 0;       // PYGPUKIT_MEMORY_LIMIT as bytes; 0: none
   double memory_limit_fraction = 0.0;         // PYGPUKIT_MEMORY_LIMIT as "90%"; 0: none
+  std::uint64_t memory_chunk_bytes = 0;       // PYGPUKIT_MEMORY_CHUNK; 0: by the device's size
   bool launch_blocking = false;               // PYGPUKIT_LAUNCH_BLOCKING
   std::optional<std::uint64_t> seed;          // PYGPUKIT_SEED
   LogLevel log = LogLevel::kWarning;          // PYGPUKIT_LOG
@@ -45,6 +47,18 @@ struct Config {
   // Reads the environment again on the next get(). For tests only: not thread safe.
   static void reset_for_testing();
 };
+
+// "90%" or bytes with an optional K, M, G or T (powers of 1024; also KiB and so on).
+struct MemoryAmount {
+  std::uint64_t bytes = 0;  // 0: a fraction
+  double fraction = 0.0;    // of the device's memory
+  [[nodiscard]] std::uint64_t of(std::uint64_t total_bytes) const noexcept {
+    return bytes != 0 ? bytes
+                      : static_cast<std::uint64_t>(fraction * static_cast<double>(total_bytes));
+  }
+};
+// nullopt for anything else, and for nothing.
+std::optional<MemoryAmount> parse_memory_amount(std::string_view text);
 
 // One row per variable we read, for the report and the docs.
 struct ConfigVariable {

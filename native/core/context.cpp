@@ -3,9 +3,9 @@
 #include <array>
 #include <cstdio>
 
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/graph.h"
-#include "core/memory.h"
 #include "core/nvtx.h"
 #include "core/stream.h"
 #include "core/text.h"
@@ -63,8 +63,11 @@ Context::Context(int device_index)
   GPK_CU_CHECK(cuCtxGetStreamPriorityRange, &least, &greatest_priority_);
   nvtx::initialize();
   default_ = Stream::make_default(*this);
-  allocator_ = make_caching_allocator(*this);
+  memory_ = std::make_unique<DevicePool>(*this);
+  pool_ = &**memory_;
 }
+
+Context::~Context() = default;
 
 void Context::synchronize() {
   make_current();

@@ -16,8 +16,12 @@
 
 namespace gpk {
 
-class Allocator;
+class DevicePool;
 class Stream;
+
+namespace runtime {
+class Pool;
+}
 
 class Context {
  public:
@@ -43,7 +47,7 @@ class Context {
   [[nodiscard]] const DeviceTraits& traits() const noexcept { return traits_; }
   [[nodiscard]] cu::Context handle() const noexcept { return handle_; }
   [[nodiscard]] const std::shared_ptr<Stream>& default_stream() const noexcept { return default_; }
-  [[nodiscard]] const std::shared_ptr<Allocator>& allocator() const noexcept { return allocator_; }
+  [[nodiscard]] runtime::Pool& pool() noexcept { return *pool_; }
   [[nodiscard]] int greatest_priority() const noexcept { return greatest_priority_; }
 
   // Waits for everything submitted to this GPU by this process. Throws CaptureError while any
@@ -71,9 +75,6 @@ class Context {
   // Newest first, at most four: "scale<<<(4,1,1), (256,1,1)>>> on stream 0x0".
   [[nodiscard]] std::vector<std::string> recent_launches() const;
 
-  // Device memory that all allocators of this context hold together; the limit is on this figure.
-  [[nodiscard]] std::atomic<std::size_t>& reserved_bytes() noexcept { return reserved_bytes_; }
-
   // Graph captures in progress, by all threads.
   [[nodiscard]] std::atomic<int>& num_captures() noexcept { return num_captures_; }
 
@@ -86,6 +87,7 @@ class Context {
 
   static void forget_all_for_testing();
 
+  ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -108,8 +110,8 @@ class Context {
   cu::Context handle_ = nullptr;
   int greatest_priority_ = 0;
   std::shared_ptr<Stream> default_;
-  std::shared_ptr<Allocator> allocator_;
-  std::atomic<std::size_t> reserved_bytes_{0};
+  std::unique_ptr<DevicePool> memory_;
+  runtime::Pool* pool_ = nullptr;  // of memory_
   std::atomic<int> num_captures_{0};
   std::atomic<bool> dead_{false};
   std::atomic<DeviceReport*> report_{nullptr};

@@ -5,6 +5,7 @@
 
 #include "core/context.h"
 #include "core/device_sharing.h"
+#include "core/memory_account.h"
 #include "core/stream_tenant.h"
 #include "core/text.h"
 #include "core/transfers.h"
@@ -53,7 +54,6 @@ std::shared_ptr<Stream> make_stream(const std::shared_ptr<PartitionCore>& core) 
   auto tenant = std::make_unique<StreamTenant>();
   tenant->partition = core;
   tenant->green = core->green;
-  tenant->account = core->account;
   if (core->request.bandwidth > 0.0) tenant->bandwidth_member = core->member;
   if (core->needs_gate())
     tenant->gate =
@@ -78,13 +78,18 @@ const std::string& DevicePartition::name() const noexcept { return core_->reques
 
 bool DevicePartition::closed() const {
   const std::lock_guard lock(mutex_);
-  return core_->account == nullptr;
+  return !core_->account;
+}
+
+std::shared_ptr<MemoryAccount> DevicePartition::account() const {
+  const std::lock_guard lock(mutex_);
+  return core_->account;
 }
 
 std::shared_ptr<Stream> DevicePartition::acquire_stream() {
   core_->sharing->divide();
   const std::lock_guard lock(mutex_);
-  if (core_->account == nullptr)
+  if (!core_->account)
     fail(runtime::Error::Kind::kState, cat("partition: '", name(), "' is closed"));
   std::shared_ptr<Stream> stream;
   if (!free_.empty()) {
@@ -133,7 +138,7 @@ PartitionReport DevicePartition::report() {
   report.granule_sms = sharing.granule_sms();
   report.total_sms = static_cast<std::size_t>(device_traits(device()).multiprocessor_count);
   if (core_->green) report.given_sms = core_->green->num_sms();
-  if (core_->account != nullptr) report.memory = core_->account->stats();
+  if (core_->account) report.memory = core_->account->stats();
   if (auto& pacer = bandwidth_pacer(device()); pacer.contains(core_->member))
     report.bandwidth_bytes = pacer.stats(core_->member).used;
   report.stream_priority = core_->stream_priority();
@@ -157,7 +162,7 @@ void DevicePartition::close() {
   std::vector<std::shared_ptr<Stream>> streams;
   {
     const std::lock_guard lock(mutex_);
-    if (core_->account == nullptr) return;
+    if (!core_->account) return;
     if (num_out_ > 0)
       fail(runtime::Error::Kind::kState,
            cat("partition: '", name(), "' is in use: ", num_out_,
@@ -172,16 +177,21 @@ void DevicePartition::close() {
   const std::lock_guard lock(mutex_);
   if (num_out_ > 0)
     fail(runtime::Error::Kind::kState, cat("partition: '", name(), "' is in use again"));
-  for (const auto& weak : all_)
-    if (const auto stream = weak.lock()) stream->tenant()->account = nullptr;
-  try {
-    core_->release();
-  } catch (...) {
-    for (const auto& weak : all_)
-      if (const auto stream = weak.lock()) stream->tenant()->account = core_->account;
-    throw;
-  }
+  core_->release();
   free_.clear();
+}
+
+PartitionScope::PartitionScope(std::shared_ptr<DevicePartition> partition)
+    : partition_(std::move(partition)), previous_stream_(current_stream(partition_->device())) {
+  if (!partition_->owns(*previous_stream_)) stream_ = partition_->acquire_stream();
+  previous_account_ = exchange_current_account(partition_->device(), partition_->account());
+  if (stream_) exchange_current_stream(stream_);
+}
+
+PartitionScope::~PartitionScope() {
+  exchange_current_stream(std::move(previous_stream_));
+  exchange_current_account(partition_->device(), std::move(previous_account_));
+  if (stream_) partition_->release_stream(std::move(stream_));
 }
 
 std::vector<runtime::Partition> device_partitions(Device device) {

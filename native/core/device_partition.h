@@ -51,6 +51,7 @@ struct PartitionReport {
   double paced_ns = 0.0;          // GPU time measured by pacing
 };
 
+class MemoryAccount;
 class PartitionCore;
 
 // Thread safe. Dropped without close(), it gives everything back when its last array and stream go.
@@ -74,6 +75,8 @@ class DevicePartition {
   void release_stream(std::shared_ptr<Stream> stream) noexcept;
   // True for streams of this partition.
   [[nodiscard]] bool owns(const Stream& stream) const;
+  // Who pays for its memory; null when it is closed.
+  [[nodiscard]] std::shared_ptr<MemoryAccount> account() const;
 
   // Divides the multiprocessors, too.
   [[nodiscard]] PartitionReport report();
@@ -90,6 +93,23 @@ class DevicePartition {
   std::vector<std::shared_ptr<Stream>> free_;  // newest last
   std::vector<std::weak_ptr<Stream>> all_;
   std::size_t num_out_ = 0;
+};
+
+// Makes the calling thread work in a partition for a scope: its current stream is one of the
+// partition's (the one it has, where it is inside already), its memory is the partition's.
+class PartitionScope {
+ public:
+  explicit PartitionScope(std::shared_ptr<DevicePartition> partition);
+  ~PartitionScope();
+  PartitionScope(const PartitionScope&) = delete;
+  PartitionScope& operator=(const PartitionScope&) = delete;
+  [[nodiscard]] const std::shared_ptr<DevicePartition>& partition() const { return partition_; }
+
+ private:
+  std::shared_ptr<DevicePartition> partition_;
+  std::shared_ptr<Stream> stream_;  // acquired; null where the thread was inside
+  std::shared_ptr<Stream> previous_stream_;
+  std::shared_ptr<MemoryAccount> previous_account_;
 };
 
 // The partitions of a device as the books have them, oldest first.

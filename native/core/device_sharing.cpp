@@ -171,33 +171,21 @@ PartitionCore::PartitionCore(std::shared_ptr<DeviceSharing> sharing_,
   limits.max_streams = request.max_streams;
   sharing->books().create_partition(request.name, request.name, limits);
   try {
-    account = open_memory_account(sharing->device(), request.memory_bytes, pool_class(request.qos));
+    account = MemoryAccount::open(sharing->device(), cat("partition ", request.name),
+                                  request.memory_bytes, pool_class(request.qos));
     if (request.bandwidth > 0.0) bandwidth_pacer(sharing->device()).add(member, request.bandwidth);
   } catch (...) {
-    if (account != nullptr) close_memory_account(sharing->device(), account);
     sharing->books().delete_partition(request.name);
     throw;
   }
   sharing->add(*this);
 }
 
-PartitionCore::~PartitionCore() {
-  if (account == nullptr) return;
-  try {
-    close_memory_account(sharing->device(), account);
-  } catch (const std::exception&) {  // arrays outlive their streams: the account stays open
-  }
-  account = nullptr;
-  leave();
-}
+PartitionCore::~PartitionCore() { release(); }
 
-void PartitionCore::release() {
-  close_memory_account(sharing->device(), account);
-  account = nullptr;
-  leave();
-}
-
-void PartitionCore::leave() noexcept {
+void PartitionCore::release() noexcept {
+  if (!account) return;
+  account.reset();  // arrays that live keep it
   sharing->remove(*this);
   try {
     auto& bandwidth = bandwidth_pacer(sharing->device());

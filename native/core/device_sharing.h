@@ -11,8 +11,8 @@
 #include "core/device_partition.h"
 #include "core/foreground.h"
 #include "core/green_context.h"
+#include "core/memory_account.h"
 #include "runtime/partition_manager.h"
-#include "runtime/pool_account.h"
 
 namespace gpk {
 
@@ -64,17 +64,16 @@ class PartitionCore {
   PartitionCore(const PartitionCore&) = delete;
   PartitionCore& operator=(const PartitionCore&) = delete;
 
-  // Everything back; once, while account is not null. kState, and nothing changed, while memory is
-  // charged to it.
-  void release();
+  // Everything back, now instead of with the last stream.
+  void release() noexcept;
   [[nodiscard]] int stream_priority() const;
   [[nodiscard]] LaunchGate::Options gate_options() const;
   [[nodiscard]] bool needs_gate() const;
 
   const std::shared_ptr<DeviceSharing> sharing;
   const PartitionRequest request;
-  const std::uint64_t member;  // of the pacers
-  runtime::PoolAccount* account = nullptr;
+  const std::uint64_t member;              // of the pacers
+  std::shared_ptr<MemoryAccount> account;  // null: released
 
   // Under the lock of the sharing.
   bool divided = false;
@@ -82,9 +81,6 @@ class PartitionCore {
   double given_compute = 0.0;
   std::string compute_note;
   std::shared_ptr<GreenContext> green;
-
- private:
-  void leave() noexcept;
 };
 
 }  // namespace gpk

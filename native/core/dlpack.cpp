@@ -49,10 +49,12 @@ template <class Managed>
 struct Exported {
   Managed managed;
   Array array;
+  BufferPin pin;  // the consumer knows the address
   Dims shape;
   Dims strides;
 
-  explicit Exported(const Array& a) : managed{}, array(a), shape(a.shape()), strides(a.strides()) {}
+  explicit Exported(const Array& a)
+      : managed{}, array(a), pin(a.buffer()), shape(a.shape()), strides(a.strides()) {}
 };
 
 template <class Managed>

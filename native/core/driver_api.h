@@ -56,6 +56,7 @@ enum : Result {
   kTensorMemoryLeak = 721,
   kStreamCaptureUnsupported = 900,
   kStreamCaptureInvalidated = 901,
+  kCapturedEvent = 907,
   kStreamCaptureWrongThread = 908,
 };
 

@@ -6,10 +6,15 @@ namespace gpk {
 namespace {
 
 std::string describe(const std::string& what, const OutOfMemory::Numbers& n) {
-  return cat(what, ": out of memory: asked ", n.asked_bytes, " bytes, used ", n.used_bytes,
-             ", cached ", n.cached_bytes, ", largest free block ", n.largest_free_bytes, ", limit ",
+  const std::string asked = cat(what, ": out of memory: asked ", n.asked_bytes, " bytes");
+  if (n.account_refused)
+    return cat(asked, ", account '", n.account, "' has used ", n.account_used_bytes,
+               " of its limit of ", n.account_limit_bytes);
+  return cat(asked, ", used ", n.used_bytes, ", cached ", n.cached_bytes, ", largest free block ",
+             n.largest_free_bytes, ", limit ",
              n.limit_bytes == 0 ? std::string("none") : cat(n.limit_bytes), ", free on the device ",
-             n.device_free_bytes);
+             n.device_free_bytes,
+             n.evicted_bytes == 0 ? std::string() : cat(", evicted to the host ", n.evicted_bytes));
 }
 
 std::string describe_compile(const std::string& name, const std::string& log,

@@ -38,6 +38,12 @@ class OutOfMemory : public Error {
     std::size_t largest_free_bytes = 0;
     std::size_t limit_bytes = 0;  // 0: no limit set
     std::size_t device_free_bytes = 0;
+    std::size_t evicted_bytes = 0;  // in host memory
+    // The account that allocations of the thread count against; empty: none.
+    std::string account;
+    std::size_t account_used_bytes = 0;
+    std::size_t account_limit_bytes = 0;
+    bool account_refused = false;  // it was the account's limit
   };
   OutOfMemory(const std::string& what, const Numbers& numbers);
   [[nodiscard]] const Numbers& numbers() const noexcept { return numbers_; }

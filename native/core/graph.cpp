@@ -3,9 +3,9 @@
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/launch_gate.h"
-#include "core/memory.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -26,11 +26,11 @@ Graph* capturing_graph() noexcept {
   return t_slot == nullptr ? nullptr : t_slot->graph.load(std::memory_order_relaxed);
 }
 
-std::shared_ptr<Allocator> capture_allocator(Device device) {
+runtime::PoolArena* capture_arena(Device device) noexcept {
   const Graph* graph = capturing_graph();
   if (graph == nullptr || !(graph->device() == device)) [[likely]]
     return nullptr;
-  return graph->pool();
+  return graph->arena();
 }
 
 void forbid_in_capture(const char* op, const char* why) {
@@ -63,9 +63,22 @@ void Graph::destroy() noexcept {
   num_nodes_ = 0;
   launches_.clear();
   host_calls_.clear();
+  for (const auto& [key, buffer] : kept_) buffer->unpin();
   kept_.clear();
+  own_.clear();
+  close_arena();
   replay_streams_.clear();
-  pool_.reset();
+}
+
+void Graph::close_arena() noexcept {
+  if (arena_ == nullptr) return;
+  try {
+    std::vector<runtime::Pool::Stream> streams;
+    for (const auto& stream : replay_streams_) streams.push_back(pool_stream(*stream));
+    stream_->context()->pool().close(arena_, streams);
+  } catch (...) {  // a lost device has taken its memory along
+  }
+  arena_ = nullptr;
 }
 
 void Graph::reset() {
@@ -95,11 +108,16 @@ void Graph::begin_capture() {
   if (device_.is_cuda()) {
     Context& context = *stream_->context();
     context.make_current();
-    pool_ = make_capture_pool(context);
+    // What the stream did before is waited for by other means: it records no events from here on.
+    context.pool().forget_stream(pool_stream(*stream_));
+    arena_ = context.pool().open_private();
     ++context.num_captures();
     const cu::Result result =
         driver().cuStreamBeginCapture(stream_->handle(), cu::kCaptureModeThreadLocal);
-    if (result != cu::kSuccess) --context.num_captures();
+    if (result != cu::kSuccess) {
+      --context.num_captures();
+      close_arena();
+    }
     check_cuda(result, "cuStreamBeginCapture");
   }
   previous_stream_ = exchange_current_stream(stream_);
@@ -180,7 +198,7 @@ void Graph::replay(const std::shared_ptr<Stream>& stream) {
   if (replay_streams_.empty() || replay_streams_.back() != target) {
     std::erase(replay_streams_, target);
     replay_streams_.push_back(target);
-    for (const auto& buffer : kept_) buffer->mark_use(target);
+    mark_replay(target);
   }
   GatedWork work(*target);
   GPK_CU_CHECK(cuGraphLaunch, exec_, target->handle());
@@ -192,9 +210,26 @@ void Graph::synchronize() {
   if (!replay_streams_.empty()) replay_streams_.back()->synchronize();
 }
 
-void Graph::keep(std::shared_ptr<Buffer> buffer) {
+void Graph::mark_replay(const std::shared_ptr<Stream>& stream) {
+  for (const auto& [key, buffer] : kept_) buffer->mark_use(stream);
+  for (const auto& [key, weak] : own_)
+    if (const auto buffer = weak.lock()) buffer->mark_use(stream);
+}
+
+void Graph::keep(const std::shared_ptr<Buffer>& buffer) {
   for (const auto& stream : replay_streams_) buffer->mark_use(stream);
-  kept_.push_back(std::move(buffer));
+  if (arena_ != nullptr && buffer->capture_arena_id() == arena_->id) {
+    own_[buffer.get()] = buffer;
+    return;
+  }
+  const auto [place, fresh] = kept_.try_emplace(buffer.get(), buffer);
+  if (!fresh) return;
+  try {
+    buffer->pin();
+  } catch (...) {
+    kept_.erase(place);
+    throw;
+  }
 }
 
 void Graph::note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream) {

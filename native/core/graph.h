@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/device.h"
@@ -15,7 +16,10 @@
 
 namespace gpk {
 
-class Allocator;
+namespace runtime {
+struct PoolArena;
+}
+
 class Buffer;
 class Graph;
 class GreenContext;
@@ -75,8 +79,9 @@ class Graph {
 
   // Called by launch() on the capturing thread, for work on any stream.
   void note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream);
-  // Keeps a buffer that captured work uses, and orders its users after the replays.
-  void keep(std::shared_ptr<Buffer> buffer);
+  // Keeps a buffer that captured work uses, on the device, and orders its users after the replays.
+  // The graph's private memory outlives its buffers: those may go, and are used again within.
+  void keep(const std::shared_ptr<Buffer>& buffer);
   // CPU backend: a call to be run at each replay; one that stands for the launch of `kernel`
   // (whatever the caller means by it) shows in launches() and can be replaced.
   void record_host_call(std::function<void()> call);
@@ -84,13 +89,15 @@ class Graph {
                           std::function<void()> call);
   void replace_host_launch(std::size_t index, std::function<void()> call);
 
-  [[nodiscard]] const std::shared_ptr<Allocator>& pool() const noexcept { return pool_; }
+  [[nodiscard]] runtime::PoolArena* arena() const noexcept { return arena_; }
 
  private:
   void capture_where_current();
   void leave_capture();
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
+  void mark_replay(const std::shared_ptr<Stream>& stream);
+  void close_arena() noexcept;
 
   Device device_;
   std::shared_ptr<Stream> stream_;
@@ -98,22 +105,23 @@ class Graph {
   std::shared_ptr<Stream> previous_stream_;
   std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
   std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last
-  std::shared_ptr<Allocator> pool_;
+  runtime::PoolArena* arena_ = nullptr;                  // the private memory
   cu::Graph graph_ = nullptr;
   cu::GraphExec exec_ = nullptr;
   bool ready_ = false;
   bool capturing_ = false;
   std::size_t num_nodes_ = 0;
   std::vector<GraphLaunch> launches_;
-  std::vector<std::shared_ptr<Buffer>> kept_;
+  std::unordered_map<const Buffer*, std::shared_ptr<Buffer>> kept_;
+  std::unordered_map<const Buffer*, std::weak_ptr<Buffer>> own_;  // of arena_
   std::vector<std::function<void()>> host_calls_;
 };
 
 // The graph the calling thread captures into; nullptr when it does not. One thread-local load.
 Graph* capturing_graph() noexcept;
 
-// The private pool of the calling thread's capture; null when it does not capture on `device`.
-std::shared_ptr<Allocator> capture_allocator(Device device);
+// The private memory of the calling thread's capture; nullptr when it does not capture on `device`.
+runtime::PoolArena* capture_arena(Device device) noexcept;
 
 // Throws CaptureError "<op>: cannot be captured ..." when the calling thread captures.
 void forbid_in_capture(const char* op, const char* why);

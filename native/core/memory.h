@@ -1,4 +1,4 @@
-// Device memory behind one small interface, pinned host memory, and copies.
+// Pinned host memory, and copies. Device memory is the pool's (core/device_pool.h).
 #pragma once
 
 #include <cstddef>
@@ -12,44 +12,6 @@ namespace gpk {
 
 class Context;
 class Stream;
-
-struct AllocatorStats {
-  std::size_t used_bytes = 0;    // handed out, in rounded block sizes
-  std::size_t cached_bytes = 0;  // kept for reuse
-  std::size_t peak_used_bytes = 0;
-  std::size_t largest_cached_bytes = 0;
-  std::size_t limit_bytes = 0;  // 0: none
-  std::size_t num_allocations = 0;
-  std::size_t num_reuses = 0;  // allocations served without the driver
-};
-
-// Stream-ordered device memory: a block freed on a stream may be handed out again on that stream at
-// once, because the stream's order keeps its old and new users apart. Thread safe.
-class Allocator {
- public:
-  Allocator() = default;
-  virtual ~Allocator() = default;
-  Allocator(const Allocator&) = delete;
-  Allocator& operator=(const Allocator&) = delete;
-
-  // `bytes` > 0, aligned to 256. Throws OutOfMemory after giving cached memory back to the driver.
-  virtual cu::DevicePtr allocate(std::size_t bytes, cu::Stream stream) = 0;
-  // `bytes` and `stream` as given to allocate().
-  virtual void free(cu::DevicePtr ptr, std::size_t bytes, cu::Stream stream) noexcept = 0;
-  // The stream is about to go: its cached blocks go back to the driver.
-  virtual void forget_stream(cu::Stream stream) noexcept = 0;
-  // Gives cached blocks back to the driver; returns how many bytes.
-  virtual std::size_t trim() = 0;
-  [[nodiscard]] virtual AllocatorStats stats() const = 0;
-};
-
-// Keeps freed blocks in lists by stream and size. PYGPUKIT_MEMORY_LIMIT limits what all allocators
-// of the context hold together.
-std::shared_ptr<Allocator> make_caching_allocator(Context& context);
-
-// For one graph capture: blocks freed are reused within the capture and go back to the driver only
-// when the pool dies, because replays address them.
-std::shared_ptr<Allocator> make_capture_pool(Context& context);
 
 // While one lives, the calling thread may call allocation functions of the driver although one of
 // its streams is being captured.

@@ -1,24 +1,104 @@
 #include "core/memory_account.h"
 
-#include <atomic>
-#include <string>
+#include <map>
+#include <mutex>
+#include <utility>
 
-#include "runtime/error.h"
+#include "core/device_pool.h"
+#include "core/error.h"
 
 namespace gpk {
+namespace detail {
 
-runtime::PoolAccount* open_memory_account(Device, std::size_t limit_bytes,
-                                          runtime::PoolClass evict_class) {
-  static std::atomic<std::uint64_t> next{1};
-  return new runtime::PoolAccount(next++, limit_bytes, evict_class);
+struct ThreadPlaces {
+  struct Place {
+    std::shared_ptr<MemoryAccount> account;
+    runtime::PoolArena* arena = nullptr;
+  };
+  std::map<std::pair<DeviceKind, int>, Place> by_device;
+};
+
+thread_local constinit ThreadPlaces* t_places = nullptr;
+
+}  // namespace detail
+
+namespace {
+
+using detail::ThreadPlaces;
+
+// Cleared when the thread ends, so that allocations of later destructors find nothing.
+struct PlacesOwner {
+  ThreadPlaces places;
+  PlacesOwner() { detail::t_places = &places; }
+  ~PlacesOwner() { detail::t_places = nullptr; }
+  PlacesOwner(const PlacesOwner&) = delete;
+  PlacesOwner& operator=(const PlacesOwner&) = delete;
+};
+
+ThreadPlaces::Place& place_of(Device device) {
+  thread_local PlacesOwner owner;
+  return owner.places.by_device[{device.kind, device.index}];
 }
 
-void close_memory_account(Device, runtime::PoolAccount* account) {
-  if (const std::size_t used = account->stats().used_bytes; used != 0)
-    throw runtime::Error(runtime::Error::Kind::kState,
-                         "memory account " + std::to_string(account->id()) + " holds " +
-                             std::to_string(used) + " bytes");
-  delete account;
+struct Registry {
+  std::mutex mutex;
+  std::map<std::pair<runtime::Pool*, std::string>, std::weak_ptr<MemoryAccount>> accounts;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed: buffers may outlive main()
+  return *instance;
+}
+
+}  // namespace
+
+std::shared_ptr<MemoryAccount> MemoryAccount::open(Device device, const std::string& name,
+                                                   std::optional<std::size_t> limit_bytes,
+                                                   runtime::PoolClass evict_class) {
+  if (name.empty()) throw InvalidArgument("memory.account: name is empty");
+  runtime::Pool& pool = device_pool(device);
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::weak_ptr<MemoryAccount>& known = all.accounts[{&pool, name}];
+  if (auto account = known.lock()) {
+    if (limit_bytes) account->set_limit(*limit_bytes);
+    return account;
+  }
+  runtime::PoolAccount* account = pool.open_account(limit_bytes.value_or(0), evict_class, name);
+  std::shared_ptr<MemoryAccount> opened(new MemoryAccount(device, pool, account));
+  known = opened;
+  return opened;
+}
+
+MemoryAccount::~MemoryAccount() {
+  try {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.accounts.find({&pool_, name()});
+    if (found != all.accounts.end() && found->second.expired()) all.accounts.erase(found);
+    pool_.close_account(account_);
+  } catch (...) {  // still charged by memory of a lost device: the pool keeps it
+  }
+}
+
+std::shared_ptr<MemoryAccount> current_account(Device device) {
+  return has_thread_places() ? place_of(device).account : nullptr;
+}
+
+std::shared_ptr<MemoryAccount> exchange_current_account(Device device,
+                                                        std::shared_ptr<MemoryAccount> account) {
+  return std::exchange(place_of(device).account, std::move(account));
+}
+
+runtime::PoolArena* exchange_current_arena(Device device, runtime::PoolArena* arena) {
+  return std::exchange(place_of(device).arena, arena);
+}
+
+std::shared_ptr<MemoryAccount> apply_thread_place(Device device, runtime::PoolPlace& place) {
+  const ThreadPlaces::Place& here = place_of(device);
+  place.arena = here.arena;
+  if (here.account) place.account = here.account->account();
+  return here.account;
 }
 
 }  // namespace gpk

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/event.h"
 #include "core/graph.h"
@@ -112,10 +113,6 @@ std::optional<std::uint64_t> Stream::bandwidth_member() const noexcept {
   return tenant_ ? tenant_->bandwidth_member : std::nullopt;
 }
 
-runtime::PoolAccount* Stream::account() const noexcept {
-  return tenant_ ? tenant_->account.load(std::memory_order_acquire) : nullptr;
-}
-
 std::shared_ptr<GreenContext> Stream::green() const noexcept {
   return tenant_ ? tenant_->green : nullptr;
 }
@@ -126,7 +123,7 @@ Stream::~Stream() {
   try {
     context_->make_current();
     const RelaxedCaptureScope relaxed;  // a stream may be dropped while another is captured
-    context_->allocator()->forget_stream(handle_);  // its handle may come back as another stream's
+    context_->pool().forget_stream(pool_stream(*this));  // its handle may come back as another's
     if (owned_) driver().cuStreamDestroy(handle_);
   } catch (...) {  // a lost device has taken its streams along
   }

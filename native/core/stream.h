@@ -17,10 +17,6 @@ class GreenContext;
 class LaunchGate;
 struct StreamTenant;
 
-namespace runtime {
-class PoolAccount;
-}
-
 enum class StreamPriority : int { kHigh = 0, kLow = 1 };
 
 // On the CPU a stream is only an identity: work is done when the call returns.
@@ -57,10 +53,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // What its partition wants done before work is submitted; nullptr: nothing.
   [[nodiscard]] LaunchGate* gate() const noexcept { return gate_; }
-  // Whose share of the link copies take, who pays for memory, which multiprocessors it has; nothing
-  // for streams outside of partitions.
+  // Whose share of the link copies take and which multiprocessors it has; nothing for streams
+  // outside of partitions.
   [[nodiscard]] std::optional<std::uint64_t> bandwidth_member() const noexcept;
-  [[nodiscard]] runtime::PoolAccount* account() const noexcept;
   [[nodiscard]] std::shared_ptr<GreenContext> green() const noexcept;
   [[nodiscard]] StreamTenant* tenant() const noexcept { return tenant_.get(); }
   // Once, before the stream is used.

@@ -1,7 +1,6 @@
 // What a partition hangs on its streams.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,8 +16,7 @@ struct StreamTenant {
   std::shared_ptr<PartitionCore> partition;  // keeps what the rest points to
   std::shared_ptr<GreenContext> green;
   std::unique_ptr<LaunchGate> gate;
-  std::optional<std::uint64_t> bandwidth_member;        // of bandwidth_pacer()
-  std::atomic<runtime::PoolAccount*> account{nullptr};  // nullptr again when the partition closes
+  std::optional<std::uint64_t> bandwidth_member;  // of bandwidth_pacer()
 };
 
 }  // namespace gpk

@@ -1,27 +1,50 @@
 #include "ops/submit.h"
 
-#include "core/context.h"
+#include "core/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
 
 namespace gpk::ops {
 
-const std::shared_ptr<Stream>& use_on_stream(std::span<const Array* const> arrays) {
-  const Array* first = nullptr;
+namespace {
+
+const std::shared_ptr<Stream>& stream_of(std::span<const Array* const> arrays) {
   for (const Array* array : arrays)
-    if (first == nullptr) first = array;
-  const auto& stream = current_stream(first->device());
+    if (array != nullptr) return current_stream(array->device());
+  throw Error("submit: there is no array");
+}
+
+void end_uses(std::span<const Array* const> arrays) noexcept {
   for (const Array* array : arrays)
-    if (array != nullptr) array->buffer()->mark_use(stream);
+    if (array != nullptr) array->buffer()->end_use();
+}
+
+}  // namespace
+
+Submission::Submission(std::span<const Array* const> arrays)
+    : Submission(arrays, stream_of(arrays)) {}
+
+Submission::Submission(std::span<const Array* const> arrays, const std::shared_ptr<Stream>& stream)
+    : arrays_(arrays), stream_(stream) {
+  std::size_t begun = 0;
+  try {
+    for (; begun < arrays.size(); ++begun)
+      if (arrays[begun] != nullptr) arrays[begun]->buffer()->begin_use(stream_);
+  } catch (...) {
+    end_uses(arrays.first(begun));
+    throw;
+  }
   if (Graph* graph = capturing_graph(); graph != nullptr) [[unlikely]]
     for (const Array* array : arrays)
       if (array != nullptr) graph->keep(array->buffer());
-  return stream;
 }
+
+Submission::~Submission() { end_uses(arrays_); }
 
 void submit(const Kernel& kernel, const LaunchConfig& config, std::span<const Array* const> arrays,
             void** params) {
-  launch(kernel, config, use_on_stream(arrays), params);
+  const Submission submission(arrays);
+  launch(kernel, config, submission.stream(), params);
 }
 
 LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads) {

@@ -20,8 +20,21 @@ inline void submit(const Kernel& kernel, const LaunchConfig& config,
   submit(kernel, config, std::span<const Array* const>(arrays.begin(), arrays.size()), params);
 }
 
-// The first half of it alone, for work that is not a kernel (memset, copies): the current stream.
-const std::shared_ptr<Stream>& use_on_stream(std::span<const Array* const> arrays);
+// The same around work that is not a kernel (memset, copies), submitted to stream() while it lives.
+class Submission {
+ public:
+  // On the current stream of the arrays' device, or on one given, which must outlive this.
+  explicit Submission(std::span<const Array* const> arrays);
+  Submission(std::span<const Array* const> arrays, const std::shared_ptr<Stream>& stream);
+  ~Submission();
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+  [[nodiscard]] const std::shared_ptr<Stream>& stream() const noexcept { return stream_; }
+
+ private:
+  std::span<const Array* const> arrays_;
+  const std::shared_ptr<Stream>& stream_;
+};
 
 // A grid of ceil(items / per_block) blocks of `threads` threads.
 LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads);

@@ -55,6 +55,7 @@ PoolOptions checked(const PoolDevice& device, PoolOptions options) {
 
 Pool::Pool(PoolDevice& device, PoolOptions options)
     : options_(checked(device, std::move(options))),
+      evict_from_bytes_(options_.evict_from_bytes),
       device_(device),
       streams_(device_),
       space_(device_, options_.chunk_bytes, options_.region_bytes, options_.quota_bytes),
@@ -109,7 +110,7 @@ void Pool::sample_peak() {
   }
 }
 
-void Pool::charge(PoolAccount* account, std::size_t bytes) {
+void Pool::charge(PoolAccount* account, std::size_t bytes, std::size_t asked_bytes) {
   if (account == nullptr || account->charge(bytes)) [[likely]]
     return;
   if (options_.collect) {
@@ -118,39 +119,40 @@ void Pool::charge(PoolAccount* account, std::size_t bytes) {
   }
   account->count_refusal();
   Lock lock(mutex_);
-  throw_out_of_memory(lock, "Pool::allocate", bytes, account, true);
+  throw_out_of_memory(lock, "Pool::allocate", asked_bytes, account, true);
 }
 
 PoolBlock* Pool::allocate(std::size_t bytes, Stream stream, const PoolPlace& place) {
-  const bool evictable = place.evictable || bytes - 1 >= options_.evict_from_bytes - 1;
+  const bool evictable = place.evictable || bytes - 1 >= evict_from() - 1;
   if (bytes - 1 < options_.small_max_bytes && !evictable) [[likely]]
-    return allocate_small(PoolSizeClass::of(bytes), stream, place);
+    return allocate_small(bytes, stream, place);
   if (bytes == 0)
     throw Error(Error::Kind::kValue, "Pool: allocate of bytes 0, expected at least 1");
-  return allocate_large(bytes, stream, place);
+  return allocate_large(bytes, stream, place, evictable && space_.can_map());
 }
 
-PoolBlock* Pool::allocate_small(std::uint32_t size_class, Stream stream, const PoolPlace& place) {
+PoolBlock* Pool::allocate_small(std::size_t asked_bytes, Stream stream, const PoolPlace& place) {
+  const std::uint32_t size_class = PoolSizeClass::of(asked_bytes);
   const std::size_t bytes = PoolSizeClass::bytes(size_class);
-  charge(place.account, bytes);
+  charge(place.account, bytes, asked_bytes);
   ChargeScope scope(place.account, bytes);
   PoolThreadCache* cache = place.arena == nullptr ? caches_.mine() : nullptr;
   PoolBlock* block = cache == nullptr ? nullptr : cache->pop(stream, size_class);
   if (block == nullptr) [[unlikely]]
-    block = refill(cache, size_class, stream, place);
+    block = refill(cache, asked_bytes, stream, place);
   scope.keep();
   block->account = place.account;
   block->live.store(true, std::memory_order_relaxed);
   return block;
 }
 
-PoolBlock* Pool::refill(PoolThreadCache* cache, std::uint32_t size_class, Stream stream,
+PoolBlock* Pool::refill(PoolThreadCache* cache, std::size_t bytes, Stream stream,
                         const PoolPlace& place) {
   sample_peak();
-  const std::size_t num =
-      cache == nullptr ? 1 : std::max<std::size_t>(1, PoolThreadCache::capacity(size_class) / 2);
+  const std::size_t capacity = PoolThreadCache::capacity(PoolSizeClass::of(bytes));
+  const std::size_t num = cache == nullptr ? 1 : std::max<std::size_t>(1, capacity / 2);
   Lock lock(mutex_);
-  PoolBlock* blocks = take_small(lock, size_class, stream, place, num);
+  PoolBlock* blocks = take_small(lock, bytes, stream, place, num);
   if (cache == nullptr) count_central(static_cast<std::int64_t>(blocks->bytes), 1);
   lock.unlock();
   if (cache != nullptr)
@@ -172,15 +174,16 @@ PoolBlock* Pool::take_free(PoolArena& arena, const PoolStream& stream, std::uint
   return first;
 }
 
-PoolBlock* Pool::take_small(Lock& lock, std::uint32_t size_class, Stream stream,
-                            const PoolPlace& place, std::size_t num) {
+PoolBlock* Pool::take_small(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
+                            std::size_t num) {
+  const std::uint32_t size_class = PoolSizeClass::of(bytes);
   const PoolStream* home = streams_.get(stream);
   PoolArena* arena = place.arena == nullptr ? &common_ : check_arena(place.arena, "allocate");
   if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
   if (poll_pending())
     if (PoolBlock* blocks = take_free(*arena, *home, size_class, num)) return blocks;
   PoolRange* range =
-      find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place, kPoolAlignment);
+      find_range(lock, PoolSizeClass::span_bytes(size_class), stream, place, kPoolAlignment, bytes);
   try {
     spans_.prepare(*range->arena, *range->stream, size_class);
   } catch (...) {
@@ -191,20 +194,19 @@ PoolBlock* Pool::take_small(Lock& lock, std::uint32_t size_class, Stream stream,
   return take_free(*range->arena, *range->stream, size_class, num);
 }
 
-PoolBlock* Pool::allocate_large(std::size_t bytes, Stream stream, const PoolPlace& place) {
-  const bool evictable =
-      space_.can_map() && (place.evictable || bytes - 1 >= options_.evict_from_bytes - 1);
+PoolBlock* Pool::allocate_large(std::size_t bytes, Stream stream, const PoolPlace& place,
+                                bool evictable) {
   const std::size_t unit = evictable ? space_.chunk_bytes() : kPoolAlignment;
   if (bytes > kMaxBytes) {
     Lock lock(mutex_);
     throw_out_of_memory(lock, "Pool::allocate", bytes, place.account, false);
   }
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
-  charge(place.account, rounded);
+  charge(place.account, rounded, bytes);
   ChargeScope scope(place.account, rounded);
   sample_peak();
   Lock lock(mutex_);
-  PoolRange* range = find_range(lock, rounded, stream, place, unit);
+  PoolRange* range = find_range(lock, rounded, stream, place, unit, bytes);
   PoolLarge* block = nullptr;
   try {
     evictor_.reserve();

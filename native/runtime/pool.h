@@ -27,6 +27,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/pool_account.h"
@@ -46,7 +47,7 @@ struct PoolOptions {
   std::size_t region_bytes = std::size_t{64} << 30;   // address space reserved at a time
   std::size_t segment_bytes = std::size_t{32} << 20;  // least allocation of a device without maps
   std::size_t small_max_bytes = PoolSizeClass::kMaxBytes;  // 0: no size classes
-  // Large blocks from this size on are evictable from the start, 0: only those that are marked.
+  // Blocks from this size on are evictable from the start, 0: only those that are marked.
   std::size_t evict_from_bytes = 0;
   std::size_t max_host_bytes = 0;  // for evicted blocks, 0: no limit
   // Called without locks when memory is short: to drop what only a garbage collector can.
@@ -87,8 +88,17 @@ class Pool final : private PoolCacheSink {
   // when that is not enough.
   void set_quota(std::size_t quota_bytes);
 
-  // Lives until close_account().
-  PoolAccount* open_account(std::size_t limit_bytes, PoolClass evict_class = PoolClass::kBurstable);
+  // As PoolOptions::evict_from_bytes, for allocations from now on.
+  void set_evict_from(std::size_t bytes) noexcept {
+    evict_from_bytes_.store(bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::size_t evict_from() const noexcept {
+    return evict_from_bytes_.load(std::memory_order_relaxed);
+  }
+
+  // Lives until close_account(). The name is for messages.
+  PoolAccount* open_account(std::size_t limit_bytes, PoolClass evict_class = PoolClass::kBurstable,
+                            std::string name = {});
   // Throws kState while blocks are charged to it, kValue when it is not open.
   void close_account(PoolAccount* account);
 
@@ -97,6 +107,9 @@ class Pool final : private PoolCacheSink {
   // share chunks of theirs. What does not fit is taken from the common memory as if no arena had
   // been given. Throws PoolOutOfMemory.
   PoolArena* reserve(std::size_t bytes);
+  // The same without waiting for work of the device and without the collector; blocks that the
+  // device does not use are evicted. nullptr where there is no room now.
+  PoolArena* try_reserve(std::size_t bytes);
   // For a graph capture: what is freed is used again within the arena only and stays mapped until
   // close(); it counts against the quota and is never evicted.
   PoolArena* open_private();
@@ -108,6 +121,10 @@ class Pool final : private PoolCacheSink {
   // Eviction. Only large blocks can be evicted, and of them the whole chunks they have to
   // themselves: with PoolPlace::evictable (or evict_from_bytes) that is all of the block.
 
+  // False: this block will never leave the device, and needs no acquire() and release().
+  [[nodiscard]] static bool can_evict(const PoolBlock* block) noexcept {
+    return block->span == nullptr && static_cast<const PoolLarge*>(block)->can_evict;
+  }
   // To be called around the submission of work on the block. Brings it back where it was evicted
   // (throws PoolOutOfMemory where that fails) and keeps it on the device until release().
   void acquire(PoolBlock* block, Stream stream) {
@@ -115,15 +132,14 @@ class Pool final : private PoolCacheSink {
     auto* large = static_cast<PoolLarge*>(block);
     if (!large->can_evict) return;
     const std::uint32_t before = large->uses.fetch_add(1, std::memory_order_acquire);
-    if ((before & PoolLarge::kAway) != 0 ||
-        large->last_stream.load(std::memory_order_relaxed) != stream) [[unlikely]]
+    if ((before & PoolLarge::kAway) != 0 || !large->knows(stream)) [[unlikely]]
       acquire_slow(large, stream);
   }
   void release(PoolBlock* block) noexcept {
     if (block->span != nullptr) return;
     auto* large = static_cast<PoolLarge*>(block);
     if (!large->can_evict) return;
-    evictor_.touch(large);
+    evictor_.note_use(large);
     large->uses.fetch_sub(1, std::memory_order_release);
   }
   // Brings it back, waits until it is there, and keeps it until unpin(). Counted.
@@ -143,6 +159,8 @@ class Pool final : private PoolCacheSink {
   [[nodiscard]] bool is_evicted(PoolBlock* block) const;
 
   [[nodiscard]] PoolStats stats() const;
+  // Of the open accounts, in the order in which they were opened.
+  [[nodiscard]] std::vector<PoolAccountStats> account_stats() const;
   [[nodiscard]] PoolSnapshot snapshot() const;
   [[nodiscard]] std::size_t chunk_bytes() const noexcept { return space_.chunk_bytes(); }
 
@@ -161,6 +179,7 @@ class Pool final : private PoolCacheSink {
   // Tries, and between attempts does more and more to make room. False: all in vain. The lock may
   // be let go and taken again.
   bool relieve(Lock& lock, Need& need);
+  bool climb(Lock& lock, Need& need, std::span<const Step> ladder);
   bool run_step(Lock& lock, Need& need, Step step);
   bool flush_caches(Lock& lock);
   bool reclaim(Lock& lock, const Need& need);
@@ -173,20 +192,23 @@ class Pool final : private PoolCacheSink {
   bool await_others(Lock& lock);
   void finish_pending(const PoolPending::Item& item) noexcept;
 
-  PoolBlock* allocate_small(std::uint32_t size_class, Stream stream, const PoolPlace& place);
-  PoolBlock* refill(PoolThreadCache* cache, std::uint32_t size_class, Stream stream,
+  PoolBlock* allocate_small(std::size_t bytes, Stream stream, const PoolPlace& place);
+  PoolBlock* refill(PoolThreadCache* cache, std::size_t bytes, Stream stream,
                     const PoolPlace& place);
-  PoolBlock* allocate_large(std::size_t bytes, Stream stream, const PoolPlace& place);
-  PoolBlock* take_small(Lock& lock, std::uint32_t size_class, Stream stream, const PoolPlace& place,
+  PoolBlock* allocate_large(std::size_t bytes, Stream stream, const PoolPlace& place,
+                            bool evictable);
+  PoolBlock* take_small(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
                         std::size_t num);
   PoolBlock* take_free(PoolArena& arena, const PoolStream& stream, std::uint32_t size_class,
                        std::size_t num) noexcept;
+  // `asked_bytes`: for the message.
   PoolRange* find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
-                        std::size_t alignment_bytes);
+                        std::size_t alignment_bytes, std::size_t asked_bytes);
   PoolRange* fit_reserved(Lock& lock, const PoolHeap::Request& request);
   void top_up(PoolArena& arena) noexcept;
   PoolLarge* take_large();
-  void charge(PoolAccount* account, std::size_t bytes);
+  void charge(PoolAccount* account, std::size_t bytes, std::size_t asked_bytes);
+  PoolArena* reserve_with(Lock& lock, std::size_t bytes, bool patient);
   void free_slow(PoolBlock* block, std::span<const Stream> others);
   void release_block(PoolBlock* block) noexcept;
   void put_small(PoolBlock* blocks) noexcept;
@@ -209,6 +231,7 @@ class Pool final : private PoolCacheSink {
   [[nodiscard]] PoolStats stats_with(const PoolCaches::Sums& sums) const;
 
   const PoolOptions options_;
+  std::atomic<std::size_t> evict_from_bytes_;
   mutable PoolCountedDevice device_;
 
   mutable std::mutex mutex_;  // never held when a lock of the caches is taken

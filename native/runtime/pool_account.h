@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "runtime/pool_stats.h"
 
@@ -17,8 +19,9 @@ enum class PoolClass : std::uint8_t { kBestEffort = 0, kBurstable = 1, kGuarante
 class PoolAccount {
  public:
   // `limit_bytes` 0: none.
-  PoolAccount(std::uint64_t id, std::size_t limit_bytes, PoolClass evict_class) noexcept
-      : id_(id), class_(evict_class), limit_bytes_(limit_bytes) {}
+  PoolAccount(std::uint64_t id, std::size_t limit_bytes, PoolClass evict_class,
+              std::string name = {}) noexcept
+      : id_(id), class_(evict_class), name_(std::move(name)), limit_bytes_(limit_bytes) {}
 
   // False, and nothing charged, where the limit would be passed.
   [[nodiscard]] bool charge(std::size_t bytes) noexcept {
@@ -44,8 +47,11 @@ class PoolAccount {
   }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }  // from 1
   [[nodiscard]] PoolClass evict_class() const noexcept { return class_; }
-  [[nodiscard]] PoolAccountStats stats() const noexcept {
-    return {.used_bytes = used_bytes_.load(std::memory_order_relaxed),
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] PoolAccountStats stats() const {
+    return {.id = id_,
+            .name = name_,
+            .used_bytes = used_bytes_.load(std::memory_order_relaxed),
             .peak_bytes = peak_bytes_.load(std::memory_order_relaxed),
             .limit_bytes = limit_bytes_.load(std::memory_order_relaxed),
             .num_refused = num_refused_.load(std::memory_order_relaxed)};
@@ -54,6 +60,7 @@ class PoolAccount {
  private:
   std::uint64_t id_;
   PoolClass class_;
+  std::string name_;
   std::atomic<std::size_t> limit_bytes_;
   std::atomic<std::size_t> used_bytes_{0};
   std::atomic<std::size_t> peak_bytes_{0};

@@ -1,6 +1,7 @@
 // What the pool hands out.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -32,11 +33,19 @@ struct PoolLarge : PoolBlock {
   static constexpr std::uint32_t kAway = 1U << 31;
   std::atomic<std::uint32_t> uses{0};
   std::atomic<std::uint64_t> last_use{0};  // a tick of the pool
+  // Streams known to be home or among the users, so that most uses need no lock.
   static constexpr PoolDevice::Stream kNoStream = ~PoolDevice::Stream{0};
-  std::atomic<PoolDevice::Stream> last_stream{kNoStream};  // known to be home or among the users
+  std::array<std::atomic<PoolDevice::Stream>, 4> known{kNoStream, kNoStream, kNoStream, kNoStream};
+  [[nodiscard]] bool knows(PoolDevice::Stream stream) const noexcept {
+    for (const auto& one : known)
+      if (one.load(std::memory_order_relaxed) == stream) return true;
+    return false;
+  }
+
+  std::atomic<bool> evictable{false};  // written under the pool's lock
 
   // Under the pool's lock.
-  bool evictable = false;
+  std::size_t next_known = 0;
   bool leaving = false;            // on its way to the host, with the lock let go
   std::size_t index = 0;           // among the large blocks
   std::vector<PoolStream*> users;  // streams other than home

@@ -30,7 +30,7 @@ class PoolDevice {
   [[nodiscard]] virtual bool can_map() const noexcept = 0;
   // Of physical memory; a power of two, at least 512.
   [[nodiscard]] virtual std::size_t granularity_bytes() const noexcept = 0;
-  // What the driver says is free, for messages.
+  // What the driver says is free: for messages, and before many chunks are created at once.
   [[nodiscard]] virtual std::size_t free_bytes() noexcept = 0;
 
   // Address space, aligned to `alignment_bytes` (a power of two).

@@ -47,7 +47,9 @@ void PoolEvictor::enter(PoolLarge* block) noexcept {
   blocks_.push_back(block);
   block->uses.store(0);
   block->last_use.store(++ticks_);
-  block->last_stream.store(block->range->stream->id);
+  for (auto& stream : block->known) stream.store(PoolLarge::kNoStream);
+  block->known[0].store(block->range->stream->id);
+  block->next_known = 1;
 }
 
 void PoolEvictor::leave(PoolLarge* block) noexcept {
@@ -71,26 +73,22 @@ void PoolEvictor::leave(PoolLarge* block) noexcept {
   }
 }
 
-void PoolEvictor::touch(PoolLarge* block) noexcept {
-  const std::uint64_t tick = ++ticks_;
-  std::uint64_t last = block->last_use.load(std::memory_order_relaxed);
-  while (last < tick && !block->last_use.compare_exchange_weak(last, tick)) {
-  }
-}
-
 void PoolEvictor::add_user(PoolLarge* block, PoolStream* stream) {
   if (stream != block->range->stream &&
       std::find(block->users.begin(), block->users.end(), stream) == block->users.end()) {
     block->users.push_back(stream);
     streams_.add_ref(stream);
   }
-  block->last_stream.store(stream->id, std::memory_order_relaxed);
+  if (block->knows(stream->id)) return;
+  block->known[block->next_known].store(stream->id, std::memory_order_relaxed);
+  block->next_known = (block->next_known + 1) % block->known.size();
 }
 
 void PoolEvictor::forget(const PoolStream* stream) noexcept {
   for (PoolLarge* block : blocks_)
-    if (block->last_stream.load(std::memory_order_relaxed) == stream->id)
-      block->last_stream.store(PoolLarge::kNoStream, std::memory_order_relaxed);
+    for (auto& known : block->known)
+      if (known.load(std::memory_order_relaxed) == stream->id)
+        known.store(PoolLarge::kNoStream, std::memory_order_relaxed);
 }
 
 bool PoolEvictor::is_candidate(const PoolLarge& block, PoolClass max_class) const noexcept {
@@ -109,10 +107,10 @@ bool PoolEvictor::is_idle(const PoolLarge& block) noexcept {
   return idle;
 }
 
-// The tick is read before the events are recorded: a use with a tick up to it was submitted before
-// it took that tick, hence before the event.
+// The tick is closed before the events are recorded: work submitted after an event takes, or reads,
+// a later tick, so that a use with a tick up to this one was submitted before the event.
 void PoolEvictor::mark_streams(const std::vector<PoolLarge*>& blocks) {
-  const std::uint64_t now = ticks_.load();
+  const std::uint64_t now = ticks_.fetch_add(1);
   for (const PoolLarge* block : blocks)
     for_each_stream(*block, [&](PoolStream* stream) {
       streams_.poll_mark(stream);

@@ -16,7 +16,7 @@ namespace gpk::runtime {
 // taken only while nobody has pinned it and after all work on it: work known to be over by marks
 // in its streams, or, as the last resort, work that the copy is made to wait for.
 //
-// touch() is thread safe; the pool's lock guards the rest.
+// touch() and note_use() are thread safe; the pool's lock guards the rest.
 class PoolEvictor {
  public:
   PoolEvictor(PoolDevice& device, PoolSpace& space, PoolHeap& heap, PoolStreams& streams,
@@ -32,8 +32,16 @@ class PoolEvictor {
   // It is about to be free. Its streams other than home stay in `users`.
   void leave(PoolLarge* block) noexcept;
 
+  // After work on the block was submitted, before its pin is let go: exact among evictable blocks,
+  // and for others two loads as long as no mark was made.
+  void note_use(PoolLarge* block) noexcept {
+    const std::uint64_t tick = block->evictable.load(std::memory_order_relaxed)
+                                   ? ++ticks_
+                                   : ticks_.load(std::memory_order_seq_cst);
+    raise_last_use(block, tick);
+  }
   // Marks the block as used now.
-  void touch(PoolLarge* block) noexcept;
+  void touch(PoolLarge* block) noexcept { raise_last_use(block, ++ticks_); }
   // `stream` uses the block too.
   void add_user(PoolLarge* block, PoolStream* stream);
   // The stream's id may come back as another stream.
@@ -77,6 +85,11 @@ class PoolEvictor {
     PoolStream* stream;
     PoolDevice::Event event;
   };
+  static void raise_last_use(PoolLarge* block, std::uint64_t tick) noexcept {
+    std::uint64_t last = block->last_use.load(std::memory_order_relaxed);
+    while (last < tick && !block->last_use.compare_exchange_weak(last, tick)) {
+    }
+  }
   [[nodiscard]] bool is_candidate(const PoolLarge& block, PoolClass max_class) const noexcept;
   std::vector<PoolLarge*> choose(std::size_t num, PoolClass max_class, bool idle_only);
   void mark_streams(const std::vector<PoolLarge*>& blocks);

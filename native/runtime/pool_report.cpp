@@ -32,6 +32,7 @@ PoolStats Pool::stats_with(const PoolCaches::Sums& sums) const {
   stats.cached_bytes = stats.reserved_bytes - stats.used_bytes;
   stats.spare_bytes = space_.num_spare() * space_.chunk_bytes();
   stats.pending_bytes = pending_.bytes();
+  for (const auto& [key, arena] : arenas_) stats.set_aside_bytes += arena->hole_bytes;
   stats.peak_reserved_bytes = space_.peak_reserved_bytes();
   stats.largest_free_bytes = heap_.largest_hole(common_);
   const std::int64_t peak = central_used_bytes_.load() + sums.peak_bytes;
@@ -56,6 +57,13 @@ PoolStats Pool::stats() const {
   const PoolCaches::Sums sums = caches_.sums();
   const Lock lock(mutex_);
   return stats_with(sums);
+}
+
+std::vector<PoolAccountStats> Pool::account_stats() const {
+  const Lock lock(mutex_);
+  std::vector<PoolAccountStats> stats;
+  for (const auto& account : accounts_) stats.push_back(account->stats());
+  return stats;
 }
 
 PoolSnapshot Pool::snapshot() const {

@@ -75,7 +75,8 @@ void Pool::pin(PoolBlock* block) {
   large->uses.fetch_add(1, std::memory_order_acquire);
   PinScope scope(large);
   Lock lock(mutex_);
-  if (!bring_back(lock, large, device_.copy_stream()))
+  await_leaving(lock, large);
+  if (large->evicted_bytes != 0 && !bring_back(lock, large, device_.copy_stream()))
     throw_out_of_memory(lock, "Pool::pin", large->evicted_bytes, large->account, false);
   evictor_.finish(large, waiter(lock));
   scope.keep();
@@ -89,7 +90,8 @@ bool Pool::set_evictable(PoolBlock* block, bool evictable) {
   const Lock lock(mutex_);
   PoolLarge* large = check_large(block, "set_evictable");
   if (large == nullptr || !large->can_evict) return false;
-  large->evictable = evictable;
+  if (evictable && !large->evictable.load()) evictor_.touch(large);  // in the order it joins them
+  large->evictable.store(evictable);
   return evictor_.num_chunks(*large) > 0;
 }
 
@@ -133,7 +135,8 @@ bool Pool::prefetch(PoolBlock* block) {
   large->uses.fetch_add(1, std::memory_order_acquire);
   const PinScope scope(large);
   Lock lock(mutex_);
-  const bool done = bring_back(lock, large, device_.copy_stream());
+  await_leaving(lock, large);
+  const bool done = large->evicted_bytes == 0 || bring_back(lock, large, device_.copy_stream());
   if (done) evictor_.touch(large);
   return done;
 }

@@ -1,8 +1,10 @@
 // How the pool makes room: the ladder of measures, the quota, and arenas.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "runtime/pool.h"
@@ -11,6 +13,7 @@ namespace gpk::runtime {
 namespace {
 
 constexpr int kMaxRepeats = 64;
+constexpr std::chrono::microseconds kMoment{50};
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 std::size_t missing(std::size_t needed, std::size_t available) noexcept {
@@ -22,7 +25,8 @@ std::size_t missing(std::size_t needed, std::size_t available) noexcept {
 enum class Pool::Step : std::uint8_t {
   kPoll,       // frees that other streams have finished with
   kForeign,    // from here on holes of other streams too
-  kReclaim,    // physical memory of holes, to be mapped elsewhere
+  kTakeIdle,   // physical memory of holes that nobody uses, to be mapped elsewhere
+  kReclaim,    // of all holes, after waiting for the work on them
   kFlush,      // small blocks cached by threads
   kEvictIdle,  // blocks that the device does not use now
   kDrain,      // wait for frees
@@ -30,6 +34,7 @@ enum class Pool::Step : std::uint8_t {
   kEvict,      // any evictable block, after the work on it
   kSettle,     // wait for all streams: all holes join
   kCollect,    // garbage
+  kPause,      // a moment, for marks that were recorded just now
 };
 
 bool Pool::relieve(Lock& lock, Need& need) {
@@ -38,13 +43,19 @@ bool Pool::relieve(Lock& lock, Need& need) {
                                   kDrain, kFlush,   kReclaim, kEvict,   kSettle,  kReclaim,
                                   kEvict, kOthers,  kReclaim, kEvict,   kCollect, kPoll,
                                   kFlush, kDrain,   kSettle,  kReclaim, kEvict};
+  return climb(lock, need, kLadder);
+}
+
+bool Pool::climb(Lock& lock, Need& need, std::span<const Step> ladder) {
+  using enum Step;
   space_.ask_again();
   if (need.attempt(need.foreign)) return true;
-  for (const Step step : kLadder) {
+  for (const Step step : ladder) {
     if (step == kCollect && !options_.collect) break;
     // Measures for a shortage may change what is short, and other threads may be faster: as long as
     // these get somewhere they go on.
-    const bool again = step == kReclaim || step == kEvict || step == kEvictIdle || step == kOthers;
+    const bool again = step == kReclaim || step == kTakeIdle || step == kEvict ||
+                       step == kEvictIdle || step == kOthers;
     for (int i = 0; i < (again ? kMaxRepeats : 1) && run_step(lock, need, step); ++i)
       if (need.attempt(need.foreign)) return true;
   }
@@ -55,6 +66,7 @@ bool Pool::run_step(Lock& lock, Need& need, Step step) {
   switch (step) {
     case Step::kPoll: return poll_pending();
     case Step::kForeign: return std::exchange(need.foreign, true) == false;
+    case Step::kTakeIdle: return heap_.reclaim(common_, need.shortage()) > 0;
     case Step::kReclaim: return reclaim(lock, need);
     case Step::kFlush: return flush_caches(lock);
     case Step::kDrain: return drain_pending(lock);
@@ -71,6 +83,11 @@ bool Pool::run_step(Lock& lock, Need& need, Step step) {
     case Step::kCollect:
       lock.unlock();
       options_.collect();
+      lock.lock();
+      return true;
+    case Step::kPause:
+      lock.unlock();
+      std::this_thread::sleep_for(kMoment);
       lock.lock();
       return true;
   }
@@ -173,7 +190,7 @@ void Pool::finish_pending(const PoolPending::Item& item) noexcept {
 }
 
 PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
-                            std::size_t alignment_bytes) {
+                            std::size_t alignment_bytes, std::size_t asked_bytes) {
   PoolArena* arena = place.arena == nullptr ? &common_ : check_arena(place.arena, "allocate");
   PoolStream* home = streams_.get(stream);
   const PoolStreamScope scope(streams_, home);
@@ -200,8 +217,11 @@ PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const 
     return found != nullptr;
   };
   const bool possible = space_.quota_bytes() == 0 || bytes <= space_.quota_bytes();
-  if (!possible || !relieve(lock, need))
-    throw_out_of_memory(lock, "Pool::allocate", bytes, place.account, false);
+  const std::size_t num_spare = space_.num_spare();
+  if (!possible || !relieve(lock, need)) {
+    space_.destroy_spare(num_spare);  // what was gathered in vain is the device's again
+    throw_out_of_memory(lock, "Pool::allocate", asked_bytes, place.account, false);
+  }
   if (space_.num_created() != num_created) ++num_fresh_;
   return found;
 }
@@ -286,8 +306,22 @@ PoolArena* Pool::check_arena(PoolArena* arena, const char* what) const {
 }
 
 PoolArena* Pool::reserve(std::size_t bytes) {
-  if (bytes == 0) throw Error(Error::Kind::kValue, "Pool: reserve of bytes 0, expected at least 1");
   Lock lock(mutex_);
+  PoolArena* arena = reserve_with(lock, bytes, true);
+  if (arena == nullptr) throw_out_of_memory(lock, "Pool::reserve", bytes, nullptr, false);
+  return arena;
+}
+
+PoolArena* Pool::try_reserve(std::size_t bytes) {
+  Lock lock(mutex_);
+  return reserve_with(lock, bytes, false);
+}
+
+PoolArena* Pool::reserve_with(Lock& lock, std::size_t bytes, bool patient) {
+  using enum Step;
+  constexpr std::array kImpatient = {kPoll,      kTakeIdle, kFlush,    kTakeIdle,
+                                     kEvictIdle, kPause,    kEvictIdle};
+  if (bytes == 0) throw Error(Error::Kind::kValue, "Pool: reserve of bytes 0, expected at least 1");
   auto owner = std::make_unique<PoolArena>(++last_arena_id_, PoolArena::Kind::kReserved);
   PoolArena* arena = owner.get();
   arenas_.emplace(arena, std::move(owner));
@@ -302,7 +336,8 @@ PoolArena* Pool::reserve(std::size_t bytes) {
   const std::size_t quota = space_.quota_bytes();
   bool done = false;
   try {
-    done = (quota == 0 || num <= quota / space_.chunk_bytes()) && relieve(lock, need);
+    done = (quota == 0 || num <= quota / space_.chunk_bytes()) &&
+           (patient ? relieve(lock, need) : climb(lock, need, kImpatient));
   } catch (...) {
     dissolve(arena);
     throw;
@@ -312,7 +347,7 @@ PoolArena* Pool::reserve(std::size_t bytes) {
     return arena;
   }
   dissolve(arena);
-  throw_out_of_memory(lock, "Pool::reserve", bytes, nullptr, false);
+  return nullptr;
 }
 
 PoolArena* Pool::open_private() {
@@ -349,10 +384,10 @@ PoolArenaStats Pool::arena_stats(PoolArena* arena) const {
           .largest_free_bytes = heap_.largest_hole(*arena)};
 }
 
-PoolAccount* Pool::open_account(std::size_t limit_bytes, PoolClass evict_class) {
+PoolAccount* Pool::open_account(std::size_t limit_bytes, PoolClass evict_class, std::string name) {
   const Lock lock(mutex_);
-  accounts_.push_back(
-      std::make_unique<PoolAccount>(last_account_id_ + 1, limit_bytes, evict_class));
+  accounts_.push_back(std::make_unique<PoolAccount>(last_account_id_ + 1, limit_bytes, evict_class,
+                                                    std::move(name)));
   ++last_account_id_;
   return accounts_.back().get();
 }

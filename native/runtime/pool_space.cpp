@@ -49,6 +49,12 @@ void PoolSpace::count(std::size_t bytes) noexcept {
 }
 
 bool PoolSpace::ensure_spare(std::size_t num) {
+  // Many at once: what cannot be served with all there is must not empty the device first.
+  if (num > spare_.size() + 1 &&
+      num > device_.free_bytes() / chunk_bytes_ + reserved_bytes_ / chunk_bytes_) {
+    refused_ = true;
+    return false;
+  }
   while (spare_.size() < num) {
     if (num_creatable() == 0) return false;
     if (spare_.capacity() <= num_handles_)  // so that unmap() never has to allocate
@@ -91,10 +97,19 @@ PoolRegion* PoolSpace::add_region(std::size_t bytes) {
   if (!can_map_) return add_allocation(num_chunks(bytes) * chunk_bytes_);
   auto region = std::make_unique<PoolRegion>();
   region->bytes = std::max(num_chunks(bytes) * chunk_bytes_, region_bytes_);
-  region->handles.assign(region->bytes / chunk_bytes_, 0);
   regions_.reserve(regions_.size() + 1);
   region->address = device_.reserve(region->bytes, chunk_bytes_);
+  if (region->address == 0) {  // address space may be short too (a limit of the process)
+    region->bytes = num_chunks(bytes) * chunk_bytes_;
+    region->address = device_.reserve(region->bytes, chunk_bytes_);
+  }
   if (region->address == 0) return nullptr;
+  try {
+    region->handles.assign(region->bytes / chunk_bytes_, 0);
+  } catch (...) {
+    device_.release(region->address, region->bytes);
+    throw;
+  }
   regions_.push_back(std::move(region));
   return regions_.back().get();
 }

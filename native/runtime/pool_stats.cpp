@@ -25,8 +25,9 @@ std::string limit_text(std::size_t bytes) { return bytes == 0 ? "none" : text(by
 std::string describe(const std::string& what, const PoolOutOfMemory::Numbers& n) {
   std::string message = what + ": out of memory: asked " + text(n.asked_bytes);
   if (n.account_refused)
-    return message + ", the account holds " + text(n.account.used_bytes) + " of its limit of " +
-           limit_text(n.account.limit_bytes);
+    return message + ", account '" +
+           (n.account.name.empty() ? std::to_string(n.account.id) : n.account.name) + "' holds " +
+           text(n.account.used_bytes) + " of its limit of " + limit_text(n.account.limit_bytes);
   message += ", used " + text(n.used_bytes) + ", cached " + text(n.cached_bytes) + ", reserved " +
              text(n.reserved_bytes) + ", largest free " + text(n.largest_free_bytes) +
              ", evicted " + text(n.evicted_bytes) + ", limit " + limit_text(n.limit_bytes) +

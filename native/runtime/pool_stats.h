@@ -18,6 +18,7 @@ struct PoolStats {
   std::size_t cached_bytes = 0;     // held and not handed out
   std::size_t spare_bytes = 0;      // of cached: physical memory that is mapped nowhere
   std::size_t pending_bytes = 0;    // of cached: freed, another stream may still use it
+  std::size_t set_aside_bytes = 0;  // of cached: holes of reservations and captures
   std::size_t peak_used_bytes = 0;  // exact with one thread, else an upper bound
   std::size_t peak_reserved_bytes = 0;
   std::size_t largest_free_bytes = 0;  // the largest hole
@@ -35,6 +36,8 @@ struct PoolStats {
 };
 
 struct PoolAccountStats {
+  std::uint64_t id = 0;  // 0: no account
+  std::string name;
   std::size_t used_bytes = 0;  // on the device or evicted
   std::size_t peak_bytes = 0;
   std::size_t limit_bytes = 0;  // 0: none

@@ -58,7 +58,7 @@ from pygpukit._native import (
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
-    from pygpukit import benchmark, core, ops, random, scheduler, transfer
+    from pygpukit import benchmark, core, memory, ops, random, scheduler, transfer
     from pygpukit._array_info import ArrayNamespaceInfo
     from pygpukit.core.device import (
         DeviceCapabilities,
@@ -161,7 +161,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
             ),
             **_OPS,
         },
-        submodules=("benchmark", "core", "ops", "random", "scheduler", "transfer"),
+        submodules=("benchmark", "core", "memory", "ops", "random", "scheduler", "transfer"),
     )
 del jit  # the function, not the package
 
@@ -235,6 +235,7 @@ __all__ = [
     "is_nvrtc_available",
     "is_warmup_done",
     "jit",
+    "memory",
     "nan",
     "newaxis",
     "ops",

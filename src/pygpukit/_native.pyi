@@ -526,6 +526,33 @@ class CudaGraph:
     def stream(self) -> Stream:
         """The stream that captures record."""
 
+class MemoryAccount:
+    """Pays for the allocations of `with` blocks; refuses those past its limit."""
+
+    def __enter__(self) -> MemoryAccount: ...
+    def __exit__(self, *args: object) -> None: ...
+    def __repr__(self) -> str: ...
+    def set_limit(self, limit: int | str | None) -> None:
+        """Below what is used it refuses more, and takes nothing away. None or 0: no limit."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def limit(self) -> int:
+        """In bytes; 0: none."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def peak(self) -> int: ...
+    @property
+    def refused(self) -> int:
+        """Allocations that were refused."""
+
+    @property
+    def used(self) -> int:
+        """Bytes of live arrays, on the device or evicted."""
+
 class FusedKernel:
     """One kernel made of several ops."""
 
@@ -678,9 +705,6 @@ def all(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """Whether no element along axes is zero."""
-
-def allocator_stats(device: _DeviceLike = None) -> dict[str, Any]:
-    """Figures of the device's allocator."""
 
 def any(
     x: GPUArray,
@@ -1248,8 +1272,50 @@ def mean(
 def median(x: GPUArray, axis: _Axes | None = None, keepdims: builtins.bool = False) -> GPUArray:
     """The middle value along axes."""
 
+def memory_account(
+    name: str,
+    limit: int | str | None = None,
+    *,
+    evict_class: str = "burstable",
+    device: _DeviceLike = None,
+) -> MemoryAccount:
+    """The account of that name on the device, made where there is none."""
+
+def memory_accounts(device: _DeviceLike = None) -> dict[str, Any]:
+    """Figures of the open accounts, by name."""
+
+def memory_evict(array: GPUArray) -> int:
+    """Moves the array to host memory now; the bytes of device memory freed."""
+
+def memory_evictable(array: GPUArray, evictable: builtins.bool = True) -> builtins.bool:
+    """Lets the array leave the device under pressure, or not. True when that can free memory."""
+
 def memory_info(device: _DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of a device."""
+
+def memory_is_evicted(array: GPUArray) -> builtins.bool:
+    """True while the array's bytes are in host memory."""
+
+def memory_pin(array: GPUArray) -> None:
+    """Keeps the array on the device until as many unpin() calls."""
+
+def memory_prefetch(array: GPUArray) -> builtins.bool:
+    """Starts to bring the array back beside all streams. False: there is no room."""
+
+def memory_restore(array: GPUArray) -> None:
+    """Brings the array back to the same address, in the order of the current stream."""
+
+def memory_snapshot(device: _DeviceLike = None) -> list[dict[str, Any]]:
+    """The pieces of the pool in address order: kind, address, bytes."""
+
+def memory_stats(device: _DeviceLike = None) -> dict[str, Any]:
+    """Figures of the device's memory pool, in bytes."""
+
+def memory_touch(array: GPUArray) -> None:
+    """Makes the array the most recently used one."""
+
+def memory_unpin(array: GPUArray) -> None:
+    """Takes one pin() back."""
 
 def min(
     x: GPUArray,
@@ -1528,6 +1594,12 @@ def searchsorted(
 
 def set_default_device(device: _DeviceLike) -> None:
     """Makes a device the default of this process."""
+
+def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = None) -> None:
+    """New arrays of that size or larger are evictable from the start; None: only marked ones."""
+
+def set_memory_limit(limit: int | str | None, device: _DeviceLike = None) -> None:
+    """The most physical memory the pool may hold: bytes, '8GiB', '80%', None."""
 
 def setdiff1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
     """The elements of x1 that are not in x2."""

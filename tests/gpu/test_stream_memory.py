@@ -110,10 +110,10 @@ def test_allocator_reuses_and_trims() -> None:
     a = gp.empty(1 << 20, "uint8")
     address = a.device_ptr
     del a
-    reuses = _native.allocator_stats()["reuses"]
+    reuses = _native.memory_stats()["reuses"]
     b = gp.empty(1 << 20, "uint8")
     assert b.device_ptr == address
-    assert _native.allocator_stats()["reuses"] == reuses + 1
+    assert _native.memory_stats()["reuses"] == reuses + 1
     del b
     assert _native.trim() >= 1 << 20
 

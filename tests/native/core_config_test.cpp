@@ -126,10 +126,12 @@ TEST(ConfigParse, MemoryLimit) {
   EXPECT_EQ(bytes("3M"), 3u << 20);
   EXPECT_EQ(bytes("1.5 G"), std::uint64_t{3} << 29);
   EXPECT_EQ(bytes("1T"), std::uint64_t{1} << 40);
+  EXPECT_EQ(bytes("2 GiB"), std::uint64_t{2} << 30);
   const Config percent = parse({{"PYGPUKIT_MEMORY_LIMIT", "90%"}});
   EXPECT_DOUBLE_EQ(percent.memory_limit_fraction, 0.9);
   EXPECT_EQ(percent.memory_limit_bytes, 0u);
-  for (const char* bad : {"0", "-1", "101%", "1GB", "much", "inf", "nan", "%", "9999999999T"})
+  for (const char* bad :
+       {"0", "-1", "101%", "1GB", "much", "inf", "nan", "%", "5 ib", "9999999999T"})
     EXPECT_CONTAINS(message_of<InvalidArgument>([&] { bytes(bad); }), "PYGPUKIT_MEMORY_LIMIT")
         << bad;
 }
@@ -137,6 +139,14 @@ TEST(ConfigParse, MemoryLimit) {
 TEST(ConfigParse, MemoryLimitBelowOneByteIsRefused) {
   EXPECT_CONTAINS(message_of<InvalidArgument>([] { parse({{"PYGPUKIT_MEMORY_LIMIT", "0.5"}}); }),
                   "PYGPUKIT_MEMORY_LIMIT");  // 0 bytes would mean no limit
+}
+
+TEST(ConfigParse, MemoryChunk) {
+  EXPECT_EQ(parse({}).memory_chunk_bytes, 0u);
+  EXPECT_EQ(parse({{"PYGPUKIT_MEMORY_CHUNK", "8MiB"}}).memory_chunk_bytes, 8u << 20);
+  for (const char* bad : {"3M", "1K", "50%", "x"})
+    EXPECT_CONTAINS(message_of<InvalidArgument>([&] { parse({{"PYGPUKIT_MEMORY_CHUNK", bad}}); }),
+                    "PYGPUKIT_MEMORY_CHUNK");
 }
 
 TEST(ConfigParse, CacheDirOrder) {

@@ -23,10 +23,11 @@ TEST_F(CaptureTest, MemoryOfTheCaptureLivesAsLongAsTheGraph) {
   }
   graph->end_capture();
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), before + 1);
-  EXPECT_EQ(Context::get(0).allocator()->trim(), 0u);  // not in the common pool
+  EXPECT_EQ(Context::get(0).pool().trim(), 0u);  // it is the graph's
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), before + 1);
   graph->replay();
   graph.reset();
+  Context::get(0).pool().trim();
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), before);
   EXPECT_EQ(fake::num_live(fake::Kind::kGraph), 0u);
   EXPECT_EQ(fake::num_live(fake::Kind::kGraphExec), 0u);
@@ -274,31 +275,101 @@ TEST_F(CaptureTest, KernelsOfForkedStreamsLiveAsLongAsTheGraph) {
 
 // What a captured launch uses must not be given back while the graph lives.
 TEST_F(CaptureTest, FullDeviceDoesNotFreeMemoryOfTheCapture) {
-  fake::set_devices({{.memory_bytes = 8192}});
+  fake::set_devices({{.memory_bytes = 8 << 20}});
   const auto kernel = load_scale();
   Graph graph(kGpu);
   graph.begin_capture();
   {
-    const Array scratch = Array::empty({1024}, DType::kFloat32, kGpu);
+    const Array scratch = Array::empty({1 << 20}, DType::kFloat32, kGpu);
     launch_scale(*kernel, scratch, 2.0f);
   }
-  EXPECT_THROW(Array::empty({2048}, DType::kFloat32, kGpu), OutOfMemory);
   graph.end_capture();
-  EXPECT_EQ(fake::num_live(fake::Kind::kMemory), 1u);
+  EXPECT_THROW(Buffer::allocate(kGpu, 8 << 20), OutOfMemory);
+  EXPECT_EQ(Context::get(0).pool().trim(), 0u);
+  EXPECT_EQ(fake::used_bytes(0), 4u << 20);
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 4 << 20));
 }
 
 TEST_F(CaptureTest, FullDeviceGivesBackWhatTheCommonPoolCaches) {
-  fake::set_devices({{.memory_bytes = 8192}});
-  Buffer::allocate(kGpu, 8192);
+  fake::set_devices({{.memory_bytes = 8 << 20}});
+  Buffer::allocate(kGpu, 8 << 20);
   Graph graph(kGpu);
   graph.begin_capture();
-  EXPECT_NO_THROW(Buffer::allocate(kGpu, 8192));
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 8 << 20));
   graph.abandon_capture();
 }
 
+// Its kernels find it at every replay.
+TEST_F(CaptureTest, EvictedArraysComeBackForACaptureAndStay) {
+  expect_copy_stream();
+  fake::set_devices({{.memory_bytes = 16 << 20}});
+  runtime::Pool& pool = Context::get(0).pool();
+  const auto kernel = load_scale();
+  const Array x = Array::empty({1 << 20}, DType::kFloat32, kGpu);
+  const auto set_ones = [&] {
+    auto* values = static_cast<float*>(x.data());
+    std::fill(values, values + x.size(), 1.0f);
+  };
+  set_ones();
+  pool.set_evictable(x.buffer()->block(), true);
+  ASSERT_EQ(pool.evict(x.buffer()->block()), 4u << 20);
+  {
+    Graph graph(kGpu);
+    graph.begin_capture();
+    {
+      const BufferUse use(x.buffer(), current_stream(kGpu));
+      graph.keep(x.buffer());
+      launch_scale(*kernel, x, 2.0f);
+    }
+    graph.end_capture();
+    EXPECT_FALSE(pool.is_evicted(x.buffer()->block()));
+    EXPECT_THROW(Buffer::allocate(kGpu, 16 << 20), OutOfMemory);
+    EXPECT_FALSE(pool.is_evicted(x.buffer()->block()));
+    graph.replay();
+    EXPECT_EQ(first_of(x), 2.0f);
+  }
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 16 << 20));
+  EXPECT_TRUE(pool.is_evicted(x.buffer()->block()));
+  EXPECT_EQ(first_of(x), 2.0f);
+}
+
+// Scratch of a capture is used again in it, although the graph was told of every array.
+TEST_F(CaptureTest, KeptScratchIsReused) {
+  const auto kernel = load_scale();
+  Graph graph(kGpu);
+  graph.begin_capture();
+  cu::DevicePtr first = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Array scratch = Array::empty({4}, DType::kFloat32, kGpu);
+    graph.keep(scratch.buffer());
+    launch_scale(*kernel, scratch, 2.0f);
+    if (first == 0) first = scratch.device_ptr();
+    EXPECT_EQ(scratch.device_ptr(), first);
+  }
+  graph.end_capture();
+  graph.replay();
+}
+
+// Results of an older capture of the same graph, dropped while it captures anew.
+TEST_F(CaptureTest, OldResultsMayBeDroppedInACapture) {
+  const auto kernel = load_scale();
+  const Array x = make_ones();
+  const auto other = Stream::create(kGpu, StreamPriority::kLow);
+  Graph graph(kGpu);
+  graph.begin_capture();
+  auto result = std::make_unique<Array>(Array::empty({4}, DType::kFloat32, kGpu));
+  launch_scale(*kernel, *result, 2.0f);
+  graph.end_capture();
+  result->buffer()->mark_use(other);
+  graph.begin_capture();
+  launch_scale(*kernel, x, 2.0f);
+  result.reset();
+  EXPECT_NO_THROW(graph.end_capture());
+}
+
 TEST_F(CaptureTest, MemoryLimitCoversCommonAndPrivatePools) {
-  set_env("PYGPUKIT_MEMORY_LIMIT", "8K");
-  const auto outside = Buffer::allocate(kGpu, 8192);
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto outside = Buffer::allocate(kGpu, 8 << 20);
   Graph graph(kGpu);
   graph.begin_capture();
   EXPECT_THROW(Buffer::allocate(kGpu, 8192), OutOfMemory);

@@ -199,7 +199,8 @@ TEST_F(GraphTest, KeepsWhatItIsGiven) {
   const std::weak_ptr<Buffer> watch = object;
   Graph graph(kCpu);
   graph.begin_capture();
-  graph.keep(std::move(object));
+  graph.keep(object);
+  object.reset();
   graph.record_host_call([] {});
   graph.end_capture();
   EXPECT_FALSE(watch.expired());

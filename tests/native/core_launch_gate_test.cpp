@@ -31,31 +31,28 @@ class GateTest : public GraphTest {
   }
 };
 
-// A partition's stream as the current one.
+// The calling thread inside a partition.
 class Inside {
  public:
-  explicit Inside(DevicePartition& partition)
-      : partition_(partition), stream_(partition.acquire_stream()), scope_(stream_) {}
-  ~Inside() { partition_.release_stream(stream_); }
+  explicit Inside(const std::shared_ptr<DevicePartition>& partition)
+      : scope_(partition), stream_(current_stream(kGpu)) {}
   Stream& stream() { return *stream_; }
 
  private:
-  DevicePartition& partition_;
+  PartitionScope scope_;
   std::shared_ptr<Stream> stream_;
-  StreamScope scope_;
 };
 
 TEST_F(GateTest, StreamsOutsideOfPartitionsHaveNone) {
   const auto stream = Stream::create(kGpu, StreamPriority::kHigh);
   EXPECT_EQ(stream->gate(), nullptr);
-  EXPECT_EQ(stream->account(), nullptr);
   EXPECT_EQ(Stream::default_for(kGpu)->gate(), nullptr);
   EXPECT_EQ(Stream::default_for(kCpu)->gate(), nullptr);
 }
 
 TEST_F(GateTest, AFullWindowWaitsForTheOldestLaunch) {
   const auto partition = make("be", QosClass::kBestEffort);
-  Inside inside(*partition);
+  Inside inside(partition);
   const auto kernel = load_scale();
   const Array x = make_ones();
   inside.stream().synchronize();
@@ -83,15 +80,15 @@ TEST_F(GateTest, BestEffortGivesWayToTheForeground) {
   std::atomic<bool> launched{false};
   cu::Stream foreground = nullptr;
   {
-    Inside inside(*back);  // from here on the foreground marks its work
-    Inside inner(*front);
+    Inside inside(back);  // from here on the foreground marks its work
+    Inside inner(front);
     foreground = inner.stream().handle();
     const Array x = make_ones();
     fake::set_busy(foreground, true);
     launch_scale(*kernel, x, 2.0f);
   }
   std::thread background([&] {
-    Inside inside(*back);
+    Inside inside(back);
     launch_scale(*kernel, make_ones(), 3.0f);
     launched = true;
   });
@@ -110,9 +107,9 @@ TEST_F(GateTest, BestEffortIsNotHeldForEver) {
   const auto front = make("front", QosClass::kBurstable);
   const auto back = make("back", QosClass::kBestEffort);
   const auto kernel = load_scale();
-  Inside outer(*back);
+  Inside outer(back);
   const Array y = make_ones();
-  Inside inner(*front);
+  Inside inner(front);
   const Array x = make_ones();
   fake::set_busy(inner.stream().handle(), true);
   launch_scale(*kernel, x, 2.0f);
@@ -126,7 +123,7 @@ TEST_F(GateTest, BestEffortIsNotHeldForEver) {
 TEST_F(GateTest, GraphsAndCopiesPassTooCapturesDoNot) {
   const auto partition = make("be", QosClass::kBestEffort);
   const auto kernel = load_scale();
-  Inside inside(*partition);
+  Inside inside(partition);
   const Array x = make_ones();
   const auto passed = [&] { return partition->report().gate.num_passed; };
   EXPECT_EQ(passed(), 1u);
@@ -146,7 +143,7 @@ TEST_F(GateTest, GraphsAndCopiesPassTooCapturesDoNot) {
 TEST_F(GateTest, AGatedStreamInsideACaptureIsNotGated) {
   const auto partition = make("be", QosClass::kBestEffort);
   const auto kernel = load_scale();
-  Inside inside(*partition);
+  Inside inside(partition);
   const Array x = make_ones();
   const auto before = partition->report().gate.num_passed;
   Graph graph(kGpu);
@@ -163,7 +160,7 @@ TEST_F(GateTest, AGatedStreamInsideACaptureIsNotGated) {
 TEST_F(GateTest, AFailedLaunchLeavesTheWindow) {
   const auto partition = make("be", QosClass::kBestEffort);
   const auto kernel = load_scale();
-  Inside inside(*partition);
+  Inside inside(partition);
   const Array x = make_ones();
   for (int i = 0; i < 20; ++i) {
     fake::fail_next("cuLaunchKernel", cu::kLaunchOutOfResources);
@@ -180,7 +177,7 @@ struct Interrupted : std::runtime_error {
 TEST_F(GateTest, WaitsCanBeInterrupted) {
   const auto partition = make("be", QosClass::kBestEffort);
   const auto kernel = load_scale();
-  Inside inside(*partition);
+  Inside inside(partition);
   const Array x = make_ones();
   fake::set_busy(inside.stream().handle(), true);
   for (int i = 0; i < 8; ++i) launch_scale(*kernel, x, 1.0f);
@@ -203,7 +200,7 @@ TEST_F(GateTest, PacingChargesMeasuredTime) {
     const auto partition = make("paced", QosClass::kGuaranteed, 0.5);
     const auto kernel = load_scale();
     {
-      Inside inside(*partition);
+      Inside inside(partition);
       const Array x = make_ones();
       for (int i = 0; i < 10; ++i) launch_scale(*kernel, x, 1.0f);
     }

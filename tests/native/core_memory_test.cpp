@@ -5,187 +5,241 @@
 #include <thread>
 
 #include "core/buffer.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {
 namespace {
 
-class AllocatorTest : public CoreTest {
+constexpr std::size_t kChunk = std::size_t{2} << 20;
+
+class BufferTest : public CoreTest {
  protected:
-  static Allocator& allocator() { return *Context::get(0).allocator(); }
+  static runtime::Pool& pool() { return Context::get(0).pool(); }
   static std::shared_ptr<Stream> make_stream() {
     return Stream::create(kGpu, StreamPriority::kLow);
   }
-  static std::size_t num_blocks() { return fake::num_live(fake::Kind::kMemory); }
-};
-class BufferTest : public AllocatorTest {};
-
-TEST_F(AllocatorTest, ReusesOnTheSameStream) {
-  const cu::DevicePtr first = allocator().allocate(1000, nullptr);
-  EXPECT_EQ(first % 256, 0u);
-  allocator().free(first, 1000, nullptr);
-  EXPECT_EQ(num_blocks(), 1u);
-  const cu::DevicePtr second = allocator().allocate(1020, nullptr);  // the same size class
-  EXPECT_EQ(second, first);
-  EXPECT_EQ(fake::num_calls("cuMemAlloc"), 1u);
-  EXPECT_EQ(allocator().stats().num_allocations, 2u);
-  EXPECT_EQ(allocator().stats().num_reuses, 1u);
-  allocator().free(second, 1020, nullptr);
-}
-
-TEST_F(AllocatorTest, DoesNotReuseAcrossStreams) {
-  const auto stream = make_stream();
-  const cu::DevicePtr first = allocator().allocate(1000, nullptr);
-  allocator().free(first, 1000, nullptr);
-  const cu::DevicePtr second = allocator().allocate(1000, stream->handle());
-  EXPECT_NE(second, first);
-  EXPECT_EQ(allocator().stats().num_reuses, 0u);
-  allocator().free(second, 1000, stream->handle());
-}
-
-TEST_F(AllocatorTest, DoesNotReuseForAnotherSize) {
-  const cu::DevicePtr small = allocator().allocate(512, nullptr);
-  allocator().free(small, 512, nullptr);
-  const cu::DevicePtr large = allocator().allocate(513, nullptr);
-  EXPECT_NE(large, small);
-  allocator().free(large, 513, nullptr);
-}
-
-TEST_F(AllocatorTest, SizeClassesHoldTheRequestWithLittleWaste) {
-  for (const std::size_t bytes : {1ul, 511ul, 512ul, 513ul, 640ul, 641ul, 4099ul, 65536ul, 65537ul,
-                                  (1ul << 20) + 1, (64ul << 20) + 1}) {
-    const cu::DevicePtr ptr = allocator().allocate(bytes, nullptr);
-    const std::size_t rounded = allocator().stats().used_bytes;
-    EXPECT_GE(rounded, bytes);
-    EXPECT_LE(rounded, std::max<std::size_t>(512, bytes + bytes / 4)) << bytes;
-    EXPECT_EQ(fake::used_bytes(0), rounded);
-    allocator().free(ptr, bytes, nullptr);
-    EXPECT_EQ(allocator().trim(), rounded);
+  static unsigned char* bytes_of(const Buffer& buffer) {
+    return static_cast<unsigned char*>(buffer.data());  // device memory is host memory here
   }
+};
+class DevicePoolTest : public BufferTest {
+ protected:
+  DevicePoolTest() { fake::set_devices({{.memory_bytes = std::size_t{1} << 30}}); }
+};
+
+TEST_F(DevicePoolTest, SmallBuffersShareMemoryAndAreReused) {
+  void* first = Buffer::allocate(kGpu, 1000)->data();
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 256, 0u);
+  const auto second = Buffer::allocate(kGpu, 1020);  // the same size class
+  EXPECT_EQ(second->data(), first);
+  const auto third = Buffer::allocate(kGpu, 5000);
+  EXPECT_EQ(fake::used_bytes(0), pool().stats().reserved_bytes);
+  EXPECT_EQ(pool().stats().num_allocations, 3u);
+  EXPECT_EQ(fake::num_calls("cuMemAlloc"), 0u);
 }
 
-TEST_F(AllocatorTest, Stats) {
-  const cu::DevicePtr a = allocator().allocate(512, nullptr);
-  const cu::DevicePtr b = allocator().allocate(1024, nullptr);
-  allocator().free(a, 512, nullptr);
-  AllocatorStats stats = allocator().stats();
-  EXPECT_EQ(stats.used_bytes, 1024u);
-  EXPECT_EQ(stats.cached_bytes, 512u);
-  EXPECT_EQ(stats.largest_cached_bytes, 512u);
-  EXPECT_EQ(stats.peak_used_bytes, 1536u);
-  EXPECT_EQ(stats.limit_bytes, 0u);
-  allocator().free(b, 1024, nullptr);
-  EXPECT_EQ(allocator().stats().largest_cached_bytes, 1024u);
-  EXPECT_EQ(allocator().trim(), 1536u);
-  EXPECT_EQ(allocator().trim(), 0u);
-  stats = allocator().stats();
-  EXPECT_EQ(stats.used_bytes, 0u);
-  EXPECT_EQ(stats.cached_bytes, 0u);
-  EXPECT_EQ(stats.peak_used_bytes, 1536u);
-  EXPECT_EQ(num_blocks(), 0u);
+TEST_F(DevicePoolTest, TrimGivesEverythingBack) {
+  Buffer::allocate(kGpu, 3 * kChunk);
+  Buffer::allocate(kGpu, 100);
+  EXPECT_GE(fake::used_bytes(0), 3 * kChunk);
+  pool().trim();
+  EXPECT_EQ(fake::used_bytes(0), 0u);
+  EXPECT_EQ(pool().stats().reserved_bytes, 0u);
 }
 
-TEST_F(AllocatorTest, ForgottenStreamKeepsNothing) {
-  auto stream = make_stream();
-  const cu::Stream handle = stream->handle();
-  allocator().free(allocator().allocate(600, handle), 600, handle);
-  EXPECT_EQ(num_blocks(), 1u);
-  stream.reset();
-  EXPECT_EQ(num_blocks(), 0u);
-  EXPECT_EQ(allocator().stats().cached_bytes, 0u);
-}
-
-// The handle of a stream that another library destroys may come back as another stream.
-TEST_F(AllocatorTest, ForgottenForeignStreamKeepsNothing) {
-  auto made = make_stream();
-  auto foreign = Stream::wrap(kGpu, made->handle_value(), nullptr);
-  allocator().free(allocator().allocate(600, foreign->handle()), 600, foreign->handle());
-  foreign.reset();
-  EXPECT_EQ(allocator().stats().cached_bytes, 0u);
-}
-
-TEST_F(AllocatorTest, LimitInBytes) {
-  set_env("PYGPUKIT_MEMORY_LIMIT", "4K");
-  const cu::DevicePtr a = allocator().allocate(2048, nullptr);
-  EXPECT_EQ(allocator().stats().limit_bytes, 4096u);
-  const auto error = thrown<OutOfMemory>([] { allocator().allocate(2049, nullptr); });
+TEST_F(DevicePoolTest, LimitInBytes) {
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto a = Buffer::allocate(kGpu, 2 * kChunk);
+  EXPECT_EQ(pool().stats().quota_bytes, 4 * kChunk);
+  const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, 2 * kChunk + 1); });
   ASSERT_TRUE(error);
-  EXPECT_EQ(error->numbers().asked_bytes, 2049u);
-  EXPECT_EQ(error->numbers().used_bytes, 2048u);
-  EXPECT_EQ(error->numbers().limit_bytes, 4096u);
-  const cu::DevicePtr b = allocator().allocate(2048, nullptr);  // exactly the limit
-  EXPECT_THROW(allocator().allocate(1, nullptr), OutOfMemory);
-  allocator().free(a, 2048, nullptr);
-  allocator().free(b, 2048, nullptr);
+  EXPECT_EQ(error->numbers().asked_bytes, 2 * kChunk + 1);
+  EXPECT_EQ(error->numbers().used_bytes, 2 * kChunk);
+  EXPECT_EQ(error->numbers().limit_bytes, 4 * kChunk);
+  const auto b = Buffer::allocate(kGpu, 2 * kChunk);  // exactly the limit
+  EXPECT_THROW(Buffer::allocate(kGpu, 1), OutOfMemory);
 }
 
-TEST_F(AllocatorTest, LimitGivesCachedMemoryBackFirst) {
-  set_env("PYGPUKIT_MEMORY_LIMIT", "4K");
-  allocator().free(allocator().allocate(2048, nullptr), 2048, nullptr);
-  const cu::DevicePtr ptr = allocator().allocate(4096, nullptr);
-  EXPECT_EQ(fake::used_bytes(0), 4096u);
-  allocator().free(ptr, 4096, nullptr);
-}
-
-TEST_F(AllocatorTest, LimitAsAPercentage) {
-  fake::set_devices({{.memory_bytes = 100 << 10}});
+TEST_F(DevicePoolTest, LimitAsAPercentage) {
+  fake::set_devices({{.memory_bytes = 10 * kChunk}});
   set_env("PYGPUKIT_MEMORY_LIMIT", "50%");
-  EXPECT_EQ(allocator().stats().limit_bytes, 50u << 10);
+  EXPECT_EQ(pool().stats().quota_bytes, 5 * kChunk);
 }
 
-TEST_F(AllocatorTest, FullDeviceTrimsAndTriesAgain) {
-  fake::set_devices({{.memory_bytes = 8192}});
+TEST_F(DevicePoolTest, FullDeviceGivesCachedMemoryOfOtherStreamsAway) {
+  fake::set_devices({{.memory_bytes = 4 * kChunk}});
   const auto stream = make_stream();
-  allocator().free(allocator().allocate(4096, stream->handle()), 4096, stream->handle());
-  const cu::DevicePtr ptr = allocator().allocate(8192, nullptr);
-  EXPECT_NE(ptr, 0u);
-  EXPECT_EQ(fake::num_calls("cuMemAlloc"), 3u);
-  EXPECT_EQ(allocator().stats().cached_bytes, 0u);
-  allocator().free(ptr, 8192, nullptr);
+  {
+    const StreamScope scope(stream);
+    Buffer::allocate(kGpu, 3 * kChunk);
+  }
+  const auto buffer = Buffer::allocate(kGpu, 4 * kChunk);
+  EXPECT_NE(buffer->data(), nullptr);
+  EXPECT_EQ(fake::used_bytes(0), 4 * kChunk);
 }
 
-TEST_F(AllocatorTest, OutOfMemoryTellsAllNumbers) {
-  fake::set_devices({{.memory_bytes = 8192}});
+TEST_F(DevicePoolTest, OutOfMemoryTellsAllNumbers) {
+  fake::set_devices({{.memory_bytes = 4 * kChunk}});
   set_env("PYGPUKIT_MEMORY_LIMIT", "1G");
-  const cu::DevicePtr kept = allocator().allocate(2048, nullptr);
-  const auto error = thrown<OutOfMemory>([] { allocator().allocate(8000, nullptr); });
+  const auto kept = Buffer::allocate(kGpu, kChunk);
+  const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, 4 * kChunk); });
   ASSERT_TRUE(error);
-  EXPECT_EQ(error->numbers().asked_bytes, 8000u);
-  EXPECT_EQ(error->numbers().used_bytes, 2048u);
-  EXPECT_EQ(error->numbers().cached_bytes, 0u);
-  EXPECT_EQ(error->numbers().largest_free_bytes, 0u);
+  EXPECT_EQ(error->numbers().asked_bytes, 4 * kChunk);
+  EXPECT_EQ(error->numbers().used_bytes, kChunk);
   EXPECT_EQ(error->numbers().limit_bytes, 1u << 30);
-  EXPECT_EQ(error->numbers().device_free_bytes, 8192u - 2048);
-  EXPECT_STREQ(error->what(),
-               "allocate: out of memory: asked 8000 bytes, used 2048, cached 0, largest free block "
-               "0, limit 1073741824, free on the device 6144");
-  EXPECT_EQ(allocator().stats().used_bytes, 2048u);  // the failure left no trace
-  allocator().free(kept, 2048, nullptr);
+  EXPECT_CONTAINS(error->what(), "allocate: out of memory: asked 8388608 bytes, used 2097152");
+  EXPECT_EQ(pool().stats().used_bytes, kChunk);  // the failure left no trace
 }
 
-TEST_F(AllocatorTest, AbsurdSizeIsOutOfMemory) {
-  allocator().free(allocator().allocate(512, nullptr), 512, nullptr);
-  const auto error = thrown<OutOfMemory>([] { allocator().allocate(~std::size_t{0}, nullptr); });
+TEST_F(DevicePoolTest, AbsurdSizeIsOutOfMemory) {
+  Context::get(0);
+  const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, ~std::size_t{0}); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->numbers().asked_bytes, ~std::size_t{0});
 }
 
-TEST_F(AllocatorTest, AbsurdSizeTellsWhatIsCached) {
-  allocator().free(allocator().allocate(512, nullptr), 512, nullptr);
-  const auto error = thrown<OutOfMemory>([] { allocator().allocate(~std::size_t{0}, nullptr); });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->numbers().cached_bytes, error->numbers().largest_free_bytes);
-}
-
-TEST_F(AllocatorTest, OtherDriverErrorsAreCudaErrors) {
+TEST_F(DevicePoolTest, OtherDriverErrorsAreCudaErrors) {
   Context::get(0);
-  fake::fail_next("cuMemAlloc", cu::kInvalidValue);
-  EXPECT_EQ(thrown<CudaError>([] { allocator().allocate(8, nullptr); })->call(), "cuMemAlloc");
-  EXPECT_EQ(allocator().stats().used_bytes, 0u);
+  for (const char* call : {"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    pool().trim();  // so that every call is needed again
+    fake::fail_next(call, cu::kInvalidValue);
+    EXPECT_EQ(thrown<CudaError>([] { Buffer::allocate(kGpu, kChunk); })->call(), call);
+    EXPECT_EQ(pool().stats().used_bytes, 0u);
+  }
+  EXPECT_NE(Buffer::allocate(kGpu, kChunk)->data(), nullptr);
 }
 
-TEST_F(AllocatorTest, EightThreads) {
+TEST_F(DevicePoolTest, WithoutVirtualMemory) {
+  fake::set_devices({{.virtual_memory = false}});
+  const auto buffer = Buffer::allocate(kGpu, 3 * kChunk);
+  bytes_of(*buffer)[3 * kChunk - 1] = 1;
+  EXPECT_GE(fake::num_calls("cuMemAlloc"), 1u);
+  EXPECT_FALSE(pool().set_evictable(buffer->block(), true));
+  EXPECT_THROW(pool().evict(buffer->block()), runtime::Error);
+}
+
+TEST_F(DevicePoolTest, EvictedMemoryComesBackBeforeItsNextUse) {
+  expect_copy_stream();
+  const auto stream = current_stream(kGpu);
+  const auto buffer = Buffer::allocate(kGpu, 2 * kChunk);
+  std::memset(bytes_of(*buffer), 42, 2 * kChunk);
+  void* address = buffer->data();
+  EXPECT_TRUE(pool().set_evictable(buffer->block(), true));
+  EXPECT_EQ(pool().evict(buffer->block()), 2 * kChunk);
+  EXPECT_EQ(fake::used_bytes(0), pool().stats().reserved_bytes);
+  EXPECT_EQ(pool().stats().used_bytes, 0u);
+  const BufferUse use(buffer, stream);
+  EXPECT_EQ(buffer->data(), address);
+  EXPECT_EQ(bytes_of(*buffer)[0], 42);
+  EXPECT_EQ(bytes_of(*buffer)[2 * kChunk - 1], 42);
+}
+
+TEST_F(DevicePoolTest, PressureEvictsTheLeastRecentlyUsed) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto stream = current_stream(kGpu);
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  for (int i = 0; i < 6; ++i) {  // half as much again as there is
+    buffers.push_back(Buffer::allocate(kGpu, kChunk));
+    pool().set_evictable(buffers.back()->block(), true);
+    const BufferUse use(buffers.back(), stream);
+    std::memset(bytes_of(*buffers.back()), i, kChunk);
+    EXPECT_LE(fake::used_bytes(0), 4 * kChunk);
+  }
+  EXPECT_TRUE(pool().is_evicted(buffers[0]->block()));
+  EXPECT_FALSE(pool().is_evicted(buffers[5]->block()));
+  for (int round = 0; round < 2; ++round)
+    for (int i = 0; i < 6; ++i) {
+      const BufferUse use(buffers[static_cast<std::size_t>(i)], stream);
+      const unsigned char* bytes = bytes_of(*buffers[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(bytes[0], i);
+      EXPECT_EQ(bytes[kChunk - 1], i);
+      EXPECT_LE(fake::used_bytes(0), 4 * kChunk);
+    }
+  EXPECT_GT(pool().stats().num_restores, 6u);
+}
+
+TEST_F(DevicePoolTest, ExposedMemoryStays) {
+  set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
+  auto buffer = Buffer::allocate(kGpu, kChunk);
+  pool().set_evictable(buffer->block(), true);
+  buffer->expose();
+  buffer->expose();
+  EXPECT_THROW(Buffer::allocate(kGpu, 2 * kChunk), OutOfMemory);
+  EXPECT_FALSE(pool().is_evicted(buffer->block()));
+  buffer.reset();
+  EXPECT_NE(Buffer::allocate(kGpu, 2 * kChunk)->data(), nullptr);
+}
+
+TEST_F(DevicePoolTest, UsersPinsAreCounted) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
+  const auto buffer = Buffer::allocate(kGpu, kChunk);
+  pool().set_evictable(buffer->block(), true);
+  EXPECT_FALSE(buffer->let_go());
+  buffer->hold();
+  buffer->hold();
+  EXPECT_TRUE(buffer->let_go());
+  EXPECT_THROW(Buffer::allocate(kGpu, 2 * kChunk), OutOfMemory);
+  EXPECT_TRUE(buffer->let_go());
+  EXPECT_FALSE(buffer->let_go());
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 2 * kChunk));
+  EXPECT_TRUE(pool().is_evicted(buffer->block()));
+}
+
+TEST_F(DevicePoolTest, NothingIsEvictedWhileTheDeviceMayReadIt) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto busy = make_stream();
+  const auto idle = Buffer::allocate(kGpu, 2 * kChunk);
+  const auto used = Buffer::allocate(kGpu, 2 * kChunk);
+  for (const auto& buffer : {used, idle}) {  // `used` is the older one
+    pool().set_evictable(buffer->block(), true);
+    const BufferUse use(buffer, buffer == used ? busy : current_stream(kGpu));
+  }
+  fake::set_busy(busy->handle(), true);
+  const auto more = Buffer::allocate(kGpu, 2 * kChunk);
+  EXPECT_TRUE(pool().is_evicted(idle->block()));
+  EXPECT_FALSE(pool().is_evicted(used->block()));
+  fake::set_busy(busy->handle(), false);
+}
+
+TEST_F(DevicePoolTest, UsesBeforeTheMarkCountToo) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  const auto busy = make_stream();
+  const auto first = Buffer::allocate(kGpu, 2 * kChunk);
+  const auto second = Buffer::allocate(kGpu, 2 * kChunk);
+  {
+    const BufferUse use(first, busy);
+  }  // not evictable yet
+  fake::set_busy(busy->handle(), true);
+  pool().set_evictable(first->block(), true);
+  pool().set_evictable(second->block(), true);
+  const auto more = Buffer::allocate(kGpu, 2 * kChunk);
+  EXPECT_FALSE(pool().is_evicted(first->block()));
+  EXPECT_TRUE(pool().is_evicted(second->block()));
+  fake::set_busy(busy->handle(), false);
+}
+
+TEST_F(DevicePoolTest, AnImpossibleRequestTakesNothing) {
+  const auto held = Buffer::allocate(kGpu, kChunk);
+  EXPECT_THROW(Buffer::allocate(kGpu, std::size_t{2} << 30), OutOfMemory);
+  EXPECT_THROW(Buffer::allocate(kGpu, std::size_t{1} << 30), OutOfMemory);
+  EXPECT_EQ(fake::used_bytes(0), kChunk);
+}
+
+TEST_F(DevicePoolTest, TheCollectorIsAskedBeforeGivingUp) {
+  set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
+  auto held = Buffer::allocate(kGpu, 2 * kChunk);
+  set_collect_hook([&] { held.reset(); });
+  EXPECT_NE(Buffer::allocate(kGpu, 2 * kChunk)->data(), nullptr);
+  set_collect_hook(nullptr);
+}
+
+TEST_F(DevicePoolTest, EightThreads) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 200;
   Context::get(0);
@@ -197,7 +251,7 @@ TEST_F(AllocatorTest, EightThreads) {
       for (int i = 0; i < kRounds; ++i) {
         const auto bytes = static_cast<std::size_t>(1 + (i * 37 + t * 101) % 5000);
         held.push_back(Buffer::allocate(kGpu, bytes));
-        std::memset(held.back()->data(), t, bytes);  // device memory is host memory here
+        std::memset(held.back()->data(), t, bytes);
         if (held.size() > 5) {
           const auto* first = static_cast<const unsigned char*>(held.front()->data());
           EXPECT_TRUE(std::all_of(first, first + held.front()->bytes(),
@@ -207,11 +261,8 @@ TEST_F(AllocatorTest, EightThreads) {
       }
     });
   for (std::thread& thread : threads) thread.join();
-  const AllocatorStats stats = allocator().stats();
-  EXPECT_EQ(stats.used_bytes, 0u);
-  EXPECT_EQ(stats.cached_bytes, 0u);  // the streams are gone
-  EXPECT_EQ(stats.num_allocations, std::size_t{kThreads} * kRounds);
-  EXPECT_EQ(num_blocks(), 0u);
+  EXPECT_EQ(pool().stats().used_bytes, 0u);
+  EXPECT_EQ(pool().stats().num_allocations, std::size_t{kThreads} * kRounds);
 }
 
 TEST_F(BufferTest, BelongsToTheCurrentStream) {
@@ -240,25 +291,24 @@ TEST_F(BufferTest, KeepsItsStream) {
   EXPECT_EQ(fake::num_live(fake::Kind::kStream), 0u);
 }
 
-TEST_F(BufferTest, FreeWaitsForOtherStreamsThatUsedIt) {
+TEST_F(BufferTest, NotReusedWhileAnotherStreamUsesIt) {
   const auto home = make_stream();
   const auto other = make_stream();
   const StreamScope scope(home);
-  auto buffer = Buffer::allocate(kGpu, 100);
-  buffer->mark_use(home);
-  buffer->mark_use(other);
-  buffer->mark_use(other);
-  buffer->mark_use(home);
-  buffer->mark_use(other);
+  auto buffer = Buffer::allocate(kGpu, kChunk);
+  void* address = buffer->data();
+  for (const auto& stream : {home, other, other, home, other}) buffer->mark_use(stream);
   EXPECT_TRUE(fake::stream_calls().empty());
+  fake::set_busy(other->handle(), true);
   buffer.reset();
   const auto calls = fake::stream_calls();
-  ASSERT_EQ(calls.size(), 2u);
+  ASSERT_EQ(calls.size(), 1u);
   EXPECT_EQ(calls[0].function, "cuEventRecord");
   EXPECT_EQ(calls[0].stream, other->handle());
-  EXPECT_EQ(calls[1].function, "cuStreamWaitEvent");
-  EXPECT_EQ(calls[1].stream, home->handle());
-  EXPECT_EQ(calls[1].event, calls[0].event);
+  EXPECT_NE(Buffer::allocate(kGpu, kChunk)->data(), address);
+  fake::set_busy(other->handle(), false);
+  pool().trim();
+  EXPECT_EQ(pool().stats().reserved_bytes, 0u);
 }
 
 TEST_F(BufferTest, FreeOnItsOwnStreamWaitsForNothing) {

@@ -4,6 +4,7 @@
 #include "core/array.h"
 #include "core/device_partition.h"
 #include "core/error.h"
+#include "core/memory_account.h"
 #include "core/stream_tenant.h"
 #include "core/transfers.h"
 #include "fake_driver/graph_fixture.h"
@@ -117,34 +118,30 @@ TEST_F(PartitionTest, PrioritiesFollowTheClass) {
 }
 
 TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
+  constexpr std::int64_t kMib = std::int64_t{1} << 20;
   PartitionRequest asked = request("small");
-  asked.memory_bytes = 1000;
+  asked.memory_bytes = std::size_t{10} << 20;
   const auto partition = DevicePartition::create(kGpu, asked);
-  const auto stream = partition->acquire_stream();
+  std::optional<Array> kept;
   {
-    const StreamScope scope(stream);
-    const Array a = Array::empty({600}, DType::kUInt8, kGpu);
-    const auto error = thrown<OutOfMemory>([] { Array::empty({600}, DType::kUInt8, kGpu); });
+    const PartitionScope scope(partition);
+    kept = Array::empty({6 * kMib}, DType::kUInt8, kGpu);
+    const auto error = thrown<OutOfMemory>([] { Array::empty({6 * kMib}, DType::kUInt8, kGpu); });
     ASSERT_TRUE(error);
-    EXPECT_EQ(error->numbers().asked_bytes, 600u);
-    EXPECT_EQ(error->numbers().limit_bytes, 1000u);
-    {
-      const StreamScope outside(Stream::default_for(kGpu));
-      Array::empty({600}, DType::kUInt8, kGpu);  // the neighbour goes on
-    }
-    EXPECT_GE(partition->report().memory.num_refused, 1u);
-    EXPECT_GE(partition->report().memory.used_bytes, 600u);
+    EXPECT_EQ(error->numbers().asked_bytes, std::size_t{6} << 20);
+    EXPECT_EQ(error->numbers().limit_bytes, std::size_t{10} << 20);
+    EXPECT_CONTAINS(error->what(), "partition small");
   }
-  const Array again = [&] {
-    const StreamScope scope(stream);
-    return Array::empty({900}, DType::kUInt8, kGpu);
-  }();
-  partition->release_stream(stream);
+  Array::empty({6 * kMib}, DType::kUInt8, kGpu);  // the neighbour goes on
+  EXPECT_GE(partition->report().memory.num_refused, 1u);
+  EXPECT_GE(partition->report().memory.used_bytes, std::size_t{6} << 20);
   const auto error = thrown<runtime::Error>([&] { partition->close(); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), runtime::Error::Kind::kState);
   EXPECT_CONTAINS(error->what(), "arrays");
   EXPECT_FALSE(partition->closed());
+  kept.reset();
+  partition->close();
 }
 
 TEST_F(PartitionTest, StreamsAreLimitedAndUsedAgain) {
@@ -206,19 +203,34 @@ TEST_F(PartitionTest, AStreamKeptAfterClosingStillWorks) {
 
 TEST_F(PartitionTest, ADroppedPartitionLivesAsLongAsItsArrays) {
   auto partition = make("dropped", 0.5);
-  auto stream = partition->acquire_stream();
   std::optional<Array> x;
   {
-    const StreamScope scope(stream);
+    const PartitionScope scope(partition);
     x = make_ones();
   }
-  partition->release_stream(std::move(stream));
   partition.reset();
   EXPECT_EQ(device_partitions(kGpu).size(), 1u);
   EXPECT_EQ(first_of(*x), 1.0f);
   x.reset();
   EXPECT_TRUE(device_partitions(kGpu).empty());
   EXPECT_EQ(fake::num_live(fake::Kind::kGreenContext), 0u);
+}
+
+TEST_F(PartitionTest, InsideTwiceIsOneStream) {
+  const auto partition = make("twice", 0.5);
+  const auto outside = current_stream(kGpu);
+  {
+    const PartitionScope outer(partition);
+    const auto stream = current_stream(kGpu);
+    {
+      const PartitionScope inner(partition);
+      EXPECT_EQ(current_stream(kGpu), stream);
+    }
+    EXPECT_EQ(current_stream(kGpu), stream);
+    EXPECT_EQ(current_account(kGpu), partition->account());
+  }
+  EXPECT_EQ(current_stream(kGpu), outside);
+  EXPECT_EQ(current_account(kGpu), nullptr);
 }
 
 TEST_F(PartitionTest, BadRequests) {
@@ -282,13 +294,11 @@ TEST_F(PartitionTest, OnTheCpu) {
   PartitionRequest asked = request("cpu", 0.5);
   asked.memory_bytes = 4096;
   const auto partition = DevicePartition::create(kCpu, asked);
-  const auto stream = partition->acquire_stream();
   {
-    const StreamScope scope(stream);
+    const PartitionScope scope(partition);
     const Array a = Array::empty({1024}, DType::kUInt8, kCpu);
     EXPECT_THROW(Array::empty({8192}, DType::kUInt8, kCpu), OutOfMemory);
   }
-  partition->release_stream(stream);
   EXPECT_EQ(partition->report().compute, ComputeLimit::kSimulated);
   partition->close();
 }

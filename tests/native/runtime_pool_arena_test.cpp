@@ -45,7 +45,7 @@ class PoolArenaTest : public ::testing::Test {
 
 TEST_F(PoolArenaTest, AccountsRefuseBeyondTheirLimit) {
   Pool pool(device, options());
-  PoolAccount* account = pool.open_account(100 * kKiB);
+  PoolAccount* account = pool.open_account(100 * kKiB, PoolClass::kBurstable, "tenant");
   PoolAccount* other = pool.open_account(0);
   PoolBlock* a = pool.allocate(60 * kKiB, 0, {.account = account});
   EXPECT_EQ(account->stats().used_bytes, 60 * kKiB);
@@ -56,11 +56,16 @@ TEST_F(PoolArenaTest, AccountsRefuseBeyondTheirLimit) {
     EXPECT_TRUE(error.numbers().account_refused);
     EXPECT_EQ(error.numbers().account.used_bytes, 60 * kKiB);
     EXPECT_EQ(error.numbers().account.limit_bytes, 100 * kKiB);
+    EXPECT_NE(std::string(error.what()).find("account 'tenant' holds 60.00 KiB of its limit of"),
+              std::string::npos);
   }
   PoolBlock* b = pool.allocate(41 * kKiB, 0, {.account = other});  // the neighbour goes on
   PoolBlock* c = pool.allocate(1000, 0, {.account = account});
   EXPECT_EQ(account->stats().used_bytes, 61 * kKiB);
   EXPECT_EQ(account->stats().num_refused, 1u);
+  ASSERT_EQ(pool.account_stats().size(), 2u);
+  EXPECT_EQ(pool.account_stats()[0].name, "tenant");
+  EXPECT_EQ(pool.account_stats()[0].used_bytes, 61 * kKiB);
   EXPECT_EQ(kind_of([&] { pool.close_account(account); }), Error::Kind::kState);
   pool.free(a);
   pool.free(c, std::vector<Pool::Stream>{4});

@@ -145,6 +145,79 @@ TEST_F(PoolEvictTest, OldUsesOfABusyStreamAreKnownToBeOver) {
   for (PoolBlock* block : {a, b, c, d, e}) pool.free(block);
 }
 
+// Uses of a block that is not marked count no tick of their own; they count nevertheless.
+TEST_F(PoolEvictTest, UsesBeforeTheMarkAreKnown) {
+  PoolOptions marked = options(3);
+  marked.evict_from_bytes = 0;
+  Pool pool(device, marked);
+  PoolBlock* a = pool.allocate(kChunk, 1, {.evictable = true});
+  PoolBlock* b = pool.allocate(kChunk, 1);
+  PoolBlock* c = pool.allocate(kChunk, 2);
+  write(pool, a, 1, 1);
+  device.run(1);
+  PoolBlock* d = pool.allocate(kChunk, 2);  // evicts a; stream 1 is marked as of now
+  EXPECT_TRUE(pool.is_evicted(a));
+  write(pool, b, 1, 2);  // after the mark, and not run yet
+  pool.set_evictable(b, true);
+  pool.set_evictable(c, true);
+  PoolBlock* e = pool.allocate(kChunk, 2);
+  EXPECT_FALSE(pool.is_evicted(b));
+  EXPECT_TRUE(pool.is_evicted(c));
+  device.run_all();
+  check(pool, b, 1, 2);
+  device.run_all();
+  for (PoolBlock* block : {a, b, c, d, e}) pool.free(block);
+}
+
+TEST_F(PoolEvictTest, SeveralStreamsTakeTurnsWithoutTheDriver) {
+  Pool pool(device, options(8));
+  PoolBlock* block = pool.allocate(kChunk, 1);
+  for (const Pool::Stream stream : {1, 2, 3, 4}) write(pool, block, stream, 5);
+  const std::size_t calls = pool.stats().num_driver_calls;
+  for (int i = 0; i < 10; ++i)
+    for (const Pool::Stream stream : {1, 2, 3, 4}) const PoolUse use(pool, block, stream);
+  EXPECT_EQ(pool.stats().num_driver_calls, calls);
+  for (const Pool::Stream stream : {5, 6, 7}) write(pool, block, stream, 6);  // more than it knows
+  pool.evict(block);  // waits for all of them
+  check(pool, block, 1, 6);
+  device.run_all();
+  pool.free(block);
+}
+
+TEST_F(PoolEvictTest, TryReserveEvictsWhatIsIdleAndWaitsForNothing) {
+  Pool pool(device, options(4));
+  PoolBlock* idle = pool.allocate(2 * kChunk, 1);
+  PoolBlock* busy = pool.allocate(2 * kChunk, 2);
+  write(pool, busy, 2, 1);
+  EXPECT_EQ(pool.try_reserve(3 * kChunk), nullptr);
+  EXPECT_FALSE(pool.is_evicted(busy));
+  EXPECT_GT(device.queued(2), 0u);
+  PoolArena* arena = pool.try_reserve(2 * kChunk);
+  ASSERT_NE(arena, nullptr);
+  EXPECT_TRUE(pool.is_evicted(idle));
+  EXPECT_EQ(pool.stats().set_aside_bytes, 2 * kChunk);
+  EXPECT_GT(device.queued(2), 0u);
+  pool.close(arena);
+  EXPECT_EQ(pool.stats().set_aside_bytes, 0u);
+  device.run_all();
+  for (PoolBlock* block : {idle, busy}) pool.free(block);
+}
+
+TEST_F(PoolEvictTest, TheDefaultCanChange) {
+  Pool pool(device, options(4));
+  pool.set_evict_from(0);
+  EXPECT_EQ(pool.evict_from(), 0u);
+  PoolBlock* stays = pool.allocate(2 * kChunk, 1);
+  pool.set_evict_from(2 * kChunk);
+  PoolBlock* small = pool.allocate(kChunk, 1);
+  EXPECT_EQ(kind_of([&] { pool.allocate(2 * kChunk, 1); }), Error::Kind::kMemory);
+  pool.free(stays);
+  PoolBlock* leaves = pool.allocate(2 * kChunk, 1);
+  PoolBlock* more = pool.allocate(2 * kChunk, 1);
+  EXPECT_TRUE(pool.is_evicted(leaves));
+  for (PoolBlock* block : {small, leaves, more}) pool.free(block);
+}
+
 TEST_F(PoolEvictTest, PinnedBlocksStay) {
   Pool pool(device, options(2));
   PoolBlock* a = pool.allocate(kChunk, 1);

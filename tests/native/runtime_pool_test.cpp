@@ -179,21 +179,34 @@ TEST_F(PoolTest, QuotaIsAHardLimitAndSaysAllNumbers) {
   Pool pool(device, options(4));
   PoolBlock* block = pool.allocate(3 * kChunk, 0);
   try {
-    pool.allocate(2 * kChunk, 0);
+    pool.allocate(2 * kChunk - 9, 0);
     ADD_FAILURE();
   } catch (const PoolOutOfMemory& error) {
     EXPECT_EQ(error.kind(), Error::Kind::kMemory);
-    EXPECT_EQ(error.numbers().asked_bytes, 2 * kChunk);
+    EXPECT_EQ(error.numbers().asked_bytes, 2 * kChunk - 9);  // and not what it was rounded to
     EXPECT_EQ(error.numbers().used_bytes, 3 * kChunk);
     EXPECT_EQ(error.numbers().limit_bytes, 4 * kChunk);
     EXPECT_EQ(error.numbers().cached_bytes + error.numbers().used_bytes,
               error.numbers().reserved_bytes);
-    EXPECT_NE(std::string(error.what()).find("asked 128.00 KiB"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("asked 127.99 KiB"), std::string::npos);
     EXPECT_FALSE(error.numbers().account_refused);
   }
   EXPECT_EQ(kind_of([&] { pool.allocate(100 * kChunk, 0); }), Error::Kind::kMemory);
   EXPECT_EQ(kind_of([&] { pool.allocate(~std::size_t{0} - 5, 0); }), Error::Kind::kMemory);
   PoolBlock* rest = pool.allocate(kChunk, 0);
+  pool.free(block);
+  pool.free(rest);
+}
+
+TEST_F(PoolTest, AnImpossibleRequestDoesNotEmptyTheDevice) {
+  device.memory_bytes = 10 * kChunk;
+  Pool pool(device, options());
+  PoolBlock* block = pool.allocate(2 * kChunk, 0);
+  EXPECT_EQ(kind_of([&] { pool.allocate(1000 * kChunk, 0); }), Error::Kind::kMemory);
+  EXPECT_EQ(device.peak_physical_bytes(), 2 * kChunk);
+  EXPECT_EQ(kind_of([&] { pool.allocate(9 * kChunk, 0); }), Error::Kind::kMemory);
+  EXPECT_EQ(device.physical_bytes(), 2 * kChunk);  // what was gathered in vain went back
+  PoolBlock* rest = pool.allocate(8 * kChunk, 0);
   pool.free(block);
   pool.free(rest);
 }

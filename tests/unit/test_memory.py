@@ -50,11 +50,9 @@ def test_pinned_out_of_memory() -> None:
         memory.pinned_empty(2**50)
 
 
-def test_allocator_figures() -> None:
-    stats = memory.allocator_stats()
-    assert set(stats) >= {"used", "cached", "peak_used", "largest_cached", "limit", "allocations"}
-    assert all(isinstance(value, int) for value in stats.values())
-    assert memory.trim() == 0
+def test_trim() -> None:
+    memory.trim()
+    assert memory.trim() == 0  # nothing is cached any more
     memory.synchronize()
 
 

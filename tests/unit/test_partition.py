@@ -55,14 +55,14 @@ def test_a_limit_is_refused_and_the_neighbour_goes_on() -> None:
     assert float(y.sum()) == 1e6
     report = small.report()
     assert report.memory_refused == 1
-    assert report.memory.used == x.nbytes
+    assert x.nbytes <= report.memory.used <= MIB
     assert report.memory.hard
-    assert other.report().memory.used == y.nbytes
+    assert other.report().memory.used >= y.nbytes
     del x
     assert small.report().memory.used == 0
     assert report.memory_peak >= 400_000
     small.close()
-    with pytest.raises(RuntimeError, match="'other' is in use: its arrays hold 4000000 bytes"):
+    with pytest.raises(RuntimeError, match="'other' is in use: its arrays hold"):
         other.close()
     del y
     other.close()

@@ -14,6 +14,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
+#include "ops/submit.h"
 
 namespace gpk::ops {
 namespace {
@@ -61,9 +62,9 @@ void launch_fill(const Array& array, ScalarBytes pattern, const std::shared_ptr<
 }
 
 void fill_on_gpu(const Array& array, const ScalarBytes& pattern) {
-  const auto& stream = current_stream(array.device());
-  array.buffer()->mark_use(stream);
-  if (Graph* graph = capturing_graph(); graph != nullptr) graph->keep(array.buffer());
+  const Array* const arrays[] = {&array};
+  const Submission submission(arrays);
+  const auto& stream = submission.stream();
   stream->context()->make_current();
   const auto n = static_cast<std::size_t>(array.size());
   if (all_zero(pattern)) {
@@ -87,6 +88,7 @@ void fill_strided(const Array& array, const Scalar& value, const char* op) {
 }
 
 void fill_on_cpu(const Array& array, const ScalarBytes& pattern) {
+  const BufferUse use(array.buffer(), current_stream(array.device()));
   auto* data = static_cast<unsigned char*>(array.data());
   if (all_zero(pattern)) {
     std::memset(data, 0, array.nbytes());

@@ -139,6 +139,7 @@ CountedMask count_true(const Array& given, const char* op) {
   if (given.device().is_cuda()) {
     count_on_gpu(counted, op);
   } else {
+    const BufferUse use(counted.mask.buffer(), current_stream(counted.mask.device()));
     const auto* bytes = static_cast<const unsigned char*>(counted.mask.data());
     counted.count = given.size() - std::count(bytes, bytes + given.size(), 0);
   }

@@ -208,9 +208,10 @@ void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t strid
       Array::empty({slots}, wide ? DType::kInt64 : DType::kInt32, offsets.device(), op);
   Context& context = Context::get(offsets.device().index);
   const Array* const arrays[] = {&table, &offsets};
-  const auto& stream = use_on_stream(arrays);
+  const Submission submission(arrays);
   context.make_current();
-  GPK_CU_CHECK(cuMemsetD8Async, table.device_ptr(), 0xff, table.nbytes(), stream->handle());
+  GPK_CU_CHECK(cuMemsetD8Async, table.device_ptr(), 0xff, table.nbytes(),
+               submission.stream()->handle());
   cu::DevicePtr list = offsets.device_ptr();
   cu::DevicePtr entries = table.device_ptr();
   void* params[] = {&list, &n, &entries, &slots, &unit};

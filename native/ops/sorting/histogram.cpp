@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/promote.h"
+#include "core/stream.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
@@ -293,6 +294,7 @@ std::int64_t largest_of(const Array& x) {
   } else {
     const Array ends = Array::empty({2}, DType::kInt64, x.device(), op);
     run_on_cpu({"integer_range", {x}, {ends}});
+    const BufferUse use(ends.buffer(), current_stream(x.device()));
     low = static_cast<const std::int64_t*>(ends.data())[0];
     high = static_cast<const std::int64_t*>(ends.data())[1];
   }

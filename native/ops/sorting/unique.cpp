@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/stream.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
@@ -137,6 +138,7 @@ Array first_elems(const Array& array, std::int64_t count, const char* op) {
 }
 
 std::int64_t cpu_count(const Array& array) {
+  const BufferUse use(array.buffer(), current_stream(array.device()));
   return *static_cast<const std::int64_t*>(array.data());
 }
 

@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--copy", action="store_true", help="copies")
     select.add_argument("--elementwise", action="store_true", help="add and mul")
     select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
+    select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and classes")
     for name in LATER:

@@ -8,7 +8,16 @@ from types import MappingProxyType
 
 from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
-from pygpukit.benchmark import arrays, copy, elementwise, launch, sharing, startup, transfer
+from pygpukit.benchmark import (
+    arrays,
+    copy,
+    elementwise,
+    launch,
+    memory,
+    sharing,
+    startup,
+    transfer,
+)
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.peers import load_engines
 from pygpukit.benchmark.report import BenchmarkReport
@@ -21,11 +30,12 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "copy": copy.run,
         "elementwise": elementwise.run,
         "arrays": arrays.run,
+        "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
     }
 )
-ON_REQUEST = ("transfer", "sharing")  # minutes of memory and GPU time
+ON_REQUEST = ("memory", "transfer", "sharing")  # they take gigabytes and the whole GPU
 LATER = ("gemm", "gemv", "attention", "fp8")
 
 
@@ -100,6 +110,10 @@ class BenchmarkSuite:
     def add_arrays(self) -> BenchmarkSuite:
         """Maps, casts, reductions, copies, gathers, sorts, scans, random numbers."""
         return self.add("arrays")
+
+    def add_memory(self) -> BenchmarkSuite:
+        """Allocation, eviction and the way back."""
+        return self.add("memory")
 
     def add_transfer(self) -> BenchmarkSuite:
         """The transfer engine: pinned, pageable, urgent copies."""

@@ -63,6 +63,10 @@ class OutOfMemory(PyGPUkitError, MemoryError):
         largest_free: int = 0,
         limit: int = 0,
         device_free: int = 0,
+        evicted: int = 0,
+        account: str = "",
+        account_used: int = 0,
+        account_limit: int = 0,
     ) -> None:
         super().__init__(message)
         self.asked = asked
@@ -71,6 +75,10 @@ class OutOfMemory(PyGPUkitError, MemoryError):
         self.largest_free = largest_free
         self.limit = limit
         self.device_free = device_free
+        self.evicted = evicted
+        self.account = account  # that allocations of the thread count against
+        self.account_used = account_used
+        self.account_limit = account_limit
 
 
 class CudaError(PyGPUkitError, RuntimeError):

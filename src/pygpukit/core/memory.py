@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._native import (
-    allocator_stats,
     copy_device_to_device_async,
     copy_device_to_device_offset,
     copy_to_device,
@@ -33,7 +32,6 @@ def copy_to_device_async_raw_stream(
 
 
 __all__ = [
-    "allocator_stats",
     "copy_device_to_device_async",
     "copy_device_to_device_offset",
     "copy_to_device",

@@ -151,7 +151,7 @@ std::size_t num_live(Kind kind) {
     case Kind::kModule: return s.modules.size();
     case Kind::kGraph: return s.graphs.size();
     case Kind::kGraphExec: return s.execs.size();
-    case Kind::kMemory: return s.memory.size();
+    case Kind::kMemory: return s.memory.size() + s.virtual_memory.chunks.size();
     case Kind::kPinned: return s.pinned.size();
     case Kind::kGreenContext: return s.greens.size();
   }

@@ -1,0 +1,336 @@
+// The memory pool: figures, limits, and which arrays may leave the device.
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/config.h"
+#include "core/device_pool.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/memory_account.h"
+#include "core/stream.h"
+#include "core/text.h"
+
+namespace gpk::bind {
+namespace {
+
+runtime::Pool& pool_from_python(py::handle device, const char* op) {
+  return device_pool(device_from_python(device, op));
+}
+
+py::dict memory_stats(py::handle device) {
+  const runtime::Pool& pool = pool_from_python(device, "memory.stats");
+  const runtime::PoolStats s = pool.stats();
+  py::dict d;
+  d["chunk"] = pool.chunk_bytes();
+  d["limit"] = s.quota_bytes;
+  d["used"] = s.used_bytes;
+  d["cached"] = s.cached_bytes;
+  d["reserved"] = s.reserved_bytes;
+  d["pending"] = s.pending_bytes;
+  d["set_aside"] = s.set_aside_bytes;
+  d["peak_used"] = s.peak_used_bytes;
+  d["peak_reserved"] = s.peak_reserved_bytes;
+  d["largest_free"] = s.largest_free_bytes;
+  d["evicted"] = s.evicted_bytes;
+  d["host"] = s.host_bytes;
+  d["blocks"] = s.num_blocks;
+  d["allocations"] = s.num_allocations;
+  d["reuses"] = s.num_reuses;
+  d["driver_calls"] = s.num_driver_calls;
+  d["host_waits"] = s.num_host_waits;
+  d["evictions"] = s.num_evictions;
+  d["restores"] = s.num_restores;
+  d["evicted_total"] = s.evicted_total_bytes;
+  d["restored_total"] = s.restored_total_bytes;
+  return d;
+}
+
+py::dict to_dict(const runtime::PoolAccountStats& stats) {
+  py::dict d;
+  d["used"] = stats.used_bytes;
+  d["peak"] = stats.peak_bytes;
+  d["limit"] = stats.limit_bytes;
+  d["refused"] = stats.num_refused;
+  return d;
+}
+
+py::dict memory_accounts(py::handle device) {
+  py::dict result;
+  for (const auto& stats : pool_from_python(device, "memory.accounts").account_stats())
+    result[py::str(stats.name.empty() ? cat("#", stats.id) : stats.name)] = to_dict(stats);
+  return result;
+}
+
+const char* name_of(runtime::PoolPiece::Kind kind) {
+  switch (kind) {
+    case runtime::PoolPiece::Kind::kUsed: return "used";
+    case runtime::PoolPiece::Kind::kPending: return "pending";
+    case runtime::PoolPiece::Kind::kCached: return "cached";
+    case runtime::PoolPiece::Kind::kEvicted: return "evicted";
+    case runtime::PoolPiece::Kind::kHole: return "free";
+  }
+  return "";
+}
+
+py::list memory_snapshot(py::handle device) {
+  const runtime::PoolSnapshot pieces = pool_from_python(device, "memory.snapshot").snapshot();
+  py::list result;
+  for (const runtime::PoolPiece& piece : pieces) {
+    py::dict d;
+    d["kind"] = name_of(piece.kind);
+    d["address"] = piece.address;
+    d["bytes"] = piece.bytes;
+    result.append(std::move(d));
+  }
+  return result;
+}
+
+std::size_t trim(py::handle device) {
+  runtime::Pool& pool = pool_from_python(device, "trim");
+  const WithoutGil released;
+  return pool.trim();
+}
+
+// Bytes, "80%" of the device's memory, "8GiB"; 0 and None: none.
+std::size_t amount_from_python(py::handle amount, Device device, const char* op) {
+  const auto fail = [&] {
+    throw InvalidArgument(cat(op, ": limit is ", std::string(py::repr(amount)),
+                              ", expected bytes, an amount like '8GiB', or a share like '80%'"));
+  };
+  if (amount.is_none()) return 0;
+  if (PyLong_Check(amount.ptr()) != 0) {
+    const std::size_t bytes = PyLong_AsSize_t(amount.ptr());
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      fail();
+    }
+    return bytes;
+  }
+  std::optional<MemoryAmount> parsed;
+  if (py::isinstance<py::str>(amount)) parsed = parse_memory_amount(amount.cast<std::string>());
+  if (!parsed) fail();
+  return parsed->of(memory_info(device).total_bytes);
+}
+
+void set_memory_limit(py::handle limit, py::handle device) {
+  const Device where = device_from_python(device, "memory.set_limit");
+  const std::size_t bytes = amount_from_python(limit, where, "memory.set_limit");
+  runtime::Pool& pool = device_pool(where);
+  if (bytes != 0 && bytes < pool.chunk_bytes())
+    throw InvalidArgument(cat("memory.set_limit: limit is ", bytes,
+                              " bytes, expected 0 or at least ", pool.chunk_bytes(),
+                              ", a chunk of the pool"));
+  const WithoutGil released;
+  try {
+    pool.set_quota(bytes);
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, "memory.set_limit");
+  }
+}
+
+// The pool and the block of an array. Throws where it has none of its own.
+struct Owned {
+  runtime::Pool& pool;
+  runtime::PoolBlock* block;
+};
+
+Owned owned(const Array& array, const char* op) {
+  if (array.buffer()->block() == nullptr)
+    throw InvalidArgument(cat(op, ": the array is empty, or its memory belongs to someone else"));
+  return {*array.buffer()->pool(), array.buffer()->block()};
+}
+
+// Runs `call(pool, block)` without the GIL, with the errors of core.
+template <class Call>
+auto with_block(const Array& array, const char* op, const Call& call) {
+  const Owned own = owned(array, op);
+  forbid_in_capture(op, "memory is moved now, the work is only being recorded");
+  const WithoutGil released;
+  try {
+    return call(own.pool, own.block);
+  } catch (const runtime::PoolOutOfMemory& error) {
+    throw_out_of_memory(error, op);
+  }
+}
+
+void bind_eviction(py::module_& m) {
+  const auto array = py::arg("array");
+  m.def(
+      "memory_evictable",
+      [](const Array& a, bool evictable) {
+        return with_block(a, "memory.evictable", [&](runtime::Pool& pool, auto* block) {
+          return pool.set_evictable(block, evictable);
+        });
+      },
+      array, py::arg("evictable") = true,
+      "Lets the array leave the device under pressure, or not. True when that can free memory.");
+  m.def(
+      "memory_evict",
+      [](const Array& a) {
+        return with_block(a, "memory.evict",
+                          [](runtime::Pool& pool, auto* block) { return pool.evict(block); });
+      },
+      array, "Moves the array to host memory now; the bytes of device memory freed.");
+  m.def(
+      "memory_restore",
+      [](const Array& a) {
+        const auto& stream = current_stream(a.device());
+        with_block(a, "memory.restore", [&](runtime::Pool& pool, auto* block) {
+          pool.restore(block, pool_stream(*stream));
+        });
+      },
+      array, "Brings the array back to the same address, in the order of the current stream.");
+  m.def(
+      "memory_prefetch",
+      [](const Array& a) {
+        return with_block(a, "memory.prefetch",
+                          [](runtime::Pool& pool, auto* block) { return pool.prefetch(block); });
+      },
+      array, "Starts to bring the array back beside all streams. False: there is no room.");
+  m.def(
+      "memory_touch",
+      [](const Array& a) {
+        const Owned own = owned(a, "memory.touch");
+        own.pool.touch(own.block);
+      },
+      array, "Makes the array the most recently used one.");
+  m.def(
+      "memory_pin",
+      [](const Array& a) {
+        owned(a, "memory.pin");
+        forbid_in_capture("memory.pin", "memory is moved now, the work is only being recorded");
+        const WithoutGil released;
+        a.buffer()->hold();
+      },
+      array, "Keeps the array on the device until as many unpin() calls.");
+  m.def(
+      "memory_unpin",
+      [](const Array& a) {
+        owned(a, "memory.unpin");
+        if (!a.buffer()->let_go()) throw InvalidArgument("memory.unpin: the array is not pinned");
+      },
+      array, "Takes one pin() back.");
+  m.def(
+      "memory_is_evicted",
+      [](const Array& a) {
+        const Owned own = owned(a, "memory.is_evicted");
+        return own.pool.is_evicted(own.block);
+      },
+      array, "True while the array's bytes are in host memory.");
+}
+
+// What `with account:` replaced, innermost last. Per thread, as the current account itself.
+struct Replaced {
+  const MemoryAccount* by;
+  std::shared_ptr<MemoryAccount> account;
+};
+std::vector<Replaced>& replaced_accounts() {
+  thread_local std::vector<Replaced> stack;
+  return stack;
+}
+
+std::shared_ptr<MemoryAccount> enter_account(const std::shared_ptr<MemoryAccount>& account) {
+  auto& stack = replaced_accounts();
+  stack.reserve(stack.size() + 1);
+  stack.push_back({account.get(), exchange_current_account(account->device(), account)});
+  return account;
+}
+
+void leave_account(const std::shared_ptr<MemoryAccount>& account, const py::args&) {
+  auto& stack = replaced_accounts();
+  if (stack.empty() || stack.back().by != account.get())
+    throw Error(cat("memory.account: '", account->name(),
+                    "' is left, but it was not the last one entered on this thread"));
+  exchange_current_account(account->device(), std::move(stack.back().account));
+  stack.pop_back();
+}
+
+std::shared_ptr<MemoryAccount> open_account(const std::string& name, py::handle limit,
+                                            const std::string& evict_class, py::handle device) {
+  constexpr const char* kOp = "memory.account";
+  const Device where = device_from_python(device, kOp);
+  std::optional<std::size_t> bytes;
+  if (!limit.is_none()) bytes = amount_from_python(limit, where, kOp);
+  runtime::PoolClass level = runtime::PoolClass::kBurstable;
+  if (evict_class == "guaranteed")
+    level = runtime::PoolClass::kGuaranteed;
+  else if (evict_class == "best_effort")
+    level = runtime::PoolClass::kBestEffort;
+  else if (evict_class != "burstable")
+    throw InvalidArgument(cat(kOp, ": evict_class is '", evict_class,
+                              "', expected 'guaranteed', 'burstable' or 'best_effort'"));
+  return MemoryAccount::open(where, name, bytes, level);
+}
+
+void bind_accounts(py::module_& m) {
+  py::class_<MemoryAccount, std::shared_ptr<MemoryAccount>>(
+      m, "MemoryAccount",
+      "Pays for the allocations of `with` blocks; refuses those past its limit.")
+      .def_property_readonly("name", &MemoryAccount::name)
+      .def_property_readonly("device", [](const MemoryAccount& a) { return to_string(a.device()); })
+      .def_property_readonly(
+          "used", [](const MemoryAccount& a) { return a.stats().used_bytes; },
+          "Bytes of live arrays, on the device or evicted.")
+      .def_property_readonly("peak", [](const MemoryAccount& a) { return a.stats().peak_bytes; })
+      .def_property_readonly(
+          "limit", [](const MemoryAccount& a) { return a.stats().limit_bytes; },
+          "In bytes; 0: none.")
+      .def_property_readonly(
+          "refused", [](const MemoryAccount& a) { return a.stats().num_refused; },
+          "Allocations that were refused.")
+      .def(
+          "set_limit",
+          [](MemoryAccount& a, py::handle limit) {
+            a.set_limit(amount_from_python(limit, a.device(), "memory.account"));
+          },
+          py::arg("limit"),
+          "Below what is used it refuses more, and takes nothing away. None or 0: no limit.")
+      .def("__enter__", enter_account)
+      .def("__exit__", leave_account)
+      .def("__repr__", [](const MemoryAccount& a) {
+        const auto s = a.stats();
+        return cat("MemoryAccount('", s.name, "', used=", s.used_bytes, ", limit=", s.limit_bytes,
+                   ", device='", to_string(a.device()), "')");
+      });
+  m.def("memory_account", open_account, py::arg("name"), py::arg("limit") = py::none(),
+        py::kw_only(), py::arg("evict_class") = "burstable", py::arg("device") = py::none(),
+        "The account of that name on the device, made where there is none.");
+}
+
+// gc.collect() and not PyGC_Collect(), which does nothing while automatic collection is off.
+void collect_garbage() {
+  if (Py_IsInitialized() == 0) return;
+  const py::gil_scoped_acquire gil;
+  const py::error_scope kept;
+  try {
+    py::module_::import("gc").attr("collect")();
+  } catch (const py::error_already_set&) {  // at interpreter shutdown: nothing to collect with
+  }
+}
+
+}  // namespace
+
+void bind_pool(py::module_& m) {
+  const auto device = py::arg("device") = py::none();
+  m.def("memory_stats", memory_stats, device, "Figures of the device's memory pool, in bytes.");
+  m.def("memory_snapshot", memory_snapshot, device,
+        "The pieces of the pool in address order: kind, address, bytes.");
+  m.def("trim", trim, device, "Gives cached device memory back to the driver; bytes freed.");
+  m.def("set_memory_limit", set_memory_limit, py::arg("limit"), device,
+        "The most physical memory the pool may hold: bytes, '8GiB', '80%', None.");
+  m.def("memory_accounts", memory_accounts, device, "Figures of the open accounts, by name.");
+  m.def(
+      "set_evictable_default",
+      [](py::handle from, py::handle where) {
+        const Device on = device_from_python(where, "memory.set_evictable_default");
+        device_pool(on).set_evict_from(
+            amount_from_python(from, on, "memory.set_evictable_default"));
+      },
+      py::arg("min_bytes"), device,
+      "New arrays of that size or larger are evictable from the start; None: only marked ones.");
+  bind_eviction(m);
+  bind_accounts(m);
+  set_collect_hook(collect_garbage);
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,97 @@
+#include "core/device_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "core/config.h"
+#include "core/context.h"
+#include "core/driver_memory.h"
+#include "core/error.h"
+#include "core/host_memory.h"
+#include "core/stream.h"
+
+namespace gpk {
+namespace {
+
+std::function<void()>& collect_hook() {
+  static auto* hook = new std::function<void()>;
+  return *hook;
+}
+
+// Fewer, larger chunks are cheaper to map, smaller ones waste less and are evicted one by one:
+// 16384 of them are the whole device, within limits. 8 MiB on a GPU of 141 GB, 2 MiB on one of 24
+// GB.
+std::size_t chunk_bytes_for(std::size_t total_bytes, std::size_t granularity_bytes,
+                            std::size_t quota_bytes) {
+  constexpr std::size_t kLeast = std::size_t{2} << 20;
+  constexpr std::size_t kMost = std::size_t{32} << 20;
+  std::size_t chunk = std::clamp(std::bit_floor(total_bytes / 16384 + 1), kLeast, kMost);
+  std::size_t all = total_bytes;
+  if (quota_bytes != 0) all = std::min(all, quota_bytes);
+  // A small device, or a small part of one: at least sixteen chunks, if the granularity allows it.
+  chunk = std::min(chunk, std::bit_floor(all / 16 + 1));
+  return std::max(chunk, granularity_bytes);
+}
+
+runtime::PoolOptions options_for(const runtime::PoolDevice& device, std::size_t total_bytes) {
+  const Config& config = Config::get();
+  runtime::PoolOptions options;
+  options.quota_bytes = config.memory_limit_bytes;
+  if (config.memory_limit_fraction > 0.0)
+    options.quota_bytes =
+        static_cast<std::size_t>(config.memory_limit_fraction * static_cast<double>(total_bytes));
+  options.chunk_bytes =
+      config.memory_chunk_bytes != 0
+          ? std::max<std::size_t>(config.memory_chunk_bytes, device.granularity_bytes())
+          : chunk_bytes_for(total_bytes, device.granularity_bytes(), options.quota_bytes);
+  options.collect = [] {
+    if (collect_hook()) collect_hook()();
+  };
+  return options;
+}
+
+}  // namespace
+
+DevicePool::DevicePool(Context& context)
+    : memory_(make_driver_memory(context)),
+      pool_(*memory_, options_for(*memory_, context.traits().total_memory_bytes)) {}
+
+DevicePool::DevicePool()
+    : memory_(make_host_memory()),
+      pool_(*memory_, options_for(*memory_, memory_info({DeviceKind::kCpu, 0}).total_bytes)) {}
+
+runtime::Pool& device_pool(Device device) {
+  if (device.is_cuda()) return Context::get(device.index).pool();
+  static auto* host = new DevicePool;  // outlives arrays dropped at exit
+  return **host;
+}
+
+runtime::Pool::Stream pool_stream(const Stream& stream) noexcept {
+  return stream.context() == nullptr ? 0 : stream.handle_value();
+}
+
+void set_collect_hook(std::function<void()> collect) { collect_hook() = std::move(collect); }
+
+OutOfMemory as_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
+  const runtime::PoolOutOfMemory::Numbers& from = error.numbers();
+  OutOfMemory::Numbers numbers;
+  numbers.asked_bytes = from.asked_bytes;
+  numbers.used_bytes = from.used_bytes;
+  numbers.cached_bytes = from.cached_bytes;
+  numbers.largest_free_bytes = from.largest_free_bytes;
+  numbers.limit_bytes = from.limit_bytes;
+  numbers.device_free_bytes = from.device_free_bytes;
+  numbers.evicted_bytes = from.evicted_bytes;
+  numbers.account = from.account.name;
+  numbers.account_used_bytes = from.account.used_bytes;
+  numbers.account_limit_bytes = from.account.limit_bytes;
+  numbers.account_refused = from.account_refused;
+  return {op, numbers};
+}
+
+void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
+  throw as_out_of_memory(error, op);
+}
+
+}  // namespace gpk

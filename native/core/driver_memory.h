@@ -1,0 +1,14 @@
+// One GPU as the memory pool sees it: the driver's virtual memory, events and copies.
+#pragma once
+
+#include <memory>
+
+#include "runtime/pool_device.h"
+
+namespace gpk {
+
+class Context;
+
+std::unique_ptr<runtime::PoolDevice> make_driver_memory(Context& context);
+
+}  // namespace gpk

@@ -1,0 +1,189 @@
+#include "core/memory_account.h"
+
+#include <thread>
+
+#include "core/buffer.h"
+#include "core/error.h"
+#include "core/pool_ledger.h"
+#include "fake_driver/core_fixture.h"
+
+namespace gpk {
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{2} << 20;
+
+class AccountTest : public CoreTest {
+ protected:
+  AccountTest() { fake::set_devices({{.memory_bytes = 64 * kChunk}}); }
+  static runtime::Pool& pool() { return Context::get(0).pool(); }
+};
+class PoolLedgerTest : public AccountTest {};
+
+TEST_F(AccountTest, CountsWhatTheThreadAllocates) {
+  for (const Device device : {kGpu, kCpu}) {
+    const auto account = MemoryAccount::open(device, "a", 0);
+    const auto before = Buffer::allocate(device, 4096);
+    std::shared_ptr<Buffer> inside;
+    {
+      const AccountScope scope(account);
+      EXPECT_EQ(current_account(device), account);
+      inside = Buffer::allocate(device, 3 * kChunk);
+      std::thread([&] { EXPECT_EQ(current_account(device), nullptr); }).join();
+    }
+    EXPECT_EQ(current_account(device), nullptr);
+    const auto after = Buffer::allocate(device, 4096);
+    EXPECT_EQ(account->stats().used_bytes, 3 * kChunk);
+    inside.reset();
+    EXPECT_EQ(account->stats().used_bytes, 0u);
+    EXPECT_EQ(account->stats().peak_bytes, 3 * kChunk);
+  }
+}
+
+TEST_F(AccountTest, RefusesPastItsLimitAndTheNeighbourGoesOn) {
+  const auto a = MemoryAccount::open(kGpu, "tenant a", 4 * kChunk);
+  const auto b = MemoryAccount::open(kGpu, "tenant b", 4 * kChunk);
+  const AccountScope scope(a);
+  const auto held = Buffer::allocate(kGpu, 3 * kChunk);
+  const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, 2 * kChunk + 7); });
+  ASSERT_TRUE(error);
+  EXPECT_STREQ(error->what(),
+               "allocate: out of memory: asked 4194311 bytes, account 'tenant a' has used 6291456 "
+               "of its limit of 8388608");
+  EXPECT_TRUE(error->numbers().account_refused);
+  EXPECT_EQ(error->numbers().account, "tenant a");
+  EXPECT_EQ(error->numbers().account_used_bytes, 3 * kChunk);
+  EXPECT_EQ(error->numbers().account_limit_bytes, 4 * kChunk);
+  EXPECT_EQ(a->stats().num_refused, 1u);
+  {
+    const AccountScope other(b);
+    const auto fits = Buffer::allocate(kGpu, 4 * kChunk);
+    EXPECT_EQ(b->stats().used_bytes, 4 * kChunk);
+  }
+  a->set_limit(8 * kChunk);
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 2 * kChunk));
+}
+
+TEST_F(AccountTest, OneAccountPerNameAsLongAsAnybodyHoldsIt) {
+  auto account = MemoryAccount::open(kGpu, "a", 5);
+  EXPECT_EQ(MemoryAccount::open(kGpu, "a", std::nullopt), account);
+  EXPECT_EQ(account->stats().limit_bytes, 5u);
+  EXPECT_EQ(MemoryAccount::open(kGpu, "a", 0), account);
+  EXPECT_EQ(account->stats().limit_bytes, 0u);
+  EXPECT_NE(MemoryAccount::open(kCpu, "a", 5), account);
+  std::shared_ptr<Buffer> buffer;
+  {
+    const AccountScope scope(account);
+    buffer = Buffer::allocate(kGpu, 100);
+  }
+  account.reset();
+  EXPECT_EQ(pool().account_stats().size(), 1u);  // its buffer lives
+  EXPECT_GE(MemoryAccount::open(kGpu, "a", std::nullopt)->stats().used_bytes, 100u);
+  buffer.reset();
+  EXPECT_TRUE(pool().account_stats().empty());
+  EXPECT_THROW(MemoryAccount::open(kGpu, "", 5), InvalidArgument);
+}
+
+TEST_F(AccountTest, LowerClassesLeaveFirst) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
+  pool().set_evict_from(kChunk);
+  const auto best_effort = MemoryAccount::open(kGpu, "be", 0, runtime::PoolClass::kBestEffort);
+  const auto guaranteed = MemoryAccount::open(kGpu, "g", 0, runtime::PoolClass::kGuaranteed);
+  std::shared_ptr<Buffer> low;
+  std::shared_ptr<Buffer> high;
+  {
+    const AccountScope scope(guaranteed);
+    high = Buffer::allocate(kGpu, 2 * kChunk);
+  }
+  {
+    const AccountScope scope(best_effort);
+    low = Buffer::allocate(kGpu, 2 * kChunk);
+  }
+  const auto common = Buffer::allocate(kGpu, 2 * kChunk);  // of the class between
+  EXPECT_TRUE(pool().is_evicted(low->block()));
+  EXPECT_FALSE(pool().is_evicted(high->block()));
+  const AccountScope scope(best_effort);
+  EXPECT_THROW(Buffer::allocate(kGpu, kChunk), OutOfMemory);  // those above do not make way for it
+}
+
+TEST_F(PoolLedgerTest, HoldsRoomAndGivesItBack) {
+  set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
+  PoolLedger ledger(kGpu, nullptr);
+  EXPECT_EQ(ledger.device_bytes(), 8 * kChunk);
+  EXPECT_EQ(ledger.available_bytes("a"), 8 * kChunk);
+  EXPECT_EQ(ledger.reserve(6 * kChunk, "a"), runtime::ReserveResult::kGranted);
+  EXPECT_EQ(ledger.available_bytes("b"), 2 * kChunk);
+  EXPECT_EQ(ledger.reserve(3 * kChunk, "b"), runtime::ReserveResult::kDeviceFull);
+  EXPECT_THROW(Buffer::allocate(kGpu, 3 * kChunk), OutOfMemory);  // it is not everybody's
+  ledger.release(6 * kChunk, "a");
+  EXPECT_EQ(ledger.available_bytes("b"), 8 * kChunk);
+  EXPECT_NO_THROW(Buffer::allocate(kGpu, 8 * kChunk));
+}
+
+TEST_F(PoolLedgerTest, ATaskAllocatesInItsReservation) {
+  set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
+  PoolLedger ledger(kGpu, nullptr);
+  ASSERT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
+  ASSERT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
+  std::shared_ptr<Buffer> result;
+  {
+    const PoolLedger::Scope first(ledger, 4 * kChunk, "a");
+    const auto scratch = Buffer::allocate(kGpu, 2 * kChunk);
+    result = Buffer::allocate(kGpu, 2 * kChunk);
+    EXPECT_THROW(Buffer::allocate(kGpu, kChunk), OutOfMemory);  // the other task's is not his
+    std::thread([&] {
+      const PoolLedger::Scope second(ledger, 4 * kChunk, "a");
+      EXPECT_TRUE(second.holds());
+      EXPECT_NO_THROW(Buffer::allocate(kGpu, 4 * kChunk));
+      const PoolLedger::Scope third(ledger, 4 * kChunk, "a");
+      EXPECT_FALSE(third.holds());
+    }).join();
+  }
+  ledger.release(4 * kChunk, "a");
+  ledger.release(4 * kChunk, "a");
+  EXPECT_EQ(ledger.available_bytes("a"), 6 * kChunk);  // the result lives on
+  result.reset();
+  EXPECT_EQ(ledger.available_bytes("a"), 8 * kChunk);
+}
+
+TEST_F(PoolLedgerTest, LimitsOfAccountsComeFirst) {
+  set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
+  const auto limits = std::make_shared<runtime::LimitLedger>();
+  limits->set_account_limit("a", 2 * kChunk);
+  {
+    PoolLedger ledger(kGpu, limits);
+    EXPECT_EQ(ledger.capacity_bytes("a"), 2 * kChunk);
+    EXPECT_EQ(ledger.capacity_bytes("b"), 8 * kChunk);
+    EXPECT_EQ(ledger.reserve(3 * kChunk, "a"), runtime::ReserveResult::kAccountFull);
+    EXPECT_EQ(ledger.reserve(2 * kChunk, "a"), runtime::ReserveResult::kGranted);
+    EXPECT_EQ(ledger.available_bytes("a"), 0u);
+    EXPECT_EQ(ledger.reserve(7 * kChunk, "b"), runtime::ReserveResult::kDeviceFull);
+    EXPECT_EQ(limits->reserved_bytes("b"), 0u);  // a refused grant leaves no trace
+    EXPECT_EQ(ledger.reserve(0, "b"), runtime::ReserveResult::kGranted);
+    EXPECT_EQ(limits->reserved_bytes(), 2 * kChunk);
+  }
+  EXPECT_EQ(limits->reserved_bytes(), 0u);
+}
+
+TEST_F(PoolLedgerTest, IdleBlocksMakeWayAndBusyOnesDoNot) {
+  expect_copy_stream();
+  set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
+  pool().set_evict_from(kChunk);
+  const auto stream = Stream::create(kGpu, StreamPriority::kLow);
+  const StreamScope scope(stream);
+  const auto buffer = Buffer::allocate(kGpu, 6 * kChunk);
+  {
+    const BufferUse use(buffer, stream);
+    fake::set_busy(stream->handle(), true);
+  }
+  PoolLedger ledger(kGpu, nullptr);
+  EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kDeviceFull);
+  EXPECT_FALSE(pool().is_evicted(buffer->block()));
+  fake::set_busy(stream->handle(), false);
+  EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
+  EXPECT_TRUE(pool().is_evicted(buffer->block()));
+  ledger.release(4 * kChunk, "a");
+}
+
+}  // namespace
+}  // namespace gpk
