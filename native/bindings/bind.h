@@ -32,5 +32,6 @@ void bind_floor(py::module_& m);
 void bind_trace(py::module_& m);
 void bind_transfer(py::module_& m);
 void bind_partition(py::module_& m);
+void bind_runtime(py::module_& m);
 
 }  // namespace gpk::bind

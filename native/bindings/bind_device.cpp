@@ -57,6 +57,7 @@ py::dict config_dict() {
   d["require_gpu"] = c.require_gpu;
   d["allow_tf32"] = c.allow_tf32 && !c.no_tf32;
   d["launch_blocking"] = c.launch_blocking;
+  d["top"] = c.top;
   d["seed"] = c.seed ? py::object(py::int_(*c.seed)) : py::none();
   d["no_color"] = c.no_color;
   return d;

@@ -61,4 +61,5 @@ PYBIND11_MODULE(_native, m) {
   bind_trace(m);
   bind_transfer(m);
   bind_partition(m);
+  bind_runtime(m);
 }

@@ -80,6 +80,7 @@ def test_a_refused_request_leaves_the_device_alone() -> None:
     assert device_free() >= free - 64 * MIB
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("order", ["lru", "random"])
 def test_more_arrays_than_the_quota(limit: Any, order: str) -> None:
     """1.5 times the quota: all bytes right, the quota kept as the driver counts."""

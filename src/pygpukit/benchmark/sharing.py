@@ -18,7 +18,7 @@ from pygpukit import _native
 from pygpukit.benchmark.measure import summarize
 from pygpukit.benchmark.report import OURS
 from pygpukit.benchmark.session import Session
-from pygpukit.scheduler import Partition, partition
+from pygpukit.scheduler.partition import DevicePartition, partition
 
 LOAD = 0.2
 REQUEST_S = 0.001  # about what one request takes alone
@@ -237,7 +237,7 @@ def _add_latencies(session: Session, name: str, samples: list[float], correct: b
     )
 
 
-def _gate_text(part: Partition) -> str:
+def _gate_text(part: DevicePartition) -> str:
     report = part.report()
     return (
         f"{report.launches} launches, {report.launches_held} held for {report.held_s:.2f} s, "
@@ -246,7 +246,7 @@ def _gate_text(part: Partition) -> str:
 
 
 @contextmanager
-def _partitions(*wanted: tuple[str, float | None, str]) -> Iterator[list[Partition]]:
+def _partitions(*wanted: tuple[str, float | None, str]) -> Iterator[list[DevicePartition]]:
     made = [partition(name, compute=compute, qos=qos) for name, compute, qos in wanted]
     try:
         yield made
@@ -272,7 +272,7 @@ def _split(session: Session, shares: tuple[float, ...]) -> None:
     barrier = threading.Barrier(len(shares) + 1)
     stop = threading.Event()
 
-    def work(index: int, part: Partition) -> None:
+    def work(index: int, part: DevicePartition) -> None:
         with part:
             stream = gp.current_stream()
             launch = kernel.bind(out, 2000, grid=(sms * 64,), block=(128,), stream=stream)

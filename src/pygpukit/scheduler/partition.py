@@ -50,7 +50,7 @@ def memory_bytes(memory: int | float | str | None, total: int) -> int:
 
 
 @dataclass(frozen=True)
-class Limit:
+class LimitReport:
     """One limit of a partition: what was asked for and what holds.
 
     `hard` limits cannot be passed. The others are cooperative: they hold for work that this
@@ -73,10 +73,10 @@ class PartitionReport:
     name: str
     device: str
     qos: str
-    compute: Limit  # shares of the multiprocessors
-    memory: Limit  # bytes
-    bandwidth: Limit  # shares of the link to the host; used: bytes
-    streams: Limit
+    compute: LimitReport  # shares of the multiprocessors
+    memory: LimitReport  # bytes
+    bandwidth: LimitReport  # shares of the link to the host; used: bytes
+    streams: LimitReport
     given_sms: int  # 0: no multiprocessors of its own
     total_sms: int
     memory_peak: int
@@ -93,7 +93,7 @@ class PartitionReport:
     def __str__(self) -> str:
         lines = [f"partition {self.name} on {self.device}, {self.qos}"]
         for name in ("compute", "memory", "bandwidth", "streams"):
-            limit: Limit = getattr(self, name)
+            limit: LimitReport = getattr(self, name)
             if limit.asked is None:
                 lines.append(f"  {name:<10} not limited")
                 continue
@@ -121,7 +121,7 @@ def _report(facts: dict[str, Any]) -> PartitionReport:
         name=facts["name"],
         device=facts["device"],
         qos=facts["qos"],
-        compute=Limit(
+        compute=LimitReport(
             asked("compute_asked"),
             asked("compute_given"),
             facts["compute_how"],
@@ -130,7 +130,7 @@ def _report(facts: dict[str, Any]) -> PartitionReport:
             used=facts["paced_s"] if facts["compute_how"] == "pacing" else None,
             note=facts["compute_note"],
         ),
-        memory=Limit(
+        memory=LimitReport(
             asked("memory_limit"),
             asked("memory_limit"),
             "account of the pool",
@@ -138,7 +138,7 @@ def _report(facts: dict[str, Any]) -> PartitionReport:
             granule=1,
             used=facts["memory_used"],
         ),
-        bandwidth=Limit(
+        bandwidth=LimitReport(
             asked("bandwidth_asked"),
             asked("bandwidth_asked"),
             "pacing",
@@ -146,7 +146,7 @@ def _report(facts: dict[str, Any]) -> PartitionReport:
             used=facts["bandwidth_bytes"],
             note="a share while others want theirs; for copies through the transfer engine",
         ),
-        streams=Limit(
+        streams=LimitReport(
             facts["max_streams"],
             facts["max_streams"],
             "count",
@@ -169,7 +169,7 @@ def _report(facts: dict[str, Any]) -> PartitionReport:
     )
 
 
-class Partition:
+class DevicePartition:
     """A part of a device. ``with partition:`` makes the calling thread work in it.
 
     Inside, the thread's current stream is one of the partition: what it launches runs on the
@@ -195,7 +195,7 @@ class Partition:
         """True when everything has been given back."""
         return self._native.closed
 
-    def __enter__(self) -> Partition:
+    def __enter__(self) -> DevicePartition:
         self._native.enter()
         return self
 
@@ -220,7 +220,7 @@ class Partition:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
-        return f"Partition({self.name!r}, device={self.device!r}, {state})"
+        return f"DevicePartition({self.name!r}, device={self.device!r}, {state})"
 
 
 def partition(
@@ -232,7 +232,7 @@ def partition(
     max_streams: int = 16,
     qos: str = "burstable",
     device: str | int | None = None,
-) -> Partition:
+) -> DevicePartition:
     """Makes a partition. What is None is not limited.
 
     - `compute`: share of the multiprocessors. Partitions made before the first one is used are
@@ -250,7 +250,7 @@ def partition(
             raise ValueError(
                 f"partition: {what} of {name!r} is {share}, expected a share above 0 and up to 1"
             )
-    return Partition(
+    return DevicePartition(
         _native.DevicePartition(
             name,
             compute=compute or 0.0,
@@ -263,4 +263,4 @@ def partition(
     )
 
 
-__all__ = ["Limit", "Partition", "PartitionReport", "memory_bytes", "partition"]
+__all__ = ["DevicePartition", "LimitReport", "PartitionReport", "memory_bytes", "partition"]

@@ -124,17 +124,20 @@ GPK_FAKE_EXPORT void gpk_fake_fail_module_load(int code, const char* log) {
   fake::fail_module_load(code, log);
 }
 
+// A busy stream's work is not done until it is set free or synchronized.
 GPK_FAKE_EXPORT void gpk_fake_set_busy(std::uint64_t stream, int busy) {
-  fake::set_busy(reinterpret_cast<gpk::cu::Stream>(stream), busy != 0);
+  fake::set_busy(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)), busy != 0);
 }
 
 // Multiprocessors of the stream's green context; 0: it has none.
 GPK_FAKE_EXPORT unsigned gpk_fake_stream_sms(std::uint64_t stream) {
-  return fake::stream_info(reinterpret_cast<gpk::cu::Stream>(stream)).num_sms;
+  return fake::stream_info(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)))
+      .num_sms;
 }
 
 GPK_FAKE_EXPORT int gpk_fake_stream_priority(std::uint64_t stream) {
-  return fake::stream_info(reinterpret_cast<gpk::cu::Stream>(stream)).priority;
+  return fake::stream_info(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)))
+      .priority;
 }
 
 GPK_FAKE_EXPORT void gpk_fake_advance_ms(double ms) { fake::advance_ms(ms); }
