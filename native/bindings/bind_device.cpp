@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/driver.h"
+#include "core/transfers.h"
 #include "jit/disk_cache.h"
 
 namespace gpk::bind {
@@ -87,7 +88,8 @@ void synchronize_all() {
 void finish() noexcept {
   try {
     if (forked_after_use()) return;
-    const WithoutGil released;
+    const WithoutGil released;  // callbacks of transfers need the GIL to end
+    close_transfers();
     for (Context* context : Context::all())
       if (!context->dead()) context->synchronize();
   } catch (...) {  // the process ends anyway; the error was or will be reported elsewhere

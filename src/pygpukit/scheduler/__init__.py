@@ -63,6 +63,12 @@ from pygpukit.scheduler.execution import (
 )
 from pygpukit.scheduler.future import TaskFuture, current_task
 from pygpukit.scheduler.inspection import Snapshot, TaskSummary, add_section
+from pygpukit.scheduler.partition import (
+    DevicePartition,
+    LimitReport,
+    PartitionReport,
+    partition,
+)
 from pygpukit.scheduler.publishing import publish, unpublish
 from pygpukit.scheduler.service import (
     Client,
@@ -92,17 +98,20 @@ __all__ = [
     "ContextStats",
     "DeadlineMissed",
     "DependencyFailed",
+    "DevicePartition",
     "ExecutionContext",
     "FutureState",
     "KernelFuture",
     "KernelResult",
     "LimitLedger",
+    "LimitReport",
     "MemoryLedger",
     "Partition",
     "PartitionConfig",
     "PartitionLedger",
     "PartitionLimits",
     "PartitionManager",
+    "PartitionReport",
     "PartitionStats",
     "PartitionUsage",
     "QosClass",
@@ -146,6 +155,7 @@ __all__ = [
     "initialize",
     "is_session_active",
     "list_contexts",
+    "partition",
     "publish",
     "reset",
     "session",
