@@ -49,7 +49,7 @@ def test_a_limit_is_refused_and_the_neighbour_goes_on() -> None:
         x = gp.zeros(100_000)
         with pytest.raises(MemoryError, match="asked 4000000 bytes") as caught:
             gp.zeros(1_000_000)
-        assert caught.value.limit == MIB  # type: ignore[attr-defined]
+        assert caught.value.account_limit == MIB  # type: ignore[attr-defined]
         with other:
             y = gp.ones(1_000_000)
     assert float(y.sum()) == 1e6
