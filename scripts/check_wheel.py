@@ -14,7 +14,10 @@ from elftools.elf.elffile import ELFFile
 
 MAX_BYTES = 10_000_000
 NEEDED = re.compile(r"lib(c|m|dl|pthread|stdc\+\+|gcc_s)\.so\.\d+|ld-linux.*\.so\.\d+")
-CONTENTS = re.compile(r"pygpukit/.*\.(py|pyi|so|json|md)|pygpukit/py\.typed|[^/]+\.dist-info/.*")
+PACKAGES = "(pygpukit|_pygpukit_rust)"
+CONTENTS = re.compile(
+    rf"{PACKAGES}/.*\.(py|pyi|so|json|md)|{PACKAGES}/py\.typed|[^/]+\.dist-info/.*"
+)
 
 
 def needed_libraries(data: bytes) -> list[str]:

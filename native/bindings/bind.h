@@ -30,5 +30,8 @@ void bind_kernel_types(py::module_& m);
 void bind_jit(py::module_& m);
 void bind_floor(py::module_& m);
 void bind_trace(py::module_& m);
+void bind_transfer(py::module_& m);
+void bind_partition(py::module_& m);
+void bind_runtime(py::module_& m);
 
 }  // namespace gpk::bind

@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/driver.h"
+#include "core/transfers.h"
 #include "jit/disk_cache.h"
 
 namespace gpk::bind {
@@ -56,6 +57,7 @@ py::dict config_dict() {
   d["require_gpu"] = c.require_gpu;
   d["allow_tf32"] = c.allow_tf32 && !c.no_tf32;
   d["launch_blocking"] = c.launch_blocking;
+  d["top"] = c.top;
   d["seed"] = c.seed ? py::object(py::int_(*c.seed)) : py::none();
   d["no_color"] = c.no_color;
   return d;
@@ -86,7 +88,8 @@ void synchronize_all() {
 void finish() noexcept {
   try {
     if (forked_after_use()) return;
-    const WithoutGil released;
+    const WithoutGil released;  // callbacks of transfers need the GIL to end
+    close_transfers();
     for (Context* context : Context::all())
       if (!context->dead()) context->synchronize();
   } catch (...) {  // the process ends anyway; the error was or will be reported elsewhere

@@ -9,6 +9,7 @@
 #include "core/graph.h"
 #include "core/memory.h"
 #include "core/text.h"
+#include "core/transfers.h"
 #include "ops/submit.h"
 
 #include <cstring>
@@ -101,10 +102,16 @@ void copy_to_host_async(const Array& src, std::uintptr_t dst, std::size_t bytes,
 
 void copy_to_device_now(const Array& dst, std::uintptr_t src, std::size_t bytes) {
   forbid_in_capture("copy_to_device", "it waits for the copy");
-  copy_to_device_async(dst, src, bytes, py::none(), "copy_to_device");
-  if (!dst.device().is_cuda()) return;
+  if (!dst.device().is_cuda()) {
+    copy_to_device_async(dst, src, bytes, py::none(), "copy_to_device");
+    return;
+  }
+  check_address("copy_to_device", "src_ptr", src, bytes, "dst", dst);
   const WithoutGil released;
-  current_stream(dst.device())->synchronize();
+  const auto& stream = current_stream(dst.device());
+  const BufferUse use(dst.buffer(), stream);
+  upload(dst.device_ptr(), reinterpret_cast<const void*>(src), bytes, stream);
+  stream->synchronize();
 }
 
 void copy_device_to_device(const Array& dst, const Array& src, py::handle stream) {

@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "core/release.h"
 #include "core/text.h"
+#include "core/transfers.h"
 #include "ops/elementwise/copy.h"
 
 namespace gpk::bind {
@@ -122,8 +123,7 @@ Array upload_in_parts(const py::array& source, const Dims& shape, DType dtype, D
     const std::size_t offset = static_cast<std::size_t>(first) * row_bytes;
     const std::size_t bytes = static_cast<std::size_t>(end - first) * row_bytes;
     const WithoutGil released;
-    copy_to_device(result.device_ptr() + offset, data, bytes, *stream);
-    if (is_pinned(*stream->context(), data)) stream->synchronize();
+    upload(result.device_ptr() + offset, data, bytes, stream);
   }
   return result;
 }

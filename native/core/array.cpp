@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "core/text.h"
+#include "core/transfers.h"
 
 namespace gpk {
 
@@ -101,9 +102,7 @@ Array from_host(const void* src, Dims shape, DType dtype, Device device) {
     if (array.nbytes() > 0) std::memcpy(array.data(), src, array.nbytes());
     return array;
   }
-  copy_to_device(array.device_ptr(), src, array.nbytes(), *stream);
-  // From pageable memory the driver has already taken its copy; from pinned memory it has not.
-  if (array.nbytes() > 0 && is_pinned(*stream->context(), src)) stream->synchronize();
+  upload(array.device_ptr(), src, array.nbytes(), stream);
   return array;
 }
 
@@ -118,8 +117,7 @@ void to_host(const Array& array, void* dst) {
     return;
   }
   array.buffer()->order_before(*stream);
-  copy_to_host(dst, array.device_ptr(), array.nbytes(), *stream);
-  stream->synchronize();
+  download(dst, array.device_ptr(), array.nbytes(), stream);
 }
 
 }  // namespace gpk

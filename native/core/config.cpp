@@ -146,6 +146,7 @@ Config Config::parse(const Lookup& lookup) {
   parse_memory_limit(read, config);
   parse_memory_chunk(read, config);
   config.launch_blocking = read.flag("PYGPUKIT_LAUNCH_BLOCKING");
+  config.top = read.flag("PYGPUKIT_TOP");
   config.seed = read.number("PYGPUKIT_SEED");
   config.log = read.choice("PYGPUKIT_LOG", LogLevel::kWarning, "off, error, warning, info or debug",
                            {{"off", LogLevel::kOff},
@@ -194,11 +195,13 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_LAUNCH_BLOCKING", "1: wait after every launch, so that errors name their kernel"},
       {"PYGPUKIT_SEED", "default seed of random numbers"},
       {"PYGPUKIT_LOG", "off, error, warning (default), info or debug"},
+      {"PYGPUKIT_TOP", "1: publish what the scheduler does, for python -m pygpukit top"},
       {"CUDA_VISIBLE_DEVICES", "GPUs the driver shows"},
       {"CUDA_PATH", "a CUDA toolkit, searched last for NVRTC and headers"},
       {"CUDA_HOME", "as CUDA_PATH"},
       {"CONDA_PREFIX", "conda environment, searched for NVRTC"},
       {"XDG_CACHE_HOME", "parent of the default cache folder"},
+      {"XDG_RUNTIME_DIR", "parent of the folder that PYGPUKIT_TOP publishes in"},
       {"NO_COLOR", "no colour in terminal output"},
   };
   return variables;

@@ -28,6 +28,7 @@ struct Config {
   double memory_limit_fraction = 0.0;         // PYGPUKIT_MEMORY_LIMIT as "90%"; 0: none
   std::uint64_t memory_chunk_bytes = 0;       // PYGPUKIT_MEMORY_CHUNK; 0: by the device's size
   bool launch_blocking = false;               // PYGPUKIT_LAUNCH_BLOCKING
+  bool top = false;                           // PYGPUKIT_TOP
   std::optional<std::uint64_t> seed;          // PYGPUKIT_SEED
   LogLevel log = LogLevel::kWarning;          // PYGPUKIT_LOG
   std::vector<std::string> cuda_roots;        // CUDA_PATH, CUDA_HOME

@@ -20,6 +20,8 @@ using Graph = struct GraphTag*;
 using GraphExec = struct GraphExecTag*;
 using GraphNode = struct GraphNodeTag*;
 using MemoryHandle = std::uint64_t;
+using GreenCtx = struct GreenCtxTag*;
+using ResourceDesc = struct ResourceDescTag*;
 
 // CUresult values that we tell apart; names of all others come from cuGetErrorName.
 enum : Result {
@@ -84,6 +86,7 @@ enum : int {
 // CUpointer_attribute, CUmemorytype
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerDeviceOrdinal = 9;
+inline constexpr int kPointerRangeStart = 11;
 inline constexpr unsigned kMemoryTypeHost = 1;
 
 // CUfunction_attribute
@@ -177,6 +180,16 @@ struct MemoryAccess {  // CUmemAccessDesc
 };
 static_assert(sizeof(MemoryAccess) == 12);
 inline constexpr int kAccessReadWrite = 3;
+
+struct DevResource {  // CUdevResource: the same size since 12.4, later fields in what was reserved
+  int type;           // kResourceSm
+  unsigned char internal[92];
+  unsigned sm_count;
+  unsigned char rest[44];
+};
+static_assert(sizeof(DevResource) == 144);
+inline constexpr int kResourceSm = 1;
+inline constexpr unsigned kGreenDefaultStream = 1;
 
 struct DriverApi {
 #define GPK_CU(name, version, symbol, need, params) Result(*name) params = nullptr;

@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/device_pool.h"
 #include "core/error.h"
+#include "core/launch_gate.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -87,10 +88,23 @@ void Graph::reset() {
   destroy();
 }
 
+// A graph's nodes keep the multiprocessors and the priority of the stream they were captured on,
+// wherever the graph is replayed: inside a partition the capture needs a stream like its own.
+void Graph::capture_where_current() {
+  if (!device_.is_cuda()) return;
+  const auto& current = current_stream(device_);
+  const auto green = current->green();
+  const int priority = current->tenant() != nullptr ? current->driver_priority() : 0;
+  if (green == green_ && priority == stream_->driver_priority()) return;
+  stream_ = Stream::create_in(device_, green, priority);
+  green_ = green;
+}
+
 void Graph::begin_capture() {
   if (capturing_graph() != nullptr)
     throw CaptureError("begin_capture: this thread is capturing a graph already");
   reset();
+  capture_where_current();
   if (device_.is_cuda()) {
     Context& context = *stream_->context();
     context.make_current();
@@ -186,7 +200,9 @@ void Graph::replay(const std::shared_ptr<Stream>& stream) {
     replay_streams_.push_back(target);
     mark_replay(target);
   }
+  GatedWork work(*target);
   GPK_CU_CHECK(cuGraphLaunch, exec_, target->handle());
+  work.submitted();
 }
 
 void Graph::synchronize() {

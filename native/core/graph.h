@@ -22,6 +22,7 @@ struct PoolArena;
 
 class Buffer;
 class Graph;
+class GreenContext;
 class Kernel;
 class Stream;
 
@@ -91,6 +92,7 @@ class Graph {
   [[nodiscard]] runtime::PoolArena* arena() const noexcept { return arena_; }
 
  private:
+  void capture_where_current();
   void leave_capture();
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
@@ -99,6 +101,7 @@ class Graph {
 
   Device device_;
   std::shared_ptr<Stream> stream_;
+  std::shared_ptr<GreenContext> green_;  // of stream_; null: all multiprocessors
   std::shared_ptr<Stream> previous_stream_;
   std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
   std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last

@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/launch_gate.h"
 #include "core/nvtx.h"
 #include "core/text.h"
 
@@ -101,6 +102,7 @@ void launch_checked(const Kernel& kernel, const LaunchConfig& config,
                     const std::shared_ptr<Stream>& stream, void** params) {
   Context& context = kernel.context();
   context.make_current();
+  GatedWork work(*stream);
   const nvtx::Range range(kernel.name());
   context.note_launch(kernel.name(), config.grid, config.block, stream->handle());
   const bool plain = !has_cluster(config) && !config.cooperative && !config.programmatic;
@@ -112,6 +114,7 @@ void launch_checked(const Kernel& kernel, const LaunchConfig& config,
             : submit_with_attributes(kernel, config, stream->handle(), params);
   if (result != cu::kSuccess) [[unlikely]]
     throw_cuda_error(result, plain ? "cuLaunchKernel" : "cuLaunchKernelEx");
+  work.submitted();
   if (Graph* graph = capturing_graph(); graph != nullptr) [[unlikely]]
     graph->note_launch(kernel, config, *stream);
   if (launch_blocking()) [[unlikely]]

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
+#include "core/launch_gate.h"
 #include "core/stream.h"
 
 namespace gpk {
@@ -69,30 +70,75 @@ bool is_pinned(Context& context, const void* ptr) {
   return type == cu::kMemoryTypeHost;
 }
 
+bool is_pinned(Context& context, const void* ptr, std::size_t bytes) {
+  context.make_current();
+  struct Answer {
+    unsigned type = 0;
+    std::uintptr_t range_start = 0;
+  };
+  const auto ask = [](const char* at) {
+    Answer answer;
+    int attributes[] = {cu::kPointerMemoryType, cu::kPointerRangeStart};
+    void* values[] = {&answer.type, &answer.range_start};
+    GPK_CU_CHECK(cuPointerGetAttributes, 2, attributes, values,
+                 static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(at)));
+    return answer;
+  };
+  const auto* bytes_of = static_cast<const char*>(ptr);
+  const Answer first = ask(bytes_of);
+  if (first.type != cu::kMemoryTypeHost) return false;
+  const Answer last = ask(bytes_of + bytes - 1);
+  return last.type == cu::kMemoryTypeHost && last.range_start == first.range_start;
+}
+
 void copy_to_device(cu::DevicePtr dst, const void* src, std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   stream.context()->make_current();
+  GatedWork work(stream);
   GPK_CU_CHECK(cuMemcpyHtoDAsync, dst, src, bytes, stream.handle());
+  work.submitted();
 }
 
 void copy_to_host(void* dst, cu::DevicePtr src, std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   stream.context()->make_current();
+  GatedWork work(stream);
   GPK_CU_CHECK(cuMemcpyDtoHAsync, dst, src, bytes, stream.handle());
+  work.submitted();
 }
 
 void copy_on_device(cu::DevicePtr dst, cu::DevicePtr src, std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   stream.context()->make_current();
+  GatedWork work(stream);
   GPK_CU_CHECK(cuMemcpyDtoDAsync, dst, src, bytes, stream.handle());
+  work.submitted();
+}
+
+void fill_on_device(cu::DevicePtr dst, std::uint32_t word, std::size_t word_bytes,
+                    std::size_t count, Stream& stream) {
+  if (count == 0) return;
+  stream.context()->make_current();
+  GatedWork work(stream);
+  const cu::Stream on = stream.handle();
+  switch (word_bytes) {
+    case 1: GPK_CU_CHECK(cuMemsetD8Async, dst, static_cast<unsigned char>(word), count, on); break;
+    case 2:
+      GPK_CU_CHECK(cuMemsetD16Async, dst, static_cast<unsigned short>(word), count, on);
+      break;
+    default: GPK_CU_CHECK(cuMemsetD32Async, dst, word, count, on);
+  }
+  work.submitted();
 }
 
 void copy_peer(cu::DevicePtr dst, Context& dst_context, cu::DevicePtr src, Context& src_context,
                std::size_t bytes, Stream& stream) {
   if (bytes == 0) return;
   stream.context()->make_current();
+  GatedWork work(stream);
   GPK_CU_CHECK(cuMemcpyPeerAsync, dst, dst_context.handle(), src, src_context.handle(), bytes,
                stream.handle());
+  work.submitted();
 }
 
 }  // namespace gpk

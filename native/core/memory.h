@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/device.h"
@@ -47,12 +48,17 @@ class PinnedMemory {
 // True when the driver knows `ptr` as page-locked host memory: copies from it return before they
 // are done.
 bool is_pinned(Context& context, const void* ptr);
+// True when all of it is, in one allocation.
+bool is_pinned(Context& context, const void* ptr, std::size_t bytes);
 
 // Copies on a stream; `bytes` 0 does nothing. Host memory must stay valid until the stream is done
 // where it is pinned.
 void copy_to_device(cu::DevicePtr dst, const void* src, std::size_t bytes, Stream& stream);
 void copy_to_host(void* dst, cu::DevicePtr src, std::size_t bytes, Stream& stream);
 void copy_on_device(cu::DevicePtr dst, cu::DevicePtr src, std::size_t bytes, Stream& stream);
+// `count` words of `word_bytes` (1, 2 or 4), each the low bytes of `word`.
+void fill_on_device(cu::DevicePtr dst, std::uint32_t word, std::size_t word_bytes,
+                    std::size_t count, Stream& stream);
 // Between GPUs, with or without direct access; ordered on `stream`, of either GPU.
 void copy_peer(cu::DevicePtr dst, Context& dst_context, cu::DevicePtr src, Context& src_context,
                std::size_t bytes, Stream& stream);

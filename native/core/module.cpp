@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "core/check.h"
 #include "core/context.h"
@@ -15,6 +16,38 @@ namespace {
 
 // Dynamic shared memory that every kernel may use without asking.
 constexpr std::size_t kDefaultShared = std::size_t{48} * 1024;
+
+// Unloading waits until the device has nothing to do, and a kernel is often dropped right after its
+// launch: handles are kept until there are this many.
+constexpr std::size_t kMaxDropped = 64;
+
+struct DroppedModule {
+  Context* context;
+  cu::Module handle;
+};
+
+void unload(const std::vector<DroppedModule>& modules) noexcept {
+  for (const auto& [context, handle] : modules) {
+    try {
+      context->make_current();
+      const RelaxedCaptureScope relaxed;
+      driver().cuModuleUnload(handle);
+    } catch (...) {  // a lost device has taken its modules along
+    }
+  }
+}
+
+void drop(Context& context, cu::Module handle) {
+  static auto* mutex = new std::mutex;
+  static auto* dropped = new std::vector<DroppedModule>;
+  std::vector<DroppedModule> full;
+  {
+    const std::lock_guard lock(*mutex);
+    dropped->push_back({&context, handle});
+    if (dropped->size() >= kMaxDropped) full.swap(*dropped);
+  }
+  unload(full);
+}
 
 int attribute(cu::Function function, int id) {
   int value = 0;
@@ -55,14 +88,7 @@ std::shared_ptr<Module> Module::load(Context& context, std::string_view image, s
   return std::shared_ptr<Module>(new Module(context, handle, std::move(name)));
 }
 
-Module::~Module() {
-  try {
-    context_.make_current();
-    const RelaxedCaptureScope relaxed;
-    driver().cuModuleUnload(handle_);
-  } catch (...) {  // a lost device has taken its modules along
-  }
-}
+Module::~Module() { drop(context_, handle_); }
 
 std::shared_ptr<Kernel> Module::kernel(const std::string& symbol, const std::string& display_name) {
   context_.make_current();

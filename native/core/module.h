@@ -23,6 +23,7 @@ class Module : public std::enable_shared_from_this<Module> {
   // log when it cannot be loaded on this GPU.
   static std::shared_ptr<Module> load(Context& context, std::string_view image, std::string name);
 
+  // Does not wait for kernels that still run: the driver unloads the code later.
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;

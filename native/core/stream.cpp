@@ -9,7 +9,9 @@
 #include "core/error.h"
 #include "core/event.h"
 #include "core/graph.h"
+#include "core/green_context.h"
 #include "core/memory.h"
+#include "core/stream_tenant.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -56,9 +58,31 @@ std::shared_ptr<Stream> Stream::create(Device device, StreamPriority priority) {
   Context& context = Context::get(device.index);
   context.make_current();
   cu::Stream handle = nullptr;
-  GPK_CU_CHECK(cuStreamCreateWithPriority, &handle, cu::kStreamNonBlocking,
-               priority == StreamPriority::kHigh ? context.greatest_priority() : 0);
-  return std::shared_ptr<Stream>(new Stream(device, &context, handle, priority, true, nullptr));
+  const int number = priority == StreamPriority::kHigh ? context.greatest_priority() : 0;
+  GPK_CU_CHECK(cuStreamCreateWithPriority, &handle, cu::kStreamNonBlocking, number);
+  std::shared_ptr<Stream> stream(new Stream(device, &context, handle, priority, true, nullptr));
+  stream->driver_priority_ = number;
+  return stream;
+}
+
+std::shared_ptr<Stream> Stream::create_in(Device device, std::shared_ptr<GreenContext> green,
+                                          int priority) {
+  Context& context = Context::get(device.index);
+  context.make_current();
+  cu::Stream handle = nullptr;
+  if (green) {
+    GPK_CU_CHECK(cuGreenCtxStreamCreate, &handle, green->handle(), cu::kStreamNonBlocking,
+                 priority);
+  } else {
+    GPK_CU_CHECK(cuStreamCreateWithPriority, &handle, cu::kStreamNonBlocking, priority);
+  }
+  const bool high = priority < 0 && priority == context.greatest_priority();
+  // The stream keeps its green context: the handle is worth nothing without it.
+  std::shared_ptr<Stream> stream(new Stream(device, &context, handle,
+                                            high ? StreamPriority::kHigh : StreamPriority::kLow,
+                                            true, std::move(green)));
+  stream->driver_priority_ = priority;
+  return stream;
 }
 
 std::shared_ptr<Stream> Stream::wrap(Device device, std::uintptr_t handle,
@@ -80,7 +104,21 @@ std::shared_ptr<Stream> Stream::default_for(Device device) {
   return *stream;
 }
 
+void Stream::set_tenant(std::unique_ptr<StreamTenant> tenant) {
+  tenant_ = std::move(tenant);
+  gate_ = tenant_->gate.get();
+}
+
+std::optional<std::uint64_t> Stream::bandwidth_member() const noexcept {
+  return tenant_ ? tenant_->bandwidth_member : std::nullopt;
+}
+
+std::shared_ptr<GreenContext> Stream::green() const noexcept {
+  return tenant_ ? tenant_->green : nullptr;
+}
+
 Stream::~Stream() {
+  if (tenant_) tenant_->gate.reset();  // it has events of the stream
   if (context_ == nullptr || handle_ == nullptr) return;
   try {
     context_->make_current();

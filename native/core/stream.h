@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "core/device.h"
 #include "core/driver_api.h"
@@ -12,6 +13,9 @@ namespace gpk {
 
 class Context;
 class Event;
+class GreenContext;
+class LaunchGate;
+struct StreamTenant;
 
 enum class StreamPriority : int { kHigh = 0, kLow = 1 };
 
@@ -20,6 +24,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   // A new non-blocking stream.
   static std::shared_ptr<Stream> create(Device device, StreamPriority priority);
+
+  // One of a partition (core/device_partition.h): on the multiprocessors of `green` (null: all),
+  // with the driver's number for its priority.
+  static std::shared_ptr<Stream> create_in(Device device, std::shared_ptr<GreenContext> green,
+                                           int priority);
 
   // A stream made elsewhere. `owner` is kept until the last use of the result (may be null).
   static std::shared_ptr<Stream> wrap(Device device, std::uintptr_t handle,
@@ -39,6 +48,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
     return reinterpret_cast<std::uintptr_t>(handle_);
   }
   [[nodiscard]] StreamPriority priority() const noexcept { return priority_; }
+  // The driver's number: lower is more urgent.
+  [[nodiscard]] int driver_priority() const noexcept { return driver_priority_; }
+
+  // What its partition wants done before work is submitted; nullptr: nothing.
+  [[nodiscard]] LaunchGate* gate() const noexcept { return gate_; }
+  // Whose share of the link copies take and which multiprocessors it has; nothing for streams
+  // outside of partitions.
+  [[nodiscard]] std::optional<std::uint64_t> bandwidth_member() const noexcept;
+  [[nodiscard]] std::shared_ptr<GreenContext> green() const noexcept;
+  [[nodiscard]] StreamTenant* tenant() const noexcept { return tenant_.get(); }
+  // Once, before the stream is used.
+  void set_tenant(std::unique_ptr<StreamTenant> tenant);
 
   // Blocks until everything submitted so far is done. CaptureError while this thread captures.
   void synchronize();
@@ -62,8 +83,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Context* context_;
   cu::Stream handle_;
   StreamPriority priority_;
+  int driver_priority_ = 0;
   bool owned_;
   std::shared_ptr<void> owner_;
+  std::unique_ptr<StreamTenant> tenant_;
+  LaunchGate* gate_ = nullptr;
 };
 
 // The calling thread's current stream on `device`.

@@ -1,6 +1,7 @@
 #include "runtime/staging_copier.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 
@@ -12,6 +13,7 @@ namespace {
 // Below this, waking a thread costs more than it copies.
 constexpr std::size_t kMinPartBytes = std::size_t{128} << 10;
 constexpr std::size_t kPageBytes = 4096;
+constexpr auto kLinger = std::chrono::microseconds(60);
 
 }  // namespace
 
@@ -54,6 +56,7 @@ void HostCopier::copy(void* dst, const void* src, std::size_t bytes) {
   std::unique_lock lock(mutex_);
   if (!started_) start_threads();
   jobs_.push_back(&job);
+  num_jobs_.fetch_add(1, std::memory_order_relaxed);
   work_.notify_all();
   while (!job.taken()) copy_part(job, lock);
   done_.wait(lock, [&] { return job.num_running == 0; });
@@ -77,7 +80,19 @@ void HostCopier::run_worker() {
     work_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
     copy_part(*jobs_.front(), lock);
+    if (jobs_.empty()) linger(lock);
   }
+}
+
+// The next chunk of a transfer follows soon, and waking up takes as long as copying a part of it.
+void HostCopier::linger(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t seen = num_jobs_.load(std::memory_order_relaxed);
+  lock.unlock();
+  const auto until = std::chrono::steady_clock::now() + kLinger;
+  while (num_jobs_.load(std::memory_order_relaxed) == seen &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  lock.lock();
 }
 
 }  // namespace gpk::runtime

@@ -1,6 +1,7 @@
 // memcpy by several threads: one core does not reach the speed of the link to the GPU.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -42,13 +43,15 @@ class HostCopier {
 
   void start_threads();
   void run_worker();
+  void linger(std::unique_lock<std::mutex>& lock);
   void copy_part(Job& job, std::unique_lock<std::mutex>& lock);
 
   const unsigned num_threads_;
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable done_;
-  std::deque<Job*> jobs_;  // those with parts left
+  std::deque<Job*> jobs_;                   // those with parts left
+  std::atomic<std::uint64_t> num_jobs_{0};  // so far
   bool started_ = false;
   bool stopping_ = false;
   std::vector<std::thread> threads_;

@@ -11,7 +11,11 @@ namespace gpk::runtime {
 
 InFlightWindow::InFlightWindow(StreamEvents& events, const ForegroundActivity& foreground,
                                const Clock& clock, Options options)
-    : events_(events), foreground_(foreground), clock_(clock), options_(options) {
+    : events_(events),
+      foreground_(foreground),
+      clock_(clock),
+      options_(options),
+      max_in_flight_(options.max_in_flight) {
   if (options.min_in_flight == 0 || options.min_in_flight > options.max_in_flight ||
       options.quiet_ns < 0)
     throw Error(
@@ -26,8 +30,14 @@ InFlightWindow::~InFlightWindow() {
 }
 
 std::size_t InFlightWindow::limit() const {
-  return foreground_.active(clock_.now_ns(), options_.quiet_ns) ? options_.min_in_flight
-                                                                : options_.max_in_flight;
+  return foreground_.active(clock_.now_ns(), options_.quiet_ns)
+             ? options_.min_in_flight
+             : max_in_flight_.load(std::memory_order_relaxed);
+}
+
+void InFlightWindow::set_max_in_flight(std::size_t max_in_flight) noexcept {
+  max_in_flight_.store(std::clamp(max_in_flight, options_.min_in_flight, options_.max_in_flight),
+                       std::memory_order_relaxed);
 }
 
 InFlightWindow::Slot InFlightWindow::acquire() {

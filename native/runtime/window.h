@@ -97,6 +97,8 @@ class InFlightWindow {
   [[nodiscard]] Slot acquire();
   // Waits until nothing is in flight. Throws likewise, after all have left.
   void drain();
+  // For later launches; brought between min_in_flight and the one it was made with.
+  void set_max_in_flight(std::size_t max_in_flight) noexcept;
 
   [[nodiscard]] std::size_t limit() const;  // now
   [[nodiscard]] Stats stats() const;
@@ -112,6 +114,7 @@ class InFlightWindow {
   const ForegroundActivity& foreground_;
   const Clock& clock_;
   const Options options_;
+  std::atomic<std::size_t> max_in_flight_;  // now, while no foreground work is running
   mutable std::mutex mutex_;
   std::condition_variable left_;                // something left the window
   std::deque<DeviceEvents::EventId> launched_;  // oldest first

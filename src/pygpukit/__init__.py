@@ -58,7 +58,17 @@ from pygpukit._native import (
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
-    from pygpukit import benchmark, core, memory, ops, random
+    from pygpukit import (
+        benchmark,
+        core,
+        dispatch,
+        memory,
+        ops,
+        profiling,
+        random,
+        scheduler,
+        transfer,
+    )
     from pygpukit._array_info import ArrayNamespaceInfo
     from pygpukit.core.device import (
         DeviceCapabilities,
@@ -161,7 +171,17 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
             ),
             **_OPS,
         },
-        submodules=("benchmark", "core", "memory", "ops", "random"),
+        submodules=(
+            "benchmark",
+            "core",
+            "dispatch",
+            "memory",
+            "ops",
+            "profiling",
+            "random",
+            "scheduler",
+            "transfer",
+        ),
     )
 del jit  # the function, not the package
 
@@ -208,6 +228,7 @@ __all__ = [
     "core",
     "current_stream",
     "default_stream",
+    "dispatch",
     "e",
     "event_elapsed_ms",
     "event_elapsed_us",
@@ -241,8 +262,11 @@ __all__ = [
     "ops",
     "pi",
     "pinned_empty",
+    "profiling",
     "random",
+    "scheduler",
     "synchronize",
+    "transfer",
     "uint4",
     "uint8",
     "uint16",

@@ -1208,6 +1208,9 @@ def linspace(
 ) -> GPUArray:
     """num numbers from start to stop."""
 
+def load_runtime() -> ModuleType:
+    """The submodule with the classes of the runtime, made at the first call."""
+
 def log(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the natural logarithm, element by element."""
 

@@ -223,8 +223,11 @@ def cases(large: bool) -> Iterator[Case]:
 
 
 def oracle(op: str, x: Any, axis: Any, keepdims: bool) -> Any:
-    """In the widest types; the caller rounds."""
+    """In the widest types; the caller rounds. NumPy adds along axis 0 one by one, so moments need
+    more digits than float64 has."""
     x = wide(x)
+    if op in (*MEANS, *VARIANCES) and x.dtype.kind != "c":
+        x = x.astype(np.longdouble)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of empty and all-NaN slices
         if op in ARGS:

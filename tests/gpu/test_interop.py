@@ -27,7 +27,7 @@ extern "C" __global__ void spin_then_write(float* x, float value, long long cycl
     for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = value;
 }
 """
-CYCLES = 100_000_000  # about 60 ms
+CYCLES = 600_000_000  # about 0.35 s: longer than a busy host takes to load a peer's kernel
 COUNT = 1000
 NUMPY_DTYPES = "bool int8 int16 int32 int64 uint8 float16 float32 float64 complex64 complex128"
 

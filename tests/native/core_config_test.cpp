@@ -65,6 +65,7 @@ constexpr Flag kFlags[] = {
     {"PYGPUKIT_ALLOW_TF32", &Config::allow_tf32},
     {"PYGPUKIT_NO_TF32", &Config::no_tf32},
     {"PYGPUKIT_LAUNCH_BLOCKING", &Config::launch_blocking},
+    {"PYGPUKIT_TOP", &Config::top},
 };
 
 TEST(ConfigParse, EveryFlag) {

@@ -94,11 +94,12 @@ TEST(PlanReduceTest, WholeArrayFillsTheGpuOnce) {
 }
 
 TEST(PlanReduceTest, Rows) {
-  const ReducePlan warp = plan_of({8192, 4096}, 0b10, 2);
-  EXPECT_EQ(warp.kernel, ReduceKernel::kRows);
-  EXPECT_EQ(warp.group, 32);
-  EXPECT_EQ(warp.num_splits, 1u);
-  EXPECT_EQ(warp.num_tiles, 8192u / 8);
+  const ReducePlan even = plan_of({8192, 4096}, 0b10, 2);
+  EXPECT_EQ(even.kernel, ReduceKernel::kEvenRows);
+  EXPECT_EQ(even.group, 128);
+  EXPECT_EQ(even.num_splits, 1u);
+  EXPECT_EQ(even.num_tiles, 8192u / 2);
+  EXPECT_EQ(plan_of({8192, 4097}, 0b10, 2).kernel, ReduceKernel::kRows);
   const ReducePlan block = plan_of({4096, 32768}, 0b10, 2);
   EXPECT_EQ(block.group, 256);
   const ReducePlan brief = plan_of({100000, 8}, 0b10, 4);
@@ -137,7 +138,7 @@ TEST(PlanReduceTest, PlansAreSound) {
             if (plan.num_splits > 1) {
               EXPECT_LE(plan.num_tiles, unsigned{kMaxSplitTiles}) << text;
             }
-            if (plan.kernel == ReduceKernel::kRows) {
+            if (plan.kernel == ReduceKernel::kRows || plan.kernel == ReduceKernel::kEvenRows) {
               const std::int64_t unroll = item == 1 ? 2 : 4;
               const std::int64_t per_block =
                   kReduceBlock / plan.group * (plan.short_rows ? unroll : 1);
@@ -163,12 +164,15 @@ TEST(PlanScanTest, Kernels) {
   ScanShape shape;
   shape.n = 1 << 28;
   shape.exact = shape.aligned = true;
-  shape.tile_elems = scan_tile_elems(DType::kFloat32, ValueType::kFloat, true);
+  shape.tile_elems = scan_tile_elems(DType::kFloat32, true);
   shape.num_sms = kSms;
-  EXPECT_EQ(shape.tile_elems, 4096);
-  const ScanPlan tiles = plan_scan(shape);
-  EXPECT_EQ(tiles.kernel, ScanKernel::kTiles);
-  EXPECT_EQ(tiles.tiles_per_row, 1 << 16);
+  EXPECT_EQ(shape.tile_elems, 2048);
+  const ScanPlan wave = plan_scan(shape);
+  EXPECT_EQ(wave.kernel, ScanKernel::kChunks);
+  EXPECT_LE(wave.num_chunks, 12 * kSms);
+  EXPECT_EQ(wave.chunk % shape.tile_elems, 0);
+  EXPECT_GE(wave.chunk * wave.num_chunks, shape.n);
+  EXPECT_LT(wave.chunk * (wave.num_chunks - 1), shape.n);
   shape.lines = 1 << 20;
   shape.n = 1024;
   EXPECT_EQ(plan_scan(shape).kernel, ScanKernel::kRows);

@@ -40,6 +40,19 @@ __device__ __forceinline__ A load_partial(const A* from) {
   return to.value;
 }
 
+// Merges over `group` neighbouring threads (a power of two); the first of them gets the result.
+template <class Op>
+__device__ __forceinline__ void merge_group(const Op& op, typename Op::Acc& acc, int group,
+                                            typename Op::Acc* shared) {
+  for (int o = (group < 32 ? group : 32) / 2; o > 0; o /= 2) op.merge(acc, shuffle_down(acc, o));
+  if (group <= 32) return;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = acc;
+  __syncthreads();
+  if (threadIdx.x % group == 0)
+    for (int w = 1; w < group / 32; ++w) op.merge(acc, shared[threadIdx.x / 32 + w]);
+}
+
 // Merges the accumulators of threads with equal threadIdx.x; those with threadIdx.y == 0 get the
 // result. `shared` has kV * kBlock / 2 places. For all threads of the block.
 template <int kV, class Op>

@@ -13,12 +13,13 @@ constexpr int kBlock = 256;
 struct ScanArgs {
   const void* in;
   void* out;
-  unsigned long long* status;  // tiles: zeroed; see scan_tiles.cuh
-  long long in_row;            // from row to row, in elements
+  void* totals;      // chunks: one Acc for each of them
+  long long in_row;  // from row to row, in elements
   long long out_row;
   long long rows;
-  long long n;  // elements of a row
-  long long tiles_per_row;
+  long long n;           // elements of a row
+  long long chunk;       // elements of one, whole tiles
+  long long num_chunks;  // of one row
   int skip_nan;
   int initial;  // write the neutral element in front of each row
 };
@@ -73,27 +74,40 @@ struct Segment {
   static constexpr int kElements = 32 * kV * kU;
   Value x[kU * kV];
 
-  // Elements [0, left) of the segment at `in`; neutral ones beyond.
-  __device__ __forceinline__ void load(const Op& op, const In* in, long long left, int lane) {
-    const Value neutral = Op::template identity<Value>();
-    if (left >= kElements) {
-      Vec<In, kV> raw[kU];
+  // As they come from memory: under way while something else is computed.
+  struct Raw {
+    Vec<In, kV> v[kU];
+
+    // Elements [0, left) of the segment at `in`; neutral ones beyond.
+    __device__ __forceinline__ void load(const In* in, long long left, int lane) {
+      if (left >= kElements) {
 #pragma unroll
-      for (int u = 0; u < kU; ++u) raw[u] = load_vec<In, kV>(in + (u * 32 + lane) * kV);
+        for (int u = 0; u < kU; ++u) v[u] = load_vec<In, kV>(in + (u * 32 + lane) * kV);
+      } else {
+        const In neutral = convert<In>(Op::template identity<Value>());
 #pragma unroll
-      for (int i = 0; i < kU * kV; ++i) x[i] = Op::value(raw[i / kV].v[i % kV]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kU * kV; ++i) {
-        const int at = (i / kV * 32 + lane) * kV + i % kV;
-        x[i] = at < left ? Op::value(in[at]) : neutral;
+        for (int i = 0; i < kU * kV; ++i) {
+          const int at = (i / kV * 32 + lane) * kV + i % kV;
+          v[i / kV].v[i % kV] = at < left ? in[at] : neutral;
+        }
       }
     }
+  };
+
+  __device__ __forceinline__ void take(const Op& op, const Raw& raw) {
+#pragma unroll
+    for (int i = 0; i < kU * kV; ++i) x[i] = Op::value(raw.v[i / kV].v[i % kV]);
     if (op.skip_nan) {
 #pragma unroll
       for (int i = 0; i < kU * kV; ++i)
-        if (is_nan(x[i])) x[i] = neutral;
+        if (is_nan(x[i])) x[i] = Op::template identity<Value>();
     }
+  }
+
+  __device__ __forceinline__ void load(const Op& op, const In* in, long long left, int lane) {
+    Raw raw;
+    raw.load(in, left, lane);
+    take(op, raw);
   }
 
   // Prefixes inside the segment; returns the whole. For all lanes.
@@ -143,10 +157,10 @@ struct Segment {
 // Elements per access (kAligned: 16 bytes of input) and accesses per thread.
 template <class In, bool kAligned>
 constexpr int kScanVec = kAligned ? 16 / sizeof(In) : 1;
-template <class In, class Value, bool kAligned>
-constexpr int kScanUnroll = !kAligned                               ? 8
-                            : sizeof(In) == 1                       ? 1
-                            : sizeof(In) == 4 && sizeof(Value) == 8 ? 2
-                                                                    : 4;
+template <class In, bool kAligned>
+constexpr int kScanUnroll = !kAligned         ? 8
+                            : sizeof(In) == 1 ? 1
+                            : sizeof(In) == 8 ? 4
+                                              : 2;
 
 }  // namespace gpk

@@ -9,8 +9,7 @@ namespace gpk {
 
 template <class In, class Op, bool kAligned>
 __global__ void __launch_bounds__(kBlock, 3) scan_rows(const ScanArgs args) {
-  using Part =
-      Segment<In, Op, kScanUnroll<In, typename Op::Value, kAligned>, kScanVec<In, kAligned>>;
+  using Part = Segment<In, Op, kScanUnroll<In, kAligned>, kScanVec<In, kAligned>>;
   using Acc = typename Op::Acc;
   const Op op{args.skip_nan};
   const int lane = threadIdx.x % 32;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/launch.h"
+#include "core/memory.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
@@ -67,23 +68,13 @@ void fill_on_gpu(const Array& array, const ScalarBytes& pattern) {
   stream->context()->make_current();
   const auto n = static_cast<std::size_t>(array.size());
   if (all_zero(pattern)) {
-    GPK_CU_CHECK(cuMemsetD8Async, array.device_ptr(), 0, array.nbytes(), stream->handle());
+    fill_on_device(array.device_ptr(), 0, 1, array.nbytes(), *stream);
     return;
   }
-  switch (itemsize(array.dtype())) {
-    case 1:
-      GPK_CU_CHECK(cuMemsetD8Async, array.device_ptr(), pattern.bytes[0], n, stream->handle());
-      return;
-    case 2:
-      GPK_CU_CHECK(cuMemsetD16Async, array.device_ptr(), word<std::uint16_t>(pattern), n,
-                   stream->handle());
-      return;
-    case 4:
-      GPK_CU_CHECK(cuMemsetD32Async, array.device_ptr(), word<std::uint32_t>(pattern), n,
-                   stream->handle());
-      return;
-    default: launch_fill(array, pattern, stream);
-  }
+  if (const std::size_t width = itemsize(array.dtype()); width <= sizeof(std::uint32_t))
+    fill_on_device(array.device_ptr(), word<std::uint32_t>(pattern), width, n, *stream);
+  else
+    launch_fill(array, pattern, stream);
 }
 
 // A number broadcast into a view.

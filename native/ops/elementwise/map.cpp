@@ -6,11 +6,14 @@
 
 #include "core/context.h"
 #include "core/error.h"
+#include "core/launch_gate.h"
+#include "core/stream.h"
 #include "core/text.h"
 #include "ops/elementwise/map_params.h"
 #include "ops/elementwise/rules.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "runtime/slicing.h"
 
 namespace gpk::ops {
 namespace {
@@ -154,6 +157,30 @@ std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
   return key;
 }
 
+namespace {
+
+// Below what any GPU we support reaches, so that slices come out short rather than long.
+constexpr double kSlowestBytesPerNs = 2000.0;
+
+// Under a gate that keeps kernels short: runs of whole blocks. Every element is computed by itself,
+// so the result has the same bits.
+runtime::SlicePlan plan_slices(const MapPlan& plan, std::span<const MapOperand> operands,
+                               const Array& result, std::int64_t per_block) {
+  const auto num_blocks = static_cast<std::uint64_t>((plan.items + per_block - 1) / per_block);
+  const LaunchGate* gate = current_stream(result.device())->gate();
+  if (gate == nullptr || gate->options().slice_ns == 0 || plan.form != MapPlan::Form::kDense)
+      [[likely]]
+    return {num_blocks, 1};
+  std::size_t item_bytes = itemsize(result.dtype());
+  for (const MapOperand& operand : operands)
+    if (operand.array != nullptr) item_bytes += itemsize(operand.array->dtype());
+  const double block_ns =
+      static_cast<double>(item_bytes) * static_cast<double>(per_block) / kSlowestBytesPerNs;
+  return runtime::plan_slices(num_blocks, block_ns, static_cast<double>(gate->options().slice_ns));
+}
+
+}  // namespace
+
 void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
                 std::span<const MapOperand> operands, const Array& result) {
   MapParams params;
@@ -167,7 +194,18 @@ void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
                                      : std::int64_t{kMapBlock} * kMapUnroll;
   std::int64_t n = plan.items;
   void* pointers[] = {params.bytes(), &n};
-  submit(kernel, grid_1d(plan.items, per_block, kMapBlock), {arrays, count}, pointers);
+  const runtime::SlicePlan slices = plan_slices(plan, operands, result, per_block);
+  if (slices.num_slices == 1) [[likely]] {
+    submit(kernel, grid_1d(n, per_block, kMapBlock), {arrays, count}, pointers);
+    return;
+  }
+  for (std::uint64_t i = 0; i < slices.num_slices; ++i) {
+    const runtime::SlicePlan::Range range = slices.slice(i);
+    const std::int64_t first = static_cast<std::int64_t>(range.first_tile) * per_block;
+    n = std::min(static_cast<std::int64_t>(range.num_tiles) * per_block, plan.items - first);
+    params.advance(plan, operands, result, first);
+    submit(kernel, grid_1d(n, per_block, kMapBlock), {arrays, count}, pointers);
+  }
 }
 
 jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled) {

@@ -70,4 +70,22 @@ void MapParams::write(const MapPlan& plan, const Layout& layout,
   put(static_cast<std::uint8_t>(result.dtype()));
 }
 
+void MapParams::advance(const MapPlan& plan, std::span<const MapOperand> operands,
+                        const Array& result, std::int64_t elems) {
+  at_ = 0;
+  const auto move = [&](const Array* array) {
+    auto* data = array == nullptr ? nullptr : static_cast<unsigned char*>(array->data());
+    put(data == nullptr ? data
+                        : data + elems * static_cast<std::int64_t>(itemsize(array->dtype())));
+  };
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const bool one_for_all = (plan.kinds >> (2 * k) & 3u) != 0;
+    if (one_for_all)
+      at_ += sizeof(void*);
+    else
+      move(operands[k].array);
+  }
+  move(&result);
+}
+
 }  // namespace gpk::ops

@@ -17,6 +17,9 @@ class MapParams {
  public:
   void write(const MapPlan& plan, const Layout& layout, std::span<const MapOperand> operands,
              const Array& result);
+  // Moves the arrays of a dense plan on by `elems` elements, after write().
+  void advance(const MapPlan& plan, std::span<const MapOperand> operands, const Array& result,
+               std::int64_t elems);
   [[nodiscard]] void* bytes() noexcept { return bytes_; }
 
  private:

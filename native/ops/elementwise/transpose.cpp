@@ -13,13 +13,12 @@ namespace gpk::ops {
 namespace {
 
 constexpr std::int64_t kMinSize = 8;
-constexpr std::int64_t kMaxBatchBlocks = 65535;
 
 // TransposeArgs of kernels/elementwise/transpose.cuh.
 struct TransposeArgs {
   void* in;
   void* out;
-  std::int64_t rows, columns, in_step, out_step, num_batches;
+  std::int64_t rows, columns, in_step, out_step;
   std::int32_t batch_rank;
   std::int64_t batch_size[30], batch_in[30], batch_out[30];
 };
@@ -34,18 +33,11 @@ const char* word(std::size_t width) {
   }
 }
 
-// Elements per side of a thread's block: 16 bytes, but no more than 64 registers.
-int block_side(std::size_t width) {
-  return width == 1 ? 8 : static_cast<int>(std::max<std::size_t>(16 / width, 1));
-}
-
 jit::KernelSpec spec_of(std::size_t width, bool blocks) {
   jit::KernelSpec spec;
   spec.file = "elementwise/transpose.cuh";
   spec.op = "copy";
-  spec.expression = blocks
-                        ? cat("gpk::transpose_blocks<", word(width), ", ", block_side(width), ">")
-                        : cat("gpk::transpose_tiles<", word(width), ">");
+  spec.expression = cat("gpk::transpose_", blocks ? "blocks<" : "tiles<", word(width), ">");
   return spec;
 }
 
@@ -66,23 +58,22 @@ TransposeArgs make_args(const Layout& layout, int axis, const Array& dst, const 
   args.columns = layout.size[0];
   args.in_step = layout.stride[0][0];
   args.out_step = layout.stride[axis][1];
-  args.num_batches = 1;
   for (int i = 1; i < layout.rank; ++i) {
     if (i == axis) continue;
     args.batch_size[args.batch_rank] = layout.size[i];
     args.batch_in[args.batch_rank] = layout.stride[i][0];
     args.batch_out[args.batch_rank++] = layout.stride[i][1];
-    args.num_batches *= layout.size[i];
   }
   return args;
 }
 
-bool in_blocks(const TransposeArgs& args, std::int64_t side, std::size_t width) {
+// Whether every access can be 16 aligned bytes.
+bool in_blocks(const TransposeArgs& args, std::size_t width) {
   std::int64_t all = args.rows | args.columns | args.in_step | args.out_step;
   for (int i = 0; i < args.batch_rank; ++i) all |= args.batch_in[i] | args.batch_out[i];
   const auto addresses =
       reinterpret_cast<std::uintptr_t>(args.in) | reinterpret_cast<std::uintptr_t>(args.out);
-  return all % side == 0 && addresses % (width * static_cast<std::size_t>(side)) == 0;
+  return all * static_cast<std::int64_t>(width) % 16 == 0 && addresses % 16 == 0;
 }
 
 }  // namespace
@@ -94,13 +85,14 @@ bool transpose_copy(const Array& dst, const Array& src) {
   if (!axis) return false;
   TransposeArgs args = make_args(layout, *axis, dst, src);
   const std::size_t width = itemsize(dst.dtype());
-  const int side = block_side(width);
-  const bool blocks = in_blocks(args, side, width);
-  const std::int64_t tile = blocks ? 16 * side : 32;
-  const std::int64_t tiles = ((args.rows + tile - 1) / tile) * ((args.columns + tile - 1) / tile);
+  const bool blocks = in_blocks(args, width);
+  const std::int64_t tile_rows = blocks ? 128 / static_cast<std::int64_t>(width) : 32;
+  const std::int64_t tile_columns = blocks ? 128 : 32;
+  std::int64_t tiles = ((args.rows + tile_rows - 1) / tile_rows) *
+                       ((args.columns + tile_columns - 1) / tile_columns);
+  for (int i = 0; i < args.batch_rank; ++i) tiles *= args.batch_size[i];
   if (tiles > INT32_MAX) return false;
-  LaunchConfig config = grid_1d(tiles, 1, 256);
-  config.grid[1] = static_cast<unsigned>(std::min(args.num_batches, kMaxBatchBlocks));
+  const LaunchConfig config = grid_1d(tiles, 1, 256);
   const Kernel& k = kernel(Context::get(dst.device().index),
                            {Family::elementwise, 1, width * 2 + (blocks ? 1 : 0)},
                            [&] { return spec_of(width, blocks); });

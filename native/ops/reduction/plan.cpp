@@ -16,6 +16,8 @@ constexpr std::int64_t kColumnBlocksPerSm = 2;
 // Threads side by side, at most: what shared memory has room for.
 constexpr std::int64_t kMaxAcross = kReduceBlock / 2;
 
+// The kernel for even rows counts in 32 bits.
+constexpr std::int64_t kMaxEvenRow = std::int64_t{1} << 30;
 // Rows of at most so many accesses: one per thread.
 constexpr std::int64_t kShortRow = 8;
 
@@ -67,15 +69,12 @@ ReducePlan plan_columns(const ReduceLayout& layout, std::int64_t item, int num_s
   return plan;
 }
 
-// Threads that share a row of so many accesses.
+// Threads that share a row of so many accesses: as many as make one load of it, up to a block.
 std::int64_t row_group(const ReduceLayout& layout, std::int64_t accesses, std::int64_t unroll,
                        int num_sms) {
   if (accesses <= kShortRow) return ceil_pow2(accesses);
-  std::int64_t group = std::clamp<std::int64_t>(ceil_pow2(ceil_div(accesses, 8)), 8, kBlock);
-  // A warp needs no shared memory; 32 accesses per thread are still short enough.
-  if (group > 32 && accesses <= 1024 && layout.kept >= std::int64_t{num_sms} * 32) group = 32;
-  while (group < kBlock && layout.kept * group < std::int64_t{num_sms} * 1024 &&
-         group * unroll < accesses)
+  std::int64_t group = std::clamp<std::int64_t>(ceil_pow2(ceil_div(accesses, unroll)), 4, kBlock);
+  while (group < kBlock && layout.kept * group < std::int64_t{num_sms} * 1024 && group < accesses)
     group *= 2;
   return group;
 }
@@ -107,6 +106,9 @@ ReducePlan plan_rows(const ReduceLayout& layout, std::int64_t item, std::size_t 
     plan.num_splits = static_cast<unsigned>(
         std::clamp<std::int64_t>(num_sms * kRowBlocksPerSm / plan.num_tiles, 1, most));
   }
+  if (aligned && n % vec == 0 && n <= kMaxEvenRow && layout.num_kept <= 1 && !plan.short_rows &&
+      plan.num_splits == 1)
+    plan.kernel = ReduceKernel::kEvenRows;
   return plan;
 }
 
@@ -149,7 +151,7 @@ ReducePlan plan_reduce(const ReduceLayout& layout, std::size_t item_bytes, std::
 }
 
 std::string to_string(const ReducePlan& plan) {
-  constexpr const char* kNames[] = {"general", "rows", "columns"};
+  constexpr const char* kNames[] = {"general", "rows", "columns", "even_rows"};
   return cat("reduce(", kNames[static_cast<int>(plan.kernel)], ", block=", plan.block[0], "x",
              plan.block[1], ", tiles=", plan.num_tiles, ", splits=", plan.num_splits,
              ", per_split=", plan.per_split, ", stretches=", plan.stretches, ", group=", plan.group,

@@ -8,9 +8,10 @@
 namespace gpk::ops {
 
 enum class ReduceKernel : std::uint8_t {
-  kGeneral,  // any layout
-  kRows,     // reduced elements side by side in memory
-  kColumns,  // results side by side, aligned to 16 bytes
+  kGeneral,   // any layout
+  kRows,      // reduced elements side by side in memory
+  kColumns,   // results side by side, aligned to 16 bytes
+  kEvenRows,  // rows that are whole numbers of aligned 16-byte accesses
 };
 
 struct ReducePlan {

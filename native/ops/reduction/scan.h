@@ -27,9 +27,10 @@ struct ScanOptions {
 Array scan(Scan which, const Array& x, const ScanOptions& options = {});
 
 enum class ScanKernel : std::uint8_t {
-  kLines,  // any strides, a thread per line or chunk of it
-  kRows,   // elements of a row side by side, a warp per row
-  kTiles,  // the same for few long rows, blocks that wait for each other
+  kLines,   // any strides, a thread per line or chunk of it
+  kRows,    // elements of a row side by side, a warp per row
+  kTotals,  // the totals of chunks of few long rows
+  kChunks,  // those rows, a block per chunk
 };
 
 // What a plan depends on. Rows are lines whose elements lie side by side.
@@ -38,7 +39,7 @@ struct ScanShape {
   std::int64_t n = 0;
   bool exact = false;    // side by side, and kernels for the dtype exist
   bool aligned = false;  // every row of both arrays starts on 16 bytes
-  int tile_elems = 0;    // of scan_tiles for the dtype
+  int tile_elems = 0;    // of scan_chunks for the dtype
   int num_sms = 1;
 };
 
@@ -46,21 +47,19 @@ struct ScanPlan {
   ScanKernel kernel = ScanKernel::kLines;
   bool aligned = false;
   std::int64_t num_blocks = 0;
-  std::int64_t tiles_per_row = 0;  // tiles
-  std::int64_t chunk = 0;          // lines: elements of one
-  std::int64_t num_chunks = 1;     // lines: of one line
+  std::int64_t chunk = 0;       // lines, chunks: elements of one
+  std::int64_t num_chunks = 1;  // lines, chunks: of one line
   friend bool operator==(const ScanPlan&, const ScanPlan&) = default;
 };
 inline constexpr int kScanBlock = 256;
-inline constexpr int kScanGroup = 256;  // tiles, as kGroup in scan_tiles.cuh
 
 ScanPlan plan_scan(const ScanShape& shape);
 std::string to_string(const ScanPlan& plan);
 
-// Whether rows and tiles kernels exist, and what they compute in.
+// Whether rows and chunks kernels exist, and what they compute in.
 std::optional<ValueType> exact_scan_value(bool product, DType in, DType out);
-// Elements of one tile.
-int scan_tile_elems(DType in, ValueType value, bool aligned);
+// Elements that a block scans at once.
+int scan_tile_elems(DType in, bool aligned);
 
 void enumerate_scan(std::vector<jit::KernelSpec>& specs);
 

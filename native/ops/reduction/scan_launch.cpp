@@ -5,7 +5,6 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
-#include "ops/elementwise/fill.h"
 #include "ops/kernel_table.h"
 #include "ops/reduction/layout.h"
 #include "ops/submit.h"
@@ -17,12 +16,13 @@ namespace {
 struct ScanArgs {
   cu::DevicePtr in = 0;
   cu::DevicePtr out = 0;
-  cu::DevicePtr status = 0;
+  cu::DevicePtr totals = 0;
   std::int64_t in_row = 0;
   std::int64_t out_row = 0;
   std::int64_t rows = 1;
   std::int64_t n = 0;
-  std::int64_t tiles_per_row = 0;
+  std::int64_t chunk = 0;
+  std::int64_t num_chunks = 1;
   std::int32_t skip_nan = 0;
   std::int32_t initial = 0;
 };
@@ -43,7 +43,7 @@ struct LineArgs {
   std::int32_t only_totals = 0;
   std::int32_t unused = 0;
 };
-static_assert(sizeof(ScanArgs) == 72);
+static_assert(sizeof(ScanArgs) == 80);
 static_assert(sizeof(LineArgs) == 24 + sizeof(ReduceLayout) + 40 + 24);
 
 // What selects a kernel.
@@ -87,9 +87,10 @@ jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {
     return spec;
   }
   const bool rows = v.kernel == ScanKernel::kRows;
-  spec.file = rows ? "reduction/scan_rows.cuh" : "reduction/scan_tiles.cuh";
-  spec.expression = cat(rows ? "gpk::scan_rows<" : "gpk::scan_tiles<", info(v.in).cuda_name, ", ",
-                        functor, ", ", v.aligned, ">");
+  spec.file = rows ? "reduction/scan_rows.cuh" : "reduction/scan_chunks.cuh";
+  const char* name = rows ? "rows" : (v.kernel == ScanKernel::kTotals ? "totals" : "chunks");
+  spec.expression =
+      cat("gpk::scan_", name, "<", info(v.in).cuda_name, ", ", functor, ", ", v.aligned, ">");
   // Running totals of chunks need the unaligned rows kernels of the widest types.
   const bool widest =
       v.in == DType::kFloat64 || v.in == DType::kInt64 || v.in == DType::kComplex128;
@@ -114,13 +115,18 @@ void launch_rows(Context& context, const ScanVariant& v, const ScanWork& work, c
     submit(k, blocks(plan.num_blocks), {&x, &out}, params);
     return;
   }
-  args.tiles_per_row = plan.tiles_per_row;
-  const std::int64_t groups = (plan.tiles_per_row + kScanGroup - 1) / kScanGroup;
-  constexpr std::int64_t kWords = 2;  // of an 8-byte accumulator
-  const Array status = full({1 + args.rows * (plan.tiles_per_row + groups) * kWords},
-                            Scalar(std::int64_t{0}), DType::kUInt64, x.device(), work.op);
-  args.status = status.device_ptr();
-  submit(k, blocks(plan.num_blocks), {&x, &out, &status}, params);
+  args.chunk = plan.chunk;
+  args.num_chunks = plan.num_chunks;
+  constexpr std::int64_t kAccBytes = 8;
+  const Array totals =
+      Array::empty({args.rows * plan.num_chunks * kAccBytes}, DType::kUInt8, x.device(), work.op);
+  args.totals = totals.device_ptr();
+  if (plan.num_chunks > 1) {
+    ScanVariant first = v;
+    first.kernel = ScanKernel::kTotals;
+    submit(find(context, first, work.op), blocks(plan.num_blocks), {&x, &totals}, params);
+  }
+  submit(k, blocks(plan.num_blocks), {&x, &out, &totals}, params);
 }
 
 ValueType wide_value(DType out) {
@@ -221,7 +227,7 @@ void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& gi
                 (n == 1 || (x.strides()[axis] == 1 && out_step == 1));
   shape.aligned = is_aligned(x.device_ptr(), out_start, layout.kept_in[0], layout.kept_out[0],
                              x.dtype(), given.dtype());
-  if (value) shape.tile_elems = scan_tile_elems(x.dtype(), *value, shape.aligned);
+  if (value) shape.tile_elems = scan_tile_elems(x.dtype(), shape.aligned);
   const ScanPlan plan = plan_scan(shape);
   if (plan.kernel == ScanKernel::kLines) {
     LineArgs args;
@@ -266,7 +272,7 @@ void enumerate_scan(std::vector<jit::KernelSpec>& specs) {
       const auto value = exact_scan_value(product, in, out);
       if (!value) continue;
       const bool listed = in == DType::kFloat64 || in == DType::kInt64;
-      for (const ScanKernel kernel : {ScanKernel::kRows, ScanKernel::kTiles})
+      for (const ScanKernel kernel : {ScanKernel::kRows, ScanKernel::kTotals, ScanKernel::kChunks})
         for (const bool aligned : {false, true})
           if (!(listed && kernel == ScanKernel::kRows && !aligned))
             specs.push_back(scan_spec({kernel, product, aligned, *value, in}, op));

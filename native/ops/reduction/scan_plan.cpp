@@ -10,6 +10,8 @@ namespace {
 // Threads that keep a multiprocessor busy.
 constexpr std::int64_t kThreadsPerSm = 2048;
 constexpr std::int64_t kMinChunk = 32;
+// Blocks per multiprocessor: whole waves, whether two, three, four or six fit at once.
+constexpr std::int64_t kChunkBlocksPerSm = 12;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -33,12 +35,11 @@ std::optional<ValueType> exact_scan_value(bool product, DType in, DType out) {
   }
 }
 
-int scan_tile_elems(DType in, ValueType value, bool aligned) {
+int scan_tile_elems(DType in, bool aligned) {
   // As kScanVec and kScanUnroll in kernels/reduction/scan.cuh.
   if (!aligned) return 8 * kScanBlock;
   const int item = static_cast<int>(itemsize(in));
-  const bool wide = value == ValueType::kLongLong || value == ValueType::kDouble;
-  const int unroll = item == 1 ? 1 : (item == 4 && wide ? 2 : 4);
+  const int unroll = item == 1 ? 1 : (item == 8 ? 4 : 2);
   return unroll * (16 / item) * kScanBlock;
 }
 
@@ -52,9 +53,13 @@ ScanPlan plan_scan(const ScanShape& shape) {
       plan.kernel = ScanKernel::kRows;
       plan.num_blocks = ceil_div(shape.lines, rows_per_block);
     } else {
-      plan.kernel = ScanKernel::kTiles;
-      plan.tiles_per_row = ceil_div(shape.n, shape.tile_elems);
-      plan.num_blocks = shape.lines * plan.tiles_per_row;
+      plan.kernel = ScanKernel::kChunks;
+      const std::int64_t tiles = ceil_div(shape.n, shape.tile_elems);
+      const std::int64_t most =
+          std::max(shape.num_sms * kChunkBlocksPerSm / shape.lines, std::int64_t{1});
+      plan.chunk = ceil_div(tiles, std::min(most, tiles)) * shape.tile_elems;
+      plan.num_chunks = ceil_div(shape.n, plan.chunk);
+      plan.num_blocks = shape.lines * plan.num_chunks;
     }
     return plan;
   }
@@ -66,10 +71,10 @@ ScanPlan plan_scan(const ScanShape& shape) {
 }
 
 std::string to_string(const ScanPlan& plan) {
-  constexpr const char* kNames[] = {"lines", "rows", "tiles"};
+  constexpr const char* kNames[] = {"lines", "rows", "totals", "chunks"};
   return cat("scan(", kNames[static_cast<int>(plan.kernel)], ", aligned=", plan.aligned,
-             ", blocks=", plan.num_blocks, ", tiles_per_row=", plan.tiles_per_row,
-             ", chunk=", plan.chunk, ", chunks=", plan.num_chunks, ")");
+             ", blocks=", plan.num_blocks, ", chunk=", plan.chunk, ", chunks=", plan.num_chunks,
+             ")");
 }
 
 }  // namespace gpk::ops

@@ -108,9 +108,12 @@ jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
     spec.expression = cat("gpk::reduce_general<", functor, ">");
     return spec;
   }
-  const bool rows = variant.kernel == ReduceKernel::kRows;
-  spec.file = rows ? "reduction/rows.cuh" : "reduction/columns.cuh";
-  spec.expression = cat(rows ? "gpk::reduce_rows<" : "gpk::reduce_columns<",
+  constexpr const char* kNames[] = {"general", "rows", "columns", "even_rows"};
+  constexpr const char* kFiles[] = {"reduction/general.cuh", "reduction/rows.cuh",
+                                    "reduction/columns.cuh", "reduction/even_rows.cuh"};
+  const char* name = kNames[static_cast<int>(variant.kernel)];
+  spec.file = kFiles[static_cast<int>(variant.kernel)];
+  spec.expression = cat("gpk::reduce_", name, "<",
                         info(stored_as(variant.functor, variant.in)).cuda_name, ", ", functor, ">");
   spec.bundled = false;
   return spec;
@@ -139,6 +142,7 @@ std::vector<Variant> all_variants() {
       const DType in = stored_as(functor, row.dtype);
       add({ReduceKernel::kRows, functor, *value, in});
       add({ReduceKernel::kColumns, functor, *value, in});
+      add({ReduceKernel::kEvenRows, functor, *value, in});
     }
   }
   return found;

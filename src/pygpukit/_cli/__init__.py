@@ -1,4 +1,4 @@
-"""What ``python -m pygpukit`` does: a report about this machine, and the kernel cache."""
+"""What ``python -m pygpukit`` does: a report about this machine, the kernel cache, a live view."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="add",
         help="only the kernels of this op (may be repeated); default: all, which takes minutes",
     )
+    top = commands.add_parser("top", help="a live view of processes that publish (PYGPUKIT_TOP=1)")
+    top.add_argument("--once", action="store_true", help="show it once and end")
+    top.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds; default 1")
+    top.add_argument("--pid", type=int, help="only this process")
+    top.add_argument("--json", action="store_true", help="write JSON, one document per line")
     return parser
 
 
@@ -45,6 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         from pygpukit._cli import report
 
         return report.main(as_json=args.json)
+    if args.command == "top":
+        if not args.interval > 0:
+            parser.error(f"top: --interval {args.interval}: expected seconds above 0")
+        from pygpukit._cli import top
+
+        return top.main(once=args.once, interval=args.interval, as_json=args.json, pid=args.pid)
     from pygpukit._cli import cache
 
     try:

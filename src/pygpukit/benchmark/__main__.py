@@ -66,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--elementwise", action="store_true", help="add and mul")
     select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
+    select.add_argument("--transfer", action="store_true", help="the transfer engine")
+    select.add_argument("--sharing", action="store_true", help="partitions and classes")
     for name in LATER:
         select.add_argument(f"--{name}", action="store_true", help="not part of this version yet")
     how = parser.add_argument_group("how")

@@ -8,7 +8,16 @@ from types import MappingProxyType
 
 from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
-from pygpukit.benchmark import arrays, copy, elementwise, launch, memory, startup
+from pygpukit.benchmark import (
+    arrays,
+    copy,
+    elementwise,
+    launch,
+    memory,
+    sharing,
+    startup,
+    transfer,
+)
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.peers import load_engines
 from pygpukit.benchmark.report import BenchmarkReport
@@ -22,16 +31,19 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "elementwise": elementwise.run,
         "arrays": arrays.run,
         "memory": memory.run,
+        "transfer": transfer.run,
+        "sharing": sharing.run,
     }
 )
+ON_REQUEST = ("memory", "transfer", "sharing")  # they take gigabytes and the whole GPU
 LATER = ("gemm", "gemv", "attention", "fp8")
 
 
 def default_suites() -> list[str]:
     """What runs when nothing is selected."""
     on_gpu = _native.default_device()[0] != "cpu"
-    left_out = ("memory",) if on_gpu else ("memory", "startup")
-    return [name for name in SUITES if name not in left_out]
+    skipped = ON_REQUEST if on_gpu else (*ON_REQUEST, "startup")
+    return [name for name in SUITES if name not in skipped]
 
 
 def later(suite: str) -> str:
@@ -102,6 +114,14 @@ class BenchmarkSuite:
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and the way back."""
         return self.add("memory")
+
+    def add_transfer(self) -> BenchmarkSuite:
+        """The transfer engine: pinned, pageable, urgent copies."""
+        return self.add("transfer")
+
+    def add_sharing(self) -> BenchmarkSuite:
+        """Latency beside a saturating background, compute splits, quotas."""
+        return self.add("sharing")
 
     def add_all(self) -> BenchmarkSuite:
         """Everything this version measures."""

@@ -1,7 +1,23 @@
-"""Device memory: the pool all arrays live in, its limits, and arrays that may leave the device."""
+"""Device memory: the pool all arrays live in, arrays that may leave it, and blocks by hand."""
 
 from __future__ import annotations
 
+from pygpukit.memory.block_pool import (
+    GB,
+    HAS_RUST_BACKEND,
+    KB,
+    MB,
+    MemoryBlock,
+    MemoryPool,
+    PinnedMemoryManager,
+    PinnedPoolConfig,
+    PoolStats,
+    RustMemoryBlock,
+    RustMemoryPool,
+    RustPoolStats,
+    get_default_pool,
+    set_default_pool,
+)
 from pygpukit.memory.pool_control import (
     MemoryAccount,
     account,
@@ -22,15 +38,29 @@ from pygpukit.memory.pool_control import (
 )
 
 __all__ = [
+    "GB",
+    "HAS_RUST_BACKEND",
+    "KB",
+    "MB",
     "MemoryAccount",
+    "MemoryBlock",
+    "MemoryPool",
+    "PinnedMemoryManager",
+    "PinnedPoolConfig",
+    "PoolStats",
+    "RustMemoryBlock",
+    "RustMemoryPool",
+    "RustPoolStats",
     "account",
     "accounts",
     "evict",
     "evictable",
+    "get_default_pool",
     "is_evicted",
     "pin",
     "prefetch",
     "restore",
+    "set_default_pool",
     "set_evictable_default",
     "set_limit",
     "snapshot",

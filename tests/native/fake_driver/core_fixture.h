@@ -19,6 +19,7 @@
 #include "core/memory.h"
 #include "core/module.h"
 #include "core/stream.h"
+#include "core/transfers.h"
 #include "fake_driver/fake_driver.h"
 
 namespace gpk {
@@ -62,6 +63,7 @@ class CoreTest : public ::testing::Test {
   }
 
   ~CoreTest() override {
+    close_transfers();
     check_nothing_left();
     leave_contexts();
     set_driver_for_testing(nullptr);
@@ -113,6 +115,7 @@ class CoreTest : public ::testing::Test {
 
   // Contexts live for ever; forgotten by the library, they stay reachable for LeakSanitizer here.
   static void leave_contexts() {
+    close_transfers();
     static auto* kept = new std::vector<Context*>;
     for (Context* context : Context::all()) kept->push_back(context);
   }
@@ -127,6 +130,7 @@ class CoreTest : public ::testing::Test {
     EXPECT_EQ(fake::num_live(Kind::kModule), 0u);
     EXPECT_EQ(fake::num_live(Kind::kGraph), 0u);
     EXPECT_EQ(fake::num_live(Kind::kGraphExec), 0u);
+    EXPECT_EQ(fake::num_live(Kind::kGreenContext), 0u);
     reset_streams_for_testing();
     EXPECT_EQ(fake::num_live(Kind::kStream), num_streams_left_);
   }

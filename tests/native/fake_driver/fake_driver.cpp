@@ -153,6 +153,7 @@ std::size_t num_live(Kind kind) {
     case Kind::kGraphExec: return s.execs.size();
     case Kind::kMemory: return s.memory.size() + s.virtual_memory.chunks.size();
     case Kind::kPinned: return s.pinned.size();
+    case Kind::kGreenContext: return s.greens.size();
   }
   return 0;
 }

@@ -38,6 +38,7 @@ struct DeviceConfig {
   std::size_t memory_bytes = std::size_t{80} << 30;  // cuMemAlloc beyond: OUT_OF_MEMORY
   bool can_access_peers = true;
   bool virtual_memory = true;
+  bool green_launches = true;  // kernels of the primary context run on streams of green contexts
 };
 // Before the first context is made.
 void set_devices(std::vector<DeviceConfig> devices);
@@ -81,7 +82,7 @@ void advance_ms(double ms);
 
 // --- Inspection --------------------------------------------------------------------------------
 
-enum class Kind { kStream, kEvent, kModule, kGraph, kGraphExec, kMemory, kPinned };
+enum class Kind { kStream, kEvent, kModule, kGraph, kGraphExec, kMemory, kPinned, kGreenContext };
 // Objects made and not yet destroyed.
 std::size_t num_live(Kind kind);
 std::size_t used_bytes(int device);
@@ -100,6 +101,7 @@ std::vector<StreamCall> stream_calls();
 struct StreamInfo {
   unsigned flags = 0;
   int priority = 0;
+  unsigned num_sms = 0;  // of its green context; 0: it has none
 };
 StreamInfo stream_info(cu::Stream stream);
 

@@ -124,17 +124,35 @@ GPK_FAKE_EXPORT void gpk_fake_fail_module_load(int code, const char* log) {
   fake::fail_module_load(code, log);
 }
 
+// A busy stream's work is not done until it is set free or synchronized.
+GPK_FAKE_EXPORT void gpk_fake_set_busy(std::uint64_t stream, int busy) {
+  fake::set_busy(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)), busy != 0);
+}
+
+// Multiprocessors of the stream's green context; 0: it has none.
+GPK_FAKE_EXPORT unsigned gpk_fake_stream_sms(std::uint64_t stream) {
+  return fake::stream_info(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)))
+      .num_sms;
+}
+
+GPK_FAKE_EXPORT int gpk_fake_stream_priority(std::uint64_t stream) {
+  return fake::stream_info(reinterpret_cast<gpk::cu::Stream>(static_cast<std::uintptr_t>(stream)))
+      .priority;
+}
+
 GPK_FAKE_EXPORT void gpk_fake_advance_ms(double ms) { fake::advance_ms(ms); }
 
 // --- Inspection --------------------------------------------------------------------------------
 
-// kind: "stream", "event", "module", "graph", "graph_exec", "memory", "pinned"; -1 for others.
+// kind: "stream", "event", "module", "graph", "graph_exec", "memory", "pinned", "green_context"; -1
+// for others.
 GPK_FAKE_EXPORT long long gpk_fake_live_objects(const char* kind) {
   using fake::Kind;
   static constexpr std::pair<const char*, Kind> kKinds[] = {
-      {"stream", Kind::kStream},        {"event", Kind::kEvent},   {"module", Kind::kModule},
-      {"graph", Kind::kGraph},          {"memory", Kind::kMemory}, {"pinned", Kind::kPinned},
-      {"graph_exec", Kind::kGraphExec},
+      {"stream", Kind::kStream},        {"event", Kind::kEvent},
+      {"module", Kind::kModule},        {"graph", Kind::kGraph},
+      {"memory", Kind::kMemory},        {"pinned", Kind::kPinned},
+      {"graph_exec", Kind::kGraphExec}, {"green_context", Kind::kGreenContext},
   };
   for (const auto& [name, value] : kKinds)
     if (std::strcmp(name, kind) == 0) return static_cast<long long>(fake::num_live(value));

@@ -111,14 +111,24 @@ Result cuMemFree(DevicePtr ptr) {
 }
 
 Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, DevicePtr ptr) {
-  if (count != 1 || attributes[0] != kPointerMemoryType) return kInvalidValue;
   constexpr unsigned kMemoryTypeDevice = 2;
   const auto address = static_cast<std::uintptr_t>(ptr);
   unsigned type = 0;  // memory the driver does not know
+  std::uintptr_t start = 0;
   if (inside_block(state().memory, address, 1) || mapped_device(address, 1) >= 0)
     type = kMemoryTypeDevice;
-  if (inside_block(state().pinned, address, 1)) type = kMemoryTypeHost;
-  std::memcpy(values[0], &type, sizeof type);
+  if (inside_block(state().pinned, address, 1)) {
+    type = kMemoryTypeHost;
+    start = std::prev(state().pinned.upper_bound(address))->first;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == kPointerMemoryType)
+      std::memcpy(values[i], &type, sizeof type);
+    else if (attributes[i] == kPointerRangeStart)
+      std::memcpy(values[i], &start, sizeof start);
+    else
+      return kInvalidValue;
+  }
   return kSuccess;
 }
 

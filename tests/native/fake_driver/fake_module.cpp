@@ -67,6 +67,9 @@ Result launch_on(const char* call, cu::Function handle, Launch launch, void** pa
   if (function == nullptr || stream == nullptr) return cu::kInvalidHandle;
   if (stream->device != function->device) return cu::kInvalidHandle;
   if (context->device != function->device) return cu::kInvalidContext;
+  if (stream->num_sms != 0 &&
+      !state().devices[static_cast<std::size_t>(stream->device)].green_launches)
+    return cu::kInvalidContext;
   launch.function = function->name;
   launch.stream = stream->handle;
   if (const Result result = check_sizes(*function, launch); result != cu::kSuccess) return result;

@@ -24,6 +24,8 @@ enum : Result {
   kCaptureImplicit = 906,
   kCapturedEvent = 907,
   kInvalidClusterSize = 912,
+  kInvalidResourceType = 914,
+  kInvalidResourceConfiguration = 915,
 };
 
 enum CallId : int {
@@ -87,8 +89,19 @@ struct Capture {
   std::unique_ptr<FakeGraph> graph = std::make_unique<FakeGraph>();
 };
 
+struct FakeGreen {
+  int device = 0;
+  unsigned num_sms = 0;
+};
+
+struct FakeDesc {
+  int device = 0;
+  unsigned num_sms = 0;
+};
+
 struct FakeStream {
   int device = 0;
+  unsigned num_sms = 0;  // of its green context; 0: it has none
   cu::Stream handle = nullptr;
   unsigned flags = 0;
   int priority = 0;
@@ -178,6 +191,9 @@ struct State {
   Store<FakeEvent, cu::Event> events;
   Store<FakeModule, cu::Module> modules;
   std::map<cu::Function, FakeFunction*> functions;  // of all modules
+  Store<FakeGreen, cu::GreenCtx> greens;
+  Store<FakeDesc, cu::ResourceDesc> descs;
+  int num_splits = 0;
   Store<FakeGraph, cu::Graph> graphs;
   Store<FakeGraphExec, cu::GraphExec> execs;
   std::map<std::uintptr_t, Block> memory;

@@ -14,7 +14,8 @@ FakeStream* find_stream(cu::Stream handle) {
 StreamInfo stream_info(cu::Stream stream) {
   const std::lock_guard lock(mutex());
   const FakeStream* found = find_stream(stream);
-  return found == nullptr ? StreamInfo{} : StreamInfo{found->flags, found->priority};
+  return found == nullptr ? StreamInfo{}
+                          : StreamInfo{found->flags, found->priority, found->num_sms};
 }
 
 void set_busy(cu::Stream stream, bool busy) {

@@ -1,0 +1,247 @@
+// The transfer engine: copies in the background, with futures.
+#include <pybind11/numpy.h>
+
+#include <mutex>
+#include <utility>
+
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/text.h"
+#include "core/transfers.h"
+
+namespace gpk::bind {
+namespace {
+
+using runtime::TransferType;
+
+// What is called when a transfer is done, and what it needs until then.
+class Completion {
+ public:
+  Completion(const Array& array, std::shared_ptr<void> host)
+      : memory_(std::make_unique<BufferPin>(array.buffer())), host_(std::move(host)) {}
+
+  // On a thread of the engine, without any lock.
+  void finish() {
+    std::vector<std::shared_ptr<void>> callbacks;
+    std::unique_ptr<BufferPin> memory;
+    std::shared_ptr<void> host;
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+      callbacks = std::move(callbacks_);
+      memory.swap(memory_);
+      host.swap(host_);
+    }
+    if (callbacks.empty() || Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire gil;
+    for (const auto& callback : callbacks) call(callback);
+  }
+
+  void add(const py::object& callback) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!done_) {
+        callbacks_.push_back(keep_alive(callback));
+        return;
+      }
+    }
+    callback();
+  }
+
+ private:
+  static void call(const std::shared_ptr<void>& callback) {
+    try {
+      py::handle(static_cast<PyObject*>(callback.get()))();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("TransferFuture callback");
+    }
+  }
+
+  std::mutex mutex_;
+  bool done_ = false;
+  std::unique_ptr<BufferPin> memory_;  // on the device, where it is, until the copy is done
+  std::shared_ptr<void> host_;
+  std::vector<std::shared_ptr<void>> callbacks_;
+};
+
+struct Future {
+  std::shared_ptr<Transfers> transfers;  // first: the engine outlives the future
+  runtime::TransferFuture future;
+  std::shared_ptr<Completion> completion;
+};
+
+py::array check_host(const Array& array, py::handle host, const char* op, bool written) {
+  if (!py::isinstance<py::array>(host))
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(op, ": host is ", std::string(py::repr(host)), ", expected a numpy.ndarray"));
+  auto result = py::reinterpret_borrow<py::array>(host);
+  if (info(array.dtype()).bits == 4)
+    throw InvalidArgument(cat(op, ": ", name(array.dtype()),
+                              " is packed two to a byte; use from_numpy and to_numpy"));
+  if (!array.is_contiguous()) throw InvalidArgument(cat(op, ": the array is not contiguous"));
+  Dims shape = Dims::filled(static_cast<int>(result.ndim()), 0);
+  for (int i = 0; i < shape.size(); ++i) shape[i] = result.shape(i);
+  if (!(shape == array.shape()))
+    throw InvalidArgument(cat(op, ": host has shape ", to_string(shape), ", the array has ",
+                              to_string(array.shape())));
+  if (!result.dtype().equal(numpy_dtype(array.dtype())))
+    throw InvalidArgument(cat(op, ": host has dtype ", std::string(py::str(result.dtype())),
+                              ", the array has ", name(array.dtype())));
+  if ((result.flags() & py::array::c_style) == 0)
+    throw InvalidArgument(cat(op, ": host is not C-contiguous"));
+  if (written && !result.writeable()) throw InvalidArgument(cat(op, ": host is read-only"));
+  if (!written && array.buffer()->read_only())
+    throw InvalidArgument(cat(op, ": the array is read-only"));
+  return result;
+}
+
+std::shared_ptr<Future> submit(TransferType type, const Array& array, py::handle host, int priority,
+                               py::handle stream, const char* op) {
+  forbid_in_capture(op, "the copy would not be part of a replay");
+  const bool to_device = type == TransferType::kH2D;
+  const py::array memory = check_host(array, host, op, !to_device);
+  const auto on = stream_from_python(stream, array.device(), op);
+  const auto host_address = reinterpret_cast<std::uintptr_t>(memory.data());
+  const auto device_address = reinterpret_cast<std::uintptr_t>(array.data());
+  auto completion = std::make_shared<Completion>(array, keep_alive(memory));
+  const WithoutGil released;
+  auto engine = transfers(array.device());
+  if (array.device().is_cuda()) {
+    array.buffer()->order_before(*on);
+    array.buffer()->mark_use(on);
+  }
+  runtime::TransferEngine::SubmitOptions options;
+  options.priority = priority;
+  options.on_done = [completion](const runtime::TransferOp&) { completion->finish(); };
+  auto future = engine->submit(type, to_device ? device_address : host_address,
+                               to_device ? host_address : device_address, array.nbytes(), on,
+                               std::move(options));
+  return std::make_shared<Future>(Future{std::move(engine), std::move(future), completion});
+}
+
+py::dict describe(const runtime::TransferOp& op) {
+  py::dict facts;
+  facts["id"] = op.id;
+  facts["type"] = runtime::to_string(op.type);
+  facts["state"] = runtime::to_string(op.state);
+  facts["bytes"] = op.size_bytes;
+  facts["priority"] = op.priority;
+  facts["wait_s"] = op.wait_time_s();
+  facts["duration_s"] = op.duration_s();
+  facts["gb_s"] = op.bandwidth_gb_s();
+  facts["error"] = op.error;
+  return facts;
+}
+
+py::dict describe(const runtime::LaneStats& lane) {
+  py::dict facts;
+  facts["submitted"] = lane.num_submitted;
+  facts["completed"] = lane.num_completed;
+  facts["failed"] = lane.num_failed;
+  facts["cancelled"] = lane.num_cancelled;
+  facts["chunks"] = lane.num_chunks;
+  facts["bytes"] = lane.copied_bytes;
+  facts["staged_bytes"] = lane.staged_bytes;
+  facts["busy_s"] = static_cast<double>(lane.busy_ns) * 1e-9;
+  facts["gb_s"] = lane.gb_s();
+  facts["wait_s"] = static_cast<double>(lane.wait_ns) * 1e-9;
+  facts["max_wait_s"] = static_cast<double>(lane.max_wait_ns) * 1e-9;
+  facts["queue_depth"] = lane.queue_depth;
+  facts["max_queue_depth"] = lane.max_queue_depth;
+  facts["in_flight_bytes"] = lane.in_flight_bytes;
+  return facts;
+}
+
+py::dict stats(py::handle device) {
+  const Device where = device_from_python(device, "transfer.stats");
+  runtime::TransferEngine::Stats now;
+  {
+    const WithoutGil released;
+    now = transfers(where)->engine().stats();
+  }
+  py::dict all;
+  for (const auto type : {TransferType::kH2D, TransferType::kD2H, TransferType::kD2D})
+    all[runtime::to_string(type)] = describe(now.of(type));
+  return all;
+}
+
+void configure(std::size_t chunk_bytes, std::size_t max_in_flight_bytes, unsigned copy_threads,
+               py::handle device) {
+  const Device where = device_from_python(device, "transfer.configure");
+  runtime::TransferEngine::Options options;
+  if (chunk_bytes != 0) options.chunk_bytes = chunk_bytes;
+  if (max_in_flight_bytes != 0) options.max_in_flight_bytes = max_in_flight_bytes;
+  if (copy_threads != 0) options.num_copy_threads = copy_threads;
+  if (options.chunk_bytes < 256 || options.max_in_flight_bytes < options.chunk_bytes)
+    throw InvalidArgument(cat("transfer.configure: chunk_bytes is ", options.chunk_bytes,
+                              ", max_in_flight_bytes ", options.max_in_flight_bytes,
+                              "; expected at least 256, and room for a chunk"));
+  configure_transfers(where, options);
+}
+
+void bind_future(py::module_& m) {
+  py::class_<Future, std::shared_ptr<Future>>(m, "TransferFuture",
+                                              "A copy in the background and its outcome.")
+      .def_property_readonly("id", [](const Future& f) { return f.future.id(); })
+      .def(
+          "done", [](const Future& f) { return f.future.done(); },
+          "True when it has ended: completed, failed or cancelled.")
+      .def(
+          "wait",
+          [](Future& f) {
+            forbid_in_capture("TransferFuture.wait", "the work is only being recorded");
+            const WithoutGil released;
+            f.future.wait();
+          },
+          "Returns when the copy is complete; raises what it failed with.")
+      .def(
+          "cancel",
+          [](Future& f) {
+            const WithoutGil released;
+            return f.future.cancel();
+          },
+          "Stops it between chunks. True when it will not complete: the destination may then be "
+          "written in part. False when it is too late.")
+      .def(
+          "facts", [](const Future& f) { return describe(f.future.result()); },
+          "State, times and rate of a copy that is done.")
+      .def(
+          "add_done_callback",
+          [](Future& f, const py::object& callback) { f.completion->add(callback); },
+          py::arg("callback"),
+          "Calls callback() once the copy is done: on a thread of the engine, or now.");
+}
+
+}  // namespace
+
+void bind_transfer(py::module_& m) {
+  bind_future(m);
+  m.def(
+      "submit_h2d",
+      [](const Array& array, py::handle host, int priority, py::handle stream) {
+        return submit(TransferType::kH2D, array, host, priority, stream, "submit_h2d");
+      },
+      py::arg("array"), py::arg("host"), py::kw_only(), py::arg("priority") = 0,
+      py::arg("stream") = py::none(),
+      "Copies a NumPy array into an array in the background, after the array's work so far.");
+  m.def(
+      "submit_d2h",
+      [](const Array& array, py::handle host, int priority, py::handle stream) {
+        return submit(TransferType::kD2H, array, host, priority, stream, "submit_d2h");
+      },
+      py::arg("array"), py::arg("host"), py::kw_only(), py::arg("priority") = 0,
+      py::arg("stream") = py::none(),
+      "Copies an array into a NumPy array in the background, after the array's work so far.");
+  m.def("transfer_stats", stats, py::arg("device") = py::none(),
+        "Counters of the transfer engine, by direction.");
+  m.def("transfer_configure", configure, py::arg("chunk_bytes") = 0,
+        py::arg("max_in_flight_bytes") = 0, py::arg("copy_threads") = 0,
+        py::arg("device") = py::none(),
+        "Settings of the transfer engine, before its first transfer; 0 keeps the default.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,84 @@
+// The runtime classes, in the submodule _native.runtime: one function per binding file. They are
+// registered when first asked for, so that importing the package does not pay for them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "bindings/python.h"
+#include "runtime/clock.h"
+
+namespace gpk::bind {
+
+using Unlocked = py::call_guard<WithoutGil>;
+
+// Seconds since 1970 as Python's time.time(), for times on a steady clock.
+class WallTime {
+ public:
+  WallTime() {
+    using std::chrono::duration;
+    const double wall =
+        duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    offset_s_ = wall - static_cast<double>(runtime::SteadyClock().now_ns()) / 1e9;
+  }
+  [[nodiscard]] double at(std::int64_t steady_ns) const noexcept {
+    return offset_s_ + static_cast<double>(steady_ns) / 1e9;
+  }
+  [[nodiscard]] double now() const noexcept { return at(runtime::SteadyClock().now_ns()); }
+
+ private:
+  double offset_s_;
+};
+
+inline double seconds(std::int64_t ns) noexcept { return static_cast<double>(ns) / 1e9; }
+
+// A bytes-like object, kept while its memory is used without the GIL.
+class ByteView {
+ public:
+  ByteView(py::handle object, bool writable);
+  ~ByteView() { PyBuffer_Release(&view_); }  // with the GIL
+  ByteView(const ByteView&) = delete;
+  ByteView& operator=(const ByteView&) = delete;
+  [[nodiscard]] void* data() const noexcept { return view_.buf; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+// An enumeration whose values also equal their numbers, as those of version 0.2 did.
+template <class E>
+py::enum_<E> number_enum(py::module_& m, const char* name, const char* doc) {
+  py::enum_<E> type(m, name, doc);
+  type.attr("__eq__") = py::cpp_function(
+      [](const E& self, const py::object& other) {
+        const auto number = py::int_(static_cast<int>(self));
+        if (!py::isinstance<E>(other) && !PyLong_Check(other.ptr())) return false;
+        return number.equal(py::int_(other));
+      },
+      py::name("__eq__"), py::is_method(type));
+  type.attr("__ne__") = py::cpp_function(
+      [](const py::object& self, const py::object& other) { return !self.equal(other); },
+      py::name("__ne__"), py::is_method(type));
+  return type;
+}
+
+void bind_runtime_memory(py::module_& m);
+void bind_runtime_pinned(py::module_& m);
+void bind_runtime_admission(py::module_& m);
+void bind_runtime_qos(py::module_& m);
+void bind_runtime_partition(py::module_& m);
+void bind_runtime_scheduler(py::module_& m);
+void bind_runtime_tasks(py::module_& m);
+void bind_runtime_transfer(py::module_& m);
+void bind_runtime_dispatch(py::module_& m);
+void bind_runtime_pacing(py::module_& m);
+void bind_runtime_slicing(py::module_& m);
+void bind_runtime_kernel_cache(py::module_& m);
+void bind_runtime_execution(py::module_& m);
+void bind_runtime_simulation(py::module_& m);
+void bind_runtime_trace(py::module_& m);
+
+}  // namespace gpk::bind

@@ -1,0 +1,64 @@
+// The submodule _native.runtime, and how its errors reach Python.
+#include "bindings/bind.h"
+#include "bindings/runtime_bind.h"
+#include "runtime/error.h"
+
+namespace gpk::bind {
+namespace {
+
+const char* runtime_error_class(runtime::Error::Kind kind) {
+  switch (kind) {
+    case runtime::Error::Kind::kMemory: return "OutOfMemory";
+    case runtime::Error::Kind::kState: return "OperationError";
+    case runtime::Error::Kind::kValue: break;
+  }
+  return "InvalidValueError";
+}
+
+void translate_runtime_error(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(std::move(error));
+  } catch (const runtime::Error& thrown) {
+    const py::object type =
+        py::module_::import("pygpukit.core.errors").attr(runtime_error_class(thrown.kind()));
+    py::set_error(type, thrown.what());
+  }
+}
+
+py::module_ load_runtime() {
+  py::module_ native = py::module_::import("pygpukit._native");
+  if (py::hasattr(native, "runtime")) return native.attr("runtime").cast<py::module_>();
+  py::register_exception_translator(translate_runtime_error);
+  py::module_ m = native.def_submodule(
+      "runtime", "The GPU as a shared resource: memory, tasks, transfers and launches.");
+  bind_runtime_memory(m);
+  bind_runtime_pinned(m);
+  bind_runtime_admission(m);
+  bind_runtime_qos(m);
+  bind_runtime_partition(m);
+  bind_runtime_scheduler(m);
+  bind_runtime_tasks(m);
+  bind_runtime_transfer(m);
+  bind_runtime_dispatch(m);
+  bind_runtime_pacing(m);
+  bind_runtime_slicing(m);
+  bind_runtime_kernel_cache(m);
+  bind_runtime_execution(m);
+  bind_runtime_simulation(m);
+  bind_runtime_trace(m);
+  return m;
+}
+
+}  // namespace
+
+ByteView::ByteView(py::handle object, bool writable) {
+  if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+    throw py::error_already_set();
+}
+
+void bind_runtime(py::module_& m) {
+  m.def("load_runtime", load_runtime,
+        "The submodule with the classes of the runtime, made at the first call.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,250 @@
+#include "bindings/runtime_tasks.h"
+
+#include <algorithm>
+
+#include "bindings/errors.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "core/trace_log.h"
+#include "runtime/qos_enforcement.h"
+
+namespace gpk::bind {
+namespace {
+
+constexpr std::size_t kMaxErrorsKept = 16384;
+
+// Calls a Python function; on failure the exception object and "ValueError: text".
+struct CallFailure {
+  std::shared_ptr<void> exception;
+  std::string reason;
+};
+
+std::string exception_text(py::handle type, py::handle value) {
+  std::string name = py::str(type.attr("__name__"));
+  try {
+    const std::string text = py::str(value);
+    return text.empty() ? name : name + ": " + text;
+  } catch (py::error_already_set&) {  // a __str__ that raises
+    return name;
+  }
+}
+
+std::optional<CallFailure> call_python(void* function) {
+  if (python_has_ended()) return CallFailure{nullptr, "Python has ended"};
+  const py::gil_scoped_acquire gil;
+  try {
+    py::reinterpret_borrow<py::object>(static_cast<PyObject*>(function))();
+    return std::nullopt;
+  } catch (py::error_already_set& error) {
+    if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+    return CallFailure{keep_alive(error.value()), exception_text(error.type(), error.value())};
+  }
+}
+
+std::string exception_reason(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& thrown) {
+    return thrown.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
+
+StreamPriority task_stream_priority(runtime::QosClass qos) {
+  return runtime::enforcement(qos).stream_priority >= 1.0 ? StreamPriority::kHigh
+                                                          : StreamPriority::kLow;
+}
+
+}  // namespace
+
+std::atomic<bool>& python_has_ended() {
+  static std::atomic<bool> ended{false};
+  return ended;
+}
+
+runtime::SchedulePolicy schedule_policy(const std::string& name) {
+  using runtime::SchedulePolicy;
+  for (const auto policy : {SchedulePolicy::kFifo, SchedulePolicy::kSjf, SchedulePolicy::kPriority})
+    if (name == to_string(policy)) return policy;
+  throw InvalidArgument(
+      cat("scheduler: policy is '", name, "', expected 'fifo', 'sjf' or 'priority'"));
+}
+
+TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Options& options)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->scheduler = std::make_shared<runtime::Scheduler>(std::move(ledger), options.scheduler);
+  shared_->streams = std::make_unique<TaskStreams>(options.device, options.max_streams);
+}
+
+TaskEngine::~TaskEngine() {
+  const auto end = [this] {
+    stop();
+    shared_.reset();
+  };
+  if (PyGILState_Check() != 0) {
+    const WithoutGil released;  // the watcher may be in a callback that needs it
+    end();
+  } else {
+    end();
+  }
+}
+
+void TaskEngine::Shared::keep_error(TaskId id, Error error) {
+  // Let go of without the lock: a Python object needs the GIL.
+  std::map<TaskId, Error>::node_type replaced;
+  std::map<TaskId, Error>::node_type dropped;
+  const std::lock_guard lock(mutex);
+  replaced = errors.extract(id);
+  errors.emplace(id, std::move(error));
+  if (errors.size() > kMaxErrorsKept) dropped = errors.extract(errors.begin());
+}
+
+void TaskEngine::run_inline(Shared& shared, TaskId id, void* function) {
+  const std::optional<unsigned> lane = begin_trace(shared);
+  std::optional<CallFailure> failure = call_python(function);
+  end_trace(shared, id, lane, failure.has_value());
+  if (!failure) return;
+  if (failure->exception) shared.keep_error(id, std::move(failure->exception));
+  throw std::runtime_error(failure->reason);
+}
+
+// The task ends when what it has put on its stream is done, also when it failed meanwhile: until
+// then its memory may be in use.
+void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
+                               void* function, StreamPriority priority) {
+  const TaskId id = context.id();
+  std::shared_ptr<Stream> stream;
+  try {
+    stream = shared->streams->acquire(priority);
+  } catch (...) {
+    shared->keep_error(id, std::current_exception());
+    throw;
+  }
+  if (stream == nullptr) throw std::runtime_error("the scheduler was shut down");
+  const std::optional<unsigned> lane = begin_trace(*shared);
+  std::optional<CallFailure> failure;
+  {
+    const StreamScope scope(stream);
+    failure = call_python(function);
+  }
+  context.detach();
+  std::string reason;
+  const bool cancelled = context.cancel_requested();
+  if (failure) {
+    if (failure->exception) shared->keep_error(id, std::move(failure->exception));
+    reason = failure->reason;
+  }
+  // The task's own end may be what lets go of the engine: the streams must outlive the call.
+  shared->streams->finish(
+      std::move(stream), [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
+        try {
+          end_trace(*shared, id, lane, error != nullptr || !reason.empty());
+          end_on_stream(*shared, id, reason, error, cancelled);
+        } catch (const std::exception&) {  // no memory for the text of a failure
+          shared->scheduler->fail(id, "failed");
+        }
+      });
+}
+
+void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& reason,
+                               std::exception_ptr error, bool cancelled) {
+  if (!reason.empty()) {
+    if (cancelled) {
+      shared.scheduler->complete(id);  // ends as cancelled, since that was asked for
+    } else {
+      shared.scheduler->fail(id, reason);
+    }
+    return;
+  }
+  if (error == nullptr) {
+    shared.scheduler->complete(id);
+    return;
+  }
+  const std::string what = exception_reason(error);
+  shared.keep_error(id, std::move(error));
+  shared.scheduler->fail(id, what);
+}
+
+// Nothing while the trace is off.
+std::optional<unsigned> TaskEngine::begin_trace(Shared& shared) {
+  if (!trace_log().enabled()) return std::nullopt;
+  const std::lock_guard lock(shared.mutex);
+  unsigned lane = 0;
+  while (shared.lanes.contains(lane)) ++lane;
+  shared.lanes.insert(lane);
+  return lane;
+}
+
+// Before anyone hears of the task's end: who waits for it finds it in the trace.
+void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed) {
+  if (!lane) return;
+  const runtime::TaskInfo info = shared.scheduler->info(id);
+  runtime::TraceRecorder& log = trace_log();
+  const std::int64_t now_ns = log.now_ns();
+  const std::string name = info.name.empty() ? cat("task ", id) : info.name;
+  log.span(runtime::TraceCategory::kTask, name, log.track(cat("tasks ", *lane)), info.started_ns(),
+           now_ns - info.started_ns(), {"memory", static_cast<double>(info.memory_bytes)},
+           {"failed", failed ? 1.0 : 0.0});
+  const std::size_t reserved = shared.scheduler->stats().reserved_memory_bytes;
+  log.counter("reserved memory", now_ns,
+              static_cast<double>(reserved - std::min(reserved, info.reserved_memory_bytes)));
+  const std::lock_guard lock(shared.mutex);
+  shared.lanes.erase(*lane);
+}
+
+TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<void> function,
+                                      bool on_stream) {
+  const StreamPriority priority = task_stream_priority(spec.qos);
+  const std::weak_ptr<Shared> weak = shared_;  // a task that waits does not keep its scheduler
+  if (function != nullptr)
+    spec.body = [weak, function = std::move(function), on_stream,
+                 priority](runtime::TaskContext& context) {
+      const std::shared_ptr<Shared> shared = weak.lock();
+      if (shared == nullptr) return;
+      if (on_stream) {
+        run_on_stream(shared, context, function.get(), priority);
+      } else {
+        run_inline(*shared, context.id(), function.get());
+      }
+    };
+  return shared_->scheduler->submit(std::move(spec));
+}
+
+void TaskEngine::serve() {
+  std::stop_token token;
+  {
+    const std::lock_guard lock(stop_mutex_);
+    token = stop_.get_token();
+  }
+  shared_->scheduler->serve(token);
+}
+
+void TaskEngine::stop() {
+  {
+    const std::lock_guard lock(stop_mutex_);
+    stop_.request_stop();
+  }
+  shared_->streams->close();
+}
+
+py::object TaskEngine::exception(TaskId id) const {
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    const auto found = shared_->errors.find(id);
+    if (found == shared_->errors.end()) return py::none();
+    if (const auto* object = std::get_if<std::shared_ptr<void>>(&found->second))
+      return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(object->get()));
+    error = std::get<std::exception_ptr>(found->second);
+  }
+  try {
+    std::rethrow_exception(error);
+  } catch (...) {
+    set_python_error();
+  }
+  const py::error_already_set raised;
+  return raised.value();
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,87 @@
+// Python functions as tasks of the scheduler: each on a stream of its own, ended by the stream's
+// event.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <variant>
+
+#include "bindings/python.h"
+#include "core/task_streams.h"
+#include "runtime/scheduler.h"
+
+namespace gpk::bind {
+
+// Set when Python ends: from then on no thread of ours calls into it.
+std::atomic<bool>& python_has_ended();
+
+// "fifo", "sjf" or "priority". Throws InvalidArgument.
+runtime::SchedulePolicy schedule_policy(const std::string& name);
+
+// The scheduler, its streams, and the exceptions of its tasks. Thread safe. Methods that may wait
+// or run Python functions are called without the GIL.
+class TaskEngine {
+ public:
+  using TaskId = runtime::TaskId;
+  struct Options {
+    runtime::SchedulerConfig scheduler;
+    Device device;
+    std::size_t max_streams = 32;
+  };
+
+  TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Options& options);
+  ~TaskEngine();
+  TaskEngine(const TaskEngine&) = delete;
+  TaskEngine& operator=(const TaskEngine&) = delete;
+
+  // `function` is called without arguments by the thread that runs the task; with `on_stream` on a
+  // stream of its own, and the task has then ended when the stream's work is done.
+  TaskId submit(runtime::TaskSpec spec, std::shared_ptr<void> function, bool on_stream);
+
+  // Runs bodies on the calling thread until stop().
+  void serve();
+  // Ends serve() of all threads. Tasks that wait for a stream fail.
+  void stop();
+
+  // The exception object of a failed task, or None. With the GIL.
+  py::object exception(TaskId id) const;
+
+  [[nodiscard]] runtime::Scheduler& scheduler() const noexcept { return *shared_->scheduler; }
+  [[nodiscard]] TaskStreams& streams() const noexcept { return *shared_->streams; }
+
+ private:
+  // What tasks in flight need, also when the engine is gone.
+  struct Shared {
+    std::shared_ptr<runtime::Scheduler> scheduler;
+    std::unique_ptr<TaskStreams> streams;
+
+    std::mutex mutex;
+    using Error = std::variant<std::shared_ptr<void>, std::exception_ptr>;  // a Python object, or
+    std::map<TaskId, Error> errors;
+    std::set<unsigned> lanes;  // rows of the trace in use
+
+    void keep_error(TaskId id, Error error);
+  };
+
+  static void run_inline(Shared& shared, TaskId id, void* function);
+  static void run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
+                            void* function, StreamPriority priority);
+  static void end_on_stream(Shared& shared, TaskId id, const std::string& reason,
+                            std::exception_ptr error, bool cancelled);
+  // The row of the trace that a task takes while it runs.
+  static std::optional<unsigned> begin_trace(Shared& shared);
+  static void end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed);
+
+  std::shared_ptr<Shared> shared_;
+  std::mutex stop_mutex_;
+  std::stop_source stop_;
+};
+
+}  // namespace gpk::bind

@@ -1,0 +1,322 @@
+// TaskScheduler: Python functions as tasks; ledgers; snapshots.
+#include "bindings/convert.h"
+#include "bindings/runtime_bind.h"
+#include "bindings/runtime_tasks.h"
+#include "runtime/partition_ledger.h"
+
+namespace gpk::bind {
+namespace {
+
+using runtime::QosClass;
+using runtime::TaskId;
+using runtime::TaskInfo;
+using runtime::TaskSpec;
+
+const WallTime& task_wall_time() {
+  static const WallTime wall;
+  return wall;
+}
+
+std::optional<double> task_time(std::int64_t ns) {
+  return ns < 0 ? std::nullopt : std::optional(task_wall_time().at(ns));
+}
+
+std::int64_t task_ns(double s) { return static_cast<std::int64_t>(s * 1e9); }
+
+void bind_ledgers(py::module_& m) {
+  using runtime::LimitLedger;
+  using runtime::MemoryLedger;
+  py::class_<MemoryLedger, std::shared_ptr<MemoryLedger>>(
+      m, "MemoryLedger", "Where a TaskScheduler takes memory from.")
+      .def_property_readonly("device_bytes", &MemoryLedger::device_bytes,
+                             "What all accounts share.")
+      .def("capacity", &MemoryLedger::capacity_bytes, py::arg("account") = "", Unlocked(),
+           "The most an account could ever have, in bytes.")
+      .def("available", &MemoryLedger::available_bytes, py::arg("account") = "", Unlocked(),
+           "What could be granted to it now, in bytes.");
+  py::class_<LimitLedger, MemoryLedger, std::shared_ptr<LimitLedger>>(
+      m, "LimitLedger", "A total and, where asked for, limits per account.")
+      .def(py::init([](std::optional<std::size_t> total) {
+             return std::make_shared<LimitLedger>(total.value_or(LimitLedger::kUnlimited));
+           }),
+           py::arg("total") = py::none())
+      .def("set_account_limit", &LimitLedger::set_account_limit, py::arg("account"),
+           py::arg("size"), Unlocked(), "Below what it holds is allowed: it gets nothing more.")
+      .def_property_readonly(
+          "reserved", [](const LimitLedger& l) { return l.reserved_bytes(); },
+          "By all accounts, in bytes.");
+  using runtime::PartitionLedger;
+  py::class_<PartitionLedger, MemoryLedger, std::shared_ptr<PartitionLedger>>(
+      m, "PartitionLedger", "Charges the partition that is named as the account.")
+      .def(py::init<std::shared_ptr<runtime::PartitionManager>>(), py::arg("partitions"));
+}
+
+void bind_task_info(py::module_& m) {
+  using I = TaskInfo;
+  py::class_<I>(m, "TaskInfo", "A task as it was when asked for; times in seconds since 1970.")
+      .def_readonly("id", &I::id, "From 1.")
+      .def_readonly("key", &I::key, "The caller's id, or \"\".")
+      .def_readonly("name", &I::name, "For people.")
+      .def_readonly("account", &I::account, "Whose memory it is: a partition.")
+      .def_readonly("owner", &I::owner, "Number of its client.")
+      .def_readonly("qos", &I::qos, "Its class.")
+      .def_readonly("priority", &I::priority, "Its own, without the class's.")
+      .def_readonly("memory", &I::memory_bytes, "Bytes it asks for.")
+      .def_readonly("reserved_memory", &I::reserved_memory_bytes, "Bytes it holds now.")
+      .def_readonly("bandwidth", &I::bandwidth, "Share of the device.")
+      .def_readonly("dependencies", &I::dependencies, "Ids.")
+      .def_property_readonly(
+          "state", [](const I& i) { return std::string(to_string(i.state)); }, "\"running\", ...")
+      .def_property_readonly("is_terminal", &I::is_terminal, "It has ended.")
+      .def_property_readonly(
+          "submitted_at", [](const I& i) { return task_time(i.submitted_ns()); }, "Or None.")
+      .def_property_readonly(
+          "started_at", [](const I& i) { return task_time(i.started_ns()); }, "Or None.")
+      .def_property_readonly(
+          "ended_at", [](const I& i) { return task_time(i.ended_ns()); }, "Or None.")
+      .def_property_readonly(
+          "deadline", [](const I& i) { return task_time(i.deadline_ns.value_or(-1)); }, "Or None.")
+      .def_property_readonly(
+          "wait_time",
+          [](const I& i) { return seconds(i.wait_ns(runtime::SteadyClock().now_ns())); },
+          "Seconds until it started or ended, or until now.")
+      .def_property_readonly(
+          "exec_time",
+          [](const I& i) { return seconds(i.exec_ns(runtime::SteadyClock().now_ns())); },
+          "Seconds from its start to its end or now.")
+      .def_property_readonly(
+          "wait_reason", [](const I& i) { return std::string(to_string(i.wait_reason)); },
+          "Why it is not running.")
+      .def_readonly("reason", &I::reason, "Why it failed or was cancelled.")
+      .def_property_readonly(
+          "first_cause",
+          [](const I& i) {
+            return i.first_cause == runtime::kNoTask ? std::nullopt : std::optional(i.first_cause);
+          },
+          "The task whose end failed this one, or None.")
+      .def_readonly("cancel_requested", &I::cancel_requested, "It was asked to stop.")
+      .def_readonly("missed_deadline", &I::missed_deadline, "It did not start or end in time.");
+}
+
+void bind_snapshot(py::module_& m) {
+  using Q = runtime::QueueEntry;
+  py::class_<Q>(m, "QueueEntry", "A task that waits.")
+      .def_readonly("position", &Q::position, "From 0, in the order they are served.")
+      .def_readonly("id", &Q::id, "The task.")
+      .def_readonly("label", &Q::label, "Its name or key.")
+      .def_property_readonly(
+          "state", [](const Q& q) { return std::string(to_string(q.state)); },
+          "\"pending\", \"queued\" or \"admitted\".")
+      .def_readonly("reason", &Q::text, "What it waits for, with the numbers.");
+  using A = runtime::AccountReservation;
+  py::class_<A>(m, "AccountReservation", "What an account holds; memory in bytes.")
+      .def_readonly("account", &A::account, "A partition, or \"\".")
+      .def_readonly("reserved", &A::reserved_bytes, "Held by its tasks.")
+      .def_readonly("task_count", &A::num_tasks, "That hold it.")
+      .def_readonly("queued_count", &A::num_queued, "That wait.")
+      .def_readonly("available", &A::available_bytes, "What it could get now.")
+      .def_readonly("capacity", &A::capacity_bytes, "What it could ever get.");
+  using S = runtime::SchedulerSnapshot;
+  py::class_<S>(m, "SchedulerSnapshot", "A scheduler at one moment.")
+      .def_property_readonly(
+          "time", [](const S& s) { return task_wall_time().at(s.now_ns); }, "Seconds since 1970.")
+      .def_property_readonly(
+          "policy", [](const S& s) { return std::string(to_string(s.policy)); }, "\"fifo\", ...")
+      .def_readonly("stats", &S::stats, "The figures.")
+      .def_readonly("tasks", &S::tasks, "By id, ended ones that are still known among them.")
+      .def_readonly("queue", &S::queue, "Who waits, in order.")
+      .def_readonly("reservations", &S::reservations, "By account.")
+      .def_readonly("partitions", &S::partitions, "Where a PartitionManager was given.")
+      .def("text", &S::text, "A table to read.");
+}
+
+TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, std::string name,
+                   std::string key, std::string account, std::uint64_t owner, QosClass qos,
+                   int priority, std::size_t memory, double bandwidth, double estimate,
+                   std::optional<double> deadline, std::vector<TaskId> after, bool on_stream) {
+  TaskSpec spec;
+  spec.name = std::move(name);
+  spec.key = std::move(key);
+  spec.account = std::move(account);
+  spec.owner = owner;
+  spec.qos = qos;
+  spec.priority = priority;
+  spec.memory_bytes = memory;
+  spec.bandwidth = bandwidth;
+  spec.estimated_ns = task_ns(estimate);
+  if (deadline) spec.deadline_ns = self.scheduler().clock().now_ns() + task_ns(*deadline);
+  spec.dependencies = std::move(after);
+  std::shared_ptr<void> kept = body ? keep_alive(*body) : nullptr;
+  const WithoutGil released;
+  return self.submit(std::move(spec), std::move(kept), on_stream);
+}
+
+// In steps, so that Ctrl-C is heard.
+std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional<double> timeout) {
+  using std::chrono::nanoseconds;
+  constexpr std::int64_t kStepNs = 100'000'000;
+  std::int64_t left_ns = timeout ? task_ns(std::min(*timeout, 1e9)) : 0;
+  for (;;) {
+    const std::int64_t step_ns = timeout ? std::min(left_ns, kStepNs) : kStepNs;
+    std::optional<TaskInfo> info;
+    {
+      const WithoutGil released;
+      info = self.scheduler().wait(id, nanoseconds(std::max<std::int64_t>(step_ns, 0)));
+    }
+    if (info) return info;
+    left_ns -= step_ns;
+    if (timeout && left_ns <= 0) return std::nullopt;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+void call_at_end(TaskEngine& self, TaskId id, const py::function& callback) {
+  std::shared_ptr<void> kept = keep_alive(callback);
+  const WithoutGil released;
+  self.scheduler().on_end(id, [kept = std::move(kept)](const TaskInfo& info) {
+    if (python_has_ended()) return;
+    const py::gil_scoped_acquire gil;
+    try {
+      py::reinterpret_borrow<py::object>(static_cast<PyObject*>(kept.get()))(info);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("the callback of a task");
+    }
+  });
+}
+
+runtime::SchedulerSnapshot take_snapshot(
+    TaskEngine& self, const std::optional<std::shared_ptr<runtime::PartitionManager>>& of) {
+  runtime::SchedulerSnapshot snapshot = self.scheduler().snapshot();
+  if (of) snapshot.partitions = (*of)->partitions();
+  return snapshot;
+}
+
+std::unique_ptr<TaskEngine> make_engine(
+    std::optional<std::shared_ptr<runtime::MemoryLedger>> ledger, const std::string& policy,
+    double total_bandwidth, double aging, std::int64_t sjf_patience, std::size_t max_pending,
+    bool best_effort, bool unknown_is_met, std::size_t max_ended, std::size_t max_streams,
+    py::handle device) {
+  TaskEngine::Options options;
+  options.scheduler.order = {.policy = schedule_policy(policy),
+                             .aging_interval_ns = task_ns(aging),
+                             .sjf_patience = sjf_patience};
+  options.scheduler.total_bandwidth = total_bandwidth;
+  options.scheduler.max_pending_tasks = max_pending;
+  options.scheduler.enable_best_effort = best_effort;
+  options.scheduler.unknown_dependency_is_met = unknown_is_met;
+  options.scheduler.max_ended_kept = max_ended;
+  options.device = device_from_python(device, "TaskScheduler");
+  options.max_streams = max_streams;
+  return std::make_unique<TaskEngine>(std::move(ledger).value_or(nullptr), options);
+}
+
+template <class Class>
+void bind_engine_control(Class& engine) {
+  using E = TaskEngine;
+  const auto id = py::arg("task_id");
+  engine
+      .def(
+          "cancel",
+          [](E& e, TaskId i, const std::string& why) { return e.scheduler().cancel(i, why); }, id,
+          py::arg("reason") = "cancelled", Unlocked(), "False when it has ended already.")
+      .def(
+          "cancel_owner",
+          [](E& e, std::uint64_t owner, const std::string& why) {
+            return e.scheduler().cancel_owner(owner, why);
+          },
+          py::arg("owner"), py::arg("reason") = "its owner is gone", Unlocked(),
+          "All tasks of a client; how many.")
+      .def(
+          "start", [](E& e, TaskId i) { return e.scheduler().start(i); }, id, Unlocked(),
+          "A task without a body: the caller runs it.")
+      .def(
+          "complete", [](E& e, TaskId i) { return e.scheduler().complete(i); }, id, Unlocked(),
+          "A task without a body has ended well.")
+      .def(
+          "fail", [](E& e, TaskId i, const std::string& why) { return e.scheduler().fail(i, why); },
+          id, py::arg("reason"), Unlocked(), "A task without a body has failed.")
+      .def(
+          "run_ready", [](E& e, std::size_t n) { return e.scheduler().run_ready(n); },
+          py::arg("max_tasks"), Unlocked(), "Runs tasks that are ready here; how many.")
+      .def(
+          "run_until_idle", [](E& e) { return e.scheduler().run_until_idle(); }, Unlocked(),
+          "Runs tasks here until none is ready; how many.")
+      .def("serve", &E::serve, Unlocked(), "Runs tasks here until stop().")
+      .def("stop", &E::stop, Unlocked(), "Ends serve() of all threads, for good.")
+      .def(
+          "poll", [](E& e) { e.scheduler().poll(); }, Unlocked(),
+          "Looks at deadlines and memory again.")
+      .def("clear", [](E& e) { e.scheduler().clear(); }, Unlocked(), "Cancels and forgets all.");
+}
+
+}  // namespace
+
+void bind_runtime_tasks(py::module_& m) {
+  bind_ledgers(m);
+  bind_task_info(m);
+  bind_snapshot(m);
+  using E = TaskEngine;
+  const auto id = py::arg("task_id");
+  py::class_<E> engine(m, "TaskScheduler", "Python functions as tasks on streams of their own.");
+  engine
+      .def(py::init(&make_engine), py::arg("ledger") = py::none(), py::kw_only(),
+           py::arg("policy") = "fifo", py::arg("total_bandwidth") = 1.0,
+           py::arg("aging_interval") = 0.1, py::arg("sjf_patience") = 100,
+           py::arg("max_pending_tasks") = 1000, py::arg("enable_best_effort") = true,
+           py::arg("unknown_dependency_is_met") = false, py::arg("max_ended_kept") = 16384,
+           py::arg("max_streams") = 32, py::arg("device") = py::none())
+      .def("submit", submit_task, py::arg("body"), py::kw_only(), py::arg("name") = "",
+           py::arg("key") = "", py::arg("account") = "", py::arg("owner") = 0,
+           py::arg_v("qos", QosClass::kBestEffort, "..."), py::arg("priority") = 0,
+           py::arg("memory") = 0, py::arg("bandwidth") = 0.0, py::arg("estimate") = 0.0,
+           py::arg("deadline") = py::none(), py::arg("after") = std::vector<TaskId>(),
+           py::arg("on_stream") = true, "A new task's id. Times in seconds, the deadline from now.")
+      .def(
+          "evaluate_admission",
+          [](E& e, std::size_t memory, double bandwidth, std::string account,
+             std::vector<TaskId> after) {
+            TaskSpec spec;
+            spec.memory_bytes = memory;
+            spec.bandwidth = bandwidth;
+            spec.account = std::move(account);
+            spec.dependencies = std::move(after);
+            return e.scheduler().evaluate_admission(spec);
+          },
+          py::arg("memory"), py::arg("bandwidth") = 0.0, py::arg("account") = "",
+          py::arg("after") = std::vector<TaskId>(), Unlocked(),
+          "What would be said to such a task now, and why.")
+      .def(
+          "state", [](E& e, TaskId i) { return std::string(to_string(e.scheduler().state(i))); },
+          id, Unlocked(), "\"pending\", \"queued\", \"admitted\", \"running\", ...")
+      .def(
+          "info", [](E& e, TaskId i) { return e.scheduler().info(i); }, id, Unlocked(),
+          "All that is known of a task.")
+      .def(
+          "find",
+          [](E& e, const std::string& key) {
+            const TaskId found = e.scheduler().find(key);
+            return found == runtime::kNoTask ? std::nullopt : std::optional(found);
+          },
+          py::arg("key"), Unlocked(), "The id of a key, or None.")
+      .def("wait", wait_for_task, id, py::arg("timeout") = py::none(),
+           "Until it has ended, at most so many seconds; None on a timeout.")
+      .def("exception", &E::exception, id, "The exception of a failed task, or None.")
+      .def("on_end", call_at_end, id, py::arg("callback"),
+           "Calls a function with the TaskInfo when it has ended, on any thread.")
+      .def(
+          "stats", [](E& e) { return e.scheduler().stats(); }, Unlocked(), "The figures now.")
+      .def("snapshot", take_snapshot, py::arg("partitions") = py::none(), Unlocked(),
+           "Everything at this moment.")
+      .def_property_readonly(
+          "streams_in_use", [](E& e) { return e.streams().num_in_use(); }, "Streams with work.")
+      .def_property_readonly(
+          "max_streams", [](E& e) { return e.streams().max_streams(); }, "Streams at most.")
+      .def_property_readonly(
+          "device", [](E& e) { return to_string(e.streams().device()); }, "'cuda:0' or 'cpu'.");
+  bind_engine_control(engine);
+  m.def(
+      "end_python", [] { python_has_ended() = true; },
+      "At exit: from now on no thread of the runtime calls into Python.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,226 @@
+#include "core/device_sharing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/graph.h"
+#include "core/memory_account.h"
+#include "core/text.h"
+#include "core/transfers.h"
+#include "runtime/error.h"
+#include "runtime/partition_compute.h"
+#include "runtime/qos_enforcement.h"
+
+namespace gpk {
+namespace {
+
+const runtime::SteadyClock& steady_clock() {
+  static const runtime::SteadyClock clock;
+  return clock;
+}
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::pair<DeviceKind, int>, std::weak_ptr<DeviceSharing>> all;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed
+  return *instance;
+}
+
+runtime::PoolClass pool_class(runtime::QosClass qos) {
+  switch (qos) {
+    case runtime::QosClass::kGuaranteed: return runtime::PoolClass::kGuaranteed;
+    case runtime::QosClass::kBurstable: return runtime::PoolClass::kBurstable;
+    case runtime::QosClass::kBestEffort: break;
+  }
+  return runtime::PoolClass::kBestEffort;
+}
+
+std::uint64_t next_member() {
+  static std::atomic<std::uint64_t> next{1};
+  return next++;
+}
+
+constexpr std::int64_t kSliceNs = 500'000;
+
+}  // namespace
+
+std::shared_ptr<DeviceSharing> DeviceSharing::get(Device device) {
+  if (device.is_cuda()) Context::get(device.index).make_current();
+  Registry& sharings = registry();
+  const std::lock_guard lock(sharings.mutex);
+  auto& slot = sharings.all[{device.kind, device.index}];
+  auto sharing = slot.lock();
+  if (!sharing) {
+    sharing = std::make_shared<DeviceSharing>(device);
+    slot = sharing;
+  }
+  return sharing;
+}
+
+std::shared_ptr<DeviceSharing> DeviceSharing::find(Device device) {
+  Registry& sharings = registry();
+  const std::lock_guard lock(sharings.mutex);
+  const auto found = sharings.all.find({device.kind, device.index});
+  return found == sharings.all.end() ? nullptr : found->second.lock();
+}
+
+DeviceSharing::DeviceSharing(Device device)
+    : device_(device), books_({.total_memory_bytes = device_traits(device).total_memory_bytes}) {
+  if (!device.is_cuda()) return;
+  context_ = &Context::get(device.index);
+  foreground_ = std::make_shared<Foreground>(*context_);
+  pacer_ = std::make_shared<ComputePacer>(*context_, steady_clock());
+}
+
+void DeviceSharing::add(PartitionCore& partition) {
+  const std::lock_guard lock(mutex_);
+  partitions_.push_back(&partition);
+}
+
+void DeviceSharing::remove(PartitionCore& partition) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(partitions_, &partition);
+}
+
+std::size_t DeviceSharing::granule_sms() const {
+  const std::lock_guard lock(mutex_);
+  return groups_ ? groups_->granule_sms() : 0;
+}
+
+void DeviceSharing::divide() {
+  const std::lock_guard lock(mutex_);
+  std::vector<PartitionCore*> asking;
+  bool any_new = false;
+  for (PartitionCore* partition : partitions_) {
+    if (partition->request.compute > 0.0) asking.push_back(partition);
+    any_new = any_new || !partition->divided;
+  }
+  if (!any_new) return;
+  if (context_ != nullptr && !groups_tried_ && !asking.empty()) {
+    forbid_in_capture("partition", "the multiprocessors are divided with its first use");
+    groups_tried_ = true;
+    try {
+      groups_ = SmGroups::create(*context_, no_groups_);
+    } catch (const DeviceLostError&) {
+      throw;
+    } catch (const Error& error) {
+      no_groups_ = error.what();
+    }
+  }
+  if (groups_) divide_by_groups(asking);
+  for (PartitionCore* partition : asking) {
+    if (partition->divided) continue;
+    if (context_ == nullptr) {
+      partition->compute = ComputeLimit::kSimulated;
+      partition->given_compute = partition->request.compute;
+    } else {
+      pace(*partition);
+    }
+  }
+  for (PartitionCore* partition : partitions_) partition->divided = true;
+}
+
+void DeviceSharing::divide_by_groups(const std::vector<PartitionCore*>& asking) {
+  std::vector<double> shares;
+  for (const PartitionCore* partition : asking) shares.push_back(partition->request.compute);
+  runtime::SmSplit split;
+  try {
+    split = runtime::split_sms(groups_->total_sms(), groups_->granule_sms(), shares);
+  } catch (const runtime::Error& error) {  // more partitions than granules
+    no_groups_ = error.what();
+    return;
+  }
+  for (const bool rest : {false, true}) {  // the part that takes the rest comes last
+    for (std::size_t i = 0; i < asking.size(); ++i) {
+      PartitionCore& partition = *asking[i];
+      if (partition.divided || split.parts[i].takes_rest != rest) continue;
+      const std::size_t granules = split.parts[i].given_sms / groups_->granule_sms();
+      partition.green = GreenContext::create(groups_, std::max<std::size_t>(granules, 1), rest);
+      if (!partition.green) {
+        partition.compute_note = "no multiprocessors are free";
+        continue;
+      }
+      partition.compute = ComputeLimit::kGreenContext;
+      partition.given_compute = static_cast<double>(partition.green->num_sms()) /
+                                static_cast<double>(groups_->total_sms());
+      partition.divided = true;
+    }
+  }
+}
+
+void DeviceSharing::pace(PartitionCore& partition) {
+  pacer_->shares().add(partition.member, partition.request.compute, true);
+  partition.compute = ComputeLimit::kPacing;
+  partition.given_compute = partition.request.compute;
+  if (partition.compute_note.empty()) partition.compute_note = no_groups_;
+}
+
+PartitionCore::PartitionCore(std::shared_ptr<DeviceSharing> sharing_,
+                             const PartitionRequest& request_)
+    : sharing(std::move(sharing_)), request(request_), member(next_member()) {
+  runtime::PartitionLimits limits;
+  limits.memory_quota_bytes = request.memory_bytes;
+  limits.compute_share = request.compute;
+  limits.bandwidth_share = request.bandwidth;
+  limits.max_streams = request.max_streams;
+  sharing->books().create_partition(request.name, request.name, limits);
+  try {
+    account = MemoryAccount::open(sharing->device(), cat("partition ", request.name),
+                                  request.memory_bytes, pool_class(request.qos));
+    if (request.bandwidth > 0.0) bandwidth_pacer(sharing->device()).add(member, request.bandwidth);
+  } catch (...) {
+    sharing->books().delete_partition(request.name);
+    throw;
+  }
+  sharing->add(*this);
+}
+
+PartitionCore::~PartitionCore() { release(); }
+
+void PartitionCore::release() noexcept {
+  if (!account) return;
+  account.reset();  // arrays that live keep it
+  sharing->remove(*this);
+  try {
+    auto& bandwidth = bandwidth_pacer(sharing->device());
+    if (bandwidth.contains(member)) bandwidth.remove(member);
+    if (sharing->pacer() && sharing->pacer()->shares().contains(member))
+      sharing->pacer()->shares().remove(member);
+    auto& books = sharing->books();
+    while (books.get(request.name)->usage.active_streams > 0) books.close_stream(request.name);
+    books.delete_partition(request.name);
+  } catch (const std::exception&) {  // the books have it already
+  }
+  green.reset();
+}
+
+int PartitionCore::stream_priority() const {
+  const Context* context = sharing->context();
+  if (context == nullptr) return 0;
+  return runtime::stream_priority(request.qos, 0, context->greatest_priority());
+}
+
+bool PartitionCore::needs_gate() const { return sharing->context() != nullptr; }
+
+LaunchGate::Options PartitionCore::gate_options() const {
+  const runtime::QosEnforcement rules = runtime::enforcement(request.qos);
+  LaunchGate::Options options;
+  options.max_in_flight = rules.max_in_flight;
+  options.yields = rules.yields;
+  options.in_foreground = !rules.yields;
+  options.slice_ns = rules.yields ? kSliceNs : 0;
+  options.foreground = sharing->foreground();
+  if (compute == ComputeLimit::kPacing) {
+    options.pacer = sharing->pacer();
+    options.member = member;
+  }
+  return options;
+}
+
+}  // namespace gpk

@@ -1,0 +1,18 @@
+#include "core/interrupt.h"
+
+#include <atomic>
+
+namespace gpk {
+namespace {
+
+std::atomic<InterruptHook> g_hook{nullptr};
+
+}  // namespace
+
+void set_interrupt_hook(InterruptHook hook) noexcept { g_hook = hook; }
+
+void check_interrupt() {
+  if (const InterruptHook hook = g_hook.load(std::memory_order_relaxed); hook != nullptr) hook();
+}
+
+}  // namespace gpk

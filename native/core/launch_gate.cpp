@@ -1,0 +1,153 @@
+#include "core/launch_gate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/context.h"
+#include "core/interrupt.h"
+
+namespace gpk {
+namespace {
+
+constexpr std::size_t kMinInFlight = 2;
+constexpr double kMeanWeight = 0.25;
+constexpr std::int64_t kWaitedNs = 5'000;  // an acquire that took longer found the window full
+constexpr auto kHoldNap = std::chrono::microseconds(10);
+
+const runtime::SteadyClock& steady_clock() {
+  static const runtime::SteadyClock clock;
+  return clock;
+}
+
+const runtime::ForegroundActivity& nobody() {
+  static const runtime::ForegroundActivity activity;
+  return activity;
+}
+
+}  // namespace
+
+class LaunchGate::Events final : public runtime::StreamEvents {
+ public:
+  Events(Context& context, cu::Stream stream) : cache_(context, false), stream_(stream) {}
+  EventId record() override { return cache_.record(stream_); }
+  bool poll(EventId event) override { return cache_.poll(event); }
+  void wait(EventId event) override { cache_.wait_interruptibly(event); }
+  void release(EventId event) noexcept override { cache_.release(event); }
+
+ private:
+  EventCache cache_;
+  const cu::Stream stream_;
+};
+
+LaunchGate::LaunchGate(Context& context, cu::Stream stream, Options options)
+    : stream_(stream), options_(std::move(options)) {
+  if (options_.in_foreground) source_ = options_.foreground->add();
+  if (options_.yields) options_.foreground->add_yielding(1);
+  if (options_.max_in_flight == 0) return;
+  events_ = std::make_unique<Events>(context, stream);
+  const std::size_t smallest = std::min(kMinInFlight, options_.max_in_flight);
+  window_ = std::make_unique<runtime::InFlightWindow>(
+      *events_, options_.yields ? options_.foreground->activity() : nobody(), steady_clock(),
+      runtime::InFlightWindow::Options{.max_in_flight = options_.max_in_flight,
+                                       .min_in_flight = smallest,
+                                       .quiet_ns = options_.quiet_ns});
+}
+
+LaunchGate::~LaunchGate() {
+  if (options_.yields) options_.foreground->add_yielding(-1);
+}
+
+void LaunchGate::hold() {
+  const std::int64_t start_ns = steady_clock().now_ns();
+  std::int64_t now_ns = start_ns;
+  while (options_.foreground->active(now_ns, options_.quiet_ns) &&
+         now_ns - start_ns < options_.max_hold_ns) {
+    check_interrupt();
+    std::this_thread::sleep_for(kHoldNap);
+    now_ns = steady_clock().now_ns();
+  }
+  if (now_ns == start_ns) return;
+  const std::lock_guard lock(mutex_);
+  ++stats_.num_held;
+  stats_.held_ns += now_ns - start_ns;
+  last_pass_ns_ = -1;  // the time since then says nothing about the work
+}
+
+// While the window is full, launches follow one another as fast as the work is done.
+void LaunchGate::adapt(std::int64_t before_ns, std::int64_t now_ns) {
+  std::size_t limit = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.num_passed;
+    const std::int64_t last_ns = std::exchange(last_pass_ns_, now_ns);
+    if (!options_.yields || !window_ || last_ns < 0) return;
+    const auto gap_ns = static_cast<double>(now_ns - last_ns);
+    if (now_ns - before_ns < kWaitedNs)
+      mean_ns_ = std::min(mean_ns_, gap_ns);  // the work is shorter than that
+    else
+      mean_ns_ += kMeanWeight * (gap_ns - mean_ns_);
+    const double fit = static_cast<double>(options_.window_ns) / std::max(mean_ns_, 1.0);
+    limit = static_cast<std::size_t>(std::clamp(fit, static_cast<double>(kMinInFlight),
+                                                static_cast<double>(options_.max_in_flight)));
+  }
+  window_->set_max_in_flight(limit);
+}
+
+LaunchGate::Stats LaunchGate::stats() const {
+  Stats now;
+  {
+    const std::lock_guard lock(mutex_);
+    now = stats_;
+  }
+  if (window_) now.window = window_->stats();
+  return now;
+}
+
+// What one piece of work holds from before its submission until after.
+class GatePass {
+ public:
+  explicit GatePass(LaunchGate& gate) : gate_(gate) {
+    if (gate.options_.yields) gate.hold();
+    const std::int64_t before_ns = steady_clock().now_ns();
+    if (gate.window_) slot_.emplace(gate.window_->acquire());
+    gate.adapt(before_ns, steady_clock().now_ns());
+    if (gate.options_.pacer)
+      piece_ = gate.options_.pacer->begin(gate.options_.member, gate.stream_);
+    if (gate.source_) gate.source_->begin();
+  }
+
+  ~GatePass() {
+    if (gate_.source_) gate_.source_->end();
+    if (!submitted_ && piece_.start != 0) gate_.options_.pacer->abandon(piece_);
+  }
+
+  GatePass(const GatePass&) = delete;
+  GatePass& operator=(const GatePass&) = delete;
+
+  void submitted() {
+    submitted_ = true;
+    if (gate_.source_) gate_.source_->submitted(gate_.stream_);
+    if (piece_.start != 0) gate_.options_.pacer->submitted(piece_, gate_.stream_);
+    if (slot_) slot_->launched();
+  }
+
+ private:
+  LaunchGate& gate_;
+  std::optional<runtime::InFlightWindow::Slot> slot_;
+  ComputePacer::Piece piece_;
+  bool submitted_ = false;
+};
+
+void GatedWork::enter(Stream& stream) {
+  if (stream.capturing()) return;  // recorded, not run: the replay passes the gate
+  pass_ = new GatePass(*stream.gate());
+}
+
+void GatedWork::note_submitted() { pass_->submitted(); }
+
+void GatedWork::leave() noexcept { delete pass_; }
+
+}  // namespace gpk

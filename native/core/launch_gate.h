@@ -1,0 +1,106 @@
+// Gates: what the work of a partition's stream passes before it is submitted. A gate waits on the
+// host; what has been submitted is never taken back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "core/compute_pacer.h"
+#include "core/driver_api.h"
+#include "core/event_cache.h"
+#include "core/foreground.h"
+#include "core/stream.h"
+#include "runtime/clock.h"
+#include "runtime/window.h"
+
+namespace gpk {
+
+class Context;
+class GatePass;
+
+// Of one stream. Thread safe. Its waits need no lock and no interpreter, only the GPU and time to
+// go on, so they always end; check_interrupt() is asked meanwhile.
+class LaunchGate {
+ public:
+  struct Options {
+    std::size_t max_in_flight = 0;  // pieces of work on the device; 0: no bound
+    // It waits while foreground work is on the device (at most max_hold_ns for one launch), and
+    // keeps what it has in flight short: about window_ns of work, two pieces at least.
+    bool yields = false;
+    bool in_foreground = false;  // its work is what others give way to
+    std::int64_t quiet_ns = 100'000;
+    std::int64_t max_hold_ns = 20'000'000;
+    std::int64_t window_ns = 100'000;
+    // About what a slice of a long kernel of ours may take; 0: kernels are not cut.
+    std::int64_t slice_ns = 0;
+    std::shared_ptr<Foreground> foreground;  // needed where it yields or is in the foreground
+    std::shared_ptr<ComputePacer> pacer;     // null: not paced
+    ComputePacer::MemberId member = 0;
+  };
+  struct Stats {
+    std::uint64_t num_passed = 0;
+    std::uint64_t num_held = 0;  // that waited for the foreground
+    std::int64_t held_ns = 0;
+    runtime::InFlightWindow::Stats window;  // zeros where there is none
+  };
+
+  // `stream` outlives the gate.
+  LaunchGate(Context& context, cu::Stream stream, Options options);
+  ~LaunchGate();
+  LaunchGate(const LaunchGate&) = delete;
+  LaunchGate& operator=(const LaunchGate&) = delete;
+
+  [[nodiscard]] Stats stats() const;
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
+
+ private:
+  friend class GatePass;
+  class Events;
+
+  void hold();
+  void adapt(std::int64_t before_ns, std::int64_t now_ns);
+
+  const cu::Stream stream_;
+  const Options options_;
+  std::shared_ptr<Foreground::Source> source_;
+  std::unique_ptr<Events> events_;
+  std::unique_ptr<runtime::InFlightWindow> window_;
+  mutable std::mutex mutex_;
+  Stats stats_;
+  std::int64_t last_pass_ns_ = -1;
+  double mean_ns_ = 0.0;  // of one piece of work, by how fast they follow one another
+};
+
+// One submission to a stream:
+//   GatedWork work(*stream);
+//   <the driver call>
+//   work.submitted();
+// A pointer test where the stream has no gate. Work on a stream that is being captured passes.
+class GatedWork {
+ public:
+  explicit GatedWork(Stream& stream) {
+    if (stream.gate() != nullptr) [[unlikely]]
+      enter(stream);
+  }
+  ~GatedWork() {
+    if (pass_ != nullptr) [[unlikely]]
+      leave();
+  }
+  GatedWork(const GatedWork&) = delete;
+  GatedWork& operator=(const GatedWork&) = delete;
+  void submitted() {
+    if (pass_ != nullptr) [[unlikely]]
+      note_submitted();
+  }
+
+ private:
+  void enter(Stream& stream);
+  void note_submitted();
+  void leave() noexcept;
+
+  GatePass* pass_ = nullptr;
+};
+
+}  // namespace gpk

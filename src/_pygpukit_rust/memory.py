@@ -1,0 +1,13 @@
+"""Memory pools."""
+
+from pygpukit._runtime import (
+    MemoryBlock,
+    MemoryPool,
+    PoolStats,
+)
+
+__all__ = [
+    "MemoryBlock",
+    "MemoryPool",
+    "PoolStats",
+]

@@ -1,0 +1,27 @@
+"""Transfers and page-locked memory."""
+
+from pygpukit._runtime import (
+    AsyncTransferEngine,
+    PinnedBlock,
+    PinnedMemoryManager,
+    PinnedPoolConfig,
+    PinnedStats,
+    StreamType,
+    TransferOp,
+    TransferState,
+    TransferStats,
+    TransferType,
+)
+
+__all__ = [
+    "AsyncTransferEngine",
+    "PinnedBlock",
+    "PinnedMemoryManager",
+    "PinnedPoolConfig",
+    "PinnedStats",
+    "StreamType",
+    "TransferOp",
+    "TransferState",
+    "TransferStats",
+    "TransferType",
+]

@@ -1,0 +1,213 @@
+"""A submitted task: its state, its result, its end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pygpukit.core.errors import InvalidValueError
+from pygpukit.scheduler.errors import DeadlineMissed, DependencyFailed, TaskCancelled, TaskError
+from pygpukit.scheduler.tasks import TaskState
+
+if TYPE_CHECKING:
+    from pygpukit._runtime import TaskInfo
+    from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
+
+T = TypeVar("T")
+_local = threading.local()
+
+
+def current_task() -> TaskFuture[Any] | None:
+    """The task whose function the calling thread runs, or None."""
+    return getattr(_local, "task", None)
+
+
+class TaskFuture(Generic[T]):
+    """What submit() returns. Can be waited for, awaited and cancelled from any thread."""
+
+    def __init__(self, native: NativeTaskScheduler, function: Callable[[], T]) -> None:
+        self._native = native
+        self._function: Callable[[], T] | None = function
+        self._number = 0
+        self._value: T | None = None
+        self._final: TaskInfo | None = None
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[TaskFuture[T]], object]] = []
+
+    def _submit(self, options: dict[str, Any]) -> None:
+        with self._lock:  # _run waits until the number is known
+            self._number = self._native.submit(self._run, **options)
+        self._native.on_end(self._number, self._ended)
+
+    def _run(self) -> None:
+        with self._lock:
+            function = self._function
+        assert function is not None
+        outer = current_task()
+        _local.task = self
+        try:
+            self._value = function()
+        finally:
+            _local.task = outer
+
+    def _ended(self, info: TaskInfo) -> None:
+        with self._lock:
+            self._final = info
+            self._function = None  # what it holds is not needed any more
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    @property
+    def id(self) -> int:
+        """Number in its scheduler, from 1."""
+        return self._number
+
+    @property
+    def name(self) -> str:
+        """As given to submit()."""
+        return self.info().name
+
+    @property
+    def state(self) -> TaskState:
+        """Where the task is."""
+        return TaskState(self.info().state)
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, was cancelled, or waits."""
+        info = self.info()
+        return info.reason if info.is_terminal else info.wait_reason
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Somebody asked it to stop; a long function looks here now and then and returns."""
+        return self.info().cancel_requested
+
+    def info(self) -> TaskInfo:
+        """All that is known of the task: times, memory, reasons."""
+        if self._final is None:
+            try:
+                return self._native.info(self._number)
+            except InvalidValueError:  # it ended and was forgotten just now
+                self._wait_for_final()
+        assert self._final is not None
+        return self._final
+
+    def _wait_for_final(self) -> None:
+        for _ in range(1000):
+            if self._final is not None:
+                return
+            time.sleep(0.001)
+        raise TaskError(f"task {self._number} is not known to its scheduler any more")
+
+    def done(self) -> bool:
+        """It has completed, failed or was cancelled."""
+        return self._final is not None or self.state.is_terminal
+
+    def running(self) -> bool:
+        """Its function runs, or its work on the GPU."""
+        return self.state is TaskState.RUNNING
+
+    def cancelled(self) -> bool:
+        """It has ended as cancelled."""
+        return self.state is TaskState.CANCELLED
+
+    def cancel(self, reason: str = "cancelled") -> bool:
+        """Asks for its end; False when it has ended already.
+
+        A task that waits is cancelled at once. One that runs is cancelled when its function has
+        returned and its work on the GPU is done: see cancel_requested.
+        """
+        return self._final is None and self._native.cancel(self._number, reason)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for its end, at most `timeout` seconds; False on a timeout."""
+        if self._final is not None:
+            return True
+        try:
+            if current_task() is not None:
+                return self._wait_and_help(timeout)
+            return self._native.wait(self._number, timeout) is not None
+        except InvalidValueError:
+            self._wait_for_final()
+            return True
+
+    def _wait_and_help(self, timeout: float | None) -> bool:
+        """Inside a task: runs others meanwhile, so that workers that wait cannot block all."""
+        limit = None if timeout is None else time.monotonic() + timeout
+        while self._native.wait(self._number, 0.0) is None:
+            if limit is not None and time.monotonic() >= limit:
+                return False
+            if self._native.run_ready(1) == 0:
+                self._native.wait(self._number, 0.002)
+        return True
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits; what the task failed with (TaskCancelled when it was cancelled), or None."""
+        if not self.wait(timeout):
+            raise TimeoutError(f"task {self._number} has not ended after {timeout} s")
+        info = self.info()
+        if info.state == "completed":
+            return None
+        text = f"task {info.id}{f' {info.name!r}' if info.name else ''}: {info.reason}"
+        if info.state == "cancelled":
+            return TaskCancelled(text)
+        raised: BaseException | None = self._native.exception(self._number)
+        if raised is not None:
+            return raised
+        if info.first_cause is not None:
+            error = DependencyFailed(text)
+            error.__cause__ = self._native.exception(info.first_cause)
+            return error
+        if info.missed_deadline and info.started_at is None:
+            return DeadlineMissed(text)
+        return TaskError(text)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits; what the function returned. Raises what it raised."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        value: Any = self._value
+        return value  # type: ignore[no-any-return]
+
+    def add_done_callback(self, callback: Callable[[TaskFuture[T]], object]) -> None:
+        """Calls `callback(self)` at the end, on any thread; at once when it has ended."""
+        with self._lock:
+            if self._final is None:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def ended(_: object) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(wake)
+
+        self.add_done_callback(ended)
+        try:
+            yield from waiter
+        except asyncio.CancelledError:
+            self.cancel("the coroutine that awaited it was cancelled")
+            raise
+        return self.result(0)
+
+    def __repr__(self) -> str:
+        info = self.info()
+        name = f" {info.name!r}" if info.name else ""
+        return f"TaskFuture({info.id}{name}, {info.state})"
+
+
+__all__ = ["TaskFuture", "current_task"]

@@ -1,0 +1,339 @@
+"""A scheduler at one moment, as data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit._cli.terminal import human_bytes
+
+if TYPE_CHECKING:
+    from pygpukit._runtime import Partition, PartitionManager, SchedulerSnapshot, TaskInfo
+    from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
+
+UNLIMITED = 2**64 - 1
+_MAX_ROWS = 20
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """A task that has not ended; times in seconds, memory in bytes."""
+
+    id: int
+    name: str
+    state: str
+    qos: str
+    priority: int
+    partition: str
+    memory: int
+    reserved_memory: int
+    wait_time: float
+    exec_time: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class ReservationSummary:
+    """What the tasks of one partition hold; memory in bytes."""
+
+    partition: str
+    reserved: int
+    available: int
+    capacity: int
+    task_count: int
+    queued_count: int
+
+
+@dataclass(frozen=True)
+class PartitionSummary:
+    """A partition: its limits and what it uses; memory in bytes."""
+
+    id: str
+    name: str
+    enabled: bool
+    memory_quota: int
+    memory_used: int
+    compute_share: float
+    bandwidth_share: float
+    active_streams: int
+    pending_kernels: int
+    pending_transfers: int
+    compute_time_ms: float
+    transferred_bytes: int
+    refused_count: int
+
+
+@dataclass(frozen=True)
+class MemorySummary:
+    """The device's memory as arrays use it; bytes."""
+
+    device: str
+    total: int
+    used: int
+    cached: int
+    peak: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A scheduler at one moment. `counts` is by state; `tasks` are those that have not ended."""
+
+    time: float
+    device: str
+    policy: str
+    counts: dict[str, int]
+    tasks: list[TaskSummary]
+    reservations: list[ReservationSummary]
+    partitions: list[PartitionSummary]
+    memory: MemorySummary
+    reserved_memory: int
+    available_memory: int
+    reserved_bandwidth: float
+    available_bandwidth: float
+    avg_wait_time: float
+    avg_exec_time: float
+    missed_deadlines: int
+    workers: int
+    streams_in_use: int
+    max_streams: int
+    sections: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, fit for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Snapshot:
+        """From what to_dict() gave."""
+        rest = dict(data)
+        rest["tasks"] = [TaskSummary(**row) for row in data["tasks"]]
+        rest["reservations"] = [ReservationSummary(**row) for row in data["reservations"]]
+        rest["partitions"] = [PartitionSummary(**row) for row in data["partitions"]]
+        rest["memory"] = MemorySummary(**data["memory"])
+        return Snapshot(**rest)
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+_sources: dict[str, Callable[[], dict[str, Any]]] = {}
+
+
+def add_section(name: str, source: Callable[[], dict[str, Any]]) -> None:
+    """Adds `source()` (plain data) to every later snapshot as sections[name]."""
+    _sources[name] = source
+
+
+def take_snapshot(
+    native: NativeTaskScheduler, partitions: PartitionManager | None, workers: int
+) -> Snapshot:
+    """The native snapshot with what the device and others add."""
+    now = native.snapshot(partitions)
+    stats = now.stats
+    reasons = {entry.id: entry.reason for entry in now.queue}
+    order = {entry.id: entry.position for entry in now.queue}
+    live = [info for info in now.tasks if not info.is_terminal]
+    live.sort(key=lambda info: (order.get(info.id, -1), info.id))
+    return Snapshot(
+        time=now.time,
+        device=native.device,
+        policy=now.policy,
+        counts=_counts(now),
+        tasks=[_task(info, reasons.get(info.id, info.reason)) for info in live],
+        reservations=[
+            ReservationSummary(
+                r.account, r.reserved, r.available, r.capacity, r.task_count, r.queued_count
+            )
+            for r in now.reservations
+        ],
+        partitions=[_partition(p) for p in now.partitions],
+        memory=_memory(native.device),
+        reserved_memory=stats.reserved_memory,
+        available_memory=stats.available_memory,
+        reserved_bandwidth=stats.reserved_bandwidth,
+        available_bandwidth=stats.available_bandwidth,
+        avg_wait_time=stats.avg_wait_time,
+        avg_exec_time=stats.avg_exec_time,
+        missed_deadlines=stats.num_missed_deadlines,
+        workers=workers,
+        streams_in_use=native.streams_in_use,
+        max_streams=native.max_streams,
+        sections={name: source() for name, source in _sources.items()},
+    )
+
+
+def _counts(now: SchedulerSnapshot) -> dict[str, int]:
+    stats = now.stats
+    counts = dict.fromkeys(("pending", "queued", "admitted"), 0)
+    for entry in now.queue:
+        counts[entry.state] += 1
+    counts["running"] = stats.running_count
+    counts["completed"] = stats.completed_count
+    counts["failed"] = stats.failed_count
+    counts["cancelled"] = stats.cancelled_count
+    return counts
+
+
+def _task(info: TaskInfo, reason: str) -> TaskSummary:
+    return TaskSummary(
+        id=info.id,
+        name=info.name or info.key,
+        state=info.state,
+        qos=info.qos.name,
+        priority=info.priority,
+        partition=info.account,
+        memory=info.memory,
+        reserved_memory=info.reserved_memory,
+        wait_time=info.wait_time,
+        exec_time=info.exec_time,
+        reason=reason,
+    )
+
+
+def _partition(p: Partition) -> PartitionSummary:
+    return PartitionSummary(
+        id=p.id,
+        name=p.name,
+        enabled=p.enabled,
+        memory_quota=p.limits.memory_quota,
+        memory_used=p.usage.memory_used,
+        compute_share=p.limits.compute_share,
+        bandwidth_share=p.limits.bandwidth_share,
+        active_streams=p.usage.active_streams,
+        pending_kernels=p.usage.pending_kernels,
+        pending_transfers=p.usage.pending_transfers,
+        compute_time_ms=p.usage.compute_time_ms,
+        transferred_bytes=p.usage.transferred_bytes,
+        refused_count=p.usage.refused_count,
+    )
+
+
+def _memory(device: str) -> MemorySummary:
+    stats = _native.memory_stats(device)
+    return MemorySummary(
+        device=device,
+        total=_native.device_traits(device)["total_memory"],
+        used=stats["used"],
+        cached=stats["cached"],
+        peak=stats["peak_used"],
+        limit=stats["limit"],
+    )
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell; the first row is the head."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def size_text(size: int) -> str:
+    """Bytes for people."""
+    return "unlimited" if size == UNLIMITED else human_bytes(size)
+
+
+def time_text(seconds: float) -> str:
+    """0.0015 as "1.50 ms"."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 1.0:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds:.2f} s"
+
+
+def bar(fraction: float, width: int = 20) -> str:
+    """[#####...............]"""
+    filled = round(width * min(max(fraction, 0.0), 1.0))
+    return f"[{'#' * filled}{'.' * (width - filled)}]"
+
+
+def render(snapshot: Snapshot) -> str:
+    """The snapshot as text."""
+    counts = ", ".join(f"{count} {state}" for state, count in snapshot.counts.items() if count)
+    memory = snapshot.memory
+    share = memory.used / memory.total if memory.total else 0.0
+    wait, run = time_text(snapshot.avg_wait_time), time_text(snapshot.avg_exec_time)
+    reserved, left = size_text(snapshot.reserved_memory), size_text(snapshot.available_memory)
+    used, cached, total = (size_text(n) for n in (memory.used, memory.cached, memory.total))
+    missed = snapshot.missed_deadlines
+    streams = f"{snapshot.streams_in_use} of {snapshot.max_streams} in use"
+    lines = [
+        f"tasks       {counts or 'none'}; order {snapshot.policy}",
+        f"times       wait {wait}, run {run} on average; {missed} missed deadlines",
+        f"reserved    {reserved}, {left} left; bandwidth {snapshot.reserved_bandwidth:.0%}",
+        f"memory      {bar(share)} {used} used, {cached} cached, {total} on {memory.device}",
+        f"streams     {streams}, {snapshot.workers} workers",
+    ]
+    lines += _section("partitions", _partition_rows(snapshot.partitions))
+    lines += _section("reservations", _reservation_rows(snapshot.reservations))
+    lines += _section("tasks", _task_rows(snapshot.tasks))
+    hidden = len(snapshot.tasks) - _MAX_ROWS
+    if hidden > 0:
+        lines.append(f"... and {hidden} more")
+    for name, data in snapshot.sections.items():
+        lines += ["", name, *(f"  {key}  {value}" for key, value in data.items())]
+    return "\n".join(lines)
+
+
+def _section(title: str, rows: list[list[str]]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in table(rows))] if len(rows) > 1 else []
+
+
+def _partition_rows(partitions: Iterable[PartitionSummary]) -> list[list[str]]:
+    rows = [["id", "memory", "compute", "bandwidth", "streams", "kernels", "GPU time", "copied"]]
+    for p in partitions:
+        quota = size_text(p.memory_quota) if p.memory_quota else "no quota"
+        rows.append(
+            [
+                p.id + ("" if p.enabled else " (off)"),
+                f"{size_text(p.memory_used)} / {quota}",
+                f"{p.compute_share:.0%}",
+                f"{p.bandwidth_share:.0%}",
+                str(p.active_streams),
+                str(p.pending_kernels),
+                time_text(p.compute_time_ms / 1e3),
+                size_text(p.transferred_bytes),
+            ]
+        )
+    return rows
+
+
+def _reservation_rows(reservations: Iterable[ReservationSummary]) -> list[list[str]]:
+    head = ["partition", "reserved", "left", "of", "tasks", "queued"]
+    return [head, *(_reservation_row(r) for r in reservations)]
+
+
+def _reservation_row(r: ReservationSummary) -> list[str]:
+    sizes = [size_text(size) for size in (r.reserved, r.available, r.capacity)]
+    return [r.partition or "-", *sizes, str(r.task_count), str(r.queued_count)]
+
+
+def _task_rows(tasks: Sequence[TaskSummary]) -> list[list[str]]:
+    head = ["id", "name", "state", "class", "priority", "memory", "waited", "ran", "reason"]
+    return [head, *(_task_row(t) for t in tasks[:_MAX_ROWS])]
+
+
+def _task_row(t: TaskSummary) -> list[str]:
+    ran = time_text(t.exec_time) if t.exec_time else "-"
+    what = [str(t.id), t.name[:24] or "-", t.state, t.qos, str(t.priority)]
+    return [*what, size_text(t.memory), time_text(t.wait_time), ran, t.reason]
+
+
+__all__ = [
+    "MemorySummary",
+    "PartitionSummary",
+    "ReservationSummary",
+    "Snapshot",
+    "TaskSummary",
+    "add_section",
+    "take_snapshot",
+]

@@ -1,0 +1,266 @@
+"""Partitions: parts of a device whose limits are enforced.
+
+>>> p = gp.scheduler.partition("batch", compute=0.25, memory="8GiB", qos="best_effort")
+>>> with p:                       # this thread works in the partition
+...     y = model(x)
+>>> print(p.report())
+>>> p.close()
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from pygpukit import _native
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def memory_bytes(memory: int | float | str | None, total: int) -> int:
+    """Bytes from a count, a fraction of `total` (a float, or "50%") or a text like "8GiB"."""
+    if memory is None:
+        return 0
+    amount: float
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|[kmgt]?i?b?)\s*", memory.lower())
+        unit = match.group(2).removesuffix("b") if match else "?"
+        scale = {**_UNITS, **_BINARY_UNITS, "%": total / 100}.get(unit)
+        if match is None or scale is None:
+            raise ValueError(
+                f"partition: memory is {memory!r}, expected bytes, a fraction or a text such as "
+                "'8GiB' or '50%'"
+            )
+        amount = float(match.group(1)) * scale
+    elif isinstance(memory, float):
+        if not 0 < memory <= 1:
+            raise ValueError(
+                f"partition: memory is {memory}, expected a fraction above 0 and up to 1 "
+                "(bytes are an int)"
+            )
+        amount = memory * total
+    else:
+        amount = memory
+    if amount < 1:
+        raise ValueError(f"partition: memory is {memory!r}, expected at least one byte")
+    return int(amount)
+
+
+@dataclass(frozen=True)
+class LimitReport:
+    """One limit of a partition: what was asked for and what holds.
+
+    `hard` limits cannot be passed. The others are cooperative: they hold for work that this
+    library submits, and up to a tolerance.
+    """
+
+    asked: float | int | None  # None: not limited
+    given: float | int | None
+    how: str
+    hard: bool
+    granule: float | int | None = None  # what `given` is a multiple of, apart from the rest
+    used: float | int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """What a partition asked for, got and used. str() is a table."""
+
+    name: str
+    device: str
+    qos: str
+    compute: LimitReport  # shares of the multiprocessors
+    memory: LimitReport  # bytes
+    bandwidth: LimitReport  # shares of the link to the host; used: bytes
+    streams: LimitReport
+    given_sms: int  # 0: no multiprocessors of its own
+    total_sms: int
+    memory_peak: int
+    memory_refused: int  # allocations turned down
+    stream_priority: int  # the driver's number: lower is more urgent
+    eviction_rank: int  # 0 leaves the device first
+    launches: int
+    launches_held: int  # that waited for work of a higher class
+    held_s: float
+    window_limit: int  # launches that may be on the device at once, per stream; 0: no bound
+    window_waits: int
+    window_wait_s: float
+
+    def __str__(self) -> str:
+        lines = [f"partition {self.name} on {self.device}, {self.qos}"]
+        for name in ("compute", "memory", "bandwidth", "streams"):
+            limit: LimitReport = getattr(self, name)
+            if limit.asked is None:
+                lines.append(f"  {name:<10} not limited")
+                continue
+            kind = "hard" if limit.hard else "cooperative"
+            text = (
+                f"  {name:<10} asked {limit.asked:g}, given {limit.given:g} ({limit.how}, {kind})"
+            )
+            if name == "compute" and self.given_sms:
+                text += f": {self.given_sms} of {self.total_sms} SMs"
+            if limit.granule:
+                text += f", granule {limit.granule:g}"
+            if limit.used is not None:
+                text += f", used {limit.used:g}"
+            lines.append(f"{text}; {limit.note}" if limit.note else text)
+        return "\n".join(lines)
+
+
+def _report(facts: dict[str, Any]) -> PartitionReport:
+    def asked(name: str) -> Any:
+        return facts[name] or None
+
+    green = facts["compute_how"] == "green context"
+    granule = facts["granule_sms"] / facts["total_sms"] if green else None
+    return PartitionReport(
+        name=facts["name"],
+        device=facts["device"],
+        qos=facts["qos"],
+        compute=LimitReport(
+            asked("compute_asked"),
+            asked("compute_given"),
+            facts["compute_how"],
+            green,
+            granule=granule,
+            used=facts["paced_s"] if facts["compute_how"] == "pacing" else None,
+            note=facts["compute_note"],
+        ),
+        memory=LimitReport(
+            asked("memory_limit"),
+            asked("memory_limit"),
+            "account of the pool",
+            True,
+            granule=1,
+            used=facts["memory_used"],
+        ),
+        bandwidth=LimitReport(
+            asked("bandwidth_asked"),
+            asked("bandwidth_asked"),
+            "pacing",
+            False,
+            used=facts["bandwidth_bytes"],
+            note="a share while others want theirs; for copies through the transfer engine",
+        ),
+        streams=LimitReport(
+            facts["max_streams"],
+            facts["max_streams"],
+            "count",
+            True,
+            granule=1,
+            used=facts["open_streams"],
+        ),
+        given_sms=facts["given_sms"],
+        total_sms=facts["total_sms"],
+        memory_peak=facts["memory_peak"],
+        memory_refused=facts["memory_refused"],
+        stream_priority=facts["stream_priority"],
+        eviction_rank=facts["eviction_rank"],
+        launches=facts["launches"],
+        launches_held=facts["launches_held"],
+        held_s=facts["held_s"],
+        window_limit=facts["window_limit"],
+        window_waits=facts["window_waits"],
+        window_wait_s=facts["window_wait_s"],
+    )
+
+
+class DevicePartition:
+    """A part of a device. ``with partition:`` makes the calling thread work in it.
+
+    Inside, the thread's current stream is one of the partition: what it launches runs on the
+    partition's multiprocessors, what it allocates counts against its memory, what it copies takes
+    its share of the link. Several threads may be inside at once, each on a stream of its own.
+    """
+
+    def __init__(self, native: _native.DevicePartition) -> None:
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        """Its name, which no other open partition of the device has."""
+        return self._native.name
+
+    @property
+    def device(self) -> str:
+        """Where it is: "cuda:0" or "cpu"."""
+        return self._native.device
+
+    @property
+    def closed(self) -> bool:
+        """True when everything has been given back."""
+        return self._native.closed
+
+    def __enter__(self) -> DevicePartition:
+        self._native.enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._native.leave()
+
+    def report(self) -> PartitionReport:
+        """What was asked for, what was given, and what is hard or cooperative."""
+        return _report(self._native.report())
+
+    def close(self) -> None:
+        """Waits for its work and gives everything back.
+
+        RuntimeError, and nothing changes, while a thread is inside or arrays made in it live.
+        """
+        self._native.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"DevicePartition({self.name!r}, device={self.device!r}, {state})"
+
+
+def partition(
+    name: str,
+    *,
+    compute: float | None = None,
+    memory: int | float | str | None = None,
+    bandwidth: float | None = None,
+    max_streams: int = 16,
+    qos: str = "burstable",
+    device: str | int | None = None,
+) -> DevicePartition:
+    """Makes a partition. What is None is not limited.
+
+    - `compute`: share of the multiprocessors. Partitions made before the first one is used are
+      divided together, which comes closest to the shares.
+    - `memory`: bytes, a fraction (float) of the device's memory, or a text such as "8GiB".
+    - `bandwidth`: share of the link between host and device while others want theirs.
+    - `qos`: "guaranteed" and "burstable" work goes before "best_effort" work, which launches
+      nothing while there is some on the device, and never has more than a few launches there.
+
+    RuntimeError when more is asked for than is left, ValueError for a name that is taken.
+    """
+    total = _native.memory_info(device)[1]
+    for what, share in (("compute", compute), ("bandwidth", bandwidth)):
+        if share is not None and not 0 < share <= 1:
+            raise ValueError(
+                f"partition: {what} of {name!r} is {share}, expected a share above 0 and up to 1"
+            )
+    return DevicePartition(
+        _native.DevicePartition(
+            name,
+            compute=compute or 0.0,
+            memory=memory_bytes(memory, total),
+            bandwidth=bandwidth or 0.0,
+            max_streams=max_streams,
+            qos=qos,
+            device=device,
+        )
+    )
+
+
+__all__ = ["DevicePartition", "LimitReport", "PartitionReport", "memory_bytes", "partition"]

@@ -1,0 +1,256 @@
+"""The runtime on the CUDA path, on the fake driver of the C++ tests: no GPU needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+PRELUDE = """
+import ctypes, os, threading, time
+import numpy as np
+fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
+fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
+fake.gpk_fake_used_bytes.restype = ctypes.c_uint64
+import pygpukit as gp
+from pygpukit import scheduler
+from pygpukit.scheduler import MB, TaskScheduler, TaskState
+
+def until(condition):
+    limit = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+
+def nothing_is_left(sched):
+    until(lambda: sched.native.streams_in_use == 0)
+    stats = sched.native.stats()
+    assert stats.reserved_memory == 0 and stats.pending_count + stats.running_count == 0
+
+def function(name, parameters):
+    \"\"\"The address of a CUfunction, by the driver's own calls.\"\"\"
+    def entry(symbol, *types):
+        address = ctypes.c_void_p()
+        assert fake.cuGetProcAddress_v2(symbol, ctypes.byref(address), 13000, 0, None) == 0
+        return ctypes.CFUNCTYPE(ctypes.c_int, *types)(address.value)
+    fake.gpk_fake_set_param_sizes(name, (ctypes.c_size_t * len(parameters))(*parameters),
+                                  len(parameters))
+    module, found = ctypes.c_void_p(), ctypes.c_void_p()
+    pointer = ctypes.POINTER(ctypes.c_void_p)
+    load = entry(b"cuModuleLoadDataEx", pointer, ctypes.c_char_p, ctypes.c_uint,
+                 ctypes.c_void_p, ctypes.c_void_p)
+    assert load(ctypes.byref(module), b"image", 0, None, None) == 0
+    get = entry(b"cuModuleGetFunction", pointer, ctypes.c_void_p, ctypes.c_char_p)
+    assert get(ctypes.byref(found), module, name) == 0
+    return found.value
+"""
+
+
+@pytest.fixture
+def run(run_python):  # type: ignore[no-untyped-def]
+    build = os.environ.get("GPK_TEST_BUILD_DIR", "")
+    found = sorted(Path(build).rglob("libgpk_fake_cuda.so")) if build else []
+    if not found:
+        pytest.skip("the fake driver is not built (make cpp)")
+
+    def run_on_fake(program: str) -> str:
+        done = run_python(
+            PRELUDE + program, PYGPUKIT_CUDA_DRIVER=str(found[0]), PYGPUKIT_DEVICE="cuda"
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return str(done.stdout)
+
+    return run_on_fake
+
+
+def test_blocks_are_device_memory_and_evicted_ones_page_locked(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+pool = gp.memory.MemoryPool(4 * MB, enable_eviction=True)
+before = fake.gpk_fake_used_bytes(0)
+blocks = [pool.allocate(MB) for _ in range(4)]
+print(fake.gpk_fake_used_bytes(0) - before == 4 * MB, fake.gpk_fake_live_objects(b"pinned"))
+for i, block in enumerate(blocks):
+    pool.write(block, np.full(1000, i, np.int32))
+fifth = pool.allocate(MB)
+print([b.on_gpu for b in blocks], fake.gpk_fake_live_objects(b"pinned"))
+print(fake.gpk_fake_used_bytes(0) - before == 4 * MB)
+pool.restore(blocks[0])
+print([int(pool.read(b, np.int32).max()) for b in blocks])
+pool.clear()
+print(fake.gpk_fake_used_bytes(0) - before, fake.gpk_fake_live_objects(b"pinned"))
+""")
+    assert out == "True 0\n[False, True, True, True] 1\nTrue\n[0, 1, 2, 3]\n0 0\n"
+
+
+def test_pinned_memory_comes_from_the_driver(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+manager = gp.transfer.PinnedMemoryManager()
+number, size, reused = manager.allocate(10)
+print(fake.gpk_fake_live_objects(b"pinned"), size, reused)
+manager.free(number)
+print(manager.allocate(10)[2], fake.gpk_fake_live_objects(b"pinned"))
+manager.clear()
+print(fake.gpk_fake_live_objects(b"pinned"))
+""")
+    assert out == "1 4096 False\nTrue 1\n0\n"
+
+
+def test_a_task_ends_when_its_stream_is_done(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+with TaskScheduler(workers=1, memory=10 * MB) as sched:
+    handles = []
+    def work():
+        handles.append(gp.current_stream().handle)
+        fake.gpk_fake_set_busy(handles[-1], 1)
+        return "returned"
+    first = sched.submit(work, memory=6 * MB)
+    until(lambda: handles)
+    time.sleep(0.02)
+    print(first.state.name, sched.native.stats().reserved_memory == 6 * MB)
+    other = sched.submit(lambda: gp.current_stream().handle)  # the worker is free, on a new stream
+    print(other.result(20) != handles[0], first.done())
+    fits_later = sched.submit(lambda: "later", memory=6 * MB)
+    print(fits_later.state.name)
+    fake.gpk_fake_set_busy(handles[0], 0)
+    print(first.result(20), fits_later.result(20))
+    cancelled = sched.submit(work)
+    until(lambda: len(handles) == 2)
+    cancelled.cancel()
+    time.sleep(0.01)
+    print(cancelled.state.name)  # its work is on the GPU
+    fake.gpk_fake_set_busy(handles[1], 0)
+    until(cancelled.done)
+    print(cancelled.state.name)
+    nothing_is_left(sched)
+""")
+    assert out == "RUNNING True\nTrue False\nQUEUED\nreturned later\nRUNNING\nCANCELLED\n"
+
+
+def test_classes_are_stream_priorities(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+with TaskScheduler() as sched:
+    for qos in ("guaranteed", "burstable", "best_effort"):
+        print(sched.submit(lambda: gp.current_stream().priority.name, qos=qos).result(20))
+""")
+    assert out == "HIGH\nLOW\nLOW\n"
+
+
+def test_a_task_whose_kernel_fails(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+INVALID_VALUE = 1
+with TaskScheduler(workers=1, memory=10 * MB) as sched:
+    handles = []
+    def work():
+        handles.append(gp.current_stream().handle)
+        fake.gpk_fake_set_busy(handles[-1], 1)
+    bad = sched.submit(work, memory=MB)
+    dependent = sched.submit(int, after=[bad], memory=MB)
+    until(lambda: handles)
+    fake.gpk_fake_fail_next(b"cuEventQuery", INVALID_VALUE)
+    error = bad.exception(20)
+    print(type(error).__name__, error.call, bad.state.name)
+    print(type(dependent.exception(20)).__name__, dependent.exception().__cause__ is not None)
+    fake.gpk_fake_set_busy(handles[0], 0)
+    print(sched.submit(lambda: "goes on", memory=10 * MB).result(20))
+    nothing_is_left(sched)
+""")
+    assert out == "CudaError cuEventQuery FAILED\nDependencyFailed True\ngoes on\n"
+
+
+def test_streams_that_cannot_be_made_fail_their_task_only(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+gp.ones(1)
+with TaskScheduler(workers=2, memory=10 * MB) as sched:
+    fake.gpk_fake_fail_next(b"cuStreamCreateWithPriority", 2)
+    bad = sched.submit(lambda: "never", memory=MB)
+    print(isinstance(bad.exception(20), (gp.CudaError, MemoryError)), bad.state.name)
+    print(sched.submit(lambda: "goes on", memory=10 * MB).result(20))
+    nothing_is_left(sched)
+""")
+    assert out == "True FAILED\ngoes on\n"
+
+
+def test_streams_and_events_are_used_again_and_given_back(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+before = [fake.gpk_fake_live_objects(kind) for kind in (b"stream", b"event")]
+sched = TaskScheduler(workers=2)
+for task in [sched.submit(lambda: gp.ones(10) + 1) for _ in range(50)]:
+    task.result(20)
+print(fake.gpk_fake_live_objects(b"stream") - before[0] <= 32)
+sched.shutdown()
+del sched, task
+import gc; gc.collect()
+from pygpukit import _native
+_native.trim()
+until(lambda: [fake.gpk_fake_live_objects(kind) for kind in (b"stream", b"event")] == before)
+print("none left")
+""")
+    assert out == "True\nnone left\n"
+
+
+def test_raw_functions_launch_on_the_contexts_stream(run) -> None:  # type: ignore[no-untyped-def]
+    out = run("""
+gp.ones(1)
+address = function(b"raw_kernel", [8, 4])
+context = scheduler.create_context("llm")
+request = scheduler.AsyncKernelRequest.linear(address, 1000).with_args([0x1234, 7])
+launches = fake.gpk_fake_num_launches()
+future = context.dispatch_async(request.with_shared_mem(64))
+print(future.wait().success, str(future.state), future.exec_time > 0)
+numbers, stream = (ctypes.c_uint32 * 16)(), ctypes.c_uint64()
+fake.gpk_fake_launch_info(launches, numbers, ctypes.byref(stream))
+print(list(numbers)[:6], stream.value == context.stream.handle)
+out = ctypes.create_string_buffer(8)
+fake.gpk_fake_launch_arg(launches, 0, out, 8)
+print(int.from_bytes(out.raw, "little") == 0x1234)
+fake.gpk_fake_launch_arg(launches, 1, out, 4)
+print(int.from_bytes(out.raw[:4], "little"))
+
+dispatcher = gp.dispatch.KernelDispatcher(max_in_flight=1)
+stream = gp.Stream()
+dispatcher.attach_stream(0, stream)
+fake.gpk_fake_set_busy(stream.handle, 1)
+a = dispatcher.queue(address, gp.dispatch.LaunchConfig(1), [1, 2])
+b = dispatcher.queue(address, gp.dispatch.LaunchConfig(1), [1, 2])
+dispatcher.pump()
+print(dispatcher.get_in_flight(0) == [a], dispatcher.stats().pending_count)
+fake.gpk_fake_set_busy(stream.handle, 0)
+dispatcher.drain()
+print(dispatcher.stats().completed_count)
+fake.gpk_fake_fail_next(b"cuLaunchKernel", 701)
+failing = dispatcher.queue(address, gp.dispatch.LaunchConfig(1), [1, 2])
+try:
+    dispatcher.wait(failing)
+except gp.CudaError as error:
+    print(error.code, dispatcher.get_request(failing).state.name)
+failed = context.dispatch_async(scheduler.AsyncKernelRequest(0))
+print(failed.wait().error)
+scheduler.reset()
+""")
+    assert out.splitlines() == [
+        "True COMPLETED True",
+        "[4, 1, 1, 256, 1, 1] True",
+        "True",
+        "7",
+        "True 1",
+        "2",
+        "701 Failed",
+        "InvalidValueError: launch: the function's address is 0",
+    ]
+
+
+def test_exit_while_work_is_on_the_gpu(run) -> None:  # type: ignore[no-untyped-def]
+    assert (
+        run("""
+handles = []
+def work():
+    handles.append(gp.current_stream().handle)
+    fake.gpk_fake_set_busy(handles[-1], 1)
+tasks = [scheduler.submit(work) for _ in range(3)]
+until(lambda: len(handles) == 3)
+print("left")
+""")
+        == "left\n"
+    )
