@@ -61,9 +61,11 @@ std::shared_ptr<MemoryAccount> exchange_current_account(Device device,
 // The same for the arena (of a reservation) that allocations of the thread come from first.
 runtime::PoolArena* exchange_current_arena(Device device, runtime::PoolArena* arena);
 
-// Makes an account current for a scope.
+// Makes an account current for a scope, or none: for what outlives the caller's work.
 class AccountScope {
  public:
+  explicit AccountScope(Device device)
+      : device_(device), previous_(exchange_current_account(device, nullptr)) {}
   explicit AccountScope(const std::shared_ptr<MemoryAccount>& account)
       : device_(account->device()), previous_(exchange_current_account(device_, account)) {}
   ~AccountScope() { exchange_current_account(device_, std::move(previous_)); }

@@ -58,6 +58,7 @@ def test_arrays_live_in_mapped_memory() -> None:
     assert int(x.sum(dtype="int64")) == 0
 
 
+@pytest.mark.alone
 def test_trim_and_the_drivers_figure() -> None:
     gp.synchronize()
     memory.trim()
@@ -70,6 +71,7 @@ def test_trim_and_the_drivers_figure() -> None:
     assert device_free() >= free - 8 * MIB
 
 
+@pytest.mark.alone
 def test_a_refused_request_leaves_the_device_alone() -> None:
     free, total = _native.memory_info()
     memory.trim()

@@ -135,6 +135,7 @@ def test_raw_functions_and_jit_kernels_in_a_context(spin: gp.JITKernel) -> None:
         cuda.cuModuleUnload(module)
 
 
+@pytest.mark.alone
 def test_blocks_come_from_the_driver_and_survive_eviction() -> None:
     from pygpukit import _native
 

@@ -85,8 +85,18 @@ __global__ void __launch_bounds__(kBlock) scan_totals(const ScanArgs args) {
     static_cast<Acc*>(args.totals)[chunk.row * args.num_chunks + chunk.index] = acc;
 }
 
+// Blocks that must fit on a multiprocessor; ptxas for sm_120 would spill for the sake of four.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+template <class In, class Value>
+constexpr int kChunkBlocks = 2;
+#else
+template <class In, class Value>
+constexpr int kChunkBlocks = sizeof(In) == 4 && sizeof(Value) == 4 ? 4 : 2;
+#endif
+
 template <class In, class Op, bool kAligned>
-__global__ void __launch_bounds__(kBlock, 2) scan_chunks(const ScanArgs args) {
+__global__ void __launch_bounds__(kBlock, (kChunkBlocks<In, typename Op::Value>))
+    scan_chunks(const ScanArgs args) {
   using Part = ScanPart<In, Op, kAligned>;
   using Acc = typename Op::Acc;
   constexpr int kWarps = kBlock / 32;
@@ -97,11 +107,12 @@ __global__ void __launch_bounds__(kBlock, 2) scan_chunks(const ScanArgs args) {
   const Chunk chunk = this_chunk(args);
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  long long at = chunk.begin + warp * Part::kElements;
-  const In* in = static_cast<const In*>(args.in) + chunk.row * args.in_row;
-  auto* out = static_cast<typename Part::Out*>(args.out) + chunk.row * args.out_row;
+  const long long first = chunk.begin + warp * Part::kElements;
+  const In* in = static_cast<const In*>(args.in) + chunk.row * args.in_row + first;
+  auto* out = static_cast<typename Part::Out*>(args.out) + chunk.row * args.out_row + first;
+  const int num_whole = static_cast<int>((chunk.end - chunk.begin) / kTile);
   typename Part::Raw raw;
-  raw.load(in + at, chunk.end - at, lane);
+  if (num_whole > 0) raw.load(in, Part::kElements, lane);
 
   const Acc* totals = static_cast<const Acc*>(args.totals) + chunk.row * args.num_chunks;
   Acc carry = op.init();
@@ -111,23 +122,32 @@ __global__ void __launch_bounds__(kBlock, 2) scan_chunks(const ScanArgs args) {
   if (args.initial && chunk.index == 0 && threadIdx.x == 0)
     out[-1] = convert<typename Part::Out>(carry);
 
-  for (long long tile = chunk.begin; tile < chunk.end; tile += kTile, at += kTile) {
-    Part part;
-    part.take(op, raw);
-    raw.load(in + at + kTile, chunk.end - at - kTile, lane);
+  // Two halves of `shared` take turns: a warp writes one while others may still read the other.
+  int half = 0;
+  const auto scan_tile = [&](Part& part, long long left) {
+    Acc* totals_of_warps = shared + half * kWarps;
+    half ^= 1;
     const Acc whole = convert<Acc>(part.scan(lane));
-    if (lane == 0) shared[warp] = whole;
+    if (lane == 0) totals_of_warps[warp] = whole;
     __syncthreads();
     Acc before = carry;
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) {
       if (w == warp) before = carry;
-      carry = Op::combine(carry, shared[w]);
+      carry = Op::combine(carry, totals_of_warps[w]);
     }
-    part.store(out + at, before, chunk.end - at, lane);
-    // Two halves take turns: a warp writes one while others may still read the other.
-    shared =
-        shared == reinterpret_cast<Acc*>(memory) ? shared + kWarps : reinterpret_cast<Acc*>(memory);
+    part.store(out, before, left, lane);
+  };
+  Part part;
+  for (int tile = 0; tile < num_whole; ++tile, in += kTile, out += kTile) {
+    part.take(op, raw);
+    if (tile + 1 < num_whole) raw.load(in + kTile, Part::kElements, lane);
+    scan_tile(part, Part::kElements);
+  }
+  const long long left = chunk.end - first - static_cast<long long>(num_whole) * kTile;
+  if (chunk.begin + static_cast<long long>(num_whole) * kTile < chunk.end) {
+    part.load(op, in, left, lane);
+    scan_tile(part, left);
   }
 }
 

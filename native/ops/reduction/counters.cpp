@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/graph.h"
+#include "core/memory_account.h"
 #include "core/scalar.h"
 #include "core/stream.h"
 #include "ops/elementwise/fill.h"
@@ -35,7 +36,10 @@ Array zeroed_counters(Device device) {
   for (auto it = owned.begin(); it != owned.end();)
     it = it->second.stream.expired() ? owned.erase(it) : std::next(it);
   Owned& found = owned[stream.get()];
-  if (!found.counters) found = {stream, make_counters(device)};
+  if (!found.counters) {
+    const AccountScope nobodys(device);  // they stay when the caller's account is closed
+    found = {stream, make_counters(device)};
+  }
   last_stream = stream.get();
   last = &found;
   return *found.counters;

@@ -73,7 +73,7 @@ class MemoryProfiler:
             figures = pool.stats()
             del figures["eviction_count"]
             return figures
-        stats = _native.allocator_stats()
+        stats = _native.memory_stats()
         device = _native.default_device()[0]
         quota: int = stats["limit"] or _native.device_traits(device)["total_memory"]
         return {

@@ -212,7 +212,7 @@ def _partition(p: Partition) -> PartitionSummary:
 
 
 def _memory(device: str) -> MemorySummary:
-    stats = _native.allocator_stats(device)
+    stats = _native.memory_stats(device)
     return MemorySummary(
         device=device,
         total=_native.device_traits(device)["total_memory"],
