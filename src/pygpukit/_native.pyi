@@ -686,6 +686,62 @@ class DriverCalls:
     def counts(self) -> dict[str, Any]:
         """How often each function was called, by name; none with 0."""
 
+class TransferFuture:
+    """A copy in the background and its outcome."""
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Calls callback() once the copy is done: on a thread of the engine, or now."""
+
+    def cancel(self) -> builtins.bool:
+        """Stops it between chunks. True when it will not complete: the destination may then be
+        written in part. False when it is too late.
+        """
+
+    def done(self) -> builtins.bool:
+        """True when it has ended: completed, failed or cancelled."""
+
+    def facts(self) -> dict[str, Any]:
+        """State, times and rate of a copy that is done."""
+
+    def wait(self) -> None:
+        """Returns when the copy is complete; raises what it failed with."""
+
+    @property
+    def id(self) -> int: ...
+
+class DevicePartition:
+    """A part of a device that is enforced; see pygpukit.scheduler."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        compute: float = 0.0,
+        memory: SupportsIndex = 0,
+        bandwidth: float = 0.0,
+        max_streams: SupportsIndex = 16,
+        qos: str = "burstable",
+        device: _DeviceLike = None,
+    ) -> None: ...
+    def close(self) -> None:
+        """Waits for its work and gives everything back."""
+
+    def enter(self) -> None:
+        """Makes a stream of the partition the calling thread's current one."""
+
+    def leave(self) -> None:
+        """Goes back to the stream before enter()."""
+
+    def report(self) -> dict[str, Any]:
+        """What was asked, what was given, what was used."""
+
+    @property
+    def closed(self) -> builtins.bool: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
 def abs(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the absolute value, element by element."""
 
@@ -1672,6 +1728,16 @@ def std(
 ) -> GPUArray:
     """Standard deviation of elements along axes."""
 
+def submit_d2h(
+    array: GPUArray, host: NDArray[Any], *, priority: SupportsIndex = 0, stream: _StreamLike = None
+) -> TransferFuture:
+    """Copies an array into a NumPy array in the background, after the array's work so far."""
+
+def submit_h2d(
+    array: GPUArray, host: NDArray[Any], *, priority: SupportsIndex = 0, stream: _StreamLike = None
+) -> TransferFuture:
+    """Copies a NumPy array into an array in the background, after the array's work so far."""
+
 def subtract(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 - x2, element by element."""
 
@@ -1742,6 +1808,17 @@ def trace(
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """Sum over a diagonal."""
+
+def transfer_configure(
+    chunk_bytes: SupportsIndex = 0,
+    max_in_flight_bytes: SupportsIndex = 0,
+    copy_threads: SupportsIndex = 0,
+    device: _DeviceLike = None,
+) -> None:
+    """Settings of the transfer engine, before its first transfer; 0 keeps the default."""
+
+def transfer_stats(device: _DeviceLike = None) -> dict[str, Any]:
+    """Counters of the transfer engine, by direction."""
 
 def transpose(x: GPUArray, axes: Sequence[SupportsIndex] | None = None) -> GPUArray:
     """A view with the axes in the given order; None reverses them."""

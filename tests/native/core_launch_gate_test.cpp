@@ -196,6 +196,7 @@ TEST_F(GateTest, PacingChargesMeasuredTime) {
   cu::DriverApi old = fake::api();
   old.cuGreenCtxCreate = nullptr;
   use_driver(old);
+  expect_leftovers();  // the pool of the contexts made with it
   {
     const auto partition = make("paced", QosClass::kGuaranteed, 0.5);
     const auto kernel = load_scale();

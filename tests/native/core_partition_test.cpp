@@ -129,7 +129,7 @@ TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
     const auto error = thrown<OutOfMemory>([] { Array::empty({6 * kMib}, DType::kUInt8, kGpu); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->numbers().asked_bytes, std::size_t{6} << 20);
-    EXPECT_EQ(error->numbers().limit_bytes, std::size_t{10} << 20);
+    EXPECT_EQ(error->numbers().account_limit_bytes, std::size_t{10} << 20);
     EXPECT_CONTAINS(error->what(), "partition small");
   }
   Array::empty({6 * kMib}, DType::kUInt8, kGpu);  // the neighbour goes on
