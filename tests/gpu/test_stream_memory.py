@@ -107,15 +107,15 @@ def test_pinned_memory_and_raw_copies() -> None:
 def test_allocator_reuses_and_trims() -> None:
     gp.synchronize()
     _native.trim()
-    a = gp.empty(1 << 20, "uint8")
+    a = gp.empty(1 << 26, "uint8")
     address = a.device_ptr
     del a
     reuses = _native.memory_stats()["reuses"]
-    b = gp.empty(1 << 20, "uint8")
+    b = gp.empty(1 << 26, "uint8")
     assert b.device_ptr == address
     assert _native.memory_stats()["reuses"] == reuses + 1
     del b
-    assert _native.trim() >= 1 << 20
+    assert _native.trim() >= 1 << 26
 
 
 def test_out_of_memory_names_all_figures() -> None:
