@@ -37,14 +37,23 @@ void unload(const std::vector<DroppedModule>& modules) noexcept {
   }
 }
 
+struct DroppedList {
+  std::mutex mutex;
+  std::vector<DroppedModule> modules;
+};
+
+DroppedList& dropped_list() {
+  static auto* list = new DroppedList;  // never destroyed: kernels outlive main()
+  return *list;
+}
+
 void drop(Context& context, cu::Module handle) {
-  static auto* mutex = new std::mutex;
-  static auto* dropped = new std::vector<DroppedModule>;
+  DroppedList& list = dropped_list();
   std::vector<DroppedModule> full;
   {
-    const std::lock_guard lock(*mutex);
-    dropped->push_back({&context, handle});
-    if (dropped->size() >= kMaxDropped) full.swap(*dropped);
+    const std::lock_guard lock(list.mutex);
+    list.modules.push_back({&context, handle});
+    if (list.modules.size() >= kMaxDropped) full.swap(list.modules);
   }
   unload(full);
 }
@@ -56,6 +65,16 @@ int attribute(cu::Function function, int id) {
 }
 
 }  // namespace
+
+void unload_dropped_modules() noexcept {
+  DroppedList& list = dropped_list();
+  std::vector<DroppedModule> all;
+  {
+    const std::lock_guard lock(list.mutex);
+    all.swap(list.modules);
+  }
+  unload(all);
+}
 
 const char* intern(std::string_view text) {
   static auto* mutex = new std::mutex;

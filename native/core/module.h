@@ -49,6 +49,9 @@ class Module : public std::enable_shared_from_this<Module> {
   std::string name_;
 };
 
+// Unloads what dropped modules have left, now; waits for the device.
+void unload_dropped_modules() noexcept;
+
 struct KernelAttributes {
   int num_regs = 0;
   int local_bytes = 0;   // per thread: spills and dynamically indexed arrays

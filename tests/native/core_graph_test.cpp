@@ -191,6 +191,7 @@ TEST_F(GraphTest, KernelsLiveAsLongAsTheGraph) {
   graph.replay();
   EXPECT_EQ(first_of(x), 2.0f);
   graph.reset();
+  unload_dropped_modules();
   EXPECT_EQ(fake::num_live(fake::Kind::kModule), 0u);
 }
 

@@ -59,6 +59,7 @@ TEST_F(ModuleTest, KernelKeepsItsModule) {
   launch_args(*kernel, {}, current_stream(kGpu));
   EXPECT_EQ(fake::launches().at(0).function, "_Z5scalePf");
   kernel.reset();
+  unload_dropped_modules();
   EXPECT_EQ(fake::num_live(fake::Kind::kModule), 0u);
 }
 

@@ -116,12 +116,14 @@ class CoreTest : public ::testing::Test {
   // Contexts live for ever; forgotten by the library, they stay reachable for LeakSanitizer here.
   static void leave_contexts() {
     close_transfers();
+    unload_dropped_modules();
     static auto* kept = new std::vector<Context*>;
     for (Context* context : Context::all()) kept->push_back(context);
   }
 
   void check_nothing_left() const {
     if (leftovers_) return;
+    unload_dropped_modules();
     for (Context* context : Context::all()) context->pool().trim();
     using fake::Kind;
     EXPECT_EQ(fake::num_live(Kind::kMemory), 0u);
