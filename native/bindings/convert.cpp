@@ -61,9 +61,13 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
 DType dtype_from_python(py::handle object, const char* op) {
   for (const DTypeInfo& row : detail::kDTypes)  // the usual case: one of ours
     if (object.ptr() == dtype_object(row.dtype)) return row.dtype;
-  if (py::isinstance<DTypeInfo>(object)) return object.cast<const DTypeInfo&>().dtype;
   if (PyUnicode_Check(object.ptr())) {
-    if (const auto found = dtype_from_name(object.cast<std::string>())) return *found;
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+    if (text == nullptr) throw py::error_already_set();
+    if (const auto found = dtype_from_name({text, static_cast<std::size_t>(size)})) return *found;
+  } else if (py::isinstance<DTypeInfo>(object)) {
+    return object.cast<const DTypeInfo&>().dtype;
   } else if (!object.is_none()) {
     if (const auto found = dtype_from_numpy(object)) return *found;
   }

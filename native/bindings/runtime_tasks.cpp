@@ -56,6 +56,14 @@ StreamPriority task_stream_priority(runtime::QosClass qos) {
                                                           : StreamPriority::kLow;
 }
 
+// What the function allocates comes from the task's reservation first.
+std::optional<CallFailure> call_with_room(PoolLedger* pool, std::size_t bytes,
+                                          const std::string& account, void* function) {
+  std::optional<PoolLedger::Scope> room;
+  if (pool != nullptr) room.emplace(*pool, bytes, account);
+  return call_python(function);
+}
+
 }  // namespace
 
 std::atomic<bool>& python_has_ended() {
@@ -73,6 +81,7 @@ runtime::SchedulePolicy schedule_policy(const std::string& name) {
 
 TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Options& options)
     : shared_(std::make_shared<Shared>()) {
+  shared_->pool = std::dynamic_pointer_cast<PoolLedger>(ledger);
   shared_->scheduler = std::make_shared<runtime::Scheduler>(std::move(ledger), options.scheduler);
   shared_->streams = std::make_unique<TaskStreams>(options.device, options.max_streams);
 }
@@ -100,9 +109,10 @@ void TaskEngine::Shared::keep_error(TaskId id, Error error) {
   if (errors.size() > kMaxErrorsKept) dropped = errors.extract(errors.begin());
 }
 
-void TaskEngine::run_inline(Shared& shared, TaskId id, void* function) {
+void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
   const std::optional<unsigned> lane = begin_trace(shared);
-  std::optional<CallFailure> failure = call_python(function);
+  std::optional<CallFailure> failure =
+      call_with_room(shared.pool.get(), work.memory_bytes, work.account, work.function.get());
   end_trace(shared, id, lane, failure.has_value());
   if (!failure) return;
   if (failure->exception) shared.keep_error(id, std::move(failure->exception));
@@ -112,11 +122,11 @@ void TaskEngine::run_inline(Shared& shared, TaskId id, void* function) {
 // The task ends when what it has put on its stream is done, also when it failed meanwhile: until
 // then its memory may be in use.
 void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
-                               void* function, StreamPriority priority) {
+                               const Work& work) {
   const TaskId id = context.id();
   std::shared_ptr<Stream> stream;
   try {
-    stream = shared->streams->acquire(priority);
+    stream = shared->streams->acquire(work.priority);
   } catch (...) {
     shared->keep_error(id, std::current_exception());
     throw;
@@ -126,7 +136,8 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
   std::optional<CallFailure> failure;
   {
     const StreamScope scope(stream);
-    failure = call_python(function);
+    failure =
+        call_with_room(shared->pool.get(), work.memory_bytes, work.account, work.function.get());
   }
   context.detach();
   std::string reason;
@@ -195,17 +206,16 @@ void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<unsigned> la
 
 TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<void> function,
                                       bool on_stream) {
-  const StreamPriority priority = task_stream_priority(spec.qos);
+  Work work{std::move(function), task_stream_priority(spec.qos), spec.memory_bytes, spec.account};
   const std::weak_ptr<Shared> weak = shared_;  // a task that waits does not keep its scheduler
-  if (function != nullptr)
-    spec.body = [weak, function = std::move(function), on_stream,
-                 priority](runtime::TaskContext& context) {
+  if (work.function != nullptr)
+    spec.body = [weak, work = std::move(work), on_stream](runtime::TaskContext& context) {
       const std::shared_ptr<Shared> shared = weak.lock();
       if (shared == nullptr) return;
       if (on_stream) {
-        run_on_stream(shared, context, function.get(), priority);
+        run_on_stream(shared, context, work);
       } else {
-        run_inline(*shared, context.id(), function.get());
+        run_inline(*shared, context.id(), work);
       }
     };
   return shared_->scheduler->submit(std::move(spec));

@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "bindings/python.h"
+#include "core/pool_ledger.h"
 #include "core/task_streams.h"
 #include "runtime/scheduler.h"
 
@@ -61,6 +62,7 @@ class TaskEngine {
   struct Shared {
     std::shared_ptr<runtime::Scheduler> scheduler;
     std::unique_ptr<TaskStreams> streams;
+    std::shared_ptr<PoolLedger> pool;  // where reservations are held; nullptr: only counted
 
     std::mutex mutex;
     using Error = std::variant<std::shared_ptr<void>, std::exception_ptr>;  // a Python object, or
@@ -70,9 +72,15 @@ class TaskEngine {
     void keep_error(TaskId id, Error error);
   };
 
-  static void run_inline(Shared& shared, TaskId id, void* function);
+  struct Work {
+    std::shared_ptr<void> function;
+    StreamPriority priority;
+    std::size_t memory_bytes;
+    std::string account;
+  };
+  static void run_inline(Shared& shared, TaskId id, const Work& work);
   static void run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
-                            void* function, StreamPriority priority);
+                            const Work& work);
   static void end_on_stream(Shared& shared, TaskId id, const std::string& reason,
                             std::exception_ptr error, bool cancelled);
   // The row of the trace that a task takes while it runs.

@@ -2,6 +2,7 @@
 #include "bindings/convert.h"
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
+#include "core/pool_ledger.h"
 #include "runtime/partition_ledger.h"
 
 namespace gpk::bind {
@@ -49,6 +50,13 @@ void bind_ledgers(py::module_& m) {
   py::class_<PartitionLedger, MemoryLedger, std::shared_ptr<PartitionLedger>>(
       m, "PartitionLedger", "Charges the partition that is named as the account.")
       .def(py::init<std::shared_ptr<runtime::PartitionManager>>(), py::arg("partitions"));
+  py::class_<PoolLedger, MemoryLedger, std::shared_ptr<PoolLedger>>(
+      m, "PoolLedger", "Holds reservations in the memory pool of a device, within `limits`.")
+      .def(py::init([](std::optional<std::shared_ptr<MemoryLedger>> limits, py::handle device) {
+             return std::make_shared<PoolLedger>(device_from_python(device, "PoolLedger"),
+                                                 std::move(limits).value_or(nullptr));
+           }),
+           py::arg("limits") = py::none(), py::kw_only(), py::arg("device") = py::none());
 }
 
 void bind_task_info(py::module_& m) {

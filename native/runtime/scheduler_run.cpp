@@ -11,6 +11,10 @@ namespace {
 
 thread_local const Scheduler* inside_body_of = nullptr;
 
+// Memory may become free without a word to the scheduler: threads that have nothing to do look
+// again this often while tasks wait for it.
+constexpr std::chrono::milliseconds kRetryPause{20};
+
 }  // namespace
 
 void Scheduler::announce(Notices& notices) noexcept {
@@ -178,9 +182,14 @@ std::size_t Scheduler::run_until_idle() {
     std::unique_lock lock(mutex_);
     if (queue_.first_admitted(true) != nullptr) continue;
     if (num_bodies_running_ == 0 || inside_body_of == this) return num_run;
+    using SteadyTime = std::chrono::steady_clock;
+    const bool queued = queue_.num_queued() > 0;
+    const auto limit = queued ? SteadyTime::now() + kRetryPause : SteadyTime::time_point::max();
     ++num_idle_workers_;
-    sleep(lock, ready_condition_, std::chrono::steady_clock::time_point::max());
+    sleep(lock, ready_condition_, limit);
     --num_idle_workers_;
+    lock.unlock();
+    if (queued && SteadyTime::now() >= limit) poll();
   }
 }
 
@@ -197,9 +206,14 @@ std::size_t Scheduler::serve(const std::stop_token& stop) {
     }
     std::unique_lock lock(mutex_);
     if (queue_.first_admitted(true) != nullptr || stop.stop_requested()) continue;
+    using SteadyTime = std::chrono::steady_clock;
+    const bool queued = queue_.num_queued() > 0;
+    const auto limit = queued ? SteadyTime::now() + kRetryPause : SteadyTime::time_point::max();
     ++num_idle_workers_;
-    sleep(lock, ready_condition_, std::chrono::steady_clock::time_point::max());
+    sleep(lock, ready_condition_, limit);
     --num_idle_workers_;
+    lock.unlock();
+    if (queued && SteadyTime::now() >= limit) poll();
   }
   return num_run;
 }

@@ -1498,6 +1498,15 @@ class PartitionLedger(MemoryLedger):
 
     def __init__(self, partitions: PartitionManager) -> None: ...
 
+class PoolLedger(MemoryLedger):
+    """
+    Holds reservations in the memory pool of a device, within `limits`.
+    """
+
+    def __init__(
+        self, limits: MemoryLedger | None = None, *, device: str | int | None = None
+    ) -> None: ...
+
 class TaskInfo:
     """
     A task as it was when asked for; times in seconds since 1970.

@@ -213,6 +213,41 @@ def test_memory_is_reserved_before_a_task_starts(sched: TaskScheduler) -> None:
     nothing_is_left(sched)
 
 
+def test_reservations_are_held_in_the_pool() -> None:
+    """What one task reserved nobody else gets; memory that arrays free lets the next one start."""
+    from pygpukit import memory
+
+    gate = Gate()
+    base = memory.stats()["set_aside"]
+    gp.synchronize()
+    memory.trim()
+    try:
+        memory.set_limit(memory.stats()["reserved"] + 96 * MB)
+        big = gp.empty(40 * MB, "uint8")
+        with TaskScheduler(workers=2) as sched:
+
+            def work() -> int:
+                x = gp.ones(8 * MB, "uint8")
+                gate()
+                return int(x.sum(dtype="int64"))
+
+            first = sched.submit(work, memory=32 * MB)
+            assert gate.entered.wait(WAIT)
+            assert memory.stats()["set_aside"] - base >= 24 * MB  # 8 of the 32 are an array
+            with pytest.raises(MemoryError):
+                gp.empty(48 * MB, "uint8")
+            second = sched.submit(lambda: 2, memory=88 * MB)
+            gate.open()
+            assert first.result(WAIT) == 8 * MB
+            assert second.state is TaskState.QUEUED
+            del big
+            assert second.result(WAIT) == 2
+            nothing_is_left(sched)
+    finally:
+        memory.set_limit(None)
+    assert memory.stats()["set_aside"] == base
+
+
 def test_more_memory_than_there_is_is_refused_at_once(sched: TaskScheduler) -> None:
     with pytest.raises(MemoryError, match="101"):
         sched.submit(int, memory=101 * MB)

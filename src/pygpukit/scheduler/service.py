@@ -20,6 +20,7 @@ from pygpukit._runtime import (
     MemoryLedger,
     PartitionLedger,
     PartitionManager,
+    PoolLedger,
     QosClass,
 )
 from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
@@ -54,16 +55,15 @@ def qos_class(qos: QosClass | TaskPolicy | str) -> QosClass:
     raise InvalidValueError(f"submit: qos is {qos!r}, expected one of {', '.join(_CLASSES)}")
 
 
-def _device_memory() -> int:
-    memory: int = _native.device_traits(_native.default_device()[0])["total_memory"]
-    return memory
-
-
 def default_ledger(partitions: PartitionManager | None, memory: int | None) -> MemoryLedger:
-    """Where reservations are made when nothing else was said: partitions, or the whole device."""
+    """Where reservations are made when nothing else was said: in the pool that arrays live in,
+    within the limits of partitions or of a total."""
+    limits: MemoryLedger | None = None
     if partitions is not None:
-        return PartitionLedger(partitions)
-    return LimitLedger(_device_memory() if memory is None else memory)
+        limits = PartitionLedger(partitions)
+    elif memory is not None:
+        limits = LimitLedger(memory)
+    return PoolLedger(limits)
 
 
 class TaskScheduler:
