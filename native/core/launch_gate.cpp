@@ -12,7 +12,7 @@
 namespace gpk {
 namespace {
 
-constexpr std::size_t kMinInFlight = 2;
+constexpr std::size_t kMinInFlight = 1;
 constexpr double kMeanWeight = 0.25;
 constexpr std::int64_t kWaitedNs = 5'000;  // an acquire that took longer found the window full
 constexpr auto kHoldNap = std::chrono::microseconds(10);
@@ -54,6 +54,7 @@ LaunchGate::LaunchGate(Context& context, cu::Stream stream, Options options)
       runtime::InFlightWindow::Options{.max_in_flight = options_.max_in_flight,
                                        .min_in_flight = smallest,
                                        .quiet_ns = options_.quiet_ns});
+  if (options_.yields) window_->set_max_in_flight(smallest);  // until it is known how long work is
 }
 
 LaunchGate::~LaunchGate() {
@@ -84,11 +85,9 @@ void LaunchGate::adapt(std::int64_t before_ns, std::int64_t now_ns) {
     ++stats_.num_passed;
     const std::int64_t last_ns = std::exchange(last_pass_ns_, now_ns);
     if (!options_.yields || !window_ || last_ns < 0) return;
+    if (now_ns - before_ns < kWaitedNs) return;  // there was room: the work may take any time
     const auto gap_ns = static_cast<double>(now_ns - last_ns);
-    if (now_ns - before_ns < kWaitedNs)
-      mean_ns_ = std::min(mean_ns_, gap_ns);  // the work is shorter than that
-    else
-      mean_ns_ += kMeanWeight * (gap_ns - mean_ns_);
+    mean_ns_ = mean_ns_ == 0.0 ? gap_ns : mean_ns_ + kMeanWeight * (gap_ns - mean_ns_);
     const double fit = static_cast<double>(options_.window_ns) / std::max(mean_ns_, 1.0);
     limit = static_cast<std::size_t>(std::clamp(fit, static_cast<double>(kMinInFlight),
                                                 static_cast<double>(options_.max_in_flight)));

@@ -27,7 +27,7 @@ class LaunchGate {
   struct Options {
     std::size_t max_in_flight = 0;  // pieces of work on the device; 0: no bound
     // It waits while foreground work is on the device (at most max_hold_ns for one launch), and
-    // keeps what it has in flight short: about window_ns of work, two pieces at least.
+    // keeps what it has in flight short: about window_ns of work, one piece at least.
     bool yields = false;
     bool in_foreground = false;  // its work is what others give way to
     std::int64_t quiet_ns = 100'000;

@@ -64,13 +64,37 @@ TEST_F(GateTest, AFullWindowWaitsForTheOldestLaunch) {
     finished = true;
     fake::set_busy(handle, false);
   });
-  for (int i = 0; i < 9; ++i) launch_scale(*kernel, x, 1.0f);  // eight fit
-  EXPECT_TRUE(finished) << "the ninth launch waited";
+  launch_scale(*kernel, x, 1.0f);
+  EXPECT_FALSE(finished);
+  launch_scale(*kernel, x, 1.0f);
+  EXPECT_TRUE(finished) << "one at a time until it is known how long the work is";
   ends.join();
   const auto stats = partition->report().gate;
   EXPECT_GE(stats.window.num_waits, 1u);
-  EXPECT_EQ(stats.window.max_in_flight, 8u);
-  EXPECT_EQ(stats.num_passed, 10u);  // the copy of make_ones() is one
+  EXPECT_EQ(stats.window.max_in_flight, 1u);
+  EXPECT_EQ(stats.num_passed, 3u);  // the copy of make_ones() is one
+}
+
+// Launches that find room say nothing about how long the work is: after long work the window stays
+// small, however fast launches follow one another when it is empty.
+TEST_F(GateTest, RoomInTheWindowDoesNotWidenIt) {
+  const auto partition = make("be", QosClass::kBestEffort);
+  Inside inside(partition);
+  const auto kernel = load_scale();
+  const Array x = make_ones();
+  for (int round = 0; round < 3; ++round) {
+    inside.stream().synchronize();
+    const cu::Stream handle = inside.stream().handle();
+    fake::set_busy(handle, true);
+    std::thread ends([handle] {
+      std::this_thread::sleep_for(3ms);
+      fake::set_busy(handle, false);
+    });
+    launch_scale(*kernel, x, 1.0f);  // finds room
+    launch_scale(*kernel, x, 1.0f);  // waits for it
+    ends.join();
+    EXPECT_EQ(partition->report().gate.window.max_in_flight, 1u) << "round " << round;
+  }
 }
 
 TEST_F(GateTest, BestEffortGivesWayToTheForeground) {
@@ -180,7 +204,7 @@ TEST_F(GateTest, WaitsCanBeInterrupted) {
   Inside inside(partition);
   const Array x = make_ones();
   fake::set_busy(inside.stream().handle(), true);
-  for (int i = 0; i < 8; ++i) launch_scale(*kernel, x, 1.0f);
+  launch_scale(*kernel, x, 1.0f);
   set_interrupt_hook([] { throw Interrupted("stop"); });
   const std::size_t launches = fake::launches().size();
   EXPECT_THROW(launch_scale(*kernel, x, 1.0f), Interrupted);
