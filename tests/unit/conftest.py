@@ -1,11 +1,27 @@
 """Unit tests run on CPU simulation, also on a machine with a GPU."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pygpukit.scheduler import TaskScheduler
 
 os.environ["PYGPUKIT_DEVICE"] = "cpu"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "error")
+
+
+@pytest.fixture
+def sched() -> Iterator[TaskScheduler]:
+    """Two workers and 100 MB."""
+    from pygpukit.scheduler import MB, TaskScheduler
+
+    with TaskScheduler(workers=2, memory=100 * MB) as made:
+        yield made
