@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
+#include "core/trace_log.h"
 
 namespace gpk {
 namespace {
@@ -152,12 +153,14 @@ class DriverMemory final : public PoolDevice {
   }
 
   void copy_to_host(void* to, Address from, std::size_t bytes, Stream stream) override {
+    trace_eviction("evict", bytes);
     context_.make_current();
     const RelaxedCaptureScope relaxed;
     GPK_CU_CHECK(cuMemcpyDtoHAsync, to, from, bytes, handle_of(stream));
   }
 
   void copy_to_device(Address to, const void* from, std::size_t bytes, Stream stream) override {
+    trace_eviction("restore", bytes);
     context_.make_current();
     const RelaxedCaptureScope relaxed;
     refuse_capture(stream);

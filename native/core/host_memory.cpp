@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/device.h"
+#include "core/trace_log.h"
 
 #ifndef _WIN32
 #include <sys/mman.h>
@@ -51,9 +52,11 @@ class HostMemory : public PoolDevice {
   [[nodiscard]] Stream copy_stream() override { return 0; }
 
   void copy_to_host(void* to, Address from, std::size_t bytes, Stream) override {
+    trace_eviction("evict", bytes);
     std::memcpy(to, pointer(from), bytes);
   }
   void copy_to_device(Address to, const void* from, std::size_t bytes, Stream) override {
+    trace_eviction("restore", bytes);
     std::memcpy(pointer(to), from, bytes);
   }
   void* allocate_host(std::size_t bytes) override {

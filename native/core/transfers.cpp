@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "core/text.h"
+#include "core/trace_log.h"
 
 #ifndef _WIN32
 #include <pthread.h>
@@ -133,6 +134,7 @@ runtime::SharePacer& bandwidth_pacer(Device device) {
 void upload(cu::DevicePtr dst, const void* src, std::size_t bytes,
             const std::shared_ptr<Stream>& stream) {
   if (bytes == 0) return;
+  const TracedCopy traced("to the device", bytes);
   const bool pinned = is_pinned(*stream->context(), src);
   if (bytes >= kEngineMinBytes && !pinned) {
     run(runtime::TransferType::kH2D, dst, address(src), bytes, stream);
@@ -146,6 +148,7 @@ void upload(cu::DevicePtr dst, const void* src, std::size_t bytes,
 void download(void* dst, cu::DevicePtr src, std::size_t bytes,
               const std::shared_ptr<Stream>& stream) {
   if (bytes == 0) return;
+  const TracedCopy traced("to the host", bytes);
   if (bytes >= kEngineMinBytes && !is_pinned(*stream->context(), dst)) {
     run(runtime::TransferType::kD2H, address(dst), src, bytes, stream);
     stream->context()->check_report(stream->handle());

@@ -2,10 +2,12 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/trace_log.h"
 #include "core/transfers.h"
 #include "fake_driver/core_fixture.h"
 #include "runtime/error.h"
@@ -45,6 +47,24 @@ TEST_F(TransferTest, LargePageableMemoryGoesThroughTheEngine) {
   EXPECT_EQ(stats.of(TransferType::kD2H).staged_bytes, kLarge);
   EXPECT_GT(stats.of(TransferType::kH2D).num_chunks, 4u);
   EXPECT_EQ(fake::num_live(fake::Kind::kStream), 3u);
+}
+
+TEST_F(TransferTest, CopiesAreInTheTrace) {
+  trace_log().clear();
+  trace_log().start();
+  const auto source = pattern(64);
+  const Array array = from_host(source.data(), {64}, DType::kUInt8, kGpu);
+  std::vector<unsigned char> back(64);
+  to_host(array, back.data());
+  trace_log().stop();
+  to_host(array, back.data());
+  std::ostringstream text;
+  trace_log().write_chrome_trace(text);
+  trace_log().clear();
+  EXPECT_NE(text.str().find("to the device"), std::string::npos);
+  const auto first = text.str().find("to the host");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(text.str().find("to the host", first + 1), std::string::npos) << "off means off";
 }
 
 TEST_F(TransferTest, SmallAndPinnedCopiesStayDirect) {

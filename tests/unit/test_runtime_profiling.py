@@ -158,6 +158,21 @@ def test_trace_of_tasks_and_kernels(tmp_path: Path) -> None:
             rows[event["tid"]] = event["ts"] + event["dur"]
 
 
+def test_trace_of_evictions(tmp_path: Path) -> None:
+    from pygpukit import memory
+
+    path = tmp_path / "trace.json"
+    x = gp.ones(4 * MB, "uint8")
+    with profiling.trace(path):
+        memory.evict(x)
+        assert int(x.sum(dtype="int64")) == 4 * MB
+    events = json.loads(path.read_text())["traceEvents"]
+    moves = [(e["name"], e["args"]["bytes"]) for e in events if e.get("cat") == "eviction"]
+    out = sum(size for name, size in moves if name == "evict")
+    assert 0 < out <= 4 * MB  # whole chunks of the pool leave
+    assert out == sum(size for name, size in moves if name == "restore")
+
+
 def test_nothing_is_recorded_while_off() -> None:
     from pygpukit import _runtime
 
