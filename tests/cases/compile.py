@@ -12,6 +12,12 @@ from multiprocessing import get_context
 from pygpukit import _native
 
 ARCHS = (80, 86, 89, 90, 100, 120)
+SHARED = {
+    "elementwise/map.cuh": 5,
+    "reduction/rows.cuh": 3,
+    "reduction/even_rows.cuh": 3,
+    "reduction/columns.cuh": 3,
+}
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 
 PROPERTIES = re.compile(
@@ -50,16 +56,18 @@ class Done:
 def archs_of(file: str, expression: str, exact: list[int]) -> list[int]:
     """All six where GPK_TEST_ALL_ARCHS is set (make kernels).
 
-    Else one, and of the many instantiations of map.cuh, which share their code, every fifth and
-    those that may use local memory. A fixed choice, spread over the architectures.
+    Else one, and of the many instantiations of a few files, which share their code, every fifth
+    or third and those that may use local memory. A fixed choice, spread over the architectures.
     """
     if exact:
         return [sm for sm in ARCHS if sm in exact]
     number = zlib.crc32(expression.encode())
     if os.environ.get("GPK_TEST_ALL_ARCHS"):
         return list(ARCHS)
-    shared = file == "elementwise/map.cuh" and re.search("Sin|Tanh", expression) is None
-    return [] if shared and number // 6 % 5 else [ARCHS[number % 6]]
+    every = SHARED.get(file, 1)
+    if re.search("Sin|Tanh|Var", expression):
+        every = 1
+    return [] if number // 6 % every else [ARCHS[number % 6]]
 
 
 def jobs() -> list[Job]:
