@@ -24,8 +24,10 @@ PACKAGE_FILES := $(shell find native src cmake -not -path '*/__pycache__*' -not 
   $(wildcard scripts/*embed*.py scripts/bundle_roots.py) CMakeLists.txt pyproject.toml README.md
 CXX_FILES := $(shell find native tests/native examples -name '*.h' -o -name '*.cpp' -o -name '*.cuh')
 HEADERS := $(filter %.h %.def,$(PACKAGE_FILES))
-TIDY_FILES := $(filter-out native/tools/%,$(filter native/%.cpp,$(PACKAGE_FILES)))
+BINDING_FILES := $(filter native/bindings/%.cpp,$(PACKAGE_FILES))
+TIDY_FILES := $(filter-out native/tools/% $(BINDING_FILES),$(filter native/%.cpp,$(PACKAGE_FILES)))
 TIDY_STAMPS := $(TIDY_FILES:%=build/tidy/%.ok)
+TIDY_UNITY := build/tidy/native/CMakeFiles/_native.dir/Unity
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -65,8 +67,10 @@ kernels: $(VENV)/.dev $(VENV)/.package  ## every built-in kernel for every archi
 	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py -q
 
 tidy: $(VENV)/.dev  ## clang-tidy on files that changed since it last passed
-	@cmake -S . -B build/tidy -G Ninja --log-level=WARNING -DGPK_BUILD_PYTHON=ON -DGPK_BUNDLE=OFF
-	@$(MAKE) TIDY=1 --no-print-directory -k -j$(JOBS) --output-sync $(TIDY_STAMPS)
+	@cmake -S . -B build/tidy -G Ninja --log-level=WARNING -DGPK_BUILD_PYTHON=ON -DGPK_BUNDLE=OFF \
+	  -DGPK_UNITY_BINDINGS=ON
+	@$(MAKE) TIDY=1 --no-print-directory -k -j$(JOBS) --output-sync $(TIDY_STAMPS) \
+	  $$(ls $(TIDY_UNITY)/*.cxx | sed 's/$$/.ok/')
 
 sanitize:  ## C++ tests under the address, undefined-behaviour and thread sanitizers
 	$(MAKE) cpp PRESET=asan
@@ -128,6 +132,12 @@ $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
 	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py \
 	  --config-settings=cmake.define.GPK_FAST_BUILD=ON .
 	touch $@
+
+# The bindings six files at once: most of the time goes into parsing pybind11.
+$(TIDY_UNITY)/%.ok: $(TIDY_UNITY)/% $(BINDING_FILES) $(HEADERS) .clang-tidy
+	@echo "clang-tidy $<"
+	@$(BIN)/clang-tidy -p build/tidy --quiet $< 2>$@.err || { cat $@.err; exit 1; }
+	@touch $@
 
 build/tidy/%.ok: % $(HEADERS) .clang-tidy
 	@mkdir -p $(@D)

@@ -4,7 +4,7 @@ find_package(Threads REQUIRED)
 
 if(NOT MSVC)
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-  set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g -D_GLIBCXX_ASSERTIONS")
+  set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 endif()
 if(GPK_SANITIZE)
   # Global, so that every object and every link line agrees.

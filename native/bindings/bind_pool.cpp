@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/memory_account.h"
+#include "core/module.h"
 #include "core/stream.h"
 #include "core/text.h"
 
@@ -88,6 +89,7 @@ py::list memory_snapshot(py::handle device) {
 std::size_t trim(py::handle device) {
   runtime::Pool& pool = pool_from_python(device, "trim");
   const WithoutGil released;
+  unload_dropped_modules();
   return pool.trim();
 }
 
@@ -315,7 +317,8 @@ void bind_pool(py::module_& m) {
   m.def("memory_stats", memory_stats, device, "Figures of the device's memory pool, in bytes.");
   m.def("memory_snapshot", memory_snapshot, device,
         "The pieces of the pool in address order: kind, address, bytes.");
-  m.def("trim", trim, device, "Gives cached device memory back to the driver; bytes freed.");
+  m.def("trim", trim, device,
+        "Gives cached device memory and unused code back to the driver; bytes freed.");
   m.def("set_memory_limit", set_memory_limit, py::arg("limit"), device,
         "The most physical memory the pool may hold: bytes, '8GiB', '80%', None.");
   m.def("memory_accounts", memory_accounts, device, "Figures of the open accounts, by name.");
