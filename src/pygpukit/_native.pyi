@@ -1827,7 +1827,7 @@ def tril(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
     """The lower triangle of matrices, zero elsewhere."""
 
 def trim(device: _DeviceLike = None) -> int:
-    """Gives cached device memory back to the driver; bytes freed."""
+    """Gives cached device memory and unused code back to the driver; bytes freed."""
 
 def triu(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
     """The upper triangle of matrices, zero elsewhere."""
