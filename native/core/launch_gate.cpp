@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t kMinInFlight = 1;
 constexpr double kMeanWeight = 0.25;
-constexpr std::int64_t kWaitedNs = 5'000;  // an acquire that took longer found the window full
 constexpr auto kHoldNap = std::chrono::microseconds(10);
 
 const runtime::SteadyClock& steady_clock() {
@@ -78,14 +77,14 @@ void LaunchGate::hold() {
 }
 
 // While the window is full, launches follow one another as fast as the work is done.
-void LaunchGate::adapt(std::int64_t before_ns, std::int64_t now_ns) {
+void LaunchGate::adapt(bool waited, std::int64_t now_ns) {
   std::size_t limit = 0;
   {
     const std::lock_guard lock(mutex_);
     ++stats_.num_passed;
     const std::int64_t last_ns = std::exchange(last_pass_ns_, now_ns);
     if (!options_.yields || !window_ || last_ns < 0) return;
-    if (now_ns - before_ns < kWaitedNs) return;  // there was room: the work may take any time
+    if (!waited) return;  // there was room: the work may take any time
     const auto gap_ns = static_cast<double>(now_ns - last_ns);
     mean_ns_ = mean_ns_ == 0.0 ? gap_ns : mean_ns_ + kMeanWeight * (gap_ns - mean_ns_);
     const double fit = static_cast<double>(options_.window_ns) / std::max(mean_ns_, 1.0);
@@ -110,9 +109,13 @@ class GatePass {
  public:
   explicit GatePass(LaunchGate& gate) : gate_(gate) {
     if (gate.options_.yields) gate.hold();
-    const std::int64_t before_ns = steady_clock().now_ns();
-    if (gate.window_) slot_.emplace(gate.window_->acquire());
-    gate.adapt(before_ns, steady_clock().now_ns());
+    if (gate.window_) {
+      const std::uint64_t waits = gate.window_->stats().num_waits;
+      slot_.emplace(gate.window_->acquire());
+      gate.adapt(gate.window_->stats().num_waits != waits, steady_clock().now_ns());
+    } else {
+      gate.adapt(false, steady_clock().now_ns());
+    }
     if (gate.options_.pacer)
       piece_ = gate.options_.pacer->begin(gate.options_.member, gate.stream_);
     if (gate.source_) gate.source_->begin();

@@ -60,7 +60,7 @@ class LaunchGate {
   class Events;
 
   void hold();
-  void adapt(std::int64_t before_ns, std::int64_t now_ns);
+  void adapt(bool waited, std::int64_t now_ns);
 
   const cu::Stream stream_;
   const Options options_;
