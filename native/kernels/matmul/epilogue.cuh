@@ -1,0 +1,78 @@
+// What is done to a sum before it is stored, each step only where its flag is set, in this order:
+//   v = alpha * scale_a[i] * scale_b[j] * sum
+//   v = v + bias[j]
+//   v = activation(v)
+//   v = v + beta * residual[i, j]
+// in float32; bias and residual have the type of C. One rounding, at the store. i and j are those
+// of C also where a kernel makes C^T. Strides are in elements; a scale of one element has step 0.
+#pragma once
+
+#include "common/dtype.cuh"
+
+namespace gpk {
+
+// Mirrored by EpilogueArgs in ops/matmul/epilogue.h: eight-byte fields, then the two floats.
+struct EpilogueArgs {
+  const void* bias;
+  const void* residual;
+  const float* scale_a;
+  const float* scale_b;
+  long long bias_step;
+  long long scale_a_step, scale_b_step;
+  long long residual_m, residual_n, residual_batch;
+  float alpha, beta;
+};
+
+// The same values as the constants of ops/matmul/epilogue.h.
+constexpr unsigned kEpilogueAlpha = 1;
+constexpr unsigned kEpilogueScales = 2;  // both; alpha is applied too
+constexpr unsigned kEpilogueBias = 4;
+constexpr unsigned kEpilogueResidual = 8;  // beta is applied too
+constexpr unsigned kEpilogueActivationShift = 4;
+constexpr unsigned kActivationRelu = 1;
+constexpr unsigned kActivationGelu = 2;  // the tanh form
+constexpr unsigned kActivationSilu = 3;
+
+__device__ __forceinline__ float fast_sigmoid(float x) {
+  return __fdividef(1.0f, 1.0f + __expf(-x));
+}
+
+template <unsigned kActivation>
+__device__ __forceinline__ float activate(float x) {
+  if constexpr (kActivation == kActivationRelu) return x < 0.0f ? 0.0f : x;
+  if constexpr (kActivation == kActivationGelu) {
+    const float s = fast_sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));
+    return s == 0.0f ? 0.0f * x : x * s;
+  }
+  if constexpr (kActivation == kActivationSilu) {
+    const float s = fast_sigmoid(x);
+    return s == 0.0f ? 0.0f * x : x * s;
+  }
+  return x;
+}
+
+// kFlags: the constants above, the activation from bit kEpilogueActivationShift on.
+template <class T, unsigned kFlags>
+struct Epilogue {
+  static constexpr bool kNothing = kFlags == 0;
+
+  static __device__ __forceinline__ float run(const EpilogueArgs& args, float sum, long long i,
+                                              long long j, long long batch) {
+    float v = sum;
+    if constexpr ((kFlags & kEpilogueScales) != 0) {
+      v *= args.alpha * args.scale_a[i * args.scale_a_step] * args.scale_b[j * args.scale_b_step];
+    } else if constexpr ((kFlags & kEpilogueAlpha) != 0) {
+      v *= args.alpha;
+    }
+    if constexpr ((kFlags & kEpilogueBias) != 0)
+      v += to_compute(static_cast<const T*>(args.bias)[j * args.bias_step]);
+    v = activate<(kFlags >> kEpilogueActivationShift)>(v);
+    if constexpr ((kFlags & kEpilogueResidual) != 0)
+      v += args.beta * to_compute(static_cast<const T*>(
+                           args.residual)[batch * args.residual_batch + i * args.residual_m +
+                                          j * args.residual_n]);
+    return v;
+  }
+};
+
+}  // namespace gpk
