@@ -1,5 +1,6 @@
 // Bulk tensor copies between global and shared memory (SM90 and later), and what makes their data
-// visible. A TensorMap is made by the driver on the host and passed as a __grid_constant__.
+// visible. A TensorMap is made by the driver on the host and passed as a __grid_constant__. Shared
+// memory is given by its 32-bit address.
 #pragma once
 
 #include "common/barrier.cuh"
@@ -15,34 +16,34 @@ __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
 }
 
 // A box of `map` at (x, y, z), x innermost, to shared memory; signals `barrier` by bytes.
-__device__ __forceinline__ void load_box(void* to, const TensorMap& map,
-                                         unsigned long long* barrier, int x, int y, int z) {
+__device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, unsigned barrier, int x,
+                                         int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
-      "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z)
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
 
 // To the same place of every block of the cluster whose bit is set in `blocks`, signalling the
 // barrier of each.
-__device__ __forceinline__ void load_box_multicast(void* to, const TensorMap& map,
-                                                   unsigned long long* barrier, int x, int y, int z,
+__device__ __forceinline__ void load_box_multicast(unsigned to, const TensorMap& map,
+                                                   unsigned barrier, int x, int y, int z,
                                                    unsigned short blocks) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
-      "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "h"(blocks)
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(blocks)
       : "memory");
 }
 
 // Parts outside of the tensor are not written.
-__device__ __forceinline__ void store_box(const TensorMap& map, const void* from, int x, int y,
+__device__ __forceinline__ void store_box(const TensorMap& map, unsigned from, int x, int y,
                                           int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
           &map),
-      "r"(shared_address(from)), "r"(x), "r"(y), "r"(z)
+      "r"(from), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
 

@@ -1,62 +1,48 @@
 // C = A B on SM90a with wgmma and bulk tensor copies; A and B lie along or across k.
 // A block is one producer warpgroup and kTileM / 64 / kReps consumers. The producer's one thread
 // keeps kStages tiles of A and B (128 bytes of k each, 128-byte swizzle) on their way; a consumer
-// multiplies 64 * kReps rows. A cluster of kCluster blocks makes tiles one below the other and
-// shares B: each block fetches a part for all. Blocks stay: they take tile after tile, in groups of
-// `group` rows of tiles, so that what runs at one time shares A and B in the L2. Sums go through
-// shared memory, 64 rows by 128 bytes at a time, two buffers a consumer, and out by bulk copies that
-// run on under the next tile. Every element is summed in order of k. Dynamic shared memory:
-// GemmWgmma::kSharedBytes. Tile shapes and pipeline as in public Hopper kernels (docs/matmul.md).
+// multiplies 64 * kReps rows. Blocks stay: they take tile after tile, in groups of `group` rows of
+// tiles, so that what runs at one time shares A and B in the L2. A cluster either makes tiles one
+// below the other and fetches B together (kSplit false), or makes one tile, each block a part of k,
+// added up in order of k through distributed shared memory, each block some columns (kSplit true).
+// Dynamic shared memory: GemmWgmma::kSharedBytes. Shapes and pipeline as in public Hopper kernels.
 #pragma once
 
 #include "common/dtype.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
-#include "matmul/epilogue.cuh"
+#include "matmul/wgmma_store.cuh"
 
 namespace gpk {
 
 // Mirrored by GemmWgmmaArgs in ops/matmul/engine_wgmma.cpp.
 struct GemmWgmmaArgs {
-  void* c;                       // for stores without a map
-  long long c_m, c_n, c_batch;   // its strides in elements, of the rows and columns made here
-  int m, n;                      // rows and columns made here
-  int tiles_m, tiles_n;          // tiles_m in units of clusters
-  int batches, splits;           // a split is a part of k with results of its own
+  WgmmaTarget target;
+  int tiles_m, tiles_n;  // tiles_m in units of blocks that fetch B together
+  int batches, splits;   // a split is a part of k with results of its own, after all batches
   int k_steps, k_steps_per_split;
   int group;
-  int a_batch, b_batch;          // 0: the same matrix for all batches
-};
-
-enum WgmmaStore {
-  kStoreRows = 0,     // C's rows by bulk copies
-  kStoreColumns = 1,  // rows made here run along C's columns: the tile is turned on its way
-  kStoreStrided = 2,  // element by element
+  int a_batch, b_batch;  // 0: the same matrix for all batches
 };
 
 template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
-          int kTransA, int kTransB, int kStore, unsigned kEpilogue>
+          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue>
 struct GemmWgmma {
   using Acc = typename WgmmaAcc<A>::type;
   static constexpr int kConsumers = kTileM / 64 / kReps;
-  static constexpr int kThreads = 128 * (kConsumers + 1);
+  static constexpr int kShare = kSplit ? 1 : kCluster;  // blocks that fetch B together
+  static constexpr int kWidth = kSplit ? kTileN / kCluster : kTileN;  // columns a block stores
+  using WayOut = WgmmaWayOut<Acc, Out, kReps, kWidth, kStore, kEpilogue>;
   static constexpr int kTileK = 128 / static_cast<int>(sizeof(A));
   static constexpr int kBytesA = kTileM * 128;
-  static constexpr int kBytesB = kTileN * 128;
-  static constexpr int kStageBytes = kBytesA + kBytesB;
-  // A chunk: 64 rows by kChunk columns of sums. Turned, its rows are 64 elements wide.
-  static constexpr int kWidest = 128 / static_cast<int>(sizeof(Out));
-  static constexpr int kChunk = kStore == kStoreColumns     ? (kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : kTileN % 16 == 0 ? 16 : 8)
-                                : kTileN % kWidest == 0     ? kWidest
-                                : kTileN % (kWidest / 2) == 0 ? kWidest / 2
-                                : kTileN % (kWidest / 4) == 0 ? kWidest / 4
-                                                              : kWidest / 8;
-  static constexpr int kChunkBytes = 64 * kChunk * static_cast<int>(sizeof(Out));
-  static constexpr int kBarrierBytes = 16 * kStages;
+  static constexpr int kStageBytes = kBytesA + kTileN * 128;
+  static constexpr int kBufferBytes = (2 * WayOut::kChunkBytes + 1023) / 1024 * 1024;
+  static constexpr int kSumBytes = kSplit ? kTileM * kTileN * 4 : 0;
+  static constexpr int kBarrierBytes = 16 * kStages + 16;
   static constexpr int kSharedBytes =
-      1024 + kStages * kStageBytes + kConsumers * 2 * kChunkBytes + kBarrierBytes;
-  static_assert(kStore != kStoreColumns || sizeof(Out) == 2);
-  static_assert(kTransB == 0 || kTileN % (64 * kCluster) == 0);
+      1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
+  static_assert(kTransB == 0 || kTileN % 64 == 0);
+  static_assert(kWidth % 8 == 0);
 
   struct Tile {
     int m, n, batch, split;
@@ -71,15 +57,14 @@ struct GemmWgmma {
     const int rows = min(args.group, args.tiles_m - first);
     rest -= first * args.tiles_n;
     const int column = rest / rows;
-    return {((first + rest - column * rows) * kCluster + rank) * kTileM, column * kTileN,
+    return {((first + rest - column * rows) * kShare + rank) * kTileM, column * kTileN,
             outer % args.batches, outer / args.batches};
   }
 
   // --- Producer ----------------------------------------------------------------------------------
 
-  static __device__ __forceinline__ void load_a(unsigned char* to, const TensorMap& map,
-                                                unsigned long long* full, int k, const Tile& tile,
-                                                int batch) {
+  static __device__ __forceinline__ void load_a(unsigned to, const TensorMap& map, unsigned full,
+                                                int k, const Tile& tile, int batch) {
     if constexpr (kTransA == 0) {
       load_box(to, map, full, k, tile.m, batch);
     } else {
@@ -89,28 +74,25 @@ struct GemmWgmma {
     }
   }
 
-  static __device__ __forceinline__ void load_b(unsigned char* to, const TensorMap& map,
-                                                unsigned long long* full, int k, const Tile& tile,
-                                                int batch, int rank) {
-    constexpr unsigned short kAll = (1 << kCluster) - 1;
+  static __device__ __forceinline__ void load_b(unsigned to, const TensorMap& map, unsigned full,
+                                                int k, const Tile& tile, int batch, int rank) {
+    constexpr unsigned short kAll = (1 << kShare) - 1;
+    constexpr int kRows = (kTransB == 0 ? kTileN : kTileK) / kShare;  // that this block fetches
     if constexpr (kTransB == 0) {
-      constexpr int kRows = kTileN / kCluster;
-      if constexpr (kCluster == 1) {
+      if constexpr (kShare == 1) {
         load_box(to, map, full, k, tile.n, batch);
       } else {
         load_box_multicast(to + rank * kRows * 128, map, full, k, tile.n + rank * kRows, batch,
                            kAll);
       }
     } else {
-      constexpr int kPanels = kTileN / 64 / kCluster;
 #pragma unroll
-      for (int i = 0; i < kPanels; ++i) {
-        const int panel = rank * kPanels + i;
-        if constexpr (kCluster == 1) {
-          load_box(to + panel * kTileK * 128, map, full, tile.n + panel * 64, k, batch);
+      for (int panel = 0; panel < kTileN / 64; ++panel) {
+        const unsigned at = to + (panel * kTileK + rank * kRows) * 128;
+        if constexpr (kShare == 1) {
+          load_box(at, map, full, tile.n + panel * 64, k, batch);
         } else {
-          load_box_multicast(to + panel * kTileK * 128, map, full, tile.n + panel * 64, k, batch,
-                             kAll);
+          load_box_multicast(at, map, full, tile.n + panel * 64, k + rank * kRows, batch, kAll);
         }
       }
     }
@@ -120,9 +102,9 @@ struct GemmWgmma {
 
   static __device__ __forceinline__ void multiply(Acc (&acc)[kReps][kTileN / 2], unsigned a,
                                                   unsigned b, int add) {
-    const unsigned long long b_first = operand(b, kTileK * 128);
     const unsigned long long a_first = operand(a, kTileK * 128);
-    constexpr int kStepA = kTransA == 0 ? 2 : 128;  // 16 bytes each
+    const unsigned long long b_first = operand(b, kTileK * 128);
+    constexpr int kStepA = kTransA == 0 ? 2 : 128;  // in 16 bytes
     constexpr int kStepB = kTransB == 0 ? 2 : 128;
     constexpr int kRepA = 64 * 128 / 16;  // 64 rows, or one panel
 #pragma unroll
@@ -130,195 +112,68 @@ struct GemmWgmma {
 #pragma unroll
       for (int r = 0; r < kReps; ++r)
         Wgmma<kTileN, A, B, kTransA, kTransB>::run(acc[r], a_first + r * kRepA + step * kStepA,
-                                                   b_first + step * kStepB,
-                                                   step == 0 ? add : 1);
+                                                   b_first + step * kStepB, step == 0 ? add : 1);
   }
 
-  static __device__ __forceinline__ unsigned pack(float low, float high) {
-    const Out x = from_compute<Out>(low);
-    const Out y = from_compute<Out>(high);
-    return static_cast<unsigned>(y.bits) << 16 | x.bits;
-  }
-
-  // The place of 16 bytes number `chunk16` of a row, rows `kPitch` bytes long, as bulk copies
-  // swizzle them.
-  template <int kPitch>
-  static __device__ __forceinline__ unsigned swizzled(int row, int chunk16) {
-    if constexpr (kPitch == 128) return row * 128 + ((chunk16 ^ (row & 7)) << 4);
-    if constexpr (kPitch == 64) return row * 64 + ((chunk16 ^ (row >> 1 & 3)) << 4);
-    if constexpr (kPitch == 32) return row * 32 + ((chunk16 ^ (row >> 2 & 1)) << 4);
-    return row * kPitch + (chunk16 << 4);
-  }
-
-  // Columns [first, first + kChunk) of a warp's sums to the buffer.
-  static __device__ __forceinline__ void stage(const Acc (&acc)[kTileN / 2], int first,
-                                               unsigned buffer, int warp, int lane) {
-    if constexpr (sizeof(Out) == 2) {
-#pragma unroll
-      for (int g = 0; g < kChunk / 8; g += 2) {
-        const int at = (first / 8 + g) * 4;
-        const unsigned x0 = pack(acc[at], acc[at + 1]);
-        const unsigned x1 = pack(acc[at + 2], acc[at + 3]);
-        const int matrix = lane >> 3;
-        if constexpr (kChunk == 8) {
-          // One group of eight columns: two matrices, the addresses of the first sixteen lanes.
-          const unsigned to =
-              kStore == kStoreColumns
-                  ? buffer + swizzled<128>(lane & 7, warp * 2 + (matrix & 1))
-                  : buffer + swizzled<kChunk * 2>(warp * 16 + (matrix & 1) * 8 + (lane & 7), 0);
-          if constexpr (kStore == kStoreColumns) {
-            asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to),
-                         "r"(x0), "r"(x1)
-                         : "memory");
-          } else {
-            asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to),
-                         "r"(x0), "r"(x1)
-                         : "memory");
-          }
-        } else {
-          const unsigned x2 = pack(acc[at + 4], acc[at + 5]);
-          const unsigned x3 = pack(acc[at + 6], acc[at + 7]);
-          if constexpr (kStore == kStoreColumns) {
-            const unsigned to = buffer + swizzled<128>((g + (matrix >> 1)) * 8 + (lane & 7),
-                                                       warp * 2 + (matrix & 1));
-            asm volatile(
-                "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-                "r"(x0), "r"(x1), "r"(x2), "r"(x3)
-                : "memory");
-          } else {
-            const unsigned to =
-                buffer + swizzled<kChunk * 2>(warp * 16 + (matrix & 1) * 8 + (lane & 7),
-                                              g + (matrix >> 1));
-            asm volatile(
-                "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-                "r"(x0), "r"(x1), "r"(x2), "r"(x3)
-                : "memory");
-          }
-        }
-      }
-    } else {
-      static_assert(sizeof(Out) == 4);
-      constexpr int kPitch = kChunk * 4;
-      const int row = warp * 16 + (lane >> 2);
-#pragma unroll
-      for (int g = 0; g < kChunk / 8; ++g) {
-        const int at = (first / 8 + g) * 4;
-        const int chunk16 = g * 2 + (lane & 3) / 2;
-        const unsigned inside = (lane & 1) * 8;
-        const unsigned to0 = buffer + swizzled<kPitch>(row, chunk16) + inside;
-        const unsigned to1 = buffer + swizzled<kPitch>(row + 8, chunk16) + inside;
-        if constexpr (kIsSame<Acc, float>) {
-          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to0), "f"(acc[at]),
-                       "f"(acc[at + 1])
-                       : "memory");
-          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to1), "f"(acc[at + 2]),
-                       "f"(acc[at + 3])
-                       : "memory");
-        } else {
-          asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to0), "r"(acc[at]),
-                       "r"(acc[at + 1])
-                       : "memory");
-          asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to1), "r"(acc[at + 2]),
-                       "r"(acc[at + 3])
-                       : "memory");
-        }
-      }
-    }
-  }
-
-  // From the buffer to C with any strides.
-  static __device__ __forceinline__ void store_strided(const GemmWgmmaArgs& args,
-                                                       const unsigned char* buffer, int row0,
-                                                       int col0, long long batch, int thread) {
-    constexpr int kPitch = kChunk * static_cast<int>(sizeof(Out));
-    Out* const c = static_cast<Out*>(args.c) + batch * args.c_batch;
-    for (int e = thread; e < 64 * kChunk; e += 128) {
-      const int row = e / kChunk;
-      const int col = e - row * kChunk;
-      const int byte = col * static_cast<int>(sizeof(Out));
-      if (row0 + row < args.m && col0 + col < args.n)
-        c[(row0 + row) * args.c_m + (col0 + col) * args.c_n] = *reinterpret_cast<const Out*>(
-            buffer + swizzled<kPitch>(row, byte >> 4) + (byte & 15));
-    }
-  }
-
-  static __device__ __forceinline__ void finish(Acc (&acc)[kTileN / 2], const EpilogueArgs& epilogue,
-                                                const GemmWgmmaArgs& args, int row, int col,
-                                                long long batch) {
-    if constexpr (kEpilogue != 0) {
-#pragma unroll
-      for (int i = 0; i < kTileN / 2; ++i) {
-        // Rows and columns outside of C are not stored, but must not be looked up either.
-        const long long r = min(row + (i & 2 ? 8 : 0), args.m - 1);
-        const long long c = min(col + (i >> 2) * 8 + (i & 1), args.n - 1);
-        if constexpr (kStore == kStoreColumns) {
-          acc[i] = Epilogue<Out, kEpilogue>::run(epilogue, acc[i], c, r, batch);
-        } else {
-          acc[i] = Epilogue<Out, kEpilogue>::run(epilogue, acc[i], r, c, batch);
-        }
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void store(Acc (&acc)[kReps][kTileN / 2], const TensorMap& map_c,
-                                               const GemmWgmmaArgs& args,
-                                               const EpilogueArgs& epilogue, const Tile& tile,
-                                               unsigned char* buffers, int consumer) {
+  // Adds the parts of k that the blocks of the cluster have, for the columns of this block.
+  // `there`, `read`: barriers; all blocks have written their parts, have read them.
+  static __device__ __forceinline__ void add_parts(const Acc (&acc)[kReps][kTileN / 2],
+                                                   Acc (&sum)[kReps][kWidth / 2], unsigned parts,
+                                                   unsigned there, unsigned read, unsigned phase,
+                                                   int consumer, int rank) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
-    const int warp = thread >> 5;
-    const int lane = thread & 31;
-    const int out_batch = tile.split * args.batches + tile.batch;
+    const unsigned own = parts + (consumer * 128 + thread) * 16;
+    constexpr int kGroupBytes = kConsumers * 128 * 16;  // eight columns of all rows of one rep
+    barrier_wait(read, phase ^ 1);
 #pragma unroll
-    for (int r = 0; r < kReps; ++r) {
-      const int row0 = tile.m + (consumer * kReps + r) * 64;
-      finish(acc[r], epilogue, args, row0 + warp * 16 + (lane >> 2), tile.n + (lane & 3) * 2,
-             out_batch);
+    for (int r = 0; r < kReps; ++r)
 #pragma unroll
-      for (int i = 0; i < kTileN / kChunk; ++i) {
-        const int number = r * (kTileN / kChunk) + i;
-        unsigned char* const buffer = buffers + (number & 1) * kChunkBytes;
-        if (kStore != kStoreStrided && thread == 0) wait_stores_read<1>();
-        named_sync(1 + consumer, 128);
-        stage(acc[r], i * kChunk, shared_address(buffer), warp, lane);
-        if constexpr (kStore == kStoreStrided) {
-          named_sync(1 + consumer, 128);
-          store_strided(args, buffer, row0, tile.n + i * kChunk, out_batch, thread);
-        } else {
-          shared_to_copies_fence();
-          named_sync(1 + consumer, 128);
-          if (thread == 0) {
-            if constexpr (kStore == kStoreColumns) {
-              store_box(map_c, buffer, row0, tile.n + i * kChunk, out_batch);
-            } else {
-              store_box(map_c, buffer, tile.n + i * kChunk, row0, out_batch);
-            }
-            commit_stores();
-          }
+      for (int g = 0; g < kTileN / 8; ++g)
+        store_shared_quad(own + (r * (kTileN / 8) + g) * kGroupBytes, &acc[r][g * 4]);
+    named_sync(1 + consumer, 128);
+    if (thread < kCluster) barrier_arrive_after_writes(there, thread);
+    barrier_wait(there, phase);
+#pragma unroll
+    for (int r = 0; r < kReps; ++r)
+#pragma unroll
+      for (int g = 0; g < kWidth / 8; ++g) {
+        const unsigned at = own + (r * (kTileN / 8) + rank * (kWidth / 8) + g) * kGroupBytes;
+        Acc part[kCluster][4];
+#pragma unroll
+        for (int c = 0; c < kCluster; ++c) load_shared_quad_of(at, c, part[c]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sum[r][g * 4 + i] = part[0][i];
+#pragma unroll
+          for (int c = 1; c < kCluster; ++c) sum[r][g * 4 + i] += part[c][i];
         }
       }
-    }
+    named_sync(1 + consumer, 128);
+    if (thread < kCluster) barrier_arrive_after_writes(read, thread);
   }
 };
 
 template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
-          int kTransA, int kTransB, int kStore, unsigned kEpilogue>
+          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue>
 __global__ void __cluster_dims__(kCluster, 1, 1)
     __launch_bounds__(128 * (kTileM / 64 / kReps + 1), 1)
         gemm_wgmma_kernel(const __grid_constant__ TensorMap map_a,
                           const __grid_constant__ TensorMap map_b,
                           const __grid_constant__ TensorMap map_c, const GemmWgmmaArgs args,
                           const EpilogueArgs epilogue) {
-  using Gemm = GemmWgmma<A, B, Out, kTileM, kTileN, kReps, kStages, kCluster, kTransA, kTransB,
-                         kStore, kEpilogue>;
+  using Gemm = GemmWgmma<A, B, Out, kTileM, kTileN, kReps, kStages, kCluster, kSplit, kTransA,
+                         kTransB, kStore, kEpilogue>;
   extern __shared__ unsigned char raw_shared[];
-  unsigned char* const stages =
-      raw_shared + ((1024 - (shared_address(raw_shared) & 1023)) & 1023);
-  unsigned char* const buffers = stages + kStages * Gemm::kStageBytes;
-  unsigned long long* const full = reinterpret_cast<unsigned long long*>(
-      buffers + Gemm::kConsumers * 2 * Gemm::kChunkBytes);
-  unsigned long long* const empty = full + kStages;
+  const unsigned stages = (shared_address(raw_shared) + 1023) & ~1023u;
+  const unsigned buffers = stages + kStages * Gemm::kStageBytes;
+  const unsigned parts = buffers + Gemm::kConsumers * Gemm::kBufferBytes;
+  const unsigned full = parts + Gemm::kSumBytes;  // barriers, eight bytes each
+  const unsigned empty = full + 8 * kStages;
+  const unsigned parts_there = empty + 8 * kStages;
+  const unsigned parts_read = parts_there + 8;
   const int warpgroup = static_cast<int>(threadIdx.x) >> 7;
   const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
+  const int tile_rank = kSplit ? 0 : rank;
   const int num_units = args.batches * args.splits * args.tiles_m * args.tiles_n;
   const int unit_step = static_cast<int>(gridDim.x) / kCluster;
 
@@ -326,9 +181,11 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
     prefetch_map(map_a);
     prefetch_map(map_b);
     for (int s = 0; s < kStages; ++s) {
-      barrier_init(&full[s], 1);
-      barrier_init(&empty[s], Gemm::kConsumers * kCluster);
+      barrier_init(full + 8 * s, 1);
+      barrier_init(empty + 8 * s, Gemm::kConsumers * Gemm::kShare);
     }
+    barrier_init(parts_there, Gemm::kConsumers * kCluster);
+    barrier_init(parts_read, Gemm::kConsumers * kCluster);
     barrier_init_fence();
   }
   if constexpr (kCluster == 1) {
@@ -336,64 +193,65 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
   } else {
     cluster_sync();
   }
+  wait_for_predecessor();
 
   int stage = 0;
   unsigned phase = 0;
   if (warpgroup == 0) {
-    if constexpr (Gemm::kConsumers == 2) keep_registers_down<40>();
+    if constexpr (Gemm::kConsumers > 1) keep_registers_down<Gemm::kConsumers == 2 ? 40 : 32>();
     if (threadIdx.x == 0) {
       for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units;
            unit += unit_step) {
-        const typename Gemm::Tile tile = Gemm::tile_at(args, unit, rank);
-        const int first = tile.split * args.k_steps_per_split;
+        const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
+        const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
         const int last = min(first + args.k_steps_per_split, args.k_steps);
         for (int step = first; step < last; ++step) {
-          unsigned char* const to = stages + stage * Gemm::kStageBytes;
-          barrier_wait(&empty[stage], phase ^ 1);
-          barrier_expect(&full[stage], Gemm::kStageBytes);
-          Gemm::load_a(to, map_a, &full[stage], step * Gemm::kTileK, tile,
+          const unsigned to = stages + stage * Gemm::kStageBytes;
+          barrier_wait(empty + 8 * stage, phase ^ 1);
+          barrier_expect(full + 8 * stage, Gemm::kStageBytes);
+          Gemm::load_a(to, map_a, full + 8 * stage, step * Gemm::kTileK, tile,
                        tile.batch * args.a_batch);
-          Gemm::load_b(to + Gemm::kBytesA, map_b, &full[stage], step * Gemm::kTileK, tile,
-                       tile.batch * args.b_batch, rank);
+          Gemm::load_b(to + Gemm::kBytesA, map_b, full + 8 * stage, step * Gemm::kTileK, tile,
+                       tile.batch * args.b_batch, tile_rank);
           if (++stage == kStages) {
             stage = 0;
             phase ^= 1;
           }
         }
       }
+      release_successor();
     }
   } else {
-    if constexpr (Gemm::kConsumers == 2) take_registers<232>();
+    if constexpr (Gemm::kConsumers > 1) take_registers<Gemm::kConsumers == 2 ? 232 : 160>();
     const int consumer = warpgroup - 1;
-    const bool releases = (threadIdx.x & 127) < kCluster;
-    const unsigned release_rank = threadIdx.x & 127;
+    const bool releases = (threadIdx.x & 127) < Gemm::kShare;
+    unsigned parts_phase = 0;
     for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units; unit += unit_step) {
-      const typename Gemm::Tile tile = Gemm::tile_at(args, unit, rank);
-      const int first = tile.split * args.k_steps_per_split;
+      const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
+      const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
       const int steps = min(args.k_steps_per_split, args.k_steps - first);
       typename Gemm::Acc acc[kReps][kTileN / 2];
-      int previous = 0;
+      if constexpr (kSplit) {  // there may be nothing of k for this block
+#pragma unroll
+        for (int r = 0; r < kReps; ++r)
+#pragma unroll
+          for (int i = 0; i < kTileN / 2; ++i) acc[r][i] = 0;
+      }
+      unsigned previous = 0;
       for (int step = 0; step < steps; ++step) {
-        const unsigned a = shared_address(stages + stage * Gemm::kStageBytes) +
-                           consumer * kReps * 64 * 128;
-        const unsigned b = shared_address(stages + stage * Gemm::kStageBytes) + Gemm::kBytesA;
-        barrier_wait(&full[stage], phase);
+        const unsigned from = stages + stage * Gemm::kStageBytes;
+        barrier_wait(full + 8 * stage, phase);
 #pragma unroll
         for (int r = 0; r < kReps; ++r) wgmma_touch(acc[r]);
         wgmma_fence();
-        Gemm::multiply(acc, a, b, step != 0);
+        Gemm::multiply(acc, from + consumer * kReps * 64 * 128, from + Gemm::kBytesA,
+                       kSplit || step != 0);
         wgmma_commit();
         if (step != 0) {
           wgmma_wait<1>();
-          if (releases) {
-            if constexpr (kCluster == 1) {
-              barrier_arrive(&empty[previous]);
-            } else {
-              barrier_arrive_at(&empty[previous], release_rank);
-            }
-          }
+          if (releases) barrier_release<Gemm::kShare>(previous);
         }
-        previous = stage;
+        previous = empty + 8 * stage;
         if (++stage == kStages) {
           stage = 0;
           phase ^= 1;
@@ -402,19 +260,24 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       wgmma_wait<0>();
 #pragma unroll
       for (int r = 0; r < kReps; ++r) wgmma_touch(acc[r]);
-      if (releases) {
-        if constexpr (kCluster == 1) {
-          barrier_arrive(&empty[previous]);
-        } else {
-          barrier_arrive_at(&empty[previous], release_rank);
-        }
+      if (releases && steps > 0) barrier_release<Gemm::kShare>(previous);
+      const int row = tile.m + consumer * kReps * 64;
+      const int batch = tile.split * args.batches + tile.batch;
+      const unsigned buffer = buffers + consumer * Gemm::kBufferBytes;
+      if constexpr (kSplit) {
+        typename Gemm::Acc sum[kReps][Gemm::kWidth / 2];
+        Gemm::add_parts(acc, sum, parts, parts_there, parts_read, parts_phase, consumer, rank);
+        parts_phase ^= 1;
+        Gemm::WayOut::run(sum, map_c, args.target, epilogue, row, tile.n + rank * Gemm::kWidth,
+                          batch, buffer, 1 + consumer);
+      } else {
+        Gemm::WayOut::run(acc, map_c, args.target, epilogue, row, tile.n, batch, buffer,
+                          1 + consumer);
       }
-      Gemm::store(acc, map_c, args, epilogue, tile, buffers + consumer * 2 * Gemm::kChunkBytes,
-                  consumer);
     }
     if (kStore != kStoreStrided && (threadIdx.x & 127) == 0) wait_stores<0>();
   }
-  // A neighbour may still write to this block's memory, or signal its barriers.
+  // A neighbour may still write to this block's memory, read it, or signal its barriers.
   if constexpr (kCluster > 1) {
     __syncwarp();
     cluster_sync();
