@@ -45,6 +45,14 @@ struct Variant {
   unsigned epilogue;
 };
 
+const char* cuda_name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E4M3FN: return "gpk::float8_e4m3fn";
+    case DType::kFloat8E5M2: return "gpk::float8_e5m2";
+    default: return info(dtype).cuda_name;
+  }
+}
+
 jit::KernelSpec spec_of(const Variant& v) {
   jit::KernelSpec spec;
   spec.file = "matmul/gemm_wgmma.cuh";
