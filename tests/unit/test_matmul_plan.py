@@ -36,7 +36,8 @@ def test_explains_without_computing() -> None:
     assert explanation.reason == "model"
     assert any(plan["engine"] == "general" for plan in explanation.candidates)
     times = [plan["predicted_us"] for plan in explanation.candidates]
-    assert times == sorted(times) and times[0] > 0
+    assert times == sorted(times)
+    assert times[0] > 0
     assert not out.to_numpy().any()
     assert matmul(a, b).to_numpy()[0, 0] == 32  # and from now on it computes again
 
@@ -151,11 +152,10 @@ def test_tuning_is_remembered_by_the_next_process(run_fake: Callable[..., str]) 
         "assert len(plans) == 1 and plans[0] and all(us > 0 for _, us in plans[0])\n"
         "assert [us for _, us in plans[0]] == sorted(us for _, us in plans[0])\n"
         "print(gp.explain_matmul(a, b).reason)\n"
-        "print(gp.explain_matmul(a, b, out=gp.empty((384, 512), 'float64', device='cuda').T).reason)\n"
+        "out = gp.empty((384, 512), 'float64', device='cuda').T\n"
+        "print(gp.explain_matmul(a, b, out=out).reason)\n"
     )
     assert out.split() == ["measured", "model"]
     assert run_fake("print(gp.explain_matmul(a, b).reason)\n").split() == ["measured"]
-    out = run_fake(
-        "print(_native.clear_matmul_tuning())\nprint(gp.explain_matmul(a, b).reason)\n"
-    )
+    out = run_fake("print(_native.clear_matmul_tuning())\nprint(gp.explain_matmul(a, b).reason)\n")
     assert out.split() == ["1", "model"]

@@ -19,8 +19,8 @@ class MatmulExplanation:
     """What explain_matmul returns: ``print`` it, or take its parts.
 
     ``choice`` and ``candidates`` are dicts with engine, tile, splits, predicted_us and so on;
-    ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". A call with several
-    products has the first one's here and all in ``products``.
+    ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". A call with
+    several products has the first one's here and all in ``products``.
     """
 
     def __init__(self, products: list[dict[str, Any]]) -> None:
