@@ -1,7 +1,7 @@
 // C[batch, i, j] = epilogue(sum over parts, in order, of partial[part][batch][row][column]).
 // partial is contiguous; with `swap` its rows are the columns of C. args.m and args.n, c_m and c_n
 // are those of partial. C has any strides, or (kVec columns at once) rows of aligned groups.
-//   finish:      a thread makes up to 16 bytes of sums of one row. Grid: x columns, y rows.
+//   finish:      a thread makes kVec elements of one row. Grid: x columns, y rows.
 //   finish_warp: a warp per element, lanes take parts in turn, then a tree: many parts.
 // Arithmetic is in float32 for float32 sums, in float64 for float64 and integers. Flags are those
 // of matmul/epilogue.cuh, given at run time: this pass waits for memory.
@@ -15,17 +15,21 @@ namespace gpk {
 
 constexpr int kFinishThreads = 256;
 
+// The type of the epilogue's arithmetic, and how many sums a thread takes.
 template <class Acc>
 struct FinishMath {
   using Type = double;
+  static constexpr int kVec = 1;
 };
 template <>
 struct FinishMath<float> {
   using Type = float;
+  static constexpr int kVec = 4;
 };
 template <class R>
 struct FinishMath<Complex<R>> {
   using Type = Complex<R>;
+  static constexpr int kVec = 1;
 };
 
 __device__ __forceinline__ float times(float x, float by) { return x * by; }
@@ -91,7 +95,7 @@ template <class Acc, class C>
 __global__ void __launch_bounds__(kFinishThreads)
     matmul_finish_kernel(MatmulArgs args, EpilogueArgs epilogue, unsigned flags, int swap,
                          int vector_load, int vector_store) {
-  constexpr int kVec = 16 / static_cast<int>(sizeof(Acc));
+  constexpr int kVec = FinishMath<Acc>::kVec;
   const long long column = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * kVec;
   const long long rows = args.num_batches * args.m;
   if (column >= args.n) return;

@@ -59,7 +59,9 @@ jit::KernelSpec spec_of(Types types, bool warp) {
   return spec;
 }
 
-// Groups of kVec results, kVec being 16 bytes of sums.
+// How many sums a thread takes: FinishMath::kVec of the kernel.
+std::int64_t sums_per_thread(DType sum) { return sum == DType::kFloat32 ? 4 : 1; }
+
 bool stores_groups(const MatmulProblem& p, const MatmulDesc& desc, std::int64_t vec) {
   const auto group = static_cast<std::int64_t>(itemsize(desc.dtype_c)) * vec;
   return p.n % vec == 0 && p.c_n == 1 && group <= desc.align_c;
@@ -96,7 +98,7 @@ void launch_finish(const Product& product, const MatmulDesc& desc, const Array& 
     submit(k, grid_1d(args.num_batches * p.m * p.n, kThreads / 32, kThreads), arrays, params);
     return;
   }
-  const auto vec = static_cast<std::int64_t>(16 / itemsize(desc.dtype_acc));
+  const std::int64_t vec = sums_per_thread(desc.dtype_acc);
   int vector_load = p.n % vec == 0 ? 1 : 0;
   int vector_store = stores_groups(p, desc, vec) ? 1 : 0;
   const auto groups = static_cast<std::uint64_t>((p.n + vec - 1) / vec);
