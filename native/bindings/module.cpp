@@ -50,6 +50,8 @@ PYBIND11_MODULE(_native, m) {
   bind_sorting(m);
   bind_indexing(m);
   bind_matmul(m);
+  bind_contraction(m);
+  bind_scaled_grouped(m);
   bind_random(m);
   bind_interop(m);
   bind_cuda_interface(m);
