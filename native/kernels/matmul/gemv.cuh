@@ -27,7 +27,7 @@ __device__ __forceinline__ Chunk load_input_chunk(const T* row, int at, int end)
   }
 }
 
-template <class T, int kM, int kRows, int kUnroll, int kAlign, bool kPdl>
+template <class T, int kM, int kRows, int kUnroll, int kAlign, int kOrder>
 __global__ void __launch_bounds__(kGemvThreads)
     gemv_kernel(const __grid_constant__ GemvArgs args,
                 const __grid_constant__ EpilogueArgs epilogue) {
@@ -54,6 +54,7 @@ __global__ void __launch_bounds__(kGemvThreads)
     w[r] = static_cast<const T*>(args.w) + blockIdx.z * args.w_batch + j * args.w_pitch;
   }
   int at = range.begin + (warp % k_warps * 32 + lane) * kPer;
+  gemv_begin<kOrder>();
   Chunk ahead[kUnroll][kRows];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u)
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kGemvThreads)
     for (int r = 0; r < kRows; ++r)
       ahead[u][r] = load_weight_chunk<T, kAlign>(w[r], at + u * step, range.end);
 
-  gemv_wait_for_input<kPdl>();
+  gemv_before_input<kOrder>();
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + first_i * args.x_m;
   const int num_m = static_cast<int>(args.m) - first_i;
   float acc[kRows][kM] = {};

@@ -42,7 +42,7 @@ __device__ __forceinline__ Chunk load_columns(const T* p, bool valid, int column
   }
 }
 
-template <class T, int kM, int kLanes, int kAlign, bool kPdl>
+template <class T, int kM, int kLanes, int kAlign, int kOrder>
 __global__ void __launch_bounds__(kGemvThreads, kM == 1 ? 2 : 1)
     gemv_columns_kernel(const __grid_constant__ GemvArgs args,
                         const __grid_constant__ EpilogueArgs epilogue) {
@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(kGemvThreads, kM == 1 ? 2 : 1)
   const T* w = static_cast<const T*>(args.w) + blockIdx.z * args.w_batch + column +
                at * args.w_pitch;
 
+  gemv_begin<kOrder>();
   Chunk ahead[kGemvDepth];
 #pragma unroll
   for (int u = 0; u < kGemvDepth; ++u) {
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kGemvThreads, kM == 1 ? 2 : 1)
   }
   const long long to_next = (kGroups - 1) * kGemvDepth * args.w_pitch;
 
-  gemv_wait_for_input<kPdl>();
+  gemv_before_input<kOrder>();
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + first_i * args.x_m;
   const int num_m = static_cast<int>(args.m) - first_i;
   float acc[kM][kPer] = {};

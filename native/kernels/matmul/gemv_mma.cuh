@@ -31,7 +31,7 @@ __device__ __forceinline__ void gemv_mma(float (&c)[4], unsigned a0, unsigned a1
 
 // Bases, pitches and k are multiples of 16 bytes. A warp has kTilesN times 16 rows of w and blocks
 // of 32 * kUnroll of k.
-template <class T, int kTilesM, int kTilesN, int kUnroll, bool kPdl>
+template <class T, int kTilesM, int kTilesN, int kUnroll, int kOrder>
 __global__ void __launch_bounds__(kGemvThreads)
     gemv_mma_kernel(const __grid_constant__ GemvArgs args,
                     const __grid_constant__ EpilogueArgs epilogue) {
@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(kGemvThreads)
                       (j < args.n ? j : args.n - 1) * args.w_pitch;
     }
   }
+  gemv_begin<kOrder>();
   Chunk ahead[kUnroll][kTilesN][2];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u)
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kGemvThreads)
         ahead[u][tile][half] =
             load_weights(w[tile][half] + at + u * 32, at + u * 32 < range.end);
 
-  gemv_wait_for_input<kPdl>();
+  gemv_before_input<kOrder>();
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + g * args.x_m;
   float acc[kTilesN][kTilesM][4] = {};
   for (; at - t * 8 < range.end; at += step) {
@@ -117,7 +118,7 @@ constexpr int kGemvMmaColumns = 128;
 
 // w [k, n], its base, pitch and n multiples of 16 bytes; k a multiple of 4, rows of x of 8 bytes.
 // The warps of a block share 128 columns and take 16 rows of w in turn.
-template <class T, int kTilesM, bool kPdl>
+template <class T, int kTilesM, int kOrder>
 __global__ void __launch_bounds__(kGemvThreads)
     gemv_mma_columns_kernel(const __grid_constant__ GemvArgs args,
                             const __grid_constant__ EpilogueArgs epilogue) {
@@ -137,6 +138,7 @@ __global__ void __launch_bounds__(kGemvThreads)
   const T* w =
       static_cast<const T*>(args.w) + blockIdx.z * args.w_batch + column + at * args.w_pitch;
 
+  gemv_begin<kOrder>();
   Chunk ahead[2][4];
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
@@ -147,7 +149,7 @@ __global__ void __launch_bounds__(kGemvThreads)
   }
   const long long to_next = (kStep - 4) * args.w_pitch;
 
-  gemv_wait_for_input<kPdl>();
+  gemv_before_input<kOrder>();
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + g * args.x_m;
   float acc[8][kTilesM][4] = {};
   for (; at - t * 4 < range.end; at += kStep) {

@@ -140,15 +140,24 @@ struct GemvWeight<float16> {
   }
 };
 
-// x was made by the kernel before this one, weights were not: with programmatic dependent launch
-// the first weights are on their way before x is there.
-template <bool kPdl>
-__device__ __forceinline__ void gemv_wait_for_input() {
+// When a kernel touches what the kernel before it in the stream leaves.
+constexpr int kOrderPlain = 0;     // it is launched after that one has ended
+constexpr int kOrderWait = 1;      // programmatic launch; everything after griddepcontrol.wait
+constexpr int kOrderPrefetch = 2;  // the same, but w, which that kernel must not write, before it
+
+template <int kOrder>
+__device__ __forceinline__ void gemv_begin() {
 #if __CUDA_ARCH__ >= 900
-  if constexpr (kPdl) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;");
-  }
+  if constexpr (kOrder == kOrderWait) asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Between the first loads of w and the first of x.
+template <int kOrder>
+__device__ __forceinline__ void gemv_before_input() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kOrder != kOrderPlain) asm volatile("griddepcontrol.launch_dependents;");
+  if constexpr (kOrder == kOrderPrefetch) asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
