@@ -27,6 +27,15 @@ __device__ __forceinline__ Chunk load_input_chunk(const T* row, int at, int end)
   }
 }
 
+// Brings a line into the L1. The register is waited for where it is next used, so it is kept.
+template <class T>
+__device__ __forceinline__ unsigned touch(const T* p) {
+  unsigned short bits;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(bits) : "l"(p));
+  return bits;
+}
+__device__ __forceinline__ void keep_until_here(unsigned x) { asm volatile("" ::"r"(x)); }
+
 template <class T, int kM, int kRows, int kUnroll, int kAlign, int kOrder>
 __global__ void __launch_bounds__(kGemvThreads)
     gemv_kernel(const __grid_constant__ GemvArgs args,
@@ -38,10 +47,9 @@ __global__ void __launch_bounds__(kGemvThreads)
   const int k_warps = static_cast<int>(args.k_warps);
   const int block_rows = kGemvWarps / k_warps * kRows;
   const int blocks_m = (static_cast<int>(args.m) + kM - 1) / kM;
-  const int block_n = kM == 1 ? static_cast<int>(blockIdx.x)
-                              : static_cast<int>(blockIdx.x) / blocks_m;
-  const int first_i =
-      kM == 1 ? 0 : (static_cast<int>(blockIdx.x) - block_n * blocks_m) * kM;
+  const int block_n =
+      kM == 1 ? static_cast<int>(blockIdx.x) : static_cast<int>(blockIdx.x) / blocks_m;
+  const int first_i = kM == 1 ? 0 : (static_cast<int>(blockIdx.x) - block_n * blocks_m) * kM;
   const int first_j = block_n * block_rows;
   const int row = first_j + warp / k_warps * kRows;
   const GemvRange range = gemv_range(args);
@@ -55,6 +63,14 @@ __global__ void __launch_bounds__(kGemvThreads)
   }
   int at = range.begin + (warp % k_warps * 32 + lane) * kPer;
   gemv_begin<kOrder>();
+  // x first where it is there, a line per thread: behind the weights it would come late.
+  const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + first_i * args.x_m;
+  unsigned touched = 0;
+  if constexpr (kM == 1 && kOrder != kOrderPrefetch) {
+    const int line =
+        range.begin + static_cast<int>(threadIdx.x) * (128 / static_cast<int>(sizeof(T)));
+    if (line < range.end) touched = touch(x + line);
+  }
   Chunk ahead[kUnroll][kRows];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u)
@@ -63,7 +79,6 @@ __global__ void __launch_bounds__(kGemvThreads)
       ahead[u][r] = load_weight_chunk<T, kAlign>(w[r], at + u * step, range.end);
 
   gemv_before_input<kOrder>();
-  const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + first_i * args.x_m;
   const int num_m = static_cast<int>(args.m) - first_i;
   float acc[kRows][kM] = {};
   for (int warp_at = at - lane * kPer; warp_at < range.end; warp_at += kUnroll * step) {
@@ -85,14 +100,14 @@ __global__ void __launch_bounds__(kGemvThreads)
 #pragma unroll
           for (int e = 0; e < kPer; ++e)
 #pragma unroll
-            for (int r = 0; r < kRows; ++r)
-              acc[r][i] = fmaf(weights[r][e], inputs[e], acc[r][i]);
+            for (int r = 0; r < kRows; ++r) acc[r][i] = fmaf(weights[r][e], inputs[e], acc[r][i]);
         }
       }
     }
     at += kUnroll * step;
   }
 
+  if constexpr (kM == 1) keep_until_here(touched);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
 #pragma unroll

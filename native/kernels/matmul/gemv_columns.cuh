@@ -28,8 +28,7 @@ __device__ __forceinline__ void load_depth(const T* row, int at, int end,
     }
   } else {
 #pragma unroll
-    for (int u = 0; u < kGemvDepth; ++u)
-      inputs[u] = at + u < end ? to_compute(row[at + u]) : 0.0f;
+    for (int u = 0; u < kGemvDepth; ++u) inputs[u] = at + u < end ? to_compute(row[at + u]) : 0.0f;
   }
 }
 
@@ -63,8 +62,8 @@ __global__ void __launch_bounds__(kGemvThreads, kM == 1 ? 2 : 1)
   // The end of K for this lane: lanes past the last column load nothing.
   const int end = columns_left > 0 ? range.end : range.begin;
   int at = range.begin + group * kGemvDepth;
-  const T* w = static_cast<const T*>(args.w) + blockIdx.z * args.w_batch + column +
-               at * args.w_pitch;
+  const T* w =
+      static_cast<const T*>(args.w) + blockIdx.z * args.w_batch + column + at * args.w_pitch;
 
   gemv_begin<kOrder>();
   Chunk ahead[kGemvDepth];

@@ -68,8 +68,7 @@ __global__ void __launch_bounds__(kGemvThreads)
     for (int tile = 0; tile < kTilesN; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        ahead[u][tile][half] =
-            load_weights(w[tile][half] + at + u * 32, at + u * 32 < range.end);
+        ahead[u][tile][half] = load_weights(w[tile][half] + at + u * 32, at + u * 32 < range.end);
 
   gemv_before_input<kOrder>();
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + g * args.x_m;
@@ -84,14 +83,13 @@ __global__ void __launch_bounds__(kGemvThreads)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           a[tile][half] = ahead[u][tile][half];
-          ahead[u][tile][half] =
-              load_weights(w[tile][half] + here + step, here + step < range.end);
+          ahead[u][tile][half] = load_weights(w[tile][half] + here + step, here + step < range.end);
         }
       }
 #pragma unroll
       for (int i = 0; i < kTilesM; ++i) {
-        const Chunk b = load_shared_input(x + 8 * i * args.x_m + here,
-                                          8 * i + g < args.m && here < range.end);
+        const Chunk b =
+            load_shared_input(x + 8 * i * args.x_m + here, 8 * i + g < args.m && here < range.end);
 #pragma unroll
         for (int tile = 0; tile < kTilesN; ++tile) {
           const Chunk& a0 = a[tile][0];
@@ -195,8 +193,8 @@ __global__ void __launch_bounds__(kGemvThreads)
       float* to = sums + (warp * 8 + 2 * t + e % 2) * kPitch + e / 2 * 64 + g * 8;
 #pragma unroll
       for (int j = 0; j < 8; j += 4)
-        *reinterpret_cast<float4*>(to + j) = make_float4(acc[j][i][e], acc[j + 1][i][e],
-                                                         acc[j + 2][i][e], acc[j + 3][i][e]);
+        *reinterpret_cast<float4*>(to + j) =
+            make_float4(acc[j][i][e], acc[j + 1][i][e], acc[j + 2][i][e], acc[j + 3][i][e]);
     }
     gemv_finish_block<T, 8, kGemvMmaColumns, kPitch>(args, epilogue, sums, kGemvWarps, 8 * i,
                                                      first_j);

@@ -5,7 +5,7 @@
 // Which thread adds what depends on n, k and the launch only, never on m or on the template's kM:
 // a row of y has the same bits whatever the other rows are, and however many.
 // Parts of K are a cluster (SM90+) that adds up through distributed shared memory, or go to
-// `partial` [part][batch][m][n] for gemv_finish_kernel.
+// `partial` [part][batch][m][n], for another kernel to add up.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -169,7 +169,7 @@ __device__ __forceinline__ float gemv_epilogue(const EpilogueArgs& args, unsigne
                                                long long i, long long j, long long batch) {
   if ((flags & 0xffffu) == 0) return v;
   if (flags & kEpilogueScales) {
-    v *= args.alpha * args.scale_a[i * args.scale_a_step] * args.scale_b[j * args.scale_b_step];
+    v *= combined_scale(args, i, j);
   } else if (flags & kEpilogueAlpha) {
     v *= args.alpha;
   }
@@ -179,9 +179,10 @@ __device__ __forceinline__ float gemv_epilogue(const EpilogueArgs& args, unsigne
   if (activation == kActivationGelu) v = activate<kActivationGelu>(v);
   if (activation == kActivationSilu) v = activate<kActivationSilu>(v);
   if (flags & kEpilogueResidual)
-    v += args.beta * to_compute(static_cast<const C*>(
-                         args.residual)[batch * args.residual_batch + i * args.residual_m +
-                                        j * args.residual_n]);
+    v +=
+        args.beta *
+        to_compute(static_cast<const C*>(args.residual)[batch * args.residual_batch +
+                                                        i * args.residual_m + j * args.residual_n]);
   return v;
 }
 
@@ -235,9 +236,8 @@ __device__ __forceinline__ Cluster gemv_cluster() {
 
 __device__ __forceinline__ void cluster_barrier() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
 #endif
 }
 
@@ -291,22 +291,6 @@ __device__ __forceinline__ void gemv_finish_block(const GemvArgs& args,
     gemv_emit<T>(args, epilogue, v, first_i + i, first_j + j);
   }
   cluster_barrier();  // nobody leaves while its sums are being read
-}
-
-// grid: x = elements of y, z = batch.
-template <class T>
-__global__ void __launch_bounds__(kGemvThreads)
-    gemv_finish_kernel(const __grid_constant__ GemvArgs args,
-                       const __grid_constant__ EpilogueArgs epilogue, int splits) {
-  const long long at = static_cast<long long>(blockIdx.x) * kGemvThreads + threadIdx.x;
-  const long long num_outputs = args.m * args.n;
-  if (at >= num_outputs) return;
-  const float* partial = args.partial + blockIdx.z * num_outputs + at;
-  float v = partial[0];
-#pragma unroll 4
-  for (int part = 1; part < splits; ++part) v += partial[part * gridDim.z * num_outputs];
-  const long long i = at / args.n;
-  gemv_store<T>(args, epilogue, v, i, at - i * args.n, blockIdx.z);
 }
 
 }  // namespace gpk

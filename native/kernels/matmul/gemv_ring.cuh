@@ -1,53 +1,29 @@
-// y[m, n] = x[m, k] w[n, k]^T for up to four rows of x on SM90+: one block per SM has the same share
-// of the rows of w, and a ring of bulk copies for each warp puts as much of it in flight as shared
-// memory holds before anything else happens.
-// A unit is kPiece elements of each of kRows rows. Warps take the units of a block in turn: each
-// waits for its own copy, adds up along its lanes, and asks for the unit that comes kStages later.
-// grid: x = shares of rows, z = batch; kWarps warps. Bases, pitches and k: multiples of 16 bytes.
-// shared: [kWarps][kStages][kRows][kPiece] of w, barriers, then sums [rows][pieces][kM].
-// Order of addition, the same for every kM, kRows and grid: by chunks in a lane, over the lanes,
-// over the pieces of a row. It depends on k alone.
+// y[m, n] = x[m, k] w[n, k]^T for up to four rows of x on SM90+: one block per SM has the same
+// share of the rows of w, and a ring of bulk copies for each warp puts as much of it in flight as
+// shared memory holds before anything else happens. A unit is kPiece elements of each of kRows
+// rows. Warps take the units of a block in turn: each waits for its own copy, adds up along its
+// lanes, and asks for the unit that comes kStages later. grid: x = shares of rows, z = batch;
+// kWarps warps. Bases, pitches and k: multiples of 16 bytes. shared:
+// [kWarps][kStages][kRows][kPiece] of w, barriers, then sums [rows][pieces][kM]. Order of addition,
+// the same for every kM, kRows and grid: by chunks in a lane, over the lanes, over the pieces of a
+// row. It depends on k alone.
 #pragma once
 
+#include "common/barrier.cuh"
 #include "matmul/gemv_parts.cuh"
 
 namespace gpk {
 
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-__device__ __forceinline__ void ring_init(unsigned barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void ring_expect(unsigned barrier, unsigned bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-#endif
-}
-
-__device__ __forceinline__ void ring_copy(unsigned to, const void* from, unsigned bytes,
+// From global to shared memory, whole multiples of 16 bytes; signals `barrier` by bytes.
+__device__ __forceinline__ void bulk_copy(unsigned to, const void* from, unsigned bytes,
                                           unsigned barrier) {
-#if __CUDA_ARCH__ >= 900
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          to),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
-#endif
-}
-
-__device__ __forceinline__ void ring_wait(unsigned barrier, unsigned parity) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-#endif
 }
 
 __device__ __forceinline__ Chunk load_shared_chunk(unsigned address) {
@@ -67,7 +43,7 @@ struct GemvRing {
 
   const T* w;  // of the block's first row
   long long pitch;
-  int num_rows, pieces, k, num_units;
+  int num_rows, groups, pieces, k, num_units;
   unsigned stages, barriers;
 
   __device__ __forceinline__ int valid(int piece) const {
@@ -77,15 +53,15 @@ struct GemvRing {
 
   // By one lane.
   __device__ __forceinline__ void fetch(int unit, int stage) const {
-    const int group = unit / pieces;
-    const int piece = unit - group * pieces;
+    const int piece = unit / groups;
+    const int group = unit - piece * groups;
     const unsigned bytes = static_cast<unsigned>(valid(piece)) * sizeof(T);
     const unsigned barrier = barriers + stage * 8;
-    ring_expect(barrier, kRows * bytes);
+    barrier_expect(barrier, kRows * bytes);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {  // rows past the end repeat the last one
       const int row = group * kRows + r < num_rows ? group * kRows + r : num_rows - 1;
-      ring_copy(stages + stage * kStageBytes + r * kRowBytes, w + row * pitch + piece * kPiece,
+      bulk_copy(stages + stage * kStageBytes + r * kRowBytes, w + row * pitch + piece * kPiece,
                 bytes, barrier);
     }
   }
@@ -113,13 +89,31 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   ring.num_rows = num_rows;
   ring.k = static_cast<int>(args.k);
   ring.pieces = (ring.k + kPiece - 1) / kPiece;
-  ring.num_units = (num_rows + kRows - 1) / kRows * ring.pieces;
+  ring.groups = (num_rows + kRows - 1) / kRows;
+  ring.num_units = ring.groups * ring.pieces;
   ring.stages = shared_address(shared) + warp * kStages * Ring::kStageBytes;
   ring.barriers = shared_address(shared) + kBarriers + warp * kStages * 8;
   gemv_begin<kOrder>();
+
+  // x first where it is there: behind all of w it would come late.
+  const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch;
+  Chunk kept[kKeep ? kSteps : 1];
+  int kept_piece = -1;
+  const auto keep = [&](int piece) {
+    const int valid = ring.valid(piece);
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int at = (s * 32 + lane) * kPer;
+      kept[s] = load_shared_input(x + piece * kPiece + at, at < valid);
+    }
+    kept_piece = piece;
+  };
+  if constexpr (kKeep && kOrder != kOrderPrefetch)
+    if (warp < ring.num_units) keep(warp / ring.groups);
+
   if (lane == 0) {
 #pragma unroll
-    for (int s = 0; s < kStages; ++s) ring_init(ring.barriers + s * 8);
+    for (int s = 0; s < kStages; ++s) barrier_init(ring.barriers + s * 8, 1);
     // The copies, which are not this thread's own accesses, must see the barriers.
     asm volatile("fence.proxy.async;" ::: "memory");
 #pragma unroll
@@ -129,24 +123,15 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   __syncwarp();
   gemv_before_input<kOrder>();
 
-  const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch;
-  Chunk kept[kKeep ? kSteps : 1];
-  int kept_piece = -1;
   int stage = 0;
   unsigned parity = 0;
   for (int unit = warp; unit < ring.num_units; unit += kWarps) {
-    const int group = unit / ring.pieces;
-    const int piece = unit - group * ring.pieces;
+    const int piece = unit / ring.groups;
+    const int group = unit - piece * ring.groups;
     const int valid = ring.valid(piece);
-    if (kKeep && piece != kept_piece) {
-#pragma unroll
-      for (int s = 0; s < kSteps; ++s) {
-        const int at = (s * 32 + lane) * kPer;
-        kept[s] = load_shared_input(x + piece * kPiece + at, at < valid);
-      }
-      kept_piece = piece;
-    }
-    ring_wait(ring.barriers + stage * 8, parity);
+    if constexpr (kKeep)
+      if (piece != kept_piece) keep(piece);
+    barrier_wait(ring.barriers + stage * 8, parity);
     const unsigned from = ring.stages + stage * Ring::kStageBytes + lane * 16;
     float acc[kRows][kM] = {};
 #pragma unroll
@@ -169,8 +154,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
 #pragma unroll
           for (int e = 0; e < kPer; ++e)
 #pragma unroll
-            for (int r = 0; r < kRows; ++r)
-              acc[r][i] = fmaf(weights[r][e], inputs[e], acc[r][i]);
+            for (int r = 0; r < kRows; ++r) acc[r][i] = fmaf(weights[r][e], inputs[e], acc[r][i]);
         }
       }
     }
@@ -204,5 +188,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
     gemv_emit<T>(args, epilogue, v, i, first + row);
   }
 }
+
+#endif
 
 }  // namespace gpk
