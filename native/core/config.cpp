@@ -141,6 +141,10 @@ Config Config::parse(const Lookup& lookup) {
                                {"gpu", DeviceChoice::kCuda},
                                {"cpu", DeviceChoice::kCpu}});
   config.require_gpu = read.flag("PYGPUKIT_REQUIRE_GPU");
+  config.matmul = read.choice("PYGPUKIT_MATMUL", MatmulPolicy::kAuto, "auto, native or cublaslt",
+                              {{"auto", MatmulPolicy::kAuto},
+                               {"native", MatmulPolicy::kNative},
+                               {"cublaslt", MatmulPolicy::kCublasLt}});
   config.allow_tf32 = read.flag("PYGPUKIT_ALLOW_TF32");
   config.no_tf32 = read.flag("PYGPUKIT_NO_TF32");
   parse_memory_limit(read, config);
@@ -190,6 +194,7 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
       {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
       {"PYGPUKIT_MEMORY_CHUNK", "physical memory is taken in chunks of so many bytes (8M)"},
+      {"PYGPUKIT_MATMUL", "auto (default), native or cublaslt: whose kernels multiply matrices"},
       {"PYGPUKIT_ALLOW_TF32", "1: float32 matrix products may use TF32"},
       {"PYGPUKIT_NO_TF32", "1: never TF32, whatever else says so"},
       {"PYGPUKIT_LAUNCH_BLOCKING", "1: wait after every launch, so that errors name their kernel"},

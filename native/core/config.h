@@ -11,6 +11,8 @@
 namespace gpk {
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
+// Which kernels matrix products may use: ours and cuBLASLt's, ours, cuBLASLt's where it can.
+enum class MatmulPolicy { kAuto, kNative, kCublasLt };
 enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug };
 
 struct Config {
@@ -22,6 +24,7 @@ struct Config {
   std::string cublaslt_path;   // PYGPUKIT_CUBLASLT_PATH
   DeviceChoice device = DeviceChoice::kAuto;  // PYGPUKIT_DEVICE
   bool require_gpu = false;                   // PYGPUKIT_REQUIRE_GPU
+  MatmulPolicy matmul = MatmulPolicy::kAuto;  // PYGPUKIT_MATMUL
   bool allow_tf32 = false;                    // PYGPUKIT_ALLOW_TF32
   bool no_tf32 = false;                       // PYGPUKIT_NO_TF32 (wins over ALLOW_TF32)
   std::uint64_t memory_limit_bytes = 0;       // PYGPUKIT_MEMORY_LIMIT as bytes; 0: none

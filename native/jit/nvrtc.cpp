@@ -176,6 +176,8 @@ State& state() {
   return *instance;
 }
 
+}  // namespace
+
 std::vector<std::string> package_roots() {
   std::function<std::vector<std::string>()> roots;
   {
@@ -184,8 +186,6 @@ std::vector<std::string> package_roots() {
   }
   return roots ? roots() : std::vector<std::string>{};
 }
-
-}  // namespace
 
 const NvrtcSearch& find_nvrtc() {
   State& s = state();

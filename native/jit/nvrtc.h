@@ -59,6 +59,8 @@ std::string not_available_message(const NvrtcSearch& search);
 // Folders that may hold pip's nvidia/ packages (Python's sys.path). Called at the first search,
 // with no lock held, so it may take the GIL; first searches that race may each call it.
 void set_package_roots(std::function<std::vector<std::string>()> roots);
+// What that function gives, for the searches of other libraries. May take the GIL.
+std::vector<std::string> package_roots();
 
 // Forgets the search and uses `nvrtc` instead (nullptr: search again). For tests only.
 void set_nvrtc_for_testing(const Nvrtc* nvrtc);

@@ -1,4 +1,4 @@
-// Problems, plans and checks of products.
+// Problems and checks of products.
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -6,7 +6,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/matmul/contraction.h"
 #include "ops/matmul/matmul.h"
-#include "ops/matmul/plan.h"
+#include "ops/matmul/problem.h"
 
 namespace gpk::ops {
 namespace {
@@ -56,50 +56,6 @@ TEST(MatmulProblem, TransposedTwiceIsTheSame) {
   EXPECT_EQ(transposed(transposed(p)), p);
   EXPECT_EQ(transposed(p).m, 6);
   EXPECT_EQ(transposed(p).a_m, p.b_n);
-}
-
-// An array of that shape without its memory.
-Array ghost(const Dims& shape) {
-  return {shape, contiguous_strides(shape), DType::kFloat32, array({1}).buffer(), 0};
-}
-
-MatmulPlan plan_of(const Dims& a, const Dims& b, DType dtype = DType::kFloat32) {
-  Dims shape = a;
-  shape[shape.size() - 1] = b[b.size() - 1];
-  return plan_matmul(make_problem(ghost(a), ghost(b), ghost(shape)), itemsize(dtype), 132);
-}
-
-TEST(PlanMatmul, LargeTilesWhenThereAreEnough) {
-  EXPECT_EQ(plan_of({4096, 4096}, {4096, 4096}),
-            (MatmulPlan{MatmulKind::kTile128, false, 1, 4096}));
-  EXPECT_EQ(plan_of({1024, 1024}, {1024, 1024}).kind, MatmulKind::kTile64);
-  EXPECT_EQ(plan_of({4096, 4096}, {4096, 4096}, DType::kFloat64).kind, MatmulKind::kTile64);
-}
-
-TEST(PlanMatmul, PartsOfKForFewTiles) {
-  const MatmulPlan plan = plan_of({64, 16384}, {16384, 64});
-  EXPECT_EQ(plan.kind, MatmulKind::kTile64);
-  EXPECT_EQ(plan.splits, 64);
-  EXPECT_EQ(plan.k_per_split, 256);
-  EXPECT_EQ(plan_of({64, 100}, {100, 64}).splits, 1);
-}
-
-TEST(PlanMatmul, VectorsWalkAlongMemory) {
-  EXPECT_EQ(plan_of({4096, 4096}, {4096, 1}).kind, MatmulKind::kRows);
-  EXPECT_FALSE(plan_of({4096, 4096}, {4096, 1}).transpose);
-  const MatmulPlan columns = plan_of({1, 4096}, {4096, 4096});
-  EXPECT_EQ(columns.kind, MatmulKind::kDirect);
-  EXPECT_FALSE(columns.transpose);
-  EXPECT_EQ(columns.splits, 64);
-  EXPECT_EQ(plan_of({1, 1 << 28}, {1 << 28, 1}).splits, 4096);
-}
-
-TEST(PlanMatmul, SmallAndEmpty) {
-  EXPECT_EQ(plan_of({10000, 3, 3}, {10000, 3, 3}).kind, MatmulKind::kDirect);
-  EXPECT_EQ(plan_of({4096, 1}, {1, 4096}).kind, MatmulKind::kDirect);
-  EXPECT_EQ(plan_of({64, 0}, {0, 64}), (MatmulPlan{MatmulKind::kDirect, false, 1, 8}));
-  EXPECT_EQ(to_string(plan_of({64, 0}, {0, 64})),
-            "matmul(direct, transpose=false, splits=1, k_per_split=8)");
 }
 
 class MatmulOnCpu : public ::testing::Test {

@@ -1,9 +1,9 @@
 // C = A B for shapes that tiles do not suit, batched, any strides: thin, tiny, or short in K.
 //   direct: a thread per element of C; neighbours differ in n, so B is best contiguous along n.
 //   rows:   a warp per element of C; lanes walk along k, so A (and B) are best contiguous there.
-//   finish: C[i] = sum over parts of K of partial[part][i]; 1 or 32 lanes per element.
 // Work items are numbered part of K first, then batch, m, n. kConj conjugates A.
-// Order of addition is fixed: by k in a thread, then over lanes as a tree, then over parts.
+// Order of addition is fixed: by k in a thread, then over lanes as a tree. With args.partial, sums
+// go there (matmul/finish.cuh adds the parts).
 #pragma once
 
 #include "matmul/product.cuh"
@@ -91,7 +91,7 @@ template <class T>
 __device__ __forceinline__ void write_dot(const MatmulArgs& args, const DotPlace& place,
                                           typename Product<T>::Acc acc) {
   using Acc = typename Product<T>::Acc;
-  if (args.splits > 1) {
+  if (args.partial != nullptr) {
     static_cast<Acc*>(args.partial)[place.item] = acc;
   } else {
     static_cast<T*>(args.c)[place.c] = from_compute<T>(acc);
@@ -115,28 +115,6 @@ __global__ void __launch_bounds__(kDirectThreads) matmul_rows_kernel(MatmulArgs 
   const DotPlace place = dot_place(args, item);
   const auto acc = warp_sum<T>(dot<T, kConj>(args, place, place.k_begin + lane, 32));
   if (lane == 0) write_dot<T>(args, place, acc);
-}
-
-template <class T>
-__global__ void __launch_bounds__(kDirectThreads) matmul_finish_kernel(MatmulArgs args, int lanes) {
-  using Acc = typename Product<T>::Acc;
-  const long long thread = static_cast<long long>(blockIdx.x) * kDirectThreads + threadIdx.x;
-  const long long output = thread / lanes;
-  const long long lane = thread - output * lanes;
-  const long long outputs = args.num_batches * args.m * args.n;
-  if (output >= outputs) return;
-  const Acc* partial = static_cast<const Acc*>(args.partial) + output;
-  Acc acc{};
-#pragma unroll 4
-  for (long long part = lane; part < args.splits; part += lanes)
-    acc = Product<T>::sum(acc, partial[part * outputs]);
-  if (lanes > 1) acc = warp_sum<T>(acc);
-  if (lane != 0) return;
-  const long long rest = output / args.n;
-  const long long batch = rest / args.m;
-  const long long c = batch_offsets(args, batch).c + (rest - batch * args.m) * args.c_m +
-                      (output - rest * args.n) * args.c_n;
-  static_cast<T*>(args.c)[c] = from_compute<T>(acc);
 }
 
 }  // namespace gpk

@@ -4,7 +4,8 @@
 //   v = activation(v)
 //   v = v + beta * residual[i, j]
 // in float32; bias and residual have the type of C. One rounding, at the store. i and j are those
-// of C also where a kernel makes C^T. Strides are in elements; a scale of one element has step 0.
+// of C also where a kernel makes C^T. Strides are in elements; a scale of one element has step 0, a
+// null one is 1.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -25,7 +26,7 @@ struct EpilogueArgs {
 
 // The same values as the constants of ops/matmul/epilogue.h.
 constexpr unsigned kEpilogueAlpha = 1;
-constexpr unsigned kEpilogueScales = 2;  // both; alpha is applied too
+constexpr unsigned kEpilogueScales = 2;  // one or both; alpha is applied too
 constexpr unsigned kEpilogueBias = 4;
 constexpr unsigned kEpilogueResidual = 8;  // beta is applied too
 constexpr unsigned kEpilogueActivationShift = 4;
@@ -35,6 +36,14 @@ constexpr unsigned kActivationSilu = 3;
 
 __device__ __forceinline__ float fast_sigmoid(float x) {
   return __fdividef(1.0f, 1.0f + __expf(-x));
+}
+
+__device__ __forceinline__ float combined_scale(const EpilogueArgs& args, long long i,
+                                                long long j) {
+  float scale = args.alpha;
+  if (args.scale_a != nullptr) scale *= args.scale_a[i * args.scale_a_step];
+  if (args.scale_b != nullptr) scale *= args.scale_b[j * args.scale_b_step];
+  return scale;
 }
 
 template <unsigned kActivation>
@@ -60,7 +69,7 @@ struct Epilogue {
                                               long long j, long long batch) {
     float v = sum;
     if constexpr ((kFlags & kEpilogueScales) != 0) {
-      v *= args.alpha * args.scale_a[i * args.scale_a_step] * args.scale_b[j * args.scale_b_step];
+      v *= combined_scale(args, i, j);
     } else if constexpr ((kFlags & kEpilogueAlpha) != 0) {
       v *= args.alpha;
     }

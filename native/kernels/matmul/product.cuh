@@ -11,7 +11,7 @@ namespace gpk {
 
 constexpr int kMatmulBatchRank = 6;
 
-// Mirrored by MatmulArgs in ops/matmul/launch.cpp: eight-byte fields only.
+// Mirrored by MatmulArgs in ops/matmul/matmul_args.h: eight-byte fields only.
 struct MatmulArgs {
   const void* a;
   const void* b;
@@ -35,6 +35,10 @@ struct AccOf<bool> {
 };
 template <>
 struct AccOf<unsigned char> {
+  using type = unsigned int;
+};
+template <>
+struct AccOf<signed char> {  // for results in 32 bits; narrow ones have the same bits unsigned
   using type = unsigned int;
 };
 template <>

@@ -1,9 +1,15 @@
 // Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
-#include "ops/matmul/launch.h"
+#include "ops/matmul/finish.h"
+#include "ops/matmul/plan.h"
 #include "ops/op.h"
 
 namespace gpk::ops {
 
-void enumerate_matmul(std::vector<jit::KernelSpec>& specs) { enumerate_matmul_kernels(specs); }
+void enumerate_matmul(std::vector<jit::KernelSpec>& specs) {
+#define GPK_ENGINE(name) enumerate_##name(specs);
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
+  enumerate_finish(specs);
+}
 
 }  // namespace gpk::ops

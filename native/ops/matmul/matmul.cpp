@@ -6,7 +6,7 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
-#include "ops/matmul/launch.h"
+#include "ops/matmul/product.h"
 #include "ops/matmul/result.h"
 
 namespace gpk::ops {
@@ -59,15 +59,6 @@ Array with_batch(const Array& array, const Dims& batch, const char* op) {
   return broadcast_to(array, joined(batch, {array.shape()[rank - 2], array.shape()[rank - 1]}), op);
 }
 
-void run_product(const Array& a, const Array& b, const Array& c, const char* op) {
-  if (c.size() == 0) return;
-  if (c.device().is_cuda()) {
-    launch_matmul(a, b, c, false, op);
-  } else {
-    run_on_cpu({"matmul", {a, b}, {c}});
-  }
-}
-
 void check_tf32(std::optional<bool> use_tf32, DType dtype) {
   if (use_tf32.value_or(false) && dtype != DType::kFloat32)
     throw Error(cat("matmul: use_tf32=True needs float32 operands, got ", name(dtype)));
@@ -92,7 +83,7 @@ Array multiply_stacks(const Array& a, const Array& b, const char* op) {
   const Array c = Array::empty(
       joined(leading(a.shape(), 2), {a.shape()[a.ndim() - 2], b.shape()[b.ndim() - 1]}), a.dtype(),
       a.device(), op);
-  run_product(a, b, c, op);
+  if (c.size() > 0) run_product({.a = a, .b = b, .c = c}, op);
   return c;
 }
 
@@ -119,8 +110,10 @@ Array matmul(const Array& x1, const Array& x2, const std::optional<Array>& out,
     const Array b = cast(x2, dtype, op);
     Array c = row ? expand_dims(result, {batch.size()}, op) : result;
     if (column) c = expand_dims(c, {batch.size() + 1}, op);
-    run_product(with_batch(row ? expand_dims(a, {0}, op) : a, batch, op),
-                with_batch(column ? expand_dims(b, {1}, op) : b, batch, op), c, op);
+    run_product({.a = with_batch(row ? expand_dims(a, {0}, op) : a, batch, op),
+                 .b = with_batch(column ? expand_dims(b, {1}, op) : b, batch, op),
+                 .c = c},
+                op);
   });
 }
 
@@ -161,8 +154,11 @@ Array vecdot(const Array& x1, const Array& x2, std::int64_t axis, const std::opt
       return;
     }
     const int rank = batch.size();
-    launch_matmul(expand_dims(a, {rank}, op), expand_dims(b, {rank + 1}, op),
-                  expand_dims(result, {rank, rank + 1}, op), is_complex(dtype), op);
+    run_product({.a = expand_dims(a, {rank}, op),
+                 .b = expand_dims(b, {rank + 1}, op),
+                 .c = expand_dims(result, {rank, rank + 1}, op),
+                 .conjugate = is_complex(dtype)},
+                op);
   });
 }
 

@@ -3,75 +3,108 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "ops/matmul/finish.h"
 
 namespace gpk::ops {
 namespace {
 
-constexpr std::int64_t kThin = 8;  // up to this, a tile would be mostly empty
-constexpr std::int64_t kTinyOutputs = 256;
-constexpr std::int64_t kShortK = 8;
-constexpr std::int64_t kMaxSplits = 4096;
-constexpr std::int64_t kMaxTileK = std::int64_t{1} << 30;  // the tiled kernel counts k in 32 bits
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
-std::int64_t magnitude(std::int64_t x) { return x < 0 ? -x : x; }
-
-// Whether neighbours in k are nearer than what else a group of threads could walk along.
-bool along_k(std::int64_t k_stride, std::int64_t row_stride, std::int64_t rows,
-             const Dims& batch_strides) {
-  if (rows > 1) return magnitude(k_stride) <= magnitude(row_stride);
-  if (batch_strides.empty() || batch_strides[batch_strides.size() - 1] == 0) return true;
-  return magnitude(k_stride) <= magnitude(batch_strides[batch_strides.size() - 1]);
+void propose_all(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+#define GPK_ENGINE(name) propose_##name(desc, machine, plans);
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
 }
 
-// Parts of K so that about `wanted` work items exist, each with at least `least` of K.
-void split(MatmulPlan& plan, std::int64_t k, std::int64_t items, std::int64_t wanted,
-           std::int64_t least, std::int64_t multiple) {
-  const std::int64_t most = std::min(kMaxSplits, std::max<std::int64_t>(1, k / least));
-  const std::int64_t splits = std::clamp<std::int64_t>(wanted / items, 1, most);
-  plan.k_per_split = std::max<std::int64_t>(1, ceil_div(ceil_div(k, splits), multiple)) * multiple;
-  plan.splits = std::max<std::int64_t>(1, ceil_div(k, plan.k_per_split));
-}
-
-MatmulPlan plan_thin(const MatmulProblem& p, int num_sms) {
-  MatmulPlan plan;
-  const bool long_m = p.m >= p.n;
-  const bool walk_k =
-      long_m ? along_k(p.a_k, p.a_m, p.m, p.batch_a) : along_k(p.b_k, p.b_n, p.n, p.batch_b);
-  const std::int64_t outputs = p.num_batches() * p.m * p.n;
-  if (walk_k && p.k >= 32) {
-    plan.kind = MatmulKind::kRows;
-    plan.transpose = !long_m;  // warps that share a row of the long operand are neighbours
-    split(plan, p.k, outputs, std::int64_t{num_sms} * 64, 1024, 256);
-  } else {
-    plan.kind = MatmulKind::kDirect;
-    plan.transpose = long_m && p.n <= kThin;  // neighbours walk along the long side
-    split(plan, p.k, outputs, std::int64_t{num_sms} * 2048, 64, 8);
+void launch_engine(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                   const char* op) {
+  switch (plan.engine) {
+#define GPK_ENGINE(name) \
+  case MatmulEngine::name: launch_##name(product, desc, plan, op); break;
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
   }
-  return plan;
+}
+
+// The shape of the problem, batches joined: what raw_desc() describes.
+Array raw_result(const MatmulDesc& raw, Device device, const char* op) {
+  const MatmulProblem& p = raw.problem;
+  Dims shape = Dims::filled(p.batch_shape.size() + 2, 0);
+  std::copy(p.batch_shape.begin(), p.batch_shape.end(), shape.data());
+  shape[shape.size() - 2] = p.m;
+  shape[shape.size() - 1] = p.n;
+  return Array::empty(shape, raw.dtype_c, device, op);
 }
 
 }  // namespace
 
-MatmulPlan plan_matmul(const MatmulProblem& p, std::size_t accumulator_bytes, int num_sms) {
-  if (std::min(p.m, p.n) <= kThin || p.k <= kShortK || p.m * p.n <= kTinyOutputs)
-    return plan_thin(p, num_sms);
-  MatmulPlan plan;
-  plan.kind = MatmulKind::kTile128;
-  std::int64_t tiles = p.num_batches() * ceil_div(p.m, 128) * ceil_div(p.n, 64);
-  if (accumulator_bytes != 4 || tiles < num_sms) {
-    plan.kind = MatmulKind::kTile64;
-    tiles = p.num_batches() * ceil_div(p.m, 64) * ceil_div(p.n, 64);
-  }
-  split(plan, p.k, tiles, std::max(std::int64_t{num_sms} * 2, tiles * ceil_div(p.k, kMaxTileK)),
-        256, 16);
-  return plan;
+const char* name(MatmulEngine engine) {
+  static constexpr const char* kNames[] = {
+#define GPK_ENGINE(name) #name,
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
+  };
+  return kNames[static_cast<int>(engine)];
+}
+
+bool operator==(const MatmulPlan& x, const MatmulPlan& y) noexcept {
+  return x.engine == y.engine && x.kernel == y.kernel && x.transpose == y.transpose &&
+         x.fused == y.fused && x.tile_m == y.tile_m && x.tile_n == y.tile_n &&
+         x.tile_k == y.tile_k && x.stages == y.stages && x.cluster == y.cluster &&
+         x.group == y.group && x.splits == y.splits && x.k_per_split == y.k_per_split;
 }
 
 std::string to_string(const MatmulPlan& plan) {
-  static constexpr const char* kNames[] = {"direct", "rows", "tile64", "tile128"};
-  return cat("matmul(", kNames[static_cast<int>(plan.kind)], ", transpose=", plan.transpose,
-             ", splits=", plan.splits, ", k_per_split=", plan.k_per_split, ")");
+  std::string text = cat(name(plan.engine), "(kernel=", static_cast<int>(plan.kernel));
+  if (plan.tile_m != 0) text += cat(", tile=", plan.tile_m, "x", plan.tile_n, "x", plan.tile_k);
+  if (plan.stages != 0) text += cat(", stages=", plan.stages);
+  if (plan.cluster > 1) text += cat(", cluster=", plan.cluster);
+  if (plan.group != 0) text += cat(", group=", plan.group);
+  if (plan.splits > 1) text += cat(", splits=", plan.splits, " of ", plan.k_per_split);
+  if (plan.transpose) text += ", transpose";
+  text += plan.fused ? ")" : ", unfused)";
+  return text;
+}
+
+std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& machine) {
+  std::vector<MatmulPlan> plans;
+  propose_all(desc, machine, plans);
+  if (desc.epilogue == 0) {
+    for (MatmulPlan& plan : plans) plan.fused = true;
+  } else {
+    std::erase_if(plans, [](const MatmulPlan& plan) { return !plan.fused; });
+    std::vector<MatmulPlan> raw;
+    propose_all(raw_desc(desc), machine, raw);
+    const auto pass_us = static_cast<float>(finish_us(desc, machine, 1));
+    for (MatmulPlan& plan : raw) {
+      if (plan.engine == MatmulEngine::general) continue;  // has its own last pass
+      plan.fused = false;
+      plan.predicted_us += pass_us;
+      plans.push_back(plan);
+    }
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
+    if (x.predicted_us != y.predicted_us) return x.predicted_us < y.predicted_us;
+    return x.engine < y.engine;
+  });
+  return plans;
+}
+
+MatmulPlan plan_matmul(const MatmulDesc& desc, const Machine& machine) {
+  return propose_matmul(desc, machine).front();
+}
+
+void launch_plan(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                 const char* op) {
+  if (plan.fused) {
+    launch_engine(product, desc, plan, op);
+    return;
+  }
+  const MatmulDesc raw = raw_desc(desc);
+  const Array sums = raw_result(raw, product.c.device(), op);
+  Product without = product;
+  without.c = sums;
+  without.epilogue = {};
+  launch_engine(without, raw, plan, op);
+  launch_finish(product, desc, sums, 1, false);
 }
 
 }  // namespace gpk::ops

@@ -2,31 +2,64 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "ops/matmul/problem.h"
+#include "jit/builtin.h"
+#include "ops/matmul/desc.h"
+#include "ops/matmul/machine.h"
 
 namespace gpk::ops {
 
-enum class MatmulKind : std::uint8_t {
-  kDirect,   // a thread per element of C: short k, tiny matrices, thin ones along their long side
-  kRows,     // a warp per element of C: matrix-vector products along k, and their like
-  kTile64,   // 64 x 64 tiles of C
-  kTile128,  // 128 x 64 tiles of C; types that accumulate in four bytes
+enum class MatmulEngine : std::uint8_t {
+#define GPK_ENGINE(name) name,
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
 };
+const char* name(MatmulEngine engine);
 
 struct MatmulPlan {
-  MatmulKind kind = MatmulKind::kDirect;
-  bool transpose = false;  // make C^T = B^T A^T
-  // K is cut into `splits` parts of `k_per_split`; above one, partial results are added by a
-  // second kernel, in order.
+  MatmulEngine engine = MatmulEngine::general;
+  std::uint8_t kernel = 0;  // the engine's own numbers
+  bool transpose = false;   // makes C^T = B^T A^T
+  bool fused = false;       // the engine applies the epilogue; without one: does not matter
+  std::int32_t tile_m = 0, tile_n = 0, tile_k = 0;
+  std::int32_t stages = 0;
+  std::int32_t cluster = 1;
+  std::int32_t group = 0;  // tiles are walked in groups of so many rows
+  // K is cut into `splits` parts of `k_per_split`; above one, partial results are added in order.
   std::int64_t splits = 1;
   std::int64_t k_per_split = 0;
-  friend bool operator==(const MatmulPlan&, const MatmulPlan&) = default;
+  float predicted_us = 0.0f;
+
+  // The same code and cut; predicted_us is not looked at.
+  friend bool operator==(const MatmulPlan& x, const MatmulPlan& y) noexcept;
 };
-
-// Pure. No dimension of `problem` but k is 0.
-MatmulPlan plan_matmul(const MatmulProblem& problem, std::size_t accumulator_bytes, int num_sms);
-
 std::string to_string(const MatmulPlan& plan);
+
+// What each engine defines.
+//   propose:   pure. Appends the plans it would run `desc` by, with predicted_us (machine.h has the
+//              rates), or none. A desc with an epilogue: only plans that apply it (fused). Common
+//              code asks again with raw_desc(desc), and adds the pass that applies the epilogue.
+//   launch:    on the current stream. Addresses are those of `product`, sizes and strides those of
+//              `desc`: batches are joined there, and c may be a temporary of another shape.
+//   enumerate: every kernel that its plans can choose.
+#define GPK_ENGINE(name)                                                                     \
+  void propose_##name(const MatmulDesc& desc, const Machine& machine,                        \
+                      std::vector<MatmulPlan>& plans);                                       \
+  void launch_##name(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan, \
+                     const char* op);                                                        \
+  void enumerate_##name(std::vector<jit::KernelSpec>& specs);
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
+
+// All proposals for `desc`, those that need a pass for the epilogue (not fused) included, as far as
+// the machine's policy allows them; cheapest first, ties in the order of the engines.
+std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& machine);
+
+// The first of them. Pure. No dimension of desc.problem but k is 0.
+MatmulPlan plan_matmul(const MatmulDesc& desc, const Machine& machine);
+
+void launch_plan(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                 const char* op);
 
 }  // namespace gpk::ops

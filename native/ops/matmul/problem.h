@@ -20,10 +20,20 @@ struct MatmulProblem {
   friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
 };
 
+// Something else that is read once per element of C, by its strides. Without has_m it is the same
+// for all rows, without has_n for all columns.
+struct MatmulExtra {
+  bool has_m = true, has_n = true;
+  std::int64_t m = 0, n = 0;
+  Dims batch;  // strides over c's leading dimensions; on return over batch_shape
+};
+
 // `a`, `b` and `c` have at least two dimensions, and all but the last two agree (stride 0 where
 // one is broadcast). Batch dimensions are joined with each other, and with m (or n) where the other
-// operand is the same for all of them: rows of a stack are rows.
-MatmulProblem make_problem(const Array& a, const Array& b, const Array& c);
+// operand is the same for all of them: rows of a stack are rows. `extras` are joined along, and
+// keep batches apart where they do not lie together.
+MatmulProblem make_problem(const Array& a, const Array& b, const Array& c,
+                           std::span<MatmulExtra> extras = {});
 
 // The same results from the transposes: C^T = B^T A^T.
 MatmulProblem transposed(const MatmulProblem& problem);

@@ -1,0 +1,16 @@
+// The engine that calls cuBLASLt. Its plans name no kernel: the library chooses one, once per
+// desc and thread. Chosen where it was measured to be faster, where only the general engine is
+// left, or by policy.
+#pragma once
+
+#include "ops/matmul/plan.h"
+
+namespace gpk::ops {
+
+// Whether the library can be asked for `desc`, its epilogue included. Pure.
+bool cublaslt_can(const MatmulDesc& desc, int sm);
+
+// Descs that the library, once asked, had no kernel for.
+bool cublaslt_refused(const MatmulDesc& desc);
+
+}  // namespace gpk::ops

@@ -1,0 +1,147 @@
+#include "ops/matmul/engine_general.h"
+
+#include "core/context.h"
+#include "core/promote.h"
+#include "core/text.h"
+#include "core/view.h"
+#include "ops/elementwise/copy.h"
+#include "ops/kernel_table.h"
+#include "ops/matmul/finish.h"
+#include "ops/matmul/general_plan.h"
+#include "ops/matmul/kernel_ids.h"
+#include "ops/matmul/matmul_args.h"
+#include "ops/submit.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+// Signed and unsigned integers share kernels where the result has the operands' width: a wrapping
+// product has the same bits.
+DType kernel_dtype(DType operand, DType c) {
+  switch (operand) {
+    case DType::kInt8: return c == DType::kInt8 ? DType::kUInt8 : DType::kInt8;
+    case DType::kInt16: return DType::kUInt16;
+    case DType::kInt32: return DType::kUInt32;
+    case DType::kInt64: return DType::kUInt64;
+    default: return operand;
+  }
+}
+
+// In the bundle: types that are summed in themselves, and bool. Others need NVRTC.
+bool is_bundled(DType dtype) { return accumulator(dtype) == dtype || dtype == DType::kBool; }
+
+bool is_tiled(GeneralKernel kernel) {
+  return kernel == GeneralKernel::kTile64 || kernel == GeneralKernel::kTile128;
+}
+
+jit::KernelSpec spec_of(DType dtype, GeneralKernel kernel, bool conjugate) {
+  jit::KernelSpec spec;
+  spec.op = conjugate ? "vecdot" : "matmul";
+  spec.bundled = is_bundled(dtype);
+  if (is_tiled(kernel)) {
+    spec.file = "matmul/tiled.cuh";
+    spec.expression = cat("gpk::matmul_tiled_kernel<", info(dtype).cuda_name, ", ",
+                          itemsize(accumulator(dtype)) == 16 ? 8 : 16, ", ",
+                          kernel == GeneralKernel::kTile128 ? 8 : 4, ", 4>");
+  } else {
+    spec.file = "matmul/direct.cuh";
+    spec.expression = cat(
+        kernel == GeneralKernel::kRows ? "gpk::matmul_rows_kernel<" : "gpk::matmul_direct_kernel<",
+        info(dtype).cuda_name, ", ", conjugate, ">");
+  }
+  return spec;
+}
+
+void launch_kernel(const Product& product, const MatmulPlan& plan, MatmulArgs& args,
+                   const Array* partial) {
+  const auto which = static_cast<GeneralKernel>(plan.kernel);
+  const DType dtype = kernel_dtype(product.a.dtype(), product.c.dtype());
+  Context& context = Context::get(product.c.device().index);
+  const Kernel& k = kernel(
+      context,
+      {Family::matmul, static_cast<std::uint8_t>(kGeneralKernel + plan.kernel),
+       static_cast<std::uint64_t>(dtype) | static_cast<std::uint64_t>(product.conjugate) << 8},
+      [&] { return spec_of(dtype, which, product.conjugate); });
+  const std::initializer_list<const Array*> arrays{&product.a, &product.b, &product.c, partial};
+  if (!is_tiled(which)) {
+    const std::int64_t items = args.splits * args.num_batches * args.m * args.n;
+    void* params[] = {&args};
+    submit(k, grid_1d(items, which == GeneralKernel::kRows ? kThreads / 32 : kThreads, kThreads),
+           arrays, params);
+    return;
+  }
+  auto tiles_m = static_cast<unsigned>((args.m + plan.tile_m - 1) / plan.tile_m);
+  auto tiles_n = static_cast<unsigned>((args.n + plan.tile_n - 1) / plan.tile_n);
+  LaunchConfig config = grid_1d(args.num_batches * tiles_m * tiles_n, 1, kThreads);
+  config.grid[1] = static_cast<unsigned>(args.splits);
+  void* params[] = {&args, &tiles_m, &tiles_n};
+  submit(k, config, arrays, params);
+}
+
+// A cast that leaves broadcast dimensions broadcast.
+Array cast_once(const Array& array, DType dtype, const char* op) {
+  if (array.dtype() == dtype) return array;
+  Dims shape = array.shape();
+  for (int d = 0; d < array.ndim(); ++d)
+    if (array.strides()[d] == 0) shape[d] = 1;
+  const Array once(shape, array.strides(), array.dtype(), array.buffer(), array.offset_elems());
+  return broadcast_to(copy_as(once, dtype, op), array.shape(), op);
+}
+
+DType widened(DType dtype) {
+  const bool is_fp8 = dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2;
+  return is_fp8 && jit::jit_available() ? DType::kFloat16 : accumulator(dtype);
+}
+
+bool has_kernels(DType dtype, DType c) {
+  return !is_storage_only(dtype) && (is_bundled(kernel_dtype(dtype, c)) || jit::jit_available());
+}
+
+}  // namespace
+
+void launch_general(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                    const char* op) {
+  if (!has_kernels(desc.dtype_a, desc.dtype_c)) {
+    Product wide = product;
+    wide.a = cast_once(product.a, widened(desc.dtype_a), op);
+    wide.b = cast_once(product.b, widened(desc.dtype_b), op);
+    const MatmulDesc wide_desc = make_desc(wide);
+    launch_general(wide, wide_desc,
+                   plan_general(wide_desc, machine_of(Context::get(product.c.device().index))), op);
+    return;
+  }
+  // A conjugated operand stays first: vecdot has one row and one column, either order will do.
+  const bool swap = plan.transpose && !desc.conjugate;
+  MatmulArgs args = make_matmul_args(swap ? transposed(desc.problem) : desc.problem, plan.splits,
+                                     plan.k_per_split);
+  args.a = (swap ? product.b : product.a).device_ptr();
+  args.b = (swap ? product.a : product.b).device_ptr();
+  args.c = product.c.device_ptr();
+  std::optional<Array> partial;
+  if (needs_finish(desc, plan)) {
+    partial = make_partial(desc, plan.splits, product.c.device(), op);
+    args.partial = partial->device_ptr();
+  }
+  launch_kernel(product, plan, args, partial ? &*partial : nullptr);
+  if (partial) launch_finish(product, desc, *partial, plan.splits, swap);
+}
+
+void enumerate_general(std::vector<jit::KernelSpec>& specs) {
+  for (const DTypeInfo& row : gpk::detail::kDTypes) {
+    const DType dtype = row.dtype;
+    if (is_storage_only(dtype)) continue;
+    if (kernel_dtype(dtype, dtype) != dtype && dtype != DType::kInt8) continue;
+    specs.push_back(spec_of(dtype, GeneralKernel::kTile64, false));
+    if (itemsize(accumulator(dtype)) == 4)
+      specs.push_back(spec_of(dtype, GeneralKernel::kTile128, false));
+    for (const bool conjugate : {false, true}) {
+      if (conjugate && !is_complex(dtype)) continue;
+      specs.push_back(spec_of(dtype, GeneralKernel::kDirect, conjugate));
+      specs.push_back(spec_of(dtype, GeneralKernel::kRows, conjugate));
+    }
+  }
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,17 @@
+// Numbers of the family's kernels in KernelKey: one row per engine, so that keys never meet.
+#pragma once
+
+#include <cstdint>
+
+namespace gpk::ops {
+
+inline constexpr std::uint8_t kGeneralKernel = 0;  // and three more: GeneralKernel
+inline constexpr std::uint8_t kFinishKernel = 4;
+inline constexpr std::uint8_t kFinishWarpKernel = 5;
+inline constexpr std::uint8_t kSimtKernel = 16;  // and up to 15 more, as for all below
+inline constexpr std::uint8_t kMmaKernel = 32;
+inline constexpr std::uint8_t kWgmmaKernel = 48;
+inline constexpr std::uint8_t kGemvKernel = 64;
+inline constexpr std::uint8_t kGroupedKernel = 80;
+
+}  // namespace gpk::ops
