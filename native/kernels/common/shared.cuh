@@ -1,4 +1,5 @@
-// Shared memory by its 32-bit address, which takes one register and no conversion.
+// Shared memory by its 32-bit address, which takes one register and no conversion; and the block's
+// number.
 #pragma once
 
 namespace gpk {
@@ -31,6 +32,13 @@ __device__ __forceinline__ void store_shared(unsigned address, unsigned value) {
   } else {
     asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(value) : "memory");
   }
+}
+
+// blockIdx.x, read here and not remembered from before.
+__device__ __forceinline__ unsigned fresh_block_x() {
+  unsigned x;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+  return x;
 }
 
 }  // namespace gpk

@@ -2,8 +2,7 @@
 // or, with K cut into parts, as they are to [part][batch][m][n] of the accumulation type.
 #pragma once
 
-#include "common/vec.cuh"
-#include "matmul/epilogue.cuh"
+#include "common/shared.cuh"
 #include "matmul/product.cuh"
 
 namespace gpk {
@@ -13,6 +12,7 @@ struct TileGrid {
   unsigned tiles_m, tiles_n;
   unsigned group;    // rows of tiles that are walked column by column, for the L2
   unsigned swapped;  // not zero: C^T is made; the epilogue's i and j change places
+  unsigned flags;    // of the epilogue (epilogue.cuh), here known at run time only
 };
 
 struct TilePlace {
@@ -20,27 +20,18 @@ struct TilePlace {
   long long batch;
 };
 
-// Grid: x all tiles of a batch, batch after batch.
+// Grid: x all tiles of a batch, batch after batch. Made anew at every call, so that nothing of it
+// takes registers in the main loop.
 __device__ __forceinline__ TilePlace tile_place(const TileGrid& grid) {
   const unsigned tiles = grid.tiles_m * grid.tiles_n;
-  const unsigned batch = blockIdx.x / tiles;
-  const unsigned index = blockIdx.x - batch * tiles;
+  const unsigned block = fresh_block_x();
+  const unsigned batch = block / tiles;
+  const unsigned index = block - batch * tiles;
   const unsigned per_group = grid.group * grid.tiles_n;
   const unsigned first = index / per_group * grid.group;
   const unsigned rows = min(grid.tiles_m - first, grid.group);
   const unsigned in_group = index % per_group;
   return {first + in_group % rows, in_group / rows, batch};
-}
-
-template <class TC, unsigned kEpilogue, class Acc>
-__device__ __forceinline__ TC finish_sum(const EpilogueArgs& epilogue, bool swapped, Acc sum,
-                                         long long i, long long j, long long batch) {
-  if constexpr (kEpilogue == 0) {
-    return from_compute<TC>(sum);
-  } else {
-    return from_compute<TC>(Epilogue<TC, kEpilogue>::run(epilogue, static_cast<float>(sum),
-                                                         swapped ? j : i, swapped ? i : j, batch));
-  }
 }
 
 // A tile of the result: its first element, steps, and how much of it exists.

@@ -1,15 +1,15 @@
 // C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32, int8 (sums
-// in int32), FP8 (SM89+). All other sums are float32, in order of k: 16 (8, 32) at a time.
-// One of A's strides is 1 (kAKMajor: along k, else along m), the same for B (k or n). Base, pitch
-// and batch strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one element.
-// Grid: x tiles and batches (gemm_grid.cuh), y parts of K. A block makes kTileM x kTileN, a warp
-// kWarpM x kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B (gemm_copy),
-// later 16 rows of sums of each warp, from where they are stored in wide, whole lines.
+// in int32, no epilogue), FP8 (SM89+). All other sums are float32, in order of k: 16 (8, 32) at a
+// time. One of A's strides is 1 (kAKMajor: along k, else along m), the same for B (k or n). Base,
+// pitch and batch strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one
+// element. Grid: x tiles and batches (gemm_grid.cuh), y parts of K. A block makes kTileM x kTileN,
+// a warp kWarpM x kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B
+// (gemm_copy), later 16 rows of sums of each warp, from where they are stored in wide, whole lines.
 // Tiles and warps: see engine_mma.cpp.
 #pragma once
 
 #include "matmul/gemm_fragment.cuh"
-#include "matmul/gemm_grid.cuh"
+#include "matmul/gemm_store.cuh"
 
 namespace gpk {
 
@@ -159,78 +159,22 @@ struct GemmMma {
     }
   }
 
-  template <class T, unsigned kEpilogue>
-  struct Store {
-    const TileTarget<T>& target;
-    const EpilogueArgs& epilogue;
-    long long first_m, first_n, batch;  // of the tile
-    bool swapped;
-
-    __device__ __forceinline__ T value(Acc sum, int row, int col) const {
-      return finish_sum<T, kEpilogue>(epilogue, swapped, sum, first_m + row, first_n + col, batch);
+  template <class T, bool kFinal>
+  static __device__ __forceinline__ void store(
+      const WarpStore<T, Acc, kWarpN, FragmentsA, kFinal>& to, Acc* out,
+      const Acc (&acc)[kBlocksM][kBlocksN * 2][4]) {
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+      put_down(out, acc[i]);
+      __syncwarp();
+      to.run(out, i);
+      __syncwarp();
     }
-
-    __device__ __forceinline__ void narrow(const Acc* out, int block, int warp_m,
-                                           int warp_n) const {
-#pragma unroll 4
-      for (int i = static_cast<int>(threadIdx.x) & 31; i < 16 * kWarpN; i += 32) {
-        const int slot = i / kWarpN;
-        const int row = warp_m + FragmentsA::row(block, slot / 8, slot % 8);
-        const int col = warp_n + i % kWarpN;
-        if (row < target.rows && col < target.cols)
-          target.first[row * target.row_step + col * target.col_step] =
-              value(out[slot * kPitchOut + i % kWarpN], row, col);
-      }
-    }
-
-    __device__ __forceinline__ void wide(const Acc* out, int block, int warp_m, int warp_n) const {
-      constexpr int kVec = 16 / static_cast<int>(sizeof(T));
-      constexpr int kLanes = kWarpN / kVec;
-      const int lane = static_cast<int>(threadIdx.x) & 31;
-      const int col = warp_n + lane % kLanes * kVec;
-#pragma unroll
-      for (int slot = lane / kLanes; slot < 16; slot += 32 / kLanes) {
-        const int row = warp_m + FragmentsA::row(block, slot / 8, slot % 8);
-        if (row >= target.rows || col >= target.cols) continue;
-        const Acc* const from = out + slot * kPitchOut + lane % kLanes * kVec;
-        T* const to = target.first + row * target.row_step + col;
-        Vec<T, kVec> v;
-#pragma unroll
-        for (int e = 0; e < kVec; e += 4) {
-          const Vec<Acc, 4> part = load_vec<Acc, 4>(from + e);
-#pragma unroll
-          for (int f = 0; f < 4; ++f)  // a column that does not exist repeats the last that does
-            v.v[e + f] = value(part.v[f], row, min(col + e + f, target.cols - 1));
-        }
-        if (col + kVec <= target.cols) {
-          store_vec<T, kVec>(to, v);
-        } else {
-#pragma unroll
-          for (int e = 0; e < kVec; ++e)
-            if (col + e < target.cols) to[e] = v.v[e];
-        }
-      }
-    }
-
-    __device__ __forceinline__ void run(Acc* out, int warp_m, int warp_n,
-                                        const Acc (&acc)[kBlocksM][kBlocksN * 2][4]) const {
-#pragma unroll
-      for (int i = 0; i < kBlocksM; ++i) {
-        put_down(out, acc[i]);
-        __syncwarp();
-        if (target.wide) {
-          wide(out, i, warp_m, warp_n);
-        } else {
-          narrow(out, i, warp_m, warp_n);
-        }
-        __syncwarp();
-      }
-    }
-  };
+  }
 };
 
 template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
-          int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB, unsigned kEpilogue>
+          int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
 __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
     gemm_mma_kernel(const __grid_constant__ MatmulArgs args,
                     const __grid_constant__ EpilogueArgs epilogue,
@@ -242,14 +186,14 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_m = warp % Gemm::kWarpsM * kWarpM;
   const int warp_n = warp / Gemm::kWarpsM * kWarpN;
-  const TilePlace place = tile_place(grid);
-  const BatchOffsets at = batch_offsets(args, place.batch);
-  const long long first_m = static_cast<long long>(place.m) * kTileM;
-  const long long first_n = static_cast<long long>(place.n) * kTileN;
-  const long long first_k = blockIdx.y * args.k_per_split;
 
   Acc acc[Gemm::kBlocksM][Gemm::kBlocksN * 2][4] = {};
   {
+    const TilePlace place = tile_place(grid);
+    const BatchOffsets at = batch_offsets(args, place.batch);
+    const long long first_m = static_cast<long long>(place.m) * kTileM;
+    const long long first_n = static_cast<long long>(place.n) * kTileN;
+    const long long first_k = blockIdx.y * args.k_per_split;
     const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
     const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
     const TA* const a = static_cast<const TA*>(args.a) + at.a +
@@ -265,16 +209,19 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
     Gemm::sum(feed, shared_address(gemm_shared), warp_m, warp_n, acc);
   }
   Acc* const out = reinterpret_cast<Acc*>(gemm_shared + warp * Gemm::kBytesOut);
+  const TilePlace place = tile_place(grid);
+  const long long first_m = static_cast<long long>(place.m) * kTileM;
+  const long long first_n = static_cast<long long>(place.n) * kTileN;
   if (args.partial == nullptr) {
-    const TileTarget<TC> target = result_target<TC>(args, first_m, first_n, at.c, kTileM, kTileN);
-    typename Gemm::template Store<TC, kEpilogue>{target,  epilogue,    first_m,
-                                                 first_n, place.batch, grid.swapped != 0}
-        .run(out, warp_m, warp_n, acc);
+    const TileTarget<TC> target = result_target<TC>(
+        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
+    Gemm::template store<TC, true>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, acc);
   } else {
     const TileTarget<Acc> target =
         partial_target<Acc>(args, first_m, first_n, place.batch, kTileM, kTileN);
-    typename Gemm::template Store<Acc, 0>{target, epilogue, first_m, first_n, place.batch, false}
-        .run(out, warp_m, warp_n, acc);
+    Gemm::template store<Acc, false>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, acc);
   }
 }
 

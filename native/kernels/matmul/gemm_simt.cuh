@@ -9,7 +9,7 @@
 #pragma once
 
 #include "matmul/gemm_copy.cuh"
-#include "matmul/gemm_grid.cuh"
+#include "matmul/gemm_store.cuh"
 
 namespace gpk {
 
@@ -105,6 +105,7 @@ struct GemmSimt {
   using CopyA = typename OperandA::Copy;
   using CopyB = typename OperandB::Copy;
   static constexpr int kStageBytes = LayoutA::kBytes + LayoutB::kBytes;
+  static constexpr int kBytesOut = 16 * (kWarpN + 8) * 4;  // of a warp's 16 rows of sums
 
   struct Line {  // one k of the thread's rows and columns
     unsigned a[kPerM / 4][4];
@@ -184,42 +185,41 @@ struct GemmSimt {
     }
   }
 
+  // Rows 2 block and 2 block + 1 of all threads are the block's 16 rows.
+  struct Rows {
+    static __device__ __forceinline__ int row(int block, int half, int g) {
+      const int i = 2 * block + half;
+      return i / 4 * 32 + g * 4 + i % 4;
+    }
+  };
+
   // `zero` is 0, which the compiler must not know: were sums stored from the registers they are
   // made in, these would have to be neighbours, and multiply-adds would wait for register banks.
-  template <unsigned kEpilogue>
-  static __device__ __forceinline__ void store(const TileTarget<float>& target,
-                                               const EpilogueArgs& epilogue, long long first_m,
-                                               long long first_n, long long batch, bool swapped,
-                                               int thread_m, int thread_n, unsigned zero,
-                                               const float (&acc)[kPerM][kPerN]) {
+  template <bool kFinal>
+  static __device__ __forceinline__ void store(
+      const WarpStore<float, float, kWarpN, Rows, kFinal>& to, float* out, int lane_m, int lane_n,
+      unsigned zero, const float (&acc)[kPerM][kPerN]) {
 #pragma unroll
-    for (int i = 0; i < kPerM; ++i) {
-      const int row = thread_m + i / 4 * 32 + i % 4;
-      if (row >= target.rows) continue;
+    for (int block = 0; block < kPerM / 2; ++block) {
 #pragma unroll
-      for (int j = 0; j < kPerN; j += 4) {
-        const int col = thread_n + j / 4 * 16;
-        float* const to = target.first + row * target.row_step + col * target.col_step;
-        Vec<float, 4> v;
+      for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int e = 0; e < 4; ++e)  // a column that does not exist repeats the last that does
-          v.v[e] = finish_sum<float, kEpilogue>(
-              epilogue, swapped, __uint_as_float(__float_as_uint(acc[i][j + e]) | zero),
-              first_m + row, first_n + min(col + e, target.cols - 1), batch);
-        if (target.wide && col + 4 <= target.cols) {
-          store_vec<float, 4>(to, v);
-        } else {
+        for (int j = 0; j < kPerN; j += 4) {
+          Vec<float, 4> v;
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            if (col + e < target.cols) to[e * target.col_step] = v.v[e];
+            v.v[e] = __uint_as_float(__float_as_uint(acc[2 * block + half][j + e]) | zero);
+          store_vec<float, 4>(out + (half * 8 + lane_m) * to.kPitch + lane_n * 4 + j * 4, v);
         }
-      }
+      __syncwarp();
+      to.run(out, block);
+      __syncwarp();
     }
   }
 };
 
 template <int kTileM, int kTileN, int kTileK, int kPerM, int kPerN, int kStages, bool kAKMajor,
-          bool kBKMajor, int kAlignA, int kAlignB, unsigned kEpilogue>
+          bool kBKMajor, int kAlignA, int kAlignB>
 __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
                                   kTileM / kPerM * (kTileN / kPerN) <= 128 ? 2 : 1)
     gemm_simt_kernel(const __grid_constant__ MatmulArgs args,
@@ -234,14 +234,14 @@ __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
   const int lane_m = (lane >> 1 & 1) | (lane >> 2 & 6);
   const int thread_m = warp % Gemm::kWarpsM * Gemm::kWarpM + lane_m * 4;
   const int thread_n = warp / Gemm::kWarpsM * Gemm::kWarpN + lane_n * 4;
-  const TilePlace place = tile_place(grid);
-  const BatchOffsets at = batch_offsets(args, place.batch);
-  const long long first_m = static_cast<long long>(place.m) * kTileM;
-  const long long first_n = static_cast<long long>(place.n) * kTileN;
-  const long long first_k = blockIdx.y * args.k_per_split;
 
   float acc[kPerM][kPerN] = {};
   {
+    const TilePlace place = tile_place(grid);
+    const BatchOffsets at = batch_offsets(args, place.batch);
+    const long long first_m = static_cast<long long>(place.m) * kTileM;
+    const long long first_n = static_cast<long long>(place.n) * kTileN;
+    const long long first_k = blockIdx.y * args.k_per_split;
     const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
     const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
     const float* const a = static_cast<const float*>(args.a) + at.a +
@@ -259,16 +259,26 @@ __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
               shared + Gemm::LayoutA::kBytes + static_cast<unsigned>(thread_n * 4), acc);
   }
   const auto zero = static_cast<unsigned>(static_cast<unsigned long long>(args.splits) >> 40);
+  cp_async_wait<0>();
+  __syncthreads();
+  const int warp_m = thread_m - lane_m * 4;
+  const int warp_n = thread_n - lane_n * 4;
+  float* const out = reinterpret_cast<float*>(gemm_shared + warp * Gemm::kBytesOut);
+  const TilePlace place = tile_place(grid);
+  const long long first_m = static_cast<long long>(place.m) * kTileM;
+  const long long first_n = static_cast<long long>(place.n) * kTileN;
   if (args.partial == nullptr) {
-    const TileTarget<float> target =
-        result_target<float>(args, first_m, first_n, at.c, kTileM, kTileN);
-    Gemm::template store<kEpilogue>(target, epilogue, first_m, first_n, place.batch,
-                                    grid.swapped != 0, thread_m, thread_n, zero, acc);
+    const TileTarget<float> target = result_target<float>(
+        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
+    Gemm::template store<true>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, lane_m,
+        lane_n, zero, acc);
   } else {
     const TileTarget<float> target =
         partial_target<float>(args, first_m, first_n, place.batch, kTileM, kTileN);
-    Gemm::template store<0>(target, epilogue, first_m, first_n, place.batch, false, thread_m,
-                            thread_n, zero, acc);
+    Gemm::template store<false>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, lane_m,
+        lane_n, zero, acc);
   }
 }
 
