@@ -280,7 +280,7 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
     p.c_n = store == WgmmaStoreKind::kColumns ? m : 1;
     desc.align_c = store == WgmmaStoreKind::kStrided ? 2 : 16;
     std::vector<MatmulPlan> plans;
-    propose_wgmma(desc, machine, plans);
+    all_wgmma_plans(desc, machine, plans);
     std::erase_if(plans, [](const MatmulPlan& plan) { return plan.transpose; });
     std::sort(plans.begin(), plans.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
       return x.predicted_us < y.predicted_us;

@@ -26,6 +26,7 @@ constexpr double kPackBytesPerUs = 3e6;
 constexpr double kShareFromBytes = 512e6;  // operands this large profit from being fetched together
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // of coordinates
+constexpr std::size_t kMaxProposals = 6;                  // what a measurement would try
 
 std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
@@ -179,7 +180,8 @@ std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DTy
                                   sum_bytes + 16 * plan.stages + 16);
 }
 
-void propose_wgmma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+void all_wgmma_plans(const MatmulDesc& desc, const Machine& machine,
+                     std::vector<MatmulPlan>& plans) {
   const MatmulProblem& p = desc.problem;
   if (machine.sm != 90 || !machine.jit || desc.conjugate) return;
   if (!wgmma_has(desc.dtype_a, desc.dtype_b, desc.dtype_c, desc.tf32)) return;
@@ -190,6 +192,16 @@ void propose_wgmma(const MatmulDesc& desc, const Machine& machine, std::vector<M
   if (desc.batch_invariant) return;
   const MatmulDesc turned = transposed(desc);
   Proposer{turned, machine, true, plans}.run();
+}
+
+void propose_wgmma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+  std::vector<MatmulPlan> all;
+  all_wgmma_plans(desc, machine, all);
+  std::stable_sort(all.begin(), all.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
+    return x.predicted_us < y.predicted_us;
+  });
+  all.resize(std::min(all.size(), kMaxProposals));
+  plans.insert(plans.end(), all.begin(), all.end());
 }
 
 }  // namespace gpk::ops

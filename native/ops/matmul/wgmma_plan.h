@@ -25,6 +25,10 @@ int wgmma_tile_k(DType operand);
 // `desc` is that of what is made: transposed() already where the plan says so.
 WgmmaStoreKind wgmma_store(const MatmulDesc& desc);
 
+// Every plan there is for `desc`; propose_wgmma() keeps the most promising ones.
+void all_wgmma_plans(const MatmulDesc& desc, const Machine& machine,
+                     std::vector<MatmulPlan>& plans);
+
 // Columns of C in one copy on the way out, and all of a block's dynamic shared memory.
 int wgmma_chunk(const MatmulPlan& plan, WgmmaStoreKind store, DType c);
 std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DType c);
