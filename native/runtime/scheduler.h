@@ -152,8 +152,10 @@ class Scheduler {
   struct Notices {
     std::vector<std::pair<TaskInfo, std::vector<TaskCallback>>> ended;
     std::vector<TaskBody> bodies;
-    std::vector<TaskTable::Node> forgotten;
-    bool changed = false;
+    std::vector<std::exception_ptr> exceptions;  // of tasks that were forgotten
+    [[nodiscard]] bool empty() const noexcept {
+      return ended.empty() && bodies.empty() && exceptions.empty();
+    }
   };
   class Section;
   template <class F>
@@ -163,7 +165,7 @@ class Scheduler {
 
   void resolve_dependencies(TaskSpec& spec) const;
   void check_new(const TaskSpec& spec) const;
-  TaskRecord& insert(TaskSpec spec, SharePpb bandwidth_ppb);
+  TaskRecord& insert(TaskSpec&& spec, SharePpb bandwidth_ppb);
   AdmissionOutcome admit_locked(TaskSpec spec);
   [[nodiscard]] AdmissionRequest request_of(const TaskSpec& spec) const;
   [[nodiscard]] AdmissionDecision decide(const TaskSpec& spec) const;
@@ -174,15 +176,21 @@ class Scheduler {
 
   void transition(TaskRecord& task, TaskState to);
   void enqueue(TaskRecord& task);
-  void admit_queued();
+  void admit_queued() {
+    if (retry_) admit_waiting();
+  }
+  void admit_waiting();
   void retry_all();
   void apply_changes();
   void begin_running(TaskRecord& task);
   void finish(TaskRecord& task, TaskState state, std::string reason,
               std::exception_ptr exception = nullptr);
-  void end(TaskRecord& task, TaskState state, std::string reason, std::exception_ptr exception);
+  void end(TaskRecord& task, TaskState state, std::string&& reason, std::exception_ptr&& exception);
   void release_dependents(TaskRecord& task);
-  void expire();
+  void expire() {
+    if (!deadlines_.empty()) expire_due();
+  }
+  void expire_due();
   bool cancel_record(TaskRecord& task, std::string_view reason);
   bool run_one();
   void finish_body(TaskRecord& task, std::exception_ptr error, std::string reason);
@@ -213,6 +221,7 @@ class Scheduler {
   CompletionRate rate_;
   std::int64_t now_ns_ = 0;  // of the call in progress
   bool retry_ = false;       // something was queued or given back since the last pass
+  bool changed_ = false;     // some task is in another state than before the call
   std::size_t num_bodies_running_ = 0;
 
   std::array<std::size_t, kNumTaskStates> num_in_state_{};

@@ -41,7 +41,8 @@ void LimitLedger::release(std::size_t bytes, std::string_view account) noexcept 
   if (found == accounts_.end()) return;
   found->second.reserved_bytes -= bytes;
   reserved_bytes_ -= bytes;
-  if (found->second.reserved_bytes == 0 && found->second.limit_bytes == kUnlimited)
+  if (found->second.reserved_bytes == 0 && found->second.limit_bytes == kUnlimited &&
+      accounts_.size() > kMaxIdleAccounts)
     accounts_.erase(found);
 }
 

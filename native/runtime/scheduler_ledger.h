@@ -59,8 +59,11 @@ class LimitLedger final : public MemoryLedger {
   };
 
   const std::size_t total_bytes_;
+  // Accounts with neither a limit nor a grant that are kept for their next one.
+  static constexpr std::size_t kMaxIdleAccounts = 8;
+
   mutable std::mutex mutex_;
-  std::map<std::string, Account, std::less<>> accounts_;  // only those with a limit or a grant
+  std::map<std::string, Account, std::less<>> accounts_;
   std::size_t reserved_bytes_ = 0;
 };
 
