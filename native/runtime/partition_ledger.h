@@ -22,6 +22,10 @@ class PartitionLedger final : public MemoryLedger {
   }
   [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
   [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;
+  void add_listener(MemoryListener& listener) override { partitions_->listeners().add(listener); }
+  void remove_listener(MemoryListener& listener) noexcept override {
+    partitions_->listeners().remove(listener);
+  }
 
  private:
   const std::shared_ptr<PartitionManager> partitions_;

@@ -130,6 +130,7 @@ Partition PartitionManager::delete_partition(std::string_view id) {
   compute_ppb_ -= share_ppb(partition.limits.compute_share, "compute_share");
   bandwidth_ppb_ -= share_ppb(partition.limits.bandwidth_share, "bandwidth_share");
   if (default_ == partition.id) default_ = order_.empty() ? std::string() : order_.front();
+  listeners_.notify();
   return partition;
 }
 
@@ -143,6 +144,7 @@ std::optional<Partition> PartitionManager::get(std::string_view id) const {
 void PartitionManager::set_enabled(std::string_view id, bool enabled) {
   const std::lock_guard lock(mutex_);
   at(id).enabled = enabled;
+  if (enabled) listeners_.notify();
 }
 
 void PartitionManager::assign_task(std::string_view task, std::string_view partition) {
@@ -268,6 +270,7 @@ void PartitionManager::refund_memory(std::string_view id, std::size_t bytes) {
   partition.usage.memory_used_bytes -= bytes;
   used_bytes_ -= bytes;
   if (partition.limits.memory_quota_bytes == 0) unquoted_bytes_ -= bytes;
+  listeners_.notify();
 }
 
 bool PartitionManager::open_stream(std::string_view id) {

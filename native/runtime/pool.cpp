@@ -293,12 +293,16 @@ void Pool::release_block(PoolBlock* block) noexcept {
   auto* large = static_cast<PoolLarge*>(block);
   heap_.give_back(std::exchange(large->range, nullptr));
   large->next = std::exchange(free_larges_, large);
+  listeners_.notify();
 }
 
 void Pool::put_small(PoolBlock* blocks) noexcept {
   while (blocks != nullptr) {
     PoolBlock* block = std::exchange(blocks, blocks->next);
-    if (PoolRange* range = spans_.put(block)) heap_.give_back(range);
+    if (PoolRange* range = spans_.put(block)) {
+      heap_.give_back(range);
+      listeners_.notify();
+    }
   }
 }
 

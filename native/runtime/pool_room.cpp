@@ -294,6 +294,7 @@ void Pool::set_quota(std::size_t quota_bytes) {
   need.shortage = excess;
   if (!relieve(lock, need))
     throw_out_of_memory(lock, "Pool::set_quota", quota_bytes, nullptr, false);
+  listeners_.notify();
 }
 
 PoolArena* Pool::check_arena(PoolArena* arena, const char* what) const {
@@ -374,6 +375,7 @@ void Pool::dissolve(PoolArena* arena) noexcept {
   heap_.dissolve(*arena, common_);
   spans_.dissolve(*arena, common_);
   arenas_.erase(arena);
+  listeners_.notify();
 }
 
 PoolArenaStats Pool::arena_stats(PoolArena* arena) const {

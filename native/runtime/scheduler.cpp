@@ -28,9 +28,11 @@ Scheduler::Scheduler(std::shared_ptr<MemoryLedger> ledger, SchedulerConfig confi
       queue_(*ledger_, {share_ppb(config.total_bandwidth, "SchedulerConfig: total_bandwidth"),
                         config.max_passes, config.backfill_depth}) {
   config_.order.check();
+  ledger_->add_listener(bell_);
 }
 
 Scheduler::~Scheduler() {
+  ledger_->remove_listener(bell_);
   for (TaskRecord* task : table_.in_order()) queue_.leave(*task);
 }
 

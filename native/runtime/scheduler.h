@@ -37,6 +37,7 @@
 #include "runtime/admission_decision.h"
 #include "runtime/admission_rate.h"
 #include "runtime/clock.h"
+#include "runtime/scheduler_bell.h"
 #include "runtime/scheduler_ledger.h"
 #include "runtime/scheduler_order.h"
 #include "runtime/scheduler_queue.h"
@@ -111,9 +112,9 @@ class Scheduler {
   // All tasks of a client, by id; returns how many.
   std::size_t cancel_owner(std::uint64_t owner, std::string_view reason = "its owner is gone");
   // Ends what is over its deadline and tries the queue again. Every call that changes something
-  // does so too; this one is for a clock or a ledger that moved by itself.
+  // does so too, and idle workers do when the ledger tells its listeners; this one is for a clock
+  // or a ledger that moved by itself.
   void poll();
-  void memory_changed() { poll(); }
   // Cancels everything and forgets what has ended; counters start anew when nothing is left.
   void clear();
 
@@ -194,9 +195,9 @@ class Scheduler {
   bool cancel_record(TaskRecord& task, std::string_view reason);
   bool run_one();
   void finish_body(TaskRecord& task, std::exception_ptr error, std::string reason);
-  template <class Condition>
-  void sleep(std::unique_lock<std::mutex>& lock, Condition& condition,
-             std::chrono::steady_clock::time_point limit);
+  // Until an idle worker has to look again by itself.
+  [[nodiscard]] SchedulerBell::Time idle_limit() const;
+  [[nodiscard]] SchedulerBell::Time before_deadlines(SchedulerBell::Time limit) const;
   [[nodiscard]] std::int64_t mean_exec_ns() const noexcept;
   [[nodiscard]] std::string wait_text(const TaskRecord& task) const;
   [[nodiscard]] SchedulerStats stats_locked() const;
@@ -208,9 +209,8 @@ class Scheduler {
 
   mutable std::mutex mutex_;
   std::condition_variable ended_condition_;
-  std::condition_variable_any ready_condition_;
-  std::size_t num_waiters_ = 0;       // threads in wait
-  std::size_t num_idle_workers_ = 0;  // threads in run_until_idle and serve without work
+  std::size_t num_waiters_ = 0;  // threads in wait
+  SchedulerBell bell_;           // for threads in run_until_idle and serve without work
 
   TaskTable table_;
   ReservationQueue queue_;

@@ -18,7 +18,7 @@ class Scheduler::Section {
   ~Section() {
     const bool changed = std::exchange(scheduler_.changed_, false);
     const bool wake_waiters = changed && scheduler_.num_waiters_ > 0;
-    const bool wake_workers = changed && scheduler_.num_idle_workers_ > 0;
+    const bool wake_workers = changed && scheduler_.bell_.has_sleepers();
     if (scheduler_.notices_.empty()) {
       lock_.unlock();
       wake(wake_waiters, wake_workers);
@@ -35,7 +35,7 @@ class Scheduler::Section {
  private:
   void wake(bool waiters, bool workers) {
     if (waiters) scheduler_.ended_condition_.notify_all();
-    if (workers) scheduler_.ready_condition_.notify_all();
+    if (workers) scheduler_.bell_.ring();
   }
 
   Scheduler& scheduler_;
