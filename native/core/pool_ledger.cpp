@@ -52,10 +52,10 @@ ReserveResult PoolLedger::reserve(std::size_t bytes, std::string_view account) {
     held_.erase(place);
   } catch (...) {
     if (place != held_.end()) held_.erase(place);
-    if (limits_) limits_->release(bytes, account);
+    if (limits_) limits_->revert(bytes, account);
     throw;
   }
-  if (limits_) limits_->release(bytes, account);
+  if (limits_) limits_->revert(bytes, account);
   return ReserveResult::kDeviceFull;
 }
 

@@ -17,6 +17,7 @@ class PartitionLedger final : public MemoryLedger {
 
   ReserveResult reserve(std::size_t bytes, std::string_view account) override;
   void release(std::size_t bytes, std::string_view account) noexcept override;
+  void revert(std::size_t bytes, std::string_view account) noexcept override;
   [[nodiscard]] std::size_t device_bytes() const noexcept override {
     return partitions_->config().total_memory_bytes;
   }

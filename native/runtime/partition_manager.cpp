@@ -261,6 +261,11 @@ PartitionManager::Charge PartitionManager::charge_memory(std::string_view id, st
 }
 
 void PartitionManager::refund_memory(std::string_view id, std::size_t bytes) {
+  revert_charge(id, bytes);
+  listeners_.notify();
+}
+
+void PartitionManager::revert_charge(std::string_view id, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   Partition& partition = at(id);
   if (bytes > partition.usage.memory_used_bytes)
@@ -270,7 +275,6 @@ void PartitionManager::refund_memory(std::string_view id, std::size_t bytes) {
   partition.usage.memory_used_bytes -= bytes;
   used_bytes_ -= bytes;
   if (partition.limits.memory_quota_bytes == 0) unquoted_bytes_ -= bytes;
-  listeners_.notify();
 }
 
 bool PartitionManager::open_stream(std::string_view id) {

@@ -73,6 +73,8 @@ class PartitionManager {
   enum class Charge { kGranted, kPartitionFull, kDeviceFull };
   Charge charge_memory(std::string_view id, std::size_t bytes);
   void refund_memory(std::string_view id, std::size_t bytes);
+  // Without a word to listeners: for a charge of this moment that is of no use.
+  void revert_charge(std::string_view id, std::size_t bytes);
   bool open_stream(std::string_view id);
   void close_stream(std::string_view id);
   bool begin_kernel(std::string_view id);

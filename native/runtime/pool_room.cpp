@@ -187,6 +187,7 @@ void Pool::finish_pending(const PoolPending::Item& item) noexcept {
     release_block(item.block);
   else
     dissolve(item.arena);
+  listeners_.notify();
 }
 
 PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
@@ -368,14 +369,15 @@ void Pool::close(PoolArena* arena, std::span<const Stream> ids) {
         std::find(streams.begin(), streams.end(), stream) == streams.end())
       streams.push_back(stream);
   arena->closing = true;
-  if (streams.empty() || !pending_.add({.arena = arena}, streams)) dissolve(arena);
+  if (!streams.empty() && pending_.add({.arena = arena}, streams)) return;
+  dissolve(arena);
+  listeners_.notify();
 }
 
 void Pool::dissolve(PoolArena* arena) noexcept {
   heap_.dissolve(*arena, common_);
   spans_.dissolve(*arena, common_);
   arenas_.erase(arena);
-  listeners_.notify();
 }
 
 PoolArenaStats Pool::arena_stats(PoolArena* arena) const {

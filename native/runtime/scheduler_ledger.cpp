@@ -38,17 +38,19 @@ ReserveResult LimitLedger::reserve(std::size_t bytes, std::string_view account) 
   return ReserveResult::kGranted;
 }
 
+void LimitLedger::revert(std::size_t bytes, std::string_view account) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = accounts_.find(account);
+  if (found == accounts_.end()) return;
+  found->second.reserved_bytes -= bytes;
+  reserved_bytes_ -= bytes;
+  if (found->second.reserved_bytes == 0 && found->second.limit_bytes == kUnlimited &&
+      accounts_.size() > kMaxIdleAccounts)
+    accounts_.erase(found);
+}
+
 void LimitLedger::release(std::size_t bytes, std::string_view account) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = accounts_.find(account);
-    if (found == accounts_.end()) return;
-    found->second.reserved_bytes -= bytes;
-    reserved_bytes_ -= bytes;
-    if (found->second.reserved_bytes == 0 && found->second.limit_bytes == kUnlimited &&
-        accounts_.size() > kMaxIdleAccounts)
-      accounts_.erase(found);
-  }
+  revert(bytes, account);
   if (listeners_.count() > 1) listeners_.notify();  // who releases looks again by itself
 }
 

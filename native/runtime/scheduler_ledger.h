@@ -30,6 +30,10 @@ class MemoryLedger {
   virtual ReserveResult reserve(std::size_t bytes, std::string_view account) = 0;
   // Exactly the bytes of an earlier grant.
   virtual void release(std::size_t bytes, std::string_view account) noexcept = 0;
+  // The same for a grant of this moment that is of no use: nothing came free, nobody is told.
+  virtual void revert(std::size_t bytes, std::string_view account) noexcept {
+    release(bytes, account);
+  }
   // What all accounts share.
   [[nodiscard]] virtual std::size_t device_bytes() const noexcept = 0;
   // The most that could ever be granted to the account, and what could be granted now.
@@ -58,6 +62,7 @@ class LimitLedger final : public MemoryLedger {
 
   ReserveResult reserve(std::size_t bytes, std::string_view account) override;
   void release(std::size_t bytes, std::string_view account) noexcept override;
+  void revert(std::size_t bytes, std::string_view account) noexcept override;
   [[nodiscard]] std::size_t device_bytes() const noexcept override { return total_bytes_; }
   [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
   [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;

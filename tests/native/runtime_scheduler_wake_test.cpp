@@ -161,6 +161,12 @@ TEST(RuntimePoolListeners, HearOfWhatCameFree) {
   ASSERT_NE(arena, nullptr);
   hears("close", [&] { pool.close(arena); });
   hears("set_quota", [&] { pool.set_quota(16 * kChunk); });
+  const int refused = counter.num;
+  EXPECT_EQ(pool.try_reserve(100 * kChunk), nullptr);
+  PoolBlock* most = pool.allocate(15 * kChunk, 1);
+  EXPECT_EQ(pool.try_reserve(2 * kChunk), nullptr);
+  EXPECT_EQ(counter.num, refused) << "who tries in vain must not wake itself";
+  pool.free(most);
   const int before = counter.num;
   pool.free(pool.allocate(4096, 1));
   EXPECT_EQ(counter.num, before) << "a small block stays with its thread";
