@@ -732,7 +732,7 @@ class DevicePartition:
     def leave(self) -> None:
         """Goes back to the stream before enter()."""
 
-    def report(self) -> dict[str, Any]:
+    def report(self, divide: builtins.bool = True) -> dict[str, Any]:
         """What was asked, what was given, what was used."""
 
     @property
