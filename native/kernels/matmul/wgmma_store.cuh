@@ -152,7 +152,7 @@ struct WgmmaWayOut {
       const int byte = col * kSize;
       if (row0 + row < target.m && col0 + col < target.n)
         c[(row0 + row) * target.c_m + (col0 + col) * target.c_n] =
-            *reinterpret_cast<const Out*>(buffer + swizzled(row, byte >> 4) + (byte & 15));
+            load_shared<Out>(buffer + swizzled(row, byte >> 4) + (byte & 15));
     }
   }
 
