@@ -244,6 +244,12 @@ OPS: dict[str, tuple[str, ...]] = {
         "vdot",
         "vecdot",
     ),
+    "pygpukit.ops.matmul_plan": (
+        "MatmulExplanation",
+        "explain_matmul",
+        "tune_matmul",
+        "with_matmul_plan",
+    ),
     "pygpukit.ops.reduction": (
         "all",
         "any",

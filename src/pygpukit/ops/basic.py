@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.joining import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
     from pygpukit.ops.matmul import *  # noqa: F403
+    from pygpukit.ops.matmul_plan import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
     from pygpukit.ops.scan import *  # noqa: F403
