@@ -136,6 +136,7 @@ def run_fake(run_python: Callable[..., Any], tmp_path: Path) -> Callable[..., st
             PYGPUKIT_CUDA_DRIVER=str(found[0]),
             PYGPUKIT_DEVICE="cuda",
             PYGPUKIT_CACHE_DIR=str(tmp_path),
+            PYGPUKIT_CUBLASLT_PATH="/no/such/file.so",
             **variables,
         )
         assert done.returncode == 0, done.stderr
