@@ -3,6 +3,7 @@
 #include "bindings/array_object.h"
 #include "bindings/errors.h"
 #include "bindings/operand.h"
+#include "bindings/products.h"
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
@@ -74,23 +75,17 @@ PyObject* compare(PyObject* a, PyObject* b, int how) {
   }
 }
 
-PyObject* call_native(const char* name, PyObject* a, PyObject* b) {
+PyObject* matmul(PyObject* a, PyObject* b) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     if (!is_array(a) || !is_array(b)) return Py_NewRef(Py_NotImplemented);
-    return py::module_::import("pygpukit._native")
-        .attr(name)(py::handle(a), py::handle(b))
-        .release()
-        .ptr();
+    return multiply_arrays(a, b);
   });
 }
-
-PyObject* matmul(PyObject* a, PyObject* b) { return call_native("matmul", a, b); }
 
 PyObject* matmul_in_place(PyObject* a, PyObject* b) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     if (!is_array(a) || !is_array(b)) return Py_NewRef(Py_NotImplemented);
-    const py::object product = py::reinterpret_steal<py::object>(call_native("matmul", a, b));
-    if (!product) throw py::error_already_set();
+    const auto product = py::reinterpret_steal<py::object>(multiply_arrays(a, b));
     const ops::Operand operands[] = {array_of(product.ptr())};
     return call_elementwise(OpId::positive, operands, &array_of(a), a);
   });

@@ -1,20 +1,20 @@
-// Products and contractions as functions.
-#include <pybind11/complex.h>
-
+// Products as functions. Those on the path of every layer take their arguments without tuples.
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/errors.h"
+#include "bindings/fast_call.h"
 #include "bindings/output.h"
+#include "bindings/products.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "ops/matmul/contraction.h"
-#include "ops/matmul/matmul.h"
+#include "ops/matmul/linear.h"
+#include "ops/matmul/precision.h"
 
 namespace gpk::bind {
-namespace {
 
-const Array& operand(py::handle object, const char* op, int number) {
-  if (is_array(object.ptr())) return array_of(object.ptr());
+const Array& product_operand(PyObject* object, const char* op, int number) {
+  if (is_array(object)) return array_of(object);
   const char* argument = number == 0 ? "x1" : "x2";
   if (scalar_from_python(object, op))
     throw InvalidArgument(cat(op, ": Input operand ", number,
@@ -25,101 +25,224 @@ const Array& operand(py::handle object, const char* op, int number) {
       cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected a GPUArray"));
 }
 
+PyObject* multiply_arrays(PyObject* a, PyObject* b) {
+  std::optional<Array> result;
+  {
+    const BrieflyWithoutGil released;
+    result = ops::matmul(array_of(a), array_of(b));
+  }
+  return make_array_object(std::move(*result));
+}
+
+namespace {
+
+bool is_given(PyObject* object) { return object != nullptr && object != Py_None; }
+
+[[noreturn]] void bad_argument(const char* op, const char* argument, PyObject* object,
+                               const char* expected) {
+  throw InvalidArgument(
+      InvalidArgument::Kind::kType,
+      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected ", expected));
+}
+
+const Array& array_argument(PyObject* object, const char* op, const char* argument) {
+  if (!is_array(object)) bad_argument(op, argument, object, "a GPUArray");
+  return array_of(object);
+}
+
+std::optional<Array> optional_array(PyObject* object, const char* op, const char* argument) {
+  if (!is_given(object)) return std::nullopt;
+  return array_argument(object, op, argument);
+}
+
+std::optional<bool> optional_flag(PyObject* object, const char* op, const char* argument) {
+  if (!is_given(object)) return std::nullopt;
+  if (!PyBool_Check(object)) bad_argument(op, argument, object, "True, False or None");
+  return object == Py_True;
+}
+
+double number_argument(PyObject* object, const char* op, const char* argument) {
+  if (object == nullptr) return 1.0;
+  const double value = PyFloat_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    bad_argument(op, argument, object, "a number");
+  }
+  return value;
+}
+
+// None, "relu", "gelu", "silu", and "swiglu" where `swiglu` is not nullptr.
+ops::Activation activation_argument(PyObject* object, const char* op, bool* swiglu) {
+  if (!is_given(object)) return ops::Activation::kNone;
+  const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  if (text != nullptr) {
+    for (const auto activation :
+         {ops::Activation::kRelu, ops::Activation::kGelu, ops::Activation::kSilu})
+      if (std::string_view(text) == name(activation)) return activation;
+    if (swiglu != nullptr && std::string_view(text) == "swiglu") {
+      *swiglu = true;
+      return ops::Activation::kNone;
+    }
+  }
+  PyErr_Clear();
+  const std::string message =
+      cat(op, ": activation is ", std::string(py::repr(object)), ", expected None, 'relu', 'gelu'",
+          swiglu != nullptr ? ", 'silu' or 'swiglu'" : " or 'silu'");
+  throw InvalidArgument(
+      PyUnicode_Check(object) ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
+      message);
+}
+
 template <class Call>
-Array result_of(const Call& call) {
+PyObject* run_into(PyObject* out, const Call& call) {
+  std::optional<Array> result;
+  {
+    const BrieflyWithoutGil released;
+    result = call();
+  }
+  if (is_given(out)) return Py_NewRef(out);
+  return make_array_object(std::move(*result));
+}
+
+std::optional<Array> out_argument(PyObject* object, const char* op) {
+  const Array* given = object == nullptr ? nullptr : output_from_python(object, op);
+  return given != nullptr ? std::optional(*given) : std::nullopt;
+}
+
+// --- matmul -------------------------------------------------------------------------------------
+
+constexpr const char* kMatmulNames[] = {
+    "x1", "x2", "out", "use_tf32", "alpha", "dtype", "batch_invariant"};
+constexpr FastSignature kMatmul{"matmul", kMatmulNames, 2, 2, 2};
+
+PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    PyObject* slots[std::size(kMatmulNames)];
+    bind_arguments(kMatmul, args, num_args, keywords, slots);
+    const Array& x1 = product_operand(slots[0], "matmul", 0);
+    const Array& x2 = product_operand(slots[1], "matmul", 1);
+    ops::MatmulOptions options;
+    options.out = out_argument(slots[2], "matmul");
+    options.use_tf32 = optional_flag(slots[3], "matmul", "use_tf32");
+    if (slots[4] == nullptr && !is_given(slots[5]) && slots[6] == nullptr)
+      return run_into(slots[2], [&] { return ops::matmul(x1, x2, options.out, options.use_tf32); });
+    options.alpha = number_argument(slots[4], "matmul", "alpha");
+    if (is_given(slots[5])) options.dtype = dtype_from_python(slots[5], "matmul");
+    options.batch_invariant = optional_flag(slots[6], "matmul", "batch_invariant").value_or(false);
+    return run_into(slots[2], [&] { return ops::matmul(x1, x2, options); });
+  });
+}
+
+PyMethodDef matmul_definition{
+    "matmul", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(matmul)),
+    METH_FASTCALL | METH_KEYWORDS,
+    "matmul(x1, x2, /, *, out=None, use_tf32=None, alpha=1.0, dtype=None, "
+    "batch_invariant=False)\n--\n\n"
+    "alpha times the matrix product, broadcast over leading dimensions, as NumPy's matmul.\n\n"
+    "A 1-D operand is a row (x1) or a column (x2), whose dimension the result lacks. Integers\n"
+    "wrap, bool is or over and; float16 and bfloat16 accumulate in float32. dtype is computed in,\n"
+    "as in NumPy: float32 for float16 and bfloat16, and int32 for int8, keep the sums as they\n"
+    "are. float32 stays float32 unless use_tf32 says otherwise (other dtypes: RuntimeError) or,\n"
+    "where it is None, set_matmul_precision() does. With batch_invariant a row's result does not\n"
+    "depend on the number of rows."};
+
+// --- linear -------------------------------------------------------------------------------------
+
+constexpr const char* kLinearNames[] = {"x",        "w",   "bias",     "activation",
+                                        "residual", "out", "use_tf32", "batch_invariant"};
+constexpr FastSignature kLinear{"linear", kLinearNames, 5, 0, 2};
+
+PyObject* linear(PyObject*, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* slots[std::size(kLinearNames)];
+    bind_arguments(kLinear, args, num_args, keywords, slots);
+    const Array& x = array_argument(slots[0], "linear", "x");
+    const Array& w = array_argument(slots[1], "linear", "w");
+    ops::LinearOptions options;
+    options.bias = optional_array(slots[2], "linear", "bias");
+    options.activation = activation_argument(slots[3], "linear", &options.swiglu);
+    options.residual = optional_array(slots[4], "linear", "residual");
+    options.out = out_argument(slots[5], "linear");
+    options.use_tf32 = optional_flag(slots[6], "linear", "use_tf32");
+    options.batch_invariant = optional_flag(slots[7], "linear", "batch_invariant").value_or(false);
+    return run_into(slots[5], [&] { return ops::linear(x, w, options); });
+  });
+}
+
+PyMethodDef linear_definition{
+    "linear", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(linear)),
+    METH_FASTCALL | METH_KEYWORDS,
+    "linear(x, w, bias=None, activation=None, residual=None, *, out=None, use_tf32=None, "
+    "batch_invariant=False)\n--\n\n"
+    "activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].\n\n"
+    "activation is None, 'relu', 'gelu' (the tanh form), 'silu' or 'swiglu': then w [2 n, k] (and\n"
+    "bias [2 n]) holds the gate's rows, then those of up, and the result is silu(gate) * up. All\n"
+    "arrays have one floating-point dtype; bias has n elements, the residual broadcasts to the\n"
+    "result and may be out. Rounded once, at the end."};
+
+// --- what is not on the path of every call ------------------------------------------------------
+
+py::object addmm(const Array& c, const Array& a, const Array& b, double alpha, double beta,
+                 py::handle out, std::optional<bool> use_tf32, bool batch_invariant) {
+  return call_with_out(out, "addmm", [&](const std::optional<Array>& into) {
+    ops::MatmulOptions options;
+    options.out = into;
+    options.alpha = alpha;
+    options.beta = beta;
+    options.residual = c;
+    options.use_tf32 = use_tf32;
+    options.batch_invariant = batch_invariant;
+    return ops::matmul(a, b, options, "addmm");
+  });
+}
+
+std::string explain(const Array& x1, const Array& x2, double alpha, const py::object& dtype,
+                    std::optional<bool> use_tf32, bool batch_invariant, const py::object& bias,
+                    const py::object& activation, const py::object& residual, double beta,
+                    const py::object& out) {
+  constexpr const char* op = "explain_matmul";
+  ops::MatmulOptions options;
+  options.alpha = alpha;
+  options.dtype = optional_dtype(dtype, op);
+  options.use_tf32 = use_tf32;
+  options.batch_invariant = batch_invariant;
+  options.bias = optional_array(bias.ptr(), op, "bias");
+  options.activation = activation_argument(activation.ptr(), op, nullptr);
+  options.residual = optional_array(residual.ptr(), op, "residual");
+  options.beta = beta;
+  options.out = out_argument(out.ptr(), op);
   const WithoutGil released;
-  return call();
+  return ops::explain_matmul(x1, x2, options);
 }
 
-py::object matmul(py::handle x1, py::handle x2, py::handle out, std::optional<bool> use_tf32) {
-  const Array a = operand(x1, "matmul", 0);
-  const Array b = operand(x2, "matmul", 1);
-  return call_with_out(out, "matmul", [&](const std::optional<Array>& into) {
-    return ops::matmul(a, b, into, use_tf32);
-  });
-}
-
-py::object vecdot(py::handle x1, py::handle x2, std::int64_t axis, py::handle out) {
-  const Array a = operand(x1, "vecdot", 0);
-  const Array b = operand(x2, "vecdot", 1);
-  return call_with_out(out, "vecdot", [&](const std::optional<Array>& into) {
-    return ops::vecdot(a, b, axis, into);
-  });
-}
-
-py::object einsum(const std::vector<py::object>& objects, const std::vector<ops::Labels>& labels,
-                  const ops::Labels& to, py::handle out) {
-  std::vector<Array> operands;
-  for (const py::object& object : objects) {
-    if (!is_array(object.ptr()))
-      throw InvalidArgument(InvalidArgument::Kind::kType,
-                            cat("einsum: operand ", operands.size(), " is ",
-                                std::string(py::repr(object)), ", expected a GPUArray"));
-    operands.push_back(array_of(object.ptr()));
-  }
-  return call_with_out(out, "einsum", [&](const std::optional<Array>& into) {
-    return ops::einsum(operands, labels, to, into);
-  });
-}
-
-// axes: a count, or one axis or several for each operand.
-Array tensordot(py::handle x1, py::handle x2, py::handle axes) {
-  const Array a = operand(x1, "tensordot", 0);
-  const Array b = operand(x2, "tensordot", 1);
-  if (PyIndex_Check(axes.ptr()) != 0) {
-    const auto count = axes.cast<std::int64_t>();
-    return result_of([&] { return ops::tensordot(a, b, count); });
-  }
-  if (!py::isinstance<py::sequence>(axes) || py::len(axes) != 2)
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat("tensordot: axes is ", std::string(py::repr(axes)),
-                              ", expected an int or two sequences of ints"));
-  const auto pair = py::reinterpret_borrow<py::sequence>(axes);
-  const Dims axes1 = shape_from_python(py::object(pair[0]), "tensordot");
-  const Dims axes2 = shape_from_python(py::object(pair[1]), "tensordot");
-  return result_of([&] { return ops::tensordot(a, b, axes1, axes2); });
-}
-
-using PairFunction = Array (*)(const Array&, const Array&);
-
-void def_pair(py::module_& m, const char* op, PairFunction function, const char* doc) {
-  m.def(
-      op,
-      [op, function](py::handle x1, py::handle x2) {
-        const Array a = operand(x1, op, 0);
-        const Array b = operand(x2, op, 1);
-        return result_of([&] { return function(a, b); });
-      },
-      py::arg("x1"), py::arg("x2"), doc);
-}
-
-Array trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2,
-            py::handle dtype) {
-  const auto wanted = optional_dtype(dtype, "trace");
-  return result_of([&] { return ops::trace(x, offset, axis1, axis2, wanted); });
+void set_precision(const std::string& precision) {
+  if (precision != "float32" && precision != "tf32")
+    throw InvalidArgument(
+        cat("set_matmul_precision: precision is '", precision, "', expected 'float32' or 'tf32'"));
+  ops::set_matmul_precision(precision == "tf32" ? ops::MatmulPrecision::kTf32
+                                                : ops::MatmulPrecision::kFloat32);
 }
 
 }  // namespace
 
 void bind_matmul(py::module_& m) {
-  m.def("matmul", matmul, py::arg("x1"), py::arg("x2"), py::arg("out") = py::none(),
-        py::arg("use_tf32") = py::none(), "Matrix product, broadcast over stacks.");
-  m.def("vecdot", vecdot, py::arg("x1"), py::arg("x2"), py::arg("axis") = -1,
-        py::arg("out") = py::none(), "Sum over an axis of conj(x1) * x2.");
-  m.def("einsum", einsum, py::arg("operands"), py::arg("labels"), py::arg("output"),
+  add_function(m, &matmul_definition, py::none());
+  add_function(m, &linear_definition, py::none());
+  m.def("addmm", addmm, py::arg("c"), py::arg("a"), py::arg("b"), py::arg("alpha") = 1.0,
+        py::arg("beta") = 1.0, py::arg("out") = py::none(), py::arg("use_tf32") = py::none(),
+        py::arg("batch_invariant") = false, "alpha * (a @ b) + beta * c.");
+  m.def("explain_matmul", explain, py::arg("x1"), py::arg("x2"), py::arg("alpha") = 1.0,
+        py::arg("dtype") = py::none(), py::arg("use_tf32") = py::none(),
+        py::arg("batch_invariant") = false, py::arg("bias") = py::none(),
+        py::arg("activation") = py::none(), py::arg("residual") = py::none(), py::arg("beta") = 1.0,
         py::arg("out") = py::none(),
-        "Sum of products; each operand's axes and the result's as lists of labels.");
-  m.def("tensordot", tensordot, py::arg("x1"), py::arg("x2"), py::arg("axes"),
-        "Sum over axes of x1 together with axes of x2.");
-  def_pair(m, "dot", ops::dot, "NumPy's dot.");
-  def_pair(m, "inner", ops::inner, "Sum over the last axes of both.");
-  def_pair(m, "outer", ops::outer, "All products of two flattened arrays.");
-  def_pair(m, "vdot", ops::vdot, "Sum of conj(x1) * x2 over all elements.");
-  def_pair(m, "kron", ops::kron, "Kronecker product.");
-  m.def("trace", trace, py::arg("x"), py::arg("offset") = 0, py::arg("axis1") = 0,
-        py::arg("axis2") = 1, py::arg("dtype") = py::none(), "Sum over a diagonal.");
-  m.def("matrix_transpose", &ops::matrix_transpose, py::arg("x"),
-        "A view with the last two axes swapped.");
+        "How matmul would make a product: problem, candidates, choice.");
+  m.def("set_matmul_precision", set_precision, py::arg("precision"),
+        "'float32' or 'tf32': what float32 products are computed in unless a call says.");
+  m.def(
+      "get_matmul_precision",
+      [] { return ops::matmul_precision() == ops::MatmulPrecision::kTf32 ? "tf32" : "float32"; },
+      "What float32 products are computed in unless a call says.");
 }
 
 }  // namespace gpk::bind

@@ -88,11 +88,11 @@ void leave(const std::shared_ptr<DevicePartition>& partition) {
   stack.pop_back();
 }
 
-py::dict report(DevicePartition& partition) {
+py::dict report(DevicePartition& partition, bool divide) {
   PartitionReport r;
   {
     const WithoutGil released;
-    r = partition.report();
+    r = partition.report(divide);
   }
   py::dict d;
   d["name"] = r.asked.name;
@@ -140,7 +140,8 @@ void bind_partition(py::module_& m) {
       .def_property_readonly("closed", &DevicePartition::closed)
       .def("enter", enter, "Makes a stream of the partition the calling thread's current one.")
       .def("leave", leave, "Goes back to the stream before enter().")
-      .def("report", report, "What was asked, what was given, what was used.")
+      .def("report", report, py::arg("divide") = true,
+           "What was asked, what was given, what was used.")
       .def("close", &DevicePartition::close, py::call_guard<WithoutGil>(),
            "Waits for its work and gives everything back.");
 }

@@ -161,7 +161,7 @@ py::dict stats(py::handle device) {
   runtime::TransferEngine::Stats now;
   {
     const WithoutGil released;
-    now = transfers(where)->engine().stats();
+    if (const auto engine = existing_transfers(where)) now = engine->engine().stats();
   }
   py::dict all;
   for (const auto type : {TransferType::kH2D, TransferType::kD2H, TransferType::kD2D})

@@ -51,6 +51,8 @@ PYBIND11_MODULE(_native, m) {
   bind_indexing(m);
   bind_matmul(m);
   bind_matmul_plan(m);
+  bind_contraction(m);
+  bind_scaled_grouped(m);
   bind_random(m);
   bind_interop(m);
   bind_cuda_interface(m);

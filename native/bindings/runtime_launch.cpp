@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
+#include "core/kernel_trace.h"
 #include "core/text.h"
 
 namespace gpk::bind {
@@ -51,10 +52,12 @@ void launch_raw(std::uint64_t function, const runtime::LaunchConfig& config,
   stream.context()->make_current();
   stream.context()->note_launch("raw function", config.grid.data(), config.block.data(),
                                 stream.handle());
+  TracedKernel traced("raw function", config.grid.data(), config.block.data(), stream);
   GPK_CU_CHECK(cuLaunchKernel,
                reinterpret_cast<cu::Function>(static_cast<std::uintptr_t>(function)),
                config.grid[0], config.grid[1], config.grid[2], config.block[0], config.block[1],
                config.block[2], config.shared_mem_bytes, stream.handle(), params.data(), nullptr);
+  traced.submitted();
 }
 
 void StreamLauncher::set_stream(std::uint64_t stream_id, std::shared_ptr<Stream> stream) {

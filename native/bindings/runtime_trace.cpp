@@ -3,6 +3,7 @@
 
 #include "bindings/runtime_bind.h"
 #include "core/error.h"
+#include "core/kernel_trace.h"
 #include "core/text.h"
 #include "core/trace_log.h"
 
@@ -21,6 +22,7 @@ TraceCategory trace_category(const std::string& name) {
 }
 
 std::string trace_json() {
+  collect_kernel_trace();
   std::ostringstream out;
   trace_log().write_chrome_trace(out);
   return out.str();
@@ -29,8 +31,9 @@ std::string trace_json() {
 }  // namespace
 
 void bind_runtime_trace(py::module_& m) {
-  m.def("trace_start", [] { trace_log().start(); }, "Records from now on.");
-  m.def("trace_stop", [] { trace_log().stop(); }, "Records nothing more; what there is stays.");
+  m.def("trace_start", start_trace, Unlocked(), "Records from now on.");
+  m.def("trace_stop", stop_trace, Unlocked(),
+        "Waits for traced kernels, then records nothing more; what there is stays.");
   m.def("trace_enabled", [] { return trace_log().enabled(); }, "Between start and stop.");
   m.def("trace_clear", [] { trace_log().clear(); }, "Forgets what was recorded.");
   m.def("trace_now", [] { return trace_log().now_ns(); }, "Nanoseconds on the trace's clock.");

@@ -126,8 +126,8 @@ bool DevicePartition::owns(const Stream& stream) const {
   return tenant != nullptr && tenant->partition == core_;
 }
 
-PartitionReport DevicePartition::report() {
-  core_->sharing->divide();
+PartitionReport DevicePartition::report(bool divide) {
+  if (divide) core_->sharing->divide();
   PartitionReport report;
   const std::lock_guard lock(mutex_);
   DeviceSharing& sharing = *core_->sharing;

@@ -78,8 +78,8 @@ class DevicePartition {
   // Who pays for its memory; null when it is closed.
   [[nodiscard]] std::shared_ptr<MemoryAccount> account() const;
 
-  // Divides the multiprocessors, too.
-  [[nodiscard]] PartitionReport report();
+  // With `divide`, shares of compute that were not given out yet are, as at first use.
+  [[nodiscard]] PartitionReport report(bool divide = true);
 
   // Waits for its work and gives everything back. kState, and nothing changed, while streams are
   // out or arrays of it live. Again: nothing.

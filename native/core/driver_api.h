@@ -191,6 +191,22 @@ static_assert(sizeof(DevResource) == 144);
 inline constexpr int kResourceSm = 1;
 inline constexpr unsigned kGreenDefaultStream = 1;
 
+struct alignas(64) TensorMap {  // CUtensorMap
+  std::uint64_t opaque[16];
+};
+static_assert(sizeof(TensorMap) == 128);
+
+// CUtensorMapDataType
+enum : int {
+  kTensorUInt8 = 0,
+  kTensorInt32 = 3,
+  kTensorFloat16 = 6,
+  kTensorFloat32 = 7,
+  kTensorBFloat16 = 9,
+  kTensorTf32 = 11,
+};
+inline constexpr int kTensorL2Promote128 = 2;
+
 struct DriverApi {
 #define GPK_CU(name, version, symbol, need, params) Result(*name) params = nullptr;
 #include "core/driver_functions.def"

@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/device_pool.h"
 #include "core/error.h"
+#include "core/kernel_trace.h"
 #include "core/launch_gate.h"
 #include "core/text.h"
 
@@ -201,7 +202,9 @@ void Graph::replay(const std::shared_ptr<Stream>& stream) {
     mark_replay(target);
   }
   GatedWork work(*target);
+  TracedKernel traced("graph", nullptr, nullptr, *target);
   GPK_CU_CHECK(cuGraphLaunch, exec_, target->handle());
+  traced.submitted();
   work.submitted();
 }
 

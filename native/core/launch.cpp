@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/kernel_trace.h"
 #include "core/launch_gate.h"
 #include "core/nvtx.h"
 #include "core/text.h"
@@ -104,6 +105,7 @@ void launch_checked(const Kernel& kernel, const LaunchConfig& config,
   context.make_current();
   GatedWork work(*stream);
   const nvtx::Range range(kernel.name());
+  TracedKernel traced(kernel.name(), config.grid, config.block, *stream);
   context.note_launch(kernel.name(), config.grid, config.block, stream->handle());
   const bool plain = !has_cluster(config) && !config.cooperative && !config.programmatic;
   const cu::Result result =
@@ -114,6 +116,7 @@ void launch_checked(const Kernel& kernel, const LaunchConfig& config,
             : submit_with_attributes(kernel, config, stream->handle(), params);
   if (result != cu::kSuccess) [[unlikely]]
     throw_cuda_error(result, plain ? "cuLaunchKernel" : "cuLaunchKernelEx");
+  traced.submitted();
   work.submitted();
   if (Graph* graph = capturing_graph(); graph != nullptr) [[unlikely]]
     graph->note_launch(kernel, config, *stream);

@@ -9,6 +9,14 @@ namespace gpk {
 
 using runtime::ReserveResult;
 
+namespace {
+
+constexpr std::chrono::milliseconds kDevicePause{20};
+// Memory of other processes, and small blocks that threads cache.
+constexpr std::chrono::milliseconds kUnseenPause{1000};
+
+}  // namespace
+
 PoolLedger::PoolLedger(Device device, std::shared_ptr<runtime::MemoryLedger> limits)
     : device_(device),
       pool_(device_pool(device)),
@@ -44,10 +52,10 @@ ReserveResult PoolLedger::reserve(std::size_t bytes, std::string_view account) {
     held_.erase(place);
   } catch (...) {
     if (place != held_.end()) held_.erase(place);
-    if (limits_) limits_->release(bytes, account);
+    if (limits_) limits_->revert(bytes, account);
     throw;
   }
-  if (limits_) limits_->release(bytes, account);
+  if (limits_) limits_->revert(bytes, account);
   return ReserveResult::kDeviceFull;
 }
 
@@ -85,6 +93,20 @@ std::size_t PoolLedger::available_bytes(std::string_view account) const noexcept
   const std::size_t all = device_bytes();
   const std::size_t taken = std::min(all, stats.used_bytes + stats.set_aside_bytes);
   return limits_ ? std::min(all - taken, limits_->available_bytes(account)) : all - taken;
+}
+
+void PoolLedger::add_listener(runtime::MemoryListener& listener) {
+  if (limits_) limits_->add_listener(listener);
+  pool_.listeners().add(listener);
+}
+
+void PoolLedger::remove_listener(runtime::MemoryListener& listener) noexcept {
+  if (limits_) limits_->remove_listener(listener);
+  pool_.listeners().remove(listener);
+}
+
+std::chrono::nanoseconds PoolLedger::recheck_after() const noexcept {
+  return pool_.awaits_device() ? kDevicePause : kUnseenPause;
 }
 
 runtime::PoolArena* PoolLedger::enter(std::size_t bytes, std::string_view account) {

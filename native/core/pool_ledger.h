@@ -7,6 +7,7 @@
 //   const PoolLedger::Scope scope(ledger, task_bytes, task_account);
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -45,6 +46,11 @@ class PoolLedger final : public runtime::MemoryLedger {
   [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
   // What neither blocks nor reservations hold; eviction could give more.
   [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;
+
+  void add_listener(runtime::MemoryListener& listener) override;
+  void remove_listener(runtime::MemoryListener& listener) noexcept override;
+  // Often while work of the device decides, seldom for what the pool is not told.
+  [[nodiscard]] std::chrono::nanoseconds recheck_after() const noexcept override;
 
   // While one lives, allocations of the thread come from a reservation of that size and account
   // which no other scope uses; what does not fit there comes from the common memory. Without such a

@@ -98,6 +98,13 @@ std::shared_ptr<Transfers> transfers(Device device) {
   return slot;
 }
 
+std::shared_ptr<Transfers> existing_transfers(Device device) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.engines.find(key(device));
+  return found == all.engines.end() ? nullptr : found->second;
+}
+
 void configure_transfers(Device device, const Options& options) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);

@@ -40,6 +40,8 @@ class Transfers {
 
 // Made at first use, kept until close_transfers(); a child process makes its own.
 std::shared_ptr<Transfers> transfers(Device device);
+// nullptr where none was made.
+std::shared_ptr<Transfers> existing_transfers(Device device);
 // For the engine made next. Throws Error where the device has one already.
 void configure_transfers(Device device, const runtime::TransferEngine::Options& options);
 // Closes all of them. For the end of the process.

@@ -23,11 +23,16 @@ ReserveResult PartitionLedger::reserve(std::size_t bytes, std::string_view accou
   return ReserveResult::kAccountFull;
 }
 
-void PartitionLedger::release(std::size_t bytes, std::string_view account) noexcept {
+void PartitionLedger::revert(std::size_t bytes, std::string_view account) noexcept {
   try {
-    partitions_->refund_memory(account, bytes);
+    partitions_->revert_charge(account, bytes);
   } catch (const Error&) {  // a partition in use cannot be deleted, so its charge is there
   }
+}
+
+void PartitionLedger::release(std::size_t bytes, std::string_view account) noexcept {
+  revert(bytes, account);
+  partitions_->listeners().notify();
 }
 
 std::size_t PartitionLedger::capacity_bytes(std::string_view account) const noexcept {

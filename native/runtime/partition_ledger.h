@@ -17,11 +17,16 @@ class PartitionLedger final : public MemoryLedger {
 
   ReserveResult reserve(std::size_t bytes, std::string_view account) override;
   void release(std::size_t bytes, std::string_view account) noexcept override;
+  void revert(std::size_t bytes, std::string_view account) noexcept override;
   [[nodiscard]] std::size_t device_bytes() const noexcept override {
     return partitions_->config().total_memory_bytes;
   }
   [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
   [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;
+  void add_listener(MemoryListener& listener) override { partitions_->listeners().add(listener); }
+  void remove_listener(MemoryListener& listener) noexcept override {
+    partitions_->listeners().remove(listener);
+  }
 
  private:
   const std::shared_ptr<PartitionManager> partitions_;

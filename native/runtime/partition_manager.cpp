@@ -130,6 +130,7 @@ Partition PartitionManager::delete_partition(std::string_view id) {
   compute_ppb_ -= share_ppb(partition.limits.compute_share, "compute_share");
   bandwidth_ppb_ -= share_ppb(partition.limits.bandwidth_share, "bandwidth_share");
   if (default_ == partition.id) default_ = order_.empty() ? std::string() : order_.front();
+  listeners_.notify();
   return partition;
 }
 
@@ -143,6 +144,7 @@ std::optional<Partition> PartitionManager::get(std::string_view id) const {
 void PartitionManager::set_enabled(std::string_view id, bool enabled) {
   const std::lock_guard lock(mutex_);
   at(id).enabled = enabled;
+  if (enabled) listeners_.notify();
 }
 
 void PartitionManager::assign_task(std::string_view task, std::string_view partition) {
@@ -259,6 +261,11 @@ PartitionManager::Charge PartitionManager::charge_memory(std::string_view id, st
 }
 
 void PartitionManager::refund_memory(std::string_view id, std::size_t bytes) {
+  revert_charge(id, bytes);
+  listeners_.notify();
+}
+
+void PartitionManager::revert_charge(std::string_view id, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   Partition& partition = at(id);
   if (bytes > partition.usage.memory_used_bytes)

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/memory_listener.h"
 #include "runtime/partition.h"
 #include "runtime/qos_share.h"
 
@@ -72,6 +73,8 @@ class PartitionManager {
   enum class Charge { kGranted, kPartitionFull, kDeviceFull };
   Charge charge_memory(std::string_view id, std::size_t bytes);
   void refund_memory(std::string_view id, std::size_t bytes);
+  // Without a word to listeners: for a charge of this moment that is of no use.
+  void revert_charge(std::string_view id, std::size_t bytes);
   bool open_stream(std::string_view id);
   void close_stream(std::string_view id);
   bool begin_kernel(std::string_view id);
@@ -82,6 +85,8 @@ class PartitionManager {
   // What the largest charge may be now, and with nothing in use.
   [[nodiscard]] std::size_t available_memory_bytes(std::string_view id) const;
   [[nodiscard]] std::size_t memory_limit_bytes(std::string_view id) const;
+  // Told when a charge that was refused might be granted now.
+  [[nodiscard]] MemoryListeners& listeners() noexcept { return listeners_; }
 
  private:
   using Partitions = std::map<std::string, Partition, std::less<>>;
@@ -103,6 +108,7 @@ class PartitionManager {
   std::size_t unquoted_bytes_ = 0;  // of those without a quota
   SharePpb compute_ppb_ = 0;
   SharePpb bandwidth_ppb_ = 0;
+  MemoryListeners listeners_;
 };
 
 }  // namespace gpk::runtime

@@ -288,24 +288,31 @@ void Pool::free_slow(PoolBlock* block, std::span<const Stream> others) {
 void Pool::release_block(PoolBlock* block) noexcept {
   if (block->span != nullptr) {
     block->next = nullptr;
-    return put_small(block);
+    if (put_small(block)) listeners_.notify();
+    return;
   }
   auto* large = static_cast<PoolLarge*>(block);
   heap_.give_back(std::exchange(large->range, nullptr));
   large->next = std::exchange(free_larges_, large);
+  listeners_.notify();
 }
 
-void Pool::put_small(PoolBlock* blocks) noexcept {
+bool Pool::put_small(PoolBlock* blocks) noexcept {
+  bool any = false;
   while (blocks != nullptr) {
     PoolBlock* block = std::exchange(blocks, blocks->next);
-    if (PoolRange* range = spans_.put(block)) heap_.give_back(range);
+    PoolRange* range = spans_.put(block);
+    if (range == nullptr) continue;
+    heap_.give_back(range);
+    any = true;
   }
+  return any;
 }
 
 void Pool::take_back(PoolBlock* blocks) noexcept {
   if (blocks == nullptr) return;
   const Lock lock(mutex_);
-  put_small(blocks);
+  if (put_small(blocks)) listeners_.notify();
 }
 
 void Pool::forget_stream(Stream id) {

@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/memory_listener.h"
 #include "runtime/pool_account.h"
 #include "runtime/pool_cache.h"
 #include "runtime/pool_counted_device.h"
@@ -158,6 +159,14 @@ class Pool final : private PoolCacheSink {
   bool prefetch(PoolBlock* block);
   [[nodiscard]] bool is_evicted(PoolBlock* block) const;
 
+  // Told when memory came free that a refused request may get now; a request that is refused tells
+  // nobody, so that a listener may try again at once. Small blocks that a thread
+  // caches, and memory of other processes, come without a word; so does what depends on work of
+  // the device, of which awaits_device() tells.
+  [[nodiscard]] MemoryListeners& listeners() noexcept { return listeners_; }
+  // Frees that another stream still works on, or evictable blocks in use.
+  [[nodiscard]] bool awaits_device() const;
+
   [[nodiscard]] PoolStats stats() const;
   // Of the open accounts, in the order in which they were opened.
   [[nodiscard]] std::vector<PoolAccountStats> account_stats() const;
@@ -211,7 +220,7 @@ class Pool final : private PoolCacheSink {
   PoolArena* reserve_with(Lock& lock, std::size_t bytes, bool patient);
   void free_slow(PoolBlock* block, std::span<const Stream> others);
   void release_block(PoolBlock* block) noexcept;
-  void put_small(PoolBlock* blocks) noexcept;
+  bool put_small(PoolBlock* blocks) noexcept;  // true: a whole span became free
   void take_back(PoolBlock* blocks) noexcept override;
   void count_central(std::int64_t bytes, std::int64_t num) noexcept;
   void count_evicted() noexcept;
@@ -261,6 +270,7 @@ class Pool final : private PoolCacheSink {
   std::atomic<std::int64_t> central_num_allocations_{0};
   std::atomic<std::int64_t> peak_used_bytes_{0};
 
+  MemoryListeners listeners_;
   mutable PoolCaches caches_;
 };
 

@@ -107,6 +107,13 @@ bool PoolEvictor::is_idle(const PoolLarge& block) noexcept {
   return idle;
 }
 
+bool PoolEvictor::has_busy() const noexcept {
+  return std::any_of(blocks_.begin(), blocks_.end(), [](const PoolLarge* block) {
+    return block->evictable && block->evicted_bytes == 0 &&
+           (block->uses.load() != 0 || !is_idle(*block));
+  });
+}
+
 // The tick is closed before the events are recorded: work submitted after an event takes, or reads,
 // a later tick, so that a use with a tick up to this one was submitted before the event.
 void PoolEvictor::mark_streams(const std::vector<PoolLarge*>& blocks) {

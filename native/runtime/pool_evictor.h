@@ -67,6 +67,9 @@ class PoolEvictor {
   // Waits for the copy of this one, where there is one.
   void finish(PoolLarge* block, const PoolWait& wait);
 
+  // Evictable blocks that are pinned, on their way back or, as far as is known, in use.
+  [[nodiscard]] bool has_busy() const noexcept;
+
   struct Counters {
     std::size_t evicted_bytes = 0;  // now
     std::size_t num_evictions = 0;

@@ -92,6 +92,7 @@ bool Pool::set_evictable(PoolBlock* block, bool evictable) {
   if (large == nullptr || !large->can_evict) return false;
   if (evictable && !large->evictable.load()) evictor_.touch(large);  // in the order it joins them
   large->evictable.store(evictable);
+  if (evictable) listeners_.notify();
   return evictor_.num_chunks(*large) > 0;
 }
 
@@ -139,6 +140,11 @@ bool Pool::prefetch(PoolBlock* block) {
   const bool done = large->evicted_bytes == 0 || bring_back(lock, large, device_.copy_stream());
   if (done) evictor_.touch(large);
   return done;
+}
+
+bool Pool::awaits_device() const {
+  const Lock lock(mutex_);
+  return !pending_.empty() || evictor_.has_busy();
 }
 
 bool Pool::is_evicted(PoolBlock* block) const {

@@ -187,6 +187,7 @@ void Pool::finish_pending(const PoolPending::Item& item) noexcept {
     release_block(item.block);
   else
     dissolve(item.arena);
+  listeners_.notify();
 }
 
 PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const PoolPlace& place,
@@ -294,6 +295,7 @@ void Pool::set_quota(std::size_t quota_bytes) {
   need.shortage = excess;
   if (!relieve(lock, need))
     throw_out_of_memory(lock, "Pool::set_quota", quota_bytes, nullptr, false);
+  listeners_.notify();
 }
 
 PoolArena* Pool::check_arena(PoolArena* arena, const char* what) const {
@@ -367,7 +369,9 @@ void Pool::close(PoolArena* arena, std::span<const Stream> ids) {
         std::find(streams.begin(), streams.end(), stream) == streams.end())
       streams.push_back(stream);
   arena->closing = true;
-  if (streams.empty() || !pending_.add({.arena = arena}, streams)) dissolve(arena);
+  if (!streams.empty() && pending_.add({.arena = arena}, streams)) return;
+  dissolve(arena);
+  listeners_.notify();
 }
 
 void Pool::dissolve(PoolArena* arena) noexcept {

@@ -19,7 +19,7 @@ inline constexpr double kMaxShare = 1e6;
 inline SharePpb share_ppb(double share, std::string_view what) {
   if (!(share >= 0.0 && share <= kMaxShare))  // also NaN
     throw Error(Error::Kind::kValue, phrase(what, " is ", share, ", expected 0 .. ", kMaxShare));
-  return std::llround(share * 1e9);
+  return share == 0.0 ? 0 : std::llround(share * 1e9);
 }
 
 inline double share_of_ppb(SharePpb ppb) noexcept { return static_cast<double>(ppb) / 1e9; }

@@ -28,20 +28,23 @@ Scheduler::Scheduler(std::shared_ptr<MemoryLedger> ledger, SchedulerConfig confi
       queue_(*ledger_, {share_ppb(config.total_bandwidth, "SchedulerConfig: total_bandwidth"),
                         config.max_passes, config.backfill_depth}) {
   config_.order.check();
+  ledger_->add_listener(bell_);
 }
 
 Scheduler::~Scheduler() {
+  ledger_->remove_listener(bell_);
   for (TaskRecord* task : table_.in_order()) queue_.leave(*task);
 }
 
 void Scheduler::settle() {
   admit_queued();
-  table_.trim(config_.max_ended_kept, notices_.forgotten);
+  table_.trim(config_.max_ended_kept, notices_.exceptions);
 }
 
 // --- tasks coming in ---------------------------------------------------------------------------
 
 void Scheduler::resolve_dependencies(TaskSpec& spec) const {
+  if (spec.dependencies.empty() && spec.dependency_keys.empty()) return;
   for (const std::string& key : spec.dependency_keys) {
     const TaskId id = table_.find_key(key);
     if (id != kNoTask)
@@ -67,6 +70,7 @@ void Scheduler::check_new(const TaskSpec& spec) const {
   if (spec.bandwidth > config_.total_bandwidth)
     fail_value(
         phrase("bandwidth is ", spec.bandwidth, ", expected at most ", config_.total_bandwidth));
+  if (spec.memory_bytes == 0) return;
   const std::size_t capacity = ledger_->capacity_bytes(spec.account);
   if (spec.memory_bytes > capacity)
     throw Error(Error::Kind::kMemory,
@@ -75,7 +79,7 @@ void Scheduler::check_new(const TaskSpec& spec) const {
                        "' can never have more than ", bytes_text(capacity)));
 }
 
-TaskRecord& Scheduler::insert(TaskSpec spec, SharePpb bandwidth_ppb) {
+TaskRecord& Scheduler::insert(TaskSpec&& spec, SharePpb bandwidth_ppb) {
   TaskRecord& task = table_.insert(std::move(spec));
   task.bandwidth_ppb = bandwidth_ppb;
   task.with_body = task.spec.body != nullptr;
@@ -134,7 +138,7 @@ void Scheduler::transition(TaskRecord& task, TaskState to) {
   }
   task.state = to;
   task.entered_ns[static_cast<std::size_t>(to)] = now_ns_;
-  notices_.changed = true;
+  changed_ = true;
 }
 
 void Scheduler::enqueue(TaskRecord& task) {
@@ -143,8 +147,8 @@ void Scheduler::enqueue(TaskRecord& task) {
   if (queue_.enqueue(task)) retry_ = true;
 }
 
-void Scheduler::admit_queued() {
-  if (!std::exchange(retry_, false)) return;
+void Scheduler::admit_waiting() {
+  retry_ = false;
   queue_.admit(changes_);
   apply_changes();
 }
@@ -184,8 +188,8 @@ void Scheduler::begin_running(TaskRecord& task) {
 }
 
 // Ends one task: everything it holds goes back.
-void Scheduler::end(TaskRecord& task, TaskState state, std::string reason,
-                    std::exception_ptr exception) {
+void Scheduler::end(TaskRecord& task, TaskState state, std::string&& reason,
+                    std::exception_ptr&& exception) {
   const bool was_running = task.state == TaskState::kRunning;
   queue_.leave(task);
   retry_ = true;
@@ -234,6 +238,7 @@ void Scheduler::finish(TaskRecord& task, TaskState state, std::string reason,
 }
 
 void Scheduler::release_dependents(TaskRecord& task) {
+  if (task.dependents.empty()) return;
   for (const TaskId id : std::exchange(task.dependents, {})) {
     TaskRecord* dependent = table_.find(id);
     if (dependent == nullptr || dependent->state != TaskState::kPending) continue;
@@ -241,7 +246,7 @@ void Scheduler::release_dependents(TaskRecord& task) {
   }
 }
 
-void Scheduler::expire() {
+void Scheduler::expire_due() {
   while (!deadlines_.empty() && deadlines_.begin()->first < now_ns_) {
     TaskRecord& task = *table_.find(deadlines_.begin()->second);
     deadlines_.erase(deadlines_.begin());
@@ -379,7 +384,7 @@ void Scheduler::clear() {
   locked([&] {
     std::vector<TaskRecord*> all = table_.in_order();
     for (auto task = all.rbegin(); task != all.rend(); ++task) cancel_record(**task, "cleared");
-    table_.trim(0, notices_.forgotten);
+    table_.trim(0, notices_.exceptions);
     if (num_live() > 0) return;
     totals_ = {};
     num_verdicts_ = {};

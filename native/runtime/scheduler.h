@@ -37,6 +37,7 @@
 #include "runtime/admission_decision.h"
 #include "runtime/admission_rate.h"
 #include "runtime/clock.h"
+#include "runtime/scheduler_bell.h"
 #include "runtime/scheduler_ledger.h"
 #include "runtime/scheduler_order.h"
 #include "runtime/scheduler_queue.h"
@@ -111,9 +112,9 @@ class Scheduler {
   // All tasks of a client, by id; returns how many.
   std::size_t cancel_owner(std::uint64_t owner, std::string_view reason = "its owner is gone");
   // Ends what is over its deadline and tries the queue again. Every call that changes something
-  // does so too; this one is for a clock or a ledger that moved by itself.
+  // does so too, and idle workers do when the ledger tells its listeners; this one is for a clock
+  // or a ledger that moved by itself.
   void poll();
-  void memory_changed() { poll(); }
   // Cancels everything and forgets what has ended; counters start anew when nothing is left.
   void clear();
 
@@ -152,8 +153,10 @@ class Scheduler {
   struct Notices {
     std::vector<std::pair<TaskInfo, std::vector<TaskCallback>>> ended;
     std::vector<TaskBody> bodies;
-    std::vector<TaskTable::Node> forgotten;
-    bool changed = false;
+    std::vector<std::exception_ptr> exceptions;  // of tasks that were forgotten
+    [[nodiscard]] bool empty() const noexcept {
+      return ended.empty() && bodies.empty() && exceptions.empty();
+    }
   };
   class Section;
   template <class F>
@@ -163,7 +166,7 @@ class Scheduler {
 
   void resolve_dependencies(TaskSpec& spec) const;
   void check_new(const TaskSpec& spec) const;
-  TaskRecord& insert(TaskSpec spec, SharePpb bandwidth_ppb);
+  TaskRecord& insert(TaskSpec&& spec, SharePpb bandwidth_ppb);
   AdmissionOutcome admit_locked(TaskSpec spec);
   [[nodiscard]] AdmissionRequest request_of(const TaskSpec& spec) const;
   [[nodiscard]] AdmissionDecision decide(const TaskSpec& spec) const;
@@ -174,21 +177,27 @@ class Scheduler {
 
   void transition(TaskRecord& task, TaskState to);
   void enqueue(TaskRecord& task);
-  void admit_queued();
+  void admit_queued() {
+    if (retry_) admit_waiting();
+  }
+  void admit_waiting();
   void retry_all();
   void apply_changes();
   void begin_running(TaskRecord& task);
   void finish(TaskRecord& task, TaskState state, std::string reason,
               std::exception_ptr exception = nullptr);
-  void end(TaskRecord& task, TaskState state, std::string reason, std::exception_ptr exception);
+  void end(TaskRecord& task, TaskState state, std::string&& reason, std::exception_ptr&& exception);
   void release_dependents(TaskRecord& task);
-  void expire();
+  void expire() {
+    if (!deadlines_.empty()) expire_due();
+  }
+  void expire_due();
   bool cancel_record(TaskRecord& task, std::string_view reason);
   bool run_one();
   void finish_body(TaskRecord& task, std::exception_ptr error, std::string reason);
-  template <class Condition>
-  void sleep(std::unique_lock<std::mutex>& lock, Condition& condition,
-             std::chrono::steady_clock::time_point limit);
+  // Until an idle worker has to look again by itself.
+  [[nodiscard]] SchedulerBell::Time idle_limit() const;
+  [[nodiscard]] SchedulerBell::Time before_deadlines(SchedulerBell::Time limit) const;
   [[nodiscard]] std::int64_t mean_exec_ns() const noexcept;
   [[nodiscard]] std::string wait_text(const TaskRecord& task) const;
   [[nodiscard]] SchedulerStats stats_locked() const;
@@ -200,9 +209,8 @@ class Scheduler {
 
   mutable std::mutex mutex_;
   std::condition_variable ended_condition_;
-  std::condition_variable_any ready_condition_;
-  std::size_t num_waiters_ = 0;       // threads in wait
-  std::size_t num_idle_workers_ = 0;  // threads in run_until_idle and serve without work
+  std::size_t num_waiters_ = 0;  // threads in wait
+  SchedulerBell bell_;           // for threads in run_until_idle and serve without work
 
   TaskTable table_;
   ReservationQueue queue_;
@@ -213,6 +221,7 @@ class Scheduler {
   CompletionRate rate_;
   std::int64_t now_ns_ = 0;  // of the call in progress
   bool retry_ = false;       // something was queued or given back since the last pass
+  bool changed_ = false;     // some task is in another state than before the call
   std::size_t num_bodies_running_ = 0;
 
   std::array<std::size_t, kNumTaskStates> num_in_state_{};

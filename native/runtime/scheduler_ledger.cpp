@@ -5,8 +5,11 @@
 namespace gpk::runtime {
 
 void LimitLedger::set_account_limit(std::string_view account, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  accounts_[std::string(account)].limit_bytes = bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    accounts_[std::string(account)].limit_bytes = bytes;
+  }
+  listeners_.notify();
 }
 
 std::size_t LimitLedger::reserved_bytes() const {
@@ -35,14 +38,20 @@ ReserveResult LimitLedger::reserve(std::size_t bytes, std::string_view account) 
   return ReserveResult::kGranted;
 }
 
-void LimitLedger::release(std::size_t bytes, std::string_view account) noexcept {
+void LimitLedger::revert(std::size_t bytes, std::string_view account) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = accounts_.find(account);
   if (found == accounts_.end()) return;
   found->second.reserved_bytes -= bytes;
   reserved_bytes_ -= bytes;
-  if (found->second.reserved_bytes == 0 && found->second.limit_bytes == kUnlimited)
+  if (found->second.reserved_bytes == 0 && found->second.limit_bytes == kUnlimited &&
+      accounts_.size() > kMaxIdleAccounts)
     accounts_.erase(found);
+}
+
+void LimitLedger::release(std::size_t bytes, std::string_view account) noexcept {
+  revert(bytes, account);
+  if (listeners_.count() > 1) listeners_.notify();  // who releases looks again by itself
 }
 
 std::size_t LimitLedger::capacity_bytes(std::string_view account) const noexcept {

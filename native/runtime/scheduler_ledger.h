@@ -1,12 +1,15 @@
 // Where the scheduler takes memory from: reservations by account, behind which a pool can stand.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+
+#include "runtime/memory_listener.h"
 
 namespace gpk::runtime {
 
@@ -17,8 +20,8 @@ enum class ReserveResult {
 };
 
 // A scheduler calls it with its lock held: an implementation may lock, but must never call the
-// scheduler, nor wait for a thread that does. When memory becomes free by other ways than release,
-// tell the scheduler with memory_changed().
+// scheduler, nor wait for a thread that does. When memory becomes free by other ways than release
+// of that scheduler, its listeners are told.
 class MemoryLedger {
  public:
   virtual ~MemoryLedger() = default;
@@ -27,11 +30,22 @@ class MemoryLedger {
   virtual ReserveResult reserve(std::size_t bytes, std::string_view account) = 0;
   // Exactly the bytes of an earlier grant.
   virtual void release(std::size_t bytes, std::string_view account) noexcept = 0;
+  // The same for a grant of this moment that is of no use: nothing came free, nobody is told.
+  virtual void revert(std::size_t bytes, std::string_view account) noexcept {
+    release(bytes, account);
+  }
   // What all accounts share.
   [[nodiscard]] virtual std::size_t device_bytes() const noexcept = 0;
   // The most that could ever be granted to the account, and what could be granted now.
   [[nodiscard]] virtual std::size_t capacity_bytes(std::string_view account) const noexcept = 0;
   [[nodiscard]] virtual std::size_t available_bytes(std::string_view account) const noexcept = 0;
+
+  // Every scheduler on it is one, while it lives.
+  virtual void add_listener(MemoryListener&) {}
+  virtual void remove_listener(MemoryListener&) noexcept {}
+  // How soon to look again while tasks wait, for memory that comes free without a word.
+  static constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
+  [[nodiscard]] virtual std::chrono::nanoseconds recheck_after() const noexcept { return kNever; }
 };
 
 // A total and, where asked for, a limit per account. Thread safe.
@@ -48,9 +62,12 @@ class LimitLedger final : public MemoryLedger {
 
   ReserveResult reserve(std::size_t bytes, std::string_view account) override;
   void release(std::size_t bytes, std::string_view account) noexcept override;
+  void revert(std::size_t bytes, std::string_view account) noexcept override;
   [[nodiscard]] std::size_t device_bytes() const noexcept override { return total_bytes_; }
   [[nodiscard]] std::size_t capacity_bytes(std::string_view account) const noexcept override;
   [[nodiscard]] std::size_t available_bytes(std::string_view account) const noexcept override;
+  void add_listener(MemoryListener& listener) override { listeners_.add(listener); }
+  void remove_listener(MemoryListener& listener) noexcept override { listeners_.remove(listener); }
 
  private:
   struct Account {
@@ -59,9 +76,13 @@ class LimitLedger final : public MemoryLedger {
   };
 
   const std::size_t total_bytes_;
+  // Accounts with neither a limit nor a grant that are kept for their next one.
+  static constexpr std::size_t kMaxIdleAccounts = 8;
+
   mutable std::mutex mutex_;
-  std::map<std::string, Account, std::less<>> accounts_;  // only those with a limit or a grant
+  std::map<std::string, Account, std::less<>> accounts_;
   std::size_t reserved_bytes_ = 0;
+  MemoryListeners listeners_;
 };
 
 }  // namespace gpk::runtime

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "runtime/error.h"
 
@@ -30,20 +31,49 @@ bool competes(const TaskRecord& taker, const TaskRecord& waiting) {
 
 }  // namespace
 
-ReservationQueue::Lane& ReservationQueue::lane_of(const TaskRecord& task) {
-  return lanes_.find(task.spec.account)->second;
+ReservationQueue::Lane& ReservationQueue::lane_for(const std::string& account) {
+  const auto [place, is_new] = lanes_.try_emplace(account);
+  if (is_new) place->second.account = place->first;
+  return place->second;
+}
+
+TaskOrder& ReservationQueue::list_of(const TaskRecord& task) {
+  switch (task.list) {
+    case TaskList::kLight: return light_;
+    case TaskList::kAdmitted: return admitted_[task.with_body ? 1 : 0];
+    default: return task.lane->queued;
+  }
+}
+
+// Most tasks are the last of their list, and every one brings its place along.
+void ReservationQueue::enter(TaskRecord& task, TaskList list) {
+  task.list = list;
+  TaskOrder& order = list_of(task);
+  if (task.node.empty()) {
+    task.place = order.emplace_hint(order.end(), task.order, &task);
+    return;
+  }
+  task.node.key() = task.order;
+  task.node.mapped() = &task;
+  task.place = order.insert(order.end(), std::move(task.node));
+}
+
+void ReservationQueue::remove(TaskRecord& task) {
+  task.node = list_of(task).extract(task.place);
+  task.list = TaskList::kNone;
 }
 
 bool ReservationQueue::enqueue(TaskRecord& task) {
-  Lane& lane = lanes_.try_emplace(task.spec.account).first->second;
+  task.lane = &lane_for(task.spec.account);
+  ++task.lane->num_tasks;
   task.wait_reason = WaitReason::kTurn;
   ++num_queued_;
   if (needs_nothing(task)) {
-    light_.emplace(task.order, &task);
+    enter(task, TaskList::kLight);
     return true;
   }
-  const auto place = lane.queued.emplace(task.order, &task).first;
-  return place == lane.queued.begin() ||
+  enter(task, TaskList::kLane);
+  return task.place == task.lane->queued.begin() ||
          (task.bandwidth_ppb <= available_ppb() &&
           task.spec.memory_bytes <= ledger_.available_bytes(task.spec.account));
 }
@@ -93,18 +123,18 @@ void ReservationQueue::pass(std::vector<Change>& changes) {
 }
 
 void ReservationQueue::admit_light(std::vector<Change>& changes) {
-  for (const auto& [key, task] : light_) {
-    try_reserve(*task, lane_of(*task));
-    grant(*task, changes);
+  while (!light_.empty()) {
+    TaskRecord& task = *light_.begin()->second;
+    try_reserve(task, *task.lane);
+    remove(task);
+    grant(task, changes);
   }
-  light_.clear();
 }
 
 void ReservationQueue::admit_one(TaskRecord& task, std::vector<Change>& changes) {
   begin_pass();
-  Lane& lane = lane_of(task);
   for (auto& [account, other] : lanes_) other.next = other.queued.end();
-  offer(task, lane, changes);
+  offer(task, *task.lane, changes);
 }
 
 void ReservationQueue::offer(TaskRecord& task, Lane& lane, std::vector<Change>& changes) {
@@ -121,19 +151,19 @@ void ReservationQueue::offer(TaskRecord& task, Lane& lane, std::vector<Change>& 
       return;
     }
   } catch (...) {  // the ledger's; it is this task's failure, not the scheduler's
-    lane.queued.erase(task.order);
+    remove(task);
     --num_queued_;
     changes.push_back({&task, ChangeKind::kFailed, std::current_exception()});
     return;
   }
-  lane.queued.erase(task.order);
+  remove(task);
   count_passes(task);
   grant(task, changes);
 }
 
 void ReservationQueue::grant(TaskRecord& task, std::vector<Change>& changes) {
   --num_queued_;
-  admitted_[task.with_body ? 1 : 0].emplace(task.order, &task);
+  enter(task, TaskList::kAdmitted);
   task.wait_reason = WaitReason::kStart;
   changes.push_back({&task, ChangeKind::kAdmitted});
 }
@@ -209,14 +239,14 @@ bool ReservationQueue::reclaim(const TaskRecord& task, WaitReason obstacle,
 }
 
 void ReservationQueue::revoke(TaskRecord& task, std::vector<Change>& changes) {
-  admitted_[task.with_body ? 1 : 0].erase(task.order);
-  Lane& lane = lane_of(task);
+  remove(task);
+  Lane& lane = *task.lane;
   give_back(task, lane);
   task.wait_reason = WaitReason::kTurn;
-  const auto place = lane.queued.emplace(task.order, &task).first;
+  enter(task, TaskList::kLane);
   ++num_queued_;
   // The pass has not come so far in any lane: all tasks here are later than the one it looks at.
-  if (lane.next == lane.queued.end() || place->first < lane.next->first) lane.next = place;
+  if (lane.next == lane.queued.end() || task.order < lane.next->first) lane.next = task.place;
   changes.push_back({&task, ChangeKind::kRevoked});
 }
 
@@ -277,7 +307,7 @@ std::vector<TaskRecord*> ReservationQueue::waiting() const {
 }
 
 void ReservationQueue::start(TaskRecord& task) {
-  admitted_[task.with_body ? 1 : 0].erase(task.order);
+  remove(task);
   task.wait_reason = WaitReason::kNone;
 }
 
@@ -293,22 +323,20 @@ void ReservationQueue::give_back(TaskRecord& task, Lane& lane) {
 
 void ReservationQueue::leave(TaskRecord& task) {
   task.wait_reason = WaitReason::kNone;
-  const auto found = lanes_.find(task.spec.account);
-  if (found == lanes_.end()) return;
-  Lane& lane = found->second;
-  if (task.holds_reservation) {
-    if (task.state == TaskState::kAdmitted) admitted_[task.with_body ? 1 : 0].erase(task.order);
-    give_back(task, lane);
-  } else {
-    num_queued_ -= lane.queued.erase(task.order) + light_.erase(task.order);
-  }
-  if (lane.queued.empty() && lane.num_holding == 0) lanes_.erase(found);
+  if (task.lane == nullptr) return;
+  if (task.list == TaskList::kLight || task.list == TaskList::kLane) --num_queued_;
+  if (task.list != TaskList::kNone) remove(task);
+  if (task.holds_reservation) give_back(task, *task.lane);
+  Lane& lane = *std::exchange(task.lane, nullptr);
+  if (--lane.num_tasks == 0 && lanes_.size() > kMaxIdleLanes)
+    lanes_.erase(lanes_.find(lane.account));
 }
 
 std::vector<ReservationQueue::AccountUse> ReservationQueue::account_use() const {
   std::vector<AccountUse> uses;
   for (const auto& [account, lane] : lanes_)
-    uses.push_back({account, lane.reserved_bytes, lane.num_holding, lane.queued.size()});
+    if (lane.num_tasks > 0)
+      uses.push_back({account, lane.reserved_bytes, lane.num_holding, lane.queued.size()});
   return uses;
 }
 

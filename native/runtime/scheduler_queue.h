@@ -16,12 +16,29 @@
 #include <exception>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/scheduler_ledger.h"
 #include "runtime/scheduler_record.h"
 
 namespace gpk::runtime {
+
+// One account: its tasks that wait for memory or bandwidth, and what its others hold.
+struct QueueLane {
+  std::string_view account;
+  TaskOrder queued;
+  std::size_t num_tasks = 0;  // from queued to their end
+  std::size_t reserved_bytes = 0;
+  std::size_t num_holding = 0;
+  // Of the pass:
+  TaskOrder::iterator next;
+  std::uint32_t num_refused = 0;
+  bool keeps_memory = false;
+  // The smallest request that was refused, and why: larger ones need not ask.
+  std::size_t blocked_bytes = 0;
+  WaitReason blocked_reason = WaitReason::kNone;
+};
 
 class ReservationQueue {
  public:
@@ -77,23 +94,15 @@ class ReservationQueue {
   [[nodiscard]] std::vector<AccountUse> account_use() const;  // by name
 
  private:
-  using Order = std::map<QueueKey, TaskRecord*>;
-  // One account. It exists while it has tasks here.
-  struct Lane {
-    Order queued;
-    std::size_t reserved_bytes = 0;
-    std::size_t num_holding = 0;
-    // Of the pass:
-    Order::iterator next;
-    std::uint32_t num_refused = 0;
-    bool keeps_memory = false;
-    // The smallest request that was refused, and why: larger ones need not ask.
-    std::size_t blocked_bytes = 0;
-    WaitReason blocked_reason = WaitReason::kNone;
-  };
-  using Lanes = std::map<std::string, Lane, std::less<>>;
+  using Order = TaskOrder;
+  using Lane = QueueLane;
+  // Lanes without tasks that are kept for their next one.
+  static constexpr std::size_t kMaxIdleLanes = 8;
 
-  Lane& lane_of(const TaskRecord& task);
+  Lane& lane_for(const std::string& account);
+  TaskOrder& list_of(const TaskRecord& task);
+  void enter(TaskRecord& task, TaskList list);
+  void remove(TaskRecord& task);
   void pass(std::vector<Change>& changes);
   void begin_pass();
   void admit_light(std::vector<Change>& changes);
@@ -112,7 +121,7 @@ class ReservationQueue {
 
   MemoryLedger& ledger_;
   const Limits limits_;
-  Lanes lanes_;
+  std::map<std::string, Lane, std::less<>> lanes_;
   Order light_;        // queued and in need of nothing
   Order admitted_[2];  // without and with a body
   std::size_t num_queued_ = 0;

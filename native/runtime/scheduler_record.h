@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,13 @@ struct QueueKey {
   auto operator<=>(const QueueKey&) const = default;
 };
 
+struct TaskRecord;
+struct QueueLane;
+using TaskOrder = std::map<QueueKey, TaskRecord*>;
+
+// Which list of the queue a task is in.
+enum class TaskList : std::uint8_t { kNone, kLight, kLane, kAdmitted };
+
 struct TaskRecord {
   TaskRecord() { entered_ns.fill(-1); }
 
@@ -38,6 +46,10 @@ struct TaskRecord {
   std::size_t num_unmet = 0;  // dependencies that have not completed
 
   QueueKey order;
+  TaskList list = TaskList::kNone;
+  TaskOrder::iterator place;  // in that list
+  TaskOrder::node_type node;  // what holds that place, kept here between two lists
+  QueueLane* lane = nullptr;  // its account's, from queued on
   WaitReason wait_reason = WaitReason::kNone;
   bool holds_reservation = false;
   std::uint32_t num_passed = 0;
@@ -55,6 +67,10 @@ struct TaskRecord {
   // A detached task that was ended before its body returned.
   std::optional<TaskState> early_end;
   bool missed_deadline = false;
+
+  // The table's own.
+  TaskRecord* next_in_bucket = nullptr;
+  TaskRecord* next_ended = nullptr;
 };
 
 [[nodiscard]] TaskInfo make_info(const TaskRecord& record);

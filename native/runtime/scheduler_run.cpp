@@ -11,10 +11,6 @@ namespace {
 
 thread_local const Scheduler* inside_body_of = nullptr;
 
-// Memory may become free without a word to the scheduler: threads that have nothing to do look
-// again this often while tasks wait for it.
-constexpr std::chrono::milliseconds kRetryPause{20};
-
 }  // namespace
 
 void Scheduler::announce(Notices& notices) noexcept {
@@ -49,23 +45,23 @@ void Scheduler::on_end(TaskId id, TaskCallback callback) {
 
 // --- waiting -----------------------------------------------------------------------------------
 
-// Until something happens, `limit`, or the next deadline of any task: nobody else may be there to
-// notice that one.
-template <class Condition>
-void Scheduler::sleep(std::unique_lock<std::mutex>& lock, Condition& condition,
-                      std::chrono::steady_clock::time_point limit) {
-  if (!deadlines_.empty()) {
-    const std::int64_t left_ns = deadlines_.begin()->first - clock_->now_ns() + 1;
-    // A clock that stands still makes this a slow poll.
-    const auto pause =
-        std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 1'000'000, 3'600'000'000'000));
-    limit = std::min(limit, std::chrono::steady_clock::now() + pause);
+// `limit`, or the next deadline of any task: nobody else may be there to notice that one.
+SchedulerBell::Time Scheduler::before_deadlines(SchedulerBell::Time limit) const {
+  if (deadlines_.empty()) return limit;
+  const std::int64_t left_ns = deadlines_.begin()->first - clock_->now_ns() + 1;
+  // A clock that stands still makes this a slow poll.
+  const auto pause =
+      std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 1'000'000, 3'600'000'000'000));
+  return std::min(limit, std::chrono::steady_clock::now() + pause);
+}
+
+SchedulerBell::Time Scheduler::idle_limit() const {
+  SchedulerBell::Time limit = SchedulerBell::Time::max();
+  if (queue_.num_queued() > 0) {
+    const auto pause = ledger_->recheck_after();
+    if (pause != MemoryLedger::kNever) limit = std::chrono::steady_clock::now() + pause;
   }
-  if (limit == std::chrono::steady_clock::time_point::max()) {
-    condition.wait(lock);
-  } else {
-    condition.wait_until(lock, limit);
-  }
+  return before_deadlines(limit);
 }
 
 std::optional<TaskInfo> Scheduler::wait(TaskId id,
@@ -99,7 +95,12 @@ std::optional<TaskInfo> Scheduler::wait(TaskId id,
       continue;
     }
     if (SteadyTime::now() >= limit) return std::nullopt;
-    sleep(lock, ended_condition_, limit);
+    const SteadyTime::time_point until = before_deadlines(limit);
+    if (until == SteadyTime::time_point::max()) {
+      ended_condition_.wait(lock);
+    } else {
+      ended_condition_.wait_until(lock, until);
+    }
   }
   return make_info(task);
 }
@@ -178,42 +179,34 @@ std::size_t Scheduler::run_ready(std::size_t max_tasks) {
 std::size_t Scheduler::run_until_idle() {
   std::size_t num_run = 0;
   for (;;) {
+    const std::uint64_t seen = bell_.rings();  // before the queue is looked at
     while (run_one()) ++num_run;
     std::unique_lock lock(mutex_);
     if (queue_.first_admitted(true) != nullptr) continue;
     if (num_bodies_running_ == 0 || inside_body_of == this) return num_run;
-    using SteadyTime = std::chrono::steady_clock;
-    const bool queued = queue_.num_queued() > 0;
-    const auto limit = queued ? SteadyTime::now() + kRetryPause : SteadyTime::time_point::max();
-    ++num_idle_workers_;
-    sleep(lock, ready_condition_, limit);
-    --num_idle_workers_;
+    const SchedulerBell::Sleeper sleeper(bell_, queue_.num_queued() > 0);
+    const SchedulerBell::Time limit = idle_limit();
     lock.unlock();
-    if (queued && SteadyTime::now() >= limit) poll();
+    bell_.wait(seen, limit);
   }
 }
 
 std::size_t Scheduler::serve(const std::stop_token& stop) {
   std::size_t num_run = 0;
-  const std::stop_callback wake(stop, [this] {
-    const std::lock_guard lock(mutex_);  // else the wake-up could fall before the sleep
-    ready_condition_.notify_all();
-  });
-  while (!stop.stop_requested()) {
+  const std::stop_callback wake(stop, [this] { bell_.ring(); });
+  for (;;) {
+    const std::uint64_t seen = bell_.rings();  // before the queue and `stop` are looked at
+    if (stop.stop_requested()) break;
     if (run_one()) {
       ++num_run;
       continue;
     }
     std::unique_lock lock(mutex_);
-    if (queue_.first_admitted(true) != nullptr || stop.stop_requested()) continue;
-    using SteadyTime = std::chrono::steady_clock;
-    const bool queued = queue_.num_queued() > 0;
-    const auto limit = queued ? SteadyTime::now() + kRetryPause : SteadyTime::time_point::max();
-    ++num_idle_workers_;
-    sleep(lock, ready_condition_, limit);
-    --num_idle_workers_;
+    if (queue_.first_admitted(true) != nullptr) continue;
+    const SchedulerBell::Sleeper sleeper(bell_, queue_.num_queued() > 0);
+    const SchedulerBell::Time limit = idle_limit();
     lock.unlock();
-    if (queued && SteadyTime::now() >= limit) poll();
+    bell_.wait(seen, limit);
   }
   return num_run;
 }

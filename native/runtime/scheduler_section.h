@@ -16,18 +16,28 @@ class Scheduler::Section {
     scheduler_.now_ns_ = scheduler_.clock_->now_ns();
   }
   ~Section() {
+    const bool changed = std::exchange(scheduler_.changed_, false);
+    const bool wake_waiters = changed && scheduler_.num_waiters_ > 0;
+    const bool wake_workers = changed && scheduler_.bell_.has_sleepers();
+    if (scheduler_.notices_.empty()) {
+      lock_.unlock();
+      wake(wake_waiters, wake_workers);
+      return;
+    }
     Notices notices = std::exchange(scheduler_.notices_, {});
-    const bool wake_waiters = notices.changed && scheduler_.num_waiters_ > 0;
-    const bool wake_workers = notices.changed && scheduler_.num_idle_workers_ > 0;
     lock_.unlock();
-    if (wake_waiters) scheduler_.ended_condition_.notify_all();
-    if (wake_workers) scheduler_.ready_condition_.notify_all();
+    wake(wake_waiters, wake_workers);
     if (!notices.ended.empty()) scheduler_.announce(notices);
   }
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
 
  private:
+  void wake(bool waiters, bool workers) {
+    if (waiters) scheduler_.ended_condition_.notify_all();
+    if (workers) scheduler_.bell_.ring();
+  }
+
   Scheduler& scheduler_;
   std::unique_lock<std::mutex> lock_;
 };

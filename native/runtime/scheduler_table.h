@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,8 +12,48 @@
 
 namespace gpk::runtime {
 
-// Records do not move while they are in the table.
+// Records do not move while they are in the table; those that have left are used again.
 class TaskTable {
+ public:
+  TaskTable() : buckets_(kFirstBuckets) {}
+  ~TaskTable();
+  TaskTable(const TaskTable&) = delete;
+  TaskTable& operator=(const TaskTable&) = delete;
+
+  // Gives the task its id. The key is empty or not in the table.
+  TaskRecord& insert(TaskSpec&& spec);
+  [[nodiscard]] TaskRecord* find(TaskId id) noexcept {
+    TaskRecord* record = buckets_[id & (buckets_.size() - 1)];
+    while (record != nullptr && record->id != id) record = record->next_in_bucket;
+    return record;
+  }
+  [[nodiscard]] const TaskRecord* find(TaskId id) const noexcept {
+    return const_cast<TaskTable*>(this)->find(id);
+  }
+  // kValue when the id is not, or no longer, known. `who` starts the message: "Scheduler: start".
+  TaskRecord& at(TaskId id, std::string_view who) {
+    TaskRecord* record = find(id);
+    if (record == nullptr) fail_unknown(id, who);
+    return *record;
+  }
+  const TaskRecord& at(TaskId id, std::string_view who) const {
+    return const_cast<TaskTable*>(this)->at(id, who);
+  }
+  [[nodiscard]] TaskId find_key(std::string_view key) const;  // kNoTask when there is none
+  [[nodiscard]] bool was_issued(TaskId id) const noexcept { return id != kNoTask && id < next_id_; }
+
+  // The record has ended and may be forgotten from now on.
+  void retire(TaskRecord& record) noexcept;
+  // Forgets the records that ended first until at most `max_ended` are left. One that somebody
+  // waits for stays. The caller destroys `exceptions` outside its lock: they are its user's.
+  void trim(std::size_t max_ended, std::vector<std::exception_ptr>& exceptions) {
+    if (num_ended_ > max_ended) trim_ended(max_ended, exceptions);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::vector<TaskRecord*> in_order();  // by id
+  [[nodiscard]] std::vector<const TaskRecord*> in_order() const;
+
  private:
   struct TextHash {
     using is_transparent = void;
@@ -21,35 +61,23 @@ class TaskTable {
       return std::hash<std::string_view>()(text);
     }
   };
-  using Records = std::unordered_map<TaskId, TaskRecord>;
+  static constexpr std::size_t kFirstBuckets = 64;
+  static constexpr std::size_t kMaxSpare = 256;
 
- public:
-  using Node = Records::node_type;  // a record that has left the table
+  [[noreturn]] void fail_unknown(TaskId id, std::string_view who) const;
+  void trim_ended(std::size_t max_ended, std::vector<std::exception_ptr>& exceptions);
+  void grow();
+  void recycle(TaskRecord* record) noexcept;
 
-  // Gives the task its id. The key is empty or not in the table.
-  TaskRecord& insert(TaskSpec spec);
-  [[nodiscard]] TaskRecord* find(TaskId id);
-  [[nodiscard]] const TaskRecord* find(TaskId id) const;
-  // kValue when the id is not, or no longer, known. `who` starts the message: "Scheduler: start".
-  TaskRecord& at(TaskId id, std::string_view who);
-  const TaskRecord& at(TaskId id, std::string_view who) const;
-  [[nodiscard]] TaskId find_key(std::string_view key) const;  // kNoTask when there is none
-  [[nodiscard]] bool was_issued(TaskId id) const noexcept { return id != kNoTask && id < next_id_; }
-
-  // The record has ended and may be forgotten from now on.
-  void retire(const TaskRecord& record) { ended_.push_back(record.id); }
-  // Moves out the records that ended first until at most `max_ended` are left. One that somebody
-  // waits for stays. The caller destroys them outside its lock: they hold the caller's objects.
-  void trim(std::size_t max_ended, std::vector<Node>& forgotten);
-
-  [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
-  [[nodiscard]] std::vector<TaskRecord*> in_order();  // by id
-  [[nodiscard]] std::vector<const TaskRecord*> in_order() const;
-
- private:
-  Records records_;
+  // Ids follow each other, so that their low bits spread them evenly.
+  std::vector<TaskRecord*> buckets_;  // a power of two
+  std::size_t size_ = 0;
+  TaskRecord* first_ended_ = nullptr;
+  TaskRecord* last_ended_ = nullptr;
+  std::size_t num_ended_ = 0;
+  TaskRecord* spare_ = nullptr;
+  std::size_t num_spare_ = 0;
   std::unordered_map<std::string, TaskId, TextHash, std::equal_to<>> keys_;
-  std::deque<TaskId> ended_;
   TaskId next_id_ = 1;
 };
 

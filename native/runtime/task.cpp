@@ -21,18 +21,6 @@ const char* to_string(TaskState state) noexcept {
   return "?";
 }
 
-bool can_transition(TaskState from, TaskState to) noexcept {
-  if (is_terminal(from)) return false;
-  if (to == TaskState::kFailed || to == TaskState::kCancelled) return true;
-  switch (from) {
-    case TaskState::kPending: return to == TaskState::kQueued;
-    case TaskState::kQueued: return to == TaskState::kAdmitted;
-    case TaskState::kAdmitted: return to == TaskState::kRunning || to == TaskState::kQueued;
-    case TaskState::kRunning: return to == TaskState::kCompleted;
-    default: return false;
-  }
-}
-
 const char* to_string(WaitReason reason) noexcept {
   switch (reason) {
     case WaitReason::kNone: return "none";

@@ -39,7 +39,17 @@ inline constexpr std::size_t kNumTaskStates = 7;
 [[nodiscard]] constexpr bool is_terminal(TaskState state) noexcept {
   return state >= TaskState::kCompleted;
 }
-[[nodiscard]] bool can_transition(TaskState from, TaskState to) noexcept;
+[[nodiscard]] constexpr bool can_transition(TaskState from, TaskState to) noexcept {
+  if (is_terminal(from)) return false;
+  if (to == TaskState::kFailed || to == TaskState::kCancelled) return true;
+  switch (from) {
+    case TaskState::kPending: return to == TaskState::kQueued;
+    case TaskState::kQueued: return to == TaskState::kAdmitted;
+    case TaskState::kAdmitted: return to == TaskState::kRunning || to == TaskState::kQueued;
+    case TaskState::kRunning: return to == TaskState::kCompleted;
+    default: return false;
+  }
+}
 
 struct TaskTransition {
   std::int64_t time_ns;

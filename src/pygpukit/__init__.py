@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         NvrtcError,
         OutOfMemory,
         PyGPUkitError,
+        UnsupportedError,
     )
     from pygpukit.core.stream import StreamManager, StreamPriority
     from pygpukit.jit.compiler import (
@@ -155,6 +156,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
                 "NvrtcError",
                 "OutOfMemory",
                 "PyGPUkitError",
+                "UnsupportedError",
             ),
             "pygpukit.core.stream": ("StreamManager", "StreamPriority"),
             "pygpukit.jit.compiler": (
@@ -217,6 +219,7 @@ __all__ = [
     "Stream",
     "StreamManager",
     "StreamPriority",
+    "UnsupportedError",
     "__array_api_version__",
     "__array_namespace_info__",
     "benchmark",

@@ -732,7 +732,7 @@ class DevicePartition:
     def leave(self) -> None:
         """Goes back to the stream before enter()."""
 
-    def report(self) -> dict[str, Any]:
+    def report(self, divide: builtins.bool = True) -> dict[str, Any]:
         """What was asked, what was given, what was used."""
 
     @property
@@ -753,6 +753,18 @@ def acosh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 
 def add(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 + x2, element by element."""
+
+def addmm(
+    c: GPUArray,
+    a: GPUArray,
+    b: GPUArray,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    out: GPUArray | None = None,
+    use_tf32: builtins.bool | None = None,
+    batch_invariant: builtins.bool = False,
+) -> GPUArray:
+    """alpha * (a @ b) + beta * c."""
 
 def all(
     x: GPUArray,
@@ -1121,10 +1133,27 @@ def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def expand_dims(x: GPUArray, axis: _Axes | None) -> GPUArray:
     """A view with new axes of size 1 at these places of the result."""
 
+<<<<<<< HEAD
 def explain_products(
     call: Callable[..., object], sm: SupportsIndex | None = None
 ) -> list[dict[str, Any]]:
     """How each product of a call would be planned; the call computes nothing."""
+=======
+def explain_matmul(
+    x1: GPUArray,
+    x2: GPUArray,
+    alpha: float = 1.0,
+    dtype: _DTypeLike | None = None,
+    use_tf32: builtins.bool | None = None,
+    batch_invariant: builtins.bool = False,
+    bias: GPUArray | None = None,
+    activation: str | None = None,
+    residual: GPUArray | None = None,
+    beta: float = 1.0,
+    out: GPUArray | None = None,
+) -> str:
+    """How matmul would make a product: problem, candidates, choice."""
+>>>>>>> main
 
 def expm1(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """e**x - 1, element by element."""
@@ -1196,11 +1225,23 @@ def gcd(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
 def gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))), element by element."""
 
+def get_matmul_precision() -> str:
+    """What float32 products are computed in unless a call says."""
+
 def greater(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 > x2, element by element."""
 
 def greater_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 >= x2, element by element."""
+
+def grouped_gemm(
+    x: GPUArray,
+    w: GPUArray,
+    group_sizes: GPUArray | Sequence[SupportsIndex] | None = None,
+    expert_ids: GPUArray | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Rows of x times the matrix of their expert."""
 
 def heaviside(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """0 for x1 < 0, x2 at 0, 1 for x1 > 0, element by element."""
@@ -1265,6 +1306,25 @@ def lexsort(keys: Sequence[GPUArray], axis: SupportsIndex = -1) -> GPUArray:
 def lgamma(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """log(abs(gamma(x))), element by element."""
 
+def linear(
+    x: GPUArray,
+    w: GPUArray,
+    bias: GPUArray | None = None,
+    activation: str | None = None,
+    residual: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+    use_tf32: builtins.bool | None = None,
+    batch_invariant: builtins.bool = False,
+) -> GPUArray:
+    """activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].
+
+    activation is None, 'relu', 'gelu' (the tanh form), 'silu' or 'swiglu': then w [2 n, k]
+    (and bias [2 n]) holds the gate's rows, then those of up, and the result is silu(gate) *
+    up. All arrays have one floating-point dtype; bias has n elements, the residual
+    broadcasts to the result and may be out. Rounded once, at the end.
+    """
+
 def linspace(
     start: complex,
     stop: complex,
@@ -1309,9 +1369,29 @@ def logical_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> G
     """whether just one is true, element by element."""
 
 def matmul(
-    x1: _Operand, x2: _Operand, out: GPUArray | None = None, use_tf32: builtins.bool | None = None
+    x1: GPUArray,
+    x2: GPUArray,
+    *,
+    out: GPUArray | None = None,
+    use_tf32: builtins.bool | None = None,
+    alpha: float = 1.0,
+    dtype: _DTypeLike | None = None,
+    batch_invariant: builtins.bool = False,
 ) -> GPUArray:
-    """Matrix product, broadcast over stacks."""
+    """alpha times the matrix product, broadcast over leading dimensions, as NumPy's matmul.
+
+    A 1-D operand is a row (x1) or a column (x2), whose dimension the result lacks. Integers
+    wrap, bool is or over and; float16 and bfloat16 accumulate in float32. dtype is computed
+    in, as in NumPy: float32 for float16 and bfloat16, and int32 for int8, keep the sums as
+    they are. float32 stays float32 unless use_tf32 says otherwise (other dtypes:
+    RuntimeError) or, where it is None, set_matmul_precision() does. With batch_invariant a
+    row's result does not depend on the number of rows.
+    """
+
+def matmul_fp8(
+    a: GPUArray, b: GPUArray, out: GPUArray | None = None, op: str = "matmul_fp8"
+) -> GPUArray:
+    """a @ b of float32, quantized to e4m3 on the way."""
 
 def matmul_tuning_path() -> str:
     """Where they are kept; empty: nowhere."""
@@ -1660,6 +1740,17 @@ def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""
 
+def scaled_matmul(
+    a: GPUArray,
+    b: GPUArray,
+    scale_a: GPUArray | float,
+    scale_b: GPUArray | float,
+    bias: GPUArray | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """(scale_a * a) @ (scale_b * b) + bias of FP8 or int8."""
+
 def searchsorted(
     x1: GPUArray, x2: GPUArray, side: str = "left", sorter: GPUArray | None = None
 ) -> GPUArray:
@@ -1670,6 +1761,9 @@ def set_default_device(device: _DeviceLike) -> None:
 
 def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = None) -> None:
     """New arrays of that size or larger are evictable from the start; None: only marked ones."""
+
+def set_matmul_precision(precision: str) -> None:
+    """'float32' or 'tf32': what float32 products are computed in unless a call says."""
 
 def set_memory_limit(limit: int | str | None, device: _DeviceLike = None) -> None:
     """The most physical memory the pool may hold: bytes, '8GiB', '80%', None."""

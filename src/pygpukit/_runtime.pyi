@@ -3575,4 +3575,4 @@ def trace_start() -> None:
     """Records from now on."""
 
 def trace_stop() -> None:
-    """Records nothing more; what there is stays."""
+    """Waits for traced kernels, then records nothing more; what there is stays."""

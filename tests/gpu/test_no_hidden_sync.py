@@ -32,6 +32,10 @@ class Data:
         self.y = gp.from_numpy(rng.normal(size=(64, 96)).astype(np.float32))
         self.row = gp.from_numpy(rng.normal(size=96).astype(np.float32))
         self.i = gp.from_numpy(rng.integers(0, 64, 40))
+        self.experts = gp.from_numpy(rng.normal(size=(4, 32, 96)).astype(np.float32))
+        self.sizes = gp.from_numpy(np.array([10, 0, 40, 14], np.int32))
+        self.ids = gp.from_numpy(rng.integers(0, 4, 64).astype(np.int32))
+        self.fp8 = gp.astype(self.x, "float8_e4m3fn")
         self.many = gp.from_numpy(rng.integers(0, 50, 5000).astype(np.int32))
 
 
@@ -97,6 +101,14 @@ OPS: dict[str, Callable[[Data], object]] = {
     "tile": lambda d: gp.tile(d.row, (2, 2)),
     "tril": lambda d: gp.tril(d.x),
     "matmul": lambda d: d.x @ d.y.T,
+    "linear": lambda d: gp.linear(d.x, d.y, activation="gelu"),
+    "linear swiglu": lambda d: gp.linear(d.x, d.y, activation="swiglu", residual=d.x[:, :32]),
+    "addmm": lambda d: gp.addmm(d.row[:64], d.x, d.y.T, alpha=0.5),
+    "scaled_matmul": lambda d: gp.scaled_matmul(d.fp8, d.fp8.T, d.row[:1], d.row[:64]),
+    "matmul_fp8": lambda d: gp.matmul_fp8(d.x, d.y.T),
+    "grouped_gemm by sizes": lambda d: gp.grouped_gemm(d.x, d.experts, d.sizes),
+    "grouped_gemm by host sizes": lambda d: gp.grouped_gemm(d.x, d.experts, [10, 0, 40, 14]),
+    "grouped_gemm by ids": lambda d: gp.grouped_gemm(d.x, d.experts, expert_ids=d.ids),
     "einsum": lambda d: gp.einsum("ij,kj->ik", d.x, d.y),
     "searchsorted": lambda d: gp.searchsorted(gp.sort(d.row), d.row),
 }

@@ -166,3 +166,39 @@ def test_a_trace_of_tasks(spin: gp.JITKernel, tmp_path: Path) -> None:
     spans = [e for e in json.loads(path.read_text())["traceEvents"] if e.get("cat") == "task"]
     assert len(spans) == 3
     assert all(span["dur"] >= 9000 for span in spans)
+
+
+def test_a_trace_of_kernels(spin: gp.JITKernel, tmp_path: Path) -> None:
+    x, w = gp.zeros(32), gp.zeros(32)
+    y = gp.ones(1000) + gp.ones(1000)  # compiled before
+    gp.synchronize()
+    path = tmp_path / "trace.json"
+    with gp.profiling.trace(path):
+        begin = time.perf_counter()
+        for _ in range(3):
+            spin(x, 2_000_000, grid=1, block=32)
+        z = y + y
+        with gp.Stream():
+            spin(w, 3_000_000, grid=1, block=32)
+        gp.synchronize()
+        spent = time.perf_counter() - begin
+    assert (z.to_numpy() == 4.0).all()
+    assert (x.to_numpy() == 3.0).all()
+    assert (w.to_numpy() == 1.0).all()
+    events = json.loads(path.read_text())["traceEvents"]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    spins = sorted(e["dur"] for e in kernels if e["name"] == "spin")
+    assert len(spins) == 4
+    assert all(1990 <= dur < 2500 for dur in spins[:3]), spins  # microseconds
+    assert 2990 <= spins[3] < 3500
+    assert len(kernels) == 5  # y + y too
+    rows: dict[int, float] = {}
+    for event in sorted(kernels, key=lambda e: e["ts"]):  # kernels of a stream follow one another
+        assert event["ts"] >= rows.get(event["tid"], 0.0) - 1.0
+        rows[event["tid"]] = event["ts"] + event["dur"]
+    assert len(rows) == 2
+    last = max(rows.values()) - min(e["ts"] for e in kernels)
+    assert last <= spent * 1e6 + 100  # the two clocks agree
+    # Off again: nothing more is recorded, and results are the same.
+    spin(x, 1, grid=1, block=32)
+    assert (x.to_numpy() == 4.0).all()

@@ -1,11 +1,15 @@
 #include "core/memory_account.h"
 
+#include <atomic>
+#include <chrono>
+#include <stop_token>
 #include <thread>
 
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/pool_ledger.h"
 #include "fake_driver/core_fixture.h"
+#include "runtime/scheduler.h"
 
 namespace gpk {
 namespace {
@@ -183,6 +187,64 @@ TEST_F(PoolLedgerTest, IdleBlocksMakeWayAndBusyOnesDoNot) {
   EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
   EXPECT_TRUE(pool().is_evicted(buffer->block()));
   ledger.release(4 * kChunk, "a");
+}
+
+TEST_F(PoolLedgerTest, LooksAgainSoonOnlyWhileTheDeviceDecides) {
+  using namespace std::chrono_literals;
+  set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
+  PoolLedger ledger(kGpu, nullptr);
+  EXPECT_GE(ledger.recheck_after(), 1s);
+  const auto stream = Stream::create(kGpu, StreamPriority::kLow);
+  auto buffer = Buffer::allocate(kGpu, 6 * kChunk);  // at home on the default stream
+  {
+    const BufferUse use(buffer, stream);
+    fake::set_busy(stream->handle(), true);
+  }
+  buffer.reset();  // freed while the other stream works on it
+  EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kDeviceFull);
+  EXPECT_LE(ledger.recheck_after(), 20ms);
+  fake::set_busy(stream->handle(), false);
+  EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
+  EXPECT_GE(ledger.recheck_after(), 1s);
+  ledger.release(4 * kChunk, "a");
+}
+
+TEST_F(PoolLedgerTest, ADroppedArrayWakesTheWorker) {
+  class Listener final : public runtime::MemoryListener {
+   public:
+    void memory_changed() noexcept override { ++num; }
+    std::atomic<int> num = 0;
+  };
+  set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
+  const auto limits = std::make_shared<runtime::LimitLedger>();
+  const auto ledger = std::make_shared<PoolLedger>(kGpu, limits);
+  Listener listener;
+  ledger->add_listener(listener);
+  auto buffer = Buffer::allocate(kGpu, 6 * kChunk);
+  {
+    runtime::Scheduler scheduler(ledger);
+    runtime::TaskSpec spec;
+    spec.memory_bytes = 4 * kChunk;
+    spec.body = [](runtime::TaskContext&) {};
+    const runtime::TaskId id = scheduler.submit(std::move(spec));
+    EXPECT_EQ(scheduler.state(id), runtime::TaskState::kQueued);
+    const std::jthread worker([&](const std::stop_token& stop) { scheduler.serve(stop); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(scheduler.state(id), runtime::TaskState::kQueued);
+    EXPECT_EQ(listener.num, 0);
+    buffer.reset();
+    EXPECT_EQ(listener.num, 1);
+    const auto info = scheduler.wait(id, std::chrono::seconds(60));
+    ASSERT_TRUE(info.has_value());
+    EXPECT_EQ(info->state, runtime::TaskState::kCompleted);
+  }
+  limits->set_account_limit("a", 1);
+  const int before = listener.num;
+  limits->set_account_limit("a", 2);
+  EXPECT_EQ(listener.num, before + 1) << "limits are heard through the ledger";
+  ledger->remove_listener(listener);
+  limits->set_account_limit("a", 3);
+  EXPECT_EQ(listener.num, before + 1);
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ TEST_F(RuntimeSchedulerMemory, NothingIsKeptForATaskThatWaitsForMemoryOfStranger
   }
   expect_state(large, TaskState::kQueued);
   ledger->release(60, "stranger");
-  scheduler->memory_changed();
+  scheduler->poll();
   expect_state(large, TaskState::kAdmitted);
 }
 

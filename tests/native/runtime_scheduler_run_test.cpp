@@ -196,6 +196,59 @@ TEST(RuntimeSchedulerRun, ObjectsOfTheCallerAreDestroyedWithoutTheLock) {
   EXPECT_EQ(num_destroyed, 3);
 }
 
+// Records are used again: a new task must not look like the one that had its record, and one that
+// lives long must be found among all that come and go.
+TEST(RuntimeSchedulerRun, ARecordThatIsUsedAgainStartsAnew) {
+  SchedulerConfig config;
+  config.max_ended_kept = 2;
+  Scheduler scheduler(nullptr, config);
+  const TaskId old = scheduler.submit({.key = "old", .name = "old", .memory_bytes = 5});
+  ASSERT_TRUE(scheduler.start(old));
+  for (int i = 0; i < 300; ++i) {
+    const TaskId failing = scheduler.submit({.key = "same",
+                                             .name = "failing",
+                                             .priority = 7,
+                                             .bandwidth = 0.5,
+                                             .body = [](TaskContext&) { throw 1; }});
+    scheduler.submit({.dependencies = {failing}});
+    scheduler.submit({.dependencies = {failing}});
+    EXPECT_EQ(scheduler.run_ready(1), 1u);
+    EXPECT_THROW((void)scheduler.info(failing), Error);  // three ended, two are kept
+    EXPECT_EQ(scheduler.find("same"), kNoTask);
+    const TaskId id = scheduler.submit({});
+    const TaskInfo info = scheduler.info(id);
+    EXPECT_EQ(info.id, id);
+    EXPECT_TRUE(info.name.empty() && info.key.empty() && info.reason.empty());
+    EXPECT_EQ(info.priority, 0);
+    EXPECT_EQ(info.bandwidth, 0.0);
+    EXPECT_EQ(info.exception, nullptr);
+    EXPECT_EQ(info.first_cause, kNoTask);
+    EXPECT_EQ(info.started_ns(), -1);
+    EXPECT_EQ(info.state, TaskState::kAdmitted);
+    ASSERT_TRUE(scheduler.start(id));
+    EXPECT_TRUE(scheduler.complete(id));
+  }
+  EXPECT_EQ(scheduler.find("old"), old);
+  EXPECT_EQ(scheduler.info(old).name, "old");
+  EXPECT_EQ(scheduler.state(old), TaskState::kRunning);
+  EXPECT_EQ(scheduler.snapshot().tasks.size(), 3u);
+  EXPECT_TRUE(scheduler.complete(old));
+}
+
+// Twice as many tasks as the table begins with, in no order.
+TEST(RuntimeSchedulerRun, ManyTasksAreFoundById) {
+  Scheduler scheduler;
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 1000; ++i) ids.push_back(scheduler.submit({.priority = i}));
+  for (const int i : {999, 0, 512, 63, 64, 65}) {
+    const TaskInfo info = scheduler.info(ids[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(info.priority, i);
+    EXPECT_EQ(info.id, ids[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_EQ(scheduler.snapshot().tasks.size(), 1000u);
+  EXPECT_THROW((void)scheduler.info(1001), Error);
+}
+
 TEST(RuntimeSchedulerRun, CallbacksRunOnceWithoutTheLock) {
   Scheduler scheduler;
   int num_called = 0;

@@ -301,7 +301,7 @@ def test_memory_suite_checks_what_it_moves() -> None:
     assert gp.memory.stats()["limit"] == 0
 
 
-@pytest.mark.parametrize("name", ["gemm", "gemv", "attention", "fp8"])
+@pytest.mark.parametrize("name", ["attention", "fp8"])
 def test_suites_of_later_versions(name: str) -> None:
     with pytest.raises(ValueError, match="not part of this version yet"):
         BenchmarkSuite().add(name)
@@ -331,12 +331,10 @@ FAST = ["--copy", "--quick", "--sizes", "4096", "--iterations", "2", "--warmup",
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--gemm"], "gemm suite is not part of this version yet"),
-        (["--gemv"], "gemv suite is not part of this version yet"),
         (["--attention"], "attention suite is not part of this version yet"),
         (["--fp8"], "fp8 suite is not part of this version yet"),
         (["--seq-lens", "512"], "attention suite"),
-        (["--dtypes", "tf32"], "tf32"),
+        (["--dtypes", "fp4"], "fp4"),
         (["--peers", "matlab"], "matlab"),
         (["--sizes", "0"], "not a size"),
         (["--sizes", "x"], "--sizes"),
@@ -345,6 +343,10 @@ FAST = ["--copy", "--quick", "--sizes", "4096", "--iterations", "2", "--warmup",
         (["--fail-on-regression"], "needs --compare"),
         (["--compare", "no-such-file.json"], "no-such-file.json"),
         (["--save", "no-such-folder/x.json"], "no-such-folder"),
+        (["--gemm", "--layouts", "nx"], "nx is not one of nn, nt, tn, tt"),
+        (["--plot", "x.svg"], "--plot needs --gemm"),
+        (["--gemm", "--plot", "x.gif"], "neither .png nor .svg"),
+        (["--gemm", "--plot", "no-such-folder/x.svg"], "no-such-folder"),
         (["--no-such-flag"], "--no-such-flag"),
     ],
 )

@@ -1,6 +1,8 @@
 // Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
 #include "ops/matmul/finish.h"
+#include "ops/matmul/grouped.h"
 #include "ops/matmul/plan.h"
+#include "ops/matmul/swiglu.h"
 #include "ops/op.h"
 
 namespace gpk::ops {
@@ -10,6 +12,8 @@ void enumerate_matmul(std::vector<jit::KernelSpec>& specs) {
 #include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   enumerate_finish(specs);
+  enumerate_grouped(specs);
+  enumerate_swiglu(specs);
 }
 
 }  // namespace gpk::ops

@@ -13,5 +13,7 @@ inline constexpr std::uint8_t kMmaKernel = 32;
 inline constexpr std::uint8_t kWgmmaKernel = 48;
 inline constexpr std::uint8_t kGemvKernel = 64;
 inline constexpr std::uint8_t kGroupedKernel = 80;
+inline constexpr std::uint8_t kGroupRowsKernel = 81;
+inline constexpr std::uint8_t kSwigluKernel = 96;
 
 }  // namespace gpk::ops

@@ -1,13 +1,17 @@
 #include "ops/matmul/matmul.h"
 
+#include "core/context.h"
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/matmul/plan.h"
+#include "ops/matmul/precision.h"
 #include "ops/matmul/product.h"
 #include "ops/matmul/result.h"
+#include "ops/matmul/separate.h"
 
 namespace gpk::ops {
 namespace {
@@ -59,9 +63,9 @@ Array with_batch(const Array& array, const Dims& batch, const char* op) {
   return broadcast_to(array, joined(batch, {array.shape()[rank - 2], array.shape()[rank - 1]}), op);
 }
 
-void check_tf32(std::optional<bool> use_tf32, DType dtype) {
+void check_tf32(std::optional<bool> use_tf32, DType dtype, const char* op) {
   if (use_tf32.value_or(false) && dtype != DType::kFloat32)
-    throw Error(cat("matmul: use_tf32=True needs float32 operands, got ", name(dtype)));
+    throw Error(cat(op, ": use_tf32=True needs float32 operands, got ", name(dtype)));
 }
 
 }  // namespace
@@ -83,38 +87,192 @@ Array multiply_stacks(const Array& a, const Array& b, const char* op) {
   const Array c = Array::empty(
       joined(leading(a.shape(), 2), {a.shape()[a.ndim() - 2], b.shape()[b.ndim() - 1]}), a.dtype(),
       a.device(), op);
-  if (c.size() > 0) run_product({.a = a, .b = b, .c = c}, op);
+  if (c.size() == 0) return c;
+  Product product{a, b, c};
+  product.tf32 = a.dtype() == DType::kFloat32 && tf32_allowed(std::nullopt);
+  run_product(product, op);
   return c;
 }
 
+namespace {
+
+// What the checks of a product find out.
+struct Checked {
+  Dims batch;
+  Dims shape;  // of the result
+  bool row = false, column = false;
+  DType operand = DType::kFloat32;  // what the operands are cast to
+  DType result = DType::kFloat32;
+};
+
+// Sums are in this dtype anyway.
+bool is_sum_of(DType operand, DType result) {
+  if (result == DType::kInt32) return operand == DType::kInt8;
+  return result == DType::kFloat32 && (operand == DType::kFloat16 || operand == DType::kBFloat16);
+}
+
+void resolve_dtypes(Checked& checked, DType common, std::optional<DType> dtype, const char* op) {
+  checked.operand = common;
+  checked.result = dtype.value_or(common);
+  if (checked.result == common) return;
+  if (is_storage_only(checked.result) || !can_cast_same_kind(common, checked.result))
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": dtype is ", name(checked.result), ", which operands of ",
+                              name(common), " cannot be cast to"));
+  if (!is_sum_of(common, checked.result)) checked.operand = checked.result;
+}
+
+void check_part(const Array& part, const char* argument, const Array& x1, DType dtype,
+                const char* op) {
+  if (part.dtype() != dtype)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": ", argument, " has dtype ", name(part.dtype()),
+                              ", the result has ", name(dtype)));
+  if (!(part.device() == x1.device()))
+    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(part.device()),
+                              ", the operands on ", to_string(x1.device())));
+}
+
+void check_parts(const Checked& checked, const Array& x1, std::int64_t n,
+                 const MatmulOptions& options, const char* op) {
+  check_epilogue(checked.result, options, op);
+  if (options.bias) {
+    check_part(*options.bias, "bias", x1, checked.result, op);
+    if (options.bias->ndim() != 1 || options.bias->size() != n)
+      throw InvalidArgument(
+          cat(op, ": bias has shape ", to_string(options.bias->shape()), ", expected (", n, ",)"));
+  }
+  if (!options.residual) return;
+  check_part(*options.residual, "residual", x1, checked.result, op);
+  try {
+    broadcast_to(*options.residual, checked.shape, op);
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument(cat(op, ": residual has shape ", to_string(options.residual->shape()),
+                              ", the result has shape ", to_string(checked.shape)));
+  }
+}
+
+Checked check_matmul(const Array& x1, const Array& x2, const MatmulOptions& options,
+                     const char* op) {
+  check_rank(x1, x2, op);
+  Checked checked;
+  resolve_dtypes(checked, check_operands(x1, x2, op), options.dtype, op);
+  checked.row = x1.ndim() == 1;
+  checked.column = x2.ndim() == 1;
+  check_core(x1.shape()[x1.ndim() - 1], x2.shape()[checked.column ? 0 : x2.ndim() - 2],
+             checked.column ? 0 : x2.ndim() - 2, x1, x2, op);
+  check_tf32(options.use_tf32, checked.operand, op);
+  checked.batch = broadcast_batch(leading(x1.shape(), checked.row ? 1 : 2),
+                                  leading(x2.shape(), checked.column ? 1 : 2), x1, x2, op);
+  const std::int64_t m = checked.row ? 1 : x1.shape()[x1.ndim() - 2];
+  const std::int64_t n = checked.column ? 1 : x2.shape()[x2.ndim() - 1];
+  checked.shape = checked.row && checked.column ? checked.batch
+                  : checked.row                 ? joined(checked.batch, {n})
+                  : checked.column              ? joined(checked.batch, {m})
+                                                : joined(checked.batch, {m, n});
+  check_parts(checked, x1, n, options, op);
+  return checked;
+}
+
+// The result's shape to that of a stack of matrices.
+Array as_stack(const Checked& checked, const Array& array, const char* op) {
+  const int rank = checked.batch.size();
+  const Array with_row = checked.row ? expand_dims(array, {rank}, op) : array;
+  return checked.column ? expand_dims(with_row, {rank + 1}, op) : with_row;
+}
+
+Product make_product(const Checked& checked, const Array& x1, const Array& x2, const Array& result,
+                     const MatmulOptions& options, bool with_epilogue, const char* op) {
+  const Array a = cast(x1, checked.operand, op);
+  const Array b = cast(x2, checked.operand, op);
+  Product product{with_batch(checked.row ? expand_dims(a, {0}, op) : a, checked.batch, op),
+                  with_batch(checked.column ? expand_dims(b, {1}, op) : b, checked.batch, op),
+                  as_stack(checked, result, op)};
+  product.tf32 = checked.operand == DType::kFloat32 && tf32_allowed(options.use_tf32);
+  product.batch_invariant = options.batch_invariant;
+  if (!with_epilogue) return product;
+  Epilogue& epilogue = product.epilogue;
+  epilogue.alpha = static_cast<float>(options.alpha);
+  epilogue.bias = options.bias;
+  epilogue.activation = options.activation;
+  if (options.residual && options.beta != 0.0) {
+    epilogue.beta = static_cast<float>(options.beta);
+    epilogue.residual = as_stack(checked, broadcast_to(*options.residual, checked.shape, op), op);
+  }
+  return product;
+}
+
+// Matrices of one dtype and nothing special, on the shortest way.
+Array multiply_matrices(const Array& x1, const Array& x2, std::optional<bool> use_tf32) {
+  Product product{x1, x2,
+                  Array::empty({x1.shape()[0], x2.shape()[1]}, x1.dtype(), x1.device(), "matmul")};
+  if (product.c.size() == 0) return product.c;
+  product.tf32 = x1.dtype() == DType::kFloat32 && tf32_allowed(use_tf32);
+  run_product(product, "matmul");
+  return product.c;
+}
+
+}  // namespace
+
 Array matmul(const Array& x1, const Array& x2, const std::optional<Array>& out,
              std::optional<bool> use_tf32) {
-  constexpr const char* op = "matmul";
-  check_rank(x1, x2, op);
-  const DType dtype = check_operands(x1, x2, op);
-  const bool row = x1.ndim() == 1;
-  const bool column = x2.ndim() == 1;
-  check_core(x1.shape()[x1.ndim() - 1], x2.shape()[column ? 0 : x2.ndim() - 2],
-             column ? 0 : x2.ndim() - 2, x1, x2, op);
-  check_tf32(use_tf32, dtype);
-  const Dims batch = broadcast_batch(leading(x1.shape(), row ? 1 : 2),
-                                     leading(x2.shape(), column ? 1 : 2), x1, x2, op);
-  const std::int64_t m = row ? 1 : x1.shape()[x1.ndim() - 2];
-  const std::int64_t n = column ? 1 : x2.shape()[x2.ndim() - 1];
-  const Dims shape = row && column ? batch
-                     : row         ? joined(batch, {n})
-                     : column      ? joined(batch, {m})
-                                   : joined(batch, {m, n});
-  return fill_result(out, shape, dtype, x1, x2, op, [&](const Array& result) {
-    const Array a = cast(x1, dtype, op);
-    const Array b = cast(x2, dtype, op);
-    Array c = row ? expand_dims(result, {batch.size()}, op) : result;
-    if (column) c = expand_dims(c, {batch.size() + 1}, op);
-    run_product({.a = with_batch(row ? expand_dims(a, {0}, op) : a, batch, op),
-                 .b = with_batch(column ? expand_dims(b, {1}, op) : b, batch, op),
-                 .c = c},
-                op);
-  });
+  if (!out && x1.ndim() == 2 && x2.ndim() == 2 && x1.shape()[1] == x2.shape()[0] &&
+      x1.dtype() == x2.dtype() && !is_storage_only(x1.dtype()) && x1.device() == x2.device()) {
+    check_tf32(use_tf32, x1.dtype(), "matmul");
+    return multiply_matrices(x1, x2, use_tf32);
+  }
+  MatmulOptions options;
+  options.out = out;
+  options.use_tf32 = use_tf32;
+  return matmul(x1, x2, options);
+}
+
+Array matmul(const Array& x1, const Array& x2, const MatmulOptions& options, const char* op) {
+  const Checked checked = check_matmul(x1, x2, options, op);
+  const bool fused = has_epilogue(checked.result, options);
+  // A residual in the result's own place is read before it is overwritten.
+  const Array* residual = options.residual ? &*options.residual : nullptr;
+  if (residual != nullptr && options.out && same_place(*options.out, *residual)) residual = nullptr;
+  return fill_result(
+      options.out, checked.shape, checked.result, x1.device(),
+      {&x1, &x2, options.bias ? &*options.bias : nullptr, residual}, op, [&](const Array& result) {
+        if (fused) {
+          run_product(make_product(checked, x1, x2, result, options, true, op), op);
+          return;
+        }
+        const Array sums = Array::empty(checked.shape, checked.result, x1.device(), op);
+        run_product(make_product(checked, x1, x2, sums, options, false, op), op);
+        apply_separately(sums, options, result);
+      });
+}
+
+namespace {
+
+// Interim.
+std::string explain_product(const Product& product) {
+  DescFit fit = DescFit::kFits;
+  const MatmulDesc desc = make_desc(product, &fit);
+  std::string text = to_string(desc);
+  if (fit != DescFit::kFits) return text;
+  const Machine machine =
+      product.c.device().is_cuda() ? machine_of(Context::get(product.c.device().index)) : Machine{};
+  for (const MatmulPlan& plan : propose_matmul(desc, machine)) text += "\n" + to_string(plan);
+  return text;
+}
+
+}  // namespace
+
+std::string explain_matmul(const Array& x1, const Array& x2, const MatmulOptions& options) {
+  constexpr const char* op = "explain_matmul";
+  const Checked checked = check_matmul(x1, x2, options, op);
+  const Array result =
+      options.out ? *options.out : Array::empty(checked.shape, checked.result, x1.device(), op);
+  if (options.out) check_out(result, checked.shape, checked.result, x1.device(), op);
+  if (result.size() == 0) return "the result is empty: nothing is launched";
+  const bool fused = has_epilogue(checked.result, options);
+  std::string text = explain_product(make_product(checked, x1, x2, result, options, fused, op));
+  if (!fused) text += "\nthe epilogue is applied by elementwise ops: the dtype has no fused one";
+  return text;
 }
 
 namespace {
@@ -146,7 +304,7 @@ Array vecdot(const Array& x1, const Array& x2, std::int64_t axis, const std::opt
   check_core(x1.shape()[axis1], x2.shape()[axis2], axis2, x1, x2, op);
   const Dims batch =
       broadcast_batch(without(x1.shape(), axis1), without(x2.shape(), axis2), x1, x2, op);
-  return fill_result(out, batch, dtype, x1, x2, op, [&](const Array& result) {
+  return fill_result(out, batch, dtype, x1.device(), {&x1, &x2}, op, [&](const Array& result) {
     const Array a = summed_last(cast(x1, dtype, op), axis1, batch, op);
     const Array b = summed_last(cast(x2, dtype, op), axis2, batch, op);
     if (!result.device().is_cuda()) {
@@ -154,11 +312,10 @@ Array vecdot(const Array& x1, const Array& x2, std::int64_t axis, const std::opt
       return;
     }
     const int rank = batch.size();
-    run_product({.a = expand_dims(a, {rank}, op),
-                 .b = expand_dims(b, {rank + 1}, op),
-                 .c = expand_dims(result, {rank, rank + 1}, op),
-                 .conjugate = is_complex(dtype)},
-                op);
+    Product product{expand_dims(a, {rank}, op), expand_dims(b, {rank + 1}, op),
+                    expand_dims(result, {rank, rank + 1}, op)};
+    product.conjugate = is_complex(dtype);
+    run_product(product, op);
   });
 }
 

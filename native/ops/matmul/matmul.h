@@ -2,17 +2,42 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "core/array.h"
+#include "ops/matmul/epilogue.h"
 
 namespace gpk::ops {
 
+// What may be said about a product besides its operands. The result is
+//   activation(alpha * x1 x2 + bias) + beta * residual
+// in the accumulation type, rounded once for float16, bfloat16 and float32.
+struct MatmulOptions {
+  std::optional<Array> out;
+  std::optional<bool> use_tf32;  // true: float32 operands only (Error); nullopt: matmul_precision()
+  // The dtype that is computed in, as NumPy's dtype=: one the operands cast to within their kind.
+  // float32 for float16 and bfloat16, and int32 for int8, cast nothing: sums are kept as they are.
+  std::optional<DType> dtype;
+  bool batch_invariant = false;               // rows do not depend on how many there are
+  double alpha = 1.0;                         // of integers: a whole number
+  std::optional<Array> bias;                  // n elements, dtype of the result
+  Activation activation = Activation::kNone;  // of real floating-point results
+  std::optional<Array> residual;              // broadcasts to the result, same dtype
+  double beta = 1.0;                          // of the residual, which is not read where this is 0
+};
+
 // NumPy's matmul: the last two dimensions are matrices, those before broadcast; a 1-D operand is a
 // row (first) or a column (second) whose dimension is dropped from the result. Integers wrap, bool
-// is or over and, float16 and bfloat16 accumulate in float32. float32 is computed in float32 also
-// with `use_tf32`, which is refused (Error) for other dtypes.
+// is or over and, float16 and bfloat16 accumulate in float32. float32 is computed in float32 unless
+// TF32 is allowed.
 Array matmul(const Array& x1, const Array& x2, const std::optional<Array>& out = std::nullopt,
              std::optional<bool> use_tf32 = std::nullopt);
+Array matmul(const Array& x1, const Array& x2, const MatmulOptions& options,
+             const char* op = "matmul");
+
+// How matmul would make it: the problem, all candidates, the choice and why. Nothing is computed
+// but casts of operands.
+std::string explain_matmul(const Array& x1, const Array& x2, const MatmulOptions& options);
 
 // Sum over one axis (of each operand) of conj(x1) * x2; the other axes broadcast.
 Array vecdot(const Array& x1, const Array& x2, std::int64_t axis = -1,

@@ -10,6 +10,8 @@ from pathlib import Path
 from pygpukit._cli.terminal import run
 from pygpukit.benchmark.elementwise import DTYPES
 from pygpukit.benchmark.peers import PEERS
+from pygpukit.benchmark.plot import check_plot_path, write_plot
+from pygpukit.benchmark.product_cases import LAYOUTS
 from pygpukit.benchmark.report import BenchmarkReport
 from pygpukit.benchmark.suite import LATER, SUITES, BenchmarkSuite, later
 
@@ -31,9 +33,17 @@ def _integers(text: str) -> list[int]:
 def _dtype_names(text: str) -> list[str]:
     names = [_SHORT.get(part, part) for part in text.split(",")]
     for name in names:
-        if name not in DTYPES:
-            known = ", ".join([*_SHORT, *DTYPES])
+        if name not in (*DTYPES, "tf32"):
+            known = ", ".join([*_SHORT, *DTYPES, "tf32"])
             raise argparse.ArgumentTypeError(f"{name}: no suite of this version takes it ({known})")
+    return names
+
+
+def _layout_names(text: str) -> list[str]:
+    names = [name.lower() for name in text.split(",")]
+    for name in names:
+        if name not in LAYOUTS:
+            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(LAYOUTS)}")
     return names
 
 
@@ -65,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--copy", action="store_true", help="copies")
     select.add_argument("--elementwise", action="store_true", help="add and mul")
     select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
+    select.add_argument("--gemm", action="store_true", help="products of matrices")
+    select.add_argument("--gemv", action="store_true", help="products with 1 to 32 rows")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and classes")
@@ -76,9 +88,12 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes",
         type=_integers,
         metavar="2**20,2**24",
-        help="elements (elementwise), bytes (copy)",
+        help="elements (elementwise), bytes (copy), rows of squares (gemm, gemv)",
     )
-    how.add_argument("--dtypes", type=_dtype_names, metavar="fp32,bf16,fp16")
+    how.add_argument("--dtypes", type=_dtype_names, metavar="fp32,bf16,fp16,tf32")
+    how.add_argument(
+        "--layouts", type=_layout_names, metavar="nn,nt,tn,tt", help="of gemm and gemv operands"
+    )
     how.add_argument("--seq-lens", type=_integers, metavar="512,1024", help="for --attention")
     how.add_argument("--quick", action="store_true", help="5 warm-up, 20 runs, fewer sizes")
     how.add_argument("--warmup", type=_count, default=10)
@@ -89,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     out.add_argument("--threshold", type=float, default=0.05, help="what counts as a change")
     out.add_argument(
         "--fail-on-regression", action="store_true", help="exit code 1 when anything became slower"
+    )
+    out.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="TFLOP/s of square products, SVG or PNG"
     )
     out.add_argument("--quiet", action="store_true", help="no table, no progress")
     out.add_argument("--markdown", action="store_true", help="the table in Markdown")
@@ -110,6 +128,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--fail-on-regression needs --compare")
     if args.save and not args.save.resolve().parent.is_dir():
         parser.error(f"--save: the folder of {args.save} does not exist")
+    if args.plot and (why := check_plot_path(args.plot)):
+        parser.error(f"--plot: {why}")
+    if args.plot and not (args.gemm or args.all):
+        parser.error("--plot needs --gemm")
     baseline = None
     if args.compare:  # before the run: a typing error should not cost a run
         try:
@@ -124,6 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         peers=args.peers,
         sizes=args.sizes,
         dtypes=args.dtypes,
+        layouts=args.layouts,
     )
     for name in SUITES:
         if args.all or getattr(args, name):
@@ -131,6 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = suite.run(verbose=not args.quiet)
     if args.save:
         report.save(args.save)
+    if args.plot:
+        write_plot(report, args.plot)
     if not args.quiet:
         print(report.to_markdown() if args.markdown else report.to_text())
     for result in report.results:

@@ -32,6 +32,12 @@ class Engine(Protocol):
     def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
         """add or mul as f(a, b, out)."""
 
+    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+        """The product as f(a, b, out). tf32: float32 inputs may be rounded to TF32, else not."""
+
+    def poison(self, array: Any) -> None:
+        """Fills with NaN."""
+
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the contents; bfloat16 may come as float32."""
 
@@ -64,6 +70,15 @@ class Ours:
     def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
         function = {"add": _native.add, "mul": _native.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
+
+    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+        function = _native.matmul
+        if tf32:
+            return lambda a, b, out: function(a, b, out=out, use_tf32=True)
+        return lambda a, b, out: function(a, b, out=out)
+
+    def poison(self, array: Any) -> None:
+        array[...] = float("nan")
 
     def to_host(self, array: Any) -> Any:
         return array.to_numpy()
@@ -107,6 +122,12 @@ class NumPy:
         function = {"add": self._numpy.add, "mul": self._numpy.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
 
+    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+        return lambda a, b, out: self._numpy.matmul(a, b, out=out)
+
+    def poison(self, array: Any) -> None:
+        array[...] = float("nan")
+
     def to_host(self, array: Any) -> Any:
         return array
 
@@ -143,6 +164,13 @@ class CuPy:
         function = {"add": self.module.add, "mul": self.module.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
 
+    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+        function = self.module.matmul
+        return lambda a, b, out: function(a, b, out=out)
+
+    def poison(self, array: Any) -> None:
+        array[...] = float("nan")
+
     def to_host(self, array: Any) -> Any:
         return array.get()
 
@@ -171,9 +199,10 @@ class Torch:
 
     def from_host(self, array: Any) -> Any:
         name = array.dtype.name
-        if name == "bfloat16":  # NumPy's bfloat16 is unknown to it; float32 holds every value
-            array = array.astype("float32")
-        return self.module.from_numpy(array).to("cuda").to(getattr(self.module, name))
+        if name == "bfloat16":  # NumPy's bfloat16 is unknown to it
+            bits = self.module.from_numpy(array.view("int16"))
+            return bits.to("cuda").view(self.module.bfloat16)
+        return self.module.from_numpy(array).to("cuda")
 
     def full(self, size: int, value: float, dtype: str) -> Any:
         return self.module.full((size,), value, dtype=getattr(self.module, dtype), device="cuda")
@@ -181,6 +210,15 @@ class Torch:
     def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
         function = {"add": self.module.add, "mul": self.module.mul}[op]
         return lambda a, b, out: function(a, b, out=out)
+
+    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+        # A setting of the process; all products of a case are of one kind.
+        self.module.backends.cuda.matmul.allow_tf32 = tf32
+        function = self.module.matmul
+        return lambda a, b, out: function(a, b, out=out)
+
+    def poison(self, array: Any) -> None:
+        array.fill_(float("nan"))
 
     def to_host(self, array: Any) -> Any:
         if array.dtype == self.module.bfloat16:

@@ -180,7 +180,7 @@ def _cells(result: BenchmarkResult) -> tuple[str, ...]:
         _time(result.median_us),
         _time(result.min_us),
         "" if over is None else f"{over:+.2f}" if abs(over) < 1000 else f"{over:+.0f}",
-        _rate(result.bandwidth_gbps),
+        _rate(result),
         error,
     )
 
@@ -189,7 +189,8 @@ def _time(us: float) -> str:
     return f"{us:.2f}" if us < 1000 else f"{us:.0f}"
 
 
-def _rate(gbps: float | None) -> str:
+def _rate(result: BenchmarkResult) -> str:
+    gbps = result.bandwidth_gbps
     if gbps is None:
-        return ""
+        return "" if result.tflops is None else f"{result.tflops:.4g} TFLOP/s"
     return f"{gbps / 1000:.2f} TB/s" if gbps >= 1000 else f"{gbps:.2f} GB/s"

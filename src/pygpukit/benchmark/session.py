@@ -30,6 +30,8 @@ class Session:
     on_gpu: bool = False
     sizes: list[int] | None = None
     dtypes: list[str] = field(default_factory=lambda: ["float32", "bfloat16", "float16"])
+    product_dtypes: list[str] | None = None  # of gemm and gemv, where some were asked for
+    layouts: list[str] | None = None
 
     @property
     def peers(self) -> list[Engine]:

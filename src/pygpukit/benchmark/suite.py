@@ -12,6 +12,7 @@ from pygpukit.benchmark import (
     arrays,
     copy,
     elementwise,
+    gemm,
     launch,
     memory,
     sharing,
@@ -30,13 +31,16 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "copy": copy.run,
         "elementwise": elementwise.run,
         "arrays": arrays.run,
+        "gemm": gemm.run,
+        "gemv": gemm.run_few_rows,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
     }
 )
-ON_REQUEST = ("memory", "transfer", "sharing")  # they take gigabytes and the whole GPU
-LATER = ("gemm", "gemv", "attention", "fp8")
+# They take gigabytes and the whole GPU, or minutes.
+ON_REQUEST = ("gemm", "gemv", "memory", "transfer", "sharing")
+LATER = ("attention", "fp8")
 
 
 def default_suites() -> list[str]:
@@ -66,6 +70,7 @@ class BenchmarkSuite:
         peers: Iterable[str] = (),
         sizes: Iterable[int] | None = None,
         dtypes: Iterable[str] | None = None,
+        layouts: Iterable[str] | None = None,
     ) -> None:
         if warmup < 0 or iterations < 1:
             raise ValueError(
@@ -77,7 +82,11 @@ class BenchmarkSuite:
         self.quick = quick
         self._peers = list(peers)
         self._sizes = None if sizes is None else list(sizes)
-        self._dtypes = ["float32", "bfloat16", "float16"] if dtypes is None else list(dtypes)
+        self._product_dtypes = None if dtypes is None else list(dtypes)
+        self._dtypes = ["float32", "bfloat16", "float16"]
+        if self._product_dtypes is not None:  # TF32 is a way to multiply, not a dtype
+            self._dtypes = [dtype for dtype in self._product_dtypes if dtype != "tf32"]
+        self._layouts = None if layouts is None else list(layouts)
         self._selected: list[str] = []
         self._last: BenchmarkReport | None = None
 
@@ -110,6 +119,14 @@ class BenchmarkSuite:
     def add_arrays(self) -> BenchmarkSuite:
         """Maps, casts, reductions, copies, gathers, sorts, scans, random numbers."""
         return self.add("arrays")
+
+    def add_gemm(self) -> BenchmarkSuite:
+        """Products of matrices."""
+        return self.add("gemm")
+
+    def add_gemv(self) -> BenchmarkSuite:
+        """Products with 1 to 32 rows."""
+        return self.add("gemv")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and the way back."""
@@ -153,6 +170,8 @@ class BenchmarkSuite:
             on_gpu=on_gpu,
             sizes=self._sizes,
             dtypes=self._dtypes,
+            product_dtypes=self._product_dtypes,
+            layouts=self._layouts,
         )
         try:
             for name in self._selected or default_suites():

@@ -39,6 +39,10 @@ class OperationError(PyGPUkitError, RuntimeError):
     """An operation that is not possible in the present state."""
 
 
+class UnsupportedError(PyGPUkitError, NotImplementedError):
+    """Something this version does not have; the message says what, and what there is instead."""
+
+
 class GpuUnavailable(PyGPUkitError, RuntimeError):
     """No usable driver or GPU where one is needed; the message says what was tried."""
 

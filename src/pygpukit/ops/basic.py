@@ -6,6 +6,7 @@ from pygpukit._names import OPS
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
     from pygpukit.ops.comparison import *  # noqa: F403
+    from pygpukit.ops.contraction import *  # noqa: F403
     from pygpukit.ops.conversion import *  # noqa: F403
     from pygpukit.ops.creation import *  # noqa: F403
     from pygpukit.ops.data_types import *  # noqa: F403
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.indexing import *  # noqa: F403
     from pygpukit.ops.interop import *  # noqa: F403
     from pygpukit.ops.joining import *  # noqa: F403
+    from pygpukit.ops.low_precision import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
     from pygpukit.ops.matmul import *  # noqa: F403
     from pygpukit.ops.matmul_plan import *  # noqa: F403

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._cli.terminal import human_bytes
+from pygpukit.scheduler.partition import DevicePartition, open_partitions
 
 if TYPE_CHECKING:
     from pygpukit._runtime import Partition, PartitionManager, SchedulerSnapshot, TaskInfo
@@ -66,6 +67,45 @@ class PartitionSummary:
 
 
 @dataclass(frozen=True)
+class DevicePartitionSummary:
+    """A part of the device made by partition(): what it was given and what it uses."""
+
+    name: str
+    device: str
+    qos: str
+    compute_share: float  # given; 0: not limited
+    compute_how: str
+    sms: int  # of its own; 0: none
+    total_sms: int
+    memory_limit: int  # 0: not limited
+    memory_used: int
+    memory_peak: int
+    refused_count: int
+    bandwidth_share: float  # asked for; 0: not limited
+    copied_bytes: int
+    streams: int
+    launches: int
+    launches_held: int
+    held_time: float
+
+
+@dataclass(frozen=True)
+class TransferSummary:
+    """The copies of one direction through the transfer engine, and how fast they were."""
+
+    direction: str  # "h2d", "d2h" or "d2d"
+    rate: float  # bytes per second while any was under way: the link as measured
+    copied_bytes: int
+    in_flight_bytes: int
+    queued_count: int
+    completed_count: int
+    failed_count: int
+    cancelled_count: int
+    busy_time: float
+    max_wait_time: float
+
+
+@dataclass(frozen=True)
 class MemorySummary:
     """The device's memory as arrays use it; bytes."""
 
@@ -75,6 +115,7 @@ class MemorySummary:
     cached: int
     peak: int
     limit: int
+    evicted: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +141,8 @@ class Snapshot:
     streams_in_use: int
     max_streams: int
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    device_partitions: list[DevicePartitionSummary] = field(default_factory=list)
+    transfers: list[TransferSummary] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, fit for JSON."""
@@ -113,6 +156,9 @@ class Snapshot:
         rest["reservations"] = [ReservationSummary(**row) for row in data["reservations"]]
         rest["partitions"] = [PartitionSummary(**row) for row in data["partitions"]]
         rest["memory"] = MemorySummary(**data["memory"])
+        shares, copies = data.get("device_partitions", []), data.get("transfers", [])
+        rest["device_partitions"] = [DevicePartitionSummary(**row) for row in shares]
+        rest["transfers"] = [TransferSummary(**row) for row in copies]
         return Snapshot(**rest)
 
     def __str__(self) -> str:
@@ -162,6 +208,8 @@ def take_snapshot(
         streams_in_use=native.streams_in_use,
         max_streams=native.max_streams,
         sections={name: source() for name, source in _sources.items()},
+        device_partitions=[_device_partition(p) for p in open_partitions()],
+        transfers=_transfers(native.device),
     )
 
 
@@ -211,6 +259,48 @@ def _partition(p: Partition) -> PartitionSummary:
     )
 
 
+def _device_partition(p: DevicePartition) -> DevicePartitionSummary:
+    facts = p.facts()
+    return DevicePartitionSummary(
+        name=facts["name"],
+        device=facts["device"],
+        qos=facts["qos"],
+        compute_share=facts["compute_given"],
+        compute_how=facts["compute_how"],
+        sms=facts["given_sms"],
+        total_sms=facts["total_sms"],
+        memory_limit=facts["memory_limit"],
+        memory_used=facts["memory_used"],
+        memory_peak=facts["memory_peak"],
+        refused_count=facts["memory_refused"],
+        bandwidth_share=facts["bandwidth_asked"],
+        copied_bytes=int(facts["bandwidth_bytes"]),
+        streams=facts["open_streams"],
+        launches=facts["launches"],
+        launches_held=facts["launches_held"],
+        held_time=facts["held_s"],
+    )
+
+
+def _transfers(device: str) -> list[TransferSummary]:
+    return [
+        TransferSummary(
+            direction=direction,
+            rate=facts["gb_s"] * 1e9,
+            copied_bytes=facts["bytes"],
+            in_flight_bytes=facts["in_flight_bytes"],
+            queued_count=facts["queue_depth"],
+            completed_count=facts["completed"],
+            failed_count=facts["failed"],
+            cancelled_count=facts["cancelled"],
+            busy_time=facts["busy_s"],
+            max_wait_time=facts["max_wait_s"],
+        )
+        for direction, facts in _native.transfer_stats(device).items()
+        if facts["submitted"]
+    ]
+
+
 def _memory(device: str) -> MemorySummary:
     stats = _native.memory_stats(device)
     return MemorySummary(
@@ -220,6 +310,7 @@ def _memory(device: str) -> MemorySummary:
         cached=stats["cached"],
         peak=stats["peak_used"],
         limit=stats["limit"],
+        evicted=stats["evicted"],
     )
 
 
@@ -264,16 +355,21 @@ def render(snapshot: Snapshot) -> str:
     wait, run = time_text(snapshot.avg_wait_time), time_text(snapshot.avg_exec_time)
     reserved, left = size_text(snapshot.reserved_memory), size_text(snapshot.available_memory)
     used, cached, total = (size_text(n) for n in (memory.used, memory.cached, memory.total))
+    cached += " cached"
+    if memory.evicted:
+        cached += f", {size_text(memory.evicted)} evicted"
     missed = snapshot.missed_deadlines
     streams = f"{snapshot.streams_in_use} of {snapshot.max_streams} in use"
     lines = [
         f"tasks       {counts or 'none'}; order {snapshot.policy}",
         f"times       wait {wait}, run {run} on average; {missed} missed deadlines",
         f"reserved    {reserved}, {left} left; bandwidth {snapshot.reserved_bandwidth:.0%}",
-        f"memory      {bar(share)} {used} used, {cached} cached, {total} on {memory.device}",
+        f"memory      {bar(share)} {used} used, {cached}, {total} on {memory.device}",
         f"streams     {streams}, {snapshot.workers} workers",
     ]
     lines += _section("partitions", _partition_rows(snapshot.partitions))
+    lines += _section("parts of the device", _device_partition_rows(snapshot.device_partitions))
+    lines += _section("transfers", _transfer_rows(snapshot.transfers))
     lines += _section("reservations", _reservation_rows(snapshot.reservations))
     lines += _section("tasks", _task_rows(snapshot.tasks))
     hidden = len(snapshot.tasks) - _MAX_ROWS
@@ -307,6 +403,50 @@ def _partition_rows(partitions: Iterable[PartitionSummary]) -> list[list[str]]:
     return rows
 
 
+def _device_partition_rows(partitions: Iterable[DevicePartitionSummary]) -> list[list[str]]:
+    head = ["name", "class", "compute", "memory", "link", "copied", "streams", "launches", "held"]
+    return [head, *(_device_partition_row(p) for p in partitions)]
+
+
+def _device_partition_row(p: DevicePartitionSummary) -> list[str]:
+    compute = f"{p.compute_share:.0%}" if p.compute_share else "-"
+    if p.sms:
+        compute = f"{p.sms} of {p.total_sms} SMs"
+    limit = size_text(p.memory_limit) if p.memory_limit else "no limit"
+    return [
+        p.name,
+        p.qos,
+        compute,
+        f"{size_text(p.memory_used)} / {limit}",
+        f"{p.bandwidth_share:.0%}" if p.bandwidth_share else "-",
+        size_text(p.copied_bytes),
+        str(p.streams),
+        str(p.launches),
+        f"{p.launches_held}, {time_text(p.held_time)}" if p.launches_held else "-",
+    ]
+
+
+_DIRECTIONS = {"h2d": "to the device", "d2h": "to the host", "d2d": "on the device"}
+
+
+def _transfer_rows(transfers: Iterable[TransferSummary]) -> list[list[str]]:
+    head = ["direction", "rate", "copied", "under way", "queued", "done", "failed", "longest wait"]
+    return [head, *(_transfer_row(t) for t in transfers)]
+
+
+def _transfer_row(t: TransferSummary) -> list[str]:
+    return [
+        _DIRECTIONS.get(t.direction, t.direction),
+        f"{t.rate / 1e9:.1f} GB/s" if t.copied_bytes else "-",
+        size_text(t.copied_bytes),
+        size_text(t.in_flight_bytes),
+        str(t.queued_count),
+        str(t.completed_count),
+        str(t.failed_count),
+        time_text(t.max_wait_time),
+    ]
+
+
 def _reservation_rows(reservations: Iterable[ReservationSummary]) -> list[list[str]]:
     head = ["partition", "reserved", "left", "of", "tasks", "queued"]
     return [head, *(_reservation_row(r) for r in reservations)]
@@ -329,11 +469,13 @@ def _task_row(t: TaskSummary) -> list[str]:
 
 
 __all__ = [
+    "DevicePartitionSummary",
     "MemorySummary",
     "PartitionSummary",
     "ReservationSummary",
     "Snapshot",
     "TaskSummary",
+    "TransferSummary",
     "add_section",
     "take_snapshot",
 ]

@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import weakref
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -169,6 +171,17 @@ def _report(facts: dict[str, Any]) -> PartitionReport:
     )
 
 
+_lock = threading.Lock()
+_made: weakref.WeakSet[DevicePartition] = weakref.WeakSet()
+
+
+def open_partitions() -> list[DevicePartition]:
+    """Those that are not closed, by name."""
+    with _lock:
+        made = list(_made)
+    return sorted((p for p in made if not p.closed), key=lambda p: (p.device, p.name))
+
+
 class DevicePartition:
     """A part of a device. ``with partition:`` makes the calling thread work in it.
 
@@ -179,6 +192,8 @@ class DevicePartition:
 
     def __init__(self, native: _native.DevicePartition) -> None:
         self._native = native
+        with _lock:
+            _made.add(self)
 
     @property
     def name(self) -> str:
@@ -210,6 +225,10 @@ class DevicePartition:
     def report(self) -> PartitionReport:
         """What was asked for, what was given, and what is hard or cooperative."""
         return _report(self._native.report())
+
+    def facts(self) -> dict[str, Any]:
+        """The figures of report() as they are; gives out no share that was not given out yet."""
+        return self._native.report(divide=False)
 
     def close(self) -> None:
         """Waits for its work and gives everything back.

@@ -1,0 +1,135 @@
+// A tile of an operand in shared memory: lines of kLineBytes, as they lie in memory (along k, or
+// along the operand's rows where those are contiguous), made of 16-byte chunks whose place in the
+// line is exclusive-or'ed with a function of the line, so that neither the copies nor the loads of
+// fragments have bank conflicts. TileCopy brings tiles in, kGranule bytes at a time: by cp.async
+// from four bytes on, else through registers. What lies outside of the operand becomes zero.
+#pragma once
+
+#include "common/cp_async.cuh"
+#include "common/dtype.cuh"
+
+namespace gpk {
+
+// kKMajor: a line is one row of the operand (m or n), else one k.
+template <class T, int kNumLines, int kElems, bool kKMajor>
+struct TileLayout {
+  static constexpr int kLines = kNumLines;
+  static constexpr int kLineElems = kElems;
+  static constexpr int kLineBytes = kLineElems * static_cast<int>(sizeof(T));
+  static constexpr int kPitchBytes = kLineBytes;
+  static constexpr int kBytes = kLines * kPitchBytes;
+  static constexpr int kChunks = kLineBytes / 16;
+  static_assert(kChunks >= 2 && (kChunks & (kChunks - 1)) == 0, "lines of 32, 64, 128, ... bytes");
+  // Lines this far apart have the same pattern.
+  static constexpr int kPeriod = kKMajor || sizeof(T) == 2 ? 8 : sizeof(T) == 1 ? 16 : 4;
+
+  // Eight lines that one load takes together get eight (or all) different values.
+  static __device__ __forceinline__ int pattern(int line) {
+    int p;
+    if constexpr (kKMajor || sizeof(T) == 2) {
+      p = line & 7;
+    } else if constexpr (sizeof(T) == 1) {
+      p = (line & 1) | (line >> 1 & 6);  // lines 0 1 4 5 8 9 12 13 together, and 2 3 6 7 ...
+    } else {
+      p = (line & 3) << 1;  // four lines of two chunks together
+    }
+    return kChunks >= 8 ? p : kChunks == 4 ? p >> 1 : p >> 2;
+  }
+
+  static __device__ __forceinline__ unsigned offset(int line, int byte) {
+    return static_cast<unsigned>(line * kLineBytes + (((byte >> 4) ^ pattern(line)) << 4) +
+                                 (byte & 15));
+  }
+};
+
+template <class T, class Layout, int kGranule, int kThreads>
+struct TileCopy {
+  static constexpr bool kAsync = kGranule >= 4;
+  static constexpr int kPerLine = Layout::kLineBytes / kGranule;
+  static constexpr int kLineStep = kThreads > kPerLine ? kThreads / kPerLine : 1;
+  static constexpr int kColSteps = kThreads > kPerLine ? 1 : kPerLine / kThreads;
+  static constexpr bool kIdle = kLineStep > Layout::kLines;  // some threads have nothing to do
+  static constexpr int kLineSteps = kIdle ? 1 : Layout::kLines / kLineStep;
+  static constexpr int kCount = kLineSteps * kColSteps;
+  static_assert(kIdle || Layout::kLines % kLineStep == 0, "every thread copies as much");
+  static_assert(kAsync || kGranule == sizeof(T), "through registers: element by element");
+
+  const char* from;  // the thread's first granule of the next tile
+  long long line_step_bytes, tile_step_bytes;
+  int line, col_bytes;
+  unsigned first_to;
+  unsigned held[kAsync ? 1 : kCount];  // not packed: that would wait for them at once
+
+  // `first`: the tile's first element; `pitch`: from line to line; `tile_step`: to the next tile.
+  __device__ __forceinline__ TileCopy(const T* first, long long pitch, long long tile_step) {
+    const int t = static_cast<int>(threadIdx.x);
+    line = t / kPerLine;
+    col_bytes = t % kPerLine * kGranule;
+    const long long pitch_bytes = pitch * static_cast<long long>(sizeof(T));
+    from = reinterpret_cast<const char*>(first) + line * pitch_bytes + col_bytes;
+    line_step_bytes = kLineStep * pitch_bytes;
+    tile_step_bytes = tile_step * static_cast<long long>(sizeof(T));
+    first_to = Layout::offset(line, col_bytes);
+  }
+
+  __device__ __forceinline__ unsigned to(int line_index, int col_index) const {
+    if constexpr (kColSteps == 1 && kLineStep % Layout::kPeriod == 0)
+      return first_to + static_cast<unsigned>(line_index * kLineStep * Layout::kPitchBytes);
+    return Layout::offset(line + line_index * kLineStep,
+                          col_bytes + col_index * kThreads * kGranule);
+  }
+
+  // Starts on the next tile, of which `lines` lines of `elems` elements exist.
+  __device__ __forceinline__ void begin(unsigned shared, int lines, int elems) {
+    if (!kIdle || line < Layout::kLines) {
+      if (kAsync && lines >= Layout::kLines && elems >= Layout::kLineElems) {
+        copy<true>(shared, 0, 0);
+      } else {
+        copy<false>(shared, lines,
+                    min(elems, Layout::kLineElems) * static_cast<int>(sizeof(T)) - col_bytes);
+      }
+    }
+    from += tile_step_bytes;
+  }
+
+  // What came through registers is put down; the space must not be in use.
+  __device__ __forceinline__ void end(unsigned shared) const {
+    if constexpr (!kAsync) {
+      if (kIdle && line >= Layout::kLines) return;
+#pragma unroll
+      for (int at = 0; at < kCount; ++at) {
+        store_shared<kGranule>(shared + to(at / kColSteps, at % kColSteps), held[at]);
+      }
+    }
+  }
+
+ private:
+  template <bool kWhole>
+  __device__ __forceinline__ void copy(unsigned shared, int lines, int bytes_left) {
+    const char* p = from;
+#pragma unroll
+    for (int i = 0; i < kLineSteps; ++i) {
+#pragma unroll
+      for (int j = 0; j < kColSteps; ++j) {
+        const char* const at = p + j * kThreads * kGranule;
+        const int left = bytes_left - j * kThreads * kGranule;
+        const bool inside = line + i * kLineStep < lines;
+        if constexpr (kWhole) {
+          cp_async<kGranule>(shared + to(i, j), at);
+        } else if constexpr (kAsync) {
+          cp_async<kGranule>(shared + to(i, j), at, inside ? min(max(left, 0), kGranule) : 0);
+        } else {
+          held[i * kColSteps + j] = inside && left > 0 ? fetch(at) : 0;
+        }
+      }
+      p += line_step_bytes;
+    }
+  }
+
+  static __device__ __forceinline__ unsigned fetch(const char* p) {
+    if constexpr (kGranule == 2) return *reinterpret_cast<const unsigned short*>(p);
+    return *reinterpret_cast<const unsigned char*>(p);
+  }
+};
+
+}  // namespace gpk

@@ -1,0 +1,79 @@
+// Which tile of which product a block makes, and where its results go: to C through the epilogue,
+// or, with K cut into parts, as they are to [part][batch][m][n] of the accumulation type.
+#pragma once
+
+#include "common/shared.cuh"
+#include "matmul/product.cuh"
+
+namespace gpk {
+
+// Mirrored by TileGrid in ops/matmul/tile_grid.h.
+struct TileGrid {
+  unsigned tiles_m, tiles_n;
+  unsigned group;    // rows of tiles that are walked column by column, for the L2
+  unsigned swapped;  // not zero: C^T is made; the epilogue's i and j change places
+  unsigned flags;    // of the epilogue (epilogue.cuh), here known at run time only
+};
+
+struct TilePlace {
+  unsigned m, n;  // of the tile
+  long long batch;
+};
+
+// Grid: x all tiles of a batch, batch after batch. Made anew at every call, so that nothing of it
+// takes registers in the main loop.
+__device__ __forceinline__ TilePlace tile_place(const TileGrid& grid) {
+  const unsigned tiles = grid.tiles_m * grid.tiles_n;
+  const unsigned block = fresh_block_x();
+  const unsigned batch = block / tiles;
+  const unsigned index = block - batch * tiles;
+  const unsigned per_group = grid.group * grid.tiles_n;
+  const unsigned first = index / per_group * grid.group;
+  const unsigned rows = min(grid.tiles_m - first, grid.group);
+  const unsigned in_group = index % per_group;
+  return {first + in_group % rows, in_group / rows, batch};
+}
+
+// A tile of the result: its first element, steps, and how much of it exists.
+template <class TC>
+struct TileTarget {
+  TC* first;
+  long long row_step, col_step;
+  int rows, cols;
+  bool wide;  // rows can be stored 16 bytes at a time
+
+  __device__ __forceinline__ void bound(long long rows_left, long long cols_left, int tile_m,
+                                        int tile_n) {
+    rows = static_cast<int>(rows_left < tile_m ? rows_left : tile_m);
+    cols = static_cast<int>(cols_left < tile_n ? cols_left : tile_n);
+    const unsigned long long bytes = static_cast<unsigned long long>(row_step) * sizeof(TC);
+    wide = col_step == 1 && ((reinterpret_cast<unsigned long long>(first) | bytes) & 15) == 0;
+  }
+};
+
+template <class TC>
+__device__ __forceinline__ TileTarget<TC> result_target(const MatmulArgs& args, long long first_m,
+                                                        long long first_n, long long at_c,
+                                                        int tile_m, int tile_n) {
+  TileTarget<TC> target;
+  target.row_step = args.c_m;
+  target.col_step = args.c_n;
+  target.first = static_cast<TC*>(args.c) + at_c + first_m * args.c_m + first_n * args.c_n;
+  target.bound(args.m - first_m, args.n - first_n, tile_m, tile_n);
+  return target;
+}
+
+template <class Acc>
+__device__ __forceinline__ TileTarget<Acc> partial_target(const MatmulArgs& args, long long first_m,
+                                                          long long first_n, long long batch,
+                                                          int tile_m, int tile_n) {
+  TileTarget<Acc> target;
+  target.row_step = args.n;
+  target.col_step = 1;
+  target.first = static_cast<Acc*>(args.partial) +
+                 ((blockIdx.y * args.num_batches + batch) * args.m + first_m) * args.n + first_n;
+  target.bound(args.m - first_m, args.n - first_n, tile_m, tile_n);
+  return target;
+}
+
+}  // namespace gpk

@@ -1,0 +1,228 @@
+// C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32, int8 (sums
+// in int32, no epilogue), FP8 (SM89+). All other sums are float32, in order of k: 16 (8, 32) at a
+// time. One of A's strides is 1 (kAKMajor: along k, else along m), the same for B (k or n). Base,
+// pitch and batch strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one
+// element. Grid: x tiles and batches (gemm_grid.cuh), y parts of K. A block makes kTileM x kTileN,
+// a warp kWarpM x kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B
+// (gemm_copy), later 16 rows of sums of each warp, from where they are stored in wide, whole lines.
+// Tiles and warps: see engine_mma.cpp.
+#pragma once
+
+#include "matmul/gemm_fragment.cuh"
+#include "matmul/gemm_store.cuh"
+
+namespace gpk {
+
+template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
+          int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
+struct GemmMma {
+  static_assert(sizeof(TA) == sizeof(TB), "operands of one width");
+  using Acc = typename MmaAcc<TA>::Type;
+  static constexpr int kWarpsM = kTileM / kWarpM;
+  static constexpr int kWarpsN = kTileN / kWarpN;
+  static constexpr int kThreads = kWarpsM * kWarpsN * 32;
+  static constexpr int kStepK = 32 / static_cast<int>(sizeof(TA));
+  static constexpr int kSteps = kTileK / kStepK;
+  static_assert(kSteps >= 2 && kSteps % 2 == 0, "fragments are double buffered");
+
+  template <class T, int kTile, bool kKMajor>
+  using Layout = TileLayout<T, kKMajor ? kTile : kTileK, kKMajor ? kTileK : kTile, kKMajor>;
+  using LayoutA = Layout<TA, kTileM, kAKMajor>;
+  using LayoutB = Layout<TB, kTileN, kBKMajor>;
+  using CopyA = TileCopy<TA, LayoutA, kAlignA, kThreads>;
+  using CopyB = TileCopy<TB, LayoutB, kAlignB, kThreads>;
+  using FragmentsA = Fragments<TA, LayoutA, kWarpM, kAKMajor, true>;
+  using FragmentsB = Fragments<TB, LayoutB, kWarpN, kBKMajor, false>;
+  static constexpr int kBlocksM = FragmentsA::kBlocks;
+  static constexpr int kBlocksN = FragmentsB::kBlocks;
+
+  static constexpr int kStageBytes = LayoutA::kBytes + LayoutB::kBytes;
+  static constexpr int kPitchOut = kWarpN + 8;  // of a warp's 16 rows of sums
+  static constexpr int kBytesOut = 16 * kPitchOut * 4;
+
+  // The fragments of one step, and their product.
+  struct Step {
+    unsigned a[kBlocksM][4];
+    unsigned b[kBlocksN][4];
+
+    __device__ __forceinline__ void load(const FragmentsA& from_a, const FragmentsB& from_b,
+                                         unsigned stage, int step) {
+      from_a.load(a, stage, step);
+      from_b.load(b, stage + LayoutA::kBytes, step);
+    }
+    __device__ __forceinline__ void round() {
+      if constexpr (sizeof(TA) == 4) {
+#pragma unroll
+        for (int i = 0; i < kBlocksM * 4; ++i) a[i / 4][i % 4] = round_to_tf32(a[i / 4][i % 4]);
+#pragma unroll
+        for (int j = 0; j < kBlocksN * 4; ++j) b[j / 4][j % 4] = round_to_tf32(b[j / 4][j % 4]);
+      }
+    }
+    template <int kPart>
+    __device__ __forceinline__ void multiply_part(Acc (&acc)[kBlocksM][kBlocksN * 2][4]) const {
+#pragma unroll
+      for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+        for (int j = 0; j < kBlocksN * 2; ++j) {
+          const int n = i % 2 == 0 ? j : kBlocksN * 2 - 1 - j;  // neighbours share registers
+          Mma<TA, TB>::template run<kPart>(acc[i][n], a[i], b[n / 2][n % 2 * 2],
+                                           b[n / 2][n % 2 * 2 + 1]);
+        }
+    }
+    __device__ __forceinline__ void multiply(Acc (&acc)[kBlocksM][kBlocksN * 2][4]) const {
+      multiply_part<0>(acc);
+      if constexpr (Mma<TA, TB>::kParts == 2) multiply_part<1>(acc);
+    }
+  };
+
+  // Brings tile after tile into the ring.
+  struct Feed {
+    CopyA a;
+    CopyB b;
+    int rows, cols;  // of A and B that exist, from the tile on
+    int k_left;
+
+    __device__ __forceinline__ void begin(unsigned stage) {
+      if (k_left > 0) {
+        a.begin(stage, kAKMajor ? rows : k_left, kAKMajor ? k_left : rows);
+        b.begin(stage + LayoutA::kBytes, kBKMajor ? cols : k_left, kBKMajor ? k_left : cols);
+      }
+      cp_async_commit();
+    }
+    __device__ __forceinline__ void end(unsigned stage) {
+      if (k_left > 0) {
+        a.end(stage);
+        b.end(stage + LayoutA::kBytes);
+      }
+      k_left -= kTileK;
+    }
+  };
+
+  static __device__ __forceinline__ void sum(Feed& feed, unsigned shared, int warp_m, int warp_n,
+                                             Acc (&acc)[kBlocksM][kBlocksN * 2][4]) {
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    const FragmentsA from_a(warp_m, lane);
+    const FragmentsB from_b(warp_n, lane);
+    const int num_tiles = (feed.k_left + kTileK - 1) / kTileK;
+#pragma unroll
+    for (int s = 0; s < kStages - 1; ++s) {
+      feed.begin(shared + s * kStageBytes);
+      feed.end(shared + s * kStageBytes);
+    }
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+    Step fragments[2];
+    unsigned read = shared;
+    unsigned write = shared + (kStages - 1) * kStageBytes;
+    const unsigned last = write;
+    if (num_tiles > 0) {
+      fragments[0].load(from_a, from_b, read, 0);
+      fragments[0].round();
+    }
+    for (int tile = 0; tile < num_tiles; ++tile) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if (step == kSteps - 1) {
+          feed.end(write);
+          cp_async_wait<kStages - 2>();
+          __syncthreads();
+          write = read;
+          read = read == last ? shared : read + kStageBytes;
+        }
+        fragments[(step + 1) % 2].load(from_a, from_b, read, (step + 1) % kSteps);
+        if (step == 0) feed.begin(write);
+        fragments[step % 2].multiply(acc);
+        fragments[(step + 1) % 2].round();
+      }
+    }
+    cp_async_wait<0>();
+    __syncthreads();
+  }
+
+  // Block `i` of the warp's sums into `out`, whose row r is the warp's row FragmentsA::row(i, r).
+  static __device__ __forceinline__ void put_down(Acc* out, const Acc (&acc)[kBlocksN * 2][4]) {
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    const int g = lane / 4;
+    const int t = lane % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      Acc* const row = out + (h * 8 + g) * kPitchOut;
+#pragma unroll
+      for (int j = 0; j < kBlocksN * 2; ++j) {
+        if constexpr (FragmentsB::kInOrder) {
+          store_vec<Acc, 2>(row + j * 8 + t * 2, {acc[j][2 * h], acc[j][2 * h + 1]});
+        } else {
+          row[FragmentsB::row(j / 2, j % 2, t * 2)] = acc[j][2 * h];
+          row[FragmentsB::row(j / 2, j % 2, t * 2 + 1)] = acc[j][2 * h + 1];
+        }
+      }
+    }
+  }
+
+  template <class T, bool kFinal>
+  static __device__ __forceinline__ void store(
+      const WarpStore<T, Acc, kWarpN, FragmentsA, kFinal>& to, Acc* out,
+      const Acc (&acc)[kBlocksM][kBlocksN * 2][4]) {
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+      put_down(out, acc[i]);
+      __syncwarp();
+      to.run(out, i);
+      __syncwarp();
+    }
+  }
+};
+
+template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
+          int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
+__global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
+    gemm_mma_kernel(const __grid_constant__ MatmulArgs args,
+                    const __grid_constant__ EpilogueArgs epilogue,
+                    const __grid_constant__ TileGrid grid) {
+  using Gemm = GemmMma<TA, TB, TC, kTileM, kTileN, kTileK, kWarpM, kWarpN, kStages, kAKMajor,
+                       kBKMajor, kAlignA, kAlignB>;
+  using Acc = typename Gemm::Acc;
+  extern __shared__ __align__(128) unsigned char gemm_shared[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp_m = warp % Gemm::kWarpsM * kWarpM;
+  const int warp_n = warp / Gemm::kWarpsM * kWarpN;
+
+  Acc acc[Gemm::kBlocksM][Gemm::kBlocksN * 2][4] = {};
+  {
+    const TilePlace place = tile_place(grid);
+    const BatchOffsets at = batch_offsets(args, place.batch);
+    const long long first_m = static_cast<long long>(place.m) * kTileM;
+    const long long first_n = static_cast<long long>(place.n) * kTileN;
+    const long long first_k = blockIdx.y * args.k_per_split;
+    const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
+    const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
+    const TA* const a = static_cast<const TA*>(args.a) + at.a +
+                        (kAKMajor ? first_m * a_pitch + first_k : first_k * a_pitch + first_m);
+    const TB* const b = static_cast<const TB*>(args.b) + at.b +
+                        (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
+    typename Gemm::Feed feed{
+        typename Gemm::CopyA(a, a_pitch, kAKMajor ? kTileK : kTileK * a_pitch),
+        typename Gemm::CopyB(b, b_pitch, kBKMajor ? kTileK : kTileK * b_pitch),
+        static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
+        static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
+        static_cast<int>(min(args.k - first_k, args.k_per_split))};
+    Gemm::sum(feed, shared_address(gemm_shared), warp_m, warp_n, acc);
+  }
+  Acc* const out = reinterpret_cast<Acc*>(gemm_shared + warp * Gemm::kBytesOut);
+  const TilePlace place = tile_place(grid);
+  const long long first_m = static_cast<long long>(place.m) * kTileM;
+  const long long first_n = static_cast<long long>(place.n) * kTileN;
+  if (args.partial == nullptr) {
+    const TileTarget<TC> target = result_target<TC>(
+        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
+    Gemm::template store<TC, true>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, acc);
+  } else {
+    const TileTarget<Acc> target =
+        partial_target<Acc>(args, first_m, first_n, place.batch, kTileM, kTileN);
+    Gemm::template store<Acc, false>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, acc);
+  }
+}
+
+}  // namespace gpk

@@ -1,0 +1,285 @@
+// C = epilogue(A B), batched, float32 with fused multiply-adds in order of k: nothing is rounded
+// but the sums. Layouts, alignments, grid: as gemm_mma.cuh (kAlignA, kAlignB: 16, 8 or 4 bytes).
+// A block makes kTileM x kTileN; a warp is 8 x 4 threads of kPerM x kPerN elements, in groups of
+// four rows and columns that lie a warp's width apart. Shared memory (dynamic): a ring of kStages
+// tiles of A as [k][m] and B as [k][n]; an operand that lies along k is transposed on the way in,
+// four bytes at a time. A lane's place takes its bits in turns for n and m: then two quarters of a
+// warp ask for the same 64 bytes, and a 16-byte load takes two cycles instead of four.
+// Tiles: see engine_simt.cpp.
+#pragma once
+
+#include "matmul/gemm_copy.cuh"
+#include "matmul/gemm_store.cuh"
+
+namespace gpk {
+
+// Lines of k; transposed ones are padded so that copies of 8 k x 4 rows meet 32 banks.
+template <int kTile, int kTileK, bool kTransposed>
+struct SimtLayout {
+  static constexpr int kLines = kTileK;
+  static constexpr int kLineElems = kTile;
+  static constexpr int kLineBytes = kTile * 4;
+  static constexpr int kPitchBytes = kLineBytes + (kTransposed ? 16 : 0);
+  static constexpr int kBytes = kLines * kPitchBytes;
+  static constexpr int kPeriod = 1;
+  static __device__ __forceinline__ unsigned offset(int line, int byte) {
+    return static_cast<unsigned>(line * kPitchBytes + byte);
+  }
+};
+
+// Copies from [row][k] to [k][row]: eight threads take a sector of a row.
+template <class Layout, int kTile, int kTileK, int kThreads>
+struct TransposedCopy {
+  static constexpr int kRowStep = kThreads / 8;
+  static constexpr int kRowSteps = kTile / kRowStep;
+  static_assert(kTile % kRowStep == 0 && kTileK % 8 == 0, "every thread copies as much");
+
+  const char* from;
+  long long row_step_bytes, tile_step_bytes;
+  int row, k;
+  unsigned first_to;
+
+  __device__ __forceinline__ TransposedCopy(const float* first, long long pitch,
+                                            long long tile_step) {
+    const int t = static_cast<int>(threadIdx.x);
+    row = t / 8;
+    k = t % 8;
+    from = reinterpret_cast<const char*>(first + row * pitch + k);
+    row_step_bytes = kRowStep * pitch * 4;
+    tile_step_bytes = tile_step * 4;
+    first_to = Layout::offset(k, row * 4);
+  }
+
+  __device__ __forceinline__ void begin(unsigned shared, int rows, int k_left) {
+    if (rows >= kTile && k_left >= kTileK) {
+      copy<true>(shared, 0, 0);
+    } else {
+      copy<false>(shared, rows, k_left);
+    }
+    from += tile_step_bytes;
+  }
+
+ private:
+  template <bool kWhole>
+  __device__ __forceinline__ void copy(unsigned shared, int rows, int k_left) const {
+    const char* p = from;
+#pragma unroll
+    for (int i = 0; i < kRowSteps; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTileK; j += 8) {
+        const unsigned to = shared + first_to + static_cast<unsigned>(j * Layout::kPitchBytes) +
+                            static_cast<unsigned>(i * kRowStep * 4);
+        if constexpr (kWhole) {
+          cp_async<4>(to, p + j * 4);
+        } else {
+          cp_async<4>(to, p + j * 4, row + i * kRowStep < rows && k + j < k_left ? 4 : 0);
+        }
+      }
+      p += row_step_bytes;
+    }
+  }
+};
+
+template <int kTile, int kTileK, int kThreads, bool kKMajor, int kAlign>
+struct SimtOperand {
+  using Layout = SimtLayout<kTile, kTileK, kKMajor>;
+  using Copy = TileCopy<float, Layout, kAlign, kThreads>;
+};
+template <int kTile, int kTileK, int kThreads, int kAlign>
+struct SimtOperand<kTile, kTileK, kThreads, true, kAlign> {
+  using Layout = SimtLayout<kTile, kTileK, true>;
+  using Copy = TransposedCopy<Layout, kTile, kTileK, kThreads>;
+};
+
+template <int kTileM, int kTileN, int kTileK, int kPerM, int kPerN, int kStages, bool kAKMajor,
+          bool kBKMajor, int kAlignA, int kAlignB>
+struct GemmSimt {
+  static constexpr int kWarpM = 8 * kPerM;
+  static constexpr int kWarpN = 4 * kPerN;
+  static constexpr int kWarpsM = kTileM / kWarpM;
+  static constexpr int kThreads = kWarpsM * (kTileN / kWarpN) * 32;
+  using OperandA = SimtOperand<kTileM, kTileK, kThreads, kAKMajor, kAlignA>;
+  using OperandB = SimtOperand<kTileN, kTileK, kThreads, kBKMajor, kAlignB>;
+  using LayoutA = typename OperandA::Layout;
+  using LayoutB = typename OperandB::Layout;
+  using CopyA = typename OperandA::Copy;
+  using CopyB = typename OperandB::Copy;
+  static constexpr int kStageBytes = LayoutA::kBytes + LayoutB::kBytes;
+  static constexpr int kBytesOut = 16 * (kWarpN + 8) * 4;  // of a warp's 16 rows of sums
+
+  struct Line {  // one k of the thread's rows and columns
+    unsigned a[kPerM / 4][4];
+    unsigned b[kPerN / 4][4];
+
+    __device__ __forceinline__ void load(unsigned at_a, unsigned at_b, int k) {
+#pragma unroll
+      for (int i = 0; i < kPerM / 4; ++i)
+        load_shared(a[i], at_a + static_cast<unsigned>(k * LayoutA::kPitchBytes + i * 128));
+#pragma unroll
+      for (int j = 0; j < kPerN / 4; ++j)
+        load_shared(b[j], at_b + static_cast<unsigned>(k * LayoutB::kPitchBytes + j * 64));
+    }
+    __device__ __forceinline__ void multiply(float (&acc)[kPerM][kPerN]) const {
+#pragma unroll
+      for (int i = 0; i < kPerM; ++i)
+#pragma unroll
+        for (int j = 0; j < kPerN; ++j) {
+          const int n = i % 2 == 0 ? j : kPerN - 1 - j;  // neighbours share registers
+          acc[i][n] =
+              fmaf(__uint_as_float(a[i / 4][i % 4]), __uint_as_float(b[n / 4][n % 4]), acc[i][n]);
+        }
+    }
+  };
+
+  struct Feed {
+    CopyA a;
+    CopyB b;
+    int rows, cols;  // of A and B that exist, from the tile on
+    int k_left;
+
+    __device__ __forceinline__ void next(unsigned stage) {
+      if (k_left > 0) {
+        if constexpr (kAKMajor) {
+          a.begin(stage, rows, k_left);
+        } else {
+          a.begin(stage, k_left, rows);
+        }
+        if constexpr (kBKMajor) {
+          b.begin(stage + LayoutA::kBytes, cols, k_left);
+        } else {
+          b.begin(stage + LayoutA::kBytes, k_left, cols);
+        }
+      }
+      cp_async_commit();
+      k_left -= kTileK;
+    }
+  };
+
+  // `at_a`, `at_b`: the thread's first row and column in the first stage.
+  static __device__ __forceinline__ void sum(Feed& feed, unsigned shared, unsigned at_a,
+                                             unsigned at_b, float (&acc)[kPerM][kPerN]) {
+    const int num_tiles = (feed.k_left + kTileK - 1) / kTileK;
+#pragma unroll
+    for (int s = 0; s < kStages - 1; ++s) feed.next(shared + s * kStageBytes);
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+    constexpr unsigned kLast = (kStages - 1) * kStageBytes;
+    unsigned read = 0;
+    unsigned write = kLast;
+    Line lines[2];
+    if (num_tiles > 0) lines[0].load(at_a, at_b, 0);
+#pragma unroll 1
+    for (int tile = 0; tile < num_tiles; ++tile) {
+#pragma unroll
+      for (int k = 0; k < kTileK; ++k) {
+        if (k == kTileK - 1) {
+          cp_async_wait<kStages - 2>();
+          __syncthreads();
+          write = read;
+          read = read == kLast ? 0 : read + kStageBytes;
+        }
+        lines[(k + 1) % 2].load(at_a + read, at_b + read, (k + 1) % kTileK);
+        if (k == 0) feed.next(shared + write);
+        lines[k % 2].multiply(acc);
+      }
+    }
+  }
+
+  // Rows 2 block and 2 block + 1 of all threads are the block's 16 rows.
+  struct Rows {
+    static __device__ __forceinline__ int row(int block, int half, int g) {
+      const int i = 2 * block + half;
+      return i / 4 * 32 + g * 4 + i % 4;
+    }
+  };
+
+  // `zero` is 0, which the compiler must not know: were sums stored from the registers they are
+  // made in, these would have to be neighbours, and multiply-adds would wait for register banks.
+  template <bool kFinal>
+  static __device__ __forceinline__ void store(
+      const WarpStore<float, float, kWarpN, Rows, kFinal>& to, float* out, int lane_m, int lane_n,
+      unsigned zero, const float (&acc)[kPerM][kPerN]) {
+#pragma unroll
+    for (int block = 0; block < kPerM / 2; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int j = 0; j < kPerN; j += 4) {
+          Vec<float, 4> v;
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            v.v[e] = __uint_as_float(__float_as_uint(acc[2 * block + half][j + e]) | zero);
+          store_vec<float, 4>(out + (half * 8 + lane_m) * to.kPitch + lane_n * 4 + j * 4, v);
+        }
+      __syncwarp();
+      to.run(out, block);
+      __syncwarp();
+    }
+  }
+};
+
+template <int kTileM, int kTileN, int kTileK, int kPerM, int kPerN, int kStages, bool kAKMajor,
+          bool kBKMajor, int kAlignA, int kAlignB>
+__global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
+                                  kTileM / kPerM * (kTileN / kPerN) <= 128 ? 2 : 1)
+    gemm_simt_kernel(const __grid_constant__ MatmulArgs args,
+                     const __grid_constant__ EpilogueArgs epilogue,
+                     const __grid_constant__ TileGrid grid) {
+  using Gemm =
+      GemmSimt<kTileM, kTileN, kTileK, kPerM, kPerN, kStages, kAKMajor, kBKMajor, kAlignA, kAlignB>;
+  extern __shared__ __align__(128) unsigned char gemm_shared[];
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane_n = (lane & 1) | (lane >> 1 & 2);
+  const int lane_m = (lane >> 1 & 1) | (lane >> 2 & 6);
+  const int thread_m = warp % Gemm::kWarpsM * Gemm::kWarpM + lane_m * 4;
+  const int thread_n = warp / Gemm::kWarpsM * Gemm::kWarpN + lane_n * 4;
+
+  float acc[kPerM][kPerN] = {};
+  {
+    const TilePlace place = tile_place(grid);
+    const BatchOffsets at = batch_offsets(args, place.batch);
+    const long long first_m = static_cast<long long>(place.m) * kTileM;
+    const long long first_n = static_cast<long long>(place.n) * kTileN;
+    const long long first_k = blockIdx.y * args.k_per_split;
+    const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
+    const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
+    const float* const a = static_cast<const float*>(args.a) + at.a +
+                           (kAKMajor ? first_m * a_pitch + first_k : first_k * a_pitch + first_m);
+    const float* const b = static_cast<const float*>(args.b) + at.b +
+                           (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
+    typename Gemm::Feed feed{
+        typename Gemm::CopyA(a, a_pitch, kAKMajor ? kTileK : kTileK * a_pitch),
+        typename Gemm::CopyB(b, b_pitch, kBKMajor ? kTileK : kTileK * b_pitch),
+        static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
+        static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
+        static_cast<int>(min(args.k - first_k, args.k_per_split))};
+    const unsigned shared = shared_address(gemm_shared);
+    Gemm::sum(feed, shared, shared + static_cast<unsigned>(thread_m * 4),
+              shared + Gemm::LayoutA::kBytes + static_cast<unsigned>(thread_n * 4), acc);
+  }
+  const auto zero = static_cast<unsigned>(static_cast<unsigned long long>(args.splits) >> 40);
+  cp_async_wait<0>();
+  __syncthreads();
+  const int warp_m = thread_m - lane_m * 4;
+  const int warp_n = thread_n - lane_n * 4;
+  float* const out = reinterpret_cast<float*>(gemm_shared + warp * Gemm::kBytesOut);
+  const TilePlace place = tile_place(grid);
+  const long long first_m = static_cast<long long>(place.m) * kTileM;
+  const long long first_n = static_cast<long long>(place.n) * kTileN;
+  if (args.partial == nullptr) {
+    const TileTarget<float> target = result_target<float>(
+        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
+    Gemm::template store<true>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, lane_m,
+        lane_n, zero, acc);
+  } else {
+    const TileTarget<float> target =
+        partial_target<float>(args, first_m, first_n, place.batch, kTileM, kTileN);
+    Gemm::template store<false>(
+        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, lane_m,
+        lane_n, zero, acc);
+  }
+}
+
+}  // namespace gpk

@@ -1,0 +1,296 @@
+// What the kernels for few rows share: y[i, j] = epilogue(sum over l of x[i, l] * w(j, l)).
+// Weights are read once, 16 bytes (a chunk) at a time and past the L1; x is small and lives there.
+// grid: x = blocks of j, y = parts of K, z = batch. Sums are float32. K is added up in this order:
+// in a thread, over the lanes of a warp, over the warps of a block (k_warps), over the parts of K.
+// Which thread adds what depends on n, k and the launch only, never on m or on the template's kM:
+// a row of y has the same bits whatever the other rows are, and however many.
+// Parts of K are a cluster (SM90+) that adds up through distributed shared memory, or go to
+// `partial` [part][batch][m][n], for another kernel to add up.
+#pragma once
+
+#include "common/dtype.cuh"
+#include "matmul/epilogue.cuh"
+
+namespace gpk {
+
+// Mirrored by GemvArgs in ops/matmul/engine_gemv.cpp. Strides are in elements.
+struct GemvArgs {
+  const void* x;
+  const void* w;
+  void* y;
+  float* partial;  // nullptr: the parts of K are one, or a cluster
+  long long m, n, k;
+  long long x_m;      // of x: k is contiguous, rows start at multiples of 16 bytes (or of kAlign)
+  long long w_pitch;  // from one row of w to the next: of n rows, or (columns kernels) of k
+  long long y_m, y_n;
+  long long x_batch, w_batch, y_batch;
+  long long k_per_split;  // a multiple of 64
+  long long k_warps;      // warps of a block that share rows: a power of two up to 8
+  long long flags;        // of the epilogue, and those below
+};
+
+constexpr unsigned kGemvFloatOut = 1u << 16;    // y is float32, whatever x and w are
+constexpr unsigned kGemvTransposed = 1u << 17;  // y is C^T: the epilogue sees (j, i)
+
+constexpr int kGemvThreads = 256;
+constexpr int kGemvWarps = kGemvThreads / 32;
+
+// --- loads --------------------------------------------------------------------------------------
+
+struct Chunk {
+  unsigned v[4];
+};
+
+// A part of K: [begin, end).
+struct GemvRange {
+  int begin, end;
+};
+
+__device__ __forceinline__ GemvRange gemv_range(const GemvArgs& args) {
+  const long long begin = blockIdx.y * args.k_per_split;
+  const long long end = begin + args.k_per_split;
+  return {static_cast<int>(begin), static_cast<int>(end < args.k ? end : args.k)};
+}
+
+// Weights are used once: they leave the L1 to x. Zeros where `valid` is false.
+__device__ __forceinline__ Chunk load_weights(const void* p, bool valid) {
+  Chunk c;
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
+      "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+      "@p ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+      : "=r"(c.v[0]), "=r"(c.v[1]), "=r"(c.v[2]), "=r"(c.v[3])
+      : "l"(p), "r"(static_cast<int>(valid)));
+  return c;
+}
+
+// x: through the L1, where all warps of the SM find it.
+__device__ __forceinline__ Chunk load_shared_input(const void* p, bool valid) {
+  Chunk c;
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
+      "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+      "@p ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+      : "=r"(c.v[0]), "=r"(c.v[1]), "=r"(c.v[2]), "=r"(c.v[3])
+      : "l"(p), "r"(static_cast<int>(valid)));
+  return c;
+}
+
+// A chunk in pieces of kAlign bytes, `valid` of its elements (a whole number of pieces).
+template <class T, int kAlign>
+__device__ __forceinline__ Chunk load_pieces(const T* p, int valid) {
+  constexpr int kPer = kAlign / static_cast<int>(sizeof(T));
+  Chunk c{};
+  if constexpr (kAlign == 8) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (i * kPer < valid) {
+        const uint2 piece = *reinterpret_cast<const uint2*>(p + i * kPer);
+        c.v[2 * i] = piece.x;
+        c.v[2 * i + 1] = piece.y;
+      }
+    }
+  } else if constexpr (kAlign == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (i * kPer < valid) c.v[i] = *reinterpret_cast<const unsigned*>(p + i * kPer);
+  } else {
+    static_assert(sizeof(T) == 2 && kAlign == 2);
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (i < valid) c.v[i / 2] |= static_cast<unsigned>(p[i].bits) << (i % 2 * 16);
+  }
+  return c;
+}
+
+// How a chunk becomes floats. A packed format (W8, W4) is one more of these.
+template <class T>
+struct GemvWeight;
+
+template <>
+struct GemvWeight<float> {
+  static constexpr int kPer = 4;
+  static __device__ __forceinline__ void unpack(const Chunk& c, float (&f)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) f[i] = __uint_as_float(c.v[i]);
+  }
+};
+
+template <>
+struct GemvWeight<bfloat16> {
+  static constexpr int kPer = 8;
+  static __device__ __forceinline__ void unpack(const Chunk& c, float (&f)[8]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      f[2 * i] = __uint_as_float(c.v[i] << 16);
+      f[2 * i + 1] = __uint_as_float(c.v[i] & 0xffff0000u);
+    }
+  }
+};
+
+template <>
+struct GemvWeight<float16> {
+  static constexpr int kPer = 8;
+  static __device__ __forceinline__ void unpack(const Chunk& c, float (&f)[8]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      f[2 * i] = to_compute(float16{static_cast<unsigned short>(c.v[i])});
+      f[2 * i + 1] = to_compute(float16{static_cast<unsigned short>(c.v[i] >> 16)});
+    }
+  }
+};
+
+// When a kernel touches what the kernel before it in the stream leaves.
+constexpr int kOrderPlain = 0;     // it is launched after that one has ended
+constexpr int kOrderWait = 1;      // programmatic launch; everything after griddepcontrol.wait
+constexpr int kOrderPrefetch = 2;  // the same, but w, which that kernel must not write, before it
+
+template <int kOrder>
+__device__ __forceinline__ void gemv_begin() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kOrder == kOrderWait) asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Between the first loads of w and the first of x.
+template <int kOrder>
+__device__ __forceinline__ void gemv_before_input() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kOrder != kOrderPlain) asm volatile("griddepcontrol.launch_dependents;");
+  if constexpr (kOrder == kOrderPrefetch) asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// --- the way out --------------------------------------------------------------------------------
+
+// Flags are not template parameters here: a thread does this once or twice in its life.
+template <class C>
+__device__ __forceinline__ float gemv_epilogue(const EpilogueArgs& args, unsigned flags, float v,
+                                               long long i, long long j, long long batch) {
+  if ((flags & 0xffffu) == 0) return v;
+  if (flags & kEpilogueScales) {
+    v *= combined_scale(args, i, j);
+  } else if (flags & kEpilogueAlpha) {
+    v *= args.alpha;
+  }
+  if (flags & kEpilogueBias) v += to_compute(static_cast<const C*>(args.bias)[j * args.bias_step]);
+  const unsigned activation = (flags & 0xffffu) >> kEpilogueActivationShift;
+  if (activation == kActivationRelu) v = activate<kActivationRelu>(v);
+  if (activation == kActivationGelu) v = activate<kActivationGelu>(v);
+  if (activation == kActivationSilu) v = activate<kActivationSilu>(v);
+  if (flags & kEpilogueResidual)
+    v +=
+        args.beta *
+        to_compute(static_cast<const C*>(args.residual)[batch * args.residual_batch +
+                                                        i * args.residual_m + j * args.residual_n]);
+  return v;
+}
+
+template <class C>
+__device__ __forceinline__ void gemv_store_as(const GemvArgs& args, const EpilogueArgs& epilogue,
+                                              float sum, long long i, long long j,
+                                              long long batch) {
+  const auto flags = static_cast<unsigned>(args.flags);
+  const bool transposed = (flags & kGemvTransposed) != 0;
+  const float v =
+      gemv_epilogue<C>(epilogue, flags, sum, transposed ? j : i, transposed ? i : j, batch);
+  static_cast<C*>(args.y)[batch * args.y_batch + i * args.y_m + j * args.y_n] = convert<C>(v);
+}
+
+template <class T>
+__device__ __forceinline__ void gemv_store(const GemvArgs& args, const EpilogueArgs& epilogue,
+                                           float sum, long long i, long long j, long long batch) {
+  if (static_cast<unsigned>(args.flags) & kGemvFloatOut) {
+    gemv_store_as<float>(args, epilogue, sum, i, j, batch);
+  } else {
+    gemv_store_as<T>(args, epilogue, sum, i, j, batch);
+  }
+}
+
+// A finished sum, or one of a part of K that another kernel adds up.
+template <class T>
+__device__ __forceinline__ void gemv_emit(const GemvArgs& args, const EpilogueArgs& epilogue,
+                                          float sum, int i, int j) {
+  const long long batch = blockIdx.z;
+  if (i >= args.m || j >= args.n) return;
+  if (args.partial != nullptr) {
+    const long long part = static_cast<long long>(blockIdx.y) * gridDim.z + batch;
+    args.partial[(part * args.m + i) * args.n + j] = sum;
+  } else {
+    gemv_store<T>(args, epilogue, sum, i, j, batch);
+  }
+}
+
+struct Cluster {
+  unsigned rank, size;
+};
+
+__device__ __forceinline__ Cluster gemv_cluster() {
+  Cluster c{0, 1};
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(c.rank));
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(c.size));
+#endif
+  return c;
+}
+
+__device__ __forceinline__ void cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+#endif
+}
+
+__device__ __forceinline__ float load_from_rank(const float* p, unsigned rank) {
+  float v = 0.0f;
+#if __CUDA_ARCH__ >= 900
+  const auto local = static_cast<unsigned>(__cvta_generic_to_shared(p));
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %1, %2;\n"
+      "ld.shared::cluster.f32 %0, [remote];\n}"
+      : "=f"(v)
+      : "r"(local), "r"(rank)
+      : "memory");
+#endif
+  return v;
+}
+
+// Sums of all warps of the block, in `sums`: [warp][kM][kPitch], of which kRows are used. Warp w
+// has part w % k_warps of K and rows from (w / k_warps) * kRows on; `first_i` and `first_j` are the
+// block's. All threads call this.
+template <class T, int kM, int kRows, int kPitch>
+__device__ __forceinline__ void gemv_finish_block(const GemvArgs& args,
+                                                  const EpilogueArgs& epilogue, float* sums,
+                                                  int k_warps, int first_i, int first_j) {
+  constexpr int kTile = kM * kPitch;
+  const int num_rows = kGemvWarps / k_warps * kRows;
+  const int num_outputs = num_rows * kM;
+  const Cluster cluster = gemv_cluster();
+  __syncthreads();
+  for (int o = static_cast<int>(threadIdx.x); o < num_outputs; o += kGemvThreads) {
+    const int i = o / num_rows;
+    const int j = o - i * num_rows;
+    float* sum = sums + j / kRows * k_warps * kTile + i * kPitch + j % kRows;
+    float v = sum[0];
+    for (int part = 1; part < k_warps; ++part) v += sum[part * kTile];
+    if (cluster.size == 1) {
+      gemv_emit<T>(args, epilogue, v, first_i + i, first_j + j);
+    } else {
+      sum[0] = v;
+    }
+  }
+  if (cluster.size == 1) return;
+  cluster_barrier();
+  for (int o = static_cast<int>(cluster.rank * kGemvThreads + threadIdx.x); o < num_outputs;
+       o += static_cast<int>(cluster.size * kGemvThreads)) {
+    const int i = o / num_rows;
+    const int j = o - i * num_rows;
+    const float* sum = sums + j / kRows * k_warps * kTile + i * kPitch + j % kRows;
+    float v = load_from_rank(sum, 0);
+    for (unsigned rank = 1; rank < cluster.size; ++rank) v += load_from_rank(sum, rank);
+    gemv_emit<T>(args, epilogue, v, first_i + i, first_j + j);
+  }
+  cluster_barrier();  // nobody leaves while its sums are being read
+}
+
+}  // namespace gpk

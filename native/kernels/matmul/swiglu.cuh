@@ -1,0 +1,46 @@
+// result[i, j] = silu(g) * u + residual[i, j], with g = both[i, j] + bias[j] and
+// u = both[i, n + j] + bias[n + j]: what follows the product of a SwiGLU pair.
+// both is contiguous, [rows, 2 n], in the accumulation type; the others have any strides. A thread
+// makes one element, neighbours differ in j. Computed in float32 (float64 for it), rounded once.
+#pragma once
+
+#include "matmul/product.cuh"
+
+namespace gpk {
+
+// Mirrored by SwigluArgs in ops/matmul/swiglu.cpp: eight-byte fields only.
+struct SwigluArgs {
+  const void* both;
+  const void* bias;      // null: none
+  const void* residual;  // null: none; may be the result
+  void* result;
+  long long rows, n;
+  long long bias_step, residual_m, residual_n, result_m, result_n;
+};
+
+__device__ __forceinline__ float swiglu_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ __forceinline__ double swiglu_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+
+template <class T>
+__global__ void __launch_bounds__(256) swiglu_kernel(SwigluArgs args) {
+  using Acc = typename Product<T>::Acc;
+  const long long at = static_cast<long long>(blockIdx.x) * 256 + threadIdx.x;
+  if (at >= args.rows * args.n) return;
+  const long long i = at / args.n;
+  const long long j = at - i * args.n;
+  const Acc* row = static_cast<const Acc*>(args.both) + 2 * i * args.n;
+  Acc gate = row[j];
+  Acc up = row[args.n + j];
+  if (args.bias != nullptr) {
+    const T* bias = static_cast<const T*>(args.bias);
+    gate += to_compute(bias[j * args.bias_step]);
+    up += to_compute(bias[(args.n + j) * args.bias_step]);
+  }
+  Acc value = gate * swiglu_sigmoid(gate) * up;
+  if (args.residual != nullptr)
+    value +=
+        to_compute(static_cast<const T*>(args.residual)[i * args.residual_m + j * args.residual_n]);
+  static_cast<T*>(args.result)[i * args.result_m + j * args.result_n] = from_compute<T>(value);
+}
+
+}  // namespace gpk

@@ -1,0 +1,196 @@
+#include "ops/matmul/engine_gemv.h"
+
+#include "core/context.h"
+#include "core/promote.h"
+#include "core/text.h"
+#include "ops/elementwise/copy.h"
+#include "ops/kernel_table.h"
+#include "ops/matmul/finish.h"
+#include "ops/matmul/kernel_ids.h"
+#include "ops/submit.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr std::int64_t kBlockWarps = kThreads / 32;
+constexpr std::int64_t kFloatOut = 1 << 16;
+constexpr std::int64_t kTransposed = 1 << 17;
+
+// Mirror of the kernels' struct in kernels/matmul/gemv_parts.cuh.
+struct GemvArgs {
+  cu::DevicePtr x, w, y, partial;
+  std::int64_t m, n, k;
+  std::int64_t x_m, w_pitch, y_m, y_n;
+  std::int64_t x_batch, w_batch, y_batch;
+  std::int64_t k_per_split, k_warps, flags;
+};
+
+std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+std::int64_t first_of(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
+
+jit::KernelSpec spec_of(const GemvVariant& v) {
+  jit::KernelSpec spec;
+  spec.op = "matmul";
+  spec.bundled = false;
+  const char* const type = info(v.dtype).cuda_name;
+  const int per_lane = 16 / static_cast<int>(itemsize(v.dtype));
+  switch (v.kernel) {
+    case GemvKernel::kRows:
+      spec.file = "matmul/gemv.cuh";
+      spec.expression = cat("gpk::gemv_kernel<", type, ", ", v.tile_m, ", ", v.tile_n, ", ",
+                            v.tile_k, ", ", v.align, ", 1>");
+      break;
+    case GemvKernel::kColumns:
+      spec.file = "matmul/gemv_columns.cuh";
+      spec.expression = cat("gpk::gemv_columns_kernel<", type, ", ", v.tile_m, ", ",
+                            v.tile_n / per_lane, ", ", v.align, ", 1>");
+      break;
+    case GemvKernel::kMmaRows:
+      spec.file = "matmul/gemv_mma.cuh";
+      spec.expression = cat("gpk::gemv_mma_kernel<", type, ", ", v.tile_m / 8, ", ", v.tile_n / 16,
+                            ", ", v.tile_k, ", 1>");
+      break;
+    case GemvKernel::kMmaColumns:
+      spec.file = "matmul/gemv_mma.cuh";
+      spec.expression = cat("gpk::gemv_mma_columns_kernel<", type, ", ", v.tile_m / 8, ", 1>");
+      break;
+    case GemvKernel::kRing:
+      spec.file = "matmul/gemv_ring.cuh";
+      spec.exact_sms = {90, 100, 120};
+      spec.expression = cat("gpk::gemv_ring_kernel<", type, ", ", v.tile_m, ", ", v.tile_n, ", ",
+                            v.group, ", ", v.stages, ", ", v.tile_k, ", 1>");
+      break;
+  }
+  return spec;
+}
+
+// The fields that select code; warps along k do only in the ring, which has one number of them.
+std::uint64_t variant_bits(const GemvVariant& v) {
+  const auto bits = [](int x) { return static_cast<std::uint64_t>(x); };
+  return bits(static_cast<int>(v.dtype)) | bits(v.tile_m) << 8 | bits(v.tile_n) << 16 |
+         bits(v.tile_k) << 32 | bits(v.align) << 48 | bits(v.stages) << 56;
+}
+
+// Rows of x at multiples of 16 bytes, k contiguous.
+Array copy_input(const Array& x, const MatmulProblem& p, const char* op) {
+  const auto per = static_cast<std::int64_t>(16 / itemsize(x.dtype()));
+  const std::int64_t pitch = ceil_div(p.k, per) * per;
+  const Array room = Array::empty({p.m, pitch}, x.dtype(), x.device(), op);
+  const Array to({p.m, p.k}, {pitch, 1}, x.dtype(), room.buffer(), room.offset_elems());
+  copy_into(to, Array({p.m, p.k}, {p.a_m, p.a_k}, x.dtype(), x.buffer(), x.offset_elems()), op);
+  return to;
+}
+
+LaunchConfig config_of(const GemvVariant& v, const MatmulProblem& p, const MatmulPlan& plan,
+                       int sms) {
+  LaunchConfig config;
+  config.block[0] = kThreads;
+  config.grid[1] = static_cast<unsigned>(plan.splits);
+  config.grid[2] = static_cast<unsigned>(p.num_batches());
+  if (v.kernel == GemvKernel::kRing) {
+    config.block[0] = static_cast<unsigned>(v.group) * 32;
+    config.grid[0] = static_cast<unsigned>(gemv_ring_blocks(v.tile_n, sms));
+    config.shared_bytes = gemv_ring_bytes(v, p.n, p.k, static_cast<int>(config.grid[0]));
+    return config;
+  }
+  const bool by_rows = v.kernel == GemvKernel::kRows || v.kernel == GemvKernel::kMmaRows;
+  const std::int64_t block_n = by_rows ? v.tile_n * kBlockWarps / v.group : v.tile_n;
+  config.grid[0] = static_cast<unsigned>(ceil_div(p.n, block_n) * ceil_div(p.m, v.tile_m));
+  if (plan.cluster > 1) {
+    config.cluster[0] = config.cluster[2] = 1;
+    config.cluster[1] = static_cast<unsigned>(plan.cluster);
+  }
+  return config;
+}
+
+GemvArgs make_args(const MatmulDesc& t, const MatmulPlan& plan) {
+  const MatmulProblem& p = t.problem;
+  GemvArgs args{};
+  args.m = p.m;
+  args.n = p.n;
+  args.k = p.k;
+  args.x_m = p.a_m;
+  args.w_pitch = t.b_k_major() ? p.b_n : p.b_k;
+  args.y_m = p.c_m;
+  args.y_n = p.c_n;
+  args.x_batch = first_of(p.batch_a);
+  args.w_batch = first_of(p.batch_b);
+  args.y_batch = first_of(p.batch_c);
+  args.k_per_split = plan.k_per_split;
+  args.k_warps = plan.group;
+  args.flags = static_cast<std::int64_t>(t.epilogue) | (plan.transpose ? kTransposed : 0) |
+               (t.dtype_c != t.dtype_a ? kFloatOut : 0);
+  return args;
+}
+
+}  // namespace
+
+void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                 const char* op) {
+  Context& context = Context::get(product.c.device().index);
+  const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
+  const GemvVariant variant = gemv_variant(desc, plan);
+  const Kernel& k = kernel(
+      context,
+      {Family::matmul, static_cast<std::uint8_t>(kGemvKernel + plan.kernel), variant_bits(variant)},
+      [&] { return spec_of(variant); });
+  GemvArgs args = make_args(t, plan);
+  const Array& x = plan.transpose ? product.b : product.a;
+  std::optional<Array> copied, partial;
+  if (gemv_copies_input(desc, plan)) {
+    copied = copy_input(x, t.problem, op);
+    args.x_m = copied->strides()[0];
+  }
+  args.x = (copied ? *copied : x).device_ptr();
+  args.w = (plan.transpose ? product.a : product.b).device_ptr();
+  args.y = product.c.device_ptr();
+  if (plan.splits > 1 && plan.cluster == 1) {
+    partial = make_partial(desc, plan.splits, product.c.device(), op);
+    args.partial = partial->device_ptr();
+  }
+  EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
+  void* params[] = {&args, &epilogue};
+  auto arrays = arrays_of(product, partial ? &*partial : nullptr);
+  if (copied) arrays[plan.transpose ? 1 : 0] = &*copied;
+  LaunchConfig config = config_of(variant, t.problem, plan, context.traits().multiprocessor_count);
+  config.programmatic = context.traits().sm >= 90;
+  submit(k, config, arrays, params);
+  if (partial) launch_finish(product, desc, *partial, plan.splits, plan.transpose);
+}
+
+std::vector<GemvVariant> gemv_variants() {
+  std::vector<GemvVariant> variants;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
+    const int bytes = static_cast<int>(itemsize(dtype));
+    const int per_lane = 16 / bytes;
+    const auto add = [&](GemvKernel kernel, int tile_m, int tile_n, int tile_k, int align = 16,
+                         int group = 1, int stages = 0) {
+      variants.push_back({kernel, dtype, tile_m, tile_n, tile_k, group, stages, align});
+    };
+    for (const int m : {1, 4}) {
+      for (int align = bytes; align <= 4; align *= 2) {
+        add(GemvKernel::kRows, m, 1, 2, align);
+        add(GemvKernel::kColumns, m, 16 * per_lane, 0, align);
+      }
+      add(GemvKernel::kRows, m, 2, m == 1 ? 4 : 2);
+      add(GemvKernel::kColumns, m, 16 * per_lane, 0);
+    }
+    add(GemvKernel::kColumns, 1, 8 * per_lane, 0);
+    for (const int rows : {1, 2}) add(GemvKernel::kRing, 1, rows, 2048 / bytes, 16, 16, 3);
+    if (bytes != 2) continue;
+    add(GemvKernel::kMmaRows, 8, 16, 8);
+    add(GemvKernel::kMmaRows, 8, 32, 4);
+    add(GemvKernel::kMmaRows, 16, 32, 4);
+    add(GemvKernel::kMmaRows, 32, 32, 2);
+    add(GemvKernel::kMmaRows, 64, 16, 4);
+    for (const int m : {8, 16}) add(GemvKernel::kMmaColumns, m, 128, 0);
+  }
+  return variants;
+}
+
+void enumerate_gemv(std::vector<jit::KernelSpec>& specs) {
+  for (const GemvVariant& variant : gemv_variants()) specs.push_back(spec_of(variant));
+}
+
+}  // namespace gpk::ops

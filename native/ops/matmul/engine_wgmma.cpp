@@ -1,0 +1,319 @@
+// Engine wgmma: SM90's warpgroup products with bulk tensor copies. Kernel:
+// kernels/matmul/gemm_wgmma.cuh; which tiles, in what order of preference: wgmma_plan.
+#include <algorithm>
+
+#include "core/context.h"
+#include "core/promote.h"
+#include "core/tensor_map.h"
+#include "core/text.h"
+#include "core/view.h"
+#include "ops/elementwise/copy.h"
+#include "ops/kernel_table.h"
+#include "ops/matmul/kernel_ids.h"
+#include "ops/matmul/wgmma_plan.h"
+#include "ops/submit.h"
+
+namespace gpk::ops {
+namespace {
+
+// Kernels shorter than this gain from starting before their predecessor has ended.
+constexpr float kProgrammaticUs = 20.0f;
+
+// Mirrors of the kernels' structs.
+struct WgmmaTarget {
+  cu::DevicePtr c;
+  std::int64_t c_m, c_n, c_batch;
+  std::int32_t m, n;
+  std::int32_t turned;
+  std::int32_t padding = 0;
+};
+struct GemmWgmmaArgs {
+  WgmmaTarget target;
+  std::int32_t tiles_m, tiles_n;
+  std::int32_t batches, splits;
+  std::int32_t k_steps, k_steps_per_split;
+  std::int32_t group;
+  std::int32_t a_batch, b_batch;
+};
+
+// What selects code.
+struct Variant {
+  DType a, b, c;
+  MatmulPlan plan;
+  bool a_across, b_across;
+  WgmmaStoreKind store;
+  unsigned epilogue;
+};
+
+const char* cuda_name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E4M3FN: return "gpk::float8_e4m3fn";
+    case DType::kFloat8E5M2: return "gpk::float8_e5m2";
+    default: return info(dtype).cuda_name;
+  }
+}
+
+jit::KernelSpec spec_of(const Variant& v) {
+  jit::KernelSpec spec;
+  spec.file = "matmul/gemm_wgmma.cuh";
+  spec.op = "matmul";
+  spec.exact_sms = {90};
+  spec.bundled = false;
+  const bool split = (v.plan.kernel & kWgmmaSplit) != 0;
+  spec.expression = cat("gpk::gemm_wgmma_kernel<", info(v.a).cuda_name, ", ", info(v.b).cuda_name,
+                        ", ", info(v.c).cuda_name, ", ", v.plan.tile_m, ", ", v.plan.tile_n, ", ",
+                        wgmma_reps(v.plan.tile_m), ", ", v.plan.stages, ", ", v.plan.cluster, ", ",
+                        split, ", ", v.a_across ? 1 : 0, ", ", v.b_across ? 1 : 0, ", ",
+                        static_cast<int>(v.store), ", ", v.epilogue, ">");
+  return spec;
+}
+
+std::uint64_t key_of(const Variant& v) {
+  std::uint64_t key = 0;
+  const auto put = [&](std::uint64_t value, unsigned bits) { key = key << bits | value; };
+  put(static_cast<std::uint64_t>(v.a), 5);
+  put(static_cast<std::uint64_t>(v.b), 5);
+  put(static_cast<std::uint64_t>(v.c), 5);
+  put(static_cast<std::uint64_t>(v.plan.tile_m / 64), 3);
+  put(static_cast<std::uint64_t>(v.plan.tile_n / 8), 6);
+  put(static_cast<std::uint64_t>(v.plan.stages), 4);
+  put(static_cast<std::uint64_t>(v.plan.cluster), 4);
+  put(v.plan.kernel & kWgmmaSplit, 1);
+  put(v.a_across ? 1 : 0, 1);
+  put(v.b_across ? 1 : 0, 1);
+  put(static_cast<std::uint64_t>(v.store), 2);
+  put(v.epilogue, 8);
+  return key;
+}
+
+int tensor_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16: return cu::kTensorFloat16;
+    case DType::kBFloat16: return cu::kTensorBFloat16;
+    case DType::kFloat32: return cu::kTensorFloat32;
+    case DType::kInt32: return cu::kTensorInt32;
+    default: return cu::kTensorUInt8;
+  }
+}
+
+std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+// A matrix whose inner dimension is contiguous, once or for each batch.
+struct Matrix {
+  const Array& array;
+  std::int64_t inner, outer, pitch;
+  std::int64_t batches, batch_pitch;  // pitch 0: one for all
+};
+
+cu::TensorMap map_of(const Matrix& x, int type, std::int64_t box_inner, std::int64_t box_outer,
+                     std::int64_t swizzle_bytes) {
+  TensorMapSpec spec;
+  spec.address = x.array.device_ptr();
+  spec.type = type;
+  spec.element_bytes = static_cast<std::uint32_t>(itemsize(x.array.dtype()));
+  const bool many = x.batches > 1 && x.batch_pitch != 0;
+  spec.sizes[0] = static_cast<std::uint64_t>(x.inner);
+  spec.sizes[1] = static_cast<std::uint64_t>(x.outer);
+  spec.sizes[2] = many ? static_cast<std::uint64_t>(x.batches) : 1;
+  spec.pitches[0] = static_cast<std::uint64_t>(x.pitch);
+  spec.pitches[1] = static_cast<std::uint64_t>(many ? x.batch_pitch : x.pitch * x.outer);
+  spec.box[0] = static_cast<std::uint32_t>(box_inner);
+  spec.box[1] = static_cast<std::uint32_t>(box_outer);
+  spec.swizzle_bytes = static_cast<std::uint32_t>(swizzle_bytes);
+  return encode_tensor_map(spec);
+}
+
+std::int64_t batch_stride(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
+
+cu::TensorMap map_a(const Array& a, const MatmulDesc& desc, const MatmulPlan& plan, bool across) {
+  const MatmulProblem& p = desc.problem;
+  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.dtype_a);
+  const std::int64_t batch = batch_stride(p.batch_a);
+  if (across)
+    return map_of({a, p.m, p.k, p.a_k, p.num_batches(), batch}, type, 64, plan.tile_k, 128);
+  return map_of({a, p.k, p.m, p.a_m, p.num_batches(), batch}, type, plan.tile_k, plan.tile_m, 128);
+}
+
+cu::TensorMap map_b(const Array& b, const MatmulDesc& desc, const MatmulPlan& plan, bool across) {
+  const MatmulProblem& p = desc.problem;
+  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.dtype_b);
+  const std::int64_t batch = batch_stride(p.batch_b);
+  const int share = (plan.kernel & kWgmmaSplit) != 0 ? 1 : plan.cluster;
+  if (across)
+    return map_of({b, p.n, p.k, p.b_k, p.num_batches(), batch}, type, 64, plan.tile_k / share, 128);
+  return map_of({b, p.k, p.n, p.b_n, p.num_batches(), batch}, type, plan.tile_k,
+                plan.tile_n / share, 128);
+}
+
+cu::TensorMap map_c(const Array& c, const MatmulDesc& desc, const MatmulPlan& plan,
+                    WgmmaStoreKind store) {
+  if (store == WgmmaStoreKind::kStrided) return {};
+  const MatmulProblem& p = desc.problem;
+  const int type = tensor_type(desc.dtype_c);
+  const std::int64_t batch = batch_stride(p.batch_c);
+  const int chunk = wgmma_chunk(plan, store, desc.dtype_c);
+  if (store == WgmmaStoreKind::kColumns)
+    return map_of({c, p.m, p.n, p.c_n, p.num_batches(), batch}, type, 64, chunk, 128);
+  const int row_bytes = chunk * static_cast<int>(itemsize(desc.dtype_c));
+  return map_of({c, p.n, p.m, p.c_m, p.num_batches(), batch}, type, chunk, 64,
+                row_bytes == 16 ? 0 : row_bytes);
+}
+
+GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const MatmulPlan& plan) {
+  const MatmulProblem& p = desc.problem;
+  const bool split = (plan.kernel & kWgmmaSplit) != 0;
+  const auto narrow = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
+  GemmWgmmaArgs args{};
+  args.target = {c.device_ptr(),          p.c_m,       p.c_n,
+                 batch_stride(p.batch_c), narrow(p.m), narrow(p.n),
+                 plan.transpose ? 1 : 0};
+  args.tiles_m = narrow(ceil_div(ceil_div(p.m, plan.tile_m), split ? 1 : plan.cluster));
+  args.tiles_n = narrow(ceil_div(p.n, plan.tile_n));
+  args.batches = narrow(p.num_batches());
+  args.splits = 1;
+  args.k_steps = narrow(ceil_div(p.k, plan.tile_k));
+  args.k_steps_per_split = split ? narrow(ceil_div(args.k_steps, plan.cluster)) : args.k_steps;
+  args.group = plan.group;
+  args.a_batch = batch_stride(p.batch_a) != 0 ? 1 : 0;
+  args.b_batch = batch_stride(p.batch_b) != 0 ? 1 : 0;
+  return args;
+}
+
+// `desc` is that of what is made, `a` and `b` in its order.
+void launch_tiles(const Product& product, const Array& a, const Array& b, const MatmulDesc& desc,
+                  const MatmulPlan& plan) {
+  Context& context = Context::get(product.c.device().index);
+  const Variant variant{desc.dtype_a,      desc.dtype_b,      desc.dtype_c,      plan,
+                        !desc.a_k_major(), !desc.b_k_major(), wgmma_store(desc), desc.epilogue};
+  const Kernel& k = kernel(context, {Family::matmul, kWgmmaKernel, key_of(variant)},
+                           [&] { return spec_of(variant); });
+  cu::TensorMap maps[3] = {map_a(a, desc, plan, variant.a_across),
+                           map_b(b, desc, plan, variant.b_across),
+                           map_c(product.c, desc, plan, variant.store)};
+  GemmWgmmaArgs args = args_of(product.c, desc, plan);
+  EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
+  const std::int64_t units =
+      std::int64_t{args.batches} * args.tiles_m * args.tiles_n * plan.cluster;
+  const std::int64_t most = context.traits().multiprocessor_count / plan.cluster * plan.cluster;
+  LaunchConfig config;
+  config.grid[0] = static_cast<unsigned>(std::min(units, most));
+  config.block[0] = static_cast<unsigned>(wgmma_threads(plan.tile_m));
+  config.shared_bytes = wgmma_shared_bytes(plan, variant.store, desc.dtype_c);
+  config.programmatic = plan.predicted_us < kProgrammaticUs;
+  void* params[] = {&maps[0], &maps[1], &maps[2], &args, &epilogue};
+  submit(k, config, arrays_of(product), params);
+}
+
+// A copy with rows that bulk copies can read; broadcast dimensions stay so. `along_last`: the last
+// dimension becomes the contiguous one, else the one before it.
+Array packed(const Array& x, bool along_last, const char* op) {
+  const int rank = x.ndim();
+  Dims shape = x.shape();
+  for (int d = 0; d < rank - 2; ++d)
+    if (x.strides()[d] == 0) shape[d] = 1;
+  const int inner = along_last ? rank - 1 : rank - 2;
+  const int outer = along_last ? rank - 2 : rank - 1;
+  const std::int64_t per_16 = 16 / static_cast<std::int64_t>(itemsize(x.dtype()));
+  const std::int64_t pitch = ceil_div(shape[inner], per_16) * per_16;
+  std::int64_t total = pitch * shape[outer];
+  Dims strides = Dims::filled(rank, 0);
+  strides[inner] = 1;
+  strides[outer] = pitch;
+  for (int d = rank - 3; d >= 0; --d) {
+    strides[d] = total;
+    total *= shape[d];
+  }
+  const Array room = Array::empty({total}, x.dtype(), x.device(), op);
+  const Array copy(shape, strides, x.dtype(), room.buffer(), room.offset_elems());
+  const Array once(shape, x.strides(), x.dtype(), x.buffer(), x.offset_elems());
+  copy_into(copy, once, op);
+  return broadcast_to(copy, x.shape(), op);
+}
+
+// Types of 16 bits may lie either way: a copy then keeps the way they lie.
+bool pack_along_k(DType dtype, bool across_k) { return itemsize(dtype) != 2 || !across_k; }
+
+}  // namespace
+
+void launch_wgmma(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                  const char* op) {
+  const std::uint8_t packs = plan.kernel & (kWgmmaPackA | kWgmmaPackB);
+  if (packs != 0) {
+    // In the order of what is made: A is b where it is C^T.
+    const bool pack_a = (packs & (plan.transpose ? kWgmmaPackB : kWgmmaPackA)) != 0;
+    const bool pack_b = (packs & (plan.transpose ? kWgmmaPackA : kWgmmaPackB)) != 0;
+    Product copies = product;
+    if (pack_a) copies.a = packed(product.a, pack_along_k(desc.dtype_a, desc.a_m_major()), op);
+    if (pack_b) copies.b = packed(product.b, !pack_along_k(desc.dtype_b, desc.b_n_major()), op);
+    MatmulPlan rest = plan;
+    rest.kernel = static_cast<std::uint8_t>(plan.kernel & ~packs);
+    launch_wgmma(copies, make_desc(copies), rest, op);
+    return;
+  }
+  if (plan.transpose) {
+    launch_tiles(product, product.b, product.a, transposed(desc), plan);
+  } else {
+    launch_tiles(product, product.a, product.b, desc, plan);
+  }
+}
+
+// All tiles in all layouts, and all types, ways out and steps of the epilogue in one tile: the
+// product of everything would be thousands.
+void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
+  Machine machine;
+  MatmulDesc desc;
+  const auto all_of = [&](DType a, DType b, DType c, std::int64_t m, std::int64_t n, bool across_a,
+                          bool across_b, WgmmaStoreKind store, unsigned epilogue, bool first) {
+    desc.dtype_a = a;
+    desc.dtype_b = b;
+    desc.dtype_c = c;
+    desc.tf32 = a == DType::kFloat32;
+    MatmulProblem& p = desc.problem;
+    p.m = m;
+    p.n = n;
+    p.k = 4096;
+    p.a_m = across_a ? 1 : p.k;
+    p.a_k = across_a ? m : 1;
+    p.b_n = across_b ? 1 : p.k;
+    p.b_k = across_b ? n : 1;
+    p.c_m = store == WgmmaStoreKind::kColumns ? 1 : n;
+    p.c_n = store == WgmmaStoreKind::kColumns ? m : 1;
+    desc.align_c = store == WgmmaStoreKind::kStrided ? 2 : 16;
+    std::vector<MatmulPlan> plans;
+    all_wgmma_plans(desc, machine, plans);
+    std::erase_if(plans, [](const MatmulPlan& plan) { return plan.transpose; });
+    std::sort(plans.begin(), plans.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
+      return x.predicted_us < y.predicted_us;
+    });
+    if (first && !plans.empty()) plans.resize(1);
+    for (const MatmulPlan& plan : plans)
+      specs.push_back(spec_of({a, b, c, plan, across_a, across_b, store, epilogue}));
+  };
+  constexpr DType bf16 = DType::kBFloat16;
+  constexpr DType f32 = DType::kFloat32;
+  constexpr DType e4m3 = DType::kFloat8E4M3FN;
+  constexpr DType e5m2 = DType::kFloat8E5M2;
+  using Store = WgmmaStoreKind;
+  for (const bool across : {false, true})
+    all_of(bf16, bf16, bf16, 8192, 8192, false, across, Store::kRows, 0, false);
+  all_of(bf16, bf16, bf16, 8192, 8192, true, false, Store::kRows, 0, true);
+  all_of(bf16, bf16, bf16, 8192, 8192, true, true, Store::kRows, 0, true);
+  all_of(bf16, bf16, bf16, 512, 16, false, false, Store::kColumns, 0, false);
+  all_of(bf16, bf16, bf16, 512, 64, false, false, Store::kColumns, 0, false);
+  all_of(DType::kFloat16, DType::kFloat16, DType::kFloat16, 8192, 8192, false, true, Store::kRows,
+         0, true);
+  all_of(bf16, bf16, f32, 8192, 8192, false, true, Store::kRows, 0, true);
+  all_of(f32, f32, f32, 8192, 8192, false, false, Store::kRows, 0, true);
+  all_of(DType::kInt8, DType::kInt8, DType::kInt32, 8192, 8192, false, false, Store::kRows, 0,
+         true);
+  for (const auto& [a, b] : {std::pair{e4m3, e4m3}, {e4m3, e5m2}, {e5m2, e4m3}, {e5m2, e5m2}})
+    all_of(a, b, bf16, 8192, 8192, false, false, Store::kRows, kEpilogueScales, true);
+  all_of(bf16, bf16, bf16, 8192, 8192, false, true, Store::kStrided, 0, true);
+  for (unsigned activation = 0; activation < 4; ++activation)
+    for (const unsigned flags : {0U, kEpilogueBias, kEpilogueBias | kEpilogueResidual})
+      if ((flags | activation) != 0)
+        all_of(bf16, bf16, bf16, 8192, 8192, false, false, Store::kRows,
+               flags | activation << kEpilogueActivationShift, true);
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,264 @@
+// Which kernel for few rows, and how it cuts the work: pure.
+#include <algorithm>
+#include <bit>
+
+#include "core/promote.h"
+#include "ops/matmul/engine_gemv.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr std::int64_t kMaxRows = 16;     // without tensor cores
+constexpr std::int64_t kMaxMmaRows = 64;  // by rows of w
+constexpr std::int64_t kMaxMmaColumnRows = 16;
+constexpr std::int64_t kLargeWeights = std::int64_t{64} << 20;
+constexpr int kRingWarps = 16;
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;  // kernels count in 32 bits
+constexpr std::int64_t kMaxGrid = 65535;
+constexpr int kBlockWarps = 8;
+constexpr int kMaxCluster = 8;
+
+std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+int largest_power(std::int64_t x) {
+  return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));
+}
+
+int divisor_bytes(std::int64_t bytes) {
+  const auto bits = static_cast<std::uint64_t>(bytes) | 16u;
+  return static_cast<int>(bits & (~bits + 1));
+}
+
+// Few rows first: `t` is the desc as the kernel sees it, x = a, w = b.
+struct Few {
+  const MatmulDesc& t;
+  const Machine& machine;
+  bool transpose;
+
+  [[nodiscard]] const MatmulProblem& p() const { return t.problem; }
+  [[nodiscard]] bool by_rows() const { return t.b_k_major(); }
+  [[nodiscard]] int itemsize_of() const { return static_cast<int>(itemsize(t.dtype_a)); }
+  [[nodiscard]] bool half() const { return itemsize_of() == 2; }
+
+  [[nodiscard]] int align() const {
+    const std::int64_t along = by_rows() ? p().k : p().n;
+    const int exact = std::min<int>(t.align_b, divisor_bytes(along * itemsize_of()));
+    return exact == 16 ? 16 : std::min(exact, 4);  // kernels of 8 are not made
+  }
+};
+
+MatmulPlan make_plan(const Few& few, GemvKernel kernel) {
+  MatmulPlan plan;
+  plan.engine = MatmulEngine::gemv;
+  plan.kernel = static_cast<std::uint8_t>(kernel);
+  plan.transpose = few.transpose;
+  plan.fused = true;
+  plan.k_per_split = few.p().k;
+  return plan;
+}
+
+// Parts of K for `blocks` blocks, each with at least `least` of K. A cluster where there is one
+// and it is enough, else parts for the last pass.
+void split(MatmulPlan& plan, const Few& few, std::int64_t blocks, std::int64_t wanted_blocks,
+           std::int64_t least) {
+  const std::int64_t k = few.p().k;
+  std::int64_t parts =
+      std::min(ceil_div(wanted_blocks, blocks), std::max<std::int64_t>(k / least, 1));
+  if (parts <= 1) return;
+  const bool clusters = few.machine.sm >= 90;
+  const bool cluster =
+      clusters && (parts <= kMaxCluster || blocks * kMaxCluster >= few.machine.sms);
+  parts = cluster ? std::min(largest_power(parts), kMaxCluster) : std::min(parts, kMaxGrid);
+  plan.k_per_split = ceil_div(ceil_div(k, parts), 64) * 64;
+  plan.splits = ceil_div(k, plan.k_per_split);
+  if (cluster && plan.splits == largest_power(plan.splits))
+    plan.cluster = static_cast<std::int32_t>(plan.splits);
+}
+
+// Measured on an H200: rows of w in flight, warps along k as long as each has 1024 of it.
+MatmulPlan plan_rows(const Few& few) {
+  MatmulPlan plan = make_plan(few, GemvKernel::kRows);
+  const std::int64_t sms = few.machine.sms;
+  const MatmulProblem& p = few.p();
+  plan.tile_m = p.m == 1 ? 1 : 4;
+  plan.tile_n = few.align() == 16 ? 2 : 1;
+  plan.tile_k = few.align() == 16 && plan.tile_m == 1 ? 4 : 2;
+  const std::int64_t warp_k = 512 / few.itemsize_of();
+  int warps = std::clamp(largest_power(p.k / (4 * warp_k)), 1, kBlockWarps);
+  const auto blocks = [&] { return ceil_div(p.n, plan.tile_n * kBlockWarps / warps); };
+  while (warps < kBlockWarps && blocks() < 2 * sms && p.k >= 2 * warps * 2 * warp_k) warps *= 2;
+  plan.group = warps;
+  split(plan, few, blocks() * ceil_div(p.m, plan.tile_m) * p.num_batches(), sms,
+        warps * 2 * warp_k);
+  return plan;
+}
+
+MatmulPlan plan_columns(const Few& few) {
+  MatmulPlan plan = make_plan(few, GemvKernel::kColumns);
+  const std::int64_t sms = few.machine.sms;
+  const MatmulProblem& p = few.p();
+  plan.tile_m = p.m == 1 ? 1 : 4;
+  const int per_lane = 16 / few.itemsize_of();
+  const bool wide = plan.tile_m > 1 || few.align() != 16 || p.n >= 16384;
+  plan.tile_n = (wide ? 16 : 8) * per_lane;
+  plan.group = kBlockWarps;
+  const std::int64_t blocks =
+      ceil_div(p.n, plan.tile_n) * ceil_div(p.m, plan.tile_m) * p.num_batches();
+  // One full wave; two parts rather than one wave that ends together.
+  const bool alone = blocks >= sms * 19 / 20 && blocks < sms * 3 / 2;
+  split(plan, few, blocks, alone ? 2 * blocks : sms * 19 / 20, 256);
+  return plan;
+}
+
+MatmulPlan plan_mma_rows(const Few& few) {
+  MatmulPlan plan = make_plan(few, GemvKernel::kMmaRows);
+  const std::int64_t sms = few.machine.sms;
+  const MatmulProblem& p = few.p();
+  const int tiles_m = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(ceil_div(p.m, 8))));
+  plan.tile_m = 8 * tiles_m;
+  const bool narrow = tiles_m == 8 || (tiles_m == 1 && ceil_div(p.n, 32) < sms);
+  plan.tile_n = narrow ? 16 : 32;
+  plan.tile_k = tiles_m == 4 ? 2 : narrow && tiles_m == 1 ? 8 : 4;
+  int warps = kBlockWarps;
+  const auto blocks = [&] { return ceil_div(p.n, plan.tile_n * kBlockWarps / warps); };
+  while (warps > 1 && (p.k < 32 * plan.tile_k * warps || blocks() > 3 * sms)) warps /= 2;
+  plan.group = warps;
+  split(plan, few, blocks() * p.num_batches(), sms, std::int64_t{64} * plan.tile_k * warps);
+  return plan;
+}
+
+MatmulPlan plan_mma_columns(const Few& few) {
+  MatmulPlan plan = make_plan(few, GemvKernel::kMmaColumns);
+  const MatmulProblem& p = few.p();
+  plan.tile_m = p.m <= 8 ? 8 : 16;
+  plan.tile_n = 128;
+  plan.group = kBlockWarps;
+  split(plan, few, ceil_div(p.n, plan.tile_n) * p.num_batches(), few.machine.sms * 19 / 20, 512);
+  return plan;
+}
+
+// Two small rings on a multiprocessor, or, for what takes long, one of twice the size.
+MatmulPlan plan_ring(const Few& few) {
+  MatmulPlan plan = make_plan(few, GemvKernel::kRing);
+  const MatmulProblem& p = few.p();
+  plan.tile_m = 1;
+  plan.tile_n = p.n * p.k * few.itemsize_of() < kLargeWeights ? 1 : 2;
+  plan.tile_k = 2048 / few.itemsize_of();
+  plan.group = kRingWarps;
+  plan.stages = 3;
+  return plan;
+}
+
+bool ring_fits(const Few& few, const MatmulPlan& plan) {
+  const MatmulProblem& p = few.p();
+  const int blocks = gemv_ring_blocks(plan.tile_n, few.machine.sms);
+  const GemvVariant v{.kernel = GemvKernel::kRing,
+                      .dtype = few.t.dtype_a,
+                      .tile_m = plan.tile_m,
+                      .tile_n = plan.tile_n,
+                      .tile_k = plan.tile_k,
+                      .group = plan.group,
+                      .stages = plan.stages};
+  return few.machine.sm >= 90 && few.align() == 16 && p.m == 1 && p.n >= 2 * blocks &&
+         p.k * few.itemsize_of() >= 2048 &&
+         gemv_ring_bytes(v, p.n, p.k, blocks) * static_cast<std::size_t>(3 - plan.tile_n) <=
+             few.machine.shared_bytes;
+}
+
+// Share of the memory's rate, and us beyond a kernel that does nothing: as measured on an H200.
+double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
+  const auto kernel = static_cast<GemvKernel>(plan.kernel);
+  const MatmulProblem& p = few.p();
+  const bool tensor = kernel == GemvKernel::kMmaRows || kernel == GemvKernel::kMmaColumns;
+  const double blocks_m = static_cast<double>(ceil_div(p.m, plan.tile_m));
+  double traffic = traffic_us(few.machine, bytes_once(desc)) * blocks_m;
+  if (kernel == GemvKernel::kRows || kernel == GemvKernel::kColumns)
+    traffic *= few.align() == 16 ? 1.0 + 0.25 * (plan.tile_m - 1) : 2.0;
+  if (kernel == GemvKernel::kMmaRows) traffic *= 1.03 + 0.05 * plan.tile_m / 8;
+  if (kernel == GemvKernel::kMmaColumns) traffic *= 1.15 * plan.tile_m / 8;
+  double us = kLaunchUs + traffic + (kernel == GemvKernel::kRing ? 0.5 : tensor ? 1.5 : 1.0);
+  if (plan.splits > 1) us += plan.cluster > 1 ? 0.5 : finish_us(desc, few.machine, plan.splits);
+  if (gemv_copies_input(desc, plan)) us += kLaunchUs;
+  return us;
+}
+
+bool fits(const Few& few) {
+  const MatmulDesc& t = few.t;
+  const MatmulProblem& p = t.problem;
+  const bool dtypes = t.dtype_a == t.dtype_b && (t.dtype_a == DType::kFloat32 || few.half()) &&
+                      (t.dtype_a == DType::kFloat32 || t.dtype_a == DType::kFloat16 ||
+                       t.dtype_a == DType::kBFloat16) &&
+                      (t.dtype_c == t.dtype_a || t.dtype_c == DType::kFloat32);
+  return dtypes && p.m <= kMaxMmaRows && p.m <= p.n && p.k >= 64 && p.k < kMaxSize &&
+         p.n < kMaxSize && p.batch_shape.size() <= 1 && p.num_batches() <= kMaxGrid &&
+         (t.b_k_major() || t.b_n_major());
+}
+
+void propose_few(const MatmulDesc& desc, const Few& few, std::vector<MatmulPlan>& plans) {
+  if (!fits(few)) return;
+  const std::int64_t m = few.p().m;
+  // From 8 rows on SM90 has wgmma, with x as the narrow operand.
+  const bool tensor = few.half() && few.align() == 16 && few.machine.sm >= 80 &&
+                      (few.machine.sm != 90 || m < 8) && m > 1;
+  std::vector<MatmulPlan> found;
+  if (few.by_rows()) {
+    if (m <= kMaxRows) found.push_back(plan_rows(few));
+    if (tensor) found.push_back(plan_mma_rows(few));
+    const MatmulPlan ring = plan_ring(few);
+    if (ring_fits(few, ring)) found.push_back(ring);
+  } else {
+    if (m <= kMaxRows) found.push_back(plan_columns(few));
+    if (tensor && m <= kMaxMmaColumnRows && few.p().k % 4 == 0)
+      found.push_back(plan_mma_columns(few));
+  }
+  for (MatmulPlan& plan : found) {
+    // A stack of x is not copied.
+    if (gemv_copies_input(desc, plan) && !few.p().batch_shape.empty()) continue;
+    plan.predicted_us = static_cast<float>(predict(few, plan, desc));
+    plans.push_back(plan);
+  }
+}
+
+}  // namespace
+
+GemvVariant gemv_variant(const MatmulDesc& desc, const MatmulPlan& plan) {
+  const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
+  return {.kernel = static_cast<GemvKernel>(plan.kernel),
+          .dtype = t.dtype_a,
+          .tile_m = plan.tile_m,
+          .tile_n = plan.tile_n,
+          .tile_k = plan.tile_k,
+          .group = plan.group,
+          .stages = plan.stages,
+          .align = Few{t, Machine{}, plan.transpose}.align()};
+}
+
+std::size_t gemv_ring_bytes(const GemvVariant& v, std::int64_t n, std::int64_t k, int blocks) {
+  const auto stages = static_cast<std::size_t>(v.group * v.stages);
+  const std::int64_t rows = ceil_div(n, blocks) + v.tile_n;
+  return stages * static_cast<std::size_t>(v.tile_n * v.tile_k) * itemsize(v.dtype) + stages * 8 +
+         static_cast<std::size_t>(rows * ceil_div(k, v.tile_k) * v.tile_m) * sizeof(float);
+}
+
+int gemv_ring_blocks(int tile_n, int sms) { return tile_n == 1 ? 2 * sms : sms; }
+
+bool gemv_copies_input(const MatmulDesc& desc, const MatmulPlan& plan) {
+  const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
+  const GemvVariant v = gemv_variant(desc, plan);
+  const auto kernel = static_cast<GemvKernel>(plan.kernel);
+  const int wanted = kernel == GemvKernel::kColumns      ? 16
+                     : kernel == GemvKernel::kMmaColumns ? 8
+                                                         : v.align;
+  return t.problem.a_k != 1 || t.align_a < wanted;
+}
+
+void propose_gemv(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+  // Rows have the same sums however many there are, but only within a kernel, and large products
+  // go to other engines.
+  if (!machine.jit || desc.batch_invariant || desc.conjugate) return;
+  propose_few(desc, Few{desc, machine, false}, plans);
+  const MatmulDesc t = transposed(desc);
+  propose_few(desc, Few{t, machine, true}, plans);
+}
+
+}  // namespace gpk::ops

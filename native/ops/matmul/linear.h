@@ -1,0 +1,24 @@
+// Layers of neural networks that are one product: x w^T with what follows it.
+#pragma once
+
+#include "ops/matmul/matmul.h"
+
+namespace gpk::ops {
+
+struct LinearOptions {
+  std::optional<Array> bias;      // n elements (SwiGLU: 2 n)
+  std::optional<Array> residual;  // broadcasts to the result
+  Activation activation = Activation::kNone;
+  bool swiglu = false;  // w is a pair, gate rows then up rows: silu(x gate^T) * (x up^T)
+  std::optional<Array> out;
+  std::optional<bool> use_tf32;
+  bool batch_invariant = false;
+};
+
+// activation(x w^T + bias) + residual, [..., k] with [n, k] (SwiGLU: [2 n, k]) to [..., n]. All
+// arrays have one dtype: float16, bfloat16, float32 or float64. Rounded once. Throws
+// InvalidArgument.
+Array linear(const Array& x, const Array& w, const LinearOptions& options = {},
+             const char* op = "linear");
+
+}  // namespace gpk::ops

@@ -1,0 +1,35 @@
+#include "ops/matmul/precision.h"
+
+#include <atomic>
+
+#include "core/config.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr int kUnset = -1;
+std::atomic<int> chosen{kUnset};
+
+}  // namespace
+
+MatmulPrecision matmul_precision() {
+  const int value = chosen.load(std::memory_order_relaxed);
+  if (value != kUnset) [[likely]]
+    return static_cast<MatmulPrecision>(value);
+  const MatmulPrecision first =
+      Config::get().allow_tf32 ? MatmulPrecision::kTf32 : MatmulPrecision::kFloat32;
+  int expected = kUnset;
+  chosen.compare_exchange_strong(expected, static_cast<int>(first), std::memory_order_relaxed);
+  return expected == kUnset ? first : static_cast<MatmulPrecision>(expected);
+}
+
+void set_matmul_precision(MatmulPrecision precision) {
+  chosen.store(static_cast<int>(precision), std::memory_order_relaxed);
+}
+
+bool tf32_allowed(std::optional<bool> use_tf32) {
+  const bool wanted = use_tf32 ? *use_tf32 : matmul_precision() == MatmulPrecision::kTf32;
+  return wanted && !Config::get().no_tf32;
+}
+
+}  // namespace gpk::ops

@@ -1,0 +1,262 @@
+"""Products of matrices: TFLOP/s (and, for few rows, bytes of weights per second) beside the peers.
+
+Everyone's turn comes within a round of samples, inputs rotate past the L2, small products are timed
+as CUDA graphs, and what was computed is compared with float64 on sampled rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native
+from pygpukit.benchmark import product_cases
+from pygpukit.benchmark.interleave import (
+    events_sampler,
+    geometric_mean,
+    host_sampler,
+    measure_in_turn,
+)
+from pygpukit.benchmark.measure import Stats, Step
+from pygpukit.benchmark.peers import Engine
+from pygpukit.benchmark.product_cases import TOLERANCE, Case
+from pygpukit.benchmark.report import OURS
+from pygpukit.benchmark.session import Session
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+GRAPH_BELOW_FLOPS = 2**36  # about 100 us: where the cost of a launch shows
+MAX_SETS = 64
+MAX_SAMPLES = 25
+_RANDOM_ELEMS = 2**22
+
+
+def run(session: Session) -> None:
+    """Adds the results of the suite for many rows."""
+    _run_suite(session, "gemm", product_cases.gemm_cases)
+
+
+def run_few_rows(session: Session) -> None:
+    """Adds the results of the suite for one to 32 rows."""
+    _run_suite(session, "gemv", product_cases.gemv_cases)
+
+
+def _run_suite(session: Session, name: str, make: Callable[..., list[Case]]) -> None:
+    dtypes = session.product_dtypes
+    if session.on_gpu or session.sizes:
+        cases = make(session.sizes, dtypes, session.layouts)
+        if session.quick and not session.sizes:
+            cases = product_cases.quick_cases(cases)
+    else:
+        cases = product_cases.small_cases(name, dtypes, session.layouts)
+    if not cases:
+        session.note(f"{name}: nothing to measure in these dtypes and layouts")
+    for i, case in enumerate(cases):
+        session.step(f"{name}: {i + 1} of {len(cases)}, {case.name} {case.m}x{case.n}x{case.k}")
+        _run_case(session, name, case)
+    summarize_ratios(session, name)
+
+
+@dataclass
+class _Contender:
+    """Someone who takes part in a case."""
+
+    engine: Engine
+    step: Step  # one pass over all sets, or one product
+    products: int  # in a step
+    error: float
+
+
+def _run_case(session: Session, suite: str, case: Case) -> None:
+    a = _random(case.m, case.k, case.dtype, case.layout[0] == "t", 1)
+    b = _random(case.k, case.n, case.dtype, case.layout[1] == "t", 2)
+    for mode in _modes(session, case):
+        contenders = []
+        for engine in session.engines:
+            contender = _contender(session, engine, case, a, b, mode)
+            if contender is not None:
+                contenders.append(contender)
+        _measure(session, suite, case, mode, contenders)
+        engines = [contender.engine for contender in contenders]
+        contenders.clear()
+        for engine in engines:
+            engine.release()
+
+
+def _contender(
+    session: Session, engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode: str
+) -> _Contender | None:
+    if not engine.supports("float32" if case.dtype == "tf32" else case.dtype):
+        session.note(f"{engine.name} skipped for {case.dtype} in products: it is no peer there")
+        return None
+    try:
+        return _prepare(engine, case, a, b, mode)
+    except Exception as error:
+        if engine.name == OURS:
+            raise
+        session.note(f"{engine.name} stopped in {case.name}: {type(error).__name__}: {error}")
+        return None
+
+
+def _prepare(engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode: str) -> _Contender:
+    multiply = engine.matmul(tf32=case.dtype == "tf32")
+    kind = "float32" if case.dtype == "tf32" else case.dtype
+    sets = []
+    for _ in range(_num_sets(engine, case)):
+        left, right = _upload(engine, a), _upload(engine, b)
+        out = engine.full(case.m * case.n, float("nan"), kind).reshape(case.m, case.n)
+        sets.append((left, right, out))
+    turn = 0
+
+    def every_set() -> None:
+        for left, right, out in sets:
+            multiply(left, right, out)
+
+    def one_set() -> None:
+        nonlocal turn
+        left, right, out = sets[turn]
+        turn = (turn + 1) % len(sets)
+        multiply(left, right, out)
+
+    replay = engine.capture(every_set) if mode == "graph" and _first_run(every_set) else None
+    if replay is not None:
+        for _, _, out in sets:
+            engine.poison(out)
+        replay()
+    else:
+        every_set()
+    if engine.on_gpu:
+        _native.synchronize()
+    error = max(relative_error(a, b, engine.to_host(out)) for out in (sets[0][2], sets[-1][2]))
+    if replay is not None:
+        return _Contender(engine, replay, len(sets), error)
+    return _Contender(engine, one_set, 1, error)
+
+
+def _first_run(work: Step) -> bool:
+    """Kernels are compiled, and workspaces made, before a capture."""
+    work()
+    return True
+
+
+def _upload(engine: Engine, host: NDArray[Any]) -> Any:
+    """With the layout in memory: a transposed array stays the transpose of what is stored."""
+    if host.flags.c_contiguous:
+        return engine.from_host(host)
+    return engine.from_host(host.T).T
+
+
+def _measure(
+    session: Session, suite: str, case: Case, mode: str, contenders: list[_Contender]
+) -> None:
+    on_gpu = session.on_gpu
+    iterations = min(session.iterations, MAX_SAMPLES if on_gpu else 5)
+    stats = measure_in_turn(
+        [contender.step for contender in contenders],
+        events_sampler() if on_gpu else host_sampler(),
+        min(session.warmup, 5) if on_gpu else 1,
+        iterations,
+    )
+    for contender, of_step in zip(contenders, stats, strict=True):
+        one = Stats(*(us / contender.products for us in of_step))
+        session.add(
+            suite,
+            case.name,
+            contender.engine.name,
+            one,
+            iterations,
+            params={
+                "m": case.m,
+                "n": case.n,
+                "k": case.k,
+                "layout": case.layout,
+                "dtype": case.dtype,
+                "mode": mode,
+            },
+            tflops=case.flops / one.median / 1e6,
+            bandwidth_gbps=case.weight_bytes / one.median / 1e3 if suite == "gemv" else None,
+            correct=contender.error <= TOLERANCE[case.dtype],
+            rel_error=contender.error,
+        )
+
+
+def summarize_ratios(session: Session, suite: str) -> None:
+    """Notes the geometric mean and the worst of each peer's time over ours.
+
+    A product that was timed in a graph counts by that: its eager time is the cost of a launch.
+    """
+    times: dict[str, dict[str, float]] = {}
+    for result in session.report.results:  # a graph comes before eager calls
+        if result.category == suite:
+            shown = (f"{v}" for k, v in result.params.items() if k not in ("impl", "mode"))
+            what = " ".join([result.name, *shown])
+            times.setdefault(what, {}).setdefault(result.impl, result.median_us)
+    for peer in session.peers:
+        ratios = {
+            what: by[peer.name] / by[OURS]
+            for what, by in times.items()
+            if peer.name in by and OURS in by
+        }
+        if ratios:
+            worst = min(ratios, key=lambda what: ratios[what])
+            session.note(
+                f"{suite}: {len(ratios)} products, speed over {peer.name}: geometric mean "
+                f"{geometric_mean(list(ratios.values())):.3f}, worst {ratios[worst]:.3f} ({worst})"
+            )
+
+
+def _modes(session: Session, case: Case) -> tuple[str, ...]:
+    small = case.flops < GRAPH_BELOW_FLOPS or case.m <= 32
+    if not session.on_gpu or not small:
+        return ("eager",)
+    return ("graph", "eager") if case.name == "square" and not session.quick else ("graph",)
+
+
+def _num_sets(engine: Engine, case: Case) -> int:
+    """How many sets of inputs to take in turn, so that none is still in the L2 when it is due."""
+    if not engine.on_gpu:
+        return 1
+    l2_bytes = max(int(_native.device_traits()["l2_bytes"]), 2**20)
+    return max(1, min(MAX_SETS, -(-4 * l2_bytes // case.input_bytes)))
+
+
+def _random(rows: int, columns: int, dtype: str, transposed: bool, seed: int) -> NDArray[Any]:
+    """Normal random numbers; beyond 4 Mi elements they repeat, never in step with the rows."""
+    import ml_dtypes
+    import numpy as np
+
+    name = {"bfloat16": ml_dtypes.bfloat16, "tf32": "float32"}.get(dtype, dtype)
+    size = rows * columns
+    values = np.random.default_rng(seed).standard_normal(
+        min(size, _RANDOM_ELEMS + 2 * seed + 1), dtype=np.float32
+    )
+    flat = np.resize(values.astype(name), size)
+    return flat.reshape(columns, rows).T if transposed else flat.reshape(rows, columns)
+
+
+def relative_error(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> float:
+    """||out - ref|| / ||ref|| in float64 over sampled rows and columns, both ends among them."""
+    import numpy as np
+
+    if out.shape != (a.shape[0], b.shape[1]):
+        return float("inf")
+    rows, columns = _sample(out.shape[0], 32), _sample(out.shape[1], 256)
+    got = out[np.ix_(rows, columns)].astype(np.float64)
+    ref = a[rows].astype(np.float64) @ b[:, columns].astype(np.float64)
+    if not np.isfinite(got).all():
+        return float("inf")
+    # The worst row too: one wrong row among many right ones is an error.
+    norms = np.linalg.norm(got - ref, axis=1) / np.linalg.norm(ref, axis=1)
+    return float(max(np.linalg.norm(got - ref) / np.linalg.norm(ref), 0.5 * norms.max()))
+
+
+def _sample(size: int, count: int) -> NDArray[Any]:
+    """About that many of range(size), with both ends and a stride that is in step with nothing."""
+    import numpy as np
+
+    if size <= count:
+        return np.arange(size)
+    inner = np.random.default_rng(size).integers(0, size, count - 2)
+    return np.unique(np.r_[0, inner, size - 1])

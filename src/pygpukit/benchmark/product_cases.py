@@ -1,0 +1,175 @@
+"""The products that are timed: squares, layouts, projections of language models, odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+LAYOUTS = ("nn", "nt", "tn", "tt")  # t: the operand is the transpose of what lies in memory
+DTYPES = ("bfloat16", "float16", "float32", "tf32")
+TOLERANCE = {"bfloat16": 6e-3, "float16": 1e-3, "float32": 1e-5, "tf32": 2e-3}
+ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4}
+
+
+class Projection(NamedTuple):
+    """A linear layer: y[m, n] = x[m, k] w[n, k]^T."""
+
+    name: str
+    k: int
+    n: int
+
+
+PROJECTIONS = (
+    Projection("llama-1b qkv", 2048, 3072),
+    Projection("llama-1b o", 2048, 2048),
+    Projection("llama-1b gate_up", 2048, 16384),
+    Projection("llama-1b down", 8192, 2048),
+    Projection("llama-8b qkv", 4096, 6144),
+    Projection("llama-8b o", 4096, 4096),
+    Projection("llama-8b gate", 4096, 14336),
+    Projection("llama-8b gate_up", 4096, 28672),
+    Projection("llama-8b down", 14336, 4096),
+    Projection("llama-70b qkv", 8192, 10240),
+    Projection("llama-70b o", 8192, 8192),
+    Projection("llama-70b gate", 8192, 28672),
+    Projection("llama-70b down", 28672, 8192),
+    Projection("qwen3-0.6b qkv", 1024, 4096),
+    Projection("qwen3-0.6b o", 2048, 1024),
+    Projection("qwen3-0.6b gate_up", 1024, 6144),
+    Projection("qwen3-0.6b down", 3072, 1024),
+    Projection("qwen3-8b kv", 4096, 1024),
+    Projection("qwen3-8b gate_up", 4096, 24576),
+    Projection("qwen3-8b down", 12288, 4096),
+)
+FEW_ROWS = (1, 8, 32)
+MANY_ROWS = (128, 512, 4096)
+
+SQUARES = (512, 1024, 2048, 4096, 8192, 16384)
+LAYOUT_SQUARES = (1024, 2048, 4096, 8192)
+ODD = (  # m, n, k
+    (1000, 1000, 1000),
+    (1023, 1025, 1021),
+    (2047, 2047, 2047),
+    (3000, 5000, 1777),
+    (4095, 4097, 4096),
+    (4097, 4097, 4097),
+    (4096, 4096, 100),
+    (8191, 8193, 4099),
+    (128, 30000, 4096),
+    (7168, 2112, 7168),
+    (512, 512, 32768),
+    (6144, 6144, 6144),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """c[m, n] = a[m, k] b[k, n]."""
+
+    name: str
+    m: int
+    n: int
+    k: int
+    layout: str = "nn"
+    dtype: str = "bfloat16"
+
+    @property
+    def flops(self) -> int:
+        """A multiplication and an addition each."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of b."""
+        return self.k * self.n * ITEMSIZE[self.dtype]
+
+    @property
+    def input_bytes(self) -> int:
+        """Of a and b."""
+        return self.m * self.k * ITEMSIZE[self.dtype] + self.weight_bytes
+
+
+def gemm_cases(
+    sizes: Sequence[int] | None,
+    dtypes: Sequence[str] | None,
+    layouts: Sequence[str] | None,
+) -> list[Case]:
+    """With sizes: squares of them in all layouts and dtypes asked for (bf16 nn if none are)."""
+    if sizes:
+        return [
+            Case("square", n, n, n, layout, dtype)
+            for dtype in dtypes or ("bfloat16",)
+            for layout in layouts or ("nn",)
+            for n in sizes
+        ]
+    every = [
+        *(Case("square", n, n, n) for n in SQUARES),
+        *(Case("square", n, n, n, x) for x in LAYOUTS[1:] for n in LAYOUT_SQUARES),
+        *(Case("square", n, n, n, dtype="float16") for n in SQUARES),
+        *(Case("square", n, n, n, dtype=d) for d in ("tf32", "float32") for n in SQUARES[:-1]),
+        *(Case(p.name, m, p.n, p.k, "nt") for m in MANY_ROWS for p in PROJECTIONS),
+        *(Case("odd", m, n, k) for m, n, k in ODD),
+        *(Case("odd", m, n, k, "nt") for m, n, k in ODD[:6]),
+    ]
+    return selected(every, dtypes, layouts)
+
+
+def gemv_cases(
+    sizes: Sequence[int] | None,
+    dtypes: Sequence[str] | None,
+    layouts: Sequence[str] | None,
+) -> list[Case]:
+    """One to 32 rows; with sizes: n = k = size."""
+    if sizes:
+        return [
+            Case("square", m, n, n, layout, dtype)
+            for dtype in dtypes or ("bfloat16",)
+            for layout in layouts or ("nt",)
+            for n in sizes
+            for m in FEW_ROWS
+        ]
+    every = [
+        *(Case(p.name, m, p.n, p.k, "nt") for m in FEW_ROWS for p in PROJECTIONS),
+        *(Case(p.name, 1, p.n, p.k, "nn") for p in PROJECTIONS),
+        *(Case(p.name, 1, p.n, p.k, "nt", d) for d in ("float16", "float32") for p in PROJECTIONS),
+        *(Case("odd", 1, n, k, x) for x in ("nt", "nn") for n, k in ((4095, 4097), (5000, 4100))),
+    ]
+    return selected(every, dtypes, layouts)
+
+
+def small_cases(
+    name: str, dtypes: Sequence[str] | None, layouts: Sequence[str] | None
+) -> list[Case]:
+    """What CPU simulation does in seconds."""
+    rows = (1, 8) if name == "gemv" else (24, 65)
+    every = [
+        Case("small", m, 48, 33, layout, dtype)
+        for dtype in dtypes or ("bfloat16", "float32")
+        for layout in layouts or LAYOUTS
+        for m in rows
+    ]
+    return selected(every, dtypes, layouts)
+
+
+def quick_cases(cases: Iterable[Case]) -> list[Case]:
+    """One in eight, and every square in the first layout and dtype."""
+    kept = list(cases)
+    return [
+        case
+        for i, case in enumerate(kept)
+        if i % 8 == 0
+        or (case.name == "square" and (case.layout, case.dtype) == (kept[0].layout, kept[0].dtype))
+    ]
+
+
+def selected(
+    cases: Iterable[Case], dtypes: Sequence[str] | None, layouts: Sequence[str] | None
+) -> list[Case]:
+    """Those of the dtypes and layouts asked for, each once, in order."""
+    kept = (
+        case
+        for case in cases
+        if (not dtypes or case.dtype in dtypes) and (not layouts or case.layout in layouts)
+    )
+    return list(dict.fromkeys(kept))

@@ -1,0 +1,295 @@
+"""Products of FP8 and INT8, and the names 0.2 had for them.
+
+Weight-only formats (FP8 weights with block scales, NVF4) are not there: those functions raise
+NotImplementedError, and their *_available() is False.
+"""
+
+from __future__ import annotations
+
+from pygpukit import _native
+from pygpukit._native import GPUArray
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError, UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from pygpukit._native import _DTypeLike
+
+
+def scaled_matmul(
+    a: GPUArray,
+    b: GPUArray,
+    scale_a: GPUArray | float,
+    scale_b: GPUArray | float,
+    *,
+    bias: GPUArray | None = None,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """(scale_a * a) @ (scale_b * b) + bias: a [..., m, k] and b [k, n] of FP8 or of int8.
+
+    float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one element,
+    one per row of a (shape a.shape[:-1], or that and a 1), one per column of b ((n,) or (1, n)).
+    Sums are in float32 (int8: int32). The result has `dtype`: float32, float16 or bfloat16.
+    """
+    return _native.scaled_matmul(a, b, scale_a, scale_b, bias, dtype, out)
+
+
+def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """a @ b of float32 matrices, computed in FP8.
+
+    Both are quantized to float8_e4m3fn on the way, each with one scale, by its largest magnitude.
+    The relative error of an operand's element is up to 1/16. Runs everywhere; fp8_available() says
+    whether tensor cores do it.
+    """
+    return _native.matmul_fp8(a, b, out)
+
+
+matmul_fp8_sm90 = matmul_fp8
+matmul_fp8_sm100 = matmul_fp8
+matmul_fp8_sm120 = matmul_fp8
+gemm_fp8_f32_sm90 = matmul_fp8
+gemm_fp8_f32_sm100 = matmul_fp8
+gemm_fp8_f32_sm120 = matmul_fp8
+
+
+def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """a @ b of matrices whose uint8 elements are e4m3 numbers, to the same.
+
+    Without scales; results beyond 448 become 448. New code uses float8_e4m3fn arrays and
+    scaled_matmul.
+    """
+    op = "matmul_fp8_fp8_sm120"
+    for name, x in (("a", a), ("b", b)):
+        if x.dtype.name != "uint8":
+            raise InvalidTypeError(f"{op}: {name} has dtype {x.dtype}, expected uint8")
+        if x.ndim != 2:
+            raise InvalidValueError(f"{op}: requires 2D arrays, {name} has shape {x.shape}")
+    product = _native.scaled_matmul(a.view("float8_e4m3fn"), b.view("float8_e4m3fn"), 1.0, 1.0)
+    limited = _native.clip(product, -448.0, 448.0)
+    result = _native.astype(limited, "float8_e4m3fn").view("uint8")
+    if out is None:
+        return result
+    if out.shape != result.shape:
+        raise InvalidValueError(f"{op}: out has shape {out.shape}, the result has {result.shape}")
+    if out.dtype.name != "uint8":
+        raise InvalidTypeError(f"{op}: out has dtype {out.dtype}, expected uint8")
+    _native.copy_into(out, result)
+    return out
+
+
+gemm_fp8_fp8_sm120 = matmul_fp8_fp8_sm120
+
+
+# --- what the device has ------------------------------------------------------------------------
+
+
+def _sm() -> int:
+    """Architecture of the default GPU; 0 on CPU simulation."""
+    device, _ = _native.default_device()
+    if device == "cpu":
+        return 0
+    sm: int = _native.device_traits(device)["sm"]
+    return sm
+
+
+def fp8_available() -> bool:
+    """Whether the default device has tensor cores for FP8: SM 89 and newer."""
+    return _sm() >= 89
+
+
+def fp8_sm90_available() -> bool:
+    """Whether the default device has the FP8 tensor cores of SM 90."""
+    return 90 <= _sm() < 100
+
+
+def fp8_sm100_available() -> bool:
+    """Whether the default device has the FP8 tensor cores of SM 100."""
+    return 100 <= _sm() < 120
+
+
+def fp8_sm120_available() -> bool:
+    """Whether the default device has the FP8 tensor cores of SM 120."""
+    return _sm() >= 120
+
+
+def fp8_fp8_sm120_available() -> bool:
+    """Whether the default device has the FP8 tensor cores of SM 120."""
+    return _sm() >= 120
+
+
+def nvf4_bf16_sm120_available() -> bool:
+    """False: this version has no NVF4 products."""
+    return False
+
+
+def gemv_nvf4_available() -> bool:
+    """False: this version has no NVF4 products."""
+    return False
+
+
+gemm_fp8_f32_sm90_available = fp8_sm90_available
+gemm_fp8_f32_sm100_available = fp8_sm100_available
+gemm_fp8_f32_sm120_available = fp8_sm120_available
+gemm_fp8_fp8_sm120_available = fp8_fp8_sm120_available
+gemm_nvf4_bf16_sm120_available = nvf4_bf16_sm120_available
+
+
+# --- sizes of packed weights --------------------------------------------------------------------
+
+
+def fp8_get_sizes(K: int, N: int) -> tuple[int, int, int]:
+    """Block scales of FP8 weights: blocks of 128 along K, along N, and bytes of all of them."""
+    blocks_k, blocks_n = -(-K // 128), -(-N // 128)
+    return blocks_k, blocks_n, 2 * blocks_k * blocks_n
+
+
+def fp8_fp8_get_scale_sizes(M: int, N: int, K: int) -> tuple[int, int]:
+    """(0, 0): this version has no block-scaled FP8 products."""
+    return 0, 0
+
+
+def nvf4_get_sizes(K: int, N: int) -> tuple[int, int]:
+    """Bytes of NVF4 weights [K, N], and of their scales."""
+    return K // 2 * N, -(-K // 32) * N
+
+
+gemv_nvf4_get_sizes = nvf4_get_sizes
+
+
+def fp8_init_lut() -> None:
+    """Does nothing: there are no tables to make."""
+
+
+w8a16_gemm_init_lut = fp8_init_lut
+grouped_gemm_init_lut = fp8_init_lut
+
+
+# --- not there yet ------------------------------------------------------------------------------
+
+
+def _missing(op: str, what: str, instead: str) -> NoReturn:
+    raise UnsupportedError(f"{op}: this version has no {what}; {instead}")
+
+
+_BLOCK_SCALED = "products of FP8 weights with scales per block of 128 x 128"
+_NVF4 = "NVF4 products"
+_DEQUANTIZE = "dequantize the weights to bfloat16 and use linear or grouped_gemm"
+
+
+def matmul_fp8_fp8_blockwise_sm120(
+    a: GPUArray,
+    b: GPUArray,
+    scale_a: GPUArray,
+    scale_b: GPUArray,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Raises NotImplementedError: no block-scaled FP8 products yet."""
+    _missing(
+        "matmul_fp8_fp8_blockwise_sm120",
+        "products of FP8 with scales per block",
+        "scaled_matmul takes a scale per matrix, row or column",
+    )
+
+
+def gemv_fp8_bf16(
+    a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
+) -> GPUArray:
+    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    _missing("gemv_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
+
+
+def gemv_fp8_bf16_batched(
+    a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
+) -> GPUArray:
+    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    _missing("gemv_fp8_bf16_batched", _BLOCK_SCALED, _DEQUANTIZE)
+
+
+def w8a16_gemm_sm120(
+    a: GPUArray, b_fp8: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
+) -> GPUArray:
+    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    _missing("w8a16_gemm_sm120", _BLOCK_SCALED, _DEQUANTIZE)
+
+
+def grouped_gemm_fp8_bf16(
+    a: GPUArray,
+    b_stacked: GPUArray,
+    b_scale: GPUArray,
+    row_expert_ids: GPUArray,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    _missing("grouped_gemm_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
+
+
+def quantize_bf16_to_nvf4(x: GPUArray, out_data: GPUArray, out_scale: GPUArray) -> None:
+    """Raises NotImplementedError: no NVF4 yet."""
+    _missing("quantize_bf16_to_nvf4", "NVF4 quantization", "float8_e4m3fn needs twice the memory")
+
+
+def gemv_nvf4_bf16(
+    a: GPUArray,
+    b_data: GPUArray,
+    b_scale: GPUArray,
+    *,
+    out: GPUArray | None = None,
+    alpha: float = 1.0,
+) -> GPUArray:
+    """Raises NotImplementedError: no NVF4 yet."""
+    _missing("gemv_nvf4_bf16", _NVF4, _DEQUANTIZE)
+
+
+def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """Raises NotImplementedError: no NVF4 yet."""
+    _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul computes bfloat16 as it is")
+
+
+gemv_fp8_bf16_sm120 = gemv_fp8_bf16
+gemm_w8a16_bf16_sm120 = w8a16_gemm_sm120
+
+__all__ = [
+    "fp8_available",
+    "fp8_fp8_get_scale_sizes",
+    "fp8_fp8_sm120_available",
+    "fp8_get_sizes",
+    "fp8_init_lut",
+    "fp8_sm90_available",
+    "fp8_sm100_available",
+    "fp8_sm120_available",
+    "gemm_fp8_f32_sm90",
+    "gemm_fp8_f32_sm90_available",
+    "gemm_fp8_f32_sm100",
+    "gemm_fp8_f32_sm100_available",
+    "gemm_fp8_f32_sm120",
+    "gemm_fp8_f32_sm120_available",
+    "gemm_fp8_fp8_sm120",
+    "gemm_fp8_fp8_sm120_available",
+    "gemm_nvf4_bf16_sm120_available",
+    "gemm_w8a16_bf16_sm120",
+    "gemv_fp8_bf16",
+    "gemv_fp8_bf16_batched",
+    "gemv_fp8_bf16_sm120",
+    "gemv_nvf4_available",
+    "gemv_nvf4_bf16",
+    "gemv_nvf4_get_sizes",
+    "grouped_gemm_fp8_bf16",
+    "grouped_gemm_init_lut",
+    "matmul_fp8",
+    "matmul_fp8_fp8_blockwise_sm120",
+    "matmul_fp8_fp8_sm120",
+    "matmul_fp8_sm90",
+    "matmul_fp8_sm100",
+    "matmul_fp8_sm120",
+    "matmul_nvf4_bf16_sm120",
+    "nvf4_bf16_sm120_available",
+    "nvf4_get_sizes",
+    "quantize_bf16_to_nvf4",
+    "scaled_matmul",
+    "w8a16_gemm_init_lut",
+    "w8a16_gemm_sm120",
+]

@@ -1,0 +1,192 @@
+// Plans for few rows: pure values, no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/view.h"
+#include "ops/matmul/engine_gemv.h"
+
+namespace gpk::ops {
+namespace {
+
+Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
+  static const std::shared_ptr<Buffer> buffer =
+      Buffer::wrap(Device{}, reinterpret_cast<void*>(std::uintptr_t{1} << 20), 1, nullptr);
+  return {shape, contiguous_strides(shape), dtype, buffer, offset};
+}
+
+Array turned(const Array& array) { return permute(array, {1, 0}, "test"); }
+
+// A linear layer: x [m, k], w [n, k], used as its transpose.
+Product linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBFloat16) {
+  return {.a = ghost({m, k}, dtype), .b = turned(ghost({n, k}, dtype)), .c = ghost({m, n}, dtype)};
+}
+
+Product plain(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBFloat16) {
+  return {.a = ghost({m, k}, dtype), .b = ghost({k, n}, dtype), .c = ghost({m, n}, dtype)};
+}
+
+Machine of_sm(int sm) {
+  Machine machine;
+  machine.sm = sm;
+  if (sm != 90) machine.shared_bytes = 101376;
+  return machine;
+}
+
+std::vector<MatmulPlan> proposals(const Product& product, const Machine& machine = {}) {
+  std::vector<MatmulPlan> plans;
+  propose_gemv(make_desc(product), machine, plans);
+  return plans;
+}
+
+// The cheapest.
+MatmulPlan plan_of(const Product& product, const Machine& machine = {}) {
+  std::vector<MatmulPlan> plans = proposals(product, machine);
+  if (plans.empty()) return {};
+  return *std::min_element(plans.begin(), plans.end(), [](const auto& x, const auto& y) {
+    return x.predicted_us < y.predicted_us;
+  });
+}
+
+bool is(const MatmulPlan& plan, GemvKernel kernel) {
+  return plan.engine == MatmulEngine::gemv && plan.kernel == static_cast<std::uint8_t>(kernel);
+}
+
+TEST(GemvPlan, LinearLayersOnHopper) {
+  EXPECT_TRUE(is(plan_of(linear(1, 14336, 4096)), GemvKernel::kRing));
+  EXPECT_EQ(plan_of(linear(1, 14336, 4096)).tile_n, 2);
+  EXPECT_TRUE(is(plan_of(linear(1, 4096, 4096)), GemvKernel::kRing));
+  EXPECT_EQ(plan_of(linear(1, 4096, 4096)).tile_n, 1);
+  EXPECT_TRUE(is(plan_of(linear(1, 512, 2048)), GemvKernel::kRows));  // too few rows for a ring
+  EXPECT_TRUE(is(plan_of(linear(2, 4096, 14336)), GemvKernel::kMmaRows));
+  EXPECT_TRUE(is(plan_of(linear(5, 4096, 4096)), GemvKernel::kMmaRows));
+  for (const MatmulPlan& plan : proposals(linear(8, 4096, 4096)))
+    EXPECT_FALSE(is(plan, GemvKernel::kMmaRows));  // that is wgmma's
+}
+
+TEST(GemvPlan, LinearLayersElsewhere) {
+  EXPECT_TRUE(is(plan_of(linear(1, 14336, 4096), of_sm(80)), GemvKernel::kRows));
+  EXPECT_TRUE(is(plan_of(linear(2, 14336, 4096), of_sm(80)), GemvKernel::kMmaRows));
+  EXPECT_TRUE(is(plan_of(linear(64, 14336, 4096), of_sm(89)), GemvKernel::kMmaRows));
+  EXPECT_TRUE(proposals(linear(65, 14336, 4096), of_sm(89)).empty());
+  EXPECT_TRUE(is(plan_of(linear(3, 4096, 4096, DType::kFloat32), of_sm(80)), GemvKernel::kRows));
+}
+
+TEST(GemvPlan, WeightsByColumns) {
+  const MatmulPlan one = plan_of(plain(1, 4096, 4096));
+  EXPECT_TRUE(is(one, GemvKernel::kColumns));
+  EXPECT_EQ(one.cluster, 2);
+  EXPECT_EQ(one.splits, 2);
+  EXPECT_EQ(one.k_per_split, 2048);
+  EXPECT_TRUE(is(plan_of(plain(4, 4096, 4096)), GemvKernel::kMmaColumns));
+  EXPECT_TRUE(is(plan_of(plain(4, 4095, 4096)), GemvKernel::kColumns));  // pitch of two bytes
+}
+
+TEST(GemvPlan, MatrixTimesVectorIsTurned) {
+  const Product p = {.a = ghost({4096, 2048}, DType::kFloat32),
+                     .b = ghost({2048, 1}, DType::kFloat32),
+                     .c = ghost({4096, 1}, DType::kFloat32)};
+  const MatmulPlan plan = plan_of(p);
+  EXPECT_TRUE(plan.transpose);
+  EXPECT_TRUE(is(plan, GemvKernel::kRing));
+  Product turned_a = p;
+  turned_a.a = turned(ghost({2048, 4096}, DType::kFloat32));
+  EXPECT_TRUE(plan_of(turned_a).transpose);
+  EXPECT_TRUE(is(plan_of(turned_a), GemvKernel::kColumns));
+}
+
+TEST(GemvPlan, FewLongRowsArePartsOfK) {
+  const MatmulPlan cluster = plan_of(linear(1, 64, 32768));
+  EXPECT_TRUE(is(cluster, GemvKernel::kRows));
+  EXPECT_GT(cluster.cluster, 1);
+  EXPECT_EQ(cluster.cluster, cluster.splits);
+  const MatmulPlan parts = plan_of(linear(1, 2, 1 << 20));
+  EXPECT_EQ(parts.cluster, 1);
+  EXPECT_GT(parts.splits, 8);
+  const MatmulPlan older = plan_of(linear(1, 64, 32768), of_sm(80));
+  EXPECT_EQ(older.cluster, 1);
+  EXPECT_GT(older.splits, 1);
+}
+
+TEST(GemvPlan, UnalignedWeightsComeInPieces) {
+  const MatmulDesc desc = make_desc(linear(1, 4096, 4097));
+  const MatmulPlan plan = plan_of(linear(1, 4096, 4097));
+  EXPECT_TRUE(is(plan, GemvKernel::kRows));
+  EXPECT_EQ(gemv_variant(desc, plan).align, 2);
+  EXPECT_FALSE(gemv_copies_input(desc, plan));
+  Product padded = linear(1, 4096, 4096);
+  padded.b = turned(ghost({4096, 4096}, DType::kBFloat16, 4));
+  EXPECT_EQ(gemv_variant(make_desc(padded), plan_of(padded)).align, 4);
+}
+
+TEST(GemvPlan, InputsThatDoNotFitAreCopied) {
+  Product p = linear(2, 4096, 4096);
+  EXPECT_FALSE(gemv_copies_input(make_desc(p), plan_of(p)));
+  p.a = ghost({2, 4096}, DType::kBFloat16, 1);
+  EXPECT_TRUE(gemv_copies_input(make_desc(p), plan_of(p)));
+  p.a = turned(ghost({4096, 2}, DType::kBFloat16));
+  EXPECT_TRUE(gemv_copies_input(make_desc(p), plan_of(p)));
+  const Product stack = {.a = ghost({3, 1, 4097}, DType::kBFloat16),
+                         .b = ghost({3, 4097, 4096}, DType::kBFloat16),
+                         .c = ghost({3, 1, 4096}, DType::kBFloat16)};
+  EXPECT_TRUE(proposals(stack).empty());  // columns want aligned rows of x
+}
+
+TEST(GemvPlan, WhatItLeavesToOthers) {
+  Product invariant = linear(1, 4096, 4096);
+  invariant.batch_invariant = true;
+  EXPECT_TRUE(proposals(invariant).empty());
+  Machine without;
+  without.jit = false;
+  EXPECT_TRUE(proposals(linear(1, 4096, 4096), without).empty());
+  EXPECT_TRUE(proposals(linear(1, 4096, 4096, DType::kFloat64)).empty());
+  EXPECT_TRUE(proposals(linear(1, 4096, 4096, DType::kInt8)).empty());
+  EXPECT_TRUE(proposals(linear(128, 4096, 4096)).empty());
+  EXPECT_TRUE(proposals(linear(1, 4096, 32)).empty());
+  Product wide = linear(1, 4096, 4096);
+  wide.c = ghost({1, 4096}, DType::kFloat32);
+  EXPECT_FALSE(proposals(wide).empty());
+}
+
+TEST(GemvPlan, EpiloguesAreFused) {
+  Product p = linear(1, 4096, 4096);
+  p.epilogue.bias = ghost({4096}, DType::kBFloat16);
+  p.epilogue.activation = Activation::kSilu;
+  const std::vector<MatmulPlan> plans = proposals(p);
+  ASSERT_FALSE(plans.empty());
+  for (const MatmulPlan& plan : plans) EXPECT_TRUE(plan.fused);
+}
+
+// Every plan has a kernel in the enumeration, parts that cover K, and room in shared memory.
+TEST(GemvPlan, EveryPlanIsEnumerated) {
+  std::vector<GemvVariant> known = gemv_variants();
+  EXPECT_LT(known.size(), 80u);
+  int count = 0;
+  for (const int sm : {80, 89, 90, 100, 120})
+    for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})
+      for (const std::int64_t m : {1, 2, 3, 4, 7, 8, 16, 17, 33, 64})
+        for (const std::int64_t n : {1, 65, 512, 2048, 4098, 28672})
+          for (const std::int64_t k : {64, 65, 1000, 4096, 14338, 100000})
+            for (const bool rows : {false, true}) {
+              const Product p = rows ? linear(m, n, k, dtype) : plain(m, n, k, dtype);
+              const MatmulDesc desc = make_desc(p);
+              for (const MatmulPlan& plan : proposals(p, of_sm(sm))) {
+                GemvVariant v = gemv_variant(desc, plan);
+                if (v.kernel != GemvKernel::kRing) v.group = 1;  // not part of the code
+                EXPECT_NE(std::find(known.begin(), known.end(), v), known.end())
+                    << to_string(plan) << " for " << to_string(desc);
+                EXPECT_GE(plan.splits * plan.k_per_split, k);
+                EXPECT_LT((plan.splits - 1) * plan.k_per_split, k);
+                EXPECT_TRUE(plan.cluster == 1 || plan.cluster == plan.splits);
+                if (v.kernel == GemvKernel::kRing) {
+                  const int blocks = gemv_ring_blocks(v.tile_n, 132);
+                  EXPECT_LE(gemv_ring_bytes(v, n, k, blocks), of_sm(sm).shared_bytes);
+                }
+                ++count;
+              }
+            }
+  EXPECT_GT(count, 1000);
+}
+
+}  // namespace
+}  // namespace gpk::ops

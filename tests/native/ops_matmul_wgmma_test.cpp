@@ -1,0 +1,137 @@
+// Plans of engine wgmma: pure values, no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/view.h"
+#include "ops/matmul/wgmma_plan.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr DType kBf16 = DType::kBFloat16;
+
+Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
+  static const std::shared_ptr<Buffer> buffer =
+      Buffer::wrap(Device{}, reinterpret_cast<void*>(std::uintptr_t{1} << 20), 1, nullptr);
+  return {shape, contiguous_strides(shape), dtype, buffer, offset};
+}
+
+Array turned(const Array& array) { return permute(array, {1, 0}, "test"); }
+
+Product plain(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = kBf16) {
+  return {.a = ghost({m, k}, dtype), .b = ghost({k, n}, dtype), .c = ghost({m, n}, dtype)};
+}
+
+Product linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = kBf16) {
+  return {.a = ghost({m, k}, dtype), .b = turned(ghost({n, k}, dtype)), .c = ghost({m, n}, dtype)};
+}
+
+std::vector<MatmulPlan> all(const Product& product, const Machine& machine = {}) {
+  std::vector<MatmulPlan> plans;
+  all_wgmma_plans(make_desc(product), machine, plans);
+  return plans;
+}
+
+MatmulPlan best(const Product& product) {
+  std::vector<MatmulPlan> plans;
+  propose_wgmma(make_desc(product), {}, plans);
+  EXPECT_FALSE(plans.empty());
+  return plans.empty() ? MatmulPlan{} : plans.front();
+}
+
+int area(const MatmulPlan& plan) { return plan.tile_m * plan.tile_n; }
+
+TEST(WgmmaPlan, LargeProductsHaveLargeTiles) {
+  for (const std::int64_t n : {2048, 4096, 8192, 16384}) {
+    EXPECT_GE(area(best(plain(n, n, n))), 128 * 192) << n;
+    EXPECT_GE(area(best(linear(n, n, n))), 128 * 192) << n;
+  }
+  EXPECT_EQ(best(plain(16384, 16384, 16384)).cluster, 2);  // B is fetched together
+  EXPECT_EQ(best(plain(4096, 4096, 4096)).cluster, 1);
+}
+
+TEST(WgmmaPlan, TilesAreChosenSoThatTheLastWaveIsFull) {
+  // 12 x 8 tiles of 128 x 192 or 192 x 128 instead of 12 x 6 or 12 x 12.
+  EXPECT_EQ(area(best(plain(1536, 1536, 1536))), 128 * 192);
+  // Smaller tiles keep all multiprocessors busy.
+  EXPECT_LE(area(best(plain(1024, 1024, 1024))), 64 * 128);
+}
+
+TEST(WgmmaPlan, FewRowsAreTurnedAndPartsOfKAddedUp) {
+  for (const std::int64_t m : {8, 16, 32, 64}) {
+    const MatmulPlan plan = best(linear(m, 4096, 4096));
+    EXPECT_TRUE(plan.transpose) << m;  // the weights are the operand of 64 rows
+    EXPECT_GT(plan.cluster, 1) << m;
+    EXPECT_NE(plan.kernel & kWgmmaSplit, 0) << m;
+  }
+  EXPECT_EQ(best(linear(8, 28672, 8192)).cluster, 1);  // enough tiles as they are
+}
+
+TEST(WgmmaPlan, BatchInvariantPlansSumEveryRowTheSameWay) {
+  for (const std::int64_t m : {1, 3, 16, 500, 4096}) {
+    Product product = linear(m, 1024, 4096);
+    product.batch_invariant = true;
+    for (const MatmulPlan& plan : all(product)) {
+      EXPECT_FALSE(plan.transpose);
+      EXPECT_EQ(plan.kernel & kWgmmaSplit, 0);
+    }
+  }
+}
+
+TEST(WgmmaPlan, OperandsThatCopiesCannotReadArePacked) {
+  EXPECT_EQ(best(plain(4096, 4096, 4096)).kernel, 0);
+  const MatmulPlan odd_k = best(plain(4096, 4096, 4097));
+  EXPECT_EQ(odd_k.kernel & (kWgmmaPackA | kWgmmaPackB),
+            odd_k.transpose ? kWgmmaPackB : kWgmmaPackA);
+  const MatmulPlan odd_n = best(plain(4096, 4097, 4096));
+  EXPECT_EQ(odd_n.kernel & (kWgmmaPackA | kWgmmaPackB),
+            odd_n.transpose ? kWgmmaPackA : kWgmmaPackB);
+  Product shifted = plain(4096, 4096, 4096);
+  shifted.a = ghost({4096, 4096}, kBf16, 1);
+  EXPECT_NE(best(shifted).kernel & (kWgmmaPackA | kWgmmaPackB), 0);
+}
+
+TEST(WgmmaPlan, TypesThatLieAlongKOnly) {
+  Product product = plain(2048, 2048, 2048, DType::kFloat32);
+  EXPECT_TRUE(all(product).empty());  // float32 stays float32
+  product.tf32 = true;
+  for (const MatmulPlan& plan : all(product))
+    EXPECT_EQ(plan.kernel & (kWgmmaPackA | kWgmmaPackB),
+              plan.transpose ? kWgmmaPackA : kWgmmaPackB);
+  product = linear(2048, 2048, 2048, DType::kInt8);
+  product.c = ghost({2048, 2048}, DType::kInt32);
+  EXPECT_EQ(best(product).kernel, 0);
+  product.c = ghost({2048, 2048}, DType::kInt8);
+  EXPECT_TRUE(all(product).empty());
+}
+
+TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
+  const Machine machine;
+  for (const std::int64_t m : {1, 7, 64, 129, 1000, 8192})
+    for (const std::int64_t n : {8, 100, 1024, 5000})
+      for (const Product& product : {plain(m, n, 4096), linear(m, n, 4096)}) {
+        const MatmulDesc desc = make_desc(product);
+        for (const MatmulPlan& plan : all(product)) {
+          const MatmulDesc made = plan.transpose ? transposed(desc) : desc;
+          EXPECT_LE(wgmma_shared_bytes(plan, wgmma_store(made), kBf16), machine.shared_bytes);
+          EXPECT_GE(plan.stages, 3);
+          EXPECT_LE(wgmma_threads(plan.tile_m), 512);
+          EXPECT_GT(plan.predicted_us, 0.0f);
+        }
+      }
+}
+
+TEST(WgmmaPlan, OnlyWhereTheInstructionsAre) {
+  Machine machine;
+  for (const int sm : {80, 89, 100, 120}) {
+    machine.sm = sm;
+    EXPECT_TRUE(all(plain(1024, 1024, 1024), machine).empty());
+  }
+  machine.sm = 90;
+  machine.jit = false;
+  EXPECT_TRUE(all(plain(1024, 1024, 1024), machine).empty());
+}
+
+}  // namespace
+}  // namespace gpk::ops

@@ -1,0 +1,101 @@
+"""What a snapshot tells of transfers and of parts of the device."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+import pygpukit as gp
+from pygpukit.scheduler.inspection import (
+    DevicePartitionSummary,
+    Snapshot,
+    TransferSummary,
+    render,
+)
+
+COUNT = 700_001  # floats: above the engine's threshold
+
+
+def transfers() -> dict[str, TransferSummary]:
+    return {t.direction: t for t in gp.scheduler.snapshot().transfers}
+
+
+def parts() -> dict[str, DevicePartitionSummary]:
+    return {p.name: p for p in gp.scheduler.snapshot().device_partitions}
+
+
+def test_transfers_and_their_rate() -> None:
+    host = np.arange(COUNT, dtype=np.float32)
+    x = gp.zeros(COUNT)
+    before = transfers().get("h2d")
+    gp.transfer.submit_h2d(x, host).wait()
+    now = transfers()["h2d"]
+    copied = now.copied_bytes - (before.copied_bytes if before else 0)
+    assert copied == host.nbytes
+    assert now.completed_count == (before.completed_count if before else 0) + 1
+    assert (now.queued_count, now.in_flight_bytes, now.failed_count) == (0, 0, 0)
+    assert now.rate > 0
+    np.testing.assert_allclose(now.rate * now.busy_time, now.copied_bytes, rtol=1e-6)
+    text = str(gp.scheduler.snapshot())
+    assert "transfers\n" in text
+    assert "to the device" in text
+    assert "GB/s" in text
+
+
+def test_parts_of_the_device() -> None:
+    part = gp.scheduler.partition("inspected", memory="8MiB", bandwidth=0.5, qos="guaranteed")
+    try:
+        with part:
+            x = gp.ones(2**20, "uint8")
+        found = parts()["inspected"]
+        assert (found.qos, found.memory_limit) == ("guaranteed", 8 * 2**20)
+        assert found.memory_used >= 2**20
+        assert found.bandwidth_share == 0.5
+        text = str(gp.scheduler.snapshot())
+        assert "parts of the device\n" in text
+        assert "inspected" in text
+        del x
+    finally:
+        part.close()
+    assert "inspected" not in parts()
+
+
+def test_looking_gives_out_no_share_of_compute() -> None:
+    first = gp.scheduler.partition("first", compute=0.5)
+    second = gp.scheduler.partition("second", compute=0.5)
+    try:
+        assert {"first", "second"} <= set(parts())
+        assert first.facts()["compute_given"] == 0.0  # nobody has used it
+        assert first.report().compute.given == 0.5
+        assert parts()["second"].compute_share == 0.5
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_snapshot_survives_json_and_older_ones_are_read() -> None:
+    part = gp.scheduler.partition("travels", memory="8MiB")
+    try:
+        taken = gp.scheduler.snapshot()
+        data = json.loads(json.dumps(taken.to_dict()))
+        again = Snapshot.from_dict(data)
+        assert again == taken
+        assert render(again) == render(taken)
+        for name in ("transfers", "device_partitions"):
+            del data[name]
+        del data["memory"]["evicted"]
+        older = Snapshot.from_dict(data)
+        assert (older.transfers, older.device_partitions) == ([], [])
+    finally:
+        part.close()
+
+
+def test_evicted_memory_is_told() -> None:
+    x = gp.ones(8 * 2**20, "uint8")
+    gp.memory.evict(x)
+    snapshot = gp.scheduler.snapshot()
+    assert snapshot.memory.evicted > 0
+    assert "evicted" in str(snapshot)
+    assert int(x.sum(dtype="int64")) == 8 * 2**20
+    assert "evicted" not in str(gp.scheduler.snapshot())
