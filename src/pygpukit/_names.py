@@ -296,6 +296,12 @@ OPS: dict[str, tuple[str, ...]] = {
         "matmul",
         "set_matmul_precision",
     ),
+    "pygpukit.ops.matmul_plan": (
+        "MatmulExplanation",
+        "explain_matmul",
+        "tune_matmul",
+        "with_matmul_plan",
+    ),
     "pygpukit.ops.reduction": (
         "all",
         "any",

@@ -5,6 +5,8 @@
 namespace gpk::ops {
 namespace {
 
+static_assert(sizeof(cu::DevicePtr) == sizeof(void*));  // descriptors hold pointers
+
 int lt_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat16: return kLtFloat16;
@@ -97,7 +99,7 @@ LtOperationPlan::~LtOperationPlan() {
 void LtOperationPlan::set_pointers(const Product& product) {
   const Epilogue& e = product.epilogue;
   const auto set_pointer = [&](int attribute, const std::optional<Array>& array) {
-    const void* address = array ? pointer(array->device_ptr()) : nullptr;
+    const cu::DevicePtr address = array ? array->device_ptr() : 0;
     set(attribute, &address, sizeof address);
   };
   if ((epilogue_ & kEpilogueBias) != 0) set_pointer(kLtBiasPointer, e.bias);
