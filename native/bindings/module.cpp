@@ -52,6 +52,7 @@ PYBIND11_MODULE(_native, m) {
   bind_matmul(m);
   bind_contraction(m);
   bind_scaled_grouped(m);
+  bind_matmul_plan(m);
   bind_random(m);
   bind_interop(m);
   bind_cuda_interface(m);

@@ -286,7 +286,6 @@ OPS: dict[str, tuple[str, ...]] = {
     "pygpukit.ops.matmul": (
         "addmm",
         "batched_matmul",
-        "explain_matmul",
         "gemv_bf16",
         "gemv_bf16_bf16_sm120",
         "get_matmul_precision",
@@ -295,6 +294,12 @@ OPS: dict[str, tuple[str, ...]] = {
         "linear_bias_gelu",
         "matmul",
         "set_matmul_precision",
+    ),
+    "pygpukit.ops.matmul_plan": (
+        "MatmulExplanation",
+        "explain_matmul",
+        "tune_matmul",
+        "with_matmul_plan",
     ),
     "pygpukit.ops.reduction": (
         "all",

@@ -29,7 +29,7 @@ struct LtHeuristic {  // cublasLtMatmulHeuristicResult_t
 static_assert(sizeof(LtHeuristic) == 96);
 
 // cublasStatus_t
-enum : int { kLtSuccess = 0, kLtInvalidValue = 7, kLtNotSupported = 15 };
+enum : int { kLtSuccess = 0, kLtInvalidValue = 7, kLtArchMismatch = 8, kLtNotSupported = 15 };
 // cudaDataType_t
 enum : int {
   kLtFloat32 = 0,

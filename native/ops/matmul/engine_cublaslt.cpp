@@ -88,7 +88,8 @@ Oriented orient(const MatmulDesc& desc) {
   return {transpose, transpose ? transposed(desc) : desc};
 }
 
-// Handles, one per library and GPU; they live as long as the process.
+// Handles, one per library and GPU; they live as long as the process. nullptr: the library does not
+// go with the driver or the GPU.
 LtHandle handle_for(const CublasLt& library, Context& context) {
   struct Handles {
     std::mutex mutex;
@@ -96,16 +97,17 @@ LtHandle handle_for(const CublasLt& library, Context& context) {
   };
   static auto* handles = new Handles;
   const std::lock_guard lock(handles->mutex);
-  LtHandle& handle = handles->made[{&library, &context}];
-  if (handle == nullptr) {
+  const auto [at, is_new] = handles->made.try_emplace({&library, &context}, nullptr);
+  if (is_new) {
     context.make_current();
-    if (const int status = library.api.cublasLtCreate(&handle); status != kLtSuccess) {
-      handle = nullptr;
-      throw Error(
-          cat("matmul: cublasLtCreate failed with status ", status, " (", library.path, ")"));
+    if (const int status = library.api.cublasLtCreate(&at->second); status != kLtSuccess) {
+      at->second = nullptr;
+      log_message(LogLevel::kWarning, cat("matmul: cuBLASLt cannot be used here, cublasLtCreate "
+                                          "failed with status ",
+                                          status, " (", library.path, ")"));
     }
   }
-  return handle;
+  return at->second;
 }
 
 struct Slot {
@@ -127,17 +129,19 @@ Slot& thread_slot(const MatmulDesc& desc) {
   return slots[mixed >> 40 & (kNumSlots - 1)];
 }
 
-LtOperationPlan& operation_for(const CublasLt& library, Context& context, const MatmulDesc& desc,
+// nullptr where the library cannot be used at all.
+LtOperationPlan* operation_for(const CublasLt& library, Context& context, const MatmulDesc& desc,
                                const Product& product) {
   Slot& slot = thread_slot(desc);
   if (slot.library == &library && slot.context == &context && slot.desc == desc)
-    return *slot.operation;
+    return slot.operation.get();
   LtHandle handle = handle_for(library, context);
+  if (handle == nullptr) return nullptr;
   slot.operation = std::make_unique<LtOperationPlan>(library, handle, desc, product);
   slot.library = &library;
   slot.context = &context;
   slot.desc = desc;
-  return *slot.operation;
+  return slot.operation.get();
 }
 
 struct Refusals {
@@ -158,11 +162,11 @@ bool run(const Product& product, const Oriented& oriented, const char* op) {
   // The library loads code on first use, which a capture would refuse.
   std::optional<RelaxedCaptureScope> relaxed;
   if (capturing_graph() != nullptr) relaxed.emplace();
-  LtOperationPlan& operation = operation_for(*library, context, oriented.desc, product);
-  if (operation.status() != kLtSuccess) return false;
+  LtOperationPlan* operation = operation_for(*library, context, oriented.desc, product);
+  if (operation == nullptr || operation->status() != kLtSuccess) return false;
   std::optional<Array> workspace;
-  if (operation.workspace_bytes() > 0)
-    workspace = Array::empty({static_cast<std::int64_t>(operation.workspace_bytes())},
+  if (operation->workspace_bytes() > 0)
+    workspace = Array::empty({static_cast<std::int64_t>(operation->workspace_bytes())},
                              DType::kUInt8, product.c.device(), op);
   const auto arrays = arrays_of(product, workspace ? &*workspace : nullptr);
   const Submission submission(arrays);
@@ -173,9 +177,10 @@ bool run(const Product& product, const Oriented& oriented, const char* op) {
   const Array& a = oriented.transpose ? product.b : product.a;
   const Array& b = oriented.transpose ? product.a : product.b;
   const int status =
-      operation.run(product, a.device_ptr(), b.device_ptr(),
-                    workspace ? workspace->device_ptr() : 0, submission.stream()->handle());
-  if (status == kLtNotSupported || status == kLtInvalidValue) return false;
+      operation->run(product, a.device_ptr(), b.device_ptr(),
+                     workspace ? workspace->device_ptr() : 0, submission.stream()->handle());
+  if (status == kLtNotSupported || status == kLtInvalidValue || status == kLtArchMismatch)
+    return false;
   if (status != kLtSuccess)
     throw Error(cat(op, ": cublasLtMatmul failed with status ", status, " (", library->path, ")"));
   work.submitted();

@@ -23,7 +23,7 @@ struct Machine {
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-// The machine of a context. cublaslt is false: see plan_cache.h for when the library is loaded.
+// The machine of a context. cublaslt is false: decision.h says when the library is loaded.
 Machine machine_of(const Context& context);
 
 std::string to_string(const Machine& machine);

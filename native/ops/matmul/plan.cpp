@@ -88,8 +88,23 @@ std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& ma
   return plans;
 }
 
+MatmulPlan choose_plan(const std::vector<MatmulPlan>& plans, MatmulPolicy policy) {
+  const MatmulPlan* library = nullptr;
+  const MatmulPlan* ours = nullptr;
+  bool only_general = true;
+  for (const MatmulPlan& plan : plans) {
+    const MatmulPlan*& best = plan.engine == MatmulEngine::cublaslt ? library : ours;
+    if (best == nullptr) best = &plan;
+    if (plan.engine != MatmulEngine::cublaslt && plan.engine != MatmulEngine::general)
+      only_general = false;
+  }
+  if (library == nullptr || policy == MatmulPolicy::kNative) return *ours;
+  if (policy == MatmulPolicy::kCublasLt) return *library;
+  return only_general && library->predicted_us < ours->predicted_us ? *library : *ours;
+}
+
 MatmulPlan plan_matmul(const MatmulDesc& desc, const Machine& machine) {
-  return propose_matmul(desc, machine).front();
+  return choose_plan(propose_matmul(desc, machine), machine.policy);
 }
 
 void launch_plan(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,

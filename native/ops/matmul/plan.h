@@ -52,11 +52,15 @@ std::string to_string(const MatmulPlan& plan);
 #include "ops/matmul/engines.def"
 #undef GPK_ENGINE
 
-// All proposals for `desc`, those that need a pass for the epilogue (not fused) included, as far as
-// the machine's policy allows them; cheapest first, ties in the order of the engines.
+// All proposals for `desc`, those that need a pass for the epilogue (not fused) included; cheapest
+// first, ties in the order of the engines. Pure. No dimension of desc.problem but k is 0.
 std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& machine);
 
-// The first of them. Pure. No dimension of desc.problem but k is 0.
+// The one to run by the model: the first, but cuBLASLt's only where the policy asks for it, or
+// where nothing else but the general engine proposed.
+MatmulPlan choose_plan(const std::vector<MatmulPlan>& plans, MatmulPolicy policy);
+
+// Both. What was measured is for decision.h.
 MatmulPlan plan_matmul(const MatmulDesc& desc, const Machine& machine);
 
 void launch_plan(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,

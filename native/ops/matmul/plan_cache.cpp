@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/context.h"
+#include "ops/matmul/decision.h"
 
 namespace gpk::ops {
 namespace {
@@ -79,7 +80,8 @@ Slot& thread_slot(unsigned hash) {
 std::shared_ptr<const PlannedProduct> make_planned(const Product& product, const Context& context) {
   auto result = std::make_shared<PlannedProduct>();
   result->desc = make_desc(product, &result->fit);
-  if (result->fit == DescFit::kFits) result->plan = plan_matmul(result->desc, machine_of(context));
+  if (result->fit != DescFit::kFits) return result;
+  result->plan = decide_plan(result->desc, machine_of(context)).plan;
   return result;
 }
 
@@ -87,7 +89,8 @@ std::shared_ptr<const PlannedProduct> make_planned(const Product& product, const
 
 std::shared_ptr<const PlannedProduct> planned(const Product& product, Context& context) {
   ProductKey key;
-  if (!key.set(product, context)) return make_planned(product, context);
+  if (ForcedPlan::current() != nullptr || !key.set(product, context)) [[unlikely]]
+    return make_planned(product, context);
   const std::uint64_t now = generation().load(std::memory_order_relaxed);
   Slot& slot = thread_slot(key.hash());
   if (slot.generation == now && slot.key == key) [[likely]]

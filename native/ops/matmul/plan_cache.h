@@ -14,8 +14,7 @@ struct PlannedProduct {
 };
 
 // The plan for `product` on `context`: from a small table of the calling thread
-// where nothing is allocated, or made and remembered there. cuBLASLt is searched for when the
-// policy names it, or when only the general engine could make a product that takes long.
+// where nothing is allocated, or made (decision.h) and remembered there.
 std::shared_ptr<const PlannedProduct> planned(const Product& product, Context& context);
 
 // Plans made so far are not used any more. After a measurement, or a change of the machine.

@@ -1,13 +1,18 @@
 #include "ops/matmul/product.h"
 
+#include <utility>
+
 #include "core/context.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/matmul/explain.h"
 #include "ops/matmul/plan_cache.h"
 
 namespace gpk::ops {
 namespace {
+
+thread_local std::vector<Product>* t_recorder = nullptr;
 
 void run_reference(const Product& product) {
   if (product.epilogue.nothing() && !product.conjugate) {
@@ -86,7 +91,15 @@ void run_on_gpu(const Product& product, const char* op) {
 
 }  // namespace
 
+ProductRecorder::ProductRecorder(std::vector<Product>& into)
+    : previous_(std::exchange(t_recorder, &into)) {}
+ProductRecorder::~ProductRecorder() { t_recorder = previous_; }
+
 void run_product(const Product& product, const char* op) {
+  if (t_recorder != nullptr) [[unlikely]] {
+    t_recorder->push_back(product);
+    return;
+  }
   if (product.c.device().is_cuda()) {
     run_on_gpu(product, op);
   } else {

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.low_precision import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
     from pygpukit.ops.matmul import *  # noqa: F403
+    from pygpukit.ops.matmul_plan import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
     from pygpukit.ops.scan import *  # noqa: F403

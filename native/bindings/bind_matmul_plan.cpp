@@ -1,0 +1,141 @@
+// How products are planned: explained, measured.
+#include "bindings/bind.h"
+#include "core/context.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "ops/matmul/cublaslt.h"
+#include "ops/matmul/explain.h"
+#include "ops/matmul/tuner.h"
+
+namespace gpk::bind {
+namespace {
+
+constexpr int kPretendedSm = 90;
+
+std::vector<ops::Product> products_of(const py::function& call, const char* op) {
+  std::vector<ops::Product> products;
+  {
+    const ops::ProductRecorder recorder(products);
+    call();
+  }
+  if (products.empty())
+    throw InvalidArgument(cat(op, ": the call has no product to plan: its result is empty"));
+  return products;
+}
+
+py::dict plan_dict(const ops::MatmulPlan& plan) {
+  py::dict d;
+  d["text"] = to_string(plan);
+  d["engine"] = ops::name(plan.engine);
+  d["kernel"] = static_cast<int>(plan.kernel);
+  d["transpose"] = plan.transpose;
+  d["fused"] = plan.fused;
+  d["tile"] = py::make_tuple(plan.tile_m, plan.tile_n, plan.tile_k);
+  d["stages"] = plan.stages;
+  d["cluster"] = plan.cluster;
+  d["group"] = plan.group;
+  d["splits"] = plan.splits;
+  d["k_per_split"] = plan.k_per_split;
+  d["predicted_us"] = plan.predicted_us;
+  return d;
+}
+
+py::dict explanation_dict(const ops::MatmulExplanation& explanation) {
+  py::dict d;
+  d["text"] = explanation.text;
+  d["product"] = to_string(explanation.desc);
+  if (explanation.fit != ops::DescFit::kFits) {
+    d["choice"] = py::none();
+    d["candidates"] = py::list();
+    d["reason"] = "copies";
+    return d;
+  }
+  py::list candidates;
+  for (const ops::MatmulPlan& plan : explanation.decision.plans) candidates.append(plan_dict(plan));
+  d["choice"] = plan_dict(explanation.decision.plan);
+  d["candidates"] = candidates;
+  d["reason"] = ops::name(explanation.decision.reason);
+  return d;
+}
+
+// A GPU that need not be there.
+ops::Machine pretended(int sm) {
+  ops::Machine machine;
+  machine.sm = sm;
+  machine.jit = jit::jit_available();
+  machine.policy = Config::get().matmul;
+  if (sm < 90) machine.shared_bytes = sm == 80 ? 166912 : 101376;
+  return machine;
+}
+
+py::list explain_products(const py::function& call, std::optional<int> sm) {
+  if (sm && *sm < kMinSm)
+    throw InvalidArgument(
+        cat("explain_matmul: sm is ", *sm, ", expected a compute capability of at least ", kMinSm));
+  py::list result;
+  for (const ops::Product& product : products_of(call, "explain_matmul")) {
+    ops::MatmulExplanation explanation;
+    {
+      const WithoutGil released;
+      std::optional<ops::Machine> machine;
+      if (sm || !product.c.device().is_cuda()) machine = pretended(sm.value_or(kPretendedSm));
+      explanation = explain_product(product, machine);
+    }
+    result.append(explanation_dict(explanation));
+  }
+  return result;
+}
+
+py::list tune_products(const py::function& call) {
+  py::list result;
+  for (const ops::Product& product : products_of(call, "tune_matmul")) {
+    if (!product.c.device().is_cuda())
+      throw InvalidArgument("tune_matmul: the arrays are on the CPU, expected a GPU");
+    std::vector<ops::MeasuredPlan> measured;
+    {
+      const WithoutGil released;
+      measured = ops::tune_product(product, "tune_matmul");
+    }
+    py::list plans;
+    for (const ops::MeasuredPlan& one : measured)
+      plans.append(py::make_tuple(to_string(one.plan), one.us));
+    result.append(plans);
+  }
+  return result;
+}
+
+py::object with_plan(const py::function& call, std::string prefix) {
+  const ops::ForcedPlan forced(std::move(prefix));
+  return call();
+}
+
+py::dict cublaslt_info() {
+  const ops::CublasLtSearch* search = nullptr;
+  {
+    const WithoutGil released;
+    search = &ops::find_cublaslt();
+  }
+  py::dict d;
+  d["available"] = search->library != nullptr;
+  d["version"] = search->library != nullptr ? search->library->version : 0;
+  d["path"] = search->library != nullptr ? search->library->path : "";
+  d["tried"] = search->tried;
+  return d;
+}
+
+}  // namespace
+
+void bind_matmul_plan(py::module_& m) {
+  m.def("explain_products", explain_products, py::arg("call"), py::arg("sm") = py::none(),
+        "How each product of a call would be planned; the call computes nothing.");
+  m.def("tune_products", tune_products, py::arg("call"),
+        "Measures every plan of each product of a call: (plan, microseconds), fastest first.");
+  m.def("with_matmul_plan", with_plan, py::arg("call"), py::arg("prefix"),
+        "Runs a call; its products take the first plan whose text starts with `prefix`.");
+  m.def("clear_matmul_tuning", &ops::clear_tuned, py::arg("file") = true,
+        "Forgets measured choices; how many there were.");
+  m.def("matmul_tuning_path", &ops::tuning_path, "Where they are kept; empty: nowhere.");
+  m.def("cublaslt_info", cublaslt_info, "Whether cuBLASLt was found, where, and what was tried.");
+}
+
+}  // namespace gpk::bind

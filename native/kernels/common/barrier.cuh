@@ -1,0 +1,132 @@
+// mbarriers of shared memory (eight bytes each, by their addresses), cluster barriers and named
+// barriers of a block.
+#pragma once
+
+namespace gpk {
+
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// After the inits, before anybody else uses the barriers.
+__device__ __forceinline__ void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// On the barrier at the same place in the shared memory of block `rank` of the cluster.
+__device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+      "}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+// By as many threads as blocks share the barrier's memory: each arrives at one of them.
+template <int kBlocks>
+__device__ __forceinline__ void barrier_release(unsigned barrier) {
+  if constexpr (kBlocks == 1) {
+    barrier_arrive(barrier);
+  } else {
+    barrier_arrive_at(barrier, threadIdx.x & 127);
+  }
+}
+
+// As barrier_arrive_at; what this thread wrote, or saw written, to shared memory before is seen by
+// who waits.
+__device__ __forceinline__ void barrier_arrive_after_writes(unsigned barrier, unsigned rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+      "}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+// Arrives, and tells it how many bytes of copies it has to wait for.
+__device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+
+// Returns once the phase of that parity is complete. Acquires at cluster scope, so that it may
+// follow arrivals of other blocks.
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\n"
+      "bra again;\n"
+      "finished:\n"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;" ::
+          : "memory");
+}
+
+__device__ __forceinline__ unsigned cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// Sixteen bytes, to the own shared memory and from that place of block `rank`'s.
+template <class T>
+__device__ __forceinline__ void store_shared_quad(unsigned address, const T* x) {
+  static_assert(sizeof(T) == 4);
+  const unsigned* const bits = reinterpret_cast<const unsigned*>(x);
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(bits[0]),
+               "r"(bits[1]), "r"(bits[2]), "r"(bits[3])
+               : "memory");
+}
+template <class T>
+__device__ __forceinline__ void load_shared_quad_of(unsigned address, unsigned rank, T* x) {
+  static_assert(sizeof(T) == 4);
+  unsigned* const bits = reinterpret_cast<unsigned*>(x);
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [remote];\n"
+      "}"
+      : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+      : "r"(address), "r"(rank)
+      : "memory");
+}
+
+// Programmatic dependent launch: until the kernel before in the stream is done and its results are
+// seen; and: the next one may begin. Nothing happens where a kernel was launched the usual way.
+__device__ __forceinline__ void wait_for_predecessor() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ __forceinline__ void release_successor() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// `threads` of the block meet at barrier `id` (0 is __syncthreads').
+__device__ __forceinline__ void named_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+}  // namespace gpk

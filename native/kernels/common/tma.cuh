@@ -1,0 +1,70 @@
+// Bulk tensor copies between global and shared memory (SM90 and later), and what makes their data
+// visible. A TensorMap is made by the driver on the host and passed as a __grid_constant__. Shared
+// memory is given by its 32-bit address.
+#pragma once
+
+#include "common/barrier.cuh"
+
+namespace gpk {
+
+struct alignas(64) TensorMap {
+  unsigned long long opaque[16];
+};
+
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// A box of `map` at (x, y, z), x innermost, to shared memory; signals `barrier` by bytes.
+__device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, unsigned barrier, int x,
+                                         int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+// To the same place of every block of the cluster whose bit is set in `blocks`, signalling the
+// barrier of each.
+__device__ __forceinline__ void load_box_multicast(unsigned to, const TensorMap& map,
+                                                   unsigned barrier, int x, int y, int z,
+                                                   unsigned short blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(blocks)
+      : "memory");
+}
+
+// Parts outside of the tensor are not written.
+__device__ __forceinline__ void store_box(const TensorMap& map, unsigned from, int x, int y,
+                                          int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
+          &map),
+      "r"(from), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+__device__ __forceinline__ void commit_stores() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Until at most kPending groups of this thread's stores have still to read their shared memory.
+template <int kPending>
+__device__ __forceinline__ void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+template <int kPending>
+__device__ __forceinline__ void wait_stores() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// What this thread wrote to shared memory is seen by copies issued after it.
+__device__ __forceinline__ void shared_to_copies_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace gpk

@@ -1,0 +1,287 @@
+// C = A B on SM90a with wgmma and bulk tensor copies; A and B lie along or across k.
+// A block is one producer warpgroup and kTileM / 64 / kReps consumers. The producer's one thread
+// keeps kStages tiles of A and B (128 bytes of k each, 128-byte swizzle) on their way; a consumer
+// multiplies 64 * kReps rows. Blocks stay: they take tile after tile, in groups of `group` rows of
+// tiles, so that what runs at one time shares A and B in the L2. A cluster either makes tiles one
+// below the other and fetches B together (kSplit false), or makes one tile, each block a part of k,
+// added up in order of k through distributed shared memory, each block some columns (kSplit true).
+// Dynamic shared memory: GemmWgmma::kSharedBytes. Shapes and pipeline as in public Hopper kernels.
+#pragma once
+
+#include "common/dtype.cuh"
+#include "common/tma.cuh"
+#include "common/wgmma.cuh"
+#include "matmul/wgmma_store.cuh"
+
+namespace gpk {
+
+// Mirrored by GemmWgmmaArgs in ops/matmul/engine_wgmma.cpp.
+struct GemmWgmmaArgs {
+  WgmmaTarget target;
+  int tiles_m, tiles_n;  // tiles_m in units of blocks that fetch B together
+  int batches, splits;   // a split is a part of k with results of its own, after all batches
+  int k_steps, k_steps_per_split;
+  int group;
+  int a_batch, b_batch;  // 0: the same matrix for all batches
+};
+
+template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
+          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue>
+struct GemmWgmma {
+  using Acc = typename WgmmaAcc<A>::type;
+  static constexpr int kConsumers = kTileM / 64 / kReps;
+  static constexpr int kShare = kSplit ? 1 : kCluster;  // blocks that fetch B together
+  static constexpr int kWidth = kSplit ? kTileN / kCluster : kTileN;  // columns a block stores
+  using WayOut = WgmmaWayOut<Acc, Out, kReps, kWidth, kStore, kEpilogue>;
+  static constexpr int kTileK = 128 / static_cast<int>(sizeof(A));
+  static constexpr int kBytesA = kTileM * 128;
+  static constexpr int kStageBytes = kBytesA + kTileN * 128;
+  static constexpr int kBufferBytes = (2 * WayOut::kChunkBytes + 1023) / 1024 * 1024;
+  static constexpr int kSumBytes = kSplit ? kTileM * kTileN * 4 : 0;
+  static constexpr int kBarrierBytes = 16 * kStages + 16;
+  static constexpr int kSharedBytes =
+      1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
+  static_assert(kTransB == 0 || kTileN % 64 == 0);
+  static_assert(kWidth % 8 == 0);
+
+  struct Tile {
+    int m, n, batch, split;
+  };
+
+  static __device__ __forceinline__ Tile tile_at(const GemmWgmmaArgs& args, int unit, int rank) {
+    const int per_batch = args.tiles_m * args.tiles_n;
+    const int outer = unit / per_batch;
+    int rest = unit - outer * per_batch;
+    const int per_group = args.group * args.tiles_n;
+    const int first = rest / per_group * args.group;
+    const int rows = min(args.group, args.tiles_m - first);
+    rest -= first * args.tiles_n;
+    const int column = rest / rows;
+    return {((first + rest - column * rows) * kShare + rank) * kTileM, column * kTileN,
+            outer % args.batches, outer / args.batches};
+  }
+
+  // --- Producer ----------------------------------------------------------------------------------
+
+  static __device__ __forceinline__ void load_a(unsigned to, const TensorMap& map, unsigned full,
+                                                int k, const Tile& tile, int batch) {
+    if constexpr (kTransA == 0) {
+      load_box(to, map, full, k, tile.m, batch);
+    } else {
+#pragma unroll
+      for (int panel = 0; panel < kTileM / 64; ++panel)
+        load_box(to + panel * kTileK * 128, map, full, tile.m + panel * 64, k, batch);
+    }
+  }
+
+  static __device__ __forceinline__ void load_b(unsigned to, const TensorMap& map, unsigned full,
+                                                int k, const Tile& tile, int batch, int rank) {
+    constexpr unsigned short kAll = (1 << kShare) - 1;
+    constexpr int kRows = (kTransB == 0 ? kTileN : kTileK) / kShare;  // that this block fetches
+    if constexpr (kTransB == 0) {
+      if constexpr (kShare == 1) {
+        load_box(to, map, full, k, tile.n, batch);
+      } else {
+        load_box_multicast(to + rank * kRows * 128, map, full, k, tile.n + rank * kRows, batch,
+                           kAll);
+      }
+    } else {
+#pragma unroll
+      for (int panel = 0; panel < kTileN / 64; ++panel) {
+        const unsigned at = to + (panel * kTileK + rank * kRows) * 128;
+        if constexpr (kShare == 1) {
+          load_box(at, map, full, tile.n + panel * 64, k, batch);
+        } else {
+          load_box_multicast(at, map, full, tile.n + panel * 64, k + rank * kRows, batch, kAll);
+        }
+      }
+    }
+  }
+
+  // --- Consumer ----------------------------------------------------------------------------------
+
+  static __device__ __forceinline__ void multiply(Acc (&acc)[kReps][kTileN / 2], unsigned a,
+                                                  unsigned b, int add) {
+    const unsigned long long a_first = operand(a, kTileK * 128);
+    const unsigned long long b_first = operand(b, kTileK * 128);
+    constexpr int kStepA = kTransA == 0 ? 2 : 128;  // in 16 bytes
+    constexpr int kStepB = kTransB == 0 ? 2 : 128;
+    constexpr int kRepA = 64 * 128 / 16;  // 64 rows, or one panel
+#pragma unroll
+    for (int step = 0; step < 4; ++step)
+#pragma unroll
+      for (int r = 0; r < kReps; ++r)
+        Wgmma<kTileN, A, B, kTransA, kTransB>::run(acc[r], a_first + r * kRepA + step * kStepA,
+                                                   b_first + step * kStepB, step == 0 ? add : 1);
+  }
+
+  // Adds the parts of k that the blocks of the cluster have, for the columns of this block.
+  // `there`, `read`: barriers; all blocks have written their parts, have read them.
+  static __device__ __forceinline__ void add_parts(const Acc (&acc)[kReps][kTileN / 2],
+                                                   Acc (&sum)[kReps][kWidth / 2], unsigned parts,
+                                                   unsigned there, unsigned read, unsigned phase,
+                                                   int consumer, int rank) {
+    const int thread = static_cast<int>(threadIdx.x) & 127;
+    const unsigned own = parts + (consumer * 128 + thread) * 16;
+    constexpr int kGroupBytes = kConsumers * 128 * 16;  // eight columns of all rows of one rep
+    barrier_wait(read, phase ^ 1);
+#pragma unroll
+    for (int r = 0; r < kReps; ++r)
+#pragma unroll
+      for (int g = 0; g < kTileN / 8; ++g)
+        store_shared_quad(own + (r * (kTileN / 8) + g) * kGroupBytes, &acc[r][g * 4]);
+    named_sync(1 + consumer, 128);
+    if (thread < kCluster) barrier_arrive_after_writes(there, thread);
+    barrier_wait(there, phase);
+#pragma unroll
+    for (int r = 0; r < kReps; ++r)
+#pragma unroll
+      for (int g = 0; g < kWidth / 8; ++g) {
+        const unsigned at = own + (r * (kTileN / 8) + rank * (kWidth / 8) + g) * kGroupBytes;
+        Acc part[kCluster][4];
+#pragma unroll
+        for (int c = 0; c < kCluster; ++c) load_shared_quad_of(at, c, part[c]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sum[r][g * 4 + i] = part[0][i];
+#pragma unroll
+          for (int c = 1; c < kCluster; ++c) sum[r][g * 4 + i] += part[c][i];
+        }
+      }
+    named_sync(1 + consumer, 128);
+    if (thread < kCluster) barrier_arrive_after_writes(read, thread);
+  }
+};
+
+template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
+          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue>
+__global__ void __cluster_dims__(kCluster, 1, 1)
+    __launch_bounds__(128 * (kTileM / 64 / kReps + 1), 1)
+        gemm_wgmma_kernel(const __grid_constant__ TensorMap map_a,
+                          const __grid_constant__ TensorMap map_b,
+                          const __grid_constant__ TensorMap map_c, const GemmWgmmaArgs args,
+                          const EpilogueArgs epilogue) {
+  using Gemm = GemmWgmma<A, B, Out, kTileM, kTileN, kReps, kStages, kCluster, kSplit, kTransA,
+                         kTransB, kStore, kEpilogue>;
+  extern __shared__ unsigned char raw_shared[];
+  const unsigned stages = (shared_address(raw_shared) + 1023) & ~1023u;
+  const unsigned buffers = stages + kStages * Gemm::kStageBytes;
+  const unsigned parts = buffers + Gemm::kConsumers * Gemm::kBufferBytes;
+  const unsigned full = parts + Gemm::kSumBytes;  // barriers, eight bytes each
+  const unsigned empty = full + 8 * kStages;
+  const unsigned parts_there = empty + 8 * kStages;
+  const unsigned parts_read = parts_there + 8;
+  const int warpgroup = static_cast<int>(threadIdx.x) >> 7;
+  const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
+  const int tile_rank = kSplit ? 0 : rank;
+  const int num_units = args.batches * args.splits * args.tiles_m * args.tiles_n;
+  const int unit_step = static_cast<int>(gridDim.x) / kCluster;
+
+  if (threadIdx.x == 0) {
+    prefetch_map(map_a);
+    prefetch_map(map_b);
+    for (int s = 0; s < kStages; ++s) {
+      barrier_init(full + 8 * s, 1);
+      barrier_init(empty + 8 * s, Gemm::kConsumers * Gemm::kShare);
+    }
+    barrier_init(parts_there, Gemm::kConsumers * kCluster);
+    barrier_init(parts_read, Gemm::kConsumers * kCluster);
+    barrier_init_fence();
+  }
+  if constexpr (kCluster == 1) {
+    __syncthreads();
+  } else {
+    cluster_sync();
+  }
+  wait_for_predecessor();
+
+  int stage = 0;
+  unsigned phase = 0;
+  if (warpgroup == 0) {
+    if constexpr (Gemm::kConsumers > 1) keep_registers_down<Gemm::kConsumers == 2 ? 40 : 32>();
+    if (threadIdx.x == 0) {
+      for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units;
+           unit += unit_step) {
+        const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
+        const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
+        const int last = min(first + args.k_steps_per_split, args.k_steps);
+        for (int step = first; step < last; ++step) {
+          const unsigned to = stages + stage * Gemm::kStageBytes;
+          barrier_wait(empty + 8 * stage, phase ^ 1);
+          barrier_expect(full + 8 * stage, Gemm::kStageBytes);
+          Gemm::load_a(to, map_a, full + 8 * stage, step * Gemm::kTileK, tile,
+                       tile.batch * args.a_batch);
+          Gemm::load_b(to + Gemm::kBytesA, map_b, full + 8 * stage, step * Gemm::kTileK, tile,
+                       tile.batch * args.b_batch, tile_rank);
+          if (++stage == kStages) {
+            stage = 0;
+            phase ^= 1;
+          }
+        }
+      }
+      release_successor();
+    }
+  } else {
+    if constexpr (Gemm::kConsumers > 1) take_registers<Gemm::kConsumers == 2 ? 232 : 160>();
+    const int consumer = warpgroup - 1;
+    const bool releases = (threadIdx.x & 127) < Gemm::kShare;
+    unsigned parts_phase = 0;
+    for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units; unit += unit_step) {
+      const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
+      const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
+      const int steps = min(args.k_steps_per_split, args.k_steps - first);
+      typename Gemm::Acc acc[kReps][kTileN / 2];
+      if constexpr (kSplit) {  // there may be nothing of k for this block
+#pragma unroll
+        for (int r = 0; r < kReps; ++r)
+#pragma unroll
+          for (int i = 0; i < kTileN / 2; ++i) acc[r][i] = 0;
+      }
+      unsigned previous = 0;
+      for (int step = 0; step < steps; ++step) {
+        const unsigned from = stages + stage * Gemm::kStageBytes;
+        barrier_wait(full + 8 * stage, phase);
+#pragma unroll
+        for (int r = 0; r < kReps; ++r) wgmma_touch(acc[r]);
+        wgmma_fence();
+        Gemm::multiply(acc, from + consumer * kReps * 64 * 128, from + Gemm::kBytesA,
+                       kSplit || step != 0);
+        wgmma_commit();
+        if (step != 0) {
+          wgmma_wait<1>();
+          if (releases) barrier_release<Gemm::kShare>(previous);
+        }
+        previous = empty + 8 * stage;
+        if (++stage == kStages) {
+          stage = 0;
+          phase ^= 1;
+        }
+      }
+      wgmma_wait<0>();
+#pragma unroll
+      for (int r = 0; r < kReps; ++r) wgmma_touch(acc[r]);
+      if (releases && steps > 0) barrier_release<Gemm::kShare>(previous);
+      const int row = tile.m + consumer * kReps * 64;
+      const int batch = tile.split * args.batches + tile.batch;
+      const unsigned buffer = buffers + consumer * Gemm::kBufferBytes;
+      if constexpr (kSplit) {
+        typename Gemm::Acc sum[kReps][Gemm::kWidth / 2];
+        Gemm::add_parts(acc, sum, parts, parts_there, parts_read, parts_phase, consumer, rank);
+        parts_phase ^= 1;
+        Gemm::WayOut::run(sum, map_c, args.target, epilogue, row, tile.n + rank * Gemm::kWidth,
+                          batch, buffer, 1 + consumer);
+      } else {
+        Gemm::WayOut::run(acc, map_c, args.target, epilogue, row, tile.n, batch, buffer,
+                          1 + consumer);
+      }
+    }
+    if (kStore != kStoreStrided && (threadIdx.x & 127) == 0) wait_stores<0>();
+  }
+  // A neighbour may still write to this block's memory, read it, or signal its barriers.
+  if constexpr (kCluster > 1) {
+    __syncwarp();
+    cluster_sync();
+  }
+}
+
+}  // namespace gpk

@@ -1,0 +1,216 @@
+// The way out of a warpgroup's sums (kRows = 64 * kReps rows by kWidth columns): epilogue, then
+// through shared memory, 64 rows by kChunk columns at a time, two buffers, and on by bulk copies
+// that run while the caller goes on. Or element by element where C has other strides.
+#pragma once
+
+#include "common/dtype.cuh"
+#include "common/tma.cuh"
+#include "matmul/epilogue.cuh"
+
+namespace gpk {
+
+enum WgmmaStore {
+  kStoreRows = 0,     // C's rows by bulk copies
+  kStoreColumns = 1,  // rows of sums run along C's columns: turned on the way, by bulk copies
+  kStoreStrided = 2,  // element by element
+};
+
+// Where the sums go: sizes and strides in terms of the sums' rows and columns.
+struct WgmmaTarget {
+  void* c;                      // strided stores only, like the strides
+  long long c_m, c_n, c_batch;  // in elements
+  int m, n;
+  int turned;  // rows of sums are C's columns
+};
+
+__device__ __forceinline__ constexpr int widest_of(int width, int most) {
+  return width % most == 0 ? most : widest_of(width, most / 2);
+}
+
+template <class Acc, class Out, int kReps, int kWidth, int kStore, unsigned kEpilogue>
+struct WgmmaWayOut {
+  static constexpr int kSize = static_cast<int>(sizeof(Out));
+  static constexpr int kChunk = widest_of(kWidth, kStore == kStoreColumns ? 64 : 128 / kSize);
+  static constexpr int kChunkBytes = 64 * kChunk * kSize;
+  static constexpr int kPitch = kStore == kStoreColumns ? 128 : kChunk * kSize;
+  static_assert(kSize == 4 || kSize == 2);
+  static_assert(kStore != kStoreColumns || kSize == 2);
+
+  // The place of 16 bytes number `chunk16` of a row, as bulk copies swizzle rows of kPitch bytes.
+  static __device__ __forceinline__ unsigned swizzled(int row, int chunk16) {
+    if constexpr (kPitch == 128) return row * 128 + ((chunk16 ^ (row & 7)) << 4);
+    if constexpr (kPitch == 64) return row * 64 + ((chunk16 ^ (row >> 1 & 3)) << 4);
+    if constexpr (kPitch == 32) return row * 32 + ((chunk16 ^ (row >> 2 & 1)) << 4);
+    return row * kPitch + (chunk16 << 4);
+  }
+
+  static __device__ __forceinline__ unsigned pack(Acc low, Acc high) {
+    const Out x = from_compute<Out>(low);
+    const Out y = from_compute<Out>(high);
+    return static_cast<unsigned>(y.bits) << 16 | x.bits;
+  }
+
+  // 16 bits: groups g and g + 1 of eight columns of a warp's sixteen rows are four matrices.
+  static __device__ __forceinline__ void stage_pair(const Acc* d, int g, unsigned buffer, int warp,
+                                                    int lane) {
+    const unsigned x0 = pack(d[0], d[1]);
+    const unsigned x1 = pack(d[2], d[3]);
+    const unsigned x2 = pack(d[4], d[5]);
+    const unsigned x3 = pack(d[6], d[7]);
+    const int half = lane >> 3 & 1;
+    const int group = g + (lane >> 4);
+    if constexpr (kStore == kStoreColumns) {
+      const unsigned to = buffer + swizzled(group * 8 + (lane & 7), warp * 2 + half);
+      asm volatile(
+          "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+          "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+          : "memory");
+    } else {
+      const unsigned to = buffer + swizzled(warp * 16 + half * 8 + (lane & 7), group);
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                   "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+                   : "memory");
+    }
+  }
+
+  static __device__ __forceinline__ void stage_one(const Acc* d, unsigned buffer, int warp,
+                                                   int lane) {
+    const unsigned x0 = pack(d[0], d[1]);
+    const unsigned x1 = pack(d[2], d[3]);
+    const int half = lane >> 3 & 1;
+    if constexpr (kStore == kStoreColumns) {
+      const unsigned to = buffer + swizzled(lane & 7, warp * 2 + half);
+      asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to),
+                   "r"(x0), "r"(x1)
+                   : "memory");
+    } else {
+      const unsigned to = buffer + swizzled(warp * 16 + half * 8 + (lane & 7), 0);
+      asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(x0),
+                   "r"(x1)
+                   : "memory");
+    }
+  }
+
+  static __device__ __forceinline__ void stage_wide(const Acc* d, int g, unsigned buffer, int warp,
+                                                    int lane) {
+    const int chunk16 = g * 2 + (lane & 3) / 2;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned to =
+          buffer + swizzled(warp * 16 + half * 8 + (lane >> 2), chunk16) + (lane & 1) * 8;
+      if constexpr (kIsSame<Acc, float>) {
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(d[half * 2]),
+                     "f"(d[half * 2 + 1])
+                     : "memory");
+      } else {
+        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(d[half * 2]),
+                     "r"(d[half * 2 + 1])
+                     : "memory");
+      }
+    }
+  }
+
+  // Columns [first, first + kChunk) of the sums to the buffer.
+  static __device__ __forceinline__ void stage(const Acc (&acc)[kWidth / 2], int first,
+                                               unsigned buffer, int warp, int lane) {
+    const Acc* const d = acc + first / 2;
+    if constexpr (kSize == 4) {
+#pragma unroll
+      for (int g = 0; g < kChunk / 8; ++g) stage_wide(d + g * 4, g, buffer, warp, lane);
+    } else if constexpr (kChunk == 8) {
+      stage_one(d, buffer, warp, lane);
+    } else {
+#pragma unroll
+      for (int g = 0; g < kChunk / 8; g += 2) stage_pair(d + g * 4, g, buffer, warp, lane);
+    }
+  }
+
+  template <class T>
+  static __device__ __forceinline__ T load_shared(unsigned address) {
+    T x;
+    if constexpr (sizeof(T) == 2) {
+      unsigned short bits;
+      asm volatile("ld.shared.b16 %0, [%1];" : "=h"(bits) : "r"(address) : "memory");
+      x = *reinterpret_cast<T*>(&bits);
+    } else {
+      unsigned bits;
+      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(bits) : "r"(address) : "memory");
+      x = *reinterpret_cast<T*>(&bits);
+    }
+    return x;
+  }
+
+  // From the buffer to C with any strides.
+  static __device__ __forceinline__ void store_strided(const WgmmaTarget& target, unsigned buffer,
+                                                       int row0, int col0, long long batch,
+                                                       int thread) {
+    Out* const c = static_cast<Out*>(target.c) + batch * target.c_batch;
+    for (int e = thread; e < 64 * kChunk; e += 128) {
+      // Neighbours write along C's rows.
+      const int row = target.turned ? e % 64 : e / kChunk;
+      const int col = target.turned ? e / 64 : e % kChunk;
+      const int byte = col * kSize;
+      if (row0 + row < target.m && col0 + col < target.n)
+        c[(row0 + row) * target.c_m + (col0 + col) * target.c_n] =
+            *reinterpret_cast<const Out*>(buffer + swizzled(row, byte >> 4) + (byte & 15));
+    }
+  }
+
+  static __device__ __forceinline__ void finish(Acc (&acc)[kWidth / 2],
+                                                const EpilogueArgs& epilogue,
+                                                const WgmmaTarget& target, int row, int col,
+                                                long long batch) {
+    const bool turned = kStore == kStoreColumns || target.turned != 0;
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) {
+      // Rows and columns outside of C are not stored, but must not be looked up either.
+      const long long r = min(row + (i & 2 ? 8 : 0), target.m - 1);
+      const long long c = min(col + (i >> 2) * 8 + (i & 1), target.n - 1);
+      acc[i] =
+          Epilogue<Out, kEpilogue>::run(epilogue, acc[i], turned ? c : r, turned ? r : c, batch);
+    }
+  }
+
+  // `buffers`: two of kChunkBytes, of this warpgroup alone; `barrier`: a named barrier of its own.
+  static __device__ __forceinline__ void run(Acc (&acc)[kReps][kWidth / 2], const TensorMap& map,
+                                             const WgmmaTarget& target,
+                                             const EpilogueArgs& epilogue, int first_row,
+                                             int first_col, int batch, unsigned buffers,
+                                             int barrier) {
+    const int thread = static_cast<int>(threadIdx.x) & 127;
+    const int warp = thread >> 5;
+    const int lane = thread & 31;
+#pragma unroll
+    for (int r = 0; r < kReps; ++r) {
+      const int row0 = first_row + r * 64;
+      if constexpr (kEpilogue != 0)
+        finish(acc[r], epilogue, target, row0 + warp * 16 + (lane >> 2), first_col + (lane & 3) * 2,
+               batch);
+#pragma unroll
+      for (int i = 0; i < kWidth / kChunk; ++i) {
+        const int col0 = first_col + i * kChunk;
+        const unsigned buffer = buffers + ((r * (kWidth / kChunk) + i) & 1) * kChunkBytes;
+        if (kStore != kStoreStrided && thread == 0) wait_stores_read<1>();
+        named_sync(barrier, 128);
+        stage(acc[r], i * kChunk, buffer, warp, lane);
+        if constexpr (kStore == kStoreStrided) {
+          named_sync(barrier, 128);
+          store_strided(target, buffer, row0, col0, batch, thread);
+        } else {
+          shared_to_copies_fence();
+          named_sync(barrier, 128);
+          if (thread == 0) {
+            if constexpr (kStore == kStoreColumns) {
+              store_box(map, buffer, row0, col0, batch);
+            } else {
+              store_box(map, buffer, col0, row0, batch);
+            }
+            commit_stores();
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace gpk

@@ -1,0 +1,97 @@
+"""How matrix products are planned: which kernel, why, and what the others would take."""
+
+from __future__ import annotations
+
+from pygpukit import _native
+from pygpukit._native import GPUArray
+from pygpukit.core.errors import InvalidTypeError
+from pygpukit.ops.matmul import linear, matmul, matrix_transpose
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    _T = TypeVar("_T")
+
+
+class MatmulExplanation:
+    """What explain_matmul returns: ``print`` it, or take its parts.
+
+    ``choice`` and ``candidates`` are dicts with engine, tile, splits, predicted_us and so on;
+    ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". A call with
+    several products has the first one's here and all in ``products``.
+    """
+
+    def __init__(self, products: list[dict[str, Any]]) -> None:
+        self.products = products
+        self.choice: dict[str, Any] | None = products[0]["choice"]
+        self.candidates: list[dict[str, Any]] = products[0]["candidates"]
+        self.reason: str = products[0]["reason"]
+
+    def __str__(self) -> str:
+        return "\n".join(product["text"] for product in self.products)
+
+    def __repr__(self) -> str:
+        choice = "none" if self.choice is None else self.choice["text"]
+        return f"<MatmulExplanation: {choice}, {self.reason}>"
+
+
+def _call_of(
+    op: str, a: GPUArray | Callable[[], Any], b: GPUArray | None, options: dict[str, Any]
+) -> Callable[[], Any]:
+    if isinstance(a, GPUArray):
+        if not isinstance(b, GPUArray):
+            raise InvalidTypeError(f"{op}: b is {b!r}, expected a GPUArray")
+        x, y = a, b
+        if not options.keys().isdisjoint(("bias", "activation", "residual")):
+            return lambda: linear(x, matrix_transpose(y), **options)
+        return lambda: matmul(x, y, **options)
+    if not callable(a):
+        raise InvalidTypeError(f"{op}: a is {a!r}, expected a GPUArray or a function")
+    if b is not None or options:
+        raise InvalidTypeError(f"{op}: a is a function, expected nothing beside it")
+    return a
+
+
+def explain_matmul(
+    a: GPUArray | Callable[[], Any],
+    b: GPUArray | None = None,
+    /,
+    *,
+    sm: int | None = None,
+    **options: Any,
+) -> MatmulExplanation:
+    """Which kernel ``matmul(a, b, **options)`` runs, why, and what else there was. Runs nothing.
+
+    With bias, activation or residual it is ``linear(a, b.T, **options)``. Any other call with
+    products goes as a function: ``explain_matmul(lambda: gp.grouped_gemm(x, w, sizes))``.
+    ``sm=80`` plans for another GPU; arrays on the CPU are planned for SM 90.
+    """
+    return MatmulExplanation(
+        _native.explain_products(_call_of("explain_matmul", a, b, options), sm)
+    )
+
+
+def tune_matmul(
+    a: GPUArray | Callable[[], Any], b: GPUArray | None = None, /, **options: Any
+) -> list[list[tuple[str, float]]]:
+    """Measures every kernel that could run ``matmul(a, b, **options)`` and remembers the fastest.
+
+    The choice is kept beside the kernel cache and used from then on. Returns for each product its
+    plans with their times in microseconds, fastest first. Needs a GPU. A function instead of
+    arrays as in explain_matmul.
+    """
+    return _native.tune_products(_call_of("tune_matmul", a, b, options))
+
+
+def with_matmul_plan(call: Callable[[], _T], plan: str, /) -> _T:
+    """Runs ``call()`` with a plan of your choice for its products and returns its result.
+
+    ``plan`` is how the text of a candidate of explain_matmul starts: the name of an engine
+    ("mma"), or all of it. RuntimeError where a product has no such candidate.
+    """
+    return _native.with_matmul_plan(call, plan)  # type: ignore[no-any-return]
+
+
+__all__ = ["MatmulExplanation", "explain_matmul", "tune_matmul", "with_matmul_plan"]

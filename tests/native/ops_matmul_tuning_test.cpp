@@ -1,0 +1,179 @@
+// Measured choices and their file; plans that are remembered.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "fake_driver/core_fixture.h"
+#include "jit/digest.h"
+#include "ops/matmul/decision.h"
+#include "ops/matmul/general_plan.h"
+#include "ops/matmul/plan_cache.h"
+#include "ops/matmul/tuning.h"
+
+namespace gpk::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TuningTest : public CoreTest {
+ protected:
+  TuningTest() {
+    folder_ = fs::path(::testing::TempDir()) /
+              ("gpk_tuning_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)));
+    fs::remove_all(folder_);
+    set_env("PYGPUKIT_CACHE_DIR", folder_.string().c_str());
+    forget_plans();
+  }
+  ~TuningTest() override {
+    clear_tuned(true);
+    std::error_code ec;
+    fs::remove_all(folder_, ec);
+  }
+
+  static Product product(std::int64_t m, DType dtype = DType::kFloat32) {
+    const auto empty = [dtype](const Dims& shape) { return Array::empty(shape, dtype, kGpu); };
+    return {.a = empty({m, 64}), .b = empty({64, 32}), .c = empty({m, 32})};
+  }
+  static std::string text_of(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+  fs::path folder_;
+};
+
+TuningTable example() {
+  MatmulPlan plan;
+  plan.kernel = 3;
+  plan.transpose = true;
+  plan.fused = true;
+  plan.tile_m = 128;
+  plan.splits = 7;
+  plan.k_per_split = 512;
+  return {{"sm_90 132 m=1", {plan, 12.5, 13.25}}, {"sm_90 132 m=2", {MatmulPlan{}, 1.0, 1.0}}};
+}
+
+TEST_F(TuningTest, FileKeepsEverything) {
+  const std::string path = (folder_ / "deep" / "t.tune").string();
+  ASSERT_TRUE(write_tuning_file(path, example()));
+  const TuningTable back = read_tuning_file(path);
+  ASSERT_EQ(back.size(), 2u);
+  const TunedPlan& first = back.at("sm_90 132 m=1");
+  EXPECT_EQ(first.plan, example().at("sm_90 132 m=1").plan);
+  EXPECT_EQ(first.us, 12.5);
+  EXPECT_EQ(first.native_us, 13.25);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deep"), fs::directory_iterator()), 1);
+}
+
+TEST_F(TuningTest, DamageIsAMiss) {
+  fs::create_directories(folder_);
+  const fs::path path = folder_ / "t.tune";
+  EXPECT_TRUE(read_tuning_file(path.string()).empty());
+  ASSERT_TRUE(write_tuning_file(path.string(), example()));
+  const std::string good = text_of(path);
+  for (const std::size_t length : {std::size_t{0}, std::size_t{10}, good.size() - 1}) {
+    write(path, good.substr(0, length));
+    EXPECT_TRUE(read_tuning_file(path.string()).empty()) << length;
+  }
+  std::string flipped = good;
+  flipped[good.size() - 4] ^= 1;
+  write(path, flipped);
+  EXPECT_TRUE(read_tuning_file(path.string()).empty());
+  std::string other = good;
+  other[good.find(" 1 ") + 1] = '9';  // another schema
+  write(path, other);
+  EXPECT_TRUE(read_tuning_file(path.string()).empty());
+  write(path, good);
+  EXPECT_EQ(read_tuning_file(path.string()).size(), 2u);
+}
+
+TEST_F(TuningTest, LinesThatCannotBeReadAreAMiss) {
+  const fs::path path = folder_ / "t.tune";
+  ASSERT_TRUE(write_tuning_file(path.string(), example()));
+  const std::string text = text_of(path);
+  const std::string body = text.substr(text.find('\n') + 1);
+  const std::string line = "\tgeneral 3 1 1 128 0 0 0 1 0 7 512\t12.5 13.25";
+  EXPECT_CONTAINS(body, line);
+  const std::string start = text.substr(0, text.find('\n') - 64);
+  for (const auto& [from, to] : {std::pair{"general", "general"},
+                                 {"general", "nosuch"},
+                                 {" 512\t", "\t"},
+                                 {"12.5 ", "x "}}) {
+    std::string changed = body;
+    changed.replace(changed.find(from), std::strlen(from), to);
+    write(path, start + jit::sha256_hex(changed) + "\n" + changed);
+    EXPECT_EQ(read_tuning_file(path.string()).size(), changed == body ? 2u : 0u) << to;
+  }
+}
+
+TEST_F(TuningTest, ChoicesOfOtherProcessesStay) {
+  const Machine machine = machine_of(Context::get(0));
+  ASSERT_TRUE(write_tuning_file(tuning_path(), example()));
+  const MatmulDesc desc = make_desc(product(40));
+  EXPECT_FALSE(find_tuned(desc, machine));
+  TuningTable others = example();
+  others["sm_90 132 m=3"] = {};
+  ASSERT_TRUE(write_tuning_file(tuning_path(), others));  // meanwhile
+  store_tuned(desc, machine, {plan_general(desc, machine), 5.0, 5.0});
+  const TuningTable all = read_tuning_file(tuning_path());
+  EXPECT_EQ(all.size(), 4u);
+  EXPECT_TRUE(all.contains("sm_90 132 m=3"));
+  EXPECT_TRUE(all.contains(tuning_key(desc, machine)));
+  EXPECT_EQ(clear_tuned(true), 3u);
+  EXPECT_FALSE(fs::exists(tuning_path()));
+}
+
+TEST_F(TuningTest, MeasuredPlansWinWhileTheyAreProposed) {
+  const Machine machine = machine_of(Context::get(0));
+  const MatmulDesc desc = make_desc(product(40));
+  EXPECT_EQ(decide_plan(desc, machine).reason, PlanReason::kModel);
+  MatmulPlan plan = propose_matmul(desc, machine).back();
+  store_tuned(desc, machine, {plan, 5.0, 5.0});
+  EXPECT_EQ(decide_plan(desc, machine).reason, PlanReason::kMeasured);
+  EXPECT_EQ(decide_plan(desc, machine).plan, plan);
+  EXPECT_EQ(decide_plan(desc, machine).measured_us, 5.0);
+  EXPECT_EQ(decide_plan(make_desc(product(41)), machine).reason, PlanReason::kModel);
+  plan.splits = 977;  // a kernel that is not there any more
+  store_tuned(desc, machine, {plan, 5.0, 5.0});
+  EXPECT_EQ(decide_plan(desc, machine).reason, PlanReason::kModel);
+}
+
+TEST_F(TuningTest, NothingOnDiskWithoutACache) {
+  set_env("PYGPUKIT_CACHE_DISABLE", "1");
+  const Machine machine = machine_of(Context::get(0));
+  const MatmulDesc desc = make_desc(product(40));
+  store_tuned(desc, machine, {plan_general(desc, machine), 5.0, 5.0});
+  EXPECT_TRUE(tuning_path().empty());
+  EXPECT_TRUE(find_tuned(desc, machine));
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(TuningTest, PlansAreMadeOnce) {
+  Context& context = Context::get(0);
+  const Product p = product(40);
+  const auto first = planned(p, context);
+  EXPECT_EQ(first->fit, DescFit::kFits);
+  EXPECT_EQ(planned(p, context), first);
+  EXPECT_EQ(planned(product(40), context), first);  // other memory, the same product
+  EXPECT_NE(planned(product(41), context), first);
+  Product other = p;
+  other.tf32 = true;
+  EXPECT_NE(planned(other, context), first);
+  other = p;
+  other.a = Array(p.a.shape(), p.a.strides(), p.a.dtype(), p.a.buffer(), 1);  // less aligned
+  EXPECT_NE(planned(other, context), first);
+  other = p;
+  other.epilogue.bias = Array::empty({32}, DType::kFloat32, kGpu);
+  const auto biased = planned(other, context);
+  EXPECT_NE(biased, first);
+  EXPECT_EQ(planned(other, context), biased);
+  forget_plans();
+  EXPECT_NE(planned(p, context), first);
+  EXPECT_EQ(planned(p, context)->desc, first->desc);
+}
+
+}  // namespace
+}  // namespace gpk::ops
