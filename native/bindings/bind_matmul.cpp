@@ -1,4 +1,6 @@
 // Products as functions. Those on the path of every layer take their arguments without tuples.
+#include <string_view>
+
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
@@ -71,26 +73,25 @@ double number_argument(PyObject* object, const char* op, const char* argument) {
   return value;
 }
 
-// None, "relu", "gelu", "silu", and "swiglu" where `swiglu` is not nullptr.
-ops::Activation activation_argument(PyObject* object, const char* op, bool* swiglu) {
-  if (!is_given(object)) return ops::Activation::kNone;
+// None, "relu", "gelu", "silu" or "swiglu".
+void read_activation(PyObject* object, const char* op, ops::LinearOptions& options) {
+  if (!is_given(object)) return;
   const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
   if (text != nullptr) {
     for (const auto activation :
-         {ops::Activation::kRelu, ops::Activation::kGelu, ops::Activation::kSilu})
-      if (std::string_view(text) == name(activation)) return activation;
-    if (swiglu != nullptr && std::string_view(text) == "swiglu") {
-      *swiglu = true;
-      return ops::Activation::kNone;
+         {ops::Activation::kRelu, ops::Activation::kGelu, ops::Activation::kSilu}) {
+      if (std::string_view(text) != name(activation)) continue;
+      options.activation = activation;
+      return;
     }
+    options.swiglu = std::string_view(text) == "swiglu";
+    if (options.swiglu) return;
   }
   PyErr_Clear();
-  const std::string message =
-      cat(op, ": activation is ", std::string(py::repr(object)), ", expected None, 'relu', 'gelu'",
-          swiglu != nullptr ? ", 'silu' or 'swiglu'" : " or 'silu'");
   throw InvalidArgument(
       PyUnicode_Check(object) ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
-      message);
+      cat(op, ": activation is ", std::string(py::repr(object)),
+          ", expected None, 'relu', 'gelu', 'silu' or 'swiglu'"));
 }
 
 template <class Call>
@@ -160,7 +161,7 @@ PyObject* linear(PyObject*, PyObject* const* args, Py_ssize_t num_args, PyObject
     const Array& w = array_argument(slots[1], "linear", "w");
     ops::LinearOptions options;
     options.bias = optional_array(slots[2], "linear", "bias");
-    options.activation = activation_argument(slots[3], "linear", &options.swiglu);
+    read_activation(slots[3], "linear", options);
     options.residual = optional_array(slots[4], "linear", "residual");
     options.out = out_argument(slots[5], "linear");
     options.use_tf32 = optional_flag(slots[6], "linear", "use_tf32");
@@ -196,25 +197,6 @@ py::object addmm(const Array& c, const Array& a, const Array& b, double alpha, d
   });
 }
 
-std::string explain(const Array& x1, const Array& x2, double alpha, const py::object& dtype,
-                    std::optional<bool> use_tf32, bool batch_invariant, const py::object& bias,
-                    const py::object& activation, const py::object& residual, double beta,
-                    const py::object& out) {
-  constexpr const char* op = "explain_matmul";
-  ops::MatmulOptions options;
-  options.alpha = alpha;
-  options.dtype = optional_dtype(dtype, op);
-  options.use_tf32 = use_tf32;
-  options.batch_invariant = batch_invariant;
-  options.bias = optional_array(bias.ptr(), op, "bias");
-  options.activation = activation_argument(activation.ptr(), op, nullptr);
-  options.residual = optional_array(residual.ptr(), op, "residual");
-  options.beta = beta;
-  options.out = out_argument(out.ptr(), op);
-  const WithoutGil released;
-  return ops::explain_matmul(x1, x2, options);
-}
-
 void set_precision(const std::string& precision) {
   if (precision != "float32" && precision != "tf32")
     throw InvalidArgument(
@@ -231,12 +213,6 @@ void bind_matmul(py::module_& m) {
   m.def("addmm", addmm, py::arg("c"), py::arg("a"), py::arg("b"), py::arg("alpha") = 1.0,
         py::arg("beta") = 1.0, py::arg("out") = py::none(), py::arg("use_tf32") = py::none(),
         py::arg("batch_invariant") = false, "alpha * (a @ b) + beta * c.");
-  m.def("explain_matmul", explain, py::arg("x1"), py::arg("x2"), py::arg("alpha") = 1.0,
-        py::arg("dtype") = py::none(), py::arg("use_tf32") = py::none(),
-        py::arg("batch_invariant") = false, py::arg("bias") = py::none(),
-        py::arg("activation") = py::none(), py::arg("residual") = py::none(), py::arg("beta") = 1.0,
-        py::arg("out") = py::none(),
-        "How matmul would make a product: problem, candidates, choice.");
   m.def("set_matmul_precision", set_precision, py::arg("precision"),
         "'float32' or 'tf32': what float32 products are computed in unless a call says.");
   m.def(

@@ -50,9 +50,9 @@ PYBIND11_MODULE(_native, m) {
   bind_sorting(m);
   bind_indexing(m);
   bind_matmul(m);
-  bind_matmul_plan(m);
   bind_contraction(m);
   bind_scaled_grouped(m);
+  bind_matmul_plan(m);
   bind_random(m);
   bind_interop(m);
   bind_cuda_interface(m);

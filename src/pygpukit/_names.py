@@ -286,7 +286,6 @@ OPS: dict[str, tuple[str, ...]] = {
     "pygpukit.ops.matmul": (
         "addmm",
         "batched_matmul",
-        "explain_matmul",
         "gemv_bf16",
         "gemv_bf16_bf16_sm120",
         "get_matmul_precision",

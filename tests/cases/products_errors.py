@@ -407,19 +407,13 @@ _ROWS: list[tuple[str, Callable[[Ones], object], type[Exception], tuple[str, ...
         "explain inner",
         call("explain_matmul", (2, 3), (4, 5)),
         ValueError,
-        ("explain_matmul: ", "dimension mismatch"),
+        ("matmul: ", "dimension mismatch"),
     ),
     (
-        "explain swiglu",
-        call("explain_matmul", (2, 3), (3, 4), activation="swiglu"),
+        "explain linear",
+        call("explain_matmul", (2, 3), (3, 4), bias=(3,)),
         ValueError,
-        ("explain_matmul: activation is 'swiglu'",),
-    ),
-    (
-        "explain activation of integers",
-        call("explain_matmul", [(2, 3), I8], [(3, 4), I8], activation="relu"),
-        TypeError,
-        ("activation relu", "int8"),
+        ("linear: bias has shape (3,)",),
     ),
     ("precision", call("set_matmul_precision", "high"), ValueError, ("'high'", "'tf32'")),
 ]

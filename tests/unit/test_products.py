@@ -333,12 +333,13 @@ def test_precision_from_the_environment(run_python: RunPython, value: str, want:
     assert done.stdout.strip() == want, done.stderr
 
 
-def test_explain() -> None:
-    x, w = gp.ones((2, 3)), gp.ones((3, 4))
-    assert isinstance(gp.explain_matmul(x, w), str)
-    assert gp.explain_matmul(x, w, bias=gp.ones(4), activation="gelu", residual=gp.ones((2, 4)))
-    assert "empty" in gp.explain_matmul(gp.ones((0, 3)), w)
-    assert gp.explain_matmul(x[0], w, out=gp.zeros(4), alpha=2.0, beta=0.5, batch_invariant=True)
+def test_explain_takes_the_keywords_of_linear() -> None:
+    x, w = gp.ones((2, 3), "bfloat16"), gp.ones((3, 4), "bfloat16")
+    residual = gp.full((2, 4), 7, "bfloat16")
+    told = gp.explain_matmul(x, w, bias=w[0], activation="gelu", residual=residual, out=residual)
+    assert "gelu" in str(told)
+    assert (values(residual) == 7).all()
+    assert gp.explain_matmul(x, w, alpha=2.0, dtype="float32", batch_invariant=True).candidates
 
 
 def test_signatures() -> None:

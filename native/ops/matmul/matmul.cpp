@@ -1,13 +1,11 @@
 #include "ops/matmul/matmul.h"
 
-#include "core/context.h"
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
-#include "ops/matmul/plan.h"
 #include "ops/matmul/precision.h"
 #include "ops/matmul/product.h"
 #include "ops/matmul/result.h"
@@ -244,35 +242,6 @@ Array matmul(const Array& x1, const Array& x2, const MatmulOptions& options, con
         run_product(make_product(checked, x1, x2, sums, options, false, op), op);
         apply_separately(sums, options, result);
       });
-}
-
-namespace {
-
-// Interim.
-std::string explain_product(const Product& product) {
-  DescFit fit = DescFit::kFits;
-  const MatmulDesc desc = make_desc(product, &fit);
-  std::string text = to_string(desc);
-  if (fit != DescFit::kFits) return text;
-  const Machine machine =
-      product.c.device().is_cuda() ? machine_of(Context::get(product.c.device().index)) : Machine{};
-  for (const MatmulPlan& plan : propose_matmul(desc, machine)) text += "\n" + to_string(plan);
-  return text;
-}
-
-}  // namespace
-
-std::string explain_matmul(const Array& x1, const Array& x2, const MatmulOptions& options) {
-  constexpr const char* op = "explain_matmul";
-  const Checked checked = check_matmul(x1, x2, options, op);
-  const Array result =
-      options.out ? *options.out : Array::empty(checked.shape, checked.result, x1.device(), op);
-  if (options.out) check_out(result, checked.shape, checked.result, x1.device(), op);
-  if (result.size() == 0) return "the result is empty: nothing is launched";
-  const bool fused = has_epilogue(checked.result, options);
-  std::string text = explain_product(make_product(checked, x1, x2, result, options, fused, op));
-  if (!fused) text += "\nthe epilogue is applied by elementwise ops: the dtype has no fused one";
-  return text;
 }
 
 namespace {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "core/array.h"
 #include "ops/matmul/epilogue.h"
@@ -34,10 +33,6 @@ Array matmul(const Array& x1, const Array& x2, const std::optional<Array>& out =
              std::optional<bool> use_tf32 = std::nullopt);
 Array matmul(const Array& x1, const Array& x2, const MatmulOptions& options,
              const char* op = "matmul");
-
-// How matmul would make it: the problem, all candidates, the choice and why. Nothing is computed
-// but casts of operands.
-std::string explain_matmul(const Array& x1, const Array& x2, const MatmulOptions& options);
 
 // Sum over one axis (of each operand) of conj(x1) * x2; the other axes broadcast.
 Array vecdot(const Array& x1, const Array& x2, std::int64_t axis = -1,

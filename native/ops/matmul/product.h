@@ -10,9 +10,9 @@ namespace gpk::ops {
 
 struct Product {
   // At least two dimensions, equal leading ones (stride 0 where broadcast); c is not empty, lies
-  // apart from all inputs but a residual in just its place, and has any strides. a and b have one dtype (the two FP8 types may mix);
-  // c has that dtype, or int32 for int8, float32 for float16 and bfloat16, float32, float16 or
-  // bfloat16 for FP8.
+  // apart from all inputs but a residual in just its place, and has any strides. a and b have one
+  // dtype (the two FP8 types may mix); c has that dtype, or int32 for int8, float32 for float16 and
+  // bfloat16, float32, float16 or bfloat16 for FP8.
   Array a, b, c;
   bool conjugate = false;        // of a, which is complex
   bool tf32 = false;             // float32 operands may be rounded to TF32

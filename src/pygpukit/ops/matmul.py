@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import SupportsIndex
 
-    from pygpukit._native import _DTypeLike
-
 
 def addmm(
     c: GPUArray,
@@ -104,45 +102,9 @@ def grouped_gemm(
     return _native.grouped_gemm(x, w, group_sizes, expert_ids, out)
 
 
-def explain_matmul(
-    x1: GPUArray,
-    x2: GPUArray,
-    /,
-    *,
-    alpha: float = 1.0,
-    dtype: _DTypeLike | None = None,
-    use_tf32: bool | None = None,
-    batch_invariant: bool = False,
-    bias: GPUArray | None = None,
-    activation: str | None = None,
-    residual: GPUArray | None = None,
-    beta: float = 1.0,
-    out: GPUArray | None = None,
-) -> str:
-    """How activation(alpha * x1 @ x2 + bias) + beta * residual would be made, as text.
-
-    Sizes and layouts, every kernel that could make it with its predicted time, the choice and
-    the reason. linear(x, w) is explain_matmul(x, w.T). Nothing is computed.
-    """
-    return _native.explain_matmul(
-        x1,
-        x2,
-        alpha,
-        dtype,
-        use_tf32,
-        batch_invariant,
-        bias,
-        activation,
-        residual,
-        beta,
-        out,
-    )
-
-
 __all__ = [
     "addmm",
     "batched_matmul",
-    "explain_matmul",
     "gemv_bf16",
     "gemv_bf16_bf16_sm120",
     "get_matmul_precision",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.errors import InvalidTypeError
-from pygpukit.ops.matmul import matmul
+from pygpukit.ops.matmul import linear, matmul, matrix_transpose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def _call_of(
         if not isinstance(b, GPUArray):
             raise InvalidTypeError(f"{op}: b is {b!r}, expected a GPUArray")
         x, y = a, b
+        if not options.keys().isdisjoint(("bias", "activation", "residual")):
+            return lambda: linear(x, matrix_transpose(y), **options)
         return lambda: matmul(x, y, **options)
     if not callable(a):
         raise InvalidTypeError(f"{op}: a is {a!r}, expected a GPUArray or a function")
@@ -62,7 +64,8 @@ def explain_matmul(
 ) -> MatmulExplanation:
     """Which kernel ``matmul(a, b, **options)`` runs, why, and what else there was. Runs nothing.
 
-    Any other call with products goes as a function: ``explain_matmul(lambda: gp.linear(x, w))``.
+    With bias, activation or residual it is ``linear(a, b.T, **options)``. Any other call with
+    products goes as a function: ``explain_matmul(lambda: gp.grouped_gemm(x, w, sizes))``.
     ``sm=80`` plans for another GPU; arrays on the CPU are planned for SM 90.
     """
     return MatmulExplanation(
