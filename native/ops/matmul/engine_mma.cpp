@@ -16,6 +16,15 @@ constexpr MmaKernel kAligned[] = {MmaKernel::k128x256, MmaKernel::k128x128, MmaK
 
 bool is_fp8(DType dtype) { return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2; }
 
+// FP8 types have no name of their own there: other kernels only store them.
+const char* kernel_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E4M3FN: return "gpk::float8_e4m3fn";
+    case DType::kFloat8E5M2: return "gpk::float8_e5m2";
+    default: return info(dtype).cuda_name;
+  }
+}
+
 struct WarpTile {
   int m, n;
 };
@@ -110,10 +119,10 @@ jit::KernelSpec spec_of(MmaKernel kernel, const Variant& v) {
   spec.op = "matmul";
   spec.bundled = false;
   if (is_fp8(v.a)) spec.exact_sms = {89, 90, 100, 120};
-  spec.expression = cat("gpk::gemm_mma_kernel<", info(v.a).cuda_name, ", ", info(v.b).cuda_name,
-                        ", ", info(own_result(v.a)).cuda_name, ", ", tile.m, ", ", tile.n, ", ",
-                        tile.k, ", ", warp.m, ", ", warp.n, ", ", tile.stages, ", ", v.a_k_major,
-                        ", ", v.b_k_major, ", ", int{v.align}, ", ", int{v.align}, ">");
+  spec.expression = cat("gpk::gemm_mma_kernel<", kernel_type(v.a), ", ", kernel_type(v.b), ", ",
+                        kernel_type(own_result(v.a)), ", ", tile.m, ", ", tile.n, ", ", tile.k,
+                        ", ", warp.m, ", ", warp.n, ", ", tile.stages, ", ", v.a_k_major, ", ",
+                        v.b_k_major, ", ", int{v.align}, ", ", int{v.align}, ">");
   return spec;
 }
 
