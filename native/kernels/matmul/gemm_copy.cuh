@@ -55,65 +55,66 @@ struct TileCopy {
   static_assert(kAsync || kGranule == sizeof(T), "through registers: element by element");
 
   const char* from;  // the thread's first granule of the next tile
-  long long line_step_bytes, tile_step_bytes;
-  int line, col_bytes;
   unsigned first_to;
   unsigned held[kAsync ? 1 : kCount];  // not packed: that would wait for them at once
 
-  // `first`: the tile's first element; `pitch`: from line to line; `tile_step`: to the next tile.
-  __device__ __forceinline__ TileCopy(const T* first, long long pitch, long long tile_step) {
-    const int t = static_cast<int>(threadIdx.x);
-    line = t / kPerLine;
-    col_bytes = t % kPerLine * kGranule;
-    const long long pitch_bytes = pitch * static_cast<long long>(sizeof(T));
-    from = reinterpret_cast<const char*>(first) + line * pitch_bytes + col_bytes;
-    line_step_bytes = kLineStep * pitch_bytes;
-    tile_step_bytes = tile_step * static_cast<long long>(sizeof(T));
-    first_to = Layout::offset(line, col_bytes);
+  // `first`: the tile's first element; `pitch`: from line to line.
+  __device__ __forceinline__ TileCopy(const T* first, long long pitch) {
+    from = reinterpret_cast<const char*>(first + line() * pitch) + col_bytes();
+    first_to = Layout::offset(line(), col_bytes());
   }
 
-  __device__ __forceinline__ unsigned to(int line_index, int col_index) const {
-    if constexpr (kColSteps == 1 && kLineStep % Layout::kPeriod == 0)
-      return first_to + static_cast<unsigned>(line_index * kLineStep * Layout::kPitchBytes);
-    return Layout::offset(line + line_index * kLineStep,
-                          col_bytes + col_index * kThreads * kGranule);
-  }
-
-  // Starts on the next tile, of which `lines` lines of `elems` elements exist.
-  __device__ __forceinline__ void begin(unsigned shared, int lines, int elems) {
-    if (!kIdle || line < Layout::kLines) {
+  // Starts on the next tile, of which `lines` lines of `elems` elements exist; the one after it
+  // is `tile_step` elements further.
+  __device__ __forceinline__ void begin(unsigned shared, int lines, int elems, long long pitch,
+                                        long long tile_step) {
+    const long long line_step_bytes = pitch * (kLineStep * static_cast<int>(sizeof(T)));
+    if (!kIdle || line() < Layout::kLines) {
       if (kAsync && lines >= Layout::kLines && elems >= Layout::kLineElems) {
-        copy<true>(shared, 0, 0);
+        copy<true>(shared, 0, 0, line_step_bytes);
       } else {
-        copy<false>(shared, lines,
-                    min(elems, Layout::kLineElems) * static_cast<int>(sizeof(T)) - col_bytes);
+        copy<false>(shared, lines, min(elems, Layout::kLineElems) * static_cast<int>(sizeof(T)),
+                    line_step_bytes);
       }
     }
-    from += tile_step_bytes;
+    from += tile_step * static_cast<int>(sizeof(T));
   }
 
   // What came through registers is put down; the space must not be in use.
   __device__ __forceinline__ void end(unsigned shared) const {
     if constexpr (!kAsync) {
-      if (kIdle && line >= Layout::kLines) return;
+      if (kIdle && line() >= Layout::kLines) return;
 #pragma unroll
-      for (int at = 0; at < kCount; ++at) {
+      for (int at = 0; at < kCount; ++at)
         store_shared<kGranule>(shared + to(at / kColSteps, at % kColSteps), held[at]);
-      }
     }
   }
 
  private:
+  // Made from the thread's number where they are needed: registers are dear.
+  static __device__ __forceinline__ int line() { return static_cast<int>(threadIdx.x) / kPerLine; }
+  static __device__ __forceinline__ int col_bytes() {
+    return static_cast<int>(threadIdx.x) % kPerLine * kGranule;
+  }
+
+  __device__ __forceinline__ unsigned to(int line_index, int col_index) const {
+    if constexpr (kColSteps == 1 && kLineStep % Layout::kPeriod == 0)
+      return first_to + static_cast<unsigned>(line_index * kLineStep * Layout::kPitchBytes);
+    return Layout::offset(line() + line_index * kLineStep,
+                          col_bytes() + col_index * kThreads * kGranule);
+  }
+
   template <bool kWhole>
-  __device__ __forceinline__ void copy(unsigned shared, int lines, int bytes_left) {
+  __device__ __forceinline__ void copy(unsigned shared, int lines, int line_bytes,
+                                       long long line_step_bytes) {
     const char* p = from;
 #pragma unroll
     for (int i = 0; i < kLineSteps; ++i) {
 #pragma unroll
       for (int j = 0; j < kColSteps; ++j) {
         const char* const at = p + j * kThreads * kGranule;
-        const int left = bytes_left - j * kThreads * kGranule;
-        const bool inside = line + i * kLineStep < lines;
+        const int left = line_bytes - col_bytes() - j * kThreads * kGranule;
+        const bool inside = line() + i * kLineStep < lines;
         if constexpr (kWhole) {
           cp_async<kGranule>(shared + to(i, j), at);
         } else if constexpr (kAsync) {

@@ -82,10 +82,18 @@ struct GemmMma {
     int rows, cols;  // of A and B that exist, from the tile on
     int k_left;
 
-    __device__ __forceinline__ void begin(unsigned stage) {
+    __device__ __forceinline__ void begin(const MatmulArgs& args, unsigned stage) {
       if (k_left > 0) {
-        a.begin(stage, kAKMajor ? rows : k_left, kAKMajor ? k_left : rows);
-        b.begin(stage + LayoutA::kBytes, kBKMajor ? cols : k_left, kBKMajor ? k_left : cols);
+        if constexpr (kAKMajor) {
+          a.begin(stage, rows, k_left, args.a_m, kTileK);
+        } else {
+          a.begin(stage, k_left, rows, args.a_k, args.a_k * kTileK);
+        }
+        if constexpr (kBKMajor) {
+          b.begin(stage + LayoutA::kBytes, cols, k_left, args.b_n, kTileK);
+        } else {
+          b.begin(stage + LayoutA::kBytes, k_left, cols, args.b_k, args.b_k * kTileK);
+        }
       }
       cp_async_commit();
     }
@@ -98,7 +106,8 @@ struct GemmMma {
     }
   };
 
-  static __device__ __forceinline__ void sum(Feed& feed, unsigned shared, int warp_m, int warp_n,
+  static __device__ __forceinline__ void sum(const MatmulArgs& args, Feed& feed, unsigned shared,
+                                             int warp_m, int warp_n,
                                              Acc (&acc)[kBlocksM][kBlocksN * 2][4]) {
     const int lane = static_cast<int>(threadIdx.x) & 31;
     const FragmentsA from_a(warp_m, lane);
@@ -106,7 +115,7 @@ struct GemmMma {
     const int num_tiles = (feed.k_left + kTileK - 1) / kTileK;
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) {
-      feed.begin(shared + s * kStageBytes);
+      feed.begin(args, shared + s * kStageBytes);
       feed.end(shared + s * kStageBytes);
     }
     cp_async_wait<kStages - 2>();
@@ -130,7 +139,7 @@ struct GemmMma {
           read = read == last ? shared : read + kStageBytes;
         }
         fragments[(step + 1) % 2].load(from_a, from_b, read, (step + 1) % kSteps);
-        if (step == 0) feed.begin(write);
+        if (step == 0) feed.begin(args, write);
         fragments[step % 2].multiply(acc);
         fragments[(step + 1) % 2].round();
       }
@@ -201,12 +210,11 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
     const TB* const b = static_cast<const TB*>(args.b) + at.b +
                         (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
     typename Gemm::Feed feed{
-        typename Gemm::CopyA(a, a_pitch, kAKMajor ? kTileK : kTileK * a_pitch),
-        typename Gemm::CopyB(b, b_pitch, kBKMajor ? kTileK : kTileK * b_pitch),
+        typename Gemm::CopyA(a, a_pitch), typename Gemm::CopyB(b, b_pitch),
         static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
         static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
         static_cast<int>(min(args.k - first_k, args.k_per_split))};
-    Gemm::sum(feed, shared_address(gemm_shared), warp_m, warp_n, acc);
+    Gemm::sum(args, feed, shared_address(gemm_shared), warp_m, warp_n, acc);
   }
   Acc* const out = reinterpret_cast<Acc*>(gemm_shared + warp * Gemm::kBytesOut);
   const TilePlace place = tile_place(grid);

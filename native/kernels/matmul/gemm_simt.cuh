@@ -35,33 +35,29 @@ struct TransposedCopy {
   static_assert(kTile % kRowStep == 0 && kTileK % 8 == 0, "every thread copies as much");
 
   const char* from;
-  long long row_step_bytes, tile_step_bytes;
-  int row, k;
   unsigned first_to;
 
-  __device__ __forceinline__ TransposedCopy(const float* first, long long pitch,
-                                            long long tile_step) {
-    const int t = static_cast<int>(threadIdx.x);
-    row = t / 8;
-    k = t % 8;
-    from = reinterpret_cast<const char*>(first + row * pitch + k);
-    row_step_bytes = kRowStep * pitch * 4;
-    tile_step_bytes = tile_step * 4;
-    first_to = Layout::offset(k, row * 4);
+  __device__ __forceinline__ TransposedCopy(const float* first, long long pitch) {
+    from = reinterpret_cast<const char*>(first + row() * pitch + k());
+    first_to = Layout::offset(k(), row() * 4);
   }
 
-  __device__ __forceinline__ void begin(unsigned shared, int rows, int k_left) {
+  __device__ __forceinline__ void begin(unsigned shared, int rows, int k_left, long long pitch) {
     if (rows >= kTile && k_left >= kTileK) {
-      copy<true>(shared, 0, 0);
+      copy<true>(shared, 0, 0, pitch * (kRowStep * 4));
     } else {
-      copy<false>(shared, rows, k_left);
+      copy<false>(shared, rows, k_left, pitch * (kRowStep * 4));
     }
-    from += tile_step_bytes;
+    from += kTileK * 4;
   }
 
  private:
+  static __device__ __forceinline__ int row() { return static_cast<int>(threadIdx.x) / 8; }
+  static __device__ __forceinline__ int k() { return static_cast<int>(threadIdx.x) % 8; }
+
   template <bool kWhole>
-  __device__ __forceinline__ void copy(unsigned shared, int rows, int k_left) const {
+  __device__ __forceinline__ void copy(unsigned shared, int rows, int k_left,
+                                       long long row_step_bytes) const {
     const char* p = from;
 #pragma unroll
     for (int i = 0; i < kRowSteps; ++i) {
@@ -72,7 +68,7 @@ struct TransposedCopy {
         if constexpr (kWhole) {
           cp_async<4>(to, p + j * 4);
         } else {
-          cp_async<4>(to, p + j * 4, row + i * kRowStep < rows && k + j < k_left ? 4 : 0);
+          cp_async<4>(to, p + j * 4, row() + i * kRowStep < rows && k() + j < k_left ? 4 : 0);
         }
       }
       p += row_step_bytes;
@@ -137,17 +133,17 @@ struct GemmSimt {
     int rows, cols;  // of A and B that exist, from the tile on
     int k_left;
 
-    __device__ __forceinline__ void next(unsigned stage) {
+    __device__ __forceinline__ void next(const MatmulArgs& args, unsigned stage) {
       if (k_left > 0) {
         if constexpr (kAKMajor) {
-          a.begin(stage, rows, k_left);
+          a.begin(stage, rows, k_left, args.a_m);
         } else {
-          a.begin(stage, k_left, rows);
+          a.begin(stage, k_left, rows, args.a_k, args.a_k * kTileK);
         }
         if constexpr (kBKMajor) {
-          b.begin(stage + LayoutA::kBytes, cols, k_left);
+          b.begin(stage + LayoutA::kBytes, cols, k_left, args.b_n);
         } else {
-          b.begin(stage + LayoutA::kBytes, k_left, cols);
+          b.begin(stage + LayoutA::kBytes, k_left, cols, args.b_k, args.b_k * kTileK);
         }
       }
       cp_async_commit();
@@ -156,11 +152,12 @@ struct GemmSimt {
   };
 
   // `at_a`, `at_b`: the thread's first row and column in the first stage.
-  static __device__ __forceinline__ void sum(Feed& feed, unsigned shared, unsigned at_a,
-                                             unsigned at_b, float (&acc)[kPerM][kPerN]) {
+  static __device__ __forceinline__ void sum(const MatmulArgs& args, Feed& feed, unsigned shared,
+                                             unsigned at_a, unsigned at_b,
+                                             float (&acc)[kPerM][kPerN]) {
     const int num_tiles = (feed.k_left + kTileK - 1) / kTileK;
 #pragma unroll
-    for (int s = 0; s < kStages - 1; ++s) feed.next(shared + s * kStageBytes);
+    for (int s = 0; s < kStages - 1; ++s) feed.next(args, shared + s * kStageBytes);
     cp_async_wait<kStages - 2>();
     __syncthreads();
     constexpr unsigned kLast = (kStages - 1) * kStageBytes;
@@ -179,7 +176,7 @@ struct GemmSimt {
           read = read == kLast ? 0 : read + kStageBytes;
         }
         lines[(k + 1) % 2].load(at_a + read, at_b + read, (k + 1) % kTileK);
-        if (k == 0) feed.next(shared + write);
+        if (k == 0) feed.next(args, shared + write);
         lines[k % 2].multiply(acc);
       }
     }
@@ -249,13 +246,12 @@ __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
     const float* const b = static_cast<const float*>(args.b) + at.b +
                            (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
     typename Gemm::Feed feed{
-        typename Gemm::CopyA(a, a_pitch, kAKMajor ? kTileK : kTileK * a_pitch),
-        typename Gemm::CopyB(b, b_pitch, kBKMajor ? kTileK : kTileK * b_pitch),
+        typename Gemm::CopyA(a, a_pitch), typename Gemm::CopyB(b, b_pitch),
         static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
         static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
         static_cast<int>(min(args.k - first_k, args.k_per_split))};
     const unsigned shared = shared_address(gemm_shared);
-    Gemm::sum(feed, shared, shared + static_cast<unsigned>(thread_m * 4),
+    Gemm::sum(args, feed, shared, shared + static_cast<unsigned>(thread_m * 4),
               shared + Gemm::LayoutA::kBytes + static_cast<unsigned>(thread_n * 4), acc);
   }
   const auto zero = static_cast<unsigned>(static_cast<unsigned long long>(args.splits) >> 40);

@@ -1,0 +1,198 @@
+#include "ops/matmul/engine_mma.h"
+
+#include <algorithm>
+
+#include "core/context.h"
+#include "core/promote.h"
+#include "core/text.h"
+#include "ops/kernel_table.h"
+#include "ops/matmul/kernel_ids.h"
+
+namespace gpk::ops {
+namespace {
+
+constexpr MmaKernel kAligned[] = {MmaKernel::k128x256, MmaKernel::k128x128, MmaKernel::k64x128,
+                                  MmaKernel::k64x64};
+
+bool is_fp8(DType dtype) { return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2; }
+
+// FP8 types have no name of their own there: other kernels only store them.
+const char* kernel_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E4M3FN: return "gpk::float8_e4m3fn";
+    case DType::kFloat8E5M2: return "gpk::float8_e5m2";
+    default: return info(dtype).cuda_name;
+  }
+}
+
+struct WarpTile {
+  int m, n;
+};
+WarpTile warp_tile(MmaKernel kernel) {
+  switch (kernel) {
+    case MmaKernel::k64x128: return {32, 64};
+    case MmaKernel::k64x64: return {32, 32};
+    case MmaKernel::kLoose: return {64, 32};
+    default: return {64, 64};
+  }
+}
+
+// What selects code, besides the tile.
+struct Variant {
+  DType a, b;
+  bool a_k_major, b_k_major;
+  std::uint8_t align;  // of both: 16, 4, or an element
+
+  [[nodiscard]] std::uint64_t bits() const {
+    return static_cast<std::uint64_t>(a) | static_cast<std::uint64_t>(b) << 8 |
+           static_cast<std::uint64_t>(a_k_major) << 16 |
+           static_cast<std::uint64_t>(b_k_major) << 17 | static_cast<std::uint64_t>(align) << 18;
+  }
+};
+
+// What the kernels store as C.
+DType own_result(DType operand) {
+  switch (operand) {
+    case DType::kInt8: return DType::kInt32;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2: return DType::kBFloat16;
+    default: return operand;
+  }
+}
+
+std::uint8_t align_class(const MatmulDesc& d) {
+  const auto least = std::min(d.align_a, d.align_b);
+  const auto element = static_cast<std::uint8_t>(itemsize(d.dtype_a));
+  if (least >= 16) return 16;
+  return least >= 4 && !is_fp8(d.dtype_a) ? 4 : element;
+}
+
+Variant variant_of(const MatmulDesc& oriented) {
+  return {oriented.dtype_a, oriented.dtype_b, oriented.a_k_major(), oriented.b_k_major(),
+          align_class(oriented)};
+}
+
+bool types_fit(const MatmulDesc& d, const Machine& machine) {
+  if (is_fp8(d.dtype_a)) return machine.sm >= 89 && is_fp8(d.dtype_b);
+  if (d.dtype_a != d.dtype_b) return false;
+  switch (d.dtype_a) {
+    case DType::kFloat16:
+    case DType::kBFloat16: return true;
+    case DType::kFloat32: return d.tf32;
+    case DType::kInt8: return d.dtype_c == DType::kInt32;
+    default: return false;
+  }
+}
+
+// Which kernels there are, so that the number of variants stays small: see enumerate_mma().
+bool has_kernel(MmaKernel kernel, const Variant& v) {
+  if ((v.align == 16) != (kernel != MmaKernel::kLoose)) return false;
+  if (is_fp8(v.a)) {
+    const bool along_k = v.a_k_major && v.b_k_major;
+    if (v.a != DType::kFloat8E4M3FN || v.b != DType::kFloat8E4M3FN)
+      return kernel == MmaKernel::k128x128 && along_k;
+    if (kernel == MmaKernel::kLoose) return along_k;
+    return kernel == MmaKernel::k128x128 || kernel == MmaKernel::k64x64;
+  }
+  return v.a != DType::kFloat32 || kernel != MmaKernel::k64x128;
+}
+
+// SM90 and SM100 keep their full rate for other instructions (and have FP8 only there: float16 is
+// multiplied instead). Copies narrower than 16 bytes, and more so those through registers, take
+// more time than the products.
+double rate(const MatmulDesc& d, const Machine& machine, const Variant& v) {
+  double share = 0.85;
+  if (machine.sm >= 90 && machine.sm < 100) share = 0.48;
+  if (machine.sm >= 100 && machine.sm < 120) share = 0.2;
+  if (machine.sm >= 90 && machine.sm < 120 && is_fp8(d.dtype_a)) share /= 2.0;
+  if (d.dtype_a == DType::kFloat32) share *= 0.92;
+  if (v.align == 4 && d.dtype_a != DType::kFloat32) share *= 0.6;
+  if (v.align < 4) share *= 0.35;
+  return share * tensor_flops_per_us(machine, d.dtype_a);
+}
+
+jit::KernelSpec spec_of(MmaKernel kernel, const Variant& v) {
+  const GemmTile tile = mma_tile(kernel, itemsize(v.a));
+  const WarpTile warp = warp_tile(kernel);
+  jit::KernelSpec spec;
+  spec.file = "matmul/gemm_mma.cuh";
+  spec.op = "matmul";
+  spec.bundled = false;
+  if (is_fp8(v.a)) spec.exact_sms = {89, 90, 100, 120};
+  spec.expression = cat("gpk::gemm_mma_kernel<", kernel_type(v.a), ", ", kernel_type(v.b), ", ",
+                        kernel_type(own_result(v.a)), ", ", tile.m, ", ", tile.n, ", ", tile.k,
+                        ", ", warp.m, ", ", warp.n, ", ", tile.stages, ", ", v.a_k_major, ", ",
+                        v.b_k_major, ", ", int{v.align}, ", ", int{v.align}, ">");
+  return spec;
+}
+
+}  // namespace
+
+GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize) {
+  // Line bytes along k, and the rest as in GemmTile.
+  struct Row {
+    std::int32_t m, n, line_bytes, stages, threads, max_blocks;
+    double share, alone;
+  };
+  static constexpr Row kRows[] = {
+      {128, 256, 128, 3, 256, 1, 1.00, 1.0}, {128, 128, 64, 3, 128, 2, 0.95, 0.8},
+      {64, 128, 128, 3, 128, 3, 0.85, 0.7},  {64, 64, 128, 3, 128, 4, 0.67, 0.5},
+      {128, 128, 64, 4, 256, 1, 0.75, 1.0},
+  };
+  const Row& row = kRows[static_cast<int>(kernel)];
+  return {row.m,          row.n,       row.line_bytes / static_cast<std::int32_t>(itemsize),
+          row.stages,     row.threads, (row.m + row.n) * row.line_bytes * row.stages,
+          row.max_blocks, row.share,   row.alone};
+}
+
+void propose_mma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+  if (machine.sm < 80 || !machine.jit || !types_fit(desc, machine) || !tiles_fit(desc)) return;
+  const OrientedDesc oriented = orient(desc);
+  const Variant v = variant_of(oriented.desc);
+  for (int i = 0; i <= static_cast<int>(MmaKernel::kLoose); ++i) {
+    const auto which = static_cast<MmaKernel>(i);
+    if (has_kernel(which, v))
+      propose_tile(oriented, machine, MatmulEngine::mma, static_cast<std::uint8_t>(i),
+                   mma_tile(which, itemsize(v.a)), rate(desc, machine, v), own_result(v.a), plans);
+  }
+}
+
+jit::KernelSpec mma_spec(const MatmulDesc& desc, const MatmulPlan& plan) {
+  return spec_of(static_cast<MmaKernel>(plan.kernel),
+                 variant_of(plan.transpose ? transposed(desc) : desc));
+}
+
+void launch_mma(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+                const char* op) {
+  const auto which = static_cast<MmaKernel>(plan.kernel);
+  const Variant v = variant_of(plan.transpose ? transposed(desc) : desc);
+  Context& context = Context::get(product.c.device().index);
+  const Kernel& k = kernel(
+      context, {Family::matmul, static_cast<std::uint8_t>(kMmaKernel + plan.kernel), v.bits()},
+      [&] { return spec_of(which, v); });
+  launch_tiles(product, desc, plan, k, mma_tile(which, itemsize(v.a)), own_result(v.a), op);
+}
+
+void enumerate_mma(std::vector<jit::KernelSpec>& specs) {
+  const auto add = [&](MmaKernel kernel, DType a, DType b, std::uint8_t align) {
+    for (const bool a_k_major : {true, false})
+      for (const bool b_k_major : {true, false}) {
+        const Variant v{a, b, a_k_major, b_k_major, align};
+        if (has_kernel(kernel, v)) specs.push_back(spec_of(kernel, v));
+      }
+  };
+  constexpr DType kFp8[] = {DType::kFloat8E4M3FN, DType::kFloat8E5M2};
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32, DType::kInt8}) {
+    for (const MmaKernel kernel : kAligned) add(kernel, dtype, dtype, 16);
+    add(MmaKernel::kLoose, dtype, dtype, 4);
+    if (itemsize(dtype) < 4)
+      add(MmaKernel::kLoose, dtype, dtype, static_cast<std::uint8_t>(itemsize(dtype)));
+  }
+  for (const DType a : kFp8)
+    for (const DType b : kFp8) {
+      for (const MmaKernel kernel : kAligned) add(kernel, a, b, 16);
+      add(MmaKernel::kLoose, a, b, 1);
+    }
+}
+
+}  // namespace gpk::ops
