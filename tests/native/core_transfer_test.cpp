@@ -206,7 +206,8 @@ TEST_F(TransferTest, ConfiguredBeforeTheFirstUseOnly) {
   EXPECT_THROW(configure_transfers(kGpu, options), Error);
   close_transfers();
   configure_transfers(kGpu, {});
-  EXPECT_EQ(transfers(kGpu)->engine().options().chunk_bytes, std::size_t{4} << 20);
+  EXPECT_EQ(transfers(kGpu)->engine().options().chunk_bytes,
+            runtime::TransferEngine::Options{}.chunk_bytes);
 }
 
 TEST_F(TransferTest, ManyThreadsAtOnce) {
