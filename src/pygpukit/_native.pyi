@@ -1133,27 +1133,10 @@ def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def expand_dims(x: GPUArray, axis: _Axes | None) -> GPUArray:
     """A view with new axes of size 1 at these places of the result."""
 
-<<<<<<< HEAD
 def explain_products(
     call: Callable[..., object], sm: SupportsIndex | None = None
 ) -> list[dict[str, Any]]:
     """How each product of a call would be planned; the call computes nothing."""
-=======
-def explain_matmul(
-    x1: GPUArray,
-    x2: GPUArray,
-    alpha: float = 1.0,
-    dtype: _DTypeLike | None = None,
-    use_tf32: builtins.bool | None = None,
-    batch_invariant: builtins.bool = False,
-    bias: GPUArray | None = None,
-    activation: str | None = None,
-    residual: GPUArray | None = None,
-    beta: float = 1.0,
-    out: GPUArray | None = None,
-) -> str:
-    """How matmul would make a product: problem, candidates, choice."""
->>>>>>> main
 
 def expm1(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """e**x - 1, element by element."""

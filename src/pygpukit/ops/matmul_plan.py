@@ -15,22 +15,26 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 
-class MatmulExplanation:
-    """What explain_matmul returns: ``print`` it, or take its parts.
+class MatmulExplanation(str):
+    """What explain_matmul returns: a text, with its parts.
 
     ``choice`` and ``candidates`` are dicts with engine, tile, splits, predicted_us and so on;
     ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". A call with
     several products has the first one's here and all in ``products``.
     """
 
-    def __init__(self, products: list[dict[str, Any]]) -> None:
-        self.products = products
-        self.choice: dict[str, Any] | None = products[0]["choice"]
-        self.candidates: list[dict[str, Any]] = products[0]["candidates"]
-        self.reason: str = products[0]["reason"]
+    products: list[dict[str, Any]]
+    choice: dict[str, Any] | None
+    candidates: list[dict[str, Any]]
+    reason: str
 
-    def __str__(self) -> str:
-        return "\n".join(product["text"] for product in self.products)
+    def __new__(cls, products: list[dict[str, Any]]) -> MatmulExplanation:
+        made = super().__new__(cls, "\n".join(product["text"] for product in products))
+        made.products = products
+        made.choice = products[0]["choice"]
+        made.candidates = products[0]["candidates"]
+        made.reason = products[0]["reason"]
+        return made
 
     def __repr__(self) -> str:
         choice = "none" if self.choice is None else self.choice["text"]
