@@ -898,6 +898,9 @@ def cbrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def ceil(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded up, element by element."""
 
+def clear_matmul_tuning(file: builtins.bool = True) -> int:
+    """Forgets measured choices; how many there were."""
+
 def clip(x: GPUArray, min: _Operand, max: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x limited to [min, max], element by element."""
 
@@ -993,6 +996,9 @@ def count_nonzero(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """Number of elements along axes that are not zero."""
+
+def cublaslt_info() -> dict[str, Any]:
+    """Whether cuBLASLt was found, where, and what was tried."""
 
 def cuda_array_interface(array: GPUArray) -> dict[str, Any]:
     """array.__cuda_array_interface__"""
@@ -1127,20 +1133,10 @@ def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def expand_dims(x: GPUArray, axis: _Axes | None) -> GPUArray:
     """A view with new axes of size 1 at these places of the result."""
 
-def explain_matmul(
-    x1: GPUArray,
-    x2: GPUArray,
-    alpha: float = 1.0,
-    dtype: _DTypeLike | None = None,
-    use_tf32: builtins.bool | None = None,
-    batch_invariant: builtins.bool = False,
-    bias: GPUArray | None = None,
-    activation: str | None = None,
-    residual: GPUArray | None = None,
-    beta: float = 1.0,
-    out: GPUArray | None = None,
-) -> str:
-    """How matmul would make a product: problem, candidates, choice."""
+def explain_products(
+    call: Callable[..., object], sm: SupportsIndex | None = None
+) -> list[dict[str, Any]]:
+    """How each product of a call would be planned; the call computes nothing."""
 
 def expm1(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """e**x - 1, element by element."""
@@ -1379,6 +1375,9 @@ def matmul_fp8(
     a: GPUArray, b: GPUArray, out: GPUArray | None = None, op: str = "matmul_fp8"
 ) -> GPUArray:
     """a @ b of float32, quantized to e4m3 on the way."""
+
+def matmul_tuning_path() -> str:
+    """Where they are kept; empty: nowhere."""
 
 def matrix_transpose(x: GPUArray) -> GPUArray:
     """A view with the last two axes swapped."""
@@ -1927,6 +1926,9 @@ def triu(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
 def trunc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded towards zero, element by element."""
 
+def tune_products(call: Callable[..., object]) -> list[list[tuple[str, float]]]:
+    """Measures every plan of each product of a call: (plan, microseconds), fastest first."""
+
 def union1d(x1: GPUArray, x2: GPUArray) -> GPUArray:
     """The elements of either of two sets, sorted."""
 
@@ -1968,6 +1970,9 @@ def where(
     condition: _Operand, x1: _Operand, x2: _Operand, *, out: GPUArray | None = None
 ) -> GPUArray:
     """x1 where condition is true, else x2, element by element."""
+
+def with_matmul_plan(call: Callable[..., object], prefix: str) -> Any:
+    """Runs a call; its products take the first plan whose text starts with `prefix`."""
 
 def wrap_numpy(array: NDArray[Any]) -> GPUArray:
     """A CPU array over the memory of a writable NumPy array; ValueError where it needs a copy."""

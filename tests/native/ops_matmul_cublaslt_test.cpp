@@ -229,7 +229,11 @@ TEST_F(CublasLtTest, RefusalsAreRemembered) {
   } catch (const Error&) {
   }
   refuse(false);
-  EXPECT_TRUE(cublaslt_refused(make_desc(p)));
+  MatmulPlan plan;
+  EXPECT_FALSE(cublaslt_refused(make_desc(p), plan));
+  plan.engine = MatmulEngine::cublaslt;
+  plan.fused = true;
+  EXPECT_TRUE(cublaslt_refused(make_desc(p), plan));
   EXPECT_NE(decide_plan(make_desc(p), machine_of(Context::get(0))).plan.engine,
             MatmulEngine::cublaslt);
 }

@@ -1,4 +1,6 @@
 // Measured choices and their file; plans that are remembered.
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,8 +21,9 @@ namespace fs = std::filesystem;
 class TuningTest : public CoreTest {
  protected:
   TuningTest() {
+    static int count = 0;  // files of another folder are read anew
     folder_ = fs::path(::testing::TempDir()) /
-              ("gpk_tuning_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)));
+              ("gpk_tuning_" + std::to_string(getpid()) + "_" + std::to_string(count++));
     fs::remove_all(folder_);
     set_env("PYGPUKIT_CACHE_DIR", folder_.string().c_str());
     forget_plans();

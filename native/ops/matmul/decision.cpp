@@ -17,8 +17,7 @@ namespace {
 constexpr float kWorthLoadingUs = 30.0f;
 
 bool could_ask(const MatmulDesc& desc, int sm) {
-  return (cublaslt_can(desc, sm) || (desc.epilogue != 0 && cublaslt_can(raw_desc(desc), sm))) &&
-         !cublaslt_refused(desc);
+  return cublaslt_can(desc, sm) || (desc.epilogue != 0 && cublaslt_can(raw_desc(desc), sm));
 }
 
 Machine with_cublaslt(const MatmulDesc& desc, Machine machine) {
@@ -27,13 +26,19 @@ Machine with_cublaslt(const MatmulDesc& desc, Machine machine) {
   return machine;
 }
 
+std::vector<MatmulPlan> propose_with_cublaslt(const MatmulDesc& desc, const Machine& machine) {
+  std::vector<MatmulPlan> plans = propose_matmul(desc, machine);
+  std::erase_if(plans, [&](const MatmulPlan& plan) { return cublaslt_refused(desc, plan); });
+  return plans;
+}
+
 thread_local const ForcedPlan* t_forced = nullptr;
 
 PlanDecision forced_decision(const MatmulDesc& desc, const Machine& machine,
                              const std::string& prefix) {
   PlanDecision decision;
   decision.machine = with_cublaslt(desc, machine);
-  decision.plans = propose_matmul(desc, decision.machine);
+  decision.plans = propose_with_cublaslt(desc, decision.machine);
   decision.reason = PlanReason::kForced;
   std::string all;
   for (const MatmulPlan& plan : decision.plans) {
@@ -75,7 +80,7 @@ PlanDecision decide_plan(const MatmulDesc& desc, const Machine& machine) {
   if (machine.policy == MatmulPolicy::kCublasLt || measured_lt ||
       (model.engine == MatmulEngine::general && model.predicted_us > kWorthLoadingUs)) {
     decision.machine = with_cublaslt(desc, machine);
-    if (decision.machine.cublaslt) decision.plans = propose_matmul(desc, decision.machine);
+    if (decision.machine.cublaslt) decision.plans = propose_with_cublaslt(desc, decision.machine);
   }
   decision.plan = choose_plan(decision.plans, machine.policy);
   if (machine.policy == MatmulPolicy::kCublasLt && decision.plan.engine == MatmulEngine::cublaslt)
@@ -91,7 +96,7 @@ PlanDecision decide_plan(const MatmulDesc& desc, const Machine& machine) {
 }
 
 std::vector<MatmulPlan> all_candidates(const MatmulDesc& desc, const Machine& machine) {
-  return propose_matmul(desc, with_cublaslt(desc, machine));
+  return propose_with_cublaslt(desc, with_cublaslt(desc, machine));
 }
 
 }  // namespace gpk::ops

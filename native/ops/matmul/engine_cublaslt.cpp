@@ -196,9 +196,11 @@ bool cublaslt_can(const MatmulDesc& desc, int sm) {
          epilogue_fits(desc, oriented.transpose);
 }
 
-bool cublaslt_refused(const MatmulDesc& desc) {
+bool cublaslt_refused(const MatmulDesc& desc, const MatmulPlan& plan) {
+  if (plan.engine != MatmulEngine::cublaslt) return false;
   const std::lock_guard lock(refusals().mutex);
-  return refusals().descs.contains(to_string(desc));
+  if (refusals().descs.empty()) return false;
+  return refusals().descs.contains(to_string(plan.fused ? desc : raw_desc(desc)));
 }
 
 void propose_cublaslt(const MatmulDesc& desc, const Machine& machine,

@@ -10,7 +10,8 @@ namespace gpk::ops {
 // Whether the library can be asked for `desc`, its epilogue included. Pure.
 bool cublaslt_can(const MatmulDesc& desc, int sm);
 
-// Descs that the library, once asked, had no kernel for.
-bool cublaslt_refused(const MatmulDesc& desc);
+// Whether the library, once asked for what `plan` needs of it, had no kernel; false for plans of
+// other engines.
+bool cublaslt_refused(const MatmulDesc& desc, const MatmulPlan& plan);
 
 }  // namespace gpk::ops

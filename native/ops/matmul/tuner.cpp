@@ -7,6 +7,7 @@
 #include "core/graph.h"
 #include "core/stream.h"
 #include "ops/matmul/decision.h"
+#include "ops/matmul/engine_cublaslt.h"
 
 namespace gpk::ops {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 constexpr double kRoundUs = 2000.0;  // about what one candidate takes in one round
 constexpr int kRounds = 3;
 constexpr int kMaxRuns = 200;
-constexpr std::size_t kMaxCandidates = 24;
-constexpr float kHopeless = 8.0f;  // predicted to be so many times slower than the best
+constexpr std::size_t kMaxCandidates = 12;
+constexpr float kHopeless = 2.5f;  // predicted to be so many times slower than the best
 constexpr double kMargin = 0.99;
 
 class Stopwatch {
@@ -39,14 +40,14 @@ class Stopwatch {
   std::shared_ptr<Event> start_, stop_;
 };
 
+// Cheapest first; of our own always the first.
 std::vector<MeasuredPlan> candidates(const MatmulDesc& desc, const Machine& machine) {
   std::vector<MeasuredPlan> found;
-  const std::vector<MatmulPlan> plans = all_candidates(desc, machine);
-  for (const MatmulPlan& plan : plans) {
-    const bool lt = plan.engine == MatmulEngine::cublaslt;
-    if (!lt && !found.empty() &&
-        (found.size() >= kMaxCandidates ||
-         plan.predicted_us > kHopeless * plans.front().predicted_us))
+  float best_us = 0.0f;
+  for (const MatmulPlan& plan : all_candidates(desc, machine)) {
+    const bool ours = plan.engine != MatmulEngine::cublaslt;
+    if (ours && best_us == 0.0f) best_us = plan.predicted_us;
+    if (ours && (found.size() >= kMaxCandidates || plan.predicted_us > kHopeless * best_us))
       continue;
     found.push_back({plan, 0.0});
   }
@@ -79,6 +80,7 @@ std::vector<MeasuredPlan> tune_product(const Product& product, const char* op) {
   if (fit != DescFit::kFits) return {};
   std::vector<MeasuredPlan> plans = candidates(desc, machine);
   measure(plans, product, desc, op);
+  std::erase_if(plans, [&](const MeasuredPlan& one) { return cublaslt_refused(desc, one.plan); });
   std::stable_sort(plans.begin(), plans.end(),
                    [](const MeasuredPlan& x, const MeasuredPlan& y) { return x.us < y.us; });
   const auto native = std::find_if(plans.begin(), plans.end(), [](const MeasuredPlan& one) {
