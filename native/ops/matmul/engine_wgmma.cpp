@@ -60,11 +60,11 @@ jit::KernelSpec spec_of(const Variant& v) {
   spec.exact_sms = {90};
   spec.bundled = false;
   const bool split = (v.plan.kernel & kWgmmaSplit) != 0;
-  spec.expression = cat("gpk::gemm_wgmma_kernel<", info(v.a).cuda_name, ", ", info(v.b).cuda_name,
-                        ", ", info(v.c).cuda_name, ", ", v.plan.tile_m, ", ", v.plan.tile_n, ", ",
-                        wgmma_reps(v.plan.tile_m), ", ", v.plan.stages, ", ", v.plan.cluster, ", ",
-                        split, ", ", v.a_across ? 1 : 0, ", ", v.b_across ? 1 : 0, ", ",
-                        static_cast<int>(v.store), ", ", v.epilogue, ">");
+  spec.expression =
+      cat("gpk::gemm_wgmma_kernel<", cuda_name(v.a), ", ", cuda_name(v.b), ", ", cuda_name(v.c),
+          ", ", v.plan.tile_m, ", ", v.plan.tile_n, ", ", wgmma_reps(v.plan.tile_m), ", ",
+          v.plan.stages, ", ", v.plan.cluster, ", ", split, ", ", v.a_across ? 1 : 0, ", ",
+          v.b_across ? 1 : 0, ", ", static_cast<int>(v.store), ", ", v.epilogue, ">");
   return spec;
 }
 
