@@ -22,6 +22,7 @@ constexpr double kStartUs = 1.5;        // first copies, launch included
 constexpr double kStoreUs = 1.6;        // of a tile of 128 x 256
 constexpr double kClusterUs = 0.8;      // meeting, adding up
 constexpr double kDramShare = 0.95;
+constexpr double kStreamBytesPerUs = 46e3;  // what one block reads of what is not in the L2
 constexpr double kPackBytesPerUs = 3e6;
 constexpr double kShareFromBytes = 512e6;  // operands this large profit from being fetched together
 
@@ -98,8 +99,10 @@ struct Proposer {
     const double step_us = std::max(2.0 * area * plan.tile_k / flops_per_us,
                                     128.0 * (plan.tile_m + plan.tile_n) / kL2BytesPerUs);
     const double tile_us = steps * step_us + kStoreUs * area / (128.0 * 256.0);
-    double us = kStartUs + std::max(waves * tile_us,
-                                    bytes_once(desc) / (kDramShare * dram_bytes_per_us(machine)));
+    const auto blocks = static_cast<double>(std::min(units, at_once) * plan.cluster);
+    const double stream =
+        std::min(kDramShare * dram_bytes_per_us(machine), blocks * kStreamBytesPerUs);
+    double us = kStartUs + std::max(waves * tile_us, bytes_once(desc) / stream);
     if (plan.cluster > 1) us += split ? kClusterUs * (1.0 + area / (128.0 * 64.0)) : kClusterUs;
     const double operands = bytes_of(p.m, desc.dtype_a) + bytes_of(p.n, desc.dtype_b);
     if (operands > kShareFromBytes && share == 1) us *= 1.05;
