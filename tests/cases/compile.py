@@ -17,6 +17,8 @@ SHARED = {
     "reduction/rows.cuh": 3,
     "reduction/even_rows.cuh": 3,
     "reduction/columns.cuh": 3,
+    "matmul/gemm_wgmma.cuh": 3,
+    "matmul/gemm_mma.cuh": 3,
 }
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 
@@ -59,15 +61,14 @@ def archs_of(file: str, expression: str, exact: list[int]) -> list[int]:
     Else one, and of the many instantiations of a few files, which share their code, every fifth
     or third and those that may use local memory. A fixed choice, spread over the architectures.
     """
-    if exact:
-        return [sm for sm in ARCHS if sm in exact]
+    archs = [sm for sm in ARCHS if sm in exact] if exact else list(ARCHS)
     number = zlib.crc32(expression.encode())
     if os.environ.get("GPK_TEST_ALL_ARCHS"):
-        return list(ARCHS)
+        return archs
     every = SHARED.get(file, 1)
     if re.search("Sin|Tanh|Var", expression):
         every = 1
-    return [] if number // 6 % every else [ARCHS[number % 6]]
+    return [] if number // 6 % every else [archs[number % len(archs)]]
 
 
 def jobs() -> list[Job]:

@@ -1,6 +1,7 @@
 #include "ops/matmul/wgmma_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gpk::ops {
 namespace {
@@ -13,13 +14,17 @@ struct TileShape {
 constexpr TileShape kTiles[] = {{256, 128}, {128, 256}, {192, 128}, {128, 192}, {128, 128},
                                 {64, 256},  {128, 64},  {64, 128},  {64, 64}};
 // Of few columns: what is read of A bounds the time, so B's width costs nothing.
-constexpr TileShape kThinTiles[] = {{128, 8}, {128, 16}, {128, 32}, {64, 8}, {64, 16}, {64, 32}};
+constexpr TileShape kThinTiles[] = {{128, 8}, {128, 16}, {128, 32}, {128, 64},
+                                    {64, 8},  {64, 16},  {64, 32},  {64, 64}};
+constexpr std::int64_t kFew = 64;
 
 // Measured on an H200 (docs/matmul.md): what one multiprocessor multiplies, and takes from the L2.
-constexpr double kTensorShare = 0.90;   // of machine.h's rate, in large tiles
+constexpr double kTensorShare = 0.90;  // of machine.h's rate, in tiles of 128 x 256
+constexpr double kSmallTileShare = 0.85;
 constexpr double kL2BytesPerUs = 78e3;  // per multiprocessor
 constexpr double kStartUs = 1.5;        // first copies, launch included
 constexpr double kStoreUs = 1.6;        // of a tile of 128 x 256
+constexpr double kPartsUs = 1.0;        // adding up two parts of 128 x 64
 constexpr double kClusterUs = 0.8;      // meeting, adding up
 constexpr double kDramShare = 0.95;
 constexpr double kStreamBytesPerUs = 46e3;  // what one block reads of what is not in the L2
@@ -51,6 +56,11 @@ struct Proposer {
   std::vector<MatmulPlan>& plans;
 
   [[nodiscard]] double batches() const { return static_cast<double>(desc.problem.num_batches()); }
+
+  // Blocks in clusters of `size` that run at one time: clusters stay inside a part of the chip.
+  [[nodiscard]] std::int64_t most_at_once(int size) const {
+    return size <= 2 ? machine.sms : machine.sms * (size == 4 ? 80 : 70) / 100;
+  }
 
   // Operands that lie across k come in panels of 64.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
@@ -94,7 +104,8 @@ struct Proposer {
     const auto waves = static_cast<double>(ceil_div(units, at_once));
     const auto steps = static_cast<double>(split ? ceil_div(k_steps, plan.cluster) : k_steps);
     const double area = static_cast<double>(plan.tile_m) * static_cast<double>(plan.tile_n);
-    const double flops_per_us = kTensorShare * tensor_flops_per_us(machine, desc.dtype_a) /
+    const double share_of_rate = area >= 128.0 * 256.0 ? kTensorShare : kSmallTileShare;
+    const double flops_per_us = share_of_rate * tensor_flops_per_us(machine, desc.dtype_a) /
                                 static_cast<double>(machine.sms);
     const double step_us = std::max(2.0 * area * plan.tile_k / flops_per_us,
                                     128.0 * (plan.tile_m + plan.tile_n) / kL2BytesPerUs);
@@ -103,7 +114,8 @@ struct Proposer {
     const double stream =
         std::min(kDramShare * dram_bytes_per_us(machine), blocks * kStreamBytesPerUs);
     double us = kStartUs + std::max(waves * tile_us, bytes_once(desc) / stream);
-    if (plan.cluster > 1) us += split ? kClusterUs * (1.0 + area / (128.0 * 64.0)) : kClusterUs;
+    if (plan.cluster > 1) us += kClusterUs;
+    if (split) us += kPartsUs * area / (128.0 * 64.0) * std::log2(plan.cluster);
     const double operands = bytes_of(p.m, desc.dtype_a) + bytes_of(p.n, desc.dtype_b);
     if (operands > kShareFromBytes && share == 1) us *= 1.05;
     if ((plan.kernel & kWgmmaPackA) != 0) us += pack_us(p.m, p.k, batches(), desc.dtype_a);
@@ -133,12 +145,16 @@ struct Proposer {
         add(tile, 2, false, packs);
       if (desc.batch_invariant) return;  // a part of k of its own would change with m
       for (const int parts : {2, 4, 8})
-        if (tiles * parts <= machine.sms && k_steps >= 2 * parts && tile.n % (8 * parts) == 0)
+        if (tiles * parts <= most_at_once(parts) && k_steps >= 2 * parts &&
+            tile.n % (8 * parts) == 0)
           add(tile, parts, true, packs);
     };
-    for (const TileShape tile : kTiles) consider(tile);
-    if (p.n <= 32)
+    // What is read bounds the time of few rows: B is narrow, and A's rows are the long side.
+    if (std::min(p.m, p.n) > kFew || desc.batch_invariant) {
+      for (const TileShape tile : kTiles) consider(tile);
+    } else if (p.n <= kFew) {
       for (const TileShape tile : kThinTiles) consider(tile);
+    }
   }
 };
 
