@@ -11,6 +11,8 @@
 namespace gpk::ops {
 namespace {
 
+constexpr double kTrafficShare = 0.65;  // of memory's rate that these pipelines reach (H200)
+
 constexpr std::int64_t kMaxK = std::int64_t{1} << 30;  // kernels count k in 32 bits
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxSplits = 64;
@@ -90,7 +92,8 @@ double tiles_us(const MatmulDesc& oriented, const Machine& machine, const GemmTi
   const double through_l2 =
       static_cast<double>(tiles) * (tile.m + tile.n) * static_cast<double>(part) *
       static_cast<double>(itemsize(oriented.dtype_a)) / l2_bytes_per_us(machine);
-  const double bytes = std::max(through_l2, traffic_us(machine, bytes_once(oriented)));
+  const double bytes =
+      std::max(through_l2, traffic_us(machine, bytes_once(oriented)) / kTrafficShare);
   double us = kLaunchUs + std::max(rounds, bytes);
   if (tiles_need_finish(oriented, own, splits)) us += finish_us(oriented, machine, splits);
   return us;
