@@ -153,7 +153,8 @@ struct Proposer {
     if (std::min(p.m, p.n) > kFew || desc.batch_invariant) {
       for (const TileShape tile : kTiles) consider(tile);
     } else if (p.n <= kFew) {
-      for (const TileShape tile : kThinTiles) consider(tile);
+      for (const TileShape tile : kThinTiles)
+        if (tile.n >= p.n) consider(tile);  // A is read once
     }
   }
 };
