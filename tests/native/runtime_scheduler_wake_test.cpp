@@ -146,7 +146,10 @@ TEST(RuntimePoolListeners, HearOfWhatCameFree) {
   constexpr std::size_t kChunk = std::size_t{2} << 20;
   fake::PoolFake device;
   device.fast_streams = true;
-  Pool pool(device, {.quota_bytes = 8 * kChunk, .chunk_bytes = kChunk});
+  PoolOptions options;
+  options.quota_bytes = 8 * kChunk;
+  options.chunk_bytes = kChunk;
+  Pool pool(device, options);
   Counter counter;
   pool.listeners().add(counter);
   const auto hears = [&](const char* what, const std::function<void()>& call) {
