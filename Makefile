@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-PRESET ?= debug
+# C++ tests are linked to the package's own objects, so that nothing is compiled twice; other
+# presets (debug, release, asan, tsan) build everything for themselves.
+PRESET ?= package
+CPP_BUILD := build/$(PRESET:package=py)
 # A wheel claims the oldest platform that fits what this compiler and C library give it. PORTABLE=1
 # compiles for glibc 2.28 instead, with Zig's C++ compiler from PyPI.
 ifdef PORTABLE
@@ -52,13 +55,19 @@ lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law,
 	$(PY) scripts/make_stubs.py --check
 	$(PY) scripts/make_ops_page.py --check
 
-cpp: $(VENV)/.dev  ## C++ tests (PRESET=debug, release, asan, tsan)
+cpp: $(VENV)/.dev $(if $(filter package,$(PRESET)),$(VENV)/.package)  ## C++ tests (PRESET=debug, release, asan, tsan)
+ifeq ($(PRESET),package)
+	cmake -S . -B $(CPP_BUILD) --log-level=WARNING -DGPK_BUILD_TESTS=ON
+	cmake --build $(CPP_BUILD) --target gpk_tests
+	ctest --test-dir $(CPP_BUILD) --progress --output-on-failure -j $(JOBS)
+else
 	cmake --preset $(PRESET) --log-level=WARNING
 	cmake --build --preset $(PRESET)
 	ctest --preset $(PRESET) --progress
+endif
 
 unit: $(VENV)/.dev $(VENV)/.package  ## Python tests that need no GPU
-	@seq 1 $(JOBS) | GPK_TEST_BUILD_DIR=$(CURDIR)/build/$(PRESET) xargs -P $(JOBS) -I PART \
+	@seq 1 $(JOBS) | GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) xargs -P $(JOBS) -I PART \
 	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
 	    --ignore=tests/unit/test_builtin_kernels.py'
 	$(PY) -m pytest tests/unit/test_builtin_kernels.py -q  # uses all cores by itself

@@ -79,6 +79,16 @@ TEST(WgmmaPlan, BatchInvariantPlansSumEveryRowTheSameWay) {
   }
 }
 
+TEST(WgmmaPlan, BatchInvariantProductsHaveOneEngineForAllRows) {
+  for (const std::int64_t m : {1, 2, 16, 130, 4096})
+    for (const DType dtype : {kBf16, DType::kFloat32}) {
+      Product product = linear(m, 1024, 4096, dtype);
+      product.batch_invariant = true;
+      for (const MatmulPlan& plan : propose_matmul(make_desc(product), {}))
+        EXPECT_EQ(plan.engine, dtype == kBf16 ? MatmulEngine::wgmma : MatmulEngine::simt) << m;
+    }
+}
+
 TEST(WgmmaPlan, OperandsThatCopiesCannotReadArePacked) {
   EXPECT_EQ(best(plain(4096, 4096, 4096)).kernel, 0);
   const MatmulPlan odd_k = best(plain(4096, 4096, 4097));

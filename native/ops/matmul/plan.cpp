@@ -24,6 +24,14 @@ void launch_engine(const Product& product, const MatmulDesc& desc, const MatmulP
   }
 }
 
+// Engines sum in orders of their own, and which is the fastest depends on the number of rows: the
+// first that can make the product at all does not.
+void keep_one_engine(std::vector<MatmulPlan>& plans) {
+  MatmulEngine first = MatmulEngine::cublaslt;
+  for (const MatmulPlan& plan : plans) first = std::min(first, plan.engine);
+  std::erase_if(plans, [&](const MatmulPlan& plan) { return plan.engine != first; });
+}
+
 // The shape of the problem, batches joined: what raw_desc() describes.
 Array raw_result(const MatmulDesc& raw, Device device, const char* op) {
   const MatmulProblem& p = raw.problem;
@@ -81,6 +89,7 @@ std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& ma
       plans.push_back(plan);
     }
   }
+  if (desc.batch_invariant) keep_one_engine(plans);
   std::stable_sort(plans.begin(), plans.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
     if (x.predicted_us != y.predicted_us) return x.predicted_us < y.predicted_us;
     return x.engine < y.engine;
