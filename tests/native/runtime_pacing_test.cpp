@@ -369,8 +369,8 @@ TEST(RuntimePacingShares, Threads) {
   SharePacer pacer(clock);
   KernelPacingEngine engine(clock);
   std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 4; ++t) pacer.add(t, 0.25);  // before anybody asks about them
   for (std::uint64_t t = 0; t < 4; ++t) {
-    pacer.add(t, 0.25);
     threads.emplace_back([&, t] {
       engine.allocate_stream(t, 0.25);
       for (int i = 0; i < 300; ++i) {
