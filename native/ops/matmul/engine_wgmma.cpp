@@ -194,7 +194,8 @@ void launch_tiles(const Product& product, const Array& a, const Array& b, const 
   EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
   const std::int64_t units =
       std::int64_t{args.batches} * args.tiles_m * args.tiles_n * plan.cluster;
-  const std::int64_t most = context.traits().multiprocessor_count / plan.cluster * plan.cluster;
+  const std::int64_t sms = context.traits().multiprocessor_count;
+  const std::int64_t most = sms / plan.cluster * plan.cluster;
   LaunchConfig config;
   config.grid[0] = static_cast<unsigned>(std::min(units, most));
   config.block[0] = static_cast<unsigned>(wgmma_threads(plan.tile_m));

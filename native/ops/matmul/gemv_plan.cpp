@@ -86,10 +86,10 @@ MatmulPlan plan_rows(const Few& few) {
   const std::int64_t warp_k = 512 / few.itemsize_of();
   int warps = std::clamp(largest_power(p.k / (4 * warp_k)), 1, kBlockWarps);
   const auto blocks = [&] { return ceil_div(p.n, plan.tile_n * kBlockWarps / warps); };
-  while (warps < kBlockWarps && blocks() < 2 * sms && p.k >= 2 * warps * 2 * warp_k) warps *= 2;
+  while (warps < kBlockWarps && blocks() < 2 * sms && p.k >= 4 * warp_k * warps) warps *= 2;
   plan.group = warps;
   split(plan, few, blocks() * ceil_div(p.m, plan.tile_m) * p.num_batches(), sms,
-        warps * 2 * warp_k);
+        2 * warp_k * warps);
   return plan;
 }
 
@@ -121,7 +121,8 @@ MatmulPlan plan_mma_rows(const Few& few) {
   plan.tile_k = tiles_m == 4 ? 2 : narrow && tiles_m == 1 ? 8 : 4;
   int warps = kBlockWarps;
   const auto blocks = [&] { return ceil_div(p.n, plan.tile_n * kBlockWarps / warps); };
-  while (warps > 1 && (p.k < 32 * plan.tile_k * warps || blocks() > 3 * sms)) warps /= 2;
+  while (warps > 1 && (p.k < std::int64_t{32} * plan.tile_k * warps || blocks() > 3 * sms))
+    warps /= 2;
   plan.group = warps;
   split(plan, few, blocks() * p.num_batches(), sms, std::int64_t{64} * plan.tile_k * warps);
   return plan;
@@ -159,7 +160,7 @@ bool ring_fits(const Few& few, const MatmulPlan& plan) {
                       .tile_k = plan.tile_k,
                       .group = plan.group,
                       .stages = plan.stages};
-  return few.machine.sm >= 90 && few.align() == 16 && p.m == 1 && p.n >= 2 * blocks &&
+  return few.machine.sm >= 90 && few.align() == 16 && p.m == 1 && p.n >= std::int64_t{2} * blocks &&
          p.k * few.itemsize_of() >= 2048 &&
          gemv_ring_bytes(v, p.n, p.k, blocks) * static_cast<std::size_t>(3 - plan.tile_n) <=
              few.machine.shared_bytes;
@@ -234,7 +235,7 @@ GemvVariant gemv_variant(const MatmulDesc& desc, const MatmulPlan& plan) {
 }
 
 std::size_t gemv_ring_bytes(const GemvVariant& v, std::int64_t n, std::int64_t k, int blocks) {
-  const auto stages = static_cast<std::size_t>(v.group * v.stages);
+  const auto stages = static_cast<std::size_t>(v.group) * static_cast<std::size_t>(v.stages);
   const std::int64_t rows = ceil_div(n, blocks) + v.tile_n;
   return stages * static_cast<std::size_t>(v.tile_n * v.tile_k) * itemsize(v.dtype) + stages * 8 +
          static_cast<std::size_t>(rows * ceil_div(k, v.tile_k) * v.tile_m) * sizeof(float);

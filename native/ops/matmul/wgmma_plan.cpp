@@ -58,7 +58,7 @@ struct Proposer {
   [[nodiscard]] double batches() const { return static_cast<double>(desc.problem.num_batches()); }
 
   // Blocks in clusters of `size` that run at one time: clusters stay inside a part of the chip.
-  [[nodiscard]] std::int64_t most_at_once(int size) const {
+  [[nodiscard]] std::int64_t most_at_once(std::int64_t size) const {
     return size <= 2 ? machine.sms : machine.sms * (size == 4 ? 80 : 70) / 100;
   }
 
@@ -144,10 +144,10 @@ struct Proposer {
       if (tile.m * tile.n >= 128 * 256 && ceil_div(p.m, tile.m) > 1 && tiles >= machine.sms)
         add(tile, 2, false, packs);
       if (desc.batch_invariant) return;  // a part of k of its own would change with m
-      for (const int parts : {2, 4, 8})
+      for (const std::int64_t parts : {2, 4, 8})
         if (tiles * parts <= most_at_once(parts) && k_steps >= 2 * parts &&
             tile.n % (8 * parts) == 0)
-          add(tile, parts, true, packs);
+          add(tile, static_cast<int>(parts), true, packs);
     };
     // What is read bounds the time of few rows: B is narrow, and A's rows are the long side.
     if (std::min(p.m, p.n) > kFew || desc.batch_invariant) {
@@ -196,8 +196,9 @@ std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DTy
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const int sum_bytes = split ? plan.tile_m * plan.tile_n * 4 : 0;
   const int stage_bytes = (plan.tile_m + plan.tile_n) * 128;
-  return static_cast<std::size_t>(1024 + plan.stages * stage_bytes + consumers * buffer_bytes +
-                                  sum_bytes + 16 * plan.stages + 16);
+  const int bytes = 1024 + plan.stages * stage_bytes + consumers * buffer_bytes + sum_bytes +
+                    16 * plan.stages + 16;
+  return static_cast<std::size_t>(bytes);
 }
 
 void all_wgmma_plans(const MatmulDesc& desc, const Machine& machine,
