@@ -17,7 +17,7 @@ SHARED = {
     "reduction/rows.cuh": 3,
     "reduction/even_rows.cuh": 3,
     "reduction/columns.cuh": 3,
-    "matmul/gemm_wgmma.cuh": 3,
+    "matmul/gemm_wgmma.cuh": 2,
     "matmul/gemm_mma.cuh": 3,
 }
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them

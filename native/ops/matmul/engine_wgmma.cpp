@@ -287,8 +287,11 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
       return x.predicted_us < y.predicted_us;
     });
     if (first && !plans.empty()) plans.resize(1);
-    for (const MatmulPlan& plan : plans)
-      specs.push_back(spec_of({a, b, c, plan, across_a, across_b, store, epilogue}));
+    for (const MatmulPlan& plan : plans) {
+      jit::KernelSpec spec = spec_of({a, b, c, plan, across_a, across_b, store, epilogue});
+      const auto same = [&](const jit::KernelSpec& x) { return x.expression == spec.expression; };
+      if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back(std::move(spec));
+    }
   };
   constexpr DType bf16 = DType::kBFloat16;
   constexpr DType f32 = DType::kFloat32;
