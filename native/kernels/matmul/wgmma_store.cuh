@@ -162,12 +162,18 @@ struct WgmmaWayOut {
                                                 long long batch) {
     const bool turned = kStore == kStoreColumns || target.turned != 0;
 #pragma unroll
-    for (int i = 0; i < kWidth / 2; ++i) {
-      // Rows and columns outside of C are not stored, but must not be looked up either.
-      const long long r = min(row + (i & 2 ? 8 : 0), target.m - 1);
-      const long long c = min(col + (i >> 2) * 8 + (i & 1), target.n - 1);
-      acc[i] =
-          Epilogue<Out, kEpilogue>::run(epilogue, acc[i], turned ? c : r, turned ? r : c, batch);
+    for (int g = 0; g < kWidth / 8; ++g) {
+      int first = col + g * 8;
+      // All registers hold sums: places are to be found anew, not kept for the next 64 rows.
+      asm volatile("" : "+r"(first)::"memory");
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        // Rows and columns outside of C are not stored, but must not be looked up either.
+        const long long r = min(row + (i & 2 ? 8 : 0), target.m - 1);
+        const long long c = min(first + (i & 1), target.n - 1);
+        Acc& sum = acc[g * 4 + i];
+        sum = Epilogue<Out, kEpilogue>::run(epilogue, sum, turned ? c : r, turned ? r : c, batch);
+      }
     }
   }
 
