@@ -160,7 +160,7 @@ struct WgmmaWayOut {
                                                 const EpilogueArgs& epilogue,
                                                 const WgmmaTarget& target, int row, int col,
                                                 long long batch) {
-    const bool turned = kStore == kStoreColumns || target.turned != 0;
+    const bool turned = target.turned != 0;
 #pragma unroll
     for (int g = 0; g < kWidth / 8; ++g) {
       int first = col + g * 8;
