@@ -17,9 +17,10 @@ hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.register_profile("search")
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# Before the package reads its environment (at first use): never the user's cache.
+# Before the package reads its environment (at first use): never the user's cache. Processes that
+# share the work may share one (GPK_TEST_CACHE).
 _cache = tempfile.TemporaryDirectory(prefix="pygpukit-tests-")
-os.environ["PYGPUKIT_CACHE_DIR"] = _cache.name
+os.environ["PYGPUKIT_CACHE_DIR"] = os.environ.get("GPK_TEST_CACHE", _cache.name)
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 

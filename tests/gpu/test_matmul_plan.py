@@ -69,6 +69,33 @@ def test_every_plan_is_right_and_repeats(dtype: str, layout: str) -> None:
             np.testing.assert_array_equal(again.to_numpy(), first.to_numpy(), err_msg=plan)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 64), (4096, 1500, 100), (300, 9000, 72)])
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_many_tiles_of_few_steps(m: int, n: int, k: int, layout: str) -> None:
+    """Results leave while the next tile is made; small integers are exact in every type."""
+    rng = np.random.default_rng(k)
+    a = rng.integers(-1, 2, (m, k)).astype("bfloat16")
+    b = rng.integers(-1, 2, (k, n)).astype("bfloat16")
+    expected = (a.astype(np.float32) @ b.astype(np.float32)).astype("bfloat16")
+    x = gp.from_numpy(a, device="cuda")
+    y = gp.from_numpy(b if layout[1] == "n" else np.ascontiguousarray(b.T), device="cuda")
+    y = y if layout[1] == "n" else y.T
+    for plan in explain_matmul(x, y).candidates:
+        for _ in range(5):
+            result = with_matmul_plan(lambda: matmul(x, y), plan["text"])
+            np.testing.assert_array_equal(result.to_numpy(), expected, err_msg=plan["text"])
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 4096, 4096), (16, 2048, 2048), (128, 1024, 4096), (512, 512, 8192)]
+)
+def test_a_hundred_runs_give_the_same_bits(m: int, n: int, k: int) -> None:
+    a, b, _, _ = operands("bfloat16", m, n, k, "nt")
+    first = matmul(a, b)
+    for _ in range(99):
+        assert bool((matmul(a, b) == first).all())
+
+
 def test_measured_choices_are_used() -> None:
     a, b, host_a, host_b = operands("bfloat16", 256, 384, 512, "nt")
     (plans,) = tune_matmul(a, b)

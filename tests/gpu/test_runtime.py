@@ -168,6 +168,7 @@ def test_a_trace_of_tasks(spin: gp.JITKernel, tmp_path: Path) -> None:
     assert all(span["dur"] >= 9000 for span in spans)
 
 
+@pytest.mark.alone
 def test_a_trace_of_kernels(spin: gp.JITKernel, tmp_path: Path) -> None:
     x, w = gp.zeros(32), gp.zeros(32)
     y = gp.ones(1000) + gp.ones(1000)  # compiled before

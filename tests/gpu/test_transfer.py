@@ -75,6 +75,7 @@ def test_memory_that_is_used_again_is_not_overwritten_late() -> None:
             del y
 
 
+@pytest.mark.alone
 def test_an_urgent_copy_overtakes_a_large_one() -> None:
     large = gp.zeros(2**28)  # 1 GiB
     host = np.ones(2**28, np.float32)

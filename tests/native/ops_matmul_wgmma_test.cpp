@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/view.h"
 #include "ops/matmul/wgmma_plan.h"
@@ -47,13 +48,24 @@ TEST(WgmmaPlan, LargeProductsHaveLargeTiles) {
     EXPECT_GE(area(best(plain(n, n, n))), 128 * 192) << n;
     EXPECT_GE(area(best(linear(n, n, n))), 128 * 192) << n;
   }
-  EXPECT_EQ(best(plain(16384, 16384, 16384)).cluster, 2);  // B is fetched together
-  EXPECT_EQ(best(plain(4096, 4096, 4096)).cluster, 1);
+  for (const std::int64_t n : {4096, 8192, 16384})
+    EXPECT_EQ(best(plain(n, n, n)).cluster, 2) << n;  // B is fetched together
 }
 
 TEST(WgmmaPlan, TilesAreChosenSoThatTheLastWaveIsFull) {
-  // 12 x 8 tiles of 128 x 192 or 192 x 128 instead of 12 x 6 or 12 x 12.
-  EXPECT_EQ(area(best(plain(1536, 1536, 1536))), 128 * 192);
+  const auto tiles = [](const MatmulPlan& plan, std::int64_t m, std::int64_t n) {
+    if (plan.transpose) std::swap(m, n);
+    return (m + plan.tile_m - 1) / plan.tile_m * ((n + plan.tile_n - 1) / plan.tile_n);
+  };
+  // One wave of 132, and not much less.
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1536, 1536, 1536},
+                                {512, 10240, 8192},
+                                {512, 6144, 4096},
+                                {512, 3072, 2048}}) {
+    const std::int64_t count = tiles(best(linear(m, n, k)), m, n);
+    EXPECT_LE(count, 132) << m;
+    EXPECT_GE(count, 120) << m;
+  }
   // Smaller tiles keep all multiprocessors busy.
   EXPECT_LE(area(best(plain(1024, 1024, 1024))), 64 * 128);
 }
@@ -68,6 +80,32 @@ TEST(WgmmaPlan, FewRowsAreTurnedAndPartsOfKAddedUp) {
   EXPECT_EQ(best(linear(8, 28672, 8192)).cluster, 1);  // enough tiles as they are
 }
 
+TEST(WgmmaPlan, LongSumsOfFewResultsAreCutAndAddedUpByALastPass) {
+  const MatmulPlan plan = best(plain(512, 512, 32768));
+  EXPECT_GT(plan.splits, 4);
+  EXPECT_GE(plan.splits * plan.k_per_split, 32768);
+  EXPECT_LT((plan.splits - 1) * plan.k_per_split, 32768);  // no part is empty
+  EXPECT_EQ(plan.k_per_split % plan.tile_k, 0);
+  const MatmulDesc made = wgmma_made(make_desc(plain(512, 512, 32768)), plan);
+  EXPECT_EQ(made.dtype_c, DType::kFloat32);
+  EXPECT_EQ(made.problem.c_m, 512);
+  // Parts lie 3 * 5 sums apart: copies want 16 bytes.
+  const MatmulDesc odd = wgmma_made(make_desc(plain(3, 5, 4096)), plan);
+  EXPECT_EQ(wgmma_store(odd), WgmmaStoreKind::kStrided);
+}
+
+TEST(WgmmaPlan, NeighboursReadDifferentRowsOfTheLongerOperand) {
+  for (const MatmulPlan& plan : all(linear(512, 4096, 4096))) {
+    if (plan.tile_m != 128 || plan.tile_n != 128 || plan.cluster != 1 || plan.splits != 1) continue;
+    EXPECT_EQ(plan.group, plan.transpose ? 8 : 1);
+  }
+  for (const MatmulPlan& plan : all(linear(512, 28672, 4096))) {
+    if (plan.splits == 1 && (plan.kernel & kWgmmaSplit) == 0) {
+      EXPECT_EQ(plan.group, 8);  // several waves: the weights are read once
+    }
+  }
+}
+
 TEST(WgmmaPlan, BatchInvariantPlansSumEveryRowTheSameWay) {
   for (const std::int64_t m : {1, 3, 16, 500, 4096}) {
     Product product = linear(m, 1024, 4096);
@@ -75,6 +113,7 @@ TEST(WgmmaPlan, BatchInvariantPlansSumEveryRowTheSameWay) {
     for (const MatmulPlan& plan : all(product)) {
       EXPECT_FALSE(plan.transpose);
       EXPECT_EQ(plan.kernel & kWgmmaSplit, 0);
+      EXPECT_EQ(plan.splits, 1);
     }
   }
 }
@@ -123,8 +162,9 @@ TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
       for (const Product& product : {plain(m, n, 4096), linear(m, n, 4096)}) {
         const MatmulDesc desc = make_desc(product);
         for (const MatmulPlan& plan : all(product)) {
-          const MatmulDesc made = plan.transpose ? transposed(desc) : desc;
-          EXPECT_LE(wgmma_shared_bytes(plan, wgmma_store(made), kBf16), machine.shared_bytes);
+          const MatmulDesc made = wgmma_made(plan.transpose ? transposed(desc) : desc, plan);
+          EXPECT_LE(wgmma_shared_bytes(plan, wgmma_store(made), made.dtype_c),
+                    machine.shared_bytes);
           EXPECT_GE(plan.stages, 3);
           EXPECT_LE(wgmma_threads(plan.tile_m), 512);
           EXPECT_GT(plan.predicted_us, 0.0f);

@@ -196,7 +196,11 @@ struct WgmmaWayOut {
       for (int i = 0; i < kWidth / kChunk; ++i) {
         const int col0 = first_col + i * kChunk;
         const unsigned buffer = buffers + ((r * (kWidth / kChunk) + i) & 1) * kChunkBytes;
-        if (kStore != kStoreStrided && thread == 0) wait_stores_read<1>();
+        if (kStore != kStoreStrided && thread == 0) {
+          // The other buffer may still be read; the first one was perhaps the last of the tile
+          // before.
+          r == 0 && i == 0 ? wait_stores_read<0>() : wait_stores_read<1>();
+        }
         named_sync(barrier, 128);
         stage(acc[r], i * kChunk, buffer, warp, lane);
         if constexpr (kStore == kStoreStrided) {

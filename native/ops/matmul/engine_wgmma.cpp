@@ -9,6 +9,7 @@
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
+#include "ops/matmul/finish.h"
 #include "ops/matmul/kernel_ids.h"
 #include "ops/matmul/wgmma_plan.h"
 #include "ops/submit.h"
@@ -51,6 +52,12 @@ const char* cuda_name(DType dtype) {
     case DType::kFloat8E5M2: return "gpk::float8_e5m2";
     default: return info(dtype).cuda_name;
   }
+}
+
+// `made`: wgmma_made() of the plan.
+Variant variant_of(const MatmulDesc& made, const MatmulPlan& plan) {
+  return {made.dtype_a,      made.dtype_b,      made.dtype_c,      plan,
+          !made.a_k_major(), !made.b_k_major(), wgmma_store(made), made.epilogue};
 }
 
 jit::KernelSpec spec_of(const Variant& v) {
@@ -145,17 +152,23 @@ cu::TensorMap map_b(const Array& b, const MatmulDesc& desc, const MatmulPlan& pl
                 plan.tile_n / share, 128);
 }
 
+// Results of parts of k lie one after the other, all batches of each.
+std::int64_t c_batch_stride(const MatmulProblem& p, const MatmulPlan& plan) {
+  return plan.splits > 1 ? p.m * p.n : batch_stride(p.batch_c);
+}
+
 cu::TensorMap map_c(const Array& c, const MatmulDesc& desc, const MatmulPlan& plan,
                     WgmmaStoreKind store) {
   if (store == WgmmaStoreKind::kStrided) return {};
   const MatmulProblem& p = desc.problem;
   const int type = tensor_type(desc.dtype_c);
-  const std::int64_t batch = batch_stride(p.batch_c);
+  const std::int64_t batches = p.num_batches() * plan.splits;
+  const std::int64_t batch = c_batch_stride(p, plan);
   const int chunk = wgmma_chunk(plan, store, desc.dtype_c);
   if (store == WgmmaStoreKind::kColumns)
-    return map_of({c, p.m, p.n, p.c_n, p.num_batches(), batch}, type, 64, chunk, 128);
+    return map_of({c, p.m, p.n, p.c_n, batches, batch}, type, 64, chunk, 128);
   const int row_bytes = chunk * static_cast<int>(itemsize(desc.dtype_c));
-  return map_of({c, p.n, p.m, p.c_m, p.num_batches(), batch}, type, chunk, 64,
+  return map_of({c, p.n, p.m, p.c_m, batches, batch}, type, chunk, 64,
                 row_bytes == 16 ? 0 : row_bytes);
 }
 
@@ -165,35 +178,36 @@ GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const MatmulPlan& 
   const auto narrow = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
   GemmWgmmaArgs args{};
   args.target = {c.device_ptr(),          p.c_m,       p.c_n,
-                 batch_stride(p.batch_c), narrow(p.m), narrow(p.n),
+                 c_batch_stride(p, plan), narrow(p.m), narrow(p.n),
                  plan.transpose ? 1 : 0};
   args.tiles_m = narrow(ceil_div(ceil_div(p.m, plan.tile_m), split ? 1 : plan.cluster));
   args.tiles_n = narrow(ceil_div(p.n, plan.tile_n));
   args.batches = narrow(p.num_batches());
-  args.splits = 1;
+  args.splits = narrow(plan.splits);
   args.k_steps = narrow(ceil_div(p.k, plan.tile_k));
-  args.k_steps_per_split = split ? narrow(ceil_div(args.k_steps, plan.cluster)) : args.k_steps;
+  args.k_steps_per_split = args.k_steps;
+  if (split) args.k_steps_per_split = narrow(ceil_div(args.k_steps, plan.cluster));
+  if (plan.splits > 1) args.k_steps_per_split = narrow(plan.k_per_split / plan.tile_k);
   args.group = plan.group;
   args.a_batch = batch_stride(p.batch_a) != 0 ? 1 : 0;
   args.b_batch = batch_stride(p.batch_b) != 0 ? 1 : 0;
   return args;
 }
 
-// `desc` is that of what is made, `a` and `b` in its order.
-void launch_tiles(const Product& product, const Array& a, const Array& b, const MatmulDesc& desc,
-                  const MatmulPlan& plan) {
-  Context& context = Context::get(product.c.device().index);
-  const Variant variant{desc.dtype_a,      desc.dtype_b,      desc.dtype_c,      plan,
-                        !desc.a_k_major(), !desc.b_k_major(), wgmma_store(desc), desc.epilogue};
+// `desc` is that of what is made, `a` and `b` in its order, `c` where it goes.
+void launch_tiles(const Product& product, const Array& a, const Array& b, const Array& c,
+                  const MatmulDesc& desc, const MatmulPlan& plan) {
+  Context& context = Context::get(c.device().index);
+  const Variant variant = variant_of(desc, plan);
   const Kernel& k = kernel(context, {Family::matmul, kWgmmaKernel, key_of(variant)},
                            [&] { return spec_of(variant); });
   cu::TensorMap maps[3] = {map_a(a, desc, plan, variant.a_across),
                            map_b(b, desc, plan, variant.b_across),
-                           map_c(product.c, desc, plan, variant.store)};
-  GemmWgmmaArgs args = args_of(product.c, desc, plan);
+                           map_c(c, desc, plan, variant.store)};
+  GemmWgmmaArgs args = args_of(c, desc, plan);
   EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
   const std::int64_t units =
-      std::int64_t{args.batches} * args.tiles_m * args.tiles_n * plan.cluster;
+      std::int64_t{args.batches} * args.splits * args.tiles_m * args.tiles_n * plan.cluster;
   const std::int64_t sms = context.traits().multiprocessor_count;
   const std::int64_t most = sms / plan.cluster * plan.cluster;
   LaunchConfig config;
@@ -202,11 +216,11 @@ void launch_tiles(const Product& product, const Array& a, const Array& b, const 
   config.shared_bytes = wgmma_shared_bytes(plan, variant.store, desc.dtype_c);
   config.programmatic = plan.predicted_us < kProgrammaticUs;
   void* params[] = {&maps[0], &maps[1], &maps[2], &args, &epilogue};
-  submit(k, config, arrays_of(product), params);
+  submit(k, config, arrays_of(product, &c == &product.c ? nullptr : &c), params);
 }
 
-// A copy with rows that bulk copies can read; broadcast dimensions stay so. `along_last`: the last
-// dimension becomes the contiguous one, else the one before it.
+// A copy with rows that bulk copies can read, each from a line on; broadcast dimensions stay so.
+// `along_last`: the last dimension becomes the contiguous one, else the one before it.
 Array packed(const Array& x, bool along_last, const char* op) {
   const int rank = x.ndim();
   Dims shape = x.shape();
@@ -214,8 +228,8 @@ Array packed(const Array& x, bool along_last, const char* op) {
     if (x.strides()[d] == 0) shape[d] = 1;
   const int inner = along_last ? rank - 1 : rank - 2;
   const int outer = along_last ? rank - 2 : rank - 1;
-  const std::int64_t per_16 = 16 / static_cast<std::int64_t>(itemsize(x.dtype()));
-  const std::int64_t pitch = ceil_div(shape[inner], per_16) * per_16;
+  const std::int64_t line = 128 / static_cast<std::int64_t>(itemsize(x.dtype()));
+  const std::int64_t pitch = ceil_div(shape[inner], line) * line;
   std::int64_t total = pitch * shape[outer];
   Dims strides = Dims::filled(rank, 0);
   strides[inner] = 1;
@@ -251,11 +265,18 @@ void launch_wgmma(const Product& product, const MatmulDesc& desc, const MatmulPl
     launch_wgmma(copies, make_desc(copies), rest, op);
     return;
   }
-  if (plan.transpose) {
-    launch_tiles(product, product.b, product.a, transposed(desc), plan);
-  } else {
-    launch_tiles(product, product.a, product.b, desc, plan);
+  const bool swap = plan.transpose;
+  const MatmulDesc turned = swap ? transposed(desc) : MatmulDesc{};
+  const MatmulDesc& oriented = swap ? turned : desc;
+  const Array& a = swap ? product.b : product.a;
+  const Array& b = swap ? product.a : product.b;
+  if (plan.splits == 1) {
+    launch_tiles(product, a, b, product.c, oriented, plan);
+    return;
   }
+  const Array partial = make_partial(desc, plan.splits, product.c.device(), op);
+  launch_tiles(product, a, b, partial, wgmma_made(oriented, plan), plan);
+  launch_finish(product, desc, partial, plan.splits, swap);
 }
 
 // All tiles in all layouts, and all types, ways out and steps of the epilogue in one tile: the
@@ -268,6 +289,8 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
     desc.dtype_a = a;
     desc.dtype_b = b;
     desc.dtype_c = c;
+    desc.dtype_acc = accumulator(a);
+    desc.epilogue = epilogue;
     desc.tf32 = a == DType::kFloat32;
     MatmulProblem& p = desc.problem;
     p.m = m;
@@ -288,7 +311,7 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
     });
     if (first && !plans.empty()) plans.resize(1);
     for (const MatmulPlan& plan : plans) {
-      jit::KernelSpec spec = spec_of({a, b, c, plan, across_a, across_b, store, epilogue});
+      jit::KernelSpec spec = spec_of(variant_of(wgmma_made(desc, plan), plan));
       const auto same = [&](const jit::KernelSpec& x) { return x.expression == spec.expression; };
       if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back(std::move(spec));
     }

@@ -15,7 +15,9 @@ namespace gpk::ops {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr std::int64_t kWarpFinish = 16;  // from this many parts on, a warp adds them
+// From this many parts on a warp adds them, where so few results keep a thread each too busy.
+constexpr std::int64_t kWarpFinish = 16;
+constexpr std::int64_t kFewResults = 16384;
 constexpr std::int64_t kMaxGridY = 65535;
 
 // From what to what. Without an epilogue signed integers go as unsigned ones: the same bits.
@@ -78,13 +80,14 @@ void launch_finish(const Product& product, const MatmulDesc& desc, const Array& 
                    std::int64_t splits, bool transpose) {
   Context& context = Context::get(product.c.device().index);
   const Types types = types_of(desc);
-  const bool warp = splits >= kWarpFinish;
+  const MatmulProblem& problem = desc.problem;
+  const std::int64_t results = problem.num_batches() * problem.m * problem.n;
+  const bool warp = splits >= kWarpFinish && results <= kFewResults;
   const Kernel& k =
       kernel(context,
              {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel,
               static_cast<std::uint64_t>(types.sum) << 8 | static_cast<std::uint64_t>(types.c)},
              [&] { return spec_of(types, warp); });
-  const MatmulProblem& problem = desc.problem;
   const MatmulProblem p = transpose ? transposed(problem) : problem;
   MatmulArgs args = make_matmul_args(p, splits, 0);
   args.c = product.c.device_ptr();
