@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/page_locked.h"
 #include "core/stream.h"
 #include "runtime/pool.h"
 
@@ -17,25 +18,6 @@ constexpr std::align_val_t kBlockAlignment{kMaxPinnedAlignment};
 
 void* host_block(std::size_t bytes) { return ::operator new(bytes, kBlockAlignment, std::nothrow); }
 void free_host_block(void* ptr) noexcept { ::operator delete(ptr, kBlockAlignment); }
-
-void* page_locked(Context& context, std::size_t bytes) {
-  context.make_current();
-  const RelaxedCaptureScope relaxed;
-  void* ptr = nullptr;
-  const cu::Result result = driver().cuMemHostAlloc(&ptr, bytes, cu::kHostAllocPortable);
-  if (result == cu::kOutOfMemory) return nullptr;
-  check_cuda(result, "cuMemHostAlloc");
-  return ptr;
-}
-
-void free_page_locked(Context& context, void* ptr) noexcept {
-  try {
-    context.make_current();
-    const RelaxedCaptureScope relaxed;
-    driver().cuMemFreeHost(ptr);
-  } catch (...) {  // a lost device frees its memory with the process
-  }
-}
 
 class CudaBlocks final : public runtime::BlockDevice {
  public:
@@ -56,7 +38,7 @@ class CudaBlocks final : public runtime::BlockDevice {
     }
   }
 
-  void* allocate_host(std::size_t bytes) override { return page_locked(context_, bytes); }
+  void* allocate_host(std::size_t bytes) override { return allocate_page_locked(context_, bytes); }
   void free_host(void* ptr, std::size_t) noexcept override { free_page_locked(context_, ptr); }
 
   void copy_to_host(void* dst, std::uint64_t src, std::size_t bytes) override {
@@ -110,7 +92,9 @@ class CudaPinned final : public runtime::PinnedAllocator {
  public:
   explicit CudaPinned(Context& context) : context_(context) {}
   // The driver's allocations start at a page.
-  void* allocate(std::size_t bytes, std::size_t) override { return page_locked(context_, bytes); }
+  void* allocate(std::size_t bytes, std::size_t) override {
+    return allocate_page_locked(context_, bytes);
+  }
   void free(void* ptr, std::size_t) noexcept override { free_page_locked(context_, ptr); }
 
  private:

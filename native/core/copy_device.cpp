@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/event_cache.h"
 #include "core/memory.h"
+#include "core/page_locked.h"
 #include "core/stream.h"
 
 namespace gpk {
@@ -66,21 +67,12 @@ class DriverCopies final : public DeviceCopies {
   }
 
   void* allocate_pinned(std::size_t bytes) override {
-    context_.make_current();
-    void* data = nullptr;
-    const cu::Result result = driver().cuMemHostAlloc(&data, bytes, cu::kHostAllocPortable);
-    if (result == cu::kOutOfMemory) throw_no_pinned(bytes);
-    check_cuda(result, "cuMemHostAlloc");
+    void* data = allocate_page_locked(context_, bytes);
+    if (data == nullptr) throw_no_pinned(bytes);
     return data;
   }
 
-  void free_pinned(void* ptr, std::size_t) noexcept override {
-    try {
-      context_.make_current();
-      driver().cuMemFreeHost(ptr);
-    } catch (...) {  // a lost device frees its memory with the process
-    }
-  }
+  void free_pinned(void* ptr, std::size_t) noexcept override { free_page_locked(context_, ptr); }
 
  private:
   Stream& stream_of(TransferType type) { return *streams_[static_cast<std::size_t>(type)]; }

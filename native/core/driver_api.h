@@ -109,7 +109,7 @@ enum : int { kJitInfoLog = 3, kJitInfoLogBytes = 4, kJitErrorLog = 5, kJitErrorL
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kHostAllocPortable = 1;
+inline constexpr unsigned kHostAllocPortable = 1;  // and of cuMemHostRegister
 inline constexpr unsigned kHostAllocDeviceMap = 2;
 inline constexpr int kCaptureModeThreadLocal = 1;
 inline constexpr int kCaptureModeRelaxed = 2;

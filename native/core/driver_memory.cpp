@@ -4,6 +4,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/page_locked.h"
 #include "core/stream.h"
 #include "core/trace_log.h"
 
@@ -167,19 +168,9 @@ class DriverMemory final : public PoolDevice {
     GPK_CU_CHECK(cuMemcpyHtoDAsync, to, from, bytes, handle_of(stream));
   }
 
-  void* allocate_host(std::size_t bytes) override {
-    context_.make_current();
-    const RelaxedCaptureScope relaxed;
-    void* data = nullptr;
-    const cu::Result result = driver().cuMemHostAlloc(&data, bytes, cu::kHostAllocPortable);
-    return found(result, "cuMemHostAlloc") ? data : nullptr;
-  }
+  void* allocate_host(std::size_t bytes) override { return allocate_page_locked(context_, bytes); }
 
-  void free_host(void* data, std::size_t) noexcept override {
-    if (!enter()) return;
-    const RelaxedCaptureScope relaxed;
-    driver().cuMemFreeHost(data);
-  }
+  void free_host(void* data, std::size_t) noexcept override { free_page_locked(context_, data); }
 
  private:
   // True for success, false where memory is missing; throws for anything else.

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/launch_gate.h"
+#include "core/page_locked.h"
 #include "core/stream.h"
 
 namespace gpk {
@@ -27,20 +28,15 @@ PinnedMemory::PinnedMemory(Context* context, void* data, std::size_t bytes)
 std::shared_ptr<PinnedMemory> PinnedMemory::allocate(Device device, std::size_t bytes) {
   Context* context = device.is_cuda() ? &Context::get(device.index) : nullptr;
   void* data = nullptr;
-  const auto fail = [&] {
+  if (bytes > 0 && context != nullptr) {
+    data = allocate_page_locked(*context, bytes);
+  } else if (bytes > 0) {
+    data = ::operator new(bytes, kHostAlignment, std::nothrow);
+  }
+  if (bytes > 0 && data == nullptr) {
     OutOfMemory::Numbers numbers;
     numbers.asked_bytes = bytes;
     throw OutOfMemory("pinned memory", numbers);
-  };
-  if (bytes > 0 && context != nullptr) {
-    context->make_current();
-    const RelaxedCaptureScope relaxed;
-    const cu::Result result = driver().cuMemHostAlloc(&data, bytes, cu::kHostAllocPortable);
-    if (result == cu::kOutOfMemory) fail();
-    check_cuda(result, "cuMemHostAlloc");
-  } else if (bytes > 0) {
-    data = ::operator new(bytes, kHostAlignment, std::nothrow);
-    if (data == nullptr) fail();
   }
   return std::shared_ptr<PinnedMemory>(new PinnedMemory(context, data, bytes));
 }
@@ -51,12 +47,7 @@ PinnedMemory::~PinnedMemory() {
     ::operator delete(data_, kHostAlignment);
     return;
   }
-  try {
-    context_->make_current();
-    const RelaxedCaptureScope relaxed;
-    driver().cuMemFreeHost(data_);
-  } catch (...) {  // a lost device frees its memory with the process
-  }
+  free_page_locked(*context_, data_);
 }
 
 bool is_pinned(Context& context, const void* ptr) {

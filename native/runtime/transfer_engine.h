@@ -54,8 +54,8 @@ class TransferFuture {
 class TransferEngine {
  public:
   struct Options {
-    std::size_t chunk_bytes = std::size_t{16} << 20;
-    std::size_t max_in_flight_bytes = std::size_t{32} << 20;  // per direction
+    std::size_t chunk_bytes = std::size_t{8} << 20;
+    std::size_t max_in_flight_bytes = std::size_t{24} << 20;  // per direction
     unsigned num_copy_threads = HostCopier::default_num_threads();
     // Threads of the engine move submitted transfers on. Without them, transfers move only in
     // wait(), poll(), pump(), drain() and the blocking copies.

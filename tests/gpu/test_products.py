@@ -205,3 +205,13 @@ def test_fp8_is_what_the_device_says() -> None:
     sm = gp.get_sm_version()
     assert gp.fp8_available() == (sm >= 89)
     assert gp.fp8_sm90_available() == (90 <= sm < 100)
+
+
+def test_fp8_sums_are_float32() -> None:
+    """Tensor cores keep fewer bits of a sum of 8-bit products than float32 has."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.normal(size=(512, 8192)).astype("float8_e4m3fn") for _ in range(2))
+    x, y = (gp.from_numpy(h, device="cuda") for h in (a, b))
+    got = gp.scaled_matmul(x, y.T, 1.0, 1.0, dtype="float32").to_numpy()
+    want = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(got - want) / np.linalg.norm(want) < 6e-4

@@ -110,7 +110,7 @@ def test_await() -> None:
     async def copies() -> None:
         x = gp.zeros(COUNT)
         result = await gp.transfer.submit_h2d(x, np.full(COUNT, 4, np.float32))
-        assert result.gb_s > 1
+        assert result.gb_s > 0.01
         assert (x.to_numpy() == 4.0).all()
 
     asyncio.run(copies())

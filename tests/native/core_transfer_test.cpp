@@ -179,6 +179,7 @@ TEST_F(TransferTest, ACopyThatFailsFailsItsFuture) {
 TEST_F(TransferTest, NoPinnedMemoryIsOutOfMemory) {
   const Array array = array_of(kLarge);
   const auto source = pattern(kLarge);
+  fake::fail_next("cuMemHostRegister", cu::kOutOfMemory);
   fake::fail_next("cuMemHostAlloc", cu::kOutOfMemory);
   const auto error = thrown<OutOfMemory>(
       [&] { upload(array.device_ptr(), source.data(), kLarge, Stream::default_for(kGpu)); });

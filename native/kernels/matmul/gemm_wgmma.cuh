@@ -41,6 +41,10 @@ struct GemmWgmma {
   static constexpr int kBarrierBytes = 16 * kStages + 16;
   static constexpr int kSharedBytes =
       1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
+  // The tensor cores add products of 8 bits with fewer bits than float32 has: they get no further
+  // than kPromoteSteps, then the sum goes on here.
+  static constexpr bool kPromote = sizeof(A) == 1 && kIsSame<Acc, float>;
+  static constexpr int kPromoteSteps = 4;
   static_assert(kTransB == 0 || kTileN % 64 == 0);
   static_assert(kWidth % 8 == 0);
 
@@ -113,6 +117,33 @@ struct GemmWgmma {
       for (int r = 0; r < kReps; ++r)
         Wgmma<kTileN, A, B, kTransA, kTransB>::run(acc[r], a_first + r * kRepA + step * kStepA,
                                                    b_first + step * kStepB, step == 0 ? add : 1);
+  }
+
+  template <int kCount>
+  static __device__ __forceinline__ void clear(Acc (&sums)[kCount][kTileN / 2]) {
+#pragma unroll
+    for (int r = 0; r < kCount; ++r)
+#pragma unroll
+      for (int i = 0; i < kTileN / 2; ++i) sums[r][i] = 0;
+  }
+
+  static __device__ __forceinline__ void promote(Acc (&acc)[kReps][kTileN / 2],
+                                                 Acc (&sums)[kReps][kTileN / 2]) {
+#pragma unroll
+    for (int r = 0; r < kReps; ++r) {
+      wgmma_touch(acc[r]);
+#pragma unroll
+      for (int i = 0; i < kTileN / 2; ++i) sums[r][i] += acc[r][i];
+    }
+  }
+
+  template <bool kSecond, class First, class Second>
+  static __device__ __forceinline__ auto& chosen(First& first, Second& second) {
+    if constexpr (kSecond) {
+      return second;
+    } else {
+      return first;
+    }
   }
 
   // Adds the parts of k that the blocks of the cluster have, for the columns of this block.
@@ -231,12 +262,9 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
       const int steps = min(args.k_steps_per_split, args.k_steps - first);
       typename Gemm::Acc acc[kReps][kTileN / 2];
-      if constexpr (kSplit) {  // there may be nothing of k for this block
-#pragma unroll
-        for (int r = 0; r < kReps; ++r)
-#pragma unroll
-          for (int i = 0; i < kTileN / 2; ++i) acc[r][i] = 0;
-      }
+      typename Gemm::Acc promoted[Gemm::kPromote ? kReps : 1][kTileN / 2];
+      if constexpr (kSplit && !Gemm::kPromote) Gemm::clear(acc);  // perhaps no k for this block
+      if constexpr (Gemm::kPromote) Gemm::clear(promoted);
       unsigned previous = 0;
       for (int step = 0; step < steps; ++step) {
         const unsigned from = stages + stage * Gemm::kStageBytes;
@@ -244,8 +272,8 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
 #pragma unroll
         for (int r = 0; r < kReps; ++r) wgmma_touch(acc[r]);
         wgmma_fence();
-        Gemm::multiply(acc, from + consumer * kReps * 64 * 128, from + Gemm::kBytesA,
-                       kSplit || step != 0);
+        const bool add = Gemm::kPromote ? step % Gemm::kPromoteSteps != 0 : kSplit || step != 0;
+        Gemm::multiply(acc, from + consumer * kReps * 64 * 128, from + Gemm::kBytesA, add);
         wgmma_commit();
         if (step != 0) {
           wgmma_wait<1>();
@@ -256,6 +284,12 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
           stage = 0;
           phase ^= 1;
         }
+        if constexpr (Gemm::kPromote) {
+          if (step % Gemm::kPromoteSteps == Gemm::kPromoteSteps - 1 || step + 1 == steps) {
+            wgmma_wait<0>();
+            Gemm::promote(acc, promoted);
+          }
+        }
       }
       wgmma_wait<0>();
 #pragma unroll
@@ -264,14 +298,15 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       const int row = tile.m + consumer * kReps * 64;
       const int batch = tile.split * args.batches + tile.batch;
       const unsigned buffer = buffers + consumer * Gemm::kBufferBytes;
+      auto& sums = Gemm::template chosen<Gemm::kPromote>(acc, promoted);
       if constexpr (kSplit) {
         typename Gemm::Acc sum[kReps][Gemm::kWidth / 2];
-        Gemm::add_parts(acc, sum, parts, parts_there, parts_read, parts_phase, consumer, rank);
+        Gemm::add_parts(sums, sum, parts, parts_there, parts_read, parts_phase, consumer, rank);
         parts_phase ^= 1;
         Gemm::WayOut::run(sum, map_c, args.target, epilogue, row, tile.n + rank * Gemm::kWidth,
                           batch, buffer, 1 + consumer);
       } else {
-        Gemm::WayOut::run(acc, map_c, args.target, epilogue, row, tile.n, batch, buffer,
+        Gemm::WayOut::run(sums, map_c, args.target, epilogue, row, tile.n, batch, buffer,
                           1 + consumer);
       }
     }

@@ -41,9 +41,14 @@ struct Proposer {
   bool transpose;
   std::vector<MatmulPlan>& plans;
 
-  // Operands that lie across k come in panels of 64; sums of the largest tile leave no registers.
+  // Operands that lie across k come in panels of 64. Sums that leave no registers: those of the
+  // largest tile to an epilogue, and those of 8 bits, kept twice, to most of theirs.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
     if (tile.m * tile.n > 256 * 128 && desc.epilogue != 0) return false;
+    if (itemsize(desc.dtype_a) == 1 && desc.dtype_acc == DType::kFloat32) {
+      const bool scales_only = (desc.epilogue & ~kEpilogueScales) == 0;
+      if (wgmma_reps(tile.m) > 1 || tile.n > (scales_only ? 192 : 160)) return false;
+    }
     const bool b_across =
         (packs & kWgmmaPackB) == 0 ? !desc.b_k_major() : is_16bit(desc.dtype_b) && desc.b_n_major();
     return !b_across || tile.n % 64 == 0;

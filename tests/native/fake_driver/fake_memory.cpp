@@ -23,7 +23,7 @@ std::uintptr_t allocate_block(std::map<std::uintptr_t, Block>& blocks, std::size
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) return 0;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  blocks[address] = {bytes, device};
+  blocks[address] = {bytes, device, false};
   return address;
 }
 
@@ -63,7 +63,8 @@ Result fill(const char* call, cu::DevicePtr dst, T value, std::size_t count, cu:
 
 State::~State() {
   for (const auto* blocks : {&memory, &pinned})
-    for (const auto& [address, block] : *blocks) std::free(reinterpret_cast<void*>(address));
+    for (const auto& [address, block] : *blocks)
+      if (!block.registered) std::free(reinterpret_cast<void*>(address));
   release_virtual_memory(virtual_memory);
 }
 
@@ -145,6 +146,22 @@ Result cuMemFreeHost(void* ptr) {
   if (const Result result = check_unsafe_call(); result != kSuccess) return result;
   return free_block(state().pinned, reinterpret_cast<std::uintptr_t>(ptr)) ? kSuccess
                                                                            : kInvalidValue;
+}
+
+Result cuMemHostRegister(void* ptr, std::size_t bytes, unsigned) {
+  if (current_context() == nullptr) return kInvalidContext;
+  if (ptr == nullptr || bytes == 0) return kInvalidValue;
+  if (const Result result = check_unsafe_call(); result != kSuccess) return result;
+  const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+  return state().pinned.emplace(address, Block{bytes, current_context()->device, true}).second
+             ? kSuccess
+             : kInvalidValue;
+}
+
+Result cuMemHostUnregister(void* ptr) {
+  if (const Result result = check_unsafe_call(); result != kSuccess) return result;
+  return state().pinned.erase(reinterpret_cast<std::uintptr_t>(ptr)) == 1 ? kSuccess
+                                                                          : kInvalidValue;
 }
 
 Result cuMemcpyHtoDAsync(DevicePtr dst, const void* src, std::size_t bytes, Stream stream) {

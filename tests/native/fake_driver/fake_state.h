@@ -146,6 +146,7 @@ struct FakeContext {
 struct Block {
   std::size_t bytes = 0;
   int device = 0;
+  bool registered = false;  // memory of the caller
 };
 
 // Virtual memory: ranges of addresses, pieces of the memory file, and which lies where.
