@@ -28,6 +28,8 @@ const Chip& chip_of(const Machine& machine) {
   return *best;
 }
 
+constexpr double kLateUs = 2.0;  // a second kernel waits for the last block of the first
+
 bool has_fp8(int sm) { return sm >= 89; }
 
 double distinct(const Dims& shape, const Dims& strides) {
@@ -116,7 +118,7 @@ double finish_us(const MatmulDesc& desc, const Machine& machine, std::int64_t sp
   const double each = static_cast<double>(itemsize(desc.dtype_acc)) * static_cast<double>(splits) +
                       static_cast<double>(itemsize(desc.dtype_c)) *
                           ((desc.epilogue & kEpilogueResidual) != 0 ? 2.0 : 1.0);
-  return kLaunchUs + traffic_us(machine, outputs * each);
+  return kLaunchUs + kLateUs + traffic_us(machine, outputs * each);
 }
 
 }  // namespace gpk::ops

@@ -21,8 +21,6 @@ constexpr double kStreamBytesPerUs = 49e3;  // what one block reads of what is n
 constexpr double kRereadShare = 0.16;       // what reading the longer operand again costs the DRAM
 constexpr std::int64_t kMaxRereads = 2;
 constexpr double kLooseRows = 2.2;  // rows that do not start at lines of 128 bytes
-constexpr double kSumUs = 2.0;      // the last pass begins later than it could
-constexpr double kSumBytesPerUs = 7e6;
 constexpr double kPackBytesPerUs = 3e6;
 constexpr double kShortSide = 1.001;  // C's rows are the shorter side: turned where equal
 
@@ -71,7 +69,7 @@ struct Cost {
     if (rest > 0) us += wave_us(rest);
     if (plan.cluster > 1) us += kClusterUs;
     if (parts()) us += kPartsUs * area() / (128.0 * 64.0) * std::log2(plan.cluster);
-    if (plan.splits > 1) us += sum_us();
+    if (plan.splits > 1) us += finish_us(desc, machine, plan.splits);
     if (packs(kWgmmaPackA)) us += pack_us(bytes_of(p.m, desc.dtype_a));
     if (packs(kWgmmaPackB)) us += pack_us(bytes_of(p.n, desc.dtype_b));
     if (wgmma_store(desc) == WgmmaStoreKind::kStrided) us *= 1.03;
@@ -131,10 +129,6 @@ struct Cost {
     return bytes_once(desc) + sums + rereads * longer;
   }
 
-  [[nodiscard]] double sum_us() const {
-    const double each = 4.0 * static_cast<double>(plan.splits) + 2.0;
-    return kLaunchUs + kSumUs + results() * each / kSumBytesPerUs;
-  }
   [[nodiscard]] static double pack_us(double bytes) {
     return kLaunchUs + 2.0 * bytes / kPackBytesPerUs;
   }
