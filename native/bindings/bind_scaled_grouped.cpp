@@ -26,12 +26,13 @@ ops::Scale scale_argument(const py::object& object, const char* argument) {
 
 py::object scaled_matmul(const Array& a, const Array& b, const py::object& scale_a,
                          const py::object& scale_b, const std::optional<Array>& bias,
-                         const py::object& dtype, const py::object& out) {
+                         const py::object& dtype, const py::object& out, bool fast_accum) {
   const ops::Scale rows = scale_argument(scale_a, "scale_a");
   const ops::Scale columns = scale_argument(scale_b, "scale_b");
   ops::ScaledOptions options;
   options.bias = bias;
   options.dtype = optional_dtype(dtype, "scaled_matmul");
+  options.fast_accum = fast_accum;
   return call_with_out(out, "scaled_matmul", [&](const std::optional<Array>& into) {
     options.out = into;
     return ops::scaled_matmul(a, b, rows, columns, options);
@@ -96,7 +97,8 @@ py::object grouped_gemm(const Array& x, const Array& w, const py::object& group_
 void bind_scaled_grouped(py::module_& m) {
   m.def("scaled_matmul", scaled_matmul, py::arg("a"), py::arg("b"), py::arg("scale_a"),
         py::arg("scale_b"), py::arg("bias") = py::none(), py::arg("dtype") = py::none(),
-        py::arg("out") = py::none(), "(scale_a * a) @ (scale_b * b) + bias of FP8 or int8.");
+        py::arg("out") = py::none(), py::arg("fast_accum") = false,
+        "(scale_a * a) @ (scale_b * b) + bias of FP8 or int8.");
   m.def("matmul_fp8", matmul_fp8, py::arg("a"), py::arg("b"), py::arg("out") = py::none(),
         py::arg("op") = "matmul_fp8", "a @ b of float32, quantized to e4m3 on the way.");
   m.def("grouped_gemm", grouped_gemm, py::arg("x"), py::arg("w"),

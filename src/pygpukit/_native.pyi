@@ -1731,6 +1731,7 @@ def scaled_matmul(
     bias: GPUArray | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
+    fast_accum: builtins.bool = False,
 ) -> GPUArray:
     """(scale_a * a) @ (scale_b * b) + bias of FP8 or int8."""
 

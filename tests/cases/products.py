@@ -342,9 +342,11 @@ class Scaled:
     bias: bool = False
     dtype: str | None = None
     layout: str = "ct"
+    fast: bool = False
 
     def __str__(self) -> str:
         parts = (self.a, self.b, self.x, self.n, self.scales, self.bias, self.dtype, self.layout)
+        parts += ("fast",) if self.fast else ()
         return "-".join(str(part) for part in parts).replace(" ", "")
 
 
@@ -356,6 +358,7 @@ def scaled_cases() -> Iterator[Scaled]:
         yield Scaled(a, b, (64, 256), 128, "vv", True, "bfloat16")
         yield Scaled(a, b, (1, 128), 48, "oo", True, "float16")
         yield Scaled(a, b, (3, 5, 48), 17, "vv", True)
+        yield Scaled(a, b, (64, 256), 128, "oo", False, "bfloat16", fast=True)
         yield Scaled(a, b, (4, 0), 3, "oo", True)
         yield Scaled(a, b, (0, 4), 3, "vv")
         for layout in ("cc", "tc", "tt", "uu"):
@@ -393,7 +396,8 @@ def run_scaled(case: Scaled, device: str | None = None, sums: float | None = Non
         for s, kind in zip((scale_a, scale_b), case.scales, strict=True)
     ]
     extra = {} if bias is None else {"bias": gp.from_numpy(bias, device=device)}
-    got = gp.scaled_matmul(*ours, *scales, dtype=case.dtype, **extra).to_numpy()
+    options = {"dtype": case.dtype, "fast_accum": case.fast, **extra}
+    got = gp.scaled_matmul(*ours, *scales, **options).to_numpy()
     rows = wide(scale_a)[..., None] if case.scales[0] == "v" else wide(scale_a)
     factor = rows * wide(scale_b)
     want = np.matmul(wide(a), wide(b)) * factor

@@ -155,6 +155,15 @@ TEST(WgmmaPlan, TypesThatLieAlongKOnly) {
   EXPECT_TRUE(all(product).empty());
 }
 
+TEST(WgmmaPlan, SumsOfEightBitsAreKeptTwiceUnlessToldOtherwise) {
+  Product product = linear(4096, 4096, 4096, DType::kFloat8E4M3FN);
+  product.c = ghost({4096, 4096}, kBf16);
+  for (const MatmulPlan& plan : all(product)) EXPECT_LE(plan.tile_m / 64 * plan.tile_n, 3 * 128);
+  product.fast_accum = true;
+  EXPECT_GE(area(best(product)), 128 * 256);
+  EXPECT_NE(to_string(make_desc(product)).find("fast_accum"), std::string::npos);
+}
+
 TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
   const Machine machine;
   for (const std::int64_t m : {1, 7, 64, 129, 1000, 8192})

@@ -26,7 +26,7 @@ struct GemmWgmmaArgs {
 };
 
 template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
-          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue>
+          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue, bool kFast>
 struct GemmWgmma {
   using Acc = typename WgmmaAcc<A>::type;
   static constexpr int kConsumers = kTileM / 64 / kReps;
@@ -42,8 +42,8 @@ struct GemmWgmma {
   static constexpr int kSharedBytes =
       1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
   // The tensor cores add products of 8 bits with fewer bits than float32 has: they get no further
-  // than kPromoteSteps, then the sum goes on here.
-  static constexpr bool kPromote = sizeof(A) == 1 && kIsSame<Acc, float>;
+  // than kPromoteSteps, then the sum goes on here. kFast: they may.
+  static constexpr bool kPromote = sizeof(A) == 1 && kIsSame<Acc, float> && !kFast;
   static constexpr int kPromoteSteps = 4;
   static_assert(kTransB == 0 || kTileN % 64 == 0);
   static_assert(kWidth % 8 == 0);
@@ -185,7 +185,7 @@ struct GemmWgmma {
 };
 
 template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
-          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue>
+          bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue, bool kFast>
 __global__ void __cluster_dims__(kCluster, 1, 1)
     __launch_bounds__(128 * (kTileM / 64 / kReps + 1), 1)
         gemm_wgmma_kernel(const __grid_constant__ TensorMap map_a,
@@ -193,7 +193,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
                           const __grid_constant__ TensorMap map_c, const GemmWgmmaArgs args,
                           const EpilogueArgs epilogue) {
   using Gemm = GemmWgmma<A, B, Out, kTileM, kTileN, kReps, kStages, kCluster, kSplit, kTransA,
-                         kTransB, kStore, kEpilogue>;
+                         kTransB, kStore, kEpilogue, kFast>;
   extern __shared__ unsigned char raw_shared[];
   const unsigned stages = (shared_address(raw_shared) + 1023) & ~1023u;
   const unsigned buffers = stages + kStages * Gemm::kStageBytes;

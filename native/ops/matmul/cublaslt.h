@@ -53,6 +53,7 @@ enum : int {
   kLtBiasPointer = 8,
   kLtScalePointerA = 17,
   kLtScalePointerB = 18,
+  kLtFastAccum = 25,
 };
 // cublasLtEpilogue_t
 enum : int {

@@ -79,6 +79,10 @@ LtOperationPlan::LtOperationPlan(const CublasLt& library, LtHandle handle, const
   set(kLtTransposeA, &transpose_a, sizeof transpose_a);
   set(kLtTransposeB, &transpose_b, sizeof transpose_b);
   set(kLtEpilogue, &epilogue, sizeof epilogue);
+  if (desc.fast_accum) {
+    const std::int8_t fast = 1;
+    set(kLtFastAccum, &fast, sizeof fast);
+  }
   set_pointers(product);
   const std::int64_t batches = p.num_batches();
   const auto step = [](const Dims& strides) { return strides.empty() ? 0 : strides[0]; };

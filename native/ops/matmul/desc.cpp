@@ -120,6 +120,7 @@ MatmulDesc make_desc(const Product& product, DescFit* fit) {
   desc.conjugate = product.conjugate;
   desc.tf32 = product.tf32;
   desc.batch_invariant = product.batch_invariant;
+  desc.fast_accum = product.fast_accum;
   const DescFit fits = join(product, desc);
   if (fit != nullptr) *fit = fits;
   MatmulProblem& p = desc.problem;
@@ -195,6 +196,7 @@ std::string to_string(const MatmulDesc& desc) {
   if (desc.conjugate) text += ", conjugate";
   if (desc.tf32) text += ", tf32";
   if (desc.batch_invariant) text += ", batch_invariant";
+  if (desc.fast_accum) text += ", fast_accum";
   return text;
 }
 

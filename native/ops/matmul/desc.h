@@ -24,6 +24,7 @@ struct MatmulDesc {
   bool conjugate = false;
   bool tf32 = false;
   bool batch_invariant = false;
+  bool fast_accum = false;  // FP8 only
 
   // Layouts: which stride is 1. Neither: strided both ways.
   [[nodiscard]] bool a_k_major() const noexcept { return problem.a_k == 1; }

@@ -44,6 +44,7 @@ struct Variant {
   bool a_across, b_across;
   WgmmaStoreKind store;
   unsigned epilogue;
+  bool fast;
 };
 
 const char* cuda_name(DType dtype) {
@@ -56,8 +57,8 @@ const char* cuda_name(DType dtype) {
 
 // `made`: wgmma_made() of the plan.
 Variant variant_of(const MatmulDesc& made, const MatmulPlan& plan) {
-  return {made.dtype_a,      made.dtype_b,      made.dtype_c,      plan,
-          !made.a_k_major(), !made.b_k_major(), wgmma_store(made), made.epilogue};
+  return {made.dtype_a,      made.dtype_b,      made.dtype_c,  plan,           !made.a_k_major(),
+          !made.b_k_major(), wgmma_store(made), made.epilogue, made.fast_accum};
 }
 
 jit::KernelSpec spec_of(const Variant& v) {
@@ -71,7 +72,7 @@ jit::KernelSpec spec_of(const Variant& v) {
       cat("gpk::gemm_wgmma_kernel<", cuda_name(v.a), ", ", cuda_name(v.b), ", ", cuda_name(v.c),
           ", ", v.plan.tile_m, ", ", v.plan.tile_n, ", ", wgmma_reps(v.plan.tile_m), ", ",
           v.plan.stages, ", ", v.plan.cluster, ", ", split, ", ", v.a_across ? 1 : 0, ", ",
-          v.b_across ? 1 : 0, ", ", static_cast<int>(v.store), ", ", v.epilogue, ">");
+          v.b_across ? 1 : 0, ", ", static_cast<int>(v.store), ", ", v.epilogue, ", ", v.fast, ">");
   return spec;
 }
 
@@ -90,6 +91,7 @@ std::uint64_t key_of(const Variant& v) {
   put(v.b_across ? 1 : 0, 1);
   put(static_cast<std::uint64_t>(v.store), 2);
   put(v.epilogue, 8);
+  put(v.fast ? 1 : 0, 1);
   return key;
 }
 
@@ -323,6 +325,7 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
   using Store = WgmmaStoreKind;
   for (const bool across : {false, true})
     all_of(bf16, bf16, bf16, 8192, 8192, false, across, Store::kRows, 0, false);
+  all_of(bf16, bf16, bf16, 512, 512, false, false, Store::kRows, 0, false);  // parts of k
   all_of(bf16, bf16, bf16, 8192, 8192, true, false, Store::kRows, 0, true);
   all_of(bf16, bf16, bf16, 8192, 8192, true, true, Store::kRows, 0, true);
   all_of(bf16, bf16, bf16, 512, 16, false, false, Store::kColumns, 0, false);
@@ -333,6 +336,9 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
   all_of(f32, f32, f32, 8192, 8192, false, false, Store::kRows, 0, true);
   all_of(DType::kInt8, DType::kInt8, DType::kInt32, 8192, 8192, false, false, Store::kRows, 0,
          true);
+  desc.fast_accum = true;
+  all_of(e4m3, e4m3, bf16, 8192, 8192, false, false, Store::kRows, kEpilogueScales, true);
+  desc.fast_accum = false;
   for (const auto& [a, b] : {std::pair{e4m3, e4m3}, {e4m3, e5m2}, {e5m2, e4m3}, {e5m2, e5m2}})
     all_of(a, b, bf16, 8192, 8192, false, false, Store::kRows, kEpilogueScales, true);
   all_of(bf16, bf16, bf16, 8192, 8192, false, true, Store::kStrided, 0, true);

@@ -28,7 +28,8 @@ class ProductKey {
     add(bits(reinterpret_cast<std::uintptr_t>(&context)));
     add(bits(product.a.dtype()) | bits(product.b.dtype()) << 8 | bits(product.c.dtype()) << 16 |
         bits(rank) << 24 | bits(epilogue_flags(e)) << 32 | bits(product.conjugate) << 48 |
-        bits(product.tf32) << 49 | bits(product.batch_invariant) << 50);
+        bits(product.tf32) << 49 | bits(product.batch_invariant) << 50 |
+        bits(product.fast_accum) << 51);
     add(low(product.a) | low(product.b) << 4 | low(product.c) << 8);
     for (int d = 0; d < rank; ++d) add(bits(product.c.shape()[d]));
     add(bits(product.a.shape()[rank - 1]));

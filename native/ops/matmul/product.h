@@ -17,6 +17,7 @@ struct Product {
   bool conjugate = false;        // of a, which is complex
   bool tf32 = false;             // float32 operands may be rounded to TF32
   bool batch_invariant = false;  // a row's result does not depend on how many rows there are
+  bool fast_accum = false;       // FP8: sums may stay in the tensor cores, which keep fewer bits
   Epilogue epilogue = {};
 };
 

@@ -126,6 +126,7 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
         const Array c = view ? *view : Array::empty({m, n}, dtype, a.device(), kOp);
         Product product{reshape(a, {m, k}, kOp), b, c};
         product.epilogue = epilogue;
+        product.fast_accum = options.fast_accum && a.dtype() != DType::kInt8;
         if (a.dtype() == DType::kInt8) {
           run_int8(product);
         } else {

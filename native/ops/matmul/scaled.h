@@ -15,6 +15,7 @@ struct ScaledOptions {
   std::optional<Array> bias;   // n elements, dtype of the result
   std::optional<DType> dtype;  // float32 (nullopt), float16 or bfloat16
   std::optional<Array> out;
+  bool fast_accum = false;  // FP8: sums may have fewer bits than float32
 };
 
 // (scale_a * a) (scale_b * b) + bias: a [..., m, k] and b [k, n], both FP8 (e4m3 and e5m2 may mix)

@@ -45,7 +45,7 @@ struct Proposer {
   // largest tile to an epilogue, and those of 8 bits, kept twice, to most of theirs.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
     if (tile.m * tile.n > 256 * 128 && desc.epilogue != 0) return false;
-    if (itemsize(desc.dtype_a) == 1 && desc.dtype_acc == DType::kFloat32) {
+    if (itemsize(desc.dtype_a) == 1 && desc.dtype_acc == DType::kFloat32 && !desc.fast_accum) {
       const bool scales_only = (desc.epilogue & ~kEpilogueScales) == 0;
       if (wgmma_reps(tile.m) > 1 || tile.n > (scales_only ? 192 : 160)) return false;
     }
@@ -115,7 +115,7 @@ struct Proposer {
       if (!fits(tile, packs)) return;
       const std::int64_t rows = ceil_div(p.m, tile.m);
       const std::int64_t tiles = p.num_batches() * rows * ceil_div(p.n, tile.n);
-      const bool shares = tile.m * tile.n >= 64 * 128 && rows > 1;
+      const bool shares = tile.m * tile.n >= 64 * 128 && tile.m != 192 && rows > 1;
       add(tile, 1, false, packs);
       if (shares) add(tile, 2, false, packs);
       if (desc.batch_invariant) return;  // a part of k of its own would change with m

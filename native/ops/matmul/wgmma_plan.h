@@ -22,8 +22,8 @@ constexpr int wgmma_threads(int tile_m) { return 128 * (tile_m / 64 / wgmma_reps
 // Elements of k in one step: 128 bytes.
 int wgmma_tile_k(DType operand);
 
-// What the kernel makes of `desc` (transposed() already where the plan says so): sums of parts of k,
-// which a last pass adds up, where the plan has several.
+// What the kernel makes of `desc` (transposed() already where the plan says so): sums of parts of
+// k, which a last pass adds up, where the plan has several.
 MatmulDesc wgmma_made(const MatmulDesc& desc, const MatmulPlan& plan);
 
 // Of what is made.

@@ -26,14 +26,16 @@ def scaled_matmul(
     bias: GPUArray | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
+    fast_accum: bool = False,
 ) -> GPUArray:
     """(scale_a * a) @ (scale_b * b) + bias: a [..., m, k] and b [k, n] of FP8 or of int8.
 
     float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one element,
     one per row of a (shape a.shape[:-1], or that and a 1), one per column of b ((n,) or (1, n)).
-    Sums are in float32 (int8: int32). The result has `dtype`: float32, float16 or bfloat16.
+    Sums are in float32 (int8: int32); with fast_accum those of FP8 may keep fewer bits, which
+    is faster. The result has `dtype`: float32, float16 or bfloat16.
     """
-    return _native.scaled_matmul(a, b, scale_a, scale_b, bias, dtype, out)
+    return _native.scaled_matmul(a, b, scale_a, scale_b, bias, dtype, out, fast_accum)
 
 
 def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
