@@ -3,6 +3,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/config.h"
+#include "core/context.h"
 #include "core/device_pool.h"
 #include "core/error.h"
 #include "core/graph.h"
@@ -205,6 +206,20 @@ void bind_eviction(py::module_& m) {
         a.buffer()->hold();
       },
       array, "Keeps the array on the device until as many unpin() calls.");
+  m.def(
+      "memory_freeze",
+      [](const Array& a) {
+        forbid_in_capture("memory.freeze", "it waits for work, which is only being recorded");
+        if (a.device().is_cuda()) {
+          const WithoutGil released;
+          Context::get(a.device().index).synchronize();
+        }
+        a.buffer()->set_frozen();
+      },
+      array, "The array's memory is not written any more, by anybody.");
+  m.def(
+      "memory_is_frozen", [](const Array& a) { return a.buffer()->frozen(); }, array,
+      "True after freeze().");
   m.def(
       "memory_unpin",
       [](const Array& a) {

@@ -81,6 +81,10 @@ class Buffer {
   // Memory that its owner wants left as it is; passed on to those it is exported to.
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   void set_read_only() noexcept { read_only_ = true; }
+  // Nobody writes it any more, and all that was written is there: a kernel may read it before the
+  // one in front of it has ended. Read-only, too. For the caller to make true.
+  [[nodiscard]] bool frozen() const noexcept { return frozen_; }
+  void set_frozen() noexcept { read_only_ = frozen_ = true; }
 
  private:
   struct Key {};  // only members can make one, so that make_shared can call the constructor
@@ -100,6 +104,7 @@ class Buffer {
   std::atomic<bool> exposed_{false};
   bool movable_ = false;  // can be evicted, now or once it is marked
   bool read_only_ = false;
+  bool frozen_ = false;
   std::atomic<std::uint32_t> num_holds_{0};
   runtime::Pool* pool_ = nullptr;
   runtime::PoolBlock* block_ = nullptr;  // ours to free

@@ -1426,11 +1426,17 @@ def memory_evict(array: GPUArray) -> int:
 def memory_evictable(array: GPUArray, evictable: builtins.bool = True) -> builtins.bool:
     """Lets the array leave the device under pressure, or not. True when that can free memory."""
 
+def memory_freeze(array: GPUArray) -> None:
+    """The array's memory is not written any more, by anybody."""
+
 def memory_info(device: _DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of a device."""
 
 def memory_is_evicted(array: GPUArray) -> builtins.bool:
     """True while the array's bytes are in host memory."""
+
+def memory_is_frozen(array: GPUArray) -> builtins.bool:
+    """True after freeze()."""
 
 def memory_pin(array: GPUArray) -> None:
     """Keeps the array on the device until as many unpin() calls."""

@@ -99,3 +99,31 @@ def test_in_a_graph() -> None:
     out[...] = float("nan")
     graph.replay()
     np.testing.assert_array_equal(out.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(("n", "k"), [(4096, 4096), (2048, 2048), (1000, 4104)])
+def test_frozen_weights_give_the_same_bits(dtype: str, n: int, k: int) -> None:
+    """Weights come early, but x is waited for: each product needs what the one before has made."""
+    weights = [gp.asarray(normal((n, k), dtype, i), device="cuda") for i in range(4)]
+    start = gp.asarray(normal((1, k), dtype, 9), device="cuda")
+
+    def layers() -> list[Any]:
+        x, found = start, []
+        for w in weights:
+            found.append(gp.linear(x, w))
+            x = start + found[-1][:, :1]
+        return found
+
+    expected = [y.to_numpy() for y in layers()]
+    for w in weights:
+        gp.memory.freeze(w)
+    graph = gp.CudaGraph()
+    with graph:
+        results = layers()
+    for _ in range(20):
+        for y, want in zip(layers(), expected, strict=True):
+            np.testing.assert_array_equal(y.to_numpy(), want)
+        graph.replay()
+        for y, want in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(y.to_numpy(), want)

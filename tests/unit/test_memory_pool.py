@@ -79,6 +79,30 @@ def test_freed_memory_is_used_again() -> None:
     assert memory.stats()["reuses"] == reuses + 1
 
 
+def test_frozen_memory_is_not_written() -> None:
+    x = gp.ones((4, 4))
+    part = x[1]
+    assert not memory.is_frozen(x)
+    memory.freeze(x)
+    assert memory.is_frozen(x)
+    assert memory.is_frozen(part)  # the same memory
+    for write in (
+        lambda: gp.add(part, part, out=part),
+        lambda: x.__setitem__(0, 2.0),
+        lambda: x.__iadd__(1.0),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            write()
+    assert (x.to_numpy() == 1).all()
+    assert not memory.is_frozen(x.copy())
+    assert ((x @ x).to_numpy() == 4).all()
+    graph = gp.CudaGraph()
+    with pytest.raises(RuntimeError, match=r"memory\.freeze"), graph:
+        memory.freeze(x)
+    with pytest.raises(TypeError):
+        memory.freeze(np.ones(3))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("amount", ["1GiB", "1G", "1024M", 1 << 30])
 def test_limit_in_bytes(limit: Any, amount: Any) -> None:
     memory.set_limit(amount)

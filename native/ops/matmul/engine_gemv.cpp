@@ -35,11 +35,12 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
   spec.bundled = false;
   const char* const type = info(v.dtype).cuda_name;
   const int per_lane = 16 / static_cast<int>(itemsize(v.dtype));
+  const int order = v.frozen ? 2 : 1;  // kOrderPrefetch, kOrderWait
   switch (v.kernel) {
     case GemvKernel::kRows:
       spec.file = "matmul/gemv.cuh";
       spec.expression = cat("gpk::gemv_kernel<", type, ", ", v.tile_m, ", ", v.tile_n, ", ",
-                            v.tile_k, ", ", v.align, ", 1>");
+                            v.tile_k, ", ", v.align, ", ", order, ">");
       break;
     case GemvKernel::kColumns:
       spec.file = "matmul/gemv_columns.cuh";
@@ -59,7 +60,7 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
       spec.file = "matmul/gemv_ring.cuh";
       spec.exact_sms = {90, 100, 120};
       spec.expression = cat("gpk::gemv_ring_kernel<", type, ", ", v.tile_m, ", ", v.tile_n, ", ",
-                            v.group, ", ", v.stages, ", ", v.tile_k, ", 1>");
+                            v.group, ", ", v.stages, ", ", v.tile_k, ", ", order, ">");
       break;
   }
   return spec;
@@ -69,7 +70,14 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
 std::uint64_t variant_bits(const GemvVariant& v) {
   const auto bits = [](int x) { return static_cast<std::uint64_t>(x); };
   return bits(static_cast<int>(v.dtype)) | bits(v.tile_m) << 8 | bits(v.tile_n) << 16 |
-         bits(v.tile_k) << 32 | bits(v.align) << 48 | bits(v.stages) << 56;
+         bits(v.tile_k) << 32 | bits(v.align) << 48 | bits(v.stages) << 56 |
+         bits(v.frozen ? 1 : 0) << 63;
+}
+
+// Rows of w that a few rows of x wait for; others are bound by more than that.
+bool gemv_can_prefetch(const GemvVariant& v) {
+  return v.kernel == GemvKernel::kRing ||
+         (v.kernel == GemvKernel::kRows && v.tile_m == 1 && v.align == 16);
 }
 
 // Rows of x at multiples of 16 bytes, k contiguous.
@@ -130,7 +138,9 @@ void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPla
                  const char* op) {
   Context& context = Context::get(product.c.device().index);
   const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
-  const GemvVariant variant = gemv_variant(desc, plan);
+  const Array& w = plan.transpose ? product.a : product.b;
+  GemvVariant variant = gemv_variant(desc, plan);
+  variant.frozen = w.buffer()->frozen() && gemv_can_prefetch(variant);
   const Kernel& k = kernel(
       context,
       {Family::matmul, static_cast<std::uint8_t>(kGemvKernel + plan.kernel), variant_bits(variant)},
@@ -143,7 +153,7 @@ void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPla
     args.x_m = copied->strides()[0];
   }
   args.x = (copied ? *copied : x).device_ptr();
-  args.w = (plan.transpose ? product.a : product.b).device_ptr();
+  args.w = w.device_ptr();
   args.y = product.c.device_ptr();
   if (plan.splits > 1 && plan.cluster == 1) {
     partial = make_partial(desc, plan.splits, product.c.device(), op);
@@ -166,7 +176,10 @@ std::vector<GemvVariant> gemv_variants() {
     const int per_lane = 16 / bytes;
     const auto add = [&](GemvKernel kernel, int tile_m, int tile_n, int tile_k, int align = 16,
                          int group = 1, int stages = 0) {
-      variants.push_back({kernel, dtype, tile_m, tile_n, tile_k, group, stages, align});
+      GemvVariant v{kernel, dtype, tile_m, tile_n, tile_k, group, stages, align, false};
+      variants.push_back(v);
+      v.frozen = gemv_can_prefetch(v);
+      if (v.frozen) variants.push_back(v);
     };
     for (const int m : {1, 4}) {
       for (int align = bytes; align <= 4; align *= 2) {

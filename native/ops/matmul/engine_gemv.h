@@ -32,7 +32,8 @@ struct GemvVariant {
   GemvKernel kernel = GemvKernel::kRows;
   DType dtype = DType::kFloat32;
   int tile_m = 1, tile_n = 1, tile_k = 1, group = 1, stages = 0;
-  int align = 16;  // bytes that divide everything about w (and k, by rows; n, by columns)
+  int align = 16;       // bytes that divide everything about w (and k, by rows; n, by columns)
+  bool frozen = false;  // w is fetched before the kernel in front has ended
   friend bool operator==(const GemvVariant&, const GemvVariant&) = default;
 };
 GemvVariant gemv_variant(const MatmulDesc& desc, const MatmulPlan& plan);

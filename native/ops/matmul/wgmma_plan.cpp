@@ -126,7 +126,7 @@ struct Proposer {
       if (!desc.c_n_major()) return;  // the last pass would write single elements
       for (int cluster = 1; cluster <= (shares ? 2 : 1); ++cluster) {
         const std::size_t first = plans.size();
-        for (const int waves : {1, 2}) {  // as many parts as fill them
+        for (const std::int64_t waves : {1, 2}) {  // as many parts as fill them
           const std::int64_t splits =
               std::min({kMaxSplits, waves * machine.sms / tiles, k_steps / 3});
           if (splits > 1) add(tile, cluster, false, packs, splits);

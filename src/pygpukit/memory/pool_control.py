@@ -103,6 +103,21 @@ def unpin(array: GPUArray) -> None:
     _native.memory_unpin(array)
 
 
+def freeze(array: GPUArray) -> None:
+    """Promises that nobody writes the array's memory any more: weights, once they are loaded.
+
+    Waits for the device, so that all of it is there. From then on kernels of few rows (decoding)
+    fetch such weights while the kernel before them still runs. Ops refuse to write it (ValueError);
+    what custom kernels and other libraries do with its address is up to you.
+    """
+    _native.memory_freeze(array)
+
+
+def is_frozen(array: GPUArray) -> bool:
+    """True after freeze(), for all arrays that share the memory."""
+    return _native.memory_is_frozen(array)
+
+
 def is_evicted(array: GPUArray) -> bool:
     """True while the array's bytes are in host memory."""
     return _native.memory_is_evicted(array)
@@ -114,7 +129,9 @@ __all__ = [
     "accounts",
     "evict",
     "evictable",
+    "freeze",
     "is_evicted",
+    "is_frozen",
     "pin",
     "prefetch",
     "restore",
