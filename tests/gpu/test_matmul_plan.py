@@ -108,6 +108,14 @@ def test_measured_choices_are_used() -> None:
     check(matmul(a, b), host_a, host_b, "bfloat16")
 
 
+def test_measuring_makes_the_product_once() -> None:
+    a, b, host_a, host_b = operands("float32", 64, 64, 64, "nn")
+    c = gp.ones((64, 64), device="cuda")
+    tune_matmul(lambda: gp.addmm(c, a, b, out=c))
+    np.testing.assert_allclose(c.to_numpy(), host_a @ host_b + 1, rtol=1e-4, atol=1e-4)
+    tune_matmul(gp.zeros((3, 0), device="cuda"), gp.zeros((0, 4), device="cuda"))
+
+
 @pytest.mark.skipif(not has_cublaslt(), reason="there is no cuBLASLt")
 @pytest.mark.parametrize("dtype", sorted(TOLERANCE))
 def test_cublaslt_in_a_graph(dtype: str) -> None:

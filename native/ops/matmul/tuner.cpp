@@ -52,21 +52,23 @@ Array moved(const Array& x, const char* op) {
   return Array(x.shape(), x.strides(), x.dtype(), room.buffer(), room.offset_elems());
 }
 
-bool goes_forward(const Array& x) {
-  return std::all_of(x.strides().begin(), x.strides().end(), [](auto step) { return step >= 0; });
+bool can_move(const Array& x) {
+  return x.size() > 0 && std::all_of(x.strides().begin(), x.strides().end(),
+                                     [](std::int64_t step) { return step >= 0; });
 }
 
-// The product and as many copies as it takes for the next one not to find its operands in the L2:
-// layers of a model do not either.
+// As many copies as it takes for the next one not to find its operands in the L2: layers of a model
+// do not either. Their result is not the product's own, which a residual may be read from.
 std::vector<Product> copies_of(const Product& product, const MatmulDesc& desc,
                                const Machine& machine, const char* op) {
   std::vector<Product> copies{product};
-  if (!goes_forward(product.a) || !goes_forward(product.b)) return copies;
+  if (can_move(product.c)) copies[0].c = moved(product.c, op);
+  if (!can_move(product.a) || !can_move(product.b)) return copies;
   const double each = std::max(bytes_once(desc), 1.0);
   const double wanted = 2.0 * static_cast<double>(machine.l2_bytes) / each;
   try {
     while (copies.size() < kMaxCopies && static_cast<double>(copies.size()) < wanted) {
-      Product next = product;
+      Product next = copies[0];
       next.a = moved(product.a, op);
       next.b = moved(product.b, op);
       copies.push_back(std::move(next));
