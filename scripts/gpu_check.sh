@@ -23,10 +23,14 @@ PY
 run_test() {
   # Several processes share the tests: most of the time goes into compiling kernels, which all of
   # them keep in one cache. The unit tests choose CPU simulation for all of theirs.
-  export OUT PYTHON GPK_TEST_CACHE="${GPK_TEST_CACHE:-$(mktemp -d)}"
+  local cache
+  cache=$(mktemp -d)
+  # shellcheck disable=SC2064  # the folder of now
+  trap "rm -rf '$cache'" EXIT
+  export OUT PYTHON
   # What asks the driver how much memory is free must be alone on the GPU.
-  PYGPUKIT_REQUIRE_GPU=1 "$PYTHON" -m pytest tests/gpu -q -m alone
-  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I N bash -c '
+  PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache "$PYTHON" -m pytest tests/gpu -q -m alone
+  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache xargs -P 8 -I N bash -c '
     GPK_TEST_SHARD=N/8 "$PYTHON" -m pytest tests/gpu -q -m "not alone" -o faulthandler_timeout=120 --junitxml="$OUT/gpu-tests-N.xml" >"$OUT/gpu-tests-N.txt" 2>&1
     code=$?
     echo "tests/gpu, part N of 8: $(tail -1 "$OUT/gpu-tests-N.txt")"

@@ -3,6 +3,7 @@
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/text.h"
+#include "ops/ceil_div.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"
@@ -26,7 +27,6 @@ struct GemvArgs {
   std::int64_t k_per_split, k_warps, flags;
 };
 
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 std::int64_t first_of(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
 
 jit::KernelSpec spec_of(const GemvVariant& v) {

@@ -7,6 +7,7 @@
 #include "core/tensor_map.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"
@@ -104,8 +105,6 @@ int tensor_type(DType dtype) {
     default: return cu::kTensorUInt8;
   }
 }
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 // A matrix whose inner dimension is contiguous, once or for each batch.
 struct Matrix {

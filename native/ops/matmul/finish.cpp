@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/text.h"
+#include "ops/ceil_div.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/kernel_ids.h"
 #include "ops/matmul/matmul_args.h"
@@ -104,7 +105,7 @@ void launch_finish(const Product& product, const MatmulDesc& desc, const Array& 
   const std::int64_t vec = sums_per_thread(desc.dtype_acc);
   int vector_load = p.n % vec == 0 ? 1 : 0;
   int vector_store = stores_groups(p, desc, vec) ? 1 : 0;
-  const auto groups = static_cast<std::uint64_t>((p.n + vec - 1) / vec);
+  const auto groups = static_cast<std::uint64_t>(ceil_div(p.n, vec));
   LaunchConfig config;
   config.block[0] = static_cast<unsigned>(std::min<std::uint64_t>(kThreads, std::bit_ceil(groups)));
   config.block[1] = kThreads / config.block[0];

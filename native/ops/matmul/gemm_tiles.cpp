@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/promote.h"
+#include "ops/ceil_div.h"
 #include "ops/matmul/finish.h"
 #include "ops/matmul/matmul_args.h"
 #include "ops/submit.h"
@@ -28,8 +29,6 @@ struct TileGrid {
   unsigned swapped;
   unsigned flags;
 };
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 std::int64_t num_tiles(const MatmulProblem& p, const GemmTile& tile) {
   return p.num_batches() * ceil_div(p.m, tile.m) * ceil_div(p.n, tile.n);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/promote.h"
+#include "ops/ceil_div.h"
 #include "ops/matmul/engine_gemv.h"
 
 namespace gpk::ops {
@@ -17,8 +18,6 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;  // kernels count in 32
 constexpr std::int64_t kMaxGrid = 65535;
 constexpr int kBlockWarps = 8;
 constexpr int kMaxCluster = 8;
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 int largest_power(std::int64_t x) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));

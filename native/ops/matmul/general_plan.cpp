@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/promote.h"
+#include "ops/ceil_div.h"
 
 namespace gpk::ops {
 namespace {
@@ -13,7 +14,6 @@ constexpr std::int64_t kShortK = 8;
 constexpr std::int64_t kMaxSplits = 4096;
 constexpr std::int64_t kMaxTileK = std::int64_t{1} << 30;  // the tiled kernel counts k in 32 bits
 
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 std::int64_t magnitude(std::int64_t x) { return x < 0 ? -x : x; }
 
 void set_kernel(MatmulPlan& plan, GeneralKernel kernel) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/ceil_div.h"
 #include "ops/matmul/wgmma_plan.h"
 
 namespace gpk::ops {
@@ -36,8 +37,6 @@ double tensor_share(int tile_n) {
 double overlapped(double x, double y, double z = 0.0) {
   return std::sqrt(std::sqrt(x * x * x * x + y * y * y * y + z * z * z * z));
 }
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 struct Cost {
   const MatmulDesc& desc;

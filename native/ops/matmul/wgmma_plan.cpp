@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/ceil_div.h"
 #include "ops/matmul/wgmma_cost.h"
 
 namespace gpk::ops {
@@ -24,8 +25,6 @@ constexpr std::int64_t kFew = 64;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // of coordinates
 constexpr std::int64_t kMaxSplits = 16;
 constexpr std::size_t kMaxProposals = 8;  // what a measurement would try
-
-std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
 bool is_16bit(DType dtype) { return itemsize(dtype) == 2; }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/text.h"
+#include "ops/ceil_div.h"
 
 namespace gpk::ops {
 namespace {
@@ -20,8 +21,6 @@ constexpr std::int64_t kMaxAcross = kReduceBlock / 2;
 constexpr std::int64_t kMaxEvenRow = std::int64_t{1} << 30;
 // Rows of at most so many accesses: one per thread.
 constexpr std::int64_t kShortRow = 8;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t ceil_pow2(std::int64_t x) {
   std::int64_t p = 1;

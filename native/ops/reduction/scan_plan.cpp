@@ -2,6 +2,7 @@
 
 #include "core/promote.h"
 #include "core/text.h"
+#include "ops/ceil_div.h"
 #include "ops/reduction/scan.h"
 
 namespace gpk::ops {
@@ -12,8 +13,6 @@ constexpr std::int64_t kThreadsPerSm = 2048;
 constexpr std::int64_t kMinChunk = 32;
 // Blocks per multiprocessor: whole waves, whether two, three, four or six fit at once.
 constexpr std::int64_t kChunkBlocksPerSm = 12;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

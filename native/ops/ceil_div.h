@@ -1,0 +1,11 @@
+// How many pieces of a size a count takes.
+#pragma once
+
+#include <cstdint>
+
+namespace gpk::ops {
+
+// x >= 0, y > 0.
+constexpr std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+}  // namespace gpk::ops
