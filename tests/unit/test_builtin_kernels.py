@@ -18,7 +18,6 @@ TRIGONOMETRY = (
 )
 ALLOWED_LOCAL_MEMORY: dict[str, str] = {
     r"map_\w+INS_\d(Sin|Cos|Tan)E": TRIGONOMETRY,
-    r"gemm_wgmma_kernel\w+Lj4E": "a bias kept beside all sums, once a tile, outside of the loop",
     r"gemv_mma_kernelINS_7float16ELi4ELi2E": "two registers more, one block less",
     r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
 }

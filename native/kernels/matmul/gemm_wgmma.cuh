@@ -38,7 +38,7 @@ struct GemmWgmma {
   static constexpr int kStageBytes = kBytesA + kTileN * 128;
   static constexpr int kBufferBytes = (2 * WayOut::kChunkBytes + 1023) / 1024 * 1024;
   static constexpr int kSumBytes = kSplit ? kTileM * kTileN * 4 : 0;
-  static constexpr int kBarrierBytes = 16 * kStages + 16;
+  static constexpr int kBarrierBytes = 16 * kStages;
   static constexpr int kSharedBytes =
       1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
   // The tensor cores add products of 8 bits with fewer bits than float32 has: they get no further
@@ -146,24 +146,22 @@ struct GemmWgmma {
     }
   }
 
-  // Adds the parts of k that the blocks of the cluster have, for the columns of this block.
-  // `there`, `read`: barriers; all blocks have written their parts, have read them.
+  // Adds the parts of k that the blocks of the cluster have, for the columns of this block. All
+  // threads of the cluster meet here, when all parts are written; and arrive, when this block has
+  // read them: cluster_wait() before the next ones are written.
   static __device__ __forceinline__ void add_parts(const Acc (&acc)[kReps][kTileN / 2],
                                                    Acc (&sum)[kReps][kWidth / 2], unsigned parts,
-                                                   unsigned there, unsigned read, unsigned phase,
                                                    int consumer, int rank) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
     const unsigned own = parts + (consumer * 128 + thread) * 16;
     constexpr int kGroupBytes = kConsumers * 128 * 16;  // eight columns of all rows of one rep
-    barrier_wait(read, phase ^ 1);
 #pragma unroll
     for (int r = 0; r < kReps; ++r)
 #pragma unroll
       for (int g = 0; g < kTileN / 8; ++g)
         store_shared_quad(own + (r * (kTileN / 8) + g) * kGroupBytes, &acc[r][g * 4]);
-    named_sync(1 + consumer, 128);
-    if (thread < kCluster) barrier_arrive_after_writes(there, thread);
-    barrier_wait(there, phase);
+    __syncwarp();
+    cluster_sync();
 #pragma unroll
     for (int r = 0; r < kReps; ++r)
 #pragma unroll
@@ -179,8 +177,7 @@ struct GemmWgmma {
           for (int c = 1; c < kCluster; ++c) sum[r][g * 4 + i] += part[c][i];
         }
       }
-    named_sync(1 + consumer, 128);
-    if (thread < kCluster) barrier_arrive_after_writes(read, thread);
+    cluster_arrive();
   }
 };
 
@@ -200,8 +197,6 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
   const unsigned parts = buffers + Gemm::kConsumers * Gemm::kBufferBytes;
   const unsigned full = parts + Gemm::kSumBytes;  // barriers, eight bytes each
   const unsigned empty = full + 8 * kStages;
-  const unsigned parts_there = empty + 8 * kStages;
-  const unsigned parts_read = parts_there + 8;
   const int warpgroup = static_cast<int>(threadIdx.x) >> 7;
   const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
   const int tile_rank = kSplit ? 0 : rank;
@@ -215,8 +210,6 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       barrier_init(full + 8 * s, 1);
       barrier_init(empty + 8 * s, Gemm::kConsumers * Gemm::kShare);
     }
-    barrier_init(parts_there, Gemm::kConsumers * kCluster);
-    barrier_init(parts_read, Gemm::kConsumers * kCluster);
     barrier_init_fence();
   }
   if constexpr (kCluster == 1) {
@@ -230,9 +223,8 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
   unsigned phase = 0;
   if (warpgroup == 0) {
     if constexpr (Gemm::kConsumers > 1) keep_registers_down<Gemm::kConsumers == 2 ? 40 : 32>();
-    if (threadIdx.x == 0) {
-      for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units;
-           unit += unit_step) {
+    for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units; unit += unit_step) {
+      if (threadIdx.x == 0) {
         const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
         const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
         const int last = min(first + args.k_steps_per_split, args.k_steps);
@@ -249,14 +241,18 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
             phase ^= 1;
           }
         }
+        if (unit + unit_step >= num_units) release_successor();
       }
-      release_successor();
+      if constexpr (kSplit) {  // add_parts' meetings
+        __syncwarp();
+        cluster_sync();
+        cluster_sync();
+      }
     }
   } else {
     if constexpr (Gemm::kConsumers > 1) take_registers<Gemm::kConsumers == 2 ? 232 : 160>();
     const int consumer = warpgroup - 1;
     const bool releases = (threadIdx.x & 127) < Gemm::kShare;
-    unsigned parts_phase = 0;
     for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units; unit += unit_step) {
       const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
       const int first = (kSplit ? rank : tile.split) * args.k_steps_per_split;
@@ -301,10 +297,11 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       auto& sums = Gemm::template chosen<Gemm::kPromote>(acc, promoted);
       if constexpr (kSplit) {
         typename Gemm::Acc sum[kReps][Gemm::kWidth / 2];
-        Gemm::add_parts(sums, sum, parts, parts_there, parts_read, parts_phase, consumer, rank);
-        parts_phase ^= 1;
+        Gemm::add_parts(sums, sum, parts, consumer, rank);
         Gemm::WayOut::run(sum, map_c, args.target, epilogue, row, tile.n + rank * Gemm::kWidth,
                           batch, buffer, 1 + consumer);
+        __syncwarp();
+        cluster_wait();
       } else {
         Gemm::WayOut::run(sums, map_c, args.target, epilogue, row, tile.n, batch, buffer,
                           1 + consumer);
@@ -312,8 +309,8 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
     }
     if (kStore != kStoreStrided && (threadIdx.x & 127) == 0) wait_stores<0>();
   }
-  // A neighbour may still write to this block's memory, read it, or signal its barriers.
-  if constexpr (kCluster > 1) {
+  // A neighbour may still write to this block's memory, or signal its barriers.
+  if constexpr (Gemm::kShare > 1) {
     __syncwarp();
     cluster_sync();
   }

@@ -33,6 +33,9 @@ struct WgmmaWayOut {
   static constexpr int kChunk = widest_of(kWidth, kStore == kStoreColumns ? 64 : 128 / kSize);
   static constexpr int kChunkBytes = 64 * kChunk * kSize;
   static constexpr int kPitch = kStore == kStoreColumns ? 128 : kChunk * kSize;
+  static constexpr bool kScales = (kEpilogue & (kEpilogueAlpha | kEpilogueScales)) != 0;
+  static constexpr bool kBias = (kEpilogue & kEpilogueBias) != 0;
+  static constexpr bool kResidual = (kEpilogue & kEpilogueResidual) != 0;
   static_assert(kSize == 4 || kSize == 2);
   static_assert(kStore != kStoreColumns || kSize == 2);
 
@@ -156,23 +159,74 @@ struct WgmmaWayOut {
     }
   }
 
-  static __device__ __forceinline__ void finish(Acc (&acc)[kWidth / 2],
+  // scale_a (with alpha) or scale_b, and bias, of one row or column of the sums.
+  struct Factors {
+    float scale = 1.0f;
+    float bias = 0.0f;
+  };
+  static __device__ __forceinline__ Factors factors_of(const EpilogueArgs& args, bool of_a,
+                                                       long long at) {
+    Factors found;
+    if constexpr (kScales) found.scale = of_a ? args.alpha : 1.0f;
+    if constexpr ((kEpilogue & kEpilogueScales) != 0) {
+      const float* const scales = of_a ? args.scale_a : args.scale_b;
+      if (scales != nullptr)
+        found.scale *= scales[at * (of_a ? args.scale_a_step : args.scale_b_step)];
+    }
+    if constexpr (kBias) {
+      if (!of_a) found.bias = to_compute(static_cast<const Out*>(args.bias)[at * args.bias_step]);
+    }
+    return found;
+  }
+
+  // Of the columns of a chunk: held by the lanes of a warp, so that all are fetched at once.
+  static constexpr int kHeld = (kChunk + 31) / 32;
+  static __device__ __forceinline__ void fetch_across(Factors (&across)[kHeld],
+                                                      const EpilogueArgs& epilogue,
+                                                      const WgmmaTarget& target, int first_col,
+                                                      int lane) {
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j)
+      across[j] =
+          factors_of(epilogue, target.turned != 0, min(first_col + j * 32 + lane, target.n - 1));
+  }
+
+  // The epilogue of a thread's sums of a chunk: rows `row` and `row` + 8, two of each eight columns.
+  static __device__ __forceinline__ void finish(Acc* sums, const Factors (&down)[2],
+                                                const Factors (&across)[kHeld],
                                                 const EpilogueArgs& epilogue,
-                                                const WgmmaTarget& target, int row, int col,
-                                                long long batch) {
-    const bool turned = target.turned != 0;
+                                                const WgmmaTarget& target, int row, int first_col,
+                                                long long batch, int lane) {
+    const int pair = (lane & 3) * 2;
+    Out residuals[kChunk / 4][2];  // of two rows each
+    if constexpr (kResidual) {     // all are fetched at once
+      const Out* const from =
+          static_cast<const Out*>(epilogue.residual) + batch * epilogue.residual_batch;
+      const long long row_step = target.turned ? epilogue.residual_n : epilogue.residual_m;
+      const long long col_step = target.turned ? epilogue.residual_m : epilogue.residual_n;
 #pragma unroll
-    for (int g = 0; g < kWidth / 8; ++g) {
-      int first = col + g * 8;
-      // All registers hold sums: places are to be found anew, not kept for the next 64 rows.
-      asm volatile("" : "+r"(first)::"memory");
+      for (int e = 0; e < kChunk / 4; ++e)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        // Rows and columns outside of C are not stored, but must not be looked up either.
-        const long long r = min(row + (i & 2 ? 8 : 0), target.m - 1);
-        const long long c = min(first + (i & 1), target.n - 1);
-        Acc& sum = acc[g * 4 + i];
-        sum = Epilogue<Out, kEpilogue>::run(epilogue, sum, turned ? c : r, turned ? r : c, batch);
+        for (int half = 0; half < 2; ++half)
+          residuals[e][half] =
+              from[min(row + half * 8, target.m - 1) * row_step +
+                   min(first_col + e / 2 * 8 + pair + (e & 1), target.n - 1) * col_step];
+    }
+#pragma unroll
+    for (int e = 0; e < kChunk / 4; ++e) {
+      const int holder = e / 2 % 4 * 8 + pair + (e & 1);
+      Factors column;
+      if constexpr (kScales) column.scale = __shfl_sync(~0u, across[e / 8].scale, holder);
+      if constexpr (kBias) column.bias = __shfl_sync(~0u, across[e / 8].bias, holder);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Acc& sum = sums[e / 2 * 4 + half * 2 + (e & 1)];
+        float v = sum;
+        if constexpr (kScales) v *= down[half].scale * column.scale;
+        if constexpr (kBias) v += down[half].bias + column.bias;  // one of the two is 0
+        v = activate<(kEpilogue >> kEpilogueActivationShift)>(v);
+        if constexpr (kResidual) v += epilogue.beta * to_compute(residuals[e][half]);
+        sum = v;
       }
     }
   }
@@ -189,12 +243,23 @@ struct WgmmaWayOut {
 #pragma unroll
     for (int r = 0; r < kReps; ++r) {
       const int row0 = first_row + r * 64;
-      if constexpr (kEpilogue != 0)
-        finish(acc[r], epilogue, target, row0 + warp * 16 + (lane >> 2), first_col + (lane & 3) * 2,
-               batch);
+      const int row = row0 + warp * 16 + (lane >> 2);
+      Factors down[2];
+      Factors across[kHeld];
+      if constexpr (kEpilogue != 0) {
+        // Rows and columns outside of C are not stored, but must not be looked up either.
+        down[0] = factors_of(epilogue, target.turned == 0, min(row, target.m - 1));
+        down[1] = factors_of(epilogue, target.turned == 0, min(row + 8, target.m - 1));
+        fetch_across(across, epilogue, target, first_col, lane);
+      }
 #pragma unroll
       for (int i = 0; i < kWidth / kChunk; ++i) {
         const int col0 = first_col + i * kChunk;
+        if constexpr (kEpilogue != 0) {
+          finish(acc[r] + i * (kChunk / 2), down, across, epilogue, target, row, col0, batch, lane);
+          if (i + 1 < kWidth / kChunk)  // on their way while this chunk is stored
+            fetch_across(across, epilogue, target, col0 + kChunk, lane);
+        }
         const unsigned buffer = buffers + ((r * (kWidth / kChunk) + i) & 1) * kChunkBytes;
         if (kStore != kStoreStrided && thread == 0) {
           // The other buffer may still be read; the first one was perhaps the last of the tile

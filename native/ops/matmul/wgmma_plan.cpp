@@ -41,9 +41,10 @@ struct Proposer {
   std::vector<MatmulPlan>& plans;
 
   // Operands that lie across k come in panels of 64. Sums that leave no registers: those of the
-  // largest tile to an epilogue, and those of 8 bits, kept twice, to most of theirs.
+  // largest tile to an epilogue, of many rows to residuals, and those of 8 bits, kept twice, to most.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
     if (tile.m * tile.n > 256 * 128 && desc.epilogue != 0) return false;
+    if (tile.m > 128 && (desc.epilogue & kEpilogueResidual) != 0) return false;
     if (itemsize(desc.dtype_a) == 1 && desc.dtype_acc == DType::kFloat32 && !desc.fast_accum) {
       const bool scales_only = (desc.epilogue & ~kEpilogueScales) == 0;
       if (wgmma_reps(tile.m) > 1 || tile.n > (scales_only ? 192 : 160)) return false;
@@ -189,8 +190,7 @@ std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DTy
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const int sum_bytes = split ? plan.tile_m * plan.tile_n * 4 : 0;
   const int stage_bytes = (plan.tile_m + plan.tile_n) * 128;
-  const int bytes = 1024 + plan.stages * stage_bytes + consumers * buffer_bytes + sum_bytes +
-                    16 * plan.stages + 16;
+  const int bytes = 1024 + plan.stages * (stage_bytes + 16) + consumers * buffer_bytes + sum_bytes;
   return static_cast<std::size_t>(bytes);
 }
 
