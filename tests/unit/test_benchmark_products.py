@@ -25,6 +25,7 @@ from pygpukit.benchmark.product_cases import (
     PROJECTIONS,
     TOLERANCE,
     Case,
+    eight_bit_cases,
     gemm_cases,
     gemv_cases,
     quick_cases,
@@ -189,12 +190,31 @@ def test_suites_on_cpu_simulation() -> None:
 def test_a_wrong_product_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     from pygpukit.benchmark.peers import Ours
 
-    def skips(self: Ours, *, tf32: bool) -> object:
+    def skips(self: Ours, dtype: str) -> object:
         return lambda a, b, out: None
 
     monkeypatch.setattr(Ours, "matmul", skips)
     done = BenchmarkSuite(1, 1, quick=True, sizes=[16]).add_gemm().run(verbose=False)
     assert [r.correct for r in done.results] == [False]
+
+
+def test_eight_bits_on_cpu_simulation() -> None:
+    suite = BenchmarkSuite(1, 1, quick=True, peers=["numpy"]).add_fp8_gemm()
+    done = suite.run(verbose=False)
+    assert {(r.category, r.impl) for r in done.results} == {("fp8", "pygpukit")}
+    assert {r.params["dtype"] for r in done.results} == {"float8_e4m3fn", "int8"}
+    assert {r.params["layout"] for r in done.results} == {"nt"}
+    assert all(r.correct for r in done.results)
+    assert all(r.rel_error == 0 for r in done.results if r.params["dtype"] == "int8")
+    assert any("numpy skipped for int8" in note for note in done.notes)
+
+
+def test_eight_bit_cases() -> None:
+    cases = eight_bit_cases(None, None, None)
+    assert {c.dtype for c in cases if c.name == "square"} == {"float8_e4m3fn", "int8"}
+    assert {c.layout for c in cases} == {"nt"}
+    assert [c.m for c in eight_bit_cases([64, 96], ["int8"], None)] == [64, 96]
+    assert eight_bit_cases(None, ["bfloat16"], None) == []
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,11 @@ from pygpukit._cli.terminal import run
 from pygpukit.benchmark.elementwise import DTYPES
 from pygpukit.benchmark.peers import PEERS
 from pygpukit.benchmark.plot import check_plot_path, write_plot
-from pygpukit.benchmark.product_cases import LAYOUTS
+from pygpukit.benchmark.product_cases import EIGHT_BITS, FP8, LAYOUTS
 from pygpukit.benchmark.report import BenchmarkReport
 from pygpukit.benchmark.suite import LATER, SUITES, BenchmarkSuite, later
 
-_SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+_SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": FP8}
 
 
 def _integers(text: str) -> list[int]:
@@ -33,8 +33,8 @@ def _integers(text: str) -> list[int]:
 def _dtype_names(text: str) -> list[str]:
     names = [_SHORT.get(part, part) for part in text.split(",")]
     for name in names:
-        if name not in (*DTYPES, "tf32"):
-            known = ", ".join([*_SHORT, *DTYPES, "tf32"])
+        if name not in (*DTYPES, *EIGHT_BITS, "tf32"):
+            known = ", ".join([*_SHORT, *DTYPES, *EIGHT_BITS, "tf32"])
             raise argparse.ArgumentTypeError(f"{name}: no suite of this version takes it ({known})")
     return names
 
@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
     select.add_argument("--gemm", action="store_true", help="products of matrices")
     select.add_argument("--gemv", action="store_true", help="products with 1 to 32 rows")
+    select.add_argument("--fp8", action="store_true", help="products of FP8 and INT8 matrices")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and classes")
@@ -90,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="2**20,2**24",
         help="elements (elementwise), bytes (copy), rows of squares (gemm, gemv)",
     )
-    how.add_argument("--dtypes", type=_dtype_names, metavar="fp32,bf16,fp16,tf32")
+    how.add_argument("--dtypes", type=_dtype_names, metavar="fp32,bf16,fp16,tf32,fp8")
     how.add_argument(
         "--layouts", type=_layout_names, metavar="nn,nt,tn,tt", help="of gemm and gemv operands"
     )

@@ -43,6 +43,11 @@ def run_few_rows(session: Session) -> None:
     _run_suite(session, "gemv", product_cases.gemv_cases)
 
 
+def run_eight_bits(session: Session) -> None:
+    """Adds the results of FP8 and INT8 operands."""
+    _run_suite(session, "fp8", product_cases.eight_bit_cases)
+
+
 def _run_suite(session: Session, name: str, make: Callable[..., list[Case]]) -> None:
     dtypes = session.product_dtypes
     if session.on_gpu or session.sizes:
@@ -88,7 +93,7 @@ def _run_case(session: Session, suite: str, case: Case) -> None:
 def _contender(
     session: Session, engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode: str
 ) -> _Contender | None:
-    if not engine.supports("float32" if case.dtype == "tf32" else case.dtype):
+    if not engine.multiplies(case.dtype):
         session.note(f"{engine.name} skipped for {case.dtype} in products: it is no peer there")
         return None
     try:
@@ -101,12 +106,13 @@ def _contender(
 
 
 def _prepare(engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode: str) -> _Contender:
-    multiply = engine.matmul(tf32=case.dtype == "tf32")
-    kind = "float32" if case.dtype == "tf32" else case.dtype
+    multiply = engine.matmul(case.dtype)
+    kind = product_cases.RESULT.get(case.dtype, case.dtype)
+    unset = -77 if kind == "int32" else float("nan")
     sets = []
     for _ in range(_num_sets(engine, case)):
         left, right = _upload(engine, a), _upload(engine, b)
-        out = engine.full(case.m * case.n, float("nan"), kind).reshape(case.m, case.n)
+        out = engine.full(case.m * case.n, unset, kind).reshape(case.m, case.n)
         sets.append((left, right, out))
     turn = 0
 
@@ -123,7 +129,7 @@ def _prepare(engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode:
     replay = engine.capture(every_set) if mode == "graph" and _first_run(every_set) else None
     if replay is not None:
         for _, _, out in sets:
-            engine.poison(out)
+            engine.fill(out, unset)
         replay()
     else:
         every_set()
@@ -223,16 +229,19 @@ def _num_sets(engine: Engine, case: Case) -> int:
 
 
 def _random(rows: int, columns: int, dtype: str, transposed: bool, seed: int) -> NDArray[Any]:
-    """Normal random numbers; beyond 4 Mi elements they repeat, never in step with the rows."""
+    """Normal random numbers (int8: all values alike); beyond 4 Mi elements they repeat, never in step with the rows."""
     import ml_dtypes
     import numpy as np
 
-    name = {"bfloat16": ml_dtypes.bfloat16, "tf32": "float32"}.get(dtype, dtype)
     size = rows * columns
-    values = np.random.default_rng(seed).standard_normal(
-        min(size, _RANDOM_ELEMS + 2 * seed + 1), dtype=np.float32
-    )
-    flat = np.resize(values.astype(name), size)
+    count = min(size, _RANDOM_ELEMS + 2 * seed + 1)
+    numbers = np.random.default_rng(seed)
+    if dtype == "int8":
+        flat = np.resize(numbers.integers(-128, 128, count, dtype=np.int8), size)
+    else:
+        name = product_cases.OPERAND.get(dtype, dtype)
+        kind = np.dtype(getattr(ml_dtypes, name, name))
+        flat = np.resize(numbers.standard_normal(count, dtype=np.float32).astype(kind), size)
     return flat.reshape(columns, rows).T if transposed else flat.reshape(rows, columns)
 
 

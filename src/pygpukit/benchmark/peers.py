@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from pygpukit import _native
+from pygpukit.benchmark.product_cases import FP8
 from pygpukit.benchmark.report import OURS
 
 PEERS = ("numpy", "cupy", "torch")
@@ -32,11 +33,17 @@ class Engine(Protocol):
     def binary(self, op: str) -> Callable[[Any, Any, Any], object]:
         """add or mul as f(a, b, out)."""
 
-    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
-        """The product as f(a, b, out). tf32: float32 inputs may be rounded to TF32, else not."""
+    def multiplies(self, dtype: str) -> bool:
+        """True when matmul takes the dtype."""
 
-    def poison(self, array: Any) -> None:
-        """Fills with NaN."""
+    def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
+        """The product as f(a, b, out). "tf32": float32 that may be rounded, else it is not.
+
+        FP8 gives bfloat16 (scales are 1), INT8 gives INT32.
+        """
+
+    def fill(self, array: Any, value: float) -> None:
+        """Sets all elements."""
 
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the contents; bfloat16 may come as float32."""
@@ -71,14 +78,22 @@ class Ours:
         function = {"add": _native.add, "mul": _native.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
 
-    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
-        function = _native.matmul
-        if tf32:
+    def multiplies(self, dtype: str) -> bool:
+        return True
+
+    def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
+        function, scaled = _native.matmul, _native.scaled_matmul
+        if dtype == "tf32":
             return lambda a, b, out: function(a, b, out=out, use_tf32=True)
+        if dtype == "int8":
+            return lambda a, b, out: function(a, b, out=out, dtype="int32")
+        if dtype == FP8:
+            one = _native.full(1, 1.0, "float32")
+            return lambda a, b, out: scaled(a, b, one, one, out=out, dtype="bfloat16")
         return lambda a, b, out: function(a, b, out=out)
 
-    def poison(self, array: Any) -> None:
-        array[...] = float("nan")
+    def fill(self, array: Any, value: float) -> None:
+        array[...] = value
 
     def to_host(self, array: Any) -> Any:
         return array.to_numpy()
@@ -122,11 +137,14 @@ class NumPy:
         function = {"add": self._numpy.add, "mul": self._numpy.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
 
-    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+    def multiplies(self, dtype: str) -> bool:
+        return dtype in ("float32", "tf32")
+
+    def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
         return lambda a, b, out: self._numpy.matmul(a, b, out=out)
 
-    def poison(self, array: Any) -> None:
-        array[...] = float("nan")
+    def fill(self, array: Any, value: float) -> None:
+        array[...] = value
 
     def to_host(self, array: Any) -> Any:
         return array
@@ -164,12 +182,15 @@ class CuPy:
         function = {"add": self.module.add, "mul": self.module.multiply}[op]
         return lambda a, b, out: function(a, b, out=out)
 
-    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
+    def multiplies(self, dtype: str) -> bool:
+        return dtype in ("float16", "float32", "tf32")
+
+    def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
         function = self.module.matmul
         return lambda a, b, out: function(a, b, out=out)
 
-    def poison(self, array: Any) -> None:
-        array[...] = float("nan")
+    def fill(self, array: Any, value: float) -> None:
+        array[...] = value
 
     def to_host(self, array: Any) -> Any:
         return array.get()
@@ -199,9 +220,9 @@ class Torch:
 
     def from_host(self, array: Any) -> Any:
         name = array.dtype.name
-        if name == "bfloat16":  # NumPy's bfloat16 is unknown to it
-            bits = self.module.from_numpy(array.view("int16"))
-            return bits.to("cuda").view(self.module.bfloat16)
+        if name in ("bfloat16", FP8):  # NumPy's are unknown to it
+            bits = self.module.from_numpy(array.view("int16" if name == "bfloat16" else "uint8"))
+            return bits.to("cuda").view(getattr(self.module, name))
         return self.module.from_numpy(array).to("cuda")
 
     def full(self, size: int, value: float, dtype: str) -> Any:
@@ -211,14 +232,23 @@ class Torch:
         function = {"add": self.module.add, "mul": self.module.mul}[op]
         return lambda a, b, out: function(a, b, out=out)
 
-    def matmul(self, *, tf32: bool) -> Callable[[Any, Any, Any], object]:
-        # A setting of the process; all products of a case are of one kind.
-        self.module.backends.cuda.matmul.allow_tf32 = tf32
-        function = self.module.matmul
-        return lambda a, b, out: function(a, b, out=out)
+    def multiplies(self, dtype: str) -> bool:
+        return True
 
-    def poison(self, array: Any) -> None:
-        array.fill_(float("nan"))
+    def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
+        module = self.module
+        if dtype == "int8":
+            return lambda a, b, out: module._int_mm(a, b, out=out)
+        if dtype == FP8:
+            one = module.ones((), device="cuda")
+            kind = module.bfloat16
+            return lambda a, b, out: module._scaled_mm(a, b, one, one, out_dtype=kind, out=out)
+        # A setting of the process; all products of a case are of one kind.
+        module.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+        return lambda a, b, out: module.matmul(a, b, out=out)
+
+    def fill(self, array: Any, value: float) -> None:
+        array.fill_(value)
 
     def to_host(self, array: Any) -> Any:
         if array.dtype == self.module.bfloat16:

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LAYOUTS = ("nn", "nt", "tn", "tt")  # t: the operand is the transpose of what lies in memory
+FP8 = "float8_e4m3fn"
 DTYPES = ("bfloat16", "float16", "float32", "tf32")
+EIGHT_BITS = (FP8, "int8")
 TOLERANCE = {"bfloat16": 6e-3, "float16": 1e-3, "float32": 1e-5, "tf32": 2e-3}
-ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4}
+TOLERANCE |= {FP8: 6e-3, "int8": 0.0}
+ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, FP8: 1, "int8": 1}
+# Of the arrays, where it is not the dtype itself.
+OPERAND = {"tf32": "float32"}
+RESULT = {"tf32": "float32", FP8: "bfloat16", "int8": "int32"}
 
 
 class Projection(NamedTuple):
@@ -115,6 +121,24 @@ def gemm_cases(
     return selected(every, dtypes, layouts)
 
 
+def eight_bit_cases(
+    sizes: Sequence[int] | None,
+    dtypes: Sequence[str] | None,
+    layouts: Sequence[str] | None,
+) -> list[Case]:
+    """FP8 with one scale per operand, and INT8; weights [n, k], as tensor cores read them."""
+    every = [
+        *(Case("square", n, n, n, "nt", d) for d in EIGHT_BITS for n in sizes or SQUARES[1:-1]),
+        *(
+            Case(p.name, m, p.n, p.k, "nt", FP8)
+            for m in MANY_ROWS
+            for p in PROJECTIONS
+            if not sizes and p.name.startswith("llama-8b")
+        ),
+    ]
+    return selected(every, dtypes, layouts)
+
+
 def gemv_cases(
     sizes: Sequence[int] | None,
     dtypes: Sequence[str] | None,
@@ -143,10 +167,13 @@ def small_cases(
 ) -> list[Case]:
     """What CPU simulation does in seconds."""
     rows = (1, 8) if name == "gemv" else (24, 65)
+    usual, all_layouts = {"fp8": (EIGHT_BITS, ("nt",))}.get(
+        name, (("bfloat16", "float32"), LAYOUTS)
+    )
     every = [
         Case("small", m, 48, 33, layout, dtype)
-        for dtype in dtypes or ("bfloat16", "float32")
-        for layout in layouts or LAYOUTS
+        for dtype in dtypes or usual
+        for layout in layouts or all_layouts
         for m in rows
     ]
     return selected(every, dtypes, layouts)

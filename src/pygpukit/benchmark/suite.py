@@ -33,14 +33,15 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "arrays": arrays.run,
         "gemm": gemm.run,
         "gemv": gemm.run_few_rows,
+        "fp8": gemm.run_eight_bits,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
     }
 )
 # They take gigabytes and the whole GPU, or minutes.
-ON_REQUEST = ("gemm", "gemv", "memory", "transfer", "sharing")
-LATER = ("attention", "fp8")
+ON_REQUEST = ("gemm", "gemv", "fp8", "memory", "transfer", "sharing")
+LATER = ("attention",)
 
 
 def default_suites() -> list[str]:
@@ -84,8 +85,8 @@ class BenchmarkSuite:
         self._sizes = None if sizes is None else list(sizes)
         self._product_dtypes = None if dtypes is None else list(dtypes)
         self._dtypes = ["float32", "bfloat16", "float16"]
-        if self._product_dtypes is not None:  # TF32 is a way to multiply, not a dtype
-            self._dtypes = [dtype for dtype in self._product_dtypes if dtype != "tf32"]
+        if self._product_dtypes is not None:  # some are ways to multiply only
+            self._dtypes = [name for name in self._product_dtypes if name in elementwise.DTYPES]
         self._layouts = None if layouts is None else list(layouts)
         self._selected: list[str] = []
         self._last: BenchmarkReport | None = None
@@ -127,6 +128,10 @@ class BenchmarkSuite:
     def add_gemv(self) -> BenchmarkSuite:
         """Products with 1 to 32 rows."""
         return self.add("gemv")
+
+    def add_fp8_gemm(self) -> BenchmarkSuite:
+        """Products of FP8 and INT8 matrices."""
+        return self.add("fp8")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and the way back."""
