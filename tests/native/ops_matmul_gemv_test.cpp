@@ -53,11 +53,13 @@ bool is(const MatmulPlan& plan, GemvKernel kernel) {
 }
 
 TEST(GemvPlan, LinearLayersOnHopper) {
-  EXPECT_TRUE(is(plan_of(linear(1, 14336, 4096)), GemvKernel::kRing));
-  EXPECT_EQ(plan_of(linear(1, 14336, 4096)).tile_n, 2);
-  EXPECT_TRUE(is(plan_of(linear(1, 4096, 4096)), GemvKernel::kRing));
-  EXPECT_EQ(plan_of(linear(1, 4096, 4096)).tile_n, 1);
-  EXPECT_TRUE(is(plan_of(linear(1, 512, 2048)), GemvKernel::kRows));  // too few rows for a ring
+  EXPECT_TRUE(is(plan_of(linear(1, 14336, 4096)), GemvKernel::kRows));
+  EXPECT_TRUE(is(plan_of(linear(1, 4096, 4096)), GemvKernel::kRows));
+  EXPECT_TRUE(is(plan_of(linear(1, 512, 2048)), GemvKernel::kRows));
+  // Parts of k that are not whole steps.
+  EXPECT_TRUE(is(plan_of(linear(1, 4096, 14336)), GemvKernel::kRing));
+  EXPECT_EQ(plan_of(linear(1, 4096, 14336)).tile_n, 2);
+  EXPECT_TRUE(is(plan_of(linear(1, 512, 14336)), GemvKernel::kRows));  // too few rows for a ring
   EXPECT_TRUE(is(plan_of(linear(2, 4096, 14336)), GemvKernel::kMmaRows));
   EXPECT_TRUE(is(plan_of(linear(5, 4096, 4096)), GemvKernel::kMmaRows));
   for (const MatmulPlan& plan : proposals(linear(8, 4096, 4096)))
@@ -88,7 +90,7 @@ TEST(GemvPlan, MatrixTimesVectorIsTurned) {
                      .c = ghost({4096, 1}, DType::kFloat32)};
   const MatmulPlan plan = plan_of(p);
   EXPECT_TRUE(plan.transpose);
-  EXPECT_TRUE(is(plan, GemvKernel::kRing));
+  EXPECT_TRUE(is(plan, GemvKernel::kRows));
   Product turned_a = p;
   turned_a.a = turned(ghost({2048, 4096}, DType::kFloat32));
   EXPECT_TRUE(plan_of(turned_a).transpose);

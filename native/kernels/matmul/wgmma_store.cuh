@@ -191,7 +191,7 @@ struct WgmmaWayOut {
           factors_of(epilogue, target.turned != 0, min(first_col + j * 32 + lane, target.n - 1));
   }
 
-  // The epilogue of a thread's sums of a chunk: rows `row` and `row` + 8, two of each eight columns.
+  // The epilogue of a thread's sums of a chunk: rows `row` and `row` + 8, two of eight columns.
   static __device__ __forceinline__ void finish(Acc* sums, const Factors (&down)[2],
                                                 const Factors (&across)[kHeld],
                                                 const EpilogueArgs& epilogue,

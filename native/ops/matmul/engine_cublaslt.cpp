@@ -216,9 +216,8 @@ void propose_cublaslt(const MatmulDesc& desc, const Machine& machine,
   const double wide = desc.dtype_acc == DType::kFloat64 || desc.dtype_acc == DType::kComplex128
                           ? 1.0  // tensor cores, where there are any
                           : 0.7;
-  plan.predicted_us =
-      static_cast<float>(2.0 * kLaunchUs + std::max(flops(desc) / (rate * wide),
-                                                    1.2 * traffic_us(machine, bytes_once(desc))));
+  plan.predicted_us = static_cast<float>(
+      2.0 * kLaunchUs + std::max(flops(desc) / (rate * wide), 1.2 * operands_us(desc, machine)));
   plans.push_back(plan);
 }
 

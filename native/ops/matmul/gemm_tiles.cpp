@@ -91,8 +91,7 @@ double tiles_us(const MatmulDesc& oriented, const Machine& machine, const GemmTi
   const double through_l2 =
       static_cast<double>(tiles) * (tile.m + tile.n) * static_cast<double>(part) *
       static_cast<double>(itemsize(oriented.dtype_a)) / l2_bytes_per_us(machine);
-  const double bytes =
-      std::max(through_l2, traffic_us(machine, bytes_once(oriented)) / kTrafficShare);
+  const double bytes = std::max(through_l2, operands_us(oriented, machine) / kTrafficShare);
   double us = kLaunchUs + std::max(rounds, bytes);
   if (tiles_need_finish(oriented, own, splits)) us += finish_us(oriented, machine, splits);
   return us;

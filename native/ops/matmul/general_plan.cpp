@@ -112,7 +112,7 @@ double predict(const MatmulPlan& plan, const MatmulDesc& desc, const Machine& ma
     compute = flops(desc) / ((rows ? 0.2 : 0.1) * rate);
     traffic = static_cast<double>(p.num_batches()) * m * n * k * bytes / l2_bytes_per_us(machine);
   }
-  traffic = std::max(traffic, 1.5 * traffic_us(machine, bytes_once(desc)));
+  traffic = std::max(traffic, 1.5 * operands_us(desc, machine));
   double us = kLaunchUs + std::max(compute, traffic);
   if (needs_finish(desc, plan)) us += finish_us(desc, machine, plan.splits);
   return us;

@@ -106,9 +106,8 @@ double bytes_once(const MatmulDesc& desc) {
   return bytes;
 }
 
-double traffic_us(const Machine& machine, double bytes) {
-  const bool fits = bytes < 0.6 * static_cast<double>(machine.l2_bytes);
-  return bytes / (fits ? l2_bytes_per_us(machine) : dram_bytes_per_us(machine));
+double operands_us(const MatmulDesc& desc, const Machine& machine) {
+  return bytes_once(desc) / dram_bytes_per_us(machine);
 }
 
 double finish_us(const MatmulDesc& desc, const Machine& machine, std::int64_t splits) {
@@ -118,7 +117,10 @@ double finish_us(const MatmulDesc& desc, const Machine& machine, std::int64_t sp
   const double each = static_cast<double>(itemsize(desc.dtype_acc)) * static_cast<double>(splits) +
                       static_cast<double>(itemsize(desc.dtype_c)) *
                           ((desc.epilogue & kEpilogueResidual) != 0 ? 2.0 : 1.0);
-  return kLaunchUs + kLateUs + traffic_us(machine, outputs * each);
+  const double bytes = outputs * each;  // just written: in the L2 if they fit there
+  const bool fits = bytes < 0.6 * static_cast<double>(machine.l2_bytes);
+  return kLaunchUs + kLateUs +
+         bytes / (fits ? l2_bytes_per_us(machine) : dram_bytes_per_us(machine));
 }
 
 }  // namespace gpk::ops

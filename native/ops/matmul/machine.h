@@ -40,8 +40,8 @@ inline constexpr double kLaunchUs = 2.0;  // a kernel that does nothing, as seen
 double flops(const MatmulDesc& desc);
 // a, b and c once each, broadcast batches once, and what the epilogue reads.
 double bytes_once(const MatmulDesc& desc);
-// Time of reading `bytes`, from L2 where they fit there.
-double traffic_us(const Machine& machine, double bytes);
+// Time of reading and writing them in DRAM: operands are not expected in the L2.
+double operands_us(const MatmulDesc& desc, const Machine& machine);
 // The pass that sums `splits` partial results and applies the epilogue (finish.h).
 double finish_us(const MatmulDesc& desc, const Machine& machine, std::int64_t splits);
 

@@ -41,7 +41,8 @@ struct Proposer {
   std::vector<MatmulPlan>& plans;
 
   // Operands that lie across k come in panels of 64. Sums that leave no registers: those of the
-  // largest tile to an epilogue, of many rows to residuals, and those of 8 bits, kept twice, to most.
+  // largest tile to an epilogue, of many rows to residuals, and those of 8 bits, kept twice, to
+  // most.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
     if (tile.m * tile.n > 256 * 128 && desc.epilogue != 0) return false;
     if (tile.m > 128 && (desc.epilogue & kEpilogueResidual) != 0) return false;

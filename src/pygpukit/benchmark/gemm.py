@@ -229,7 +229,10 @@ def _num_sets(engine: Engine, case: Case) -> int:
 
 
 def _random(rows: int, columns: int, dtype: str, transposed: bool, seed: int) -> NDArray[Any]:
-    """Normal random numbers (int8: all values alike); beyond 4 Mi elements they repeat, never in step with the rows."""
+    """Normal random numbers (int8: all values alike).
+
+    Beyond 4 Mi elements they repeat, never in step with the rows.
+    """
     import ml_dtypes
     import numpy as np
 
