@@ -38,11 +38,13 @@ def allowed_include(name: str, system: bool, parts: tuple[str, ...], allowed: li
         return kind_of_system_header(name) in allowed
     if "/" not in name:
         return name == "gpk.h" and "*" in allowed
+    folder = name.rsplit("/", 1)[0]
     if parts[0] == "kernels":
-        folder = name.rsplit("/", 1)[0]
         own = "/".join(parts[1:-1])
         return ("own" in allowed and folder == own) or f"kernels/{folder}" in allowed
-    return "*" in allowed or name.split("/")[0] in allowed
+    if folder == "/".join(parts[:-1]) and "own" in allowed:
+        return True
+    return bool({"*", name.split("/")[0], folder, f"{folder}/."} & set(allowed))
 
 
 def problems(root: Path) -> Iterator[str]:
@@ -51,9 +53,10 @@ def problems(root: Path) -> Iterator[str]:
     for path in sorted(p for p in native.rglob("*") if p.suffix in SUFFIXES):
         parts = path.relative_to(native).parts
         where = path.relative_to(root).as_posix()
-        allowed = law.get(parts[0])
+        folder = "/".join(parts[:2]) if "/".join(parts[:2]) in law else parts[0]
+        allowed = law.get(folder)
         if allowed is None:
-            yield f"{where}:1: {parts[0]} is not in GPK_INCLUDE_LAW"
+            yield f"{where}:1: {folder} is not in GPK_INCLUDE_LAW"
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         for number, line in enumerate(text.splitlines(), 1):
@@ -64,7 +67,7 @@ def problems(root: Path) -> Iterator[str]:
             if not allowed_include(match.group(2), system, parts, allowed):
                 yield (
                     f"{where}:{number}: {line.strip()} breaks the include law: "
-                    f"{parts[0]} may include only {' '.join(allowed)}"
+                    f"{folder} may include only {' '.join(allowed)}"
                 )
 
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 
 namespace {
 
@@ -144,4 +144,3 @@ void BM_Malloc(benchmark::State& state) {
 BENCHMARK(BM_Malloc);
 
 }  // namespace
-

@@ -4,11 +4,11 @@
 #include <random>
 #include <string>
 
-#include "runtime/admission.h"
-#include "runtime/partition_manager.h"
-#include "runtime/qos_evaluator.h"
-#include "runtime/scheduler.h"
-#include "runtime/simulation.h"
+#include "runtime/scheduler/admission.h"
+#include "runtime/scheduler/qos_evaluator.h"
+#include "runtime/scheduler/scheduler.h"
+#include "runtime/scheduler/simulation.h"
+#include "runtime/sharing/partition_manager.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // Admission control.
 #include "bindings/runtime_bind.h"
-#include "runtime/admission.h"
+#include "runtime/scheduler/admission.h"
 
 namespace gpk::bind {
 namespace {

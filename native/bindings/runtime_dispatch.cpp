@@ -1,7 +1,7 @@
 // The life of kernel launches.
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_launch.h"
-#include "runtime/dispatch.h"
+#include "runtime/dispatch/dispatch.h"
 
 namespace gpk::bind {
 namespace {

@@ -2,7 +2,7 @@
 #include "bindings/convert.h"
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_launch.h"
-#include "runtime/execution_context.h"
+#include "runtime/scheduler/execution_context.h"
 
 namespace gpk::bind {
 namespace {

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "bindings/runtime_bind.h"
-#include "runtime/kernel_cache.h"
-#include "runtime/kernel_cache_disk.h"
+#include "runtime/dispatch/kernel_cache.h"
+#include "runtime/dispatch/kernel_cache_disk.h"
 
 namespace gpk::bind {
 namespace {

@@ -11,7 +11,7 @@
 #include "bindings/python.h"
 #include "core/event.h"
 #include "core/stream.h"
-#include "runtime/dispatch.h"
+#include "runtime/dispatch/dispatch.h"
 
 namespace gpk::bind {
 

@@ -5,8 +5,8 @@
 #include "bindings/convert.h"
 #include "bindings/runtime_bind.h"
 #include "core/block_device.h"
-#include "runtime/block_pool.h"
-#include "runtime/kernel_cache_disk.h"
+#include "runtime/dispatch/kernel_cache_disk.h"
+#include "runtime/pool/block_pool.h"
 
 namespace gpk::bind {
 namespace {

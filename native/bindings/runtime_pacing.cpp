@@ -1,7 +1,7 @@
 // Pacing of launches: the 0.2 rule, and shares of measured use.
 #include "bindings/runtime_bind.h"
-#include "runtime/pacing.h"
-#include "runtime/pacing_share.h"
+#include "runtime/sharing/pacing.h"
+#include "runtime/sharing/pacing_share.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,8 +1,8 @@
 // Partitions of one device.
 #include "bindings/runtime_bind.h"
-#include "runtime/partition_compute.h"
-#include "runtime/partition_ledger.h"
-#include "runtime/partition_manager.h"
+#include "runtime/sharing/partition_compute.h"
+#include "runtime/sharing/partition_ledger.h"
+#include "runtime/sharing/partition_manager.h"
 
 namespace gpk::bind {
 namespace {

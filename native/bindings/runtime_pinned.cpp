@@ -4,8 +4,8 @@
 #include "core/block_device.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "runtime/kernel_cache_disk.h"
-#include "runtime/pinned.h"
+#include "runtime/dispatch/kernel_cache_disk.h"
+#include "runtime/pool/pinned.h"
 
 namespace gpk::bind {
 namespace {

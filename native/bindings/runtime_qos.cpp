@@ -1,7 +1,7 @@
 // Quality of service.
 #include "bindings/runtime_bind.h"
-#include "runtime/qos_enforcement.h"
-#include "runtime/qos_evaluator.h"
+#include "runtime/scheduler/qos_enforcement.h"
+#include "runtime/scheduler/qos_evaluator.h"
 
 namespace gpk::bind {
 namespace {

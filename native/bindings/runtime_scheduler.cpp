@@ -1,6 +1,6 @@
 // The scheduler of the 0.2 API: tasks without a body, driven by the caller.
 #include "bindings/runtime_bind.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
 
 namespace gpk::bind {
 namespace {

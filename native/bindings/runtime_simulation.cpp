@@ -3,7 +3,7 @@
 
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
-#include "runtime/simulation.h"
+#include "runtime/scheduler/simulation.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,6 +1,6 @@
 // Long kernels in slices.
 #include "bindings/runtime_bind.h"
-#include "runtime/slicing.h"
+#include "runtime/sharing/slicing.h"
 
 namespace gpk::bind {
 namespace {

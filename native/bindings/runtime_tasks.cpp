@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/trace_log.h"
-#include "runtime/qos_enforcement.h"
+#include "runtime/scheduler/qos_enforcement.h"
 
 namespace gpk::bind {
 namespace {

@@ -16,7 +16,7 @@
 #include "bindings/python.h"
 #include "core/pool_ledger.h"
 #include "core/task_streams.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
 
 namespace gpk::bind {
 

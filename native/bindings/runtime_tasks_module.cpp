@@ -3,7 +3,7 @@
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
 #include "core/pool_ledger.h"
-#include "runtime/partition_ledger.h"
+#include "runtime/sharing/partition_ledger.h"
 
 namespace gpk::bind {
 namespace {

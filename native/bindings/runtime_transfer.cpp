@@ -1,6 +1,6 @@
 // The queue of transfers with the interface of version 0.2: it orders and counts.
 #include "bindings/runtime_bind.h"
-#include "runtime/transfer.h"
+#include "runtime/transfer/transfer.h"
 
 namespace gpk::bind {
 namespace {

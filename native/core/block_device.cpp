@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/page_locked.h"
 #include "core/stream.h"
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 
 namespace gpk {
 namespace {

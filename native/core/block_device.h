@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "core/device.h"
-#include "runtime/block_pool.h"
-#include "runtime/pinned.h"
+#include "runtime/pool/block_pool.h"
+#include "runtime/pool/pinned.h"
 
 namespace gpk {
 

@@ -8,7 +8,7 @@
 #include "core/driver_api.h"
 #include "core/event_cache.h"
 #include "runtime/clock.h"
-#include "runtime/pacing_share.h"
+#include "runtime/sharing/pacing_share.h"
 
 namespace gpk {
 

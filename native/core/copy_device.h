@@ -1,12 +1,12 @@
-// What the transfer engine (runtime/transfer_engine.h) runs on: the driver's copy engines, or
-// memcpy in CPU simulation.
+// What the transfer engine (runtime/transfer/transfer_engine.h) runs on: the driver's copy engines,
+// or memcpy in CPU simulation.
 #pragma once
 
 #include <memory>
 
 #include "core/device.h"
 #include "core/driver_api.h"
-#include "runtime/transfer_device.h"
+#include "runtime/transfer/transfer_device.h"
 
 namespace gpk {
 

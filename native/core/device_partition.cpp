@@ -10,7 +10,7 @@
 #include "core/text.h"
 #include "core/transfers.h"
 #include "runtime/error.h"
-#include "runtime/qos_enforcement.h"
+#include "runtime/scheduler/qos_enforcement.h"
 
 namespace gpk {
 namespace {

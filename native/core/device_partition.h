@@ -12,9 +12,9 @@
 #include "core/device.h"
 #include "core/launch_gate.h"
 #include "core/stream.h"
-#include "runtime/partition_manager.h"
-#include "runtime/pool_stats.h"
-#include "runtime/qos.h"
+#include "runtime/pool/pool_stats.h"
+#include "runtime/scheduler/qos.h"
+#include "runtime/sharing/partition_manager.h"
 
 namespace gpk {
 

@@ -10,7 +10,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 
 namespace gpk {
 

@@ -11,8 +11,8 @@
 #include "core/text.h"
 #include "core/transfers.h"
 #include "runtime/error.h"
-#include "runtime/partition_compute.h"
-#include "runtime/qos_enforcement.h"
+#include "runtime/scheduler/qos_enforcement.h"
+#include "runtime/sharing/partition_compute.h"
 
 namespace gpk {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/foreground.h"
 #include "core/green_context.h"
 #include "core/memory_account.h"
-#include "runtime/partition_manager.h"
+#include "runtime/sharing/partition_manager.h"
 
 namespace gpk {
 

@@ -8,7 +8,7 @@
 
 #include "core/driver_api.h"
 #include "core/event_cache.h"
-#include "runtime/window.h"
+#include "runtime/sharing/window.h"
 
 namespace gpk {
 

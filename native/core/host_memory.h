@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/pool_device.h"
+#include "runtime/pool/pool_device.h"
 
 namespace gpk {
 

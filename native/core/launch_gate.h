@@ -13,7 +13,7 @@
 #include "core/foreground.h"
 #include "core/stream.h"
 #include "runtime/clock.h"
-#include "runtime/window.h"
+#include "runtime/sharing/window.h"
 
 namespace gpk {
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/device.h"
-#include "runtime/pool_account.h"
+#include "runtime/pool/pool_account.h"
 
 namespace gpk {
 

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "core/device.h"
-#include "runtime/pool.h"
-#include "runtime/scheduler_ledger.h"
+#include "runtime/memory_ledger.h"
+#include "runtime/pool/pool.h"
 
 namespace gpk {
 

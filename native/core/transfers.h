@@ -10,8 +10,8 @@
 #include "core/device.h"
 #include "core/driver_api.h"
 #include "runtime/clock.h"
-#include "runtime/pacing_share.h"
-#include "runtime/transfer_engine.h"
+#include "runtime/sharing/pacing_share.h"
+#include "runtime/transfer/transfer_engine.h"
 
 namespace gpk {
 

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/pool_ledger.h"
 #include "fake_driver/core_fixture.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
 
 namespace gpk {
 namespace {

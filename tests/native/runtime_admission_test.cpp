@@ -1,4 +1,4 @@
-#include "runtime/admission.h"
+#include "runtime/scheduler/admission.h"
 
 #include <gtest/gtest.h>
 

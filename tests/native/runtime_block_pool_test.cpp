@@ -1,4 +1,4 @@
-#include "runtime/block_pool.h"
+#include "runtime/pool/block_pool.h"
 
 #include <gtest/gtest.h>
 

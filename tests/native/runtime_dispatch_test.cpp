@@ -1,4 +1,4 @@
-#include "runtime/dispatch.h"
+#include "runtime/dispatch/dispatch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/window.h"
+#include "runtime/sharing/window.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/kernel_cache.h"
+#include "runtime/dispatch/kernel_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/dispatch/kernel_cache_disk.h"
+#include "runtime/dispatch/kernel_cache_json.h"
 #include "runtime/error.h"
-#include "runtime/kernel_cache_disk.h"
-#include "runtime/kernel_cache_json.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/pacing.h"
+#include "runtime/sharing/pacing.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/error.h"
-#include "runtime/pacing_bucket.h"
-#include "runtime/pacing_share.h"
+#include "runtime/sharing/pacing_bucket.h"
+#include "runtime/sharing/pacing_share.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/partition_compute.h"
+#include "runtime/sharing/partition_compute.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "runtime/error.h"
-#include "runtime/qos_share.h"
+#include "runtime/share.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/partition.h"
+#include "runtime/sharing/partition.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "runtime/error.h"
-#include "runtime/partition_ledger.h"
-#include "runtime/partition_manager.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
+#include "runtime/sharing/partition_ledger.h"
+#include "runtime/sharing/partition_manager.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/pinned.h"
+#include "runtime/pool/pinned.h"
 
 #include <gtest/gtest.h>
 

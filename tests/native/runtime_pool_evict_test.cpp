@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime {

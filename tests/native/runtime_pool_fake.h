@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/pool_device.h"
+#include "runtime/pool/pool_device.h"
 
 namespace gpk::runtime::fake {
 

@@ -1,47 +1,17 @@
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "runtime_pool_fake.h"
+#include "runtime_pool_fixture.h"
 
 namespace gpk::runtime {
 namespace {
 
-using fake::PoolFake;
+using namespace small_pool;
 
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kChunk = 64 * kKiB;
-constexpr std::size_t kLarge = 40 * kKiB;  // above small_max_bytes here
-
-PoolOptions options(std::size_t quota_chunks = 0) {
-  PoolOptions result;
-  result.chunk_bytes = kChunk;
-  result.region_bytes = 256 * kChunk;
-  result.segment_bytes = 4 * kChunk;
-  result.small_max_bytes = 32 * kKiB;
-  result.quota_bytes = quota_chunks * kChunk;
-  return result;
-}
-
-template <class Call>
-Error::Kind kind_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("Pool"), std::string::npos) << error.what();
-    return error.kind();
-  }
-  ADD_FAILURE() << "no error";
-  return Error::Kind::kState;
-}
-
-class PoolTest : public ::testing::Test {
- protected:
-  void TearDown() override { EXPECT_TRUE(device.errors.empty()) << device.errors.front(); }
-  PoolFake device;
-};
+class PoolTest : public Fixture {};
 
 TEST_F(PoolTest, SizeClassesHoldTheRequestWithLittleWaste) {
   double waste = 0;

@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime {

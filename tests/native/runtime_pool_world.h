@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/pool.h"
+#include "runtime/pool/pool.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime::fake {

@@ -1,4 +1,4 @@
-#include "runtime/qos.h"
+#include "runtime/scheduler/qos.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "runtime/error.h"
-#include "runtime/qos_enforcement.h"
-#include "runtime/qos_evaluator.h"
+#include "runtime/scheduler/qos_enforcement.h"
+#include "runtime/scheduler/qos_evaluator.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/error.h"
-#include "runtime/execution_context.h"
+#include "runtime/scheduler/execution_context.h"
 
 namespace gpk::runtime {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
 
 namespace gpk::runtime {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "runtime/scheduler.h"
+#include "runtime/scheduler/scheduler.h"
 
 namespace gpk::runtime {
 namespace {

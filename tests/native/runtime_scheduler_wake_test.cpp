@@ -8,9 +8,9 @@
 #include <stop_token>
 #include <thread>
 
-#include "runtime/partition_ledger.h"
-#include "runtime/pool.h"
-#include "runtime/scheduler.h"
+#include "runtime/pool/pool.h"
+#include "runtime/scheduler/scheduler.h"
+#include "runtime/sharing/partition_ledger.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime {

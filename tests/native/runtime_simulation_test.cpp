@@ -1,4 +1,4 @@
-#include "runtime/simulation.h"
+#include "runtime/scheduler/simulation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/slicing.h"
+#include "runtime/sharing/slicing.h"
 
 #include <gtest/gtest.h>
 

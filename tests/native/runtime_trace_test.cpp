@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/dispatch/kernel_cache_json.h"
 #include "runtime/error.h"
-#include "runtime/kernel_cache_json.h"
 #include "runtime/trace_json.h"
 
 namespace gpk::runtime {

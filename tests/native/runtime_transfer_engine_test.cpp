@@ -1,4 +1,4 @@
-#include "runtime/transfer_engine.h"
+#include "runtime/transfer/transfer_engine.h"
 
 #include <gtest/gtest.h>
 

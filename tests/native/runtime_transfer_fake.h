@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/error.h"
-#include "runtime/transfer_engine.h"
+#include "runtime/transfer/transfer_engine.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime::transfer_test {

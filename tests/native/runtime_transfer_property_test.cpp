@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/transfer_engine.h"
+#include "runtime/transfer/transfer_engine.h"
 #include "runtime_transfer_fake.h"
 
 namespace gpk::runtime {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/error.h"
-#include "runtime/transfer.h"
+#include "runtime/transfer/transfer.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/staging_copier.h"
-#include "runtime/staging_ring.h"
+#include "runtime/transfer/staging_copier.h"
+#include "runtime/transfer/staging_ring.h"
 #include "runtime_transfer_fake.h"
 
 namespace gpk::runtime {

@@ -13,7 +13,7 @@
 #include "ops/elementwise/rules.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
-#include "runtime/slicing.h"
+#include "runtime/sharing/slicing.h"
 
 namespace gpk::ops {
 namespace {
