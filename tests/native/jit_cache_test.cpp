@@ -22,6 +22,7 @@
 #include "jit/digest.h"
 #include "jit/disk_cache.h"
 #include "jit/include_scan.h"
+#include "temp_folder.h"
 
 namespace gpk::jit {
 namespace {
@@ -63,18 +64,7 @@ void write_text(const fs::path& path, const std::string& text) {
 
 class CacheTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    root_ =
-        fs::path(::testing::TempDir()) / ("gpk_cache_" + name + std::to_string(counter_++) +
-                                          std::to_string(reinterpret_cast<std::uintptr_t>(this)));
-    fs::remove_all(root_);
-    folder_ = (root_ / "a" / "cache").string();
-  }
-  void TearDown() override {
-    std::error_code ec;
-    fs::remove_all(root_, ec);
-  }
+  void SetUp() override { folder_ = (root_ / "a" / "cache").string(); }
   std::size_t num_files() const {
     std::error_code ec;
     fs::directory_iterator it(folder_, ec);
@@ -82,8 +72,8 @@ class CacheTest : public ::testing::Test {
   }
   fs::path entry_file(const std::string& key) const { return fs::path(folder_) / (key + ".gpkc"); }
 
-  static inline std::atomic<int> counter_{0};
-  fs::path root_;
+  const TempFolder temp_{"cache"};
+  const fs::path& root_ = temp_.path();
   std::string folder_;
 };
 

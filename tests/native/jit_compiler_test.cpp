@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
+#include "temp_folder.h"
 
 namespace gpk::jit {
 namespace {
@@ -149,15 +150,11 @@ class FakeNvrtc : public ::testing::Test {
     set_nvrtc_for_testing(&nvrtc_);
     fake_compiles = 0;
     fake_failures = 0;
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("gpk_compiler_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)));
-    use_cache_dir(folder_.string());
+    use_cache_dir(folder_.path().string());
   }
   void TearDown() override {
     set_nvrtc_for_testing(nullptr);
     use_cache_dir("");
-    std::error_code ec;
-    std::filesystem::remove_all(folder_, ec);
   }
   static void use_cache_dir(const std::string& folder) {
 #ifdef _WIN32
@@ -183,7 +180,7 @@ class FakeNvrtc : public ::testing::Test {
     }
   }
   Nvrtc nvrtc_;
-  std::filesystem::path folder_;
+  const TempFolder folder_{"compiler"};
 };
 
 TEST_F(FakeNvrtc, RetriesWhatMayPass) {

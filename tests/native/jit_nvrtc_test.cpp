@@ -13,6 +13,7 @@
 #include "jit/missing_header.h"
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_paths.h"
+#include "temp_folder.h"
 
 namespace gpk::jit {
 namespace {
@@ -32,15 +33,8 @@ void make_headers(const fs::path& folder, const std::string& version) {
 
 class NvrtcTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) /
-            ("gpk_nvrtc_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)));
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
+  void SetUp() override { fs::create_directories(root_); }
   void TearDown() override {
-    std::error_code ec;
-    fs::remove_all(root_, ec);
 #ifndef _WIN32
     unsetenv("PYGPUKIT_NVRTC_PATH");
 #endif
@@ -48,7 +42,8 @@ class NvrtcTest : public ::testing::Test {
     set_nvrtc_for_testing(nullptr);
     set_package_roots({});
   }
-  fs::path root_;
+  const TempFolder temp_{"nvrtc"};
+  const fs::path& root_ = temp_.path();
 };
 
 #ifndef _WIN32

@@ -12,6 +12,7 @@
 #include "ops/matmul/decision.h"
 #include "ops/matmul/engine_cublaslt.h"
 #include "ops/matmul/plan_cache.h"
+#include "temp_folder.h"
 
 #ifndef _WIN32
 
@@ -64,15 +65,14 @@ TEST_F(CublasLtTest, FoundByFileAndByFolder) {
 }
 
 TEST_F(CublasLtTest, FoundInPipsPackages) {
-  const fs::path root = fs::path(::testing::TempDir()) / "gpk_cublaslt_roots";
-  fs::remove_all(root);
+  const TempFolder temp("cublaslt_roots");
+  const fs::path& root = temp.path();
   fs::create_directories(root / "nvidia/cublas/lib");
   fs::create_symlink(GPK_FAKE_CUBLASLT_PATH, root / "nvidia/cublas/lib/libcublasLt.so.12");
   jit::set_package_roots([root] { return std::vector<std::string>{root.string()}; });
   use("");
   EXPECT_NE(find_cublaslt().library, nullptr);
   jit::set_package_roots({});
-  fs::remove_all(root);
 }
 
 TEST_F(CublasLtTest, WrongPathHidesItAndSaysSo) {

@@ -12,6 +12,7 @@
 #include "ops/matmul/general_plan.h"
 #include "ops/matmul/plan_cache.h"
 #include "ops/matmul/tuning.h"
+#include "temp_folder.h"
 
 namespace gpk::ops {
 namespace {
@@ -21,18 +22,10 @@ namespace fs = std::filesystem;
 class TuningTest : public CoreTest {
  protected:
   TuningTest() {
-    static int count = 0;  // files of another folder are read anew
-    folder_ = fs::path(::testing::TempDir()) /
-              ("gpk_tuning_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    fs::remove_all(folder_);
     set_env("PYGPUKIT_CACHE_DIR", folder_.string().c_str());
     forget_plans();
   }
-  ~TuningTest() override {
-    clear_tuned(true);
-    std::error_code ec;
-    fs::remove_all(folder_, ec);
-  }
+  ~TuningTest() override { clear_tuned(true); }
 
   static Product product(std::int64_t m, DType dtype = DType::kFloat32) {
     const auto empty = [dtype](const Dims& shape) { return Array::empty(shape, dtype, kGpu); };
@@ -45,7 +38,8 @@ class TuningTest : public CoreTest {
   }
   static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-  fs::path folder_;
+  const TempFolder temp_{"tuning"};  // files of another folder are read anew
+  const fs::path& folder_ = temp_.path();
 };
 
 TuningTable example() {

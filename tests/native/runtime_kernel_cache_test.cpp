@@ -13,6 +13,7 @@
 #include "runtime/dispatch/kernel_cache_json.h"
 #include "runtime/error.h"
 #include "runtime_expect.h"
+#include "temp_folder.h"
 
 namespace gpk::runtime {
 namespace {
@@ -208,16 +209,7 @@ TEST(RuntimeKernelCacheJson, RefusesTheRest) {
 
 class RuntimeKernelCacheDisk : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::path(::testing::TempDir()) /
-           ("gpk_" + std::string(info->name()) + std::to_string(std::random_device{}()));
-    clock_.set_ns(1000 * kSecond);
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    fs::remove_all(dir_, ignored);
-  }
+  void SetUp() override { clock_.set_ns(1000 * kSecond); }
   PersistentCacheConfig config() const {
     PersistentCacheConfig result;
     result.cache_dir = dir_ / "cache";
@@ -235,7 +227,8 @@ class RuntimeKernelCacheDisk : public ::testing::Test {
   }
   static constexpr ArchFingerprint kArch{9, 0, 580, 95, 13, 0};
   ManualClock clock_;
-  fs::path dir_;
+  const TempFolder temp_{"kernel_cache"};
+  const fs::path& dir_ = temp_.path();
 };
 
 TEST_F(RuntimeKernelCacheDisk, SurvivesTheProcess) {
