@@ -233,7 +233,7 @@ TEST_F(PoolLedgerTest, ADroppedArrayWakesTheWorker) {
     EXPECT_EQ(scheduler.state(id), runtime::TaskState::kQueued);
     EXPECT_EQ(listener.num, 0);
     buffer.reset();
-    EXPECT_EQ(listener.num, 1);
+    EXPECT_GE(listener.num, 1);  // the task that it lets run gives its memory back, too
     const auto info = scheduler.wait(id, std::chrono::seconds(60));
     ASSERT_TRUE(info.has_value());
     EXPECT_EQ(info->state, runtime::TaskState::kCompleted);
