@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -37,6 +38,8 @@ std::string fixed_text(double value, int num_decimals);
 std::string bytes_text(std::size_t bytes);
 // "900 ns", "1.50 ms", "2.00 s".
 std::string duration_text(std::int64_t ns);
+// What it says of itself.
+std::string message_of(const std::exception_ptr& error);
 
 // Columns as wide as their widest cell; the first row is the head.
 class TextTable {

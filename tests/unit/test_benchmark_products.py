@@ -209,6 +209,15 @@ def test_eight_bits_on_cpu_simulation() -> None:
     assert any("numpy skipped for int8" in note for note in done.notes)
 
 
+def test_every_dtype_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--gemm", "--quick", "--sizes", "8", "--iterations", "1", "--peers", "numpy"]
+    assert main([*command, "--dtypes", "fp64,fp32,fp16,bf16,tf32,fp8,int8"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("gemm/square  pygpukit") == 7
+    assert shown.out.count("gemm/square  numpy") == 3
+    assert "WRONG" not in shown.err
+
+
 def test_eight_bit_cases() -> None:
     cases = eight_bit_cases(None, None, None)
     assert {c.dtype for c in cases if c.name == "square"} == {"float8_e4m3fn", "int8"}

@@ -60,28 +60,4 @@ __device__ __forceinline__ float activate(float x) {
   return x;
 }
 
-// kFlags: the constants above, the activation from bit kEpilogueActivationShift on.
-template <class T, unsigned kFlags>
-struct Epilogue {
-  static constexpr bool kNothing = kFlags == 0;
-
-  static __device__ __forceinline__ float run(const EpilogueArgs& args, float sum, long long i,
-                                              long long j, long long batch) {
-    float v = sum;
-    if constexpr ((kFlags & kEpilogueScales) != 0) {
-      v *= combined_scale(args, i, j);
-    } else if constexpr ((kFlags & kEpilogueAlpha) != 0) {
-      v *= args.alpha;
-    }
-    if constexpr ((kFlags & kEpilogueBias) != 0)
-      v += to_compute(static_cast<const T*>(args.bias)[j * args.bias_step]);
-    v = activate<(kFlags >> kEpilogueActivationShift)>(v);
-    if constexpr ((kFlags & kEpilogueResidual) != 0)
-      v += args.beta * to_compute(static_cast<const T*>(
-                           args.residual)[batch * args.residual_batch + i * args.residual_m +
-                                          j * args.residual_n]);
-    return v;
-  }
-};
-
 }  // namespace gpk

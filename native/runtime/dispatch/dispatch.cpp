@@ -3,22 +3,13 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/text.h"
 
 namespace gpk::runtime {
 namespace {
 
 double mean_ms(std::int64_t total_ns, std::uint64_t count) {
   return count == 0 ? 0.0 : static_cast<double>(total_ns) / static_cast<double>(count) * 1e-6;
-}
-
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "unknown error";
-  }
 }
 
 }  // namespace

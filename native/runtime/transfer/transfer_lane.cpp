@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/text.h"
 
 namespace gpk::runtime {
 namespace {
@@ -10,16 +11,6 @@ namespace {
 void* host_pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
-
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "unknown error";
-  }
-}
 
 }  // namespace
 

@@ -138,7 +138,7 @@ class NumPy:
         return lambda a, b, out: function(a, b, out=out)
 
     def multiplies(self, dtype: str) -> bool:
-        return dtype in ("float32", "tf32")
+        return dtype in ("float32", "float64", "tf32")
 
     def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
         return lambda a, b, out: self._numpy.matmul(a, b, out=out)
@@ -183,7 +183,7 @@ class CuPy:
         return lambda a, b, out: function(a, b, out=out)
 
     def multiplies(self, dtype: str) -> bool:
-        return dtype in ("float16", "float32", "tf32")
+        return dtype in ("float16", "float32", "float64", "tf32")
 
     def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
         function = self.module.matmul

@@ -11,8 +11,8 @@ FP8 = "float8_e4m3fn"
 DTYPES = ("bfloat16", "float16", "float32", "tf32")
 EIGHT_BITS = (FP8, "int8")
 TOLERANCE = {"bfloat16": 6e-3, "float16": 1e-3, "float32": 1e-5, "tf32": 2e-3}
-TOLERANCE |= {FP8: 6e-3, "int8": 0.0}
-ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, FP8: 1, "int8": 1}
+TOLERANCE |= {"float64": 1e-13, FP8: 6e-3, "int8": 0.0}
+ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, "float64": 8, FP8: 1, "int8": 1}
 # Of the arrays, where it is not the dtype itself.
 OPERAND = {"tf32": "float32"}
 RESULT = {"tf32": "float32", FP8: "bfloat16", "int8": "int32"}
