@@ -74,11 +74,8 @@ std::uint64_t variant_bits(const GemvVariant& v) {
          bits(v.frozen ? 1 : 0) << 63;
 }
 
-// Rows of w that a few rows of x wait for; others are bound by more than that.
-bool gemv_can_prefetch(const GemvVariant& v) {
-  return v.kernel == GemvKernel::kRing ||
-         (v.kernel == GemvKernel::kRows && v.tile_m == 1 && v.align == 16);
-}
+// kRows has the order too, but has not run with it on a GPU.
+bool gemv_can_prefetch(const GemvVariant& v) { return v.kernel == GemvKernel::kRing; }
 
 // Rows of x at multiples of 16 bytes, k contiguous.
 Array copy_input(const Array& x, const MatmulProblem& p, const char* op) {
