@@ -66,11 +66,11 @@ else
 	ctest --preset $(PRESET) --progress
 endif
 
-unit: $(VENV)/.dev $(VENV)/.package  ## Python tests that need no GPU
+unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.package  ## Python tests that need no GPU
 	@seq 1 $(JOBS) | GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) xargs -P $(JOBS) -I PART \
 	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
-	    --ignore=tests/unit/test_builtin_kernels.py'
-	$(PY) -m pytest tests/unit/test_builtin_kernels.py -q  # uses all cores by itself
+	    --ignore=tests/unit/test_builtin_kernels.py --ignore=tests/unit/test_bundle.py'
+	$(PY) -m pytest tests/unit/test_builtin_kernels.py tests/unit/test_bundle.py -q  # all cores each
 
 kernels: $(VENV)/.dev $(VENV)/.package  ## every built-in kernel for every architecture (long)
 	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py -q
@@ -134,6 +134,13 @@ $(VENV)/.base: pyproject.toml scripts/requirements.py
 $(VENV)/.dev: $(VENV)/.base
 	$(PY) scripts/requirements.py dev > $(VENV)/dev.txt
 	$(PY) -m pip install -q -r $(VENV)/dev.txt
+	touch $@
+
+# The assemblers of the oldest driver that the PTX bundle is for, and of one that knows all targets.
+# They are in the way of each other in one site-packages.
+$(VENV)/.ptxas: $(VENV)/.base
+	$(PY) -m pip install -q --no-deps --upgrade --target $(VENV)/ptxas/11.8 nvidia-cuda-nvcc-cu11==11.8.89
+	$(PY) -m pip install -q --no-deps --upgrade --target $(VENV)/ptxas/12.9 nvidia-cuda-nvcc-cu12==12.9.86
 	touch $@
 
 # build/py keeps the object files, so only what changed is compiled again.

@@ -30,12 +30,24 @@ run_test() {
   export OUT PYTHON
   # What asks the driver how much memory is free must be alone on the GPU.
   PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache "$PYTHON" -m pytest tests/gpu -q -m alone
-  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache xargs -P 8 -I N bash -c '
-    GPK_TEST_SHARD=N/8 "$PYTHON" -m pytest tests/gpu -q -m "not alone" -o faulthandler_timeout=120 --junitxml="$OUT/gpu-tests-N.xml" >"$OUT/gpu-tests-N.txt" 2>&1
-    code=$?
-    echo "tests/gpu, part N of 8: $(tail -1 "$OUT/gpu-tests-N.txt")"
-    [ $code -eq 0 ] || { grep -E "^(FAILED|ERROR)" "$OUT/gpu-tests-N.txt"; exit 1; }'
+  GPK_TEST_CACHE=$cache test_in_parts full tests/gpu
+  # Once more with NVRTC hidden: every op comes from the PTX bundle.
+  PYGPUKIT_NVRTC_PATH=/nonexistent GPK_TEST_CACHE=$cache/driver-only test_in_parts driver-only "${op_tests[@]}"
   "$PYTHON" -m pytest tests/unit -q --junitxml="$OUT/unit-tests.xml"
+}
+
+# What compares every op with its reference, over the case tables.
+op_tests=(tests/gpu/test_{elementwise,indexing,manipulation,matmul,matmul_gemv,products,random,reduction,sorting}.py)
+
+# test_in_parts NAME PYTEST_ARGUMENTS...: all but what must be alone on the GPU, eight processes.
+test_in_parts() {
+  export TEST_NAME=$1 TEST_ARGUMENTS="${*:2}"
+  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I N bash -c '
+    log="$OUT/gpu-tests-$TEST_NAME-N.txt"
+    GPK_TEST_SHARD=N/8 "$PYTHON" -m pytest $TEST_ARGUMENTS -q -m "not alone" -o faulthandler_timeout=120 >"$log" 2>&1
+    code=$?
+    echo "$TEST_NAME, part N of 8: $(tail -1 "$log")"
+    [ $code -eq 0 ] || { grep -E "^(FAILED|ERROR)" "$log"; exit 1; }'
 }
 
 run_bench() {

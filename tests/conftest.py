@@ -44,6 +44,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not gp.is_cuda_available():
             pytest.skip(f"no GPU: {gp.check_driver_compatibility()[1]}")
+    if item.get_closest_marker("nvrtc") is not None:
+        from pygpukit import _native
+
+        if not _native.jit_available():
+            pytest.skip("NVRTC is not there")
 
 
 @pytest.fixture

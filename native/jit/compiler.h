@@ -55,9 +55,9 @@ CompiledImage compile(const CompileRequest& request);
 // share one compile; other keys are not held up. A failed compile is never stored.
 CompiledImage compile_cached(const CompileRequest& request);
 
-// compute_80 PTX as this NVRTC writes it can be too new for older drivers. Lowers the ".version"
-// line to the oldest PTX ISA that has the target architecture; the text must use no newer feature
-// (tests assemble the result).
+// compute_80 PTX as this NVRTC writes it can be too new for older drivers. Removes hints that came
+// later, and lowers the ".version" line to the oldest PTX ISA that has the target architecture and
+// what our kernels use beyond it; tests/unit/test_bundle.py assembles every bundled kernel.
 std::string lower_ptx_version(std::string ptx);
 
 }  // namespace gpk::jit

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -65,9 +66,35 @@ std::optional<Version> parse_version(std::string_view text) {
   return out;
 }
 
+// What the kernels use that came later than their target.
+struct Feature {
+  std::string_view text;
+  Version since;
+};
+constexpr Feature kFeatures[] = {{".L2::", {7, 4}}};  // sizes of a prefetch into the L2
+
+// Hints that came later than the oldest version above; the code is the same without them.
+constexpr std::string_view kNewHints[] = {".pragma \"used_bytes_mask "};  // 8.3
+
+std::string without_new_hints(const std::string& ptx) {
+  std::string kept;
+  kept.reserve(ptx.size());
+  for (std::size_t at = 0; at < ptx.size();) {
+    const std::size_t end = std::min(ptx.find('\n', at), ptx.size() - 1) + 1;
+    const std::string_view line = std::string_view(ptx).substr(at, end - at);
+    const std::string_view text = trim(line);
+    const bool is_hint = std::any_of(std::begin(kNewHints), std::end(kNewHints),
+                                     [&](std::string_view hint) { return text.starts_with(hint); });
+    if (!is_hint) kept += line;
+    at = end;
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string lower_ptx_version(std::string ptx) {
+  ptx = without_new_hints(ptx);
   const auto version = operand(ptx, ".version");
   const auto target = operand(ptx, ".target");
   if (!version || !target) return ptx;
@@ -75,9 +102,13 @@ std::string lower_ptx_version(std::string ptx) {
   const std::string_view name = text.substr(target->first, target->second);
   const auto now = parse_version(text.substr(version->first, version->second));
   for (const TargetVersion& row : kOldest) {
-    if (row.target != name || !now || *now <= row.oldest) continue;
-    return ptx.replace(version->first, version->second,
-                       cat(row.oldest.first, ".", row.oldest.second));
+    if (row.target != name || !now) continue;
+    Version oldest = row.oldest;
+    for (const Feature& feature : kFeatures)
+      if (text.find(feature.text) != std::string_view::npos)
+        oldest = std::max(oldest, feature.since);
+    if (*now <= oldest) return ptx;
+    return ptx.replace(version->first, version->second, cat(oldest.first, ".", oldest.second));
   }
   return ptx;
 }

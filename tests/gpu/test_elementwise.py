@@ -241,6 +241,7 @@ def test_copies_in_a_graph() -> None:
 # --- misalignment -------------------------------------------------------------------------------
 
 
+@pytest.mark.nvrtc
 @pytest.mark.parametrize("count", [1, 31, 1000, 4099])
 @pytest.mark.parametrize(("dtype", "shift"), [("uint8", 1), ("float16", 2), ("float32", 4)])
 def test_misaligned_arrays_take_the_narrow_kernels(count: int, dtype: str, shift: int) -> None:

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
+#include "jit/ptx_entry.h"
 #include "temp_folder.h"
 
 namespace gpk::jit {
@@ -104,6 +105,36 @@ TEST(PtxVersion, Lowered) {
   EXPECT_EQ(lower("6.5", "sm_80"), "6.5");
   EXPECT_EQ(lower("9.4", "sm_999"), "9.4");
   EXPECT_EQ(lower_ptx_version("no ptx"), "no ptx");
+  EXPECT_EQ(lower_ptx_version(""), "");
+}
+
+TEST(PtxEntry, KeepsOneKernel) {
+  const std::string head = ".version 8.0\n.target sm_90a\n\n";
+  const auto kernel = [](const std::string& name) {
+    return ".visible .entry " + name +
+           "(\n.param .u64 p\n)\n{\n\tmov.b64 {%r1, %r2}, %rd1;\n// begin inline asm {\n{\n.reg "
+           ".pred q;\n}\n// end inline asm\n\t.pragma \"a } in a string\";\n\tret;\n\n}\n";
+  };
+  const std::string both = head + kernel("one") + "\n.global .u32 x;\n" + kernel("two");
+  EXPECT_EQ(keep_entry(both, "two"), head + "\n\n.global .u32 x;\n" + kernel("two"));
+  EXPECT_EQ(keep_entry(both, "one"), head + kernel("one") + "\n.global .u32 x;\n");
+  EXPECT_THROW(keep_entry(both, "thr"), Error);
+  EXPECT_THROW(keep_entry(head + ".visible .entry one()\n{\n{ret;\n}\n", "one"), Error);
+}
+
+TEST(PtxVersion, KeepsWhatFeaturesNeed) {
+  const std::string text =
+      "\n.target sm_80\n\tcp.async.cg.shared.global.L2::128B [%r1], [%rd1], 16;\n";
+  EXPECT_EQ(lower_ptx_version(".version 9.4" + text), ".version 7.4" + text);
+  EXPECT_EQ(lower_ptx_version(".version 7.2" + text), ".version 7.2" + text);
+}
+
+TEST(PtxVersion, LosesHintsThatCameLater) {
+  EXPECT_EQ(lower_ptx_version(".version 9.4\n.target sm_80\n"
+                              "\t.pragma \"nounroll\";\n"
+                              "\t.pragma \"used_bytes_mask 0xf\";\n"
+                              "\tret;\n"),
+            ".version 7.0\n.target sm_80\n\t.pragma \"nounroll\";\n\tret;\n");
 }
 
 // An NVRTC made of functions of this file.

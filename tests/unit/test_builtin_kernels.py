@@ -87,24 +87,5 @@ def test_kernels_have_different_names() -> None:
     assert len(set(rows)) == len(rows)
 
 
-@pytest.mark.skipif(_native.bundle_info()["kernels"] == 0, reason="this build has no PTX bundle")
-@pytest.mark.parametrize("file", FILES)
-def test_bundle_ptx_is_old_enough_for_old_drivers(file: str) -> None:
-    """Kernels without special instructions are bundled as compute_80 PTX of ISA 7.0."""
-    for _, name, expression, exact, bundled in _native.builtin_kernels():
-        if name != file or exact or not bundled:
-            continue
-        ptx = _native.bundle_ptx(name, expression, 90)
-        assert re.search(r"^\.version 7\.0$", ptx, re.MULTILINE)
-        assert re.search(r"^\.target sm_80$", ptx, re.MULTILINE)
-
-
-def test_the_bundle_is_the_bundled_kernels() -> None:
-    count = _native.bundle_info()["kernels"]
-    if count == 0:
-        pytest.skip("this build has no PTX bundle")
-    assert count >= sum(row[4] for row in _native.builtin_kernels())
-
-
 def test_allowed_local_memory_gives_reasons() -> None:
     assert all(len(reason) > 20 for reason in ALLOWED_LOCAL_MEMORY.values())

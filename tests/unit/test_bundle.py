@@ -1,0 +1,120 @@
+"""Every bundled kernel assembles as it declares itself: PTX version, target, oldest driver.
+
+A driver's compiler is the ptxas of its CUDA release. The oldest supported one (R520, CUDA 11.8)
+must take what is bundled for any GPU, and a newer one refuses what the declared version does not
+know; so both see all PTX of a file and header, as one module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pygpukit import _native
+
+KERNELS = _native.bundle_kernels()
+
+# The PTX versions of each target, and with it the oldest driver: up to 7.8 they are read by the one
+# of CUDA 11.8, 8.0 by 12.0, 8.6 and 8.7 by 12.8.
+VERSIONS = {"sm_80": ("7.0", "7.4"), "sm_90": ("7.8",), "sm_90a": ("8.0",), "sm_100a": ("8.6",)}
+VERSIONS |= {"sm_120": ("8.7",), "sm_120a": ("8.7",)}
+OLDEST, NEWER = "11.8", "12.9"
+
+HEADER = re.compile(r"\.version (\S+)\n\.target (\S+)\n\.address_size 64\n")
+FUNCTION = re.compile(
+    r"^[^\n]*\.(?:entry|func) [^;{]*(?:;|\{.*?^}$)",  # declared or defined
+    re.MULTILINE | re.DOTALL,
+)
+
+pytestmark = pytest.mark.skipif(not KERNELS, reason="this build has no PTX bundle")
+
+
+def ptxas(release: str) -> str:
+    """`make` installs them beside the environment's packages; elsewhere the toolkit's will do."""
+    installed = Path(sys.prefix) / "ptxas" / release / "nvidia/cuda_nvcc/bin/ptxas"
+    if installed.exists():
+        return str(installed)
+    found = shutil.which("ptxas")
+    if found is None:
+        pytest.skip("there is no ptxas: make installs it")
+    return found
+
+
+def declared(ptx: str) -> tuple[str, str]:
+    header = HEADER.search(ptx)
+    assert header is not None
+    return header[1], header[2]
+
+
+def one_module(texts: list[str]) -> str:
+    """All functions of modules with the same header; what they share stands once."""
+    header = HEADER.search(texts[0])
+    assert header is not None
+    declarations: dict[str, None] = {}
+    functions: dict[str, None] = {}
+    for text in texts:
+        body = text[text.index(".address_size 64") + len(".address_size 64") :]
+        functions.update(dict.fromkeys(FUNCTION.findall(body)))
+        rest = FUNCTION.sub("", body)
+        declarations.update(dict.fromkeys(line for line in rest.splitlines() if line.strip()))
+    return "\n".join([header[0], *declarations, *functions, ""])
+
+
+def assemble(ptx: str, path: Path, release: str) -> str:
+    """What ptxas has against it; empty: nothing."""
+    path.write_text(ptx)
+    # Levels of optimisation differ in time only: the text is parsed and checked by all of them.
+    command = [ptxas(release), "-O0", f"-arch={declared(ptx)[1]}", str(path), "-o", os.devnull]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}"[:1000]
+
+
+def releases(version: str) -> list[str]:
+    return [OLDEST, NEWER] if version.startswith("7.") else [NEWER]
+
+
+@pytest.mark.timeout(900)
+def test_everything_assembles_as_declared(tmp_path: Path) -> None:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for file, expression, sm, _ in KERNELS:
+        ptx = _native.bundle_ptx(file, expression, sm)
+        groups.setdefault((file, *declared(ptx)), []).append(ptx)
+
+    def check(group: tuple[str, str, str]) -> list[str]:
+        module = one_module(groups[group])
+        assert len(re.findall(r"\.entry ", module)) >= len(groups[group])
+        path = tmp_path / f"{'-'.join(group).replace('/', '-')}.ptx"
+        found = [assemble(module, path, one) for one in releases(group[1])]
+        return [f"{group}: {problem}" for problem in found if problem]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = [problem for group in pool.map(check, groups) for problem in group]
+    assert problems == []
+
+
+def test_a_newer_feature_is_found(tmp_path: Path) -> None:
+    """The check itself: what NVRTC 13 writes, under the version that old drivers read."""
+    hint = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
+    hint += '.pragma "used_bytes_mask 0xf";\nret;\n}\n'
+    assert "requires PTX ISA" in assemble(hint, tmp_path / "hint.ptx", NEWER)
+    assert assemble(hint.replace(".pragma", "//"), tmp_path / "plain.ptx", NEWER) == ""
+
+
+def test_each_declares_the_oldest_version_of_its_target() -> None:
+    for file, expression, sm, exact in KERNELS:
+        version, target = declared(_native.bundle_ptx(file, expression, sm))
+        assert target == f"sm_{sm}{'a' if exact and sm >= 90 else ''}"
+        assert version in VERSIONS[target]
+
+
+def test_the_bundle_is_the_bundled_kernels() -> None:
+    bundled = {(row[1], row[2]) for row in _native.builtin_kernels() if row[4]}
+    assert bundled <= {(row[0], row[1]) for row in KERNELS}
+    assert len(KERNELS) == _native.bundle_info()["kernels"]
