@@ -192,22 +192,23 @@ struct GemmSimt {
 
   // `zero` is 0, which the compiler must not know: were sums stored from the registers they are
   // made in, these would have to be neighbours, and multiply-adds would wait for register banks.
-  template <bool kFinal>
   static __device__ __forceinline__ void store(
-      const WarpStore<float, float, kWarpN, Rows, kFinal>& to, float* out, int lane_m, int lane_n,
+      const WarpStore<float, float, kWarpN, Rows, true>& to, float* out, int lane_m, int lane_n,
       unsigned zero, const float (&acc)[kPerM][kPerN]) {
-#pragma unroll
+#pragma unroll 1  // one copy of the epilogue's code: half of the compile time
     for (int block = 0; block < kPerM / 2; ++block) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
+      for (int i = 0; i < kPerM; ++i) {
+        if (i / 2 != block) continue;
 #pragma unroll
         for (int j = 0; j < kPerN; j += 4) {
           Vec<float, 4> v;
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            v.v[e] = __uint_as_float(__float_as_uint(acc[2 * block + half][j + e]) | zero);
-          store_vec<float, 4>(out + (half * 8 + lane_m) * to.kPitch + lane_n * 4 + j * 4, v);
+            v.v[e] = __uint_as_float(__float_as_uint(acc[i][j + e]) | zero);
+          store_vec<float, 4>(out + (i % 2 * 8 + lane_m) * to.kPitch + lane_n * 4 + j * 4, v);
         }
+      }
       __syncwarp();
       to.run(out, block);
       __syncwarp();
@@ -263,19 +264,15 @@ __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
   const TilePlace place = tile_place(grid);
   const long long first_m = static_cast<long long>(place.m) * kTileM;
   const long long first_n = static_cast<long long>(place.n) * kTileN;
-  if (args.partial == nullptr) {
-    const TileTarget<float> target = result_target<float>(
-        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
-    Gemm::template store<true>(
-        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, lane_m,
-        lane_n, zero, acc);
-  } else {
-    const TileTarget<float> target =
-        partial_target<float>(args, first_m, first_n, place.batch, kTileM, kTileN);
-    Gemm::template store<false>(
-        {target, epilogue, grid, first_m, first_n, place.batch, warp_m, warp_n}, out, lane_m,
-        lane_n, zero, acc);
-  }
+  // Partial sums have C's type: one copy of the store's code serves both.
+  const bool partial = args.partial != nullptr;
+  const TileTarget<float> target =
+      partial ? partial_target<float>(args, first_m, first_n, place.batch, kTileM, kTileN)
+              : result_target<float>(args, first_m, first_n, batch_offsets(args, place.batch).c,
+                                     kTileM, kTileN);
+  Gemm::store({target, epilogue, grid, partial ? 0 : grid.flags, first_m, first_n, place.batch,
+               warp_m, warp_n},
+              out, lane_m, lane_n, zero, acc);
 }
 
 }  // namespace gpk

@@ -31,6 +31,7 @@ struct WarpStore {
   const TileTarget<T>& target;
   const EpilogueArgs& epilogue;
   const TileGrid& grid;
+  unsigned flags;                     // of the epilogue
   long long first_m, first_n, batch;  // of the tile
   int warp_m, warp_n;                 // of the warp, in the tile
 
@@ -40,7 +41,6 @@ struct WarpStore {
 
   // All of the epilogue but the residual, on 16 rows in place.
   __device__ __forceinline__ void change(Acc* out, int block) const {
-    const unsigned flags = grid.flags;
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x) & 31; i < 16 * kWarpN; i += 32) {
       const int slot = i / kWarpN;
@@ -72,7 +72,7 @@ struct WarpStore {
   }
 
   __device__ __forceinline__ void narrow(const Acc* out, int block, bool add) const {
-#pragma unroll 4
+#pragma unroll 2
     for (int i = static_cast<int>(threadIdx.x) & 31; i < 16 * kWarpN; i += 32) {
       const int slot = i / kWarpN;
       const int row = row_of(block, slot);
@@ -88,7 +88,7 @@ struct WarpStore {
   __device__ __forceinline__ void wide(const Acc* out, int block, bool add) const {
     const int lane = static_cast<int>(threadIdx.x) & 31;
     const int col = warp_n + lane % kLanes * kVec;
-#pragma unroll
+#pragma unroll 2
     for (int first = 0; first < 16; first += 32 / kLanes) {
       const int slot = first + lane / kLanes;
       const int row = row_of(block, slot);
@@ -132,8 +132,8 @@ struct WarpStore {
     bool add = false;
     bool is_wide = target.wide;
     if constexpr (kEpilogue) {
-      if ((grid.flags & ~kEpilogueResidual) != 0) change(out, block);
-      add = (grid.flags & kEpilogueResidual) != 0;
+      if ((flags & ~kEpilogueResidual) != 0) change(out, block);
+      add = (flags & kEpilogueResidual) != 0;
       if (add) is_wide = is_wide && residual_is_wide();
     }
     if (is_wide) {
