@@ -42,6 +42,13 @@ py::dict bundle_dict() {
   return d;
 }
 
+py::list bundle_kernels() {
+  py::list rows;
+  for (const jit::BundleEntry& entry : jit::bundle_index())
+    rows.append(py::make_tuple(entry.file, entry.expression, entry.sm, entry.exact));
+  return rows;
+}
+
 // The bundled PTX a GPU of `sm` would get.
 std::string bundle_ptx(const std::string& file, const std::string& expression, int sm) {
   auto entry = jit::find_in_bundle(file, expression, sm);
@@ -67,14 +74,24 @@ std::uint64_t cache_clear() {
   return cache == nullptr ? 0 : cache->clear();
 }
 
-// Compiles one built-in kernel into the disk cache; needs NVRTC, no GPU.
-void cache_warm(std::size_t index, int sm) {
+// Puts one built-in kernel into the disk cache as its first use would: bundled PTX is assembled by
+// the driver, so only for the GPU that is there; the rest is compiled, which needs no GPU. Whether
+// anything was to be done.
+bool cache_warm(std::size_t index, int sm) {
   const auto specs = ops::all_kernel_specs();
   if (index >= specs.size())
     throw InvalidArgument(InvalidArgument::Kind::kIndex,
                           cat("cache_warm: kernel ", index, " of ", specs.size()));
+  const jit::KernelSpec& spec = specs[index];
   const WithoutGil released;
-  jit::compile_cached(jit::compile_request(specs[index], sm));
+  if (!jit::in_bundle(spec.file, spec.expression, sm)) {
+    jit::compile_cached(jit::compile_request(spec, sm));
+    return true;
+  }
+  const Device device = default_device_choice().device;
+  if (!device.is_cuda() || device_traits(device).sm != sm) return false;
+  jit::prepare_builtin(Context::get(device.index), spec);
+  return true;
 }
 
 py::tuple compile_to_ptx(const std::string& source, const std::string& name,
@@ -159,12 +176,17 @@ class RawModule {
 void bind_jit(py::module_& m) {
   m.def("nvrtc_info", nvrtc_dict, "NVRTC: version, path, header folder, or what was tried.");
   m.def("bundle_info", bundle_dict, "The PTX bundle in this build.");
+  m.def("bundle_kernels", bundle_kernels,
+        "Every kernel in the PTX bundle as (file, expression, target, only this target).");
   m.def("bundle_ptx", bundle_ptx, py::arg("file"), py::arg("expression"), py::arg("sm"),
         "The bundled PTX of a built-in kernel for an architecture.");
+  m.def(
+      "drop_bundle", [] { jit::set_bundle({}); },
+      "Built-in kernels come from NVRTC alone from now on; for tests that compare the two.");
   m.def("cache_info", cache_dict, "The kernel cache: folder, entries, bytes.");
   m.def("cache_clear", cache_clear, "Removes all cached kernels; how many there were.");
   m.def("cache_warm", cache_warm, py::arg("index"), py::arg("sm"),
-        "Compiles builtin_kernels()[index] into the cache.");
+        "Puts builtin_kernels()[index] into the cache; False: it is bundled, for another GPU.");
   m.def("compile_to_ptx", compile_to_ptx, py::arg("source"), py::arg("name") = "kernel.cu",
         py::arg("options") = std::vector<std::string>(), "PTX and log of a source.");
   py::class_<RawModule>(m, "RawModule",

@@ -3,8 +3,10 @@
 
 #include "bindings/bind.h"
 #include "bindings/errors.h"
+#include "core/compile_scope.h"
 #include "jit/bundle.h"
 #include "jit/nvrtc.h"
+#include "jit/prefetch.h"
 
 // The packed PTX bundle, linked in by the build (empty when it was built without NVRTC).
 extern "C" {
@@ -24,6 +26,12 @@ std::vector<std::string> package_roots() {
   return roots;
 }
 
+// Before the libraries of the driver and of NVRTC go away.
+void end_background_work() {
+  jit::stop_prefetch();
+  end_compiles();
+}
+
 }  // namespace
 }  // namespace gpk::bind
 
@@ -34,6 +42,7 @@ PYBIND11_MODULE(_native, m) {
   gpk::jit::set_bundle(std::string_view(
       gpk_bundle_begin, static_cast<std::size_t>(gpk_bundle_end - gpk_bundle_begin)));
   gpk::jit::set_package_roots(package_roots);
+  Py_AtExit(end_background_work);
   register_errors();
   bind_dtype(m);
   bind_array_type(m);

@@ -132,6 +132,7 @@ Config Config::parse(const Lookup& lookup) {
   Config config;
   config.cache_dir = default_cache_dir(read);
   config.cache_disable = read.flag("PYGPUKIT_CACHE_DISABLE");
+  config.prefetch = read.choice("PYGPUKIT_PREFETCH", true, "1 or 0", {{"1", true}, {"0", false}});
   config.nvrtc_path = read.text("PYGPUKIT_NVRTC_PATH");
   config.cuda_driver = read.text("PYGPUKIT_CUDA_DRIVER");
   config.cublaslt_path = read.text("PYGPUKIT_CUBLASLT_PATH");
@@ -192,6 +193,7 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_CUBLASLT_PATH", "cuBLASLt library, or the folder that holds it"},
       {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},
       {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
+      {"PYGPUKIT_PREFETCH", "0: prepare no kernels in the background"},
       {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
       {"PYGPUKIT_MEMORY_CHUNK", "physical memory is taken in chunks of so many bytes (8M)"},
       {"PYGPUKIT_MATMUL", "auto (default), native or cublaslt: whose kernels multiply matrices"},

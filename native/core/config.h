@@ -19,6 +19,7 @@ struct Config {
   std::string
       cache_dir;  // resolved: PYGPUKIT_CACHE_DIR, XDG_CACHE_HOME/pygpukit, ~/.cache/pygpukit
   bool cache_disable = false;  // PYGPUKIT_CACHE_DISABLE
+  bool prefetch = true;        // PYGPUKIT_PREFETCH
   std::string nvrtc_path;      // PYGPUKIT_NVRTC_PATH: the library, or a folder that holds it
   std::string cuda_driver;     // PYGPUKIT_CUDA_DRIVER: path of the driver library
   std::string cublaslt_path;   // PYGPUKIT_CUBLASLT_PATH

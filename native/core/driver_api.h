@@ -16,6 +16,7 @@ using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
+using LinkState = struct LinkStateTag*;
 using Graph = struct GraphTag*;
 using GraphExec = struct GraphExecTag*;
 using GraphNode = struct GraphNodeTag*;
@@ -103,6 +104,7 @@ enum : int {
 };
 
 // CUjit_option
+enum : int { kJitInputPtx = 1 };
 enum : int { kJitInfoLog = 3, kJitInfoLogBytes = 4, kJitErrorLog = 5, kJitErrorLogBytes = 6 };
 
 // Flags

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/compile_scope.h"
 #include "core/context.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -88,23 +89,71 @@ const char* intern(std::string_view text) {
 Module::Module(Context& context, cu::Module handle, std::string name)
     : context_(context), handle_(handle), name_(std::move(name)) {}
 
+namespace {
+
+// The driver's log of one compile, as options of its calls.
+class JitLog {
+ public:
+  static constexpr unsigned kNumOptions = 2;
+  int* options() noexcept { return options_; }
+  void** values() noexcept { return values_; }
+
+  [[noreturn]] void fail(const Context& context, const std::string& name, cu::Result result,
+                         const char* call) {
+    if (is_sticky(result)) throw_cuda_error(result, call);
+    text_.resize(std::min(text_.find('\0'), text_.size()));
+    throw NvrtcError(
+        cat("jit: ", name, " cannot be loaded on ", context.traits().name, " (SM ",
+            context.traits().sm, "): ", result_name(result), text_.empty() ? "" : "\n", text_),
+        NvrtcCode::kPtxLoadFailed, text_);
+  }
+
+ private:
+  std::string text_ = std::string(8192, '\0');
+  int options_[kNumOptions] = {cu::kJitErrorLog, cu::kJitErrorLogBytes};
+  void* values_[kNumOptions] = {text_.data(), reinterpret_cast<void*>(text_.size())};
+};
+
+struct LinkGuard {
+  cu::LinkState state = nullptr;
+  ~LinkGuard() { driver().cuLinkDestroy(state); }
+};
+
+}  // namespace
+
 std::shared_ptr<Module> Module::load(Context& context, std::string_view image, std::string name) {
   context.make_current();
   const RelaxedCaptureScope relaxed;  // a kernel's first use may fall into a capture
-  std::string log(8192, '\0');
-  int options[] = {cu::kJitErrorLog, cu::kJitErrorLogBytes};
-  void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+  const CompileScope compiling;       // PTX is compiled
+  JitLog log;
   cu::Module handle = nullptr;
-  const cu::Result result = driver().cuModuleLoadDataEx(&handle, image.data(), 2, options, values);
-  if (is_sticky(result)) throw_cuda_error(result, "cuModuleLoadDataEx");
-  if (result != cu::kSuccess) {
-    log.resize(std::min(log.find('\0'), log.size()));
-    throw NvrtcError(
-        cat("jit: ", name, " cannot be loaded on ", context.traits().name, " (SM ",
-            context.traits().sm, "): ", result_name(result), log.empty() ? "" : "\n", log),
-        NvrtcCode::kPtxLoadFailed, log);
-  }
+  const cu::Result result = driver().cuModuleLoadDataEx(&handle, image.data(), JitLog::kNumOptions,
+                                                        log.options(), log.values());
+  if (result != cu::kSuccess) log.fail(context, name, result, "cuModuleLoadDataEx");
   return std::shared_ptr<Module>(new Module(context, handle, std::move(name)));
+}
+
+std::string Module::assemble(Context& context, std::string_view ptx, const std::string& name) {
+  const cu::DriverApi& api = driver();
+  if (api.cuLinkCreate == nullptr || api.cuLinkAddData == nullptr ||
+      api.cuLinkComplete == nullptr || api.cuLinkDestroy == nullptr)
+    return std::string(ptx);
+  context.make_current();
+  const RelaxedCaptureScope relaxed;
+  const CompileScope compiling;
+  JitLog log;
+  LinkGuard link;
+  GPK_CU_CHECK(cuLinkCreate, JitLog::kNumOptions, log.options(), log.values(), &link.state);
+  // Its size counts the NUL at the end.
+  const std::string text(ptx.substr(0, ptx.find('\0')));
+  cu::Result result =
+      api.cuLinkAddData(link.state, cu::kJitInputPtx, const_cast<char*>(text.c_str()),
+                        text.size() + 1, name.c_str(), 0, nullptr, nullptr);
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  if (result == cu::kSuccess) result = api.cuLinkComplete(link.state, &image, &bytes);
+  if (result != cu::kSuccess) log.fail(context, name, result, "cuLinkComplete");
+  return std::string(static_cast<const char*>(image), bytes);
 }
 
 Module::~Module() { drop(context_, handle_); }

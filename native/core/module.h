@@ -23,6 +23,10 @@ class Module : public std::enable_shared_from_this<Module> {
   // log when it cannot be loaded on this GPU.
   static std::shared_ptr<Module> load(Context& context, std::string_view image, std::string name);
 
+  // Machine code of PTX for this GPU, by the driver's compiler; unlike load(), several threads
+  // compile at once. The PTX itself where the driver cannot. Throws as load().
+  static std::string assemble(Context& context, std::string_view ptx, const std::string& name);
+
   // Does not wait for kernels that still run: the driver unloads the code later.
   ~Module();
   Module(const Module&) = delete;

@@ -20,19 +20,28 @@ struct KernelSpec {
   const char* op = nullptr;    // "add": what messages and profilers show
   // Architectures whose special instructions the kernel needs (90 for wgmma); empty: any.
   std::vector<int> exact_sms;
-  // In the PTX bundle. False: a faster variant that only NVRTC makes; plans choose it only where
-  // jit_available(), and something in the bundle does its work elsewhere.
+  // In the PTX bundle. False: a faster variant; plans choose it only where is_loadable(), and
+  // something in the bundle does its work elsewhere.
   bool bundled = true;
+  // Large and often used: prepared in the background when its family is first used (prefetch.h).
+  bool prefetched = false;
 };
 
 // Whether NVRTC can be had. Searched once, at the first call; then one load.
 bool jit_available();
 
+// Whether load_builtin() would find NVRTC or bundled PTX.
+bool is_loadable(const KernelSpec& spec, int sm);
+
 // What NVRTC is asked for.
 CompileRequest compile_request(const KernelSpec& spec, int sm);
 
-// Compiles for the GPU of `context` (disk cache, then NVRTC) or, without NVRTC, takes the bundled
-// PTX. Throws NvrtcError / CompileError; says what is missing when neither is there.
+// Machine code from the disk cache; else bundled PTX, assembled by the driver, since that takes a
+// fraction of the time of a compile; else NVRTC. What was made is kept in the cache. Throws
+// NvrtcError / CompileError; says what is missing when neither is there.
 std::shared_ptr<Kernel> load_builtin(Context& context, const KernelSpec& spec);
+
+// The first half of it, for bundled kernels: afterwards the machine code is in the disk cache.
+void prepare_builtin(Context& context, const KernelSpec& spec);
 
 }  // namespace gpk::jit

@@ -11,15 +11,16 @@
 #include "core/text.h"
 #include "jit/bytes.h"
 #include "jit/compress.h"
+#include "jit/digest.h"
 
-// Format: magic, schema, NVRTC major and minor, compressed index, then one compressed group of PTX
-// per (file, target). A group is unpacked when one of its kernels is first asked for, so a process
-// pays for the files it uses only.
+// Format: magic, schema, SHA-256 of the rest, NVRTC major and minor, compressed index, then one
+// compressed group of PTX per (file, target). A group is unpacked when one of its kernels is first
+// asked for, so a process pays for the files it uses only.
 namespace gpk::jit {
 namespace {
 
 constexpr std::string_view kMagic = "GPKPTX\r\n";
-constexpr std::uint32_t kSchema = 1;
+constexpr std::uint32_t kSchema = 2;
 
 // Where an entry's PTX is: a range of the raw bytes of a group. Equal PTX is stored once.
 struct Row {
@@ -63,6 +64,7 @@ class Bundle {
     if (in.raw(kMagic.size()) != kMagic || in.u32() != kSchema) {
       throw Error("jit: the bundled PTX is of another format");
     }
+    digest_ = in.text();  // not checked: it is a name, and the bytes are part of the binary
     nvrtc_major_ = static_cast<int>(in.u32());
     nvrtc_minor_ = static_cast<int>(in.u32());
     const std::string index = decompress(in.text());
@@ -74,9 +76,10 @@ class Bundle {
     while (!rows.rest().empty()) add_row(read_row(rows));
   }
 
-  std::optional<BundleEntry> find(std::string_view file, std::string_view expression, int sm) {
+  // The best row; nullptr: none.
+  const Row* find(std::string_view file, std::string_view expression, int sm) const {
     const auto it = by_name_.find(std::pair<std::string, std::string>(file, expression));
-    if (it == by_name_.end()) return std::nullopt;
+    if (it == by_name_.end()) return nullptr;
     const Row* best = nullptr;
     for (const Row* row : it->second) {
       const BundleEntry& e = row->entry;
@@ -84,24 +87,7 @@ class Bundle {
       const auto rank = [](const Row* r) { return std::pair(r->entry.sm, r->entry.exact); };
       if (best == nullptr || rank(row) > rank(best)) best = row;
     }
-    if (best == nullptr) return std::nullopt;
-    return with_ptx(*best);
-  }
-
-  std::vector<BundleEntry> all() {
-    std::vector<BundleEntry> out;
-    for (const auto& row : rows_) out.push_back(with_ptx(*row));
-    return out;
-  }
-
-  BundleInfo info() const { return {rows_.size(), num_packed_bytes_, nvrtc_major_, nvrtc_minor_}; }
-
- private:
-  void add_row(Row row) {
-    if (row.group >= packed_groups_.size()) throw Error("jit: the bundled PTX lacks a group");
-    rows_.push_back(std::make_unique<Row>(std::move(row)));
-    const BundleEntry& e = rows_.back()->entry;
-    by_name_[{e.file, e.expression}].push_back(rows_.back().get());
+    return best;
   }
 
   BundleEntry with_ptx(const Row& row) {
@@ -118,7 +104,32 @@ class Bundle {
     return out;
   }
 
+  std::vector<BundleEntry> all() {
+    std::vector<BundleEntry> out;
+    for (const auto& row : rows_) out.push_back(with_ptx(*row));
+    return out;
+  }
+
+  std::vector<BundleEntry> index() const {
+    std::vector<BundleEntry> out;
+    for (const auto& row : rows_) out.push_back(row->entry);
+    return out;
+  }
+
+  BundleInfo info() const {
+    return {rows_.size(), num_packed_bytes_, nvrtc_major_, nvrtc_minor_, digest_};
+  }
+
+ private:
+  void add_row(Row row) {
+    if (row.group >= packed_groups_.size()) throw Error("jit: the bundled PTX lacks a group");
+    rows_.push_back(std::make_unique<Row>(std::move(row)));
+    const BundleEntry& e = rows_.back()->entry;
+    by_name_[{e.file, e.expression}].push_back(rows_.back().get());
+  }
+
   std::size_t num_packed_bytes_;
+  std::string digest_;
   int nvrtc_major_ = 0;
   int nvrtc_minor_ = 0;
   std::vector<std::string_view> packed_groups_;
@@ -150,8 +161,17 @@ std::shared_ptr<Bundle> bundle() {
 
 std::optional<BundleEntry> find_in_bundle(std::string_view file, std::string_view expression,
                                           int sm) {
-  return bundle()->find(file, expression, sm);
+  const std::shared_ptr<Bundle> all = bundle();
+  const Row* row = all->find(file, expression, sm);
+  if (row == nullptr) return std::nullopt;
+  return all->with_ptx(*row);
 }
+
+bool in_bundle(std::string_view file, std::string_view expression, int sm) {
+  return bundle()->find(file, expression, sm) != nullptr;
+}
+
+std::vector<BundleEntry> bundle_index() { return bundle()->index(); }
 
 BundleInfo bundle_info() { return bundle()->info(); }
 
@@ -166,7 +186,8 @@ std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major
   std::map<std::string_view, std::uint64_t> begins;  // of the PTX in the last group
   const BundleEntry* previous = nullptr;
   for (const BundleEntry* entry : sorted) {
-    if (previous == nullptr || previous->file != entry->file || previous->sm != entry->sm) {
+    if (previous == nullptr || previous->file != entry->file || previous->sm != entry->sm ||
+        previous->exact != entry->exact) {
       groups.emplace_back();
       begins.clear();
     }
@@ -176,14 +197,17 @@ std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major
     Row row{*entry, groups.size() - 1, it->second, entry->ptx.size()};
     write_row(index, row);
   }
+  ByteWriter rest;
+  rest.u32(static_cast<std::uint32_t>(nvrtc_major));
+  rest.u32(static_cast<std::uint32_t>(nvrtc_minor));
+  rest.text(compress(index.bytes()));
+  rest.u64(groups.size());
+  for (const std::string& group : groups) rest.text(compress(group));
   ByteWriter out;
   out.raw(kMagic);
   out.u32(kSchema);
-  out.u32(static_cast<std::uint32_t>(nvrtc_major));
-  out.u32(static_cast<std::uint32_t>(nvrtc_minor));
-  out.text(compress(index.bytes()));
-  out.u64(groups.size());
-  for (const std::string& group : groups) out.text(compress(group));
+  out.text(sha256_hex(rest.bytes()));
+  out.raw(rest.bytes());
   return out.take();
 }
 

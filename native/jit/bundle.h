@@ -23,11 +23,18 @@ struct BundleEntry {
 std::optional<BundleEntry> find_in_bundle(std::string_view file, std::string_view expression,
                                           int sm);
 
+// Whether find_in_bundle would find one. Reads the index only.
+bool in_bundle(std::string_view file, std::string_view expression, int sm);
+
+// Every entry, without its PTX.
+std::vector<BundleEntry> bundle_index();
+
 struct BundleInfo {
   std::size_t num_entries = 0;
   std::size_t compressed_bytes = 0;
   int nvrtc_major = 0;  // the NVRTC that made it
   int nvrtc_minor = 0;
+  std::string digest;  // of all that is packed, in hex; empty: nothing is
 };
 BundleInfo bundle_info();
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/compile_scope.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "jit/include_scan.h"
@@ -183,6 +184,7 @@ CompiledImage compile(const CompileRequest& request) {
   check_request(request);
   const Nvrtc& found = nvrtc();
   const std::vector<std::string> flags = compile_flags(request, found);
+  const CompileScope compiling;
   for (int tries = 1;; ++tries) {
     Session session(found, request);
     const NvrtcCode code = session.compile(flags);

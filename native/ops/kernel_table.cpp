@@ -2,6 +2,9 @@
 
 #include <map>
 #include <mutex>
+#include <set>
+
+#include "jit/prefetch.h"
 
 namespace gpk::ops::detail {
 namespace {
@@ -15,6 +18,7 @@ struct Table {
   std::mutex mutex;  // held for look-ups only
   std::map<std::tuple<const Context*, Family, std::uint8_t, std::uint64_t>, std::shared_ptr<Entry>>
       entries;
+  std::set<std::pair<const Context*, Family>> prefetched;
 };
 
 Table& table() {
@@ -32,14 +36,18 @@ KernelSlot& thread_slot(unsigned hash) {
 const Kernel& find_or_build(Context& context, KernelKey key,
                             const std::function<jit::KernelSpec()>& make_spec) {
   std::shared_ptr<Entry> entry;
+  bool first = false;  // of its family
   {
     const std::lock_guard lock(table().mutex);
+    first = table().prefetched.emplace(&context, key.family).second;
     auto& slot = table().entries[{&context, key.family, key.kernel, key.variant}];
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }
   const std::lock_guard lock(entry->mutex);
   if (!entry->kernel) entry->kernel = jit::load_builtin(context, make_spec());
+  if (first)  // after the kernel that is waited for
+    jit::prefetch(context, [&context, key] { return prefetch_list(key.family, context); });
   return *entry->kernel;
 }
 

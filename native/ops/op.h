@@ -6,6 +6,10 @@
 
 #include "jit/builtin.h"
 
+namespace gpk {
+class Context;
+}
+
 namespace gpk::ops {
 
 enum class OpId : std::uint16_t {
@@ -35,5 +39,17 @@ const std::vector<OpInfo>& op_list();
 
 // All of the above.
 std::vector<jit::KernelSpec> all_kernel_specs();
+
+// A kernel of the PTX bundle and the architecture it is compiled for: this one only where the
+// kernel needs its special instructions (KernelSpec::exact_sms), else this one and newer.
+struct BundledKernel {
+  jit::KernelSpec spec;
+  int sm = 80;
+};
+// All that is marked so, and what matmul's plans choose for typical products.
+std::vector<BundledKernel> bundled_kernels();
+
+// What the first use of a family prepares in the background (jit/prefetch.h).
+std::vector<jit::KernelSpec> prefetch_list(Family family, Context& context);
 
 }  // namespace gpk::ops

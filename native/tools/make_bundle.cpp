@@ -9,9 +9,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "core/error.h"
@@ -37,23 +37,22 @@ void write_file(const std::string& path, const std::string& bytes) {
 struct Batch {
   std::vector<gpk::jit::KernelSpec> specs;
   int sm;
+  bool exact;
 };
 constexpr std::size_t kBatchSize = 24;
 
 std::vector<Batch> make_batches() {
-  std::map<std::pair<std::string, int>, std::vector<gpk::jit::KernelSpec>> groups;
-  std::set<std::string> seen;
-  for (const auto& spec : gpk::ops::all_kernel_specs()) {
-    if (!spec.bundled || !seen.insert(gpk::cat(spec.file, '\n', spec.expression)).second) continue;
-    if (spec.exact_sms.empty()) groups[{spec.file, 80}].push_back(spec);
-    for (const int sm : spec.exact_sms) groups[{spec.file, sm}].push_back(spec);
-  }
+  std::map<std::tuple<std::string, int, bool>, std::vector<gpk::jit::KernelSpec>> groups;
+  for (const auto& [spec, sm] : gpk::ops::bundled_kernels())
+    groups[{spec.file, sm, !spec.exact_sms.empty()}].push_back(spec);
   std::vector<Batch> batches;
   for (const auto& [key, specs] : groups)
     for (std::size_t i = 0; i < specs.size(); i += kBatchSize) {
       const auto first = specs.begin() + static_cast<std::ptrdiff_t>(i);
       const std::size_t count = std::min(kBatchSize, specs.size() - i);
-      batches.push_back({{first, first + static_cast<std::ptrdiff_t>(count)}, key.second});
+      batches.push_back({{first, first + static_cast<std::ptrdiff_t>(count)},
+                         std::get<1>(key),
+                         std::get<2>(key)});
     }
   return batches;
 }
@@ -61,13 +60,15 @@ std::vector<Batch> make_batches() {
 std::vector<BundleEntry> compile_batch(const Batch& batch) {
   gpk::jit::CompileRequest request = gpk::jit::compile_request(batch.specs.front(), batch.sm);
   request.want_ptx = true;
+  // Not the "a" target, which runs on one architecture only.
+  if (!batch.exact) request.options = {gpk::cat("--gpu-architecture=compute_", batch.sm)};
   request.name_expressions.clear();
   for (const auto& spec : batch.specs) request.name_expressions.push_back(spec.expression);
   const gpk::jit::CompiledImage image = gpk::jit::compile(request);
   std::vector<BundleEntry> entries;
   for (const auto& spec : batch.specs) {
     const std::string symbol = image.symbol(spec.expression);
-    entries.push_back({spec.file, spec.expression, symbol, batch.sm, !spec.exact_sms.empty(),
+    entries.push_back({spec.file, spec.expression, symbol, batch.sm, batch.exact,
                        gpk::jit::lower_ptx_version(gpk::jit::keep_entry(image.bytes, symbol))});
   }
   return entries;

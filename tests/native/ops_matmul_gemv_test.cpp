@@ -138,9 +138,6 @@ TEST(GemvPlan, WhatItLeavesToOthers) {
   Product invariant = linear(1, 4096, 4096);
   invariant.batch_invariant = true;
   EXPECT_TRUE(proposals(invariant).empty());
-  Machine without;
-  without.jit = false;
-  EXPECT_TRUE(proposals(linear(1, 4096, 4096), without).empty());
   EXPECT_TRUE(proposals(linear(1, 4096, 4096, DType::kFloat64)).empty());
   EXPECT_TRUE(proposals(linear(1, 4096, 4096, DType::kInt8)).empty());
   EXPECT_TRUE(proposals(linear(128, 4096, 4096)).empty());

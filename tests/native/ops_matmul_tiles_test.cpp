@@ -67,9 +67,6 @@ TEST(MatmulMma, TypesAndMachines) {
   Machine old;
   old.sm = 75;
   EXPECT_TRUE(plans_of(propose_mma, halves, old).empty());
-  Machine without;
-  without.jit = false;
-  EXPECT_TRUE(plans_of(propose_mma, halves, without).empty());
   EXPECT_TRUE(plans_of(propose_mma, product_of(512, 512, 512, DType::kFloat64), h200()).empty());
   EXPECT_TRUE(
       plans_of(propose_mma, product_of(512, 512, 512, DType::kInt8, DType::kInt8), h200()).empty());
@@ -124,10 +121,10 @@ TEST(MatmulMma, LooseKernelForWhatIsNotAligned) {
   const std::vector<MatmulPlan> plans = plans_of(propose_mma, p, h200());
   ASSERT_EQ(plans.size(), 1u);
   EXPECT_EQ(mma_of(plans[0]), MmaKernel::kLoose);
-  EXPECT_NE(mma_spec(make_desc(p), plans[0]).expression.find(", 2, 2>"), std::string::npos);
+  EXPECT_NE(spec_mma(make_desc(p), plans[0]).expression.find(", 2, 2>"), std::string::npos);
   p.a = ghost({512, 510}, DType::kBFloat16);
   p.b = ghost({510, 512}, DType::kBFloat16);
-  EXPECT_NE(mma_spec(make_desc(p), plans_of(propose_mma, p, h200())[0]).expression.find(", 4, 4>"),
+  EXPECT_NE(spec_mma(make_desc(p), plans_of(propose_mma, p, h200())[0]).expression.find(", 4, 4>"),
             std::string::npos);
 }
 
@@ -150,7 +147,7 @@ TEST(MatmulMma, ColumnsOfCAreRowsOfTheTranspose) {
   EXPECT_TRUE(plan.transpose);
   // B^T, which is first now, lies along its rows, A^T along k.
   const std::string layouts = cat(", ", plan.stages, ", ", false, ", ", true, ", 16, 16>");
-  EXPECT_NE(mma_spec(make_desc(p), plan).expression.find(layouts), std::string::npos);
+  EXPECT_NE(spec_mma(make_desc(p), plan).expression.find(layouts), std::string::npos);
 }
 
 TEST(MatmulTiles, SumsGoStraightToContiguousFloat32) {
@@ -210,9 +207,9 @@ TEST(MatmulTiles, EnumerateListsWhatPlansChoose) {
     p.tf32 = true;
     const MatmulDesc desc = make_desc(p);
     for (const MatmulPlan& plan : plans_of(propose_mma, p, h200()))
-      chosen.insert(mma_spec(desc, plan).expression);
+      chosen.insert(spec_mma(desc, plan).expression);
     for (const MatmulPlan& plan : plans_of(propose_simt, p, h200()))
-      chosen.insert(simt_spec(desc, plan).expression);
+      chosen.insert(spec_simt(desc, plan).expression);
   };
   constexpr DType kTypes[][3] = {
       {DType::kBFloat16, DType::kBFloat16, DType::kBFloat16},

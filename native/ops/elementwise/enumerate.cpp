@@ -25,11 +25,20 @@ std::set<DType> common_dtypes(const ElementwiseOp& op) {
   return found;
 }
 
-std::string dense_expression(const ElementwiseOp& op, DType dtype) {
+// Where the kernel for any layout could stand in, but these are worth their place in the bundle.
+bool is_common(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16 ||
+         dtype == DType::kInt64 || dtype == DType::kBool;
+}
+
+constexpr unsigned kSecondIsNumber = 8;  // MapPlan::kinds
+
+std::string dense_expression(const ElementwiseOp& op, DType dtype, unsigned kinds = 0) {
   const Types types = resolve_types(op.rule, dtype, op.name);
   const std::size_t widest = std::max(itemsize(dtype), itemsize(types.result));
-  std::string text = cat("gpk::map_dense<gpk::", op.functor, ", ", info(dtype).cuda_name, ", ",
-                         info(types.result).cuda_name, ", ", 16 / widest, ", ", kMapUnroll, ", 0u");
+  std::string text =
+      cat("gpk::map_dense<gpk::", op.functor, ", ", info(dtype).cuda_name, ", ",
+          info(types.result).cuda_name, ", ", 16 / widest, ", ", kMapUnroll, ", ", kinds, "u");
   for (int i = 0; i < op.arity; ++i) text += cat(", ", info(dtype).cuda_name);
   return text + ">";
 }
@@ -37,7 +46,9 @@ std::string dense_expression(const ElementwiseOp& op, DType dtype) {
 void enumerate_op(std::vector<jit::KernelSpec>& specs, const ElementwiseOp& op) {
   std::set<DType> computed;
   for (const DType dtype : common_dtypes(op)) {
-    specs.push_back(map_spec(op.name, dense_expression(op, dtype), false));
+    specs.push_back(map_spec(op.name, dense_expression(op, dtype), is_common(dtype)));
+    if (op.arity == 2 && (dtype == DType::kFloat32 || dtype == DType::kInt64))
+      specs.push_back(map_spec(op.name, dense_expression(op, dtype, kSecondIsNumber), true));
     computed.insert(any_compute_dtype(dtype));
   }
   for (const DType dtype : computed)

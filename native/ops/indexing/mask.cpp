@@ -57,6 +57,7 @@ jit::KernelSpec fill_spec(std::size_t word) {
   spec.op = "setitem";
   spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", 32, ", kFillBlock, ", ",
                         kFillUnroll, ">");
+  spec.prefetched = word == 4;
   return spec;
 }
 

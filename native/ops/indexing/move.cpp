@@ -27,6 +27,7 @@ jit::KernelSpec move_spec(bool scatter, std::size_t word, Indexing indexing) {
   spec.expression =
       cat("gpk::move_kernel<", word_name(word), ", ", scatter, ", ",
           kTypes[static_cast<int>(indexing)], ", ", kBlock, ", ", unroll(indexing), ">");
+  spec.prefetched = word == 4;
   return spec;
 }
 

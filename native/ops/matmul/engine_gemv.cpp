@@ -137,7 +137,11 @@ void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPla
   const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
   const Array& w = plan.transpose ? product.a : product.b;
   GemvVariant variant = gemv_variant(desc, plan);
-  variant.frozen = w.buffer()->frozen() && gemv_can_prefetch(variant);
+  if (w.buffer()->frozen() && gemv_can_prefetch(variant)) {
+    GemvVariant frozen = variant;
+    frozen.frozen = true;
+    if (jit::is_loadable(spec_of(frozen), context.traits().sm)) variant = frozen;
+  }
   const Kernel& k = kernel(
       context,
       {Family::matmul, static_cast<std::uint8_t>(kGemvKernel + plan.kernel), variant_bits(variant)},
@@ -164,6 +168,10 @@ void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPla
   config.programmatic = context.traits().sm >= 90;
   submit(k, config, arrays, params);
   if (partial) launch_finish(product, desc, *partial, plan.splits, plan.transpose);
+}
+
+jit::KernelSpec spec_gemv(const MatmulDesc& desc, const MatmulPlan& plan) {
+  return spec_of(gemv_variant(desc, plan));
 }
 
 std::vector<GemvVariant> gemv_variants() {

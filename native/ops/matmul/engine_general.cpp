@@ -128,6 +128,13 @@ void launch_general(const Product& product, const MatmulDesc& desc, const Matmul
   if (partial) launch_finish(product, desc, *partial, plan.splits, swap);
 }
 
+// There is always one: types without a kernel are widened.
+jit::KernelSpec spec_general(const MatmulDesc& desc, const MatmulPlan& plan) {
+  (void)desc;
+  (void)plan;
+  return {};
+}
+
 void enumerate_general(std::vector<jit::KernelSpec>& specs) {
   for (const DTypeInfo& row : gpk::detail::kDTypes) {
     const DType dtype = row.dtype;

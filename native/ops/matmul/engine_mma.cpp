@@ -146,7 +146,7 @@ GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize) {
 }
 
 void propose_mma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
-  if (machine.sm < 80 || !machine.jit || !types_fit(desc, machine) || !tiles_fit(desc)) return;
+  if (machine.sm < 80 || !types_fit(desc, machine) || !tiles_fit(desc)) return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
   for (int i = 0; i <= static_cast<int>(MmaKernel::kLoose); ++i) {
@@ -157,7 +157,7 @@ void propose_mma(const MatmulDesc& desc, const Machine& machine, std::vector<Mat
   }
 }
 
-jit::KernelSpec mma_spec(const MatmulDesc& desc, const MatmulPlan& plan) {
+jit::KernelSpec spec_mma(const MatmulDesc& desc, const MatmulPlan& plan) {
   return spec_of(static_cast<MmaKernel>(plan.kernel),
                  variant_of(plan.transpose ? transposed(desc) : desc));
 }

@@ -17,7 +17,4 @@ enum class MmaKernel : std::uint8_t {
 // The tile of a kernel for operands of `itemsize` bytes, with shares as measured on an H200.
 GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize);
 
-// The kernel that launch_mma() takes; one of those that enumerate_mma() lists.
-jit::KernelSpec mma_spec(const MatmulDesc& desc, const MatmulPlan& plan);
-
 }  // namespace gpk::ops

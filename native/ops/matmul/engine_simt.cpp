@@ -80,8 +80,8 @@ GemmTile simt_tile(SimtKernel kernel) {
 }
 
 void propose_simt(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
-  if (!machine.jit || machine.sm < 80 || desc.dtype_a != DType::kFloat32 ||
-      desc.dtype_c != DType::kFloat32 || !tiles_fit(desc))
+  if (machine.sm < 80 || desc.dtype_a != DType::kFloat32 || desc.dtype_c != DType::kFloat32 ||
+      !tiles_fit(desc))
     return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
@@ -91,7 +91,7 @@ void propose_simt(const MatmulDesc& desc, const Machine& machine, std::vector<Ma
                    simt_tile(which), simt_flops_per_us(machine), DType::kFloat32, plans);
 }
 
-jit::KernelSpec simt_spec(const MatmulDesc& desc, const MatmulPlan& plan) {
+jit::KernelSpec spec_simt(const MatmulDesc& desc, const MatmulPlan& plan) {
   return spec_of(static_cast<SimtKernel>(plan.kernel),
                  variant_of(plan.transpose ? transposed(desc) : desc));
 }

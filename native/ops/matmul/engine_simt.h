@@ -15,7 +15,4 @@ enum class SimtKernel : std::uint8_t {
 // The tile of a kernel, with shares as measured on an H200.
 GemmTile simt_tile(SimtKernel kernel);
 
-// The kernel that launch_simt() takes; one of those that enumerate_simt() lists.
-jit::KernelSpec simt_spec(const MatmulDesc& desc, const MatmulPlan& plan);
-
 }  // namespace gpk::ops

@@ -280,6 +280,16 @@ void launch_wgmma(const Product& product, const MatmulDesc& desc, const MatmulPl
   launch_finish(product, desc, partial, plan.splits, swap);
 }
 
+jit::KernelSpec spec_wgmma(const MatmulDesc& desc, const MatmulPlan& plan) {
+  const MatmulDesc oriented = plan.transpose ? transposed(desc) : desc;
+  Variant v = variant_of(wgmma_made(oriented, plan), plan);
+  if ((plan.kernel & kWgmmaPackA) != 0)
+    v.a_across = !pack_along_k(oriented.dtype_a, oriented.a_m_major());
+  if ((plan.kernel & kWgmmaPackB) != 0)
+    v.b_across = !pack_along_k(oriented.dtype_b, oriented.b_n_major());
+  return spec_of(v);
+}
+
 // All tiles in all layouts, and all types, ways out and steps of the epilogue in one tile: the
 // product of everything would be thousands.
 void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {

@@ -274,7 +274,7 @@ bool gemv_copies_input(const MatmulDesc& desc, const MatmulPlan& plan) {
 void propose_gemv(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
   // Rows have the same sums however many there are, but only within a kernel, and large products
   // go to other engines.
-  if (!machine.jit || desc.batch_invariant || desc.conjugate) return;
+  if (desc.batch_invariant || desc.conjugate) return;
   propose_few(desc, Few{desc, machine, false}, plans);
   const MatmulDesc t = transposed(desc);
   propose_few(desc, Few{t, machine, true}, plans);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "jit/bundle.h"
 #include "ops/matmul/finish.h"
 
 namespace gpk::ops {
@@ -12,6 +13,7 @@ void propose_all(const MatmulDesc& desc, const Machine& machine, std::vector<Mat
 #define GPK_ENGINE(name) propose_##name(desc, machine, plans);
 #include "ops/matmul/engines.def"
 #undef GPK_ENGINE
+  keep_loadable(desc, machine, plans);
 }
 
 void launch_engine(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
@@ -70,6 +72,26 @@ std::string to_string(const MatmulPlan& plan) {
   if (plan.transpose) text += ", transpose";
   text += plan.fused ? ")" : ", unfused)";
   return text;
+}
+
+jit::KernelSpec plan_spec(const MatmulDesc& desc, const MatmulPlan& plan) {
+  switch (plan.engine) {
+#define GPK_ENGINE(name) \
+  case MatmulEngine::name: return spec_##name(desc, plan);
+#include "ops/matmul/engines.def"
+#undef GPK_ENGINE
+  }
+  return {};
+}
+
+void keep_loadable(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+  if (machine.jit) return;
+  std::erase_if(plans, [&](const MatmulPlan& plan) {
+    // Which variants are bundled depends on m: products that must not go to one engine.
+    if (desc.batch_invariant) return plan.engine != MatmulEngine::general;
+    const jit::KernelSpec spec = plan_spec(desc, plan);
+    return spec.file != nullptr && !jit::in_bundle(spec.file, spec.expression, machine.sm);
+  });
 }
 
 std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& machine) {

@@ -42,15 +42,24 @@ std::string to_string(const MatmulPlan& plan);
 //              code asks again with raw_desc(desc), and adds the pass that applies the epilogue.
 //   launch:    on the current stream. Addresses are those of `product`, sizes and strides those of
 //              `desc`: batches are joined there, and c may be a temporary of another shape.
+//   spec:      the kernel that launch would load; one without a file where it loads none, or one
+//              that is always there.
 //   enumerate: every kernel that its plans can choose.
 #define GPK_ENGINE(name)                                                                     \
   void propose_##name(const MatmulDesc& desc, const Machine& machine,                        \
                       std::vector<MatmulPlan>& plans);                                       \
   void launch_##name(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan, \
                      const char* op);                                                        \
+  jit::KernelSpec spec_##name(const MatmulDesc& desc, const MatmulPlan& plan);               \
   void enumerate_##name(std::vector<jit::KernelSpec>& specs);
 #include "ops/matmul/engines.def"
 #undef GPK_ENGINE
+
+// The plan's kernel (the engine's, not that of a last pass).
+jit::KernelSpec plan_spec(const MatmulDesc& desc, const MatmulPlan& plan);
+
+// Drops plans whose kernel cannot be had: without NVRTC there are only those in the bundle.
+void keep_loadable(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans);
 
 // All proposals for `desc`, those that need a pass for the epilogue (not fused) included; cheapest
 // first, ties in the order of the engines. Pure. No dimension of desc.problem but k is 0.

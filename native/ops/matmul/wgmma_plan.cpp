@@ -198,7 +198,7 @@ std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DTy
 void all_wgmma_plans(const MatmulDesc& desc, const Machine& machine,
                      std::vector<MatmulPlan>& plans) {
   const MatmulProblem& p = desc.problem;
-  if (machine.sm != 90 || !machine.jit || desc.conjugate) return;
+  if (machine.sm != 90 || desc.conjugate) return;
   if (!wgmma_has(desc.dtype_a, desc.dtype_b, desc.dtype_c, desc.tf32)) return;
   if (desc.dtype_a == DType::kInt8 && desc.epilogue != 0) return;
   if (p.k == 0 || p.batch_shape.size() > 1) return;
@@ -212,6 +212,7 @@ void all_wgmma_plans(const MatmulDesc& desc, const Machine& machine,
 void propose_wgmma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
   std::vector<MatmulPlan> all;
   all_wgmma_plans(desc, machine, all);
+  keep_loadable(desc, machine, all);
   std::stable_sort(all.begin(), all.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
     return x.predicted_us < y.predicted_us;
   });

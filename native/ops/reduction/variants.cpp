@@ -63,6 +63,17 @@ ValueType float_value(DType in) {
   return in == DType::kFloat64 ? ValueType::kDouble : ValueType::kFloat;
 }
 
+// Of the variants that the general kernel can stand in for, those worth their place in the bundle.
+bool is_common(DType in) {
+  return in == DType::kFloat32 || in == DType::kFloat64 || in == DType::kBFloat16 ||
+         in == DType::kFloat16 || in == DType::kInt64 || in == DType::kUInt8;
+}
+
+bool is_common(Functor functor) {
+  return functor == Functor::kSum || functor == Functor::kMax || functor == Functor::kMin ||
+         functor == Functor::kArgMax || functor == Functor::kVar;
+}
+
 }  // namespace
 
 ResultClass class_of(DType dtype) {
@@ -115,7 +126,8 @@ jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
   spec.file = kFiles[static_cast<int>(variant.kernel)];
   spec.expression = cat("gpk::reduce_", name, "<",
                         info(stored_as(variant.functor, variant.in)).cuda_name, ", ", functor, ">");
-  spec.bundled = false;
+  spec.bundled = is_common(variant.in);
+  spec.prefetched = variant.in == DType::kFloat32 && is_common(variant.functor);
   return spec;
 }
 

@@ -106,6 +106,10 @@ void enumerate_sorting(std::vector<jit::KernelSpec>& specs) {
   using K = SortingKernel;
   const auto add = [&](K kernel, const SortingVariant& variant) {
     specs.push_back(sorting_spec(kernel, variant));
+    const bool large = kernel == K::kRadixHistogram || kernel == K::kBlockSort ||
+                       (kernel == K::kOnesweep && variant.values < 2 && !variant.flag) ||
+                       kernel == K::kCompact;
+    specs.back().prefetched = large && variant.width_bits >= 2 && variant.width_bits < 4;
   };
   for (int width = 0; width < 4; ++width) {
     for (const K kernel : {K::kRadixHistogram, K::kSearch, K::kKeyRange, K::kRangeEnds})

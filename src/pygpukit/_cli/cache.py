@@ -74,18 +74,21 @@ def _warm(sms: list[int], ops: list[str]) -> None:
         if (not exact or sm in exact) and (not ops or op in ops)
     ]
     progress = ProgressLine()
+    ready = 0
     start = time.perf_counter()
     pool = ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1))
     try:
         futures = [pool.submit(_native.cache_warm, index, sm) for index, sm, _op in jobs]
         for done, ((_index, sm, op), future) in enumerate(zip(jobs, futures, strict=True)):
             progress.steps(done, len(jobs), f"{op} for SM {sm}")
-            future.result()
+            ready += future.result()
     finally:
         pool.shutdown(cancel_futures=True)
         progress.clear()
     info = _native.cache_info()
     spent = time.perf_counter() - start
     names = ", ".join(f"SM {sm}" for sm in targets)
-    print(f"{len(jobs)} built-in kernels are ready for {names} ({spent:.1f} s)")
+    print(f"{ready} built-in kernels are ready for {names} ({spent:.1f} s)")
+    if ready < len(jobs):
+        print(f"{len(jobs) - ready} more are in the PTX bundle, for the driver to assemble there")
     print(f"{info['folder']}: {info['entries']} kernels, {human_bytes(info['bytes'])}")

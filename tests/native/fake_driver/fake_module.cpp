@@ -160,6 +160,38 @@ Result cuModuleLoadDataEx(Module* module, const void* image, unsigned num_option
   return kSuccess;
 }
 
+// Text is its own machine code here, as cuModuleLoadDataEx takes it.
+Result cuLinkCreate(unsigned, int*, void**, LinkState* link) {
+  if (current_context() == nullptr) return kInvalidContext;
+  *link = state().links.add(std::make_unique<FakeLink>());
+  return kSuccess;
+}
+
+Result cuLinkAddData(LinkState link, int type, void* data, std::size_t bytes, const char*, unsigned,
+                     int*, void**) {
+  FakeLink* found = state().links.find(link);
+  if (found == nullptr) return kInvalidHandle;
+  if (type != kJitInputPtx || bytes == 0) return kInvalidValue;
+  if (auto failure = std::exchange(state().settings.module_failure, std::nullopt))
+    return failure->first;
+  found->text.assign(static_cast<const char*>(data), bytes);
+  return kSuccess;
+}
+
+Result cuLinkComplete(LinkState link, void** image, std::size_t* bytes) {
+  FakeLink* found = state().links.find(link);
+  if (found == nullptr) return kInvalidHandle;
+  *image = found->text.data();
+  *bytes = found->text.size();
+  return kSuccess;
+}
+
+Result cuLinkDestroy(LinkState link) {
+  if (state().links.find(link) == nullptr) return kInvalidHandle;
+  state().links.erase(link);
+  return kSuccess;
+}
+
 Result cuModuleUnload(Module module) {
   FakeModule* found = state().modules.find(module);
   if (found == nullptr) return kInvalidHandle;

@@ -129,6 +129,10 @@ struct FakeFunction {
   std::optional<std::vector<std::size_t>> ptx_params;
 };
 
+struct FakeLink {
+  std::string text;
+};
+
 struct FakeModule {
   int device = 0;
   std::string text;  // empty for binary images
@@ -190,6 +194,7 @@ struct State {
   Store<FakeContext, cu::Context> contexts;
   Store<FakeStream, cu::Stream> streams;
   Store<FakeEvent, cu::Event> events;
+  Store<FakeLink, cu::LinkState> links;
   Store<FakeModule, cu::Module> modules;
   std::map<cu::Function, FakeFunction*> functions;  // of all modules
   Store<FakeGreen, cu::GreenCtx> greens;

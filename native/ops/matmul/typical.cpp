@@ -1,0 +1,94 @@
+#include "ops/matmul/typical.h"
+
+#include <algorithm>
+
+namespace gpk::ops {
+namespace {
+
+// Contiguous operands: A [m, k], and B [k, n] or, as weights are kept, [n, k].
+MatmulDesc contiguous(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, bool b_k_major,
+                      bool tf32) {
+  MatmulDesc desc;
+  desc.dtype_a = desc.dtype_b = dtype;
+  desc.dtype_acc = accumulator(dtype);
+  desc.dtype_c = dtype == DType::kInt8 ? DType::kInt32 : dtype;
+  desc.tf32 = tf32;
+  MatmulProblem& p = desc.problem;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.a_m = k;
+  p.a_k = 1;
+  p.b_k = b_k_major ? 1 : n;
+  p.b_n = b_k_major ? k : 1;
+  p.c_m = n;
+  p.c_n = 1;
+  return desc;
+}
+
+std::vector<MatmulDesc> typical_products() {
+  std::vector<MatmulDesc> all;
+  const auto squares = [&](DType dtype, bool tf32, std::initializer_list<std::int64_t> sizes) {
+    for (const std::int64_t n : sizes)
+      for (const bool b_k_major : {false, true})
+        all.push_back(contiguous(dtype, n, n, n, b_k_major, tf32));
+  };
+  constexpr DType kHalves[] = {DType::kBFloat16, DType::kFloat16};
+  for (const DType dtype : kHalves) squares(dtype, false, {4096});
+  squares(DType::kFloat32, false, {4096, 512, 1024, 2048, 8192});
+  squares(DType::kInt8, false, {4096, 1024, 512});
+  squares(DType::kFloat32, true, {4096, 1024});
+  for (const DType dtype : kHalves) squares(dtype, false, {512, 1024, 2048, 8192});
+  struct Layer {
+    std::int64_t n, k;
+  };
+  constexpr Layer kLayers[] = {{4096, 4096}, {14336, 4096}, {4096, 14336}, {2048, 2048}};
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})
+    for (const std::int64_t m : {1, 8, 32, 128, 512, 2048}) {
+      if (dtype == DType::kFloat32 && m > 8) continue;
+      for (const Layer layer : kLayers) {
+        all.push_back(contiguous(dtype, m, layer.n, layer.k, true, false));
+        if (m == 1) all.push_back(contiguous(dtype, m, layer.n, layer.k, false, false));
+      }
+    }
+  return all;
+}
+
+Machine machine(int sm, int sms, std::size_t shared_bytes, std::size_t l2_mib) {
+  Machine made;
+  made.sm = sm;
+  made.sms = sms;
+  made.shared_bytes = shared_bytes;
+  made.l2_bytes = l2_mib << 20;
+  made.policy = MatmulPolicy::kNative;
+  return made;
+}
+
+}  // namespace
+
+const std::vector<Machine>& typical_machines() {
+  static const std::vector<Machine> all{
+      machine(80, 108, 166912, 40),    // A100
+      machine(86, 84, 101376, 6),      // RTX 3090 Ti
+      machine(89, 128, 101376, 72),    // RTX 4090
+      machine(90, 132, 232448, 50),    // H100, H200
+      machine(100, 148, 232448, 126),  // B200
+      machine(120, 170, 101376, 96),   // RTX 5090
+  };
+  return all;
+}
+
+std::vector<jit::KernelSpec> typical_kernels(const Machine& machine) {
+  Machine with_all = machine;
+  with_all.jit = true;
+  std::vector<jit::KernelSpec> specs;
+  for (const MatmulDesc& desc : typical_products()) {
+    jit::KernelSpec spec = plan_spec(desc, plan_matmul(desc, with_all));
+    const auto same = [&](const jit::KernelSpec& x) { return x.expression == spec.expression; };
+    if (spec.file != nullptr && std::none_of(specs.begin(), specs.end(), same))
+      specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace gpk::ops
