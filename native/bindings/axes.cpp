@@ -1,5 +1,6 @@
 #include "bindings/axes.h"
 
+#include "bindings/convert.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -34,16 +35,14 @@ Dims ints_from_python(py::handle object, const char* op, const char* argument) {
   if (PyIndex_Check(object.ptr())) return Dims{int_from_python(object, op, argument)};
   if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()))
     bad_type(object, op, argument, "an integer or a sequence of integers");
-  const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), argument));
-  if (!items) throw py::error_already_set();
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
+  const py::tuple items = items_from_python(object);
+  const std::size_t count = items.size();
   if (count > kMaxRank)
     throw InvalidArgument(
         cat(op, ": ", argument, " has ", count, " entries, at most ", kMaxRank, " are supported"));
   Dims values = Dims::filled(static_cast<int>(count), 0);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    values[static_cast<int>(i)] =
-        int_from_python(PySequence_Fast_GET_ITEM(items.ptr(), i), op, argument);
+  for (std::size_t i = 0; i < count; ++i)
+    values[static_cast<int>(i)] = int_from_python(items[i], op, argument);
   return values;
 }
 

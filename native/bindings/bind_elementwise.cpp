@@ -133,8 +133,8 @@ Array run_fused(ops::Fused& fused, const py::tuple& args, py::handle out) {
 std::shared_ptr<ops::Fused> make_fused(const std::string& name, const std::string& source,
                                        const py::list& inputs, py::handle result) {
   std::vector<ops::Fused::Input> typed;
-  for (const py::handle input : inputs) {
-    const auto pair = py::reinterpret_borrow<py::tuple>(input);
+  for (const py::handle input : items_from_python(inputs)) {
+    const auto pair = input.cast<py::tuple>();
     typed.push_back({dtype_from_python(pair[0], "fuse"), pair[1].cast<bool>()});
   }
   return std::make_shared<ops::Fused>(name, source, std::move(typed),

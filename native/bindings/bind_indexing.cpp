@@ -117,13 +117,14 @@ py::tuple unravel_index(const Array& indices, py::handle shape) {
 }
 
 Array ravel_multi_index(const py::sequence& indices, py::handle shape, const std::string& mode) {
+  const py::tuple items = items_from_python(indices);
   const Dims dims = shape_from_python(shape, "ravel_multi_index");
   const ops::IndexMode how = mode_from(mode, "ravel_multi_index");
   std::vector<Array> arrays;
   std::optional<Device> device;
-  for (const py::handle index : indices)
+  for (const py::handle index : items)
     if (is_array(index.ptr())) device = array_of(index.ptr()).device();
-  for (const py::handle index : indices)
+  for (const py::handle index : items)
     arrays.push_back(
         index_from_python(index, device ? *device : default_device(), "ravel_multi_index"));
   const WithoutGil released;

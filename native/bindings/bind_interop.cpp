@@ -45,11 +45,14 @@ std::optional<bool> copy_argument(py::handle object, const char* op) {
 
 // --- export -------------------------------------------------------------------------------------
 
+// Called wherever the last reference goes, also while an error is on its way: what the deleters of
+// others do must neither see nor replace it.
 template <class Managed>
 void drop_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, CapsuleNames<Managed>::kFresh) == 0) return;  // was consumed
   auto* managed =
       static_cast<Managed*>(PyCapsule_GetPointer(capsule, CapsuleNames<Managed>::kFresh));
+  const py::error_scope pending;
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
@@ -139,6 +142,7 @@ struct TensorOwner {
   ~TensorOwner() {
     if (!armed_ || managed_->deleter == nullptr || Py_IsInitialized() == 0) return;
     const py::gil_scoped_acquire gil;
+    const py::error_scope pending;
     managed_->deleter(managed_);
   }
   TensorOwner(const TensorOwner&) = delete;
@@ -263,11 +267,19 @@ void copy_edges(const Array& to, const Array& from, int axis, std::int64_t edge)
              axis + 1, edge);
 }
 
-// The view () of one element; `index` is inside the shape.
+// The view () of one element.
 Array element(const Array& array, const std::vector<std::int64_t>& index) {
+  const Dims at(index);
+  bool inside = at.size() == array.ndim();
   std::int64_t offset = array.offset_elems();
-  for (int i = 0; i < array.ndim(); ++i)
-    offset += index.at(static_cast<std::size_t>(i)) * array.strides()[i];
+  for (int i = 0; inside && i < array.ndim(); ++i) {
+    inside = at[i] >= 0 && at[i] < array.shape()[i];
+    if (inside) offset += at[i] * array.strides()[i];
+  }
+  if (!inside)
+    throw InvalidArgument(InvalidArgument::Kind::kIndex,
+                          cat("element: index is ", to_string(at), ", expected one inside shape ",
+                              to_string(array.shape())));
   return {Dims{}, Dims{}, array.dtype(), array.buffer(), offset};
 }
 

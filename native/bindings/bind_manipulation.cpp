@@ -17,18 +17,15 @@ namespace gpk::bind {
 namespace {
 
 std::vector<Array> arrays_from_python(py::handle object, const char* op) {
-  const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), op));
-  if (!items || is_array(object.ptr())) {
-    PyErr_Clear();
+  if (is_array(object.ptr()) || !py::isinstance<py::iterable>(object))
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(op, ": arrays is ", std::string(py::repr(object)), ", expected a sequence of arrays"));
-  }
+  const py::tuple items = items_from_python(object);
   std::vector<Array> arrays;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
-  arrays.reserve(static_cast<std::size_t>(count));
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
+  arrays.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(items.ptr(), i);
     if (!is_array(item))
       throw InvalidArgument(
           InvalidArgument::Kind::kType,

@@ -126,6 +126,8 @@ void copy_with_offsets(const Array& dst, std::size_t dst_offset, const Array& sr
   constexpr const char* kOp = "copy_device_to_device_offset";
   check_range(kOp, "dst", dst_offset, bytes, dst);
   check_range(kOp, "src", src_offset, bytes, src);
+  if (!dst.is_contiguous() || !src.is_contiguous())
+    throw InvalidArgument(cat(kOp, ": both arrays must be contiguous"));
   const auto window = [&](const Array& array, std::size_t offset) {
     return Array(
         Dims{static_cast<std::int64_t>(bytes)}, Dims{1}, DType::kUInt8, array.buffer(),

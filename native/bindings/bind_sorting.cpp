@@ -53,7 +53,7 @@ Dims indices(py::handle object, const char* op, const char* argument) {
   if (PyIndex_Check(object.ptr())) return {integer(object, op, argument)};
   if (!PySequence_Check(object.ptr())) return {integer(object, op, argument)};
   std::vector<std::int64_t> values;
-  for (const py::handle item : py::reinterpret_borrow<py::sequence>(object))
+  for (const py::handle item : items_from_python(object))
     values.push_back(integer(item, op, argument));
   return Dims(values);
 }

@@ -98,20 +98,24 @@ py::object numpy_dtype(DType dtype) {
   }
 }
 
+py::tuple items_from_python(py::handle sequence) {
+  PyObject* items = PySequence_Tuple(sequence.ptr());
+  if (items == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::tuple>(items);
+}
+
 Dims shape_from_python(py::handle object, const char* op) {
   if (PyIndex_Check(object.ptr())) return Dims{dimension(object, op)};
   if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()) ||
       PyObject_CheckBuffer(object.ptr()))
     bad_type(op, "shape", object, "an integer or a sequence of integers");
-  const auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), "shape"));
-  if (!sequence) throw py::error_already_set();
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr());
+  const py::tuple items = items_from_python(object);
+  const std::size_t count = items.size();
   if (count > kMaxRank)
     throw InvalidArgument(
         cat(op, ": shape has ", count, " dimensions, at most ", kMaxRank, " are supported"));
   Dims dims = Dims::filled(static_cast<int>(count), 0);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    dims[static_cast<int>(i)] = dimension(PySequence_Fast_GET_ITEM(sequence.ptr(), i), op);
+  for (std::size_t i = 0; i < count; ++i) dims[static_cast<int>(i)] = dimension(items[i], op);
   return dims;
 }
 

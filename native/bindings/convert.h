@@ -25,6 +25,9 @@ std::optional<DType> optional_dtype(py::handle object, const char* op);
 // np.dtype of a dtype; ml_dtypes for what NumPy lacks.
 py::object numpy_dtype(DType dtype);
 
+// The items as they are now: conversions call Python code, which may change the sequence meanwhile.
+py::tuple items_from_python(py::handle sequence);
+
 // An int or a sequence of ints. Throws InvalidArgument.
 Dims shape_from_python(py::handle object, const char* op);
 py::tuple to_tuple(const Dims& dims);

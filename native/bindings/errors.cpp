@@ -1,5 +1,6 @@
 #include "bindings/errors.h"
 
+#include "bindings/guard.h"
 #include "core/device_pool.h"
 #include "core/error.h"
 #include "runtime/error.h"
@@ -54,6 +55,11 @@ void raise_cuda(const char* name, const CudaError& error) {
            py::cast(error.launches()));
 }
 
+// pybind11's word for an object without a value where its holder is wanted.
+bool is_unconstructed(const py::cast_error& error) {
+  return std::string_view(error.what()).starts_with("Unable to cast from non-held");
+}
+
 // Rethrows and picks the class; most derived types first.
 void translate() {
   try {
@@ -85,6 +91,12 @@ void translate() {
     raise_out_of_memory(as_out_of_memory(error, "memory"));
   } catch (const runtime::Error& error) {
     PyErr_SetString(class_of(error.kind()), error.what());
+  } catch (const py::cast_error& error) {
+    if (is_unconstructed(error)) {
+      raise_as("InvalidTypeError", kUnconstructed);
+    } else {
+      error.set_error();
+    }
   } catch (const py::builtin_exception& error) {
     error.set_error();
   } catch (const std::bad_alloc&) {
@@ -113,6 +125,9 @@ void register_errors() {
     } catch (const Error&) {
       set_python_error();
     } catch (const runtime::Error&) {
+      set_python_error();
+    } catch (const py::cast_error& thrown) {
+      if (!is_unconstructed(thrown)) throw;
       set_python_error();
     }
   });

@@ -3,6 +3,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/errors.h"
+#include "bindings/guard.h"
 #include "core/compile_scope.h"
 #include "jit/bundle.h"
 #include "jit/nvrtc.h"
@@ -35,7 +36,7 @@ void end_background_work() {
 }  // namespace
 }  // namespace gpk::bind
 
-PYBIND11_MODULE(_native, m) {
+PYBIND11_MODULE(gpk_native, m) {
   using namespace gpk::bind;
   m.doc() = "PyGPUkit's C++ core.";
   m.attr("__version__") = GPK_VERSION;
@@ -74,4 +75,14 @@ PYBIND11_MODULE(_native, m) {
   bind_transfer(m);
   bind_partition(m);
   bind_runtime(m);
+  guard_classes(m);
+}
+
+// What Python calls. pybind11's own entry point takes the GIL of the main interpreter, which a
+// subinterpreter that shares it holds already: it would wait for ever.
+PYBIND11_PLUGIN_IMPL(_native) {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit_gpk_native();
+  PyErr_SetString(PyExc_ImportError,
+                  "pygpukit: cannot be imported in a subinterpreter; use threads or processes");
+  return nullptr;
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,16 @@ class WallTime {
  private:
   double offset_s_;
 };
+
+// A time from Python as nanoseconds. What is beyond 292 years either way, infinity included,
+// becomes the largest or the smallest number; NaN throws InvalidArgument, which `what` starts.
+inline constexpr double kNsPerSecond = 1e9;
+inline constexpr double kNsPerMs = 1e6;
+std::int64_t nanoseconds(double value, double unit_ns, const char* what);
+
+// A moment so long after `now_ns`; nothing when it never comes.
+std::optional<std::int64_t> deadline_after(std::int64_t now_ns, std::optional<double> seconds,
+                                           const char* what);
 
 inline double seconds(std::int64_t ns) noexcept { return static_cast<double>(ns) / 1e9; }
 

@@ -1,6 +1,13 @@
 // The submodule _native.runtime, and how its errors reach Python.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "bindings/bind.h"
+#include "bindings/guard.h"
 #include "bindings/runtime_bind.h"
+#include "core/error.h"
+#include "core/text.h"
 #include "runtime/error.h"
 
 namespace gpk::bind {
@@ -18,6 +25,9 @@ const char* runtime_error_class(runtime::Error::Kind kind) {
 void translate_runtime_error(std::exception_ptr error) {
   try {
     std::rethrow_exception(std::move(error));
+  } catch (const runtime::DeadlockError& thrown) {
+    py::set_error(py::module_::import("pygpukit.scheduler.errors").attr("TaskDeadlock"),
+                  thrown.what());
   } catch (const runtime::Error& thrown) {
     const py::object type =
         py::module_::import("pygpukit.core.errors").attr(runtime_error_class(thrown.kind()));
@@ -46,10 +56,28 @@ py::module_ load_runtime() {
   bind_runtime_execution(m);
   bind_runtime_simulation(m);
   bind_runtime_trace(m);
+  guard_classes(m);
   return m;
 }
 
 }  // namespace
+
+std::int64_t nanoseconds(double value, double unit_ns, const char* what) {
+  if (std::isnan(value)) throw InvalidArgument(cat(what, " is nan, expected a time"));
+  constexpr double kEnd = 0x1p63;  // the first that is too large
+  const double ns = std::round(value * unit_ns);
+  if (ns >= kEnd) return std::numeric_limits<std::int64_t>::max();
+  if (ns < -kEnd) return std::numeric_limits<std::int64_t>::min();
+  return static_cast<std::int64_t>(ns);
+}
+
+std::optional<std::int64_t> deadline_after(std::int64_t now_ns, std::optional<double> seconds,
+                                           const char* what) {
+  if (!seconds) return std::nullopt;
+  const std::int64_t after_ns = nanoseconds(*seconds, kNsPerSecond, what);
+  if (after_ns >= std::numeric_limits<std::int64_t>::max() - now_ns) return std::nullopt;
+  return std::max<std::int64_t>(now_ns + after_ns, 0);  // one that has passed fails its task
+}
 
 ByteView::ByteView(py::handle object, bool writable) {
   if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)

@@ -82,9 +82,9 @@ void bind_share_pacer(py::module_& m) {
       .def(py::init([](double capacity, double window_ms, double burst, double idle_ms) {
              SharePacer::Options options;
              options.capacity_per_ns = capacity;
-             options.window_ns = static_cast<std::int64_t>(window_ms * 1e6);
+             options.window_ns = nanoseconds(window_ms, kNsPerMs, "SharePacer: window_ms");
              options.burst = burst;
-             options.idle_after_ns = static_cast<std::int64_t>(idle_ms * 1e6);
+             options.idle_after_ns = nanoseconds(idle_ms, kNsPerMs, "SharePacer: idle_after_ms");
              return std::make_unique<P>(options);
            }),
            py::arg("capacity_per_ns") = 1.0, py::arg("window_ms") = 100.0,

@@ -169,7 +169,7 @@ void bind_runtime_partition(py::module_& m) {
       .def(
           "end_kernel",
           [](M& self, std::string_view which, double ms) {
-            self.end_kernel(which, static_cast<std::int64_t>(ms * 1e6));
+            self.end_kernel(which, nanoseconds(ms, kNsPerMs, "end_kernel: compute_ms"));
           },
           id, py::arg("compute_ms"), Unlocked(), "Gives back and counts the time.")
       .def("begin_transfer", &M::begin_transfer, id, Unlocked(), "False over the limit.")

@@ -16,7 +16,7 @@ using runtime::SimTask;
 using runtime::SimTaskResult;
 using runtime::WaitSummary;
 
-std::int64_t sim_ns(double s) { return std::llround(s * 1e9); }
+std::int64_t sim_ns(double s, const char* what) { return nanoseconds(s, kNsPerSecond, what); }
 
 std::optional<double> sim_time(std::int64_t ns) {
   return ns < 0 ? std::nullopt : std::optional(seconds(ns));
@@ -31,15 +31,15 @@ void bind_sim_inputs(py::module_& m) {
                        std::vector<std::size_t> dependencies) {
              T task;
              task.name = std::move(name);
-             task.arrival_ns = sim_ns(arrival);
-             task.duration_ns = sim_ns(duration);
-             task.estimated_ns = sim_ns(estimate);
+             task.arrival_ns = sim_ns(arrival, "SimTask: arrival");
+             task.duration_ns = sim_ns(duration, "SimTask: duration");
+             task.estimated_ns = sim_ns(estimate, "SimTask: estimate");
              task.memory_bytes = memory;
              task.compute = compute;
              task.bandwidth = bandwidth;
              task.qos = qos;
              task.priority = priority;
-             if (deadline) task.deadline_ns = sim_ns(*deadline);
+             task.deadline_ns = deadline_after(0, deadline, "SimTask: deadline");
              task.partition = std::move(partition);
              task.dependencies = std::move(dependencies);
              return task;

@@ -56,6 +56,8 @@ StreamPriority task_stream_priority(runtime::QosClass qos) {
                                                           : StreamPriority::kLow;
 }
 
+thread_local TaskStreams* t_streams = nullptr;  // see streams_of_body
+
 // What the function allocates comes from the task's reservation first.
 std::optional<CallFailure> call_with_room(PoolLedger* pool, std::size_t bytes,
                                           const std::string& account, void* function) {
@@ -78,6 +80,8 @@ runtime::SchedulePolicy schedule_policy(const std::string& name) {
   throw InvalidArgument(
       cat("scheduler: policy is '", name, "', expected 'fifo', 'sjf' or 'priority'"));
 }
+
+TaskStreams* TaskEngine::streams_of_body() noexcept { return t_streams; }
 
 TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Options& options)
     : shared_(std::make_shared<Shared>()) {
@@ -111,8 +115,10 @@ void TaskEngine::Shared::keep_error(TaskId id, Error error) {
 
 void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
   const std::optional<unsigned> lane = begin_trace(shared);
+  TaskStreams* const outer = std::exchange(t_streams, nullptr);
   std::optional<CallFailure> failure =
       call_with_room(shared.pool.get(), work.memory_bytes, work.account, work.function.get());
+  t_streams = outer;
   end_trace(shared, id, lane, failure.has_value());
   if (!failure) return;
   if (failure->exception) shared.keep_error(id, std::move(failure->exception));
@@ -136,8 +142,10 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
   std::optional<CallFailure> failure;
   {
     const StreamScope scope(stream);
+    TaskStreams* const outer = std::exchange(t_streams, shared->streams.get());
     failure =
         call_with_room(shared->pool.get(), work.memory_bytes, work.account, work.function.get());
+    t_streams = outer;
   }
   context.detach();
   std::string reason;

@@ -51,6 +51,9 @@ class TaskEngine {
   // Ends serve() of all threads. Tasks that wait for a stream fail.
   void stop();
 
+  // Whose stream the body has that the calling thread is in; nullptr where it has none.
+  static TaskStreams* streams_of_body() noexcept;
+
   // The exception object of a failed task, or None. With the GIL.
   py::object exception(TaskId id) const;
 

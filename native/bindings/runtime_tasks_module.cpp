@@ -22,8 +22,6 @@ std::optional<double> task_time(std::int64_t ns) {
   return ns < 0 ? std::nullopt : std::optional(task_wall_time().at(ns));
 }
 
-std::int64_t task_ns(double s) { return static_cast<std::int64_t>(s * 1e9); }
-
 void bind_ledgers(py::module_& m) {
   using runtime::LimitLedger;
   using runtime::MemoryLedger;
@@ -151,8 +149,9 @@ TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, st
   spec.priority = priority;
   spec.memory_bytes = memory;
   spec.bandwidth = bandwidth;
-  spec.estimated_ns = task_ns(estimate);
-  if (deadline) spec.deadline_ns = self.scheduler().clock().now_ns() + task_ns(*deadline);
+  spec.estimated_ns = nanoseconds(estimate, kNsPerSecond, "submit: estimate");
+  spec.deadline_ns =
+      deadline_after(self.scheduler().clock().now_ns(), deadline, "submit: deadline");
   spec.dependencies = std::move(after);
   std::shared_ptr<void> kept = body ? keep_alive(*body) : nullptr;
   const WithoutGil released;
@@ -161,15 +160,21 @@ TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, st
 
 // In steps, so that Ctrl-C is heard.
 std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional<double> timeout) {
-  using std::chrono::nanoseconds;
   constexpr std::int64_t kStepNs = 100'000'000;
-  std::int64_t left_ns = timeout ? task_ns(std::min(*timeout, 1e9)) : 0;
+  std::int64_t left_ns = timeout ? nanoseconds(*timeout, kNsPerSecond, "wait: timeout") : 0;
+  std::optional<runtime::Scheduler::BodyWait> without_limit;
+  if (!timeout) {
+    const WithoutGil released;
+    without_limit.emplace(self.scheduler(), id);
+  }
+  const TaskStreams::Loan loan(TaskEngine::streams_of_body());
   for (;;) {
     const std::int64_t step_ns = timeout ? std::min(left_ns, kStepNs) : kStepNs;
     std::optional<TaskInfo> info;
     {
       const WithoutGil released;
-      info = self.scheduler().wait(id, nanoseconds(std::max<std::int64_t>(step_ns, 0)));
+      info =
+          self.scheduler().wait(id, std::chrono::nanoseconds(std::max<std::int64_t>(step_ns, 0)));
     }
     if (info) return info;
     left_ns -= step_ns;
@@ -205,9 +210,10 @@ std::unique_ptr<TaskEngine> make_engine(
     bool best_effort, bool unknown_is_met, std::size_t max_ended, std::size_t max_streams,
     py::handle device) {
   TaskEngine::Options options;
-  options.scheduler.order = {.policy = schedule_policy(policy),
-                             .aging_interval_ns = task_ns(aging),
-                             .sjf_patience = sjf_patience};
+  options.scheduler.order = {
+      .policy = schedule_policy(policy),
+      .aging_interval_ns = nanoseconds(aging, kNsPerSecond, "TaskScheduler: aging_interval"),
+      .sjf_patience = sjf_patience};
   options.scheduler.total_bandwidth = total_bandwidth;
   options.scheduler.max_pending_tasks = max_pending;
   options.scheduler.enable_best_effort = best_effort;

@@ -34,7 +34,7 @@ TaskStreams::~TaskStreams() {
 
 std::shared_ptr<Stream> TaskStreams::acquire(StreamPriority priority) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return closed_ || num_in_use_ < max_streams_; });
+  changed_.wait(lock, [this] { return closed_ || num_in_use_ < max_streams_ + num_lent_; });
   if (closed_) return nullptr;
   ++num_in_use_;
   auto& available = free_[static_cast<std::size_t>(priority)];
@@ -59,6 +59,13 @@ void TaskStreams::give_back(const std::shared_ptr<Stream>& stream, bool usable) 
   --num_in_use_;
   if (usable) free_[static_cast<std::size_t>(stream->priority())].push_back(stream);
   changed_.notify_all();
+}
+
+void TaskStreams::Loan::change(int count) {
+  if (streams_ == nullptr) return;
+  const std::lock_guard lock(streams_->mutex_);
+  streams_->num_lent_ += static_cast<std::size_t>(count);
+  streams_->changed_.notify_all();
 }
 
 void TaskStreams::finish(std::shared_ptr<Stream> stream, Done done) {

@@ -35,6 +35,19 @@ class TaskStreams {
   // The task has submitted all it will submit. `done` is called once, on some thread without a
   // lock, when the stream's work so far is done, with what it failed with; the stream is free then.
   void finish(std::shared_ptr<Stream> stream, Done done);
+  // While a task that has a stream waits for another task, that one may have a stream in its place:
+  // else tasks that wait could hold all of them for ever.
+  class Loan {
+   public:
+    explicit Loan(TaskStreams* streams) : streams_(streams) { change(1); }
+    ~Loan() { change(-1); }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+
+   private:
+    void change(int count);
+    TaskStreams* streams_;  // nullptr: none
+  };
   // Wakes those in acquire(), which gives nothing more.
   void close();
 
@@ -61,6 +74,7 @@ class TaskStreams {
   std::vector<std::shared_ptr<Stream>> free_[2];  // by priority
   std::list<Work> work_;                          // not done
   std::size_t num_in_use_ = 0;
+  std::size_t num_lent_ = 0;  // of these, by tasks that wait
   bool closed_ = false;
   std::jthread watcher_;  // started with the first work; last, so that it ends first
 };

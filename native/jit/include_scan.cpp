@@ -17,12 +17,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Continued lines as one; in one pass, since a source may consist of nothing else.
 std::string join_lines(std::string text) {
-  for (const std::string_view splice : {"\\\r\n", "\\\n"}) {
-    for (std::size_t at = text.find(splice); at != std::string::npos; at = text.find(splice, at)) {
-      text.erase(at, splice.size());
+  const std::string_view s = text;
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < s.size();) {
+    const std::string_view rest = s.substr(at);
+    if (rest.starts_with("\\\n") || rest.starts_with("\\\r\n")) {
+      at += rest[1] == '\n' ? 2 : 3;
+    } else {
+      text[kept++] = s[at++];
     }
   }
+  text.resize(kept);
   return text;
 }
 

@@ -20,4 +20,10 @@ class Error : public std::runtime_error {
   Kind kind_;
 };
 
+// A wait that could never end; the text names who holds what.
+class DeadlockError : public Error {
+ public:
+  explicit DeadlockError(const std::string& message) : Error(Kind::kState, message) {}
+};
+
 }  // namespace gpk::runtime

@@ -319,5 +319,18 @@ TEST(IncludeScan, ReadsLines) {
   EXPECT_FALSE(include_closure(request, {}).needs_folder);
 }
 
+// Removing splices one by one would move the rest of the text for each: hours.
+TEST(IncludeScan, ReadsAMillionContinuedLines) {
+  std::string source = "#include \\\n";
+  while (source.size() < 10'000'000) source += source.size() % 2 == 0 ? " \\\n" : "\\\r\n";
+  source += "\"far.h\"\n#include <b.h>\n";
+  const auto start = std::chrono::steady_clock::now();
+  const auto lines = scan_includes(source);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].name, "far.h");
+  EXPECT_EQ(lines[1].name, "b.h");
+}
+
 }  // namespace
 }  // namespace gpk::jit

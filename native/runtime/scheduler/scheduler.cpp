@@ -151,6 +151,7 @@ void Scheduler::admit_waiting() {
   retry_ = false;
   queue_.admit(changes_);
   apply_changes();
+  if (!blocked_.empty()) admit_awaited();
 }
 
 // The ledger may have moved by itself.

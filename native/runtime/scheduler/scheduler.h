@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -132,13 +133,30 @@ class Scheduler {
   // Called once, without the lock, by the thread that ends the task; at once if it has ended. What
   // it throws is counted and dropped.
   void on_end(TaskId id, TaskCallback callback);
-  // Blocks until the task has ended; nothing on a timeout (real time). Inside a body this blocks
-  // the thread that would run others.
+  // Blocks until the task has ended; nothing on a timeout (real time). Inside a body it runs other
+  // bodies meanwhile, so that workers that wait cannot stop all, and without a timeout it throws
+  // DeadlockError when the wait could never end: the task, or one it needs, cannot be granted what
+  // it asks for beside what this one and others that wait hold.
   std::optional<TaskInfo> wait(TaskId id,
                                std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
   // wait, then: throws what the body threw; kState when failed without an exception, cancelled or
   // timed out.
   TaskInfo result(TaskId id, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
+
+  // The same for a wait in several steps: while it lives, the task whose body the calling thread
+  // runs waits for `id` without limit. Does nothing outside of this scheduler's bodies.
+  class BodyWait {
+   public:
+    BodyWait(Scheduler& scheduler, TaskId id);
+    ~BodyWait();
+    BodyWait(const BodyWait&) = delete;
+    BodyWait& operator=(const BodyWait&) = delete;
+
+   private:
+    Scheduler& scheduler_;
+    TaskRecord* waiter_ = nullptr;
+    TaskRecord* outer_ = nullptr;  // what it waits for already, outside of a signal handler
+  };
 
   // Run bodies on the calling thread; all return how many.
   // Those that are ready, without waiting for any.
@@ -193,8 +211,23 @@ class Scheduler {
   }
   void expire_due();
   bool cancel_record(TaskRecord& task, std::string_view reason);
-  bool run_one();
+  // `awaited`: what it needs is run first.
+  bool run_one(TaskRecord* awaited = nullptr);
+  TaskRecord* next_to_run(TaskRecord* awaited);
+  void run_body(TaskRecord& task, TaskBody body);
   void finish_body(TaskRecord& task, std::exception_ptr error, std::string reason);
+  using TaskTest = std::function<bool(TaskRecord&)>;
+  TaskRecord* find_needed(TaskRecord& root, const TaskTest& matches);
+  void note_blocked(TaskRecord& task);
+  [[nodiscard]] std::vector<TaskRecord*> stuck_tasks();
+  TaskRecord* obstacle_of(TaskRecord& task, const std::vector<TaskRecord*>& stuck);
+  [[nodiscard]] bool fits_beside(const TaskRecord& task,
+                                 const std::vector<TaskRecord*>& stuck) const;
+  [[nodiscard]] std::string deadlock_text(const TaskRecord& waiter,
+                                          const std::vector<TaskRecord*>& stuck);
+  [[nodiscard]] std::string shortage_text(const TaskRecord& task,
+                                          const std::vector<TaskRecord*>& stuck) const;
+  void admit_awaited();
   // Until an idle worker has to look again by itself.
   [[nodiscard]] SchedulerBell::Time idle_limit() const;
   [[nodiscard]] SchedulerBell::Time before_deadlines(SchedulerBell::Time limit) const;
@@ -217,6 +250,7 @@ class Scheduler {
   std::set<std::pair<std::int64_t, TaskId>> deadlines_;  // of tasks that have not ended
   std::deque<TaskTransition> transitions_;
   std::vector<ReservationQueue::Change> changes_;
+  std::vector<TaskRecord*> blocked_;  // running tasks that wait for others, see note_blocked
   Notices notices_;
   CompletionRate rate_;
   std::int64_t now_ns_ = 0;  // of the call in progress

@@ -131,9 +131,20 @@ void ReservationQueue::admit_light(std::vector<Change>& changes) {
   }
 }
 
-void ReservationQueue::admit_one(TaskRecord& task, std::vector<Change>& changes) {
+// A pass that looks at no lane by itself.
+void ReservationQueue::begin_single() {
   begin_pass();
-  for (auto& [account, other] : lanes_) other.next = other.queued.end();
+  for (auto& [account, lane] : lanes_) lane.next = lane.queued.end();
+}
+
+void ReservationQueue::admit_one(TaskRecord& task, std::vector<Change>& changes) {
+  begin_single();
+  offer(task, *task.lane, changes);
+}
+
+void ReservationQueue::admit_if_free(TaskRecord& task, std::vector<Change>& changes) {
+  begin_single();
+  task.lane->num_refused = 1;  // as if it were not the first, which alone takes back
   offer(task, *task.lane, changes);
 }
 

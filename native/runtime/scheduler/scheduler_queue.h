@@ -70,6 +70,8 @@ class ReservationQueue {
   void admit(std::vector<Change>& changes);
   // Admits this one alone if it fits now; the same changes. `task` waits in the queue.
   void admit_one(TaskRecord& task, std::vector<Change>& changes);
+  // The same without taking anything back from others.
+  void admit_if_free(TaskRecord& task, std::vector<Change>& changes);
 
   // The first that is admitted; nullptr when there is none.
   [[nodiscard]] TaskRecord* first_admitted(bool with_body) const;
@@ -104,6 +106,7 @@ class ReservationQueue {
   void enter(TaskRecord& task, TaskList list);
   void remove(TaskRecord& task);
   void pass(std::vector<Change>& changes);
+  void begin_single();
   void begin_pass();
   void admit_light(std::vector<Change>& changes);
   void grant(TaskRecord& task, std::vector<Change>& changes);

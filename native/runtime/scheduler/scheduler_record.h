@@ -67,6 +67,8 @@ struct TaskRecord {
   // A detached task that was ended before its body returned.
   std::optional<TaskState> early_end;
   bool missed_deadline = false;
+  TaskRecord* waits_for = nullptr;  // its body does, without limit
+  TaskRecord* above = nullptr;      // what its thread runs while the body waits
 
   // The table's own.
   TaskRecord* next_in_bucket = nullptr;

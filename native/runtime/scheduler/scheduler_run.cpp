@@ -3,13 +3,15 @@
 
 #include "runtime/error.h"
 #include "runtime/scheduler/scheduler.h"
+#include "runtime/scheduler/scheduler_body.h"
 #include "runtime/scheduler/scheduler_section.h"
 #include "runtime/text.h"
 
 namespace gpk::runtime {
 namespace {
 
-thread_local const Scheduler* inside_body_of = nullptr;
+// How often a body that waits looks at memory that comes free without a word.
+constexpr std::chrono::milliseconds kHelpPause{2};
 
 }  // namespace
 
@@ -48,10 +50,10 @@ void Scheduler::on_end(TaskId id, TaskCallback callback) {
 // `limit`, or the next deadline of any task: nobody else may be there to notice that one.
 SchedulerBell::Time Scheduler::before_deadlines(SchedulerBell::Time limit) const {
   if (deadlines_.empty()) return limit;
-  const std::int64_t left_ns = deadlines_.begin()->first - clock_->now_ns() + 1;
+  const std::int64_t left_ns = deadlines_.begin()->first - clock_->now_ns();
   // A clock that stands still makes this a slow poll.
   const auto pause =
-      std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 1'000'000, 3'600'000'000'000));
+      std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 1'000'000, 3'600'000'000'000) + 1);
   return std::min(limit, std::chrono::steady_clock::now() + pause);
 }
 
@@ -72,6 +74,9 @@ std::optional<TaskInfo> Scheduler::wait(TaskId id,
     const auto now = SteadyTime::now();
     if (*timeout < limit - now) limit = now + *timeout;
   }
+  std::optional<BodyWait> without_limit;
+  if (!timeout) without_limit.emplace(*this, id);
+  const bool helps = innermost_body != nullptr;
   std::unique_lock lock(mutex_);
   TaskRecord& task = table_.at(id, "Scheduler: wait");
   struct Waiting {  // the record stays while someone waits for it
@@ -95,7 +100,14 @@ std::optional<TaskInfo> Scheduler::wait(TaskId id,
       continue;
     }
     if (SteadyTime::now() >= limit) return std::nullopt;
-    const SteadyTime::time_point until = before_deadlines(limit);
+    SteadyTime::time_point until = before_deadlines(limit);
+    if (helps) {
+      lock.unlock();
+      const bool ran = run_one(&task);
+      lock.lock();
+      if (ran || is_terminal(task.state)) continue;
+      until = std::min(until, SteadyTime::now() + kHelpPause);
+    }
     if (until == SteadyTime::time_point::max()) {
       ended_condition_.wait(lock);
     } else {
@@ -120,24 +132,33 @@ TaskInfo Scheduler::result(TaskId id, std::optional<std::chrono::nanoseconds> ti
 
 // --- running bodies ----------------------------------------------------------------------------
 
-bool Scheduler::run_one() {
+bool Scheduler::run_one(TaskRecord* awaited) {
   TaskRecord* task = nullptr;
   TaskBody body;
   locked([&] {
     if (queue_.num_admitted(true) == 0) retry_all();
-    task = queue_.first_admitted(true);
+    task = next_to_run(awaited);
     if (task == nullptr) return;
     begin_running(*task);
     task->in_body = true;
     body = std::exchange(task->spec.body, nullptr);
+    if (const RunningBody* outer = innermost_body_of(*this)) {
+      outer->task->above = task;
+      note_blocked(*outer->task);
+    }
   });
   if (task == nullptr) return false;
+  run_body(*task, std::move(body));
+  return true;
+}
 
+void Scheduler::run_body(TaskRecord& task, TaskBody body) {
   // While in_body is set nobody else ends the task, so the record stays.
-  TaskContext context(task->id, task->cancel_requested, task->detached);
+  TaskContext context(task.id, task.cancel_requested, task.detached);
   std::exception_ptr error;
   std::string reason;
-  const Scheduler* outer = std::exchange(inside_body_of, this);
+  const RunningBody running{this, &task, innermost_body};
+  innermost_body = &running;
   try {
     body(context);
   } catch (const std::exception& thrown) {
@@ -147,10 +168,15 @@ bool Scheduler::run_one() {
     error = std::current_exception();
     reason = "an exception that is not a std::exception";
   }
-  inside_body_of = outer;
+  innermost_body = running.outer;
   body = nullptr;  // what it holds goes before anyone hears that the task has ended
-  locked([&] { finish_body(*task, std::move(error), std::move(reason)); });
-  return true;
+  locked([&] {
+    if (const RunningBody* outer = innermost_body_of(*this)) {
+      outer->task->above = nullptr;
+      note_blocked(*outer->task);
+    }
+    finish_body(task, std::move(error), std::move(reason));
+  });
 }
 
 void Scheduler::finish_body(TaskRecord& task, std::exception_ptr error, std::string reason) {
@@ -183,7 +209,7 @@ std::size_t Scheduler::run_until_idle() {
     while (run_one()) ++num_run;
     std::unique_lock lock(mutex_);
     if (queue_.first_admitted(true) != nullptr) continue;
-    if (num_bodies_running_ == 0 || inside_body_of == this) return num_run;
+    if (num_bodies_running_ == 0 || innermost_body_of(*this) != nullptr) return num_run;
     const SchedulerBell::Sleeper sleeper(bell_, queue_.num_queued() > 0);
     const SchedulerBell::Time limit = idle_limit();
     lock.unlock();

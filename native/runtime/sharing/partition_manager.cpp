@@ -302,7 +302,8 @@ void PartitionManager::end_kernel(std::string_view id, std::int64_t compute_ns) 
   Partition& partition = at(id);
   give_back(partition, partition.usage.pending_kernels, "kernel");
   ++partition.usage.total_kernels;
-  partition.usage.compute_time_ns += compute_ns;
+  std::int64_t& total_ns = partition.usage.compute_time_ns;
+  total_ns += std::min(compute_ns, std::numeric_limits<std::int64_t>::max() - total_ns);
 }
 
 bool PartitionManager::begin_transfer(std::string_view id) {

@@ -40,7 +40,13 @@ from pygpukit._runtime import TaskPolicy as RustTaskPolicy
 from pygpukit._runtime import TaskState as RustTaskState
 from pygpukit._runtime import TaskStats as RustTaskStats
 from pygpukit.memory.block_pool import GB, HAS_RUST_BACKEND, KB, MB
-from pygpukit.scheduler.errors import DeadlineMissed, DependencyFailed, TaskCancelled, TaskError
+from pygpukit.scheduler.errors import (
+    DeadlineMissed,
+    DependencyFailed,
+    TaskCancelled,
+    TaskDeadlock,
+    TaskError,
+)
 from pygpukit.scheduler.execution import (
     HAS_MULTI_LLM,
     AsyncKernelRequest,
@@ -137,6 +143,7 @@ __all__ = [
     "Snapshot",
     "Task",
     "TaskCancelled",
+    "TaskDeadlock",
     "TaskError",
     "TaskFuture",
     "TaskInfo",

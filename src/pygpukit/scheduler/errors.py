@@ -23,4 +23,8 @@ class DependencyFailed(TaskError):
     """A task that this one waits for did not complete; `__cause__` is its exception."""
 
 
-__all__ = ["DeadlineMissed", "DependencyFailed", "TaskCancelled", "TaskError"]
+class TaskDeadlock(TaskError):
+    """Waiting inside a task for one that cannot start before the waiting one has ended."""
+
+
+__all__ = ["DeadlineMissed", "DependencyFailed", "TaskCancelled", "TaskDeadlock", "TaskError"]

@@ -96,6 +96,14 @@ class TaskFuture(Generic[T]):
         assert self._final is not None
         return self._final
 
+    def _forgotten(self) -> bool:
+        """It has ended, and its scheduler does not keep it any more."""
+        try:
+            self._native.state(self._number)
+        except InvalidValueError:
+            return True
+        return False
+
     def _wait_for_final(self) -> None:
         for _ in range(1000):
             if self._final is not None:
@@ -124,26 +132,20 @@ class TaskFuture(Generic[T]):
         return self._final is None and self._native.cancel(self._number, reason)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for its end, at most `timeout` seconds; False on a timeout."""
+        """Waits for its end, at most `timeout` seconds; False on a timeout.
+
+        Inside a task it runs others meanwhile. Without a timeout it raises TaskDeadlock there when
+        this one can never start beside what the waiting task, and others that wait, hold.
+        """
         if self._final is not None:
             return True
         try:
-            if current_task() is not None:
-                return self._wait_and_help(timeout)
             return self._native.wait(self._number, timeout) is not None
         except InvalidValueError:
+            if not self._forgotten():
+                raise
             self._wait_for_final()
             return True
-
-    def _wait_and_help(self, timeout: float | None) -> bool:
-        """Inside a task: runs others meanwhile, so that workers that wait cannot block all."""
-        limit = None if timeout is None else time.monotonic() + timeout
-        while self._native.wait(self._number, 0.0) is None:
-            if limit is not None and time.monotonic() >= limit:
-                return False
-            if self._native.run_ready(1) == 0:
-                self._native.wait(self._number, 0.002)
-        return True
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits; what the task failed with (TaskCancelled when it was cancelled), or None."""
@@ -205,7 +207,12 @@ class TaskFuture(Generic[T]):
         return self.result(0)
 
     def __repr__(self) -> str:
-        info = self.info()
+        info = self._final
+        if info is None:
+            try:
+                info = self._native.info(self._number)
+            except InvalidValueError:  # forgotten, and the rest is on its way: no time to wait
+                return f"TaskFuture({self._number}, ended)"
         name = f" {info.name!r}" if info.name else ""
         return f"TaskFuture({info.id}{name}, {info.state})"
 

@@ -1,0 +1,142 @@
+"""Tasks that wait for tasks, and times that no clock can hold."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+import pytest
+from cases.tasks import WAIT, Gate, nothing_is_left, until
+
+from pygpukit import _runtime
+from pygpukit.core.errors import InvalidValueError
+from pygpukit.scheduler import (
+    MB,
+    DeadlineMissed,
+    SimTask,
+    TaskDeadlock,
+    TaskFuture,
+    TaskScheduler,
+    simulate,
+)
+
+
+def test_a_child_that_does_not_fit_beside_its_parent(sched: TaskScheduler) -> None:
+    children: list[TaskFuture[int]] = []
+
+    def parent() -> int:
+        children.append(sched.submit(lambda: 1, name="child", memory=60 * MB))
+        return children[0].result()
+
+    waiting = sched.submit(parent, memory=60 * MB)
+    with pytest.raises(TaskDeadlock, match=r"'parent' waits for task 2 'child', which can never"):
+        waiting.result(WAIT)
+    assert children[0].result(WAIT) == 1  # the parent has failed and given its memory back
+    nothing_is_left(sched)
+
+
+def test_three_levels(sched: TaskScheduler) -> None:
+    seen: list[str] = []
+
+    def level(depth: int) -> int:
+        if depth == 0:
+            return 0
+        try:
+            return 1 + sched.submit(level, depth - 1, name=f"d{depth - 1}", memory=40 * MB).result()
+        except TaskDeadlock as error:
+            seen.append(str(error))
+            return 1
+
+    assert sched.submit(level, 2, name="d2", memory=40 * MB).result(WAIT) == 2
+    (text,) = seen
+    assert "task 2 'd1' waits for task 3 'd0', which can never start" in text
+    assert "it needs 40.00 MiB, and of 100.00 MiB tasks that wait hold 80.00 MiB" in text
+    assert text.endswith("task 1 'd2' 40.00 MiB, task 2 'd1' 40.00 MiB")
+    until(lambda: sched.native.stats().completed_count == 3)
+    nothing_is_left(sched)
+
+
+def test_memory_of_a_third_task_is_waited_for(sched: TaskScheduler) -> None:
+    gate = Gate()
+    third = sched.submit(gate, memory=50 * MB)
+    assert gate.entered.wait(WAIT)
+    waiting = sched.submit(lambda: sched.submit(lambda: 7, memory=60 * MB).result(), memory=40 * MB)
+    assert not waiting.wait(0.1)
+    gate.open()
+    assert waiting.result(WAIT) == 7
+    assert third.wait(WAIT)
+    nothing_is_left(sched)
+
+
+def test_streams_of_tasks_that_wait_are_lent() -> None:
+    with TaskScheduler(workers=2, max_streams=1) as sched:
+
+        def level(depth: int) -> int:
+            return 0 if depth == 0 else 1 + sched.submit(level, depth - 1).result(WAIT)
+
+        assert sched.submit(level, 5).result(WAIT) == 5
+        nothing_is_left(sched)
+
+
+@pytest.mark.parametrize("deadline", [math.inf, 1e300, 1e18, 1e10])
+def test_a_deadline_that_never_comes(sched: TaskScheduler, deadline: float) -> None:
+    task = sched.submit(lambda: 1, deadline=deadline)
+    assert task.result(WAIT) == 1
+    assert not task.info().missed_deadline
+    assert task.info().deadline is None or task.info().deadline > time.time() + 1e9
+
+
+@pytest.mark.parametrize("deadline", [-math.inf, -1e300, -1.0])
+def test_a_deadline_that_has_passed(sched: TaskScheduler, deadline: float) -> None:
+    with pytest.raises(DeadlineMissed):
+        sched.submit(lambda: 1, deadline=deadline).result(WAIT)
+
+
+def test_times_that_are_no_number(sched: TaskScheduler) -> None:
+    task = sched.submit(lambda: 1)
+    nan = math.nan
+    for call in (
+        lambda: sched.submit(int, deadline=nan),
+        lambda: sched.submit(int, estimate=nan),
+        lambda: sched.native.wait(task.id, nan),
+        lambda: TaskScheduler(aging_interval=nan),
+        lambda: simulate([SimTask(arrival=nan)]),
+        lambda: simulate([SimTask(deadline=nan)]),
+        lambda: _runtime.SharePacer(window_ms=nan),
+    ):
+        with pytest.raises(InvalidValueError, match="is nan, expected a time"):
+            call()
+    assert task.result(math.inf) == 1
+    assert task.wait(-math.inf)
+
+
+def test_times_that_are_too_large(sched: TaskScheduler) -> None:
+    for value in (math.inf, 1e300, -math.inf, -1.0):
+        with pytest.raises(InvalidValueError, match="estimated_ns"):
+            sched.submit(int, estimate=value)
+        with pytest.raises(InvalidValueError, match="duration_ns"):
+            simulate([SimTask(duration=value)])
+    result = simulate([SimTask(duration=1.0, deadline=math.inf)])
+    assert result.tasks[0].state == "completed"
+    gate = Gate()
+    running = sched.submit(gate)
+    assert gate.entered.wait(WAIT)
+    for timeout in (-math.inf, -1.0, 0.0):
+        assert not running.wait(timeout)
+    threading.Timer(0.05, gate.open).start()
+    assert running.wait(1e300)
+
+
+def test_a_repr_does_not_wait() -> None:
+    class Forgets:
+        """A scheduler that has forgotten the task before it told the future."""
+
+        def info(self, number: int) -> Any:
+            raise InvalidValueError(f"task {number} ended and is no longer kept")
+
+    task: TaskFuture[int] = TaskFuture(Forgets(), lambda: 1)  # type: ignore[arg-type]
+    start = time.perf_counter()
+    assert repr(task) == "TaskFuture(0, ended)"
+    assert time.perf_counter() - start < 0.5
