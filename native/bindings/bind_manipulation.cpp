@@ -20,9 +20,8 @@ std::vector<Array> arrays_from_python(py::handle object, const char* op) {
   const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), op));
   if (!items || is_array(object.ptr())) {
     PyErr_Clear();
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": arrays is ", std::string(py::repr(object)), ", expected a sequence of arrays"));
+    throw InvalidArgument(InvalidArgument::Kind::kType, cat(op, ": arrays is ", safe_repr(object),
+                                                            ", expected a sequence of arrays"));
   }
   std::vector<Array> arrays;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
@@ -32,7 +31,7 @@ std::vector<Array> arrays_from_python(py::handle object, const char* op) {
     if (!is_array(item))
       throw InvalidArgument(
           InvalidArgument::Kind::kType,
-          cat(op, ": arrays[", i, "] is ", std::string(py::repr(item)), ", expected a GPUArray"));
+          cat(op, ": arrays[", i, "] is ", safe_repr(item), ", expected a GPUArray"));
     arrays.push_back(array_of(item));
   }
   return arrays;
@@ -90,7 +89,7 @@ Array pad_array(const Array& x, const ops::PadWidths& widths, const std::string&
     if (!scalar)
       throw InvalidArgument(
           InvalidArgument::Kind::kType,
-          cat("pad: constant_values has ", std::string(py::repr(value)), ", expected a number"));
+          cat("pad: constant_values has ", safe_repr(value), ", expected a number"));
     return *scalar;
   };
   ops::PadValues numbers;

@@ -35,6 +35,8 @@ PYBIND11_MODULE(_native, m) {
       gpk_bundle_begin, static_cast<std::size_t>(gpk_bundle_end - gpk_bundle_begin)));
   gpk::jit::set_package_roots(package_roots);
   register_errors();
+  m.def("safe_repr", safe_repr, py::arg("object"),
+        "repr(object) for a message: capped, and a stand-in where __repr__ raises.");
   bind_dtype(m);
   bind_array_type(m);
   bind_stream(m);
