@@ -23,7 +23,7 @@ constexpr std::size_t kMaxShown = 200;
 
 // NVRTC's options that neither read nor write files. Those with a value take it as -x=v, "-x v" or
 // in the next string.
-constexpr std::array<std::string_view, 20> kFlags{"-use_fast_math",
+constexpr std::array<std::string_view, 19> kFlags{"-use_fast_math",
                                                   "--use_fast_math",
                                                   "-extra-device-vectorization",
                                                   "-G",
@@ -40,7 +40,6 @@ constexpr std::array<std::string_view, 20> kFlags{"-use_fast_math",
                                                   "--device-as-default-execution-space",
                                                   "-minimal",
                                                   "--device-int128",
-                                                  "--relocatable-device-code=false",
                                                   "--minimal",
                                                   "--display-error-number"};
 constexpr std::array<std::string_view, 24> kValued{"-D",
