@@ -128,6 +128,7 @@ class JITKernel:
         block_size: int = 256,
         *,
         reference: Callable[..., object] | None = None,
+        include_folders: Sequence[str] | None = None,
     ) -> JITKernel: ...
     def __call__(self, *args: object, **kwargs: object) -> None: ...
 
@@ -269,6 +270,7 @@ ARGUMENTS = {
     "dlpack_capsule.dl_device": "tuple[int, int] | None",
     "dlpack_capsule.max_version": "tuple[int, int] | None",
     "dlpack_capsule.stream": "int | None",
+    "safe_repr.object": "object",
     "extract.condition": "Any",
     "matmul.x1": "GPUArray",
     "matmul.x2": "GPUArray",

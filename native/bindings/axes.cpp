@@ -11,7 +11,7 @@ namespace {
                            const char* expected) {
   throw InvalidArgument(
       InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected ", expected));
+      cat(op, ": ", argument, " is ", safe_repr(object), ", expected ", expected));
 }
 
 }  // namespace
@@ -25,9 +25,9 @@ std::int64_t int_from_python(py::handle object, const char* op, const char* argu
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   if (overflow != 0)
-    throw InvalidArgument(InvalidArgument::Kind::kOverflow,
-                          cat(op, ": ", argument, " is ", std::string(py::str(index)),
-                              ", which does not fit in 64 bits"));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kOverflow,
+        cat(op, ": ", argument, " is ", safe_repr(index), ", which does not fit in 64 bits"));
   return value;
 }
 

@@ -34,9 +34,8 @@ Array make_full(py::handle shape, const Scalar& value, py::handle dtype, py::han
 
 Scalar number(py::handle value, const char* op, const char* argument) {
   if (const auto scalar = scalar_from_python(value, op)) return *scalar;
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(value)), ", expected a number"));
+  throw InvalidArgument(InvalidArgument::Kind::kType,
+                        cat(op, ": ", argument, " is ", safe_repr(value), ", expected a number"));
 }
 
 Array make_full_of(py::handle shape, py::handle value, py::handle dtype, py::handle device) {

@@ -34,8 +34,8 @@ py::object einsum(const std::vector<py::object>& objects, const std::vector<ops:
   for (const py::object& object : objects) {
     if (!is_array(object.ptr()))
       throw InvalidArgument(InvalidArgument::Kind::kType,
-                            cat("einsum: operand ", operands.size(), " is ",
-                                std::string(py::repr(object)), ", expected a GPUArray"));
+                            cat("einsum: operand ", operands.size(), " is ", safe_repr(object),
+                                ", expected a GPUArray"));
     operands.push_back(array_of(object.ptr()));
   }
   return call_with_out(out, "einsum", [&](const std::optional<Array>& into) {
@@ -52,9 +52,9 @@ Array tensordot(py::handle x1, py::handle x2, py::handle axes) {
     return result_of([&] { return ops::tensordot(a, b, count); });
   }
   if (!py::isinstance<py::sequence>(axes) || py::len(axes) != 2)
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat("tensordot: axes is ", std::string(py::repr(axes)),
-                              ", expected an int or two sequences of ints"));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat("tensordot: axes is ", safe_repr(axes), ", expected an int or two sequences of ints"));
   const auto pair = py::reinterpret_borrow<py::sequence>(axes);
   const Dims axes1 = shape_from_python(py::object(pair[0]), "tensordot");
   const Dims axes2 = shape_from_python(py::object(pair[1]), "tensordot");

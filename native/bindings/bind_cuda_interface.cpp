@@ -100,8 +100,8 @@ std::optional<std::int64_t> producer_stream(const py::dict& interface) {
 Array import_cuda_array(py::handle x) {
   if (!py::hasattr(x, "__cuda_array_interface__"))
     throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(kOp, ": x is ", std::string(py::repr(x)),
-                              ", expected an object with ", "__cuda_array_interface__"));
+                          cat(kOp, ": x is ", safe_repr(x), ", expected an object with ",
+                              "__cuda_array_interface__"));
   const auto interface = py::cast<py::dict>(x.attr("__cuda_array_interface__"));
   if (interface.contains("mask") && !interface["mask"].is_none())
     throw ExchangeError(cat(kOp, ": x is masked, which GPUArray is not"));

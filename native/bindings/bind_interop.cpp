@@ -32,9 +32,8 @@ struct CapsuleNames<dl::ManagedTensorVersioned> {
 
 [[noreturn]] void bad_argument(const char* op, const char* argument, py::handle given,
                                const char* expected) {
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(given)), ", expected ", expected));
+  throw InvalidArgument(InvalidArgument::Kind::kType,
+                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
 }
 
 std::optional<bool> copy_argument(py::handle object, const char* op) {
@@ -76,7 +75,7 @@ std::int64_t stream_argument(py::handle stream, Device device) {
   const long long value = PyLong_AsLongLongAndOverflow(stream.ptr(), &overflow);
   const bool known = overflow == 0 && value >= -1 && value != 0;
   if (!known || (!device.is_cuda() && value != -1))
-    throw InvalidArgument(cat(kOp, ": stream is ", std::string(py::repr(stream)),
+    throw InvalidArgument(cat(kOp, ": stream is ", safe_repr(stream),
                               device.is_cuda() ? ", expected None, -1, 1, 2 or a handle; 0 could "
                                                  "mean either default stream"
                                                : ", expected None: the array is on the CPU"));
@@ -97,15 +96,15 @@ Device device_argument(py::handle dl_device, Device own) {
   const auto pair = py::cast<py::tuple>(dl_device);
   const dl::Device asked{pair[0].cast<std::int32_t>(), pair[1].cast<std::int32_t>()};
   if (asked.type == dl::kCudaHost || asked.type == dl::kCudaManaged)
-    throw ExchangeError(cat("__dlpack__: dl_device ", std::string(py::repr(dl_device)),
-                            ", expected the CPU (1) or CUDA (2)"));
+    throw ExchangeError(
+        cat("__dlpack__: dl_device ", safe_repr(dl_device), ", expected the CPU (1) or CUDA (2)"));
   const Device device = device_from_dlpack(asked, "__dlpack__");
   if (device == own || !device.is_cuda()) return device;
   try {
     device_traits(device);
   } catch (const Error& error) {
-    throw ExchangeError(cat("__dlpack__: dl_device ", std::string(py::repr(dl_device)), ": ",
-                            std::string(error.what())));
+    throw ExchangeError(
+        cat("__dlpack__: dl_device ", safe_repr(dl_device), ": ", std::string(error.what())));
   }
   return device;
 }
@@ -182,7 +181,7 @@ Imported consume(py::handle object) {
   if (PyCapsule_IsValid(capsule, CapsuleNames<Old>::kFresh) != 0)
     return consume(capsule,
                    static_cast<Old*>(PyCapsule_GetPointer(capsule, CapsuleNames<Old>::kFresh)), 0);
-  throw ExchangeError(cat("from_dlpack: ", std::string(py::repr(object)),
+  throw ExchangeError(cat("from_dlpack: ", safe_repr(object),
                           " is not a DLPack capsule, or it was consumed before"));
 }
 

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "jit/bundle.h"
 #include "jit/disk_cache.h"
+#include "jit/include_policy.h"
 #include "jit/nvrtc.h"
 #include "ops/op.h"
 
@@ -94,13 +95,17 @@ bool cache_warm(std::size_t index, int sm) {
   return true;
 }
 
+using Folders = std::optional<std::vector<std::string>>;
+
 py::tuple compile_to_ptx(const std::string& source, const std::string& name,
-                         const std::vector<std::string>& options) {
+                         const std::vector<std::string>& options, const Folders& include_folders) {
   jit::CompileRequest request;
   request.name = name;
   request.source = source;
   request.options = options;
+  request.include_folders = include_folders;
   request.want_ptx = true;
+  jit::apply_include_policy(request);
   jit::CompiledImage image;
   {
     const WithoutGil released;
@@ -116,14 +121,19 @@ py::tuple compile_to_ptx(const std::string& source, const std::string& name,
 class RawModule {
  public:
   RawModule(const std::string& source, const std::optional<std::vector<std::string>>& options,
-            std::vector<std::string> expressions) {
+            std::vector<std::string> expressions, const Folders& include_folders) {
     // Plain kernels can be asked for without naming them first; templates need their arguments.
     for (const std::string& kernel : jit::list_kernels(source)) {
       const auto signature = jit::parse_signature(source, kernel);
       if (signature && signature->template_params.empty()) expressions.push_back(kernel);
     }
-    program_ = build_program(source, "module.cu", options.value_or(std::vector<std::string>()),
-                             expressions);
+    jit::CompileRequest request;
+    request.name = "module.cu";
+    request.source = source;
+    request.options = options.value_or(std::vector<std::string>());
+    request.name_expressions = std::move(expressions);
+    request.include_folders = include_folders;
+    program_ = build_program(request);
   }
 
   [[nodiscard]] py::object get_function(const std::string& name, int block_size,
@@ -188,16 +198,19 @@ void bind_jit(py::module_& m) {
   m.def("cache_warm", cache_warm, py::arg("index"), py::arg("sm"),
         "Puts builtin_kernels()[index] into the cache; False: it is bundled, for another GPU.");
   m.def("compile_to_ptx", compile_to_ptx, py::arg("source"), py::arg("name") = "kernel.cu",
-        py::arg("options") = std::vector<std::string>(), "PTX and log of a source.");
+        py::arg("options") = std::vector<std::string>(), py::kw_only(),
+        py::arg("include_folders") = py::none(), "PTX and log of a source.");
   py::class_<RawModule>(m, "RawModule",
                         "CUDA C source with several kernels, C++ templates and global variables.")
       .def(py::init<const std::string&, const std::optional<std::vector<std::string>>&,
-                    std::vector<std::string>>(),
+                    std::vector<std::string>, const Folders&>(),
            py::arg("source"), py::arg("options") = py::none(),
-           py::arg("name_expressions") = std::vector<std::string>(),
+           py::arg("name_expressions") = std::vector<std::string>(), py::kw_only(),
+           py::arg("include_folders") = py::none(),
            "Compiles at once. name_expressions lists what cannot be found by its plain name: "
            "template "
-           "instantiations ('scale<float>') and variables in namespaces ('&ns::table').")
+           "instantiations ('scale<float>') and variables in namespaces ('&ns::table'). "
+           "include_folders: as for jit.")
       .def("get_function", &RawModule::get_function, py::arg("name"), py::arg("block_size") = 256,
            py::kw_only(), py::arg("reference") = py::none(), "A kernel as a JITKernel.")
       .def("get_global", &RawModule::get_global, py::arg("name"), py::arg("dtype") = "uint8",

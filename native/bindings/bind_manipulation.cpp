@@ -20,7 +20,7 @@ std::vector<Array> arrays_from_python(py::handle object, const char* op) {
   if (is_array(object.ptr()) || !py::isinstance<py::iterable>(object))
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
-        cat(op, ": arrays is ", std::string(py::repr(object)), ", expected a sequence of arrays"));
+        cat(op, ": arrays is ", safe_repr(object), ", expected a sequence of arrays"));
   const py::tuple items = items_from_python(object);
   std::vector<Array> arrays;
   arrays.reserve(items.size());
@@ -29,7 +29,7 @@ std::vector<Array> arrays_from_python(py::handle object, const char* op) {
     if (!is_array(item))
       throw InvalidArgument(
           InvalidArgument::Kind::kType,
-          cat(op, ": arrays[", i, "] is ", std::string(py::repr(item)), ", expected a GPUArray"));
+          cat(op, ": arrays[", i, "] is ", safe_repr(item), ", expected a GPUArray"));
     arrays.push_back(array_of(item));
   }
   return arrays;
@@ -87,7 +87,7 @@ Array pad_array(const Array& x, const ops::PadWidths& widths, const std::string&
     if (!scalar)
       throw InvalidArgument(
           InvalidArgument::Kind::kType,
-          cat("pad: constant_values has ", std::string(py::repr(value)), ", expected a number"));
+          cat("pad: constant_values has ", safe_repr(value), ", expected a number"));
     return *scalar;
   };
   ops::PadValues numbers;

@@ -21,10 +21,10 @@ const Array& product_operand(PyObject* object, const char* op, int number) {
   if (scalar_from_python(object, op))
     throw InvalidArgument(cat(op, ": Input operand ", number,
                               " does not have enough dimensions (has 0, requires 1): ", argument,
-                              " is ", std::string(py::repr(object))));
+                              " is ", safe_repr(object)));
   throw InvalidArgument(
       InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected a GPUArray"));
+      cat(op, ": ", argument, " is ", safe_repr(object), ", expected a GPUArray"));
 }
 
 PyObject* multiply_arrays(PyObject* a, PyObject* b) {
@@ -44,7 +44,7 @@ bool is_given(PyObject* object) { return object != nullptr && object != Py_None;
                                const char* expected) {
   throw InvalidArgument(
       InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected ", expected));
+      cat(op, ": ", argument, " is ", safe_repr(object), ", expected ", expected));
 }
 
 const Array& array_argument(PyObject* object, const char* op, const char* argument) {
@@ -90,7 +90,7 @@ void read_activation(PyObject* object, const char* op, ops::LinearOptions& optio
   PyErr_Clear();
   throw InvalidArgument(
       PyUnicode_Check(object) ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
-      cat(op, ": activation is ", std::string(py::repr(object)),
+      cat(op, ": activation is ", safe_repr(object),
           ", expected None, 'relu', 'gelu', 'silu' or 'swiglu'"));
 }
 

@@ -97,7 +97,7 @@ std::size_t trim(py::handle device) {
 // Bytes, "80%" of the device's memory, "8GiB"; 0 and None: none.
 std::size_t amount_from_python(py::handle amount, Device device, const char* op) {
   const auto fail = [&] {
-    throw InvalidArgument(cat(op, ": limit is ", std::string(py::repr(amount)),
+    throw InvalidArgument(cat(op, ": limit is ", safe_repr(amount),
                               ", expected bytes, an amount like '8GiB', or a share like '80%'"));
   };
   if (amount.is_none()) return 0;

@@ -90,8 +90,7 @@ Scalar integer(const py::int_& value, const char* argument) {
     if (PyErr_Occurred() == nullptr) return Scalar(static_cast<std::uint64_t>(large));
     PyErr_Clear();
   }
-  throw InvalidArgument(
-      cat("integers: ", argument, " is out of bounds: ", std::string(py::str(value))));
+  throw InvalidArgument(cat("integers: ", argument, " is out of bounds: ", safe_repr(value)));
 }
 
 py::object integers(const py::tuple& request, const py::int_& low, const py::int_& high) {

@@ -14,9 +14,8 @@ namespace {
 
 [[noreturn]] void bad_argument(const char* op, const char* argument, py::handle given,
                                const char* expected) {
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(given)), ", expected ", expected));
+  throw InvalidArgument(InvalidArgument::Kind::kType,
+                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
 }
 
 std::optional<Dims> one_axis_from_python(py::handle axis, const char* op) {

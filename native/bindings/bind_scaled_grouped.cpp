@@ -18,7 +18,7 @@ ops::Scale scale_argument(const py::object& object, const char* argument) {
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
     throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat("scaled_matmul: ", argument, " is ", std::string(py::repr(object)),
+                          cat("scaled_matmul: ", argument, " is ", safe_repr(object),
                               ", expected a GPUArray or a number"));
   }
   return value;
@@ -60,7 +60,7 @@ std::vector<std::int64_t> host_sizes(const py::object& object) {
     PyErr_Clear();
   }
   throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat("grouped_gemm: group_sizes is ", std::string(py::repr(object)),
+                        cat("grouped_gemm: group_sizes is ", safe_repr(object),
                             ", expected a GPUArray or a sequence of ints"));
 }
 
@@ -74,7 +74,7 @@ py::object grouped_gemm(const Array& x, const Array& w, const py::object& group_
     if (!is_array(expert_ids.ptr()))
       throw InvalidArgument(
           InvalidArgument::Kind::kType,
-          cat(op, ": expert_ids is ", std::string(py::repr(expert_ids)), ", expected a GPUArray"));
+          cat(op, ": expert_ids is ", safe_repr(expert_ids), ", expected a GPUArray"));
     const Array ids = array_of(expert_ids.ptr());
     return call_with_out(out, op, [&](const std::optional<Array>& into) {
       return ops::grouped_gemm_by_expert(x, w, ids, into);

@@ -21,14 +21,14 @@ std::optional<Array> optional_array(py::handle object, const char* op, const cha
   if (is_array(object.ptr())) return array_of(object.ptr());
   throw InvalidArgument(
       InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected a GPUArray"));
+      cat(op, ": ", argument, " is ", safe_repr(object), ", expected a GPUArray"));
 }
 
 std::int64_t integer(py::handle object, const char* op, const char* argument) {
   if (!PyIndex_Check(object.ptr()))
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " is ", std::string(py::repr(object)), ", expected an integer"));
+        cat(op, ": ", argument, " is ", safe_repr(object), ", expected an integer"));
   const py::object number = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   if (!number) throw py::error_already_set();
   return number.cast<std::int64_t>();

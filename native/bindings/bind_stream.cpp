@@ -20,7 +20,7 @@ StreamPriority priority_from_python(py::handle object) {
     if (overflow == 0 && value == 0) return StreamPriority::kHigh;
     if (overflow == 0 && value == 1) return StreamPriority::kLow;
   }
-  throw InvalidArgument(cat("Stream: priority is ", std::string(py::repr(object)),
+  throw InvalidArgument(cat("Stream: priority is ", safe_repr(object),
                             ", expected 'high', 'low' or a StreamPriority"));
 }
 

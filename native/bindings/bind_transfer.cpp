@@ -75,9 +75,8 @@ struct Future {
 
 py::array check_host(const Array& array, py::handle host, const char* op, bool written) {
   if (!py::isinstance<py::array>(host))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": host is ", std::string(py::repr(host)), ", expected a numpy.ndarray"));
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": host is ", safe_repr(host), ", expected a numpy.ndarray"));
   auto result = py::reinterpret_borrow<py::array>(host);
   if (info(array.dtype()).bits == 4)
     throw InvalidArgument(cat(op, ": ", name(array.dtype()),

@@ -38,9 +38,9 @@ std::size_t read_shared(const KernelState& state, PyObject* value) {
       PyLong_Check(value) ? PyLong_AsSize_t(value) : static_cast<std::size_t>(-1);
   if (bytes == static_cast<std::size_t>(-1)) {
     PyErr_Clear();
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(state.function, ": shared_mem is ", std::string(py::repr(value)),
-                              ", expected a number of bytes"));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(state.function, ": shared_mem is ", safe_repr(value), ", expected a number of bytes"));
   }
   return bytes;
 }

@@ -10,9 +10,8 @@ namespace {
 
 [[noreturn]] void bad_type(const char* op, const char* argument, py::handle given,
                            const char* expected) {
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", std::string(py::repr(given)), ", expected ", expected));
+  throw InvalidArgument(InvalidArgument::Kind::kType,
+                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
 }
 
 std::int64_t dimension(py::handle item, const char* op) {
@@ -30,7 +29,7 @@ std::int64_t dimension(py::handle item, const char* op) {
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   if (overflow != 0)
     throw InvalidArgument(
-        cat(op, ": shape has the size ", std::string(py::str(index)), ", more than 2**63 - 1"));
+        cat(op, ": shape has the size ", safe_repr(index), ", more than 2**63 - 1"));
   return value;
 }
 
@@ -53,7 +52,7 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
   if (!PyErr_Occurred()) return Scalar(static_cast<std::uint64_t>(large));
   PyErr_Clear();
   throw InvalidArgument(InvalidArgument::Kind::kOverflow,
-                        cat(op, ": ", std::string(py::repr(number)), " does not fit in 64 bits"));
+                        cat(op, ": ", safe_repr(number), " does not fit in 64 bits"));
 }
 
 }  // namespace
@@ -75,8 +74,8 @@ DType dtype_from_python(py::handle object, const char* op) {
   for (const DTypeInfo& row : detail::kDTypes) names.push_back(row.name);
   const bool text = PyUnicode_Check(object.ptr()) != 0;
   throw InvalidArgument(text ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
-                        cat(op, ": Unsupported dtype", text ? " string: " : ": ",
-                            std::string(py::repr(object)), "; known are ", join(names, ", ")));
+                        cat(op, ": Unsupported dtype", text ? " string: " : ": ", safe_repr(object),
+                            "; known are ", join(names, ", ")));
 }
 
 std::optional<DType> optional_dtype(py::handle object, const char* op) {

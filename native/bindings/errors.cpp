@@ -3,10 +3,27 @@
 #include "bindings/guard.h"
 #include "core/device_pool.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "runtime/error.h"
 
 namespace gpk::bind {
 namespace {
+
+constexpr std::size_t kMaxMessageBytes = std::size_t{32} << 10;
+constexpr Py_ssize_t kMaxReprChars = 200;
+
+// Logs and paths need not be UTF-8; an error about them must still come through.
+py::object to_python(std::string_view text) {
+  PyObject* decoded =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(decoded);
+}
+
+// Arguments of any size are quoted in messages.
+py::object message_of(const std::exception& error) {
+  return to_python(shorten(error.what(), kMaxMessageBytes));
+}
 
 py::object error_class(const char* name) {
   return py::module_::import("pygpukit.core.errors").attr(name);
@@ -45,13 +62,13 @@ PyObject* class_of(runtime::Error::Kind kind) {
 void raise_out_of_memory(const OutOfMemory& error) {
   const OutOfMemory::Numbers& n = error.numbers();
   const py::object type = error_class("OutOfMemory");
-  raise(type, type(error.what(), n.asked_bytes, n.used_bytes, n.cached_bytes, n.largest_free_bytes,
-                   n.limit_bytes, n.device_free_bytes, n.evicted_bytes, n.account,
-                   n.account_used_bytes, n.account_limit_bytes));
+  raise(type, type(message_of(error), n.asked_bytes, n.used_bytes, n.cached_bytes,
+                   n.largest_free_bytes, n.limit_bytes, n.device_free_bytes, n.evicted_bytes,
+                   n.account, n.account_used_bytes, n.account_limit_bytes));
 }
 
 void raise_cuda(const char* name, const CudaError& error) {
-  raise_as(name, error.what(), error.code(), error.name(), error.call(),
+  raise_as(name, message_of(error), error.code(), error.name(), error.call(),
            py::cast(error.launches()));
 }
 
@@ -67,7 +84,7 @@ void translate() {
   } catch (py::error_already_set& error) {
     error.restore();
   } catch (const InvalidArgument& error) {
-    raise_as(class_of(error.kind()), error.what());
+    raise_as(class_of(error.kind()), message_of(error));
   } catch (const OutOfMemory& error) {
     raise_out_of_memory(error);
   } catch (const DeviceLostError& error) {
@@ -75,22 +92,25 @@ void translate() {
   } catch (const CudaError& error) {
     raise_cuda("CudaError", error);
   } catch (const CompileError& error) {
-    raise_as("CompileError", error.what(), static_cast<int>(error.code()), error.log(),
-             error.source(), py::cast(error.flags()));
+    py::list flags;
+    for (const std::string& flag : error.flags()) flags.append(to_python(flag));
+    raise_as("CompileError", message_of(error), static_cast<int>(error.code()),
+             to_python(error.log()), to_python(error.source()), flags);
   } catch (const NvrtcError& error) {
-    raise_as("NvrtcError", error.what(), static_cast<int>(error.code()), error.log());
+    raise_as("NvrtcError", message_of(error), static_cast<int>(error.code()),
+             to_python(error.log()));
   } catch (const GpuUnavailable& error) {
-    raise_as("GpuUnavailable", error.what());
+    raise_as("GpuUnavailable", message_of(error));
   } catch (const CaptureError& error) {
-    raise_as("CaptureError", error.what());
+    raise_as("CaptureError", message_of(error));
   } catch (const ExchangeError& error) {
-    raise_as("ExchangeError", error.what());
+    raise_as("ExchangeError", message_of(error));
   } catch (const Error& error) {
-    raise_as("OperationError", error.what());
+    raise_as("OperationError", message_of(error));
   } catch (const runtime::PoolOutOfMemory& error) {
     raise_out_of_memory(as_out_of_memory(error, "memory"));
   } catch (const runtime::Error& error) {
-    PyErr_SetString(class_of(error.kind()), error.what());
+    PyErr_SetObject(class_of(error.kind()), message_of(error).ptr());
   } catch (const py::cast_error& error) {
     if (is_unconstructed(error)) {
       raise_as("InvalidTypeError", kUnconstructed);
@@ -102,7 +122,7 @@ void translate() {
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    PyErr_SetObject(PyExc_RuntimeError, message_of(error).ptr());
   }
 }
 
@@ -140,6 +160,21 @@ std::shared_ptr<void> keep_alive(py::handle object) {
             const py::gil_scoped_acquire gil;
             Py_DECREF(static_cast<PyObject*>(kept));
           }};
+}
+
+std::string safe_repr(py::handle object) {
+  auto text = py::reinterpret_steal<py::object>(PyObject_Repr(object.ptr()));
+  if (text && PyUnicode_GET_LENGTH(text.ptr()) > kMaxReprChars) {
+    text = py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kMaxReprChars));
+    if (text) text = text + py::str("...");
+  }
+  if (text)  // lone surrogates have no UTF-8
+    text = py::reinterpret_steal<py::object>(
+        PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (text) return std::string(PyBytes_AS_STRING(text.ptr()));
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();
+  PyErr_Clear();
+  return cat("<", Py_TYPE(object.ptr())->tp_name, ", whose repr() raises>");
 }
 
 }  // namespace gpk::bind

@@ -24,7 +24,7 @@ std::string argument_name(const ArgSpec& spec, std::size_t index) {
 
 std::string given(PyObject* value) {
   if (is_array(value)) return cat("a GPUArray of dtype ", name(array_of(value).dtype()));
-  return cat(std::string(py::repr(value)), " (", Py_TYPE(value)->tp_name, ")");
+  return cat(safe_repr(value), " (", Py_TYPE(value)->tp_name, ")");
 }
 
 [[noreturn]] void mismatch(const KernelState& state, std::size_t index, PyObject* value,
@@ -171,9 +171,8 @@ jit::Signature check_kernel(const std::string& source, const std::string& functi
   if (block_size < 1 || block_size > 1024)
     throw InvalidArgument(cat("jit: block_size is ", block_size, ", expected 1 to 1024"));
   if (!reference.is_none() && PyCallable_Check(reference.ptr()) == 0)
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat("jit: reference is ", std::string(py::repr(reference)), ", expected a function"));
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat("jit: reference is ", safe_repr(reference), ", expected a function"));
   return std::move(*signature);
 }
 

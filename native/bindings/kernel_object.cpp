@@ -155,34 +155,41 @@ PyObject* allocate_kernel(PyTypeObject* type, std::shared_ptr<KernelState> state
   return reinterpret_cast<PyObject*>(object);
 }
 
-std::vector<std::string> flags_from_python(PyObject* options) {
-  if (options == Py_None) return {};
+std::optional<std::vector<std::string>> strings_from_python(PyObject* list, const char* argument) {
+  if (list == Py_None) return std::nullopt;
   try {
-    if (!PyUnicode_Check(options)) return py::handle(options).cast<std::vector<std::string>>();
+    if (!PyUnicode_Check(list)) return py::handle(list).cast<std::vector<std::string>>();
   } catch (const py::cast_error&) {  // not strings; said below
   }
   throw InvalidArgument(
       InvalidArgument::Kind::kType,
-      cat("jit: options is ", std::string(py::repr(options)), ", expected a list of strings"));
+      cat("jit: ", argument, " is ", safe_repr(list), ", expected a list of strings"));
 }
 
-// JITKernel(source, func_name, options=None, block_size=256, *, reference=None)
+// JITKernel(source, func_name, options=None, block_size=256, *, reference=None,
+//           include_folders=None)
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
-    static const char* keywords[] = {"source",     "func_name", "options",
-                                     "block_size", "reference", nullptr};
+    static const char* keywords[] = {"source",    "func_name",       "options", "block_size",
+                                     "reference", "include_folders", nullptr};
     const char* source = nullptr;
     const char* function = nullptr;
     PyObject* options = Py_None;
     int block_size = 256;
     PyObject* reference = Py_None;
-    if (PyArg_ParseTupleAndKeywords(args, kwargs, "ss|Oi$O:JITKernel", const_cast<char**>(keywords),
-                                    &source, &function, &options, &block_size, &reference) == 0)
+    PyObject* folders = Py_None;
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "ss|Oi$OO:JITKernel",
+                                    const_cast<char**>(keywords), &source, &function, &options,
+                                    &block_size, &reference, &folders) == 0)
       throw py::error_already_set();
     check_kernel(source, function, block_size, reference);  // before the cost of compiling
-    const std::vector<std::string> flags = flags_from_python(options);
-    auto program = build_program(source, cat(function, ".cu"), flags, {function});
-    return allocate_kernel(type, make_kernel_state(std::move(program), function, block_size,
+    jit::CompileRequest request;
+    request.name = cat(function, ".cu");
+    request.source = source;
+    request.options = strings_from_python(options, "options").value_or(std::vector<std::string>());
+    request.name_expressions = {function};
+    request.include_folders = strings_from_python(folders, "include_folders");
+    return allocate_kernel(type, make_kernel_state(build_program(request), function, block_size,
                                                    py::reinterpret_borrow<py::object>(reference)));
   });
 }
@@ -312,7 +319,8 @@ PyMethodDef g_kernel_methods[] = {
 };
 
 constexpr const char* kKernelDoc =
-    "JITKernel(source, func_name, options=None, block_size=256, *, reference=None)\n\n"
+    "JITKernel(source, func_name, options=None, block_size=256, *, reference=None, "
+    "include_folders=None)\n\n"
     "A compiled CUDA C kernel. Calling it launches it: arguments by position or by the parameter "
     "names of the CUDA signature; launch options grid=, block=, shared_mem=, cluster=, stream=, "
     "cooperative=, programmatic=. Without grid= a 1-D grid covers the largest array.";
@@ -366,14 +374,7 @@ PyObject* make_kernel_object(std::shared_ptr<KernelState> state) {
   return allocate_kernel(g_kernel_type, std::move(state));
 }
 
-std::shared_ptr<jit::Program> build_program(const std::string& source, const std::string& name,
-                                            const std::vector<std::string>& options,
-                                            const std::vector<std::string>& expressions) {
-  jit::CompileRequest request;
-  request.name = name;
-  request.source = source;
-  request.options = options;
-  request.name_expressions = expressions;
+std::shared_ptr<jit::Program> build_program(const jit::CompileRequest& request) {
   const WithoutGil released;
   return jit::Program::build(request, default_device());
 }

@@ -9,9 +9,7 @@ namespace gpk::bind {
 // A JITKernel object around a state; new reference.
 PyObject* make_kernel_object(std::shared_ptr<KernelState> state);
 
-// Compiles `source` on the default device; `expressions` are the names to look up later.
-std::shared_ptr<jit::Program> build_program(const std::string& source, const std::string& name,
-                                            const std::vector<std::string>& options,
-                                            const std::vector<std::string>& expressions);
+// Compiles on the default device.
+std::shared_ptr<jit::Program> build_program(const jit::CompileRequest& request);
 
 }  // namespace gpk::bind

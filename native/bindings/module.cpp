@@ -45,6 +45,8 @@ PYBIND11_MODULE(gpk_native, m) {
   gpk::jit::set_package_roots(package_roots);
   Py_AtExit(end_background_work);
   register_errors();
+  m.def("safe_repr", safe_repr, py::arg("object"),
+        "repr(object) for a message: capped, and a stand-in where __repr__ raises.");
   bind_dtype(m);
   bind_array_type(m);
   bind_stream(m);

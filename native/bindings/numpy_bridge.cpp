@@ -60,9 +60,8 @@ void copy_values(const py::object& dst, const py::object& src) {
 
 py::array check_out(const Array& array, py::handle out) {
   if (!py::isinstance<py::array>(out))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat("to_numpy: out is ", std::string(py::repr(out)), ", expected a numpy.ndarray"));
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat("to_numpy: out is ", safe_repr(out), ", expected a numpy.ndarray"));
   const auto result = py::reinterpret_borrow<py::array>(out);
   const Dims shape = shape_of(result);
   if (!(shape == array.shape()))
@@ -204,9 +203,8 @@ Array from_numpy(py::handle object, Device device) {
 Array wrap_numpy(py::handle object) {
   constexpr const char* kOp = "wrap_numpy";
   if (!py::isinstance<py::array>(object))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(kOp, ": array is ", std::string(py::repr(object)), ", expected a numpy.ndarray"));
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(kOp, ": array is ", safe_repr(object), ", expected a numpy.ndarray"));
   auto source = py::reinterpret_borrow<py::array>(object);
   const DType dtype = dtype_from_python(source.dtype(), kOp);
   const char* problem = nullptr;

@@ -43,4 +43,8 @@ class BrieflyWithoutGil {
 // A Python object kept by C++ code that may let go of it on any thread, also without the GIL.
 std::shared_ptr<void> keep_alive(py::handle object);
 
+// repr(object) for a message: at most 200 characters, and a stand-in where __repr__ raises. Only
+// what is no Exception (KeyboardInterrupt, SystemExit) gets through.
+std::string safe_repr(py::handle object);
+
 }  // namespace gpk::bind

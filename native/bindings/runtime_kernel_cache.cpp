@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "bindings/runtime_bind.h"
+#include "core/private_folder.h"
 #include "runtime/dispatch/kernel_cache.h"
 #include "runtime/dispatch/kernel_cache_disk.h"
 
@@ -28,8 +29,9 @@ struct KernelCacheObject {
 
 struct PersistentCacheObject {
   PersistentCacheObject(PersistentCacheConfig config, ArchFingerprint arch)
-      : cache(clock, std::move(config), arch) {}
+      : folder(config.cache_dir.string()), cache(clock, folder, std::move(config), arch) {}
   runtime::WallClock clock;
+  PrivateFolder folder;
   PersistentCache cache;
 };
 

@@ -1,5 +1,6 @@
 #include "core/config.h"
 
+#include <algorithm>
 #include <bit>
 #include <cctype>
 #include <charconv>
@@ -86,6 +87,24 @@ void parse_memory_chunk(const Reader& read, Config& config) {
   config.memory_chunk_bytes = amount->bytes;
 }
 
+// As in PATH; "none" for no folder.
+std::optional<std::vector<std::string>> parse_folders(const std::string& value) {
+#ifdef _WIN32
+  constexpr char kSeparator = ';';
+#else
+  constexpr char kSeparator = ':';
+#endif
+  if (value.empty()) return std::nullopt;
+  std::vector<std::string> folders;
+  if (value == "none") return folders;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find(kSeparator, begin), value.size());
+    if (end > begin) folders.push_back(value.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return folders;
+}
+
 std::string default_cache_dir(const Reader& read) {
   if (std::string dir = read.text("PYGPUKIT_CACHE_DIR"); !dir.empty()) return dir;
   if (std::string dir = read.text("XDG_CACHE_HOME"); !dir.empty()) return dir + "/pygpukit";
@@ -133,6 +152,7 @@ Config Config::parse(const Lookup& lookup) {
   config.cache_dir = default_cache_dir(read);
   config.cache_disable = read.flag("PYGPUKIT_CACHE_DISABLE");
   config.prefetch = read.choice("PYGPUKIT_PREFETCH", true, "1 or 0", {{"1", true}, {"0", false}});
+  config.jit_includes = parse_folders(read.text("PYGPUKIT_JIT_INCLUDES"));
   config.nvrtc_path = read.text("PYGPUKIT_NVRTC_PATH");
   config.cuda_driver = read.text("PYGPUKIT_CUDA_DRIVER");
   config.cublaslt_path = read.text("PYGPUKIT_CUBLASLT_PATH");
@@ -194,6 +214,7 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},
       {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
       {"PYGPUKIT_PREFETCH", "0: prepare no kernels in the background"},
+      {"PYGPUKIT_JIT_INCLUDES", "the only folders that jit sources may include from, or none"},
       {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
       {"PYGPUKIT_MEMORY_CHUNK", "physical memory is taken in chunks of so many bytes (8M)"},
       {"PYGPUKIT_MATMUL", "auto (default), native or cublaslt: whose kernels multiply matrices"},

@@ -20,9 +20,11 @@ struct Config {
       cache_dir;  // resolved: PYGPUKIT_CACHE_DIR, XDG_CACHE_HOME/pygpukit, ~/.cache/pygpukit
   bool cache_disable = false;  // PYGPUKIT_CACHE_DISABLE
   bool prefetch = true;        // PYGPUKIT_PREFETCH
-  std::string nvrtc_path;      // PYGPUKIT_NVRTC_PATH: the library, or a folder that holds it
-  std::string cuda_driver;     // PYGPUKIT_CUDA_DRIVER: path of the driver library
-  std::string cublaslt_path;   // PYGPUKIT_CUBLASLT_PATH
+  // PYGPUKIT_JIT_INCLUDES: the folders a source given to jit may include from; not set: any.
+  std::optional<std::vector<std::string>> jit_includes;
+  std::string nvrtc_path;     // PYGPUKIT_NVRTC_PATH: the library, or a folder that holds it
+  std::string cuda_driver;    // PYGPUKIT_CUDA_DRIVER: path of the driver library
+  std::string cublaslt_path;  // PYGPUKIT_CUBLASLT_PATH
   DeviceChoice device = DeviceChoice::kAuto;  // PYGPUKIT_DEVICE
   bool require_gpu = false;                   // PYGPUKIT_REQUIRE_GPU
   MatmulPolicy matmul = MatmulPolicy::kAuto;  // PYGPUKIT_MATMUL

@@ -17,10 +17,17 @@ std::string describe(const std::string& what, const OutOfMemory::Numbers& n) {
              n.evicted_bytes == 0 ? std::string() : cat(", evicted to the host ", n.evicted_bytes));
 }
 
+// A message is for reading; log() and source() have the rest.
+constexpr std::size_t kMaxLogBytes = 8192;
+constexpr std::size_t kMaxSourceBytes = 16384;
+constexpr std::size_t kMaxLineBytes = 1024;
+
 std::string describe_compile(const std::string& name, const std::string& log,
                              const std::string& source, const std::vector<std::string>& flags) {
-  return cat("jit: ", name, " does not compile\n\n", trim(log), "\n\nsource:\n",
-             number_lines(source), "\nflags: ", join(flags, " "));
+  return cat("jit: ", shorten(name, kMaxLineBytes), " does not compile\n\n",
+             shorten(trim(log), kMaxLogBytes), "\n\nsource:\n",
+             number_lines(shorten(source, kMaxSourceBytes)),
+             "\nflags: ", shorten(join(flags, " "), kMaxLineBytes));
 }
 
 }  // namespace

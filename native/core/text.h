@@ -51,4 +51,12 @@ inline std::string_view trim(std::string_view s) {
   return s;
 }
 
+// The text itself up to `max_bytes`, else its start and how much is missing. UTF-8 stays whole.
+inline std::string shorten(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  std::size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return cat(text.substr(0, end), "... (", text.size() - end, " more bytes)");
+}
+
 }  // namespace gpk

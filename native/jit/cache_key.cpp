@@ -35,6 +35,10 @@ std::string cache_key(const CompileRequest& request, const Nvrtc& nvrtc) {
   for (const IncludedFile& file : closure.files) {
     key.field("file", file.path).field("text", sha256_hex(file.text));
   }
+  if (request.include_folders) {
+    key.field("include_folders", "");
+    for (const std::string& folder : *request.include_folders) key.field("folder", folder);
+  }
   for (const std::string& expression : request.name_expressions) {
     key.field("expression", expression);
   }

@@ -10,6 +10,7 @@
 #include "core/compile_scope.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "jit/include_policy.h"
 #include "jit/include_scan.h"
 #include "jit/missing_header.h"
 #include "jit/nvrtc.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr int kMaxTries = 3;
 constexpr int kFirstWaitMs = 100;
+constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;  // as kept
+constexpr std::size_t kMaxMessageBytes = 8192;
 
 bool has_option(const std::vector<std::string>& options, std::string_view short_name,
                 std::string_view long_name) {
@@ -83,7 +86,7 @@ class Session {
     std::string text =
         fetch(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, "nvrtcGetProgramLog");
     while (!text.empty() && text.back() == '\0') text.pop_back();
-    return text;
+    return shorten(without_excerpts(text, request_), kMaxLogBytes);
   }
 
   CompiledImage image() {
@@ -137,9 +140,9 @@ bool may_pass_on_retry(NvrtcCode code) {
     log += missing_header_advice(log, nvrtc);
     throw CompileError(request.name, code, log, request.source, flags);
   }
-  const std::string message =
-      cat("jit: ", request.name, ": NVRTC failed with ", nvrtc_code_name(code), ": ", trim(log),
-          "\nflags: ", join(flags, " "));
+  const std::string message = cat("jit: ", request.name, ": NVRTC failed with ",
+                                  nvrtc_code_name(code), ": ", shorten(trim(log), kMaxMessageBytes),
+                                  "\nflags: ", shorten(join(flags, " "), kMaxMessageBytes));
   throw NvrtcError(message, code, std::move(log));
 }
 
@@ -148,6 +151,7 @@ void check_request(const CompileRequest& request) {
   if (request.source.find('\0') != std::string::npos) {
     throw InvalidArgument(cat("jit: ", request.name, " holds a NUL character"));
   }
+  check_includes(request);
 }
 
 }  // namespace
@@ -168,6 +172,10 @@ std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrt
   }
   if (!has_option(request.options, "-std", "--std")) flags.push_back("--std=c++17");
   flags.insert(flags.end(), request.options.begin(), request.options.end());
+  if (request.include_folders) {
+    for (const std::string& folder : *request.include_folders)
+      flags.push_back(cat("--include-path=", folder));
+  }
   const std::string& folder = nvrtc.include_folder;
   // After the caller's own paths, so that those win.
   if (!folder.empty() && include_closure(request, folder).needs_folder) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,9 @@ struct CompileRequest {
   int sm = 0;                                 // 90 for an H200
   bool want_ptx = false;                      // PTX instead of machine code, for the same target:
                                               // compute_80, but compute_90a (that chip only)
+  // The only folders, but for CUDA's, that includes may read, searched after those of -I; not set:
+  // any (jit/include_policy.h).
+  std::optional<std::vector<std::string>> include_folders = std::nullopt;
 };
 
 struct CompiledImage {

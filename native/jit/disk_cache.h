@@ -1,7 +1,8 @@
 // Compiled kernels on disk, shared by all processes of a user. One file per entry, named by the
-// digest of its key; checksummed; written to a temporary file and renamed; anything corrupt,
-// truncated or of another schema is a miss and is removed. A cache that cannot be written becomes
-// memory-only with one warning. Size is capped, least recently used entries go first.
+// digest of its key; checksummed; anything corrupt, truncated, of another schema, too large or not
+// to be trusted (core/private_folder.h) is a miss. A folder that is not trusted or cannot be
+// written makes the cache memory-only with one warning. Size is capped, least recently used entries
+// go first.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "core/private_folder.h"
 #include "jit/compiler.h"
 
 namespace gpk::jit {
@@ -30,13 +32,13 @@ class DiskCache {
 
   [[nodiscard]] Stat stat() const;  // entries on disk
   std::uint64_t clear();  // number of entries removed; a memory-only cache tries disk again
-  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+  [[nodiscard]] const std::string& folder() const noexcept { return files_.path(); }
 
  private:
   void keep_in_memory(const std::string& key, const CompiledImage& image, const std::string& why);
   void trim_to_cap(std::uint64_t added_bytes);
 
-  std::string folder_;
+  PrivateFolder files_;
   std::uint64_t max_bytes_;
   std::mutex mutex_;
   bool memory_only_ = false;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "core/text.h"
+#include "jit/include_policy.h"
 #include "jit/token.h"
 
 namespace gpk::jit {
@@ -79,21 +79,14 @@ std::vector<std::string> option_values(const std::vector<std::string>& options,
   return out;
 }
 
-std::optional<std::string> read_text(const fs::path& path) {
-  std::error_code ec;
-  if (!fs::is_regular_file(path, ec)) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.bad()) return std::nullopt;
-  return text;
-}
-
 class Walker {
  public:
   Walker(const CompileRequest& request, const std::string& skip_folder)
       : skip_folder_(skip_folder.empty() ? std::string() : normal(skip_folder + "/")),
         search_(include_paths(request.options)) {
+    if (request.include_folders)
+      search_.insert(search_.end(), request.include_folders->begin(),
+                     request.include_folders->end());
     for (const SourceFile& header : request.headers) headers_.insert(header.name);
     const fs::path folder = fs::path(request.name).parent_path();
     scan(request.source, folder);
@@ -137,7 +130,7 @@ class Walker {
       std::error_code ec;
       return fs::is_regular_file(path, ec);
     }
-    std::optional<std::string> text = read_text(path);
+    std::optional<std::string> text = read_text(path.string());
     if (!text) return false;
     // Nodes of a map stay put, so the view survives the files that the scan adds.
     const std::string& kept = files_.emplace(key, std::move(*text)).first->second;
@@ -167,6 +160,20 @@ std::vector<IncludeLine> scan_includes(std::string_view source) {
   return out;
 }
 
+std::optional<std::string> read_text(const std::string& path) {
+  std::error_code ec;
+  if (!fs::is_regular_file(path, ec)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text;
+  std::vector<char> block(std::size_t{1} << 16);
+  // read() turns what the buffer throws (EIO) into badbit; iterators over the buffer do not.
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) return std::nullopt;
+  return text;
+}
+
 std::vector<std::string> include_paths(const std::vector<std::string>& options) {
   return option_values(options, "-I", "--include-path", true);
 }
@@ -176,6 +183,7 @@ std::vector<std::string> pre_includes(const std::vector<std::string>& options) {
 }
 
 IncludeClosure include_closure(const CompileRequest& request, const std::string& skip_folder) {
+  check_includes(request);
   return Walker(request, skip_folder).take();
 }
 

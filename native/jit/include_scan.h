@@ -2,6 +2,7 @@
 // result may name more files than the compiler reads. __has_include is not looked at.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ struct IncludeLine {
 };
 
 std::vector<IncludeLine> scan_includes(std::string_view source);
+
+// A regular file; nullopt where it cannot be read to its end.
+std::optional<std::string> read_text(const std::string& path);
 
 // Values of -I / --include-path, in order, and of -include / --pre-include.
 std::vector<std::string> include_paths(const std::vector<std::string>& options);
@@ -34,7 +38,8 @@ struct IncludeClosure {
 
 // Follows the includes of a request through request.headers, the folder of the including file, the
 // working folder and the include paths of its options. A name that several folders have counts
-// with all of them. Files below `skip_folder` (empty: none) are not read.
+// with all of them. Files below `skip_folder` (empty: none) are not read. Throws what
+// check_includes(request) throws (jit/include_policy.h), before it reads anything.
 IncludeClosure include_closure(const CompileRequest& request, const std::string& skip_folder);
 
 }  // namespace gpk::jit

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "jit/disk_cache.h"
+#include "jit/include_policy.h"
 #include "jit/nvrtc.h"
 
 namespace gpk::jit {
@@ -57,6 +58,7 @@ constexpr int kSyntaxCheckSm = 80;  // the CPU device has no architecture of its
 
 std::shared_ptr<Program> Program::build(const CompileRequest& request, Device device) {
   CompileRequest targeted = request;
+  apply_include_policy(targeted);
   targeted.sm = device.is_cuda() ? device_traits(device).sm : kSyntaxCheckSm;
   // Within one process there is one NVRTC, so its version need not be part of this key.
   const std::string key = cat(to_string(device), '/', cache_key(targeted, Nvrtc{}));

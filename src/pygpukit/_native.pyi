@@ -572,7 +572,8 @@ class FusedKernel:
 
 @final
 class JITKernel:
-    """JITKernel(source, func_name, options=None, block_size=256, *, reference=None)
+    """JITKernel(source, func_name, options=None, block_size=256, *, reference=None,
+    include_folders=None)
 
     A compiled CUDA C kernel. Calling it launches it: arguments by position or by the
     parameter names of the CUDA signature; launch options grid=, block=, shared_mem=,
@@ -620,6 +621,7 @@ class JITKernel:
         block_size: int = 256,
         *,
         reference: Callable[..., object] | None = None,
+        include_folders: Sequence[str] | None = None,
     ) -> JITKernel: ...
     def __call__(self, *args: object, **kwargs: object) -> None: ...
     def __repr__(self) -> str: ...
@@ -645,9 +647,12 @@ class RawModule:
         source: str,
         options: Sequence[str] | None = None,
         name_expressions: Sequence[str] = [],
+        *,
+        include_folders: Sequence[str] | None = None,
     ) -> None:
         """Compiles at once. name_expressions lists what cannot be found by its plain name:
         template instantiations ('scale<float>') and variables in namespaces ('&ns::table').
+        include_folders: as for jit.
         """
 
     def get_function(
@@ -916,7 +921,11 @@ def compile_builtin(
     """
 
 def compile_to_ptx(
-    source: str, name: str = "kernel.cu", options: Sequence[str] = []
+    source: str,
+    name: str = "kernel.cu",
+    options: Sequence[str] = [],
+    *,
+    include_folders: Sequence[str] | None = None,
 ) -> tuple[str, str]:
     """PTX and log of a source."""
 
@@ -1728,6 +1737,9 @@ def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
 
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""
+
+def safe_repr(object: object) -> str:
+    """repr(object) for a message: capped, and a stand-in where __repr__ raises."""
 
 def scaled_matmul(
     a: GPUArray,

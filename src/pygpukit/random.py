@@ -15,7 +15,7 @@ import threading
 from operator import index
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import AxisError, InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False
@@ -50,13 +50,13 @@ def _key_from_seed(seed: int | Sequence[int]) -> int:
             numbers = [index(number) for number in seed]  # type: ignore[union-attr]
         except TypeError:
             raise InvalidTypeError(
-                f"default_rng: seed is {seed!r}, expected None, an int or ints"
+                f"default_rng: seed is {safe_repr(seed)}, expected None, an int or ints"
             ) from None
     key = 0
     for number in numbers:
         if number < 0:
             raise InvalidValueError(
-                f"default_rng: seed is {seed!r}, expected non-negative integers"
+                f"default_rng: seed is {safe_repr(seed)}, expected non-negative integers"
             )
         key = _absorb(key, number & _MASK)
         while (number := number >> 64) > 0:

@@ -12,12 +12,14 @@
 
 #ifndef _WIN32
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #endif
 
+#include "core/private_folder.h"
 #include "jit/cache_entry.h"
 #include "jit/digest.h"
 #include "jit/disk_cache.h"
@@ -235,6 +237,99 @@ TEST_F(CacheTest, ShortWriteLeavesNoEntry) {
   EXPECT_FALSE(DiskCache(folder_, kMiB).load(key_of(2)));
 }
 
+// A cache on which others may have written is never read, and never written.
+TEST_F(CacheTest, OnlyWhatNobodyElseMayWriteIsUsed) {
+  const std::string key = key_of(1);
+  const auto expect_miss = [&](const char* why) {
+    EXPECT_FALSE(DiskCache(folder_, kMiB).load(key)) << why;
+    DiskCache cache(folder_, kMiB);
+    cache.store(key, image_of(2));
+    expect_same(cache.load(key), image_of(2));
+  };
+  const auto reset = [&] {
+    fs::remove_all(root_);
+    DiskCache(folder_, kMiB).store(key, image_of(1));
+    expect_same(DiskCache(folder_, kMiB).load(key), image_of(1));
+  };
+  reset();
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(entry_file(key)).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  for (const fs::perms bit : {fs::perms::group_write, fs::perms::others_write}) {
+    reset();
+    fs::permissions(entry_file(key), bit, fs::perm_options::add);
+    expect_miss("file");
+    reset();
+    fs::permissions(folder_, bit, fs::perm_options::add);
+    expect_miss("folder");
+    EXPECT_EQ(DiskCache(folder_, kMiB).clear(), 0u) << "not ours to remove";
+  }
+  reset();
+  fs::rename(entry_file(key), root_ / "elsewhere");
+  fs::create_symlink(root_ / "elsewhere", entry_file(key));
+  expect_miss("symlink");
+  reset();
+  fs::rename(folder_, root_ / "elsewhere");
+  fs::create_directory_symlink(root_ / "elsewhere", folder_);
+  for (const char* ending : {"", "/", "/.", "/./"})
+    EXPECT_FALSE(DiskCache(folder_ + ending, kMiB).load(key)) << ending;
+  expect_miss("symlink of the folder");
+  if (geteuid() != 0) return;
+  reset();
+  ASSERT_EQ(chown(entry_file(key).c_str(), 12345, 12345), 0);
+  expect_miss("file of a stranger");
+  reset();
+  ASSERT_EQ(chown(folder_.c_str(), 12345, 12345), 0);
+  expect_miss("folder of a stranger");
+}
+
+TEST_F(CacheTest, OddFilesAreMisses) {
+  const std::string key = key_of(1);
+  const auto replaced = [&](const char* what) {
+    DiskCache cache(folder_, kMiB);
+    EXPECT_FALSE(cache.load(key)) << what;
+    cache.store(key, image_of(1));
+    expect_same(DiskCache(folder_, kMiB).load(key), image_of(1));
+    fs::remove(entry_file(key));
+  };
+  fs::create_directories(entry_file(key));
+  replaced("folder");
+  ASSERT_EQ(mkfifo(entry_file(key).c_str(), 0600), 0);
+  replaced("fifo");  // and it does not wait for a writer
+  write_text(entry_file(key), "");
+  fs::resize_file(entry_file(key), std::uintmax_t{1} << 40);  // sparse
+  replaced("huge");
+  fs::create_symlink("/dev/zero", entry_file(key));
+  replaced("device");
+}
+
+TEST_F(CacheTest, ReadErrorsAreMissesThatRemoveNothing) {
+  const PrivateFolder proc("/proc/self");  // ours; reading mem from its start is an EIO
+  EXPECT_FALSE(proc.read("mem", kMiB));
+  DiskCache cache(folder_, kMiB);
+  cache.store(key_of(1), image_of(1));
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const auto miss = cache.load(key_of(1));
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_FALSE(miss);
+  expect_same(cache.load(key_of(1)), image_of(1));
+}
+
+TEST_F(CacheTest, FilesLargerThanAskedAreNotRead) {
+  const PrivateFolder files(folder_);
+  EXPECT_EQ(files.write("a", "12345678"), "");
+  EXPECT_EQ(files.read("a", 8), "12345678");
+  EXPECT_FALSE(files.read("a", 7));
+  EXPECT_EQ(files.write("empty", ""), "");
+  EXPECT_EQ(files.read("empty", 0), "");
+  EXPECT_EQ(files.list().size(), 2u);
+  EXPECT_TRUE(files.remove("a"));
+  EXPECT_FALSE(files.remove("a"));
+}
+
 TEST_F(CacheTest, ReadOnlyFolderStillServesHits) {
   if (geteuid() == 0) GTEST_SKIP() << "root writes everywhere";
   DiskCache(folder_, kMiB).store(key_of(1), image_of(1));
@@ -271,6 +366,7 @@ TEST_F(CacheTest, KeyCoversEveryField) {
   add([](CompileRequest& r) { r.headers = {{"h", "1"}}; });
   add([](CompileRequest& r) { r.headers = {{"h", "2"}}; });
   add([](CompileRequest& r) { r.name_expressions = {"f"}; });
+  add([](CompileRequest& r) { r.include_folders.emplace(); });
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
 }
@@ -297,39 +393,6 @@ TEST_F(CacheTest, KeyFollowsIncludesOnDisk) {
     EXPECT_EQ(include_closure(request, {}).files.size(), 4u);
     EXPECT_TRUE(include_closure(request, (root_ / "inc").string()).files.empty());
   }
-}
-
-TEST(IncludeScan, ReadsLines) {
-  const auto lines = scan_includes(
-      "#include <a.h>\n  # include\t\"b/c.h\" // x\n// #include <no.h>\n/* #include <no.h>\n*/"
-      "#include \\\n \"d.h\"\n#include/**/\"e.h\"\nint include;\n#include MACRO\n");
-  ASSERT_EQ(lines.size(), 5u);
-  EXPECT_EQ(lines[0].name, "a.h");
-  EXPECT_FALSE(lines[0].quoted);
-  EXPECT_EQ(lines[1].name, "b/c.h");
-  EXPECT_TRUE(lines[1].quoted);
-  EXPECT_EQ(lines[2].name, "d.h");
-  EXPECT_EQ(lines[3].name, "e.h");
-  EXPECT_EQ(lines[4].name, "");
-  CompileRequest request{"a.cu", "#include \"h.h\"\n", {{"h.h", "#include X\n"}}, {}, {}, 90,
-                         false};
-  EXPECT_FALSE(include_closure(request, {}).complete);
-  request.headers[0].text = "int x;\n";
-  EXPECT_TRUE(include_closure(request, {}).complete);
-  EXPECT_FALSE(include_closure(request, {}).needs_folder);
-}
-
-// Removing splices one by one would move the rest of the text for each: hours.
-TEST(IncludeScan, ReadsAMillionContinuedLines) {
-  std::string source = "#include \\\n";
-  while (source.size() < 10'000'000) source += source.size() % 2 == 0 ? " \\\n" : "\\\r\n";
-  source += "\"far.h\"\n#include <b.h>\n";
-  const auto start = std::chrono::steady_clock::now();
-  const auto lines = scan_includes(source);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0].name, "far.h");
-  EXPECT_EQ(lines[1].name, "b.h");
 }
 
 }  // namespace

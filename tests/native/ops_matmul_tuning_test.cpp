@@ -1,4 +1,5 @@
 // Measured choices and their file; plans that are remembered.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -55,7 +56,7 @@ TuningTable example() {
 
 TEST_F(TuningTest, FileKeepsEverything) {
   const std::string path = (folder_ / "deep" / "t.tune").string();
-  ASSERT_TRUE(write_tuning_file(path, example()));
+  ASSERT_EQ(write_tuning_file(path, example()), "");
   const TuningTable back = read_tuning_file(path);
   ASSERT_EQ(back.size(), 2u);
   const TunedPlan& first = back.at("sm_90 132 m=1");
@@ -69,7 +70,7 @@ TEST_F(TuningTest, DamageIsAMiss) {
   fs::create_directories(folder_);
   const fs::path path = folder_ / "t.tune";
   EXPECT_TRUE(read_tuning_file(path.string()).empty());
-  ASSERT_TRUE(write_tuning_file(path.string(), example()));
+  ASSERT_EQ(write_tuning_file(path.string(), example()), "");
   const std::string good = text_of(path);
   for (const std::size_t length : {std::size_t{0}, std::size_t{10}, good.size() - 1}) {
     write(path, good.substr(0, length));
@@ -87,9 +88,52 @@ TEST_F(TuningTest, DamageIsAMiss) {
   EXPECT_EQ(read_tuning_file(path.string()).size(), 2u);
 }
 
+TEST_F(TuningTest, FilesOthersMayHaveWrittenAreAMiss) {
+  const fs::path path = folder_ / "t.tune";
+  const auto reset = [&] {
+    fs::remove_all(folder_);
+    ASSERT_EQ(write_tuning_file(path.string(), example()), "");
+    ASSERT_EQ(read_tuning_file(path.string()).size(), 2u);
+  };
+  const auto size = [&] { return read_tuning_file(path.string()).size(); };
+  reset();
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::permissions(path, fs::perms::group_write, fs::perm_options::add);
+  EXPECT_EQ(size(), 0u);
+  reset();
+  fs::permissions(folder_, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_EQ(size(), 0u);
+  EXPECT_CONTAINS(write_tuning_file(path.string(), example()), "other users");
+  reset();
+  const fs::path elsewhere = folder_ / "elsewhere";
+  fs::rename(path, elsewhere);
+  fs::create_symlink(elsewhere, path);
+  EXPECT_EQ(size(), 0u);
+  reset();
+  fs::remove(path);
+  fs::create_directory(path);
+  EXPECT_EQ(size(), 0u);
+  reset();
+  fs::resize_file(path, std::uintmax_t{1} << 40);  // sparse
+  EXPECT_EQ(size(), 0u);
+  reset();
+  fs::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(size(), 0u);
+  EXPECT_EQ(write_tuning_file(path.string(), example()), "") << "it takes the place";
+  EXPECT_EQ(size(), 2u);
+  if (geteuid() != 0) return;
+  ASSERT_EQ(chown(path.c_str(), 12345, 12345), 0);
+  EXPECT_EQ(size(), 0u);
+  reset();
+  ASSERT_EQ(chown(folder_.c_str(), 12345, 12345), 0);
+  EXPECT_EQ(size(), 0u);
+}
+
 TEST_F(TuningTest, LinesThatCannotBeReadAreAMiss) {
   const fs::path path = folder_ / "t.tune";
-  ASSERT_TRUE(write_tuning_file(path.string(), example()));
+  ASSERT_EQ(write_tuning_file(path.string(), example()), "");
   const std::string text = text_of(path);
   const std::string body = text.substr(text.find('\n') + 1);
   const std::string line = "\tgeneral 3 1 1 128 0 0 0 1 0 7 512\t12.5 13.25";
@@ -108,12 +152,12 @@ TEST_F(TuningTest, LinesThatCannotBeReadAreAMiss) {
 
 TEST_F(TuningTest, ChoicesOfOtherProcessesStay) {
   const Machine machine = machine_of(Context::get(0));
-  ASSERT_TRUE(write_tuning_file(tuning_path(), example()));
+  ASSERT_EQ(write_tuning_file(tuning_path(), example()), "");
   const MatmulDesc desc = make_desc(product(40));
   EXPECT_FALSE(find_tuned(desc, machine));
   TuningTable others = example();
   others["sm_90 132 m=3"] = {};
-  ASSERT_TRUE(write_tuning_file(tuning_path(), others));  // meanwhile
+  ASSERT_EQ(write_tuning_file(tuning_path(), others), "");  // meanwhile
   store_tuned(desc, machine, {plan_general(desc, machine), 5.0, 5.0});
   const TuningTable all = read_tuning_file(tuning_path());
   EXPECT_EQ(all.size(), 4u);

@@ -1,3 +1,4 @@
+#include "core/private_folder.h"
 #include "runtime/dispatch/kernel_cache.h"
 
 #include <gtest/gtest.h>
@@ -229,12 +230,13 @@ class RuntimeKernelCacheDisk : public ::testing::Test {
   ManualClock clock_;
   const TempFolder temp_{"kernel_cache"};
   const fs::path& dir_ = temp_.path();
+  const PrivateFolder files_{(dir_ / "cache").string()};
 };
 
 TEST_F(RuntimeKernelCacheDisk, SurvivesTheProcess) {
   const std::string bytes("PTX\0\n\"bytes\"", 12);
   {
-    PersistentCache cache(clock_, config(), kArch);
+    PersistentCache cache(clock_, files_, config(), kArch);
     EXPECT_FALSE(cache.get(1).has_value());
     EXPECT_TRUE(cache.insert(1, "odd \"name\"\n\xff", bytes));
     EXPECT_TRUE(cache.insert(~0ull, "other", ""));
@@ -243,7 +245,7 @@ TEST_F(RuntimeKernelCacheDisk, SurvivesTheProcess) {
   }
   ArchFingerprint newer = kArch;
   newer.compiler_minor = 3;  // the same SM and driver
-  PersistentCache cache(clock_, config(), newer);
+  PersistentCache cache(clock_, files_, config(), newer);
   EXPECT_EQ(cache.len(), 2u);
   EXPECT_EQ(cache.get(1), bytes);
   EXPECT_EQ(cache.get(~0ull), "");
@@ -258,13 +260,13 @@ TEST_F(RuntimeKernelCacheDisk, SurvivesTheProcess) {
 
 TEST_F(RuntimeKernelCacheDisk, OtherArchitectureWipes) {
   {
-    PersistentCache(clock_, config(), kArch).insert(1, "a", "x");
+    PersistentCache(clock_, files_, config(), kArch).insert(1, "a", "x");
   }
   write(dir_ / "cache" / "keep.txt", "not ours");
   ArchFingerprint other = kArch;
   other.driver_major = 590;
   EXPECT_FALSE(kArch.is_compatible(other));
-  PersistentCache cache(clock_, config(), other);
+  PersistentCache cache(clock_, files_, config(), other);
   EXPECT_EQ(cache.len(), 0u);
   EXPECT_EQ(num_files(), 0u);
   EXPECT_TRUE(fs::exists(dir_ / "cache" / "keep.txt"));
@@ -272,7 +274,7 @@ TEST_F(RuntimeKernelCacheDisk, OtherArchitectureWipes) {
 
 TEST_F(RuntimeKernelCacheDisk, CorruptIndexIsAnEmptyCache) {
   {
-    PersistentCache(clock_, config(), kArch).insert(1, "a", "x");
+    PersistentCache(clock_, files_, config(), kArch).insert(1, "a", "x");
   }
   std::string good;
   {
@@ -291,7 +293,7 @@ TEST_F(RuntimeKernelCacheDisk, CorruptIndexIsAnEmptyCache) {
   for (std::size_t cut = 1; cut < good.size(); cut += 13) bad.push_back(good.substr(0, cut));
   for (const std::string& text : bad) {
     write(index(), text);
-    PersistentCache cache(clock_, config(), kArch);
+    PersistentCache cache(clock_, files_, config(), kArch);
     if (text + "\n" == good) continue;
     EXPECT_EQ(cache.len(), 0u) << text;
     EXPECT_FALSE(cache.get(1).has_value());
@@ -301,7 +303,7 @@ TEST_F(RuntimeKernelCacheDisk, CorruptIndexIsAnEmptyCache) {
 }
 
 TEST_F(RuntimeKernelCacheDisk, CorruptFilesAreMisses) {
-  PersistentCache cache(clock_, config(), kArch);
+  PersistentCache cache(clock_, files_, config(), kArch);
   for (const std::string& damage : {std::string("y"), std::string(""), std::string("xx")}) {
     ASSERT_TRUE(cache.insert(1, "a", "x"));
     write(dir_ / "cache" / "0000000000000001.ptx", damage);
@@ -320,7 +322,7 @@ TEST_F(RuntimeKernelCacheDisk, LimitsAndExpiry) {
   small.max_entries = 2;
   small.max_size = 100;
   small.ttl_seconds = 50;
-  PersistentCache cache(clock_, small, kArch);
+  PersistentCache cache(clock_, files_, small, kArch);
   cache.insert(1, "a", std::string(40, 'x'));
   clock_.advance_ns(kSecond);
   cache.insert(2, "b", std::string(40, 'x'));
@@ -342,7 +344,7 @@ TEST_F(RuntimeKernelCacheDisk, LimitsAndExpiry) {
   EXPECT_EQ(num_files(), 0u);
   auto manual = small;
   manual.auto_cleanup = false;
-  PersistentCache full(clock_, manual, kArch);
+  PersistentCache full(clock_, files_, manual, kArch);
   EXPECT_TRUE(full.insert(1, "a", "x"));
   EXPECT_TRUE(full.insert(2, "a", "x"));
   EXPECT_FALSE(full.insert(3, "a", "x"));
@@ -354,10 +356,10 @@ TEST_F(RuntimeKernelCacheDisk, LimitsAndExpiry) {
 
 TEST_F(RuntimeKernelCacheDisk, OrphansGo) {
   {
-    PersistentCache(clock_, config(), kArch).insert(1, "a", "x");
+    PersistentCache(clock_, files_, config(), kArch).insert(1, "a", "x");
   }
   write(dir_ / "cache" / "00000000000000ff.ptx", "left by a process that died");
-  PersistentCache cache(clock_, config(), kArch);
+  PersistentCache cache(clock_, files_, config(), kArch);
   EXPECT_EQ(num_files(), 1u);
   EXPECT_EQ(cache.len(), 1u);
 }
@@ -365,23 +367,25 @@ TEST_F(RuntimeKernelCacheDisk, OrphansGo) {
 TEST_F(RuntimeKernelCacheDisk, FolderThatCannotBeWritten) {
   fs::create_directories(dir_);
   write(dir_ / "cache", "a file where the folder should be");
-  PersistentCache cache(clock_, config(), kArch);
+  PersistentCache cache(clock_, files_, config(), kArch);
   EXPECT_FALSE(cache.insert(1, "a", "x"));
   EXPECT_FALSE(cache.get(1).has_value());
   EXPECT_EQ(cache.stats().write_failures, 1u);
   EXPECT_EQ(cache.len(), 0u);
-  EXPECT_EQ(kind_of([&] { PersistentCache none(clock_, {}, kArch); }), Error::Kind::kValue);
+  EXPECT_EQ(kind_of([&] { PersistentCache none(clock_, files_, {}, kArch); }), Error::Kind::kValue);
   auto bad = config();
   bad.max_entries = 0;
-  EXPECT_EQ(kind_of([&] { PersistentCache none(clock_, bad, kArch); }), Error::Kind::kValue);
+  EXPECT_EQ(kind_of([&] { PersistentCache none(clock_, files_, bad, kArch); }),
+            Error::Kind::kValue);
   bad = config();
   bad.ttl_seconds = -1;
-  EXPECT_EQ(kind_of([&] { PersistentCache none(clock_, bad, kArch); }), Error::Kind::kValue);
+  EXPECT_EQ(kind_of([&] { PersistentCache none(clock_, files_, bad, kArch); }),
+            Error::Kind::kValue);
 }
 
 TEST_F(RuntimeKernelCacheDisk, Threads) {
   const WallClock wall;
-  PersistentCache cache(wall, config(), kArch);
+  PersistentCache cache(wall, files_, config(), kArch);
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < 3; ++t)
     threads.emplace_back([&, t] {

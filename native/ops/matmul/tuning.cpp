@@ -1,17 +1,14 @@
 #include "ops/matmul/tuning.h"
 
-#include <atomic>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
-#include <random>
 #include <string_view>
 #include <vector>
 
 #include "core/config.h"
 #include "core/log.h"
+#include "core/private_folder.h"
 #include "core/text.h"
 #include "jit/digest.h"
 #include "ops/matmul/plan_cache.h"
@@ -23,6 +20,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSchema = "pygpukit-matmul-tuning 1";
 constexpr std::string_view kFileName = "matmul.tune";
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{16} << 20;  // 100,000 choices
+
+PrivateFolder folder_of(const fs::path& path) {
+  return PrivateFolder(path.has_parent_path() ? path.parent_path().string() : ".");
+}
 
 std::string header(std::string_view body) {
   return cat(kSchema, " ", GPK_VERSION, " ", jit::sha256_hex(body));
@@ -111,10 +113,9 @@ std::string tuning_key(const MatmulDesc& desc, const Machine& machine) {
 }
 
 TuningTable read_tuning_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::string_view body = text;
+  const auto text = folder_of(path).read(fs::path(path).filename().string(), kMaxFileBytes);
+  if (!text) return {};
+  std::string_view body = *text;
   const std::string_view first = next_field(body, '\n');
   if (first != header(body)) return {};
   TuningTable table;
@@ -123,29 +124,13 @@ TuningTable read_tuning_file(const std::string& path) {
   return table;
 }
 
-bool write_tuning_file(const std::string& path, const TuningTable& table) {
+std::string write_tuning_file(const std::string& path, const TuningTable& table) {
   std::string body;
   for (const auto& [key, tuned] : table)
     body += cat(key, "\t", plan_fields(tuned.plan), "\t", tuned.us, " ", tuned.native_us, "\n");
-  std::error_code ec;
-  fs::create_directories(fs::path(path).parent_path(), ec);
-  static std::atomic<unsigned> counter{0};
-  std::random_device random;
-  const fs::path temp = cat(path, "-", random(), "-", counter.fetch_add(1), "-tmp");
-  {
-    std::ofstream file(temp, std::ios::binary);
-    file << header(body) << "\n" << body;
-    file.close();
-    if (!file) {
-      fs::remove(temp, ec);
-      return false;
-    }
-  }
-  fs::rename(temp, path, ec);
-  if (!ec) return true;
-  std::error_code ignored;
-  fs::remove(temp, ignored);
-  return false;
+  const std::string text = cat(header(body), "\n", body);
+  if (text.size() > kMaxFileBytes) return cat(path, " would be larger than it is read");
+  return folder_of(path).write(fs::path(path).filename().string(), text);
 }
 
 std::string tuning_path() {
@@ -172,9 +157,9 @@ void store_tuned(const MatmulDesc& desc, const Machine& machine, const TunedPlan
     if (!s.path.empty()) {
       TuningTable all = read_tuning_file(s.path);
       for (const auto& [key, mine] : s.table) all.insert_or_assign(key, mine);
-      if (!write_tuning_file(s.path, all))
-        log_message(LogLevel::kWarning, cat("matmul: cannot write ", s.path,
-                                            "; measured choices end with the process"));
+      if (const std::string why = write_tuning_file(s.path, all); !why.empty())
+        log_message(LogLevel::kWarning,
+                    cat("matmul: measured choices end with the process: ", why));
     }
   }
   forget_plans();
@@ -188,8 +173,7 @@ std::size_t clear_tuned(bool file) {
     load_once(s);
     count = s.table.size();
     s.table.clear();
-    std::error_code ec;
-    if (file && !s.path.empty()) fs::remove(s.path, ec);
+    if (file && !s.path.empty()) folder_of(s.path).remove(std::string(kFileName));
   }
   forget_plans();
   return count;

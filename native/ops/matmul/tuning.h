@@ -22,11 +22,11 @@ std::string tuning_key(const MatmulDesc& desc, const Machine& machine);
 using TuningTable = std::map<std::string, TunedPlan>;
 
 // The file: one line of schema, package version and digest of the rest, then one line per entry.
-// Anything else (another schema or version, a wrong digest, a line that cannot be read) is an empty
-// table. Never throws.
+// Anything else (another schema or version, a wrong digest, a line that cannot be read, a file that
+// is too large or not to be trusted: core/private_folder.h) is an empty table. Never throws.
 TuningTable read_tuning_file(const std::string& path);
-// Written beside and renamed, so that readers see all or nothing. False where that fails.
-bool write_tuning_file(const std::string& path, const TuningTable& table);
+// The reason for failure; empty: written.
+std::string write_tuning_file(const std::string& path, const TuningTable& table);
 
 // The process's choices, read from the file at first use (PYGPUKIT_CACHE_DISABLE: none).
 std::optional<TunedPlan> find_tuned(const MatmulDesc& desc, const Machine& machine);

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <system_error>
+#include <string_view>
 
 #include "runtime/dispatch/kernel_cache_hash.h"
 #include "runtime/dispatch/kernel_cache_json.h"
@@ -16,10 +13,9 @@
 namespace gpk::runtime {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* kIndexName = "index.json";
-constexpr const char* kExtension = ".ptx";
+constexpr std::string_view kExtension = ".ptx";
+constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
 constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kHexDigits = 16;
 
@@ -41,13 +37,7 @@ std::array<int, 6> fields(const ArchFingerprint& arch) {
           arch.driver_minor, arch.compiler_major, arch.compiler_minor};
 }
 
-std::optional<std::string> read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return std::nullopt;
-  return bytes;
-}
+std::string file_of(std::uint64_t key) { return to_hex(key).append(kExtension); }
 
 bool read_arch(const JsonValue* value, ArchFingerprint& arch) {
   if (value == nullptr || value->items.size() != 6) return false;
@@ -99,9 +89,9 @@ double PersistentCacheStats::hit_rate() const noexcept {
   return total == 0 ? 0.0 : static_cast<double>(hits) / static_cast<double>(total);
 }
 
-PersistentCache::PersistentCache(const Clock& clock, PersistentCacheConfig config,
-                                 ArchFingerprint arch)
-    : clock_(clock), config_(std::move(config)), arch_(arch) {
+PersistentCache::PersistentCache(const Clock& clock, const Folder& folder,
+                                 PersistentCacheConfig config, ArchFingerprint arch)
+    : clock_(clock), folder_(folder), config_(std::move(config)), arch_(arch) {
   if (config_.cache_dir.empty())
     throw Error(Error::Kind::kValue, "PersistentCacheConfig: cache_dir is empty");
   if (config_.max_entries == 0 || config_.max_size == 0)
@@ -111,8 +101,6 @@ PersistentCache::PersistentCache(const Clock& clock, PersistentCacheConfig confi
     throw Error(Error::Kind::kValue,
                 "PersistentCacheConfig: ttl_seconds must be finite and not negative, got " +
                     std::to_string(config_.ttl_seconds));
-  std::error_code ignored;
-  fs::create_directories(config_.cache_dir, ignored);
   if (!load_index()) wipe();
   if (!config_.auto_cleanup) return;
   cleanup();
@@ -127,13 +115,9 @@ PersistentCache::~PersistentCache() {
   }
 }
 
-fs::path PersistentCache::file_of(std::uint64_t key) const {
-  return config_.cache_dir / (to_hex(key) + kExtension);
-}
-
 // False when there is an index that does not count: corrupt, or of another architecture.
 bool PersistentCache::load_index() {
-  const auto text = read_file(config_.cache_dir / kIndexName);
+  const auto text = folder_.read(kIndexName, kMaxIndexBytes);
   if (!text) return true;
   const auto index = parse_json(*text);
   if (!index) return false;
@@ -175,23 +159,11 @@ void PersistentCache::save_index() {
     separator = ",\n";
   }
   text += "\n]}\n";
-  if (write_file(config_.cache_dir / kIndexName, text)) index_is_old_ = false;
+  if (write_file(kIndexName, text)) index_is_old_ = false;
 }
 
-bool PersistentCache::write_file(const fs::path& path, const std::string& bytes) {
-  fs::path temporary = path;
-  temporary += "." + to_hex(std::random_device{}()) + ".tmp";
-  bool written = false;
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    written = file.good();
-  }
-  std::error_code error;
-  if (written) fs::rename(temporary, path, error);
-  if (written && !error) return true;
-  fs::remove(temporary, error);
+bool PersistentCache::write_file(const std::string& name, const std::string& bytes) {
+  if (folder_.write(name, bytes).empty()) return true;
   ++stats_.write_failures;
   return false;
 }
@@ -199,24 +171,19 @@ bool PersistentCache::write_file(const fs::path& path, const std::string& bytes)
 // Removes files of a cache that the entries do not name, and nothing else: what a process left that
 // did not come to write its index.
 void PersistentCache::remove_orphans() {
-  std::error_code error;
-  std::vector<fs::path> orphans;
-  for (fs::directory_iterator file(config_.cache_dir, error), end; !error && file != end;
-       file.increment(error)) {
-    const fs::path& path = file->path();
+  for (const Folder::File& file : folder_.list()) {
     std::uint64_t key = 0;
-    if (path.extension() == kExtension && from_hex(path.stem().string(), key) &&
+    if (file.name.ends_with(kExtension) &&
+        from_hex(file.name.substr(0, file.name.size() - kExtension.size()), key) &&
         !entries_.contains(key))
-      orphans.push_back(path);
+      folder_.remove(file.name);
   }
-  for (const fs::path& path : orphans) fs::remove(path, error);
 }
 
 void PersistentCache::wipe() {
   entries_.clear();
   stats_.total_size = 0;
-  std::error_code ignored;
-  fs::remove(config_.cache_dir / kIndexName, ignored);
+  folder_.remove(kIndexName);
   remove_orphans();
 }
 
@@ -226,8 +193,7 @@ bool PersistentCache::expired(const PersistentCacheEntry& entry) const {
 }
 
 void PersistentCache::erase(Entries::iterator entry) {
-  std::error_code ignored;
-  fs::remove(file_of(entry->first), ignored);
+  folder_.remove(file_of(entry->first));
   stats_.total_size -= entry->second.size_bytes;
   entries_.erase(entry);
   index_is_old_ = true;
@@ -241,7 +207,7 @@ std::optional<std::string> PersistentCache::get(std::uint64_t key) {
     erase(found);
   } else if (found != entries_.end()) {
     PersistentCacheEntry& entry = found->second;
-    auto bytes = read_file(file_of(key));
+    auto bytes = folder_.read(file_of(key), std::min(entry.size_bytes, config_.max_size));
     if (bytes && bytes->size() == entry.size_bytes &&
         Hasher().add(*bytes).value() == entry.checksum) {
       ++stats_.hits;

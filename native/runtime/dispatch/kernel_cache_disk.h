@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/clock.h"
+#include "runtime/folder.h"
 
 namespace gpk::runtime {
 
@@ -75,8 +76,9 @@ struct PersistentCacheStats {
 class PersistentCache {
  public:
   // kValue for an empty cache_dir, a limit of 0, or a time that is not finite or negative. `clock`
-  // (a WallClock outside tests) outlives the cache.
-  PersistentCache(const Clock& clock, PersistentCacheConfig config, ArchFingerprint arch);
+  // (a WallClock outside tests) and `folder`, that of cache_dir, outlive the cache.
+  PersistentCache(const Clock& clock, const Folder& folder, PersistentCacheConfig config,
+                  ArchFingerprint arch);
   ~PersistentCache();  // writes the times of use
   PersistentCache(const PersistentCache&) = delete;
   PersistentCache& operator=(const PersistentCache&) = delete;
@@ -106,10 +108,10 @@ class PersistentCache {
   [[nodiscard]] bool expired(const PersistentCacheEntry& entry) const;
   void erase(Entries::iterator entry);
   void evict_for(std::size_t new_bytes, std::size_t new_entries);
-  [[nodiscard]] std::filesystem::path file_of(std::uint64_t key) const;
-  bool write_file(const std::filesystem::path& path, const std::string& bytes);
+  bool write_file(const std::string& name, const std::string& bytes);
 
   const Clock& clock_;
+  const Folder& folder_;
   const PersistentCacheConfig config_;
   const ArchFingerprint arch_;
   mutable std::mutex mutex_;

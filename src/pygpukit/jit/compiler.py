@@ -59,6 +59,7 @@ def jit(
     block_size: int = 256,
     *,
     reference: Callable[..., Any] | None = None,
+    include_folders: Sequence[str] | None = None,
 ) -> JITKernel:
     """Compiles the kernel `func` of a CUDA C source.
 
@@ -67,15 +68,24 @@ def jit(
 
     `options` are NVRTC flags. On CPU simulation a call runs `reference`, a Python function with the
     kernel's parameters that gets NumPy views of the arrays; without one it raises GpuUnavailable.
+
+    `include_folders`, for source that is not yours: the only folders, but for CUDA's own headers,
+    that `#include` may read; anything else is refused before it is compiled (docs/security.md).
     """
-    return JITKernel(source, func, options, block_size, reference=reference)
+    return JITKernel(
+        source, func, options, block_size, reference=reference, include_folders=include_folders
+    )
 
 
 def compile_to_ptx(
-    source: str, name: str = "kernel.cu", options: Sequence[str] = ()
+    source: str,
+    name: str = "kernel.cu",
+    options: Sequence[str] = (),
+    *,
+    include_folders: Sequence[str] | None = None,
 ) -> CompiledPTX:
-    """PTX and compiler log of a source; needs NVRTC but no GPU."""
-    ptx, log = _native.compile_to_ptx(source, name, list(options))
+    """PTX and compiler log of a source; needs NVRTC but no GPU. `include_folders`: as for jit."""
+    ptx, log = _native.compile_to_ptx(source, name, list(options), include_folders=include_folders)
     return CompiledPTX(ptx, log)
 
 

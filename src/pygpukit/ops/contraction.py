@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False
@@ -85,7 +85,9 @@ def einsum(*operands: Any, out: GPUArray | None = None) -> GPUArray:
         arrays, inputs, output = _parse_lists(operands)
     for number, array in enumerate(arrays):
         if not isinstance(array, GPUArray):
-            raise InvalidTypeError(f"einsum: operand {number} is {array!r}, expected a GPUArray")
+            raise InvalidTypeError(
+                f"einsum: operand {number} is {safe_repr(array)}, expected a GPUArray"
+            )
     labels, ellipsis = _expand_inputs(inputs, arrays)
     result = _implicit(inputs, ellipsis) if output is None else _expand(output, ellipsis)
     if ellipsis and output is not None and _ELLIPSIS not in output:
@@ -114,10 +116,11 @@ def _labels(text: str) -> list[int]:
             at += 1
         else:
             raise InvalidValueError(
-                f"einsum: invalid subscript '{text[at]}' in '{text}', subscripts must be letters"
+                f"einsum: invalid subscript '{text[at]}' in {safe_repr(text)}, "
+                "subscripts must be letters"
             )
     if found.count(_ELLIPSIS) > 1:
-        raise InvalidValueError(f"einsum: more than one '...' in '{text}'")
+        raise InvalidValueError(f"einsum: more than one '...' in {safe_repr(text)}")
     return found
 
 
@@ -145,16 +148,16 @@ def _parse_lists(
     for labels in lists:
         inputs.append([_ELLIPSIS if x is Ellipsis else _list_label(x) for x in labels])
         if inputs[-1].count(_ELLIPSIS) > 1:
-            raise InvalidValueError(f"einsum: more than one Ellipsis in {labels}")
+            raise InvalidValueError(f"einsum: more than one Ellipsis in {safe_repr(labels)}")
     output = inputs.pop() if len(operands) % 2 == 1 else None
     return arrays, inputs, output
 
 
 def _list_label(label: Any) -> int:
     if not isinstance(label, int):
-        raise InvalidTypeError(f"einsum: subscript {label!r}, expected an int or Ellipsis")
+        raise InvalidTypeError(f"einsum: subscript {safe_repr(label)}, expected an int or Ellipsis")
     if not 0 <= label < 52:
-        raise InvalidValueError(f"einsum: subscript {label}, expected 0 to 51")
+        raise InvalidValueError(f"einsum: subscript {safe_repr(label)}, expected 0 to 51")
     return label
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray, empty, from_numpy, full, ones, zeros
+from pygpukit._native import GPUArray, empty, from_numpy, full, ones, safe_repr, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +132,7 @@ def _real(value: Any, op: str) -> Any:
     except TypeError:
         from pygpukit.core.errors import InvalidTypeError
 
-        raise InvalidTypeError(f"{op}: {value!r} is not a real number") from None
+        raise InvalidTypeError(f"{op}: {safe_repr(value)} is not a real number") from None
 
 
 def linspace(
@@ -309,7 +309,9 @@ def meshgrid(
     from pygpukit.core.errors import InvalidValueError
 
     if indexing not in ("xy", "ij"):
-        raise InvalidValueError(f"meshgrid: indexing is {indexing!r}, expected 'xy' or 'ij'")
+        raise InvalidValueError(
+            f"meshgrid: indexing is {safe_repr(indexing)}, expected 'xy' or 'ij'"
+        )
     for n, x in enumerate(arrays):
         if x.ndim > 1:
             raise InvalidValueError(f"meshgrid: array {n} has shape {x.shape}, expected one axis")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import DataType, GPUArray
+from pygpukit._native import DataType, GPUArray, safe_repr
 
 if TYPE_CHECKING:
     from pygpukit._native import _DeviceLike, _DTypeLike, _ScalarLike
@@ -75,7 +75,9 @@ def isdtype(dtype: _DTypeLike, kind: _DTypeLike | str | tuple[_DTypeLike | str, 
             return found.name in _KINDS[kind]
         from pygpukit.core.errors import InvalidValueError
 
-        raise InvalidValueError(f"isdtype: kind is {kind!r}, expected one of {', '.join(_KINDS)}")
+        raise InvalidValueError(
+            f"isdtype: kind is {safe_repr(kind)}, expected one of {', '.join(_KINDS)}"
+        )
     return found == _dtype(kind)
 
 

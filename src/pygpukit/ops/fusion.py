@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._native import DataType, FusedKernel, GPUArray
+from pygpukit._native import DataType, FusedKernel, GPUArray, safe_repr
 
 _CUDA_TYPES = {
     "bool": "bool",
@@ -150,7 +150,7 @@ class _Trace:
     def apply(self, op: str, operands: tuple[Any, ...]) -> Expr:
         for operand in operands:
             if not isinstance(operand, (Expr, bool, int, float, complex)):
-                kind = "a GPUArray" if isinstance(operand, GPUArray) else repr(operand)
+                kind = "a GPUArray" if isinstance(operand, GPUArray) else safe_repr(operand)
                 raise TypeError(
                     f"fuse: {op} got {kind}; arrays that a fused function uses are its arguments"
                 )
@@ -183,7 +183,8 @@ def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
             signature.append(type(argument))
         else:
             raise TypeError(
-                f"fuse: argument {i} is {argument!r}, expected a GPUArray or a Python number"
+                f"fuse: argument {i} is {safe_repr(argument)}, "
+                "expected a GPUArray or a Python number"
             )
     return tuple(signature)
 
@@ -261,7 +262,8 @@ class FusedFunction:
         result = self._function(*stand_ins)
         if not isinstance(result, Expr) or result._weak is not None:
             raise TypeError(
-                f"fuse: {name} returned {result!r}, expected one array made by elementwise ops"
+                f"fuse: {name} returned {safe_repr(result)}, "
+                "expected one array made by elementwise ops"
             )
         return FusedKernel(name, _source(name, trace, inputs, result), inputs, result.dtype)
 

@@ -77,7 +77,9 @@ def _quantile(
     x: GPUArray, q: Any, scale: float, axis: Any, method: str, keepdims: bool, op: str
 ) -> GPUArray:
     if method != "linear":
-        raise InvalidValueError(f"{op}: method is {method!r}, only 'linear' is supported")
+        raise InvalidValueError(
+            f"{op}: method is {_native.safe_repr(method)}, only 'linear' is supported"
+        )
     if isinstance(q, (int, float)):
         return _native.quantile(x, [q / scale], (), False, axis, keepdims, op)
     import numpy as np

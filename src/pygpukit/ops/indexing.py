@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 
 __all__ = [
     "argwhere",
@@ -176,5 +176,5 @@ def _dims(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 def _is_c_order(order: str, op: str) -> bool:
     if order not in ("C", "F"):
-        raise ValueError(f"{op}: order is {order!r}, expected 'C' or 'F'")
+        raise ValueError(f"{op}: order is {safe_repr(order)}, expected 'C' or 'F'")
     return order == "C"

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
         if not isinstance(x, GPUArray):
             from pygpukit.core.errors import InvalidTypeError
 
-            raise InvalidTypeError(f"{op}: arrays[{n}] is {x!r}, expected a GPUArray")
+            raise InvalidTypeError(f"{op}: arrays[{n}] is {safe_repr(x)}, expected a GPUArray")
     return arrays
 
 

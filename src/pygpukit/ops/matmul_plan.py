@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import InvalidTypeError
 from pygpukit.ops.matmul import linear, matmul, matrix_transpose
 
@@ -46,13 +46,13 @@ def _call_of(
 ) -> Callable[[], Any]:
     if isinstance(a, GPUArray):
         if not isinstance(b, GPUArray):
-            raise InvalidTypeError(f"{op}: b is {b!r}, expected a GPUArray")
+            raise InvalidTypeError(f"{op}: b is {safe_repr(b)}, expected a GPUArray")
         x, y = a, b
         if not options.keys().isdisjoint(("bias", "activation", "residual")):
             return lambda: linear(x, matrix_transpose(y), **options)
         return lambda: matmul(x, y, **options)
     if not callable(a):
-        raise InvalidTypeError(f"{op}: a is {a!r}, expected a GPUArray or a function")
+        raise InvalidTypeError(f"{op}: a is {safe_repr(a)}, expected a GPUArray or a function")
     if b is not None or options:
         raise InvalidTypeError(f"{op}: a is a function, expected nothing beside it")
     return a

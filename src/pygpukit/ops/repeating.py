@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.ops.manipulation import _axis_size
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def _pairs(value: Any, rank: int, argument: str) -> list[tuple[Any, Any]]:
         if not isinstance(item, (list, tuple)):
             return (item, item)
         if len(item) not in (1, 2):
-            raise InvalidValueError(f"pad: {argument} has {item!r}, expected (before, after)")
+            raise InvalidValueError(
+                f"pad: {argument} has {safe_repr(item)}, expected (before, after)"
+            )
         return (item[0], item[-1])
 
     if isinstance(value, dict):
@@ -135,7 +137,9 @@ def _pairs(value: Any, rank: int, argument: str) -> list[tuple[Any, Any]]:
         raise InvalidTypeError(f"pad: {argument} is empty")
     if not isinstance(value[0], (list, tuple)):
         if len(value) > 2:
-            raise InvalidValueError(f"pad: {argument} is {value!r}, expected (before, after)")
+            raise InvalidValueError(
+                f"pad: {argument} is {safe_repr(value)}, expected (before, after)"
+            )
         return [pair(value)] * rank
     if len(value) not in (1, rank):
         raise InvalidValueError(f"pad: {argument} is for {len(value)} axes, the array has {rank}")

@@ -118,7 +118,9 @@ class MemoryProfiler:
         found = self.get_snapshot(which)
         if found is None:
             names = ", ".join(repr(snapshot.name) for snapshot in self._snapshots) or "none"
-            raise InvalidValueError(f"diff: no snapshot is named {which!r}; there are {names}")
+            raise InvalidValueError(
+                f"diff: no snapshot is named {_native.safe_repr(which)}; there are {names}"
+            )
         return found
 
     def diff(self, a: str | MemorySnapshot, b: str | MemorySnapshot) -> dict[str, float]:

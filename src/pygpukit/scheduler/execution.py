@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._native import CudaEvent, JITKernel, Stream
+from pygpukit._native import CudaEvent, JITKernel, Stream, safe_repr
 from pygpukit._runtime import ExecutionContexts, launch_function
 from pygpukit.core.errors import GpuUnavailable, InvalidTypeError, OperationError
 
@@ -229,7 +229,8 @@ def _check_request(request: AsyncKernelRequest) -> None:
     kernel = request.kernel_handle
     if not (callable(kernel) or isinstance(kernel, int)):
         raise InvalidTypeError(
-            f"dispatch_async: kernel_handle is {kernel!r}, expected a jit kernel, a callable or "
+            f"dispatch_async: kernel_handle is {safe_repr(kernel)}, "
+            "expected a jit kernel, a callable or "
             "the address of a CUfunction"
         )
     if isinstance(kernel, int) and _native.default_device()[0] == "cpu":

@@ -33,7 +33,8 @@ def memory_bytes(memory: int | float | str | None, total: int) -> int:
         scale = {**_UNITS, **_BINARY_UNITS, "%": total / 100}.get(unit)
         if match is None or scale is None:
             raise ValueError(
-                f"partition: memory is {memory!r}, expected bytes, a fraction or a text such as "
+                f"partition: memory is {_native.safe_repr(memory)}, "
+                "expected bytes, a fraction or a text such as "
                 "'8GiB' or '50%'"
             )
         amount = float(match.group(1)) * scale
@@ -47,7 +48,9 @@ def memory_bytes(memory: int | float | str | None, total: int) -> int:
     else:
         amount = memory
     if amount < 1:
-        raise ValueError(f"partition: memory is {memory!r}, expected at least one byte")
+        raise ValueError(
+            f"partition: memory is {_native.safe_repr(memory)}, expected at least one byte"
+        )
     return int(amount)
 
 

@@ -52,7 +52,9 @@ def qos_class(qos: QosClass | TaskPolicy | str) -> QosClass:
             f"submit: {name!r} is an order, which belongs to the scheduler: "
             f"TaskScheduler(policy={name!r}) or configure(policy={name!r})"
         )
-    raise InvalidValueError(f"submit: qos is {qos!r}, expected one of {', '.join(_CLASSES)}")
+    raise InvalidValueError(
+        f"submit: qos is {_native.safe_repr(qos)}, expected one of {', '.join(_CLASSES)}"
+    )
 
 
 def default_ledger(partitions: PartitionManager | None, memory: int | None) -> MemoryLedger:
@@ -183,14 +185,16 @@ class TaskScheduler:
             partition = self._partitions.default_partition()
         if partition is None or self._partitions.get(partition) is None:
             raise InvalidValueError(
-                f"submit: partition is {partition!r}, there is "
+                f"submit: partition is {_native.safe_repr(partition)}, there is "
                 f"{', '.join(self._partitions.partition_ids()) or 'none'}"
             )
         return partition
 
     def _number(self, other: TaskFuture[Any]) -> int:
         if other._native is not self._native:
-            raise InvalidValueError(f"submit: after: {other!r} belongs to another scheduler")
+            raise InvalidValueError(
+                f"submit: after: {_native.safe_repr(other)} belongs to another scheduler"
+            )
         return other.id
 
     def evaluate_admission(

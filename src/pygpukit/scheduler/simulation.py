@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pygpukit import _runtime
+from pygpukit._native import safe_repr
 from pygpukit._runtime import QosClass, SimDevice, SimResult
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.scheduler.service import qos_class
@@ -39,7 +40,7 @@ def _native_task(task: SimTask, index: int, names: dict[str, int]) -> _runtime.S
     for other in task.after:
         if isinstance(other, str) and other not in names:
             raise InvalidValueError(
-                f"simulate: task {index} comes after {other!r}, which is no earlier task"
+                f"simulate: task {index} comes after {safe_repr(other)}, which is no earlier task"
             )
         dependencies.append(names[other] if isinstance(other, str) else other)
     return _runtime.SimTask(

@@ -1,0 +1,23 @@
+// Every #include that a compiler could find in a text whose author wants to hide one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/include_scan.h"
+
+namespace gpk::jit {
+
+struct UntrustedScan {
+  std::vector<IncludeLine> includes;
+  std::string refused;  // what cannot be judged, such as "#include MACRO"; empty: nothing
+};
+
+// Any "#" counts as the start of a directive, in comments and strings too, so nothing that decides
+// where those end (raw strings, --std, old line ends) can hide one. Only #include with a plain
+// header name passes; trigraphs, __has_include, #embed, #import, #include_next and header units are
+// refused.
+UntrustedScan scan_untrusted(std::string_view text);
+
+}  // namespace gpk::jit
