@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "bindings/bind.h"
+#include "bindings/call_errors.h"
 #include "bindings/errors.h"
 #include "jit/bundle.h"
 #include "jit/nvrtc.h"
@@ -65,4 +66,5 @@ PYBIND11_MODULE(_native, m) {
   bind_transfer(m);
   bind_partition(m);
   bind_runtime(m);
+  explain_calls(m);
 }

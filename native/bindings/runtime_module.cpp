@@ -1,5 +1,6 @@
 // The submodule _native.runtime, and how its errors reach Python.
 #include "bindings/bind.h"
+#include "bindings/call_errors.h"
 #include "bindings/runtime_bind.h"
 #include "runtime/error.h"
 
@@ -46,6 +47,7 @@ py::module_ load_runtime() {
   bind_runtime_execution(m);
   bind_runtime_simulation(m);
   bind_runtime_trace(m);
+  explain_calls(m);
   return m;
 }
 
