@@ -210,8 +210,17 @@ PyObject* explain_mismatch(const Record& record, const Call& call, PyObject* res
 // What pybind11 itself says about results and objects it cannot convert, in our words.
 void explain_failure(const Record& record) {
   PyObject* raised = PyErr_Occurred();
-  if (raised != PyExc_TypeError && raised != PyExc_RuntimeError) return;
+  if (raised != PyExc_TypeError && raised != PyExc_RuntimeError && raised != PyExc_SystemError)
+    return;
   py::error_already_set error;
+  // pybind11 goes on where the __len__ of a sequence raises; Python notices at the next call.
+  if (error.matches(PyExc_SystemError)) {
+    PyObject* cause = PyException_GetCause(error.value().ptr());
+    if (cause == nullptr) return error.restore();
+    const auto owned = py::reinterpret_steal<py::object>(cause);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause)), cause);
+    return;
+  }
   const auto text = short_repr(error.value()).value_or("");
   const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
   if (says("Unable to convert function return value"))
@@ -225,12 +234,20 @@ void explain_failure(const Record& record) {
 
 PyObject* dispatch(PyObject* self, PyObject* const* args, Py_ssize_t nargsf, PyObject* keywords) {
   PyObject* result = g_dispatch(self, args, nargsf, keywords);
-  if (result != nullptr && result != Py_NotImplemented) [[likely]]
-    return result;
+  if (result != nullptr && result != Py_NotImplemented) [[likely]] {
+    if (PyErr_Occurred() == nullptr) [[likely]]
+      return result;
+    Py_DECREF(result);  // as above, without a next call
+    return nullptr;
+  }
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     const Record& record = *py::detail::function_record_ptr_from_PyObject(self);
     if (result == nullptr) {
       explain_failure(record);
+      return nullptr;
+    }
+    if (PyErr_Occurred() != nullptr) {
+      Py_DECREF(result);
       return nullptr;
     }
     const auto count =

@@ -108,7 +108,14 @@ def public_callables() -> Iterator[tuple[str, Any]]:
 
 def members(of: type) -> list[str]:
     """Public methods, operators and properties; not what every object has."""
-    skipped = {"__new__", "__init__", "__init_subclass__", "__subclasshook__", "__class__"}
+    skipped = {
+        "__class_getitem__",
+        "__new__",
+        "__init__",
+        "__init_subclass__",
+        "__subclasshook__",
+        "__class__",
+    }
     skipped |= {"__reduce__", "__reduce_ex__", "__getattribute__", "__setattr__", "__delattr__"}
     skipped |= {"__dict__", "__weakref__", "__module__", "__doc__", *EXCLUDED_METHODS}
     found = []

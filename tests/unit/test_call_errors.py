@@ -148,6 +148,24 @@ def test_an_interrupt_while_the_message_is_made_is_not_swallowed() -> None:
         _native.tril(Unprintable(KeyboardInterrupt))  # type: ignore[arg-type]
 
 
+class Broken:
+    """A sequence whose length cannot be had."""
+
+    def __len__(self) -> int:
+        raise ZeroDivisionError
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def test_an_error_of_a_sequence_comes_through() -> None:
+    for function in (gp.partition, gp.argpartition):
+        with pytest.raises(ZeroDivisionError):
+            function(X, Broken())  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError):
+        LaunchConfig(Broken())  # type: ignore[arg-type]
+
+
 def test_names_and_texts_are_kept() -> None:
     assert _native.tril.__name__ == "tril"
     assert (_native.tril.__doc__ or "").startswith("tril(x: GPUArray, k: object = 0) -> GPUArray")
