@@ -51,6 +51,7 @@ class _HasCudaStream(Protocol):
 _Axes: TypeAlias = int | tuple[int, ...]
 _DeviceLike: TypeAlias = str | int | None
 _DTypeLike: TypeAlias = DataType | DTypeLike
+_Numbers: TypeAlias = list[Any] | tuple[Any, ...]
 _Operand: TypeAlias = GPUArray | _ScalarLike
 _ScalarLike: TypeAlias = complex | np.generic
 _ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
@@ -104,7 +105,7 @@ class GPUArray:
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
     def __eq__(self, other: object, /) -> Any: ...
     def __ne__(self, other: object, /) -> Any: ...
-    def __divmod__(self, other: _Operand, /) -> tuple[GPUArray, GPUArray]: ...
+    def __divmod__(self, other: _Operand | _Numbers, /) -> tuple[GPUArray, GPUArray]: ...
     def __rdivmod__(self, other: complex, /) -> tuple[GPUArray, GPUArray]: ...
     def __matmul__(self, other: GPUArray, /) -> GPUArray: ...
     def __rmatmul__(self, other: GPUArray, /) -> GPUArray: ...
@@ -170,10 +171,19 @@ BINARY = [
 OPERATORS = "".join(
     [
         *(f"    def __{op}__(self) -> GPUArray: ...\n" for op in UNARY),
-        *(f"    def __{op}__(self, other: _Operand, /) -> GPUArray: ...\n" for op in COMPARISONS),
-        *(f"    def __{op}__(self, other: _Operand, /) -> GPUArray: ...\n" for op in BINARY),
+        *(
+            f"    def __{op}__(self, other: _Operand | _Numbers, /) -> GPUArray: ...\n"
+            for op in COMPARISONS
+        ),
+        *(
+            f"    def __{op}__(self, other: _Operand | _Numbers, /) -> GPUArray: ...\n"
+            for op in BINARY
+        ),
         *(f"    def __r{op}__(self, other: complex, /) -> GPUArray: ...\n" for op in BINARY),
-        *(f"    def __i{op}__(self, other: _Operand, /) -> GPUArray: ...\n" for op in BINARY),
+        *(
+            f"    def __i{op}__(self, other: _Operand | _Numbers, /) -> GPUArray: ...\n"
+            for op in BINARY
+        ),
     ]
 )
 MEMBERS = MEMBERS.replace("    # and OPERATORS\n", OPERATORS)

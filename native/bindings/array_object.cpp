@@ -75,7 +75,15 @@ PyObject* get_dtype(PyObject* self, void*) {
 }
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromLongLong(array_of(self).size()); }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(array_of(self).ndim()); }
-PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromSize_t(array_of(self).nbytes()); }
+// Exact also for a broadcast view of more than 2**64 bytes.
+PyObject* get_nbytes(PyObject* self, void*) {
+  const Array& array = array_of(self);
+  if (array.size() <= (std::int64_t{1} << 58)) return PyLong_FromSize_t(array.nbytes());
+  if (info(array.dtype()).bits < 8) return PyLong_FromLongLong(array.size() / 2 + array.size() % 2);
+  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+    return (py::int_(array.size()) * py::int_(itemsize(array.dtype()))).release().ptr();
+  });
+}
 PyObject* get_itemsize(PyObject* self, void*) {
   return PyLong_FromSize_t(itemsize(array_of(self).dtype()));
 }

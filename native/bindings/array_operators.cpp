@@ -1,6 +1,7 @@
 #include "bindings/array_operators.h"
 
 #include "bindings/array_object.h"
+#include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/operand.h"
 #include "bindings/products.h"
@@ -13,11 +14,27 @@ namespace {
 
 using ops::OpId;
 
+// The other side of an operator may be a list or a tuple of numbers, as in NumPy: an array on the
+// same device. Left to Python, `x == [1, 2]` would be False whatever x holds.
+std::optional<Array> array_from_list(PyObject* object, PyObject* other, const char* op) {
+  if (!PyList_Check(object) && !PyTuple_Check(object)) return std::nullopt;
+  try {
+    return from_numpy(object, array_of(other).device());
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(error.kind(), cat(op, ": a list as an operand: ", error.what()));
+  }
+}
+
 PyObject* call_binary(OpId id, PyObject* a, PyObject* b, PyObject* out) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     const char* op = ops::elementwise_op(id).name;
-    const auto left = operand_from_python(a, op);
-    const auto right = operand_from_python(b, op);
+    auto left = operand_from_python(a, op);
+    auto right = operand_from_python(b, op);
+    std::optional<Array> listed;
+    if (!left || !right) {
+      listed = left ? array_from_list(b, a, op) : array_from_list(a, b, op);
+      if (listed) (left ? right : left).emplace(*listed);
+    }
     if (!left || !right) return Py_NewRef(Py_NotImplemented);
     const ops::Operand operands[] = {*left, *right};
     return call_elementwise(id, operands, out == nullptr ? nullptr : &array_of(out), out);

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "bindings/bind.h"
+#include "bindings/call_errors.h"
 #include "bindings/errors.h"
 #include "bindings/guard.h"
 #include "core/compile_scope.h"
@@ -78,6 +79,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_partition(m);
   bind_runtime(m);
   guard_classes(m);
+  explain_calls(m);
 }
 
 // What Python calls. pybind11's own entry point takes the GIL of the main interpreter, which a

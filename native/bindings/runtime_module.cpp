@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "bindings/bind.h"
+#include "bindings/call_errors.h"
 #include "bindings/guard.h"
 #include "bindings/runtime_bind.h"
 #include "core/error.h"
@@ -57,6 +58,7 @@ py::module_ load_runtime() {
   bind_runtime_simulation(m);
   bind_runtime_trace(m);
   guard_classes(m);
+  explain_calls(m);
   return m;
 }
 

@@ -16,6 +16,7 @@ from operator import index
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import AxisError, InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False
@@ -140,6 +141,8 @@ class Generator:
         with self._lock:
             low, high = self._position & _MASK, self._position >> 64
             if dtype is None:
+                if out is not None:
+                    require_arrays(op, out=out)
                 dtype = "float32" if out is None else out.dtype
             request = (op, size, dtype, self._device, out, self._key, low, high)
             result = function(request, *parameters)

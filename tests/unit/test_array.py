@@ -348,3 +348,14 @@ def test_arrays_are_freed() -> None:
     for _ in range(20):
         gp.empty(size, "uint8")
     assert mapped_bytes() - before < 4 * size
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("float64", 64), ("complex128", 128), ("int8", 8), ("bool", 8)]
+)
+def test_nbytes_beyond_64_bits(dtype: str, bits: int) -> None:
+    x = gp.broadcast_to(gp.ones(1, dtype), (2**31, 2**32 - 1))
+    assert x.nbytes == 2**31 * (2**32 - 1) * bits // 8
+    assert gp.broadcast_to(gp.ones(1, dtype), (2**63 - 1,)).nbytes == (2**63 - 1) * bits // 8
+    with pytest.raises((ValueError, MemoryError)):
+        x.to_numpy()

@@ -319,6 +319,15 @@ def test_eye_of_a_storage_type_and_relatives() -> None:
     )
 
 
+@pytest.mark.parametrize("k", [2**63 - 1, -(2**63), 2**62, 4, -3])
+def test_triangles_of_far_diagonals(k: int) -> None:
+    x = gp.ones((2, 3, 4), "int16")
+    near = max(-9, min(k, 9))
+    for ours, theirs in ((gp.tril, np.tril), (gp.triu, np.triu)):
+        np.testing.assert_array_equal(ours(x, k).to_numpy(), theirs(np.ones((2, 3, 4)), near))
+    np.testing.assert_array_equal(gp.tri(3, 4, k).to_numpy(), np.tri(3, 4, near))
+
+
 def test_indices() -> None:
     np.testing.assert_array_equal(to_host(gp.indices((2, 3))), np.indices((2, 3)))
     for got, want in zip(

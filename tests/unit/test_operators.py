@@ -170,7 +170,7 @@ def test_power_with_modulus() -> None:
 # --- other objects ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("other", [None, "x", [1.0, 2.0], {}, object()])
+@pytest.mark.parametrize("other", [None, "x", {}, {1.0}, object()])
 def test_operators_with_something_else(other: Any) -> None:
     x = gp.ones(2)
     for function in (operator.add, operator.truediv, operator.and_, operator.lt, divmod):
@@ -286,3 +286,42 @@ def test_index(dtype: str) -> None:
 def test_arrays_have_no_hash() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(gp.ones(2))
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+@pytest.mark.parametrize("other", [[1, 2, 3], (3, 2, 1), [[1.5], [0]], [[1, 0, 3], [1, 0, 2]]])
+def test_lists_compare_by_element(compare: Any, other: Any) -> None:
+    host = values(np.dtype("float32"))
+    x = gp.from_numpy(host)
+    assert_same(compare(x, other), compare(host, other))
+    assert_same(compare(other, x), compare(other, host))
+
+
+def test_arithmetic_with_lists() -> None:
+    host = values(np.dtype("float32"))
+    x = gp.from_numpy(host)
+    assert_same(operator.add(x, [1, 2, 3]), host + np.array([1, 2, 3]))
+    assert_same([4.0, 5.0, 6.0] - x, np.array([4.0, 5.0, 6.0]) - host)
+    x *= (2.0, 0.0, 1.0)
+    assert x.tolist() == [[2, 0, 3], [2, 0, 2]]
+
+
+def test_lists_that_are_no_operands() -> None:
+    x = gp.ones(3)
+    with pytest.raises(TypeError, match=r"^equal: a list as an operand: .*dtype"):
+        assert x == ["a", "b", "c"]
+    for ragged in ([1, [2]], [1, 2]):
+        with pytest.raises(ValueError, match=r"shape|broadcast"):
+            assert x == ragged
+
+
+@pytest.mark.parametrize("other", ["abc", None, object(), {1: 2}, {1, 2}])
+def test_equality_with_what_is_no_operand(other: Any) -> None:
+    """Python's answer: not the same object."""
+    x = gp.ones(3)
+    assert (x == other) is False
+    assert (x != other) is True
+    assert (other == x) is False

@@ -74,6 +74,16 @@ def test_bincount(dtype: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "largest"),
+    [("int64", 2**63 - 1), ("int64", 2**62), ("uint64", 2**63), ("uint64", 2**64 - 1)],
+)
+def test_bincount_of_more_bins_than_memory_has(dtype: str, largest: int) -> None:
+    x = gp.from_numpy(np.array([1, largest], dtype))
+    with pytest.raises(ValueError, match=r"^bincount: .*(too large|more than 2\*\*62 bytes)"):
+        gp.bincount(x)
+
+
+@pytest.mark.parametrize(
     ("shape", "axis"),
     [((), None), ((1,), 0), ((6,), None), ((3, 4), 0), ((3, 4), -1), ((2, 3, 4), (0, 2))],
 )

@@ -46,6 +46,11 @@ void check_triangle(const Array& x, const char* op) {
         cat(op, ": x has dtype ", name(x.dtype()), ", which shares bytes; cast it with astype"));
 }
 
+// Beyond these diagonals nothing changes any more, and sums with a row number cannot overflow.
+std::int64_t bounded_diagonal(std::int64_t k, const Dims& shape) {
+  return std::clamp(k, -shape[shape.size() - 2], shape[shape.size() - 1]);
+}
+
 std::size_t alignment_of(const Array& a, const Array& b) {
   const auto bits = reinterpret_cast<std::uintptr_t>(a.data()) |
                     reinterpret_cast<std::uintptr_t>(b.data()) | std::uintptr_t{256};
@@ -74,7 +79,7 @@ Array triangle(const Array& x, std::int64_t k, bool lower, const char* op) {
   if (x.device().is_cuda()) {
     launch_triangle(contiguous(x, op), out, k, lower);
   } else {
-    run_on_cpu({op, {x, Scalar(k)}, {out}});
+    run_on_cpu({op, {x, Scalar(bounded_diagonal(k, x.shape()))}, {out}});
   }
   return out;
 }
@@ -86,13 +91,11 @@ Array triu(const Array& x, std::int64_t k) { return triangle(x, k, false, "triu"
 
 TrianglePlan plan_triangle(std::size_t width, const Dims& shape, std::int64_t k, bool lower,
                            std::size_t alignment) {
-  const std::int64_t rows = shape[shape.size() - 2];
   const std::int64_t cols = shape[shape.size() - 1];
   const auto wide = static_cast<std::int64_t>(kAccessBytes / width);
   TrianglePlan plan;
   if (alignment >= kAccessBytes && cols % wide == 0) plan.vec = static_cast<int>(wide);
-  // Beyond these nothing changes any more, and sums with a row number cannot overflow.
-  plan.bound = std::clamp(k, -rows, cols) + (lower ? 1 : 0);
+  plan.bound = bounded_diagonal(k, shape) + (lower ? 1 : 0);
   plan.accesses_per_row = cols / plan.vec;
   plan.num_accesses = num_elements(shape, "tril") / plan.vec;
   return plan;

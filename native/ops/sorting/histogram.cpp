@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "core/graph.h"
@@ -282,12 +283,12 @@ HistogramResult histogram_on_cpu(const Array& x, const HistogramRequest& request
 // The largest element of a contiguous array of integers; negative ones are refused.
 std::int64_t largest_of(const Array& x) {
   constexpr const char* op = "bincount";
+  const bool is_signed = info(x.dtype()).kind == DTypeClass::kSigned;
   std::int64_t low = 0;
   std::int64_t high = 0;
   if (x.device().is_cuda()) {
     std::uint64_t range[2] = {};
     to_host(key_range(x, op), range);
-    const bool is_signed = info(x.dtype()).kind == DTypeClass::kSigned;
     const std::int64_t zero = is_signed ? std::int64_t{1} << (info(x.dtype()).bits - 1) : 0;
     low = static_cast<std::int64_t>(~range[0] - static_cast<std::uint64_t>(zero));
     high = static_cast<std::int64_t>(range[1] - static_cast<std::uint64_t>(zero));
@@ -298,7 +299,12 @@ std::int64_t largest_of(const Array& x) {
     low = static_cast<const std::int64_t*>(ends.data())[0];
     high = static_cast<const std::int64_t*>(ends.data())[1];
   }
-  if (low < 0 || high < 0) throw InvalidArgument(cat(op, ": x has negative elements"));
+  if (is_signed && low < 0) throw InvalidArgument(cat(op, ": x has negative elements"));
+  // Unsigned ones beyond 2**63 have wrapped around.
+  if (high < 0 || high == std::numeric_limits<std::int64_t>::max())
+    throw InvalidArgument(cat(op, ": the largest element of x is ",
+                              static_cast<std::uint64_t>(high),
+                              ", which is too large for an array of counts"));
   return high;
 }
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "compress",
+    "extract",
     "getitem",
     "masked_fill",
     "nonzero",
@@ -121,6 +122,11 @@ def take(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any)
 def compress(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
     """out = x at the positions along an axis where a condition is true"""
     _gather("compress", x, indices, out=out, **how)
+
+
+def extract(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+    """out = x, flattened, at the positions where a condition is true"""
+    _gather("extract", x, indices, out=out, **how)
 
 
 def setitem(value: Any, *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:

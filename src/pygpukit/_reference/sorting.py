@@ -194,7 +194,7 @@ def histogram_density(counts: NDArray[Any], edges: NDArray[Any], *, out: NDArray
 
 def integer_range(x: NDArray[Any], *, out: NDArray[Any]) -> None:
     """Smallest and largest element"""
-    out[0], out[1] = x.min(), x.max().astype(np.int64)
+    out[0], out[1] = x.min().astype(np.int64), x.max().astype(np.int64)
 
 
 def bincount(x: NDArray[Any], *, weights: Any, out: NDArray[Any]) -> None:

@@ -63,23 +63,48 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "subok": (True, False),
     "where": (True,),
 }
-# Those of them that our functions may have too.
-_SHARED = ("dtype", "out")
+# Arguments that may change how a result is found, not the result: every sort of ours is stable, no
+# input is overwritten, unique elements come sorted.
+_WITHOUT_EFFECT = ("kind", "max_work", "optimize", "overwrite_input", "sorted")
+# Names of NumPy's that we spell as the array API standard does.
+_RENAMED = {"N": "n", "a": "x", "a_max": "max", "a_min": "min", "ar": "x", "ddof": "correction"}
 
-# Arguments that the array API standard spells differently.
-_RENAMED = {"ddof": "correction"}
-# Arguments that change nothing here: every sort of ours is stable.
-_WITHOUT_EFFECT = ("kind",)
+# As many dimensions as an array may have; a list that holds itself has no end.
+_MAX_NESTING = 32
 
-_PLAIN: dict[str, Callable[..., object]] = {
-    "array2string": lambda a, *_, **__: str(a),
-    "array_repr": lambda a, *_, **__: repr(a),
-    "array_str": lambda a, *_, **__: str(a),
-    "iscomplexobj": lambda a: a.dtype.name.startswith("complex"),
-    "isrealobj": lambda a: not a.dtype.name.startswith("complex"),
-    "ndim": lambda a: a.ndim,
-    "shape": lambda a: a.shape,
-    "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
+# Functions of NumPy that are questions about an array, answered here.
+_ANSWERS: dict[str, Callable[..., object]] = {
+    "array2string": lambda x, /: str(x),
+    "array_repr": lambda x, /: repr(x),
+    "array_str": lambda x, /: str(x),
+    "iscomplexobj": lambda x, /: x.dtype.name.startswith("complex"),
+    "isrealobj": lambda x, /: not x.dtype.name.startswith("complex"),
+}
+
+
+def _empty_like(  # type: ignore[no-untyped-def]
+    prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None
+):
+    """The signature is all that is used."""
+
+
+# NumPy's functions in C, whose signatures are not known to Python before NumPy 2.4.
+_IN_C: dict[str, Callable[..., object]] = {
+    "bincount": lambda x, /, weights=None, minlength=0: None,
+    "can_cast": lambda from_, to, casting="safe": None,
+    "concatenate": lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    "copyto": lambda dst, src, casting="same_kind", where=True: None,
+    "dot": lambda a, b, out=None: None,
+    "empty_like": _empty_like,
+    "inner": lambda a, b, /: None,
+    "lexsort": lambda keys, axis=-1: None,
+    "may_share_memory": lambda a, b, /, max_work=0: None,
+    "ravel_multi_index": lambda multi_index, dims, mode="raise", order="C": None,
+    "result_type": lambda *arrays_and_dtypes: None,
+    "shares_memory": lambda a, b, /, max_work=-1: None,
+    "unravel_index": lambda indices, shape, order="C": None,
+    "vdot": lambda a, b, /: None,
+    "where": lambda condition, x=None, y=None, /: None,
 }
 
 
@@ -100,9 +125,11 @@ def _missing(call: str) -> InvalidTypeError:
     return InvalidTypeError(f"{call}: not available for GPUArray; call to_numpy() first")
 
 
-def _check_values(call: str, values: Iterable[object]) -> bool:
+def _check_values(call: str, values: Iterable[object], depth: int = 0) -> bool:
     """False when a value belongs to another library that may know what to do. Raises for NumPy
     arrays; NumPy's 0-d arrays are numbers."""
+    if depth > _MAX_NESTING:
+        raise InvalidTypeError(f"{call}: lists are nested more than {_MAX_NESTING} deep")
     for value in values:
         if isinstance(value, (GPUArray, np.generic)):
             continue
@@ -113,28 +140,16 @@ def _check_values(call: str, values: Iterable[object]) -> bool:
                     "mixed; use pygpukit.from_numpy() on one or to_numpy() on the other"
                 )
         elif isinstance(value, (list, tuple)):
-            if not _check_values(call, value):
+            if not _check_values(call, value, depth + 1):
                 return False
         elif hasattr(type(value), "__array_ufunc__"):
             return False
     return True
 
 
-def _numbers(values: Iterable[object]) -> list[Any]:
-    """0-d NumPy arrays as scalars, which carry their dtype too."""
-    return [v[()] if isinstance(v, np.ndarray) and v.ndim == 0 else v for v in values]
-
-
-def _without_neutral(call: str, options: dict[str, Any]) -> dict[str, Any]:
-    kept = {}
-    for name, value in options.items():
-        simple = value is None or isinstance(value, (bool, str))
-        if simple and value in _NEUTRAL.get(name, ()):
-            continue
-        if name in _NEUTRAL and name not in _SHARED:
-            raise InvalidTypeError(f"{call}: {name}={value!r} is not available for GPUArray")
-        kept[name] = value
-    return kept
+def _number(value: Any) -> Any:
+    """A 0-d NumPy array as a scalar, which carries its dtype too."""
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def _output(call: str, out: Any) -> Any:
@@ -143,6 +158,79 @@ def _output(call: str, out: Any) -> Any:
         if array is not None and not isinstance(array, GPUArray):
             raise InvalidTypeError(f"{call}: out is a {type(array).__name__}, expected a GPUArray")
     return out[0] if len(out) == 1 else out
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # written in C
+        stand_in = _IN_C.get(function.__name__)
+        return None if stand_in is None else inspect.signature(stand_in)
+
+
+def _is_default(value: object, default: object) -> bool:
+    """Whether an argument says what NumPy does without it. Arrays are not compared."""
+    simple = value is None or isinstance(value, (bool, int, float, str))
+    return value is np._NoValue or (simple and type(value) is type(default) and value == default)
+
+
+def _asks_for_nothing(name: str, value: object) -> bool:
+    simple = value is None or isinstance(value, (bool, str))
+    return name in _WITHOUT_EFFECT or (simple and value in _NEUTRAL.get(name, ()))
+
+
+class _Arguments:
+    """The arguments of a NumPy call as our function takes them: matched by name, except for our
+    positional-only ones, which are the first of NumPy's under any name."""
+
+    def __init__(self, call: str, ours: Callable[..., Any]) -> None:
+        self.call = call
+        signature = _signature(ours)
+        if signature is None:
+            raise _missing(call)
+        kinds = [p.kind for p in signature.parameters.values()]
+        self.num_leading = kinds.count(inspect.Parameter.POSITIONAL_ONLY)
+        self.keywords = {
+            p.name
+            for p in signature.parameters.values()
+            if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+        }
+        self.positional: list[Any] = []
+        self.named: dict[str, Any] = {}
+
+    def add(self, name: str, value: object, default: object = inspect.Parameter.empty) -> None:
+        """One that NumPy knows by name; InvalidTypeError where we have nothing of the kind."""
+        if _is_default(value, default):
+            return
+        ours = name if name in self.keywords else _RENAMED.get(name, name)
+        if ours not in self.keywords:
+            if _asks_for_nothing(name, value):
+                return
+            raise InvalidTypeError(
+                f"{self.call}: the argument {name} of type {type(value).__name__} is not available "
+                "for GPUArray"
+            )
+        if ours in self.named:
+            raise InvalidTypeError(f"{self.call}: the argument {name} was given twice")
+        self.named[ours] = _number(value)
+
+    def add_call(self, theirs: inspect.Signature, args: Any, kwargs: dict[str, Any]) -> None:
+        """All of a call of NumPy's function."""
+        given = theirs.bind(*args, **kwargs).arguments
+        for index, parameter in enumerate(theirs.parameters.values()):
+            if parameter.name not in given:
+                continue
+            value = given[parameter.name]
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self.positional.extend(_number(v) for v in value)
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                for name, option in value.items():
+                    self.add(name, option)
+            elif index < self.num_leading:
+                self.positional.append(_number(value))
+            else:
+                self.add(parameter.name, value, parameter.default)
 
 
 def call_ufunc(
@@ -154,78 +242,20 @@ def call_ufunc(
     out = options.pop("out", None)
     if not _check_values(call, (*inputs, *(out or ()))):
         return NotImplemented
-    options = _without_neutral(call, options)
-    if out is not None and any(array is not None for array in out):
-        options["out"] = _output(call, out)
+    function = None
     if method == "__call__":
         function = _ours(name)
     elif method == "reduce" and name in _REDUCTIONS:
         function = _ours(_REDUCTIONS[name])
-        options = _reduce_options(inputs, options)
-        inputs = inputs[:1]
-    else:
-        function = None
+        options = {"axis": 0, **options}  # a ufunc reduces axis 0 unless told otherwise
     if function is None:
         raise _missing(call)
-    return function(*_numbers(inputs), **options)
-
-
-def _reduce_options(inputs: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """A ufunc reduces axis 0 unless told otherwise."""
-    if len(inputs) > 1:
-        options["axis"] = inputs[1]
-    return {"axis": 0, **options}
-
-
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):  # written in C
-        return None
-
-
-def _adapt(
-    theirs: Callable[..., Any], ours: Callable[..., Any], args: Any, kwargs: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a NumPy call as our function takes them: the array API standard takes by
-    name what NumPy takes by position, and the other way round for arrays."""
-    their_signature, our_signature = _signature(theirs), _signature(ours)
-    if their_signature is None or our_signature is None:
-        return list(args), kwargs
-    capacity = sum(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        for p in our_signature.parameters.values()
-    )
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    for their_name, value in their_signature.bind(*args, **kwargs).arguments.items():
-        kind = their_signature.parameters[their_name].kind
-        name = their_name
-        if name not in _keywords(ours):
-            if name in _WITHOUT_EFFECT:
-                continue
-            name = _RENAMED.get(name, name)
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            positional.extend(value)
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            named.update(value)
-        elif not named and len(positional) < capacity and name not in _keywords(ours):
-            positional.append(value)
-        else:
-            named[name] = value
-    return positional, named
-
-
-@cache
-def _keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """Names that are taken by keyword."""
-    signature = _signature(function)
-    assert signature is not None
-    parameters = signature.parameters.values()
-    return frozenset(
-        p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
-    )
+    arguments = _Arguments(call, function)
+    if out is not None and any(array is not None for array in out):
+        arguments.add("out", _output(call, out))
+    for option, value in options.items():
+        arguments.add(option, value)
+    return function(*map(_number, inputs), **arguments.named)
 
 
 def call_function(
@@ -237,12 +267,13 @@ def call_function(
     module, name = function.__module__, function.__name__
     call = f"{module}.{name}"
     _check_values(call, (*args, *kwargs.values()))
-    if module == "numpy" and name in _PLAIN:
-        return _PLAIN[name](*args, **kwargs)
-    ours = _ours(name, module)
-    if ours is None:
+    ours = _ANSWERS.get(name) if module == "numpy" else None
+    ours = ours or _ours(name, module)
+    theirs = _signature(function)
+    if ours is None or theirs is None:
         raise _missing(call)
-    args = tuple(_numbers(args))
-    kwargs = _without_neutral(call, kwargs)
-    positional, named = _adapt(function, ours, args, kwargs)
-    return ours(*positional, **named)
+    if function is np.where and len(args) == 1:
+        return pygpukit.nonzero(*args)
+    arguments = _Arguments(call, ours)
+    arguments.add_call(theirs, args, kwargs)
+    return ours(*arguments.positional, **arguments.named)

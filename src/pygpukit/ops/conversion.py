@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, from_numpy, full
+from pygpukit.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from pygpukit._native import DataType, _DeviceLike, _DTypeLike
 
 _NUMBERS = (bool, int, float, complex)
+_MAX_NESTING = 32  # as many dimensions as an array may have; a list may hold itself
 _STORAGE = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "float4_e2m1fn")
 
 
@@ -101,7 +104,7 @@ def _is_numpy(obj: object) -> bool:
 
 def _is_sequence(obj: object) -> bool:
     """A sequence of Python objects, not text, and not bytes in memory (those are buffers)."""
-    if isinstance(obj, (str, bytes, bytearray, memoryview)) or hasattr(obj, "__array__"):
+    if isinstance(obj, (str, bytes, bytearray, memoryview, dict)) or hasattr(obj, "__array__"):
         return False
     return isinstance(obj, range) or (
         hasattr(obj, "__getitem__") and hasattr(obj, "__len__") and not _has_buffer(obj)
@@ -153,6 +156,8 @@ def _numpy_dtype(dtype: _DTypeLike) -> Any:
 
 
 def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
+    if not isinstance(obj, (list, tuple, range)):
+        obj = list(islice(obj, len(obj)))  # once: it need not end, nor give the same again
     leaves: set[type] = set()
     if _collect(obj, leaves):
         parts = [asarray(item, dtype=dtype, device=device) for item in obj]
@@ -165,8 +170,10 @@ def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> G
     return _from_host(obj, dtype, device)
 
 
-def _collect(obj: Any, leaves: set[type]) -> bool:
+def _collect(obj: Any, leaves: set[type], depth: int = 0) -> bool:
     """Adds the types of all numbers; True when there are arrays of ours among them."""
+    if depth > _MAX_NESTING:
+        raise InvalidValueError(f"asarray: lists are nested more than {_MAX_NESTING} deep")
     kinds = set(map(type, obj))
     if kinds <= set(_NUMBERS):
         leaves |= kinds
@@ -176,7 +183,7 @@ def _collect(obj: Any, leaves: set[type]) -> bool:
         if isinstance(item, GPUArray):
             found = True
         elif isinstance(item, (list, tuple, range)):
-            found = _collect(item, leaves) or found
+            found = _collect(item, leaves, depth + 1) or found
         else:
             leaves.add(type(item))
     return found

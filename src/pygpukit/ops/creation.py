@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, empty, from_numpy, full, ones, safe_repr, zeros
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ def empty_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array with undefined contents, with x's shape, dtype and device unless given."""
+    require_arrays("empty_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
     return empty(size, kind, device=where)
 
@@ -49,6 +51,7 @@ def zeros_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array of zeros, with x's shape, dtype and device unless given."""
+    require_arrays("zeros_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
     return zeros(size, kind, device=where)
 
@@ -62,6 +65,7 @@ def ones_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array of ones, with x's shape, dtype and device unless given."""
+    require_arrays("ones_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
     return ones(size, kind, device=where)
 
@@ -76,6 +80,7 @@ def full_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array of fill_value, with x's shape, dtype and device unless given."""
+    require_arrays("full_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
     return full(size, fill_value, kind, device=where)
 
@@ -273,6 +278,7 @@ def triu(x: GPUArray, /, k: int = 0) -> GPUArray:
 
 def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
     """Of a vector the matrix with it on diagonal k; of a matrix that diagonal (a view)."""
+    require_arrays("diag", x=x)
     if x.ndim == 1:
         return _native.diagflat(x, k)
     if x.ndim != 2:
@@ -289,6 +295,7 @@ def diagflat(x: GPUArray, /, k: int = 0) -> GPUArray:
 
 def vander(x: GPUArray, /, n: int | None = None, *, increasing: bool = False) -> GPUArray:
     """The matrix whose columns are powers of a vector, highest first unless increasing."""
+    require_arrays("vander", x=x)
     from pygpukit.ops.elementwise import pow
 
     if x.ndim != 1:
@@ -313,6 +320,7 @@ def meshgrid(
             f"meshgrid: indexing is {safe_repr(indexing)}, expected 'xy' or 'ij'"
         )
     for n, x in enumerate(arrays):
+        require_arrays("meshgrid", arrays=x)
         if x.ndim > 1:
             raise InvalidValueError(f"meshgrid: array {n} has shape {x.shape}, expected one axis")
     swaps = indexing == "xy" and len(arrays) >= 2

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import DataType, GPUArray, safe_repr
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from pygpukit._native import _DeviceLike, _DTypeLike, _ScalarLike
@@ -20,6 +21,7 @@ def astype(
     device: _DeviceLike = None,
 ) -> GPUArray:
     """x cast to another dtype, a new array; with copy=False x itself when nothing changes."""
+    require_arrays("astype", x=x)
     moved = x if device is None else _native.to_device(x, device)
     kind = _native.result_type(dtype)
     if not copy and kind == x.dtype and moved.device == x.device:

@@ -93,6 +93,7 @@ from pygpukit._native import (
     trunc,
     where,
 )
+from pygpukit.core.arguments import require_arrays
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def clip(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """x limited to [min, max], element by element; a limit of None is none."""
+    require_arrays("clip", x=x)
     if min is not None and max is not None:
         return _native.clip(x, min, max, out=out)
     if min is not None:
@@ -148,6 +150,7 @@ def clamp(a: GPUArray, min_val: Any, max_val: Any) -> GPUArray:
 
 def round(x: GPUArray, /, decimals: int = 0, *, out: GPUArray | None = None) -> GPUArray:
     """x rounded to `decimals` places, halves to even; of integers only places before the point."""
+    require_arrays("round", x=x)
     if decimals == 0:
         return rint(x, out=out)
     is_integer = x.dtype.name.lstrip("u").startswith("int")
@@ -193,6 +196,7 @@ def nan_to_num(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """x with NaN and infinities replaced; by default by 0 and the largest finite numbers."""
+    require_arrays("nan_to_num", x=x)
     name = x.dtype.name
     if name == "bool" or "int" in name:
         return _native.add(x, False, out=out)

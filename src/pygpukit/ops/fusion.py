@@ -214,7 +214,9 @@ class FusedFunction:
     def source(self) -> str:
         """The CUDA C of the last call, or of the last trace()."""
         if self._last is None:
-            raise RuntimeError("fuse: nothing was traced yet; call the function or trace(*args)")
+            from pygpukit.core.errors import OperationError
+
+            raise OperationError("fuse: nothing was traced yet; call the function or trace(*args)")
         return self._last.source
 
     def trace(self, *args: Any) -> str:

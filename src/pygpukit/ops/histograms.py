@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.searching import as_array
 
@@ -27,6 +28,7 @@ def histogram(
     element), or their edges. An array of edges is taken to be ascending, a sequence is checked.
     Weights of a bin are summed in float64 in a fixed order.
     """
+    require_arrays("histogram", x=x)
     if not isinstance(bins, _native.GPUArray) and hasattr(bins, "__len__"):
         import numpy as np
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import require_arrays
 
 __all__ = [
     "argwhere",
@@ -134,6 +135,7 @@ def ix_(*lists: GPUArray) -> tuple[GPUArray, ...]:
     """Index arrays that select the grid of all combinations of the lists."""
     found = []
     for place, given in enumerate(lists):
+        require_arrays("ix_", lists=given)
         if given.ndim != 1:
             raise ValueError(f"ix_: argument {place} has {given.ndim} dimensions, expected 1")
         line = flatnonzero(given) if given.dtype.name == "bool" else given

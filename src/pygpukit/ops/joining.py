@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import require_arrays
 from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
 
 if TYPE_CHECKING:
@@ -148,18 +149,21 @@ def array_split(
 
 def hsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
     """Views of parts along the second axis (of a vector: its only one)."""
+    require_arrays("hsplit", x=x)
     _check_rank(x, 1, "hsplit")
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def vsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
     """Views of parts along the first axis."""
+    require_arrays("vsplit", x=x)
     _check_rank(x, 2, "vsplit")
     return split(x, indices_or_sections, 0)
 
 
 def dsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
     """Views of parts along the third axis."""
+    require_arrays("dsplit", x=x)
     _check_rank(x, 3, "dsplit")
     return split(x, indices_or_sections, 2)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
+from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError, UnsupportedError
 
 TYPE_CHECKING = False
@@ -62,6 +63,7 @@ def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = Non
     Without scales; results beyond 448 become 448. New code uses float8_e4m3fn arrays and
     scaled_matmul.
     """
+    require_arrays("matmul_fp8_fp8_sm120", a=a, b=b)
     op = "matmul_fp8_fp8_sm120"
     for name, x in (("a", a), ("b", b)):
         if x.dtype.name != "uint8":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, broadcast_shapes
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,7 @@ def swapaxes(x: GPUArray, axis1: int, axis2: int, /) -> GPUArray:
 
 def rollaxis(x: GPUArray, axis: int, start: int = 0, /) -> GPUArray:
     """A view with one axis moved before another; new code uses moveaxis."""
+    require_arrays("rollaxis", x=x)
     if not -x.ndim <= start <= x.ndim:
         from pygpukit.core.errors import AxisError
 
@@ -87,6 +89,7 @@ def fliplr(x: GPUArray, /) -> GPUArray:
 
 def rot90(x: GPUArray, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> GPUArray:
     """A view rotated by k quarter turns in the plane of two axes, from the first to the second."""
+    require_arrays("rot90", x=x)
     first, second = axes
     if x.ndim < 2 or (first - second) % x.ndim == 0:
         from pygpukit.core.errors import InvalidValueError
@@ -150,6 +153,8 @@ def broadcast_to(x: GPUArray, /, shape: _ShapeLike) -> GPUArray:
 
 def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]:
     """Views of the shape that the arrays have together."""
+    for x in arrays:
+        require_arrays("broadcast_arrays", arrays=x)
     shape = _native.broadcast_shapes(*[x.shape for x in arrays])
     return [_native.broadcast_to(x, shape) for x in arrays]
 
@@ -164,6 +169,7 @@ def copy(x: GPUArray, /) -> GPUArray:
 
 def copyto(dst: GPUArray, src: Any, /) -> None:
     """dst[...] = src, broadcast to its shape and cast to its dtype."""
+    require_arrays("copyto", dst=dst)
     from pygpukit.ops.conversion import asarray
 
     _native.copy_into(dst, asarray(src, device=dst.device))

@@ -10,6 +10,7 @@ from pygpukit._native import (
     matmul,
     set_matmul_precision,
 )
+from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 # 0.2 had them here.
@@ -53,6 +54,7 @@ def addmm(
 
 def batched_matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """matmul of stacks of matrices: at least three dimensions each."""
+    require_arrays("batched_matmul", a=a, b=b)
     for name, x in (("a", a), ("b", b)):
         if x.ndim < 3:
             raise InvalidValueError(
@@ -70,6 +72,7 @@ def linear_bias_gelu(
 
 def gemv_bf16(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """b @ a of bfloat16, summed in float32: a [k] and b [n, k] give [n]."""
+    require_arrays("gemv_bf16", a=a, b=b)
     for name, x, ndim in (("a", a, 1), ("b", b, 2)):
         if x.dtype.name != "bfloat16":
             raise InvalidTypeError(f"gemv_bf16: {name} has dtype {x.dtype}, expected bfloat16")

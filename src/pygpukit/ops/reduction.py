@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -327,6 +328,7 @@ def average(
             return mean
         count = x.size // mean.size if mean.size else 0
         return mean, _native.full(mean.shape, count, mean.dtype, device=mean.device)
+    require_arrays("average", x=x, weights=weights)
     if weights.shape != x.shape:
         if not isinstance(axis, int) or weights.ndim != 1:
             raise TypeError(
@@ -353,6 +355,7 @@ def _is_inexact(x: GPUArray) -> bool:
 
 def sum_axis(a: GPUArray, axis: int) -> GPUArray:
     """Sum of a 2-d array along axis 0 or 1."""
+    require_arrays("sum_axis", a=a)
     if a.ndim != 2:
         raise ValueError(f"sum_axis: a has shape {a.shape}, expected 2 dimensions")
     if axis not in (0, 1):

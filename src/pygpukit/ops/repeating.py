@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import require_arrays
 from pygpukit.ops.manipulation import _axis_size
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def pad(
 
     mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy.
     """
+    require_arrays("pad", x=x)
     widths = [(int(a), int(b)) for a, b in _pairs(pad_width, x.ndim, "pad_width")]
     values: list[tuple[Any, Any]] = []
     if mode == "constant":

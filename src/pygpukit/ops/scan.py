@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -84,6 +85,7 @@ def diff(
     ``prepend`` and ``append`` are put before and after x along the axis first; they have x's other
     sizes.
     """
+    require_arrays("diff", x=x)
     from pygpukit.ops.joining import concat
 
     if n < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ def searchsorted(
     side="left" is before equal elements, "right" behind them. `sorter` (as of argsort) tells the
     order where x1 is not sorted; it is not checked on a GPU.
     """
+    require_arrays("searchsorted", x1=x1)
     return _native.searchsorted(x1, as_operand(x2, x1), side, sorter)
 
 
@@ -35,6 +37,7 @@ def digitize(x: GPUArray, bins: GPUArray | Sequence[Any], right: bool = False) -
     right=True: bins[i - 1] < x <= bins[i]. For descending bins the other way round. An array of
     bins is taken to be monotonic, a sequence is checked.
     """
+    require_arrays("digitize", x=x)
     if not isinstance(bins, _native.GPUArray):
         import numpy as np
 

@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.searching import as_operand
 
@@ -79,6 +80,7 @@ def unique(
 def isin(x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = False) -> GPUArray:
     """Whether each element of x1 occurs in x2 (invert: does not); NaN never does."""
     if not isinstance(x1, _native.GPUArray):
+        require_arrays("isin", x2=x2)
         x1 = as_operand(x1, x2)
     return _native.isin(x1, as_operand(x2, x1), invert)
 

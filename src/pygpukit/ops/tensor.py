@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
+from pygpukit.core.arguments import require_arrays
 
 if TYPE_CHECKING:
     from pygpukit._native import _ShapeLike
@@ -44,6 +45,7 @@ def transpose_4d_0132(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray |
 def _rearranged(
     x: GPUArray, axes: tuple[int, ...], out: GPUArray | None, op: str
 ) -> GPUArray | None:
+    require_arrays(op, x=x)
     if x.ndim != len(axes):
         from pygpukit.core.errors import InvalidValueError
 
@@ -64,6 +66,7 @@ def reshape_copy(
     if new_shape is None:
         if out is None:
             raise InvalidValueError("reshape_copy: either new_shape or out must be given")
+        require_arrays("reshape_copy", out=out)
         new_shape = out.shape
     if out is None:
         return _native.reshape(x, new_shape, True)
@@ -73,6 +76,7 @@ def reshape_copy(
 
 def copy_to(src: GPUArray, dst: GPUArray) -> None:
     """The elements of src into dst, which has as many and the same dtype."""
+    require_arrays("copy_to", src=src, dst=dst)
     from pygpukit.core.errors import InvalidValueError
 
     if src.size != dst.size or src.dtype != dst.dtype:
@@ -86,6 +90,7 @@ def copy_to(src: GPUArray, dst: GPUArray) -> None:
 def _fill(out: GPUArray, view: GPUArray, op: str) -> None:
     from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
+    require_arrays(op, out=out)
     if out.shape != view.shape:
         raise InvalidValueError(f"{op}: out has shape {out.shape}, the result has {view.shape}")
     if out.dtype != view.dtype:
@@ -114,6 +119,7 @@ def cast_f16_to_f32(src: GPUArray) -> GPUArray:
 
 
 def _cast(src: GPUArray, given: str, wanted: str, op: str) -> GPUArray:
+    require_arrays(op, src=src)
     if src.dtype.name != given:
         from pygpukit.core.errors import InvalidTypeError
 

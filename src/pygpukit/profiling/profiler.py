@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pygpukit._native import CudaEvent, current_stream, event_elapsed_us
+from pygpukit.core.errors import OperationError
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -68,7 +69,8 @@ class ProfilerContext:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._start is not None
+        if self._start is None:
+            raise OperationError(f"Profiler: {self.name!r} ends, but was not begun")
         stop = CudaEvent()
         stop.record(self._stream)
         stop.synchronize()

@@ -152,8 +152,8 @@ class KernelFuture:
     def _finish(self) -> KernelResult:
         with self._lock:
             if self._result is None:
-                assert self._start is not None
-                assert self._stop is not None
+                if self._start is None or self._stop is None:
+                    raise OperationError("KernelFuture: nothing was launched with it")
                 try:
                     self._stop.synchronize()
                     ms = _native.event_elapsed_ms(self._start, self._stop)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._cli.terminal import human_bytes
+from pygpukit.core.errors import InvalidTypeError
 from pygpukit.scheduler.partition import DevicePartition, open_partitions
 
 if TYPE_CHECKING:
@@ -170,6 +171,10 @@ _sources: dict[str, Callable[[], dict[str, Any]]] = {}
 
 def add_section(name: str, source: Callable[[], dict[str, Any]]) -> None:
     """Adds `source()` (plain data) to every later snapshot as sections[name]."""
+    if not callable(source):
+        raise InvalidTypeError(
+            f"add_section: source is of type {type(source).__name__}, expected a function"
+        )
     _sources[name] = source
 
 

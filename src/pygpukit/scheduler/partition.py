@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from pygpukit import _native
+from pygpukit.core.errors import InvalidTypeError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -194,6 +195,11 @@ class DevicePartition:
     """
 
     def __init__(self, native: _native.DevicePartition) -> None:
+        if not isinstance(native, _native.DevicePartition):
+            raise InvalidTypeError(
+                f"DevicePartition: native is of type {type(native).__name__}, expected what "
+                "partition() makes"
+            )
         self._native = native
         with _lock:
             _made.add(self)
