@@ -12,6 +12,7 @@
 #include "jit/include_scan.h"
 #include "jit/missing_header.h"
 #include "jit/nvrtc.h"
+#include "jit/nvrtc_visit.h"
 
 namespace gpk::jit {
 namespace {
@@ -181,6 +182,7 @@ std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrt
 
 CompiledImage compile(const CompileRequest& request) {
   check_request(request);
+  const NvrtcVisit visit;
   const Nvrtc& found = nvrtc();
   const std::vector<std::string> flags = compile_flags(request, found);
   for (int tries = 1;; ++tries) {

@@ -3,11 +3,13 @@
 #include <map>
 #include <mutex>
 
+#include "core/interrupt.h"
+
 namespace gpk::ops::detail {
 namespace {
 
 struct Entry {
-  std::mutex mutex;  // held while building
+  InterruptibleMutex mutex;  // held while building
   std::shared_ptr<Kernel> kernel;
 };
 
