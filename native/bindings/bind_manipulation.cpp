@@ -17,13 +17,15 @@ namespace gpk::bind {
 namespace {
 
 std::vector<Array> arrays_from_python(py::handle object, const char* op) {
-  const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), op));
-  if (!items || is_array(object.ptr())) {
-    PyErr_Clear();
+  py::object items;
+  if (!is_array(object.ptr())) {
+    items = py::reinterpret_steal<py::object>(PySequence_Fast(object.ptr(), op));
+    if (!items) clear_if(PyExc_TypeError);
+  }
+  if (!items)
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(op, ": arrays is ", std::string(py::repr(object)), ", expected a sequence of arrays"));
-  }
   std::vector<Array> arrays;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
   arrays.reserve(static_cast<std::size_t>(count));

@@ -118,13 +118,4 @@ void register_errors() {
   });
 }
 
-std::shared_ptr<void> keep_alive(py::handle object) {
-  object.inc_ref();
-  return {object.ptr(), [](void* kept) {
-            if (Py_IsInitialized() == 0) return;
-            const py::gil_scoped_acquire gil;
-            Py_DECREF(static_cast<PyObject*>(kept));
-          }};
-}
-
 }  // namespace gpk::bind

@@ -5,6 +5,7 @@
 #include "bindings/errors.h"
 #include "jit/bundle.h"
 #include "jit/nvrtc.h"
+#include "jit/nvrtc_visit.h"
 
 // The packed PTX bundle, linked in by the build (empty when it was built without NVRTC).
 extern "C" {
@@ -17,7 +18,7 @@ namespace {
 
 // Python's search path, for pip's nvidia/ packages. Asked at the first NVRTC search.
 std::vector<std::string> package_roots() {
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   std::vector<std::string> roots;
   for (const py::handle entry : py::module_::import("sys").attr("path"))
     if (py::isinstance<py::str>(entry)) roots.push_back(entry.cast<std::string>());
@@ -34,6 +35,7 @@ PYBIND11_MODULE(_native, m) {
   gpk::jit::set_bundle(std::string_view(
       gpk_bundle_begin, static_cast<std::size_t>(gpk_bundle_end - gpk_bundle_begin)));
   gpk::jit::set_package_roots(package_roots);
+  Py_AtExit(gpk::jit::close_nvrtc);  // the last thing Python does
   register_errors();
   bind_dtype(m);
   bind_array_type(m);
