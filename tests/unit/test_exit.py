@@ -48,7 +48,7 @@ time.sleep(0.02 + 0.1 * random.random())
 def test_busy_threads_and_tasks_end_with_the_process(run_python) -> None:
     with ThreadPoolExecutor(4) as pool:
         ended = list(pool.map(lambda _: run_python(BUSY), range(EXITS)))
-    assert {(e.returncode, e.stderr) for e in ended} == {(0, "")}
+    assert [(e.returncode, e.stderr) for e in ended if e.returncode != 0 or e.stderr] == []
 
 
 def test_exit_waits_for_a_compile(run_python) -> None:
