@@ -36,7 +36,7 @@ void set_integer(IndexItem& item, PyObject* number, const char* op) {
   item.kind = IndexItem::Kind::kInteger;
   item.start = PyNumber_AsSsize_t(number, PyExc_IndexError);
   if (item.start == -1 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError, PyExc_IndexError);
     bad_index(cat(op, kValid));
   }
 }
@@ -66,7 +66,7 @@ void set_array(Key& key, IndexItem& item, const Array& array, const char* op) {
 void set_host(Key& key, IndexItem& item, PyObject* object, Device device, const char* op) {
   const py::handle handle(object);
   const bool sequence = PyList_Check(object) != 0 || PyTuple_Check(object) != 0;
-  if (!sequence && !py::hasattr(handle, "ndim")) {
+  if (!sequence && !has_attribute(handle, "ndim")) {
     if (PyIndex_Check(object) == 0) bad_index(cat(op, kValid));
     set_integer(item, object, op);
     return;
@@ -162,7 +162,7 @@ ops::AssignValue value_from_python(py::handle object, Device device, const char*
   if (auto scalar = scalar_from_python(object, op)) return *scalar;
   if (PyList_Check(object.ptr()) == 0 && PyTuple_Check(object.ptr()) == 0)
     bad_value(op, object,
-              py::hasattr(object, "__array__")
+              has_attribute(object, "__array__")
                   ? "which is in host memory; copy it with from_numpy() first"
                   : "expected a GPUArray, a number or a list of numbers");
   const py::object array = py::module_::import("numpy").attr("asarray")(object);

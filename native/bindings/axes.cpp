@@ -19,7 +19,7 @@ namespace {
 std::int64_t int_from_python(py::handle object, const char* op, const char* argument) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   if (!index) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError);
     bad_type(object, op, argument, "an integer");
   }
   int overflow = 0;

@@ -52,7 +52,7 @@ Array make_full_of(py::handle shape, py::handle value, py::handle dtype, py::han
   const Scalar scalar = number(value, "full", "fill_value");
   if (!dtype.is_none()) return make_full(shape, scalar, dtype, device, "full");
   const auto natural =
-      py::hasattr(value, "dtype")
+      has_attribute(value, "dtype")
           ? py::object(value.attr("dtype"))
           : py::reinterpret_borrow<py::object>(dtype_object(default_dtype(scalar)));
   return make_full(shape, scalar, natural, device, "full");

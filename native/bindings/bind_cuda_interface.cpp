@@ -98,7 +98,7 @@ std::optional<std::int64_t> producer_stream(const py::dict& interface) {
 }
 
 Array import_cuda_array(py::handle x) {
-  if (!py::hasattr(x, "__cuda_array_interface__"))
+  if (!has_attribute(x, "__cuda_array_interface__"))
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(kOp, ": x is ", safe_repr(x), ", expected an object with ",
                               "__cuda_array_interface__"));

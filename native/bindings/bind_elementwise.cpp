@@ -32,7 +32,7 @@ PyObject* find_expression(PyObject* const* slots, std::size_t arity) {
   for (std::size_t i = 0; i < arity; ++i) {
     PyObject* object = slots[i];
     if (is_array(object) || PyFloat_CheckExact(object) || PyLong_CheckExact(object)) continue;
-    if (PyObject_HasAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name) != 0) return object;
+    if (_PyType_Lookup(Py_TYPE(object), name) != nullptr) return object;
   }
   return nullptr;
 }

@@ -139,8 +139,8 @@ template <class Managed>
 struct TensorOwner {
   explicit TensorOwner(Managed* managed) : managed_(managed) {}
   ~TensorOwner() {
-    if (!armed_ || managed_->deleter == nullptr || Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire gil;
+    if (!armed_ || managed_->deleter == nullptr || !python_runs()) return;
+    const WithGil gil;
     const py::error_scope pending;
     managed_->deleter(managed_);
   }
@@ -193,7 +193,7 @@ std::int64_t protocol_stream(Device device) {
 
 py::object request_capsule(py::handle x, const std::optional<Device>& target) {
   constexpr const char* kOp = "from_dlpack";
-  if (!py::hasattr(x, "__dlpack__") || !py::hasattr(x, "__dlpack_device__"))
+  if (!has_attribute(x, "__dlpack__") || !has_attribute(x, "__dlpack_device__"))
     bad_argument(kOp, "x", x, "an object with __dlpack__ and __dlpack_device__");
   const auto pair = py::cast<py::tuple>(x.attr("__dlpack_device__")());
   const dl::Device where{py::int_(pair[0]).cast<std::int32_t>(),

@@ -67,7 +67,7 @@ double number_argument(PyObject* object, const char* op, const char* argument) {
   if (object == nullptr) return 1.0;
   const double value = PyFloat_AsDouble(object);
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError, PyExc_OverflowError);
     bad_argument(op, argument, object, "a number");
   }
   return value;
@@ -87,7 +87,7 @@ void read_activation(PyObject* object, const char* op, ops::LinearOptions& optio
     options.swiglu = std::string_view(text) == "swiglu";
     if (options.swiglu) return;
   }
-  PyErr_Clear();
+  if (PyErr_Occurred() != nullptr) clear_if(PyExc_UnicodeError);
   throw InvalidArgument(
       PyUnicode_Check(object) ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
       cat(op, ": activation is ", safe_repr(object),

@@ -38,14 +38,14 @@ py::object output_views(const std::vector<Array>& outs) {
 
 // pygpukit._reference.<op>(*args, **options, out=views)
 void call_reference(const ops::CpuCall& call) {
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   py::tuple args(call.args.size());
   for (std::size_t i = 0; i < call.args.size(); ++i) args[i] = argument_view(call.args[i]);
   py::dict options;
   for (const auto& [name, value] : call.options) options[name] = argument_view(value);
   options["out"] = output_views(call.outs);
   const py::object function = py::module_::import("pygpukit._reference").attr(call.op);
-  function(*args, **options);
+  call_function(function, args, options);
 }
 
 py::list list_ops() {

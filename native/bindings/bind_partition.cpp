@@ -1,6 +1,5 @@
 // Partitions of a device.
 #include <chrono>
-#include <thread>
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
@@ -12,18 +11,15 @@
 namespace gpk::bind {
 namespace {
 
-// Signals reach the interpreter's main thread, which is the one that imports the module.
-const std::thread::id g_main_thread = std::this_thread::get_id();
-
 // Ctrl-C during a wait of ours. Seldom: it takes the GIL.
 void check_signals() {
   constexpr auto kInterval = std::chrono::milliseconds(2);
-  if (std::this_thread::get_id() != g_main_thread) return;
+  if (!on_main_thread()) return;
   thread_local std::chrono::steady_clock::time_point last;
   const auto now = std::chrono::steady_clock::now();
-  if (now - last < kInterval || Py_IsInitialized() == 0) return;
+  if (now - last < kInterval || !python_runs()) return;
   last = now;
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 

@@ -104,7 +104,7 @@ std::size_t amount_from_python(py::handle amount, Device device, const char* op)
   if (PyLong_Check(amount.ptr()) != 0) {
     const std::size_t bytes = PyLong_AsSize_t(amount.ptr());
     if (PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
+      clear_if(PyExc_OverflowError);
       fail();
     }
     return bytes;
@@ -316,12 +316,13 @@ void bind_accounts(py::module_& m) {
 
 // gc.collect() and not PyGC_Collect(), which does nothing while automatic collection is off.
 void collect_garbage() {
-  if (Py_IsInitialized() == 0) return;
-  const py::gil_scoped_acquire gil;
+  if (!python_runs()) return;
+  const WithGil gil;
   const py::error_scope kept;
   try {
     py::module_::import("gc").attr("collect")();
-  } catch (const py::error_already_set&) {  // at interpreter shutdown: nothing to collect with
+  } catch (py::error_already_set& error) {
+    report_unraisable(error, "gc.collect");
   }
 }
 

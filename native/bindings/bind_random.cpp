@@ -88,7 +88,7 @@ Scalar integer(const py::int_& value, const char* argument) {
   if (overflow > 0) {
     const unsigned long long large = PyLong_AsUnsignedLongLong(value.ptr());
     if (PyErr_Occurred() == nullptr) return Scalar(static_cast<std::uint64_t>(large));
-    PyErr_Clear();
+    clear_if(PyExc_OverflowError);
   }
   throw InvalidArgument(cat("integers: ", argument, " is out of bounds: ", safe_repr(value)));
 }

@@ -16,7 +16,7 @@ ops::Scale scale_argument(const py::object& object, const char* argument) {
   if (is_array(object.ptr())) return array_of(object.ptr());
   const double value = PyFloat_AsDouble(object.ptr());
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError, PyExc_OverflowError);
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat("scaled_matmul: ", argument, " is ", safe_repr(object),
                               ", expected a GPUArray or a number"));
@@ -57,7 +57,7 @@ std::vector<std::int64_t> host_sizes(const py::object& object) {
       sizes.push_back(value);
     }
     if (PyErr_Occurred() == nullptr) return sizes;
-    PyErr_Clear();
+    clear_if(PyExc_TypeError, PyExc_OverflowError);
   }
   throw InvalidArgument(InvalidArgument::Kind::kType,
                         cat("grouped_gemm: group_sizes is ", safe_repr(object),

@@ -35,8 +35,8 @@ class Completion {
       memory.swap(memory_);
       host.swap(host_);
     }
-    if (callbacks.empty() || Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire gil;
+    if (callbacks.empty() || !python_runs()) return;
+    const WithGil gil;
     for (const auto& callback : callbacks) call(callback);
   }
 
@@ -54,9 +54,9 @@ class Completion {
  private:
   static void call(const std::shared_ptr<void>& callback) {
     try {
-      py::handle(static_cast<PyObject*>(callback.get()))();
+      call_function(static_cast<PyObject*>(callback.get()));
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("TransferFuture callback");
+      report_unraisable(error, "TransferFuture callback");
     }
   }
 

@@ -237,7 +237,7 @@ const DTypeInfo& common_dtype(const py::args& items) {
     } else if (PyBool_Check(item.ptr()) || PyLong_CheckExact(item.ptr()) ||
                PyFloat_CheckExact(item.ptr()) || PyComplex_CheckExact(item.ptr())) {
       numbers.push_back(*scalar_from_python(item, "result_type"));
-    } else if (py::hasattr(item, "dtype") && !py::isinstance<py::type>(item)) {
+    } else if (has_attribute(item, "dtype") && !py::isinstance<py::type>(item)) {
       dtypes.push_back(dtype_from_python(item.attr("dtype"), "result_type"));
     } else {
       dtypes.push_back(dtype_from_python(item, "result_type"));

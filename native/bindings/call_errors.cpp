@@ -62,26 +62,6 @@ std::string_view bare_name(const char* qualified) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-// repr() of a value whose size is known to be moderate, cut off; nullopt where it raises. What is
-// not an Exception, such as KeyboardInterrupt, is passed on.
-std::optional<std::string> short_repr(py::handle object) {
-  const auto text = py::reinterpret_steal<py::object>(PyObject_Repr(object.ptr()));
-  PyObject* safe =
-      text ? PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace") : nullptr;
-  if (safe == nullptr) {
-    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  const auto bytes = py::reinterpret_steal<py::bytes>(safe);
-  std::string shown = bytes;
-  if (shown.size() <= kMaxShown) return shown;
-  std::size_t end = kMaxShown - 3;
-  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xc0) == 0x80) --end;
-  shown.resize(end);  // at the start of a character
-  return shown + "...";
-}
-
 // Whether repr() would take long or copy much for a message that is cut off anyway.
 bool is_large(PyObject* o) {
   constexpr Py_ssize_t kMaxItems = 50;
@@ -103,8 +83,7 @@ std::string describe(PyObject* object) {
                name(array.dtype()));
   }
   if (is_large(object)) return cat(type, " of length ", PyObject_Size(object));
-  const auto shown = short_repr(object);
-  return shown ? cat(type, ' ', *shown) : cat("a ", type);
+  return cat(type, ' ', safe_repr(object));
 }
 
 // --- what does not match ------------------------------------------------------------------------
@@ -221,7 +200,7 @@ void explain_failure(const Record& record) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause)), cause);
     return;
   }
-  const auto text = short_repr(error.value()).value_or("");
+  const std::string text = safe_repr(error.value());
   const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
   if (says("Unable to convert function return value"))
     throw Error(cat(display_name(record), ": the result cannot be converted to a Python object"));

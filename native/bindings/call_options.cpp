@@ -37,7 +37,7 @@ std::size_t read_shared(const KernelState& state, PyObject* value) {
   const std::size_t bytes =
       PyLong_Check(value) ? PyLong_AsSize_t(value) : static_cast<std::size_t>(-1);
   if (bytes == static_cast<std::size_t>(-1)) {
-    PyErr_Clear();
+    if (PyErr_Occurred() != nullptr) clear_if(PyExc_OverflowError);
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(state.function, ": shared_mem is ", safe_repr(value), ", expected a number of bytes"));
@@ -63,9 +63,9 @@ bool take_option(const KernelState& state, PyObject* key, PyObject* value, CallO
   } else if (name == "stream") {
     options.stream = stream_from_python(value, state.device, state.function.c_str());
   } else if (name == "cooperative") {
-    options.config.cooperative = PyObject_IsTrue(value) == 1;
+    options.config.cooperative = is_true(value);
   } else if (name == "programmatic") {
-    options.config.programmatic = PyObject_IsTrue(value) == 1;
+    options.config.programmatic = is_true(value);
   } else {
     return false;
   }

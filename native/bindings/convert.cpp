@@ -22,7 +22,7 @@ std::int64_t dimension(py::handle item, const char* op) {
   }
   const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
   if (!index) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError);
     bad_type(op, "shape", item, "an integer or a sequence of integers");
   }
   int overflow = 0;
@@ -39,7 +39,9 @@ std::optional<DType> dtype_from_numpy(py::handle object) {
     const auto byte_order = dtype.attr("byteorder").cast<std::string>();
     if (byte_order == ">") return std::nullopt;
     return dtype_from_name(dtype.attr("name").cast<std::string>());
-  } catch (py::error_already_set&) {
+  } catch (py::error_already_set& error) {
+    // What NumPy says to something that is no dtype.
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
     return std::nullopt;
   }
 }
@@ -50,7 +52,7 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
   if (overflow == 0) return Scalar(static_cast<std::int64_t>(value));
   const unsigned long long large = PyLong_AsUnsignedLongLong(number);
   if (!PyErr_Occurred()) return Scalar(static_cast<std::uint64_t>(large));
-  PyErr_Clear();
+  clear_if(PyExc_OverflowError);
   throw InvalidArgument(InvalidArgument::Kind::kOverflow,
                         cat(op, ": ", safe_repr(number), " does not fit in 64 bits"));
 }
@@ -131,10 +133,11 @@ std::optional<Scalar> scalar_from_python(py::handle object, const char* op) {
   if (PyLong_Check(o)) return integer_scalar(o, op);
   if (PyComplex_Check(o))
     return Scalar(std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
-  if (py::hasattr(object, "dtype") && py::hasattr(object, "item") && py::hasattr(object, "shape") &&
-      py::isinstance<py::tuple>(object.attr("shape")) && py::len(object.attr("shape")) == 0)
+  if (has_attribute(object, "dtype") && has_attribute(object, "item") &&
+      has_attribute(object, "shape") && py::isinstance<py::tuple>(object.attr("shape")) &&
+      py::len(object.attr("shape")) == 0)
     if (const py::object item = object.attr("item")();
-        item.ptr() != o && !py::hasattr(item, "item"))
+        item.ptr() != o && !has_attribute(item, "item"))
       return scalar_from_python(item, op);
   return std::nullopt;
 }
@@ -172,7 +175,7 @@ std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, con
   constexpr const char* kExpected = "a Stream, a handle or an object with __cuda_stream__";
   std::shared_ptr<void> owner;
   py::object handle;
-  if (py::hasattr(object, "__cuda_stream__")) {
+  if (has_attribute(object, "__cuda_stream__")) {
     // The protocol: a pair of its version, 0, and the handle.
     const py::object pair = object.attr("__cuda_stream__")();
     if (!py::isinstance<py::tuple>(pair) || py::len(pair) != 2 ||
@@ -187,7 +190,7 @@ std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, con
     bad_type(op, "stream", object, kExpected);
   const std::size_t value = PyLong_AsSize_t(handle.ptr());
   if (PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
+    clear_if(PyExc_OverflowError);
     bad_type(op, "stream", object, kExpected);
   }
   if (value == 0 || value == 1) return Stream::default_for(device);  // the legacy default stream

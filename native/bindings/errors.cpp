@@ -153,15 +153,6 @@ void register_errors() {
   });
 }
 
-std::shared_ptr<void> keep_alive(py::handle object) {
-  object.inc_ref();
-  return {object.ptr(), [](void* kept) {
-            if (Py_IsInitialized() == 0) return;
-            const py::gil_scoped_acquire gil;
-            Py_DECREF(static_cast<PyObject*>(kept));
-          }};
-}
-
 std::string safe_repr(py::handle object) {
   auto text = py::reinterpret_steal<py::object>(PyObject_Repr(object.ptr()));
   if (text && PyUnicode_GET_LENGTH(text.ptr()) > kMaxReprChars) {

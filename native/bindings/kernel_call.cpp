@@ -49,7 +49,7 @@ void store_integer(const KernelState& state, std::size_t index, PyObject* value,
   const Wide number = Convert(value);
   const bool failed = number == static_cast<Wide>(-1) && PyErr_Occurred() != nullptr;
   if (failed || number < low || number > high) {
-    PyErr_Clear();
+    if (failed) clear_if(PyExc_OverflowError);
     mismatch(state, index, value, cat("an integer from ", low, " to ", high),
              InvalidArgument::Kind::kValue);
   }
@@ -66,7 +66,7 @@ void store_float(const KernelState& state, std::size_t index, PyObject* value, s
   const double number =
       PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError, PyExc_OverflowError);
     mismatch(state, index, value, "a number");
   }
   const DType dtype = spec.dtype.value_or(spec.bytes == 8 ? DType::kFloat64 : DType::kFloat32);
@@ -84,7 +84,7 @@ void store_opaque(const KernelState& state, std::size_t index, PyObject* value, 
   const ArgSpec& spec = state.args[index];
   Py_buffer view;
   if (PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) != 0) {
-    PyErr_Clear();
+    clear_if(PyExc_TypeError, PyExc_BufferError);
     mismatch(state, index, value, cat(spec.bytes, " bytes (bytes, or a NumPy scalar or array)"));
   }
   const auto size = static_cast<std::size_t>(view.len);
@@ -154,11 +154,11 @@ void lay_out(KernelState& state) {
 }  // namespace
 
 KernelState::~KernelState() {
-  if (Py_IsInitialized() == 0) {
+  if (!python_runs()) {
     reference.release();  // the interpreter has taken it along
     return;
   }
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   reference = py::object();
 }
 
@@ -251,7 +251,7 @@ void PackedArgs::convert_pointer(const ArgSpec& spec, std::size_t index, PyObjec
   } else if (PyLong_Check(value)) {
     address = PyLong_AsUnsignedLongLong(value);
     if (PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
+      clear_if(PyExc_OverflowError);
       mismatch(state_, index, value, "a GPUArray, an address or None");
     }
   } else if (value != Py_None) {

@@ -13,8 +13,8 @@ namespace {
 template <class T>
 std::shared_ptr<T> shared_python(T object) {
   return {new T(std::move(object)), [](T* p) {
-            if (Py_IsInitialized() == 0) return;
-            const py::gil_scoped_acquire gil;
+            if (!python_runs()) return;
+            const WithGil gil;
             delete p;
           }};
 }
@@ -32,8 +32,8 @@ std::function<void()> reference_call(const KernelState& state, PyObject* const* 
     args[i] = is_array(values[i]) ? numpy_view(array_of(values[i]))
                                   : py::reinterpret_borrow<py::object>(values[i]);
   return [kept = shared_python(std::move(args)), function = shared_python(state.reference)] {
-    const py::gil_scoped_acquire gil;
-    (*function)(**kept);
+    const WithGil gil;
+    call_function(*function, *kept);
   };
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 // Python's search path, for pip's nvidia/ packages. Asked at the first NVRTC search.
 std::vector<std::string> package_roots() {
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   std::vector<std::string> roots;
   for (const py::handle entry : py::module_::import("sys").attr("path"))
     if (py::isinstance<py::str>(entry)) roots.push_back(entry.cast<std::string>());
@@ -44,7 +44,7 @@ PYBIND11_MODULE(gpk_native, m) {
   gpk::jit::set_bundle(std::string_view(
       gpk_bundle_begin, static_cast<std::size_t>(gpk_bundle_end - gpk_bundle_begin)));
   gpk::jit::set_package_roots(package_roots);
-  Py_AtExit(end_background_work);
+  Py_AtExit(end_background_work);  // the last thing Python does
   register_errors();
   m.def("safe_repr", safe_repr, py::arg("object"),
         "repr(object) for a message: capped, and a stand-in where __repr__ raises.");

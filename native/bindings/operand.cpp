@@ -14,8 +14,8 @@ namespace {
 
 // NumPy scalars have dtype, shape () and item().
 std::optional<ops::Operand> numpy_operand(py::handle object, const char* op) {
-  if (!py::hasattr(object, "dtype") || !py::hasattr(object, "item") ||
-      !py::hasattr(object, "shape") || !py::isinstance<py::tuple>(object.attr("shape")) ||
+  if (!has_attribute(object, "dtype") || !has_attribute(object, "item") ||
+      !has_attribute(object, "shape") || !py::isinstance<py::tuple>(object.attr("shape")) ||
       py::len(object.attr("shape")) != 0)
     return std::nullopt;
   const DType dtype = dtype_from_python(object.attr("dtype"), op);

@@ -88,10 +88,10 @@ StreamLauncher::EventId StreamLauncher::launch(const runtime::KernelLaunchReques
   }
   if (function != nullptr) {
     const StreamScope scope(stream);
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     py::tuple args(request.args.size());
     for (std::size_t i = 0; i < request.args.size(); ++i) args[i] = request.args[i];
-    py::reinterpret_borrow<py::object>(static_cast<PyObject*>(function.get()))(*args);
+    call_function(static_cast<PyObject*>(function.get()), args);
   } else {
     launch_raw(request.kernel_handle, request.config, request.args, *stream);
   }

@@ -38,7 +38,7 @@ void translate_runtime_error(std::exception_ptr error) {
 
 py::module_ load_runtime() {
   py::module_ native = py::module_::import("pygpukit._native");
-  if (py::hasattr(native, "runtime")) return native.attr("runtime").cast<py::module_>();
+  if (has_attribute(native, "runtime")) return native.attr("runtime").cast<py::module_>();
   py::register_exception_translator(translate_runtime_error);
   py::module_ m = native.def_submodule(
       "runtime", "The GPU as a shared resource: memory, tasks, transfers and launches.");

@@ -1,6 +1,8 @@
 #include "bindings/runtime_tasks.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "bindings/errors.h"
 #include "core/error.h"
@@ -24,18 +26,30 @@ std::string exception_text(py::handle type, py::handle value) {
   try {
     const std::string text = py::str(value);
     return text.empty() ? name : name + ": " + text;
-  } catch (py::error_already_set&) {  // a __str__ that raises
+  } catch (py::error_already_set& error) {  // a __str__ that raises
+    if (!error.matches(PyExc_Exception)) throw;
     return name;
   }
 }
 
+// Set where Ctrl-C ended a task of the main thread, which is to be raised there again.
+bool g_interrupted = false;
+
+void raise_interrupt() {
+  if (!std::exchange(g_interrupted, false)) return;
+  const WithGil gil;
+  PyErr_SetNone(PyExc_KeyboardInterrupt);
+  throw py::error_already_set();
+}
+
 std::optional<CallFailure> call_python(void* function) {
   if (python_has_ended()) return CallFailure{nullptr, "Python has ended"};
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   try {
-    py::reinterpret_borrow<py::object>(static_cast<PyObject*>(function))();
+    call_function(static_cast<PyObject*>(function));
     return std::nullopt;
   } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_KeyboardInterrupt) && on_main_thread()) g_interrupted = true;
     if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
     return CallFailure{keep_alive(error.value()), exception_text(error.type(), error.value())};
   }
@@ -91,6 +105,11 @@ TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Opti
 }
 
 TaskEngine::~TaskEngine() {
+  if (!python_runs()) {  // a thread of ours may be parked: nothing here can be waited for
+    stop();
+    new std::shared_ptr<Shared>(std::move(shared_));
+    return;
+  }
   const auto end = [this] {
     stop();
     shared_.reset();
@@ -227,6 +246,20 @@ TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<vo
       }
     };
   return shared_->scheduler->submit(std::move(spec));
+}
+
+std::size_t TaskEngine::run_ready(std::size_t max_tasks) {
+  if (!on_main_thread()) return shared_->scheduler->run_ready(max_tasks);
+  g_interrupted = false;
+  std::size_t count = 0;
+  while (count < max_tasks && !g_interrupted && shared_->scheduler->run_ready(1) == 1) ++count;
+  raise_interrupt();
+  return count;
+}
+
+std::size_t TaskEngine::run_until_idle() {
+  const std::size_t count = run_ready(std::numeric_limits<std::size_t>::max());
+  return count + shared_->scheduler->run_until_idle();
 }
 
 void TaskEngine::serve() {

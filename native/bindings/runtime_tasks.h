@@ -46,6 +46,10 @@ class TaskEngine {
   // stream of its own, and the task has then ended when the stream's work is done.
   TaskId submit(runtime::TaskSpec spec, std::shared_ptr<void> function, bool on_stream);
 
+  // Runs bodies on the calling thread; how many. Throws KeyboardInterrupt after one that Ctrl-C
+  // ended.
+  std::size_t run_ready(std::size_t max_tasks);
+  std::size_t run_until_idle();
   // Runs bodies on the calling thread until stop().
   void serve();
   // Ends serve() of all threads. Tasks that wait for a stream fail.

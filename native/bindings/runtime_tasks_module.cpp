@@ -1,4 +1,6 @@
 // TaskScheduler: Python functions as tasks; ledgers; snapshots.
+#include <chrono>
+
 #include "bindings/convert.h"
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
@@ -160,8 +162,13 @@ TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, st
 
 // In steps, so that Ctrl-C is heard.
 std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional<double> timeout) {
+  using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kStepNs = 100'000'000;
-  std::int64_t left_ns = timeout ? nanoseconds(*timeout, kNsPerSecond, "wait: timeout") : 0;
+  // A century ahead at most: the clock's own range ends after three.
+  constexpr std::int64_t kMaxNs = std::int64_t{100} * 365 * 86'400 * 1'000'000'000;
+  const std::int64_t timeout_ns =
+      timeout ? std::min(nanoseconds(*timeout, kNsPerSecond, "wait: timeout"), kMaxNs) : 0;
+  const auto limit = Clock::now() + std::chrono::nanoseconds(timeout_ns);
   std::optional<runtime::Scheduler::BodyWait> without_limit;
   if (!timeout) {
     const WithoutGil released;
@@ -169,6 +176,7 @@ std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional
   }
   const TaskStreams::Loan loan(TaskEngine::streams_of_body());
   for (;;) {
+    const std::int64_t left_ns = std::chrono::nanoseconds(limit - Clock::now()).count();
     const std::int64_t step_ns = timeout ? std::min(left_ns, kStepNs) : kStepNs;
     std::optional<TaskInfo> info;
     {
@@ -177,8 +185,7 @@ std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional
           self.scheduler().wait(id, std::chrono::nanoseconds(std::max<std::int64_t>(step_ns, 0)));
     }
     if (info) return info;
-    left_ns -= step_ns;
-    if (timeout && left_ns <= 0) return std::nullopt;
+    if (timeout && Clock::now() >= limit) return std::nullopt;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 }
@@ -188,11 +195,11 @@ void call_at_end(TaskEngine& self, TaskId id, const py::function& callback) {
   const WithoutGil released;
   self.scheduler().on_end(id, [kept = std::move(kept)](const TaskInfo& info) {
     if (python_has_ended()) return;
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     try {
-      py::reinterpret_borrow<py::object>(static_cast<PyObject*>(kept.get()))(info);
+      call_function(static_cast<PyObject*>(kept.get()), py::make_tuple(info));
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("the callback of a task");
+      report_unraisable(error, "the callback of a task");
     }
   });
 }
@@ -250,10 +257,10 @@ void bind_engine_control(Class& engine) {
           "fail", [](E& e, TaskId i, const std::string& why) { return e.scheduler().fail(i, why); },
           id, py::arg("reason"), Unlocked(), "A task without a body has failed.")
       .def(
-          "run_ready", [](E& e, std::size_t n) { return e.scheduler().run_ready(n); },
-          py::arg("max_tasks"), Unlocked(), "Runs tasks that are ready here; how many.")
+          "run_ready", [](E& e, std::size_t n) { return e.run_ready(n); }, py::arg("max_tasks"),
+          Unlocked(), "Runs tasks that are ready here; how many.")
       .def(
-          "run_until_idle", [](E& e) { return e.scheduler().run_until_idle(); }, Unlocked(),
+          "run_until_idle", [](E& e) { return e.run_until_idle(); }, Unlocked(),
           "Runs tasks here until none is ready; how many.")
       .def("serve", &E::serve, Unlocked(), "Runs tasks here until stop().")
       .def("stop", &E::stop, Unlocked(), "Ends serve() of all threads, for good.")

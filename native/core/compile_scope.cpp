@@ -1,65 +1,48 @@
 #include "core/compile_scope.h"
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
 #ifndef _WIN32
 #include <pthread.h>
 #endif
 
-#include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <mutex>
-
-#include "core/error.h"
-
 namespace gpk {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
+std::atomic<int> g_inside{0};
+std::atomic<bool> g_closed{false};
+std::atomic<bool> g_lost{false};
+std::atomic<bool> g_at_exit{false};
 
-struct Compiles {
-  std::mutex mutex;
-  std::condition_variable ended;
-  int num_active = 0;
-  bool closed = false;
-  bool at_exit = false;  // end_compiles() is registered
-};
-
-Compiles* g_compiles = nullptr;  // never destroyed
-
-Compiles& compiles() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    g_compiles = new Compiles;
 #ifndef _WIN32
-    // The threads that were compiling are not in a forked child.
-    pthread_atfork(nullptr, nullptr, [] { g_compiles = new Compiles; });
+[[maybe_unused]] const int g_fork_handler = pthread_atfork(nullptr, nullptr, [] {
+  if (g_inside.exchange(0) > 0) g_lost = true;
+});
 #endif
-  });
-  return *g_compiles;
-}
 
 }  // namespace
 
-CompileScope::CompileScope() {
-  Compiles& all = compiles();
-  const std::lock_guard lock(all.mutex);
-  if (all.closed) throw Error("jit: no kernel is compiled any more: the process is exiting");
-  ++all.num_active;
+CompileScope::CompileScope() noexcept {
+  ++g_inside;
+  if (!g_closed) return;
+  --g_inside;
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 CompileScope::~CompileScope() {
-  Compiles& all = compiles();
-  const std::lock_guard lock(all.mutex);
-  if (--all.num_active == 0) all.ended.notify_all();
-  // Not before: what is registered later runs earlier, and a compiler registers its own on loading.
-  if (!all.at_exit) all.at_exit = std::atexit(end_compiles) == 0;
+  // Not earlier: what is registered last runs first, and a compiler registers its own on loading.
+  if (!g_at_exit.exchange(true)) std::atexit(end_compiles);
+  --g_inside;
 }
 
 void end_compiles() noexcept {
-  Compiles& all = compiles();
-  std::unique_lock lock(all.mutex);
-  all.closed = true;
-  all.ended.wait_for(lock, kPatience, [&] { return all.num_active == 0; });
+  g_closed = true;
+  while (g_inside > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
+
+bool compiler_lost_in_fork() noexcept { return g_lost; }
 
 }  // namespace gpk

@@ -1,21 +1,25 @@
-// Compilers at work: the driver's and NVRTC. Their libraries have globals that go away when the
-// process exits, so it must not exit under a thread that is inside one of them.
+// Who is inside a compiler, the driver's or NVRTC: meanwhile neither fork() nor the end of the
+// process can be let through.
 #pragma once
 
 namespace gpk {
 
+// Held around calls that compile, and what follows them.
 class CompileScope {
  public:
-  // Throws Error when the process is exiting.
-  CompileScope();
+  CompileScope() noexcept;  // blocks for ever after end_compiles()
   ~CompileScope();
   CompileScope(const CompileScope&) = delete;
   CompileScope& operator=(const CompileScope&) = delete;
 };
 
-// Lets no compile begin any more and waits, for half a minute at most, until those under way have
-// ended. Python calls it when the interpreter ends. In a C++ program it runs at exit by itself once
-// one compile has ended; one that leaves main() during its first compile calls it.
+// Before exit() runs the compilers' static destructors: waits until nobody is inside and lets
+// nobody in from then on. Python calls it when the interpreter ends. In a C++ program it runs at
+// exit by itself once one compile has ended; one that leaves main() during its first calls it.
 void end_compiles() noexcept;
+
+// The process was forked while another thread was inside: locks of the compiler and of the loader
+// may be held here for ever, so it is not used any more.
+bool compiler_lost_in_fork() noexcept;
 
 }  // namespace gpk

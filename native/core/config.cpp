@@ -205,7 +205,7 @@ void Config::reset_for_testing() {
 }
 
 const std::vector<ConfigVariable>& config_variables() {
-  static const std::vector<ConfigVariable> variables{
+  static const auto& variables = *new std::vector<ConfigVariable>{
       {"PYGPUKIT_DEVICE", "auto (default), cuda or cpu: where arrays live"},
       {"PYGPUKIT_REQUIRE_GPU", "1: raise instead of falling back to CPU simulation"},
       {"PYGPUKIT_CUDA_DRIVER", "path of the CUDA driver library"},

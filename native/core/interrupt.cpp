@@ -11,6 +11,8 @@ std::atomic<InterruptHook> g_hook{nullptr};
 
 void set_interrupt_hook(InterruptHook hook) noexcept { g_hook = hook; }
 
+bool has_interrupt_hook() noexcept { return g_hook.load(std::memory_order_relaxed) != nullptr; }
+
 void check_interrupt() {
   if (const InterruptHook hook = g_hook.load(std::memory_order_relaxed); hook != nullptr) hook();
 }

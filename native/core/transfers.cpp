@@ -1,7 +1,6 @@
 #include "core/transfers.h"
 
 #include <array>
-#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -9,13 +8,10 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/memory.h"
+#include "core/per_process.h"
 #include "core/stream.h"
 #include "core/text.h"
 #include "core/trace_log.h"
-
-#ifndef _WIN32
-#include <pthread.h>
-#endif
 
 namespace gpk {
 namespace {
@@ -36,20 +32,7 @@ struct Registry {
   std::map<Key, Options> options;
 };
 
-std::atomic<Registry*> g_registry{nullptr};
-
-// Never destroyed. A forked child gets a new one: the engines of the parent have no threads there,
-// and their locks may be held.
-Registry& registry() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    g_registry = new Registry;
-#ifndef _WIN32
-    pthread_atfork(nullptr, nullptr, [] { g_registry = new Registry; });
-#endif
-  });
-  return *g_registry;
-}
+Registry& registry() { return per_process<Registry>(); }
 
 void run(runtime::TransferType type, std::uint64_t dst, std::uint64_t src, std::size_t bytes,
          const std::shared_ptr<Stream>& stream) {

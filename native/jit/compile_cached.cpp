@@ -6,8 +6,13 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
 
+#include "core/compile_scope.h"
+#include "core/interrupt.h"
+#include "core/per_process.h"
 #include "core/text.h"
 #include "jit/compiler.h"
 #include "jit/disk_cache.h"
@@ -31,24 +36,11 @@ struct Flights {
   std::unordered_map<std::string, std::shared_ptr<Flight>> by_key;
 };
 
-Flights& flights() {
-  static Flights* instance = new Flights;
-  return *instance;
-}
-
-CompiledImage load_or_compile(const CompileRequest& request, const std::string& key) {
-  DiskCache* cache = disk_cache();
-  if (cache != nullptr) {
-    if (auto hit = cache->load(key)) return std::move(*hit);
-  }
-  CompiledImage image = compile(request);
-  if (cache != nullptr) cache->store(key, image);
-  return image;
-}
+Flights& flights() { return per_process<Flights>(); }
 
 CompiledImage wait_for(Flight& flight) {
   std::unique_lock lock(flight.mutex);
-  flight.landed.wait(lock, [&] { return flight.done; });
+  wait_interruptibly(flight.landed, lock, [&] { return flight.done; });
   if (flight.error) std::rethrow_exception(flight.error);
   return flight.image;
 }
@@ -61,6 +53,44 @@ void land(Flight& flight, const std::string& key) {
   const std::lock_guard lock(flight.mutex);
   flight.done = true;
   flight.landed.notify_all();
+}
+
+// Nothing is kept of a compile without a key.
+void fly(Flight& flight, const CompileRequest& request, const std::string& key) noexcept {
+  const CompileScope compiling;
+  try {
+    flight.image = compile(request);
+    if (DiskCache* cache = disk_cache(); cache != nullptr && !key.empty())
+      cache->store(key, flight.image);
+  } catch (...) {
+    flight.error = std::current_exception();
+  }
+  land(flight, key);
+}
+
+bool land_from_cache(Flight& flight, const std::string& key) {
+  DiskCache* cache = key.empty() ? nullptr : disk_cache();
+  if (cache == nullptr) return false;
+  auto hit = cache->load(key);
+  if (!hit) return false;
+  flight.image = std::move(*hit);
+  land(flight, key);
+  return true;
+}
+
+// NVRTC cannot be interrupted, so it runs on a thread of its own: whoever waits can leave, and the
+// compile goes on into the cache.
+void start(const std::shared_ptr<Flight>& flight, const CompileRequest& request,
+           const std::string& key) {
+  if (land_from_cache(*flight, key)) return;
+  if (has_interrupt_hook()) {
+    try {
+      std::thread([flight, request, key] { fly(*flight, request, key); }).detach();
+      return;
+    } catch (const std::system_error&) {  // no more threads: it has to be this one
+    }
+  }
+  fly(*flight, request, key);
 }
 
 // Precompiled headers and computed includes read files that the key cannot cover; --time writes
@@ -103,9 +133,13 @@ std::optional<CompiledImage> load_without_nvrtc(const CompileRequest& request) {
 CompiledImage compile_cached(const CompileRequest& request) {
   if (auto image = load_without_nvrtc(request)) return std::move(*image);
   const Nvrtc& found = nvrtc();
-  if (!can_be_cached(request, found)) return compile(request);
-  const std::string key = cache_key(request, found);
   std::shared_ptr<Flight> flight;
+  if (!can_be_cached(request, found)) {
+    flight = std::make_shared<Flight>();
+    start(flight, request, "");
+    return wait_for(*flight);
+  }
+  const std::string key = cache_key(request, found);
   bool first = false;
   {
     const std::lock_guard lock(flights().mutex);
@@ -114,13 +148,7 @@ CompiledImage compile_cached(const CompileRequest& request) {
     if (first) slot = std::make_shared<Flight>();
     flight = slot;
   }
-  if (!first) return wait_for(*flight);
-  try {
-    flight->image = load_or_compile(request, key);
-  } catch (...) {
-    flight->error = std::current_exception();
-  }
-  land(*flight, key);
+  if (first) start(flight, request, key);
   return wait_for(*flight);
 }
 

@@ -190,9 +190,9 @@ std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrt
 
 CompiledImage compile(const CompileRequest& request) {
   check_request(request);
+  const CompileScope compiling;
   const Nvrtc& found = nvrtc();
   const std::vector<std::string> flags = compile_flags(request, found);
-  const CompileScope compiling;
   for (int tries = 1;; ++tries) {
     Session session(found, request);
     const NvrtcCode code = session.compile(flags);

@@ -56,7 +56,8 @@ std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrt
 CompiledImage compile(const CompileRequest& request);
 
 // The same through the disk cache (jit/disk_cache.h). Threads that ask for one key at the same time
-// share one compile; other keys are not held up. A failed compile is never stored.
+// share one compile; other keys are not held up. A failed compile is never stored. Where an
+// interrupt hook is set (core/interrupt.h) the wait can be broken off; the compile goes on.
 CompiledImage compile_cached(const CompileRequest& request);
 
 // compute_80 PTX as this NVRTC writes it can be too new for older drivers. Removes hints that came

@@ -58,8 +58,8 @@ class Finder {
 
  private:
   const Token& token(std::size_t i) const {
-    static const Token none;
-    return i < tokens_.size() ? tokens_[i] : none;
+    static const auto* none = new Token;
+    return i < tokens_.size() ? tokens_[i] : *none;
   }
 
   void step() {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/compile_scope.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "core/library.h"
@@ -188,10 +189,15 @@ std::vector<std::string> package_roots() {
 }
 
 const NvrtcSearch& find_nvrtc() {
+  if (compiler_lost_in_fork()) {
+    static const auto* nothing = new NvrtcSearch;
+    return *nothing;
+  }
   State& s = state();
   if (const NvrtcSearch* found = s.current.load(std::memory_order_acquire)) return *found;
   std::vector<std::string> roots = package_roots();
   const Config& config = Config::get();
+  const CompileScope compiling;
   const std::lock_guard lock(s.mutex);
   if (const NvrtcSearch* found = s.current.load(std::memory_order_relaxed)) return *found;
   Search search(config, std::move(roots));
@@ -210,6 +216,7 @@ const NvrtcSearch& find_nvrtc() {
 }
 
 std::optional<NvrtcVersion> predict_nvrtc_version() {
+  if (compiler_lost_in_fork()) return std::nullopt;
   if (state().current.load(std::memory_order_acquire) != nullptr) return std::nullopt;
   const Config& config = Config::get();
   if (!config.nvrtc_path.empty()) return std::nullopt;
@@ -231,6 +238,10 @@ std::optional<NvrtcVersion> predict_nvrtc_version() {
 }
 
 std::string not_available_message(const NvrtcSearch& search) {
+  if (compiler_lost_in_fork())
+    return "NVRTC JIT compiler not available: this process was forked while another thread was "
+           "compiling, and NVRTC's locks may be held here for ever. Fork before the first compile, "
+           "or start processes with multiprocessing's \"spawn\"";
   return cat("NVRTC JIT compiler not available. Tried:\n  ", join(search.tried, "\n  "),
              "\nTo install it: pip install pygpukit[jit]");
 }

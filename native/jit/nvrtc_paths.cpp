@@ -66,11 +66,11 @@ void add_library_folders(std::vector<std::string>& out, const fs::path& prefix) 
 
 const std::vector<std::string>& nvrtc_sonames() {
 #ifdef _WIN32
-  static const std::vector<std::string> names{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll",
-                                              "nvrtc64_112_0.dll"};
+  static const auto& names =
+      *new std::vector<std::string>{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"};
 #else
-  static const std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12",
-                                              "libnvrtc.so.11.2", "libnvrtc.so"};
+  static const auto& names = *new std::vector<std::string>{"libnvrtc.so.13", "libnvrtc.so.12",
+                                                           "libnvrtc.so.11.2", "libnvrtc.so"};
 #endif
   return names;
 }

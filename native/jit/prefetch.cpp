@@ -1,8 +1,5 @@
 #include "jit/prefetch.h"
 
-#ifndef _WIN32
-#include <pthread.h>
-#endif
 #ifdef __linux__
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,6 +16,7 @@
 
 #include "core/config.h"
 #include "core/log.h"
+#include "core/per_process.h"
 #include "core/text.h"
 #include "jit/disk_cache.h"
 
@@ -95,19 +93,7 @@ class Queue {
   bool stopping_ = false;
 };
 
-Queue* g_queue = nullptr;  // never destroyed: threads use it to the end
-
-Queue& queue() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    g_queue = new Queue;
-#ifndef _WIN32
-    // A forked child has none of the threads, and a mutex that one of them may have held.
-    pthread_atfork(nullptr, nullptr, [] { g_queue = new Queue; });
-#endif
-  });
-  return *g_queue;
-}
+Queue& queue() { return per_process<Queue>(); }
 
 bool enabled() {
   return Config::get().prefetch && disk_cache() != nullptr &&

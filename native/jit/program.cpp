@@ -6,6 +6,8 @@
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/error.h"
+#include "core/interrupt.h"
+#include "core/per_process.h"
 #include "core/text.h"
 #include "jit/disk_cache.h"
 #include "jit/include_policy.h"
@@ -15,7 +17,7 @@ namespace gpk::jit {
 namespace {
 
 struct Slot {
-  std::mutex mutex;  // held while building
+  InterruptibleMutex mutex;  // held while building
   std::weak_ptr<Program> program;
 };
 
@@ -24,10 +26,7 @@ struct Table {
   std::map<std::string, std::shared_ptr<Slot>> slots;
 };
 
-Table& table() {
-  static auto* instance = new Table;
-  return *instance;
-}
+Table& table() { return per_process<Table>(); }
 
 // Programs nobody holds any more leave an empty slot; swept when the table has grown.
 void sweep(Table& t) {

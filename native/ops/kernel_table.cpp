@@ -6,11 +6,13 @@
 
 #include "jit/prefetch.h"
 
+#include "core/interrupt.h"
+
 namespace gpk::ops::detail {
 namespace {
 
 struct Entry {
-  std::mutex mutex;  // held while building
+  InterruptibleMutex mutex;  // held while building
   std::shared_ptr<Kernel> kernel;
 };
 

@@ -3,7 +3,8 @@
 namespace gpk::ops {
 
 const std::vector<OpInfo>& op_list() {
-  static const std::vector<OpInfo> list{
+  static const auto& list = *new std::vector<OpInfo>{
+  // threads outlive main()
 #define GPK_OP(name, family, doc) {OpId::name, #name, #family, doc},
 #include "ops/op_list.def"
 #undef GPK_OP

@@ -10,8 +10,15 @@
 #include <thread>
 #include <vector>
 
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+#include "core/compile_scope.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
 #include "jit/ptx_entry.h"
@@ -141,6 +148,7 @@ TEST(PtxVersion, LosesHintsThatCameLater) {
 std::atomic<int> fake_compiles{0};
 std::atomic<int> fake_result{0};
 std::atomic<int> fake_failures{0};
+std::atomic<int> fake_ms{20};
 
 int fake_create(NvrtcProgram*, const char*, const char*, int, const char* const*,
                 const char* const*) {
@@ -149,7 +157,7 @@ int fake_create(NvrtcProgram*, const char*, const char*, int, const char* const*
 int fake_destroy(NvrtcProgram*) { return 0; }
 int fake_add(NvrtcProgram, const char*) { return 0; }
 int fake_compile(NvrtcProgram, int, const char* const*) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(fake_ms));
   return ++fake_compiles <= fake_failures ? fake_result.load() : 0;
 }
 int fake_lowered(NvrtcProgram, const char* expression, const char** symbol) {
@@ -181,6 +189,7 @@ class FakeNvrtc : public ::testing::Test {
     set_nvrtc_for_testing(&nvrtc_);
     fake_compiles = 0;
     fake_failures = 0;
+    fake_ms = 20;
     use_cache_dir(folder_.path().string());
   }
   void TearDown() override {
@@ -240,6 +249,69 @@ TEST_F(FakeNvrtc, RacingThreadsCompileOnceAndFailuresAreNotKept) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fake_compiles, 3);
 }
+
+struct Interrupted {};
+
+TEST_F(FakeNvrtc, WhoWaitsCanLeaveAndTheCompileGoesOn) {
+  const CompileRequest request = request_for(kScale);
+  fake_ms = 400;
+  set_interrupt_hook([] { throw Interrupted(); });
+  EXPECT_THROW(compile_cached(request), Interrupted);
+  EXPECT_THROW(compile_cached(request), Interrupted);  // waits for the same compile
+  EXPECT_EQ(fake_compiles, 0);
+  set_interrupt_hook([] {});
+  EXPECT_EQ(compile_cached(request).bytes.size(), 4u);
+  EXPECT_EQ(compile_cached(request).bytes.size(), 4u);  // from the cache
+  EXPECT_EQ(fake_compiles, 1);
+  set_interrupt_hook(nullptr);
+}
+
+#ifndef _WIN32
+// Runs `body` in a forked child; its exit status.
+template <class Body>
+int in_child(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // a hang ends by SIGALRM
+    _exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(FakeNvrtc, ChildForkedDuringACompileGetsAnError) {
+  fake_ms = 300;
+  std::thread compiling([] { compile_cached(request_for(kScale)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(in_child([] {
+              try {
+                compile_cached(request_for(kScale));  // the one that is in the air
+                return false;
+              } catch (const NvrtcError& error) {
+                return error.code() == NvrtcCode::kNotLoaded &&
+                       std::string(error.what()).find("forked") != std::string::npos;
+              }
+            }),
+            0);
+  compiling.join();
+  EXPECT_EQ(in_child([] { return compile_cached(request_for("other")).bytes.size() == 4; }), 0);
+}
+
+TEST_F(FakeNvrtc, CloseWaitsForWhoIsInsideAndLetsNobodyIn) {
+  fake_ms = 300;
+  EXPECT_EQ(in_child([] {  // for good, so not in this process
+              std::thread([] { compile_cached(request_for(kScale)); }).detach();
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              end_compiles();
+              const int at_close = fake_compiles;
+              std::thread([] { compile_cached(request_for("other")); }).detach();
+              std::this_thread::sleep_for(std::chrono::milliseconds(500));
+              return at_close == 1 && fake_compiles == 1;
+            }),
+            0);
+}
+#endif
 
 class RealNvrtc : public ::testing::Test {
  protected:

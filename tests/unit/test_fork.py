@@ -46,3 +46,34 @@ if __name__ == "__main__":
 """
     done = run_python(code)
     assert done.stdout.strip() == "[2.0, 4.0, 6.0]", done.stderr
+
+
+def test_child_forked_during_a_compile_does_not_hang(run_python) -> None:
+    code = """
+import os, signal, sys, threading, time, pygpukit as gp
+from pygpukit import _native
+if not _native.nvrtc_info()["available"]:
+    sys.exit("no NVRTC")
+source = "".join(
+    f"__global__ void k{i}(float* a) {{ for (int j = 0; j < {i}; ++j) a[j] = powf(a[0], a[j]); }}"
+    for i in range(60))
+thread = threading.Thread(target=gp.RawModule, args=(source,))
+thread.start()
+time.sleep(0.2)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    kernel = gp.jit("__global__ void f(float* a) {}", "f", reference=lambda a: None)
+    kernel(gp.ones(4))
+    try:
+        _native.compile_to_ptx(source)
+    except gp.NvrtcError as error:
+        os._exit(7 if "forked while another thread was compiling" in str(error) else 8)
+    os._exit(9)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+thread.join()
+"""
+    done = run_python(code, PYGPUKIT_CACHE_DISABLE="1")
+    if "no NVRTC" in done.stderr:
+        pytest.skip("no NVRTC")
+    assert (done.returncode, done.stdout.strip()) == (0, "7"), done.stderr

@@ -38,6 +38,7 @@ _CLASSES = {
     "best_effort": QosClass.BestEffort,
 }
 _ORDERS = ("fifo", "sjf", "priority")
+_EXIT_SECONDS = 2.0  # what tasks have to end in when the interpreter exits, all together
 
 
 def qos_class(qos: QosClass | TaskPolicy | str) -> QosClass:
@@ -216,7 +217,7 @@ class TaskScheduler:
         self._native.poll()
 
     def shutdown(self, *, cancel: bool = False, timeout: float | None = None) -> bool:
-        """Takes no more tasks, ends the workers; False when one did not end in time.
+        """Takes no more tasks, ends the workers; False when one did not end in `timeout` seconds.
 
         Tasks that have not started are left alone (and never start) unless `cancel`.
         """
@@ -226,8 +227,9 @@ class TaskScheduler:
         if cancel:
             self._native.clear()
         self._native.stop()
+        limit = None if timeout is None else time.monotonic() + timeout
         for worker in workers:
-            worker.join(timeout)
+            worker.join(None if limit is None else max(0.0, limit - time.monotonic()))
         return not any(worker.is_alive() for worker in workers)
 
     def __enter__(self) -> TaskScheduler:
@@ -379,10 +381,10 @@ def shutdown(*, cancel: bool = True, timeout: float | None = 5.0) -> bool:
 def _end_all() -> None:
     """At exit: work on the GPU ends, so that no thread is left that would call into Python."""
     schedulers = list(_all)
+    limit = time.monotonic() + _EXIT_SECONDS
     for scheduler in schedulers:
-        scheduler.shutdown(cancel=True, timeout=2.0)
+        scheduler.shutdown(cancel=True, timeout=max(0.0, limit - time.monotonic()))
     _native.finish()
-    limit = time.monotonic() + 1.0
     while any(s.native.streams_in_use for s in schedulers) and time.monotonic() < limit:
         time.sleep(0.001)
     _end_python()
