@@ -42,11 +42,11 @@ op_tests=(tests/gpu/test_{elementwise,indexing,manipulation,matmul,matmul_gemv,p
 # test_in_parts NAME PYTEST_ARGUMENTS...: all but what must be alone on the GPU, eight processes.
 test_in_parts() {
   export TEST_NAME=$1 TEST_ARGUMENTS="${*:2}"
-  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I N bash -c '
-    log="$OUT/gpu-tests-$TEST_NAME-N.txt"
-    GPK_TEST_SHARD=N/8 "$PYTHON" -m pytest $TEST_ARGUMENTS -q -m "not alone" -o faulthandler_timeout=120 >"$log" 2>&1
+  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I % bash -c '
+    log="$OUT/gpu-tests-$TEST_NAME-%.txt"
+    GPK_TEST_SHARD=%/8 "$PYTHON" -m pytest $TEST_ARGUMENTS -q -m "not alone" -o faulthandler_timeout=120 >"$log" 2>&1
     code=$?
-    echo "$TEST_NAME, part N of 8: $(tail -1 "$log")"
+    echo "$TEST_NAME, part % of 8: $(tail -1 "$log")"
     [ $code -eq 0 ] || { grep -E "^(FAILED|ERROR)" "$log"; exit 1; }'
 }
 

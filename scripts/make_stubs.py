@@ -300,6 +300,7 @@ RETURNS = {
     "__repr__": "str",
     "broadcast_shapes": "tuple[int, ...]",
     "builtin_kernels": "list[tuple[str, str, str, list[int], builtins.bool]]",
+    "bundle_kernels": "list[tuple[str, str, int, builtins.bool]]",
     "compile_builtin": "tuple[bytes, str]",
     "compile_to_ptx": "tuple[str, str]",
     "config_variables": "list[tuple[str, str, str | None]]",

@@ -46,10 +46,15 @@ const Kernel& find_or_build(Context& context, KernelKey key,
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }
+  // The kernels of products are so large that others beside it would slow down the first.
+  const bool wait = key.family == Family::matmul;
+  const auto prefetch = [&] {
+    jit::prefetch(context, [&context, key] { return prefetch_list(key.family, context); });
+  };
+  if (first && !wait) prefetch();
   const std::lock_guard lock(entry->mutex);
   if (!entry->kernel) entry->kernel = jit::load_builtin(context, make_spec());
-  if (first)  // after the kernel that is waited for
-    jit::prefetch(context, [&context, key] { return prefetch_list(key.family, context); });
+  if (first && wait) prefetch();
   return *entry->kernel;
 }
 

@@ -883,6 +883,9 @@ def builtin_kernels() -> list[tuple[str, str, str, list[int], builtins.bool]]:
 def bundle_info() -> dict[str, Any]:
     """The PTX bundle in this build."""
 
+def bundle_kernels() -> list[tuple[str, str, int, builtins.bool]]:
+    """Every kernel in the PTX bundle as (file, expression, target, only this target)."""
+
 def bundle_ptx(file: str, expression: str, sm: SupportsIndex) -> str:
     """The bundled PTX of a built-in kernel for an architecture."""
 
@@ -892,8 +895,8 @@ def cache_clear() -> int:
 def cache_info() -> dict[str, Any]:
     """The kernel cache: folder, entries, bytes."""
 
-def cache_warm(index: SupportsIndex, sm: SupportsIndex) -> None:
-    """Compiles builtin_kernels()[index] into the cache."""
+def cache_warm(index: SupportsIndex, sm: SupportsIndex) -> builtins.bool:
+    """Puts builtin_kernels()[index] into the cache; False: it is bundled, for another GPU."""
 
 def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, casting: str = "safe") -> builtins.bool:
     """Whether a cast between two dtypes follows a rule."""
@@ -1096,6 +1099,9 @@ def dot(x1: _Operand, x2: _Operand) -> GPUArray:
 
 def driver_info() -> dict[str, Any]:
     """The driver library: path, version, problem, what was tried."""
+
+def drop_bundle() -> None:
+    """Built-in kernels come from NVRTC alone from now on; for tests that compare the two."""
 
 def edge_items(array: GPUArray, edge: SupportsIndex) -> GPUArray:
     """The first edge + 1 and the last edge items of each longer axis, on the same device."""

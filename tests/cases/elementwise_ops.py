@@ -157,7 +157,7 @@ OPS: dict[str, Op] = {
     "signbit": _unary(np.signbit),
     "sqrt": _unary(np.sqrt),
     "rsqrt": _unary(lambda x: 1 / np.sqrt(x), 2, like=np.sqrt, nonzero=("c",)),
-    "cbrt": _unary(np.cbrt, 2),
+    "cbrt": _unary(np.cbrt, 3),
     "exp": _unary(np.exp, 2),
     "exp2": _unary(np.exp2, 2, complex_ulps=16),
     "expm1": _unary(np.expm1, 2),

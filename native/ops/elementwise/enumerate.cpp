@@ -47,6 +47,7 @@ void enumerate_op(std::vector<jit::KernelSpec>& specs, const ElementwiseOp& op) 
   std::set<DType> computed;
   for (const DType dtype : common_dtypes(op)) {
     specs.push_back(map_spec(op.name, dense_expression(op, dtype), is_common(dtype)));
+    specs.back().prefetched = dtype == DType::kFloat32;
     if (op.arity == 2 && (dtype == DType::kFloat32 || dtype == DType::kInt64))
       specs.push_back(map_spec(op.name, dense_expression(op, dtype, kSecondIsNumber), true));
     computed.insert(any_compute_dtype(dtype));

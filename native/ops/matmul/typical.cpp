@@ -34,11 +34,14 @@ std::vector<MatmulDesc> typical_products() {
         all.push_back(contiguous(dtype, n, n, n, b_k_major, tf32));
   };
   constexpr DType kHalves[] = {DType::kBFloat16, DType::kFloat16};
-  for (const DType dtype : kHalves) squares(dtype, false, {4096});
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})
+    all.push_back(contiguous(dtype, 4096, 4096, 4096, false, false));
+  all.push_back(contiguous(DType::kInt8, 512, 512, 512, false, false));
+  all.push_back(contiguous(DType::kBFloat16, 1, 4096, 4096, false, false));
+  for (const DType dtype : kHalves) squares(dtype, false, {4096, 512, 1024, 2048, 8192});
   squares(DType::kFloat32, false, {4096, 512, 1024, 2048, 8192});
   squares(DType::kInt8, false, {4096, 1024, 512});
   squares(DType::kFloat32, true, {4096, 1024});
-  for (const DType dtype : kHalves) squares(dtype, false, {512, 1024, 2048, 8192});
   struct Layer {
     std::int64_t n, k;
   };

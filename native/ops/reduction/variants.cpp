@@ -127,7 +127,11 @@ jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
   spec.expression = cat("gpk::reduce_", name, "<",
                         info(stored_as(variant.functor, variant.in)).cuda_name, ", ", functor, ">");
   spec.bundled = is_common(variant.in);
-  spec.prefetched = variant.in == DType::kFloat32 && is_common(variant.functor);
+  const bool sum = variant.functor == Functor::kSum;
+  const bool extreme = is_extreme(variant.functor);
+  spec.prefetched = (variant.in == DType::kFloat32 && is_common(variant.functor)) ||
+                    (variant.in == DType::kInt64 && sum) ||
+                    (variant.in == DType::kUInt8 && extreme);  // any, all
   return spec;
 }
 

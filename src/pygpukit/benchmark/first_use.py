@@ -92,6 +92,8 @@ def ops(gp: Any) -> list[tuple[str, Callable[[], Any]]]:
         ("concat", lambda: gp.concat([x, y])),
         ("nonzero", lambda: gp.nonzero(mask)),
     ]
+    vector = gp.ones((1, GEMM), dtype="bfloat16")
+    matrix = gp.ones((GEMM, GEMM), dtype="bfloat16")
     products = [
         gemm("bfloat16", GEMM),
         gemm("float32", GEMM),

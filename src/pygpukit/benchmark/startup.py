@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pygpukit.benchmark.report import OURS
 from pygpukit.benchmark.session import Session
 
 REPEATS = 15
+COLD_REPEATS = 5
 PEER_REPEATS = 5  # some take seconds to start
 
 FIRST_RESULT = {
@@ -89,10 +91,34 @@ def run(session: Session) -> None:
             base, figure = row.over
             extra[figure] = stats.median - summarize(bases[base].samples).median
         _record(session, row.name, row.impl, stats, extra)
+    if session.on_gpu:
+        _first_uses(session)
     if session.jit_works:
         _first_kernel(session)
     else:
         session.note("startup/jit_cold and jit_cached skipped: they need a GPU and NVRTC")
+
+
+def _first_uses(session: Session) -> None:
+    """Built-in ops with nothing cached: one product alone, and a session of many ops."""
+    for name, only in (
+        ("cold_matmul_bfloat16", "matmul_bfloat16_4096"),
+        ("cold_matmul_float32", "matmul_float32_4096"),
+        ("cold_session", ""),
+    ):
+        samples = []
+        for repeat in range(COLD_REPEATS):
+            session.step(f"startup: {name} (run {repeat + 1} of {COLD_REPEATS})")
+            with tempfile.TemporaryDirectory() as folder:
+                found = json.loads(
+                    _run(
+                        ["-m", "pygpukit.benchmark.first_use", only],
+                        PYGPUKIT_CACHE_DIR=folder,
+                        CUDA_CACHE_DISABLE="1",
+                    )
+                )
+            samples.append(found["sum"] * 1e6)
+        session.add("startup", name, OURS, summarize(samples), COLD_REPEATS)
 
 
 def _first_kernel(session: Session) -> None:
@@ -122,8 +148,12 @@ def _inside(cache_dir: str) -> float:
 
 
 def _process(code: str, **environment: str) -> str:
+    return _run(["-c", code], **environment)
+
+
+def _run(arguments: list[str], **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
