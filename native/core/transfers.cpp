@@ -44,20 +44,13 @@ std::uint64_t address(const void* pointer) { return reinterpret_cast<std::uintpt
 
 }  // namespace
 
-Transfers::Transfers(Device device, const Options& options) : copies_(make_device_copies(device)) {
-  engine_.emplace(*copies_, steady_clock(), options);
-}
-
-runtime::TransferEngine& Transfers::engine() {
-  if (!engine_) throw Error("transfer: the engine is closed");
-  return *engine_;
-}
+Transfers::Transfers(Device device, const Options& options)
+    : copies_(make_device_copies(device)), engine_(*copies_, steady_clock(), options) {}
 
 runtime::TransferFuture Transfers::submit(runtime::TransferType type, std::uint64_t dst,
                                           std::uint64_t src, std::size_t bytes,
                                           const std::shared_ptr<Stream>& stream,
                                           runtime::TransferEngine::SubmitOptions options) {
-  runtime::TransferEngine& on = engine();
   // Asking is cheaper than an event, and a stream without work is the common case.
   if (stream->context() != nullptr && !stream->query())
     options.after = copies_->record_stream(*stream);
@@ -65,7 +58,7 @@ runtime::TransferFuture Transfers::submit(runtime::TransferType type, std::uint6
   if (const auto member = stream->bandwidth_member();
       member && bandwidth_pacer(stream->device()).contains(*member))
     options.member = member;
-  return on.submit(type, dst, src, bytes, std::move(options));
+  return engine_.submit(type, dst, src, bytes, std::move(options));
 }
 
 std::shared_ptr<Transfers> transfers(Device device) {

@@ -22,20 +22,19 @@ class Transfers {
  public:
   Transfers(Device device, const runtime::TransferEngine::Options& options);
 
-  // Throws Error when it is closed.
-  [[nodiscard]] runtime::TransferEngine& engine();
+  [[nodiscard]] runtime::TransferEngine& engine() noexcept { return engine_; }
   // Starts a transfer after the work submitted to `stream` so far, in the share of the stream's
   // partition. The memory on both sides stays valid until it is done.
   runtime::TransferFuture submit(runtime::TransferType type, std::uint64_t dst, std::uint64_t src,
                                  std::size_t bytes, const std::shared_ptr<Stream>& stream,
                                  runtime::TransferEngine::SubmitOptions options = {});
   // Waits for what is in flight, cancels the rest, ends the threads. Futures stay valid: their
-  // transfers are done. Not while others use it.
-  void close() noexcept { engine_.reset(); }
+  // transfers are done. Others may be using it.
+  void close() noexcept { engine_.stop(); }
 
  private:
   std::unique_ptr<DeviceCopies> copies_;
-  std::optional<runtime::TransferEngine> engine_;
+  runtime::TransferEngine engine_;
 };
 
 // Made at first use, kept until close_transfers(); a child process makes its own.

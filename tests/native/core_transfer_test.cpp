@@ -1,5 +1,6 @@
 // The transfer engine on the (fake) driver: order with streams, pinned and pageable memory, faults.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <sstream>
@@ -227,6 +228,38 @@ TEST_F(TransferTest, ManyThreadsAtOnce) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// At exit threads go on submitting and waiting.
+TEST_F(TransferTest, CloseWhileOthersUseIt) {
+  const Array array = array_of(4096);
+  const auto source = pattern(4096);
+  for (int round = 0; round < 30; ++round) {
+    const std::shared_ptr<Transfers> engine = transfers(kGpu);
+    std::atomic<bool> over{false};
+    std::atomic<int> copied{0};
+    const auto copy = [&] {
+      try {
+        auto future = engine->submit(TransferType::kH2D, address(array.data()),
+                                     address(source.data()), 4096, current_stream(kGpu));
+        future.wait();
+        ++copied;
+      } catch (const runtime::Error&) {  // cancelled
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&] {
+        while (!over) copy();
+      });
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+    close_transfers();
+    const int before = copied;
+    copy();
+    EXPECT_GT(copied, before);
+    over = true;
+    for (std::thread& thread : threads) thread.join();
+  }
 }
 
 }  // namespace

@@ -59,15 +59,19 @@ TransferEngine::TransferEngine(CopyDevice& device, const Clock& clock, Options o
         TransferLane::Limits{options.chunk_bytes, options.max_in_flight_bytes});
 }
 
-TransferEngine::~TransferEngine() {
+TransferEngine::~TransferEngine() { stop(); }
+
+void TransferEngine::stop() noexcept {
+  std::array<std::thread, kNumTransferTypes> threads;
   std::unique_lock lock(mutex_);
   stopping_ = true;
   for (const auto& lane : lanes_) {
     lane->cancel_all();
     lane->wake();
   }
+  threads.swap(threads_);
   lock.unlock();
-  for (std::thread& thread : threads_)
+  for (std::thread& thread : threads)
     if (thread.joinable()) thread.join();
   lock.lock();
   for (const auto& lane : lanes_) {
@@ -124,7 +128,7 @@ TransferFuture TransferEngine::submit(TransferType type, std::uint64_t dst, std:
   try {
     auto transfer = make_transfer(type, dst, src, bytes, options);
     const std::lock_guard lock(mutex_);
-    if (options_.background) start_background(type);
+    if (options_.background && !stopping_) start_background(type);
     enqueue(transfer);
     if (options_.background) lane(type).wake();
     return {this, std::move(transfer)};

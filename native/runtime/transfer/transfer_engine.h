@@ -86,8 +86,7 @@ class TransferEngine {
   TransferEngine(CopyDevice& device, const Clock& clock, Options options);
   TransferEngine(CopyDevice& device, const Clock& clock)
       : TransferEngine(device, clock, Options{}) {}
-  // Cancels what has not started, waits for what is in flight.
-  ~TransferEngine();
+  ~TransferEngine();  // stops it
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;
 
@@ -100,6 +99,10 @@ class TransferEngine {
                         std::size_t bytes) {
     return submit(type, dst, src, bytes, SubmitOptions{});
   }
+
+  // Cancels what has not started, waits for what is in flight and ends the threads. Others may be
+  // using it: what they submit from then on moves as without background.
+  void stop() noexcept;
 
   // Copies and waits, on the calling thread. Throw what the copy failed with.
   void copy_h2d(std::uint64_t dst, const void* src, std::size_t bytes, int priority = 0);
