@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Builds, tests and measures on a machine with a GPU; needs no network.
 # usage: gpu_check.sh [build] [test] [bench] [sanitizer]     (default: all of them)
-# Results go to $OUT (default build/gpu). PYTHON chooses the interpreter.
+# Results go to $OUT (default build/gpu). PYTHON chooses the interpreter, PARTS how many processes
+# share the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/gpu}
 PYTHON=${PYTHON:-$(command -v python || command -v python3)}
+PARTS=${PARTS:-8}
 mkdir -p "$OUT"
 
 run_build() {
@@ -39,14 +41,14 @@ run_test() {
 # What compares every op with its reference, over the case tables.
 op_tests=(tests/gpu/test_{elementwise,indexing,manipulation,matmul,matmul_gemv,products,random,reduction,sorting}.py)
 
-# test_in_parts NAME PYTEST_ARGUMENTS...: all but what must be alone on the GPU, eight processes.
+# test_in_parts NAME PYTEST_ARGUMENTS...: all but what must be alone on the GPU, PARTS processes.
 test_in_parts() {
-  export TEST_NAME=$1 TEST_ARGUMENTS="${*:2}"
-  seq 1 8 | PYGPUKIT_REQUIRE_GPU=1 xargs -P 8 -I % bash -c '
+  export TEST_NAME=$1 TEST_ARGUMENTS="${*:2}" PARTS
+  seq 1 "$PARTS" | PYGPUKIT_REQUIRE_GPU=1 xargs -P "$PARTS" -I % bash -c '
     log="$OUT/gpu-tests-$TEST_NAME-%.txt"
-    GPK_TEST_SHARD=%/8 "$PYTHON" -m pytest $TEST_ARGUMENTS -q -m "not alone" -o faulthandler_timeout=120 >"$log" 2>&1
+    GPK_TEST_SHARD=%/$PARTS "$PYTHON" -m pytest $TEST_ARGUMENTS -q -m "not alone" -o faulthandler_timeout=120 >"$log" 2>&1
     code=$?
-    echo "$TEST_NAME, part % of 8: $(tail -1 "$log")"
+    echo "$TEST_NAME, part % of $PARTS: $(tail -1 "$log")"
     [ $code -eq 0 ] || { grep -E "^(FAILED|ERROR)" "$log"; exit 1; }'
 }
 

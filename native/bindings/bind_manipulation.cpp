@@ -18,9 +18,8 @@ namespace {
 
 std::vector<Array> arrays_from_python(py::handle object, const char* op) {
   if (is_array(object.ptr()) || !py::isinstance<py::iterable>(object))
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": arrays is ", safe_repr(object), ", expected a sequence of arrays"));
+    throw InvalidArgument(InvalidArgument::Kind::kType, cat(op, ": arrays is ", safe_repr(object),
+                                                            ", expected a sequence of arrays"));
   const py::tuple items = items_from_python(object);
   std::vector<Array> arrays;
   arrays.reserve(items.size());

@@ -71,7 +71,11 @@ struct Feature {
   std::string_view text;
   Version since;
 };
-constexpr Feature kFeatures[] = {{".L2::", {7, 4}}};  // sizes of a prefetch into the L2
+constexpr Feature kFeatures[] = {
+    {".L2::", {7, 4}},                           // sizes of a prefetch into the L2
+    {"barrier.cluster.arrive.release", {8, 0}},  // orders of memory
+    {"barrier.cluster.wait.acquire", {8, 0}},
+};
 
 // Hints that came later than the oldest version above; the code is the same without them.
 constexpr std::string_view kNewHints[] = {".pragma \"used_bytes_mask "};  // 8.3

@@ -23,15 +23,12 @@ KERNELS = _native.bundle_kernels()
 
 # The PTX versions of each target, and with it the oldest driver: up to 7.8 they are read by the one
 # of CUDA 11.8, 8.0 by 12.0, 8.6 and 8.7 by 12.8.
-VERSIONS = {"sm_80": ("7.0", "7.4"), "sm_90": ("7.8",), "sm_90a": ("8.0",), "sm_100a": ("8.6",)}
-VERSIONS |= {"sm_120": ("8.7",), "sm_120a": ("8.7",)}
+VERSIONS = {"sm_80": ("7.0", "7.4"), "sm_90": ("7.8", "8.0"), "sm_90a": ("8.0",)}
+VERSIONS |= {"sm_100a": ("8.6",), "sm_120": ("8.7",), "sm_120a": ("8.7",)}
 OLDEST, NEWER = "11.8", "12.9"
 
 HEADER = re.compile(r"\.version (\S+)\n\.target (\S+)\n\.address_size 64\n")
-FUNCTION = re.compile(
-    r"^[^\n]*\.(?:entry|func) [^;{]*(?:;|\{.*?^}$)",  # declared or defined
-    re.MULTILINE | re.DOTALL,
-)
+FUNCTION = re.compile(r"^[^\n]*\.(?:entry|func) [^;{]*[;{]", re.MULTILINE)  # up to its body
 
 pytestmark = pytest.mark.skipif(not KERNELS, reason="this build has no PTX bundle")
 
@@ -53,6 +50,28 @@ def declared(ptx: str) -> tuple[str, str]:
     return header[1], header[2]
 
 
+def end_of_body(text: str, at: int) -> int:
+    """One past the brace that closes the one before `at`; inline assembly has scopes too."""
+    depth = 1
+    while depth > 0:
+        brace = re.compile(r"[{}]").search(text, at)
+        assert brace is not None
+        depth += 1 if brace[0] == "{" else -1
+        at = brace.end()
+    return at
+
+
+def split(body: str) -> tuple[list[str], list[str]]:
+    """Declarations, and functions as they are declared or defined."""
+    rest, functions, at = "", [], 0
+    while (head := FUNCTION.search(body, at)) is not None:
+        end = head.end() if head[0].endswith(";") else end_of_body(body, head.end())
+        rest += body[at : head.start()]
+        functions.append(body[head.start() : end])
+        at = end
+    return [line for line in (rest + body[at:]).splitlines() if line.strip()], functions
+
+
 def one_module(texts: list[str]) -> str:
     """All functions of modules with the same header; what they share stands once."""
     header = HEADER.search(texts[0])
@@ -60,10 +79,9 @@ def one_module(texts: list[str]) -> str:
     declarations: dict[str, None] = {}
     functions: dict[str, None] = {}
     for text in texts:
-        body = text[text.index(".address_size 64") + len(".address_size 64") :]
-        functions.update(dict.fromkeys(FUNCTION.findall(body)))
-        rest = FUNCTION.sub("", body)
-        declarations.update(dict.fromkeys(line for line in rest.splitlines() if line.strip()))
+        found = split(text[text.index(".address_size 64") + len(".address_size 64") :])
+        declarations.update(dict.fromkeys(found[0]))
+        functions.update(dict.fromkeys(found[1]))
     return "\n".join([header[0], *declarations, *functions, ""])
 
 

@@ -123,6 +123,15 @@ struct Nextafter {
   }
 };
 
+// The same where the stored type is known, but not the one that computes (map_any).
+template <class Stored>
+struct NextafterOf {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x, C y) {
+    return convert<C>(Nextafter::run<Stored>(x, y));
+  }
+};
+
 // Replaces NaN, +infinity and -infinity.
 struct NanToNum {
   template <class T, class C>

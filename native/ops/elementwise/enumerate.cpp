@@ -2,6 +2,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/promote.h"
 #include "core/text.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
@@ -44,18 +45,15 @@ std::string dense_expression(const ElementwiseOp& op, DType dtype, unsigned kind
 }
 
 void enumerate_op(std::vector<jit::KernelSpec>& specs, const ElementwiseOp& op) {
-  std::set<DType> computed;
+  std::set<std::string> any;
   for (const DType dtype : common_dtypes(op)) {
     specs.push_back(map_spec(op.name, dense_expression(op, dtype), is_common(dtype)));
     specs.back().prefetched = dtype == DType::kFloat32;
     if (op.arity == 2 && (dtype == DType::kFloat32 || dtype == DType::kInt64))
       specs.push_back(map_spec(op.name, dense_expression(op, dtype, kSecondIsNumber), true));
-    computed.insert(any_compute_dtype(dtype));
+    any.insert(any_expression(cat("gpk::", op.functor), dtype, static_cast<std::size_t>(op.arity)));
   }
-  for (const DType dtype : computed)
-    specs.push_back(map_spec(
-        op.name,
-        any_expression(cat("gpk::", op.functor), dtype, static_cast<std::size_t>(op.arity)), true));
+  for (const std::string& expression : any) specs.push_back(map_spec(op.name, expression, true));
 }
 
 // Broadcast, strided and misaligned variants, on the op that needs least time to compile.
@@ -74,8 +72,10 @@ void enumerate_layouts(std::vector<jit::KernelSpec>& specs) {
 void enumerate_elementwise(std::vector<jit::KernelSpec>& specs) {
   for (const ElementwiseOp& op : elementwise_ops()) enumerate_op(specs, op);
   enumerate_layouts(specs);
-  for (const DType dtype : {DType::kInt64, DType::kUInt64, DType::kFloat64, DType::kComplex128})
-    specs.push_back(map_spec("copy", any_expression("gpk::Copy", dtype, 1), true));
+  std::set<std::string> copies;
+  for (const DTypeInfo& row : gpk::detail::kDTypes)
+    if (!is_storage_only(row.dtype)) copies.insert(any_expression("gpk::Copy", row.dtype, 1));
+  for (const std::string& expression : copies) specs.push_back(map_spec("copy", expression, true));
   enumerate_transpose(specs);
   enumerate_packed(specs);
   enumerate_fill(specs);

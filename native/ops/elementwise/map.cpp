@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/launch_gate.h"
+#include "core/promote.h"
 #include "core/stream.h"
 #include "core/text.h"
 #include "ops/elementwise/map_params.h"
@@ -124,7 +125,10 @@ std::string to_string(const MapPlan& plan) {
 }
 
 std::string any_expression(const std::string& functor, DType common, std::size_t num_operands) {
-  return cat("gpk::map_any<", functor, ", ", info(any_compute_dtype(common)).cuda_name, ", ",
+  std::string of;  // the one functor that depends on how its operands are stored
+  if (functor == "gpk::Nextafter" && is_float(common) && itemsize(common) == 2)
+    of = cat("Of<", info(common).cuda_name, ">");
+  return cat("gpk::map_any<", functor, of, ", ", info(any_compute_dtype(common)).cuda_name, ", ",
              num_operands, ">");
 }
 
@@ -144,8 +148,7 @@ std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
   std::uint64_t key = op;
   key = key << 2 | static_cast<std::uint64_t>(plan.form);
   key = key << 5 | static_cast<std::uint64_t>(common);
-  if (plan.form == MapPlan::Form::kAny)
-    return (key & ~std::uint64_t{31}) | static_cast<std::uint64_t>(any_compute_dtype(common));
+  if (plan.form == MapPlan::Form::kAny) return key;
   key = key << 3 | static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(plan.vec)));
   key =
       key << 2 | static_cast<std::uint64_t>(plan.deep) << 1 | static_cast<std::uint64_t>(plan.wide);
