@@ -33,8 +33,9 @@ run_test() {
   # What asks the driver how much memory is free must be alone on the GPU.
   PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache "$PYTHON" -m pytest tests/gpu -q -m alone
   GPK_TEST_CACHE=$cache test_in_parts full tests/gpu
-  # Once more with NVRTC hidden: every op comes from the PTX bundle.
-  PYGPUKIT_NVRTC_PATH=/nonexistent GPK_TEST_CACHE=$cache/driver-only test_in_parts driver-only "${op_tests[@]}"
+  # Once more with NVRTC hidden, and no cuBLASLt to stand in: every op comes from the PTX bundle.
+  PYGPUKIT_NVRTC_PATH=/nonexistent PYGPUKIT_MATMUL=native \
+    GPK_TEST_CACHE=$cache/driver-only test_in_parts driver-only "${op_tests[@]}"
   "$PYTHON" -m pytest tests/unit -q --junitxml="$OUT/unit-tests.xml"
 }
 

@@ -123,7 +123,7 @@ TEST(PtxEntry, KeepsOneKernel) {
            ".pred q;\n}\n// end inline asm\n\t.pragma \"a } in a string\";\n\tret;\n\n}\n";
   };
   const std::string both = head + kernel("one") + "\n.global .u32 x;\n" + kernel("two");
-  EXPECT_EQ(keep_entry(both, "two"), head + "\n\n.global .u32 x;\n" + kernel("two"));
+  EXPECT_EQ(keep_entry(both, "two"), head + "\n.global .u32 x;\n" + kernel("two"));
   EXPECT_EQ(keep_entry(both, "one"), head + kernel("one") + "\n.global .u32 x;\n");
   EXPECT_THROW(keep_entry(both, "thr"), Error);
   EXPECT_THROW(keep_entry(head + ".visible .entry one()\n{\n{ret;\n}\n", "one"), Error);
