@@ -151,7 +151,7 @@ Config Config::parse(const Lookup& lookup) {
   Config config;
   config.cache_dir = default_cache_dir(read);
   config.cache_disable = read.flag("PYGPUKIT_CACHE_DISABLE");
-  config.prefetch = read.choice("PYGPUKIT_PREFETCH", true, "1 or 0", {{"1", true}, {"0", false}});
+  config.prefetch = read.number("PYGPUKIT_PREFETCH");
   config.jit_includes = parse_folders(read.text("PYGPUKIT_JIT_INCLUDES"));
   config.nvrtc_path = read.text("PYGPUKIT_NVRTC_PATH");
   config.cuda_driver = read.text("PYGPUKIT_CUDA_DRIVER");
@@ -213,7 +213,7 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_CUBLASLT_PATH", "cuBLASLt library, or the folder that holds it"},
       {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},
       {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
-      {"PYGPUKIT_PREFETCH", "0: prepare no kernels in the background"},
+      {"PYGPUKIT_PREFETCH", "threads that prepare kernels in the background; 0: none"},
       {"PYGPUKIT_JIT_INCLUDES", "the only folders that jit sources may include from, or none"},
       {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
       {"PYGPUKIT_MEMORY_CHUNK", "physical memory is taken in chunks of so many bytes (8M)"},

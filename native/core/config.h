@@ -18,8 +18,8 @@ enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug };
 struct Config {
   std::string
       cache_dir;  // resolved: PYGPUKIT_CACHE_DIR, XDG_CACHE_HOME/pygpukit, ~/.cache/pygpukit
-  bool cache_disable = false;  // PYGPUKIT_CACHE_DISABLE
-  bool prefetch = true;        // PYGPUKIT_PREFETCH
+  bool cache_disable = false;             // PYGPUKIT_CACHE_DISABLE
+  std::optional<std::uint64_t> prefetch;  // PYGPUKIT_PREFETCH: threads; not set: by the cores
   // PYGPUKIT_JIT_INCLUDES: the folders a source given to jit may include from; not set: any.
   std::optional<std::vector<std::string>> jit_includes;
   std::string nvrtc_path;     // PYGPUKIT_NVRTC_PATH: the library, or a folder that holds it

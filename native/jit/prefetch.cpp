@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -23,9 +25,19 @@
 namespace gpk::jit {
 namespace {
 
-// Fewer cores than this are left to the program.
+// Half of the cores; fewer than four are left to the program.
 constexpr unsigned kMinCores = 4;
-constexpr unsigned kMaxThreads = 8;
+constexpr std::uint64_t kMaxThreads = 8;
+constexpr std::uint64_t kMostAskedFor = 64;
+
+std::size_t max_threads() {
+  if (const auto asked = Config::get().prefetch)
+    return static_cast<std::size_t>(std::min(*asked, kMostAskedFor));
+  const unsigned cores = std::thread::hardware_concurrency();
+  return cores < kMinCores
+             ? 0
+             : static_cast<std::size_t>(std::min<std::uint64_t>(cores / 2, kMaxThreads));
+}
 
 void lower_priority() noexcept {
 #ifdef __linux__
@@ -42,8 +54,12 @@ class Queue {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     for (Job& job : jobs) jobs_.push_back(std::move(job));
-    for (; num_running_ < std::min(max_threads(), jobs_.size()); ++num_running_)
-      threads_.emplace_back([this] { run(); });
+    try {
+      for (; num_running_ < std::min(max_threads(), jobs_.size()); ++num_running_)
+        threads_.emplace_back([this] { run(); });
+    } catch (const std::system_error&) {  // no more threads: those there are have to do
+    }
+    if (num_running_ == 0) jobs_.clear();
   }
 
   void stop() noexcept {
@@ -63,10 +79,6 @@ class Queue {
   }
 
  private:
-  static std::size_t max_threads() {
-    return std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxThreads);
-  }
-
   void run() {
     lower_priority();
     std::unique_lock lock(mutex_);
@@ -95,15 +107,10 @@ class Queue {
 
 Queue& queue() { return per_process<Queue>(); }
 
-bool enabled() {
-  return Config::get().prefetch && disk_cache() != nullptr &&
-         std::thread::hardware_concurrency() >= kMinCores;
-}
-
 }  // namespace
 
 void prefetch(Context& context, std::function<std::vector<KernelSpec>()> list) {
-  if (!enabled()) return;
+  if (max_threads() == 0 || disk_cache() == nullptr) return;
   queue().add({[&context, list = std::move(list)] {
     std::vector<Queue::Job> jobs;
     for (KernelSpec& spec : list())

@@ -15,11 +15,15 @@ namespace {
 constexpr int kBaseSm = 80;
 constexpr std::size_t kMaxPrefetchedProducts = 8;
 
-// Architectures from which on a file has other code (#if __CUDA_ARCH__ >= 900).
-std::set<int> arch_steps(const char* file) {
+// Architectures from which on a kernel has other code (#if __CUDA_ARCH__ >= 900 in its files). Of
+// the mma.sync kernels only TF32's do.
+std::set<int> arch_steps(const jit::KernelSpec& spec) {
   constexpr std::string_view kMacro = "__CUDA_ARCH__ >= ";
   std::set<int> steps{kBaseSm};
-  for (const jit::EmbeddedSource* source : jit::embedded_closure(file))
+  if (spec.expression.starts_with("gpk::gemm_mma_kernel<") &&
+      !spec.expression.starts_with("gpk::gemm_mma_kernel<float,"))
+    return steps;
+  for (const jit::EmbeddedSource* source : jit::embedded_closure(spec.file))
     for (std::size_t at = source->text.find(kMacro); at != std::string_view::npos;
          at = source->text.find(kMacro, at + 1))
       steps.insert(std::stoi(std::string(source->text.substr(at + kMacro.size(), 4))) / 10);
@@ -47,12 +51,12 @@ std::vector<BundledKernel> bundled_kernels() {
     if (!spec.bundled) continue;
     for (const int sm : spec.exact_sms) add(spec, sm);
     if (spec.exact_sms.empty())
-      for (const int sm : arch_steps(spec.file)) add(spec, sm);
+      for (const int sm : arch_steps(spec)) add(spec, sm);
   }
   for (const Machine& machine : typical_machines())
     for (const jit::KernelSpec& spec : typical_kernels(machine)) {
       // The newest code that the machine's architecture has.
-      const auto steps = arch_steps(spec.file);
+      const auto steps = arch_steps(spec);
       add(spec, spec.exact_sms.empty() ? *std::prev(steps.upper_bound(machine.sm)) : machine.sm);
     }
   return kernels;

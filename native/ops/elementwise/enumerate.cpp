@@ -28,8 +28,7 @@ std::set<DType> common_dtypes(const ElementwiseOp& op) {
 
 // Where the kernel for any layout could stand in, but these are worth their place in the bundle.
 bool is_common(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16 ||
-         dtype == DType::kInt64 || dtype == DType::kBool;
+  return dtype == DType::kFloat32 || dtype == DType::kInt64 || dtype == DType::kBool;
 }
 
 constexpr unsigned kSecondIsNumber = 8;  // MapPlan::kinds

@@ -94,8 +94,7 @@ jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {
   // Running totals of chunks need the unaligned rows kernels of the widest types.
   const bool widest =
       v.in == DType::kFloat64 || v.in == DType::kInt64 || v.in == DType::kComplex128;
-  const bool common = !v.product && (v.in == DType::kFloat32 || v.in == DType::kFloat64 ||
-                                     v.in == DType::kInt64 || v.in == DType::kBFloat16);
+  const bool common = !v.product && (v.in == DType::kFloat32 || v.in == DType::kInt64);
   spec.bundled = common || (rows && widest && !v.aligned);
   spec.prefetched = common && v.in == DType::kFloat32 && v.aligned;
   return spec;

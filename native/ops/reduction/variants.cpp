@@ -65,8 +65,8 @@ ValueType float_value(DType in) {
 
 // Of the variants that the general kernel can stand in for, those worth their place in the bundle.
 bool is_common(DType in) {
-  return in == DType::kFloat32 || in == DType::kFloat64 || in == DType::kBFloat16 ||
-         in == DType::kFloat16 || in == DType::kInt64 || in == DType::kUInt8;
+  return in == DType::kFloat32 || in == DType::kBFloat16 || in == DType::kInt64 ||
+         in == DType::kUInt8;
 }
 
 bool is_common(Functor functor) {
