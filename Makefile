@@ -88,7 +88,9 @@ sanitize:  ## C++ tests under the address, undefined-behaviour and thread saniti
 gpu:  ## build, test and measure on a machine with a GPU
 	scripts/gpu_check.sh
 
+# With the optimisation of a release, which .package leaves out of the bindings.
 bench: $(VENV)/.package  ## benchmarks on this machine
+	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/bench-py .
 	$(PY) -m pygpukit.benchmark
 	cmake -S benchmarks/native -B build/bench -G Ninja --log-level=NOTICE
 	cmake --build build/bench

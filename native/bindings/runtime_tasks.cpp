@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "bindings/errors.h"
@@ -107,7 +108,7 @@ TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Opti
 TaskEngine::~TaskEngine() {
   if (!python_runs()) {  // a thread of ours may be parked: nothing here can be waited for
     stop();
-    new std::shared_ptr<Shared>(std::move(shared_));
+    new (std::nothrow) std::shared_ptr<Shared>(std::move(shared_));  // kept for good
     return;
   }
   const auto end = [this] {

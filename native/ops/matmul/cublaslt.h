@@ -67,11 +67,14 @@ enum : int { kLtBatchCount = 5, kLtBatchStride = 6 };
 // cublasLtMatmulPreferenceAttributes_t
 enum : int {
   kLtMaxWorkspaceBytes = 1,
+  kLtReductionSchemes = 3,
   kLtMinAlignA = 5,
   kLtMinAlignB = 6,
   kLtMinAlignC = 7,
   kLtMinAlignD = 8
 };
+
+inline constexpr std::uint32_t kLtReduceInComputeType = 2;  // cublasLtReductionScheme_t
 
 struct CublasLtApi {
 #define GPK_LT(name, params) int(*name) params = nullptr;

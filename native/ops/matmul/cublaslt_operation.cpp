@@ -135,6 +135,8 @@ void LtOperationPlan::choose(const MatmulDesc& desc) {
   };
   const std::uint64_t workspace = kLtWorkspaceBytes;
   prefer(kLtMaxWorkspaceBytes, &workspace, sizeof workspace);
+  // Partial sums of a split K stay in float32: in C's type they would be rounded once each.
+  prefer(kLtReductionSchemes, &kLtReduceInComputeType, sizeof kLtReduceInComputeType);
   const std::pair<int, std::uint32_t> alignments[] = {{kLtMinAlignA, desc.align_b},
                                                       {kLtMinAlignB, desc.align_a},
                                                       {kLtMinAlignC, desc.align_c},

@@ -25,6 +25,7 @@ struct Layout {
 };
 struct Preference {
   std::uint64_t workspace_bytes = 0;
+  std::uint32_t reduction_schemes = 7;  // any
 };
 struct Heuristic {
   std::uint64_t algorithm[8];
@@ -136,6 +137,7 @@ int cublasLtMatmulPreferenceDestroy(Preference* preference) {
 int cublasLtMatmulPreferenceSetAttribute(Preference* preference, int attribute, const void* value,
                                          std::size_t bytes) {
   if (attribute == 1) std::memcpy(&preference->workspace_bytes, value, bytes);
+  if (attribute == 3) std::memcpy(&preference->reduction_schemes, value, bytes);
   return kSuccess;
 }
 
@@ -145,6 +147,7 @@ int cublasLtMatmulAlgoGetHeuristic(void*, Operation*, Layout*, Layout*, Layout*,
   ++g_heuristics;
   *num_results = 0;
   if (g_refuse || num_requested < 1) return kNotSupported;
+  if (preference->reduction_schemes != 2) return kNotSupported;  // sums would be rounded in between
   *results = {};
   results->workspace_bytes = preference->workspace_bytes / 1024;
   *num_results = 1;
