@@ -155,6 +155,7 @@ def test_torch_memory_is_held_until_our_work_is_done(torch: Any) -> None:
     with stream:
         x = gp.from_dlpack(tensor)
         busy = gp.zeros(COUNT)
+        x + busy  # loads the kernel, which may take longer than the wait below
         write_late(busy, 1.0, stream)
         result = x + busy
     del tensor, x

@@ -307,6 +307,7 @@ def test_svg_is_valid_and_shows_every_line() -> None:
 
 def test_plot_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    before = set(sys.modules)
     path = tmp_path / "x.svg"
     assert check_plot_path(path) is None
     assert "matplotlib is not installed" in str(check_plot_path(tmp_path / "x.png"))
@@ -314,4 +315,4 @@ def test_plot_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert path.read_text().startswith("<svg")
     with pytest.raises(ValueError, match="at least two square sizes"):
         write_plot(report(product("pygpukit", 256, 1.0)), path)
-    assert "matplotlib" not in sys.modules
+    assert "matplotlib" not in set(sys.modules) - before
