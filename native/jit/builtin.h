@@ -15,7 +15,7 @@ class Context;
 namespace gpk::jit {
 
 struct KernelSpec {
-  const char* file = nullptr;  // "elementwise/binary.cuh"
+  const char* file = nullptr;  // "elementwise/map.cuh"
   std::string expression;      // "gpk::binary_kernel<float, gpk::Add, 4, false, 256, 2>"
   const char* op = nullptr;    // "add": what messages and profilers show
   // Architectures whose special instructions the kernel needs (90 for wgmma); empty: any.

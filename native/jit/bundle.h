@@ -11,7 +11,7 @@
 namespace gpk::jit {
 
 struct BundleEntry {
-  std::string file;        // "elementwise/binary.cuh"
+  std::string file;        // "elementwise/map.cuh"
   std::string expression;  // "gpk::binary_kernel<float, gpk::Add>"
   std::string symbol;      // lowered name in the PTX
   int sm = 80;             // target; runs on this architecture and newer, or exactly it when

@@ -47,12 +47,7 @@ std::vector<std::string> pip_folders(const std::vector<std::string>& roots) {
   std::vector<std::string> folders;
   for (const std::string& root : roots) {
     std::error_code ec;
-    std::vector<fs::path> packages;
-    for (fs::directory_iterator it(fs::path(root) / "nvidia", ec), end; !ec && it != end;
-         it.increment(ec))
-      packages.push_back(it->path());
-    std::sort(packages.begin(), packages.end());
-    for (const fs::path& package : packages)
+    for (const fs::path& package : jit::entries_of(fs::path(root) / "nvidia"))
       for (const char* name : {"lib", "bin", "bin/x86_64"})
         if (fs::is_directory(package / name, ec)) folders.push_back((package / name).string());
   }
