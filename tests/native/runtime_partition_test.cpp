@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <random>
 #include <thread>
@@ -13,21 +12,12 @@
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/sharing/partition_ledger.h"
 #include "runtime/sharing/partition_manager.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
 
 using Charge = PartitionManager::Charge;
-
-Error::Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 PartitionLimits limits(std::size_t bytes, double share = 0.1) {
   return PartitionLimits().memory(bytes).compute(share).bandwidth(share);
