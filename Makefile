@@ -46,10 +46,11 @@ demo: $(VENV)/.package  ## install the package and show what it can do on this m
 
 test: lint cpp tidy unit  ## all checks and tests that need no GPU
 
-lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, stubs
+lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, stubs
 	$(BIN)/ruff check .
 	$(PY) scripts/check_include_law.py
 	$(PY) scripts/check_ascii.py
+	$(PY) scripts/check_named_files.py
 	$(BIN)/mypy
 	$(PY) scripts/make_names.py --check
 	$(PY) scripts/make_stubs.py --check

@@ -7,7 +7,7 @@
 
 namespace gpk {
 
-// Mirrored by TileGrid in ops/matmul/tile_grid.h.
+// Mirrored by TileGrid in ops/matmul/gemm_tiles.cpp.
 struct TileGrid {
   unsigned tiles_m, tiles_n;
   unsigned group;    // rows of tiles that are walked column by column, for the L2
