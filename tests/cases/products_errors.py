@@ -431,7 +431,7 @@ MUST_RAISE = [MustRaise(*row) for row in _ROWS] + [
     MustRaise("linear of NumPy", _numpy, TypeError, ("linear: w", "GPUArray"))
 ]
 
-# Names of 0.2 that this version does not have.
+# Names of 0.2 that are not supported.
 UNSUPPORTED = {
     "matmul_fp8_fp8_blockwise_sm120": 4,
     "gemv_fp8_bf16": 3,

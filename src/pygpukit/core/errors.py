@@ -40,7 +40,7 @@ class OperationError(PyGPUkitError, RuntimeError):
 
 
 class UnsupportedError(PyGPUkitError, NotImplementedError):
-    """Something this version does not have; the message says what, and what there is instead."""
+    """Not supported; the message says what, and what to use instead."""
 
 
 class GpuUnavailable(PyGPUkitError, RuntimeError):

@@ -1,6 +1,6 @@
-"""Products of FP8 and INT8, and the names 0.2 had for them.
+"""FP8 and INT8 GEMM, and the names 0.2 had for it.
 
-Weight-only formats (FP8 weights with block scales, NVF4) are not there: those functions raise
+Weight-only formats (FP8 weights with block scales, NVF4) are not supported: those functions raise
 NotImplementedError, and their *_available() is False.
 """
 
@@ -124,12 +124,12 @@ def fp8_fp8_sm120_available() -> bool:
 
 
 def nvf4_bf16_sm120_available() -> bool:
-    """False: this version has no NVF4 products."""
+    """False: NVF4 GEMM is not supported."""
     return False
 
 
 def gemv_nvf4_available() -> bool:
-    """False: this version has no NVF4 products."""
+    """False: NVF4 GEMM is not supported."""
     return False
 
 
@@ -150,7 +150,7 @@ def fp8_get_sizes(K: int, N: int) -> tuple[int, int, int]:
 
 
 def fp8_fp8_get_scale_sizes(M: int, N: int, K: int) -> tuple[int, int]:
-    """(0, 0): this version has no block-scaled FP8 products."""
+    """(0, 0): block-scaled FP8 GEMM is not supported."""
     return 0, 0
 
 
@@ -163,22 +163,22 @@ gemv_nvf4_get_sizes = nvf4_get_sizes
 
 
 def fp8_init_lut() -> None:
-    """Does nothing: there are no tables to make."""
+    """Does nothing: there are no tables to build."""
 
 
 w8a16_gemm_init_lut = fp8_init_lut
 grouped_gemm_init_lut = fp8_init_lut
 
 
-# --- not there yet ------------------------------------------------------------------------------
+# --- not supported ------------------------------------------------------------------------------
 
 
 def _missing(op: str, what: str, instead: str) -> NoReturn:
-    raise UnsupportedError(f"{op}: this version has no {what}; {instead}")
+    raise UnsupportedError(f"{op}: {what} is not supported; {instead}")
 
 
-_BLOCK_SCALED = "products of FP8 weights with scales per block of 128 x 128"
-_NVF4 = "NVF4 products"
+_BLOCK_SCALED = "GEMM with FP8 weights and scales per block of 128 x 128"
+_NVF4 = "NVF4 GEMM"
 _DEQUANTIZE = "dequantize the weights to bfloat16 and use linear or grouped_gemm"
 
 
@@ -190,10 +190,10 @@ def matmul_fp8_fp8_blockwise_sm120(
     *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Raises NotImplementedError: no block-scaled FP8 products yet."""
+    """Raises NotImplementedError: block-scaled FP8 GEMM is not supported."""
     _missing(
         "matmul_fp8_fp8_blockwise_sm120",
-        "products of FP8 with scales per block",
+        "FP8 GEMM with scales per block",
         "scaled_matmul takes a scale per matrix, row or column",
     )
 
@@ -201,21 +201,21 @@ def matmul_fp8_fp8_blockwise_sm120(
 def gemv_fp8_bf16(
     a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("gemv_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
 
 
 def gemv_fp8_bf16_batched(
     a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("gemv_fp8_bf16_batched", _BLOCK_SCALED, _DEQUANTIZE)
 
 
 def w8a16_gemm_sm120(
     a: GPUArray, b_fp8: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("w8a16_gemm_sm120", _BLOCK_SCALED, _DEQUANTIZE)
 
 
@@ -227,12 +227,12 @@ def grouped_gemm_fp8_bf16(
     *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("grouped_gemm_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
 
 
 def quantize_bf16_to_nvf4(x: GPUArray, out_data: GPUArray, out_scale: GPUArray) -> None:
-    """Raises NotImplementedError: no NVF4 yet."""
+    """Raises NotImplementedError: NVF4 are not supported."""
     _missing("quantize_bf16_to_nvf4", "NVF4 quantization", "float8_e4m3fn needs twice the memory")
 
 
@@ -244,12 +244,12 @@ def gemv_nvf4_bf16(
     out: GPUArray | None = None,
     alpha: float = 1.0,
 ) -> GPUArray:
-    """Raises NotImplementedError: no NVF4 yet."""
+    """Raises NotImplementedError: NVF4 are not supported."""
     _missing("gemv_nvf4_bf16", _NVF4, _DEQUANTIZE)
 
 
 def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Raises NotImplementedError: no NVF4 yet."""
+    """Raises NotImplementedError: NVF4 are not supported."""
     _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul computes bfloat16 as it is")
 
 

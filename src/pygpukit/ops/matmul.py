@@ -1,4 +1,4 @@
-"""Products of matrices, and layers that are one. See docs/matmul.md."""
+"""GEMM and linear layers. See docs/matmul.md."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def addmm(
 
 
 def batched_matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """matmul of stacks of matrices: at least three dimensions each."""
+    """matmul of batches: at least three dimensions each."""
     require_arrays("batched_matmul", a=a, b=b)
     for name, x in (("a", a), ("b", b)):
         if x.ndim < 3:

@@ -1,0 +1,157 @@
+"""The documentation is true: its blocks run, its links and file names lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import doc_blocks
+import pytest
+
+ROOT = doc_blocks.ROOT
+RUNNER = doc_blocks.__file__
+
+
+def run_page(page: Path, folder: Path, *wanted: str) -> subprocess.CompletedProcess[str]:
+    """The page as one program in a fresh interpreter; our variables unset but two."""
+    kept = ("PYGPUKIT_CACHE_DIR", "PYGPUKIT_DEVICE")
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYGPUKIT_") or name in kept
+    }
+    return subprocess.run(
+        [sys.executable, RUNNER, str(page), *wanted],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+# Remove a row with the page's repair: the test fails when a page here runs.
+KNOWN_FAILURES = {
+    "adding-an-op.md": "its Python blocks are pieces of files: fence them as ```python excerpt",
+    "scheduler.md": "the first block uses functions that the page does not define",
+    "sharing.md": "the first block asks for more memory than CI has, and uses undefined arrays",
+}
+PAGES = [
+    pytest.param(
+        page,
+        marks=[pytest.mark.xfail(reason=KNOWN_FAILURES[page.name])]
+        if page.name in KNOWN_FAILURES
+        else [],
+    )
+    for page in doc_blocks.PAGES
+    if "" in doc_blocks.fences(page)
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_runs(page: Path, tmp_path: Path) -> None:
+    done = run_page(page, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) > 0
+
+
+GOOD = """```python
+x = 2
+print(x + 1, "is", {0: 1})  # -> 3 is ...
+```
+Words.
+```python gpu
+raise RuntimeError("not here")
+```
+```python
+x * 2  # -> 4
+for i in range(2):
+    print("line", i)
+```
+```text
+line 0
+line ...
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("", "", None),
+        ("-> 3 is", "-> 4 is", r"page\.md:3: the page shows"),
+        ("-> 4", "-> 5", r"page\.md:10: the page shows"),
+        ("line 0\n", "line 7\n", r"page\.md:15: the page shows"),
+        ("x = 2", "x = y", r"page\.md\", line 2.*NameError"),
+        ("python gpu", "python", "RuntimeError: not here"),
+        ("x = 2", "x = 2  # -> 2", r"page\.md:2: a `# ->` is not at the end of an expression"),
+        ("...\n```\n", "...\n", "never closed"),
+    ],
+)
+def test_the_runner_finds_what_is_wrong(
+    old: str, new: str, error: str | None, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    assert old in GOOD
+    page.write_text(GOOD.replace(old, new, 1), encoding="utf-8")
+    done = run_page(page, tmp_path)
+    if error is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode != 0
+        assert re.search(error, done.stderr, re.DOTALL), done.stderr
+
+
+def test_workflows_only_call_make() -> None:
+    folder = ROOT / ".github" / "workflows"
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    supported = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text())
+    for name, versions in (
+        ("test.yml", [supported[0], supported[-1]]),
+        ("wheels.yml", supported),
+    ):
+        text = (folder / name).read_text()
+        commands = re.findall(r"run: (.*)", text)
+        assert commands
+        for command in commands:
+            assert re.fullmatch(rf"make ({'|'.join(targets)})( [A-Z]+=\w+)*", command), command
+        actions = re.findall(r"uses: (.*)", text)
+        assert actions
+        for action in actions:
+            assert re.fullmatch(r"actions/[\w-]+@v\d+", action), action
+        listed = re.search(r"python: \[(.*)\]", text)
+        assert listed is not None
+        assert re.findall(r"[\d.]+", listed[1]) == versions
+
+
+def anchor(heading: str) -> str:
+    """GitHub's name for a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    text = page.read_text(encoding="utf-8")
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *doc_blocks.PAGES,
+        *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    ],
+    ids=lambda page: page.name,
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        name, _, fragment = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), f"{page.name}: {target}"
+        if fragment:
+            assert fragment in anchors(file), f"{page.name}: {target}"
