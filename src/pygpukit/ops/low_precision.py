@@ -232,7 +232,7 @@ def grouped_gemm_fp8_bf16(
 
 
 def quantize_bf16_to_nvf4(x: GPUArray, out_data: GPUArray, out_scale: GPUArray) -> None:
-    """Raises NotImplementedError: NVF4 are not supported."""
+    """Raises NotImplementedError: NVF4 is not supported."""
     _missing("quantize_bf16_to_nvf4", "NVF4 quantization", "float8_e4m3fn needs twice the memory")
 
 
@@ -244,12 +244,12 @@ def gemv_nvf4_bf16(
     out: GPUArray | None = None,
     alpha: float = 1.0,
 ) -> GPUArray:
-    """Raises NotImplementedError: NVF4 are not supported."""
+    """Raises NotImplementedError: NVF4 is not supported."""
     _missing("gemv_nvf4_bf16", _NVF4, _DEQUANTIZE)
 
 
 def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Raises NotImplementedError: NVF4 are not supported."""
+    """Raises NotImplementedError: NVF4 is not supported."""
     _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul computes bfloat16 as it is")
 
 
