@@ -124,6 +124,29 @@ def test_the_runner_finds_what_is_wrong(
         assert re.search(error, done.stderr, re.DOTALL), done.stderr
 
 
+def test_files_named_in_comments(tmp_path: Path) -> None:
+    def check(root: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "scripts" / "check_named_files.py"), str(root)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    done = check(ROOT)
+    assert done.returncode == 0, done.stderr
+
+    native = tmp_path / "native" / "core"
+    native.mkdir(parents=True)
+    (native / "array.h").write_text(
+        "// See core/array.h, shape.h, <cuda.h> and x_<name>.h.\nint a;\n"
+    )
+    (tmp_path / "README.md").write_text("`native/core/array.h` and native/core/stream.cpp\n")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    done = check(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "README.md:1: there is no file native/core/stream.cpp",
+        "native/core/array.h:1: there is no file shape.h",
+    ]
+
+
 def test_workflows_only_call_make() -> None:
     folder = ROOT / ".github" / "workflows"
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
