@@ -1,6 +1,7 @@
 // Built-in kernels: from a name in the embedded sources to a loaded kernel.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct KernelSpec {
   bool bundled = true;
   // Large and often used: prepared in the background when its family is first used (prefetch.h).
   bool prefetched = false;
+  // What kernel tables know it by within its family: KernelKey of ops/kernel_table.h.
+  std::uint8_t kernel = 0;
+  std::uint64_t variant = 0;
 };
 
 // Whether NVRTC can be had. Searched once, at the first call; then one load.
