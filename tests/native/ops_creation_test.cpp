@@ -27,14 +27,17 @@ TEST(ResultType, NumbersAreWeak) {
 }
 
 TEST(Linspace, PlansExactSteps) {
-  EXPECT_EQ(ops::plan_linspace(0, 10, 6, true), (ops::RealRamp{0, 2, 0, 10}));
-  EXPECT_EQ(ops::plan_linspace(0, 10, 5, false), (ops::RealRamp{0, 2, 0, 10}));
-  EXPECT_EQ(ops::plan_linspace(3, 10, 1, true), (ops::RealRamp{3, 7, 0, 10}));
+  const auto plan = [](double start, double stop, std::int64_t count, bool endpoint) {
+    return ops::to_string(ops::plan_linspace(start, stop, count, endpoint));
+  };
+  EXPECT_EQ(plan(0, 10, 6, true), "ramp(start=0, step=2, div=0, last=10)");
+  EXPECT_EQ(plan(0, 10, 5, false), "ramp(start=0, step=2, div=0, last=10)");
+  EXPECT_EQ(plan(3, 10, 1, true), "ramp(start=3, step=7, div=0, last=10)");
 }
 
 TEST(Linspace, DividesLastWhereTheStepUnderflows) {
   const double tiny = std::nextafter(0.0, 1.0);
-  const ops::RealRamp ramp = ops::plan_linspace(0, tiny, 5, true);
+  const kernels::RealRamp ramp = ops::plan_linspace(0, tiny, 5, true);
   EXPECT_EQ(ramp.div, 4);
   EXPECT_EQ(ramp.step, tiny);
 }

@@ -8,7 +8,7 @@
 #include "core/array.h"
 #include "core/scalar.h"
 #include "ops/indexing/layout.h"
-#include "ops/op.h"
+#include "ops/kernel_table.h"
 
 namespace gpk::ops {
 
@@ -24,6 +24,13 @@ enum class IndexKernel : std::uint8_t {
   kFill,
   kUnravel,
 };
+
+inline KernelKey key(IndexKernel kernel, std::uint64_t variant = 0) {
+  return {Family::indexing, static_cast<std::uint8_t>(kernel), variant};
+}
+
+// With the fields that the key has.
+jit::KernelSpec index_spec(IndexKernel kernel, std::uint64_t variant = 0);
 
 // One element, or an array of the result's shape and the target's dtype.
 using MoveSource = std::variant<ScalarBytes, Array>;

@@ -20,13 +20,6 @@ enum class DrawKind : std::uint8_t {
 // The op a draw belongs to: "random_uniform".
 const char* draw_op(DrawKind kind);
 
-// The parameters of a draw, laid out as in kernels/random/draw.cuh. Draws of one number take the
-// first.
-template <class T>
-struct PairDraw {
-  T first, second;
-};
-
 // How the elements of an array are shared out: Philox blocks per store, elements per store.
 struct GeneratePlan {
   int blocks = 1;
@@ -38,7 +31,7 @@ struct GeneratePlan {
 GeneratePlan plan_generate(DrawKind kind, DType dtype, std::int64_t count, std::uintptr_t address);
 std::string to_string(const GeneratePlan& plan);
 
-// Fills a contiguous array on a GPU. `draw` points at a PairDraw of the kernel's type.
+// Fills a contiguous array on a GPU. `draw` points at the draw's struct of kernels/args/random.h.
 void launch_generate(const Array& out, const RandomState& state, DrawKind kind, const void* draw);
 
 void enumerate_generate(std::vector<jit::KernelSpec>& specs);
