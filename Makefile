@@ -49,6 +49,7 @@ test: lint cpp tidy unit  ## all checks and tests that need no GPU
 lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, stubs
 	$(BIN)/ruff check .
 	$(PY) scripts/check_include_law.py
+	$(PY) scripts/check_kernel_args.py
 	$(PY) scripts/check_ascii.py
 	$(BIN)/mypy
 	$(PY) scripts/make_names.py --check

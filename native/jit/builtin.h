@@ -16,8 +16,8 @@ class Context;
 namespace gpk::jit {
 
 struct KernelSpec {
-  const char* file = nullptr;  // "elementwise/binary.cuh"
-  std::string expression;      // "gpk::binary_kernel<float, gpk::Add, 4, false, 256, 2>"
+  const char* file = nullptr;  // "elementwise/map.cuh"
+  std::string expression;      // "gpk::map_any<gpk::Add, float, 2>"
   const char* op = nullptr;    // "add": what messages and profilers show
   // Architectures whose special instructions the kernel needs (90 for wgmma); empty: any.
   std::vector<int> exact_sms;

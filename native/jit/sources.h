@@ -7,7 +7,7 @@
 namespace gpk::jit {
 
 struct EmbeddedSource {
-  std::string_view name;  // "elementwise/binary.cuh", as #include'd
+  std::string_view name;  // "elementwise/map.cuh", as #include'd
   std::string_view text;
   std::string_view sha256;  // of text, 64 hex characters
 };

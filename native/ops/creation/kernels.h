@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-namespace gpk::ops {
+namespace gpk::ops::creation {
 
 enum class CreationKernel : std::uint8_t { kRealRamp, kFloorRamp, kIntegerRamp, kTriangle };
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::creation

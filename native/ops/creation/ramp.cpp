@@ -17,6 +17,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace creation;
+
 constexpr unsigned kBlock = 256;
 
 const char* word_of(DType dtype) {
@@ -126,7 +128,7 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
   return out;
 }
 
-kernels::RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpoint) {
+kernels::RealRamp creation::plan_linspace(double start, double stop, std::int64_t count, bool endpoint) {
   const auto steps = static_cast<double>(endpoint ? count - 1 : count);
   const double delta = stop - start;
   kernels::RealRamp ramp{start, delta, 0, stop};
@@ -140,7 +142,7 @@ kernels::RealRamp plan_linspace(double start, double stop, std::int64_t count, b
   return ramp;
 }
 
-std::string to_string(const kernels::RealRamp& ramp) {
+std::string creation::to_string(const kernels::RealRamp& ramp) {
   return cat("ramp(start=", ramp.start, ", step=", ramp.step, ", div=", ramp.div,
              ", last=", ramp.last, ")");
 }
@@ -165,7 +167,7 @@ Array linspace(std::complex<double> start, std::complex<double> stop, std::int64
   return out;
 }
 
-void enumerate_ramp(std::vector<jit::KernelSpec>& specs) {
+void creation::enumerate_ramp(std::vector<jit::KernelSpec>& specs) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64,
                             DType::kComplex64, DType::kComplex128})
     specs.push_back(ramp_spec("linspace", CreationKernel::kRealRamp, dtype));

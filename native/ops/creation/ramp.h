@@ -20,9 +20,13 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
 Array linspace(std::complex<double> start, std::complex<double> stop, std::int64_t count,
                bool endpoint, DType dtype, Device device);
 
+namespace creation {
+
 kernels::RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpoint);
 std::string to_string(const kernels::RealRamp& ramp);
 
 void enumerate_ramp(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace creation
 
 }  // namespace gpk::ops

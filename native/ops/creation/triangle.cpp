@@ -16,6 +16,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace creation;
+
 constexpr std::size_t kAccessBytes = 16;
 constexpr unsigned kBlock = 256;
 constexpr auto kTriangle = static_cast<std::uint8_t>(CreationKernel::kTriangle);
@@ -96,7 +98,7 @@ Array triangle(const Array& x, std::int64_t k, bool lower, const char* op) {
 Array tril(const Array& x, std::int64_t k) { return triangle(x, k, true, "tril"); }
 Array triu(const Array& x, std::int64_t k) { return triangle(x, k, false, "triu"); }
 
-TrianglePlan plan_triangle(std::size_t width, const Dims& shape, std::int64_t k, bool lower,
+TrianglePlan creation::plan_triangle(std::size_t width, const Dims& shape, std::int64_t k, bool lower,
                            std::size_t alignment) {
   const std::int64_t cols = shape[shape.size() - 1];
   const auto wide = static_cast<std::int64_t>(kAccessBytes / width);
@@ -108,12 +110,12 @@ TrianglePlan plan_triangle(std::size_t width, const Dims& shape, std::int64_t k,
   return plan;
 }
 
-std::string to_string(const TrianglePlan& plan) {
+std::string creation::to_string(const TrianglePlan& plan) {
   return cat("triangle(vec=", plan.vec, ", bound=", plan.bound,
              ", accesses_per_row=", plan.accesses_per_row, ", accesses=", plan.num_accesses, ")");
 }
 
-void enumerate_triangle(std::vector<jit::KernelSpec>& specs) {
+void creation::enumerate_triangle(std::vector<jit::KernelSpec>& specs) {
   for (const std::size_t width : {1, 2, 4, 8, 16}) {
     specs.push_back(triangle_spec(width, 1));
     if (width < kAccessBytes)

@@ -18,6 +18,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace indexing;
+
 const char* mode_name(IndexMode mode) {
   if (mode == IndexMode::kWrap) return "wrap";
   return mode == IndexMode::kClip ? "clip" : "raise";

@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "ops/device_address.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 void push(WideLayout& layout, std::int64_t size, std::int64_t stride) {
@@ -182,4 +182,4 @@ std::string to_string(const WideLayout& layout) {
   return cat("layout(", axes, steps, ")");
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

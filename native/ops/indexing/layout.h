@@ -10,9 +10,8 @@
 #include "kernels/args/indexing.h"
 #include "ops/indexing/key.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 
-using kernels::IndexMode;
 using kernels::NarrowLayout;
 using kernels::WideLayout;
 
@@ -53,4 +52,4 @@ NarrowLayout narrow(const WideLayout& layout) noexcept;
 
 std::string to_string(const WideLayout& layout);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

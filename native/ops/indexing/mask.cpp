@@ -14,7 +14,7 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 constexpr const char* kFile = "indexing/mask.cuh";
@@ -229,4 +229,4 @@ void enumerate_mask(std::vector<jit::KernelSpec>& specs) {
   }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

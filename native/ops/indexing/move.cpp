@@ -9,7 +9,7 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 constexpr int kBlock = 256;
@@ -295,4 +295,4 @@ void enumerate_move(std::vector<jit::KernelSpec>& specs) {
       specs.push_back(duplicates_spec(which, wide));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

@@ -10,7 +10,7 @@
 #include "ops/indexing/layout.h"
 #include "ops/kernel_table.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 
 // Kernels of the family, for KernelKey.
 enum class IndexKernel : std::uint8_t {
@@ -68,4 +68,4 @@ void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t strid
 
 void enumerate_move(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

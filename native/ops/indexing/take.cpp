@@ -4,6 +4,7 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -12,6 +13,8 @@
 
 namespace gpk::ops {
 namespace {
+
+using namespace indexing;
 
 using Kind = InvalidArgument::Kind;
 
@@ -104,7 +107,7 @@ Array repeated_to(const Array& values, std::int64_t count, const char* op) {
   if (size == 1) return broadcast_to(line, Dims{count}, op);
   if (size == 0) throw InvalidArgument(cat(op, ": values is empty"));
   const Array table =
-      Array::empty({(count + size - 1) / size, size}, values.dtype(), values.device(), op);
+      Array::empty({ceil_div(count, size), size}, values.dtype(), values.device(), op);
   copy_into(table, line, op);
   return slice_axis(flat(table, op), 0, 0, count, 1);
 }

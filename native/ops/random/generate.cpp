@@ -10,7 +10,7 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::random {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -129,4 +129,4 @@ void enumerate_generate(std::vector<jit::KernelSpec>& specs) {
   specs.push_back(generate_spec(DrawKind::kBernoulli, DType::kBool));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::random

@@ -6,7 +6,7 @@
 #include "jit/builtin.h"
 #include "ops/random/random.h"
 
-namespace gpk::ops {
+namespace gpk::ops::random {
 
 enum class DrawKind : std::uint8_t {
   kUniform,
@@ -36,4 +36,4 @@ void launch_generate(const Array& out, const RandomState& state, DrawKind kind, 
 
 void enumerate_generate(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::random

@@ -15,6 +15,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace random;
+
 using Kind = InvalidArgument::Kind;
 
 Array target(const RandomResult& result) {

@@ -6,7 +6,7 @@
 #include "ops/sorting/gather.h"
 #include "ops/sorting/kernels.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
 using kernels::ComplexPart;
@@ -60,4 +60,4 @@ void sort_complex_rows(const RowSort& sort, const char* op) {
   gather_rows(gather);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

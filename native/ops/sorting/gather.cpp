@@ -5,7 +5,7 @@
 #include "ops/sorting/kernels.h"
 #include "ops/sorting/row_sort.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 void gather_rows(const RowGather& gather) {
   if (gather.rows * gather.count == 0) return;
   kernels::GatherArgs args{};
@@ -27,4 +27,4 @@ void gather_rows(const RowGather& gather) {
               params);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

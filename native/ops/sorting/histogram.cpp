@@ -23,6 +23,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 constexpr std::int64_t kSharedBins = 12288;  // 48 KiB
 constexpr std::int64_t kMaxWeightedBins = (std::int64_t{1} << 31) - 1;
 

@@ -7,7 +7,7 @@
 #include "ops/ceil_div.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
 constexpr const char* kWords[] = {"unsigned char", "unsigned short", "unsigned int",
@@ -120,7 +120,12 @@ void submit_loop(const Kernel& kernel, std::int64_t items, unsigned threads,
   submit(kernel, config, arrays, params);
 }
 
+}  // namespace gpk::ops::sorting
+
+namespace gpk::ops {
+
 void enumerate_sorting(std::vector<jit::KernelSpec>& specs) {
+  using namespace sorting;
   using K = SortingKernel;
   const auto add = [&](K kernel, const SortingVariant& variant) {
     specs.push_back(sorting_spec(kernel, variant));

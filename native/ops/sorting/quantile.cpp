@@ -20,6 +20,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 constexpr std::size_t kMaxQuantiles = kernels::QuantileArgs::kMaxQuantiles;
 
 // x with the axes to reduce last and flattened, and the shape that is left.

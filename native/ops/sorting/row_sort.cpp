@@ -14,7 +14,7 @@
 #include "ops/sorting/complex_sort.h"
 #include "ops/sorting/kernels.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
 constexpr std::int64_t kMaxInBlock = 8192;  // longest row that a block sorts
@@ -281,4 +281,4 @@ void sort_rows(const RowSort& sort, const char* op) {
     radix.run(row, std::min(plan.rows_per_group, sort.rows - row), op);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

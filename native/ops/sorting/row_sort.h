@@ -7,7 +7,7 @@
 #include "core/array.h"
 #include "kernels/args/sorting.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 
 // How elements map to keys. Of a complex dtype: kind kComplex, bits of one part.
 kernels::KeyOrder key_order(DType dtype, bool descending = false);
@@ -53,4 +53,4 @@ struct RowSortPlan {
 RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows, std::int64_t len);
 std::string to_string(const RowSortPlan& plan);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

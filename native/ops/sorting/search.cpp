@@ -17,6 +17,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 using kernels::SearchMode;
 
 struct Search {

@@ -17,6 +17,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 const Array* given(const std::optional<Array>& array) { return array ? &*array : nullptr; }
 
 std::int64_t read_count(const Array& sums, std::int64_t at) {
