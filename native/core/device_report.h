@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/driver_api.h"
-#include "kernels/args/indexing.h"
+#include "kernels/args/index_report.h"
 
 namespace gpk {
 

@@ -10,7 +10,7 @@
 #include "ops/indexing/key.h"
 #include "ops/indexing/layout.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 constexpr Device kCpu{DeviceKind::kCpu, 0};
@@ -246,4 +246,4 @@ TEST(Layout, RandomSelections) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

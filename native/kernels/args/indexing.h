@@ -1,4 +1,4 @@
-// What the kernels of kernels/indexing take, and the record by which they report a bad index.
+// What the kernels of kernels/indexing take, beside index_report.h.
 #pragma once
 
 namespace gpk::kernels {
@@ -28,6 +28,7 @@ static_assert(sizeof(IndexSource<8>) == 96 && __is_trivially_copyable(IndexSourc
 // strides in words.
 template <int kMaxDims, int kMaxIndexes>
 struct IndexedLayout {
+  static constexpr int kDims = kMaxDims;
   static constexpr int kIndexes = kMaxIndexes;
   long long total = 1;
   long long size[kMaxDims] = {};
@@ -59,22 +60,5 @@ struct MaskLayout {
   int unused = 0;
 };
 static_assert(sizeof(MaskLayout) == 520 && __is_trivially_copyable(MaskLayout));
-
-// In pinned host memory, written by the GPU.
-struct IndexRecord {
-  unsigned ready;
-  int axis;  // -1: a position in the whole array
-  const char* op;
-  long long index;
-  long long size;
-};
-static_assert(sizeof(IndexRecord) == 32 && __is_trivially_copyable(IndexRecord));
-
-struct IndexReport {
-  unsigned* gate = nullptr;  // device memory: the first thread to set it writes the record
-  IndexRecord* record = nullptr;
-  const char* op = nullptr;  // for the message; a literal
-};
-static_assert(sizeof(IndexReport) == 24 && __is_trivially_copyable(IndexReport));
 
 }  // namespace gpk::kernels

@@ -3,6 +3,7 @@
 // or skipped (stores); the host raises when it next waits.
 #pragma once
 
+#include "args/index_report.h"
 #include "args/indexing.h"
 
 namespace gpk {

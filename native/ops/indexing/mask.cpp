@@ -54,7 +54,8 @@ jit::KernelSpec fill_spec(std::size_t word) {
   jit::KernelSpec spec = index_spec(IndexKernel::kFill, word);
   spec.file = "indexing/fill.cuh";
   spec.op = "setitem";
-  spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", 32, ", kFillBlock, ", ",
+  spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", ",
+                        kernels::FillLayout::kDims, ", ", kFillBlock, ", ",
                         kFillUnroll, ">");
   spec.prefetched = word == 4;
   return spec;

@@ -28,14 +28,21 @@ std::uint64_t move_key(bool scatter, std::size_t word, Indexing indexing) {
       .key();
 }
 
+// The template arguments of the layout that a kernel takes.
+template <class Layout>
+std::string shape_of() {
+  return cat(Layout::kDims, ", ", Layout::kIndexes);
+}
+
 jit::KernelSpec move_spec(bool scatter, std::size_t word, Indexing indexing) {
-  static constexpr const char* kTypes[] = {"int, 8, 1", "long long, 8, 1", "gpk::AnyIndex, 32, 4"};
+  static constexpr const char* kTypes[] = {"int", "long long", "gpk::AnyIndex"};
   jit::KernelSpec spec = index_spec(IndexKernel::kMove, move_key(scatter, word, indexing));
   spec.file = kFile;
   spec.op = scatter ? "setitem" : "getitem";
   spec.expression =
       cat("gpk::move_kernel<", word_name(word), ", ", scatter, ", ",
-          kTypes[static_cast<int>(indexing)], ", ", kBlock, ", ", unroll(indexing), ">");
+          kTypes[static_cast<int>(indexing)], ", ",
+          indexing == Indexing::kAny ? shape_of<WideLayout>() : shape_of<NarrowLayout>(), ", ", kBlock, ", ", unroll(indexing), ">");
   spec.prefetched = word == 4;
   return spec;
 }
@@ -44,7 +51,7 @@ jit::KernelSpec address_spec() {
   jit::KernelSpec spec = index_spec(IndexKernel::kAddress);
   spec.file = kFile;
   spec.op = "setitem";
-  spec.expression = cat("gpk::address_kernel<32, 4, ", kBlock, ">");
+  spec.expression = cat("gpk::address_kernel<", shape_of<WideLayout>(), ", ", kBlock, ">");
   return spec;
 }
 
