@@ -49,6 +49,7 @@ test: lint cpp tidy unit  ## all checks and tests that need no GPU
 lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, stubs
 	$(BIN)/ruff check .
 	$(PY) scripts/check_include_law.py
+	$(PY) scripts/check_kernel_args.py
 	$(PY) scripts/check_ascii.py
 	$(PY) scripts/check_named_files.py
 	$(BIN)/mypy

@@ -8,12 +8,14 @@ install(EXPORT pygpukitTargets NAMESPACE pygpukit::
   DESTINATION "${gpk_cmake_dir}" COMPONENT cpp)
 
 install(FILES native/gpk.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpk" COMPONENT cpp OPTIONAL)
-foreach(folder IN ITEMS core jit runtime ops)
+foreach(folder IN ITEMS core jit runtime plan ops)
   if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/native/${folder}")
     install(DIRECTORY native/${folder} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpk" COMPONENT cpp
       FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
   endif()
 endforeach()
+install(DIRECTORY native/kernels/args DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpk/kernels"
+  COMPONENT cpp FILES_MATCHING PATTERN "*.h")
 
 configure_package_config_file(cmake/pygpukitConfig.cmake.in
   "${PROJECT_BINARY_DIR}/pygpukitConfig.cmake" INSTALL_DESTINATION "${gpk_cmake_dir}")

@@ -1,4 +1,5 @@
-"""Write kernel_sources.cpp: every .cuh below a folder as an entry of gpk::jit::embedded_sources().
+"""Write kernel_sources.cpp: every .cuh below a folder, and the .h of its args/, as an entry of
+gpk::jit::embedded_sources().
 
 usage: embed_kernels.py <native/kernels> <out.cpp>
 """
@@ -30,7 +31,8 @@ def literals(text: str) -> list[str]:
 
 
 def generate(root: Path) -> str:
-    files = sorted(root.rglob("*.cuh"), key=lambda p: p.relative_to(root).as_posix())
+    found = [*root.rglob("*.cuh"), *root.glob("args/*.h")]
+    files = sorted(found, key=lambda p: p.relative_to(root).as_posix())
     texts, entries = [], []
     for i, path in enumerate(files):
         text = read_source(path)

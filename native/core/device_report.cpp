@@ -31,10 +31,9 @@ DeviceReport::DeviceReport(Context& context) {
   const RelaxedCaptureScope relaxed;
   void* host = nullptr;
   // With unified addressing, which all supported GPUs have, its address is the same for the GPU.
-  GPK_CU_CHECK(cuMemHostAlloc, &host, sizeof(IndexRecord),
+  GPK_CU_CHECK(cuMemHostAlloc, &host, sizeof(kernels::IndexRecord),
                cu::kHostAllocPortable | cu::kHostAllocDeviceMap);
-  record_ = new (host) IndexRecord{};
-  address_ = static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(host));
+  record_ = new (host) kernels::IndexRecord{};
   GPK_CU_CHECK(cuMemAlloc, &gate_, sizeof(std::uint32_t));
   clear_gate_now(gate_);
 }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/args/tensor_map.h"
+
 namespace gpk::cu {
 
 using Result = int;
@@ -193,10 +195,7 @@ static_assert(sizeof(DevResource) == 144);
 inline constexpr int kResourceSm = 1;
 inline constexpr unsigned kGreenDefaultStream = 1;
 
-struct alignas(64) TensorMap {  // CUtensorMap
-  std::uint64_t opaque[16];
-};
-static_assert(sizeof(TensorMap) == 128);
+using TensorMap = kernels::TensorMap;
 
 // CUtensorMapDataType
 enum : int {

@@ -7,30 +7,10 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/args/dtype.h"
+
 namespace gpk {
 
-enum class DType : std::uint8_t {
-  kBool,
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64,
-  kUInt8,
-  kUInt16,
-  kUInt32,
-  kUInt64,
-  kFloat16,
-  kBFloat16,
-  kFloat32,
-  kFloat64,
-  kComplex64,
-  kComplex128,
-  kFloat8E4M3FN,
-  kFloat8E5M2,
-  kInt4,
-  kUInt4,
-  kFloat4E2M1FN,
-};
 inline constexpr int kNumDTypes = 20;
 
 enum class DTypeClass : std::uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };

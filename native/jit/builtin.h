@@ -1,6 +1,7 @@
 // Built-in kernels: from a name in the embedded sources to a loaded kernel.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace gpk::jit {
 
 struct KernelSpec {
   const char* file = nullptr;  // "elementwise/map.cuh"
-  std::string expression;      // "gpk::binary_kernel<float, gpk::Add, 4, false, 256, 2>"
+  std::string expression;      // "gpk::map_any<gpk::Add, float, 2>"
   const char* op = nullptr;    // "add": what messages and profilers show
   // Architectures whose special instructions the kernel needs (90 for wgmma); empty: any.
   std::vector<int> exact_sms;
@@ -25,6 +26,9 @@ struct KernelSpec {
   bool bundled = true;
   // Large and often used: prepared in the background when its family is first used (prefetch.h).
   bool prefetched = false;
+  // What kernel tables know it by within its family: KernelKey of ops/kernel_table.h.
+  std::uint8_t kernel = 0;
+  std::uint64_t variant = 0;
 };
 
 // Whether NVRTC can be had. Searched once, at the first call; then one load.

@@ -6,7 +6,9 @@
 
 #include "jit/prefetch.h"
 
+#include "core/error.h"
 #include "core/interrupt.h"
+#include "core/text.h"
 
 namespace gpk::ops::detail {
 namespace {
@@ -53,7 +55,14 @@ const Kernel& find_or_build(Context& context, KernelKey key,
   };
   if (first && !wait) prefetch();
   const std::lock_guard lock(entry->mutex);
-  if (!entry->kernel) entry->kernel = jit::load_builtin(context, make_spec());
+  if (!entry->kernel) {
+    const jit::KernelSpec spec = make_spec();
+    if (spec.kernel != key.kernel || spec.variant != key.variant)
+      throw Error(cat(spec.op, ": the kernel table is asked for kernel ", int{key.kernel},
+                      ", variant ", key.variant, ", and ", spec.expression, " is kernel ",
+                      int{spec.kernel}, ", variant ", spec.variant));
+    entry->kernel = jit::load_builtin(context, spec);
+  }
   if (first && wait) prefetch();
   return *entry->kernel;
 }

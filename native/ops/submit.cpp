@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
+#include "ops/ceil_div.h"
 
 namespace gpk::ops {
 
@@ -49,7 +50,7 @@ void submit(const Kernel& kernel, const LaunchConfig& config, std::span<const Ar
 
 LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads) {
   LaunchConfig config;
-  config.grid[0] = static_cast<unsigned>((items + per_block - 1) / per_block);
+  config.grid[0] = static_cast<unsigned>(ceil_div(items, per_block));
   config.block[0] = threads;
   return config;
 }

@@ -27,32 +27,35 @@ TEST(ResultType, NumbersAreWeak) {
 }
 
 TEST(Linspace, PlansExactSteps) {
-  EXPECT_EQ(ops::plan_linspace(0, 10, 6, true), (ops::RealRamp{0, 2, 0, 10}));
-  EXPECT_EQ(ops::plan_linspace(0, 10, 5, false), (ops::RealRamp{0, 2, 0, 10}));
-  EXPECT_EQ(ops::plan_linspace(3, 10, 1, true), (ops::RealRamp{3, 7, 0, 10}));
+  const auto plan = [](double start, double stop, std::int64_t count, bool endpoint) {
+    return ops::creation::to_string(ops::creation::plan_linspace(start, stop, count, endpoint));
+  };
+  EXPECT_EQ(plan(0, 10, 6, true), "ramp(start=0, step=2, div=0, last=10)");
+  EXPECT_EQ(plan(0, 10, 5, false), "ramp(start=0, step=2, div=0, last=10)");
+  EXPECT_EQ(plan(3, 10, 1, true), "ramp(start=3, step=7, div=0, last=10)");
 }
 
 TEST(Linspace, DividesLastWhereTheStepUnderflows) {
   const double tiny = std::nextafter(0.0, 1.0);
-  const ops::RealRamp ramp = ops::plan_linspace(0, tiny, 5, true);
+  const kernels::RealRamp ramp = ops::creation::plan_linspace(0, tiny, 5, true);
   EXPECT_EQ(ramp.div, 4);
   EXPECT_EQ(ramp.step, tiny);
 }
 
 TEST(Triangle, UsesWideAccessesThatDoNotCrossRows) {
-  const ops::TrianglePlan wide = ops::plan_triangle(4, {3, 8, 16}, 1, true, 256);
-  EXPECT_EQ(wide, (ops::TrianglePlan{4, 2, 4, 96})) << ops::to_string(wide);
-  EXPECT_EQ(ops::plan_triangle(4, {8, 17}, 0, true, 256).vec, 1);
-  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, 0, true, 4).vec, 1);
-  EXPECT_EQ(ops::plan_triangle(16, {8, 16}, 0, true, 16).vec, 1);
+  const ops::creation::TrianglePlan wide = ops::creation::plan_triangle(4, {3, 8, 16}, 1, true, 256);
+  EXPECT_EQ(wide, (ops::creation::TrianglePlan{4, 2, 4, 96})) << ops::creation::to_string(wide);
+  EXPECT_EQ(ops::creation::plan_triangle(4, {8, 17}, 0, true, 256).vec, 1);
+  EXPECT_EQ(ops::creation::plan_triangle(4, {8, 16}, 0, true, 4).vec, 1);
+  EXPECT_EQ(ops::creation::plan_triangle(16, {8, 16}, 0, true, 16).vec, 1);
 }
 
 TEST(Triangle, ClampsTheDiagonal) {
   constexpr std::int64_t kFar = std::int64_t{1} << 62;
-  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, kFar, true, 1).bound, 17);
-  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, -kFar, true, 1).bound, -7);
-  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, kFar, false, 1).bound, 16);
-  EXPECT_EQ(ops::plan_triangle(4, {8, 16}, -kFar, false, 1).bound, -8);
+  EXPECT_EQ(ops::creation::plan_triangle(4, {8, 16}, kFar, true, 1).bound, 17);
+  EXPECT_EQ(ops::creation::plan_triangle(4, {8, 16}, -kFar, true, 1).bound, -7);
+  EXPECT_EQ(ops::creation::plan_triangle(4, {8, 16}, kFar, false, 1).bound, 16);
+  EXPECT_EQ(ops::creation::plan_triangle(4, {8, 16}, -kFar, false, 1).bound, -8);
 }
 
 }  // namespace

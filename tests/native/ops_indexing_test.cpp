@@ -10,7 +10,7 @@
 #include "ops/indexing/key.h"
 #include "ops/indexing/layout.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 constexpr Device kCpu{DeviceKind::kCpu, 0};
@@ -159,7 +159,7 @@ void run(const WideLayout& l, std::size_t word, const void* a, void* b) {
       for (int k = 0; k < l.num_indexes; ++k) at[k] += c * l.index[k].stride[d];
     }
     for (int k = 0; k < l.num_indexes; ++k) {
-      std::int64_t i = reinterpret_cast<const std::int64_t*>(l.index[k].data)[at[k]];
+      std::int64_t i = static_cast<const std::int64_t*>(l.index[k].data)[at[k]];
       i += i < 0 ? l.index[k].size : 0;
       from += i * l.index[k].step;
     }
@@ -246,4 +246,4 @@ TEST(Layout, RandomSelections) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

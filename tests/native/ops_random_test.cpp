@@ -6,7 +6,7 @@
 #include "ops/random/generate.h"
 #include "ops/random/random.h"
 
-namespace gpk::ops {
+namespace gpk::ops::random {
 namespace {
 
 TEST(PlanGenerate, OneStoreOfSixteenBytes) {
@@ -97,4 +97,4 @@ TEST_F(RandomOnCpu, RefusesWhatNumPyRefuses) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::random

@@ -9,7 +9,7 @@
 #include "ops/sorting/search.h"
 #include "ops/sorting/sort.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
 constexpr Device kCpu{DeviceKind::kCpu, 0};
@@ -100,4 +100,4 @@ TEST(CheckSorting, RefusesBeforeAnythingRuns) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -3,13 +3,12 @@
 // memory is given by its 32-bit address.
 #pragma once
 
+#include "args/tensor_map.h"
 #include "common/barrier.cuh"
 
 namespace gpk {
 
-struct alignas(64) TensorMap {
-  unsigned long long opaque[16];
-};
+using kernels::TensorMap;
 
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");

@@ -5,13 +5,12 @@
 // Complex numbers are two ramps. Grid: ceil(n / 256) blocks of 256, one element per thread.
 #pragma once
 
+#include "args/creation.h"
 #include "common/dtype.cuh"
 
 namespace gpk {
 
-struct RealRamp {
-  double start, step, div, last;
-};
+using namespace kernels;
 
 __device__ __forceinline__ double ramp_at(const RealRamp& r, long long i, bool is_last) {
   if (is_last) return r.last;

@@ -1,7 +1,6 @@
 // out[i] = Op(in0[i], in1[i], ...): the kernels behind every elementwise op.
 // T is the operands' common dtype, In... are the stored ones, Out the result's. kKinds has two bits
-// per operand: 0 an array as long as the result, 1 one element for all (of the inner axis in
-// map_strided), 2 a number passed by value in the compute type.
+// per operand, an OperandKind.
 // map_dense: everything contiguous. A block owns kBlock * kUnroll * kVec consecutive elements, each
 //   thread has kUnroll independent accesses of kVec elements in flight before the first use.
 // map_strided: up to kRank axes; kVec > 1 where the inner axis is contiguous (kind 1: stride 0).
@@ -9,6 +8,7 @@
 // all.
 #pragma once
 
+#include "args/elementwise.h"
 #include "common/dtype.cuh"
 #include "common/vec.cuh"
 #include "elementwise/activation.cuh"
@@ -16,16 +16,7 @@
 
 namespace gpk {
 
-struct alignas(16) Number {  // a value of the compute type, in the low bytes
-  unsigned char bytes[16];
-};
-
-template <int kN>
-struct MapArgs {
-  const void* in[kN];
-  void* out;
-  Number number[kN];
-};
+using namespace kernels;
 
 template <class C>
 __device__ __forceinline__ C number_as(const Number& number) {
@@ -47,7 +38,7 @@ template <class T, class In>
 using Value = typename ValueOf<T, In>::Type;
 
 // One operand's values of a thread: kUnroll vectors, or one number.
-template <class T, class In, int kKind, int kVec, int kUnroll>
+template <class T, class In, OperandKind kKind, int kVec, int kUnroll>
 struct Lane {
   Vec<In, kVec> v[kUnroll];
   __device__ __forceinline__ void load(int u, const In* p) { v[u] = load_vec<In, kVec>(p); }
@@ -59,7 +50,7 @@ struct Lane {
 };
 
 template <class T, class In, int kVec, int kUnroll>
-struct Lane<T, In, 1, kVec, kUnroll> {
+struct Lane<T, In, OperandKind::kOneElement, kVec, kUnroll> {
   Value<T, In> value[kUnroll];
   __device__ __forceinline__ void load(int u, const In* p) { value[u] = convert<Value<T, In>>(*p); }
   __device__ __forceinline__ void load_one(int u, int, const In* p) { load(u, p); }
@@ -71,7 +62,7 @@ struct Lane<T, In, 1, kVec, kUnroll> {
 };
 
 template <class T, class In, int kVec, int kUnroll>
-struct Lane<T, In, 2, kVec, kUnroll> {
+struct Lane<T, In, OperandKind::kNumber, kVec, kUnroll> {
   Value<T, In> value;
   __device__ __forceinline__ void load(int, const In*) {}
   __device__ __forceinline__ void load_one(int, int, const In*) {}
@@ -94,12 +85,12 @@ struct Lanes {
 
 template <class T, unsigned kKinds, int kVec, int kUnroll, int kAt, class First, class... Rest>
 struct Lanes<T, kKinds, kVec, kUnroll, kAt, First, Rest...> {
-  Lane<T, First, (kKinds >> (2 * kAt)) & 3, kVec, kUnroll> lane;
+  Lane<T, First, static_cast<OperandKind>((kKinds >> (2 * kAt)) & 3), kVec, kUnroll> lane;
   Lanes<T, kKinds, kVec, kUnroll, kAt + 1, Rest...> rest;
 
   template <class F>
   __device__ __forceinline__ void each(const F& f) {
-    f.template run<kAt, (kKinds >> (2 * kAt)) & 3, First>(lane);
+    f.template run<kAt, static_cast<OperandKind>((kKinds >> (2 * kAt)) & 3), First>(lane);
     rest.each(f);
   }
   template <class Op, class... Values>
@@ -111,7 +102,7 @@ struct Lanes<T, kKinds, kVec, kUnroll, kAt, First, Rest...> {
 template <int kN>
 struct SetNumbers {
   const MapArgs<kN>& args;
-  template <int kAt, int kKind, class In, class L>
+  template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
     lane.set(args.number[kAt], static_cast<const In*>(args.in[kAt]));
   }
@@ -120,9 +111,9 @@ struct SetNumbers {
 template <int kN>
 struct SetNumbersOnly {
   const MapArgs<kN>& args;
-  template <int kAt, int kKind, class In, class L>
+  template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind == 2) lane.set(args.number[kAt], nullptr);
+    if constexpr (kKind == OperandKind::kNumber) lane.set(args.number[kAt], nullptr);
   }
 };
 
@@ -131,9 +122,9 @@ struct LoadDense {
   const MapArgs<kN>& args;
   int u;
   long long at;
-  template <int kAt, int kKind, class In, class L>
+  template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind == 0) lane.load(u, static_cast<const In*>(args.in[kAt]) + at);
+    if constexpr (kKind == OperandKind::kArray) lane.load(u, static_cast<const In*>(args.in[kAt]) + at);
   }
 };
 
@@ -141,9 +132,9 @@ template <int kN>
 struct LoadOne {
   const MapArgs<kN>& args;
   long long at;
-  template <int kAt, int kKind, class In, class L>
+  template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind == 0) lane.load_one(0, 0, static_cast<const In*>(args.in[kAt]) + at);
+    if constexpr (kKind == OperandKind::kArray) lane.load_one(0, 0, static_cast<const In*>(args.in[kAt]) + at);
   }
 };
 
@@ -184,23 +175,10 @@ __global__ void __launch_bounds__(256)
 
 // --- strided ------------------------------------------------------------------------------------
 
-// Division by a number known at launch: two instructions instead of twenty.
-struct Divider {
-  unsigned divisor, magic, shift;
-  __device__ __forceinline__ unsigned divide(unsigned n) const {  // n < 2**31
-    return (__umulhi(n, magic) + n) >> shift;
-  }
-};
-
-template <int kN, int kRank, class Index>
-struct StridedArgs {
-  MapArgs<kN> map;
-  long long n;  // threads' work items: elements / kVec
-  int rank;     // axes in use, the inner one first
-  Divider size[kRank];
-  long long long_size[kRank];
-  Index stride[kRank][kN + 1];  // elements; the result's last
-};
+// Division by a number known at launch: two instructions instead of twenty. n < 2**31.
+__device__ __forceinline__ unsigned divide(unsigned n, const Divider& by) {
+  return (__umulhi(n, by.magic) + n) >> by.shift;
+}
 
 // Offsets of one work item for all operands. The inner axis counts in steps of kVec elements.
 template <int kN, int kRank, class Index>
@@ -213,7 +191,7 @@ __device__ __forceinline__ void offsets(const StridedArgs<kN, kRank, Index>& arg
 #pragma unroll 4
     for (int axis = 0; axis < kRank; ++axis) {
       if (axis >= args.rank) break;
-      const unsigned next = args.size[axis].divide(left);
+      const unsigned next = divide(left, args.size[axis]);
       const Index index = static_cast<Index>(left - next * args.size[axis].divisor);
 #pragma unroll
       for (int k = 0; k <= kN; ++k) at[k] += index * args.stride[axis][k];
@@ -236,9 +214,9 @@ struct LoadStrided {
   const MapArgs<kN>& args;
   int u;
   const Index (&at)[kN + 1];
-  template <int kAt, int kKind, class In, class L>
+  template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind != 2) lane.load(u, static_cast<const In*>(args.in[kAt]) + at[kAt]);
+    if constexpr (kKind != OperandKind::kNumber) lane.load(u, static_cast<const In*>(args.in[kAt]) + at[kAt]);
   }
 };
 
@@ -272,12 +250,6 @@ __global__ void __launch_bounds__(256)
 
 // --- dtypes at run time -------------------------------------------------------------------------
 
-template <int kN>
-struct AnyArgs {
-  StridedArgs<kN, 32, long long> strided;
-  unsigned char dtype[kN + 1];  // codes; kNumberCode: a number
-};
-
 template <class Op, class C, int kN, int kAt>
 struct AnyValues {
   template <class... Values>
@@ -286,7 +258,7 @@ struct AnyValues {
     if constexpr (kAt == kN) {
       return Op::template run<C>(values...);
     } else {
-      const C value = args.dtype[kAt] == kNumberCode
+      const C value = args.dtype[kAt] == AnyArgs<kN>::kNumber
                           ? number_as<C>(args.strided.map.number[kAt])
                           : load_any<C>(args.strided.map.in[kAt], args.dtype[kAt], at[kAt]);
       return AnyValues<Op, C, kN, kAt + 1>::run(args, at, values..., value);

@@ -4,11 +4,12 @@
 // becomes -0.0, as in ml_dtypes.
 #pragma once
 
+#include "args/elementwise.h"
 #include "elementwise/any_dtype.cuh"
 
 namespace gpk {
 
-enum PackedKind { kPackedInt, kPackedUnsigned, kPackedFloat };
+using namespace kernels;
 
 // Magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 in bits 0 to 2, the sign in bit 3.
 __device__ __forceinline__ float from_float4(unsigned code) {
@@ -32,22 +33,22 @@ __device__ __forceinline__ unsigned to_float4(float x) {
   return x != x ? sign ^ 8u : sign | code;
 }
 
-__device__ __forceinline__ double unpack_value(unsigned code, int kind) {
-  if (kind == kPackedFloat) return from_float4(code);
-  if (kind == kPackedUnsigned) return code;
+__device__ __forceinline__ double unpack_value(unsigned code, PackedKind kind) {
+  if (kind == PackedKind::kFloat) return from_float4(code);
+  if (kind == PackedKind::kUnsigned) return code;
   return static_cast<int>(code << 28) >> 28;
 }
 
-// Codes up to kLastInteger are bool and the integers, which a double would not hold.
-__device__ __forceinline__ unsigned pack_one(const void* in, unsigned char dtype, int kind,
+// bool and the integers come first; a double would not hold them.
+__device__ __forceinline__ unsigned pack_one(const void* in, unsigned char dtype, PackedKind kind,
                                              long long at) {
-  constexpr unsigned char kLastInteger = 8;
-  if (kind == kPackedFloat) return to_float4(load_any<float>(in, dtype, at));
+  constexpr auto kLastInteger = static_cast<unsigned char>(DType::kUInt64);
+  if (kind == PackedKind::kFloat) return to_float4(load_any<float>(in, dtype, at));
   if (dtype <= kLastInteger) return static_cast<unsigned>(load_any<long long>(in, dtype, at)) & 15u;
   return static_cast<unsigned>(static_cast<long long>(load_any<double>(in, dtype, at))) & 15u;
 }
 
-__global__ void unpack4(const unsigned char* in, void* out, unsigned char dtype, int kind,
+__global__ void unpack4(const unsigned char* in, void* out, unsigned char dtype, PackedKind kind,
                         long long n) {
   const long long at = 2 * (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x);
   if (at >= n) return;
@@ -56,7 +57,7 @@ __global__ void unpack4(const unsigned char* in, void* out, unsigned char dtype,
   if (at + 1 < n) store_any(out, dtype, at + 1, unpack_value(byte >> 4, kind));
 }
 
-__global__ void pack4(const void* in, unsigned char* out, unsigned char dtype, int kind,
+__global__ void pack4(const void* in, unsigned char* out, unsigned char dtype, PackedKind kind,
                       long long n) {
   const long long at = 2 * (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x);
   if (at >= n) return;

@@ -9,23 +9,15 @@
 // Grid: tiles along r, times tiles along c, times batches.
 #pragma once
 
+#include "args/elementwise.h"
 #include "common/vec.cuh"
 
 namespace gpk {
 
+using namespace kernels;
+
 struct alignas(16) Word16 {
   unsigned long long lo, hi;
-};
-
-struct TransposeArgs {
-  const void* in;
-  void* out;
-  long long rows, columns;      // of the result: along r and c
-  long long in_step, out_step;  // elements between columns of `in`, between rows of `out`
-  int batch_rank;
-  long long batch_size[30];
-  long long batch_in[30];
-  long long batch_out[30];
 };
 
 // Where this block's tile of kRows x kColumns elements starts, and what is left there.
@@ -84,8 +76,8 @@ __global__ void __launch_bounds__(256)
   using Word = typename Pack::Word;
   constexpr int kV = 16 / sizeof(W);
   constexpr int kPack = Pack::kCount;
-  constexpr int kRows = 8 * kV;
-  constexpr int kColumns = 128;
+  constexpr int kRows = TransposeArgs::kBlockBytes / sizeof(W);
+  constexpr int kColumns = TransposeArgs::kBlockColumns;
   constexpr int kWords = kColumns / kPack;  // of a row
   constexpr int kGroup = 16 / sizeof(Word);
   constexpr int kGroups = kWords / kGroup;
@@ -127,10 +119,11 @@ __global__ void __launch_bounds__(256)
 
 template <class W>
 __global__ void __launch_bounds__(256) transpose_tiles(const __grid_constant__ TransposeArgs args) {
-  __shared__ W tile[32][33];
+  constexpr int kTile = TransposeArgs::kTile;
+  __shared__ W tile[kTile][kTile + 1];
   const int x = threadIdx.x % 32;
   const int y = threadIdx.x / 32;
-  const Tile at = this_tile<32, 32>(args);
+  const Tile at = this_tile<kTile, kTile>(args);
   const W* in = static_cast<const W*>(args.in) + at.in_at;
   W* out = static_cast<W*>(args.out) + at.out_at;
 #pragma unroll

@@ -1,6 +1,6 @@
 // Of several positions with one offset only the last may store: "the last one wins", whatever the
 // order of execution. mark_kernel enters every position in a table, which keeps the highest
-// position per offset; drop_kernel sets the offsets of all others to kSkip.
+// position per offset; drop_kernel sets the offsets of all others to kSkipOffset.
 // Table: `slots` entries, all -1 before. stride != 0: slot = offset / stride, all different. Else a
 // hash table with linear probing; an entry is a position, its key the offset at that position,
 // which no later maximum changes. At least twice as many slots as positions.
@@ -33,7 +33,7 @@ template <class Slot>
 __global__ void mark_kernel(const long long* offsets, long long n, Slot* table, long long slots,
                             long long stride) {
   const long long j = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (j >= n || offsets[j] == kSkip) return;
+  if (j >= n || offsets[j] == kSkipOffset) return;
   const long long key = offsets[j];
   long long at = first_slot(key, slots, stride);
   const Slot mine = static_cast<Slot>(j);
@@ -57,14 +57,14 @@ template <class Slot>
 __global__ void drop_kernel(long long* offsets, long long n, const Slot* table, long long slots,
                             long long stride) {
   const long long j = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (j >= n || offsets[j] == kSkip) return;
+  if (j >= n || offsets[j] == kSkipOffset) return;
   const long long key = offsets[j];
   long long at = first_slot(key, slots, stride);
   while (true) {
     const Slot winner = table[at];
     if (winner == static_cast<Slot>(j)) return;
     if (stride != 0 || offsets[winner] == key) {
-      offsets[j] = kSkip;
+      offsets[j] = kSkipOffset;
       return;
     }
     at = at + 1 < slots ? at + 1 : 0;

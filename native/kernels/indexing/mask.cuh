@@ -1,8 +1,8 @@
 // Compaction by a mask of n bytes (nonzero: true), in order and with a fixed result.
 // count_kernel: true bytes per chunk -> counts[block]. scan_kernel: exclusive sums in place, the
 // total behind them; one block. emit_kernel: what is selected, to out[sum + rank]:
-// kEmitOffsets the offset sum(coordinate * stride), kEmitCoords the coordinates as rows of `pitch`
-// elements, kEmitWords src at the offset.
+// kOffsets the offset sum(coordinate * stride), kCoords the coordinates as rows of `pitch`
+// elements, kWords src at the offset.
 // Grid: one block of 256 threads per chunk (a multiple of 4096 bytes). A tile of 4096 mask bytes is
 // read 16 bytes per thread; positions go through a list in shared memory (8 KiB), so that the
 // stores of a tile are contiguous whatever the mask.
@@ -12,17 +12,8 @@
 
 namespace gpk {
 
-constexpr int kMaskThreads = 256;
-constexpr int kMaskTile = kMaskThreads * 16;
-
-enum Emit : int { kEmitOffsets, kEmitCoords, kEmitWords };
-
-struct MaskLayout {
-  long long size[32];
-  long long stride[32];
-  int rank;  // at least 1
-  int unused;
-};
+constexpr int kMaskThreads = MaskLayout::kThreads;
+constexpr int kMaskTile = MaskLayout::kTile;
 
 // One bit per nonzero byte of a 32-bit word.
 __device__ __forceinline__ unsigned byte_bits(unsigned word) {
@@ -121,7 +112,7 @@ __device__ __forceinline__ void write_coords(const MaskLayout& l, unsigned long 
   out[0] = static_cast<long long>(position);
 }
 
-template <class Word, int kEmit>
+template <class Word, Emit kEmit>
 __global__ void __launch_bounds__(kMaskThreads)
     emit_kernel(const unsigned char* mask, long long n, long long chunk, const long long* starts,
                 const __grid_constant__ MaskLayout l, const Word* src, Word* out, long long pitch) {
@@ -147,13 +138,13 @@ __global__ void __launch_bounds__(kMaskThreads)
     __syncthreads();
     for (int r = threadIdx.x; r < total; r += kMaskThreads) {
       const long long position = tile + list[r];
-      if constexpr (kEmit == kEmitCoords) {
+      if constexpr (kEmit == Emit::kCoords) {
         write_coords(l, position, reinterpret_cast<long long*>(out) + base + r, pitch);
       } else {
         const long long offset = n <= 0xffffffffLL
                                      ? offset_at<unsigned>(l, static_cast<unsigned>(position))
                                      : offset_at<unsigned long long>(l, position);
-        if constexpr (kEmit == kEmitWords) {
+        if constexpr (kEmit == Emit::kWords) {
           out[base + r] = src[offset];
         } else {
           out[base + r] = static_cast<Word>(offset);

@@ -1,6 +1,6 @@
 // move_kernel: b[...] = a[..., index, ...] (gather) or a[..., index, ...] = b[...] (scatter), by
 // the layout; words of 1 to 16 bytes, whatever the dtype: plans widen them along contiguous rows.
-// address_kernel: the offset in side a that each coordinate selects, or kSkip.
+// address_kernel: the offset in side a that each coordinate selects, or kSkipOffset.
 // Grid: ceil(total / (kBlock * kUnroll)) blocks; word u * kBlock + thread of each block's share, so
 // that neighbours access neighbours and every thread has kUnroll loads in flight.
 // Scatter: where several coordinates select one place, the plan has left only one of them.
@@ -42,7 +42,7 @@ __device__ __forceinline__ Place<Layout::kIndexes> locate(const Layout& l, U n) 
   return place;
 }
 
-// Adds what the indexes select to place.a. False when one is out of bounds or kSkip.
+// Adds what the indexes select to place.a. False when one is out of bounds or kSkipOffset.
 template <class Index, class Layout>
 __device__ __forceinline__ bool apply_indexes(const Layout& l, const IndexReport& report,
                                               const long long (&values)[Layout::kIndexes],
@@ -51,8 +51,8 @@ __device__ __forceinline__ bool apply_indexes(const Layout& l, const IndexReport
 #pragma unroll
   for (int k = 0; k < Layout::kIndexes; ++k) {
     if (k >= l.num_indexes) continue;
-    if (l.mode == kOffset) {
-      good = good && values[k] != kSkip;
+    if (l.mode == IndexMode::kOffset) {
+      good = good && values[k] != kSkipOffset;
       place.a += values[k] * l.index[k].step;
       continue;
     }
@@ -69,7 +69,7 @@ __device__ __forceinline__ void load_indexes(const Layout& l, const Place<Layout
 #pragma unroll
   for (int k = 0; k < Layout::kIndexes; ++k)
     values[k] =
-        k < l.num_indexes ? load_index<Index>(l.index[k].data, l.index[k].code, place.index[k]) : 0;
+        k < l.num_indexes ? load_index<Index>(l.index[k].data, l.index[k].type, place.index[k]) : 0;
 }
 
 template <class U, class Word, bool kScatter, class Index, int kBlock, int kUnroll, class Layout>
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kBlock, 4)
   }
 }
 
-// out[n] = offset, or += where `accumulate` (kSkip stays). Side b is not used.
+// out[n] = offset, or += where `accumulate` (kSkipOffset stays). Side b is not used.
 template <int kMaxDims, int kMaxIndexes, int kBlock>
 __global__ void __launch_bounds__(kBlock)
     address_kernel(const __grid_constant__ IndexedLayout<kMaxDims, kMaxIndexes> l, long long* out,
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kBlock)
   load_indexes<AnyIndex>(l, place, values);
   const bool good = apply_indexes<AnyIndex>(l, report, values, place);
   const long long before = accumulate != 0 ? out[n] : 0;
-  out[n] = good && before != kSkip ? before + place.a : kSkip;
+  out[n] = good && before != kSkipOffset ? before + place.a : kSkipOffset;
 }
 
 }  // namespace gpk

@@ -25,9 +25,8 @@ struct Unit<bfloat16> {
 };
 
 template <class T>
-struct UniformDraw {
+struct UniformDraw : UniformArgs<float> {
   static constexpr int kPerBlock = 4;
-  float low, range;
   __device__ __forceinline__ void operator()(const RandomWords& words, T* out) const {
     constexpr int kBits = Unit<T>::kBits;
 #pragma unroll
@@ -39,9 +38,8 @@ struct UniformDraw {
 };
 
 template <>
-struct UniformDraw<double> {
+struct UniformDraw<double> : UniformArgs<double> {
   static constexpr int kPerBlock = 2;
-  double low, range;
   __device__ __forceinline__ void operator()(const RandomWords& words, double* out) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -87,9 +85,8 @@ __device__ __forceinline__ void turn(unsigned int word, float& cosine, float& si
 
 // Box and Muller: a pair of words gives a pair of normals.
 template <class T>
-struct NormalDraw {
+struct NormalDraw : NormalArgs<float> {
   static constexpr int kPerBlock = 4;
-  float loc, scale;
   __device__ __forceinline__ void operator()(const RandomWords& words, T* out) const {
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
@@ -103,9 +100,8 @@ struct NormalDraw {
 };
 
 template <>
-struct NormalDraw<double> {
+struct NormalDraw<double> : NormalArgs<double> {
   static constexpr int kPerBlock = 2;
-  double loc, scale;
   __device__ __forceinline__ void operator()(const RandomWords& words, double* out) const {
     const double radius = sqrt(2.0 * minus_log(word_pair(words, 0)));
     double cosine, sine;
@@ -116,9 +112,8 @@ struct NormalDraw<double> {
 };
 
 template <class T>
-struct ExponentialDraw {
+struct ExponentialDraw : ExponentialArgs<float> {
   static constexpr int kPerBlock = 4;
-  float scale;
   __device__ __forceinline__ void operator()(const RandomWords& words, T* out) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = from_compute<T>(minus_log(words.w[i]) * scale);
@@ -126,19 +121,16 @@ struct ExponentialDraw {
 };
 
 template <>
-struct ExponentialDraw<double> {
+struct ExponentialDraw<double> : ExponentialArgs<double> {
   static constexpr int kPerBlock = 2;
-  double scale;
   __device__ __forceinline__ void operator()(const RandomWords& words, double* out) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) out[i] = minus_log(word_pair(words, i)) * scale;
   }
 };
 
-// True for words below the threshold, which is probability * 2**32.
-struct BernoulliDraw {
+struct BernoulliDraw : BernoulliArgs {
   static constexpr int kPerBlock = 4;
-  unsigned long long threshold;
   __device__ __forceinline__ void operator()(const RandomWords& words, bool* out) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = words.w[i] < threshold;
@@ -148,9 +140,8 @@ struct BernoulliDraw {
 // low + the high half of word * range (Lemire): words whose low half is below 2**32 mod range would
 // make some values likelier than others and are drawn again. range is at most 2**32.
 template <class T>
-struct IntegerDraw {
+struct IntegerDraw : IntegerArgs {
   static constexpr int kPerBlock = 4;
-  unsigned long long low, range;
   __device__ __forceinline__ unsigned int operator()(const RandomWords& words, T* out) const {
     const unsigned int range32 = static_cast<unsigned int>(range);
     unsigned int rejected = 0;
@@ -180,9 +171,8 @@ struct IntegerDraw {
 };
 
 // The same with 64-bit words; a range of 0 stands for 2**64, of which no word is rejected.
-struct WideIntegerDraw {
+struct WideIntegerDraw : IntegerArgs {
   static constexpr int kPerBlock = 2;
-  unsigned long long low, range;
   __device__ __forceinline__ unsigned int operator()(const RandomWords& words,
                                                      unsigned long long* out) const {
     unsigned int rejected = 0;

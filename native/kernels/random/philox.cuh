@@ -4,15 +4,11 @@
 // attempts: 0 for the first draw, then 1, 2, ... where a distribution rejects one.
 #pragma once
 
+#include "args/random.h"
+
 namespace gpk {
 
-// Mirrored by Stream in ops/random/random.cpp.
-struct RandomStream {
-  unsigned int key[2];
-  unsigned long long position_low;
-  unsigned int position_high;
-  unsigned int unused;
-};
+using namespace kernels;
 
 struct RandomWords {
   unsigned int w[4];

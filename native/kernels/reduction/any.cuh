@@ -1,31 +1,15 @@
-// Elements whose dtype is known at run time only. The codes are the values of gpk::DType on the
-// host. One switch for several elements, so that its cost is shared.
+// Elements whose dtype is known at run time only. One switch for several elements, so that its cost
+// is shared.
 #pragma once
 
+#include "common/dtype_code.cuh"
 #include "reduction/value.cuh"
 
 namespace gpk {
 
-enum Code : int {
-  kBool,
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64,
-  kUInt8,
-  kUInt16,
-  kUInt32,
-  kUInt64,
-  kFloat16,
-  kBFloat16,
-  kFloat32,
-  kFloat64,
-  kComplex64,
-  kComplex128,
-};
-constexpr unsigned kIntegerCodes = (1u << (kUInt64 + 1)) - 1;  // and bool
-constexpr unsigned kRealCodes = (1u << (kFloat64 + 1)) - 1;
-constexpr unsigned kComplexCodes = (1u << kComplex64) | (1u << kComplex128);
+constexpr unsigned kIntegerCodes = (1u << (kCode<DType::kUInt64> + 1)) - 1;  // and bool
+constexpr unsigned kRealCodes = (1u << (kCode<DType::kFloat64> + 1)) - 1;
+constexpr unsigned kComplexCodes = (1u << kCode<DType::kComplex64>) | (1u << kCode<DType::kComplex128>);
 constexpr unsigned kAllCodes = kRealCodes | kComplexCodes;
 
 // The codes that convert<T> is for.
@@ -43,7 +27,7 @@ __device__ constexpr unsigned codes_of<long long>() {
 }
 template <>
 __device__ constexpr unsigned codes_of<unsigned long long>() {
-  return 1u << kUInt64;
+  return 1u << kCode<DType::kUInt64>;
 }
 template <>
 __device__ constexpr unsigned codes_of<complex128>() {
@@ -65,9 +49,9 @@ __device__ __forceinline__ void load_as(const void* base, const long long (&at)[
 template <class Op, int kN>
 __device__ __forceinline__ void load_any(const void* base, int code, const long long (&at)[kN],
                                          typename Op::Value (&x)[kN]) {
-#define GPK_LOAD(kCode, In)                                                      \
-  case kCode:                                                                    \
-    if constexpr ((Op::kCodes >> kCode & 1u) != 0) load_as<Op, In>(base, at, x); \
+#define GPK_LOAD(kDType, In)                                                                    \
+  case kCode<DType::kDType>:                                                                    \
+    if constexpr ((Op::kCodes >> kCode<DType::kDType> & 1u) != 0) load_as<Op, In>(base, at, x); \
     break;
   switch (code) {
     GPK_LOAD(kBool, unsigned char)
@@ -98,28 +82,28 @@ __device__ __forceinline__ void put(void* out, long long at, T x) {
 // Stores a result as the dtype `code` of its own class: real, integer (wraps) or complex.
 __device__ __forceinline__ void store_any(void* out, long long at, double x, int code) {
   switch (code) {
-    case kFloat16: put(out, at, convert<float16>(x)); break;
-    case kBFloat16: put(out, at, convert<bfloat16>(x)); break;
-    case kFloat32: put(out, at, static_cast<float>(x)); break;
+    case kCode<DType::kFloat16>: put(out, at, convert<float16>(x)); break;
+    case kCode<DType::kBFloat16>: put(out, at, convert<bfloat16>(x)); break;
+    case kCode<DType::kFloat32>: put(out, at, static_cast<float>(x)); break;
     default: put(out, at, x); break;
   }
 }
 
 __device__ __forceinline__ void store_any(void* out, long long at, unsigned long long x, int code) {
   switch (code) {
-    case kBool: put<unsigned char>(out, at, x != 0); break;
-    case kInt8:
-    case kUInt8: put(out, at, static_cast<unsigned char>(x)); break;
-    case kInt16:
-    case kUInt16: put(out, at, static_cast<unsigned short>(x)); break;
-    case kInt32:
-    case kUInt32: put(out, at, static_cast<unsigned>(x)); break;
+    case kCode<DType::kBool>: put<unsigned char>(out, at, x != 0); break;
+    case kCode<DType::kInt8>:
+    case kCode<DType::kUInt8>: put(out, at, static_cast<unsigned char>(x)); break;
+    case kCode<DType::kInt16>:
+    case kCode<DType::kUInt16>: put(out, at, static_cast<unsigned short>(x)); break;
+    case kCode<DType::kInt32>:
+    case kCode<DType::kUInt32>: put(out, at, static_cast<unsigned>(x)); break;
     default: put(out, at, x); break;
   }
 }
 
 __device__ __forceinline__ void store_any(void* out, long long at, complex128 x, int code) {
-  if (code == kComplex64) {
+  if (code == kCode<DType::kComplex64>) {
     put(out, at, complex64{static_cast<float>(x.re), static_cast<float>(x.im)});
   } else {
     put(out, at, x);

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kBlock, 2) reduce_columns(const ReduceArgs arg
   constexpr int kU = sizeof(In) == 1 || sizeof(typename Op::Acc) > 8 ? 4 : 8;
   using Value = typename Op::Value;
   const Op op{args.skip_nan};
-  const Layout& layout = args.layout;
+  const ReduceLayout& layout = args.layout;
   const int last = layout.num_kept - 1;
   const long long columns = layout.kept_size[last];
   const long long tile_columns = static_cast<long long>(blockDim.x) * kV;

@@ -6,7 +6,7 @@
 
 namespace gpk {
 
-constexpr int kBlock = 256;
+constexpr int kBlock = ReduceArgs::kBlock;
 
 template <class A>
 __device__ __forceinline__ A shuffle_down(const A& a, int delta) {

@@ -16,7 +16,7 @@ template <class Op>
 __global__ void __launch_bounds__(kBlock, 2) reduce_general(const ReduceArgs args) {
   constexpr int kU = sizeof(typename Op::Value) > 8 ? 4 : 8;
   const Op op{args.skip_nan};
-  const Layout& layout = args.layout;
+  const ReduceLayout& layout = args.layout;
   const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const bool active = k < layout.kept;
   long long base = 0;

@@ -1,41 +1,9 @@
-// Where the elements of a reduction are: kept dimensions (one result per index) and reduced ones,
-// slowest first, strides in elements. The host has the same structs (ops/reduction/layout.h).
+// Offsets of elements and results in a ReduceLayout.
 #pragma once
 
 #include "reduction/ops.cuh"
 
 namespace gpk {
-
-constexpr int kMaxDims = 6;
-
-struct Layout {
-  long long kept_size[kMaxDims];
-  long long kept_in[kMaxDims];
-  long long kept_out[kMaxDims];
-  long long reduced_size[kMaxDims];
-  long long reduced_in[kMaxDims];
-  long long kept;     // number of results
-  long long reduced;  // elements of each
-  int num_kept;
-  int num_reduced;
-};
-
-struct ReduceArgs {
-  const void* in;
-  void* out;
-  void* partials;      // [split][result], where there are several splits
-  unsigned* counters;  // one per block column, zero before and after
-  Layout layout;
-  Finish finish;
-  long long per_split;  // general, columns: reduced elements of one split
-  long long stretches;  // rows: pieces of a row that lie side by side in memory
-  int in_code;
-  int skip_nan;
-  int group;       // rows: threads that share one
-  int lanes;       // rows: threads of them that share a stretch
-  int short_rows;  // rows: one access per thread and row
-  int unused;
-};
 
 // Quotient and remainder; 64-bit division only where it is needed.
 __device__ __forceinline__ long long split_index(long long& index, long long size) {
@@ -52,7 +20,7 @@ __device__ __forceinline__ long long split_index(long long& index, long long siz
 }
 
 // Offsets of result `index` of the first `num` kept dimensions.
-__device__ __forceinline__ void kept_offsets(const Layout& layout, int num, long long index,
+__device__ __forceinline__ void kept_offsets(const ReduceLayout& layout, int num, long long index,
                                              long long& in, long long& out) {
   in = out = 0;
 #pragma unroll 1
@@ -69,7 +37,7 @@ __device__ __forceinline__ void kept_offsets(const Layout& layout, int num, long
 
 // at[i] = offset of element index[i] of the first `num` reduced dimensions. Changes `index`.
 template <int kN>
-__device__ __forceinline__ void reduced_offsets(const Layout& layout, int num,
+__device__ __forceinline__ void reduced_offsets(const ReduceLayout& layout, int num,
                                                 long long (&index)[kN], long long (&at)[kN]) {
 #pragma unroll
   for (int i = 0; i < kN; ++i) at[i] = 0;

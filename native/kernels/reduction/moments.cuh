@@ -143,7 +143,7 @@ struct Var {
     double result = acc.n == 0.0 ? not_a_number(0.0) : acc.m2 / (n > 0.0 ? n : 0.0);
     // What NumPy's nanvar says of too few values.
     if (skip_nan && n <= 0.0) result = not_a_number(0.0);
-    store_any(out, at, f.mode == kDeviation ? sqrt(result) : result, f.code);
+    store_any(out, at, f.mode == FinishMode::kDeviation ? sqrt(result) : result, f.code);
   }
 };
 

@@ -7,18 +7,12 @@
 // matters: float32 sums are kept in float64.
 #pragma once
 
+#include "args/reduction.h"
 #include "reduction/any.cuh"
 
 namespace gpk {
 
-enum Mode : int { kResult, kMean, kAny, kAll, kVariance, kDeviation };
-
-struct Finish {
-  long long length;   // elements of one reduction
-  double correction;  // of a variance
-  int code;           // of the result
-  int mode;
-};
+using namespace kernels;
 
 template <class T, int kN, class Combine>
 __device__ __forceinline__ T tree(T (&x)[kN], Combine combine) {
@@ -89,7 +83,7 @@ struct Fold {
   __device__ __forceinline__ void merge(Acc& a, const Acc& b) const { a = combine(a, b); }
   __device__ __forceinline__ void store(void* out, long long at, const Acc& acc,
                                         const Finish& f) const {
-    if (f.mode == kMean) {
+    if (f.mode == FinishMode::kMean) {
       store_mean(out, at, acc, static_cast<double>(f.length), f.code);
     } else {
       store_any(out, at, acc, f.code);
@@ -111,8 +105,8 @@ struct Count : Fold<int, false> {
   __device__ __forceinline__ void store(void* out, long long at, const long long& acc,
                                         const Finish& f) const {
     long long result = acc;
-    if (f.mode == kAny) result = acc != 0;
-    if (f.mode == kAll) result = acc == f.length;
+    if (f.mode == FinishMode::kAny) result = acc != 0;
+    if (f.mode == FinishMode::kAll) result = acc == f.length;
     store_any(out, at, result, f.code);
   }
 };

@@ -80,7 +80,7 @@ __device__ __forceinline__ void add_stretch(const Op& op, typename Op::Acc& acc,
 template <int kU, class In, class Op>
 __device__ __forceinline__ void add_row(const Op& op, typename Op::Acc& acc, const In* row,
                                         const ReduceArgs& args, int lane) {
-  const Layout& layout = args.layout;
+  const ReduceLayout& layout = args.layout;
   const int outer = layout.num_reduced - 1;
   const long long n = layout.reduced_size[outer];
   const bool single = outer == 0;
@@ -99,7 +99,7 @@ __device__ __forceinline__ void add_row(const Op& op, typename Op::Acc& acc, con
 template <int kU, class In, class Op>
 __device__ __forceinline__ void reduce_short_rows(const Op& op, const ReduceArgs& args) {
   constexpr int kV = 16 / sizeof(In);
-  const Layout& layout = args.layout;
+  const ReduceLayout& layout = args.layout;
   const int group = args.group;
   const int lane = threadIdx.x % group;
   const int per_block = kBlock / group;
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kBlock, 2) reduce_rows(const ReduceArgs args) 
     reduce_short_rows<kU, In>(op, args);
     return;
   }
-  const Layout& layout = args.layout;
+  const ReduceLayout& layout = args.layout;
   const int group = args.group;
   const int lane = threadIdx.x % group;
   const long long k = static_cast<long long>(blockIdx.x) * (kBlock / group) + threadIdx.x / group;

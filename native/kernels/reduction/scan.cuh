@@ -8,21 +8,7 @@
 
 namespace gpk {
 
-constexpr int kBlock = 256;
-
-struct ScanArgs {
-  const void* in;
-  void* out;
-  void* totals;      // chunks: one Acc for each of them
-  long long in_row;  // from row to row, in elements
-  long long out_row;
-  long long rows;
-  long long n;           // elements of a row
-  long long chunk;       // elements of one, whole tiles
-  long long num_chunks;  // of one row
-  int skip_nan;
-  int initial;  // write the neutral element in front of each row
-};
+constexpr int kBlock = ScanArgs::kBlock;
 
 // What the results of scans over In are stored as: sums and products of integers are 64 bits wide.
 template <class In>
@@ -154,13 +140,9 @@ struct Segment {
   }
 };
 
-// Elements per access (kAligned: 16 bytes of input) and accesses per thread.
 template <class In, bool kAligned>
-constexpr int kScanVec = kAligned ? 16 / sizeof(In) : 1;
+constexpr int kScanVec = ScanTile<sizeof(In), kAligned>::kVec;
 template <class In, bool kAligned>
-constexpr int kScanUnroll = !kAligned         ? 8
-                            : sizeof(In) == 1 ? 1
-                            : sizeof(In) == 8 ? 4
-                                              : 2;
+constexpr int kScanUnroll = ScanTile<sizeof(In), kAligned>::kUnroll;
 
 }  // namespace gpk

@@ -9,25 +9,7 @@
 
 namespace gpk {
 
-constexpr int kBlock = 256;
-
-struct LineArgs {
-  const void* in;
-  void* out;
-  void* totals;
-  Layout layout;  // kept: the lines; no reduced dimensions
-  long long n;
-  long long in_step;  // along a line, in elements
-  long long out_step;
-  long long chunk;  // elements of one
-  long long num_chunks;
-  int in_code;
-  int out_code;
-  int skip_nan;
-  int initial;  // write the neutral element in front of each line
-  int only_totals;
-  int unused;
-};
+constexpr int kBlock = ScanArgs::kBlock;
 
 template <class Op>
 __global__ void __launch_bounds__(kBlock) scan_lines(const LineArgs args) {

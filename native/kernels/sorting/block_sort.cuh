@@ -12,19 +12,7 @@
 
 namespace gpk {
 
-struct BlockSortArgs {
-  const void* keys_in;
-  void* keys_out;           // may be null with indices
-  const unsigned* vals_in;  // null: row positions
-  void* vals_out;
-  long long rows;
-  long long len;
-  unsigned segment_bits;  // log2(segment)
-  unsigned widen;         // vals_out holds long long
-  KeyOrder order;
-};
-
-constexpr int kOwn = 8;  // slots of a thread
+constexpr int kOwn = BlockSortArgs::kItems;
 
 // Narrow keys are whole registers while a thread works on them: packed bytes cost more than they
 // save.
@@ -176,7 +164,7 @@ __global__ void __launch_bounds__(1024) block_sort_kernel(const BlockSortArgs ar
   const int slots = blockDim.x * kOwn;
   K* tile = reinterpret_cast<K*>(tile_bytes);
   unsigned* tile_vals = reinterpret_cast<unsigned*>(tile + slots);
-  const bool merge_zeros = args.order.kind == kFloatKey;
+  const bool merge_zeros = args.order.kind == KeyKind::kFloat;
   Sort::load(args, slots, tile, tile_vals);
   __syncthreads();
   typename Sort::R keys[kOwn];

@@ -13,30 +13,15 @@
 
 namespace gpk {
 
-constexpr int kCompactThreads = 256;
-constexpr int kCompactItems = 16;
-constexpr int kCompactTile = kCompactThreads * kCompactItems;
-
-struct CompactArgs {
-  const void* data;            // null with flags: indices only
-  const unsigned char* flags;  // null: heads of runs
-  uint64* sums;                // tiles + 1
-  const long long* order;
-  void* values;
-  long long* places;
-  long long* index;
-  long long* inverse;
-  long long n;
-  unsigned nan_equal;
-  unsigned unused;
-  KeyOrder order_of;  // kind and NaN of the elements
-};
+constexpr int kCompactThreads = CompactArgs::kThreads;
+constexpr int kCompactItems = CompactArgs::kItems;
+constexpr int kCompactTile = CompactArgs::kTile;
 
 // As numbers, apart from NaN.
 template <class K>
 __device__ __forceinline__ bool same_number(K a, K b, const KeyOrder& order) {
   if (a == b) return true;
-  return order.kind != kUnsignedKey && order.kind != kSignedKey &&
+  return order.kind != KeyKind::kUnsigned && order.kind != KeyKind::kSigned &&
          ((a | b) & static_cast<K>(~KeyBits<K>::kSign)) == 0;
 }
 
@@ -52,12 +37,12 @@ __device__ __forceinline__ bool equal_parts(K real_a, K imag_a, K real_b, K imag
 template <class K>
 __device__ __forceinline__ bool equal_elems(K a, K b, const KeyOrder& order, bool nan_equal) {
   if constexpr (sizeof(K) == 8) {
-    if (order.kind == kComplexKey)
+    if (order.kind == KeyKind::kComplex)
       return equal_parts(static_cast<unsigned>(a), static_cast<unsigned>(a >> 32),
                          static_cast<unsigned>(b), static_cast<unsigned>(b >> 32), order,
                          nan_equal);
   }
-  if (order.kind == kFloatKey) {
+  if (order.kind == KeyKind::kFloat) {
     const bool nan_a = is_nan_bits(a, order);
     const bool nan_b = is_nan_bits(b, order);
     if (nan_a || nan_b) return nan_a && nan_b && nan_equal;

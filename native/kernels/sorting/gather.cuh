@@ -15,14 +15,6 @@ struct alignas(16) Word16 {
   uint64 low, high;
 };
 
-struct GatherArgs {
-  const void* in;
-  const void* index;
-  void* out;             // may be null
-  long long* index_out;  // may be null
-  long long rows, len, index_len, count;
-};
-
 // Row and column of element i = first, first + step, ... of rows of `len`. first and step are below
 // 2**31, so that 32-bit divisions at the start are enough.
 struct RowWalk {
@@ -63,18 +55,6 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherArgs args) {
   }
 }
 
-enum ComplexPart : unsigned { kImaginary, kReal, kClass };
-
-struct ComplexPartArgs {
-  const void* in;
-  const void* index;  // null: in order
-  void* keys;         // parts as they are, or unsigned char for kClass
-  long long rows, len;
-  unsigned part;
-  unsigned wide;  // index holds 64 bits
-  KeyOrder order;
-};
-
 // K: the bits of one part.
 template <class K>
 __global__ void __launch_bounds__(256) complex_part_kernel(const ComplexPartArgs args) {
@@ -88,11 +68,11 @@ __global__ void __launch_bounds__(256) complex_part_kernel(const ComplexPartArgs
                                                    : static_cast<const unsigned*>(args.index)[i]);
     const K real = static_cast<const K*>(args.in)[2 * from];
     const K imaginary = static_cast<const K*>(args.in)[2 * from + 1];
-    if (args.part == kClass)
+    if (args.part == ComplexPart::kClass)
       static_cast<unsigned char*>(args.keys)[i] = static_cast<unsigned char>(
           (is_nan_bits(real, args.order) ? 2 : 0) + (is_nan_bits(imaginary, args.order) ? 1 : 0));
     else
-      static_cast<K*>(args.keys)[i] = args.part == kReal ? real : imaginary;
+      static_cast<K*>(args.keys)[i] = args.part == ComplexPart::kReal ? real : imaginary;
   }
 }
 

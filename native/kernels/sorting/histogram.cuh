@@ -11,18 +11,6 @@
 
 namespace gpk {
 
-struct HistogramArgs {
-  const void* data;
-  const double* edges;
-  void* out;  // uint64 counts, zero before; or unsigned bins
-  long long n;
-  long long num_bins;
-  unsigned code;
-  unsigned direct;
-  unsigned uniform;     // edges are equally spaced: guess, then correct
-  unsigned num_copies;  // of the counts in shared memory; 0: none
-};
-
 // The bin of x, or num_bins.
 __device__ __forceinline__ long long find_bin(const HistogramArgs& args, double x) {
   const long long bins = args.num_bins;
@@ -117,19 +105,10 @@ __global__ void range_ends_kernel(const uint64* range, K* ends, const KeyOrder o
   ends[1] = decode_key(static_cast<K>(range[1]), order);
 }
 
-struct EdgesArgs {
-  const void* ends;  // first and last, as elements of ends_code; null: low and high
-  double* edges;     // num_bins + 1
-  void* out;         // the same in out_code
-  double low, high;
-  long long num_bins;
-  unsigned ends_code, out_code;
-};
-
 // numpy.linspace(low, high, num_bins + 1): in the dtype of ends taken from the data, every step
 // rounded to it, or in float64. A range of one value is widened by one half each way.
 __global__ void __launch_bounds__(256) edges_kernel(const EdgesArgs args) {
-  const unsigned code = args.ends == nullptr ? static_cast<unsigned>(kCodeFloat64) : args.out_code;
+  const unsigned code = args.ends == nullptr ? static_cast<unsigned>(kCode<DType::kFloat64>) : args.out_code;
   double low = args.ends == nullptr ? args.low : load_number(args.ends, 0, args.ends_code);
   double high = args.ends == nullptr ? args.high : load_number(args.ends, 1, args.ends_code);
   if (low == high) {
@@ -156,16 +135,6 @@ __global__ void __launch_bounds__(256)
        i += step)
     out[i] = load_number(data, i, code);
 }
-
-struct SegmentSumArgs {
-  const unsigned* bins;    // sorted
-  const long long* order;  // element of each
-  const void* weights;
-  double* partial;  // num_bins x pieces
-  long long n;
-  unsigned code;
-  unsigned pieces;
-};
 
 __device__ __forceinline__ long long first_not_below(const unsigned* sorted, long long n,
                                                      unsigned bin) {

@@ -4,19 +4,13 @@
 // sort of keys alone gives it back, and rank_of() makes the two equal. Descending: complemented.
 #pragma once
 
+#include "args/sorting.h"
+
 namespace gpk {
 
+using namespace kernels;
+
 using uint64 = unsigned long long;
-
-enum KeyKind : unsigned { kUnsignedKey, kSignedKey, kFloatKey, kComplexKey };
-
-// inf, nan: bits of +inf and of the quiet NaN of the dtype (of one part, when complex).
-struct KeyOrder {
-  uint64 inf;
-  uint64 nan;
-  unsigned kind;
-  unsigned descending;
-};
 
 template <class K>
 struct KeyBits {
@@ -39,13 +33,13 @@ __device__ __forceinline__ K rank_of(K key, bool merge_zeros) {
 template <class K>
 __device__ __forceinline__ K encode_key(K bits, const KeyOrder& order, bool merge_zeros) {
   constexpr K kSign = KeyBits<K>::kSign;
-  if (order.kind == kFloatKey) {
+  if (order.kind == KeyKind::kFloat) {
     if (is_nan_bits(bits, order)) bits = static_cast<K>(order.nan);
     bits = static_cast<K>(bits ^ ((bits & kSign) != 0 ? KeyBits<K>::kAll : kSign));
     if (order.descending != 0) bits = static_cast<K>(~bits);
     return rank_of(bits, merge_zeros);
   }
-  if (order.kind == kSignedKey) bits = static_cast<K>(bits ^ kSign);
+  if (order.kind == KeyKind::kSigned) bits = static_cast<K>(bits ^ kSign);
   return order.descending != 0 ? static_cast<K>(~bits) : bits;
 }
 
@@ -53,9 +47,9 @@ template <class K>
 __device__ __forceinline__ K decode_key(K key, const KeyOrder& order) {
   constexpr K kSign = KeyBits<K>::kSign;
   if (order.descending != 0) key = static_cast<K>(~key);
-  if (order.kind == kFloatKey)
+  if (order.kind == KeyKind::kFloat)
     return static_cast<K>(key ^ ((key & kSign) != 0 ? kSign : KeyBits<K>::kAll));
-  return order.kind == kSignedKey ? static_cast<K>(key ^ kSign) : key;
+  return order.kind == KeyKind::kSigned ? static_cast<K>(key ^ kSign) : key;
 }
 
 // Digit `byte` of a key, 0 the lowest.

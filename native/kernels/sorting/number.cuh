@@ -1,26 +1,11 @@
 // Elements of any real dtype as double and back, the dtype known at run time only: for kernels
-// whose cost is elsewhere. Codes are those of gpk::DType.
+// whose cost is elsewhere.
 #pragma once
 
 #include "common/dtype.cuh"
+#include "common/dtype_code.cuh"
 
 namespace gpk {
-
-enum NumberCode : unsigned {
-  kCodeBool,
-  kCodeInt8,
-  kCodeInt16,
-  kCodeInt32,
-  kCodeInt64,
-  kCodeUInt8,
-  kCodeUInt16,
-  kCodeUInt32,
-  kCodeUInt64,
-  kCodeFloat16,
-  kCodeBFloat16,
-  kCodeFloat32,
-  kCodeFloat64,
-};
 
 template <class T>
 __device__ __forceinline__ double number_at(const void* data, long long i) {
@@ -29,18 +14,18 @@ __device__ __forceinline__ double number_at(const void* data, long long i) {
 
 __device__ __forceinline__ double load_number(const void* data, long long i, unsigned code) {
   switch (code) {
-    case kCodeBool:
-    case kCodeUInt8: return number_at<unsigned char>(data, i);
-    case kCodeInt8: return number_at<signed char>(data, i);
-    case kCodeInt16: return number_at<short>(data, i);
-    case kCodeInt32: return number_at<int>(data, i);
-    case kCodeInt64: return number_at<long long>(data, i);
-    case kCodeUInt16: return number_at<unsigned short>(data, i);
-    case kCodeUInt32: return number_at<unsigned>(data, i);
-    case kCodeUInt64: return number_at<unsigned long long>(data, i);
-    case kCodeFloat16: return number_at<float16>(data, i);
-    case kCodeBFloat16: return number_at<bfloat16>(data, i);
-    case kCodeFloat32: return number_at<float>(data, i);
+    case kCode<DType::kBool>:
+    case kCode<DType::kUInt8>: return number_at<unsigned char>(data, i);
+    case kCode<DType::kInt8>: return number_at<signed char>(data, i);
+    case kCode<DType::kInt16>: return number_at<short>(data, i);
+    case kCode<DType::kInt32>: return number_at<int>(data, i);
+    case kCode<DType::kInt64>: return number_at<long long>(data, i);
+    case kCode<DType::kUInt16>: return number_at<unsigned short>(data, i);
+    case kCode<DType::kUInt32>: return number_at<unsigned>(data, i);
+    case kCode<DType::kUInt64>: return number_at<unsigned long long>(data, i);
+    case kCode<DType::kFloat16>: return number_at<float16>(data, i);
+    case kCode<DType::kBFloat16>: return number_at<bfloat16>(data, i);
+    case kCode<DType::kFloat32>: return number_at<float>(data, i);
     default: return number_at<double>(data, i);
   }
 }
@@ -61,18 +46,18 @@ __device__ __forceinline__ void put_number(void* data, long long i, T value) {
 // Rounds to nearest even; integers are cut off towards zero.
 __device__ __forceinline__ void store_number(void* data, long long i, unsigned code, double x) {
   switch (code) {
-    case kCodeBool: put_number(data, i, x != 0.0); return;
-    case kCodeInt8: put_number(data, i, static_cast<signed char>(static_cast<int>(x))); return;
-    case kCodeInt16: put_number(data, i, static_cast<short>(static_cast<int>(x))); return;
-    case kCodeInt32: put_number(data, i, static_cast<int>(x)); return;
-    case kCodeInt64: put_number(data, i, static_cast<long long>(x)); return;
-    case kCodeUInt8: put_number(data, i, static_cast<unsigned char>(static_cast<int>(x))); return;
-    case kCodeUInt16: put_number(data, i, static_cast<unsigned short>(static_cast<int>(x))); return;
-    case kCodeUInt32: put_number(data, i, static_cast<unsigned>(static_cast<long long>(x))); return;
-    case kCodeUInt64: put_number(data, i, static_cast<unsigned long long>(x)); return;
-    case kCodeFloat16: put_number(data, i, from_compute<float16>(odd_float(x))); return;
-    case kCodeBFloat16: put_number(data, i, from_compute<bfloat16>(odd_float(x))); return;
-    case kCodeFloat32: put_number(data, i, static_cast<float>(x)); return;
+    case kCode<DType::kBool>: put_number(data, i, x != 0.0); return;
+    case kCode<DType::kInt8>: put_number(data, i, static_cast<signed char>(static_cast<int>(x))); return;
+    case kCode<DType::kInt16>: put_number(data, i, static_cast<short>(static_cast<int>(x))); return;
+    case kCode<DType::kInt32>: put_number(data, i, static_cast<int>(x)); return;
+    case kCode<DType::kInt64>: put_number(data, i, static_cast<long long>(x)); return;
+    case kCode<DType::kUInt8>: put_number(data, i, static_cast<unsigned char>(static_cast<int>(x))); return;
+    case kCode<DType::kUInt16>: put_number(data, i, static_cast<unsigned short>(static_cast<int>(x))); return;
+    case kCode<DType::kUInt32>: put_number(data, i, static_cast<unsigned>(static_cast<long long>(x))); return;
+    case kCode<DType::kUInt64>: put_number(data, i, static_cast<unsigned long long>(x)); return;
+    case kCode<DType::kFloat16>: put_number(data, i, from_compute<float16>(odd_float(x))); return;
+    case kCode<DType::kBFloat16>: put_number(data, i, from_compute<bfloat16>(odd_float(x))); return;
+    case kCode<DType::kFloat32>: put_number(data, i, static_cast<float>(x)); return;
     default: put_number(data, i, x);
   }
 }
@@ -80,9 +65,9 @@ __device__ __forceinline__ void store_number(void* data, long long i, unsigned c
 // The value x has as an element of a floating dtype.
 __device__ __forceinline__ double round_number(double x, unsigned code) {
   switch (code) {
-    case kCodeFloat16: return to_compute(from_compute<float16>(odd_float(x)));
-    case kCodeBFloat16: return to_compute(from_compute<bfloat16>(odd_float(x)));
-    case kCodeFloat32: return static_cast<double>(static_cast<float>(x));
+    case kCode<DType::kFloat16>: return to_compute(from_compute<float16>(odd_float(x)));
+    case kCode<DType::kBFloat16>: return to_compute(from_compute<bfloat16>(odd_float(x)));
+    case kCode<DType::kFloat32>: return static_cast<double>(static_cast<float>(x));
     default: return x;
   }
 }

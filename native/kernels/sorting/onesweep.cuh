@@ -15,34 +15,6 @@ namespace gpk {
 
 struct NoValue {};
 
-enum PassFlags : unsigned { kWidenValues = 1, kDropKeys = 2 };
-
-struct PassArgs {
-  const void* keys_in;
-  void* keys_out;
-  void* keys_tmp;
-  const void* vals_in;
-  void* vals_out;
-  void* vals_tmp0;
-  void* vals_tmp1;
-  const uint64* starts;     // of digit runs in row 0
-  uint64* carry_out;        // starts for the next portion of the row; may be null
-  unsigned* lookback;       // tiles x 256, zero
-  unsigned* lookback_next;  // to be zeroed for the next launch
-  unsigned* counter;        // zero
-  const unsigned* active;
-  long long len;           // keys per row
-  long long first;         // of the portion, in its row
-  long long end;           // of the portion, in its row
-  unsigned starts_stride;  // between rows
-  unsigned tiles_per_row;
-  unsigned num_tiles;
-  unsigned num_tiles_next;  // rows of lookback_next
-  unsigned pass;
-  unsigned flags;
-  KeyOrder order;
-};
-
 struct PassRoute {
   const void* keys_in;
   void* keys_out;

@@ -3,21 +3,12 @@
 // or two. Computed in double, rounded once. Grid-stride over num_q * rows; any grid is right.
 #pragma once
 
+#include "args/sorting.h"
 #include "sorting/number.cuh"
 
 namespace gpk {
 
-constexpr int kMaxQuantiles = 16;  // per launch
-
-struct QuantileArgs {
-  const void* data;
-  void* out;
-  long long rows, len, num_q;
-  unsigned code, out_code;
-  unsigned median;
-  unsigned unused;
-  double q[kMaxQuantiles];
-};
+using namespace kernels;
 
 // As NumPy: from the nearer end, so that both ends are exact.
 __device__ __forceinline__ double interpolate(double low, double high, double t) {

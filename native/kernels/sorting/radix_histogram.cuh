@@ -11,20 +11,8 @@
 
 namespace gpk {
 
-struct RadixHistogramArgs {
-  const void* keys;
-  uint64* counts;
-  unsigned* done;
-  unsigned* active;
-  long long len;
-  long long piece;  // keys per block
-  unsigned blocks_per_row;
-  unsigned copy_bits;  // log2 of the number of copies
-  KeyOrder order;
-};
-
 // One block's piece; the kind of key is known here, so that encoding takes no branches.
-template <class K, int kThreads, unsigned kKind>
+template <class K, int kThreads, KeyKind kKind>
 __device__ __forceinline__ void count_piece(const RadixHistogramArgs& args, const K* keys,
                                             long long first, long long end, unsigned* bins) {
   constexpr int kUnroll = 8;
@@ -80,12 +68,12 @@ __global__ void __launch_bounds__(kThreads) radix_histogram_kernel(const RadixHi
   const long long first = (blockIdx.x % args.blocks_per_row) * args.piece;
   const long long end = first + args.piece < args.len ? first + args.piece : args.len;
   const K* keys = static_cast<const K*>(args.keys) + row * args.len;
-  if (args.order.kind == kFloatKey)
-    count_piece<K, kThreads, kFloatKey>(args, keys, first, end, digit_bins);
-  else if (args.order.kind == kSignedKey)
-    count_piece<K, kThreads, kSignedKey>(args, keys, first, end, digit_bins);
+  if (args.order.kind == KeyKind::kFloat)
+    count_piece<K, kThreads, KeyKind::kFloat>(args, keys, first, end, digit_bins);
+  else if (args.order.kind == KeyKind::kSigned)
+    count_piece<K, kThreads, KeyKind::kSigned>(args, keys, first, end, digit_bins);
   else
-    count_piece<K, kThreads, kUnsignedKey>(args, keys, first, end, digit_bins);
+    count_piece<K, kThreads, KeyKind::kUnsigned>(args, keys, first, end, digit_bins);
   __syncthreads();
 
   uint64* counts = args.counts + static_cast<long long>(row) * (kPasses * 256);

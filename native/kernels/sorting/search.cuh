@@ -10,22 +10,6 @@
 
 namespace gpk {
 
-enum SearchMode : unsigned { kLeft, kRight, kOccurs };
-
-struct SearchArgs {
-  const void* table;
-  const long long* sorter;
-  const void* queries;
-  void* out;
-  long long n;
-  long long num_queries;
-  unsigned mode;
-  unsigned invert;
-  unsigned by_data;
-  unsigned unused;
-  KeyOrder order;
-};
-
 template <class K>
 struct RealKey {
   K value;
@@ -35,7 +19,7 @@ struct RealKey {
   }
   static __device__ __forceinline__ bool is_nan(const void* data, long long i,
                                                 const KeyOrder& order) {
-    return order.kind == kFloatKey && is_nan_bits(static_cast<const K*>(data)[i], order);
+    return order.kind == KeyKind::kFloat && is_nan_bits(static_cast<const K*>(data)[i], order);
   }
   __device__ __forceinline__ bool operator<(const RealKey& other) const {
     return value < other.value;
@@ -98,8 +82,8 @@ __global__ void __launch_bounds__(256) search_kernel(const SearchArgs args) {
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < args.num_queries; i += step) {
     const Key query = Key::load(args.queries, i, args.order);
-    const long long found = bound(args, query, args.mode == kRight, downwards);
-    if (args.mode == kOccurs) {
+    const long long found = bound(args, query, args.mode == SearchMode::kRight, downwards);
+    if (args.mode == SearchMode::kOccurs) {
       const bool occurs = found < args.n && !(query < table_key<Key>(args, found)) &&
                           !Key::is_nan(args.queries, i, args.order);
       static_cast<bool*>(args.out)[i] = occurs != (args.invert != 0);

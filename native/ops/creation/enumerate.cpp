@@ -5,8 +5,8 @@
 namespace gpk::ops {
 
 void enumerate_creation(std::vector<jit::KernelSpec>& specs) {
-  enumerate_ramp(specs);
-  enumerate_triangle(specs);
+  creation::enumerate_ramp(specs);
+  creation::enumerate_triangle(specs);
 }
 
 }  // namespace gpk::ops

@@ -8,15 +8,18 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "ops/cpu_backend.h"
+#include "ops/creation/kernels.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
 
+using namespace creation;
+
 constexpr unsigned kBlock = 256;
-enum KernelNo : std::uint8_t { kReal = 0, kFloor = 1, kInteger = 2 };
 
 const char* word_of(DType dtype) {
   switch (itemsize(dtype)) {
@@ -27,38 +30,47 @@ const char* word_of(DType dtype) {
   }
 }
 
-jit::KernelSpec ramp_spec(const char* op, KernelNo number, DType dtype) {
+// By the code, not by the dtype: int32 and uint32 share a kernel.
+std::uint64_t variant_key(CreationKernel which, DType dtype) {
+  plan::KeyBuilder key;
+  if (which == CreationKernel::kRealRamp) return key.field("dtype", dtype, plan::kDTypeBits).key();
+  return key.field("itemsize", itemsize(dtype), 4).key();
+}
+
+jit::KernelSpec ramp_spec(const char* op, CreationKernel which, DType dtype) {
   static constexpr const char* kNames[] = {"real", "floor", "integer"};
   jit::KernelSpec spec;
   spec.file = "creation/ramp.cuh";
   spec.op = op;
-  spec.expression = cat("gpk::", kNames[number], "_ramp_kernel<",
-                        number == kReal ? info(dtype).cuda_name : word_of(dtype), ">");
+  spec.kernel = static_cast<std::uint8_t>(which);
+  spec.variant = variant_key(which, dtype);
+  spec.expression =
+      cat("gpk::", kNames[spec.kernel], "_ramp_kernel<",
+          which == CreationKernel::kRealRamp ? info(dtype).cuda_name : word_of(dtype), ">");
   return spec;
 }
 
-// By the code, not by the dtype: int32 and uint32 share a kernel.
-const Kernel& ramp_kernel(const Array& out, const char* op, KernelNo number) {
-  const std::uint64_t variant = number == kReal ? static_cast<std::uint64_t>(out.dtype())
-                                                : static_cast<std::uint64_t>(itemsize(out.dtype()));
-  return kernel(Context::get(out.device().index), {Family::creation, number, variant},
-                [&] { return ramp_spec(op, number, out.dtype()); });
+const Kernel& ramp_kernel(const Array& out, const char* op, CreationKernel which) {
+  return kernel(
+      Context::get(out.device().index),
+      {Family::creation, static_cast<std::uint8_t>(which), variant_key(which, out.dtype())},
+      [&] { return ramp_spec(op, which, out.dtype()); });
 }
 
 void launch_integer(const Array& out, const char* op, std::uint64_t start, std::uint64_t step) {
   cu::DevicePtr to = out.device_ptr();
   std::int64_t n = out.size();
   void* params[] = {&to, &start, &step, &n};
-  submit(ramp_kernel(out, op, kInteger), grid_1d(n, kBlock, kBlock), {&out}, params);
+  submit(ramp_kernel(out, op, CreationKernel::kIntegerRamp), grid_1d(n, kBlock, kBlock), {&out}, params);
 }
 
-void launch_real(const Array& out, const char* op, RealRamp re, RealRamp im, std::int64_t last_at) {
+void launch_real(const Array& out, const char* op, kernels::RealRamp re, kernels::RealRamp im, std::int64_t last_at) {
   cu::DevicePtr to = out.device_ptr();
   std::int64_t n = out.size();
   const bool floors = is_integer(out.dtype());
   void* params[] = {&to, &re, &im, &last_at, &n};
   void* floor_params[] = {&to, &re, &last_at, &n};
-  submit(ramp_kernel(out, op, floors ? kFloor : kReal), grid_1d(n, kBlock, kBlock), {&out},
+  submit(ramp_kernel(out, op, floors ? CreationKernel::kFloorRamp : CreationKernel::kRealRamp), grid_1d(n, kBlock, kBlock), {&out},
          floors ? floor_params : params);
 }
 
@@ -108,7 +120,7 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
   } else if (is_integer(dtype)) {
     launch_integer(out, "arange", low_bits(start), low_bits(step));
   } else {
-    RealRamp ramp;
+    kernels::RealRamp ramp;
     ramp.start = from;
     ramp.step = (from + by) - from;  // the step that NumPy sees between its first two elements
     launch_real(out, "arange", ramp, {}, -1);
@@ -116,10 +128,10 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
   return out;
 }
 
-RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpoint) {
+kernels::RealRamp creation::plan_linspace(double start, double stop, std::int64_t count, bool endpoint) {
   const auto steps = static_cast<double>(endpoint ? count - 1 : count);
   const double delta = stop - start;
-  RealRamp ramp{start, delta, 0, stop};
+  kernels::RealRamp ramp{start, delta, 0, stop};
   if (steps > 0) {
     ramp.step = delta / steps;
     if (ramp.step == 0) {  // underflow: divide last, so that no element is lost
@@ -130,7 +142,7 @@ RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpo
   return ramp;
 }
 
-std::string to_string(const RealRamp& ramp) {
+std::string creation::to_string(const kernels::RealRamp& ramp) {
   return cat("ramp(start=", ramp.start, ", step=", ramp.step, ", div=", ramp.div,
              ", last=", ramp.last, ")");
 }
@@ -155,13 +167,13 @@ Array linspace(std::complex<double> start, std::complex<double> stop, std::int64
   return out;
 }
 
-void enumerate_ramp(std::vector<jit::KernelSpec>& specs) {
+void creation::enumerate_ramp(std::vector<jit::KernelSpec>& specs) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64,
                             DType::kComplex64, DType::kComplex128})
-    specs.push_back(ramp_spec("linspace", kReal, dtype));
+    specs.push_back(ramp_spec("linspace", CreationKernel::kRealRamp, dtype));
   for (const DType dtype : {DType::kUInt8, DType::kUInt16, DType::kUInt32, DType::kUInt64}) {
-    specs.push_back(ramp_spec("linspace", kFloor, dtype));
-    specs.push_back(ramp_spec("arange", kInteger, dtype));
+    specs.push_back(ramp_spec("linspace", CreationKernel::kFloorRamp, dtype));
+    specs.push_back(ramp_spec("arange", CreationKernel::kIntegerRamp, dtype));
   }
 }
 

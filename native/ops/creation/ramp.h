@@ -6,6 +6,7 @@
 
 #include "core/array.h"
 #include "core/scalar.h"
+#include "kernels/args/creation.h"
 #include "ops/op.h"
 
 namespace gpk::ops {
@@ -19,14 +20,13 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
 Array linspace(std::complex<double> start, std::complex<double> stop, std::int64_t count,
                bool endpoint, DType dtype, Device device);
 
-// As the kernels see it (kernels/creation/ramp.cuh).
-struct RealRamp {
-  double start = 0, step = 0, div = 0, last = 0;
-  friend bool operator==(const RealRamp&, const RealRamp&) = default;
-};
-RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpoint);
-std::string to_string(const RealRamp& ramp);
+namespace creation {
+
+kernels::RealRamp plan_linspace(double start, double stop, std::int64_t count, bool endpoint);
+std::string to_string(const kernels::RealRamp& ramp);
 
 void enumerate_ramp(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace creation
 
 }  // namespace gpk::ops

@@ -7,16 +7,20 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/cpu_backend.h"
+#include "ops/creation/kernels.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
 
+using namespace creation;
+
 constexpr std::size_t kAccessBytes = 16;
 constexpr unsigned kBlock = 256;
-constexpr std::uint8_t kTriangle = 3;
+constexpr auto kTriangle = static_cast<std::uint8_t>(CreationKernel::kTriangle);
 
 const char* word_of(std::size_t width) {
   switch (width) {
@@ -28,10 +32,16 @@ const char* word_of(std::size_t width) {
   }
 }
 
+std::uint64_t variant_key(std::size_t width, int vec) {
+  return plan::KeyBuilder().field("width", width, 5).field("vec", vec, 5).key();
+}
+
 jit::KernelSpec triangle_spec(std::size_t width, int vec) {
   jit::KernelSpec spec;
   spec.file = "creation/triangle.cuh";
   spec.op = "tril";
+  spec.kernel = kTriangle;
+  spec.variant = variant_key(width, vec);
   spec.expression = cat("gpk::triangle_kernel<", word_of(width), ", ", vec, ">");
   return spec;
 }
@@ -60,10 +70,9 @@ std::size_t alignment_of(const Array& a, const Array& b) {
 void launch_triangle(const Array& x, const Array& out, std::int64_t k, bool lower) {
   const std::size_t width = itemsize(x.dtype());
   TrianglePlan plan = plan_triangle(width, x.shape(), k, lower, alignment_of(x, out));
-  const Kernel& code = kernel(
-      Context::get(x.device().index),
-      {Family::creation, kTriangle, static_cast<std::uint64_t>(width << 8 | unsigned(plan.vec))},
-      [&] { return triangle_spec(width, plan.vec); });
+  const Kernel& code = kernel(Context::get(x.device().index),
+                              {Family::creation, kTriangle, variant_key(width, plan.vec)},
+                              [&] { return triangle_spec(width, plan.vec); });
   cu::DevicePtr from = x.device_ptr();
   cu::DevicePtr to = out.device_ptr();
   std::int64_t rows = x.shape()[x.ndim() - 2];
@@ -89,7 +98,7 @@ Array triangle(const Array& x, std::int64_t k, bool lower, const char* op) {
 Array tril(const Array& x, std::int64_t k) { return triangle(x, k, true, "tril"); }
 Array triu(const Array& x, std::int64_t k) { return triangle(x, k, false, "triu"); }
 
-TrianglePlan plan_triangle(std::size_t width, const Dims& shape, std::int64_t k, bool lower,
+TrianglePlan creation::plan_triangle(std::size_t width, const Dims& shape, std::int64_t k, bool lower,
                            std::size_t alignment) {
   const std::int64_t cols = shape[shape.size() - 1];
   const auto wide = static_cast<std::int64_t>(kAccessBytes / width);
@@ -101,12 +110,12 @@ TrianglePlan plan_triangle(std::size_t width, const Dims& shape, std::int64_t k,
   return plan;
 }
 
-std::string to_string(const TrianglePlan& plan) {
+std::string creation::to_string(const TrianglePlan& plan) {
   return cat("triangle(vec=", plan.vec, ", bound=", plan.bound,
              ", accesses_per_row=", plan.accesses_per_row, ", accesses=", plan.num_accesses, ")");
 }
 
-void enumerate_triangle(std::vector<jit::KernelSpec>& specs) {
+void creation::enumerate_triangle(std::vector<jit::KernelSpec>& specs) {
   for (const std::size_t width : {1, 2, 4, 8, 16}) {
     specs.push_back(triangle_spec(width, 1));
     if (width < kAccessBytes)

@@ -12,6 +12,8 @@ namespace gpk::ops {
 Array tril(const Array& x, std::int64_t k);
 Array triu(const Array& x, std::int64_t k);
 
+namespace creation {
+
 struct TrianglePlan {
   int vec = 1;  // elements per access; accesses do not cross rows
   std::int64_t bound = 0;
@@ -25,5 +27,7 @@ TrianglePlan plan_triangle(std::size_t width, const Dims& shape, std::int64_t k,
 std::string to_string(const TrianglePlan& plan);
 
 void enumerate_triangle(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace creation
 
 }  // namespace gpk::ops

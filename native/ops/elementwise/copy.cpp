@@ -11,7 +11,6 @@
 namespace gpk::ops {
 namespace {
 
-constexpr unsigned kCopyOp = 250;  // in pack_map; the listed ops count from 0
 
 // Bits are bits: copies within a dtype go by width, so that dtypes share kernels.
 DType width_dtype(DType dtype) {

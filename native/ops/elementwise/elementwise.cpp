@@ -21,7 +21,7 @@ constexpr ElementwiseOp kOps[] = {
 #include "ops/elementwise/ops.def"
 #undef GPK_ELEMENTWISE
 };
-static_assert(std::size(kOps) < 240, "pack_map has eight bits for the op");
+static_assert(std::size(kOps) <= kCopyOp, "op numbers of map_key");
 
 bool fits(DType integer, const Scalar& scalar) {
   try {

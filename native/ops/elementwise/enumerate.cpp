@@ -1,4 +1,6 @@
 // Every kernel of the family, for the PTX bundle, `cache warm` and the compile tests.
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -8,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"
 #include "ops/elementwise/map.h"
+#include "ops/elementwise/map_params.h"
 #include "ops/elementwise/packed.h"
 #include "ops/elementwise/transpose.h"
 
@@ -31,39 +34,79 @@ bool is_common(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kInt64 || dtype == DType::kBool;
 }
 
-constexpr unsigned kSecondIsNumber = 8;  // MapPlan::kinds
+constexpr auto kSecondIsOneElement = static_cast<std::uint32_t>(kernels::OperandKind::kOneElement)
+                                     << 2;
+constexpr auto kSecondIsNumber = static_cast<std::uint32_t>(kernels::OperandKind::kNumber) << 2;
 
-std::string dense_expression(const ElementwiseOp& op, DType dtype, unsigned kinds = 0) {
-  const Types types = resolve_types(op.rule, dtype, op.name);
-  const std::size_t widest = std::max(itemsize(dtype), itemsize(types.result));
-  std::string text =
-      cat("gpk::map_dense<gpk::", op.functor, ", ", info(dtype).cuda_name, ", ",
-          info(types.result).cuda_name, ", ", 16 / widest, ", ", kMapUnroll, ", ", kinds, "u");
-  for (int i = 0; i < op.arity; ++i) text += cat(", ", info(dtype).cuda_name);
-  return text + ">";
+// A kernel for the exact dtypes.
+jit::KernelSpec exact_spec(const ElementwiseOp& op, const MapPlan& plan, DType common,
+                           std::span<const DType> inputs, DType result, bool bundled) {
+  const std::uint64_t key =
+      map_key(plan, static_cast<unsigned>(op.id), common, inputs, result);
+  return map_spec(op.name,
+                  map_expression(plan, cat("gpk::", op.functor), kernel_type(common), inputs,
+                                 result),
+                  key, bundled);
+}
+
+jit::KernelSpec dense_spec(const ElementwiseOp& op, DType dtype, std::uint32_t kinds,
+                           bool bundled) {
+  const DType result = resolve_types(op.rule, dtype, op.name).result;
+  MapPlan plan;
+  plan.vec = static_cast<int>(16 / std::max(itemsize(dtype), itemsize(result)));
+  plan.kinds = kinds;
+  const std::vector<DType> inputs(static_cast<std::size_t>(op.arity), dtype);
+  return exact_spec(op, plan, dtype, inputs, result, bundled);
+}
+
+// The kernel for any layout: one for all dtypes that are computed alike.
+void enumerate_any(std::vector<jit::KernelSpec>& specs, unsigned op, const char* name,
+                   const std::string& functor, const std::set<DType>& dtypes, std::size_t arity) {
+  MapPlan plan;
+  plan.form = MapPlan::Form::kAny;
+  std::map<std::string, DType> found;
+  for (const DType dtype : dtypes)
+    found.emplace(any_expression(cat("gpk::", functor), dtype, arity), dtype);
+  for (const auto& [expression, dtype] : found)
+    specs.push_back(map_spec(name, expression, map_key(plan, op, dtype, {}, dtype), true));
 }
 
 void enumerate_op(std::vector<jit::KernelSpec>& specs, const ElementwiseOp& op) {
-  std::set<std::string> any;
-  for (const DType dtype : common_dtypes(op)) {
-    specs.push_back(map_spec(op.name, dense_expression(op, dtype), is_common(dtype)));
+  const std::set<DType> dtypes = common_dtypes(op);
+  for (const DType dtype : dtypes) {
+    specs.push_back(dense_spec(op, dtype, 0, is_common(dtype)));
     specs.back().prefetched = dtype == DType::kFloat32;
     if (op.arity == 2 && (dtype == DType::kFloat32 || dtype == DType::kInt64))
-      specs.push_back(map_spec(op.name, dense_expression(op, dtype, kSecondIsNumber), true));
-    any.insert(any_expression(cat("gpk::", op.functor), dtype, static_cast<std::size_t>(op.arity)));
+      specs.push_back(dense_spec(op, dtype, kSecondIsNumber, true));
   }
-  for (const std::string& expression : any) specs.push_back(map_spec(op.name, expression, true));
+  enumerate_any(specs, static_cast<unsigned>(op.id), op.name, op.functor, dtypes,
+                static_cast<std::size_t>(op.arity));
 }
 
 // Broadcast, strided and misaligned variants, on the op that needs least time to compile.
 void enumerate_layouts(std::vector<jit::KernelSpec>& specs) {
-  for (const char* form :
-       {"gpk::map_dense<gpk::Add, float, float, 1, 2, 8u, float, float>",
-        "gpk::map_dense<gpk::Add, float, float, 4, 2, 4u, float, float>",
-        "gpk::map_strided<gpk::Add, float, float, 4, 2, 4, int, 4u, float, float>",
-        "gpk::map_strided<gpk::Add, float, float, 1, 2, 32, int, 0u, float, float>",
-        "gpk::map_strided<gpk::Add, double, double, 1, 2, 32, long long, 0u, int, double>"})
-    specs.push_back(map_spec("add", form, false));
+  const auto& ops = elementwise_ops();
+  const auto add = std::find_if(ops.begin(), ops.end(),
+                                [](const ElementwiseOp& op) { return op.id == OpId::add; });
+  const auto push = [&](MapPlan::Form form, int vec, bool deep, bool wide, std::uint32_t kinds,
+                        DType common, DType first) {
+    MapPlan plan;
+    plan.form = form;
+    plan.vec = vec;
+    plan.deep = deep;
+    plan.wide = wide;
+    plan.kinds = kinds;
+    const DType inputs[] = {first, common};
+    specs.push_back(exact_spec(*add, plan, common, inputs, common, false));
+  };
+  constexpr auto kDense = MapPlan::Form::kDense;
+  constexpr auto kStrided = MapPlan::Form::kStrided;
+  constexpr DType kF32 = DType::kFloat32;
+  push(kDense, 1, false, false, kSecondIsNumber, kF32, kF32);
+  push(kDense, 4, false, false, kSecondIsOneElement, kF32, kF32);
+  push(kStrided, 4, false, false, kSecondIsOneElement, kF32, kF32);
+  push(kStrided, 1, true, false, 0, kF32, kF32);
+  push(kStrided, 1, true, true, 0, DType::kFloat64, DType::kInt32);
 }
 
 }  // namespace
@@ -71,10 +114,10 @@ void enumerate_layouts(std::vector<jit::KernelSpec>& specs) {
 void enumerate_elementwise(std::vector<jit::KernelSpec>& specs) {
   for (const ElementwiseOp& op : elementwise_ops()) enumerate_op(specs, op);
   enumerate_layouts(specs);
-  std::set<std::string> copies;
+  std::set<DType> copied;
   for (const DTypeInfo& row : gpk::detail::kDTypes)
-    if (!is_storage_only(row.dtype)) copies.insert(any_expression("gpk::Copy", row.dtype, 1));
-  for (const std::string& expression : copies) specs.push_back(map_spec("copy", expression, true));
+    if (!is_storage_only(row.dtype)) copied.insert(row.dtype);
+  enumerate_any(specs, kCopyOp, "copy", "Copy", copied, 1);
   enumerate_transpose(specs);
   enumerate_packed(specs);
   enumerate_fill(specs);

@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
@@ -19,8 +20,12 @@
 namespace gpk::ops {
 namespace {
 
+constexpr auto kFillKernel = static_cast<std::uint8_t>(ElementwiseKernel::kFill);
+
 jit::KernelSpec fill_spec(std::size_t width) {
   jit::KernelSpec spec;
+  spec.kernel = kFillKernel;
+  spec.variant = width;
   spec.file = "elementwise/fill.cuh";
   spec.op = "fill";
   spec.expression =
@@ -50,11 +55,11 @@ void launch_fill(const Array& array, ScalarBytes pattern, const std::shared_ptr<
   Context& context = *stream->context();
   const std::size_t width = itemsize(array.dtype());
   const Kernel& k =
-      kernel(context, {Family::elementwise, 3, width}, [&] { return fill_spec(width); });
+      kernel(context, {Family::elementwise, kFillKernel, width}, [&] { return fill_spec(width); });
   LaunchConfig config;
   config.block[0] = 256;
   config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(
-      (array.size() + 255) / 256, std::int64_t{context.traits().multiprocessor_count} * 8));
+      ceil_div(array.size(), 256), std::int64_t{context.traits().multiprocessor_count} * 8));
   cu::DevicePtr out = array.device_ptr();
   std::int64_t n = array.size();
   void* params[] = {&out, pattern.bytes, &n};
@@ -81,7 +86,7 @@ void fill_on_gpu(const Array& array, const ScalarBytes& pattern) {
 void fill_strided(const Array& array, const Scalar& value, const char* op) {
   if (array.device().is_cuda()) {
     const MapOperand number{nullptr, compute_number(value, array.dtype(), op)};
-    run_map(251, "fill", "Copy", array.dtype(), {&number, 1}, array);
+    run_map(kFillOp, "fill", "Copy", array.dtype(), {&number, 1}, array);
   } else {
     run_on_cpu({"copy", {value}, {array}});
   }

@@ -5,17 +5,21 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
 
 constexpr const char* kFile = "elementwise/map.cuh";
 
-// Sixteen bits of kinds, three of log2(vec), form, deep, wide.
-std::uint64_t pack(const MapPlan& plan) {
-  return plan.kinds | static_cast<std::uint64_t>(plan.vec) << 32 |
-         static_cast<std::uint64_t>(plan.form) << 40 | static_cast<std::uint64_t>(plan.deep) << 42 |
-         static_cast<std::uint64_t>(plan.wide) << 43;
+std::uint64_t variant_key(const MapPlan& plan) {
+  return plan::KeyBuilder()
+      .field("kinds", plan.kinds, 2 * (kMaxOperands - 1))
+      .field("vec", plan.vec, 5)
+      .field("form", plan.form, 2)
+      .field("deep", plan.deep, 1)
+      .field("wide", plan.wide, 1)
+      .key();
 }
 
 }  // namespace
@@ -32,7 +36,7 @@ Fused::Fused(std::string name, std::string source, std::vector<Input> inputs, DT
 
 const Kernel& Fused::kernel_for(Context& context, const MapPlan& plan) {
   const std::lock_guard lock(mutex_);
-  auto& kernel = kernels_[{&context, pack(plan)}];
+  auto& kernel = kernels_[{&context, variant_key(plan)}];
   if (kernel) return *kernel;
   std::vector<DType> dtypes;
   for (const Input& input : inputs_) dtypes.push_back(input.dtype);

@@ -10,14 +10,18 @@
 #include "core/promote.h"
 #include "core/stream.h"
 #include "core/text.h"
+#include "ops/ceil_div.h"
 #include "ops/elementwise/map_params.h"
 #include "ops/elementwise/rules.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 #include "runtime/sharing/slicing.h"
 
 namespace gpk::ops {
 namespace {
+
+using kernels::OperandKind;
 
 constexpr std::size_t kAccessBytes = 16;
 
@@ -36,7 +40,7 @@ int widest_access(std::span<const MapOperand> operands, const Array& result) {
   return static_cast<int>(kAccessBytes / widest);
 }
 
-std::uint32_t kind_bits(unsigned kind, std::size_t at) {
+std::uint32_t kind_bits(OperandKind kind, std::size_t at) {
   return static_cast<std::uint32_t>(kind) << (2 * at);
 }
 
@@ -57,9 +61,9 @@ void plan_dense(MapPlan& plan, const Layout& layout, std::span<const MapOperand>
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const bool spread = layout.rank > 0 && layout.stride[0][k] == 1;
     if (operands[k].array == nullptr) {
-      plan.kinds |= kind_bits(2, k);
+      plan.kinds |= kind_bits(OperandKind::kNumber, k);
     } else if (!spread) {
-      plan.kinds |= kind_bits(1, k);
+      plan.kinds |= kind_bits(OperandKind::kOneElement, k);
     } else {
       wide_ok = wide_ok && aligned(*operands[k].array, vec);
     }
@@ -88,15 +92,15 @@ bool can_vectorize(const Layout& layout, std::span<const MapOperand> operands, c
 void plan_strided(MapPlan& plan, const Layout& layout, std::span<const MapOperand> operands,
                   const Array& result) {
   plan.form = MapPlan::Form::kStrided;
-  plan.deep = layout.rank > 4;
+  plan.deep = layout.rank > kFewAxes;
   plan.wide = !fits_32_bits(layout);
   plan.vec = widest_access(operands, result);
   while (plan.vec > 1 && !can_vectorize(layout, operands, result, plan.vec)) plan.vec /= 2;
   for (std::size_t k = 0; k < operands.size(); ++k) {
     if (operands[k].array == nullptr) {
-      plan.kinds |= kind_bits(2, k);
+      plan.kinds |= kind_bits(OperandKind::kNumber, k);
     } else if (plan.vec > 1 && layout.stride[0][k] == 0) {
-      plan.kinds |= kind_bits(1, k);
+      plan.kinds |= kind_bits(OperandKind::kOneElement, k);
     }
   }
   plan.items = layout.num_elements() / plan.vec;
@@ -137,27 +141,21 @@ std::string map_expression(const MapPlan& plan, const std::string& functor,
   const bool dense = plan.form == MapPlan::Form::kDense;
   std::string text = cat(dense ? "gpk::map_dense<" : "gpk::map_strided<", functor, ", ", common,
                          ", ", kernel_type(result), ", ", plan.vec, ", ", kMapUnroll, ", ");
-  if (!dense) text += cat(plan.deep ? 32 : 4, ", ", plan.wide ? "long long" : "int", ", ");
+  if (!dense) text += cat(plan.deep ? kMaxRank : kFewAxes, ", ", plan.wide ? "long long" : "int", ", ");
   text += cat(plan.kinds, 'u');
   for (const DType input : inputs) text += cat(", ", kernel_type(input));
   return text + ">";
 }
 
-std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
-                       std::span<const MapOperand> operands, DType result) noexcept {
-  std::uint64_t key = op;
-  key = key << 2 | static_cast<std::uint64_t>(plan.form);
-  key = key << 5 | static_cast<std::uint64_t>(common);
-  if (plan.form == MapPlan::Form::kAny) return key;
-  key = key << 3 | static_cast<std::uint64_t>(std::countr_zero(static_cast<unsigned>(plan.vec)));
-  key =
-      key << 2 | static_cast<std::uint64_t>(plan.deep) << 1 | static_cast<std::uint64_t>(plan.wide);
-  key = key << 8 | plan.kinds;
-  key = key << 5 | static_cast<std::uint64_t>(result);
-  for (const MapOperand& operand : operands)
-    key = key << 5 |
-          static_cast<std::uint64_t>(operand.array == nullptr ? common : operand.array->dtype());
-  return key;
+std::uint64_t map_key(const MapPlan& plan, unsigned op, DType common, std::span<const DType> inputs,
+                      DType result) {
+  plan::KeyBuilder key;
+  key.field("op", op, 8).field("form", plan.form, 2).field("common", common, plan::kDTypeBits);
+  if (plan.form == MapPlan::Form::kAny) return key.key();
+  key.field("vec", plan.vec, 5).field("deep", plan.deep, 1).field("wide", plan.wide, 1);
+  key.field("kinds", plan.kinds, 8).field("result", result, plan::kDTypeBits);
+  for (const DType input : inputs) key.field("input", input, plan::kDTypeBits);
+  return key.key();
 }
 
 namespace {
@@ -169,7 +167,7 @@ constexpr double kSlowestBytesPerNs = 2000.0;
 // so the result has the same bits.
 runtime::SlicePlan plan_slices(const MapPlan& plan, std::span<const MapOperand> operands,
                                const Array& result, std::int64_t per_block) {
-  const auto num_blocks = static_cast<std::uint64_t>((plan.items + per_block - 1) / per_block);
+  const auto num_blocks = static_cast<std::uint64_t>(ceil_div(plan.items, per_block));
   const SubmissionGate* gate = current_stream(result.device())->gate();
   if (gate == nullptr || gate->slice_ns() == 0 || plan.form != MapPlan::Form::kDense) [[likely]]
     return {num_blocks, 1};
@@ -210,8 +208,11 @@ void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
   }
 }
 
-jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled) {
+jit::KernelSpec map_spec(const char* name, std::string expression, std::uint64_t key,
+                         bool bundled) {
   jit::KernelSpec spec;
+  spec.kernel = static_cast<std::uint8_t>(ElementwiseKernel::kMap);
+  spec.variant = key;
   spec.file = "elementwise/map.cuh";
   spec.op = name;
   spec.expression = std::move(expression);
@@ -238,7 +239,7 @@ bool plain_plan(std::span<const MapOperand> operands, const Array& result, MapPl
   for (std::size_t k = 0; k < operands.size(); ++k) {
     const Array* array = operands[k].array;
     if (array == nullptr) {
-      plan.kinds |= kind_bits(2, k);
+      plan.kinds |= kind_bits(OperandKind::kNumber, k);
       continue;
     }
     if (!(array->shape() == result.shape()) || !array->is_contiguous()) return false;
@@ -263,21 +264,23 @@ void run_map(unsigned op, const char* name, const char* functor, DType common,
     layout = make_layout(result.shape(), {arrays, count});
     plan = plan_map(layout, operands, result, jit::jit_available());
   }
-  Context& context = Context::get(result.device().index);
+  DType dtypes[kMaxOperands];
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    dtypes[i] = operands[i].array == nullptr ? common : operands[i].array->dtype();
+  const std::span<const DType> inputs(dtypes, operands.size());
+  const std::uint64_t variant = map_key(plan, op, common, inputs, result.dtype());
   const auto make_spec = [&] {
     const std::string name_in_kernels = cat("gpk::", functor);
     if (plan.form == MapPlan::Form::kAny)
-      return map_spec(name, any_expression(name_in_kernels, common, operands.size()), true);
-    DType inputs[kMaxOperands];
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      inputs[i] = operands[i].array == nullptr ? common : operands[i].array->dtype();
-    return map_spec(name,
-                    map_expression(plan, name_in_kernels, kernel_type(common),
-                                   {inputs, operands.size()}, result.dtype()),
-                    false);
+      return map_spec(name, any_expression(name_in_kernels, common, inputs.size()), variant, true);
+    return map_spec(
+        name,
+        map_expression(plan, name_in_kernels, kernel_type(common), inputs, result.dtype()),
+        variant, false);
   };
-  const std::uint64_t variant = pack_map(plan, op, common, operands, result.dtype());
-  const Kernel& k = kernel(context, {Family::elementwise, 0, variant}, make_spec);
+  constexpr auto kMap = static_cast<std::uint8_t>(ElementwiseKernel::kMap);
+  const Kernel& k = kernel(Context::get(result.device().index),
+                           {Family::elementwise, kMap, variant}, make_spec);
   if (plan.form != MapPlan::Form::kAny || compute_dtype(common) != DType::kInt32) {
     launch_map(k, plan, layout, operands, result);
     return;

@@ -23,14 +23,15 @@ struct MapPlan {
   enum class Form : std::uint8_t { kDense, kStrided, kAny };
   Form form = Form::kDense;
   int vec = 1;              // elements per access
-  bool deep = false;        // kStrided: more than four axes
+  bool deep = false;        // kStrided: more than kFewAxes
   bool wide = false;        // kStrided: 64-bit offsets
-  std::uint32_t kinds = 0;  // two bits per operand, see map.cuh
+  std::uint32_t kinds = 0;  // two bits per operand: kernels::OperandKind
   std::int64_t items = 0;   // pieces of `vec` elements
   friend bool operator==(const MapPlan&, const MapPlan&) = default;
 };
 inline constexpr int kMapBlock = 256;
 inline constexpr int kMapUnroll = 2;
+inline constexpr int kFewAxes = 4;  // of the strided kernels for the usual ranks
 
 // `operands` and `result` as in the call, `layout` made of them. With `jit` a kernel for the exact
 // dtypes is chosen, else the one of the bundle. Pure; reads addresses for their alignment only.
@@ -43,9 +44,16 @@ std::string to_string(const MapPlan& plan);
 std::string map_expression(const MapPlan& plan, const std::string& functor,
                            const std::string& common, std::span<const DType> inputs, DType result);
 
-// The dtypes and the plan in 64 bits, for up to four operands and op numbers below 256.
-std::uint64_t pack_map(const MapPlan& plan, unsigned op, DType common,
-                       std::span<const MapOperand> operands, DType result) noexcept;
+// The variant key of the same, for up to four inputs and op numbers below 256.
+std::uint64_t map_key(const MapPlan& plan, unsigned op, DType common, std::span<const DType> inputs,
+                      DType result);
+
+// Kernels of the family, as KernelKey numbers them.
+enum class ElementwiseKernel : std::uint8_t { kMap, kTranspose, kPacked, kFill };
+
+// Op numbers of map_key() behind those of the listed ops.
+inline constexpr unsigned kCopyOp = 250;
+inline constexpr unsigned kFillOp = 251;
 
 // Submits `kernel`, which was built for the plan.
 void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
@@ -58,7 +66,7 @@ void run_map(unsigned op, const char* name, const char* functor, DType common,
              std::span<const MapOperand> operands, const Array& result);
 
 // A kernel of map.cuh, and the name of the one in the bundle.
-jit::KernelSpec map_spec(const char* name, std::string expression, bool bundled);
+jit::KernelSpec map_spec(const char* name, std::string expression, std::uint64_t key, bool bundled);
 std::string any_expression(const std::string& functor, DType common, std::size_t num_operands);
 
 // A Python number as `dtype` stores it, widened to its compute type.

@@ -1,11 +1,11 @@
-// The argument structs of kernels/elementwise/map.cuh, laid out by hand: their sizes depend on the
-// number of operands, the rank and the width of offsets.
+// The arguments of a kernel of kernels/elementwise/map.cuh. Which struct of kernels/args they are
+// depends on the number of operands, the rank and the width of offsets.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "kernels/args/elementwise.h"
 #include "ops/elementwise/map.h"
 
 namespace gpk::ops {
@@ -23,19 +23,10 @@ class MapParams {
   [[nodiscard]] void* bytes() noexcept { return bytes_; }
 
  private:
-  template <class T>
-  void put(T value);
-  void align(std::size_t to);
-  void write_axes(const MapPlan& plan, const Layout& layout, int rank);
-
-  alignas(16) unsigned char bytes_[4096];
-  std::size_t at_ = 0;
+  using Largest = kernels::AnyArgs<kMaxOperands - 1>;
+  alignas(Largest) unsigned char bytes_[sizeof(Largest)];
 };
 
-// q = (mulhi(n, magic) + n) >> shift divides every n < 2**31 by `divisor`, 1 to 2**31 - 1.
-struct Divider {
-  std::uint32_t divisor, magic, shift;
-};
-Divider make_divider(std::int64_t divisor) noexcept;
+kernels::Divider make_divider(std::int64_t divisor) noexcept;
 
 }  // namespace gpk::ops

@@ -1,25 +1,31 @@
 #include "ops/elementwise/packed.h"
 
 #include "core/context.h"
+#include "kernels/args/elementwise.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
+#include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
 
 namespace gpk::ops {
 namespace {
 
+constexpr auto kPackedKernel = static_cast<std::uint8_t>(ElementwiseKernel::kPacked);
+
 jit::KernelSpec spec_of(bool pack) {
   jit::KernelSpec spec;
+  spec.kernel = kPackedKernel;
+  spec.variant = pack;
   spec.file = "elementwise/packed.cuh";
   spec.op = "copy";
   spec.expression = pack ? "gpk::pack4" : "gpk::unpack4";
   return spec;
 }
 
-// PackedKind of kernels/elementwise/packed.cuh.
-int kind_of(DType dtype) {
-  if (dtype == DType::kFloat4E2M1FN) return 2;
-  return dtype == DType::kUInt4 ? 1 : 0;
+kernels::PackedKind kind_of(DType dtype) {
+  if (dtype == DType::kFloat4E2M1FN) return kernels::PackedKind::kFloat;
+  return dtype == DType::kUInt4 ? kernels::PackedKind::kUnsigned : kernels::PackedKind::kSigned;
 }
 
 // The bytes of a packed array, which NumPy can view.
@@ -29,15 +35,15 @@ Array bytes_of(const Array& packed) {
 }
 
 void launch(bool pack, const Array& in, const Array& out, const Array& other, DType packed) {
-  const Kernel& k = kernel(Context::get(in.device().index), {Family::elementwise, 2, pack},
+  const Kernel& k = kernel(Context::get(in.device().index), {Family::elementwise, kPackedKernel, pack},
                            [&] { return spec_of(pack); });
   cu::DevicePtr from = in.device_ptr();
   cu::DevicePtr to = out.device_ptr();
   auto dtype = static_cast<std::uint8_t>(other.dtype());
-  int kind = kind_of(packed);
+  kernels::PackedKind kind = kind_of(packed);
   std::int64_t n = other.size();
   void* params[] = {&from, &to, &dtype, &kind, &n};
-  submit(k, grid_1d((n + 1) / 2, 256, 256), {&in, &out}, params);
+  submit(k, grid_1d(ceil_div(n, 2), 256, 256), {&in, &out}, params);
 }
 
 }  // namespace

@@ -5,23 +5,20 @@
 
 #include "core/context.h"
 #include "core/text.h"
+#include "kernels/args/elementwise.h"
+#include "ops/ceil_div.h"
 #include "ops/elementwise/layout.h"
+#include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
 
-constexpr std::int64_t kMinSize = 8;
+using kernels::TransposeArgs;
 
-// TransposeArgs of kernels/elementwise/transpose.cuh.
-struct TransposeArgs {
-  void* in;
-  void* out;
-  std::int64_t rows, columns, in_step, out_step;
-  std::int32_t batch_rank;
-  std::int64_t batch_size[30], batch_in[30], batch_out[30];
-};
+constexpr std::int64_t kMinSize = 8;
 
 const char* word(std::size_t width) {
   switch (width) {
@@ -33,8 +30,16 @@ const char* word(std::size_t width) {
   }
 }
 
+constexpr auto kTransposeKernel = static_cast<std::uint8_t>(ElementwiseKernel::kTranspose);
+
+std::uint64_t variant_key(std::size_t width, bool blocks) {
+  return plan::KeyBuilder().field("width", width, 5).field("blocks", blocks, 1).key();
+}
+
 jit::KernelSpec spec_of(std::size_t width, bool blocks) {
   jit::KernelSpec spec;
+  spec.kernel = kTransposeKernel;
+  spec.variant = variant_key(width, blocks);
   spec.file = "elementwise/transpose.cuh";
   spec.op = "copy";
   spec.expression = cat("gpk::transpose_", blocks ? "blocks<" : "tiles<", word(width), ">");
@@ -86,15 +91,15 @@ bool transpose_copy(const Array& dst, const Array& src) {
   TransposeArgs args = make_args(layout, *axis, dst, src);
   const std::size_t width = itemsize(dst.dtype());
   const bool blocks = in_blocks(args, width);
-  const std::int64_t tile_rows = blocks ? 128 / static_cast<std::int64_t>(width) : 32;
-  const std::int64_t tile_columns = blocks ? 128 : 32;
-  std::int64_t tiles = ((args.rows + tile_rows - 1) / tile_rows) *
-                       ((args.columns + tile_columns - 1) / tile_columns);
+  const std::int64_t tile_rows =
+      blocks ? TransposeArgs::kBlockBytes / static_cast<std::int64_t>(width) : TransposeArgs::kTile;
+  const std::int64_t tile_columns = blocks ? TransposeArgs::kBlockColumns : TransposeArgs::kTile;
+  std::int64_t tiles = ceil_div(args.rows, tile_rows) * ceil_div(args.columns, tile_columns);
   for (int i = 0; i < args.batch_rank; ++i) tiles *= args.batch_size[i];
   if (tiles > INT32_MAX) return false;
   const LaunchConfig config = grid_1d(tiles, 1, 256);
   const Kernel& k = kernel(Context::get(dst.device().index),
-                           {Family::elementwise, 1, width * 2 + (blocks ? 1 : 0)},
+                           {Family::elementwise, kTransposeKernel, variant_key(width, blocks)},
                            [&] { return spec_of(width, blocks); });
   void* params[] = {&args};
   submit(k, config, {&dst, &src}, params);

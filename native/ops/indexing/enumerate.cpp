@@ -5,8 +5,8 @@
 namespace gpk::ops {
 
 void enumerate_indexing(std::vector<jit::KernelSpec>& specs) {
-  enumerate_move(specs);
-  enumerate_mask(specs);
+  indexing::enumerate_move(specs);
+  indexing::enumerate_mask(specs);
 }
 
 }  // namespace gpk::ops

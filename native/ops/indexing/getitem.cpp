@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/indexing/mask.h"
@@ -16,6 +17,8 @@
 
 namespace gpk::ops {
 namespace {
+
+using namespace indexing;
 
 const char* mode_name(IndexMode mode) {
   if (mode == IndexMode::kWrap) return "wrap";
@@ -95,7 +98,7 @@ void move_by_mask(bool scatter_it, const Selection& s, const CountedMask& counte
   const Array line({counted.count}, {1}, DType::kInt64, counted.mask.buffer(), 0);
   add_index(axes, middle, line, 0, step, 0);
   WideLayout& layout = axes.layout;
-  layout.mode = static_cast<int>(IndexMode::kOffset);
+  layout.mode = IndexMode::kOffset;
   const auto* array = std::get_if<Array>(&plain);
   if (array != nullptr) set_plain_side(layout, array->strides());
   collapse(layout);
@@ -105,7 +108,7 @@ void move_by_mask(bool scatter_it, const Selection& s, const CountedMask& counte
       array == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(array->data()), array == nullptr);
   const Array offsets = true_offsets(counted, {strides, static_cast<std::size_t>(use.mask.ndim())},
                                      static_cast<std::int64_t>(word / item), op);
-  layout.index[0].data = offsets.device_ptr();
+  layout.index[0].data = address(offsets);
   layout.index[0].step = 1;
   const Array* const arrays[] = {&offsets};
   launch_move(scatter_it, layout, word, s.view, plain, arrays, op);

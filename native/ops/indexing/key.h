@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "core/array.h"
+#include "kernels/args/indexing.h"
 
 namespace gpk::ops {
+
+using kernels::IndexMode;
 
 struct IndexItem {
   enum class Kind : std::uint8_t {

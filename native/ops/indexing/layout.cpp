@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "ops/device_address.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
-
-static_assert(sizeof(IndexSource<8>) == 96 && sizeof(NarrowLayout) == 312);
-static_assert(sizeof(WideLayout) == 8 + 3 * 256 + 4 * 288 + 16);
 
 void push(WideLayout& layout, std::int64_t size, std::int64_t stride) {
   layout.size[layout.rank] = size;
@@ -34,17 +32,17 @@ void move_axis(WideLayout& l, int to, int from) {
 
 }  // namespace
 
-int index_code(DType dtype) noexcept {
+kernels::IndexType index_type(DType dtype) noexcept {
+  using kernels::IndexType;
   switch (dtype) {
-    case DType::kInt8: return 0;
-    case DType::kInt16: return 1;
-    case DType::kInt32: return 2;
-    case DType::kInt64: return 3;
-    case DType::kUInt8: return 4;
-    case DType::kUInt16: return 5;
-    case DType::kUInt32: return 6;
-    case DType::kUInt64: return 7;
-    default: return -1;
+    case DType::kInt8: return IndexType::kInt8;
+    case DType::kInt16: return IndexType::kInt16;
+    case DType::kInt32: return IndexType::kInt32;
+    case DType::kInt64: return IndexType::kInt64;
+    case DType::kUInt8: return IndexType::kUInt8;
+    case DType::kUInt16: return IndexType::kUInt16;
+    case DType::kUInt32: return IndexType::kUInt32;
+    default: return IndexType::kUInt64;
   }
 }
 
@@ -75,11 +73,11 @@ AxesLayout make_axes(const Array& view, std::uint32_t picked, const Dims& middle
 void add_index(AxesLayout& axes, const Dims& middle, const Array& array, std::int64_t size,
                std::int64_t step, int axis) {
   auto& source = axes.layout.index[axes.layout.num_indexes++];
-  source.data = array.device_ptr();
+  source.data = address(array);
   source.size = size;
   source.step = step;
   source.axis = axis;
-  source.code = index_code(array.dtype());
+  source.type = index_type(array.dtype());
   const int first = axes.middle_axis + middle.size() - array.ndim();
   for (int i = 0; i < array.ndim(); ++i)
     if (array.shape()[i] != 1) source.stride[first + i] = array.strides()[i];
@@ -146,8 +144,10 @@ std::size_t widen(WideLayout& layout, std::size_t item, std::uintptr_t a, std::u
 }
 
 bool fits_narrow(const WideLayout& layout) noexcept {
-  const int code = layout.index[0].code;
-  return layout.num_indexes == 1 && layout.rank <= 8 && (code == 2 || code == 3 || code == 7);
+  using kernels::IndexType;
+  const IndexType type = layout.index[0].type;
+  return layout.num_indexes == 1 && layout.rank <= 8 &&
+         (type == IndexType::kInt32 || type == IndexType::kInt64 || type == IndexType::kUInt64);
 }
 
 NarrowLayout narrow(const WideLayout& layout) noexcept {
@@ -165,7 +165,7 @@ NarrowLayout narrow(const WideLayout& layout) noexcept {
   target.size = source.size;
   target.step = source.step;
   target.axis = source.axis;
-  target.code = source.code;
+  target.type = source.type;
   std::copy_n(source.stride, layout.rank, target.stride);
   return result;
 }
@@ -182,4 +182,4 @@ std::string to_string(const WideLayout& layout) {
   return cat("layout(", axes, steps, ")");
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

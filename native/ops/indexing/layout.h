@@ -7,46 +7,16 @@
 #include <vector>
 
 #include "core/array.h"
+#include "kernels/args/indexing.h"
 #include "ops/indexing/key.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 
-// What happens to an index outside [-size, size). kOffset: values are offsets, not indices.
-// kStrict: as kRaise, and negative ones are out of bounds too.
-enum class IndexMode : int { kRaise, kWrap, kClip, kOffset, kStrict };
+using kernels::NarrowLayout;
+using kernels::WideLayout;
 
-// An offset that selects nothing.
-inline constexpr std::int64_t kSkipOffset = INT64_MIN;
-
-// The three structs are mirrored in kernels/indexing/layout.cuh.
-template <int kMaxDims>
-struct IndexSource {
-  std::uint64_t data = 0;
-  std::int64_t size = 0;  // of the indexed axis
-  std::int64_t step = 0;  // of side a per index
-  std::int64_t stride[kMaxDims] = {};
-  std::int32_t axis = 0;
-  std::int32_t code = 0;
-};
-
-template <int kMaxDims, int kMaxIndexes>
-struct IndexedLayout {
-  std::int64_t total = 1;
-  std::int64_t size[kMaxDims] = {};
-  std::int64_t a[kMaxDims] = {};  // strides of the array that is indexed
-  std::int64_t b[kMaxDims] = {};  // of the other
-  IndexSource<kMaxDims> index[kMaxIndexes];
-  std::int32_t rank = 0;
-  std::int32_t num_indexes = 0;
-  std::int32_t mode = 0;
-  std::int32_t unused = 0;
-};
-
-using WideLayout = IndexedLayout<32, 4>;
-using NarrowLayout = IndexedLayout<8, 1>;  // a shorter kernel argument for the usual cases
-
-// Index types as kernels know them; -1 for what is no integer type.
-int index_code(DType dtype) noexcept;
+// As what the kernels read an array of indices; an integer dtype.
+kernels::IndexType index_type(DType dtype) noexcept;
 
 // The axes of result_shape(view, picked, middle, at), side a set from the view.
 // `middle_axis`: where those of `middle` begin.
@@ -82,4 +52,4 @@ NarrowLayout narrow(const WideLayout& layout) noexcept;
 
 std::string to_string(const WideLayout& layout);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

@@ -7,67 +7,64 @@
 #include "core/host_copy.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 constexpr const char* kFile = "indexing/mask.cuh";
-constexpr unsigned kThreads = 256;
-constexpr std::int64_t kTile = 4096;
+constexpr unsigned kThreads = kernels::MaskLayout::kThreads;
+constexpr std::int64_t kTile = kernels::MaskLayout::kTile;
 constexpr std::int64_t kMaxBlocks = 2048;  // so that one block can scan their counts
 constexpr int kFillBlock = 256;
 constexpr int kFillUnroll = 4;
 
-// Mirrored in kernels/indexing/mask.cuh.
-struct MaskLayout {
-  std::int64_t size[32] = {};
-  std::int64_t stride[32] = {};
-  std::int32_t rank = 0;
-  std::int32_t unused = 0;
-};
-static_assert(sizeof(MaskLayout) == 520);
+using kernels::Emit;
+using kernels::MaskLayout;
 
-using FillLayout = IndexedLayout<32, 1>;
-
-enum class Emit : std::uint8_t { kOffsets, kCoords, kWords };
-
-jit::KernelSpec plain_spec(const char* op, const char* expression) {
-  jit::KernelSpec spec;
+jit::KernelSpec plain_spec(IndexKernel kernel, const char* op, const std::string& expression,
+                           std::uint64_t variant = 0) {
+  jit::KernelSpec spec = index_spec(kernel, variant);
   spec.file = kFile;
   spec.op = op;
   spec.expression = expression;
   return spec;
 }
 
+std::uint64_t emit_key(Emit emit, std::size_t word) {
+  return plan::KeyBuilder().field("word", word, 5).field("emit", emit, 2).key();
+}
+
 jit::KernelSpec emit_spec(Emit emit, std::size_t word) {
-  static constexpr const char* kKinds[] = {"gpk::kEmitOffsets", "gpk::kEmitCoords",
-                                           "gpk::kEmitWords"};
+  static constexpr const char* kNames[] = {"kOffsets", "kCoords", "kWords"};
   const char* type = emit == Emit::kWords ? word_name(word) : "long long";
-  return plain_spec(
-      emit == Emit::kCoords ? "nonzero" : "getitem",
-      cat("gpk::emit_kernel<", type, ", ", kKinds[static_cast<int>(emit)], ">").c_str());
+  return plain_spec(IndexKernel::kEmit, emit == Emit::kCoords ? "nonzero" : "getitem",
+                    cat("gpk::emit_kernel<", type, ", gpk::kernels::Emit::",
+                        kNames[static_cast<int>(emit)], ">"),
+                    emit_key(emit, word));
 }
 
 jit::KernelSpec fill_spec(std::size_t word) {
-  jit::KernelSpec spec;
+  jit::KernelSpec spec = index_spec(IndexKernel::kFill, word);
   spec.file = "indexing/fill.cuh";
   spec.op = "setitem";
-  spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", 32, ", kFillBlock, ", ",
+  spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", ",
+                        kernels::FillLayout::kDims, ", ", kFillBlock, ", ",
                         kFillUnroll, ">");
   spec.prefetched = word == 4;
   return spec;
 }
 
-jit::KernelSpec count_spec() { return plain_spec("nonzero", "gpk::count_kernel"); }
-jit::KernelSpec scan_spec() { return plain_spec("nonzero", "gpk::scan_kernel"); }
-jit::KernelSpec unravel_spec() { return plain_spec("unravel_index", "gpk::unravel_kernel"); }
-
-KernelKey key(IndexKernel kernel, std::uint64_t variant = 0) {
-  return {Family::indexing, static_cast<std::uint8_t>(kernel), variant};
+jit::KernelSpec count_spec() { return plain_spec(IndexKernel::kCount, "nonzero", "gpk::count_kernel"); }
+jit::KernelSpec scan_spec() { return plain_spec(IndexKernel::kScan, "nonzero", "gpk::scan_kernel"); }
+jit::KernelSpec unravel_spec() {
+  return plain_spec(IndexKernel::kUnravel, "unravel_index", "gpk::unravel_kernel");
 }
 
 // C order over `shape`, axes joined where their strides allow it.
@@ -93,10 +90,8 @@ MaskLayout mask_layout(const Dims& shape, std::span<const std::int64_t> strides,
 void count_on_gpu(CountedMask& counted, const char* op) {
   const Array& mask = counted.mask;
   std::int64_t n = mask.size();
-  const std::int64_t tiles = (n + kTile - 1) / kTile;
-  const std::int64_t tiles_per_block = (tiles + kMaxBlocks - 1) / kMaxBlocks;
-  counted.chunk = tiles_per_block * kTile;
-  int blocks = static_cast<int>((n + counted.chunk - 1) / counted.chunk);
+  counted.chunk = ceil_div(ceil_div(n, kTile), kMaxBlocks) * kTile;
+  int blocks = static_cast<int>(ceil_div(n, counted.chunk));
   counted.sums = Array::empty({blocks + 1}, DType::kInt64, mask.device(), op);
   Context& context = Context::get(mask.device().index);
   cu::DevicePtr bytes = mask.device_ptr();
@@ -120,7 +115,7 @@ void emit_on_gpu(Emit emit, const CountedMask& mask, MaskLayout layout, const Ar
   const std::size_t word = emit == Emit::kWords ? itemsize(out.dtype()) : 8;
   Context& context = Context::get(out.device().index);
   const Kernel& k =
-      kernel(context, key(IndexKernel::kEmit, static_cast<std::uint64_t>(emit) << 8 | word),
+      kernel(context, key(IndexKernel::kEmit, emit_key(emit, word)),
              [&] { return emit_spec(emit, word); });
   cu::DevicePtr bytes = mask.mask.device_ptr();
   cu::DevicePtr sums = mask.sums->device_ptr();
@@ -188,7 +183,7 @@ void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& v
     std::copy_n(wide_mask->strides().begin(), dst.ndim(), layout.index[0].stride);
   }
   collapse(layout);
-  FillLayout fill;
+  kernels::FillLayout fill;
   fill.total = layout.total;
   fill.rank = layout.rank;
   fill.num_indexes = layout.num_indexes;
@@ -196,7 +191,7 @@ void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& v
   std::copy_n(layout.a, layout.rank, fill.a);
   std::copy_n(layout.b, layout.rank, fill.b);
   std::copy_n(layout.index[0].stride, layout.rank, fill.index[0].stride);
-  if (mask != nullptr) fill.index[0].data = mask->device_ptr();
+  if (mask != nullptr) fill.index[0].data = address(*mask);
   const std::size_t word = itemsize(dst.dtype());
   Context& context = Context::get(dst.device().index);
   const Kernel& k = kernel(context, key(IndexKernel::kFill, word), [&] { return fill_spec(word); });
@@ -216,7 +211,7 @@ void unravel_on_gpu(const Array& coordinates, const Array& indices, const Dims& 
   Context& context = Context::get(indices.device().index);
   const Kernel& k = kernel(context, key(IndexKernel::kUnravel), unravel_spec);
   MaskLayout layout = mask_layout(shape, shape.span(), false);
-  DeviceReport::Handle report = context.report().handle(op);
+  kernels::IndexReport report = context.report().handle(op);
   std::int64_t total = num_elements(shape, op);
   cu::DevicePtr from = indices.device_ptr();
   cu::DevicePtr to = coordinates.device_ptr();
@@ -236,4 +231,4 @@ void enumerate_mask(std::vector<jit::KernelSpec>& specs) {
   }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

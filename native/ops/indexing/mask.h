@@ -7,7 +7,7 @@
 #include "core/array.h"
 #include "ops/indexing/move.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 
 // A mask that was counted. Reading the count back is the one place where indexing waits for the
 // GPU, since shapes depend on it; it cannot be captured.
@@ -41,4 +41,4 @@ void unravel_on_gpu(const Array& coordinates, const Array& indices, const Dims& 
 
 void enumerate_mask(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

@@ -7,8 +7,9 @@
 #include "core/text.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 namespace {
 
 constexpr int kBlock = 256;
@@ -19,28 +20,43 @@ enum class Indexing : std::uint8_t { kInt32, kInt64, kAny };
 
 int unroll(Indexing indexing) { return indexing == Indexing::kAny ? 2 : 4; }
 
+std::uint64_t move_key(bool scatter, std::size_t word, Indexing indexing) {
+  return plan::KeyBuilder()
+      .field("word", word, 5)
+      .field("scatter", scatter, 1)
+      .field("indexing", indexing, 2)
+      .key();
+}
+
+// The template arguments of the layout that a kernel takes.
+template <class Layout>
+std::string shape_of() {
+  return cat(Layout::kDims, ", ", Layout::kIndexes);
+}
+
 jit::KernelSpec move_spec(bool scatter, std::size_t word, Indexing indexing) {
-  static constexpr const char* kTypes[] = {"int, 8, 1", "long long, 8, 1", "gpk::AnyIndex, 32, 4"};
-  jit::KernelSpec spec;
+  static constexpr const char* kTypes[] = {"int", "long long", "gpk::AnyIndex"};
+  jit::KernelSpec spec = index_spec(IndexKernel::kMove, move_key(scatter, word, indexing));
   spec.file = kFile;
   spec.op = scatter ? "setitem" : "getitem";
   spec.expression =
       cat("gpk::move_kernel<", word_name(word), ", ", scatter, ", ",
-          kTypes[static_cast<int>(indexing)], ", ", kBlock, ", ", unroll(indexing), ">");
+          kTypes[static_cast<int>(indexing)], ", ",
+          indexing == Indexing::kAny ? shape_of<WideLayout>() : shape_of<NarrowLayout>(), ", ", kBlock, ", ", unroll(indexing), ">");
   spec.prefetched = word == 4;
   return spec;
 }
 
 jit::KernelSpec address_spec() {
-  jit::KernelSpec spec;
+  jit::KernelSpec spec = index_spec(IndexKernel::kAddress);
   spec.file = kFile;
   spec.op = "setitem";
-  spec.expression = cat("gpk::address_kernel<32, 4, ", kBlock, ">");
+  spec.expression = cat("gpk::address_kernel<", shape_of<WideLayout>(), ", ", kBlock, ">");
   return spec;
 }
 
 jit::KernelSpec duplicates_spec(IndexKernel which, bool wide) {
-  jit::KernelSpec spec;
+  jit::KernelSpec spec = index_spec(which, wide ? 1 : 0);
   spec.file = "indexing/duplicates.cuh";
   spec.op = "setitem";
   spec.expression = cat(which == IndexKernel::kMark ? "gpk::mark_kernel<" : "gpk::drop_kernel<",
@@ -48,13 +64,8 @@ jit::KernelSpec duplicates_spec(IndexKernel which, bool wide) {
   return spec;
 }
 
-KernelKey key(IndexKernel kernel, std::uint64_t variant) {
-  return {Family::indexing, static_cast<std::uint8_t>(kernel), variant};
-}
-
-DeviceReport::Handle report_for(Context& context, int mode, const char* op) {
-  const auto m = static_cast<IndexMode>(mode);
-  if (m != IndexMode::kRaise && m != IndexMode::kStrict) return {};
+kernels::IndexReport report_for(Context& context, IndexMode mode, const char* op) {
+  if (mode != IndexMode::kRaise && mode != IndexMode::kStrict) return {};
   return context.report().handle(op);
 }
 
@@ -80,7 +91,7 @@ Array index_offsets(const Array& view, const std::vector<AxisIndex>& indexes, co
                 index.source_axis);
       arrays.push_back(&index.array);
     }
-    axes.layout.mode = static_cast<int>(mode);
+    axes.layout.mode = mode;
     address_on_gpu(offsets, axes.layout, ratio, arrays, first > 0, op);
   }
   return offsets;
@@ -90,7 +101,7 @@ WideLayout offset_layout(const Array& view, const std::vector<AxisIndex>& indexe
                          const Dims& middle, int at, const Array& offsets, std::int64_t ratio) {
   AxesLayout axes = make_axes(view, picked_axes(indexes), middle, at);
   add_index(axes, middle, offsets, 0, ratio, 0);
-  axes.layout.mode = static_cast<int>(IndexMode::kOffset);
+  axes.layout.mode = IndexMode::kOffset;
   return axes.layout;
 }
 
@@ -118,6 +129,13 @@ std::uintptr_t address(const MoveSource& value) {
 
 }  // namespace
 
+jit::KernelSpec index_spec(IndexKernel kernel, std::uint64_t variant) {
+  jit::KernelSpec spec;
+  spec.kernel = static_cast<std::uint8_t>(kernel);
+  spec.variant = variant;
+  return spec;
+}
+
 const char* word_name(std::size_t bytes) {
   switch (bytes) {
     case 1: return "unsigned char";
@@ -140,18 +158,15 @@ void launch_move(bool scatter, const WideLayout& layout, std::size_t word, const
   if (layout.total == 0) return;
   const bool is_narrow = fits_narrow(layout);
   const Indexing indexing = !is_narrow                  ? Indexing::kAny
-                            : layout.index[0].code == 2 ? Indexing::kInt32
+                            : layout.index[0].type == kernels::IndexType::kInt32 ? Indexing::kInt32
                                                         : Indexing::kInt64;
   Context& context = Context::get(a.device().index);
-  const std::uint64_t variant = static_cast<std::uint64_t>(word) |
-                                static_cast<std::uint64_t>(scatter) << 8 |
-                                static_cast<std::uint64_t>(indexing) << 16;
-  const Kernel& k = kernel(context, key(IndexKernel::kMove, variant),
+  const Kernel& k = kernel(context, key(IndexKernel::kMove, move_key(scatter, word, indexing)),
                            [&] { return move_spec(scatter, word, indexing); });
   const auto* plain = std::get_if<Array>(&b);
   ScalarBytes value;
   if (plain == nullptr) value = repeated(std::get<ScalarBytes>(b), itemsize(a.dtype()));
-  DeviceReport::Handle report = report_for(context, layout.mode, op);
+  kernels::IndexReport report = report_for(context, layout.mode, op);
   cu::DevicePtr a_ptr = a.device_ptr();
   cu::DevicePtr b_ptr = plain == nullptr ? 0 : plain->device_ptr();
   NarrowLayout small;
@@ -187,8 +202,8 @@ void address_on_gpu(const Array& offsets, WideLayout layout, std::int64_t ratio,
   for (int i = 0; i < layout.rank; ++i) layout.a[i] /= ratio;
   for (int i = 0; i < layout.num_indexes; ++i) layout.index[i].step /= ratio;
   Context& context = Context::get(offsets.device().index);
-  const Kernel& k = kernel(context, key(IndexKernel::kAddress, 0), address_spec);
-  DeviceReport::Handle report = report_for(context, layout.mode, op);
+  const Kernel& k = kernel(context, key(IndexKernel::kAddress), address_spec);
+  kernels::IndexReport report = report_for(context, layout.mode, op);
   cu::DevicePtr out = offsets.device_ptr();
   int add = accumulate ? 1 : 0;
   void* params[] = {&layout, &out, &add, &report};
@@ -235,7 +250,7 @@ void gather_on_gpu(const Array& out, const Array& view, const std::vector<AxisIn
     return;
   }
   WideLayout layout = make_layout(view, indexes, middle, at);
-  layout.mode = static_cast<int>(mode);
+  layout.mode = mode;
   set_plain_side(layout, out.strides());
   move_on_gpu(false, layout, view, out, with_indexes({}, indexes), op);
 }
@@ -247,7 +262,7 @@ void scatter_on_gpu(const Array& view, const std::vector<AxisIndex>& indexes, co
       !indexes.empty() && order_matters(value, middle, view, picked_axes(indexes), at);
   WideLayout layout = many ? WideLayout{} : make_layout(view, indexes, middle, at);
   if (!many) {
-    layout.mode = static_cast<int>(mode);
+    layout.mode = mode;
     set_plain_side(layout, plain_strides(value, layout.rank));
   }
   if (!many && !ordered) {
@@ -287,4 +302,4 @@ void enumerate_move(std::vector<jit::KernelSpec>& specs) {
       specs.push_back(duplicates_spec(which, wide));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

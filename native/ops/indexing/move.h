@@ -8,9 +8,9 @@
 #include "core/array.h"
 #include "core/scalar.h"
 #include "ops/indexing/layout.h"
-#include "ops/op.h"
+#include "ops/kernel_table.h"
 
-namespace gpk::ops {
+namespace gpk::ops::indexing {
 
 // Kernels of the family, for KernelKey.
 enum class IndexKernel : std::uint8_t {
@@ -24,6 +24,13 @@ enum class IndexKernel : std::uint8_t {
   kFill,
   kUnravel,
 };
+
+inline KernelKey key(IndexKernel kernel, std::uint64_t variant = 0) {
+  return {Family::indexing, static_cast<std::uint8_t>(kernel), variant};
+}
+
+// With the fields that the key has.
+jit::KernelSpec index_spec(IndexKernel kernel, std::uint64_t variant = 0);
 
 // One element, or an array of the result's shape and the target's dtype.
 using MoveSource = std::variant<ScalarBytes, Array>;
@@ -61,4 +68,4 @@ void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t strid
 
 void enumerate_move(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::indexing

@@ -4,13 +4,17 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/indexing/mask.h"
 #include "ops/indexing/move.h"
 
 namespace gpk::ops {
 namespace {
+
+using namespace indexing;
 
 using Kind = InvalidArgument::Kind;
 
@@ -66,11 +70,11 @@ WideLayout along_layout(const Array& x, const Array& indices, int axis, const Di
     if (i != axis && x.shape()[i] != 1) layout.a[i] = x.strides()[i];
     if (indices.shape()[i] != 1) index.stride[i] = indices.strides()[i];
   }
-  index.data = indices.device_ptr();
+  index.data = address(indices);
   index.size = x.shape()[axis];
   index.step = x.strides()[axis];
   index.axis = axis;
-  index.code = index_code(indices.dtype());
+  index.type = index_type(indices.dtype());
   return layout;
 }
 
@@ -89,7 +93,7 @@ void put_along_on_gpu(const Array& x, const Array& indices, int axis, const Dims
   const Array nothing({}, {}, x.dtype(), x.buffer(), x.offset_elems());
   AxesLayout by_offset = make_axes(nothing, 0, shape, 0);
   add_index(by_offset, shape, offsets, 0, 1, 0);
-  by_offset.layout.mode = static_cast<int>(IndexMode::kOffset);
+  by_offset.layout.mode = IndexMode::kOffset;
   set_plain_side(by_offset.layout, array->strides());
   const Array* const list[] = {&offsets};
   move_on_gpu(true, by_offset.layout, x, value, list, op);
@@ -103,7 +107,7 @@ Array repeated_to(const Array& values, std::int64_t count, const char* op) {
   if (size == 1) return broadcast_to(line, Dims{count}, op);
   if (size == 0) throw InvalidArgument(cat(op, ": values is empty"));
   const Array table =
-      Array::empty({(count + size - 1) / size, size}, values.dtype(), values.device(), op);
+      Array::empty({ceil_div(count, size), size}, values.dtype(), values.device(), op);
   copy_into(table, line, op);
   return slice_axis(flat(table, op), 0, 0, count, 1);
 }
@@ -321,7 +325,7 @@ Array ravel_multi_index(const std::vector<Array>& given, const Dims& shape, Inde
       add_index(axes, middle, indices[static_cast<std::size_t>(k)], shape[k], steps[k], -1);
       arrays.push_back(&indices[static_cast<std::size_t>(k)]);
     }
-    axes.layout.mode = static_cast<int>(mode == IndexMode::kRaise ? IndexMode::kStrict : mode);
+    axes.layout.mode = mode == IndexMode::kRaise ? IndexMode::kStrict : mode;
     address_on_gpu(out, axes.layout, 1, arrays, first > 0, kOp);
   }
   return out;

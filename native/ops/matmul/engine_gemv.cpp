@@ -9,6 +9,7 @@
 #include "ops/matmul/finish.h"
 #include "ops/matmul/kernel_ids.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -29,8 +30,22 @@ struct GemvArgs {
 
 std::int64_t first_of(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
 
+std::uint64_t variant_bits(const GemvVariant& v) {
+  return plan::KeyBuilder()
+      .field("dtype", v.dtype, plan::kDTypeBits)
+      .field("tile_m", v.tile_m, 8)
+      .field("tile_n", v.tile_n, 16)
+      .field("tile_k", v.tile_k, 16)
+      .field("align", v.align, 5)
+      .field("stages", v.stages, 7)
+      .field("frozen", v.frozen, 1)
+      .key();
+}
+
 jit::KernelSpec spec_of(const GemvVariant& v) {
   jit::KernelSpec spec;
+  spec.kernel = static_cast<std::uint8_t>(kGemvKernel + static_cast<int>(v.kernel));
+  spec.variant = variant_bits(v);
   spec.op = "matmul";
   spec.bundled = false;
   const char* const type = info(v.dtype).cuda_name;
@@ -67,13 +82,6 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
 }
 
 // The fields that select code; warps along k do only in the ring, which has one number of them.
-std::uint64_t variant_bits(const GemvVariant& v) {
-  const auto bits = [](int x) { return static_cast<std::uint64_t>(x); };
-  return bits(static_cast<int>(v.dtype)) | bits(v.tile_m) << 8 | bits(v.tile_n) << 16 |
-         bits(v.tile_k) << 32 | bits(v.align) << 48 | bits(v.stages) << 56 |
-         bits(v.frozen ? 1 : 0) << 63;
-}
-
 // kRows has the order too, but has not run with it on a GPU.
 bool gemv_can_prefetch(const GemvVariant& v) { return v.kernel == GemvKernel::kRing; }
 

@@ -11,6 +11,7 @@
 #include "ops/matmul/kernel_ids.h"
 #include "ops/matmul/matmul_args.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -36,8 +37,17 @@ bool is_tiled(GeneralKernel kernel) {
   return kernel == GeneralKernel::kTile64 || kernel == GeneralKernel::kTile128;
 }
 
+std::uint64_t variant_bits(DType dtype, bool conjugate) {
+  return plan::KeyBuilder()
+      .field("dtype", dtype, plan::kDTypeBits)
+      .field("conjugate", conjugate, 1)
+      .key();
+}
+
 jit::KernelSpec spec_of(DType dtype, GeneralKernel kernel, bool conjugate) {
   jit::KernelSpec spec;
+  spec.kernel = static_cast<std::uint8_t>(kGeneralKernel + static_cast<int>(kernel));
+  spec.variant = variant_bits(dtype, conjugate);
   spec.op = conjugate ? "vecdot" : "matmul";
   spec.bundled = is_bundled(dtype);
   if (is_tiled(kernel)) {
@@ -62,7 +72,7 @@ void launch_kernel(const Product& product, const MatmulPlan& plan, MatmulArgs& a
   const Kernel& k = kernel(
       context,
       {Family::matmul, static_cast<std::uint8_t>(kGeneralKernel + plan.kernel),
-       static_cast<std::uint64_t>(dtype) | static_cast<std::uint64_t>(product.conjugate) << 8},
+       variant_bits(dtype, product.conjugate)},
       [&] { return spec_of(dtype, which, product.conjugate); });
   const std::initializer_list<const Array*> arrays{&product.a, &product.b, &product.c, partial};
   if (!is_tiled(which)) {

@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/kernel_ids.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -44,9 +45,13 @@ struct Variant {
   std::uint8_t align;  // of both: 16, 4, or an element
 
   [[nodiscard]] std::uint64_t bits() const {
-    return static_cast<std::uint64_t>(a) | static_cast<std::uint64_t>(b) << 8 |
-           static_cast<std::uint64_t>(a_k_major) << 16 |
-           static_cast<std::uint64_t>(b_k_major) << 17 | static_cast<std::uint64_t>(align) << 18;
+    return plan::KeyBuilder()
+        .field("a", a, plan::kDTypeBits)
+        .field("b", b, plan::kDTypeBits)
+        .field("a_k_major", a_k_major, 1)
+        .field("b_k_major", b_k_major, 1)
+        .field("align", align, 5)
+        .key();
   }
 };
 
@@ -116,6 +121,8 @@ jit::KernelSpec spec_of(MmaKernel kernel, const Variant& v) {
   const WarpTile warp = warp_tile(kernel);
   jit::KernelSpec spec;
   spec.file = "matmul/gemm_mma.cuh";
+  spec.kernel = static_cast<std::uint8_t>(kMmaKernel + static_cast<int>(kernel));
+  spec.variant = v.bits();
   spec.op = "matmul";
   spec.bundled = false;
   if (is_fp8(v.a)) spec.exact_sms = {89, 90, 100, 120};

@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/kernel_ids.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -21,8 +22,12 @@ struct Variant {
   std::uint8_t align_a, align_b;  // 16 or 4
 
   [[nodiscard]] std::uint64_t bits() const {
-    return static_cast<std::uint64_t>(a_k_major) | static_cast<std::uint64_t>(b_k_major) << 1 |
-           static_cast<std::uint64_t>(align_a) << 2 | static_cast<std::uint64_t>(align_b) << 8;
+    return plan::KeyBuilder()
+        .field("a_k_major", a_k_major, 1)
+        .field("b_k_major", b_k_major, 1)
+        .field("align_a", align_a, 5)
+        .field("align_b", align_b, 5)
+        .key();
   }
 };
 
@@ -46,6 +51,8 @@ jit::KernelSpec spec_of(SimtKernel kernel, const Variant& v) {
   const GemmTile tile = simt_tile(kernel);
   jit::KernelSpec spec;
   spec.file = "matmul/gemm_simt.cuh";
+  spec.kernel = static_cast<std::uint8_t>(kSimtKernel + static_cast<int>(kernel));
+  spec.variant = v.bits();
   spec.op = "matmul";
   spec.bundled = false;
   spec.expression = cat("gpk::gemm_simt_kernel<", tile.m, ", ", tile.n, ", ", tile.k, ", ", kPerM,

@@ -14,6 +14,7 @@
 #include "ops/matmul/kernel_ids.h"
 #include "ops/matmul/wgmma_plan.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -62,9 +63,29 @@ Variant variant_of(const MatmulDesc& made, const MatmulPlan& plan) {
           !made.b_k_major(), wgmma_store(made), made.epilogue, made.fast_accum};
 }
 
+std::uint64_t key_of(const Variant& v) {
+  return plan::KeyBuilder()
+      .field("a", v.a, plan::kDTypeBits)
+      .field("b", v.b, plan::kDTypeBits)
+      .field("c", v.c, plan::kDTypeBits)
+      .field("tile_m / 64", v.plan.tile_m / 64, 3)
+      .field("tile_n / 8", v.plan.tile_n / 8, 6)
+      .field("stages", v.plan.stages, 4)
+      .field("cluster", v.plan.cluster, 4)
+      .field("split", (v.plan.kernel & kWgmmaSplit) != 0, 1)
+      .field("a_across", v.a_across, 1)
+      .field("b_across", v.b_across, 1)
+      .field("store", v.store, 2)
+      .field("epilogue", v.epilogue, 8)
+      .field("fast", v.fast, 1)
+      .key();
+}
+
 jit::KernelSpec spec_of(const Variant& v) {
   jit::KernelSpec spec;
   spec.file = "matmul/gemm_wgmma.cuh";
+  spec.kernel = kWgmmaKernel;
+  spec.variant = key_of(v);
   spec.op = "matmul";
   spec.exact_sms = {90};
   spec.bundled = false;
@@ -75,25 +96,6 @@ jit::KernelSpec spec_of(const Variant& v) {
           v.plan.stages, ", ", v.plan.cluster, ", ", split, ", ", v.a_across ? 1 : 0, ", ",
           v.b_across ? 1 : 0, ", ", static_cast<int>(v.store), ", ", v.epilogue, ", ", v.fast, ">");
   return spec;
-}
-
-std::uint64_t key_of(const Variant& v) {
-  std::uint64_t key = 0;
-  const auto put = [&](std::uint64_t value, unsigned bits) { key = key << bits | value; };
-  put(static_cast<std::uint64_t>(v.a), 5);
-  put(static_cast<std::uint64_t>(v.b), 5);
-  put(static_cast<std::uint64_t>(v.c), 5);
-  put(static_cast<std::uint64_t>(v.plan.tile_m / 64), 3);
-  put(static_cast<std::uint64_t>(v.plan.tile_n / 8), 6);
-  put(static_cast<std::uint64_t>(v.plan.stages), 4);
-  put(static_cast<std::uint64_t>(v.plan.cluster), 4);
-  put(v.plan.kernel & kWgmmaSplit, 1);
-  put(v.a_across ? 1 : 0, 1);
-  put(v.b_across ? 1 : 0, 1);
-  put(static_cast<std::uint64_t>(v.store), 2);
-  put(v.epilogue, 8);
-  put(v.fast ? 1 : 0, 1);
-  return key;
 }
 
 int tensor_type(DType dtype) {

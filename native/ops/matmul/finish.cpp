@@ -11,6 +11,7 @@
 #include "ops/matmul/kernel_ids.h"
 #include "ops/matmul/matmul_args.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -53,8 +54,17 @@ constexpr Types kTypes[] = {
     {DType::kInt32, DType::kFloat16},       {DType::kInt32, DType::kBFloat16},
 };
 
+std::uint64_t variant_bits(Types types) {
+  return plan::KeyBuilder()
+      .field("sum", types.sum, plan::kDTypeBits)
+      .field("c", types.c, plan::kDTypeBits)
+      .key();
+}
+
 jit::KernelSpec spec_of(Types types, bool warp) {
   jit::KernelSpec spec;
+  spec.kernel = warp ? kFinishWarpKernel : kFinishKernel;
+  spec.variant = variant_bits(types);
   spec.file = "matmul/finish.cuh";
   spec.op = "matmul";
   spec.expression = cat(warp ? "gpk::matmul_finish_warp_kernel<" : "gpk::matmul_finish_kernel<",
@@ -86,8 +96,7 @@ void launch_finish(const Product& product, const MatmulDesc& desc, const Array& 
   const bool warp = splits >= kWarpFinish && results <= kFewResults;
   const Kernel& k =
       kernel(context,
-             {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel,
-              static_cast<std::uint64_t>(types.sum) << 8 | static_cast<std::uint64_t>(types.c)},
+             {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel, variant_bits(types)},
              [&] { return spec_of(types, warp); });
   const MatmulProblem p = transpose ? transposed(problem) : problem;
   MatmulArgs args = make_matmul_args(p, splits, 0);

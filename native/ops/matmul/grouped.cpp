@@ -42,6 +42,8 @@ jit::KernelSpec grouped_spec(DType dtype) {
   jit::KernelSpec spec;
   spec.file = "matmul/grouped.cuh";
   spec.op = kOp;
+  spec.kernel = kGroupedKernel;
+  spec.variant = static_cast<std::uint64_t>(dtype);
   spec.expression = cat("gpk::grouped_gemm_kernel<", info(dtype).cuda_name, ">");
   return spec;
 }
@@ -50,6 +52,7 @@ jit::KernelSpec group_rows_spec() {
   jit::KernelSpec spec;
   spec.file = "matmul/grouped.cuh";
   spec.op = kOp;
+  spec.kernel = kGroupRowsKernel;
   spec.expression = "gpk::group_rows_kernel";
   return spec;
 }

@@ -26,6 +26,8 @@ jit::KernelSpec swiglu_spec(DType dtype) {
   jit::KernelSpec spec;
   spec.file = "matmul/swiglu.cuh";
   spec.op = "linear";
+  spec.kernel = kSwigluKernel;
+  spec.variant = static_cast<std::uint64_t>(dtype);
   spec.expression = cat("gpk::swiglu_kernel<", info(dtype).cuda_name, ">");
   return spec;
 }

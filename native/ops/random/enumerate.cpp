@@ -4,6 +4,6 @@
 
 namespace gpk::ops {
 
-void enumerate_random(std::vector<jit::KernelSpec>& specs) { enumerate_generate(specs); }
+void enumerate_random(std::vector<jit::KernelSpec>& specs) { random::enumerate_generate(specs); }
 
 }  // namespace gpk::ops

@@ -5,23 +5,17 @@
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/text.h"
+#include "kernels/args/random.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::random {
 namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kUnroll = 2;
 constexpr int kStoreBytes = 16;
-
-// Mirror of RandomStream in kernels/random/philox.cuh.
-struct Stream {
-  std::uint32_t key[2];
-  std::uint64_t position_low;
-  std::uint32_t position_high;
-  std::uint32_t unused;
-};
 
 // Integers are made as unsigned words of their size.
 DType kernel_dtype(DrawKind kind, DType dtype) {
@@ -54,11 +48,17 @@ std::string draw_type(DrawKind kind, const char* type) {
   return "gpk::BernoulliDraw";
 }
 
+std::uint64_t variant_key(DType dtype) {
+  return plan::KeyBuilder().field("dtype", dtype, plan::kDTypeBits).key();
+}
+
 jit::KernelSpec generate_spec(DrawKind kind, DType dtype) {
   const char* type = info(dtype).cuda_name;
   jit::KernelSpec spec;
   spec.file = "random/generate.cuh";
   spec.op = draw_op(kind);
+  spec.kernel = static_cast<std::uint8_t>(kind);
+  spec.variant = variant_key(dtype);
   spec.expression = cat("gpk::generate_kernel<", type, ", ", draw_type(kind, type), ", ",
                         blocks_per_store(kind, dtype), ", ", kUnroll, ">");
   return spec;
@@ -99,11 +99,11 @@ void launch_generate(const Array& out, const RandomState& state, DrawKind kind, 
       plan_generate(kind, dtype, out.size(), reinterpret_cast<std::uintptr_t>(out.data()));
   const Kernel& k =
       kernel(Context::get(out.device().index),
-             {Family::random, static_cast<std::uint8_t>(kind), static_cast<std::uint64_t>(dtype)},
+             {Family::random, static_cast<std::uint8_t>(kind), variant_key(dtype)},
              [&] { return generate_spec(kind, dtype); });
   cu::DevicePtr pointer = out.device_ptr();
   std::int64_t count = out.size();
-  Stream stream{
+  kernels::RandomStream stream{
       {static_cast<std::uint32_t>(state.key), static_cast<std::uint32_t>(state.key >> 32)},
       state.position_low,
       state.position_high,
@@ -129,4 +129,4 @@ void enumerate_generate(std::vector<jit::KernelSpec>& specs) {
   specs.push_back(generate_spec(DrawKind::kBernoulli, DType::kBool));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::random

@@ -6,7 +6,7 @@
 #include "jit/builtin.h"
 #include "ops/random/random.h"
 
-namespace gpk::ops {
+namespace gpk::ops::random {
 
 enum class DrawKind : std::uint8_t {
   kUniform,
@@ -20,13 +20,6 @@ enum class DrawKind : std::uint8_t {
 // The op a draw belongs to: "random_uniform".
 const char* draw_op(DrawKind kind);
 
-// The parameters of a draw, laid out as in kernels/random/draw.cuh. Draws of one number take the
-// first.
-template <class T>
-struct PairDraw {
-  T first, second;
-};
-
 // How the elements of an array are shared out: Philox blocks per store, elements per store.
 struct GeneratePlan {
   int blocks = 1;
@@ -38,9 +31,9 @@ struct GeneratePlan {
 GeneratePlan plan_generate(DrawKind kind, DType dtype, std::int64_t count, std::uintptr_t address);
 std::string to_string(const GeneratePlan& plan);
 
-// Fills a contiguous array on a GPU. `draw` points at a PairDraw of the kernel's type.
+// Fills a contiguous array on a GPU. `draw` points at the draw's struct of kernels/args/random.h.
 void launch_generate(const Array& out, const RandomState& state, DrawKind kind, const void* draw);
 
 void enumerate_generate(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::random

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
+#include "kernels/args/random.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
@@ -13,6 +14,8 @@
 
 namespace gpk::ops {
 namespace {
+
+using namespace random;
 
 using Kind = InvalidArgument::Kind;
 
@@ -60,11 +63,14 @@ void check_scale(const char* op, double scale) {
     throw InvalidArgument(cat(op, ": scale is ", scale, ", expected 0 or more (scale < 0)"));
 }
 
-// The pair in the type the dtype computes in.
-template <class Run>
-Array in_compute_type(DType dtype, double x, double y, const Run& run) {
-  if (dtype == DType::kFloat64) return run(PairDraw<double>{x, y});
-  return run(PairDraw<float>{static_cast<float>(x), static_cast<float>(y)});
+// A draw of reals: its parameters in the type that the dtype is computed in.
+template <template <class> class Args, class... Params>
+Array generate_reals(const RandomResult& result, const RandomState& state, DrawKind kind,
+                     Params... params) {
+  if (result.dtype == DType::kFloat64)
+    return generate(result, state, kind, Args<double>{params...}, {Scalar(params)...});
+  return generate(result, state, kind, Args<float>{static_cast<float>(params)...},
+                  {Scalar(params)...});
 }
 
 // As the sign and the bits of a 64-bit two's complement number.
@@ -130,27 +136,20 @@ Array random_uniform(const RandomResult& result, double low, double high,
         cat(result.op, ": high - low range exceeds valid bounds: ", low, " to ", high));
   if (range < 0.0)
     throw InvalidArgument(cat(result.op, ": high - low < 0: low is ", low, ", high is ", high));
-  return in_compute_type(result.dtype, low, range, [&](const auto& draw) {
-    return generate(result, state, DrawKind::kUniform, draw, {Scalar(low), Scalar(range)});
-  });
+  return generate_reals<kernels::UniformArgs>(result, state, DrawKind::kUniform, low, range);
 }
 
 Array random_normal(const RandomResult& result, double loc, double scale,
                     const RandomState& state) {
   check_float(result);
   check_scale(result.op, scale);
-  return in_compute_type(result.dtype, loc, scale, [&](const auto& draw) {
-    return generate(result, state, DrawKind::kNormal, draw, {Scalar(loc), Scalar(scale)});
-  });
+  return generate_reals<kernels::NormalArgs>(result, state, DrawKind::kNormal, loc, scale);
 }
 
 Array random_exponential(const RandomResult& result, double scale, const RandomState& state) {
   check_float(result);
   check_scale(result.op, scale);
-  // The kernel takes one number; it is the first of the pair.
-  return in_compute_type(result.dtype, scale, 0.0, [&](const auto& draw) {
-    return generate(result, state, DrawKind::kExponential, draw, {Scalar(scale)});
-  });
+  return generate_reals<kernels::ExponentialArgs>(result, state, DrawKind::kExponential, scale);
 }
 
 Array random_integers(const RandomResult& result, const Scalar& low, const Scalar& high,
@@ -159,7 +158,7 @@ Array random_integers(const RandomResult& result, const Scalar& low, const Scala
   const std::uint64_t first = wide_int(result.op, "low", low).bits;
   const std::uint64_t span = wide_int(result.op, "high", high).bits - first;
   const bool wide = span > 0xffffffffu;
-  const PairDraw<std::uint64_t> draw{first, span + 1};  // 0 for 2**64
+  const kernels::IntegerArgs draw{first, span + 1};  // 0 for 2**64
   return generate(result, state, wide ? DrawKind::kWideInteger : DrawKind::kInteger, draw,
                   {Scalar(first), Scalar(span)});
 }
@@ -168,7 +167,7 @@ Array random_bernoulli(const RandomResult& result, double probability, const Ran
   if (!(probability >= 0.0 && probability <= 1.0))
     throw InvalidArgument(cat(result.op, ": p is ", probability, ", expected 0 <= p <= 1"));
   const auto threshold = static_cast<std::uint64_t>(std::ceil(probability * 0x1p32));
-  const PairDraw<std::uint64_t> draw{threshold, 0};
+  const kernels::BernoulliArgs draw{threshold};
   return generate(result, state, DrawKind::kBernoulli, draw, {Scalar(threshold)});
 }
 

@@ -3,6 +3,7 @@
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/reduction/counters.h"
@@ -10,32 +11,6 @@
 
 namespace gpk::ops {
 namespace {
-
-// As in kernels/reduction/ops.cuh and layout.cuh.
-struct Finish {
-  std::int64_t length;
-  double correction;
-  std::int32_t code;
-  std::int32_t mode;
-};
-struct KernelArgs {
-  cu::DevicePtr in;
-  cu::DevicePtr out;
-  cu::DevicePtr partials = 0;
-  cu::DevicePtr counters = 0;
-  ReduceLayout layout;
-  Finish finish;
-  std::int64_t per_split;
-  std::int64_t stretches;
-  std::int32_t in_code;
-  std::int32_t skip_nan;
-  std::int32_t group;
-  std::int32_t lanes;
-  std::int32_t short_rows;
-  std::int32_t unused;
-};
-static_assert(sizeof(ReduceLayout) == std::size_t{5 * 6 + 2} * 8 + 8);
-static_assert(sizeof(KernelArgs) == 32 + sizeof(ReduceLayout) + 24 + 16 + 24);
 
 // The largest accumulator of a functor.
 constexpr std::int64_t kPartialBytes = 32;
@@ -102,12 +77,12 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
       kernel(context, {Family::reduction, static_cast<std::uint8_t>(plan.kernel), pack(variant)},
              [&] { return reduce_spec(variant, work.op); });
 
-  KernelArgs args{};
-  args.in = static_cast<cu::DevicePtr>(start);
-  args.out = out.device_ptr();
+  kernels::ReduceArgs args{};
+  args.in = address(x) + collapsed.in_offset * item;
+  args.out = address(out);
   args.layout = collapsed.layout;
   args.finish = {collapsed.layout.reduced, work.correction, static_cast<std::int32_t>(out.dtype()),
-                 static_cast<std::int32_t>(work.mode)};
+                 work.mode};
   args.per_split = plan.per_split;
   args.in_code = static_cast<std::int32_t>(x.dtype());
   args.skip_nan = work.skip_nan && class_of(x.dtype()) != ResultClass::kInteger;
@@ -129,8 +104,8 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
   const Array partials = Array::empty({collapsed.layout.kept * plan.num_splits * kPartialBytes},
                                       DType::kUInt8, x.device(), work.op);
   const Array counters = zeroed_counters(x.device());
-  args.partials = partials.device_ptr();
-  args.counters = counters.device_ptr();
+  args.partials = address(partials);
+  args.counters = address(counters);
   submit(k, config, {&x, &out, &partials, &counters}, params);
 }
 

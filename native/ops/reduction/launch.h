@@ -2,12 +2,12 @@
 #pragma once
 
 #include "core/array.h"
+#include "kernels/args/reduction.h"
 #include "ops/reduction/variants.h"
 
 namespace gpk::ops {
 
-// As Mode in kernels/reduction/ops.cuh.
-enum class FinishMode : std::int32_t { kResult, kMean, kAny, kAll, kVariance, kDeviation };
+using kernels::FinishMode;
 
 struct ReduceWork {
   const char* op;

@@ -1,26 +1,14 @@
-// What a reduction looks like after dimensions have been merged, and the structs its kernels take.
+// What a reduction looks like after dimensions have been merged.
 #pragma once
 
 #include <cstdint>
 
 #include "core/array.h"
+#include "kernels/args/reduction.h"
 
 namespace gpk::ops {
 
-// As in kernels/reduction/layout.cuh. Kept dimensions (one result per index) and reduced ones,
-// slowest first, strides in elements.
-struct ReduceLayout {
-  static constexpr int kMaxDims = 6;
-  std::int64_t kept_size[kMaxDims] = {};
-  std::int64_t kept_in[kMaxDims] = {};
-  std::int64_t kept_out[kMaxDims] = {};
-  std::int64_t reduced_size[kMaxDims] = {};
-  std::int64_t reduced_in[kMaxDims] = {};
-  std::int64_t kept = 1;
-  std::int64_t reduced = 1;
-  int num_kept = 0;
-  int num_reduced = 0;
-};
+using kernels::ReduceLayout;
 
 // A layout and where its first element is: negative strides are turned round where order is free.
 struct Collapsed {

@@ -26,7 +26,7 @@ struct ReducePlan {
   bool short_rows = false;     // rows: one access per thread and row
   friend bool operator==(const ReducePlan&, const ReducePlan&) = default;
 };
-inline constexpr int kReduceBlock = 256;
+inline constexpr int kReduceBlock = kernels::ReduceArgs::kBlock;
 // A split reduction has at most this many tiles.
 inline constexpr int kMaxSplitTiles = 4096;
 

@@ -6,6 +6,7 @@
 
 #include "core/array.h"
 #include "jit/builtin.h"
+#include "kernels/args/reduction.h"
 #include "ops/reduction/variants.h"
 
 namespace gpk::ops {
@@ -51,7 +52,7 @@ struct ScanPlan {
   std::int64_t num_chunks = 1;  // lines, chunks: of one line
   friend bool operator==(const ScanPlan&, const ScanPlan&) = default;
 };
-inline constexpr int kScanBlock = 256;
+inline constexpr int kScanBlock = kernels::ScanArgs::kBlock;
 
 ScanPlan plan_scan(const ScanShape& shape);
 std::string to_string(const ScanPlan& plan);

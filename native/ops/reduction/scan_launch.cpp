@@ -4,47 +4,19 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/reduction/layout.h"
 #include "ops/submit.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
 
-// As in kernels/reduction/scan.cuh and scan_lines.cuh.
-struct ScanArgs {
-  cu::DevicePtr in = 0;
-  cu::DevicePtr out = 0;
-  cu::DevicePtr totals = 0;
-  std::int64_t in_row = 0;
-  std::int64_t out_row = 0;
-  std::int64_t rows = 1;
-  std::int64_t n = 0;
-  std::int64_t chunk = 0;
-  std::int64_t num_chunks = 1;
-  std::int32_t skip_nan = 0;
-  std::int32_t initial = 0;
-};
-struct LineArgs {
-  cu::DevicePtr in = 0;
-  cu::DevicePtr out = 0;
-  cu::DevicePtr totals = 0;
-  ReduceLayout layout;
-  std::int64_t n = 0;
-  std::int64_t in_step = 0;
-  std::int64_t out_step = 0;
-  std::int64_t chunk = 0;
-  std::int64_t num_chunks = 1;
-  std::int32_t in_code = 0;
-  std::int32_t out_code = 0;
-  std::int32_t skip_nan = 0;
-  std::int32_t initial = 0;
-  std::int32_t only_totals = 0;
-  std::int32_t unused = 0;
-};
-static_assert(sizeof(ScanArgs) == 80);
-static_assert(sizeof(LineArgs) == 24 + sizeof(ReduceLayout) + 40 + 24);
+using kernels::LineArgs;
+using kernels::ScanArgs;
 
 // What selects a kernel.
 struct ScanVariant {
@@ -62,9 +34,13 @@ DType scan_input(DType in) {
 }
 
 std::uint64_t pack(const ScanVariant& v) {
-  return static_cast<std::uint64_t>(v.kernel) | (static_cast<std::uint64_t>(v.product) << 8) |
-         (static_cast<std::uint64_t>(v.aligned) << 9) |
-         (static_cast<std::uint64_t>(v.value) << 16) | (static_cast<std::uint64_t>(v.in) << 24);
+  return plan::KeyBuilder()
+      .field("kernel", v.kernel, 2)
+      .field("product", v.product, 1)
+      .field("aligned", v.aligned, 1)
+      .field("value", v.value, 3)
+      .field("in", v.in, plan::kDTypeBits)
+      .key();
 }
 
 const char* value_name(ValueType value) {
@@ -77,9 +53,13 @@ const char* value_name(ValueType value) {
   }
 }
 
+constexpr std::uint8_t kKernelNumber = 16;  // those below are reductions, by ReduceKernel
+
 jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {
   jit::KernelSpec spec;
   spec.op = op;
+  spec.kernel = kKernelNumber;
+  spec.variant = pack(v);
   const std::string functor = cat(v.product ? "gpk::Prod<" : "gpk::Sum<", value_name(v.value), ">");
   if (v.kernel == ScanKernel::kLines) {
     spec.file = "reduction/scan_lines.cuh";
@@ -99,8 +79,6 @@ jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {
   spec.prefetched = common && v.in == DType::kFloat32 && v.aligned;
   return spec;
 }
-
-constexpr std::uint8_t kKernelNumber = 16;  // 0 to 2 are reductions
 
 const Kernel& find(Context& context, const ScanVariant& v, const char* op) {
   return kernel(context, {Family::reduction, kKernelNumber, pack(v)},
@@ -122,7 +100,7 @@ void launch_rows(Context& context, const ScanVariant& v, const ScanWork& work, c
   constexpr std::int64_t kAccBytes = 8;
   const Array totals =
       Array::empty({args.rows * plan.num_chunks * kAccBytes}, DType::kUInt8, x.device(), work.op);
-  args.totals = totals.device_ptr();
+  args.totals = address(totals);
   if (plan.num_chunks > 1) {
     ScanVariant first = v;
     first.kernel = ScanKernel::kTotals;
@@ -156,19 +134,20 @@ void launch_lines(Context& context, const ScanWork& work, const ScanPlan& plan, 
   }
   const DType wide = wide_dtype(v.value);
   const Array totals = Array::empty({args.layout.kept, plan.num_chunks}, wide, x.device(), work.op);
-  args.totals = totals.device_ptr();
+  args.totals = address(totals);
   args.only_totals = 1;
   submit(k, blocks(plan.num_blocks), {&x, &out, &totals}, params);
 
   const ScanVariant running{ScanKernel::kRows, work.product, false, v.value, wide};
   ScanArgs rows;
-  rows.in = rows.out = totals.device_ptr();
+  rows.in = address(totals);
+  rows.out = address(totals);
   rows.in_row = rows.out_row = plan.num_chunks;
   rows.rows = args.layout.kept;
   rows.n = plan.num_chunks - 1;
   ScanPlan rows_plan;
   rows_plan.kernel = ScanKernel::kRows;
-  rows_plan.num_blocks = (rows.rows + kScanBlock / 32 - 1) / (kScanBlock / 32);
+  rows_plan.num_blocks = ceil_div(rows.rows, kScanBlock / 32);
   launch_rows(context, running, work, rows_plan, rows, totals, totals);
 
   args.only_totals = 0;
@@ -195,11 +174,13 @@ void launch_copied(const ScanWork& work, const Array& x, int axis, const Array& 
   copy_into(out, result, work.op);
 }
 
-bool is_aligned(cu::DevicePtr in, cu::DevicePtr out, std::int64_t in_row, std::int64_t out_row,
+bool is_aligned(const void* in, const void* out, std::int64_t in_row, std::int64_t out_row,
                 DType from, DType to) {
+  const auto addresses =
+      reinterpret_cast<std::uintptr_t>(in) | reinterpret_cast<std::uintptr_t>(out);
   const auto in_bytes = static_cast<std::uint64_t>(in_row) * itemsize(from);
   const auto out_bytes = static_cast<std::uint64_t>(out_row) * itemsize(to);
-  return ((in | out | in_bytes | out_bytes) & 15u) == 0;
+  return ((addresses | in_bytes | out_bytes) & 15u) == 0;
 }
 
 }  // namespace
@@ -208,10 +189,7 @@ void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& gi
   const std::int64_t n = x.shape()[axis];
   const Array out = work.include_initial ? slice_axis(given, axis, 1, n, 1) : given;
   const std::int64_t out_step = given.strides()[axis];
-  const cu::DevicePtr out_start =
-      given.device_ptr() +
-      static_cast<cu::DevicePtr>((work.include_initial ? out_step : 0) *
-                                 static_cast<std::int64_t>(itemsize(given.dtype())));
+  const DeviceAddress out_start = address(given, work.include_initial ? out_step : 0);
   const Collapsed lines =
       collapse(without_axis(x, axis), 0, without_axis(out, axis), /*ordered=*/true);
   if (!lines.fits) {
@@ -227,13 +205,13 @@ void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& gi
   shape.num_sms = context.traits().multiprocessor_count;
   shape.exact = value && jit::jit_available() && layout.num_kept <= 1 &&
                 (n == 1 || (x.strides()[axis] == 1 && out_step == 1));
-  shape.aligned = is_aligned(x.device_ptr(), out_start, layout.kept_in[0], layout.kept_out[0],
+  shape.aligned = is_aligned(x.data(), out_start, layout.kept_in[0], layout.kept_out[0],
                              x.dtype(), given.dtype());
   if (value) shape.tile_elems = scan_tile_elems(x.dtype(), shape.aligned);
   const ScanPlan plan = plan_scan(shape);
   if (plan.kernel == ScanKernel::kLines) {
     LineArgs args;
-    args.in = x.device_ptr();
+    args.in = address(x);
     args.out = out_start;
     args.layout = layout;
     args.n = n;
@@ -247,7 +225,7 @@ void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& gi
     return;
   }
   ScanArgs args;
-  args.in = x.device_ptr();
+  args.in = address(x);
   args.out = out_start;
   args.in_row = layout.kept_in[0];
   args.out_row = layout.kept_out[0];

@@ -14,6 +14,14 @@ constexpr std::int64_t kMinChunk = 32;
 // Blocks per multiprocessor: whole waves, whether two, three, four or six fit at once.
 constexpr std::int64_t kChunkBlocksPerSm = 12;
 
+template <int kItem>
+int tile_elems(bool aligned) {
+  using Aligned = kernels::ScanTile<kItem, true>;
+  using Unaligned = kernels::ScanTile<kItem, false>;
+  return kScanBlock *
+         (aligned ? Aligned::kVec * Aligned::kUnroll : Unaligned::kVec * Unaligned::kUnroll);
+}
+
 }  // namespace
 
 std::optional<ValueType> exact_scan_value(bool product, DType in, DType out) {
@@ -35,11 +43,13 @@ std::optional<ValueType> exact_scan_value(bool product, DType in, DType out) {
 }
 
 int scan_tile_elems(DType in, bool aligned) {
-  // As kScanVec and kScanUnroll in kernels/reduction/scan.cuh.
-  if (!aligned) return 8 * kScanBlock;
-  const int item = static_cast<int>(itemsize(in));
-  const int unroll = item == 1 ? 1 : (item == 8 ? 4 : 2);
-  return unroll * (16 / item) * kScanBlock;
+  switch (itemsize(in)) {
+    case 1: return tile_elems<1>(aligned);
+    case 2: return tile_elems<2>(aligned);
+    case 4: return tile_elems<4>(aligned);
+    case 8: return tile_elems<8>(aligned);
+    default: return tile_elems<16>(aligned);
+  }
 }
 
 ScanPlan plan_scan(const ScanShape& shape) {

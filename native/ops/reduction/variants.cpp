@@ -2,6 +2,7 @@
 
 #include "core/promote.h"
 #include "core/text.h"
+#include "plan/key_builder.h"
 
 namespace gpk::ops {
 namespace {
@@ -103,9 +104,11 @@ std::optional<ValueType> exact_value(Functor functor, DType in) {
 }
 
 std::uint64_t pack(const Variant& variant) {
-  return static_cast<std::uint64_t>(variant.functor) |
-         (static_cast<std::uint64_t>(variant.value) << 8) |
-         (static_cast<std::uint64_t>(stored_as(variant.functor, variant.in)) << 16);
+  return plan::KeyBuilder()
+      .field("functor", variant.functor, 4)
+      .field("value", variant.value, 3)
+      .field("in", stored_as(variant.functor, variant.in), plan::kDTypeBits)
+      .key();
 }
 
 jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
@@ -114,6 +117,8 @@ jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
     functor = cat(functor, "<", kValues[static_cast<int>(variant.value)], ">");
   jit::KernelSpec spec;
   spec.op = op;
+  spec.kernel = static_cast<std::uint8_t>(variant.kernel);
+  spec.variant = pack(variant);
   if (variant.kernel == ReduceKernel::kGeneral) {
     spec.file = "reduction/general.cuh";
     spec.expression = cat("gpk::reduce_general<", functor, ">");

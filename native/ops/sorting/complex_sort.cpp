@@ -1,35 +1,28 @@
 #include "ops/sorting/complex_sort.h"
 
 #include "core/promote.h"
+#include "kernels/args/sorting.h"
+#include "ops/device_address.h"
 #include "ops/sorting/gather.h"
 #include "ops/sorting/kernels.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
-// As in gather.cuh.
-struct ComplexPartArgs {
-  cu::DevicePtr in, index, keys;
-  std::int64_t rows, len;
-  std::uint32_t part, wide;
-  KeyOrder order;
-};
+using kernels::ComplexPart;
 
-// The parts in the order in which they are sorted by: the least important first.
-enum class Part : std::uint32_t { kImaginary, kReal, kClass };
-
-Array complex_part(const RowSort& sort, Part part, const std::optional<Array>& index,
+Array complex_part(const RowSort& sort, ComplexPart part, const std::optional<Array>& index,
                    const char* op) {
   const DType real = real_part_of(sort.keys.dtype());
-  Array keys = Array::empty({sort.rows * sort.len}, part == Part::kClass ? DType::kUInt8 : real,
+  Array keys = Array::empty({sort.rows * sort.len}, part == ComplexPart::kClass ? DType::kUInt8 : real,
                             sort.keys.device(), op);
-  ComplexPartArgs args{};
-  args.in = sort.keys.device_ptr();
-  args.index = index ? index->device_ptr() : 0;
-  args.keys = keys.device_ptr();
+  kernels::ComplexPartArgs args{};
+  args.in = address(sort.keys);
+  args.index = address(index);
+  args.keys = address(keys);
   args.rows = sort.rows;
   args.len = sort.len;
-  args.part = static_cast<std::uint32_t>(part);
+  args.part = part;
   args.wide = index && index->dtype() == DType::kInt64 ? 1 : 0;
   args.order = key_order(sort.keys.dtype());
   void* params[] = {&args};
@@ -45,10 +38,11 @@ Array complex_part(const RowSort& sort, Part part, const std::optional<Array>& i
 void sort_complex_rows(const RowSort& sort, const char* op) {
   std::optional<Array> index;
   const Dims shape{sort.rows * sort.len};
-  for (const Part part : {Part::kImaginary, Part::kReal, Part::kClass}) {
+  for (const ComplexPart part :
+       {ComplexPart::kImaginary, ComplexPart::kReal, ComplexPart::kClass}) {
     RowSort step{complex_part(sort, part, index, op), sort.rows, sort.len, sort.descending};
     step.positions = index;
-    const bool direct = part == Part::kClass && sort.positions_out && !sort.positions;
+    const bool direct = part == ComplexPart::kClass && sort.positions_out && !sort.positions;
     step.positions_out =
         direct ? *sort.positions_out
                : Array::empty(shape, position_dtype(sort.len), sort.keys.device(), op);
@@ -66,4 +60,4 @@ void sort_complex_rows(const RowSort& sort, const char* op) {
   gather_rows(gather);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -3,9 +3,9 @@
 
 #include "ops/sorting/row_sort.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 
 // sort_rows() for complex keys.
 void sort_complex_rows(const RowSort& sort, const char* op);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

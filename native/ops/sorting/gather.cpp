@@ -1,26 +1,18 @@
 #include "ops/sorting/gather.h"
 
+#include "kernels/args/sorting.h"
+#include "ops/device_address.h"
 #include "ops/sorting/kernels.h"
 #include "ops/sorting/row_sort.h"
 
-namespace gpk::ops {
-namespace {
-
-// As in gather.cuh.
-struct GatherArgs {
-  cu::DevicePtr in, index, out, index_out;
-  std::int64_t rows, len, index_len, count;
-};
-
-}  // namespace
-
+namespace gpk::ops::sorting {
 void gather_rows(const RowGather& gather) {
   if (gather.rows * gather.count == 0) return;
-  GatherArgs args{};
-  args.in = gather.data.device_ptr();
-  args.index = gather.index.device_ptr();
-  args.out = gather.out ? gather.out->device_ptr() : 0;
-  args.index_out = gather.index_out ? gather.index_out->device_ptr() : 0;
+  kernels::GatherArgs args{};
+  args.in = address(gather.data);
+  args.index = address(gather.index);
+  args.out = address(gather.out);
+  args.index_out = address(gather.index_out);
   args.rows = gather.rows;
   args.len = gather.len;
   args.index_len = gather.index_len;
@@ -35,4 +27,4 @@ void gather_rows(const RowGather& gather) {
               params);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

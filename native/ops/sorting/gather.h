@@ -5,7 +5,7 @@
 
 #include "core/array.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 
 // out[r, j] = data[r, index[r, j]] for j < count; indices also to index_out (int64). Either result
 // may be left out. index: position_dtype or int64, rows of index_len.
@@ -21,4 +21,4 @@ struct RowGather {
 };
 void gather_rows(const RowGather& gather);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -11,7 +11,10 @@
 #include "core/stream.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "kernels/args/sorting.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/kernels.h"
@@ -21,28 +24,10 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 constexpr std::int64_t kSharedBins = 12288;  // 48 KiB
 constexpr std::int64_t kMaxWeightedBins = (std::int64_t{1} << 31) - 1;
-
-// As in histogram.cuh.
-struct HistogramArgs {
-  cu::DevicePtr data, edges, out;
-  std::int64_t n, num_bins;
-  std::uint32_t code, direct, uniform, num_copies;
-};
-
-struct EdgesArgs {
-  cu::DevicePtr ends, edges, out;
-  double low, high;
-  std::int64_t num_bins;
-  std::uint32_t ends_code, out_code;
-};
-
-struct SegmentSumArgs {
-  cu::DevicePtr bins, order, weights, partial;
-  std::int64_t n;
-  std::uint32_t code, pieces;
-};
 
 std::uint32_t code(DType dtype) { return static_cast<std::uint32_t>(dtype); }
 
@@ -91,11 +76,11 @@ Array key_range(const Array& x, const char* op) {
   cu::DevicePtr data = x.device_ptr();
   cu::DevicePtr out = range.device_ptr();
   std::int64_t n = x.size();
-  KeyOrder order = key_order(x.dtype());
+  kernels::KeyOrder order = key_order(x.dtype());
   void* params[] = {&data, &out, &n, &order};
   submit_loop(
       sorting_kernel(x.device(), SortingKernel::kKeyRange, {width_bits(x.dtype()), 0, false}),
-      (n + 7) / 8, 256, {&x, &range}, params);
+      ceil_div(n, 8), 256, {&x, &range}, params);
   return range;
 }
 
@@ -105,7 +90,7 @@ Array ends_of(const Array& x, const char* op) {
   Array ends = Array::empty({2}, x.dtype(), x.device(), op);
   cu::DevicePtr from = range.device_ptr();
   cu::DevicePtr to = ends.device_ptr();
-  KeyOrder order = key_order(x.dtype());
+  kernels::KeyOrder order = key_order(x.dtype());
   void* params[] = {&from, &to, &order};
   submit(sorting_kernel(x.device(), SortingKernel::kRangeEnds, {width_bits(x.dtype()), 0, false}),
          grid_1d(1, 1, 1), {&range, &ends}, params);
@@ -116,18 +101,18 @@ Array ends_of(const Array& x, const char* op) {
 Array make_edges(const Array& x, const std::optional<std::pair<double, double>>& range,
                  const Array& edges, const char* op) {
   Array wide = Array::empty(edges.shape(), DType::kFloat64, x.device(), op);
-  EdgesArgs args{};
+  kernels::EdgesArgs args{};
   std::optional<Array> ends;
   if (range) {
     args.low = range->first;
     args.high = range->second;
   } else {
     ends = ends_of(x, op);
-    args.ends = ends->device_ptr();
+    args.ends = address(ends);
     args.ends_code = code(x.dtype());
   }
-  args.edges = wide.device_ptr();
-  args.out = edges.device_ptr();
+  args.edges = address(wide);
+  args.out = address(edges);
   args.num_bins = edges.size() - 1;
   args.out_code = code(edges.dtype());
   void* params[] = {&args};
@@ -143,11 +128,11 @@ struct Bins {
   bool uniform = false;
 };
 
-HistogramArgs histogram_args(const Array& x, const Bins& bins, const Array& out) {
-  HistogramArgs args{};
-  args.data = x.device_ptr();
-  args.edges = bins.edges ? bins.edges->device_ptr() : 0;
-  args.out = out.device_ptr();
+kernels::HistogramArgs histogram_args(const Array& x, const Bins& bins, const Array& out) {
+  kernels::HistogramArgs args{};
+  args.data = address(x);
+  args.edges = address(bins.edges);
+  args.out = address(out);
   args.n = x.size();
   args.num_bins = bins.number;
   args.code = code(x.dtype());
@@ -159,13 +144,13 @@ HistogramArgs histogram_args(const Array& x, const Bins& bins, const Array& out)
 // counts: int64, contiguous.
 void count_bins(const Array& x, const Bins& bins, const Array& counts, const char* op) {
   fill(counts, Scalar(std::int64_t{0}), op);
-  HistogramArgs args = histogram_args(x, bins, counts);
+  kernels::HistogramArgs args = histogram_args(x, bins, counts);
   if (bins.number <= kSharedBins)
     args.num_copies =
         static_cast<std::uint32_t>(std::clamp<std::int64_t>(kSharedBins / bins.number, 1, 8));
   const Kernel& kernel = sorting_kernel(x.device(), SortingKernel::kHistogram);
   LaunchConfig config = grid_1d(x.size(), 256, 256);
-  const std::int64_t blocks = (x.size() + 255) / 256;
+  const std::int64_t blocks = ceil_div(x.size(), 256);
   config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(
       blocks, std::int64_t{kernel.context().traits().multiprocessor_count} * 8));
   config.shared_bytes = static_cast<std::size_t>(bins.number) * args.num_copies * 4;
@@ -181,7 +166,7 @@ void sum_bins(const Array& x, const Bins& bins, const Array& weights, const Arra
   const Device device = x.device();
   const std::int64_t n = x.size();
   Array of_elems = Array::empty({n}, DType::kUInt32, device, op);
-  HistogramArgs args = histogram_args(x, bins, of_elems);
+  kernels::HistogramArgs args = histogram_args(x, bins, of_elems);
   void* params[] = {&args};
   submit_loop(sorting_kernel(device, SortingKernel::kBin), n, 256,
               {&x, &of_elems, bins.edges ? &*bins.edges : nullptr}, params);
@@ -193,11 +178,11 @@ void sum_bins(const Array& x, const Bins& bins, const Array& weights, const Arra
   const auto pieces =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(2048 / bins.number, 1, 64));
   Array partial = Array::empty({bins.number * pieces}, DType::kFloat64, device, op);
-  SegmentSumArgs segment{};
-  segment.bins = sort.keys_out->device_ptr();
-  segment.order = sort.positions_out->device_ptr();
-  segment.weights = weights.device_ptr();
-  segment.partial = partial.device_ptr();
+  kernels::SegmentSumArgs segment{};
+  segment.bins = address(sort.keys_out);
+  segment.order = address(sort.positions_out);
+  segment.weights = address(weights);
+  segment.partial = address(partial);
   segment.n = n;
   segment.code = code(weights.dtype());
   segment.pieces = pieces;

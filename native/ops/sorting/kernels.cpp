@@ -4,8 +4,10 @@
 
 #include "core/context.h"
 #include "core/text.h"
+#include "ops/ceil_div.h"
+#include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
 constexpr const char* kWords[] = {"unsigned char", "unsigned short", "unsigned int",
@@ -44,7 +46,9 @@ OnesweepShape onesweep_shape(int width_bits, int values) {
   return kShapes[width_bits][values];
 }
 
-jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& v) {
+namespace {
+
+jit::KernelSpec code_spec(SortingKernel kernel, const SortingVariant& v) {
   const std::string word = kWords[v.width_bits];
   switch (kernel) {
     case SortingKernel::kRadixHistogram:
@@ -82,12 +86,26 @@ jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& v) {
   }
 }
 
+std::uint64_t variant_key(const SortingVariant& v) {
+  return plan::KeyBuilder()
+      .field("width_bits", v.width_bits, 3)
+      .field("values", v.values, 2)
+      .field("flag", v.flag, 1)
+      .key();
+}
+
+}  // namespace
+
+jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& variant) {
+  jit::KernelSpec result = code_spec(kernel, variant);
+  result.kernel = static_cast<std::uint8_t>(kernel);
+  result.variant = variant_key(variant);
+  return result;
+}
+
 const Kernel& sorting_kernel(Device device, SortingKernel id, const SortingVariant& variant) {
-  const auto packed = static_cast<std::uint64_t>(variant.width_bits) |
-                      static_cast<std::uint64_t>(variant.values) << 8 |
-                      static_cast<std::uint64_t>(variant.flag) << 16;
   return kernel(Context::get(device.index),
-                {Family::sorting, static_cast<std::uint8_t>(id), packed},
+                {Family::sorting, static_cast<std::uint8_t>(id), variant_key(variant)},
                 [&] { return sorting_spec(id, variant); });
 }
 
@@ -97,12 +115,17 @@ void submit_loop(const Kernel& kernel, std::int64_t items, unsigned threads,
   const std::int64_t resident =
       std::int64_t{traits.multiprocessor_count} * (traits.max_threads_per_sm / threads);
   LaunchConfig config = grid_1d(items, threads, threads);
-  const std::int64_t blocks = (items + threads - 1) / threads;
+  const std::int64_t blocks = ceil_div(items, threads);
   config.grid[0] = static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, 4 * resident));
   submit(kernel, config, arrays, params);
 }
 
+}  // namespace gpk::ops::sorting
+
+namespace gpk::ops {
+
 void enumerate_sorting(std::vector<jit::KernelSpec>& specs) {
+  using namespace sorting;
   using K = SortingKernel;
   const auto add = [&](K kernel, const SortingVariant& variant) {
     specs.push_back(sorting_spec(kernel, variant));

@@ -4,7 +4,7 @@
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 
 enum class SortingKernel : std::uint8_t {
   kRadixHistogram,
@@ -58,4 +58,4 @@ const Kernel& sorting_kernel(Device device, SortingKernel kernel,
 void submit_loop(const Kernel& kernel, std::int64_t items, unsigned threads,
                  std::initializer_list<const Array*> arrays, void** params);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -8,7 +8,9 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "kernels/args/sorting.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/kernels.h"
@@ -18,14 +20,9 @@
 namespace gpk::ops {
 namespace {
 
-constexpr std::size_t kMaxQuantiles = 16;  // per launch, as in quantile.cuh
+using namespace sorting;
 
-struct QuantileArgs {
-  cu::DevicePtr data, out;
-  std::int64_t rows, len, num_q;
-  std::uint32_t code, out_code, median, unused;
-  double q[kMaxQuantiles];
-};
+constexpr std::size_t kMaxQuantiles = kernels::QuantileArgs::kMaxQuantiles;
 
 // x with the axes to reduce last and flattened, and the shape that is left.
 struct Reduced {
@@ -77,9 +74,9 @@ Array sorted_rows(const Array& rows, const char* op) {
 
 // Results for q[first], ... to out, [num_q, rows]; no q: the median.
 void launch_quantile(const Array& sorted, const double* q, std::size_t num_q, const Array& out) {
-  QuantileArgs args{};
-  args.data = sorted.device_ptr();
-  args.out = out.device_ptr();
+  kernels::QuantileArgs args{};
+  args.data = address(sorted);
+  args.out = address(out);
   args.rows = sorted.shape()[0];
   args.len = sorted.shape()[1];
   args.num_q = q == nullptr ? 1 : static_cast<std::int64_t>(num_q);

@@ -8,52 +8,19 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/complex_sort.h"
 #include "ops/sorting/kernels.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
-constexpr int kOwn = 8;                     // slots of a thread in block_sort.cuh
 constexpr std::int64_t kMaxInBlock = 8192;  // longest row that a block sorts
 constexpr std::int64_t kMaxAlone = 4096;    // the same when it is the only row
 constexpr std::int64_t kMaxTiles = 61440;   // per launch: look-back counts stay below 2**30
 constexpr std::int64_t kWideFrom = std::int64_t{1} << 32;
-
-// The argument structs of the kernels.
-struct HistogramArgs {
-  cu::DevicePtr keys, counts, done, active;
-  std::int64_t len, piece;
-  std::uint32_t blocks_per_row, copy_bits;
-  KeyOrder order;
-};
-
-struct PassArgs {
-  cu::DevicePtr keys_in, keys_out, keys_tmp, vals_in, vals_out, vals_tmp0, vals_tmp1;
-  cu::DevicePtr starts, carry_out, lookback, lookback_next, counter, active;
-  std::int64_t len, first, end;
-  std::uint32_t starts_stride, tiles_per_row, num_tiles, num_tiles_next, pass, flags;
-  KeyOrder order;
-};
-
-struct BlockSortArgs {
-  cu::DevicePtr keys_in, keys_out, vals_in, vals_out;
-  std::int64_t rows, len;
-  std::uint32_t segment_bits, widen;
-  KeyOrder order;
-};
-
-constexpr std::uint32_t kWidenValues = 1;
-constexpr std::uint32_t kDropKeys = 2;
-
-cu::DevicePtr address(const std::optional<Array>& array) { return array ? array->device_ptr() : 0; }
-
-cu::DevicePtr address(const std::optional<Array>& array, std::int64_t first_elem) {
-  if (!array) return 0;
-  return array->device_ptr() + static_cast<cu::DevicePtr>(first_elem) *
-                                   static_cast<cu::DevicePtr>(itemsize(array->dtype()));
-}
 
 bool is_wide(const std::optional<Array>& array) { return array && array->dtype() == DType::kInt64; }
 
@@ -62,8 +29,8 @@ void sort_in_blocks(const RowSort& sort, const RowSortPlan& plan) {
   const int width = width_bits(sort.keys.dtype());
   const Kernel& kernel = sorting_kernel(sort.keys.device(), SortingKernel::kBlockSort,
                                         {width, indexed ? 1 : 0, false});
-  BlockSortArgs args{};
-  args.keys_in = sort.keys.device_ptr();
+  kernels::BlockSortArgs args{};
+  args.keys_in = address(sort.keys);
   args.keys_out = address(sort.keys_out);
   args.vals_in = address(sort.positions);
   args.vals_out = address(sort.positions_out);
@@ -74,7 +41,7 @@ void sort_in_blocks(const RowSort& sort, const RowSortPlan& plan) {
   args.order = key_order(sort.keys.dtype(), sort.descending);
   LaunchConfig config = grid_1d(sort.rows, plan.rows_per_block, plan.threads);
   config.shared_bytes =
-      std::size_t{plan.threads} * kOwn * ((std::size_t{1} << width) + (indexed ? 4 : 0));
+      std::size_t{plan.threads} * kernels::BlockSortArgs::kItems * ((std::size_t{1} << width) + (indexed ? 4 : 0));
   void* params[] = {&args};
   submit(kernel, config,
          {&sort.keys, sort.keys_out ? &*sort.keys_out : nullptr,
@@ -148,13 +115,13 @@ class RadixSort {
   }
 
  private:
-  [[nodiscard]] cu::DevicePtr work(std::size_t offset) const {
-    return workspace_->device_ptr() + offset;
+  [[nodiscard]] DeviceAddress work(std::size_t offset) const {
+    return address(*workspace_) + static_cast<std::ptrdiff_t>(offset);
   }
 
   [[nodiscard]] std::int64_t tiles_in(std::int64_t portion) const {
     const std::int64_t keys = std::min(plan_.portion, sort_.len - portion * plan_.portion);
-    return (keys + plan_.tile - 1) / plan_.tile;
+    return ceil_div(keys, plan_.tile);
   }
 
   void count_digits(std::int64_t first_row, std::int64_t rows) {
@@ -163,14 +130,14 @@ class RadixSort {
     const DeviceTraits& traits = kernel.context().traits();
     const std::int64_t resident = std::int64_t{traits.multiprocessor_count} * 2;
     const std::int64_t per_row = std::clamp<std::int64_t>(
-        sort_.len / (std::int64_t{kRadixHistogramThreads} * 16), 1, (resident + rows - 1) / rows);
-    HistogramArgs args{};
+        sort_.len / (std::int64_t{kRadixHistogramThreads} * 16), 1, ceil_div(resident, rows));
+    kernels::RadixHistogramArgs args{};
     args.keys = address(sort_.keys, first_row * sort_.len);
     args.counts = work(work_.counts);
     args.done = work(work_.done);
     args.active = work(0);
     args.len = sort_.len;
-    args.piece = (sort_.len + per_row - 1) / per_row;
+    args.piece = ceil_div(sort_.len, per_row);
     args.blocks_per_row = static_cast<std::uint32_t>(per_row);
     const std::size_t bytes = static_cast<std::size_t>(plan_.num_passes) * 256 * 4;
     args.copy_bits = histogram_copy_bits(bytes, args.piece, traits.shared_per_block_optin_bytes);
@@ -181,7 +148,7 @@ class RadixSort {
     submit(kernel, config, {&sort_.keys, &*workspace_}, params);
   }
 
-  void set_buffers(PassArgs& args, std::int64_t first_elem) const {
+  void set_buffers(kernels::PassArgs& args, std::int64_t first_elem) const {
     args.keys_in = address(sort_.keys, first_elem);
     args.keys_out = keys_out_ ? address(keys_out_, first_elem) : address(spare_out_);
     args.keys_tmp = address(keys_tmp_);
@@ -191,21 +158,21 @@ class RadixSort {
     args.vals_tmp1 = address(vals_tmp_[1]);
   }
 
-  void set_step(PassArgs& args, std::int64_t rows, int pass, std::int64_t portion) const {
+  void set_step(kernels::PassArgs& args, std::int64_t rows, int pass, std::int64_t portion) const {
     const std::int64_t step = pass * plan_.num_portions + portion;
     const bool last_step = step + 1 == plan_.num_passes * plan_.num_portions;
     const std::int64_t next = (portion + 1) % plan_.num_portions;
-    args.starts = work(work_.counts) + static_cast<cu::DevicePtr>(pass) * 256 * 8;
+    args.starts = work(work_.counts) + std::ptrdiff_t{pass} * 256 * 8;
     args.starts_stride = static_cast<std::uint32_t>(plan_.num_passes * 256);
     if (portion > 0) args.starts = work(work_.carry) + (portion % 2 == 1 ? 0 : 256 * 8);
     if (next > 0) args.carry_out = work(work_.carry) + (next % 2 == 1 ? 0 : 256 * 8);
     args.lookback = work(work_.lookback[step % 2]);
     args.lookback_next = work(work_.lookback[(step + 1) % 2]);
-    args.counter = work(work_.counters) + static_cast<cu::DevicePtr>(step) * 4;
+    args.counter = work(work_.counters) + step * 4;
     args.active = work(0);
     args.len = sort_.len;
     args.first = portion * plan_.portion;
-    args.end = std::min(args.first + plan_.portion, sort_.len);
+    args.end = std::min<std::int64_t>(args.first + plan_.portion, sort_.len);
     args.tiles_per_row = static_cast<std::uint32_t>(tiles_in(portion));
     args.num_tiles = static_cast<std::uint32_t>(rows * tiles_in(portion));
     args.num_tiles_next = last_step ? 0 : static_cast<std::uint32_t>(rows * tiles_in(next));
@@ -214,13 +181,13 @@ class RadixSort {
 
   void move_keys(std::int64_t first_row, std::int64_t rows, int pass, std::int64_t portion) {
     const int width = width_bits(sort_.keys.dtype());
-    PassArgs args{};
+    kernels::PassArgs args{};
     set_buffers(args, first_row * sort_.len);
     set_step(args, rows, pass, portion);
     args.order = key_order(sort_.keys.dtype(), sort_.descending);
-    args.flags = (plan_.values == 1 && is_wide(sort_.positions_out) ? kWidenValues : 0) |
-                 (sort_.keys_out ? 0 : kDropKeys);
-    const bool merge_zeros = plan_.values == 0 && args.order.kind == KeyOrder::kFloat;
+    args.flags = (plan_.values == 1 && is_wide(sort_.positions_out) ? kernels::kWidenValues : 0u) |
+                 (sort_.keys_out ? 0u : kernels::kDropKeys);
+    const bool merge_zeros = plan_.values == 0 && args.order.kind == kernels::KeyKind::kFloat;
     const Kernel& kernel = sorting_kernel(sort_.keys.device(), SortingKernel::kOnesweep,
                                           {width, plan_.values, merge_zeros});
     LaunchConfig config = grid_1d(
@@ -246,13 +213,14 @@ class RadixSort {
 
 }  // namespace
 
-KeyOrder key_order(DType dtype, bool descending) {
-  KeyOrder order;
+kernels::KeyOrder key_order(DType dtype, bool descending) {
+  using kernels::KeyKind;
+  kernels::KeyOrder order;
   order.descending = descending ? 1 : 0;
   switch (info(dtype).kind) {
-    case DTypeClass::kSigned: order.kind = KeyOrder::kSigned; return order;
-    case DTypeClass::kFloat: order.kind = KeyOrder::kFloat; break;
-    case DTypeClass::kComplex: order.kind = KeyOrder::kComplex; break;
+    case DTypeClass::kSigned: order.kind = KeyKind::kSigned; return order;
+    case DTypeClass::kFloat: order.kind = KeyKind::kFloat; break;
+    case DTypeClass::kComplex: order.kind = KeyKind::kComplex; break;
     default: return order;
   }
   switch (real_part_of(dtype)) {
@@ -277,15 +245,15 @@ RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows
     plan.segment_bits =
         std::max(3, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(len - 1))));
     const std::int64_t segment = std::int64_t{1} << plan.segment_bits;
-    plan.threads = static_cast<unsigned>(std::max<std::int64_t>(256, segment / kOwn));
-    plan.rows_per_block = std::int64_t{plan.threads} * kOwn / segment;
+    plan.threads = static_cast<unsigned>(std::max<std::int64_t>(256, segment / kernels::BlockSortArgs::kItems));
+    plan.rows_per_block = std::int64_t{plan.threads} * kernels::BlockSortArgs::kItems / segment;
     return plan;
   }
   plan.values = !with_positions ? 0 : len < kWideFrom ? 1 : 2;
   plan.tile = onesweep_shape(width_bits, plan.values).tile();
   plan.num_passes = 1 << width_bits;
-  const std::int64_t tiles = (len + plan.tile - 1) / plan.tile;
-  plan.num_portions = (tiles + kMaxTiles - 1) / kMaxTiles;
+  const std::int64_t tiles = ceil_div(len, plan.tile);
+  plan.num_portions = ceil_div(tiles, kMaxTiles);
   plan.tiles_per_row = std::min(tiles, kMaxTiles);
   plan.portion = plan.tiles_per_row * plan.tile;
   plan.rows_per_group = std::min(rows, std::max<std::int64_t>(1, kMaxTiles / tiles));
@@ -313,4 +281,4 @@ void sort_rows(const RowSort& sort, const char* op) {
     radix.run(row, std::min(plan.rows_per_group, sort.rows - row), op);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

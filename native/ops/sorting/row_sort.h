@@ -5,19 +5,12 @@
 #include <string>
 
 #include "core/array.h"
+#include "kernels/args/sorting.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 
-// How elements turn into keys; laid out as KeyOrder of kernels/sorting/key.cuh.
-struct KeyOrder {
-  enum Kind : std::uint32_t { kUnsigned, kSigned, kFloat, kComplex };
-  std::uint64_t inf = 0;
-  std::uint64_t nan = 0;
-  std::uint32_t kind = kUnsigned;
-  std::uint32_t descending = 0;
-};
-// Of a complex dtype: kind kComplex, bits of one part.
-KeyOrder key_order(DType dtype, bool descending = false);
+// How elements map to keys. Of a complex dtype: kind kComplex, bits of one part.
+kernels::KeyOrder key_order(DType dtype, bool descending = false);
 
 // log2 of the bytes of one element.
 int width_bits(DType dtype);
@@ -60,4 +53,4 @@ struct RowSortPlan {
 RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows, std::int64_t len);
 std::string to_string(const RowSortPlan& plan);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -6,7 +6,7 @@
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 namespace {
 
 // Axes with `axis` moved to the end.
@@ -69,4 +69,4 @@ Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* 
   return both;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -7,7 +7,7 @@
 #include "core/array.h"
 #include "ops/cpu_backend.h"
 
-namespace gpk::ops {
+namespace gpk::ops::sorting {
 
 struct Rows {
   Array data;  // rows * len elements, contiguous
@@ -41,4 +41,4 @@ Array flatten(const Array& array, const char* op);
 // A new array with the elements of both, one after the other.
 Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* op);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::sorting

@@ -3,7 +3,9 @@
 #include "core/error.h"
 #include "core/promote.h"
 #include "core/text.h"
+#include "kernels/args/sorting.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/gather.h"
@@ -15,18 +17,12 @@
 namespace gpk::ops {
 namespace {
 
-enum class Mode : std::uint32_t { kLeft, kRight, kOccurs };
+using namespace sorting;
 
-// As in search.cuh.
-struct SearchArgs {
-  cu::DevicePtr table, sorter, queries, out;
-  std::int64_t n, num_queries;
-  std::uint32_t mode, invert, by_data, unused;
-  KeyOrder order;
-};
+using kernels::SearchMode;
 
 struct Search {
-  Mode mode = Mode::kLeft;
+  SearchMode mode = SearchMode::kLeft;
   bool invert = false;
   bool by_data = false;  // the table may be sorted downwards
   std::optional<Array> sorter = {};
@@ -37,14 +33,14 @@ void launch_search(const Array& table, const Array& queries, const Array& out,
                    const Search& search) {
   const DType dtype = table.dtype();
   const DType part = real_part_of(dtype);
-  SearchArgs args{};
-  args.table = table.device_ptr();
-  args.sorter = search.sorter ? search.sorter->device_ptr() : 0;
-  args.queries = queries.device_ptr();
-  args.out = out.device_ptr();
+  kernels::SearchArgs args{};
+  args.table = address(table);
+  args.sorter = address(search.sorter);
+  args.queries = address(queries);
+  args.out = address(out);
   args.n = table.size();
   args.num_queries = queries.size();
-  args.mode = static_cast<std::uint32_t>(search.mode);
+  args.mode = search.mode;
   args.invert = search.invert ? 1 : 0;
   args.by_data = search.by_data ? 1 : 0;
   args.order = key_order(part);
@@ -98,7 +94,7 @@ Array searchsorted(const Array& x1, const Array& x2, Side side,
                  {"sorter", cpu_optional(sorter)}}});
     return out;
   }
-  Search search{side == Side::kLeft ? Mode::kLeft : Mode::kRight};
+  Search search{side == Side::kLeft ? SearchMode::kLeft : SearchMode::kRight};
   if (sorter) search.sorter = as_dtype(*sorter, DType::kInt64, op);
   launch_search(as_dtype(x1, dtype, op), as_dtype(x2, dtype, op), out, search);
   return out;
@@ -122,7 +118,7 @@ Array digitize(const Array& x, const Array& bins, bool right) {
     return out;
   }
   launch_search(as_dtype(bins, dtype, op), as_dtype(x, dtype, op), out,
-                {right ? Mode::kLeft : Mode::kRight, false, true});
+                {right ? SearchMode::kLeft : SearchMode::kRight, false, true});
   return out;
 }
 
@@ -145,7 +141,7 @@ Array isin(const Array& x, const Array& test_elements, bool invert, const char* 
     return out;
   }
   const Array table = sort(as_dtype(test_elements, dtype, op), std::nullopt);
-  launch_search(table, as_dtype(x, dtype, op), out, {Mode::kOccurs, invert});
+  launch_search(table, as_dtype(x, dtype, op), out, {SearchMode::kOccurs, invert});
   return out;
 }
 

@@ -10,6 +10,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 DType check_sets(const Array& x1, const Array& x2, const char* op) {
   check_compute_dtype(x1, "x1", op);
   check_compute_dtype(x2, "x2", op);

@@ -14,6 +14,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace sorting;
+
 // The array to sort and its axis: flattened for no axis.
 struct SortArgs {
   Array x;

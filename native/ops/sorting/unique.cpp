@@ -5,7 +5,10 @@
 #include "core/host_copy.h"
 #include "core/stream.h"
 #include "core/view.h"
+#include "kernels/args/sorting.h"
+#include "ops/ceil_div.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/sorting/gather.h"
 #include "ops/sorting/kernels.h"
@@ -15,18 +18,7 @@
 namespace gpk::ops {
 namespace {
 
-constexpr std::int64_t kTile = 4096;  // of compact.cuh
-constexpr unsigned kThreads = 256;
-
-// As in compact.cuh.
-struct CompactArgs {
-  cu::DevicePtr data, flags, sums, order, values, places, index, inverse;
-  std::int64_t n;
-  std::uint32_t nan_equal, unused;
-  KeyOrder key;
-};
-
-cu::DevicePtr address(const std::optional<Array>& array) { return array ? array->device_ptr() : 0; }
+using namespace sorting;
 
 const Array* given(const std::optional<Array>& array) { return array ? &*array : nullptr; }
 
@@ -42,18 +34,18 @@ class Compaction {
   Compaction(const Array& data, const std::optional<Array>& flags, bool nan_equal, const char* op)
       : data_(data),
         flags_(flags),
-        tiles_((data.size() + kTile - 1) / kTile),
+        tiles_(ceil_div(data.size(), kernels::CompactArgs::kTile)),
         sums_(Array::empty({tiles_ + 1}, DType::kInt64, data.device(), op)) {
-    args_.data = data.device_ptr();
+    args_.data = address(data);
     args_.flags = address(flags);
-    args_.sums = sums_.device_ptr();
+    args_.sums = address(sums_);
     args_.n = data.size();
     args_.nan_equal = nan_equal ? 1 : 0;
-    args_.key = key_order(data.dtype());
+    args_.order_of = key_order(data.dtype());
     void* params[] = {&args_};
-    submit(kernel(SortingKernel::kCount), grid_1d(tiles_, 1, kThreads),
+    submit(kernel(SortingKernel::kCount), grid_1d(tiles_, 1, kernels::CompactArgs::kThreads),
            {&data_, given(flags_), &sums_}, params);
-    cu::DevicePtr sums = args_.sums;
+    cu::DevicePtr sums = sums_.device_ptr();
     std::int64_t tiles = tiles_;
     void* scan_params[] = {&sums, &tiles};
     submit(sorting_kernel(data.device(), SortingKernel::kScan), grid_1d(1, 1, 1024), {&sums_},
@@ -72,7 +64,7 @@ class Compaction {
     args_.index = address(index);
     args_.inverse = address(inverse);
     void* params[] = {&args_};
-    submit(kernel(SortingKernel::kCompact), grid_1d(tiles_, 1, kThreads),
+    submit(kernel(SortingKernel::kCompact), grid_1d(tiles_, 1, kernels::CompactArgs::kThreads),
            {&data_, given(flags_), &sums_, given(values), given(order), given(places), given(index),
             given(inverse)},
            params);
@@ -87,7 +79,7 @@ class Compaction {
   std::optional<Array> flags_;
   std::int64_t tiles_;
   Array sums_;
-  CompactArgs args_{};
+  kernels::CompactArgs args_{};
   std::int64_t count_ = 0;
 };
 

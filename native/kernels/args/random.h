@@ -1,0 +1,41 @@
+// What the kernels of kernels/random take: a stream of words, and the parameters of a draw.
+#pragma once
+
+namespace gpk::kernels {
+
+// A Philox key and a position of 96 bits, in blocks of four words.
+struct RandomStream {
+  unsigned key[2];
+  unsigned long long position_low;
+  unsigned position_high;
+  unsigned unused;
+};
+static_assert(sizeof(RandomStream) == 24 && __is_trivially_copyable(RandomStream));
+
+// Real: the type the dtype is computed in, float or double.
+template <class Real>
+struct UniformArgs {
+  Real low, range;
+};
+
+template <class Real>
+struct NormalArgs {
+  Real loc, scale;
+};
+
+template <class Real>
+struct ExponentialArgs {
+  Real scale;
+};
+
+// True for words below the threshold: probability * 2**32.
+struct BernoulliArgs {
+  unsigned long long threshold;
+};
+
+// Values low to low + range - 1. A range of 0 stands for 2**64 where 64-bit words are drawn.
+struct IntegerArgs {
+  unsigned long long low, range;
+};
+
+}  // namespace gpk::kernels

@@ -1,0 +1,11 @@
+// An element type that is known at run time only: the values of gpk::DType as integers.
+#pragma once
+
+#include "args/dtype.h"
+
+namespace gpk {
+
+template <DType kDType>
+constexpr int kCode = static_cast<int>(kDType);
+
+}  // namespace gpk

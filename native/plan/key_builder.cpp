@@ -1,0 +1,16 @@
+#include "plan/key_builder.h"
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace gpk::plan {
+
+static_assert(kNumDTypes <= 1 << kDTypeBits);
+
+void key_overflow(const char* field, std::uint64_t value, int bits, int used) {
+  throw Error(cat("variant key: ", field, " is ", value, ", which does not fit into ", bits,
+                  " bits after the ", used, " of the fields before it"));
+}
+
+}  // namespace gpk::plan
