@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/kind_rank.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -40,31 +41,20 @@ DType complex_of(DType real) {
   return real == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64;
 }
 
-int rank(DType dtype) {
-  switch (info(dtype).kind) {
-    case DTypeClass::kBool: return 0;
-    case DTypeClass::kSigned:
-    case DTypeClass::kUnsigned: return 1;
-    case DTypeClass::kFloat: return 2;
-    case DTypeClass::kComplex: return 3;
-  }
-  return 3;
-}
-
 }  // namespace
 
 std::optional<DType> promote_types(DType a, DType b) noexcept {
   if (a == b) return a;
   if (is_storage_only(a) || is_storage_only(b)) return std::nullopt;
-  if (rank(a) > rank(b)) std::swap(a, b);
-  if (rank(a) == 0) return b;
-  switch (rank(b)) {
+  if (kind_rank(a) > kind_rank(b)) std::swap(a, b);
+  if (kind_rank(a) == 0) return b;
+  switch (kind_rank(b)) {
     case 1: return promote_integers(a, b);
-    case 2: return rank(a) == 1 ? promote_with_float(a, b) : promote_floats(a, b);
+    case 2: return kind_rank(a) == 1 ? promote_with_float(a, b) : promote_floats(a, b);
     default: {
-      if (rank(a) == 3) return DType::kComplex128;  // the two differ
+      if (kind_rank(a) == 3) return DType::kComplex128;  // the two differ
       const DType part = real_part_of(b);
-      return complex_of(rank(a) == 1 ? promote_with_float(a, part) : promote_floats(a, part));
+      return complex_of(kind_rank(a) == 1 ? promote_with_float(a, part) : promote_floats(a, part));
     }
   }
 }
@@ -83,8 +73,8 @@ DType default_dtype(const Scalar& scalar) noexcept {
 }
 
 DType promote_scalar(DType array, const Scalar& scalar, const char* op) {
-  const int kind = rank(default_dtype(scalar));
-  if (kind <= rank(array)) return array;
+  const int kind = kind_rank(default_dtype(scalar));
+  if (kind <= kind_rank(array)) return array;
   if (is_storage_only(array))
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(op, ": scalar ", to_string(scalar), " with an array of ", name(array),
@@ -96,8 +86,8 @@ DType promote_scalar(DType array, const Scalar& scalar, const char* op) {
 
 bool can_cast_same_kind(DType from, DType to) noexcept {
   if (from == to) return true;
-  const int a = rank(from);
-  const int b = rank(to);
+  const int a = kind_rank(from);
+  const int b = kind_rank(to);
   if (a == 1 && b == 1)  // not from signed to unsigned
     return info(from).kind == DTypeClass::kUnsigned || info(to).kind == DTypeClass::kSigned;
   return a <= b;
@@ -110,7 +100,7 @@ bool can_cast_safely(DType from, DType to) noexcept {
 }
 
 DType float_for(DType dtype) noexcept {
-  if (rank(dtype) >= 2) return dtype;
+  if (kind_rank(dtype) >= 2) return dtype;
   const int bits = info(dtype).bits;
   if (bits <= 8) return DType::kFloat16;
   return bits == 16 ? DType::kFloat32 : DType::kFloat64;

@@ -4,24 +4,10 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/kind_rank.h"
 #include "core/text.h"
 
 namespace gpk {
-namespace {
-
-int kind_rank(DType dtype) {
-  switch (info(dtype).kind) {
-    case DTypeClass::kBool: return 0;
-    case DTypeClass::kSigned:
-    case DTypeClass::kUnsigned: return 1;
-    case DTypeClass::kFloat: return 2;
-    case DTypeClass::kComplex: return 3;
-  }
-  return 3;
-}
-
-}  // namespace
-
 DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers, const char* op) {
   const auto below = [](DType a, DType b) { return kind_rank(a) < kind_rank(b); };
   const auto weaker = [&](const Scalar& a, const Scalar& b) {
