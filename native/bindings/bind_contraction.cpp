@@ -94,7 +94,7 @@ void bind_contraction(py::module_& m) {
   def_pair(m, "inner", ops::inner, "Sum over the last axes of both.");
   def_pair(m, "outer", ops::outer, "All products of two flattened arrays.");
   def_pair(m, "vdot", ops::vdot, "Sum of conj(x1) * x2 over all elements.");
-  def_pair(m, "kron", ops::kron, "Kronecker product.");
+  def_pair(m, "kron", ops::kron, "Kronecker call.");
   m.def("trace", trace, py::arg("x"), py::arg("offset") = 0, py::arg("axis1") = 0,
         py::arg("axis2") = 1, py::arg("dtype") = py::none(), "Sum over a diagonal.");
   m.def("matrix_transpose", &ops::matrix_transpose, py::arg("x"),

@@ -139,7 +139,7 @@ PyMethodDef matmul_definition{
     METH_FASTCALL | METH_KEYWORDS,
     "matmul(x1, x2, /, *, out=None, use_tf32=None, alpha=1.0, dtype=None, "
     "batch_invariant=False)\n--\n\n"
-    "alpha times the matrix product, broadcast over leading dimensions, as NumPy's matmul.\n\n"
+    "alpha times the matrix call, broadcast over leading dimensions, as NumPy's matmul.\n\n"
     "A 1-D operand is a row (x1) or a column (x2), whose dimension the result lacks. Integers\n"
     "wrap, bool is or over and; float16 and bfloat16 accumulate in float32. dtype is computed in,\n"
     "as in NumPy: float32 for float16 and bfloat16, and int32 for int8, keep the sums as they\n"

@@ -15,7 +15,7 @@
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_paths.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 namespace fs = std::filesystem;
@@ -179,4 +179,4 @@ void set_cublaslt_for_testing(const CublasLt* library) {
   s.searches.push_back(std::move(result));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,5 +1,5 @@
-// What one product is: the type an element type accumulates in, loads, multiply-adds, stores; and
-// the description of C[batch] = A[batch] B[batch] that every kernel of this folder takes.
+// The arithmetic of an element type: its accumulator, loads, multiply-adds, stores; and the
+// arguments of C[batch] = A[batch] B[batch] that kernels for any strides take.
 // float16 and bfloat16 accumulate in float32 and round once, at the end. Integers wrap: they are
 // unsigned here, which gives the same bits. bool is or over and. Strides are in elements.
 #pragma once
@@ -76,7 +76,7 @@ __device__ __forceinline__ void multiply_add(Complex<R>& acc, Complex<R> a, Comp
 }
 
 template <class T>
-struct Product {
+struct Arithmetic {
   using Acc = typename AccOf<T>::type;
   static __device__ __forceinline__ Acc load(T x) { return static_cast<Acc>(to_compute(x)); }
   static __device__ __forceinline__ void multiply_into(Acc& acc, Acc a, Acc b) {
@@ -86,7 +86,7 @@ struct Product {
 };
 
 template <>
-struct Product<bool> {
+struct Arithmetic<bool> {
   using Acc = unsigned int;
   static __device__ __forceinline__ Acc load(bool x) { return x ? 1u : 0u; }
   static __device__ __forceinline__ void multiply_into(Acc& acc, Acc a, Acc b) { acc |= a & b; }

@@ -1,4 +1,4 @@
-#include "ops/matmul/separate.h"
+#include "ops/matmul/unfused_epilogue.h"
 
 #include <cmath>
 
@@ -8,7 +8,7 @@
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 bool is_exact(double x) { return static_cast<double>(static_cast<float>(x)) == x || x != x; }
@@ -61,7 +61,7 @@ void check_epilogue(DType result, const MatmulOptions& options, const char* op) 
   if (options.residual) check("beta", options.beta);
 }
 
-void apply_separately(const Array& sums, const MatmulOptions& options, const Array& result) {
+void apply_unfused(const Array& sums, const MatmulOptions& options, const Array& result) {
   const DType dtype = sums.dtype();
   if (options.alpha != 1.0) multiply(sums, factor(options.alpha, dtype), &sums);
   if (options.bias) add(sums, *options.bias, &sums);
@@ -75,4 +75,4 @@ void apply_separately(const Array& sums, const MatmulOptions& options, const Arr
   }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

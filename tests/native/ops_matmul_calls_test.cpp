@@ -1,4 +1,4 @@
-// What the front doors of the matmul family make of a call: products, and what is left beside them.
+// What the ops of the matmul family make of a call: GEMMs, and the ops beside them.
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -10,14 +10,14 @@
 #include "ops/matmul/precision.h"
 #include "ops/matmul/scaled.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 Array array(const Dims& shape, DType dtype = DType::kFloat32) {
   return Array::empty(shape, dtype, Device{});
 }
 
-class MatmulDoor : public ::testing::Test {
+class MatmulCalls : public ::testing::Test {
  protected:
   void SetUp() override {
     set_cpu_backend([this](const CpuCall& call) { calls_.push_back(call); });
@@ -25,16 +25,16 @@ class MatmulDoor : public ::testing::Test {
   void TearDown() override { set_cpu_backend(nullptr); }
 
   template <class Call>
-  std::vector<Product> products(const Call& call) {
-    std::vector<Product> found;
-    const ProductRecorder recorder(found);
+  std::vector<GemmCall> products(const Call& call) {
+    std::vector<GemmCall> found;
+    const GemmRecorder recorder(found);
     call();
     return found;
   }
   std::vector<CpuCall> calls_;
 };
 
-TEST_F(MatmulDoor, LinearTakesWeightsAsTheyLie) {
+TEST_F(MatmulCalls, LinearTakesWeightsAsTheyLie) {
   const Array x = array({2, 5, 3}, DType::kBFloat16);
   const Array w = array({4, 3}, DType::kBFloat16);
   LinearOptions options;
@@ -42,7 +42,7 @@ TEST_F(MatmulDoor, LinearTakesWeightsAsTheyLie) {
   options.activation = Activation::kGelu;
   const auto found = products([&] { linear(x, w, options); });
   ASSERT_EQ(found.size(), 1u);
-  const Product& p = found[0];
+  const GemmCall& p = found[0];
   EXPECT_EQ(p.b.buffer(), w.buffer());
   EXPECT_EQ(p.b.shape(), (Dims{2, 3, 4}));
   EXPECT_EQ(p.b.strides(), (Dims{0, 1, 3}));
@@ -52,7 +52,7 @@ TEST_F(MatmulDoor, LinearTakesWeightsAsTheyLie) {
   EXPECT_TRUE(calls_.empty());  // nothing beside the product
 }
 
-TEST_F(MatmulDoor, AResidualMayBeTheResult) {
+TEST_F(MatmulCalls, AResidualMayBeTheResult) {
   const Array x = array({5, 3});
   const Array residual = array({5, 4});
   LinearOptions options;
@@ -70,7 +70,7 @@ TEST_F(MatmulDoor, AResidualMayBeTheResult) {
   EXPECT_NE(apart[0].c.buffer(), residual.buffer());
 }
 
-TEST_F(MatmulDoor, SwigluIsOneProductOfSums) {
+TEST_F(MatmulCalls, SwigluIsOneProductOfSums) {
   const Array x = array({5, 3}, DType::kFloat16);
   LinearOptions options;
   options.swiglu = true;
@@ -81,7 +81,7 @@ TEST_F(MatmulDoor, SwigluIsOneProductOfSums) {
   EXPECT_EQ(found[0].a.dtype(), DType::kFloat16);
 }
 
-TEST_F(MatmulDoor, SumsKeepTheirDtypeWithoutCasts) {
+TEST_F(MatmulCalls, SumsKeepTheirDtypeWithoutCasts) {
   const auto one = [&](DType operand, DType dtype) {
     MatmulOptions options;
     options.dtype = dtype;
@@ -94,7 +94,7 @@ TEST_F(MatmulDoor, SumsKeepTheirDtypeWithoutCasts) {
   EXPECT_EQ(one(DType::kUInt8, DType::kInt32).a.dtype(), DType::kInt32);
 }
 
-TEST_F(MatmulDoor, Float64FactorsThatFloat32LacksAreAppliedSeparately) {
+TEST_F(MatmulCalls, Float64FactorsThatFloat32LacksAreAppliedSeparately) {
   const Array x = array({2, 2}, DType::kFloat64);
   MatmulOptions options;
   options.alpha = 0.5;
@@ -106,7 +106,7 @@ TEST_F(MatmulDoor, Float64FactorsThatFloat32LacksAreAppliedSeparately) {
   EXPECT_STREQ(calls_[0].op, "multiply");
 }
 
-TEST_F(MatmulDoor, Tf32OnlyWhereAllowed) {
+TEST_F(MatmulCalls, Tf32OnlyWhereAllowed) {
   const Array x = array({2, 2});
   const auto tf32 = [&](std::optional<bool> use) {
     return products([&] { matmul(x, x, std::nullopt, use); })[0].tf32;
@@ -121,20 +121,20 @@ TEST_F(MatmulDoor, Tf32OnlyWhereAllowed) {
   set_matmul_precision(MatmulPrecision::kFloat32);
 }
 
-TEST_F(MatmulDoor, NumbersAsScalesAreAlpha) {
+TEST_F(MatmulCalls, NumbersAsScalesAreAlpha) {
   const Array a = array({2, 16}, DType::kFloat8E4M3FN);
   const Array b = array({16, 8}, DType::kFloat8E5M2);
   const auto numbers = products([&] { scaled_matmul(a, b, 0.5, 0.25); });
   ASSERT_EQ(numbers.size(), 1u);
   EXPECT_EQ(numbers[0].epilogue.alpha, 0.125f);
-  EXPECT_FALSE(numbers[0].epilogue.scale_a || numbers[0].epilogue.scale_b);
+  EXPECT_FALSE(numbers[0].quant_a.scales || numbers[0].quant_b.scales);
   const auto arrays = products([&] { scaled_matmul(a, b, array({2, 1}), array({1, 8})); });
-  EXPECT_EQ(arrays[0].epilogue.scale_a->shape(), (Dims{2}));
-  EXPECT_EQ(arrays[0].epilogue.scale_b->shape(), (Dims{8}));
+  EXPECT_EQ(arrays[0].quant_a.scales->shape(), (Dims{2}));
+  EXPECT_EQ(arrays[0].quant_b.scales->shape(), (Dims{8}));
   EXPECT_THROW(scaled_matmul(a, b, array({8}), 1.0), InvalidArgument);
 }
 
-TEST_F(MatmulDoor, HostSizesAreOneProductPerGroup) {
+TEST_F(MatmulCalls, HostSizesAreOneProductPerGroup) {
   const Array x = array({10, 3});
   const Array w = array({4, 5, 3});
   const std::int64_t sizes[] = {3, 0, 6, 1};
@@ -150,4 +150,4 @@ TEST_F(MatmulDoor, HostSizesAreOneProductPerGroup) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm
