@@ -1,5 +1,5 @@
-// Gates: what the work of a partition's stream passes before it is submitted. A gate waits on the
-// host; what has been submitted is never taken back.
+// Gates: what the work of a classed stream (of a partition or a task) passes before it is submitted.
+// A gate waits on the host; what has been submitted is never taken back.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "core/event_cache.h"
 #include "core/foreground.h"
 #include "core/stream.h"
+#include "core/task_work.h"
 #include "runtime/clock.h"
 #include "runtime/sharing/window.h"
 
@@ -77,10 +78,13 @@ class LaunchGate {
 //   GatedWork work(*stream);
 //   <the driver call>
 //   work.submitted();
-// A pointer test where the stream has no gate. Work on a stream that is being captured passes.
+// Two pointer tests where no task runs and the stream has no gate. Work on a stream that is being
+// captured passes.
 class GatedWork {
  public:
   explicit GatedWork(Stream& stream) {
+    if (TaskWork* task = TaskWork::current(); task != nullptr) [[unlikely]]
+      task->note(stream);
     if (stream.gate() != nullptr) [[unlikely]]
       enter(stream);
   }
