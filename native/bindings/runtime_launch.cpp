@@ -4,7 +4,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/kernel_trace.h"
-#include "core/launch_gate.h"
+#include "core/gated_work.h"
 #include "core/text.h"
 
 namespace gpk::bind {

@@ -38,7 +38,6 @@ std::shared_ptr<Stream> make_class_stream(std::shared_ptr<DeviceSharing> sharing
                                           std::shared_ptr<PartitionCore> partition) {
   const Device device = sharing->device();
   auto tenant = std::make_unique<StreamTenant>();
-  tenant->qos = qos;
   if (partition != nullptr) {
     tenant->green = partition->green;
     if (partition->request.bandwidth > 0.0) tenant->bandwidth_member = partition->member;
@@ -51,8 +50,11 @@ std::shared_ptr<Stream> make_class_stream(std::shared_ptr<DeviceSharing> sharing
   } else {
     stream = Stream::create(device, StreamPriority::kLow);
   }
-  tenant->partition = std::move(partition);
-  tenant->sharing = std::move(sharing);
+  if (partition != nullptr) {
+    tenant->owner = std::move(partition);
+  } else {
+    tenant->owner = std::move(sharing);
+  }
   stream->set_tenant(std::move(tenant));
   return stream;
 }

@@ -102,7 +102,7 @@ void DevicePartition::release_stream(const std::shared_ptr<Stream>& stream) noex
 
 bool DevicePartition::owns(const Stream& stream) const {
   const StreamTenant* tenant = stream.tenant();
-  return tenant != nullptr && tenant->partition == core_;
+  return tenant != nullptr && tenant->owner == core_;
 }
 
 PartitionReport DevicePartition::report(bool divide) {
@@ -125,7 +125,8 @@ PartitionReport DevicePartition::report(bool divide) {
       static_cast<std::size_t>(runtime::enforcement(core_->request.qos).eviction_rank);
   report.open_streams = slots_.size();
   for (const Slot& slot : slots_)
-    if (slot.stream->gate() != nullptr) add_stats(report.gate, slot.stream->gate()->stats());
+    if (const auto* gate = static_cast<const LaunchGate*>(slot.stream->gate()); gate != nullptr)
+      add_stats(report.gate, gate->stats());
   if (core_->compute == ComputeLimit::kPacing) {
     sharing.pacer()->retire();
     if (sharing.pacer()->shares().contains(core_->member))

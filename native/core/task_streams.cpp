@@ -7,7 +7,6 @@
 #include "core/context.h"
 #include "core/device_sharing.h"
 #include "core/error.h"
-#include "core/stream_tenant.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -16,6 +15,11 @@ namespace {
 // How often events are asked: often at first, since most tasks are short.
 constexpr std::chrono::microseconds kFirstPause{20};
 constexpr std::chrono::microseconds kLongestPause{200};
+
+// Of the free streams: the classes first, then those without.
+std::size_t index_of(std::optional<runtime::QosClass> qos) {
+  return qos ? static_cast<std::size_t>(*qos) : 3;
+}
 
 }  // namespace
 
@@ -40,17 +44,17 @@ TaskStreams::Lease TaskStreams::acquire(std::optional<runtime::QosClass> qos) {
   changed_.wait(lock, [this] { return closed_ || num_in_use_ < max_streams_ + num_lent_; });
   if (closed_) return {};
   ++num_in_use_;
-  auto& available = free_[qos ? static_cast<std::size_t>(*qos) : free_.size() - 1];
+  auto& available = free_[index_of(qos)];
   if (!available.empty()) {
     std::shared_ptr<Stream> stream = std::move(available.back());
     available.pop_back();
-    return {std::move(stream), nullptr};
+    return {std::move(stream), nullptr, qos};
   }
   lock.unlock();
   try {
     return {qos ? make_class_stream(DeviceSharing::get(device_), *qos)
                 : Stream::create(device_, StreamPriority::kLow),
-            nullptr};
+            nullptr, qos};
   } catch (...) {
     lock.lock();
     --num_in_use_;
@@ -67,7 +71,7 @@ TaskStreams::Lease TaskStreams::acquire(std::shared_ptr<DevicePartition> partiti
     return {};
   }
   ++num_in_partitions_;
-  return {std::move(stream), std::move(partition)};
+  return {std::move(stream), std::move(partition), std::nullopt};
 }
 
 void TaskStreams::give_back(const Work& work) {
@@ -79,10 +83,7 @@ void TaskStreams::give_back(const Work& work) {
     return;
   }
   --num_in_use_;
-  const StreamTenant* tenant = lease.stream->tenant();
-  if (!work.lease_failed)
-    free_[tenant ? static_cast<std::size_t>(tenant->qos) : free_.size() - 1].push_back(
-        lease.stream);
+  if (!work.lease_failed) free_[index_of(lease.qos)].push_back(lease.stream);
   changed_.notify_all();
 }
 
@@ -125,15 +126,15 @@ bool TaskStreams::Work::is_over() noexcept {
     }
     event.reset();
   }
-  return over && std::all_of(transfers.begin(), transfers.end(),
-                             [](const auto& transfer) { return transfer.done(); });
+  return over && std::all_of(others.begin(), others.end(),
+                             [](const auto& has_ended) { return has_ended(); });
 }
 
 void TaskStreams::finish(Lease lease, TaskWork submitted, Done done) {
   Work work;
   work.lease = std::move(lease);
   work.done = std::move(done);
-  work.transfers = submitted.transfers();
+  work.others = submitted.others();
   // Also where nothing was noted: others may have used its handle.
   work.mark(work.lease.stream);
   for (const auto& stream : submitted.streams())

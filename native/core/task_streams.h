@@ -32,6 +32,7 @@ class TaskStreams {
   struct Lease {
     std::shared_ptr<Stream> stream;              // nullptr: none, after close()
     std::shared_ptr<DevicePartition> partition;  // whose stream it is; nullptr: ours
+    std::optional<runtime::QosClass> qos;        // of ours
   };
 
   TaskStreams(Device device, std::size_t max_streams);
@@ -73,14 +74,14 @@ class TaskStreams {
  private:
   // What one task has under way.
   struct Work {
-    // Streams and transfers are kept until the lock is free: what they own may need the interpreter.
+    // Streams and the rest are kept until the lock is free: what they own may need the interpreter.
     struct Mark {
       std::shared_ptr<Stream> stream;
       std::shared_ptr<Event> event;  // nullptr: has ended
     };
     Lease lease;
     std::vector<Mark> marks;
-    std::vector<runtime::TransferFuture> transfers;
+    std::vector<TaskWork::HasEnded> others;
     std::exception_ptr error;  // the first
     bool lease_failed = false;
     Done done;

@@ -35,9 +35,9 @@ void TaskWork::add(Stream& stream) {
   last_ = &stream;
 }
 
-void TaskWork::note(runtime::TransferFuture transfer) {
-  sweep(transfers_, max_transfers_, [](const auto& known) { return known.done(); });
-  transfers_.push_back(std::move(transfer));
+void TaskWork::note(HasEnded has_ended) {
+  sweep(others_, max_others_, [](const auto& known) { return known(); });
+  others_.push_back(std::move(has_ended));
 }
 
 }  // namespace gpk

@@ -9,12 +9,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/stream.h"
-#include "runtime/transfer/transfer_engine.h"
 
 namespace gpk {
 
@@ -41,11 +41,13 @@ class TaskWork {
     if (&stream != last_) [[unlikely]]
       add(stream);
   }
-  void note(runtime::TransferFuture transfer);
+  // Work that runs elsewhere: a transfer, say.
+  using HasEnded = std::function<bool()>;
+  void note(HasEnded has_ended);
 
   // Each stream once; kept, so that a stream dropped by the task can still be asked.
   [[nodiscard]] const std::vector<std::shared_ptr<Stream>>& streams() const { return streams_; }
-  [[nodiscard]] const std::vector<runtime::TransferFuture>& transfers() const { return transfers_; }
+  [[nodiscard]] const std::vector<HasEnded>& others() const { return others_; }
 
  private:
   void add(Stream& stream);
@@ -54,10 +56,10 @@ class TaskWork {
 
   Stream* last_ = nullptr;  // one of streams_
   std::vector<std::shared_ptr<Stream>> streams_;
-  std::vector<runtime::TransferFuture> transfers_;
+  std::vector<HasEnded> others_;
   // A list that has grown to this is first rid of what has ended.
   std::size_t max_streams_ = kFirstSweep;
-  std::size_t max_transfers_ = kFirstSweep;
+  std::size_t max_others_ = kFirstSweep;
   static constexpr std::size_t kFirstSweep = 16;
 };
 

@@ -60,7 +60,8 @@ runtime::TransferFuture Transfers::submit(runtime::TransferType type, std::uint6
       member && bandwidth_pacer(stream->device()).contains(*member))
     options.member = member;
   auto future = engine_.submit(type, dst, src, bytes, std::move(options));
-  if (TaskWork* task = TaskWork::current(); task != nullptr) task->note(future);
+  if (TaskWork* task = TaskWork::current(); task != nullptr)
+    task->note([future] { return future.done(); });
   return future;
 }
 

@@ -1,9 +1,12 @@
 // The three classes on streams: tasks and partitions read one table.
 #include "core/class_stream.h"
 
+#include <thread>
+
 #include "core/device_partition.h"
 #include "core/device_sharing.h"
 #include "core/launch_gate.h"
+#include "core/memory_account.h"
 #include "core/stream_tenant.h"
 #include "core/task_streams.h"
 #include "fake_driver/graph_fixture.h"
@@ -16,13 +19,17 @@ using runtime::QosClass;
 
 class ClassStreamTest : public GraphTest {
  protected:
+  static const LaunchGate& gate_of(const Stream& stream) {
+    return *static_cast<const LaunchGate*>(stream.gate());
+  }
+
   static void expect_by_the_table(const Stream& stream, QosClass qos) {
     const runtime::QosEnforcement rules = runtime::enforcement(qos);
     const int greatest = Context::get(0).greatest_priority();
     EXPECT_EQ(fake::stream_info(stream.handle()).priority,
               runtime::stream_priority(qos, 0, greatest));
     ASSERT_NE(stream.gate(), nullptr);
-    const LaunchGate::Options& gate = stream.gate()->options();
+    const LaunchGate::Options& gate = gate_of(stream).options();
     EXPECT_EQ(gate.max_in_flight, rules.max_in_flight);
     EXPECT_EQ(gate.yields, rules.yields);
     EXPECT_EQ(gate.in_foreground, !rules.yields);
@@ -41,8 +48,8 @@ TEST_F(ClassStreamTest, TasksAndPartitionsFollowTheSameTable) {
     auto lease = streams.acquire(qos);
     expect_by_the_table(*of_partition, qos);
     expect_by_the_table(*lease.stream, qos);
-    EXPECT_EQ(lease.stream->gate()->options().foreground,
-              of_partition->gate()->options().foreground);
+    EXPECT_EQ(gate_of(*lease.stream).options().foreground,
+              gate_of(*of_partition).options().foreground);
     EXPECT_EQ(static_cast<int>(partition->account()->account()->evict_class()),
               runtime::enforcement(qos).eviction_rank);
     streams.finish(std::move(lease), {}, [](const std::exception_ptr&) {});
@@ -80,7 +87,7 @@ TEST_F(ClassStreamTest, TasksGiveWayToPartitions) {
     const StreamScope scope(lease.stream);
     launch_scale(*kernel, x, 3.0f);
   }
-  EXPECT_EQ(lease.stream->gate()->stats().num_held, 1u);
+  EXPECT_EQ(gate_of(*lease.stream).stats().num_held, 1u);
   fake::set_busy(foreground, false);
   streams.finish(std::move(lease), {}, [](const std::exception_ptr&) {});
   while (streams.num_in_use() > 0) std::this_thread::yield();
