@@ -80,7 +80,6 @@ void bind_runtime_memory(py::module_& m);
 void bind_runtime_pinned(py::module_& m);
 void bind_runtime_admission(py::module_& m);
 void bind_runtime_qos(py::module_& m);
-void bind_runtime_partition(py::module_& m);
 void bind_runtime_scheduler(py::module_& m);
 void bind_runtime_tasks(py::module_& m);
 void bind_runtime_transfer(py::module_& m);

@@ -4,6 +4,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/kernel_trace.h"
+#include "core/gated_work.h"
 #include "core/text.h"
 
 namespace gpk::bind {
@@ -50,6 +51,7 @@ void launch_raw(std::uint64_t function, const runtime::LaunchConfig& config,
   params.reserve(args.size());
   for (std::uint64_t& arg : args) params.push_back(&arg);
   stream.context()->make_current();
+  GatedWork work(stream);
   stream.context()->note_launch("raw function", config.grid.data(), config.block.data(),
                                 stream.handle());
   TracedKernel traced("raw function", config.grid.data(), config.block.data(), stream);
@@ -58,6 +60,7 @@ void launch_raw(std::uint64_t function, const runtime::LaunchConfig& config,
                config.grid[0], config.grid[1], config.grid[2], config.block[0], config.block[1],
                config.block[2], config.shared_mem_bytes, stream.handle(), params.data(), nullptr);
   traced.submitted();
+  work.submitted();
 }
 
 void StreamLauncher::set_stream(std::uint64_t stream_id, std::shared_ptr<Stream> stream) {

@@ -46,7 +46,6 @@ py::module_ load_runtime() {
   bind_runtime_pinned(m);
   bind_runtime_admission(m);
   bind_runtime_qos(m);
-  bind_runtime_partition(m);
   bind_runtime_scheduler(m);
   bind_runtime_tasks(m);
   bind_runtime_transfer(m);
