@@ -1,11 +1,13 @@
-// Gates: what the work of a partition's stream passes before it is submitted. A gate waits on the
-// host; what has been submitted is never taken back.
+// Gates: what the work of a stream passes before it is submitted, where the stream belongs to a
+// partition or limit_launches() was called. A gate counts, and waits on the host; what has been
+// submitted is never taken back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/compute_pacer.h"
 #include "core/driver_api.h"
@@ -41,7 +43,8 @@ class LaunchGate {
   };
   struct Stats {
     std::uint64_t num_passed = 0;
-    std::uint64_t num_held = 0;  // that waited for the foreground
+    std::int64_t last_pass_ns = -1;  // on the steady clock; -1: none yet
+    std::uint64_t num_held = 0;      // that waited for the foreground
     std::int64_t held_ns = 0;
     runtime::InFlightWindow::Stats window;  // zeros where there is none
   };
@@ -52,8 +55,12 @@ class LaunchGate {
   LaunchGate(const LaunchGate&) = delete;
   LaunchGate& operator=(const LaunchGate&) = delete;
 
+  // For later launches, up to the `max_in_flight` it was made with; 0: that.
+  void set_limit(std::size_t max_in_flight) noexcept;
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] const Options& options() const noexcept { return options_; }
+  [[nodiscard]] Device device() const noexcept;
+  [[nodiscard]] cu::Stream stream() const noexcept { return stream_; }
 
  private:
   friend class GatePass;
@@ -62,6 +69,7 @@ class LaunchGate {
   void hold();
   void adapt(bool waited, std::int64_t now_ns);
 
+  Context& context_;
   const cu::Stream stream_;
   const Options options_;
   std::shared_ptr<Foreground::Source> source_;
@@ -72,6 +80,20 @@ class LaunchGate {
   std::int64_t last_pass_ns_ = -1;
   double mean_ns_ = 0.0;  // of one piece of work, by how fast they follow one another
 };
+
+// Gives `stream` a gate that lets at most so many pieces of work be on the device; 0: it only
+// counts. Again: another limit. The first call comes before other threads use the stream. Nothing
+// on the CPU, where work is done when the call returns. Throws InvalidArgument for streams of
+// partitions, which have their own limits, and for the default stream, which everybody shares.
+void limit_launches(Stream& stream, std::size_t max_in_flight);
+inline constexpr std::size_t kMaxLaunchLimit = 65536;
+
+// What the gates of a device's streams have counted, by stream.
+struct GateReport {
+  std::uintptr_t stream = 0;
+  LaunchGate::Stats stats;
+};
+std::vector<GateReport> report_gates(Device device);
 
 // One submission to a stream:
 //   GatedWork work(*stream);

@@ -1,4 +1,4 @@
-// What a partition hangs on its streams.
+// What a partition, or a limit of launches, hangs on a stream.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace gpk {
 class PartitionCore;
 
 struct StreamTenant {
-  std::shared_ptr<PartitionCore> partition;  // keeps what the rest points to
+  std::shared_ptr<PartitionCore> partition;  // keeps what the rest points to; null: a limit only
   std::shared_ptr<GreenContext> green;
   std::unique_ptr<LaunchGate> gate;
   std::optional<std::uint64_t> bandwidth_member;  // of bandwidth_pacer()
