@@ -134,7 +134,7 @@ LaunchGate::Stats LaunchGate::stats() const {
 }
 
 // What one piece of work holds from before its submission until after.
-class GatePass {
+class LaunchGate::GatePass final : public Pass {
  public:
   explicit GatePass(LaunchGate& gate) : gate_(gate) {
     if (gate.options_.yields) gate.hold();
@@ -150,7 +150,7 @@ class GatePass {
     if (gate.source_) gate.source_->begin();
   }
 
-  ~GatePass() {
+  ~GatePass() override {
     if (gate_.source_) gate_.source_->end();
     if (!submitted_ && piece_.start != 0) gate_.options_.pacer->abandon(piece_);
   }
@@ -158,7 +158,7 @@ class GatePass {
   GatePass(const GatePass&) = delete;
   GatePass& operator=(const GatePass&) = delete;
 
-  void submitted() {
+  void submitted() override {
     submitted_ = true;
     if (gate_.source_) gate_.source_->submitted(gate_.stream_);
     if (piece_.start != 0) gate_.options_.pacer->submitted(piece_, gate_.stream_);
@@ -171,6 +171,10 @@ class GatePass {
   ComputePacer::Piece piece_;
   bool submitted_ = false;
 };
+
+std::unique_ptr<SubmissionGate::Pass> LaunchGate::enter() {
+  return std::make_unique<GatePass>(*this);
+}
 
 void limit_launches(Stream& stream, std::size_t max_in_flight) {
   if (stream.context() == nullptr) return;
@@ -187,7 +191,7 @@ void limit_launches(Stream& stream, std::size_t max_in_flight) {
                                              LaunchGate::Options{.max_in_flight = kMaxLaunchLimit});
     stream.set_tenant(std::move(own));
   }
-  stream.gate()->set_limit(max_in_flight);
+  static_cast<LaunchGate*>(stream.gate())->set_limit(max_in_flight);  // there is no other kind
 }
 
 std::vector<GateReport> report_gates(Device device) {
@@ -198,14 +202,5 @@ std::vector<GateReport> report_gates(Device device) {
       reports.push_back({reinterpret_cast<std::uintptr_t>(gate->stream()), gate->stats()});
   return reports;
 }
-
-void GatedWork::enter(Stream& stream) {
-  if (stream.capturing()) return;  // recorded, not run: the replay passes the gate
-  pass_ = new GatePass(*stream.gate());
-}
-
-void GatedWork::note_submitted() { pass_->submitted(); }
-
-void GatedWork::leave() noexcept { delete pass_; }
 
 }  // namespace gpk

@@ -1,6 +1,5 @@
-// Gates: what the work of a stream passes before it is submitted, where the stream belongs to a
-// partition or limit_launches() was called. A gate counts, and waits on the host; what has been
-// submitted is never taken back.
+// The gate of a stream of a partition, or of one that limit_launches() was called for. It counts,
+// and waits on the host; what has been submitted is never taken back.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +12,17 @@
 #include "core/driver_api.h"
 #include "core/event_cache.h"
 #include "core/foreground.h"
-#include "core/stream.h"
+#include "core/gated_work.h"
 #include "runtime/clock.h"
 #include "runtime/sharing/window.h"
 
 namespace gpk {
 
 class Context;
-class GatePass;
 
 // Of one stream. Thread safe. Its waits need no lock and no interpreter, only the GPU and time to
 // go on, so they always end; check_interrupt() is asked meanwhile.
-class LaunchGate {
+class LaunchGate final : public SubmissionGate {
  public:
   struct Options {
     std::size_t max_in_flight = 0;  // pieces of work on the device; 0: no bound
@@ -51,10 +49,12 @@ class LaunchGate {
 
   // `stream` outlives the gate.
   LaunchGate(Context& context, cu::Stream stream, Options options);
-  ~LaunchGate();
+  ~LaunchGate() override;
   LaunchGate(const LaunchGate&) = delete;
   LaunchGate& operator=(const LaunchGate&) = delete;
 
+  std::unique_ptr<Pass> enter() override;
+  [[nodiscard]] std::int64_t slice_ns() const noexcept override { return options_.slice_ns; }
   // For later launches, up to the `max_in_flight` it was made with; 0: that.
   void set_limit(std::size_t max_in_flight) noexcept;
   [[nodiscard]] Stats stats() const;
@@ -63,7 +63,7 @@ class LaunchGate {
   [[nodiscard]] cu::Stream stream() const noexcept { return stream_; }
 
  private:
-  friend class GatePass;
+  class GatePass;
   class Events;
 
   void hold();
@@ -94,35 +94,5 @@ struct GateReport {
   LaunchGate::Stats stats;
 };
 std::vector<GateReport> report_gates(Device device);
-
-// One submission to a stream:
-//   GatedWork work(*stream);
-//   <the driver call>
-//   work.submitted();
-// A pointer test where the stream has no gate. Work on a stream that is being captured passes.
-class GatedWork {
- public:
-  explicit GatedWork(Stream& stream) {
-    if (stream.gate() != nullptr) [[unlikely]]
-      enter(stream);
-  }
-  ~GatedWork() {
-    if (pass_ != nullptr) [[unlikely]]
-      leave();
-  }
-  GatedWork(const GatedWork&) = delete;
-  GatedWork& operator=(const GatedWork&) = delete;
-  void submitted() {
-    if (pass_ != nullptr) [[unlikely]]
-      note_submitted();
-  }
-
- private:
-  void enter(Stream& stream);
-  void note_submitted();
-  void leave() noexcept;
-
-  GatePass* pass_ = nullptr;
-};
 
 }  // namespace gpk

@@ -73,24 +73,6 @@ def test_the_argument_is_named(call: Callable[[], Any], words: str) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_setters_have_the_name_of_their_property() -> None:
-    found = list(properties())
-    assert found
-    for owner, name, member in found:
-        with pytest.raises(
-            TypeError, match=rf"^{owner.__name__}\.{name}: argument 'self' is int 5"
-        ):
-            member.fset(5, 6)  # type: ignore[misc]
-
-
-def properties() -> Iterator[tuple[type, str, property]]:
-    """Those with a setter."""
-    for owner in classes(_native, _runtime):
-        for name, member in vars(owner).items():
-            if isinstance(member, property) and type(member.fset).__name__ == "instancemethod":
-                yield owner, name, member
-
-
 def classes(*modules: ModuleType) -> Iterator[type]:
     for module in modules:
         for member in vars(module).values():
