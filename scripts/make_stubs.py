@@ -285,6 +285,7 @@ ARGUMENTS = {
     "matmul.x1": "GPUArray",
     "matmul.x2": "GPUArray",
     "submit_d2h.host": "NDArray[Any]",
+    "submit_copy.keep": "object",
     "submit_h2d.host": "NDArray[Any]",
     "from_cuda_array_interface.x": "object",
     "from_dlpack.copy": "bool | None",

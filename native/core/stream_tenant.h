@@ -1,4 +1,4 @@
-// What a class or a partition adds to its streams.
+// What a class, a partition or a limit of launches adds to a stream.
 #pragma once
 
 #include <cstdint>

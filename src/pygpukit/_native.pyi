@@ -640,6 +640,51 @@ class BoundKernel:
     def __call__(self) -> None: ...
     def __repr__(self) -> str: ...
 
+class Program:
+    """A source that jit compiled."""
+
+    def function(self, name: str) -> int:
+        """The CUfunction of a kernel, as an int; GpuUnavailable on the CPU."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the compiled image."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernels(self) -> list[str]:
+        """Names that were asked for."""
+
+    @property
+    def options(self) -> list[str]: ...
+    @property
+    def ptx(self) -> str:
+        """Compiled on demand."""
+
+    @property
+    def sm(self) -> int:
+        """90 for SM 9.0."""
+
+    @property
+    def source(self) -> str: ...
+
+class PrivateFolder:
+    """Files that only this user can have written."""
+
+    def __init__(self, path: str) -> None: ...
+    def list(self) -> list[str]:
+        """Names of the files."""
+
+    def read(self, name: str, max_bytes: SupportsIndex) -> bytes | None:
+        """None for what is not there or not trusted."""
+
+    def remove(self, name: str) -> builtins.bool:
+        """False when nothing was removed."""
+
+    def write(self, name: str, data: bytes) -> str:
+        """Why it was not written, or an empty text."""
+
 class RawModule:
     """CUDA C source with several kernels, C++ templates and global variables."""
 
@@ -1290,6 +1335,9 @@ def kron(x1: _Operand, x2: _Operand) -> GPUArray:
 def launch_floor(iterations: SupportsIndex = 5000, repeats: SupportsIndex = 5) -> float:
     """Microseconds of one cuLaunchKernel in a C++ loop, best of `repeats`."""
 
+def launch_stats(device: _DeviceLike = None) -> dict[str, Any]:
+    """What the gates of a device's streams have counted, by stream handle."""
+
 def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the lowest common multiple of x1 and x2, element by element."""
 
@@ -1304,6 +1352,9 @@ def lexsort(keys: Sequence[GPUArray], axis: SupportsIndex = -1) -> GPUArray:
 
 def lgamma(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """log(abs(gamma(x))), element by element."""
+
+def limit_launches(stream: Stream, max_in_flight: SupportsIndex | None) -> None:
+    """At most so many launches of the stream on the device; None: they are only counted."""
 
 def linear(
     x: GPUArray,
@@ -1666,6 +1717,12 @@ def prod(
 ) -> GPUArray:
     """Product of elements along axes."""
 
+def program_counts() -> dict[str, Any]:
+    """How often jit found a program, and how often not."""
+
+def programs() -> list[Program]:
+    """What jit compiled and somebody still holds, oldest first."""
+
 def put(x: GPUArray, indices: Any, values: Any, mode: str = "raise") -> None:
     """Sets elements at positions of the flat array."""
 
@@ -1844,6 +1901,19 @@ def std(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """Standard deviation of elements along axes."""
+
+def submit_copy(
+    type: str,
+    dst_ptr: SupportsIndex,
+    src_ptr: SupportsIndex,
+    size_bytes: SupportsIndex,
+    *,
+    priority: SupportsIndex = 0,
+    keep: object = None,
+    stream: _StreamLike = None,
+    device: _DeviceLike = None,
+) -> TransferFuture:
+    """Copies between two addresses in the background, after the stream's work so far."""
 
 def submit_d2h(
     array: GPUArray, host: NDArray[Any], *, priority: SupportsIndex = 0, stream: _StreamLike = None

@@ -40,7 +40,7 @@ from pygpukit._runtime import TaskMeta as RustTaskMeta
 from pygpukit._runtime import TaskPolicy as RustTaskPolicy
 from pygpukit._runtime import TaskState as RustTaskState
 from pygpukit._runtime import TaskStats as RustTaskStats
-from pygpukit.memory.block_pool import GB, HAS_RUST_BACKEND, KB, MB
+from pygpukit.memory import GB, HAS_RUST_BACKEND, KB, MB
 from pygpukit.scheduler.errors import (
     DeadlineMissed,
     DependencyFailed,

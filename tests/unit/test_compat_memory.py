@@ -1,4 +1,4 @@
-"""MemoryPool and PinnedMemoryManager of 0.2, on real memory."""
+"""Sections 16 and 17.1 of 0.2, and pinned memory of 17.6: blocks are real memory."""
 
 from __future__ import annotations
 
@@ -36,9 +36,21 @@ def test_size_classes_and_counters() -> None:
         *("quota", "used", "cached", "available", "allocation_count", "reuse_count"),
         *("eviction_count", "cudamalloc_count", "active_blocks", "free_blocks"),
     ]
+    again.touch()
+    assert again.is_available()
+    assert not again.is_evicted()
     pool.free(again)
     with pytest.raises(ValueError, match="is not a live block"):
         pool.free(again)
+    assert pool.allocate(300 * MB // 1024).size == MB
+    assert pool._size_class(256 * MB + 1) == 257 * MB
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match="size"):
+            pool.allocate(bad)
+        with pytest.raises(ValueError, match="quota"):
+            MemoryPool(bad)
+    with pytest.raises(TypeError, match="size is str 'x', expected int"):
+        pool.allocate("x")  # type: ignore[arg-type]
 
 
 def test_over_the_quota_is_a_memory_error_with_the_numbers() -> None:
@@ -85,12 +97,34 @@ def test_write_evict_restore_read() -> None:
     np.testing.assert_array_equal(pool.read(block, np.float32), data)
 
 
-def test_the_memory_is_real() -> None:
-    pool = MemoryPool(MB)
-    block = pool.allocate(256)
+def test_the_memory_is_the_device_pools() -> None:
+    before = gp.memory.stats()["used"]
+    pool = MemoryPool(8 * MB, enable_eviction=True)
+    block = pool.allocate(4 * MB)
     pool.write(block, np.arange(64, dtype=np.int32))
     there = (ctypes.c_int32 * 64).from_address(block.device_ptr)  # on CPU simulation
     assert list(there) == list(range(64))
+    (name,) = (n for n, a in gp.memory.accounts().items() if a["limit"] == 8 * MB)
+    assert name.startswith("MemoryPool")
+    assert gp.memory.accounts()[name]["used"] == 4 * MB
+    assert gp.memory.stats()["used"] == before + 4 * MB
+    pool.evict(block)
+    assert gp.memory.accounts()[name]["used"] == 0
+    assert gp.memory.stats()["used"] == before
+    pool.restore(block)
+    assert gp.memory.accounts()[name]["used"] == 4 * MB
+    pool.free(block)
+    assert gp.memory.accounts()[name]["used"] == 4 * MB, "free blocks are kept"
+    pool.clear()
+    assert gp.memory.stats()["used"] == before
+
+
+def test_a_write_that_does_not_fit_is_refused() -> None:
+    pool = MemoryPool(MB)
+    block = pool.allocate(256)
+    with pytest.raises(ValueError, match="257 bytes for block 0 of 256"):
+        pool.write(block, np.zeros(257, np.uint8))
+    assert pool.read(block, np.float64).shape == (32,)
 
 
 def test_eight_threads() -> None:
@@ -157,13 +191,16 @@ def test_rust_pool() -> None:
     assert pool.get_host_data(block) == b"abc"
     pool.clear_host_data(block)
     assert pool.get_host_data(block) is None
-    assert pool.read(block, 3) == b"abc"
+    pool.touch(block)
     pool.evict(block)
     assert pool.get_block(block).is_evicted()
     assert not pool.is_block_on_gpu(block)
     assert pool.get_host_data(block)[:3] == b"abc"
     pool.restore(block)
-    assert pool.read(block, 3) == b"abc"
+    assert pool.is_block_on_gpu(block)
+    assert bytes((ctypes.c_char * 3).from_address(pool._pool._blocks[0].device_ptr)) == b"abc"
+    assert (info.id, info.size, info.on_gpu, info.on_host) == (0, 256, True, False)
+    assert info.last_access > 0
     assert real
     assert pool.get_block(7) is None
     for call in (pool.free, pool.touch, pool.evict, pool.restore, pool.get_block_size):
@@ -173,9 +210,14 @@ def test_rust_pool() -> None:
         pool.is_block_on_gpu(7)
     with pytest.raises(MemoryError):
         pool.allocate(MB)
-    assert pool.stats().active_blocks == 1
+    assert (pool.quota, pool.used, pool.cached, pool.available) == (10 * KB, 256, 0, 9984)
+    pool.free(block)
+    stats = pool.stats()
+    assert (stats.quota, stats.used, stats.cached, stats.available) == (10 * KB, 0, 256, 10 * KB)
+    assert (stats.allocation_count, stats.reuse_count, stats.cudamalloc_count) == (1, 0, 2)
+    assert (stats.eviction_count, stats.active_blocks, stats.free_blocks) == (1, 0, 1)
     pool.clear()
-    assert pool.used == 0
+    assert pool.cached == 0
 
 
 @settings(max_examples=40, deadline=None)
@@ -232,8 +274,25 @@ def test_pinned_blocks_are_pooled_and_belong_to_tasks() -> None:
         manager.allocate(2 * MB)
     with pytest.raises(ValueError, match="99"):
         manager.free(99)
+    manager.free(manager.allocate(1)[0])
+    assert manager.stats().pooled_size == 4 * KB
+    assert manager.clear_pool() == 4 * KB
     manager.clear()
-    assert manager.stats().current_used == 0
+    stats = manager.stats()
+    assert (stats.current_used, stats.pooled_size, stats.active_blocks) == (0, 0, 0)
+    assert (stats.max_size, stats.peak_used, stats.free_count) == (MB, 68 * KB, 2)
+
+
+def test_pinned_memory_beyond_the_limit_gives_up_the_pool() -> None:
+    manager = PinnedMemoryManager(PinnedPoolConfig(max_size=68 * KB))
+    manager.free(manager.allocate(60 * KB)[0])
+    assert manager.stats().pooled_blocks == 1
+    assert manager.allocate(10)[1:] == (4 * KB, False)
+    assert manager.allocate(10)[1:] == (4 * KB, False)
+    assert manager.stats().pooled_blocks == 0
+    without = PinnedMemoryManager(PinnedPoolConfig(enable_pooling=False))
+    without.free(without.allocate(10)[0])
+    assert not without.allocate(10)[2]
 
 
 def test_registered_memory_goes_back_to_its_owner() -> None:
@@ -242,5 +301,11 @@ def test_registered_memory_goes_back_to_its_owner() -> None:
     manager.register(42, ctypes.addressof(memory), 100)
     assert manager.get(42).is_registered
     assert manager.free(42) == (True, ctypes.addressof(memory))
+    number = manager.allocate(10)[0]
+    manager.register(number, ctypes.addressof(memory), 100)
+    assert manager.get(number).host_ptr == ctypes.addressof(memory)
+    with pytest.raises(ValueError, match="registered already"):
+        manager.register(number, 1, 1)
+    assert manager.stats().registered_size == 100
     with pytest.raises(ValueError, match="power of two"):
         PinnedPoolConfig(alignment=3)

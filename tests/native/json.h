@@ -1,14 +1,40 @@
-#include "runtime/dispatch/kernel_cache_json.h"
+// A small JSON reader, for tests of what is written as JSON.
+#pragma once
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace gpk::runtime {
-namespace {
+
+struct JsonValue {
+  enum class Kind { kNull, kBool, kInteger, kReal, kString, kArray, kObject };
+  Kind kind = Kind::kNull;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  double real = 0.0;
+  std::string text;
+  std::vector<JsonValue> items;
+  std::map<std::string, JsonValue, std::less<>> members;
+
+  // A member of an object; nullptr when there is none or this is no object.
+  [[nodiscard]] const JsonValue* find(std::string_view name) const;
+};
+
+// Nothing when `text` is not one JSON value (or is nested more than 64 deep). Never throws for bad
+// text.
+[[nodiscard]] std::optional<JsonValue> parse_json(std::string_view text);
+
+namespace json_detail {
 
 constexpr int kMaxDepth = 64;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Every method returns false at the first thing that is not JSON.
 class Parser {
@@ -191,16 +217,16 @@ class Parser {
   std::string_view rest_;
 };
 
-}  // namespace
+}  // namespace json_detail
 
-const JsonValue* JsonValue::find(std::string_view name) const {
+inline const JsonValue* JsonValue::find(std::string_view name) const {
   const auto found = members.find(name);
   return found == members.end() ? nullptr : &found->second;
 }
 
-std::optional<JsonValue> parse_json(std::string_view text) {
+inline std::optional<JsonValue> parse_json(std::string_view text) {
   JsonValue value;
-  if (!Parser(text).document(value)) return std::nullopt;
+  if (!json_detail::Parser(text).document(value)) return std::nullopt;
   return value;
 }
 
