@@ -120,9 +120,8 @@ void bind_array(py::module_& m) {
   define(m, "empty", empty);
   define_filled(m, "zeros", Scalar(std::int64_t{0}));
   define_filled(m, "ones", Scalar(true));
-  define(m, "full", [](const Arguments& args) {
-    return make_full_of(args[0], args[1], args[2], args[3]);
-  });
+  define(m, "full",
+         [](const Arguments& args) { return make_full_of(args[0], args[1], args[2], args[3]); });
   define(m, "from_numpy",
          [](const Arguments& args) { return from_numpy(args[0], args.device(1)); });
   define(m, "arange", arange);

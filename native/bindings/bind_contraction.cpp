@@ -18,9 +18,8 @@ PyObject* vecdot(const Arguments& args) {
   const Array& x1 = product_operand(args[0].ptr(), "vecdot", 0);
   const Array& x2 = product_operand(args[1].ptr(), "vecdot", 1);
   const std::int64_t axis = args.integer(2);
-  return run_into(args, 3, [&](const std::optional<Array>& out) {
-    return ops::vecdot(x1, x2, axis, out);
-  });
+  return run_into(args, 3,
+                  [&](const std::optional<Array>& out) { return ops::vecdot(x1, x2, axis, out); });
 }
 
 // (operands, labels, output, out): the Python layer has parsed the subscripts.

@@ -48,8 +48,8 @@ Array concat_as(const Arguments& args) {
   const std::string op = args.text(0);
   const std::vector<Array> arrays = arrays_from_python(args[1], op.c_str());
   const auto axis = optional_int(args[2], op.c_str(), "axis");
-  const auto dtype = args.is_none(3) ? std::nullopt
-                                     : std::optional(dtype_from_python(args[3], op.c_str()));
+  const auto dtype =
+      args.is_none(3) ? std::nullopt : std::optional(dtype_from_python(args[3], op.c_str()));
   const WithoutGil released;
   return ops::concat(arrays, axis, {dtype, std::nullopt}, op.c_str());
 }

@@ -103,8 +103,7 @@ py::list list_functions() {
 }  // namespace
 
 void bind_ops(py::module_& m) {
-  m.def("function_list", list_functions,
-        "Every line of op_list.def as (name, module, signature).");
+  m.def("function_list", list_functions, "Every line of op_list.def as (name, module, signature).");
   m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
   m.def("builtin_kernels", list_kernels,
         "Every built-in kernel variant as (op, file, expression, exact architectures, bundled).");

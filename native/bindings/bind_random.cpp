@@ -90,8 +90,7 @@ Scalar integer(const Arguments& args, int i) {
     if (PyErr_Occurred() == nullptr) return Scalar(static_cast<std::uint64_t>(large));
     clear_if(PyExc_OverflowError);
   }
-  throw InvalidArgument(
-      cat("integers: ", args.name(i), " is out of bounds: ", safe_repr(args[i])));
+  throw InvalidArgument(cat("integers: ", args.name(i), " is out of bounds: ", safe_repr(args[i])));
 }
 
 // (request, low, high)

@@ -77,7 +77,8 @@ PyObject* run(const AxisOp& op, const Array& x, const Arguments& args, const Pla
 
 void define_function(py::module_& m, const char* name, const AxisOp& op) {
   const Places places(FastSignature(name, declaration_of(name).signature));
-  add_op(m, name, [op, places](const Arguments& args) { return run(op, args.array(0), args, places); });
+  add_op(m, name,
+         [op, places](const Arguments& args) { return run(op, args.array(0), args, places); });
 }
 
 // --- methods ------------------------------------------------------------------------------------
@@ -109,12 +110,11 @@ void define_method(std::optional<ops::ReduceRule> rule, const char* signature) {
   const char* name = ops::name(id);
   const FastSignature parsed(name, signature);
   const std::string inside = std::string(signature).substr(1);
-  auto* method = new Method{
-      {id, rule},
-      parsed,
-      Places(parsed),
-      cat(name, "($self, ", inside, "\n--\n\n", declaration_of(name).doc),
-      {}};
+  auto* method = new Method{{id, rule},
+                            parsed,
+                            Places(parsed),
+                            cat(name, "($self, ", inside, "\n--\n\n", declaration_of(name).doc),
+                            {}};
   const auto call = MethodOf<id>::call;
   method->definition = {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
                         METH_FASTCALL | METH_KEYWORDS, method->doc.c_str()};
@@ -135,9 +135,9 @@ void define_axis_op(py::module_& m, std::optional<ops::ReduceRule> rule, const c
 
 void bind_reduction(py::module_& m) {
   using ops::Elements;
-#define GPK_REDUCTION(name, rule, functor, finish, elements, doc) \
+#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)          \
   define_axis_op<OpId::name, Elements::elements>(m, ops::ReduceRule::rule, \
-                                         ops::method_signature(ops::ReduceRule::rule));
+                                                 ops::method_signature(ops::ReduceRule::rule));
 #define GPK_SCAN(name, functor, elements, doc) \
   define_axis_op<OpId::name, Elements::elements>(m, std::nullopt, ops::kScanMethod);
 #include "ops/reduction/ops.def"

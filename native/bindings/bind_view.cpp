@@ -56,9 +56,8 @@ void bind_axes(py::module_& m) {
   define(m, "expand_dims", [](const Arguments& args) {
     return expand_dims(args.array(0), args.integers(1), "expand_dims");
   });
-  define(m, "flip", [](const Arguments& args) {
-    return ops::flip(args.array(0), args.optional_integers(1));
-  });
+  define(m, "flip",
+         [](const Arguments& args) { return ops::flip(args.array(0), args.optional_integers(1)); });
   define(m, "moveaxis", [](const Arguments& args) {
     const Array& x = args.array(0);
     const Dims source = args.integers(1);
@@ -77,8 +76,7 @@ void bind_axes(py::module_& m) {
 Array reshape_to(const Arguments& args) {
   const Array& x = args.array(0);
   const Dims target = resolve_shape(args.shape(1), x.size(), "reshape");
-  const std::optional<bool> copy =
-      args.is_none(2) ? std::nullopt : std::optional(args.flag(2));
+  const std::optional<bool> copy = args.is_none(2) ? std::nullopt : std::optional(args.flag(2));
   if (!copy.value_or(false)) {
     if (auto view = try_reshape(x, target)) return *view;
     if (copy)

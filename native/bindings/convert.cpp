@@ -143,7 +143,8 @@ Device device_from_python(py::handle object, const char* op) {
   if (PyLong_Check(object.ptr())) {
     int overflow = 0;
     const long value = PyLong_AsLongAndOverflow(object.ptr(), &overflow);
-    if (overflow != 0 || value < 0 || value > 1'000'000) bad_argument(op, "device", object, kExpected);
+    if (overflow != 0 || value < 0 || value > 1'000'000)
+      bad_argument(op, "device", object, kExpected);
     index = static_cast<int>(value);
   } else if (PyUnicode_Check(object.ptr())) {
     const auto text = object.cast<std::string>();

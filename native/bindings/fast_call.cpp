@@ -83,8 +83,8 @@ void FastSignature::bind_keyword(PyObject* name, PyObject* value, PyObject** slo
 void FastSignature::bind(PyObject* const* args, Py_ssize_t num_args, PyObject* keyword_names,
                          PyObject** slots) const {
   if (num_args > num_positional_) [[unlikely]]
-    refuse(*this, cat("takes ", num_positional_, " positional arguments but ", num_args,
-                      " were given"));
+    refuse(*this,
+           cat("takes ", num_positional_, " positional arguments but ", num_args, " were given"));
   for (int i = 0; i < size(); ++i) slots[i] = i < num_args ? args[i] : nullptr;
   if (keyword_names != nullptr) {
     const Py_ssize_t num_keywords = PyTuple_GET_SIZE(keyword_names);

@@ -190,9 +190,9 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     request.options = strings_from_python(options, "options").value_or(std::vector<std::string>());
     request.name_expressions = {function};
     request.include_folders = strings_from_python(folders, "include_folders");
-    return allocate_kernel(type,
-                           make_kernel_state(build_program(request), signature, function, block_size,
-                                             py::reinterpret_borrow<py::object>(reference)));
+    return allocate_kernel(
+        type, make_kernel_state(build_program(request), signature, function, block_size,
+                                py::reinterpret_borrow<py::object>(reference)));
   });
 }
 

@@ -36,11 +36,11 @@ const ops::OpInfo& declaration_of(const char* name) {
 void add_op(py::module_& m, const char* name, OpCall call) {
   static auto* functions = new std::deque<OpFunction>;  // addresses stay
   const ops::OpInfo& info = declaration_of(name);
-  OpFunction& f = functions->emplace_back(
-      OpFunction{{name, info.signature},
-                 std::move(call),
-                 cat(name, info.signature, "\n--\n\n", info.doc),
-                 {}});
+  OpFunction& f =
+      functions->emplace_back(OpFunction{{name, info.signature},
+                                         std::move(call),
+                                         cat(name, info.signature, "\n--\n\n", info.doc),
+                                         {}});
   f.definition = {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_op)),
                   METH_FASTCALL | METH_KEYWORDS, f.doc.c_str()};
   add_function(m, &f.definition, py::capsule(&f));

@@ -22,8 +22,8 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)           \
-  {#name, ReduceRule::rule, Functor::k##functor, FinishMode::finish,        \
+#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)    \
+  {#name, ReduceRule::rule, Functor::k##functor, FinishMode::finish, \
    Elements::elements == Elements::kNotNan},
 #define GPK_SCAN(name, functor, elements, doc)
 #include "ops/reduction/ops.def"

@@ -34,8 +34,7 @@ constexpr const char* method_signature(ReduceRule rule) {
   switch (rule) {
     case ReduceRule::kFold:
     case ReduceRule::kMean: return "(axis=None, dtype=None, out=None, keepdims=False)";
-    case ReduceRule::kVariance:
-      return "(axis=None, dtype=None, out=None, ddof=0, keepdims=False)";
+    case ReduceRule::kVariance: return "(axis=None, dtype=None, out=None, ddof=0, keepdims=False)";
     default: return "(axis=None, out=None, keepdims=False)";
   }
 }
