@@ -205,8 +205,10 @@ class RawModule {
 
   [[nodiscard]] py::object get_function(const std::string& name, int block_size,
                                         py::object reference) const {
-    return py::reinterpret_steal<py::object>(
-        make_kernel_object(make_kernel_state(program_, name, block_size, std::move(reference))));
+    const jit::Signature signature =
+        check_kernel(program_->request().source, name, block_size, reference);
+    return py::reinterpret_steal<py::object>(make_kernel_object(
+        make_kernel_state(program_, signature, name, block_size, std::move(reference))));
   }
 
   // The variable's memory as a one-dimensional array.

@@ -182,9 +182,9 @@ void limit_launches(Stream& stream, std::size_t max_in_flight) {
     throw InvalidArgument(
         "dispatch.limit: the default stream has no limit of its own, expected another stream");
   const StreamTenant* tenant = stream.tenant();
-  if (tenant != nullptr && tenant->partition)
+  if (tenant != nullptr && tenant->owner)
     throw InvalidArgument(
-        "dispatch.limit: the stream belongs to a partition, which limits its launches");
+        "dispatch.limit: the stream belongs to a partition or a task, which limits its launches");
   if (tenant == nullptr) {
     auto own = std::make_unique<StreamTenant>();
     own->gate = std::make_unique<LaunchGate>(*stream.context(), stream.handle(),

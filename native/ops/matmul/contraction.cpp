@@ -81,7 +81,7 @@ Term sum_away(const Term& term, const Labels& summed) {
   ReduceOptions options;
   options.axes = Dims(std::span<const std::int64_t>(axes));
   options.dtype = term.array.dtype();
-  return {reduce(Reduction::kSum, term.array, options), std::move(kept)};
+  return {reduce(OpId::sum, term.array, options), std::move(kept)};
 }
 
 // The contraction of two terms over all labels that are not in `needed`.

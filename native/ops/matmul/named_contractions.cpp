@@ -99,7 +99,7 @@ Array trace(const Array& x, std::int64_t offset, std::int64_t axis1, std::int64_
   ReduceOptions options;
   options.axes = Dims{-1};
   options.dtype = dtype;
-  return reduce(Reduction::kSum, line, options);
+  return reduce(OpId::sum, line, options);
 }
 
 Array matrix_transpose(const Array& x) {

@@ -199,7 +199,7 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
 
 Quantized quantize_e4m3(const Array& x, bool transposed, const char* op) {
   constexpr double kMaxE4M3 = 448.0;
-  const Array largest = reduce(Reduction::kMax, abs(x));
+  const Array largest = reduce(OpId::max, abs(x));
   const Array scale = multiply(largest, Scalar(1.0 / kMaxE4M3));
   const Array safe = where(equal(scale, Scalar(0.0)), Scalar(1.0), scale);
   const Array scaled = divide(x, safe);

@@ -10,51 +10,20 @@ from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError, UnsupportedError
+from pygpukit.ops._declared import low_precision as _declared
+from pygpukit.ops._declared.low_precision import *  # noqa: F403
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from pygpukit._native import _DTypeLike
 
-
-def scaled_matmul(
-    a: GPUArray,
-    b: GPUArray,
-    scale_a: GPUArray | float,
-    scale_b: GPUArray | float,
-    *,
-    bias: GPUArray | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    fast_accum: bool = False,
-) -> GPUArray:
-    """(scale_a * a) @ (scale_b * b) + bias: a [..., m, k] and b [k, n] of FP8 or of int8.
-
-    float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one element,
-    one per row of a (shape a.shape[:-1], or that and a 1), one per column of b ((n,) or (1, n)).
-    Sums are in float32 (int8: int32); with fast_accum those of FP8 may keep fewer bits, which
-    is faster. The result has `dtype`: float32, float16 or bfloat16.
-    """
-    return _native.scaled_matmul(a, b, scale_a, scale_b, bias, dtype, out, fast_accum)
-
-
-def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """a @ b of float32 matrices, computed in FP8.
-
-    Both are quantized to float8_e4m3fn on the way, each with one scale, by its largest magnitude.
-    The relative error of an operand's element is up to 1/16. Runs everywhere; fp8_available() says
-    whether tensor cores do it.
-    """
-    return _native.matmul_fp8(a, b, out)
-
-
-matmul_fp8_sm90 = matmul_fp8
-matmul_fp8_sm100 = matmul_fp8
-matmul_fp8_sm120 = matmul_fp8
-gemm_fp8_f32_sm90 = matmul_fp8
-gemm_fp8_f32_sm100 = matmul_fp8
-gemm_fp8_f32_sm120 = matmul_fp8
+matmul_fp8_sm90 = _native.matmul_fp8
+matmul_fp8_sm100 = _native.matmul_fp8
+matmul_fp8_sm120 = _native.matmul_fp8
+gemm_fp8_f32_sm90 = _native.matmul_fp8
+gemm_fp8_f32_sm100 = _native.matmul_fp8
+gemm_fp8_f32_sm120 = _native.matmul_fp8
 
 
 def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
@@ -283,7 +252,6 @@ __all__ = [
     "gemv_nvf4_get_sizes",
     "grouped_gemm_fp8_bf16",
     "grouped_gemm_init_lut",
-    "matmul_fp8",
     "matmul_fp8_fp8_blockwise_sm120",
     "matmul_fp8_fp8_sm120",
     "matmul_fp8_sm90",
@@ -293,7 +261,7 @@ __all__ = [
     "nvf4_bf16_sm120_available",
     "nvf4_get_sizes",
     "quantize_bf16_to_nvf4",
-    "scaled_matmul",
     "w8a16_gemm_init_lut",
     "w8a16_gemm_sm120",
 ]
+__all__ += _declared.__all__
