@@ -42,14 +42,14 @@ std::size_t distinct(const std::vector<jit::KernelSpec>& specs) {
   return codes.size();
 }
 
-#define GPK_FAMILY(name)                            \
-  TEST(VariantKeys, name) {                         \
-    std::vector<jit::KernelSpec> specs;             \
-    enumerate_##name(specs);                        \
-    VariantKeys keys;                               \
-    keys.add(specs);                                \
-    EXPECT_GE(keys.size(), distinct(specs));        \
-    EXPECT_EQ(keys.num_codes(), distinct(specs));   \
+#define GPK_FAMILY(name)                          \
+  TEST(VariantKeys, name) {                       \
+    std::vector<jit::KernelSpec> specs;           \
+    enumerate_##name(specs);                      \
+    VariantKeys keys;                             \
+    keys.add(specs);                              \
+    EXPECT_GE(keys.size(), distinct(specs));      \
+    EXPECT_EQ(keys.num_codes(), distinct(specs)); \
   }
 #include "ops/families.def"
 #undef GPK_FAMILY

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.tasks import WAIT, Gate, nothing_is_left, until
 
 import pygpukit as gp
-from cases.tasks import WAIT, Gate, nothing_is_left, until
 from pygpukit import _native
 from pygpukit.scheduler import MB, TaskState
 

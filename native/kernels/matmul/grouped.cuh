@@ -15,7 +15,8 @@ namespace gpk {
 constexpr int kGroupedTile = 64;
 constexpr int kGroupedTileK = 16;
 
-// Mirrored by GroupedArgs and GroupRowsArgs in ops/matmul/engine_grouped.cpp: eight-byte fields only.
+// Mirrored by GroupedArgs and GroupRowsArgs in ops/matmul/engine_grouped.cpp: eight-byte fields
+// only.
 struct GroupedArgs {
   const void* x;
   const void* w;

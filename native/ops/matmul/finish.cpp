@@ -94,10 +94,9 @@ void launch_finish(const GemmCall& call, const MatmulDesc& desc, const Array& pa
   const MatmulProblem& problem = desc.problem;
   const std::int64_t results = problem.num_batches() * problem.m * problem.n;
   const bool warp = splits >= kWarpFinish && results <= kFewResults;
-  const Kernel& k =
-      kernel(context,
-             {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel, variant_bits(types)},
-             [&] { return spec_of(types, warp); });
+  const Kernel& k = kernel(
+      context, {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel, variant_bits(types)},
+      [&] { return spec_of(types, warp); });
   const MatmulProblem p = transpose ? transposed(problem) : problem;
   MatmulArgs args = make_matmul_args(p, splits, 0);
   args.c = call.c.device_ptr();

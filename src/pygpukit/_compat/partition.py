@@ -176,8 +176,7 @@ class PartitionManager:
             left = int(ratio * _WHOLE) - sum(_ppb(getattr(o, what)) for o in others)
             if _ppb(getattr(limits, what)) > left:
                 raise OperationError(
-                    f"create_partition: {what} is {getattr(limits, what)}, "
-                    f"{left / _WHOLE} is left"
+                    f"create_partition: {what} is {getattr(limits, what)}, {left / _WHOLE} is left"
                 )
 
     def _at(self, id: str, op: str) -> Partition:
