@@ -168,7 +168,7 @@ TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
   const GemmMachine machine;
   for (const std::int64_t m : {1, 7, 64, 129, 1000, 8192})
     for (const std::int64_t n : {8, 100, 1024, 5000})
-      for (const GemmCall& product : {plain(m, n, 4096), linear(m, n, 4096)}) {
+      for (const GemmCall& call : {plain(m, n, 4096), linear(m, n, 4096)}) {
         const MatmulDesc desc = make_desc(call);
         for (const MatmulPlan& plan : all(call)) {
           const MatmulDesc output = wgmma_output(plan.transpose ? transposed(desc) : desc, plan);

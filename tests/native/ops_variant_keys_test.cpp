@@ -8,6 +8,7 @@
 
 #include "ops/matmul/typical.h"
 #include "ops/op.h"
+#include "plan/machine.h"
 
 namespace gpk::ops {
 namespace {
@@ -60,7 +61,8 @@ TEST(VariantKeys, PlansOfEveryArchitecture) {
   enumerate_matmul(specs);
   VariantKeys keys;
   keys.add(specs);
-  for (const Machine& machine : typical_machines()) keys.add(typical_kernels(machine));
+  for (const plan::Machine& machine : plan::typical_machines())
+    keys.add(gemm::typical_kernels(machine));
   EXPECT_GT(keys.size(), 100u);
 }
 
