@@ -1,6 +1,6 @@
 """KernelPacingEngine of 0.2: when a stream may launch again, by its share of a window.
 
-A stream is a number, or a Stream, whose launches are then those that its gate has counted.
+A stream is a number, or a Stream, whose launches and waits are then those that its gate counted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pygpukit import _native, dispatch
 from pygpukit._compat.arguments import amount, whole
@@ -45,17 +45,35 @@ class PacingDecision:
     is_throttled = property(lambda self: self.decision_type == "Throttle")
 
 
-@dataclass(frozen=True)
+@dataclass
 class StreamPacingStats:
     """Figures of one stream."""
 
     stream_id: int
     bandwidth_share: float
-    launch_count: int
-    throttle_count: int
-    wait_count: int
-    total_wait_ms: float
-    launches_in_window: int
+    launch_count: int = 0
+    throttle_count: int = 0
+    wait_count: int = 0
+    total_wait_ms: float = 0.0
+    launches_in_window: int = 0
+    _stream: _native.Stream | None = field(default=None, repr=False)
+    _seen: int = field(default=0, repr=False)  # launches of the gate at the last look
+    _recent: deque[float] = field(default_factory=deque, repr=False)  # as many as can decide
+
+    @property
+    def _most(self) -> int:
+        """Launches that a window may have."""
+        return max(1, math.ceil(self.bandwidth_share * 100 - _ROUNDING))
+
+    def _gate(self) -> dispatch.LaunchStats | None:
+        stream = self._stream
+        return None if stream is None else dispatch.stats(stream.device).get(stream.handle)
+
+    def _count(self, launches: int, at: float) -> None:
+        self.launch_count += launches
+        self._recent.extend([at] * min(launches, self._most))
+        while len(self._recent) > self._most:
+            self._recent.popleft()
 
 
 @dataclass(frozen=True)
@@ -70,110 +88,81 @@ class PacingStats:
     total_waits: int
 
 
-@dataclass
-class _Paced:
-    share: float
-    stream: _native.Stream | None = None
-    seen: int = 0  # launches that the gate had counted at the last look
-    recent: deque[float] = field(default_factory=deque)  # as many as can decide
-    launches: int = 0
-    throttles: int = 0
-    waits: int = 0
-    wait_ms: float = 0.0
-
-    @property
-    def most(self) -> int:
-        """Launches that a window may have."""
-        return max(1, math.ceil(self.share * 100 - _ROUNDING))
-
-    def count(self, launches: int, at: float) -> None:
-        self.launches += launches
-        self.recent.extend([at] * min(launches, self.most))
-        while len(self.recent) > self.most:
-            self.recent.popleft()
-
-
 class KernelPacingEngine:
     """Paces launches by count and interval. Streams without a share are not paced."""
 
     def __init__(self, config: PacingConfig | None = None) -> None:
         self.config = config or PacingConfig()
         self._lock = threading.RLock()
-        self._streams: dict[int, _Paced] = {}
+        self._streams: dict[int, StreamPacingStats] = {}
 
     def allocate_stream(self, stream_id: int | _native.Stream, share: float) -> bool:
-        """False when the shares would pass the total. The gate of a Stream counts its launches."""
+        """False when the shares would pass the total. A Stream gets a gate that counts."""
         total = self.config.total_bandwidth
         share = amount("KernelPacingEngine", "share", share, total)
         number = _number(stream_id)
         with self._lock:
-            others = sum(s.share for n, s in self._streams.items() if n != number)
+            others = sum(s.bandwidth_share for n, s in self._streams.items() if n != number)
             if others + share > total + _ROUNDING:
                 return False
-            paced = self._streams.setdefault(number, _Paced(share))
-            paced.share = share
-            if isinstance(stream_id, _native.Stream) and paced.stream is None:
+            stream = self._streams.setdefault(number, StreamPacingStats(number, share))
+            stream.bandwidth_share = share
+            if isinstance(stream_id, _native.Stream) and stream._stream is None:
                 dispatch.limit(stream_id, None)
-                paced.stream = stream_id
-                paced.seen = self._counted(paced)
+                stream._stream = stream_id
+                self._forget(stream)
             return True
 
     def release_stream(self, stream_id: int | _native.Stream) -> bool:
+        """False when unknown."""
         with self._lock:
             return self._streams.pop(_number(stream_id), None) is not None
 
     def should_launch(self, stream_id: int | _native.Stream) -> PacingDecision:
         """Whether it may launch now; changes nothing."""
         with self._lock:
-            paced = self._find(stream_id)
-            if paced is None or not paced.recent:
+            stream = self._find(stream_id)
+            if stream is None or not stream._recent:
                 return PacingDecision()
-            elapsed_ms = (time.monotonic() - paced.recent[-1]) * 1e3
-            for interval_ms in (
-                self.config.min_interval_ms,
-                self.config.window_ms * (1 - paced.share),
-            ):
+            elapsed_ms = (time.monotonic() - stream._recent[-1]) * 1e3
+            rest_ms = self.config.window_ms * (1 - stream.bandwidth_share)
+            for interval_ms in (self.config.min_interval_ms, rest_ms):
                 if elapsed_ms < interval_ms:
                     return PacingDecision("Wait", interval_ms - elapsed_ms)
-            if self._in_window(paced) >= paced.most:
+            if self._in_window(stream) >= stream._most:
                 return PacingDecision("Throttle", math.inf)
             return PacingDecision()
 
     def record_launch(self, stream_id: int | _native.Stream) -> None:
         """It has launched. Not needed where a gate counts."""
         with self._lock:
-            paced = self._find(stream_id)
-            if paced is not None and not self._gate(paced):
-                paced.count(1, time.monotonic())
+            stream = self._find(stream_id)
+            if stream is not None and stream._gate() is None:
+                stream._count(1, time.monotonic())
 
     def record_throttle(self, stream_id: int | _native.Stream) -> None:
         with self._lock:
-            if paced := self._find(stream_id):
-                paced.throttles += 1
+            if stream := self._find(stream_id):
+                stream.throttle_count += 1
 
     def record_wait(self, stream_id: int | _native.Stream, wait_ms: float = 0.0) -> None:
         wait_ms = amount("KernelPacingEngine.record_wait", "wait_ms", wait_ms)
         with self._lock:
-            if paced := self._find(stream_id):
-                paced.waits += 1
-                paced.wait_ms += wait_ms
+            if stream := self._find(stream_id):
+                stream.wait_count += 1
+                stream.total_wait_ms += wait_ms
 
     def stream_stats(self, stream_id: int | _native.Stream) -> StreamPacingStats | None:
-        """Figures of a stream, or None. Waits at the stream's gate count too."""
+        """Waits at the stream's gate count too."""
         with self._lock:
-            paced = self._find(stream_id)
-            if paced is None:
+            stream = self._find(stream_id)
+            if stream is None:
                 return None
-            gate = self._gate(paced)
-            return StreamPacingStats(
-                stream_id=_number(stream_id),
-                bandwidth_share=paced.share,
-                launch_count=paced.launches,
-                throttle_count=paced.throttles,
-                wait_count=paced.waits + (gate.waits + gate.held if gate else 0),
-                total_wait_ms=paced.wait_ms + ((gate.wait_s + gate.held_s) * 1e3 if gate else 0),
-                launches_in_window=self._in_window(paced),
-            )
+            now = replace(stream, launches_in_window=self._in_window(stream))
+            if gate := stream._gate():
+                now.wait_count += gate.waits + gate.held
+                now.total_wait_ms += (gate.wait_s + gate.held_s) * 1e3
+            return now
 
     def stats(self) -> PacingStats:
         with self._lock:
@@ -191,31 +180,28 @@ class KernelPacingEngine:
     def reset(self) -> None:
         """Forgets launches; shares stay."""
         with self._lock:
-            for number, paced in self._streams.items():
-                self._streams[number] = _Paced(paced.share, paced.stream, self._counted(paced))
+            for number, old in list(self._streams.items()):
+                fresh = StreamPacingStats(number, old.bandwidth_share, _stream=old._stream)
+                self._forget(fresh)
+                self._streams[number] = fresh
 
-    def _find(self, stream_id: int | _native.Stream) -> _Paced | None:
+    def _find(self, stream_id: int | _native.Stream) -> StreamPacingStats | None:
         """The stream, with what its gate has counted since the last look."""
-        paced = self._streams.get(_number(stream_id))
-        gate = self._gate(paced) if paced else None
-        if paced and gate and gate.launches > paced.seen:
-            paced.count(gate.launches - paced.seen, gate.last_launch)
-            paced.seen = gate.launches
-        return paced
-
-    def _counted(self, paced: _Paced) -> int:
-        gate = self._gate(paced)
-        return gate.launches if gate else 0
+        stream = self._streams.get(_number(stream_id))
+        gate = stream._gate() if stream else None
+        if stream and gate and gate.launches > stream._seen:
+            stream._count(gate.launches - stream._seen, gate.last_launch)
+            stream._seen = gate.launches
+        return stream
 
     @staticmethod
-    def _gate(paced: _Paced) -> dispatch.LaunchStats | None:
-        if paced.stream is None:
-            return None
-        return dispatch.stats(paced.stream.device).get(paced.stream.handle)
+    def _forget(stream: StreamPacingStats) -> None:
+        gate = stream._gate()
+        stream._seen = gate.launches if gate else 0
 
-    def _in_window(self, paced: _Paced) -> int:
+    def _in_window(self, stream: StreamPacingStats) -> int:
         start = time.monotonic() - self.config.window_ms / 1e3
-        return sum(at > start for at in paced.recent)
+        return sum(at > start for at in stream._recent)
 
 
 def _number(stream: int | _native.Stream) -> int:

@@ -7,7 +7,7 @@ are only counted.
 
 from __future__ import annotations
 
-import time
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -242,8 +242,8 @@ def _stop(op: TransferOp) -> None:
     """Returns when no more bytes of it move."""
     if op._future is not None:
         op._future.cancel()
-        while not op._future.done():
-            time.sleep(1e-4)
+        with contextlib.suppress(Exception):  # the caller has given it up
+            op._future.wait()
 
 
 def _address(op: str, name: str, memory: Any, size: int) -> int:
