@@ -28,36 +28,19 @@ GB = 1024 * MB
 
 HAS_RUST_BACKEND = True  # the name is 0.2's
 
+# Names of 0.2 and where they live.
+_COMPAT = {
+    "pygpukit._compat.memory": (
+        *("MemoryBlock", "MemoryPool", "PoolStats", "RustMemoryBlock", "RustMemoryPool"),
+        *("RustPoolStats", "get_default_pool", "set_default_pool"),
+    ),
+    "pygpukit._compat.pinned": ("PinnedMemoryManager", "PinnedPoolConfig"),
+}
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pygpukit._compat.memory import (
-        MemoryBlock,
-        MemoryPool,
-        PoolStats,
-        RustMemoryBlock,
-        RustMemoryPool,
-        RustPoolStats,
-        get_default_pool,
-        set_default_pool,
-    )
-    from pygpukit._compat.pinned import PinnedMemoryManager, PinnedPoolConfig
-else:
-    __getattr__ = lazy_names(
-        "pygpukit.memory",
-        {
-            "pygpukit._compat.memory": (
-                "MemoryBlock",
-                "MemoryPool",
-                "PoolStats",
-                "RustMemoryBlock",
-                "RustMemoryPool",
-                "RustPoolStats",
-                "get_default_pool",
-                "set_default_pool",
-            ),
-            "pygpukit._compat.pinned": ("PinnedMemoryManager", "PinnedPoolConfig"),
-        },
-    )
+    from pygpukit._compat.memory import *  # noqa: F403
+    from pygpukit._compat.pinned import *  # noqa: F403
 
 __all__ = [
     "GB",
@@ -65,26 +48,16 @@ __all__ = [
     "KB",
     "MB",
     "MemoryAccount",
-    "MemoryBlock",
-    "MemoryPool",
-    "PinnedMemoryManager",
-    "PinnedPoolConfig",
-    "PoolStats",
-    "RustMemoryBlock",
-    "RustMemoryPool",
-    "RustPoolStats",
     "account",
     "accounts",
     "evict",
     "evictable",
     "freeze",
-    "get_default_pool",
     "is_evicted",
     "is_frozen",
     "pin",
     "prefetch",
     "restore",
-    "set_default_pool",
     "set_evictable_default",
     "set_limit",
     "snapshot",
@@ -93,3 +66,6 @@ __all__ = [
     "trim",
     "unpin",
 ]
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names("pygpukit.memory", _COMPAT)
+    __all__ = sorted({*__all__, *(name for names in _COMPAT.values() for name in names)})

@@ -12,60 +12,32 @@ from pygpukit.transfer.engine import (
     submit_h2d,
 )
 
+# Names of 0.2 and where they live.
+_COMPAT = {
+    "pygpukit._compat.pinned": (
+        *("PinnedBlock", "PinnedMemoryManager", "PinnedPoolConfig", "PinnedStats"),
+    ),
+    "pygpukit._compat.transfer": (
+        *("AsyncTransferEngine", "StreamType", "TransferOp", "TransferState", "TransferStats"),
+        "TransferType",
+    ),
+}
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pygpukit._compat.pinned import (
-        PinnedBlock,
-        PinnedMemoryManager,
-        PinnedPoolConfig,
-        PinnedStats,
-    )
-    from pygpukit._compat.transfer import (
-        AsyncTransferEngine,
-        StreamType,
-        TransferOp,
-        TransferState,
-        TransferStats,
-        TransferType,
-    )
-else:
-    __getattr__ = lazy_names(
-        "pygpukit.transfer",
-        {
-            "pygpukit._compat.pinned": (
-                "PinnedBlock",
-                "PinnedMemoryManager",
-                "PinnedPoolConfig",
-                "PinnedStats",
-            ),
-            "pygpukit._compat.transfer": (
-                "AsyncTransferEngine",
-                "StreamType",
-                "TransferOp",
-                "TransferState",
-                "TransferStats",
-                "TransferType",
-            ),
-        },
-    )
+    from pygpukit._compat.pinned import *  # noqa: F403
+    from pygpukit._compat.transfer import *  # noqa: F403
 
 __all__ = [
-    "AsyncTransferEngine",
     "DirectionStats",
-    "PinnedBlock",
-    "PinnedMemoryManager",
-    "PinnedPoolConfig",
-    "PinnedStats",
-    "StreamType",
     "TransferFuture",
-    "TransferOp",
     "TransferResult",
-    "TransferState",
-    "TransferStats",
-    "TransferType",
     "configure",
     "stats",
     "submit_copy",
     "submit_d2h",
     "submit_h2d",
 ]
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names("pygpukit.transfer", _COMPAT)
+    __all__ = sorted({*__all__, *(name for names in _COMPAT.values() for name in names)})
