@@ -1,6 +1,7 @@
 """Follow docs/adding-an-op.md in a copy of the tree: apply its diff blocks, generate, build, test.
 
-The copy and its build stay in build/tutorial, so that a second run compiles only what changed.
+The copy and its build stay in build/tutorial, so that a second run compiles only what changed. The
+copy builds in its own build/py, as `make` does here: ccache finds what the new ops do not touch.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "adding-an-op.md"
-COPY = ROOT / "build" / "tutorial" / "tree"
-BUILD = ROOT / "build" / "tutorial" / "build"
-SITE = ROOT / "build" / "tutorial" / "site"
+COPY = ROOT / "build" / "tutorial"
+BUILD = COPY / "build" / "py"
+SITE = COPY / "build" / "site"
 
 # What each section of the page promises: the op, and how many files are written by hand.
 SECTIONS = {
@@ -70,7 +71,8 @@ def copy_tree() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
     for path in COPY.rglob("*"):
-        if path.is_file() and str(path.relative_to(COPY)) not in wanted:
+        inside = path.relative_to(COPY)
+        if path.is_file() and inside.parts[0] != "build" and str(inside) not in wanted:
             path.unlink()
 
 
