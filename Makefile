@@ -46,15 +46,14 @@ demo: $(VENV)/.package  ## install the package and show what it can do on this m
 
 test: lint cpp tidy unit  ## all checks and tests that need no GPU
 
-lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, stubs
+lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, generated files
 	$(BIN)/ruff check .
 	$(PY) scripts/check_include_law.py
 	$(PY) scripts/check_kernel_args.py
 	$(PY) scripts/check_ascii.py
+	$(PY) scripts/check_named_files.py
 	$(BIN)/mypy
-	$(PY) scripts/make_names.py --check
-	$(PY) scripts/make_stubs.py --check
-	$(PY) scripts/make_ops_page.py --check
+	$(PY) scripts/generate.py --check
 
 cpp: $(VENV)/.dev $(if $(filter package,$(PRESET)),$(VENV)/.package)  ## C++ tests (PRESET=debug, release, asan, tsan)
 ifeq ($(PRESET),package)
@@ -116,13 +115,19 @@ format-check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 
-stubs: $(VENV)/.dev $(VENV)/.package  ## regenerate src/pygpukit/_native.pyi
-	$(PY) scripts/make_stubs.py
+# The stubs and docs/ops.md come from the installed package, which has the other files in it.
+generate: $(VENV)/.dev  ## everything that is generated: names, modules, stubs, docs/ops.md
+	$(PY) scripts/generate.py --sources
+	$(MAKE) --no-print-directory $(VENV)/.package
+	$(PY) scripts/generate.py
+
+tutorial: $(VENV)/.dev $(VENV)/.package  ## follow docs/adding-an-op.md in a copy of the tree
+	$(PY) scripts/check_adding_an_op.py
 
 clean:  ## remove everything that was built
 	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check stubs clean
+.PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check generate tutorial clean
 
 # --- environment: what the package needs, then what developers need -----------------------------
 # NVRTC is optional: without it the package builds with an empty PTX bundle and runs all the same.

@@ -1,25 +1,19 @@
 """Check that all text files git knows (or would add) are ASCII, with no tabs in code."""
 
-import subprocess
 import sys
-from pathlib import Path
+
+from repository import ROOT, files
 
 CODE = {".py", ".pyi", ".h", ".cpp", ".cuh", ".def", ".cmake", ".toml", ".json"}
 
 
-def problems(root: Path) -> list[str]:
-    listing = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=root,
-        check=True,
-        capture_output=True,
-    ).stdout.decode()
+def problems() -> list[str]:
     found = []
-    for name in sorted(filter(None, listing.split("\0"))):
-        path = root / name
-        data = path.read_bytes() if path.is_file() else b""
+    for path in files():
+        data = path.read_bytes()
         if b"\0" in data:  # not text
             continue
+        name = path.relative_to(ROOT).as_posix()
         for number, line in enumerate(data.split(b"\n"), 1):
             if not line.isascii():
                 found.append(
@@ -31,7 +25,7 @@ def problems(root: Path) -> list[str]:
 
 
 def main() -> int:
-    found = problems(Path(__file__).resolve().parent.parent)
+    found = problems()
     for problem in found:
         print(problem, file=sys.stderr)
     return 1 if found else 0

@@ -1,12 +1,10 @@
-"""Generate docs/ops.md, the page of all functions, from the installed package; --check compares."""
+"""docs/ops.md, the page of all functions, from the installed package."""
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pygpukit
@@ -54,7 +52,7 @@ def summary(function: object) -> str:
     return re.split(r"(?<=[^.]\.)\s", text)[0].replace("|", "\\|")
 
 
-def generate() -> str:
+def generate() -> dict[Path, str]:
     kernels = {name for name, _, _ in _native.op_list()}
     parts = [HEADER]
     for module, names in OPS.items():
@@ -64,22 +62,4 @@ def generate() -> str:
             function = getattr(pygpukit, name)
             mark = " *" if name in kernels else ""
             parts.append(f"| `{name}{signature(function)}`{mark} | {summary(function)} |\n")
-    return "".join(parts)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="exit 1 when the page is out of date")
-    check = parser.parse_args().check
-    new = generate()
-    if not check:
-        PAGE.write_text(new, encoding="utf-8", newline="\n")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == new:
-        return 0
-    print("docs/ops.md is out of date: run scripts/make_ops_page.py", file=sys.stderr)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {PAGE: "".join(parts)}

@@ -1,4 +1,4 @@
-"""Generate the stubs of the installed extension; --check only compares.
+"""The stubs of the installed extension.
 
 src/pygpukit/_native.pyi is the module, src/pygpukit/_runtime.pyi its submodule `runtime`.
 
@@ -10,9 +10,7 @@ Methods that Python code attaches to a type come from their own source.
 
 from __future__ import annotations
 
-import argparse
 import ast
-import difflib
 import importlib
 import inspect
 import re
@@ -22,6 +20,8 @@ import tempfile
 import textwrap
 import types
 from pathlib import Path
+
+import declarations
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "src" / "pygpukit" / "_native.pyi"
@@ -199,37 +199,72 @@ HIDDEN = {
     "GPUArray.__array_ufunc__",
 }
 
+# Functions along one axis, which may or may not be None.
+ONE_AXIS = (
+    *("argmax", "argmin", "nanargmax", "nanargmin", "cumsum", "cumprod", "nancumsum", "nancumprod"),
+    *("cumulative_sum", "cumulative_prod", "sort", "argsort", "partition", "argpartition", "take"),
+    *("take_along_axis", "put_along_axis", "compress", "concat", "concatenate", "concat_as"),
+    "repeat",
+)
+NEEDS_AXIS = ("lexsort", "stack", "topk", "vecdot")
+
 # Types of arguments that take any object, by name: "function.argument" before "argument".
 ARGUMENTS = {
+    "a": "GPUArray",
     "activation": "str | None",
     "alpha": "float",
     "array": "ArrayLike",
     "arrays": "Sequence[GPUArray]",
+    "assume_unique": "bool",
     "axes": "Sequence[SupportsIndex] | None",
     "axis": "_Axes | None",
     "axis1": "SupportsIndex",
     "axis2": "SupportsIndex",
+    "b": "GPUArray",
     "batch_invariant": "bool",
+    "beta": "float",
     "bias": "GPUArray | None",
     "bins": "Any",
+    "c": "GPUArray",
     "condition": "_Operand",
+    "constant_values": "list[tuple[Any, Any]]",
+    "copy": "bool | None",
+    "correction": "float",
     "count": "SupportsIndex",
+    "ddof": "float",
+    "density": "bool",
+    "descending": "bool",
     "destination": "_ShapeLike",
     "device": "_DeviceLike",
     "dims": "_ShapeLike",
     "dtype": "_DTypeLike | None",
+    "endpoint": "bool",
+    "equal_nan": "bool",
     "expert_ids": "GPUArray | None",
+    "fast_accum": "bool",
     "fill_value": "_ScalarLike | GPUArray",
     "from_": "GPUArray | _DTypeLike",
     "group_sizes": "GPUArray | Sequence[SupportsIndex] | None",
+    "high": "float",
+    "include_initial": "bool",
+    "index": "GPUArray",
     "indices": "Any",
+    "invert": "bool",
     "k": "SupportsIndex",
+    "keepdims": "bool",
+    "keys": "Sequence[GPUArray]",
     "kth": "Any",
+    "labels": "list[list[int]]",
+    "largest": "bool",
     "limit": "int | str | None",
+    "loc": "float",
+    "low": "float",
     "mask": "Any",
     "max": "_Operand",
     "min": "_Operand",
     "min_bytes": "int | str | None",
+    "minlength": "SupportsIndex",
+    "mode": "str",
     "multi_index": "Sequence[Any]",
     "n_cols": "SupportsIndex | None",
     "n_rows": "SupportsIndex",
@@ -237,29 +272,46 @@ ARGUMENTS = {
     "neginf": "_ScalarLike",
     "num": "SupportsIndex",
     "offset": "SupportsIndex",
+    "op": "str",
     "operands": "Any",
     "out": "GPUArray | None",
+    "output": "list[int]",
+    "p": "float",
+    "pad_width": "list[tuple[int, int]]",
     "posinf": "_ScalarLike",
+    "precision": "str",
+    "q": "Sequence[float]",
     "q_shape": "_ShapeLike",
+    "range": "tuple[float, float] | None",
     "reference": "Callable[..., object] | None",
     "repeats": "SupportsIndex",
     "repetitions": "_ShapeLike",
     "request": "tuple[object, ...]",
     "residual": "GPUArray | None",
+    "return_counts": "bool",
+    "return_index": "bool",
+    "return_inverse": "bool",
+    "right": "bool",
+    "scale": "float",
     "scale_a": "GPUArray | float",
     "scale_b": "GPUArray | float",
     "shape": "_ShapeLike",
     "shift": "_ShapeLike",
+    "side": "str",
+    "sorted": "bool",
     "sorter": "GPUArray | None",
     "source": "_ShapeLike",
+    "stable": "bool",
     "start": "_ScalarLike",
     "step": "_ScalarLike",
+    "stop": "complex",
     "stream": "_StreamLike",
     "to": "_DTypeLike",
     "use_tf32": "bool | None",
     "values": "Any",
     "w": "GPUArray",
     "weights": "GPUArray | None",
+    "wide": "bool",
     "x": "GPUArray",
     "x1": "_Operand",
     "x2": "_Operand",
@@ -282,9 +334,12 @@ ARGUMENTS = {
     "dlpack_capsule.stream": "int | None",
     "safe_repr.object": "object",
     "extract.condition": "Any",
+    **{f"{op}.axis": "SupportsIndex | None" for op in ONE_AXIS},
+    **{f"{op}.axis": "SupportsIndex" for op in NEEDS_AXIS},
     "matmul.x1": "GPUArray",
     "matmul.x2": "GPUArray",
     "submit_d2h.host": "NDArray[Any]",
+    "submit_copy.keep": "object",
     "submit_h2d.host": "NDArray[Any]",
     "from_cuda_array_interface.x": "object",
     "from_dlpack.copy": "bool | None",
@@ -297,6 +352,15 @@ ARGUMENTS = {
 # Types of results that the bindings leave open. An op, which has an argument `out`, returns an
 # array, and a plain dict has names as keys; neither needs a row.
 RETURNS = {
+    "get_matmul_precision": "str",
+    "histogram": "tuple[GPUArray, GPUArray]",
+    "may_share_memory": "bool",
+    "place": "None",
+    "put": "None",
+    "put_along_axis": "None",
+    "set_matmul_precision": "None",
+    "topk": "tuple[GPUArray, GPUArray]",
+    "function_list": "list[tuple[str, str, str]]",
     "__repr__": "str",
     "broadcast_shapes": "tuple[int, ...]",
     "builtin_kernels": "list[tuple[str, str, str, list[int], builtins.bool]]",
@@ -387,6 +451,7 @@ class Typer:
     def __init__(self, module: object) -> None:
         self.module = module
         self.used: set[str] = set()
+        self.declared = {declaration.name for declaration in declarations.read()}
         self.members = {c.name: c for c in ast.parse(MEMBERS).body if isinstance(c, ast.ClassDef)}
 
     def complete(self, tree: ast.Module) -> list[ast.stmt]:
@@ -448,7 +513,8 @@ class Typer:
         for rest in filter(None, (args.vararg, args.kwarg)):
             rest.annotation = expression("object")
         returns_any = node.returns is None or ast.unparse(node.returns) == "typing.Any"
-        if returns_any and any(arg.arg == "out" for arg in named):
+        gives_array = path in self.declared or any(arg.arg == "out" for arg in named)
+        if returns_any and gives_array and path not in RETURNS:
             node.returns = expression("GPUArray")
         node.returns = self.resolve(node.returns, RETURNS, path)
         text = ast.get_docstring(node)
@@ -468,10 +534,11 @@ class Typer:
             if ast.unparse(annotation) not in OPEN:
                 return annotation
         full = f"{path}.{arg}" if arg else path
-        key = full if full in table else full.rpartition(".")[2]
-        if key in table:
-            self.used.add(key)
-            return respell(expression(table[key]))
+        words = full.split(".")
+        for key in (full, ".".join(words[-2:]), words[-1]):
+            if key in table:
+                self.used.add(key)
+                return respell(expression(table[key]))
         raise Problem(f"the type of {full} is open; add a row to ARGUMENTS, RETURNS or MEMBERS")
 
 
@@ -577,7 +644,7 @@ def finish(prelude: str, body: list[ast.stmt], own_bool: bool = False) -> str:
     return text
 
 
-def generate() -> str:
+def generate_native() -> str:
     tree = run_stubgen(MODULE, "pass")
     module = importlib.import_module(MODULE)
     body = Typer(module).complete(tree)
@@ -656,30 +723,9 @@ def ruff(command: str, text: str) -> str:
     ).stdout
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="exit 1 when the stub is out of date")
-    check = parser.parse_args().check
+def generate() -> dict[Path, str]:
+    """The text of both stubs."""
     try:
-        stubs = {STUB: generate(), RUNTIME_STUB: generate_runtime()}
+        return {STUB: generate_native(), RUNTIME_STUB: generate_runtime()}
     except Problem as problem:
-        print(f"make_stubs: {problem}", file=sys.stderr)
-        return 1
-    return max(update(path, new, check) for path, new in stubs.items())
-
-
-def update(path: Path, new: str, check: bool) -> int:
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
-    if not check:
-        path.write_text(new, encoding="utf-8", newline="\n")
-        return 0
-    if new == old:
-        return 0
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "in the tree", "generated", "")
-    print("\n".join(list(lines)[:60]), file=sys.stderr)
-    print(f"{path.relative_to(ROOT)} is out of date: run `make stubs`", file=sys.stderr)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.exit(f"make_stubs: {problem}")

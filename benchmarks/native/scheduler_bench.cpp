@@ -1,4 +1,4 @@
-// Scheduler, admission, partitions and simulation: cost per task and transitions per second.
+// Scheduler, admission and simulation: cost per task and transitions per second.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -8,7 +8,6 @@
 #include "runtime/scheduler/qos_evaluator.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/simulation.h"
-#include "runtime/sharing/partition_manager.h"
 
 namespace gpk::runtime {
 namespace {
@@ -102,19 +101,6 @@ void BM_QosAdmitRelease(benchmark::State& state) {
   for (auto _ : state) evaluator.release(evaluator.admit(task));
 }
 BENCHMARK(BM_QosAdmitRelease);
-
-void BM_ChargeRefund(benchmark::State& state) {
-  PartitionManager manager;
-  for (int i = 0; i < 8; ++i) {
-    manager.create_partition(std::to_string(i), "",
-                             PartitionLimits::with_memory(1 << 20).compute(0.1).bandwidth(0.1));
-  }
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(manager.charge_memory("5", 4096));
-    manager.refund_memory("5", 4096);
-  }
-}
-BENCHMARK(BM_ChargeRefund);
 
 void BM_Simulate10k(benchmark::State& state) {
   std::mt19937_64 random(9);

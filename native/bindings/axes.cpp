@@ -5,22 +5,17 @@
 #include "core/text.h"
 
 namespace gpk::bind {
-namespace {
-
-[[noreturn]] void bad_type(py::handle object, const char* op, const char* argument,
-                           const char* expected) {
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", safe_repr(object), ", expected ", expected));
-}
-
-}  // namespace
 
 std::int64_t int_from_python(py::handle object, const char* op, const char* argument) {
+  if (PyLong_CheckExact(object.ptr())) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+    if (overflow == 0) return value;
+  }
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   if (!index) {
     clear_if(PyExc_TypeError);
-    bad_type(object, op, argument, "an integer");
+    bad_argument(op, argument, object, "an integer");
   }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
@@ -34,7 +29,7 @@ std::int64_t int_from_python(py::handle object, const char* op, const char* argu
 Dims ints_from_python(py::handle object, const char* op, const char* argument) {
   if (PyIndex_Check(object.ptr())) return Dims{int_from_python(object, op, argument)};
   if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()))
-    bad_type(object, op, argument, "an integer or a sequence of integers");
+    bad_argument(op, argument, object, "an integer or a sequence of integers");
   const py::tuple items = items_from_python(object);
   const std::size_t count = items.size();
   if (count > kMaxRank)

@@ -8,7 +8,6 @@ namespace gpk::bind {
 void bind_dtype(py::module_& m);
 void bind_array_type(py::module_& m);
 void bind_array(py::module_& m);
-void bind_empty(py::module_& m);
 void bind_stream(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_device(py::module_& m);

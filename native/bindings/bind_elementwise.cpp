@@ -1,14 +1,10 @@
 // The elementwise ops as functions, made from the list of them.
-#include <array>
-#include <deque>
+#include <utility>
 
-#include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "bindings/errors.h"
-#include "bindings/fast_call.h"
+#include "bindings/op_function.h"
 #include "bindings/operand.h"
-#include "bindings/output.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/elementwise/fused.h"
@@ -16,90 +12,40 @@
 namespace gpk::bind {
 namespace {
 
-// What a function gets as `self`: its op. Names as the array API standard has them.
-struct ElementwiseFunction {
-  const ops::ElementwiseOp* op;
-  std::string doc;
-  std::array<const char*, 5> names;
-  FastSignature signature;
-  PyMethodDef definition;
-};
-
 // Objects that stand for arrays, such as those that fuse() traces with, take the call over: they
 // have _elementwise(name, operands).
-PyObject* find_expression(PyObject* const* slots, std::size_t arity) {
+PyObject* find_expression(const Arguments& args, int arity) {
   static PyObject* const name = PyUnicode_InternFromString("_elementwise");
-  for (std::size_t i = 0; i < arity; ++i) {
-    PyObject* object = slots[i];
+  for (int i = 0; i < arity; ++i) {
+    PyObject* object = args[i].ptr();
     if (is_array(object) || PyFloat_CheckExact(object) || PyLong_CheckExact(object)) continue;
     if (_PyType_Lookup(Py_TYPE(object), name) != nullptr) return object;
   }
   return nullptr;
 }
 
-PyObject* defer(PyObject* expression, const char* op, PyObject* const* slots, std::size_t arity) {
+PyObject* defer(PyObject* expression, const Arguments& args, int arity) {
   py::tuple operands(arity);
-  for (std::size_t i = 0; i < arity; ++i)
-    operands[i] = py::reinterpret_borrow<py::object>(slots[i]);
-  return py::handle(expression).attr("_elementwise")(op, operands).release().ptr();
+  for (int i = 0; i < arity; ++i)
+    operands[static_cast<std::size_t>(i)] = py::reinterpret_borrow<py::object>(args[i]);
+  return py::handle(expression).attr("_elementwise")(args.op(), operands).release().ptr();
 }
 
-PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
-  return guarded<>(static_cast<PyObject*>(nullptr), [&] {
-    const auto* function =
-        static_cast<const ElementwiseFunction*>(PyCapsule_GetPointer(self, nullptr));
-    const auto arity = static_cast<std::size_t>(function->op->arity);
-    PyObject* slots[5];
-    bind_arguments(function->signature, args, num_args, keywords, slots);
-    const char* op = function->op->name;
-    if (PyObject* expression = find_expression(slots, arity)) [[unlikely]]
-      return defer(expression, op, slots, arity);
-    const auto operand = [&](std::size_t i) {
-      return require_operand(slots[i], op, function->names[i]);
-    };
-    const Array* out = output_from_python(slots[arity], op);
-    switch (arity) {
-      case 1: {
-        const ops::Operand operands[] = {operand(0)};
-        return call_elementwise(function->op->id, operands, out, slots[arity]);
-      }
-      case 2: {
-        const ops::Operand operands[] = {operand(0), operand(1)};
-        return call_elementwise(function->op->id, operands, out, slots[arity]);
-      }
-      case 3: {
-        const ops::Operand operands[] = {operand(0), operand(1), operand(2)};
-        return call_elementwise(function->op->id, operands, out, slots[arity]);
-      }
-      default: {
-        const ops::Operand operands[] = {operand(0), operand(1), operand(2), operand(3)};
-        return call_elementwise(function->op->id, operands, out, slots[arity]);
-      }
-    }
+template <int... i>
+PyObject* run(ops::OpId id, const Arguments& args, std::integer_sequence<int, i...>) {
+  constexpr int arity = sizeof...(i);
+  if (PyObject* expression = find_expression(args, arity)) [[unlikely]]
+    return defer(expression, args, arity);
+  const ops::Operand operands[] = {require_operand(args[i].ptr(), args.op(), args.name(i))...};
+  PyObject* out = args[arity].ptr();
+  return call_elementwise(id, operands, output_from_python(out, args.op()), out);
+}
+
+template <int arity>
+void define_op(py::module_& m, const ops::ElementwiseOp& op) {
+  add_op(m, op.name, [id = op.id](const Arguments& args) {
+    return run(id, args, std::make_integer_sequence<int, arity>());
   });
-}
-
-std::array<const char*, 5> names_of(ops::OpId id, int arity) {
-  if (id == ops::OpId::where) return {"condition", "x1", "x2", "out"};
-  if (id == ops::OpId::clip) return {"x", "min", "max", "out"};
-  if (id == ops::OpId::nan_to_num) return {"x", "nan", "posinf", "neginf", "out"};
-  if (arity == 1) return {"x", "out"};
-  return {"x1", "x2", "out"};
-}
-
-void add(py::module_& m, const ops::ElementwiseOp& op, const char* what) {
-  static auto* functions = new std::deque<ElementwiseFunction>;  // addresses stay
-  ElementwiseFunction& f = functions->emplace_back();
-  f.op = &op;
-  f.names = names_of(op.id, op.arity);
-  const auto arity = static_cast<std::size_t>(op.arity);
-  const std::span<const char* const> operands(f.names.data(), arity);
-  f.doc = cat(op.name, "(", join(operands, ", "), ", /, *, out=None)\n--\n\n", what,
-              ", element by element.");
-  f.signature = {op.name, {f.names.data(), arity + 1}, op.arity, op.arity, op.arity};
-  f.definition = {op.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
-                  METH_FASTCALL | METH_KEYWORDS, f.doc.c_str()};
-  add_function(m, &f.definition, py::capsule(&f));
 }
 
 // (common dtype, result dtype, functor) of an op for operands given as DataTypes or Python numbers.
@@ -154,8 +100,14 @@ void bind_elementwise(py::module_& m) {
       .def("run", run_fused, py::arg("args"), py::arg("out") = py::none(),
            "Runs it on arrays and numbers of the traced dtypes.")
       .def_property_readonly("source", &ops::Fused::source, "The generated CUDA C.");
-  for (const ops::ElementwiseOp& op : ops::elementwise_ops())
-    add(m, op, ops::op_list()[static_cast<std::size_t>(op.id)].doc);
+  for (const ops::ElementwiseOp& op : ops::elementwise_ops()) {
+    switch (op.arity) {
+      case 1: define_op<1>(m, op); break;
+      case 2: define_op<2>(m, op); break;
+      case 3: define_op<3>(m, op); break;
+      default: define_op<4>(m, op); break;
+    }
+  }
 }
 
 }  // namespace gpk::bind

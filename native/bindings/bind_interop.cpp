@@ -31,12 +31,6 @@ struct CapsuleNames<dl::ManagedTensorVersioned> {
   static constexpr const char* kUsed = "used_dltensor_versioned";
 };
 
-[[noreturn]] void bad_argument(const char* op, const char* argument, py::handle given,
-                               const char* expected) {
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
-}
-
 std::optional<bool> copy_argument(py::handle object, const char* op) {
   if (object.is_none()) return std::nullopt;
   if (!PyBool_Check(object.ptr())) bad_argument(op, "copy", object, "True, False or None");

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/private_folder.h"
 #include "core/text.h"
 #include "jit/bundle.h"
 #include "jit/disk_cache.h"
@@ -68,6 +69,72 @@ py::dict cache_dict() {
   d["entries"] = stat.num_entries;
   d["bytes"] = stat.total_bytes;
   return d;
+}
+
+py::dict program_counts() {
+  const auto counts = jit::Program::counts();
+  py::dict d;
+  d["hits"] = counts.num_hits;
+  d["misses"] = counts.num_misses;
+  return d;
+}
+
+void bind_program(py::module_& m) {
+  using P = jit::Program;
+  py::class_<P, std::shared_ptr<P>>(m, "Program", "A source that jit compiled.")
+      .def_property_readonly("source", [](const P& p) { return p.request().source; })
+      .def_property_readonly("options", [](const P& p) { return p.request().options; })
+      .def_property_readonly(
+          "kernels", [](const P& p) { return p.request().name_expressions; },
+          "Names that were asked for.")
+      .def_property_readonly("device", [](const P& p) { return to_string(p.device()); })
+      .def_property_readonly(
+          "sm", [](const P& p) { return p.request().sm; }, "90 for SM 9.0.")
+      .def_property_readonly("bytes", &P::image_bytes, "Of the compiled image.")
+      .def_property_readonly(
+          "ptx",
+          [](const P& p) {
+            const WithoutGil released;
+            return p.ptx();
+          },
+          "Compiled on demand.")
+      .def(
+          "function",
+          [](P& p, const std::string& name) {
+            return reinterpret_cast<std::uintptr_t>(p.kernel(name)->function());
+          },
+          py::arg("name"), "The CUfunction of a kernel, as an int; GpuUnavailable on the CPU.");
+  m.def("programs", &P::all, "What jit compiled and somebody still holds, oldest first.");
+  m.def("program_counts", program_counts, "How often jit found a program, and how often not.");
+}
+
+void bind_folder(py::module_& m) {
+  py::class_<PrivateFolder>(m, "PrivateFolder", "Files that only this user can have written.")
+      .def(py::init<std::string>(), py::arg("path"))
+      .def(
+          "read",
+          [](const PrivateFolder& f, const std::string& name,
+             std::uint64_t max_bytes) -> std::optional<py::bytes> {
+            const auto found = f.read(name, max_bytes);
+            if (!found) return std::nullopt;
+            return py::bytes(*found);
+          },
+          py::arg("name"), py::arg("max_bytes"), "None for what is not there or not trusted.")
+      .def(
+          "write",
+          [](const PrivateFolder& f, const std::string& name, const py::bytes& data) {
+            return f.write(name, std::string(data));
+          },
+          py::arg("name"), py::arg("data"), "Why it was not written, or an empty text.")
+      .def("remove", &PrivateFolder::remove, py::arg("name"), "False when nothing was removed.")
+      .def(
+          "list",
+          [](const PrivateFolder& f) {
+            std::vector<std::string> names;
+            for (const auto& file : f.list()) names.push_back(file.name);
+            return names;
+          },
+          "Names of the files.");
 }
 
 std::uint64_t cache_clear() {
@@ -138,8 +205,10 @@ class RawModule {
 
   [[nodiscard]] py::object get_function(const std::string& name, int block_size,
                                         py::object reference) const {
-    return py::reinterpret_steal<py::object>(
-        make_kernel_object(make_kernel_state(program_, name, block_size, std::move(reference))));
+    const jit::Signature signature =
+        check_kernel(program_->request().source, name, block_size, reference);
+    return py::reinterpret_steal<py::object>(make_kernel_object(
+        make_kernel_state(program_, signature, name, block_size, std::move(reference))));
   }
 
   // The variable's memory as a one-dimensional array.
@@ -184,6 +253,8 @@ class RawModule {
 }  // namespace
 
 void bind_jit(py::module_& m) {
+  bind_program(m);
+  bind_folder(m);
   m.def("nvrtc_info", nvrtc_dict, "NVRTC: version, path, header folder, or what was tried.");
   m.def("bundle_info", bundle_dict, "The PTX bundle in this build.");
   m.def("bundle_kernels", bundle_kernels,

@@ -1,11 +1,10 @@
 // Joining, repeating, rolling and padding.
 #include <algorithm>
 
-#include "bindings/array_object.h"
 #include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "bindings/output.h"
+#include "bindings/op_function.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/manipulation/join.h"
@@ -34,48 +33,70 @@ std::vector<Array> arrays_from_python(py::handle object, const char* op) {
   return arrays;
 }
 
-py::object concat_arrays(py::handle arrays, py::handle axis, py::handle dtype, py::handle out,
-                         const std::string& op) {
-  const std::vector<Array> items = arrays_from_python(arrays, op.c_str());
-  const auto along = optional_int(axis, op.c_str(), "axis");
-  const auto wanted = optional_dtype(dtype, op.c_str());
-  return call_with_out(out, op.c_str(), [&](const std::optional<Array>& into) {
-    return ops::concat(items, along, {wanted, into}, op.c_str());
+// (arrays, axis, out, dtype)
+PyObject* concat(const Arguments& args) {
+  const std::vector<Array> arrays = arrays_from_python(args[0], args.op());
+  const auto axis = args.optional_integer(1);
+  const auto dtype = args.optional_dtype(3);
+  return run_into(args, 2, [&](const std::optional<Array>& out) {
+    return ops::concat(arrays, axis, {dtype, out}, args.op());
   });
 }
 
-py::object stack_arrays(py::handle arrays, py::handle axis, py::handle dtype, py::handle out) {
-  const std::vector<Array> items = arrays_from_python(arrays, "stack");
-  const std::int64_t along = int_from_python(axis, "stack", "axis");
-  const auto wanted = optional_dtype(dtype, "stack");
-  return call_with_out(out, "stack", [&](const std::optional<Array>& into) {
-    return ops::stack(items, along, {wanted, into}, "stack");
-  });
-}
-
-Array repeat_elements(const Array& x, py::handle repeats, py::handle axis) {
-  const std::int64_t count = int_from_python(repeats, "repeat", "repeats");
-  const auto along = optional_int(axis, "repeat", "axis");
+// (op, arrays, axis, dtype)
+Array concat_as(const Arguments& args) {
+  const std::string op = args.text(0);
+  const std::vector<Array> arrays = arrays_from_python(args[1], op.c_str());
+  const auto axis = optional_int(args[2], op.c_str(), "axis");
+  const auto dtype =
+      args.is_none(3) ? std::nullopt : std::optional(dtype_from_python(args[3], op.c_str()));
   const WithoutGil released;
-  return ops::repeat(x, count, along, "repeat");
+  return ops::concat(arrays, axis, {dtype, std::nullopt}, op.c_str());
 }
 
-Array tile_array(const Array& x, py::handle repetitions) {
-  const Dims counts = ints_from_python(repetitions, "tile", "repetitions");
+// (arrays, axis, out, dtype)
+PyObject* stack(const Arguments& args) {
+  const std::vector<Array> arrays = arrays_from_python(args[0], "stack");
+  const std::int64_t axis = args.integer(1);
+  const auto dtype = args.optional_dtype(3);
+  return run_into(args, 2, [&](const std::optional<Array>& out) {
+    return ops::stack(arrays, axis, {dtype, out}, "stack");
+  });
+}
+
+// (x, repeats, axis)
+Array repeat(const Arguments& args) {
+  const Array& x = args.array(0);
+  const std::int64_t count = args.integer(1);
+  const auto axis = args.optional_integer(2);
+  const WithoutGil released;
+  return ops::repeat(x, count, axis, "repeat");
+}
+
+// (x, repetitions)
+Array tile(const Arguments& args) {
+  const Array& x = args.array(0);
+  const Dims counts = args.integers(1);
   const WithoutGil released;
   return ops::tile(x, counts);
 }
 
-Array roll_array(const Array& x, py::handle shift, py::handle axis) {
-  const Dims by = ints_from_python(shift, "roll", "shift");
-  const auto axes = optional_ints(axis, "roll", "axis");
+// (x, shift, axis)
+Array roll(const Arguments& args) {
+  const Array& x = args.array(0);
+  const Dims shift = args.integers(1);
+  const auto axes = args.optional_integers(2);
   const WithoutGil released;
-  return ops::roll(x, by, axes);
+  return ops::roll(x, shift, axes);
 }
 
-// Lists of (before, after), one per axis: the Python layer has spelled them out.
-Array pad_array(const Array& x, const ops::PadWidths& widths, const std::string& mode,
-                const std::vector<std::pair<py::object, py::object>>& values) {
+// (x, pad_width, mode, constant_values): pairs (before, after), one per axis, as the Python layer
+// has spelled them out.
+Array pad(const Arguments& args) {
+  const Array& x = args.array(0);
+  const auto widths = args[1].cast<ops::PadWidths>();
+  const std::string mode = args.text(2);
+  const auto values = args[3].cast<std::vector<std::pair<py::object, py::object>>>();
   const auto which = ops::pad_mode_from_name(mode);
   if (!which)
     throw InvalidArgument(cat("pad: mode is '", mode,
@@ -103,21 +124,14 @@ Array pad_array(const Array& x, const ops::PadWidths& widths, const std::string&
 }  // namespace
 
 void bind_manipulation(py::module_& m) {
-  const auto x = py::arg("x");
-  const auto arrays = py::arg("arrays");
-  const auto dtype = py::arg("dtype") = py::none();
-  const auto out = py::arg("out") = py::none();
-  m.def("concat", concat_arrays, arrays, py::arg("axis") = 0, dtype, out, py::arg("op") = "concat",
-        "Arrays one after the other along an axis; None: flattened.");
-  m.def("stack", stack_arrays, arrays, py::arg("axis") = 0, dtype, out,
-        "Arrays of one shape along a new axis.");
-  m.def("repeat", repeat_elements, x, py::arg("repeats"), py::arg("axis") = py::none(),
-        "Every element that many times; axis None: of the flattened array.");
-  m.def("tile", tile_array, x, py::arg("repetitions"), "The array repeated along its axes.");
-  m.def("roll", roll_array, x, py::arg("shift"), py::arg("axis") = py::none(),
-        "Elements shifted along axes, those that leave come in at the other end.");
-  m.def("pad", pad_array, x, py::arg("pad_width"), py::arg("mode"), py::arg("constant_values"),
-        "The array with a border.");
+  define(m, "concat", concat);
+  define(m, "concatenate", concat);
+  define(m, "concat_as", concat_as);
+  define(m, "stack", stack);
+  define(m, "repeat", repeat);
+  define(m, "tile", tile);
+  define(m, "roll", roll);
+  define(m, "pad", pad);
 }
 
 }  // namespace gpk::bind

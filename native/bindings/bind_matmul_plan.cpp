@@ -1,4 +1,4 @@
-// How products are planned: explained, measured.
+// How GEMMs are planned: explained, measured.
 #include "bindings/bind.h"
 #include "core/context.h"
 #include "core/error.h"
@@ -10,23 +10,25 @@
 namespace gpk::bind {
 namespace {
 
+namespace gemm = ops::gemm;
+
 constexpr int kPretendedSm = 90;
 
-std::vector<ops::Product> products_of(const py::function& call, const char* op) {
-  std::vector<ops::Product> products;
+std::vector<gemm::GemmCall> calls_of(const py::function& call, const char* op) {
+  std::vector<gemm::GemmCall> calls;
   {
-    const ops::ProductRecorder recorder(products);
+    const gemm::GemmRecorder recorder(calls);
     call();
   }
-  if (products.empty())
+  if (calls.empty())
     throw InvalidArgument(cat(op, ": the call has no product to plan: its result is empty"));
-  return products;
+  return calls;
 }
 
-py::dict plan_dict(const ops::MatmulPlan& plan) {
+py::dict plan_dict(const gemm::MatmulPlan& plan) {
   py::dict d;
   d["text"] = to_string(plan);
-  d["engine"] = ops::name(plan.engine);
+  d["engine"] = name(plan.engine);
   d["kernel"] = static_cast<int>(plan.kernel);
   d["transpose"] = plan.transpose;
   d["fused"] = plan.fused;
@@ -40,27 +42,28 @@ py::dict plan_dict(const ops::MatmulPlan& plan) {
   return d;
 }
 
-py::dict explanation_dict(const ops::MatmulExplanation& explanation) {
+py::dict explanation_dict(const gemm::MatmulExplanation& explanation) {
   py::dict d;
   d["text"] = explanation.text;
   d["product"] = to_string(explanation.desc);
-  if (explanation.fit != ops::DescFit::kFits) {
+  if (explanation.fit != gemm::DescFit::kFits) {
     d["choice"] = py::none();
     d["candidates"] = py::list();
     d["reason"] = "copies";
     return d;
   }
   py::list candidates;
-  for (const ops::MatmulPlan& plan : explanation.decision.plans) candidates.append(plan_dict(plan));
+  for (const gemm::MatmulPlan& plan : explanation.decision.plans)
+    candidates.append(plan_dict(plan));
   d["choice"] = plan_dict(explanation.decision.plan);
   d["candidates"] = candidates;
-  d["reason"] = ops::name(explanation.decision.reason);
+  d["reason"] = name(explanation.decision.reason);
   return d;
 }
 
 // A GPU that need not be there.
-ops::Machine pretended(int sm) {
-  ops::Machine machine;
+gemm::GemmMachine pretended(int sm) {
+  gemm::GemmMachine machine;
   machine.sm = sm;
   machine.jit = jit::jit_available();
   machine.policy = Config::get().matmul;
@@ -73,13 +76,13 @@ py::list explain_products(const py::function& call, std::optional<int> sm) {
     throw InvalidArgument(
         cat("explain_matmul: sm is ", *sm, ", expected a compute capability of at least ", kMinSm));
   py::list result;
-  for (const ops::Product& product : products_of(call, "explain_matmul")) {
-    ops::MatmulExplanation explanation;
+  for (const gemm::GemmCall& one : calls_of(call, "explain_matmul")) {
+    gemm::MatmulExplanation explanation;
     {
       const WithoutGil released;
-      std::optional<ops::Machine> machine;
-      if (sm || !product.c.device().is_cuda()) machine = pretended(sm.value_or(kPretendedSm));
-      explanation = explain_product(product, machine);
+      std::optional<gemm::GemmMachine> machine;
+      if (sm || !one.c.device().is_cuda()) machine = pretended(sm.value_or(kPretendedSm));
+      explanation = explain_gemm(one, machine);
     }
     result.append(explanation_dict(explanation));
   }
@@ -88,32 +91,32 @@ py::list explain_products(const py::function& call, std::optional<int> sm) {
 
 py::list tune_products(const py::function& call) {
   py::list result;
-  for (const ops::Product& product : products_of(call, "tune_matmul")) {
-    if (!product.c.device().is_cuda())
+  for (const gemm::GemmCall& one : calls_of(call, "tune_matmul")) {
+    if (!one.c.device().is_cuda())
       throw InvalidArgument("tune_matmul: the arrays are on the CPU, expected a GPU");
-    std::vector<ops::MeasuredPlan> measured;
+    std::vector<gemm::MeasuredPlan> measured;
     {
       const WithoutGil released;
-      measured = ops::tune_product(product, "tune_matmul");
+      measured = gemm::tune_gemm(one, "tune_matmul");
     }
     py::list plans;
-    for (const ops::MeasuredPlan& one : measured)
-      plans.append(py::make_tuple(to_string(one.plan), one.us));
+    for (const gemm::MeasuredPlan& each : measured)
+      plans.append(py::make_tuple(to_string(each.plan), each.us));
     result.append(plans);
   }
   return result;
 }
 
 py::object with_plan(const py::function& call, std::string prefix) {
-  const ops::ForcedPlan forced(std::move(prefix));
+  const gemm::ForcedPlan forced(std::move(prefix));
   return call();
 }
 
 py::dict cublaslt_info() {
-  const ops::CublasLtSearch* search = nullptr;
+  const gemm::CublasLtSearch* search = nullptr;
   {
     const WithoutGil released;
-    search = &ops::find_cublaslt();
+    search = &gemm::find_cublaslt();
   }
   py::dict d;
   d["available"] = search->library != nullptr;
@@ -132,9 +135,11 @@ void bind_matmul_plan(py::module_& m) {
         "Measures every plan of each product of a call: (plan, microseconds), fastest first.");
   m.def("with_matmul_plan", with_plan, py::arg("call"), py::arg("prefix"),
         "Runs a call; its products take the first plan whose text starts with `prefix`.");
-  m.def("clear_matmul_tuning", &ops::clear_tuned, py::arg("file") = true,
+  m.def("clear_matmul_tuning", &gemm::clear_tuned, py::arg("file") = true,
         "Forgets measured choices; how many there were.");
-  m.def("matmul_tuning_path", &ops::tuning_path, "Where they are kept; empty: nowhere.");
+  m.def(
+      "matmul_tuning_path", [] { return gemm::tuning_store().path(); },
+      "Where they are kept; empty: nowhere.");
   m.def("cublaslt_info", cublaslt_info, "Whether cuBLASLt was found, where, and what was tried.");
 }
 

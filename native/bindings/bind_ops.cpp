@@ -92,9 +92,18 @@ py::tuple compile_file(const std::string& file, int sm, bool ptx,
   return py::make_tuple(py::bytes(image.bytes), image.log);
 }
 
+py::list list_functions() {
+  py::list rows;
+  for (const auto* list : {&ops::op_list(), &ops::function_list()})
+    for (const ops::OpInfo& op : *list)
+      rows.append(py::make_tuple(op.name, op.module, op.signature));
+  return rows;
+}
+
 }  // namespace
 
 void bind_ops(py::module_& m) {
+  m.def("function_list", list_functions, "Every line of op_list.def as (name, module, signature).");
   m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
   m.def("builtin_kernels", list_kernels,
         "Every built-in kernel variant as (op, file, expression, exact architectures, bundled).");

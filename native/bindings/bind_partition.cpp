@@ -133,6 +133,7 @@ void bind_partition(py::module_& m) {
       .def_property_readonly("name", &DevicePartition::name)
       .def_property_readonly("device",
                              [](const DevicePartition& p) { return to_string(p.device()); })
+      .def_property_readonly("qos", [](const DevicePartition& p) { return name_of(p.qos()); })
       .def_property_readonly("closed", &DevicePartition::closed)
       .def("enter", enter, "Makes a stream of the partition the calling thread's current one.")
       .def("leave", leave, "Goes back to the stream before enter().")

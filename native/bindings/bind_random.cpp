@@ -1,9 +1,8 @@
 // Random numbers as functions of a key and a position. What all of them need comes as one tuple:
 // (op for messages, size, dtype, device, out, key, low 64 bits of the position, high 32 bits).
-#include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "bindings/output.h"
+#include "bindings/op_function.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/random/random.h"
@@ -45,9 +44,11 @@ struct Request {
   }
 };
 
+// `make(result, state)` for the request, which is argument 0.
 template <class Make>
-py::object made(const py::tuple& fields, const Make& make) {
-  const Request request(fields);
+py::object made(const Arguments& args, const Make& make) {
+  if (!PyTuple_Check(args[0].ptr())) args.refuse(0, "a tuple");
+  const Request request(py::reinterpret_borrow<py::tuple>(args[0]));
   std::optional<Array> array;
   {
     const WithoutGil released;
@@ -57,63 +58,58 @@ py::object made(const py::tuple& fields, const Make& make) {
   return py::reinterpret_steal<py::object>(make_array_object(std::move(*array)));
 }
 
-py::object uniform(const py::tuple& request, double low, double high) {
-  return made(request, [&](const ops::RandomResult& result, const ops::RandomState& state) {
-    return ops::random_uniform(result, low, high, state);
+using OneNumber = Array (*)(const ops::RandomResult&, double, const ops::RandomState&);
+using TwoNumbers = Array (*)(const ops::RandomResult&, double, double, const ops::RandomState&);
+
+void define_random(py::module_& m, const char* op, OneNumber function) {
+  define(m, op, [function](const Arguments& args) {
+    const double parameter = args.number(1);
+    return made(args, [&](const ops::RandomResult& result, const ops::RandomState& state) {
+      return function(result, parameter, state);
+    });
   });
 }
 
-py::object normal(const py::tuple& request, double loc, double scale) {
-  return made(request, [&](const ops::RandomResult& result, const ops::RandomState& state) {
-    return ops::random_normal(result, loc, scale, state);
+void define_random(py::module_& m, const char* op, TwoNumbers function) {
+  define(m, op, [function](const Arguments& args) {
+    const double first = args.number(1);
+    const double second = args.number(2);
+    return made(args, [&](const ops::RandomResult& result, const ops::RandomState& state) {
+      return function(result, first, second, state);
+    });
   });
 }
 
-py::object exponential(const py::tuple& request, double scale) {
-  return made(request, [&](const ops::RandomResult& result, const ops::RandomState& state) {
-    return ops::random_exponential(result, scale, state);
-  });
-}
-
-py::object bernoulli(const py::tuple& request, double probability) {
-  return made(request, [&](const ops::RandomResult& result, const ops::RandomState& state) {
-    return ops::random_bernoulli(result, probability, state);
-  });
-}
-
-Scalar integer(const py::int_& value, const char* argument) {
+Scalar integer(const Arguments& args, int i) {
+  if (!PyLong_Check(args[i].ptr())) args.refuse(i, "an int");
   int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  const long long number = PyLong_AsLongLongAndOverflow(args[i].ptr(), &overflow);
   if (overflow == 0) return Scalar(static_cast<std::int64_t>(number));
   if (overflow > 0) {
-    const unsigned long long large = PyLong_AsUnsignedLongLong(value.ptr());
+    const unsigned long long large = PyLong_AsUnsignedLongLong(args[i].ptr());
     if (PyErr_Occurred() == nullptr) return Scalar(static_cast<std::uint64_t>(large));
     clear_if(PyExc_OverflowError);
   }
-  throw InvalidArgument(cat("integers: ", argument, " is out of bounds: ", safe_repr(value)));
+  throw InvalidArgument(cat("integers: ", args.name(i), " is out of bounds: ", safe_repr(args[i])));
 }
 
-py::object integers(const py::tuple& request, const py::int_& low, const py::int_& high) {
-  const Scalar from = integer(low, "low");
-  const Scalar to = integer(high, "high");
-  return made(request, [&](const ops::RandomResult& result, const ops::RandomState& state) {
-    return ops::random_integers(result, from, to, state);
+// (request, low, high)
+py::object integers(const Arguments& args) {
+  const Scalar low = integer(args, 1);
+  const Scalar high = integer(args, 2);
+  return made(args, [&](const ops::RandomResult& result, const ops::RandomState& state) {
+    return ops::random_integers(result, low, high, state);
   });
 }
 
 }  // namespace
 
 void bind_random(py::module_& m) {
-  m.def("random_uniform", uniform, py::arg("request"), py::arg("low"), py::arg("high"),
-        "Numbers from low to high, evenly.");
-  m.def("random_normal", normal, py::arg("request"), py::arg("loc"), py::arg("scale"),
-        "Normal numbers of a mean and a standard deviation.");
-  m.def("random_exponential", exponential, py::arg("request"), py::arg("scale"),
-        "Exponential numbers of a mean.");
-  m.def("random_integers", integers, py::arg("request"), py::arg("low"), py::arg("high"),
-        "Integers from low to high, both included.");
-  m.def("random_bernoulli", bernoulli, py::arg("request"), py::arg("p"),
-        "True with probability p.");
+  define_random(m, "random_uniform", ops::random_uniform);
+  define_random(m, "random_normal", ops::random_normal);
+  define_random(m, "random_exponential", ops::random_exponential);
+  define_random(m, "random_bernoulli", ops::random_bernoulli);
+  define(m, "random_integers", integers);
   m.def("random_blocks", ops::random_blocks, py::arg("count"), py::arg("wide"),
         "Positions that `count` elements use up; wide: draws of 64 bits.");
 }

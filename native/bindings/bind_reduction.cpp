@@ -1,9 +1,10 @@
-// Reductions and scans as functions.
-#include "bindings/array_object.h"
-#include "bindings/axes.h"
+// Reductions and scans as functions and as methods of GPUArray.
+#include <optional>
+#include <string>
+
 #include "bindings/bind.h"
-#include "bindings/convert.h"
-#include "bindings/output.h"
+#include "bindings/errors.h"
+#include "bindings/op_function.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "ops/reduction/reduce.h"
@@ -12,159 +13,136 @@
 namespace gpk::bind {
 namespace {
 
-[[noreturn]] void bad_argument(const char* op, const char* argument, py::handle given,
-                               const char* expected) {
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
-}
+using ops::OpId;
 
-std::optional<Dims> one_axis_from_python(py::handle axis, const char* op) {
-  const auto number = optional_int(axis, op, "axis");
-  return number ? std::optional(Dims{*number}) : std::nullopt;
-}
+// Where a signature has what an op needs; -1: nowhere.
+struct Places {
+  explicit Places(const FastSignature& signature)
+      : axis(signature.index("axis")),
+        dtype(signature.index("dtype")),
+        keepdims(signature.index("keepdims")),
+        correction(std::max(signature.index("correction"), signature.index("ddof"))),
+        include_initial(signature.index("include_initial")),
+        out(signature.index("out")) {}
 
-const Array& input(py::handle x, const char* op) {
-  if (!is_array(x.ptr())) bad_argument(op, "x", x, "a GPUArray");
-  return array_of(x.ptr());
-}
+  int axis;
+  int dtype;
+  int keepdims;
+  int correction;
+  int include_initial;
+  int out;
+};
 
-py::object run(ops::Reduction reduction, py::handle x, ops::ReduceOptions& options,
-               py::handle out) {
-  const char* op = ops::name(reduction);
-  const Array array = input(x, op);
-  return call_with_out(out, op, [&](const std::optional<Array>& into) {
-    options.out = into;
-    return ops::reduce(reduction, array, options);
+// A reduction (`rule`) or a scan.
+struct AxisOp {
+  OpId id;
+  std::optional<ops::ReduceRule> rule;
+};
+
+PyObject* run_reduction(const AxisOp& op, const Array& x, const Arguments& args, const Places& at) {
+  ops::ReduceOptions options;
+  if (op.rule != ops::ReduceRule::kIndex)
+    options.axes = args.optional_integers(at.axis);
+  else if (const auto axis = args.optional_integer(at.axis))
+    options.axes = Dims{*axis};
+  if (at.dtype >= 0) options.dtype = args.optional_dtype(at.dtype);
+  if (at.correction >= 0) options.correction = args.number(at.correction);
+  options.keepdims = args.flag(at.keepdims);
+  return run_into(args, at.out, [&](const std::optional<Array>& out) {
+    options.out = out;
+    return ops::reduce(op.id, x, options);
   });
 }
 
-// sum(x, axis, dtype, keepdims, out)
-void def_with_dtype(py::module_& m, ops::Reduction reduction, const char* doc) {
-  const char* op = ops::name(reduction);
-  m.def(
-      op,
-      [reduction, op](py::handle x, py::handle axis, py::handle dtype, bool keepdims,
-                      py::handle out) {
-        ops::ReduceOptions options;
-        options.axes = optional_ints(axis, op, "axis");
-        options.dtype = optional_dtype(dtype, op);
-        options.keepdims = keepdims;
-        return run(reduction, x, options, out);
-      },
-      py::arg("x"), py::arg("axis") = py::none(), py::arg("dtype") = py::none(),
-      py::arg("keepdims") = false, py::arg("out") = py::none(), doc);
-}
-
-// max(x, axis, keepdims, out); argmax takes one axis.
-void def_plain(py::module_& m, ops::Reduction reduction, bool one_axis, const char* doc) {
-  const char* op = ops::name(reduction);
-  m.def(
-      op,
-      [reduction, op, one_axis](py::handle x, py::handle axis, bool keepdims, py::handle out) {
-        ops::ReduceOptions options;
-        options.axes = one_axis ? one_axis_from_python(axis, op) : optional_ints(axis, op, "axis");
-        options.keepdims = keepdims;
-        return run(reduction, x, options, out);
-      },
-      py::arg("x"), py::arg("axis") = py::none(), py::arg("keepdims") = false,
-      py::arg("out") = py::none(), doc);
-}
-
-// var(x, axis, correction, keepdims, dtype, out)
-void def_variance(py::module_& m, ops::Reduction reduction, const char* doc) {
-  const char* op = ops::name(reduction);
-  m.def(
-      op,
-      [reduction, op](py::handle x, py::handle axis, double correction, bool keepdims,
-                      py::handle dtype, py::handle out) {
-        ops::ReduceOptions options;
-        options.axes = optional_ints(axis, op, "axis");
-        options.correction = correction;
-        options.keepdims = keepdims;
-        options.dtype = optional_dtype(dtype, op);
-        return run(reduction, x, options, out);
-      },
-      py::arg("x"), py::arg("axis") = py::none(), py::arg("correction") = 0.0,
-      py::arg("keepdims") = false, py::arg("dtype") = py::none(), py::arg("out") = py::none(), doc);
-}
-
-py::object run_scan(ops::Scan which, py::handle x, ops::ScanOptions& options, py::handle out) {
-  const Array array = input(x, options.op);
-  return call_with_out(out, options.op, [&](const std::optional<Array>& into) {
-    options.out = into;
-    return ops::scan(which, array, options);
+PyObject* run_scan(const AxisOp& op, const Array& x, const Arguments& args, const Places& at) {
+  ops::ScanOptions options;
+  options.alias = args.op();
+  options.axis = args.optional_integer(at.axis);
+  options.dtype = args.optional_dtype(at.dtype);
+  if (at.include_initial >= 0) {
+    options.include_initial = args.flag(at.include_initial);
+    if (!options.axis && x.ndim() > 1)
+      throw InvalidArgument(cat(args.op(), ": axis is required for an array of ", x.ndim(),
+                                " dimensions, x has shape ", to_string(x.shape())));
+  }
+  return run_into(args, at.out, [&](const std::optional<Array>& out) {
+    options.out = out;
+    return ops::scan(op.id, x, options);
   });
 }
 
-// cumsum(x, axis, dtype, out)
-void def_scan(py::module_& m, ops::Scan which, const char* doc) {
-  m.def(
-      ops::name(which),
-      [which](py::handle x, py::handle axis, py::handle dtype, py::handle out) {
-        ops::ScanOptions options;
-        options.op = ops::name(which);
-        options.axis = optional_int(axis, options.op, "axis");
-        options.dtype = optional_dtype(dtype, options.op);
-        return run_scan(which, x, options, out);
-      },
-      py::arg("x"), py::arg("axis") = py::none(), py::arg("dtype") = py::none(),
-      py::arg("out") = py::none(), doc);
+PyObject* run(const AxisOp& op, const Array& x, const Arguments& args, const Places& at) {
+  return op.rule ? run_reduction(op, x, args, at) : run_scan(op, x, args, at);
 }
 
-// cumulative_sum(x, axis, dtype, include_initial, out): the axis may be left out of 0-d and 1-d.
-void def_cumulative(py::module_& m, const char* op, ops::Scan which, const char* doc) {
-  m.def(
-      op,
-      [op, which](py::handle x, py::handle axis, py::handle dtype, bool include_initial,
-                  py::handle out) {
-        ops::ScanOptions options;
-        options.op = op;
-        options.include_initial = include_initial;
-        options.axis = optional_int(axis, options.op, "axis");
-        options.dtype = optional_dtype(dtype, op);
-        if (const Array& array = input(x, op); !options.axis && array.ndim() > 1)
-          throw InvalidArgument(cat(op, ": axis is required for an array of ", array.ndim(),
-                                    " dimensions, x has shape ", to_string(array.shape())));
-        return run_scan(which, x, options, out);
-      },
-      py::arg("x"), py::arg("axis") = py::none(), py::arg("dtype") = py::none(),
-      py::arg("include_initial") = false, py::arg("out") = py::none(), doc);
+void define_function(py::module_& m, const char* name, const AxisOp& op) {
+  const Places places(FastSignature(name, declaration_of(name).signature));
+  add_op(m, name,
+         [op, places](const Arguments& args) { return run(op, args.array(0), args, places); });
+}
+
+// --- methods ------------------------------------------------------------------------------------
+
+struct Method {
+  AxisOp op;
+  FastSignature signature;
+  Places places;
+  std::string doc;
+  PyMethodDef definition;
+};
+
+// A method finds its op by its type: it is given nothing but the array.
+template <OpId id>
+struct MethodOf {
+  static inline const Method* method = nullptr;
+
+  static PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t num_args,
+                        PyObject* keywords) {
+    return guarded<>(static_cast<PyObject*>(nullptr), [&] {
+      return run(method->op, array_of(self), Arguments(method->signature, args, num_args, keywords),
+                 method->places);
+    });
+  }
+};
+
+template <OpId id>
+void define_method(std::optional<ops::ReduceRule> rule, const char* signature) {
+  const char* name = ops::name(id);
+  const FastSignature parsed(name, signature);
+  const std::string inside = std::string(signature).substr(1);
+  auto* method = new Method{{id, rule},
+                            parsed,
+                            Places(parsed),
+                            cat(name, "($self, ", inside, "\n--\n\n", declaration_of(name).doc),
+                            {}};
+  const auto call = MethodOf<id>::call;
+  method->definition = {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
+                        METH_FASTCALL | METH_KEYWORDS, method->doc.c_str()};
+  MethodOf<id>::method = method;
+  PyObject* descriptor = PyDescr_NewMethod(array_type(), &method->definition);
+  if (descriptor == nullptr) throw py::error_already_set();
+  py::handle(reinterpret_cast<PyObject*>(array_type())).attr(name) =
+      py::reinterpret_steal<py::object>(descriptor);
+}
+
+template <OpId id, ops::Elements elements>
+void define_axis_op(py::module_& m, std::optional<ops::ReduceRule> rule, const char* method) {
+  define_function(m, ops::name(id), {id, rule});
+  if constexpr (elements == ops::Elements::kEvery) define_method<id>(rule, method);
 }
 
 }  // namespace
 
 void bind_reduction(py::module_& m) {
-  using ops::Reduction;
-  def_with_dtype(m, Reduction::kSum, "Sum of elements along axes.");
-  def_with_dtype(m, Reduction::kProd, "Product of elements along axes.");
-  def_with_dtype(m, Reduction::kMean, "Mean of elements along axes.");
-  def_with_dtype(m, Reduction::kNanSum, "Sum of elements along axes that are not NaN.");
-  def_with_dtype(m, Reduction::kNanProd, "Product of elements along axes that are not NaN.");
-  def_with_dtype(m, Reduction::kNanMean, "Mean of elements along axes that are not NaN.");
-  def_plain(m, Reduction::kMax, false, "Largest element along axes; NaN wins.");
-  def_plain(m, Reduction::kMin, false, "Smallest element along axes; NaN wins.");
-  def_plain(m, Reduction::kNanMax, false, "Largest element along axes that is not NaN.");
-  def_plain(m, Reduction::kNanMin, false, "Smallest element along axes that is not NaN.");
-  def_plain(m, Reduction::kAny, false, "Whether any element along axes is not zero.");
-  def_plain(m, Reduction::kAll, false, "Whether no element along axes is zero.");
-  def_plain(m, Reduction::kCountNonzero, false, "Number of elements along axes that are not zero.");
-  def_plain(m, Reduction::kArgMax, true, "Index of the first largest element along an axis.");
-  def_plain(m, Reduction::kArgMin, true, "Index of the first smallest element along an axis.");
-  def_plain(m, Reduction::kNanArgMax, true,
-            "Index of the first largest element along an axis that is not NaN.");
-  def_plain(m, Reduction::kNanArgMin, true,
-            "Index of the first smallest element along an axis that is not NaN.");
-  def_variance(m, Reduction::kVar, "Variance of elements along axes.");
-  def_variance(m, Reduction::kStd, "Standard deviation of elements along axes.");
-  def_variance(m, Reduction::kNanVar, "Variance of elements along axes that are not NaN.");
-  def_variance(m, Reduction::kNanStd,
-               "Standard deviation of elements along axes that are not NaN.");
-  def_scan(m, ops::Scan::kCumSum, "Running sum along an axis, or over all elements.");
-  def_scan(m, ops::Scan::kCumProd, "Running product along an axis, or over all elements.");
-  def_scan(m, ops::Scan::kNanCumSum, "Running sum along an axis; NaN counts as 0.");
-  def_scan(m, ops::Scan::kNanCumProd, "Running product along an axis; NaN counts as 1.");
-  def_cumulative(m, "cumulative_sum", ops::Scan::kCumSum, "Running sum along an axis.");
-  def_cumulative(m, "cumulative_prod", ops::Scan::kCumProd, "Running product along an axis.");
+  using ops::Elements;
+#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)          \
+  define_axis_op<OpId::name, Elements::elements>(m, ops::ReduceRule::rule, \
+                                                 ops::method_signature(ops::ReduceRule::rule));
+#define GPK_SCAN(name, functor, elements, doc) \
+  define_axis_op<OpId::name, Elements::elements>(m, std::nullopt, ops::kScanMethod);
+#include "ops/reduction/ops.def"
+  define_function(m, "cumulative_sum", {OpId::cumsum, std::nullopt});
+  define_function(m, "cumulative_prod", {OpId::cumprod, std::nullopt});
 }
 
 }  // namespace gpk::bind

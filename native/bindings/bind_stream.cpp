@@ -3,6 +3,7 @@
 #include "bindings/convert.h"
 #include "core/error.h"
 #include "core/event.h"
+#include "core/launch_gate.h"
 #include "core/stream.h"
 #include "core/text.h"
 
@@ -89,6 +90,42 @@ double elapsed_ms(const Event& start, const Event& stop) { return Event::elapsed
 
 using Release = py::call_guard<WithoutGil>;
 
+void limit(Stream& stream, std::optional<std::size_t> max_in_flight) {
+  if (max_in_flight && (*max_in_flight == 0 || *max_in_flight > kMaxLaunchLimit))
+    throw InvalidArgument(cat("dispatch.limit: max_in_flight is ", *max_in_flight,
+                              ", expected None or 1 to ", kMaxLaunchLimit));
+  const WithoutGil released;
+  limit_launches(stream, max_in_flight.value_or(0));
+}
+
+py::dict gate_facts(const LaunchGate::Stats& gate) {
+  const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
+  py::dict facts;
+  facts["launches"] = gate.num_passed;
+  facts["last_launch"] = gate.last_pass_ns < 0 ? 0.0 : seconds(gate.last_pass_ns);
+  facts["limit"] = gate.window.limit < kMaxLaunchLimit ? gate.window.limit : 0;
+  facts["in_flight"] = gate.window.num_in_flight;
+  facts["max_in_flight"] = gate.window.max_in_flight;
+  facts["waits"] = gate.window.num_waits;
+  facts["wait_s"] = seconds(gate.window.wait_ns);
+  facts["held"] = gate.num_held;
+  facts["held_s"] = seconds(gate.held_ns);
+  return facts;
+}
+
+py::dict launch_stats(py::handle device) {
+  const Device where = device_from_python(device, "dispatch.stats");
+  std::vector<GateReport> reports;
+  {
+    const WithoutGil released;
+    reports = report_gates(where);
+  }
+  py::dict by_stream;
+  for (const GateReport& report : reports)
+    by_stream[py::int_(report.stream)] = gate_facts(report.stats);
+  return by_stream;
+}
+
 }  // namespace
 
 void bind_stream(py::module_& m) {
@@ -126,6 +163,10 @@ void bind_stream(py::module_& m) {
       .def("__enter__", enter)
       .def("__exit__", leave)
       .def("__repr__", describe);
+  m.def("limit_launches", limit, py::arg("stream"), py::arg("max_in_flight"),
+        "At most so many launches of the stream on the device; None: they are only counted.");
+  m.def("launch_stats", launch_stats, py::arg("device") = py::none(),
+        "What the gates of a device's streams have counted, by stream handle.");
   m.def(
       "current_stream",
       [](py::handle device) {

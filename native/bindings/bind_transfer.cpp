@@ -22,6 +22,7 @@ class Completion {
  public:
   Completion(const Array& array, std::shared_ptr<void> host)
       : memory_(std::make_unique<BufferPin>(array.buffer())), host_(std::move(host)) {}
+  explicit Completion(std::shared_ptr<void> kept) : host_(std::move(kept)) {}
 
   // On a thread of the engine, without any lock.
   void finish() {
@@ -98,6 +99,12 @@ py::array check_host(const Array& array, py::handle host, const char* op, bool w
   return result;
 }
 
+TransferType type_from_name(const std::string& name, const char* op) {
+  for (const TransferType type : {TransferType::kH2D, TransferType::kD2H, TransferType::kD2D})
+    if (name == runtime::to_string(type)) return type;
+  throw InvalidArgument(cat(op, ": type is '", name, "', expected 'h2d', 'd2h' or 'd2d'"));
+}
+
 std::shared_ptr<Future> submit(TransferType type, const Array& array, py::handle host, int priority,
                                py::handle stream, const char* op) {
   forbid_in_capture(op, "the copy would not be part of a replay");
@@ -119,6 +126,25 @@ std::shared_ptr<Future> submit(TransferType type, const Array& array, py::handle
   auto future = engine->submit(type, to_device ? device_address : host_address,
                                to_device ? host_address : device_address, array.nbytes(), on,
                                std::move(options));
+  return std::make_shared<Future>(Future{std::move(engine), std::move(future), completion});
+}
+
+std::shared_ptr<Future> submit_copy(const std::string& name, std::uintptr_t dst, std::uintptr_t src,
+                                    std::size_t bytes, int priority, py::handle keep,
+                                    py::handle stream, py::handle device) {
+  constexpr const char* kOp = "submit_copy";
+  forbid_in_capture(kOp, "the copy would not be part of a replay");
+  const TransferType type = type_from_name(name, kOp);
+  if (bytes > 0 && (dst == 0 || src == 0))
+    throw InvalidArgument(cat(kOp, ": ", dst == 0 ? "dst_ptr" : "src_ptr", " is 0"));
+  const auto on = stream_from_python(stream, device_from_python(device, kOp), kOp);
+  auto completion = std::make_shared<Completion>(keep_alive(keep));
+  const WithoutGil released;
+  auto engine = transfers(on->device());
+  runtime::TransferEngine::SubmitOptions options;
+  options.priority = priority;
+  options.on_done = [completion](const runtime::TransferOp&) { completion->finish(); };
+  auto future = engine->submit(type, dst, src, bytes, on, std::move(options));
   return std::make_shared<Future>(Future{std::move(engine), std::move(future), completion});
 }
 
@@ -235,6 +261,10 @@ void bind_transfer(py::module_& m) {
       py::arg("array"), py::arg("host"), py::kw_only(), py::arg("priority") = 0,
       py::arg("stream") = py::none(),
       "Copies an array into a NumPy array in the background, after the array's work so far.");
+  m.def("submit_copy", submit_copy, py::arg("type"), py::arg("dst_ptr"), py::arg("src_ptr"),
+        py::arg("size_bytes"), py::kw_only(), py::arg("priority") = 0, py::arg("keep") = py::none(),
+        py::arg("stream") = py::none(), py::arg("device") = py::none(),
+        "Copies between two addresses in the background, after the stream's work so far.");
   m.def("transfer_stats", stats, py::arg("device") = py::none(),
         "Counters of the transfer engine, by direction.");
   m.def("transfer_configure", configure, py::arg("chunk_bytes") = 0,

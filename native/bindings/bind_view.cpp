@@ -1,8 +1,7 @@
 // Views, copies and casts, and which dtypes go together.
-#include "bindings/array_object.h"
-#include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/op_function.h"
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/host_copy.h"
@@ -20,82 +19,65 @@ namespace {
 
 // --- axes ---------------------------------------------------------------------------------------
 
-Array squeeze_axes(const Array& x, py::handle axis) {
-  if (const auto axes = optional_ints(axis, "squeeze", "axis")) return squeeze(x, *axes, "squeeze");
+Array squeeze_axes(const Arguments& args) {
+  const Array& x = args.array(0);
+  if (const auto axes = args.optional_integers(1)) return squeeze(x, *axes, "squeeze");
   std::vector<std::int64_t> ones;
   for (int i = 0; i < x.ndim(); ++i)
     if (x.shape()[i] == 1) ones.push_back(i);
   return squeeze(x, Dims(ones), "squeeze");
 }
 
-Array permute_axes(const Array& x, py::handle axes, const char* op) {
-  const auto order = optional_ints(axes, op, "axes");
-  return order ? permute(x, *order, op) : transpose(x, op);
+// (x, axes)
+Array permute_axes(const Arguments& args) {
+  const Array& x = args.array(0);
+  const auto order = args.optional_integers(1);
+  return order ? permute(x, *order, args.op()) : transpose(x, args.op());
 }
 
-Array diagonal_of(const Array& x, py::handle offset, py::handle axis1, py::handle axis2) {
+// (x, offset, axis1, axis2)
+Array diagonal_of(const Arguments& args) {
+  const Array& x = args.array(0);
   if (x.ndim() < 2)
     throw InvalidArgument(
         cat("diagonal: x has shape ", to_string(x.shape()), ", expected at least two dimensions"));
-  const int first =
-      normalize_axis(int_from_python(axis1, "diagonal", "axis1"), x.ndim(), "diagonal");
-  const int second =
-      normalize_axis(int_from_python(axis2, "diagonal", "axis2"), x.ndim(), "diagonal");
+  const int first = normalize_axis(args.integer(2), x.ndim(), "diagonal");
+  const int second = normalize_axis(args.integer(3), x.ndim(), "diagonal");
   if (first == second) throw InvalidArgument(cat("diagonal: axis1 and axis2 are both ", first));
-  const std::int64_t k = std::clamp(int_from_python(offset, "diagonal", "offset"),
-                                    -x.shape()[first], x.shape()[second]);
+  const std::int64_t k = std::clamp(args.integer(1), -x.shape()[first], x.shape()[second]);
   return diagonal(x, k, first, second, "diagonal");
 }
 
 void bind_axes(py::module_& m) {
-  const auto x = py::arg("x");
-  m.def(
-      "permute_dims",
-      [](const Array& a, py::handle axes) { return permute_axes(a, axes, "permute_dims"); }, x,
-      py::arg("axes"), "A view with the axes in the given order; None reverses them.");
-  m.def(
-      "transpose",
-      [](const Array& a, py::handle axes) { return permute_axes(a, axes, "transpose"); }, x,
-      py::arg("axes") = py::none(), "A view with the axes in the given order; None reverses them.");
-  m.def(
-      "expand_dims",
-      [](const Array& a, py::handle axis) {
-        return expand_dims(a, ints_from_python(axis, "expand_dims", "axis"), "expand_dims");
-      },
-      x, py::arg("axis"), "A view with new axes of size 1 at these places of the result.");
-  m.def("squeeze", squeeze_axes, x, py::arg("axis") = py::none(),
-        "A view without these axes of size 1; None: without all of them.");
-  m.def(
-      "flip",
-      [](const Array& a, py::handle axis) {
-        return ops::flip(a, optional_ints(axis, "flip", "axis"));
-      },
-      x, py::arg("axis") = py::none(), "A view reversed along these axes; None: along all.");
-  m.def(
-      "moveaxis",
-      [](const Array& a, py::handle source, py::handle destination) {
-        return ops::moveaxis(a, ints_from_python(source, "moveaxis", "source"),
-                             ints_from_python(destination, "moveaxis", "destination"));
-      },
-      x, py::arg("source"), py::arg("destination"), "A view with some axes at new places.");
-  m.def(
-      "swapaxes",
-      [](const Array& a, py::handle axis1, py::handle axis2) {
-        return ops::swapaxes(a, int_from_python(axis1, "swapaxes", "axis1"),
-                             int_from_python(axis2, "swapaxes", "axis2"), "swapaxes");
-      },
-      x, py::arg("axis1"), py::arg("axis2"), "A view with two axes swapped.");
-  m.def("diagonal", diagonal_of, x, py::arg("offset") = 0, py::arg("axis1") = 0,
-        py::arg("axis2") = 1,
-        "A view of the elements (i, i + offset) of two axes, as a last axis.");
+  define(m, "permute_dims", permute_axes);
+  define(m, "transpose", permute_axes);
+  define(m, "squeeze", squeeze_axes);
+  define(m, "diagonal", diagonal_of);
+  define(m, "expand_dims", [](const Arguments& args) {
+    return expand_dims(args.array(0), args.integers(1), "expand_dims");
+  });
+  define(m, "flip",
+         [](const Arguments& args) { return ops::flip(args.array(0), args.optional_integers(1)); });
+  define(m, "moveaxis", [](const Arguments& args) {
+    const Array& x = args.array(0);
+    const Dims source = args.integers(1);
+    return ops::moveaxis(x, source, args.integers(2));
+  });
+  define(m, "swapaxes", [](const Arguments& args) {
+    const Array& x = args.array(0);
+    const std::int64_t axis1 = args.integer(1);
+    return ops::swapaxes(x, axis1, args.integer(2), "swapaxes");
+  });
 }
 
 // --- shapes -------------------------------------------------------------------------------------
 
-Array reshape_to(const Array& x, py::handle shape, std::optional<bool> copy) {
-  const Dims target = resolve_shape(shape_from_python(shape, "reshape"), x.size(), "reshape");
-  const bool must_copy = copy.value_or(false);
-  if (!must_copy) {
+// (x, shape, copy)
+Array reshape_to(const Arguments& args) {
+  const Array& x = args.array(0);
+  const Dims target = resolve_shape(args.shape(1), x.size(), "reshape");
+  const std::optional<bool> copy = args.is_none(2) ? std::nullopt : std::optional(args.flag(2));
+  if (!copy.value_or(false)) {
     if (auto view = try_reshape(x, target)) return *view;
     if (copy)
       throw InvalidArgument(cat("reshape: array of shape ", to_string(x.shape()),
@@ -132,14 +114,13 @@ py::tuple broadcast_all(const py::args& shapes) {
 
 void bind_shapes(py::module_& m) {
   const auto x = py::arg("x");
-  m.def("reshape", reshape_to, x, py::arg("shape"), py::arg("copy") = py::none(),
-        "Another shape: a view where possible, else a copy.");
-  m.def(
-      "broadcast_to",
-      [](const Array& a, py::handle shape) {
-        return broadcast_to(a, shape_from_python(shape, "broadcast_to"), "broadcast_to");
-      },
-      x, py::arg("shape"), "A view of that shape; axes of size 1 are repeated.");
+  define(m, "reshape", reshape_to);
+  define(m, "broadcast_to", [](const Arguments& args) {
+    return broadcast_to(args.array(0), args.shape(1), "broadcast_to");
+  });
+  define(m, "may_share_memory", [](const Arguments& args) {
+    return py::bool_(may_overlap(args.array(0), args.array(1)));
+  });
   m.def("broadcast_shapes", broadcast_all, "The shape that arrays of these shapes have together.");
   m.def("slice_axis", slice_part, x, py::arg("axis"), py::arg("first"), py::arg("count"),
         py::arg("step") = 1, "A view of elements first, first + step, ... of one axis.");
@@ -161,9 +142,6 @@ void bind_shapes(py::module_& m) {
         return ops::full(a.shape(), Scalar(std::int64_t{0}), a.dtype(), a.device(), "imag");
       },
       x, "A view of the imaginary parts; zeros for a real array.");
-  m.def(
-      "may_share_memory", [](const Array& a, const Array& b) { return may_overlap(a, b); },
-      py::arg("a"), py::arg("b"), "False only when no byte can belong to both.");
 }
 
 // --- copies -------------------------------------------------------------------------------------
@@ -207,13 +185,11 @@ void bind_copies(py::module_& m) {
       },
       py::arg("dst"), py::arg("src"),
       "dst[...] = src, broadcast to its shape and cast to its dtype.");
-  m.def(
-      "copy",
-      [](const Array& a) {
-        const WithoutGil released;
-        return ops::copy_as(a, a.dtype(), "copy");
-      },
-      x, "A C-contiguous copy.");
+  define(m, "copy", [](const Arguments& args) {
+    const Array& a = args.array(0);
+    const WithoutGil released;
+    return ops::copy_as(a, a.dtype(), "copy");
+  });
   m.def(
       "ascontiguousarray",
       [](const Array& a) {

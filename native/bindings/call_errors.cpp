@@ -1,7 +1,6 @@
 #include "bindings/call_errors.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "bindings/annotation.h"
@@ -20,12 +19,6 @@ using Record = py::detail::function_record;
 using Dispatcher = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 
 Dispatcher g_dispatch = nullptr;  // pybind11's, the same for all functions
-
-// Setters have no name of their own.
-std::map<const Record*, std::string>& setter_names() {
-  static auto* const names = new std::map<const Record*, std::string>;
-  return *names;
-}
 
 struct Call {
   PyObject* const* args;
@@ -89,8 +82,6 @@ std::string describe(PyObject* object) {
 // --- what does not match ------------------------------------------------------------------------
 
 std::string display_name(const Record& record) {
-  if (const auto found = setter_names().find(&record); found != setter_names().end())
-    return found->second;
   const bool in_class = record.scope && PyType_Check(record.scope.ptr()) != 0;
   if (!in_class) return record.name;
   const std::string type(bare_name(reinterpret_cast<PyTypeObject*>(record.scope.ptr())->tp_name));
@@ -129,11 +120,7 @@ Mismatch too_many(std::size_t most, std::size_t given) {
 }
 
 Mismatch mismatch(const Record& record, const Call& call) {
-  std::vector<Parameter> parameters = parameters_of(record.signature);
-  if (setter_names().contains(&record) && parameters.size() == 2) {
-    parameters[0].name = "self";
-    parameters[1].name = "value";
-  }
+  const std::vector<Parameter> parameters = parameters_of(record.signature);
   const std::size_t self = record.is_method || record.is_constructor ? 1 : 0;
   if (!record.has_args && call.num_args > record.nargs_pos)
     return too_many(record.nargs_pos - self, call.num_args - self);
@@ -237,7 +224,7 @@ PyObject* dispatch(PyObject* self, PyObject* const* args, Py_ssize_t nargsf, PyO
 
 // --- taking over --------------------------------------------------------------------------------
 
-void take_over(py::handle function, const std::string& setter_name = {}) {
+void take_over(py::handle function) {
   if (PyInstanceMethod_Check(function.ptr()) != 0)
     function = PyInstanceMethod_GET_FUNCTION(function.ptr());
   if (PyCFunction_Check(function.ptr()) == 0) return;
@@ -251,17 +238,15 @@ void take_over(py::handle function, const std::string& setter_name = {}) {
   definition->ml_meth = reinterpret_cast<PyCFunction>(
       reinterpret_cast<void (*)()>(static_cast<Dispatcher>(dispatch)));
   record->is_operator = true;  // NotImplemented for a mismatch, instead of building a message
-  if (!setter_name.empty()) setter_names().emplace(record, setter_name);
 }
 
 void take_over_class(py::handle type) {
-  const std::string name(bare_name(reinterpret_cast<PyTypeObject*>(type.ptr())->tp_name));
   // A copy: the dictionary of a type must not change while it is walked.
   const py::dict members = py::dict(type.attr("__dict__"));
   for (const auto& [key, member] : members) {
     if (PyObject_TypeCheck(member.ptr(), &PyProperty_Type) != 0) {
       take_over(member.attr("fget"));
-      take_over(member.attr("fset"), cat(name, '.', std::string(py::str(key))));
+      take_over(member.attr("fset"));
     } else if (PyObject_TypeCheck(member.ptr(), &PyStaticMethod_Type) != 0) {
       take_over(member.attr("__func__"));
     } else {

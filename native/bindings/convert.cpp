@@ -8,12 +8,6 @@
 namespace gpk::bind {
 namespace {
 
-[[noreturn]] void bad_type(const char* op, const char* argument, py::handle given,
-                           const char* expected) {
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
-}
-
 std::int64_t dimension(py::handle item, const char* op) {
   if (PyLong_CheckExact(item.ptr())) {
     int overflow = 0;
@@ -23,7 +17,7 @@ std::int64_t dimension(py::handle item, const char* op) {
   const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
   if (!index) {
     clear_if(PyExc_TypeError);
-    bad_type(op, "shape", item, "an integer or a sequence of integers");
+    bad_argument(op, "shape", item, "an integer or a sequence of integers");
   }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
@@ -109,7 +103,7 @@ Dims shape_from_python(py::handle object, const char* op) {
   if (PyIndex_Check(object.ptr())) return Dims{dimension(object, op)};
   if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()) ||
       PyObject_CheckBuffer(object.ptr()))
-    bad_type(op, "shape", object, "an integer or a sequence of integers");
+    bad_argument(op, "shape", object, "an integer or a sequence of integers");
   const py::tuple items = items_from_python(object);
   const std::size_t count = items.size();
   if (count > kMaxRank)
@@ -149,20 +143,21 @@ Device device_from_python(py::handle object, const char* op) {
   if (PyLong_Check(object.ptr())) {
     int overflow = 0;
     const long value = PyLong_AsLongAndOverflow(object.ptr(), &overflow);
-    if (overflow != 0 || value < 0 || value > 1'000'000) bad_type(op, "device", object, kExpected);
+    if (overflow != 0 || value < 0 || value > 1'000'000)
+      bad_argument(op, "device", object, kExpected);
     index = static_cast<int>(value);
   } else if (PyUnicode_Check(object.ptr())) {
     const auto text = object.cast<std::string>();
     if (text == "cpu") return {DeviceKind::kCpu, 0};
-    if (text.rfind("cuda", 0) != 0) bad_type(op, "device", object, kExpected);
+    if (text.rfind("cuda", 0) != 0) bad_argument(op, "device", object, kExpected);
     if (text.size() > 4) {
       const char* end = text.data() + text.size();
       const auto parsed = std::from_chars(text.data() + 5, end, index);
       if (text[4] != ':' || parsed.ec != std::errc() || parsed.ptr != end)
-        bad_type(op, "device", object, kExpected);
+        bad_argument(op, "device", object, kExpected);
     }
   } else {
-    bad_type(op, "device", object, kExpected);
+    bad_argument(op, "device", object, kExpected);
   }
   const Device device{DeviceKind::kCuda, index};
   device_traits(device);  // throws when there is none
@@ -180,18 +175,18 @@ std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, con
     const py::object pair = object.attr("__cuda_stream__")();
     if (!py::isinstance<py::tuple>(pair) || py::len(pair) != 2 ||
         !py::object(pair[py::int_(0)]).equal(py::int_(0)))
-      bad_type(op, "stream", object, "its __cuda_stream__() to return (0, handle)");
+      bad_argument(op, "stream", object, "its __cuda_stream__() to return (0, handle)");
     handle = pair[py::int_(1)];
     owner = keep_alive(object);
   } else {
     handle = py::reinterpret_borrow<py::object>(object);
   }
   if (!PyLong_Check(handle.ptr()) || PyBool_Check(handle.ptr()))
-    bad_type(op, "stream", object, kExpected);
+    bad_argument(op, "stream", object, kExpected);
   const std::size_t value = PyLong_AsSize_t(handle.ptr());
   if (PyErr_Occurred() != nullptr) {
     clear_if(PyExc_OverflowError);
-    bad_type(op, "stream", object, kExpected);
+    bad_argument(op, "stream", object, kExpected);
   }
   if (value == 0 || value == 1) return Stream::default_for(device);  // the legacy default stream
   return Stream::wrap(device, value, std::move(owner));

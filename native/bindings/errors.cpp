@@ -168,4 +168,9 @@ std::string safe_repr(py::handle object) {
   return cat("<", Py_TYPE(object.ptr())->tp_name, ", whose repr() raises>");
 }
 
+void bad_argument(const char* op, const char* argument, py::handle given, const char* expected) {
+  throw InvalidArgument(InvalidArgument::Kind::kType,
+                        cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
+}
+
 }  // namespace gpk::bind

@@ -2,24 +2,50 @@
 // position and name without building tuples or dictionaries.
 #pragma once
 
-#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "bindings/python.h"
 
 namespace gpk::bind {
 
-struct FastSignature {
-  const char* function;
-  std::span<const char* const> names;
-  int num_positional;       // the first ones may be given by position, the others by keyword only
-  int num_positional_only;  // these cannot be given by keyword
-  int num_required;
-};
+class FastSignature {
+ public:
+  static constexpr int kMaxArguments = 10;
 
-// Fills `slots` (one per name; nullptr where nothing was given). Throws InvalidArgument (kType)
-// with the words Python uses.
-void bind_arguments(const FastSignature& signature, PyObject* const* args, Py_ssize_t num_args,
-                    PyObject* keyword_names, PyObject** slots);
+  // `text` as Python writes it: "(x, /, axis=None, *, out=None)". Defaults are None, True, False,
+  // numbers and strings in single quotes.
+  FastSignature(std::string function, std::string_view text);
+
+  [[nodiscard]] const char* function() const noexcept { return function_.c_str(); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(parameters_.size()); }
+  [[nodiscard]] const char* name(int i) const noexcept { return at(i).text.c_str(); }
+  [[nodiscard]] PyObject* default_of(int i) const noexcept { return at(i).otherwise; }
+  // -1: there is no such argument.
+  [[nodiscard]] int index(std::string_view name) const noexcept;
+
+  // Fills `slots`, one per name, with what was given or the default, borrowed. Throws
+  // InvalidArgument (kType) with the words Python uses.
+  void bind(PyObject* const* args, Py_ssize_t num_args, PyObject* keyword_names,
+            PyObject** slots) const;
+
+ private:
+  struct Parameter {
+    std::string text;
+    PyObject* name;       // interned
+    PyObject* otherwise;  // the default; nullptr: required
+  };
+  [[nodiscard]] const Parameter& at(int i) const noexcept {
+    return parameters_[static_cast<std::size_t>(i)];
+  }
+  void bind_keyword(PyObject* name, PyObject* value, PyObject** slots) const;
+
+  std::string function_;
+  std::vector<Parameter> parameters_;
+  int num_positional_ = 0;       // may be given by position
+  int num_positional_only_ = 0;  // cannot be given by keyword
+};
 
 // Adds a function to the module. `definition` has to live as long as the process; `self` is what
 // the function gets as its first argument.

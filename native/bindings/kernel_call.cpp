@@ -177,10 +177,9 @@ jit::Signature check_kernel(const std::string& source, const std::string& functi
 }
 
 std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
+                                               const jit::Signature& signature,
                                                const std::string& function, int block_size,
                                                py::object reference) {
-  const jit::Signature signature =
-      check_kernel(program->request().source, function, block_size, reference);
   auto state = std::make_shared<KernelState>();
   state->device = program->device();
   state->function = function;

@@ -49,8 +49,9 @@ struct KernelState {
 jit::Signature check_kernel(const std::string& source, const std::string& function, int block_size,
                             py::handle reference);
 
-// `function` as the user wrote it; checks as check_kernel does.
+// `function` as the user wrote it; `signature` is what check_kernel gave for these arguments.
 std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
+                                               const jit::Signature& signature,
                                                const std::string& function, int block_size,
                                                py::object reference);
 

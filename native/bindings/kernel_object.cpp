@@ -182,15 +182,17 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                     const_cast<char**>(keywords), &source, &function, &options,
                                     &block_size, &reference, &folders) == 0)
       throw py::error_already_set();
-    check_kernel(source, function, block_size, reference);  // before the cost of compiling
+    const jit::Signature signature =
+        check_kernel(source, function, block_size, reference);  // before the cost of compiling
     jit::CompileRequest request;
     request.name = cat(function, ".cu");
     request.source = source;
     request.options = strings_from_python(options, "options").value_or(std::vector<std::string>());
     request.name_expressions = {function};
     request.include_folders = strings_from_python(folders, "include_folders");
-    return allocate_kernel(type, make_kernel_state(build_program(request), function, block_size,
-                                                   py::reinterpret_borrow<py::object>(reference)));
+    return allocate_kernel(
+        type, make_kernel_state(build_program(request), signature, function, block_size,
+                                py::reinterpret_borrow<py::object>(reference)));
   });
 }
 

@@ -53,7 +53,6 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_stream(m);
   bind_graph(m);
   bind_array(m);
-  bind_empty(m);
   bind_device(m);
   bind_memory(m);
   bind_pool(m);

@@ -73,9 +73,7 @@ std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op
 
 ops::Operand require_operand(PyObject* object, const char* op, const char* argument) {
   if (const auto found = operand_from_python(object, op)) return *found;
-  throw InvalidArgument(
-      InvalidArgument::Kind::kType,
-      cat(op, ": ", argument, " is ", safe_repr(object), ", expected a GPUArray or a number"));
+  bad_argument(op, argument, object, "a GPUArray or a number");
 }
 
 PyObject* call_elementwise(ops::OpId id, std::span<const ops::Operand> operands, const Array* out,

@@ -8,8 +8,7 @@ namespace gpk::bind {
 const Array* output_from_python(PyObject* object, const char* op) {
   if (object == nullptr || object == Py_None) return nullptr;
   if (is_array(object)) return &array_of(object);
-  throw InvalidArgument(InvalidArgument::Kind::kType,
-                        cat(op, ": out is ", safe_repr(object), ", expected a GPUArray"));
+  bad_argument(op, "out", object, "a GPUArray");
 }
 
 }  // namespace gpk::bind

@@ -92,4 +92,8 @@ void report_unraisable(py::error_already_set& error, const char* where);
 // what is no Exception (KeyboardInterrupt, SystemExit) gets through.
 std::string safe_repr(py::handle object);
 
+// InvalidArgument (kType): "op: argument is <given>, expected ...".
+[[noreturn]] void bad_argument(const char* op, const char* argument, py::handle given,
+                               const char* expected);
+
 }  // namespace gpk::bind

@@ -45,20 +45,6 @@ std::optional<std::int64_t> deadline_after(std::int64_t now_ns, std::optional<do
 
 inline double seconds(std::int64_t ns) noexcept { return static_cast<double>(ns) / 1e9; }
 
-// A bytes-like object, kept while its memory is used without the GIL.
-class ByteView {
- public:
-  ByteView(py::handle object, bool writable);
-  ~ByteView() { PyBuffer_Release(&view_); }  // with the GIL
-  ByteView(const ByteView&) = delete;
-  ByteView& operator=(const ByteView&) = delete;
-  [[nodiscard]] void* data() const noexcept { return view_.buf; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(view_.len); }
-
- private:
-  Py_buffer view_;
-};
-
 // An enumeration whose values also equal their numbers, as those of version 0.2 did.
 template <class E>
 py::enum_<E> number_enum(py::module_& m, const char* name, const char* doc) {
@@ -76,18 +62,11 @@ py::enum_<E> number_enum(py::module_& m, const char* name, const char* doc) {
   return type;
 }
 
-void bind_runtime_memory(py::module_& m);
-void bind_runtime_pinned(py::module_& m);
 void bind_runtime_admission(py::module_& m);
 void bind_runtime_qos(py::module_& m);
-void bind_runtime_partition(py::module_& m);
 void bind_runtime_scheduler(py::module_& m);
 void bind_runtime_tasks(py::module_& m);
-void bind_runtime_transfer(py::module_& m);
-void bind_runtime_dispatch(py::module_& m);
-void bind_runtime_pacing(py::module_& m);
 void bind_runtime_slicing(py::module_& m);
-void bind_runtime_kernel_cache(py::module_& m);
 void bind_runtime_execution(py::module_& m);
 void bind_runtime_simulation(py::module_& m);
 void bind_runtime_trace(py::module_& m);

@@ -74,7 +74,7 @@ void bind_runtime_execution(py::module_& m) {
          std::uint32_t shared_mem, const std::vector<std::uint64_t>& args, py::handle stream) {
         const Device device = default_device();
         const auto on = stream_from_python(stream, device, "launch_function");
-        const runtime::LaunchConfig config = launch_config(grid, block, shared_mem, 0);
+        const LaunchConfig config = launch_config(grid, block, shared_mem);
         const WithoutGil released;
         launch_raw(function, config, args, *on);
       },

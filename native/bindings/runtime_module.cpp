@@ -42,18 +42,11 @@ py::module_ load_runtime() {
   py::register_exception_translator(translate_runtime_error);
   py::module_ m = native.def_submodule(
       "runtime", "The GPU as a shared resource: memory, tasks, transfers and launches.");
-  bind_runtime_memory(m);
-  bind_runtime_pinned(m);
   bind_runtime_admission(m);
   bind_runtime_qos(m);
-  bind_runtime_partition(m);
   bind_runtime_scheduler(m);
   bind_runtime_tasks(m);
-  bind_runtime_transfer(m);
-  bind_runtime_dispatch(m);
-  bind_runtime_pacing(m);
   bind_runtime_slicing(m);
-  bind_runtime_kernel_cache(m);
   bind_runtime_execution(m);
   bind_runtime_simulation(m);
   bind_runtime_trace(m);
@@ -79,11 +72,6 @@ std::optional<std::int64_t> deadline_after(std::int64_t now_ns, std::optional<do
   const std::int64_t after_ns = nanoseconds(*seconds, kNsPerSecond, what);
   if (after_ns >= std::numeric_limits<std::int64_t>::max() - now_ns) return std::nullopt;
   return std::max<std::int64_t>(now_ns + after_ns, 0);  // one that has passed fails its task
-}
-
-ByteView::ByteView(py::handle object, bool writable) {
-  if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
-    throw py::error_already_set();
 }
 
 void bind_runtime(py::module_& m) {

@@ -7,9 +7,9 @@
 
 #include "bindings/errors.h"
 #include "core/error.h"
+#include "core/memory_account.h"
 #include "core/text.h"
 #include "core/trace_log.h"
-#include "runtime/scheduler/qos_enforcement.h"
 
 namespace gpk::bind {
 namespace {
@@ -64,11 +64,6 @@ std::string exception_reason(const std::exception_ptr& error) {
   } catch (...) {
     return "an exception that is not a std::exception";
   }
-}
-
-StreamPriority task_stream_priority(runtime::QosClass qos) {
-  return runtime::enforcement(qos).stream_priority >= 1.0 ? StreamPriority::kHigh
-                                                          : StreamPriority::kLow;
 }
 
 thread_local TaskStreams* t_streams = nullptr;  // see streams_of_body
@@ -145,24 +140,29 @@ void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
   throw std::runtime_error(failure->reason);
 }
 
-// The task ends when what it has put on its stream is done, also when it failed meanwhile: until
-// then its memory may be in use.
+// The task ends when what it has submitted has ended, also when it failed meanwhile: until then its
+// memory may be in use.
 void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
                                const Work& work) {
   const TaskId id = context.id();
-  std::shared_ptr<Stream> stream;
+  TaskStreams& streams = *shared->streams;
+  const std::shared_ptr<DevicePartition>& partition = work.place.partition;
+  TaskStreams::Lease lease;
   try {
-    stream = shared->streams->acquire(work.priority);
+    lease = partition ? streams.acquire(partition) : streams.acquire(work.place.stream_class);
   } catch (...) {
     shared->keep_error(id, std::current_exception());
     throw;
   }
-  if (stream == nullptr) throw std::runtime_error("the scheduler was shut down");
+  if (lease.stream == nullptr) throw std::runtime_error("the scheduler was shut down");
   const std::optional<unsigned> lane = begin_trace(*shared);
   std::optional<CallFailure> failure;
+  TaskWork submitted;
   {
-    const StreamScope scope(stream);
-    TaskStreams* const outer = std::exchange(t_streams, shared->streams.get());
+    const StreamScope scope(lease.stream);
+    const AccountScope account(streams.device(), partition ? partition->account() : nullptr);
+    const TaskWork::Scope noted(&submitted);
+    TaskStreams* const outer = std::exchange(t_streams, partition ? nullptr : &streams);
     failure =
         call_with_room(shared->pool.get(), work.memory_bytes, work.account, work.function.get());
     t_streams = outer;
@@ -174,16 +174,16 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
     if (failure->exception) shared->keep_error(id, std::move(failure->exception));
     reason = failure->reason;
   }
-  // The task's own end may be what lets go of the engine: the streams must outlive the call.
-  shared->streams->finish(
-      std::move(stream), [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
-        try {
-          end_trace(*shared, id, lane, error != nullptr || !reason.empty());
-          end_on_stream(*shared, id, reason, error, cancelled);
-        } catch (const std::exception&) {  // no memory for the text of a failure
-          shared->scheduler->fail(id, "failed");
-        }
-      });
+  // The task's own end may be what releases the engine: the streams must outlive the call.
+  streams.finish(std::move(lease), std::move(submitted),
+                 [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
+                   try {
+                     end_trace(*shared, id, lane, error != nullptr || !reason.empty());
+                     end_on_stream(*shared, id, reason, error, cancelled);
+                   } catch (const std::exception&) {  // no memory for the text of a failure
+                     shared->scheduler->fail(id, "failed");
+                   }
+                 });
 }
 
 void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& reason,
@@ -233,14 +233,14 @@ void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<unsigned> la
 }
 
 TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<void> function,
-                                      bool on_stream) {
-  Work work{std::move(function), task_stream_priority(spec.qos), spec.memory_bytes, spec.account};
+                                      Place place) {
+  Work work{std::move(function), std::move(place), spec.memory_bytes, spec.account};
   const std::weak_ptr<Shared> weak = shared_;  // a task that waits does not keep its scheduler
   if (work.function != nullptr)
-    spec.body = [weak, work = std::move(work), on_stream](runtime::TaskContext& context) {
+    spec.body = [weak, work = std::move(work)](runtime::TaskContext& context) {
       const std::shared_ptr<Shared> shared = weak.lock();
       if (shared == nullptr) return;
-      if (on_stream) {
+      if (work.place.on_stream) {
         run_on_stream(shared, context, work);
       } else {
         run_inline(*shared, context.id(), work);

@@ -1,5 +1,5 @@
-// Python functions as tasks of the scheduler: each on a stream of its own, ended by the stream's
-// event.
+// Python functions as tasks of the scheduler: each on a stream of its own or of its partition,
+// ended when all it has submitted has ended.
 #pragma once
 
 #include <atomic>
@@ -42,9 +42,16 @@ class TaskEngine {
   TaskEngine(const TaskEngine&) = delete;
   TaskEngine& operator=(const TaskEngine&) = delete;
 
-  // `function` is called without arguments by the thread that runs the task; with `on_stream` on a
-  // stream of its own, and the task has then ended when the stream's work is done.
-  TaskId submit(runtime::TaskSpec spec, std::shared_ptr<void> function, bool on_stream);
+  // Where a task runs. Without a partition on a stream of its own, with the priority and the gate
+  // of a class where one is given.
+  struct Place {
+    bool on_stream = true;  // false: on the stream that its thread has, and ended by its return
+    std::optional<runtime::QosClass> stream_class;
+    std::shared_ptr<DevicePartition> partition;
+  };
+  // `function` is called without arguments by the thread that runs the task. On a stream, the task
+  // has ended when all it has submitted has, on every stream.
+  TaskId submit(runtime::TaskSpec spec, std::shared_ptr<void> function, Place place);
 
   // Runs bodies on the calling thread; how many. Throws KeyboardInterrupt after one that Ctrl-C
   // ended.
@@ -81,7 +88,7 @@ class TaskEngine {
 
   struct Work {
     std::shared_ptr<void> function;
-    StreamPriority priority;
+    Place place;
     std::size_t memory_bytes;
     std::string account;
   };

@@ -5,7 +5,6 @@
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
 #include "core/pool_ledger.h"
-#include "runtime/sharing/partition_ledger.h"
 
 namespace gpk::bind {
 namespace {
@@ -46,10 +45,6 @@ void bind_ledgers(py::module_& m) {
       .def_property_readonly(
           "reserved", [](const LimitLedger& l) { return l.reserved_bytes(); },
           "By all accounts, in bytes.");
-  using runtime::PartitionLedger;
-  py::class_<PartitionLedger, MemoryLedger, std::shared_ptr<PartitionLedger>>(
-      m, "PartitionLedger", "Charges the partition that is named as the account.")
-      .def(py::init<std::shared_ptr<runtime::PartitionManager>>(), py::arg("partitions"));
   py::class_<PoolLedger, MemoryLedger, std::shared_ptr<PoolLedger>>(
       m, "PoolLedger", "Holds reservations in the memory pool of a device, within `limits`.")
       .def(py::init([](std::optional<std::shared_ptr<MemoryLedger>> limits, py::handle device) {
@@ -134,14 +129,15 @@ void bind_snapshot(py::module_& m) {
       .def_readonly("tasks", &S::tasks, "By id, ended ones that are still known among them.")
       .def_readonly("queue", &S::queue, "Who waits, in order.")
       .def_readonly("reservations", &S::reservations, "By account.")
-      .def_readonly("partitions", &S::partitions, "Where a PartitionManager was given.")
       .def("text", &S::text, "A table to read.");
 }
 
 TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, std::string name,
                    std::string key, std::string account, std::uint64_t owner, QosClass qos,
                    int priority, std::size_t memory, double bandwidth, double estimate,
-                   std::optional<double> deadline, std::vector<TaskId> after, bool on_stream) {
+                   std::optional<double> deadline, std::vector<TaskId> after, bool on_stream,
+                   std::optional<QosClass> stream_class,
+                   std::optional<std::shared_ptr<DevicePartition>> partition) {
   TaskSpec spec;
   spec.name = std::move(name);
   spec.key = std::move(key);
@@ -157,7 +153,8 @@ TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, st
   spec.dependencies = std::move(after);
   std::shared_ptr<void> kept = body ? keep_alive(*body) : nullptr;
   const WithoutGil released;
-  return self.submit(std::move(spec), std::move(kept), on_stream);
+  return self.submit(std::move(spec), std::move(kept),
+                     {on_stream, stream_class, std::move(partition).value_or(nullptr)});
 }
 
 // In steps, so that Ctrl-C is heard.
@@ -202,13 +199,6 @@ void call_at_end(TaskEngine& self, TaskId id, const py::function& callback) {
       report_unraisable(error, "the callback of a task");
     }
   });
-}
-
-runtime::SchedulerSnapshot take_snapshot(
-    TaskEngine& self, const std::optional<std::shared_ptr<runtime::PartitionManager>>& of) {
-  runtime::SchedulerSnapshot snapshot = self.scheduler().snapshot();
-  if (of) snapshot.partitions = (*of)->partitions();
-  return snapshot;
 }
 
 std::unique_ptr<TaskEngine> make_engine(
@@ -291,7 +281,9 @@ void bind_runtime_tasks(py::module_& m) {
            py::arg_v("qos", QosClass::kBestEffort, "..."), py::arg("priority") = 0,
            py::arg("memory") = 0, py::arg("bandwidth") = 0.0, py::arg("estimate") = 0.0,
            py::arg("deadline") = py::none(), py::arg("after") = std::vector<TaskId>(),
-           py::arg("on_stream") = true, "A new task's id. Times in seconds, the deadline from now.")
+           py::arg("on_stream") = true, py::arg("stream_class") = py::none(),
+           py::arg("partition") = py::none(),
+           "A new task's id. Times in seconds, the deadline from now.")
       .def(
           "evaluate_admission",
           [](E& e, std::size_t memory, double bandwidth, std::string account,
@@ -326,8 +318,9 @@ void bind_runtime_tasks(py::module_& m) {
            "Calls a function with the TaskInfo when it has ended, on any thread.")
       .def(
           "stats", [](E& e) { return e.scheduler().stats(); }, Unlocked(), "The figures now.")
-      .def("snapshot", take_snapshot, py::arg("partitions") = py::none(), Unlocked(),
-           "Everything at this moment.")
+      .def(
+          "snapshot", [](E& e) { return e.scheduler().snapshot(); }, Unlocked(),
+          "Everything at this moment.")
       .def_property_readonly(
           "streams_in_use", [](E& e) { return e.streams().num_in_use(); }, "Streams with work.")
       .def_property_readonly(

@@ -1,8 +1,9 @@
 #include "core/device_partition.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
+#include "core/class_stream.h"
 #include "core/context.h"
 #include "core/device_sharing.h"
 #include "core/memory_account.h"
@@ -46,22 +47,6 @@ void add_stats(LaunchGate::Stats& sum, const LaunchGate::Stats& one) {
   sum.window.max_wait_ns = std::max(sum.window.max_wait_ns, one.window.max_wait_ns);
 }
 
-std::shared_ptr<Stream> make_stream(const std::shared_ptr<PartitionCore>& core) {
-  DeviceSharing& sharing = *core->sharing;
-  const Device device = sharing.device();
-  auto stream = device.is_cuda() ? Stream::create_in(device, core->green, core->stream_priority())
-                                 : Stream::create(device, StreamPriority::kLow);
-  auto tenant = std::make_unique<StreamTenant>();
-  tenant->partition = core;
-  tenant->green = core->green;
-  if (core->request.bandwidth > 0.0) tenant->bandwidth_member = core->member;
-  if (core->needs_gate())
-    tenant->gate =
-        std::make_unique<LaunchGate>(*sharing.context(), stream->handle(), core->gate_options());
-  stream->set_tenant(std::move(tenant));
-  return stream;
-}
-
 }  // namespace
 
 std::shared_ptr<DevicePartition> DevicePartition::create(Device device,
@@ -75,6 +60,7 @@ DevicePartition::~DevicePartition() = default;
 
 Device DevicePartition::device() const noexcept { return core_->sharing->device(); }
 const std::string& DevicePartition::name() const noexcept { return core_->request.name; }
+runtime::QosClass DevicePartition::qos() const noexcept { return core_->request.qos; }
 
 bool DevicePartition::closed() const {
   const std::lock_guard lock(mutex_);
@@ -86,44 +72,37 @@ std::shared_ptr<MemoryAccount> DevicePartition::account() const {
   return core_->account;
 }
 
-std::shared_ptr<Stream> DevicePartition::acquire_stream() {
+std::shared_ptr<Stream> DevicePartition::take_stream(bool shared) {
   core_->sharing->divide();
   const std::lock_guard lock(mutex_);
   if (!core_->account)
     fail(runtime::Error::Kind::kState, cat("partition: '", name(), "' is closed"));
-  std::shared_ptr<Stream> stream;
-  if (!free_.empty()) {
-    stream = std::move(free_.back());
-    free_.pop_back();
-  } else {
-    if (!core_->sharing->books().open_stream(name()))
+  auto least = std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) {
+    return a.num_users < b.num_users;
+  });
+  if (least == slots_.end() || least->num_users > 0) {
+    if (slots_.size() < core_->request.max_streams) {
+      slots_.push_back({make_class_stream(core_->sharing, core_->request.qos, core_)});
+      least = std::prev(slots_.end());
+    } else if (!shared) {
       fail(runtime::Error::Kind::kState,
            cat("partition: all ", core_->request.max_streams, " streams of '", name(),
                "' are in use (max_streams)"));
-    try {
-      stream = make_stream(core_);
-      all_.push_back(stream);
-    } catch (...) {
-      core_->sharing->books().close_stream(name());
-      throw;
     }
   }
-  ++num_out_;
-  return stream;
+  ++least->num_users;
+  return least->stream;
 }
 
-void DevicePartition::release_stream(std::shared_ptr<Stream> stream) noexcept {
+void DevicePartition::release_stream(const std::shared_ptr<Stream>& stream) noexcept {
   const std::lock_guard lock(mutex_);
-  --num_out_;
-  try {
-    free_.push_back(std::move(stream));
-  } catch (...) {  // no host memory for the list: the stream goes
-  }
+  for (Slot& slot : slots_)
+    if (slot.stream == stream) --slot.num_users;
 }
 
 bool DevicePartition::owns(const Stream& stream) const {
   const StreamTenant* tenant = stream.tenant();
-  return tenant != nullptr && tenant->partition == core_;
+  return tenant != nullptr && tenant->owner == core_;
 }
 
 PartitionReport DevicePartition::report(bool divide) {
@@ -141,16 +120,13 @@ PartitionReport DevicePartition::report(bool divide) {
   if (core_->account) report.memory = core_->account->stats();
   if (auto& pacer = bandwidth_pacer(device()); pacer.contains(core_->member))
     report.bandwidth_bytes = pacer.stats(core_->member).used;
-  report.stream_priority = core_->stream_priority();
+  report.stream_priority = class_priority(sharing, core_->request.qos);
   report.eviction_rank =
       static_cast<std::size_t>(runtime::enforcement(core_->request.qos).eviction_rank);
-  for (const auto& weak : all_) {
-    const auto stream = weak.lock();
-    if (!stream) continue;
-    ++report.open_streams;
-    if (const auto* gate = static_cast<const LaunchGate*>(stream->gate()); gate != nullptr)
+  report.open_streams = slots_.size();
+  for (const Slot& slot : slots_)
+    if (const auto* gate = static_cast<const LaunchGate*>(slot.stream->gate()); gate != nullptr)
       add_stats(report.gate, gate->stats());
-  }
   if (core_->compute == ComputeLimit::kPacing) {
     sharing.pacer()->retire();
     if (sharing.pacer()->shares().contains(core_->member))
@@ -159,45 +135,55 @@ PartitionReport DevicePartition::report(bool divide) {
   return report;
 }
 
+void DevicePartition::check_unused() const {
+  std::size_t num_users = 0;
+  for (const Slot& slot : slots_) num_users += slot.num_users;
+  if (num_users > 0)
+    fail(runtime::Error::Kind::kState,
+         cat("partition: '", name(), "' is in use: ", num_users,
+             " of its streams are current or held (leave the with block, wait for its tasks)"));
+  if (const auto used = core_->account->stats().used_bytes; used > 0)
+    fail(runtime::Error::Kind::kState,
+         cat("partition: '", name(), "' is in use: its arrays and tasks hold ", used,
+             " bytes (drop or end them first)"));
+}
+
 void DevicePartition::close() {
-  std::vector<std::shared_ptr<Stream>> streams;
+  std::vector<Slot> slots;
   {
     const std::lock_guard lock(mutex_);
     if (!core_->account) return;
-    if (num_out_ > 0)
-      fail(runtime::Error::Kind::kState,
-           cat("partition: '", name(), "' is in use: ", num_out_,
-               " of its streams are current or held (leave the with block first)"));
-    if (const auto used = core_->account->stats().used_bytes; used > 0)
-      fail(runtime::Error::Kind::kState,
-           cat("partition: '", name(), "' is in use: its arrays hold ", used,
-               " bytes (drop them first)"));
-    streams = free_;
+    check_unused();
+    slots = slots_;
   }
-  for (const auto& stream : streams) stream->synchronize();
+  for (const Slot& slot : slots) slot.stream->synchronize();
   const std::lock_guard lock(mutex_);
-  if (num_out_ > 0)
-    fail(runtime::Error::Kind::kState, cat("partition: '", name(), "' is in use again"));
+  if (!core_->account) return;
+  check_unused();
   core_->release();
-  free_.clear();
+  slots_.clear();
 }
 
 PartitionScope::PartitionScope(std::shared_ptr<DevicePartition> partition)
     : partition_(std::move(partition)), previous_stream_(current_stream(partition_->device())) {
   if (!partition_->owns(*previous_stream_)) stream_ = partition_->acquire_stream();
-  previous_account_ = exchange_current_account(partition_->device(), partition_->account());
+  auto account = current_account(partition_->device());
+  // A task of the partition goes on to use what it has reserved.
+  if (auto own = partition_->account(); account == nullptr || !account->is_within(own))
+    account = std::move(own);
+  previous_account_ = exchange_current_account(partition_->device(), std::move(account));
   if (stream_) exchange_current_stream(stream_);
 }
 
 PartitionScope::~PartitionScope() {
   exchange_current_stream(std::move(previous_stream_));
   exchange_current_account(partition_->device(), std::move(previous_account_));
-  if (stream_) partition_->release_stream(std::move(stream_));
+  if (stream_) partition_->release_stream(stream_);
 }
 
-std::vector<runtime::Partition> device_partitions(Device device) {
+std::vector<runtime::PartitionShare> device_partitions(Device device) {
   const auto sharing = DeviceSharing::find(device);
-  return sharing ? sharing->books().partitions() : std::vector<runtime::Partition>();
+  return sharing ? sharing->book().shares() : std::vector<runtime::PartitionShare>();
 }
 
 }  // namespace gpk

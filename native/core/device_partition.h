@@ -14,7 +14,7 @@
 #include "core/stream.h"
 #include "runtime/pool/pool_stats.h"
 #include "runtime/scheduler/qos.h"
-#include "runtime/sharing/partition_manager.h"
+#include "runtime/sharing/partition_book.h"
 
 namespace gpk {
 
@@ -66,13 +66,17 @@ class DevicePartition {
 
   [[nodiscard]] Device device() const noexcept;
   [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] runtime::QosClass qos() const noexcept;
   [[nodiscard]] bool closed() const;
 
-  // A stream of the partition that nobody else has until it is given back. The first call divides
-  // the multiprocessors among the partitions that exist by then. kState when max_streams are out,
-  // or the partition is closed.
-  std::shared_ptr<Stream> acquire_stream();
-  void release_stream(std::shared_ptr<Stream> stream) noexcept;
+  // A stream of the partition that nobody else has, but tasks that found no other. The first call
+  // divides the multiprocessors among the partitions that exist by then. kState when max_streams
+  // are out, or the partition is closed.
+  std::shared_ptr<Stream> acquire_stream() { return take_stream(false); }
+  // The same for a task: where max_streams are out, the one with the fewest users, since a task
+  // that waited for a stream could wait for one that waits for it.
+  std::shared_ptr<Stream> share_stream() { return take_stream(true); }
+  void release_stream(const std::shared_ptr<Stream>& stream) noexcept;
   // True for streams of this partition.
   [[nodiscard]] bool owns(const Stream& stream) const;
   // Who pays for its memory; null when it is closed.
@@ -82,17 +86,23 @@ class DevicePartition {
   [[nodiscard]] PartitionReport report(bool divide = true);
 
   // Waits for its work and gives everything back. kState, and nothing changed, while streams are
-  // out or arrays of it live. Again: nothing.
+  // out or its memory is in use or reserved. Again: nothing.
   void close();
 
  private:
   explicit DevicePartition(std::shared_ptr<PartitionCore> core) : core_(std::move(core)) {}
 
+  struct Slot {
+    std::shared_ptr<Stream> stream;
+    std::size_t num_users = 0;
+  };
+
+  std::shared_ptr<Stream> take_stream(bool shared);
+  void check_unused() const;
+
   const std::shared_ptr<PartitionCore> core_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<Stream>> free_;  // newest last
-  std::vector<std::weak_ptr<Stream>> all_;
-  std::size_t num_out_ = 0;
+  std::vector<Slot> slots_;  // max_streams at most
 };
 
 // Makes the calling thread work in a partition for a scope: its current stream is one of the
@@ -112,7 +122,7 @@ class PartitionScope {
   std::shared_ptr<MemoryAccount> previous_account_;
 };
 
-// The partitions of a device as the books have them, oldest first.
-std::vector<runtime::Partition> device_partitions(Device device);
+// What the partitions of a device were promised, oldest first.
+std::vector<runtime::PartitionShare> device_partitions(Device device);
 
 }  // namespace gpk

@@ -32,21 +32,15 @@ Registry& registry() {
   return *instance;
 }
 
+// Pool classes are in the order in which memory leaves the device.
 runtime::PoolClass pool_class(runtime::QosClass qos) {
-  switch (qos) {
-    case runtime::QosClass::kGuaranteed: return runtime::PoolClass::kGuaranteed;
-    case runtime::QosClass::kBurstable: return runtime::PoolClass::kBurstable;
-    case runtime::QosClass::kBestEffort: break;
-  }
-  return runtime::PoolClass::kBestEffort;
+  return static_cast<runtime::PoolClass>(runtime::enforcement(qos).eviction_rank);
 }
 
 std::uint64_t next_member() {
   static std::atomic<std::uint64_t> next{1};
   return next++;
 }
-
-constexpr std::int64_t kSliceNs = 500'000;
 
 }  // namespace
 
@@ -71,7 +65,7 @@ std::shared_ptr<DeviceSharing> DeviceSharing::find(Device device) {
 }
 
 DeviceSharing::DeviceSharing(Device device)
-    : device_(device), books_({.total_memory_bytes = device_traits(device).total_memory_bytes}) {
+    : device_(device), book_(device_traits(device).total_memory_bytes) {
   if (!device.is_cuda()) return;
   context_ = &Context::get(device.index);
   foreground_ = std::make_shared<Foreground>(*context_);
@@ -86,6 +80,13 @@ void DeviceSharing::add(PartitionCore& partition) {
 void DeviceSharing::remove(PartitionCore& partition) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase(partitions_, &partition);
+}
+
+std::shared_ptr<MemoryAccount> DeviceSharing::account_of(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  for (const PartitionCore* partition : partitions_)
+    if (partition->request.name == name) return partition->account;
+  return nullptr;
 }
 
 std::size_t DeviceSharing::granule_sms() const {
@@ -164,18 +165,16 @@ void DeviceSharing::pace(PartitionCore& partition) {
 PartitionCore::PartitionCore(std::shared_ptr<DeviceSharing> sharing_,
                              const PartitionRequest& request_)
     : sharing(std::move(sharing_)), request(request_), member(next_member()) {
-  runtime::PartitionLimits limits;
-  limits.memory_quota_bytes = request.memory_bytes;
-  limits.compute_share = request.compute;
-  limits.bandwidth_share = request.bandwidth;
-  limits.max_streams = request.max_streams;
-  sharing->books().create_partition(request.name, request.name, limits);
+  sharing->book().add({.name = request.name,
+                       .memory_bytes = request.memory_bytes,
+                       .compute = request.compute,
+                       .bandwidth = request.bandwidth});
   try {
     account = MemoryAccount::open(sharing->device(), cat("partition ", request.name),
                                   request.memory_bytes, pool_class(request.qos));
     if (request.bandwidth > 0.0) bandwidth_pacer(sharing->device()).add(member, request.bandwidth);
   } catch (...) {
-    sharing->books().delete_partition(request.name);
+    sharing->book().remove(request.name);
     throw;
   }
   sharing->add(*this);
@@ -185,42 +184,17 @@ PartitionCore::~PartitionCore() { release(); }
 
 void PartitionCore::release() noexcept {
   if (!account) return;
-  account.reset();  // arrays that live keep it
   sharing->remove(*this);
+  account.reset();  // arrays that live keep it
   try {
     auto& bandwidth = bandwidth_pacer(sharing->device());
     if (bandwidth.contains(member)) bandwidth.remove(member);
     if (sharing->pacer() && sharing->pacer()->shares().contains(member))
       sharing->pacer()->shares().remove(member);
-    auto& books = sharing->books();
-    while (books.get(request.name)->usage.active_streams > 0) books.close_stream(request.name);
-    books.delete_partition(request.name);
-  } catch (const std::exception&) {  // the books have it already
+  } catch (const std::exception&) {  // removed meanwhile
   }
+  sharing->book().remove(request.name);
   green.reset();
-}
-
-int PartitionCore::stream_priority() const {
-  const Context* context = sharing->context();
-  if (context == nullptr) return 0;
-  return runtime::stream_priority(request.qos, 0, context->greatest_priority());
-}
-
-bool PartitionCore::needs_gate() const { return sharing->context() != nullptr; }
-
-LaunchGate::Options PartitionCore::gate_options() const {
-  const runtime::QosEnforcement rules = runtime::enforcement(request.qos);
-  LaunchGate::Options options;
-  options.max_in_flight = rules.max_in_flight;
-  options.yields = rules.yields;
-  options.in_foreground = !rules.yields;
-  options.slice_ns = rules.yields ? kSliceNs : 0;
-  options.foreground = sharing->foreground();
-  if (compute == ComputeLimit::kPacing) {
-    options.pacer = sharing->pacer();
-    options.member = member;
-  }
-  return options;
 }
 
 }  // namespace gpk

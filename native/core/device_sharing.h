@@ -1,10 +1,12 @@
-// What the partitions of one device have in common: the books, the multiprocessors, the pacers.
+// What the partitions and classes of one device have in common: the book, the multiprocessors, the
+// pacers, the foreground.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/compute_pacer.h"
@@ -12,13 +14,13 @@
 #include "core/foreground.h"
 #include "core/green_context.h"
 #include "core/memory_account.h"
-#include "runtime/sharing/partition_manager.h"
+#include "runtime/sharing/partition_book.h"
 
 namespace gpk {
 
 class Context;
 
-// Lives as long as a partition of the device. Thread safe.
+// Lives as long as a partition or a stream of a class of the device. Thread safe.
 class DeviceSharing {
  public:
   // Made where there is none. Throws GpuUnavailable / CudaError.
@@ -29,12 +31,14 @@ class DeviceSharing {
   explicit DeviceSharing(Device device);
   [[nodiscard]] Device device() const noexcept { return device_; }
   [[nodiscard]] Context* context() const noexcept { return context_; }  // nullptr on the CPU
-  [[nodiscard]] runtime::PartitionManager& books() noexcept { return books_; }
+  [[nodiscard]] runtime::PartitionBook& book() noexcept { return book_; }
   [[nodiscard]] const std::shared_ptr<Foreground>& foreground() const { return foreground_; }
   [[nodiscard]] const std::shared_ptr<ComputePacer>& pacer() const { return pacer_; }
 
   void add(PartitionCore& partition);
   void remove(PartitionCore& partition) noexcept;
+  // The account of an open partition; null where there is none of that name.
+  [[nodiscard]] std::shared_ptr<MemoryAccount> account_of(std::string_view name) const;
   // Gives every partition that asked for compute and has none yet its part. All that are new are
   // divided together, so that the parts fit one another.
   void divide();
@@ -46,7 +50,7 @@ class DeviceSharing {
 
   const Device device_;
   Context* context_ = nullptr;
-  runtime::PartitionManager books_;
+  runtime::PartitionBook book_;
   std::shared_ptr<Foreground> foreground_;
   std::shared_ptr<ComputePacer> pacer_;
   mutable std::mutex mutex_;
@@ -66,9 +70,6 @@ class PartitionCore {
 
   // Everything back, now instead of with the last stream.
   void release() noexcept;
-  [[nodiscard]] int stream_priority() const;
-  [[nodiscard]] LaunchGate::Options gate_options() const;
-  [[nodiscard]] bool needs_gate() const;
 
   const std::shared_ptr<DeviceSharing> sharing;
   const PartitionRequest request;

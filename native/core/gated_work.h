@@ -1,10 +1,12 @@
-// One submission of work to a stream, through the gate that the stream's partition may have.
+// One submission of work to a stream: noted for the task that makes it, and through the gate that
+// the stream may have.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "core/stream.h"
+#include "core/task_work.h"
 
 namespace gpk {
 
@@ -30,10 +32,13 @@ class SubmissionGate {
 //   GatedWork work(*stream);
 //   <the driver call>
 //   work.submitted();
-// A pointer test where the stream has no gate. Work on a stream that is being captured passes.
+// Two pointer tests where no task runs and the stream has no gate. Work on a stream that is being
+// captured passes.
 class GatedWork {
  public:
   explicit GatedWork(Stream& stream) {
+    if (TaskWork* task = TaskWork::current(); task != nullptr) [[unlikely]]
+      task->note(stream);
     if (stream.gate() != nullptr) [[unlikely]]
       enter(stream);
   }

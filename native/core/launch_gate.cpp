@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "core/context.h"
+#include "core/error.h"
 #include "core/interrupt.h"
+#include "core/stream_tenant.h"
 
 namespace gpk {
 namespace {
@@ -26,6 +28,17 @@ const runtime::ForegroundActivity& nobody() {
   return activity;
 }
 
+// Every gate there is. Not touched by launches.
+struct Registry {
+  std::mutex mutex;
+  std::vector<const LaunchGate*> gates;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed
+  return *instance;
+}
+
 }  // namespace
 
 class LaunchGate::Events final : public runtime::StreamEvents {
@@ -42,7 +55,11 @@ class LaunchGate::Events final : public runtime::StreamEvents {
 };
 
 LaunchGate::LaunchGate(Context& context, cu::Stream stream, Options options)
-    : stream_(stream), options_(std::move(options)) {
+    : context_(context), stream_(stream), options_(std::move(options)) {
+  {
+    const std::lock_guard lock(registry().mutex);
+    registry().gates.push_back(this);
+  }
   if (options_.in_foreground) source_ = options_.foreground->add();
   if (options_.yields) options_.foreground->add_yielding(1);
   if (options_.max_in_flight == 0) return;
@@ -57,6 +74,10 @@ LaunchGate::LaunchGate(Context& context, cu::Stream stream, Options options)
 }
 
 LaunchGate::~LaunchGate() {
+  {
+    const std::lock_guard lock(registry().mutex);
+    std::erase(registry().gates, this);
+  }
   if (options_.yields) options_.foreground->add_yielding(-1);
 }
 
@@ -82,6 +103,7 @@ void LaunchGate::adapt(bool waited, std::int64_t now_ns) {
   {
     const std::lock_guard lock(mutex_);
     ++stats_.num_passed;
+    stats_.last_pass_ns = now_ns;
     const std::int64_t last_ns = std::exchange(last_pass_ns_, now_ns);
     if (!options_.yields || !window_ || last_ns < 0) return;
     if (!waited) return;  // there was room: the work may take any time
@@ -92,6 +114,13 @@ void LaunchGate::adapt(bool waited, std::int64_t now_ns) {
                                                 static_cast<double>(options_.max_in_flight)));
   }
   window_->set_max_in_flight(limit);
+}
+
+Device LaunchGate::device() const noexcept { return context_.device(); }
+
+void LaunchGate::set_limit(std::size_t max_in_flight) noexcept {
+  if (!window_) return;
+  window_->set_max_in_flight(max_in_flight == 0 ? options_.max_in_flight : max_in_flight);
 }
 
 LaunchGate::Stats LaunchGate::stats() const {
@@ -110,9 +139,9 @@ class LaunchGate::GatePass final : public Pass {
   explicit GatePass(LaunchGate& gate) : gate_(gate) {
     if (gate.options_.yields) gate.hold();
     if (gate.window_) {
-      const std::uint64_t waits = gate.window_->stats().num_waits;
+      const std::uint64_t waits = gate.window_->num_waits();
       slot_.emplace(gate.window_->acquire());
-      gate.adapt(gate.window_->stats().num_waits != waits, steady_clock().now_ns());
+      gate.adapt(gate.window_->num_waits() != waits, steady_clock().now_ns());
     } else {
       gate.adapt(false, steady_clock().now_ns());
     }
@@ -145,6 +174,33 @@ class LaunchGate::GatePass final : public Pass {
 
 std::unique_ptr<SubmissionGate::Pass> LaunchGate::enter() {
   return std::make_unique<GatePass>(*this);
+}
+
+void limit_launches(Stream& stream, std::size_t max_in_flight) {
+  if (stream.context() == nullptr) return;
+  if (stream.handle() == nullptr)
+    throw InvalidArgument(
+        "dispatch.limit: the default stream has no limit of its own, expected another stream");
+  const StreamTenant* tenant = stream.tenant();
+  if (tenant != nullptr && tenant->owner)
+    throw InvalidArgument(
+        "dispatch.limit: the stream belongs to a partition or a task, which limits its launches");
+  if (tenant == nullptr) {
+    auto own = std::make_unique<StreamTenant>();
+    own->gate = std::make_unique<LaunchGate>(*stream.context(), stream.handle(),
+                                             LaunchGate::Options{.max_in_flight = kMaxLaunchLimit});
+    stream.set_tenant(std::move(own));
+  }
+  static_cast<LaunchGate*>(stream.gate())->set_limit(max_in_flight);  // there is no other kind
+}
+
+std::vector<GateReport> report_gates(Device device) {
+  std::vector<GateReport> reports;
+  const std::lock_guard lock(registry().mutex);
+  for (const LaunchGate* gate : registry().gates)
+    if (gate->device() == device)
+      reports.push_back({reinterpret_cast<std::uintptr_t>(gate->stream()), gate->stats()});
+  return reports;
 }
 
 }  // namespace gpk

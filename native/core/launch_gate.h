@@ -1,11 +1,12 @@
-// The gate of a partition's stream. It waits on the host; what has been submitted is never taken
-// back.
+// The gate of a stream that is in a class (of a partition or a task), or that limit_launches() was
+// called for. It counts, and waits on the host; what has been submitted is never taken back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/compute_pacer.h"
 #include "core/driver_api.h"
@@ -40,7 +41,8 @@ class LaunchGate final : public SubmissionGate {
   };
   struct Stats {
     std::uint64_t num_passed = 0;
-    std::uint64_t num_held = 0;  // that waited for the foreground
+    std::int64_t last_pass_ns = -1;  // on the steady clock; -1: none yet
+    std::uint64_t num_held = 0;      // that waited for the foreground
     std::int64_t held_ns = 0;
     runtime::InFlightWindow::Stats window;  // zeros where there is none
   };
@@ -53,8 +55,12 @@ class LaunchGate final : public SubmissionGate {
 
   std::unique_ptr<Pass> enter() override;
   [[nodiscard]] std::int64_t slice_ns() const noexcept override { return options_.slice_ns; }
+  // For later launches, up to the `max_in_flight` it was made with; 0: that.
+  void set_limit(std::size_t max_in_flight) noexcept;
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] const Options& options() const noexcept { return options_; }
+  [[nodiscard]] Device device() const noexcept;
+  [[nodiscard]] cu::Stream stream() const noexcept { return stream_; }
 
  private:
   class GatePass;
@@ -63,6 +69,7 @@ class LaunchGate final : public SubmissionGate {
   void hold();
   void adapt(bool waited, std::int64_t now_ns);
 
+  Context& context_;
   const cu::Stream stream_;
   const Options options_;
   std::shared_ptr<Foreground::Source> source_;
@@ -73,5 +80,19 @@ class LaunchGate final : public SubmissionGate {
   std::int64_t last_pass_ns_ = -1;
   double mean_ns_ = 0.0;  // of one piece of work, by how fast they follow one another
 };
+
+// Gives `stream` a gate that lets at most so many pieces of work be on the device; 0: it only
+// counts. Again: another limit. The first call comes before other threads use the stream. Nothing
+// on the CPU, where work is done when the call returns. Throws InvalidArgument for streams of
+// partitions, which have their own limits, and for the default stream, which everybody shares.
+void limit_launches(Stream& stream, std::size_t max_in_flight);
+inline constexpr std::size_t kMaxLaunchLimit = 65536;
+
+// What the gates of a device's streams have counted, by stream.
+struct GateReport {
+  std::uintptr_t stream = 0;
+  LaunchGate::Stats stats;
+};
+std::vector<GateReport> report_gates(Device device);
 
 }  // namespace gpk

@@ -12,7 +12,7 @@
 namespace gpk {
 namespace {
 
-constexpr std::align_val_t kHostAlignment{64};
+constexpr std::align_val_t kHostAlignment{4096};  // as page-locked memory
 
 }  // namespace
 

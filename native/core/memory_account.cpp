@@ -70,8 +70,22 @@ std::shared_ptr<MemoryAccount> MemoryAccount::open(Device device, const std::str
   return opened;
 }
 
+std::shared_ptr<MemoryAccount> MemoryAccount::reserve(std::shared_ptr<MemoryAccount> parent,
+                                                      std::size_t bytes) {
+  runtime::Pool& pool = parent->pool_;
+  const Device device = parent->device_;
+  runtime::PoolAccount* account = pool.open_reservation(*parent->account_, bytes);
+  if (account == nullptr) return nullptr;
+  return std::shared_ptr<MemoryAccount>(
+      new MemoryAccount(device, pool, account, std::move(parent)));
+}
+
 MemoryAccount::~MemoryAccount() {
   try {
+    if (parent_ != nullptr) {
+      pool_.close_account(account_);
+      return;
+    }
     Registry& all = registry();
     const std::lock_guard lock(all.mutex);
     const auto found = all.accounts.find({&pool_, name()});

@@ -33,6 +33,10 @@ class MemoryAccount {
   static std::shared_ptr<MemoryAccount> open(
       Device device, const std::string& name, std::optional<std::size_t> limit_bytes,
       runtime::PoolClass evict_class = runtime::PoolClass::kBurstable);
+  // A reservation of `bytes` within `parent`: allocations that pay into it use the reserved bytes
+  // first. nullptr where the parent's limit does not allow it.
+  static std::shared_ptr<MemoryAccount> reserve(std::shared_ptr<MemoryAccount> parent,
+                                                std::size_t bytes);
   ~MemoryAccount();
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
@@ -41,16 +45,24 @@ class MemoryAccount {
   [[nodiscard]] const std::string& name() const noexcept { return account_->name(); }
   [[nodiscard]] runtime::PoolAccount* account() const noexcept { return account_; }
   [[nodiscard]] runtime::PoolAccountStats stats() const { return account_->stats(); }
+  // True for `other` itself and for its reservations.
+  [[nodiscard]] bool is_within(const std::shared_ptr<MemoryAccount>& other) const noexcept {
+    return other.get() == this || (parent_ != nullptr && parent_ == other);
+  }
+  // Gives back what was reserved and is not used; buffers stay charged to the parent.
+  void end_reservation() noexcept { account_->end_reservation(); }
   // Below what is used: refuses more, takes nothing away.
   void set_limit(std::size_t limit_bytes) noexcept { account_->set_limit(limit_bytes); }
 
  private:
-  MemoryAccount(Device device, runtime::Pool& pool, runtime::PoolAccount* account)
-      : device_(device), pool_(pool), account_(account) {}
+  MemoryAccount(Device device, runtime::Pool& pool, runtime::PoolAccount* account,
+                std::shared_ptr<MemoryAccount> parent = nullptr)
+      : device_(device), pool_(pool), account_(account), parent_(std::move(parent)) {}
 
   Device device_;
   runtime::Pool& pool_;
   runtime::PoolAccount* account_;
+  std::shared_ptr<MemoryAccount> parent_;  // of a reservation
 };
 
 // The account that allocations of the calling thread on `device` pay into; nullptr: none.
@@ -64,10 +76,10 @@ runtime::PoolArena* exchange_current_arena(Device device, runtime::PoolArena* ar
 // Makes an account current for a scope, or none: for what outlives the caller's work.
 class AccountScope {
  public:
-  explicit AccountScope(Device device)
-      : device_(device), previous_(exchange_current_account(device, nullptr)) {}
+  explicit AccountScope(Device device, std::shared_ptr<MemoryAccount> account = nullptr)
+      : device_(device), previous_(exchange_current_account(device, std::move(account))) {}
   explicit AccountScope(const std::shared_ptr<MemoryAccount>& account)
-      : device_(account->device()), previous_(exchange_current_account(device_, account)) {}
+      : AccountScope(account->device(), account) {}
   ~AccountScope() { exchange_current_account(device_, std::move(previous_)); }
   AccountScope(const AccountScope&) = delete;
   AccountScope& operator=(const AccountScope&) = delete;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/device_pool.h"
+#include "core/device_sharing.h"
 #include "core/memory_account.h"
 
 namespace gpk {
@@ -37,26 +38,47 @@ PoolLedger::~PoolLedger() {
   }
 }
 
+std::shared_ptr<MemoryAccount> PoolLedger::partition_account(std::string_view account) const {
+  if (account.empty()) return nullptr;
+  const auto sharing = DeviceSharing::find(device_);
+  return sharing ? sharing->account_of(account) : nullptr;
+}
+
 ReserveResult PoolLedger::reserve(std::size_t bytes, std::string_view account) {
   if (limits_) {
     const ReserveResult result = limits_->reserve(bytes, account);
     if (result != ReserveResult::kGranted) return result;
   }
-  const std::lock_guard lock(mutex_);
-  std::multimap<Key, Held>::iterator place = held_.end();
+  ReserveResult result = ReserveResult::kDeviceFull;
   try {
-    place = held_.emplace(Key(account, bytes), Held());
-    if (bytes == 0) return ReserveResult::kGranted;
-    place->second.arena = pool_.try_reserve(bytes);
-    if (place->second.arena != nullptr) return ReserveResult::kGranted;
-    held_.erase(place);
+    result = hold(bytes, account);
   } catch (...) {
-    if (place != held_.end()) held_.erase(place);
     if (limits_) limits_->revert(bytes, account);
     throw;
   }
-  if (limits_) limits_->revert(bytes, account);
-  return ReserveResult::kDeviceFull;
+  if (result != ReserveResult::kGranted && limits_) limits_->revert(bytes, account);
+  return result;
+}
+
+ReserveResult PoolLedger::hold(std::size_t bytes, std::string_view account) {
+  Held held;
+  if (bytes > 0) {
+    if (auto partition = partition_account(account)) {
+      held.account = MemoryAccount::reserve(std::move(partition), bytes);
+      if (held.account == nullptr) return ReserveResult::kAccountFull;
+    }
+    held.arena = pool_.try_reserve(bytes);
+    if (held.arena == nullptr) return ReserveResult::kDeviceFull;
+  }
+  runtime::PoolArena* const arena = held.arena;
+  try {
+    const std::lock_guard lock(mutex_);
+    held_.emplace(Key(account, bytes), std::move(held));
+  } catch (...) {
+    if (arena != nullptr) pool_.close(arena);
+    throw;
+  }
+  return ReserveResult::kGranted;
 }
 
 void PoolLedger::release(std::size_t bytes, std::string_view account) noexcept {
@@ -70,9 +92,10 @@ void PoolLedger::release(std::size_t bytes, std::string_view account) noexcept {
     };
     const auto ended = std::min_element(
         first, last, [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
-    runtime::PoolArena* arena = ended->second.arena;
+    const Held given_back = std::move(ended->second);
     held_.erase(ended);
-    if (arena != nullptr) pool_.close(arena);
+    if (given_back.account != nullptr) given_back.account->end_reservation();
+    if (given_back.arena != nullptr) pool_.close(given_back.arena);
   } catch (...) {  // a lost device has taken its memory along
   }
   if (limits_) limits_->release(bytes, account);
@@ -84,15 +107,25 @@ std::size_t PoolLedger::device_bytes() const noexcept {
 }
 
 std::size_t PoolLedger::capacity_bytes(std::string_view account) const noexcept {
-  const std::size_t all = device_bytes();
-  return limits_ ? std::min(all, limits_->capacity_bytes(account)) : all;
+  std::size_t most = device_bytes();
+  if (limits_) most = std::min(most, limits_->capacity_bytes(account));
+  if (const auto partition = partition_account(account))
+    if (const std::size_t limit = partition->stats().limit_bytes; limit != 0)
+      most = std::min(most, limit);
+  return most;
 }
 
 std::size_t PoolLedger::available_bytes(std::string_view account) const noexcept {
   const runtime::PoolStats stats = pool_.stats();
   const std::size_t all = device_bytes();
-  const std::size_t taken = std::min(all, stats.used_bytes + stats.set_aside_bytes);
-  return limits_ ? std::min(all - taken, limits_->available_bytes(account)) : all - taken;
+  std::size_t most = all - std::min(all, stats.used_bytes + stats.set_aside_bytes);
+  if (limits_) most = std::min(most, limits_->available_bytes(account));
+  if (const auto partition = partition_account(account)) {
+    const runtime::PoolAccountStats own = partition->stats();
+    if (own.limit_bytes != 0)
+      most = std::min(most, own.limit_bytes - std::min(own.limit_bytes, own.used_bytes));
+  }
+  return most;
 }
 
 void PoolLedger::add_listener(runtime::MemoryListener& listener) {
@@ -109,13 +142,16 @@ std::chrono::nanoseconds PoolLedger::recheck_after() const noexcept {
   return pool_.awaits_device() ? kDevicePause : kUnseenPause;
 }
 
-runtime::PoolArena* PoolLedger::enter(std::size_t bytes, std::string_view account) {
+runtime::PoolArena* PoolLedger::enter(std::size_t bytes, std::string_view account,
+                                      std::shared_ptr<MemoryAccount>& within) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = held_.equal_range(Key(account, bytes));
   for (auto place = first; place != last; ++place) {
-    if (place->second.arena == nullptr || place->second.state != Held::State::kUnused) continue;
-    place->second.state = Held::State::kInScope;
-    return place->second.arena;
+    Held& held = place->second;
+    if (held.arena == nullptr || held.state != Held::State::kUnused) continue;
+    held.state = Held::State::kInScope;
+    within = held.account;
+    return held.arena;
   }
   return nullptr;
 }
@@ -127,20 +163,21 @@ void PoolLedger::leave(const runtime::PoolArena* arena) noexcept {
 }
 
 PoolLedger::Scope::Scope(PoolLedger& ledger, std::size_t bytes, std::string_view account)
-    : ledger_(ledger), arena_(ledger.enter(bytes, account)) {
-  if (arena_ == nullptr) return;
+    : ledger_(ledger), arena_(ledger.enter(bytes, account, account_)) {
   try {
+    if (account_ != nullptr)
+      previous_account_ = exchange_current_account(ledger_.device_, account_);
     previous_ = exchange_current_arena(ledger_.device_, arena_);
   } catch (...) {
-    ledger_.leave(arena_);
+    if (arena_ != nullptr) ledger_.leave(arena_);
     throw;
   }
 }
 
 PoolLedger::Scope::~Scope() {
-  if (arena_ == nullptr) return;
   exchange_current_arena(ledger_.device_, previous_);
-  ledger_.leave(arena_);
+  if (account_ != nullptr) exchange_current_account(ledger_.device_, std::move(previous_account_));
+  if (arena_ != nullptr) ledger_.leave(arena_);
 }
 
 }  // namespace gpk

@@ -1,7 +1,7 @@
 // Reservations of a scheduler, really held: room in a device's memory pool that only the tasks they
 // were made for get.
 //
-//   PoolLedger ledger(device, limits);       // limits: a LimitLedger or a PartitionLedger
+//   PoolLedger ledger(device, limits);       // limits: a LimitLedger, say
 //   Scheduler scheduler(..., ledger, ...);
 //   // in the thread that runs a task:
 //   const PoolLedger::Scope scope(ledger, task_bytes, task_account);
@@ -22,9 +22,12 @@
 
 namespace gpk {
 
+class MemoryAccount;
+
 // Thread safe. reserve() waits for no work of the device and runs no collector, so that a scheduler
 // may call it with its lock held; it evicts idle blocks. A reservation takes whole chunks of the
-// pool (Pool::chunk_bytes()).
+// pool (Pool::chunk_bytes()). An account that names an open partition of the device is that
+// partition's: the reservation is one within its memory.
 class PoolLedger final : public runtime::MemoryLedger {
  public:
   // `limits` says how much each account may reserve, and is told of every grant; nullptr: no limits
@@ -53,8 +56,8 @@ class PoolLedger final : public runtime::MemoryLedger {
   [[nodiscard]] std::chrono::nanoseconds recheck_after() const noexcept override;
 
   // While one lives, allocations of the thread come from a reservation of that size and account
-  // which no other scope uses; what does not fit there comes from the common memory. Without such a
-  // reservation it does nothing. It must end before the reservation is released.
+  // which no other scope uses; what does not fit there comes from the common memory, and so does
+  // all without such a reservation. It must end before the reservation is released.
   class Scope {
    public:
     Scope(PoolLedger& ledger, std::size_t bytes, std::string_view account);
@@ -65,17 +68,23 @@ class PoolLedger final : public runtime::MemoryLedger {
 
    private:
     PoolLedger& ledger_;
+    std::shared_ptr<MemoryAccount> account_;  // of the reservation, where it is in a partition
     runtime::PoolArena* arena_;
     runtime::PoolArena* previous_ = nullptr;
+    std::shared_ptr<MemoryAccount> previous_account_;
   };
 
  private:
   using Key = std::pair<std::string, std::size_t>;  // account, bytes
   struct Held {
-    runtime::PoolArena* arena = nullptr;  // nullptr: of 0 bytes
+    runtime::PoolArena* arena = nullptr;     // nullptr: of 0 bytes
+    std::shared_ptr<MemoryAccount> account;  // within the partition's; nullptr: in none
     enum class State : std::uint8_t { kUnused, kInScope, kUsed } state = State::kUnused;
   };
-  runtime::PoolArena* enter(std::size_t bytes, std::string_view account);
+  runtime::ReserveResult hold(std::size_t bytes, std::string_view account);
+  [[nodiscard]] std::shared_ptr<MemoryAccount> partition_account(std::string_view account) const;
+  runtime::PoolArena* enter(std::size_t bytes, std::string_view account,
+                            std::shared_ptr<MemoryAccount>& within);
   void leave(const runtime::PoolArena* arena) noexcept;
 
   const Device device_;

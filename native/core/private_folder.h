@@ -7,25 +7,33 @@
 #include <string>
 #include <vector>
 
-#include "runtime/folder.h"
-
 namespace gpk {
 
 // Used only where the folder belongs to the effective user or to root and nobody else may write in
 // it; the same for each file. Neither the folder nor a file may be a symlink. All access goes
 // through a descriptor of the folder that was checked, so one that is swapped meanwhile is not
 // used. Windows: plain files, which the access list of the user's profile protects.
-class PrivateFolder final : public runtime::Folder {
+//
+// Never throws for trouble with files. Thread safe.
+class PrivateFolder {
  public:
+  struct File {
+    std::string name;
+    std::uint64_t bytes = 0;
+    std::chrono::system_clock::time_point written;
+  };
+
   explicit PrivateFolder(std::string path);
 
-  // nullopt also for a file that is not trusted or not a regular one.
+  // nullopt for a file that is not there, not trusted, not a regular one, cannot be read to its end
+  // or is larger than `max_bytes` (nothing is read then).
   [[nodiscard]] std::optional<std::string> read(const std::string& name,
-                                                std::uint64_t max_bytes) const override;
-  // Written beside and renamed. The file is 0600, the folder and the parents it lacks 0700.
-  std::string write(const std::string& name, const std::string& bytes) const override;
-  bool remove(const std::string& name) const override;    // a file, or an empty folder of that name
-  [[nodiscard]] std::vector<File> list() const override;  // regular files, but none being written
+                                                std::uint64_t max_bytes) const;
+  // Written beside and renamed: all or nothing, for readers too. The file is 0600, the folder and
+  // the parents it lacks 0700. The reason for failure; empty: written.
+  std::string write(const std::string& name, const std::string& bytes) const;
+  bool remove(const std::string& name) const;    // a file, or an empty folder of that name
+  [[nodiscard]] std::vector<File> list() const;  // regular files, but none being written
 
   // Sets the time of writing to now, unless it is younger than `min_age`.
   void touch(const std::string& name, std::chrono::minutes min_age) const;

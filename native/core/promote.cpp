@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/kind_rank.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -41,17 +42,6 @@ DType complex_of(DType real) {
 }
 
 }  // namespace
-
-int kind_rank(DType dtype) noexcept {
-  switch (info(dtype).kind) {
-    case DTypeClass::kBool: return 0;
-    case DTypeClass::kSigned:
-    case DTypeClass::kUnsigned: return 1;
-    case DTypeClass::kFloat: return 2;
-    case DTypeClass::kComplex: return 3;
-  }
-  return 3;
-}
 
 std::optional<DType> promote_types(DType a, DType b) noexcept {
   if (a == b) return a;

@@ -9,9 +9,6 @@
 
 namespace gpk {
 
-// The order of kinds: 0 bool, 1 integer, 2 float, 3 complex.
-int kind_rank(DType dtype) noexcept;
-
 // Smallest dtype that holds both. nullopt when there is none: a storage type (float8, 4-bit types)
 // goes with itself only.
 std::optional<DType> promote_types(DType a, DType b) noexcept;

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/kind_rank.h"
 #include "core/text.h"
 
 namespace gpk {
-
 DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers, const char* op) {
   const auto below = [](DType a, DType b) { return kind_rank(a) < kind_rank(b); };
   const auto weaker = [&](const Scalar& a, const Scalar& b) {

@@ -8,14 +8,13 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/promote.h"
+#include "core/kind_rank.h"
 #include "core/text.h"
 
 namespace gpk {
 namespace {
 
-// Kinds in the order of the promotion lattice.
-int rank(const Scalar& scalar) {
+int kind_rank(const Scalar& scalar) {
   static constexpr int kRanks[] = {0, 1, 1, 2, 3};  // by alternative
   return kRanks[scalar.index()];
 }
@@ -103,9 +102,9 @@ float from_float16(std::uint16_t bits) noexcept {
 
 ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op) {
   static constexpr const char* kKinds[] = {"a bool", "an integer", "a float", "a complex number"};
-  if (rank(scalar) > kind_rank(dtype))
+  if (kind_rank(scalar) > kind_rank(dtype))
     throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": scalar ", to_string(scalar), " is ", kKinds[rank(scalar)],
+                          cat(op, ": scalar ", to_string(scalar), " is ", kKinds[kind_rank(scalar)],
                               ", the array has dtype ", name(dtype)));
   switch (dtype) {
     case DType::kBool: return store(as_number<bool>(scalar));

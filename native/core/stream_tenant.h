@@ -1,4 +1,4 @@
-// What a partition hangs on its streams.
+// What a class, a partition or a limit of launches adds to a stream.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace gpk {
 
 struct StreamTenant {
-  std::shared_ptr<void> partition;  // keeps what the rest points to
+  std::shared_ptr<void> owner;  // keeps what the rest points to: a partition, or what classes share
   std::shared_ptr<GreenContext> green;
   std::unique_ptr<SubmissionGate> gate;
   std::optional<std::uint64_t> bandwidth_member;  // of bandwidth_pacer()

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/class_stream.h"
 #include "core/context.h"
+#include "core/device_sharing.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -13,6 +15,11 @@ namespace {
 // How often events are asked: often at first, since most tasks are short.
 constexpr std::chrono::microseconds kFirstPause{20};
 constexpr std::chrono::microseconds kLongestPause{200};
+
+// Of the free streams: the classes first, then those without.
+std::size_t index_of(std::optional<runtime::QosClass> qos) {
+  return qos ? static_cast<std::size_t>(*qos) : 3;
+}
 
 }  // namespace
 
@@ -26,26 +33,28 @@ TaskStreams::~TaskStreams() {
   if (!watcher_.joinable()) return;
   watcher_.request_stop();
   if (watcher_.get_id() == std::this_thread::get_id()) {
-    watcher_.detach();  // the last owner let go inside a callback
+    watcher_.detach();  // the last owner was released inside a callback
   } else {
     watcher_.join();
   }
 }
 
-std::shared_ptr<Stream> TaskStreams::acquire(StreamPriority priority) {
+TaskStreams::Lease TaskStreams::acquire(std::optional<runtime::QosClass> qos) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closed_ || num_in_use_ < max_streams_ + num_lent_; });
-  if (closed_) return nullptr;
+  if (closed_) return {};
   ++num_in_use_;
-  auto& available = free_[static_cast<std::size_t>(priority)];
+  auto& available = free_[index_of(qos)];
   if (!available.empty()) {
     std::shared_ptr<Stream> stream = std::move(available.back());
     available.pop_back();
-    return stream;
+    return {std::move(stream), nullptr, qos};
   }
   lock.unlock();
   try {
-    return Stream::create(device_, priority);
+    return {qos ? make_class_stream(DeviceSharing::get(device_), *qos)
+                : Stream::create(device_, StreamPriority::kLow),
+            nullptr, qos};
   } catch (...) {
     lock.lock();
     --num_in_use_;
@@ -54,10 +63,27 @@ std::shared_ptr<Stream> TaskStreams::acquire(StreamPriority priority) {
   }
 }
 
-void TaskStreams::give_back(const std::shared_ptr<Stream>& stream, bool usable) {
+TaskStreams::Lease TaskStreams::acquire(std::shared_ptr<DevicePartition> partition) {
+  auto stream = partition->share_stream();
   const std::lock_guard lock(mutex_);
+  if (closed_) {
+    partition->release_stream(stream);
+    return {};
+  }
+  ++num_in_partitions_;
+  return {std::move(stream), std::move(partition), std::nullopt};
+}
+
+void TaskStreams::give_back(const Work& work) {
+  const Lease& lease = work.lease;
+  if (lease.partition != nullptr) lease.partition->release_stream(lease.stream);
+  const std::lock_guard lock(mutex_);
+  if (lease.partition != nullptr) {
+    --num_in_partitions_;
+    return;
+  }
   --num_in_use_;
-  if (usable) free_[static_cast<std::size_t>(stream->priority())].push_back(stream);
+  if (!work.lease_failed) free_[index_of(lease.qos)].push_back(lease.stream);
   changed_.notify_all();
 }
 
@@ -68,25 +94,58 @@ void TaskStreams::Loan::change(int count) {
   streams_->changed_.notify_all();
 }
 
-void TaskStreams::finish(std::shared_ptr<Stream> stream, Done done) {
-  std::shared_ptr<Event> event;
-  std::exception_ptr error;
+void TaskStreams::Work::fail(const std::shared_ptr<Stream>& stream) noexcept {
+  if (error == nullptr) error = std::current_exception();
+  if (stream == lease.stream) lease_failed = true;
+}
+
+void TaskStreams::Work::mark(const std::shared_ptr<Stream>& stream) {
+  if (!stream->device().is_cuda()) return;
   try {
-    if (device_.is_cuda()) {
-      event = Event::create(device_, {.timing = false, .blocking_sync = false});
-      event->record(*stream);
-    }
+    if (stream->capturing()) return;  // recorded, not run
+    auto event = Event::create(stream->device(), {.timing = false, .blocking_sync = false});
+    event->record(*stream);
+    marks.push_back({stream, std::move(event)});
   } catch (...) {
-    error = std::current_exception();
-    event = nullptr;
+    fail(stream);
   }
-  if (event == nullptr) {
-    give_back(stream, error == nullptr);
-    done(error);
+}
+
+bool TaskStreams::Work::is_over() noexcept {
+  bool over = true;
+  for (auto& [stream, event] : marks) {
+    if (event == nullptr) continue;
+    try {
+      if (!event->query()) {
+        over = false;
+        continue;
+      }
+      stream->context()->check_report(stream->handle());
+    } catch (...) {
+      fail(stream);
+    }
+    event.reset();
+  }
+  return over && std::all_of(others.begin(), others.end(),
+                             [](const auto& has_ended) { return has_ended(); });
+}
+
+void TaskStreams::finish(Lease lease, TaskWork submitted, Done done) {
+  Work work;
+  work.lease = std::move(lease);
+  work.done = std::move(done);
+  work.others = submitted.others();
+  // Also where nothing was noted: others may have used its handle.
+  work.mark(work.lease.stream);
+  for (const auto& stream : submitted.streams())
+    if (stream != work.lease.stream) work.mark(stream);
+  if (work.marks.empty() && work.is_over()) {
+    give_back(work);
+    work.done(work.error);
     return;
   }
   const std::lock_guard lock(mutex_);
-  work_.push_back({std::move(stream), std::move(event), std::move(done)});
+  work_.push_back(std::move(work));
   if (!watcher_.joinable())
     watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
   changed_.notify_all();
@@ -100,41 +159,26 @@ void TaskStreams::close() {
 
 std::size_t TaskStreams::num_in_use() const {
   const std::lock_guard lock(mutex_);
-  return num_in_use_;
-}
-
-bool TaskStreams::is_over(const Work& work, std::exception_ptr& error) noexcept {
-  try {
-    if (!work.event->query()) return false;
-    work.stream->context()->check_report(work.stream->handle());
-  } catch (...) {
-    error = std::current_exception();
-  }
-  return true;
+  return num_in_use_ + num_in_partitions_;
 }
 
 void TaskStreams::watch(const std::stop_token& stop) {
   auto pause = kFirstPause;
   while (!stop.stop_requested()) {
     std::list<Work> over;
-    std::vector<std::exception_ptr> errors;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, stop, [this] { return !work_.empty(); });
       for (auto work = work_.begin(); work != work_.end();) {
         const auto next = std::next(work);
-        std::exception_ptr error;
-        if (is_over(*work, error)) {
-          over.splice(over.end(), work_, work);
-          errors.push_back(std::move(error));
-        }
+        if (work->is_over()) over.splice(over.end(), work_, work);
         work = next;
       }
     }
     pause = over.empty() ? std::min(2 * pause, kLongestPause) : kFirstPause;
-    for (std::size_t i = 0; Work& work : over) {
-      give_back(work.stream, errors[i] == nullptr);
-      work.done(errors[i++]);
+    for (Work& work : over) {
+      give_back(work);
+      work.done(work.error);
     }
     if (stop.stop_requested()) return;  // `this` may be gone
     if (over.empty()) std::this_thread::sleep_for(pause);

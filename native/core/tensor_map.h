@@ -17,6 +17,7 @@ struct TensorMapSpec {
                                        // multiples of 16
   std::uint32_t box[3] = {1, 1, 1};    // what one copy moves, up to 256 each
   std::uint32_t swizzle_bytes = 128;   // 0, 32, 64 or 128: at least as long as a row of the box
+  friend bool operator==(const TensorMapSpec&, const TensorMapSpec&) = default;
 };
 
 // Whether the driver can make them (12.0 and later).

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/per_process.h"
 #include "core/stream.h"
+#include "core/task_work.h"
 #include "core/text.h"
 #include "core/trace_log.h"
 
@@ -58,7 +59,10 @@ runtime::TransferFuture Transfers::submit(runtime::TransferType type, std::uint6
   if (const auto member = stream->bandwidth_member();
       member && bandwidth_pacer(stream->device()).contains(*member))
     options.member = member;
-  return engine_.submit(type, dst, src, bytes, std::move(options));
+  auto future = engine_.submit(type, dst, src, bytes, std::move(options));
+  if (TaskWork* task = TaskWork::current(); task != nullptr)
+    task->note([future] { return future.done(); });
+  return future;
 }
 
 std::shared_ptr<Transfers> transfers(Device device) {

@@ -14,6 +14,7 @@
 #include "jit/include_scan.h"
 #include "jit/missing_header.h"
 #include "jit/nvrtc.h"
+#include "jit/options.h"
 
 namespace gpk::jit {
 namespace {
@@ -140,6 +141,10 @@ bool may_pass_on_retry(NvrtcCode code) {
     log += missing_header_advice(log, nvrtc);
     throw CompileError(request.name, code, log, request.source, flags);
   }
+  if (code == NvrtcCode::kInvalidOption) {
+    const std::string why = shorten(explain_invalid_option(log), kMaxMessageBytes);
+    throw NvrtcError(cat("jit: ", request.name, ": options: ", why), code, std::move(log));
+  }
   const std::string message = cat("jit: ", request.name, ": NVRTC failed with ",
                                   nvrtc_code_name(code), ": ", shorten(trim(log), kMaxMessageBytes),
                                   "\nflags: ", shorten(join(flags, " "), kMaxMessageBytes));
@@ -167,11 +172,12 @@ std::string arch_name(int sm) { return cat("sm_", sm, sm >= 90 ? "a" : ""); }
 
 std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrtc& nvrtc) {
   std::vector<std::string> flags;
-  if (!has_option(request.options, "-arch", "--gpu-architecture")) {
+  const std::vector<std::string> options = nvrtc_options(request.options);
+  if (!has_option(options, "-arch", "--gpu-architecture")) {
     flags.push_back(cat("--gpu-architecture=", target(request, nvrtc)));
   }
-  if (!has_option(request.options, "-std", "--std")) flags.push_back("--std=c++17");
-  flags.insert(flags.end(), request.options.begin(), request.options.end());
+  if (!has_option(options, "-std", "--std")) flags.push_back("--std=c++17");
+  flags.insert(flags.end(), options.begin(), options.end());
   if (request.include_folders) {
     for (const std::string& folder : *request.include_folders)
       flags.push_back(cat("--include-path=", folder));

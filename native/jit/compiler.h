@@ -21,7 +21,7 @@ struct CompileRequest {
   std::string name;  // for messages and the log: "scale.cu"
   std::string source;
   std::vector<SourceFile> headers;            // given to NVRTC by name, never read from disk
-  std::vector<std::string> options;           // NVRTC flags as the caller wrote them
+  std::vector<std::string> options;           // as the caller wrote them (jit/options.h)
   std::vector<std::string> name_expressions;  // templates and mangled names to look up
   int sm = 0;                                 // 90 for an H200
   bool want_ptx = false;                      // PTX instead of machine code, for the same target:
@@ -45,7 +45,7 @@ struct CompiledImage {
 // "sm_90a" for sm 90: the architecture-specific target where the chip has one ("a" from 90 on).
 std::string arch_name(int sm);
 
-// The flags that compile() hands to NVRTC: request.options with what they leave open (target,
+// The flags that compile() hands to NVRTC: nvrtc_options() with what they leave open (target,
 // --std=c++17, the folder of CUDA headers) added. An -arch of the caller's wins over request.sm.
 std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrtc& nvrtc);
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/text.h"
+#include "jit/nvrtc_paths.h"
 
 namespace gpk::jit {
 namespace {
@@ -17,24 +18,14 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ec);
 }
 
-std::vector<fs::path> subfolders(const fs::path& folder) {
-  std::vector<fs::path> out;
-  std::error_code ec;
-  for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
-    out.push_back(it->path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 void add_prefix(std::vector<fs::path>& out, const fs::path& prefix) {
   out.push_back(prefix / "include");
-  for (const fs::path& target : subfolders(prefix / "targets")) out.push_back(target / "include");
+  for (const fs::path& target : entries_of(prefix / "targets")) out.push_back(target / "include");
   out.push_back(prefix / "Library" / "include");
 }
 
 void add_packages(std::vector<fs::path>& out, const fs::path& root) {
-  for (const fs::path& package : subfolders(root / "nvidia")) out.push_back(package / "include");
+  for (const fs::path& package : entries_of(root / "nvidia")) out.push_back(package / "include");
 }
 
 // <x>/lib/libnvrtc.so.13: <x>/include is beside it. <root>/nvidia/cuda_nvrtc/lib: the headers are

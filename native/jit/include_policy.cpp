@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "jit/include_scan.h"
 #include "jit/nvrtc.h"
+#include "jit/options.h"
 #include "jit/untrusted_scan.h"
 
 namespace gpk::jit {
@@ -150,7 +151,7 @@ class Check {
   }
 
   void check_options() const {
-    const std::vector<std::string>& options = request_.options;
+    const std::vector<std::string> options = nvrtc_options(request_.options);
     const auto names_option = [](const auto& names, std::string_view option) {
       return std::any_of(names.begin(), names.end(),
                          [&](std::string_view name) { return takes_value(name, option); });

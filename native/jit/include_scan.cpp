@@ -10,6 +10,7 @@
 
 #include "core/text.h"
 #include "jit/include_policy.h"
+#include "jit/options.h"
 #include "jit/token.h"
 
 namespace gpk::jit {
@@ -175,11 +176,11 @@ std::optional<std::string> read_text(const std::string& path) {
 }
 
 std::vector<std::string> include_paths(const std::vector<std::string>& options) {
-  return option_values(options, "-I", "--include-path", true);
+  return option_values(nvrtc_options(options), "-I", "--include-path", true);
 }
 
 std::vector<std::string> pre_includes(const std::vector<std::string>& options) {
-  return option_values(options, "-include", "--pre-include", false);
+  return option_values(nvrtc_options(options), "-include", "--pre-include", false);
 }
 
 IncludeClosure include_closure(const CompileRequest& request, const std::string& skip_folder) {

@@ -21,16 +21,6 @@ constexpr std::string_view kFilePrefix = "libnvrtc.so";
 constexpr std::string_view kLibraryFolders[] = {"lib", "lib64"};
 #endif
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> out;
-  std::error_code ec;
-  for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
-    out.push_back(it->path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ec;
   return fs::is_directory(path, ec);
@@ -107,6 +97,16 @@ std::vector<std::string> pip_library_folders(const std::vector<std::string>& roo
   return out;
 }
 
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code ec;
+  for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+    out.push_back(it->path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 std::vector<std::string> prefix_library_folders(const std::string& prefix) {
   std::vector<std::string> out;
   add_library_folders(out, prefix);
@@ -120,10 +120,8 @@ std::vector<std::string> prefix_library_folders(const std::string& prefix) {
 std::string builtins_version(const std::string& nvrtc_file) {
   constexpr std::string_view kPrefix = "libnvrtc-builtins.so.";
   std::string version;
-  std::error_code ec;
-  const auto folder = std::filesystem::path(nvrtc_file).parent_path();
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ec)) {
-    const std::string name = entry.path().filename().string();
+  for (const fs::path& entry : entries_of(fs::path(nvrtc_file).parent_path())) {
+    const std::string name = entry.filename().string();
     if (!name.starts_with(kPrefix)) continue;
     std::string found = name.substr(kPrefix.size());
     if (std::count(found.begin(), found.end(), '.') != 1) continue;  // a longer alias of the same

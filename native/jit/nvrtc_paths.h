@@ -1,6 +1,7 @@
 // Where NVRTC may lie on disk. Split from the loader so that it is tested with made-up folders.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ std::vector<std::string> pip_library_folders(const std::vector<std::string>& roo
 
 // "13.4" of the libnvrtc-builtins.so.13.4 beside an NVRTC library; empty unless there is just one.
 std::string builtins_version(const std::string& nvrtc_file);
+
+// What a folder holds, sorted; nothing where it cannot be read.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
 // Library folders of a toolkit or conda prefix that exist; the first usual one when none does.
 std::vector<std::string> prefix_library_folders(const std::string& prefix);

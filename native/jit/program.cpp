@@ -17,13 +17,16 @@ namespace gpk::jit {
 namespace {
 
 struct Slot {
-  InterruptibleMutex mutex;  // held while building
-  std::weak_ptr<Program> program;
+  InterruptibleMutex mutex;        // held while building
+  std::weak_ptr<Program> program;  // changed under the lock of the table too
+  std::uint64_t number = 0;        // of the build
 };
 
 struct Table {
   std::mutex mutex;  // held for look-ups only
   std::map<std::string, std::shared_ptr<Slot>> slots;
+  std::uint64_t num_built = 0;
+  Program::BuildCounts counts;
 };
 
 Table& table() { return per_process<Table>(); }
@@ -70,10 +73,32 @@ std::shared_ptr<Program> Program::build(const CompileRequest& request, Device de
     slot = found;
   }
   const std::lock_guard lock(slot->mutex);
-  if (auto program = slot->program.lock()) return program;
-  auto program = std::make_shared<Program>(std::move(targeted), device);
+  auto program = slot->program.lock();
+  const bool hit = program != nullptr;
+  if (!hit) program = std::make_shared<Program>(std::move(targeted), device);
+  const std::lock_guard table_lock(table().mutex);
+  ++(hit ? table().counts.num_hits : table().counts.num_misses);
+  if (hit) return program;
   slot->program = program;
+  slot->number = ++table().num_built;
   return program;
+}
+
+std::vector<std::shared_ptr<Program>> Program::all() {
+  std::map<std::uint64_t, std::shared_ptr<Program>> by_number;
+  {
+    const std::lock_guard lock(table().mutex);
+    for (const auto& [key, slot] : table().slots)
+      if (auto program = slot->program.lock()) by_number.emplace(slot->number, std::move(program));
+  }
+  std::vector<std::shared_ptr<Program>> programs;
+  for (auto& [number, program] : by_number) programs.push_back(std::move(program));
+  return programs;
+}
+
+Program::BuildCounts Program::counts() {
+  const std::lock_guard lock(table().mutex);
+  return table().counts;
 }
 
 Program::Program(CompileRequest request, Device device)

@@ -1,6 +1,7 @@
 // A user's CUDA C source, compiled and loaded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,14 @@ class Program {
   // the source is compiled for its errors only, and not at all where NVRTC is missing.
   static std::shared_ptr<Program> build(const CompileRequest& request, Device device);
 
+  // Those that somebody holds, oldest first.
+  static std::vector<std::shared_ptr<Program>> all();
+  struct BuildCounts {
+    std::uint64_t num_hits = 0;    // requests that found a program
+    std::uint64_t num_misses = 0;  // requests that compiled, or loaded from disk
+  };
+  static BuildCounts counts();
+
   // Throws NvrtcError (kFunctionNotFound); GpuUnavailable on the CPU device.
   std::shared_ptr<Kernel> kernel(const std::string& expression);
   Module::Global global(const std::string& name);
@@ -29,6 +38,7 @@ class Program {
   [[nodiscard]] bool compiled() const noexcept { return compiled_; }
   [[nodiscard]] const CompileRequest& request() const noexcept { return request_; }
   [[nodiscard]] const std::string& log() const noexcept { return image_.log; }
+  [[nodiscard]] std::size_t image_bytes() const noexcept { return image_.bytes.size(); }
 
   Program(CompileRequest request, Device device);
 

@@ -53,8 +53,8 @@ std::vector<BundledKernel> bundled_kernels() {
     if (spec.exact_sms.empty())
       for (const int sm : arch_steps(spec)) add(spec, sm);
   }
-  for (const Machine& machine : typical_machines())
-    for (const jit::KernelSpec& spec : typical_kernels(machine)) {
+  for (const plan::Machine& machine : plan::typical_machines())
+    for (const jit::KernelSpec& spec : gemm::typical_kernels(machine)) {
       // The newest code that the machine's architecture has.
       const auto steps = arch_steps(spec);
       add(spec, spec.exact_sms.empty() ? *std::prev(steps.upper_bound(machine.sm)) : machine.sm);
@@ -65,7 +65,7 @@ std::vector<BundledKernel> bundled_kernels() {
 std::vector<jit::KernelSpec> prefetch_list(Family family, Context& context) {
   std::vector<jit::KernelSpec> specs;
   if (family == Family::matmul) {
-    specs = typical_kernels(machine_of(context));
+    specs = gemm::typical_kernels(plan::machine_of(context));
     specs.resize(std::min(specs.size(), kMaxPrefetchedProducts));
     return specs;
   }

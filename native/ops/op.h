@@ -13,9 +13,8 @@ class Context;
 namespace gpk::ops {
 
 enum class OpId : std::uint16_t {
-#define GPK_OP(name, family, doc) name,
+#define GPK_OP(name, family, module, signature, doc) name,
 #include "ops/op_list.def"
-#undef GPK_OP
 };
 
 enum class Family : std::uint8_t {
@@ -24,13 +23,17 @@ enum class Family : std::uint8_t {
 #undef GPK_FAMILY
 };
 
+// A line of op_list.def.
 struct OpInfo {
-  OpId id;
   const char* name;
-  const char* family;
+  const char* family;  // "" for a function made of ops
+  const char* module;
+  const char* signature;
   const char* doc;
 };
-const std::vector<OpInfo>& op_list();
+const std::vector<OpInfo>& op_list();        // by OpId
+const std::vector<OpInfo>& function_list();  // those made of ops
+inline const char* name(OpId id) { return op_list()[static_cast<std::size_t>(id)].name; }
 
 // Appends every kernel variant that the family's plans can choose.
 #define GPK_FAMILY(name) void enumerate_##name(std::vector<jit::KernelSpec>& specs);

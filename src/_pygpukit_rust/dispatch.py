@@ -1,6 +1,6 @@
 """Launches, pacing, slicing and caches of compiled kernels."""
 
-from pygpukit._runtime import (
+from pygpukit.dispatch import (
     ArchFingerprint,
     CacheConfig,
     CachedKernel,

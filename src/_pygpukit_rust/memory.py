@@ -1,10 +1,8 @@
 """Memory pools."""
 
-from pygpukit._runtime import (
-    MemoryBlock,
-    MemoryPool,
-    PoolStats,
-)
+from pygpukit.memory import RustMemoryBlock as MemoryBlock
+from pygpukit.memory import RustMemoryPool as MemoryPool
+from pygpukit.memory import RustPoolStats as PoolStats
 
 __all__ = [
     "MemoryBlock",

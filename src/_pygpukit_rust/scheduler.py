@@ -1,16 +1,18 @@
 """Tasks, admission control, QoS and partitions."""
 
-from pygpukit._runtime import (
-    AdmissionConfig,
-    AdmissionController,
-    AdmissionDecision,
-    AdmissionStats,
+from pygpukit._compat.partition import (
     Partition,
     PartitionConfig,
     PartitionLimits,
     PartitionManager,
     PartitionStats,
     PartitionUsage,
+)
+from pygpukit._runtime import (
+    AdmissionConfig,
+    AdmissionController,
+    AdmissionDecision,
+    AdmissionStats,
     QosClass,
     QosEvaluation,
     QosPolicy,

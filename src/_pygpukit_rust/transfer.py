@@ -1,6 +1,6 @@
 """Transfers and page-locked memory."""
 
-from pygpukit._runtime import (
+from pygpukit.transfer import (
     AsyncTransferEngine,
     PinnedBlock,
     PinnedMemoryManager,

@@ -177,32 +177,6 @@ class GPUArray:
         """
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
-    def all(
-        self,
-        axis: _Axes | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """Whether all elements along axes are true."""
-
-    def any(
-        self,
-        axis: _Axes | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """Whether one element along axes is true."""
-
-    def argmax(
-        self, axis: int | None = None, out: GPUArray | None = None, keepdims: builtins.bool = False
-    ) -> GPUArray:
-        """Where the largest element is along an axis; without one, in the flattened array."""
-
-    def argmin(
-        self, axis: int | None = None, out: GPUArray | None = None, keepdims: builtins.bool = False
-    ) -> GPUArray:
-        """Where the smallest element is along an axis; without one, in the flattened array."""
-
     def argsort(
         self, axis: int = -1, *, descending: builtins.bool = False, stable: builtins.bool = True
     ) -> GPUArray:
@@ -222,16 +196,6 @@ class GPUArray:
     def copy(self) -> GPUArray:
         """A C-contiguous copy."""
 
-    def cumprod(
-        self, axis: int | None = None, dtype: _DTypeLike | None = None, out: GPUArray | None = None
-    ) -> GPUArray:
-        """Products of the elements so far along an axis; without one, of the flattened array."""
-
-    def cumsum(
-        self, axis: int | None = None, dtype: _DTypeLike | None = None, out: GPUArray | None = None
-    ) -> GPUArray:
-        """Sums of the elements so far along an axis; without one, of the flattened array."""
-
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
         """A view of the elements (i, i + offset) of two axes, as a last axis."""
 
@@ -244,45 +208,11 @@ class GPUArray:
     def flatten(self) -> GPUArray:
         """One axis, elements in C order; always a copy."""
 
-    def max(
-        self,
-        axis: _Axes | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The largest element along axes; NaN if there is one."""
-
-    def mean(
-        self,
-        axis: _Axes | None = None,
-        dtype: _DTypeLike | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The mean along axes."""
-
-    def min(
-        self,
-        axis: _Axes | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The smallest element along axes; NaN if there is one."""
-
     def narrow(self, offset: int, length: int) -> GPUArray:
         """A view of the elements [offset, offset + length) of the last axis."""
 
     def nonzero(self) -> tuple[GPUArray, ...]:
         """The indices of the elements that are not zero, one array per axis."""
-
-    def prod(
-        self,
-        axis: _Axes | None = None,
-        dtype: _DTypeLike | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The product along axes."""
 
     def ravel(self) -> GPUArray:
         """One axis, elements in C order; a view where possible."""
@@ -307,25 +237,6 @@ class GPUArray:
     def squeeze(self, axis: _Axes | None = None) -> GPUArray:
         """A view without the given axes of size 1, or without all of them."""
 
-    def std(
-        self,
-        axis: _Axes | None = None,
-        dtype: _DTypeLike | None = None,
-        out: GPUArray | None = None,
-        ddof: float = 0,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The standard deviation along axes, from the variance with n - ddof."""
-
-    def sum(
-        self,
-        axis: _Axes | None = None,
-        dtype: _DTypeLike | None = None,
-        out: GPUArray | None = None,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The sum along axes."""
-
     def swapaxes(self, axis1: int, axis2: int, /) -> GPUArray:
         """A view with two axes swapped."""
 
@@ -345,16 +256,6 @@ class GPUArray:
 
     def transpose(self, *axes: Any) -> GPUArray:
         """A view with the axes in the given order (numbers or one tuple); reversed without one."""
-
-    def var(
-        self,
-        axis: _Axes | None = None,
-        dtype: _DTypeLike | None = None,
-        out: GPUArray | None = None,
-        ddof: float = 0,
-        keepdims: builtins.bool = False,
-    ) -> GPUArray:
-        """The variance along axes, divided by n - ddof."""
 
     def view(self, *shape_or_dtype: Any) -> GPUArray:
         """The same memory in another shape or as another dtype; ValueError where that is
@@ -410,14 +311,149 @@ class GPUArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def all(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Whether no element along axes is zero."""
+
+    def any(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Whether any element along axes is not zero."""
+
+    def argmax(
+        self,
+        axis: SupportsIndex | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Index (int64) of the first largest element along an axis, or in C order; NaN wins."""
+
+    def argmin(
+        self,
+        axis: SupportsIndex | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Index (int64) of the first smallest element along an axis, or in C order; NaN wins."""
+
     def clone(self) -> GPUArray:
         """A copy of the data."""
 
     def contiguous(self) -> GPUArray:
         """This array if it is contiguous, else a contiguous copy."""
 
+    def count_nonzero(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Number of elements along axes that are not zero, as int64."""
+
+    def cumprod(
+        self,
+        axis: SupportsIndex | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        """Running product along an axis; without one, over the elements in C order."""
+
+    def cumsum(
+        self,
+        axis: SupportsIndex | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        """Running sum along an axis; without one, over the elements in C order."""
+
     def is_contiguous(self) -> builtins.bool:
         """True when the elements lie in C order without gaps."""
+
+    def max(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Largest element along axes; NaN if there is one.
+
+        Complex numbers compare by real part, then imaginary part.
+        """
+
+    def mean(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Mean of elements along axes; of bool and integers float64. Of nothing: NaN."""
+
+    def min(
+        self,
+        axis: _Axes | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Smallest element along axes; NaN if there is one.
+
+        Complex numbers compare by real part, then imaginary part.
+        """
+
+    def prod(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Product of elements along axes; of bool and integers int64 or uint64, which wrap.
+
+        `dtype` asks for another result dtype. Of nothing: 1.
+        """
+
+    def std(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        ddof: float = 0,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Standard deviation of elements along axes: the square root of var."""
+
+    def sum(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Sum of elements along axes; of bool and integers int64 or uint64, which wrap.
+
+        `dtype` asks for another result dtype. Of nothing: 0.
+        """
+
+    def var(
+        self,
+        axis: _Axes | None = None,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        ddof: float = 0,
+        keepdims: builtins.bool = False,
+    ) -> GPUArray:
+        """Variance of elements along axes: squares about the mean over n - correction.
+
+        Of bool and integers float64, of complex arrays the real dtype. The method calls the
+        correction `ddof`.
+        """
 
 class CudaEvent:
     """A point in a stream's work, to wait for or to time."""
@@ -640,6 +676,51 @@ class BoundKernel:
     def __call__(self) -> None: ...
     def __repr__(self) -> str: ...
 
+class Program:
+    """A source that jit compiled."""
+
+    def function(self, name: str) -> int:
+        """The CUfunction of a kernel, as an int; GpuUnavailable on the CPU."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the compiled image."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def kernels(self) -> list[str]:
+        """Names that were asked for."""
+
+    @property
+    def options(self) -> list[str]: ...
+    @property
+    def ptx(self) -> str:
+        """Compiled on demand."""
+
+    @property
+    def sm(self) -> int:
+        """90 for SM 9.0."""
+
+    @property
+    def source(self) -> str: ...
+
+class PrivateFolder:
+    """Files that only this user can have written."""
+
+    def __init__(self, path: str) -> None: ...
+    def list(self) -> list[str]:
+        """Names of the files."""
+
+    def read(self, name: str, max_bytes: SupportsIndex) -> bytes | None:
+        """None for what is not there or not trusted."""
+
+    def remove(self, name: str) -> builtins.bool:
+        """False when nothing was removed."""
+
+    def write(self, name: str, data: bytes) -> str:
+        """Why it was not written, or an empty text."""
+
 class RawModule:
     """CUDA C source with several kernels, C++ templates and global variables."""
 
@@ -764,17 +845,23 @@ def addmm(
     c: GPUArray,
     a: GPUArray,
     b: GPUArray,
+    *,
     alpha: float = 1.0,
     beta: float = 1.0,
     out: GPUArray | None = None,
     use_tf32: builtins.bool | None = None,
     batch_invariant: builtins.bool = False,
 ) -> GPUArray:
-    """alpha * (a @ b) + beta * c."""
+    """alpha * (a @ b) + beta * c, rounded once.
+
+    c has the product's dtype and broadcasts to its shape. It may be `out`. With beta 0 it
+    is not read. Integers take whole numbers only.
+    """
 
 def all(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
@@ -783,6 +870,7 @@ def all(
 def any(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
@@ -799,30 +887,34 @@ def arange(
 
 def argmax(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Index of the first largest element along an axis."""
+    """Index (int64) of the first largest element along an axis, or in C order; NaN wins."""
 
 def argmin(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Index of the first smallest element along an axis."""
+    """Index (int64) of the first smallest element along an axis, or in C order; NaN wins."""
 
-def argpartition(x: GPUArray, kth: Any, axis: _Axes | None = -1) -> GPUArray:
-    """The indices of partition."""
+def argpartition(x: GPUArray, kth: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
+    """The int64 indices of partition."""
 
 def argsort(
     x: GPUArray,
-    axis: _Axes | None = -1,
+    *,
+    axis: SupportsIndex | None = -1,
     descending: builtins.bool = False,
+    stable: builtins.bool = True,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """The indices that sort along an axis; stable."""
+    """The int64 indices that sort along an axis (axis=None: of the flattened array)."""
 
 def argwhere(x: GPUArray) -> GPUArray:
     """Coordinates of elements that are not zero: one row each."""
@@ -851,7 +943,7 @@ def atanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def bincount(
     x: GPUArray, weights: GPUArray | None = None, minlength: SupportsIndex = 0
 ) -> GPUArray:
-    """How often each integer from 0 on occurs, or the sum of its weights."""
+    """How often each integer from 0 to the largest occurs, or the float64 sum of its weights."""
 
 def bitwise_and(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 & x2, element by element."""
@@ -934,18 +1026,32 @@ def compile_to_ptx(
     """PTX and log of a source."""
 
 def compress(
-    condition: Any, x: GPUArray, axis: SupportsIndex | None = None, out: GPUArray | None = None
+    condition: Any, x: GPUArray, *, axis: SupportsIndex | None = None, out: GPUArray | None = None
 ) -> GPUArray:
     """Slices along an axis where a list of bools is true."""
 
 def concat(
     arrays: Sequence[GPUArray],
-    axis: _Axes | None = 0,
-    dtype: _DTypeLike | None = None,
+    axis: SupportsIndex | None = 0,
     out: GPUArray | None = None,
-    op: str = "concat",
+    *,
+    dtype: _DTypeLike | None = None,
 ) -> GPUArray:
-    """Arrays one after the other along an axis; None: flattened."""
+    """Arrays one after the other along an axis; None: flattened first."""
+
+def concat_as(
+    op: str, arrays: Sequence[GPUArray], axis: SupportsIndex | None, dtype: _DTypeLike | None = None
+) -> GPUArray:
+    """concat, called `op` in messages."""
+
+def concatenate(
+    arrays: Sequence[GPUArray],
+    axis: SupportsIndex | None = 0,
+    out: GPUArray | None = None,
+    *,
+    dtype: _DTypeLike | None = None,
+) -> GPUArray:
+    """NumPy's name of concat."""
 
 def config() -> dict[str, Any]:
     """The configuration read from the environment."""
@@ -1005,10 +1111,11 @@ def count_driver_calls() -> DriverCalls:
 def count_nonzero(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Number of elements along axes that are not zero."""
+    """Number of elements along axes that are not zero, as int64."""
 
 def cublaslt_info() -> dict[str, Any]:
     """Whether cuBLASLt was found, where, and what was tried."""
@@ -1021,37 +1128,45 @@ def cuda_device_count() -> int:
 
 def cumprod(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Running product along an axis, or over all elements."""
+    """Running product along an axis; without one, over the elements in C order."""
 
 def cumsum(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Running sum along an axis, or over all elements."""
+    """Running sum along an axis; without one, over the elements in C order."""
 
 def cumulative_prod(
     x: GPUArray,
-    axis: _Axes | None = None,
+    *,
+    axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     include_initial: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Running product along an axis."""
+    """Running product along an axis, which may be left out of a 1-d array.
+
+    Of bool and integers int64 or uint64, which wrap. include_initial puts a 1 first.
+    """
 
 def cumulative_sum(
     x: GPUArray,
-    axis: _Axes | None = None,
+    *,
+    axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     include_initial: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Running sum along an axis."""
+    """Running sum along an axis, which may be left out of a 1-d array.
+
+    Of bool and integers int64 or uint64, which wrap. include_initial puts a 0 first.
+    """
 
 def current_stream(device: _DeviceLike = None) -> Stream:
     """The calling thread's current stream."""
@@ -1069,15 +1184,15 @@ def device_traits(device: _DeviceLike = None) -> dict[str, Any]:
     """What a device can do."""
 
 def diagflat(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
-    """A square matrix with these elements on a diagonal."""
+    """The square matrix with the elements of x, flattened, on diagonal k."""
 
 def diagonal(
     x: GPUArray, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
 ) -> GPUArray:
     """A view of the elements (i, i + offset) of two axes, as a last axis."""
 
-def digitize(x: GPUArray, bins: GPUArray, right: builtins.bool = False) -> GPUArray:
-    """The bin each element falls into."""
+def digitize(x: GPUArray, bins: Any, right: builtins.bool = False) -> GPUArray:
+    """The number of the bin each element falls into: bins[i - 1] <= x < bins[i]."""
 
 def divide(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 / x2, element by element."""
@@ -1094,8 +1209,8 @@ def dlpack_capsule(
 def dlpack_device(array: GPUArray) -> tuple[int, int]:
     """array.__dlpack_device__()"""
 
-def dot(x1: _Operand, x2: _Operand) -> GPUArray:
-    """NumPy's dot."""
+def dot(a: GPUArray, b: GPUArray) -> GPUArray:
+    """NumPy's dot: the last axis of a with the last but one (or only) axis of b."""
 
 def driver_info() -> dict[str, Any]:
     """The driver library: path, version, problem, what was tried."""
@@ -1107,10 +1222,7 @@ def edge_items(array: GPUArray, edge: SupportsIndex) -> GPUArray:
     """The first edge + 1 and the last edge items of each longer axis, on the same device."""
 
 def einsum(
-    operands: Sequence[Any],
-    labels: Sequence[Sequence[SupportsIndex]],
-    output: Sequence[SupportsIndex],
-    out: GPUArray | None = None,
+    operands: Any, labels: list[list[int]], output: list[int], out: GPUArray | None = None
 ) -> GPUArray:
     """Sum of products; each operand's axes and the result's as lists of labels."""
 
@@ -1146,7 +1258,7 @@ def exp(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """2**x, element by element."""
 
-def expand_dims(x: GPUArray, axis: _Axes | None) -> GPUArray:
+def expand_dims(x: GPUArray, axis: _Axes | None = 0) -> GPUArray:
     """A view with new axes of size 1 at these places of the result."""
 
 def explain_products(
@@ -1165,18 +1277,19 @@ def eye(
     n_cols: SupportsIndex | None = None,
     k: SupportsIndex = 0,
     dtype: _DTypeLike | None = None,
+    *,
     device: _DeviceLike = None,
 ) -> GPUArray:
-    """Ones on a diagonal, zeros elsewhere."""
+    """Ones on diagonal k (above the main one when positive), zeros elsewhere."""
 
 def finish() -> None:
     """What runs at interpreter exit."""
 
 def flatnonzero(x: GPUArray) -> GPUArray:
-    """Positions in the flat array of elements that are not zero."""
+    """Positions in the array in C order of elements that are not zero."""
 
 def flip(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
-    """A view reversed along these axes; None: along all."""
+    """A view reversed along the given axes, or along all."""
 
 def floor(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded down, element by element."""
@@ -1215,6 +1328,9 @@ def full(
     int64, float32 or complex64.
     """
 
+def function_list() -> list[tuple[str, str, str]]:
+    """Every line of op_list.def as (name, module, signature)."""
+
 def gather_1d(x: GPUArray, index: GPUArray) -> GPUArray:
     """x[index] for one-dimensional x and int64 indices that are inside."""
 
@@ -1225,7 +1341,7 @@ def gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))), element by element."""
 
 def get_matmul_precision() -> str:
-    """What float32 products are computed in unless a call says."""
+    """What float32 GEMMs are computed in unless a call says."""
 
 def greater(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 > x2, element by element."""
@@ -1238,9 +1354,17 @@ def grouped_gemm(
     w: GPUArray,
     group_sizes: GPUArray | Sequence[SupportsIndex] | None = None,
     expert_ids: GPUArray | None = None,
+    *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Rows of x times the matrix of their expert."""
+    """Row i of x [m, k] times the transposed matrix of its expert, w[e] of w [experts, n, k].
+
+    Either the rows are sorted by expert and group_sizes says how many each one has, or
+    expert_ids (m elements) names the expert of every row. Sizes on the host, as a sequence
+    of ints, must add up to m, and every group is a GEMM of its own. Sizes and ids on the
+    device, int32 or int64, stay there and nothing waits for them: rows that no expert has,
+    by sizes that add up to less or ids out of range (-1), are zero.
+    """
 
 def heaviside(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """0 for x1 < 0, x2 at 0, 1 for x1 > 0, element by element."""
@@ -1249,9 +1373,9 @@ def histogram(
     x: GPUArray,
     bins: Any = 10,
     range: tuple[float, float] | None = None,
-    weights: GPUArray | None = None,
     density: builtins.bool = False,
-) -> tuple[Any, Any]:
+    weights: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
     """(counts, edges): bins is their number, or an array of edges."""
 
 def hypot(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
@@ -1263,17 +1387,23 @@ def imag(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def imag_part(x: GPUArray) -> GPUArray:
     """A view of the imaginary parts; zeros for a real array."""
 
-def inner(x1: _Operand, x2: _Operand) -> GPUArray:
-    """Sum over the last axes of both."""
+def inner(a: GPUArray, b: GPUArray) -> GPUArray:
+    """Sum of products over the last axes of both."""
 
-def intersect1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
-    """The elements of both of two sets, sorted."""
+def intersect1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
+    """The elements of both, sorted."""
 
 def isfinite(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """whether x is neither infinite nor NaN, element by element."""
 
-def isin(x1: GPUArray, x2: GPUArray, invert: builtins.bool = False) -> GPUArray:
-    """Whether each element of x1 occurs in x2."""
+def isin(
+    x1: _Operand,
+    x2: _Operand,
+    *,
+    invert: builtins.bool = False,
+    assume_unique: builtins.bool = False,
+) -> GPUArray:
+    """Whether each element of x1 occurs in x2 (invert: does not); NaN never does."""
 
 def isinf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """whether x is infinite, element by element."""
@@ -1284,11 +1414,14 @@ def isnan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def jit_available() -> builtins.bool:
     """Whether NVRTC can be had."""
 
-def kron(x1: _Operand, x2: _Operand) -> GPUArray:
-    """Kronecker product."""
+def kron(a: GPUArray, b: GPUArray) -> GPUArray:
+    """The Kronecker product: blocks of b, scaled by the elements of a."""
 
 def launch_floor(iterations: SupportsIndex = 5000, repeats: SupportsIndex = 5) -> float:
     """Microseconds of one cuLaunchKernel in a C++ loop, best of `repeats`."""
+
+def launch_stats(device: _DeviceLike = None) -> dict[str, Any]:
+    """What the gates of a device's streams have counted, by stream handle."""
 
 def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the lowest common multiple of x1 and x2, element by element."""
@@ -1299,11 +1432,14 @@ def less(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray
 def less_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 <= x2, element by element."""
 
-def lexsort(keys: Sequence[GPUArray], axis: SupportsIndex = -1) -> GPUArray:
-    """The indices that sort by several keys, the last one being the most important."""
+def lexsort(keys: Sequence[GPUArray], *, axis: SupportsIndex = -1) -> GPUArray:
+    """The indices that sort by several keys of one shape: by the last, ties by the one before."""
 
 def lgamma(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """log(abs(gamma(x))), element by element."""
+
+def limit_launches(stream: Stream, max_in_flight: SupportsIndex | None) -> None:
+    """At most so many launches of the stream on the device; None: they are only counted."""
 
 def linear(
     x: GPUArray,
@@ -1325,7 +1461,7 @@ def linear(
     """
 
 def linspace(
-    start: complex,
+    start: _ScalarLike,
     stop: complex,
     num: SupportsIndex,
     endpoint: builtins.bool,
@@ -1387,10 +1523,13 @@ def matmul(
     row's result does not depend on the number of rows.
     """
 
-def matmul_fp8(
-    a: GPUArray, b: GPUArray, out: GPUArray | None = None, op: str = "matmul_fp8"
-) -> GPUArray:
-    """a @ b of float32, quantized to e4m3 on the way."""
+def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """a @ b of float32 matrices, computed in FP8.
+
+    Both are quantized to float8_e4m3fn on the way, each with one scale, by its largest
+    magnitude. The relative error of an operand's element is up to 1/16. Runs everywhere;
+    fp8_available() says whether tensor cores do it.
+    """
 
 def matmul_tuning_path() -> str:
     """Where they are kept; empty: nowhere."""
@@ -1401,10 +1540,14 @@ def matrix_transpose(x: GPUArray) -> GPUArray:
 def max(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Largest element along axes; NaN wins."""
+    """Largest element along axes; NaN if there is one.
+
+    Complex numbers compare by real part, then imaginary part.
+    """
 
 def maximum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the larger of x1 and x2; NaN if one is, element by element."""
@@ -1415,14 +1558,15 @@ def may_share_memory(a: GPUArray, b: GPUArray) -> builtins.bool:
 def mean(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     dtype: _DTypeLike | None = None,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Mean of elements along axes."""
+    """Mean of elements along axes; of bool and integers float64. Of nothing: NaN."""
 
-def median(x: GPUArray, axis: _Axes | None = None, keepdims: builtins.bool = False) -> GPUArray:
-    """The middle value along axes."""
+def median(x: GPUArray, axis: _Axes | None = None, *, keepdims: builtins.bool = False) -> GPUArray:
+    """The middle value along axes: the mean of the middle two for an even number."""
 
 def memory_account(
     name: str,
@@ -1478,16 +1622,20 @@ def memory_unpin(array: GPUArray) -> None:
 def min(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Smallest element along axes; NaN wins."""
+    """Smallest element along axes; NaN if there is one.
+
+    Complex numbers compare by real part, then imaginary part.
+    """
 
 def minimum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the smaller of x1 and x2; NaN if one is, element by element."""
 
 def moveaxis(x: GPUArray, source: _ShapeLike, destination: _ShapeLike) -> GPUArray:
-    """A view with some axes at new places."""
+    """A view with some axes at new places; the others keep their order."""
 
 def moved_to(array: GPUArray, device: _DeviceLike) -> GPUArray:
     """The array itself when it is there, else a copy."""
@@ -1507,98 +1655,115 @@ def nan_to_num(
 
 def nanargmax(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Index of the first largest element along an axis that is not NaN."""
+    """Index of the first largest element that is not NaN, along an axis or in C order.
+
+    Where there is none: ValueError on the CPU, as in NumPy. A GPU cannot tell without
+    waiting for its result and gives -1.
+    """
 
 def nanargmin(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Index of the first smallest element along an axis that is not NaN."""
+    """Index of the first smallest element that is not NaN, along an axis or in C order.
+
+    Where there is none: ValueError on the CPU, as in NumPy. A GPU cannot tell without
+    waiting for its result and gives -1.
+    """
 
 def nancumprod(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Running product along an axis; NaN counts as 1."""
+    """cumprod with NaN as 1."""
 
 def nancumsum(
     x: GPUArray,
-    axis: _Axes | None = None,
+    axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Running sum along an axis; NaN counts as 0."""
+    """cumsum with NaN as 0."""
 
 def nanmax(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Largest element along axes that is not NaN."""
+    """max of the elements that are not NaN; NaN where there are none."""
 
 def nanmean(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     dtype: _DTypeLike | None = None,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Mean of elements along axes that are not NaN."""
+    """mean of the elements that are not NaN; NaN where there are none."""
 
 def nanmin(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Smallest element along axes that is not NaN."""
+    """min of the elements that are not NaN; NaN where there are none."""
 
 def nanprod(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     dtype: _DTypeLike | None = None,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Product of elements along axes that are not NaN."""
+    """prod without NaN, which counts as 1."""
 
 def nanstd(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     correction: float = 0.0,
     keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Standard deviation of elements along axes that are not NaN."""
+    """std of the elements that are not NaN; NaN where n - correction is not positive."""
 
 def nansum(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     dtype: _DTypeLike | None = None,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Sum of elements along axes that are not NaN."""
+    """sum without NaN, which counts as 0."""
 
 def nanvar(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     correction: float = 0.0,
     keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Variance of elements along axes that are not NaN."""
+    """var of the elements that are not NaN; NaN where n - correction is not positive."""
 
 def negative(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """-x, element by element."""
@@ -1607,7 +1772,10 @@ def nextafter(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPU
     """the next value after x1 towards x2, element by element."""
 
 def nonzero(x: GPUArray) -> tuple[GPUArray, ...]:
-    """Coordinates of elements that are not zero: one int64 array per axis."""
+    """Coordinates of elements that are not zero: one int64 array per axis.
+
+    Reads the count back, because it is the shape of the result.
+    """
 
 def not_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 != x2, element by element."""
@@ -1623,25 +1791,22 @@ def ones(
 def op_list() -> list[tuple[str, str, str]]:
     """Every op as (name, family, what it computes)."""
 
-def outer(x1: _Operand, x2: _Operand) -> GPUArray:
-    """All products of two flattened arrays."""
+def outer(a: GPUArray, b: GPUArray) -> GPUArray:
+    """All products of an element of a and one of b, both flattened."""
 
 def packed_bytes(array: GPUArray) -> GPUArray:
     """The bytes of a four-bit array whose last axis is even, as a uint8 view."""
 
 def pad(
-    x: GPUArray,
-    pad_width: Sequence[tuple[SupportsIndex, SupportsIndex]],
-    mode: str,
-    constant_values: Sequence[tuple[Any, Any]],
+    x: GPUArray, pad_width: list[tuple[int, int]], mode: str, constant_values: list[tuple[Any, Any]]
 ) -> GPUArray:
-    """The array with a border."""
+    """The array with a border: pairs of widths and of numbers, one per axis."""
 
-def partition(x: GPUArray, kth: Any, axis: _Axes | None = -1) -> GPUArray:
-    """Element kth in its sorted place, smaller ones before it."""
+def partition(x: GPUArray, kth: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
+    """Element kth along an axis as in the sorted array, with none larger before it."""
 
 def permute_dims(x: GPUArray, axes: Sequence[SupportsIndex] | None) -> GPUArray:
-    """A view with the axes in the given order; None reverses them."""
+    """A view with the axes in the given order."""
 
 def pinned_empty(
     shape: _ShapeLike, dtype: _DTypeLike | None = "float32", *, device: _DeviceLike = None
@@ -1660,17 +1825,27 @@ def pow(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
 def prod(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     dtype: _DTypeLike | None = None,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Product of elements along axes."""
+    """Product of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-def put(x: GPUArray, indices: Any, values: Any, mode: str = "raise") -> None:
-    """Sets elements at positions of the flat array."""
+    `dtype` asks for another result dtype. Of nothing: 1.
+    """
+
+def put(x: GPUArray, indices: Any, values: Any, *, mode: str = "raise") -> None:
+    """Sets elements at positions of the array in C order; values are repeated as needed.
+
+    Of several values for one element the last one is kept.
+    """
 
 def put_along_axis(x: GPUArray, indices: Any, values: Any, axis: SupportsIndex | None) -> None:
-    """Sets elements at positions that differ from line to line."""
+    """Sets elements at positions that differ from line to line.
+
+    Of several values for one element the last one is kept.
+    """
 
 def quantile(
     x: GPUArray,
@@ -1695,7 +1870,7 @@ def random_blocks(count: SupportsIndex, wide: builtins.bool) -> int:
 def random_exponential(request: tuple[object, ...], scale: float) -> GPUArray:
     """Exponential numbers of a mean."""
 
-def random_integers(request: tuple[object, ...], low: int, high: int) -> GPUArray:
+def random_integers(request: tuple[object, ...], low: float, high: float) -> GPUArray:
     """Integers from low to high, both included."""
 
 def random_normal(request: tuple[object, ...], loc: float, scale: float) -> GPUArray:
@@ -1727,11 +1902,15 @@ def relu2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def remainder(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 % x2, with the sign of x2, element by element."""
 
-def repeat(x: GPUArray, repeats: SupportsIndex, axis: _Axes | None = None) -> GPUArray:
+def repeat(x: GPUArray, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> GPUArray:
     """Every element that many times; axis None: of the flattened array."""
 
-def reshape(x: GPUArray, shape: _ShapeLike, copy: builtins.bool | None = None) -> GPUArray:
-    """Another shape: a view where possible, else a copy."""
+def reshape(x: GPUArray, shape: _ShapeLike, *, copy: builtins.bool | None = None) -> GPUArray:
+    """Another shape, elements in C order; one size may be -1. A view unless that is
+    impossible.
+
+    copy=True always copies; copy=False raises ValueError where a copy is needed.
+    """
 
 def result_type(*args: object) -> DataType:
     """The dtype that arrays, dtypes and Python numbers have in common."""
@@ -1740,7 +1919,7 @@ def rint(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded to nearest, halves to even, element by element."""
 
 def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
-    """Elements shifted along axes, those that leave come in at the other end."""
+    """Elements shifted along axes; what leaves at one end comes in at the other."""
 
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""
@@ -1753,15 +1932,22 @@ def scaled_matmul(
     b: GPUArray,
     scale_a: GPUArray | float,
     scale_b: GPUArray | float,
+    *,
     bias: GPUArray | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
     fast_accum: builtins.bool = False,
 ) -> GPUArray:
-    """(scale_a * a) @ (scale_b * b) + bias of FP8 or int8."""
+    """(scale_a * a) @ (scale_b * b) + bias: a [..., m, k] and b [k, n] of FP8 or of int8.
+
+    float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one
+    element, one per row of a (shape a.shape[:-1], or that and a 1), one per column of b
+    ((n,) or (1, n)). Sums are in float32 (int8: int32); with fast_accum those of FP8 may
+    keep fewer bits, which is faster. The result has `dtype`: float32, float16 or bfloat16.
+    """
 
 def searchsorted(
-    x1: GPUArray, x2: GPUArray, side: str = "left", sorter: GPUArray | None = None
+    x1: _Operand, x2: _Operand, *, side: str = "left", sorter: GPUArray | None = None
 ) -> GPUArray:
     """Where the elements of x2 belong in the sorted array x1."""
 
@@ -1772,16 +1958,16 @@ def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = Non
     """New arrays of that size or larger are evictable from the start; None: only marked ones."""
 
 def set_matmul_precision(precision: str) -> None:
-    """'float32' or 'tf32': what float32 products are computed in unless a call says."""
+    """'float32' or 'tf32': what float32 GEMMs are computed in unless a call says."""
 
 def set_memory_limit(limit: int | str | None, device: _DeviceLike = None) -> None:
     """The most physical memory the pool may hold: bytes, '8GiB', '80%', None."""
 
-def setdiff1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
-    """The elements of x1 that are not in x2."""
+def setdiff1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
+    """The elements of x1 that are not in x2; sorted, or in x1's order with assume_unique."""
 
-def setxor1d(x1: GPUArray, x2: GPUArray, assume_unique: builtins.bool = False) -> GPUArray:
-    """The elements of exactly one of two sets, sorted."""
+def setxor1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
+    """The elements of exactly one of the two, sorted."""
 
 def sigmoid(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / (1 + exp(-x)), element by element."""
@@ -1812,11 +1998,17 @@ def slice_axis(
 
 def sort(
     x: GPUArray,
-    axis: _Axes | None = -1,
+    *,
+    axis: SupportsIndex | None = -1,
     descending: builtins.bool = False,
+    stable: builtins.bool = True,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """The elements along an axis in order; stable."""
+    """The elements along an axis in order (axis=None: of the flattened array).
+
+    Descending puts NaN first; equal elements keep their order either way. The sort is
+    always stable, so stable=False changes nothing.
+    """
 
 def sqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the square root, element by element."""
@@ -1825,25 +2017,40 @@ def square(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """x * x, element by element."""
 
 def squeeze(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
-    """A view without these axes of size 1; None: without all of them."""
+    """A view without the given axes of size 1, or without all of them."""
 
 def stack(
     arrays: Sequence[GPUArray],
-    axis: _Axes | None = 0,
-    dtype: _DTypeLike | None = None,
+    axis: SupportsIndex = 0,
     out: GPUArray | None = None,
+    *,
+    dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """Arrays of one shape along a new axis."""
 
 def std(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     correction: float = 0.0,
     keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Standard deviation of elements along axes."""
+    """Standard deviation of elements along axes: the square root of var."""
+
+def submit_copy(
+    type: str,
+    dst_ptr: SupportsIndex,
+    src_ptr: SupportsIndex,
+    size_bytes: SupportsIndex,
+    *,
+    priority: SupportsIndex = 0,
+    keep: object = None,
+    stream: _StreamLike = None,
+    device: _DeviceLike = None,
+) -> TransferFuture:
+    """Copies between two addresses in the background, after the stream's work so far."""
 
 def submit_d2h(
     array: GPUArray, host: NDArray[Any], *, priority: SupportsIndex = 0, stream: _StreamLike = None
@@ -1861,11 +2068,15 @@ def subtract(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUA
 def sum(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     dtype: _DTypeLike | None = None,
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Sum of elements along axes."""
+    """Sum of elements along axes; of bool and integers int64 or uint64, which wrap.
+
+    `dtype` asks for another result dtype. Of nothing: 0.
+    """
 
 def swapaxes(x: GPUArray, axis1: SupportsIndex, axis2: SupportsIndex) -> GPUArray:
     """A view with two axes swapped."""
@@ -1876,14 +2087,18 @@ def synchronize() -> None:
 def take(
     x: GPUArray,
     indices: Any,
+    *,
     axis: SupportsIndex | None = None,
     mode: str = "raise",
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Elements at positions along an axis."""
+    """Elements at positions along an axis (without one: of the array in C order).
 
-def take_along_axis(x: GPUArray, indices: Any, axis: SupportsIndex | None = -1) -> GPUArray:
-    """Elements at positions that differ from line to line."""
+    mode: 'raise' (negative positions count from the end), 'wrap' or 'clip'.
+    """
+
+def take_along_axis(x: GPUArray, indices: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
+    """Elements at positions that differ from line to line, as argsort gives them."""
 
 def tan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the tangent, element by element."""
@@ -1894,9 +2109,14 @@ def tanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def tensordot(
     x1: _Operand,
     x2: _Operand,
-    axes: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]],
+    *,
+    axes: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]] = 2,
 ) -> GPUArray:
-    """Sum over axes of x1 together with axes of x2."""
+    """Sum of products over pairs of axes.
+
+    `axes` is a number (that many last axes of x1 and first axes of x2) or the axes of each.
+    The result has the other axes of x1, then those of x2.
+    """
 
 def tile(x: GPUArray, repetitions: _ShapeLike) -> GPUArray:
     """The array repeated along its axes."""
@@ -1913,18 +2133,24 @@ def to_numpy(
     """array.to_numpy(...)"""
 
 def topk(
-    x: GPUArray, k: SupportsIndex, axis: SupportsIndex = -1, largest: builtins.bool = True
+    x: GPUArray,
+    k: SupportsIndex,
+    *,
+    axis: SupportsIndex = -1,
+    largest: builtins.bool = True,
+    sorted: builtins.bool = True,
 ) -> tuple[GPUArray, GPUArray]:
-    """The k largest or smallest elements along an axis in order, and their indices."""
+    """The k largest (or smallest) elements along an axis in order, and their indices."""
 
 def trace(
     x: GPUArray,
     offset: SupportsIndex = 0,
     axis1: SupportsIndex = 0,
     axis2: SupportsIndex = 1,
+    *,
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
-    """Sum over a diagonal."""
+    """Sum over a diagonal. Integers are summed in 64 bits unless `dtype` says otherwise."""
 
 def transfer_configure(
     chunk_bytes: SupportsIndex = 0,
@@ -1938,16 +2164,16 @@ def transfer_stats(device: _DeviceLike = None) -> dict[str, Any]:
     """Counters of the transfer engine, by direction."""
 
 def transpose(x: GPUArray, axes: Sequence[SupportsIndex] | None = None) -> GPUArray:
-    """A view with the axes in the given order; None reverses them."""
+    """A view with the axes in the given order; reversed without one."""
 
 def tril(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
-    """The lower triangle of matrices, zero elsewhere."""
+    """The elements on and below diagonal k of matrices (the last two axes), zeros above."""
 
 def trim(device: _DeviceLike = None) -> int:
     """Gives cached device memory and unused code back to the driver; bytes freed."""
 
 def triu(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
-    """The upper triangle of matrices, zero elsewhere."""
+    """The elements on and above diagonal k of matrices (the last two axes), zeros below."""
 
 def trunc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded towards zero, element by element."""
@@ -1955,8 +2181,8 @@ def trunc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def tune_products(call: Callable[..., object]) -> list[list[tuple[str, float]]]:
     """Measures every plan of each product of a call: (plan, microseconds), fastest first."""
 
-def union1d(x1: GPUArray, x2: GPUArray) -> GPUArray:
-    """The elements of either of two sets, sorted."""
+def union1d(x1: _Operand, x2: _Operand) -> GPUArray:
+    """The elements of either, sorted."""
 
 def unique(
     x: GPUArray,
@@ -1968,26 +2194,31 @@ def unique(
 ) -> tuple[Any, Any, Any, Any]:
     """(values, indices, inverse indices, counts); None for what was not asked for."""
 
-def unravel_index(indices: GPUArray, shape: _ShapeLike) -> tuple[GPUArray, ...]:
+def unravel_index(indices: Any, shape: _ShapeLike) -> tuple[GPUArray, ...]:
     """Flat positions to coordinates: one int64 array per axis."""
 
 def var(
     x: GPUArray,
     axis: _Axes | None = None,
+    *,
     correction: float = 0.0,
     keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Variance of elements along axes."""
+    """Variance of elements along axes: squares about the mean over n - correction.
 
-def vdot(x1: _Operand, x2: _Operand) -> GPUArray:
-    """Sum of conj(x1) * x2 over all elements."""
+    Of bool and integers float64, of complex arrays the real dtype. The method calls the
+    correction `ddof`.
+    """
+
+def vdot(a: GPUArray, b: GPUArray) -> GPUArray:
+    """Sum of conj(a) * b over all elements, in order."""
 
 def vecdot(
-    x1: _Operand, x2: _Operand, axis: SupportsIndex = -1, out: GPUArray | None = None
+    x1: _Operand, x2: _Operand, *, axis: SupportsIndex = -1, out: GPUArray | None = None
 ) -> GPUArray:
-    """Sum over an axis of conj(x1) * x2."""
+    """Sum over one axis of conj(x1) * x2; the other axes broadcast."""
 
 def view_as(x: GPUArray, dtype: _DTypeLike | None) -> GPUArray:
     """The same bytes as another dtype."""

@@ -265,6 +265,24 @@ _ROWS: list[tuple[str, Callable[[Ones], object], type[Exception], tuple[str, ...
         ("scale_b has dtype float16", "float32"),
     ),
     (
+        "scales per block of k",
+        call("scaled_matmul", [(2, 256), E4], [(256, 4), E4], (2, 2), 1.0),
+        TypeError,
+        ("a is float8_e4m3fn with float32 scale per 128 of k", "available: ", "scale per row"),
+    ),
+    (
+        "scales per block of 16",
+        call("scaled_matmul", [(2, 256), I8], [(256, 4), I8], 1.0, (16, 4)),
+        TypeError,
+        ("b is int8 with float32 scale per 16 of k, which no engine takes",),
+    ),
+    (
+        "scales per block of 128x128",
+        call("scaled_matmul", [(2, 256), E4], [(256, 384), E5], (2,), (2, 3)),
+        TypeError,
+        ("b is float8_e5m2 with float32 scale per block of 128x128", "scale per column"),
+    ),
+    (
         "scale type",
         call("scaled_matmul", [(2, 3), E4], [(3, 4), E4], "x", 1.0),
         TypeError,
@@ -431,7 +449,7 @@ MUST_RAISE = [MustRaise(*row) for row in _ROWS] + [
     MustRaise("linear of NumPy", _numpy, TypeError, ("linear: w", "GPUArray"))
 ]
 
-# Names of 0.2 that this version does not have.
+# Names of 0.2 that are not supported.
 UNSUPPORTED = {
     "matmul_fp8_fp8_blockwise_sm120": 4,
     "gemv_fp8_bf16": 3,

@@ -222,6 +222,10 @@ def cases(large: bool) -> Iterator[Case]:
                 yield Case(op, dtype, layout)
 
 
+# NumPy's functions of the same names.
+ORACLES: dict[str, Callable[..., Any]] = {op: getattr(np, op) for op in OPS if hasattr(np, op)}
+
+
 def oracle(op: str, x: Any, axis: Any, keepdims: bool) -> Any:
     """In the widest types; the caller rounds. NumPy adds along axis 0 one by one, so moments need
     more digits than float64 has."""
@@ -230,11 +234,8 @@ def oracle(op: str, x: Any, axis: Any, keepdims: bool) -> Any:
         x = x.astype(np.longdouble)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of empty and all-NaN slices
-        if op in ARGS:
-            return np.asarray(getattr(np, op)(x, axis=axis, keepdims=keepdims))
-        if op in SCANS:
-            return np.asarray(getattr(np, op)(x, axis=axis))
-        return np.asarray(getattr(np, op)(x, axis=axis, keepdims=keepdims))
+        options = {} if op in SCANS else {"keepdims": keepdims}
+        return np.asarray(ORACLES[op](x, axis=axis, **options))
 
 
 def tolerance(op: str, x: Any, axis: Any, keepdims: bool, dtype: np.dtype[Any]) -> Any:

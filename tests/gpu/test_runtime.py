@@ -136,7 +136,7 @@ def test_raw_functions_and_jit_kernels_in_a_context(spin: gp.JITKernel) -> None:
 
 
 @pytest.mark.alone
-def test_blocks_come_from_the_driver_and_survive_eviction() -> None:
+def test_blocks_keep_to_the_quota_and_survive_eviction() -> None:
     from pygpukit import _native
 
     pool = gp.memory.MemoryPool(256 * MB, enable_eviction=True)
@@ -150,7 +150,44 @@ def test_blocks_come_from_the_driver_and_survive_eviction() -> None:
         assert (pool.read(block, np.int32) == i).all()
     assert pool.stats()["eviction_count"] >= 2
     pool.clear()
-    pool.trim()
+    gp.memory.trim()
+
+
+def test_a_limit_holds_launches_back(spin: gp.JITKernel) -> None:
+    stream = gp.Stream()
+    gp.dispatch.limit(stream, 1)
+    x = gp.zeros(32)
+    gp.synchronize()
+    begin = time.perf_counter()
+    for _ in range(3):
+        spin(x, 10_000_000, grid=1, block=32, stream=stream)
+    assert time.perf_counter() - begin >= 0.019  # the third is submitted when the second has ended
+    gate = gp.dispatch.stats()[stream.handle]
+    assert (gate.launches, gate.limit, gate.max_in_flight, gate.waits) == (3, 1, 1, 2)
+    stream.synchronize()
+    assert gp.dispatch.stats()[stream.handle].in_flight == 0
+    assert (x.to_numpy() == 3.0).all()
+
+
+def test_names_of_0_2_act_on_the_gpu(spin: gp.JITKernel) -> None:
+    x, host, back = gp.zeros(32), np.full(32, 2.0, np.float32), np.zeros(32, np.float32)
+    transfers = gp.transfer.AsyncTransferEngine()
+    up = transfers.enqueue_h2d(host.ctypes.data, x.device_ptr, 128)
+    assert transfers.start(up)
+    assert transfers.complete(up)
+    dispatcher = gp.dispatch.KernelDispatcher(max_in_flight=2)
+    for _ in range(3):
+        dispatcher.queue(spin, gp.dispatch.LaunchConfig(1, 32), [x, 1_000_000])
+    dispatcher.drain()
+    assert dispatcher.stats().completed_count == 3
+    down = transfers.enqueue_d2h(x, back, 128)
+    assert transfers.start(down)
+    assert transfers.complete(down)
+    assert (back == 5.0).all()
+    found = gp.dispatch.KernelCache().get_by_name("spin")
+    assert found is not None
+    assert found.is_loaded
+    assert ".entry spin" in found.ptx
 
 
 def test_a_trace_of_tasks(spin: gp.JITKernel, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/buffer.h"
+#include "core/device_partition.h"
 #include "core/device_pool.h"
 #include "core/error.h"
 #include "core/pool_buffer.h"
@@ -169,6 +170,60 @@ TEST_F(PoolLedgerTest, LimitsOfAccountsComeFirst) {
     EXPECT_EQ(limits->reserved_bytes(), 2 * kChunk);
   }
   EXPECT_EQ(limits->reserved_bytes(), 0u);
+}
+
+TEST_F(PoolLedgerTest, AReservationInAPartitionIsPartOfItsMemory) {
+  using runtime::ReserveResult;
+  PartitionRequest request;
+  request.name = "p";
+  request.memory_bytes = 8 * kChunk;
+  const auto partition = DevicePartition::create(kGpu, request);
+  PoolLedger ledger(kGpu, nullptr);
+  EXPECT_EQ(ledger.capacity_bytes("p"), 8 * kChunk);
+  EXPECT_EQ(ledger.capacity_bytes("other"), 64 * kChunk);
+  ASSERT_EQ(ledger.reserve(6 * kChunk, "p"), ReserveResult::kGranted);
+  EXPECT_EQ(ledger.available_bytes("p"), 2 * kChunk);
+  EXPECT_EQ(partition->account()->stats().used_bytes, 6 * kChunk);
+  EXPECT_EQ(ledger.reserve(3 * kChunk, "p"), ReserveResult::kAccountFull);
+  EXPECT_THROW(partition->close(), runtime::Error);
+  std::shared_ptr<Buffer> result;
+  {
+    const AccountScope account(partition->account());
+    EXPECT_THROW(Buffer::allocate(kGpu, 3 * kChunk), OutOfMemory);  // it is the task's
+    const PoolLedger::Scope task(ledger, 6 * kChunk, "p");
+    for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(Buffer::allocate(kGpu, 6 * kChunk));
+    result = Buffer::allocate(kGpu, 5 * kChunk);
+    EXPECT_EQ(partition->account()->stats().used_bytes, 6 * kChunk);
+    const auto beyond = Buffer::allocate(kGpu, 3 * kChunk);
+    EXPECT_EQ(partition->account()->stats().used_bytes, 8 * kChunk);
+    const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, kChunk); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->numbers().account, "partition p");
+    EXPECT_EQ(error->numbers().account_limit_bytes, 8 * kChunk);
+  }
+  EXPECT_EQ(partition->account()->stats().used_bytes, 6 * kChunk);
+  EXPECT_EQ(partition->account()->stats().num_refused, 2u);
+  ledger.release(6 * kChunk, "p");
+  EXPECT_EQ(partition->account()->stats().used_bytes, 5 * kChunk);  // the result lives on
+  EXPECT_EQ(pool().account_stats().size(), 1u);                     // reservations are not listed
+  result.reset();
+  EXPECT_EQ(partition->account()->stats().used_bytes, 0u);
+  partition->close();
+}
+
+// A thread that waits inside a task may run another one, which pays for itself.
+TEST_F(PoolLedgerTest, ANestedTaskUsesNothingOfTheOuterOne) {
+  PoolLedger ledger(kGpu, nullptr);
+  ASSERT_EQ(ledger.reserve(4 * kChunk, ""), runtime::ReserveResult::kGranted);
+  const PoolLedger::Scope outer(ledger, 4 * kChunk, "");
+  const std::size_t set_aside = pool().stats().set_aside_bytes;
+  {
+    const PoolLedger::Scope inner(ledger, 0, "");
+    const auto buffer = Buffer::allocate(kGpu, 2 * kChunk);
+    EXPECT_EQ(pool().stats().set_aside_bytes, set_aside);
+  }
+  const auto buffer = Buffer::allocate(kGpu, 2 * kChunk);
+  EXPECT_LT(pool().stats().set_aside_bytes, set_aside);
 }
 
 TEST_F(PoolLedgerTest, IdleBlocksMakeWayAndBusyOnesDoNot) {

@@ -20,11 +20,9 @@ class DeviceReportTest : public CoreTest {
 
   // What the first thread of a kernel does that meets a bad index.
   static void report(const char* op, std::int64_t index, std::int64_t size, int axis) {
-    const DeviceReport::Handle handle = context().report().handle(op);
-    auto* gate = reinterpret_cast<std::uint32_t*>(handle.gate);
-    if (std::exchange(*gate, 1u) != 0) return;
-    auto* record = reinterpret_cast<IndexRecord*>(handle.record);
-    *record = {1, axis, op, index, size};
+    const kernels::IndexReport handle = context().report().handle(op);
+    if (std::exchange(*handle.gate, 1u) != 0) return;
+    *handle.record = {1, axis, op, index, size};
   }
 };
 

@@ -50,6 +50,53 @@ TEST_F(GateTest, StreamsOutsideOfPartitionsHaveNone) {
   EXPECT_EQ(Stream::default_for(kCpu)->gate(), nullptr);
 }
 
+TEST_F(GateTest, ALimitOfItsOwn) {
+  const auto stream = Stream::create(kGpu, StreamPriority::kLow);
+  const auto kernel = load_scale();
+  const Array x = make_ones();
+  limit_launches(*stream, 2);
+  const cu::Stream handle = stream->handle();
+  const auto report = [&] {
+    const auto reports = report_gates(kGpu);
+    EXPECT_EQ(reports.size(), 1u);
+    EXPECT_EQ(reports.at(0).stream, stream->handle_value());
+    return reports.at(0).stats;
+  };
+  fake::set_busy(handle, true);
+  std::thread ends;
+  {
+    const StreamScope scope(stream);
+    launch_scale(*kernel, x, 1.0f);
+    launch_scale(*kernel, x, 1.0f);
+    EXPECT_EQ(report().num_passed, 2u);
+    EXPECT_EQ(report().window.num_in_flight, 2u);
+    EXPECT_EQ(report().window.limit, 2u);
+    std::atomic<bool> finished{false};
+    ends = std::thread([&] {
+      std::this_thread::sleep_for(50ms);
+      finished = true;
+      fake::set_busy(handle, false);
+    });
+    launch_scale(*kernel, x, 1.0f);
+    EXPECT_TRUE(finished) << "the third waits for the first";
+    ends.join();
+  }
+  EXPECT_EQ(report().window.num_waits, 1u);
+  EXPECT_EQ(report().window.num_in_flight, 0u) << "what has ended does not count";
+  limit_launches(*stream, 0);
+  EXPECT_EQ(report().window.limit, kMaxLaunchLimit);
+  stream->synchronize();
+}
+
+TEST_F(GateTest, LimitsAreForStreamsOfNoPartition) {
+  EXPECT_THROW(limit_launches(*Stream::default_for(kGpu), 1), InvalidArgument);
+  limit_launches(*Stream::default_for(kCpu), 1);
+  EXPECT_EQ(Stream::default_for(kCpu)->gate(), nullptr);
+  const auto partition = make("be", QosClass::kBestEffort);
+  Inside inside(partition);
+  EXPECT_THROW(limit_launches(inside.stream(), 1), InvalidArgument);
+}
+
 TEST_F(GateTest, AFullWindowWaitsForTheOldestLaunch) {
   const auto partition = make("be", QosClass::kBestEffort);
   Inside inside(partition);

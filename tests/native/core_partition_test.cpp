@@ -139,7 +139,7 @@ TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
   const auto error = thrown<runtime::Error>([&] { partition->close(); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), runtime::Error::Kind::kState);
-  EXPECT_CONTAINS(error->what(), "arrays");
+  EXPECT_CONTAINS(error->what(), "its arrays and tasks hold");
   EXPECT_FALSE(partition->closed());
   kept.reset();
   partition->close();

@@ -43,7 +43,8 @@ TEST(Linspace, DividesLastWhereTheStepUnderflows) {
 }
 
 TEST(Triangle, UsesWideAccessesThatDoNotCrossRows) {
-  const ops::creation::TrianglePlan wide = ops::creation::plan_triangle(4, {3, 8, 16}, 1, true, 256);
+  const ops::creation::TrianglePlan wide =
+      ops::creation::plan_triangle(4, {3, 8, 16}, 1, true, 256);
   EXPECT_EQ(wide, (ops::creation::TrianglePlan{4, 2, 4, 96})) << ops::creation::to_string(wide);
   EXPECT_EQ(ops::creation::plan_triangle(4, {8, 17}, 0, true, 256).vec, 1);
   EXPECT_EQ(ops::creation::plan_triangle(4, {8, 16}, 0, true, 4).vec, 1);

@@ -17,7 +17,7 @@
 
 #ifndef _WIN32
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,17 +43,17 @@ class CublasLtTest : public CoreTest {
   ~CublasLtTest() override {
     set_env("PYGPUKIT_CUBLASLT_PATH", nullptr);
     set_cublaslt_for_testing(nullptr);
-    forget_plans();
+    GemmPlans::forget();
   }
 
   void use(const std::string& path) {
     set_env("PYGPUKIT_CUBLASLT_PATH", path.empty() ? nullptr : path.c_str());
     set_cublaslt_for_testing(nullptr);
-    forget_plans();
+    GemmPlans::forget();
   }
   void use_policy(const char* policy) {
     set_env("PYGPUKIT_MATMUL", policy);
-    forget_plans();
+    GemmPlans::forget();
   }
 };
 
@@ -113,7 +113,7 @@ double element(const Array& x, std::int64_t batch, std::int64_t i, std::int64_t 
 }
 
 // The fake GPU's memory can be read as it is.
-void expect_product(const Product& p) {
+void expect_product(const GemmCall& p) {
   const int rank = p.c.ndim();
   const float* bias =
       p.epilogue.bias ? static_cast<const float*>(p.epilogue.bias->data()) : nullptr;
@@ -130,9 +130,9 @@ void expect_product(const Product& p) {
       }
 }
 
-void run_and_check(const Product& p) {
+void run_and_check(const GemmCall& p) {
   const int before = call_fake("gpk_fake_lt_products");
-  run_product(p, "matmul");
+  run_gemm(p, "matmul");
   EXPECT_EQ(call_fake("gpk_fake_lt_products"), before + 1);
   expect_product(p);
 }
@@ -167,7 +167,7 @@ TEST_F(CublasLtTest, VectorsBatchesAndDouble) {
 
 TEST_F(CublasLtTest, EpilogueWhereItIsTheSame) {
   use_policy("cublaslt");
-  Product p{.a = numbers({6, 5}), .b = numbers({5, 8}), .c = numbers({6, 8})};
+  GemmCall p{.a = numbers({6, 5}), .b = numbers({5, 8}), .c = numbers({6, 8})};
   p.epilogue.alpha = 2.0f;
   run_and_check(p);
   p.epilogue.bias = numbers({8});
@@ -181,7 +181,7 @@ TEST_F(CublasLtTest, EpilogueWhereItIsTheSame) {
 }
 
 TEST_F(CublasLtTest, WhatItIsNotAskedFor) {
-  Product p{.a = numbers({6, 5}), .b = numbers({5, 8}), .c = numbers({6, 8})};
+  GemmCall p{.a = numbers({6, 5}), .b = numbers({5, 8}), .c = numbers({6, 8})};
   EXPECT_TRUE(cublaslt_can(make_desc(p), 90));
   p.epilogue.activation = Activation::kSilu;
   EXPECT_FALSE(cublaslt_can(make_desc(p), 90));
@@ -200,7 +200,7 @@ TEST_F(CublasLtTest, WhatItIsNotAskedFor) {
   EXPECT_FALSE(cublaslt_can(make_desc(p), 90));
 }
 
-Product fp8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+GemmCall fp8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
   const auto empty = [](const Dims& shape, DType dtype) {
     return Array::empty(shape, dtype, kGpu);
   };
@@ -213,20 +213,20 @@ TEST_F(CublasLtTest, Fp8AlongKInGroupsOfSixteen) {
   EXPECT_TRUE(cublaslt_can(make_desc(fp8_product(64, 32, 48)), 90));
   EXPECT_FALSE(cublaslt_can(make_desc(fp8_product(64, 32, 48)), 80));
   EXPECT_FALSE(cublaslt_can(make_desc(fp8_product(64, 32, 40)), 90));
-  Product p = fp8_product(64, 32, 48);
-  p.epilogue.scale_a = numbers({1});
+  GemmCall p = fp8_product(64, 32, 48);
+  p.quant_a = {.layout = plan::ScaleLayout::kTensor, .scales = numbers({1})};
   EXPECT_TRUE(cublaslt_can(make_desc(p), 90));
-  p.epilogue.scale_a = numbers({64});
+  p.quant_a = {.layout = plan::ScaleLayout::kRow, .scales = numbers({64})};
   EXPECT_FALSE(cublaslt_can(make_desc(p), 90));
 }
 
 TEST_F(CublasLtTest, RefusalsAreRemembered) {
   expect_leftovers();  // a kernel of ours, kept for good
   use_policy("cublaslt");
-  const Product p{.a = numbers({13, 5}), .b = numbers({5, 8}), .c = numbers({13, 8})};
+  const GemmCall p{.a = numbers({13, 5}), .b = numbers({5, 8}), .c = numbers({13, 8})};
   refuse(true);
   try {
-    run_product(p, "matmul");  // by our own kernel, where NVRTC or a bundle is there
+    run_gemm(p, "matmul");  // by our own kernel, where NVRTC or a bundle is there
   } catch (const Error&) {
   }
   refuse(false);
@@ -235,15 +235,15 @@ TEST_F(CublasLtTest, RefusalsAreRemembered) {
   plan.engine = MatmulEngine::cublaslt;
   plan.fused = true;
   EXPECT_TRUE(cublaslt_refused(make_desc(p), plan));
-  EXPECT_NE(decide_plan(make_desc(p), machine_of(Context::get(0))).plan.engine,
+  EXPECT_NE(decide_plan(make_desc(p), gemm_machine_of(Context::get(0))).plan.engine,
             MatmulEngine::cublaslt);
 }
 
 TEST_F(CublasLtTest, AutoTakesItOnlyInsteadOfLongGeneralProducts) {
   const auto engine = [](std::int64_t n, DType dtype) {
     const auto empty = [dtype](const Dims& shape) { return Array::empty(shape, dtype, kGpu); };
-    const Product p{.a = empty({n, n}), .b = empty({n, n}), .c = empty({n, n})};
-    return decide_plan(make_desc(p), machine_of(Context::get(0))).plan.engine;
+    const GemmCall p{.a = empty({n, n}), .b = empty({n, n}), .c = empty({n, n})};
+    return decide_plan(make_desc(p), gemm_machine_of(Context::get(0))).plan.engine;
   };
   EXPECT_EQ(engine(32, DType::kFloat64), MatmulEngine::general);
   EXPECT_EQ(engine(2048, DType::kFloat64), MatmulEngine::cublaslt);
@@ -257,6 +257,6 @@ TEST_F(CublasLtTest, AutoTakesItOnlyInsteadOfLongGeneralProducts) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/view.h"
 #include "ops/matmul/engine_gemv.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
@@ -15,33 +15,33 @@ Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
   return {shape, contiguous_strides(shape), dtype, buffer, offset};
 }
 
-Array turned(const Array& array) { return permute(array, {1, 0}, "test"); }
+Array swapped(const Array& array) { return permute(array, {1, 0}, "test"); }
 
 // A linear layer: x [m, k], w [n, k], used as its transpose.
-Product linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBFloat16) {
-  return {.a = ghost({m, k}, dtype), .b = turned(ghost({n, k}, dtype)), .c = ghost({m, n}, dtype)};
+GemmCall linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBFloat16) {
+  return {.a = ghost({m, k}, dtype), .b = swapped(ghost({n, k}, dtype)), .c = ghost({m, n}, dtype)};
 }
 
-Product plain(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBFloat16) {
+GemmCall plain(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBFloat16) {
   return {.a = ghost({m, k}, dtype), .b = ghost({k, n}, dtype), .c = ghost({m, n}, dtype)};
 }
 
-Machine of_sm(int sm) {
-  Machine machine;
+GemmMachine of_sm(int sm) {
+  GemmMachine machine;
   machine.sm = sm;
   if (sm != 90) machine.shared_bytes = 101376;
   return machine;
 }
 
-std::vector<MatmulPlan> proposals(const Product& product, const Machine& machine = {}) {
+std::vector<MatmulPlan> proposals(const GemmCall& call, const GemmMachine& machine = {}) {
   std::vector<MatmulPlan> plans;
-  propose_gemv(make_desc(product), machine, plans);
+  propose_gemv(make_desc(call), machine, plans);
   return plans;
 }
 
 // The cheapest.
-MatmulPlan plan_of(const Product& product, const Machine& machine = {}) {
-  std::vector<MatmulPlan> plans = proposals(product, machine);
+MatmulPlan plan_of(const GemmCall& call, const GemmMachine& machine = {}) {
+  std::vector<MatmulPlan> plans = proposals(call, machine);
   if (plans.empty()) return {};
   return *std::min_element(plans.begin(), plans.end(), [](const auto& x, const auto& y) {
     return x.predicted_us < y.predicted_us;
@@ -85,16 +85,16 @@ TEST(GemvPlan, WeightsByColumns) {
 }
 
 TEST(GemvPlan, MatrixTimesVectorIsTurned) {
-  const Product p = {.a = ghost({4096, 2048}, DType::kFloat32),
-                     .b = ghost({2048, 1}, DType::kFloat32),
-                     .c = ghost({4096, 1}, DType::kFloat32)};
+  const GemmCall p = {.a = ghost({4096, 2048}, DType::kFloat32),
+                      .b = ghost({2048, 1}, DType::kFloat32),
+                      .c = ghost({4096, 1}, DType::kFloat32)};
   const MatmulPlan plan = plan_of(p);
   EXPECT_TRUE(plan.transpose);
   EXPECT_TRUE(is(plan, GemvKernel::kRows));
-  Product turned_a = p;
-  turned_a.a = turned(ghost({2048, 4096}, DType::kFloat32));
-  EXPECT_TRUE(plan_of(turned_a).transpose);
-  EXPECT_TRUE(is(plan_of(turned_a), GemvKernel::kColumns));
+  GemmCall m_major = p;
+  m_major.a = swapped(ghost({2048, 4096}, DType::kFloat32));
+  EXPECT_TRUE(plan_of(m_major).transpose);
+  EXPECT_TRUE(is(plan_of(m_major), GemvKernel::kColumns));
 }
 
 TEST(GemvPlan, FewLongRowsArePartsOfK) {
@@ -116,39 +116,39 @@ TEST(GemvPlan, UnalignedWeightsComeInPieces) {
   EXPECT_TRUE(is(plan, GemvKernel::kRows));
   EXPECT_EQ(gemv_variant(desc, plan).align, 2);
   EXPECT_FALSE(gemv_copies_input(desc, plan));
-  Product padded = linear(1, 4096, 4096);
-  padded.b = turned(ghost({4096, 4096}, DType::kBFloat16, 4));
+  GemmCall padded = linear(1, 4096, 4096);
+  padded.b = swapped(ghost({4096, 4096}, DType::kBFloat16, 4));
   EXPECT_EQ(gemv_variant(make_desc(padded), plan_of(padded)).align, 4);
 }
 
 TEST(GemvPlan, InputsThatDoNotFitAreCopied) {
-  Product p = linear(2, 4096, 4096);
+  GemmCall p = linear(2, 4096, 4096);
   EXPECT_FALSE(gemv_copies_input(make_desc(p), plan_of(p)));
   p.a = ghost({2, 4096}, DType::kBFloat16, 1);
   EXPECT_TRUE(gemv_copies_input(make_desc(p), plan_of(p)));
-  p.a = turned(ghost({4096, 2}, DType::kBFloat16));
+  p.a = swapped(ghost({4096, 2}, DType::kBFloat16));
   EXPECT_TRUE(gemv_copies_input(make_desc(p), plan_of(p)));
-  const Product stack = {.a = ghost({3, 1, 4097}, DType::kBFloat16),
-                         .b = ghost({3, 4097, 4096}, DType::kBFloat16),
-                         .c = ghost({3, 1, 4096}, DType::kBFloat16)};
+  const GemmCall stack = {.a = ghost({3, 1, 4097}, DType::kBFloat16),
+                          .b = ghost({3, 4097, 4096}, DType::kBFloat16),
+                          .c = ghost({3, 1, 4096}, DType::kBFloat16)};
   EXPECT_TRUE(proposals(stack).empty());  // columns want aligned rows of x
 }
 
 TEST(GemvPlan, WhatItLeavesToOthers) {
-  Product invariant = linear(1, 4096, 4096);
+  GemmCall invariant = linear(1, 4096, 4096);
   invariant.batch_invariant = true;
   EXPECT_TRUE(proposals(invariant).empty());
   EXPECT_TRUE(proposals(linear(1, 4096, 4096, DType::kFloat64)).empty());
   EXPECT_TRUE(proposals(linear(1, 4096, 4096, DType::kInt8)).empty());
   EXPECT_TRUE(proposals(linear(128, 4096, 4096)).empty());
   EXPECT_TRUE(proposals(linear(1, 4096, 32)).empty());
-  Product wide = linear(1, 4096, 4096);
+  GemmCall wide = linear(1, 4096, 4096);
   wide.c = ghost({1, 4096}, DType::kFloat32);
   EXPECT_FALSE(proposals(wide).empty());
 }
 
 TEST(GemvPlan, EpiloguesAreFused) {
-  Product p = linear(1, 4096, 4096);
+  GemmCall p = linear(1, 4096, 4096);
   p.epilogue.bias = ghost({4096}, DType::kBFloat16);
   p.epilogue.activation = Activation::kSilu;
   const std::vector<MatmulPlan> plans = proposals(p);
@@ -167,7 +167,7 @@ TEST(GemvPlan, EveryPlanIsEnumerated) {
         for (const std::int64_t n : {1, 65, 512, 2048, 4098, 28672})
           for (const std::int64_t k : {64, 65, 1000, 4096, 14338, 100000})
             for (const bool rows : {false, true}) {
-              const Product p = rows ? linear(m, n, k, dtype) : plain(m, n, k, dtype);
+              const GemmCall p = rows ? linear(m, n, k, dtype) : plain(m, n, k, dtype);
               const MatmulDesc desc = make_desc(p);
               for (const MatmulPlan& plan : proposals(p, of_sm(sm))) {
                 GemvVariant v = gemv_variant(desc, plan);
@@ -188,4 +188,4 @@ TEST(GemvPlan, EveryPlanIsEnumerated) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,4 +1,4 @@
-// Descriptions and plans of products: pure values, no GPU.
+// Descs and plans of GEMMs: pure values, no GPU.
 #include <gtest/gtest.h>
 
 #include "core/view.h"
@@ -6,7 +6,7 @@
 #include "ops/matmul/general_plan.h"
 #include "ops/matmul/plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 // An array of that shape without its memory, at an address of any alignment.
@@ -20,13 +20,13 @@ Array transposed_ghost(const Dims& shape, DType dtype = DType::kFloat32) {
   return permute(ghost({shape[1], shape[0]}, dtype), {1, 0}, "test");
 }
 
-Product product_of(const Dims& a, const Dims& b, DType dtype = DType::kFloat32) {
+GemmCall product_of(const Dims& a, const Dims& b, DType dtype = DType::kFloat32) {
   Dims shape = a;
   shape[shape.size() - 1] = b[b.size() - 1];
   return {.a = ghost(a, dtype), .b = ghost(b, dtype), .c = ghost(shape, dtype)};
 }
 
-Machine h200() { return {}; }
+GemmMachine h200() { return {}; }
 
 MatmulPlan general(const Dims& a, const Dims& b, DType dtype = DType::kFloat32) {
   return plan_general(make_desc(product_of(a, b, dtype)), h200());
@@ -35,7 +35,7 @@ MatmulPlan general(const Dims& a, const Dims& b, DType dtype = DType::kFloat32) 
 GeneralKernel kernel_of(const MatmulPlan& plan) { return static_cast<GeneralKernel>(plan.kernel); }
 
 TEST(MatmulDesc, AlignmentIsWhatDividesAddressPitchAndBatches) {
-  Product p = product_of({64, 72}, {72, 64}, DType::kBFloat16);
+  GemmCall p = product_of({64, 72}, {72, 64}, DType::kBFloat16);
   EXPECT_EQ(make_desc(p).align_a, 16);
   p.a = ghost({64, 72}, DType::kBFloat16, 4);
   EXPECT_EQ(make_desc(p).align_a, 8);
@@ -47,7 +47,7 @@ TEST(MatmulDesc, AlignmentIsWhatDividesAddressPitchAndBatches) {
 }
 
 TEST(MatmulDesc, Layouts) {
-  Product p = product_of({64, 32}, {32, 48});
+  GemmCall p = product_of({64, 32}, {32, 48});
   EXPECT_TRUE(make_desc(p).a_k_major());
   EXPECT_TRUE(make_desc(p).b_n_major());
   EXPECT_FALSE(make_desc(p).b_k_major());
@@ -60,21 +60,21 @@ TEST(MatmulDesc, Layouts) {
 }
 
 TEST(MatmulDesc, VectorsAreMatricesWithAGoodPitch) {
-  Product row = product_of({1, 33}, {33, 64});
+  GemmCall row = product_of({1, 33}, {33, 64});
   row.a = Array({1, 33}, {1, 1}, DType::kFloat32, row.a.buffer(), 0);
   const MatmulDesc desc = make_desc(row);
   EXPECT_TRUE(desc.a_k_major());
   EXPECT_EQ(desc.problem.a_m, 48);
   EXPECT_EQ(desc.align_a, 16);
   // A column of a wider matrix: its rows are the pitch.
-  Product column = product_of({64, 32}, {32, 1});
+  GemmCall column = product_of({64, 32}, {32, 1});
   column.b = Array({32, 1}, {100, 7}, DType::kFloat32, column.b.buffer(), 0);
   EXPECT_TRUE(make_desc(column).b_n_major());
   EXPECT_EQ(make_desc(column).problem.b_k, 100);
 }
 
 TEST(MatmulDesc, EpilogueKeepsBatchesApartWhereItMust) {
-  Product p = product_of({4, 8, 16}, {4, 16, 32});
+  GemmCall p = product_of({4, 8, 16}, {4, 16, 32});
   p.b = broadcast_to(ghost({16, 32}), {4, 16, 32}, "test");
   DescFit fit = DescFit::kScales;
   EXPECT_EQ(make_desc(p, &fit).problem.m, 32);  // rows of a stack
@@ -89,18 +89,18 @@ TEST(MatmulDesc, EpilogueKeepsBatchesApartWhereItMust) {
   EXPECT_EQ(make_desc(p).problem.m, 8);
   EXPECT_EQ(make_desc(p).steps.residual_batch, 0);
   p.epilogue.residual = std::nullopt;
-  p.epilogue.scale_a = ghost({8});
+  p.quant_a = {.layout = plan::ScaleLayout::kRow, .scales = ghost({8})};
   EXPECT_EQ(make_desc(p, &fit).problem.m, 8);
   EXPECT_EQ(fit, DescFit::kFits);
-  p.epilogue.scale_a = ghost({4, 8});
+  p.quant_a = {.layout = plan::ScaleLayout::kRow, .scales = ghost({4, 8})};
   EXPECT_EQ(make_desc(p, &fit).problem.m, 32);
   EXPECT_EQ(make_desc(p).steps.scale_a, 1);
 }
 
 TEST(MatmulDesc, SaysWhatDoesNotFit) {
   DescFit fit = DescFit::kFits;
-  Product p = product_of({4, 8, 16}, {4, 16, 32});
-  p.epilogue.scale_a = ghost({4, 8});
+  GemmCall p = product_of({4, 8, 16}, {4, 16, 32});
+  p.quant_a = {.layout = plan::ScaleLayout::kRow, .scales = ghost({4, 8})};
   make_desc(p, &fit);
   EXPECT_EQ(fit, DescFit::kScales);
   p = product_of({2, 3, 8, 16}, {2, 3, 16, 32});
@@ -110,8 +110,8 @@ TEST(MatmulDesc, SaysWhatDoesNotFit) {
 }
 
 TEST(MatmulDesc, FlagsAndText) {
-  Product p = product_of({64, 32}, {32, 48}, DType::kBFloat16);
-  EXPECT_TRUE(p.epilogue.nothing());
+  GemmCall p = product_of({64, 32}, {32, 48}, DType::kBFloat16);
+  EXPECT_EQ(epilogue_flags(p), 0u);
   p.epilogue.alpha = 2.0f;
   p.epilogue.bias = ghost({48}, DType::kBFloat16);
   p.epilogue.activation = Activation::kSilu;
@@ -119,16 +119,22 @@ TEST(MatmulDesc, FlagsAndText) {
   EXPECT_EQ(to_string(make_desc(p)),
             "m=64 n=48 k=32, a=bfloat16[32, 1] align 16, b=bfloat16[48, 1] align 16, "
             "c=bfloat16[48, 1] align 16, sums float32, epilogue alpha+bias+silu");
+  p.quant_a = {.layout = plan::ScaleLayout::kRow, .scales = ghost({64})};
+  EXPECT_EQ(to_string(make_desc(p)),
+            "m=64 n=48 k=32, a=bfloat16[32, 1] align 16 (float32 scale per row), "
+            "b=bfloat16[48, 1] align 16, c=bfloat16[48, 1] align 16, sums float32, "
+            "epilogue scales+bias+silu");
+  p.quant_a = {};
   p.epilogue.residual = ghost({64, 48}, DType::kBFloat16);
   p.epilogue.beta = 0.0f;  // not read
   EXPECT_EQ(make_desc(p).epilogue, 1u | 4u | 3u << 4);
   p.epilogue.beta = 1.0f;
-  p.epilogue.scale_b = ghost({1});
+  p.quant_b = {.layout = plan::ScaleLayout::kTensor, .scales = ghost({1})};
   EXPECT_EQ(make_desc(p).epilogue, 2u | 4u | 8u | 3u << 4);
 }
 
 TEST(MatmulDesc, RawIsContiguousSums) {
-  Product p = product_of({3, 64, 32}, {3, 32, 48}, DType::kBFloat16);
+  GemmCall p = product_of({3, 64, 32}, {3, 32, 48}, DType::kBFloat16);
   p.epilogue.activation = Activation::kRelu;
   const MatmulDesc raw = raw_desc(make_desc(p));
   EXPECT_EQ(raw.epilogue, 0u);
@@ -139,11 +145,11 @@ TEST(MatmulDesc, RawIsContiguousSums) {
 }
 
 TEST(MatmulDesc, TransposedTwiceIsTheSame) {
-  Product p = product_of({64, 36}, {36, 48}, DType::kFloat8E4M3FN);
+  GemmCall p = product_of({64, 36}, {36, 48}, DType::kFloat8E4M3FN);
   p.b = ghost({36, 48}, DType::kFloat8E5M2);
   const MatmulDesc desc = make_desc(p);
   EXPECT_EQ(transposed(transposed(desc)), desc);
-  EXPECT_EQ(transposed(desc).dtype_a, DType::kFloat8E5M2);
+  EXPECT_EQ(transposed(desc).a.dtype, DType::kFloat8E5M2);
   EXPECT_EQ(transposed(desc).align_b, desc.align_a);
 }
 
@@ -185,7 +191,7 @@ TEST(PlanGeneral, SmallAndEmpty) {
 
 TEST(PlanGeneral, BatchInvariantSumsInOneOrder) {
   for (std::int64_t m = 1; m <= 300; m += 13) {
-    Product p = product_of({m, 8192}, {8192, 512});
+    GemmCall p = product_of({m, 8192}, {8192, 512});
     p.batch_invariant = true;
     const MatmulPlan plan = plan_general(make_desc(p), h200());
     EXPECT_EQ(plan.splits, 1) << m;
@@ -205,7 +211,7 @@ TEST(PlanGeneral, PredictsMoreForMore) {
 }
 
 TEST(PlanMatmul, CheapestFirstAndTheEpilogueIsNotFree) {
-  Product p = product_of({1024, 1024}, {1024, 1024}, DType::kBFloat16);
+  GemmCall p = product_of({1024, 1024}, {1024, 1024}, DType::kBFloat16);
   const auto plans = propose_matmul(make_desc(p), h200());
   ASSERT_FALSE(plans.empty());
   for (std::size_t i = 1; i < plans.size(); ++i)
@@ -223,4 +229,4 @@ TEST(PlanMatmul, Text) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -8,7 +8,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/problem.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 Array array(const Dims& shape, DType dtype = DType::kFloat32) {
@@ -102,4 +102,4 @@ TEST_F(MatmulOnCpu, ContractionsNeedNoCopyWhereAxesLieTogether) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -9,7 +9,7 @@
 #include "ops/matmul/engine_mma.h"
 #include "ops/matmul/engine_simt.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
@@ -18,40 +18,41 @@ Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
   return {shape, contiguous_strides(shape), dtype, buffer, offset};
 }
 
-Array turned(const Dims& shape, DType dtype) {
+Array swapped(const Dims& shape, DType dtype) {
   return permute(ghost({shape[1], shape[0]}, dtype), {1, 0}, "test");
 }
 
-Product product_of(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, DType result,
-                   bool a_k_major = true, bool b_k_major = false) {
-  return {.a = a_k_major ? ghost({m, k}, dtype) : turned({m, k}, dtype),
-          .b = b_k_major ? turned({k, n}, dtype) : ghost({k, n}, dtype),
+GemmCall product_of(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, DType result,
+                    bool a_k_major = true, bool b_k_major = false) {
+  return {.a = a_k_major ? ghost({m, k}, dtype) : swapped({m, k}, dtype),
+          .b = b_k_major ? swapped({k, n}, dtype) : ghost({k, n}, dtype),
           .c = ghost({m, n}, result)};
 }
 
-Product product_of(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+GemmCall product_of(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
   return product_of(m, n, k, dtype, dtype == DType::kInt8 ? DType::kInt32 : dtype);
 }
 
-Machine h200() { return {}; }
-Machine small_shared(int sm) {
-  Machine machine;
+GemmMachine h200() { return {}; }
+GemmMachine small_shared(int sm) {
+  GemmMachine machine;
   machine.sm = sm;
   machine.shared_bytes = 101376;
   machine.sms = 84;
   return machine;
 }
 
-using Propose = void (*)(const MatmulDesc&, const Machine&, std::vector<MatmulPlan>&);
+using Propose = void (*)(const MatmulDesc&, const GemmMachine&, std::vector<MatmulPlan>&);
 
-std::vector<MatmulPlan> plans_of(Propose propose, const Product& product, const Machine& machine) {
+std::vector<MatmulPlan> plans_of(Propose propose, const GemmCall& call,
+                                 const GemmMachine& machine) {
   std::vector<MatmulPlan> plans;
-  propose(make_desc(product), machine, plans);
+  propose(make_desc(call), machine, plans);
   return plans;
 }
 
-MatmulPlan best_of(Propose propose, const Product& product, const Machine& machine = h200()) {
-  const std::vector<MatmulPlan> plans = plans_of(propose, product, machine);
+MatmulPlan best_of(Propose propose, const GemmCall& call, const GemmMachine& machine = h200()) {
+  const std::vector<MatmulPlan> plans = plans_of(propose, call, machine);
   EXPECT_FALSE(plans.empty());
   return *std::min_element(plans.begin(), plans.end(), [](const auto& x, const auto& y) {
     return x.predicted_us < y.predicted_us;
@@ -61,10 +62,10 @@ MatmulPlan best_of(Propose propose, const Product& product, const Machine& machi
 MmaKernel mma_of(const MatmulPlan& plan) { return static_cast<MmaKernel>(plan.kernel); }
 
 TEST(MatmulMma, TypesAndMachines) {
-  const Product halves = product_of(512, 512, 512, DType::kBFloat16);
+  const GemmCall halves = product_of(512, 512, 512, DType::kBFloat16);
   EXPECT_EQ(plans_of(propose_mma, halves, h200()).size(), 4u);
   EXPECT_EQ(plans_of(propose_mma, halves, small_shared(86)).size(), 3u);  // 128 x 256 does not fit
-  Machine old;
+  GemmMachine old;
   old.sm = 75;
   EXPECT_TRUE(plans_of(propose_mma, halves, old).empty());
   EXPECT_TRUE(plans_of(propose_mma, product_of(512, 512, 512, DType::kFloat64), h200()).empty());
@@ -73,18 +74,18 @@ TEST(MatmulMma, TypesAndMachines) {
 }
 
 TEST(MatmulMma, Float32OnlyWhereTf32IsAllowed) {
-  Product p = product_of(512, 512, 512, DType::kFloat32);
+  GemmCall p = product_of(512, 512, 512, DType::kFloat32);
   EXPECT_TRUE(plans_of(propose_mma, p, h200()).empty());
   p.tf32 = true;
   EXPECT_FALSE(plans_of(propose_mma, p, h200()).empty());
 }
 
 TEST(MatmulMma, Fp8FromSm89On) {
-  const Product p = product_of(512, 512, 512, DType::kFloat8E4M3FN, DType::kBFloat16, true, true);
+  const GemmCall p = product_of(512, 512, 512, DType::kFloat8E4M3FN, DType::kBFloat16, true, true);
   EXPECT_TRUE(plans_of(propose_mma, p, small_shared(86)).empty());
   EXPECT_FALSE(plans_of(propose_mma, p, small_shared(89)).empty());
-  Product mixed = p;
-  mixed.b = turned({512, 512}, DType::kFloat8E5M2);
+  GemmCall mixed = p;
+  mixed.b = swapped({512, 512}, DType::kFloat8E5M2);
   EXPECT_FALSE(plans_of(propose_mma, mixed, h200()).empty());
   mixed.b = ghost({512, 512}, DType::kFloat8E5M2);  // along n: the general engine widens it
   EXPECT_TRUE(plans_of(propose_mma, mixed, h200()).empty());
@@ -117,7 +118,7 @@ TEST(MatmulMma, PredictionsAreNearWhatWasMeasured) {
 }
 
 TEST(MatmulMma, LooseKernelForWhatIsNotAligned) {
-  Product p = product_of(512, 512, 511, DType::kBFloat16);
+  GemmCall p = product_of(512, 512, 511, DType::kBFloat16);
   const std::vector<MatmulPlan> plans = plans_of(propose_mma, p, h200());
   ASSERT_EQ(plans.size(), 1u);
   EXPECT_EQ(mma_of(plans[0]), MmaKernel::kLoose);
@@ -129,7 +130,7 @@ TEST(MatmulMma, LooseKernelForWhatIsNotAligned) {
 }
 
 TEST(MatmulMma, SplitsKWhereTilesAreFewAndNeverWhereRowsMustNotDepend) {
-  Product p = product_of(256, 256, 65536, DType::kFloat16);
+  GemmCall p = product_of(256, 256, 65536, DType::kFloat16);
   const MatmulPlan plan = best_of(propose_mma, p);
   EXPECT_GT(plan.splits, 1);
   EXPECT_EQ(plan.k_per_split % plan.tile_k, 0);
@@ -140,9 +141,9 @@ TEST(MatmulMma, SplitsKWhereTilesAreFewAndNeverWhereRowsMustNotDepend) {
 }
 
 TEST(MatmulMma, ColumnsOfCAreRowsOfTheTranspose) {
-  Product p = product_of(512, 256, 128, DType::kBFloat16);
+  GemmCall p = product_of(512, 256, 128, DType::kBFloat16);
   EXPECT_FALSE(best_of(propose_mma, p).transpose);
-  p.c = turned({512, 256}, DType::kBFloat16);
+  p.c = swapped({512, 256}, DType::kBFloat16);
   const MatmulPlan plan = best_of(propose_mma, p);
   EXPECT_TRUE(plan.transpose);
   // B^T, which is first now, lies along its rows, A^T along k.
@@ -151,7 +152,7 @@ TEST(MatmulMma, ColumnsOfCAreRowsOfTheTranspose) {
 }
 
 TEST(MatmulTiles, SumsGoStraightToContiguousFloat32) {
-  Product p = product_of(512, 512, 512, DType::kBFloat16, DType::kFloat32);
+  GemmCall p = product_of(512, 512, 512, DType::kBFloat16, DType::kFloat32);
   EXPECT_TRUE(takes_sums(make_desc(p)));
   EXPECT_FALSE(tiles_need_finish(make_desc(p), DType::kBFloat16, 1));
   EXPECT_TRUE(tiles_need_finish(make_desc(p), DType::kBFloat16, 2));
@@ -160,14 +161,14 @@ TEST(MatmulTiles, SumsGoStraightToContiguousFloat32) {
   p.epilogue = {};
   p.c = Array({512, 512}, {600, 1}, DType::kFloat32, p.c.buffer(), 0);
   EXPECT_TRUE(tiles_need_finish(make_desc(p), DType::kBFloat16, 1));
-  Product whole = product_of(512, 512, 512, DType::kInt8);
+  GemmCall whole = product_of(512, 512, 512, DType::kInt8);
   EXPECT_FALSE(tiles_need_finish(make_desc(whole), DType::kInt32, 1));
   whole.epilogue.alpha = 2.0f;  // integers have no epilogue in the kernel
   EXPECT_TRUE(tiles_need_finish(make_desc(whole), DType::kInt32, 1));
 }
 
 TEST(MatmulTiles, StridesOfOneSideMustBeOne) {
-  Product p = product_of(64, 64, 64, DType::kFloat32);
+  GemmCall p = product_of(64, 64, 64, DType::kFloat32);
   EXPECT_FALSE(plans_of(propose_simt, p, h200()).empty());
   p.a = Array({64, 64}, {200, 3}, DType::kFloat32, p.a.buffer(), 0);
   EXPECT_TRUE(plans_of(propose_simt, p, h200()).empty());
@@ -182,7 +183,7 @@ TEST(MatmulSimt, OnlyFloat32) {
 }
 
 TEST(MatmulSimt, SmallProductsAreSplit) {
-  const Product p = product_of(512, 512, 512, DType::kFloat32);
+  const GemmCall p = product_of(512, 512, 512, DType::kFloat32);
   EXPECT_EQ(best_of(propose_simt, p).tile_m, 64);
   // Measured for 64 x 64: 17.5 TFLOP/s in four parts against 9.2 in one.
   for (const MatmulPlan& plan : plans_of(propose_simt, p, h200())) {
@@ -203,7 +204,7 @@ TEST(MatmulTiles, EnumerateListsWhatPlansChoose) {
     EXPECT_TRUE(listed.insert(spec.expression).second) << spec.expression;
     EXPECT_FALSE(spec.bundled);
   }
-  const auto choose = [&](Product p) {
+  const auto choose = [&](GemmCall p) {
     p.tf32 = true;
     const MatmulDesc desc = make_desc(p);
     for (const MatmulPlan& plan : plans_of(propose_mma, p, h200()))
@@ -225,11 +226,11 @@ TEST(MatmulTiles, EnumerateListsWhatPlansChoose) {
     for (const std::int64_t size : {256, 250, 249, 252})
       for (const bool a_k : {true, false})
         for (const bool b_k : {true, false})
-          for (const bool c_turned : {true, false}) {
+          for (const bool c_m_major : {true, false}) {
             const Dims shape{size, size};
-            choose({.a = a_k ? ghost(shape, types[0]) : turned(shape, types[0]),
-                    .b = b_k ? turned(shape, types[1]) : ghost(shape, types[1]),
-                    .c = c_turned ? turned(shape, types[2]) : ghost(shape, types[2])});
+            choose({.a = a_k ? ghost(shape, types[0]) : swapped(shape, types[0]),
+                    .b = b_k ? swapped(shape, types[1]) : ghost(shape, types[1]),
+                    .c = c_m_major ? swapped(shape, types[2]) : ghost(shape, types[2])});
           }
   for (const std::string& expression : chosen)
     EXPECT_TRUE(listed.contains(expression)) << expression;
@@ -237,4 +238,4 @@ TEST(MatmulTiles, EnumerateListsWhatPlansChoose) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -7,7 +7,7 @@
 #include "core/view.h"
 #include "ops/matmul/wgmma_plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr DType kBf16 = DType::kBFloat16;
@@ -18,25 +18,25 @@ Array ghost(const Dims& shape, DType dtype, std::int64_t offset = 0) {
   return {shape, contiguous_strides(shape), dtype, buffer, offset};
 }
 
-Array turned(const Array& array) { return permute(array, {1, 0}, "test"); }
+Array swapped(const Array& array) { return permute(array, {1, 0}, "test"); }
 
-Product plain(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = kBf16) {
+GemmCall plain(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = kBf16) {
   return {.a = ghost({m, k}, dtype), .b = ghost({k, n}, dtype), .c = ghost({m, n}, dtype)};
 }
 
-Product linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = kBf16) {
-  return {.a = ghost({m, k}, dtype), .b = turned(ghost({n, k}, dtype)), .c = ghost({m, n}, dtype)};
+GemmCall linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = kBf16) {
+  return {.a = ghost({m, k}, dtype), .b = swapped(ghost({n, k}, dtype)), .c = ghost({m, n}, dtype)};
 }
 
-std::vector<MatmulPlan> all(const Product& product, const Machine& machine = {}) {
+std::vector<MatmulPlan> all(const GemmCall& call, const GemmMachine& machine = {}) {
   std::vector<MatmulPlan> plans;
-  all_wgmma_plans(make_desc(product), machine, plans);
+  all_wgmma_plans(make_desc(call), machine, plans);
   return plans;
 }
 
-MatmulPlan best(const Product& product) {
+MatmulPlan best(const GemmCall& call) {
   std::vector<MatmulPlan> plans;
-  propose_wgmma(make_desc(product), {}, plans);
+  propose_wgmma(make_desc(call), {}, plans);
   EXPECT_FALSE(plans.empty());
   return plans.empty() ? MatmulPlan{} : plans.front();
 }
@@ -86,11 +86,11 @@ TEST(WgmmaPlan, LongSumsOfFewResultsAreCutAndAddedUpByALastPass) {
   EXPECT_GE(plan.splits * plan.k_per_split, 32768);
   EXPECT_LT((plan.splits - 1) * plan.k_per_split, 32768);  // no part is empty
   EXPECT_EQ(plan.k_per_split % plan.tile_k, 0);
-  const MatmulDesc made = wgmma_made(make_desc(plain(512, 512, 32768)), plan);
-  EXPECT_EQ(made.dtype_c, DType::kFloat32);
-  EXPECT_EQ(made.problem.c_m, 512);
+  const MatmulDesc output = wgmma_output(make_desc(plain(512, 512, 32768)), plan);
+  EXPECT_EQ(output.dtype_c, DType::kFloat32);
+  EXPECT_EQ(output.problem.c_m, 512);
   // Parts lie 3 * 5 sums apart: copies want 16 bytes.
-  const MatmulDesc odd = wgmma_made(make_desc(plain(3, 5, 4096)), plan);
+  const MatmulDesc odd = wgmma_output(make_desc(plain(3, 5, 4096)), plan);
   EXPECT_EQ(wgmma_store(odd), WgmmaStoreKind::kStrided);
 }
 
@@ -108,9 +108,9 @@ TEST(WgmmaPlan, NeighboursReadDifferentRowsOfTheLongerOperand) {
 
 TEST(WgmmaPlan, BatchInvariantPlansSumEveryRowTheSameWay) {
   for (const std::int64_t m : {1, 3, 16, 500, 4096}) {
-    Product product = linear(m, 1024, 4096);
-    product.batch_invariant = true;
-    for (const MatmulPlan& plan : all(product)) {
+    GemmCall call = linear(m, 1024, 4096);
+    call.batch_invariant = true;
+    for (const MatmulPlan& plan : all(call)) {
       EXPECT_FALSE(plan.transpose);
       EXPECT_EQ(plan.kernel & kWgmmaSplit, 0);
       EXPECT_EQ(plan.splits, 1);
@@ -121,9 +121,9 @@ TEST(WgmmaPlan, BatchInvariantPlansSumEveryRowTheSameWay) {
 TEST(WgmmaPlan, BatchInvariantProductsHaveOneEngineForAllRows) {
   for (const std::int64_t m : {1, 2, 16, 130, 4096})
     for (const DType dtype : {kBf16, DType::kFloat32}) {
-      Product product = linear(m, 1024, 4096, dtype);
-      product.batch_invariant = true;
-      for (const MatmulPlan& plan : propose_matmul(make_desc(product), {}))
+      GemmCall call = linear(m, 1024, 4096, dtype);
+      call.batch_invariant = true;
+      for (const MatmulPlan& plan : propose_matmul(make_desc(call), {}))
         EXPECT_EQ(plan.engine, dtype == kBf16 ? MatmulEngine::wgmma : MatmulEngine::simt) << m;
     }
 }
@@ -136,43 +136,43 @@ TEST(WgmmaPlan, OperandsThatCopiesCannotReadArePacked) {
   const MatmulPlan odd_n = best(plain(4096, 4097, 4096));
   EXPECT_EQ(odd_n.kernel & (kWgmmaPackA | kWgmmaPackB),
             odd_n.transpose ? kWgmmaPackA : kWgmmaPackB);
-  Product shifted = plain(4096, 4096, 4096);
+  GemmCall shifted = plain(4096, 4096, 4096);
   shifted.a = ghost({4096, 4096}, kBf16, 1);
   EXPECT_NE(best(shifted).kernel & (kWgmmaPackA | kWgmmaPackB), 0);
 }
 
 TEST(WgmmaPlan, TypesThatLieAlongKOnly) {
-  Product product = plain(2048, 2048, 2048, DType::kFloat32);
-  EXPECT_TRUE(all(product).empty());  // float32 stays float32
-  product.tf32 = true;
-  for (const MatmulPlan& plan : all(product))
+  GemmCall call = plain(2048, 2048, 2048, DType::kFloat32);
+  EXPECT_TRUE(all(call).empty());  // float32 stays float32
+  call.tf32 = true;
+  for (const MatmulPlan& plan : all(call))
     EXPECT_EQ(plan.kernel & (kWgmmaPackA | kWgmmaPackB),
               plan.transpose ? kWgmmaPackA : kWgmmaPackB);
-  product = linear(2048, 2048, 2048, DType::kInt8);
-  product.c = ghost({2048, 2048}, DType::kInt32);
-  EXPECT_EQ(best(product).kernel, 0);
-  product.c = ghost({2048, 2048}, DType::kInt8);
-  EXPECT_TRUE(all(product).empty());
+  call = linear(2048, 2048, 2048, DType::kInt8);
+  call.c = ghost({2048, 2048}, DType::kInt32);
+  EXPECT_EQ(best(call).kernel, 0);
+  call.c = ghost({2048, 2048}, DType::kInt8);
+  EXPECT_TRUE(all(call).empty());
 }
 
 TEST(WgmmaPlan, SumsOfEightBitsAreKeptTwiceUnlessToldOtherwise) {
-  Product product = linear(4096, 4096, 4096, DType::kFloat8E4M3FN);
-  product.c = ghost({4096, 4096}, kBf16);
-  for (const MatmulPlan& plan : all(product)) EXPECT_LE(plan.tile_m / 64 * plan.tile_n, 3 * 128);
-  product.fast_accum = true;
-  EXPECT_GE(area(best(product)), 128 * 256);
-  EXPECT_NE(to_string(make_desc(product)).find("fast_accum"), std::string::npos);
+  GemmCall call = linear(4096, 4096, 4096, DType::kFloat8E4M3FN);
+  call.c = ghost({4096, 4096}, kBf16);
+  for (const MatmulPlan& plan : all(call)) EXPECT_LE(plan.tile_m / 64 * plan.tile_n, 3 * 128);
+  call.fast_accum = true;
+  EXPECT_GE(area(best(call)), 128 * 256);
+  EXPECT_NE(to_string(make_desc(call)).find("fast_accum"), std::string::npos);
 }
 
 TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
-  const Machine machine;
+  const GemmMachine machine;
   for (const std::int64_t m : {1, 7, 64, 129, 1000, 8192})
     for (const std::int64_t n : {8, 100, 1024, 5000})
-      for (const Product& product : {plain(m, n, 4096), linear(m, n, 4096)}) {
-        const MatmulDesc desc = make_desc(product);
-        for (const MatmulPlan& plan : all(product)) {
-          const MatmulDesc made = wgmma_made(plan.transpose ? transposed(desc) : desc, plan);
-          EXPECT_LE(wgmma_shared_bytes(plan, wgmma_store(made), made.dtype_c),
+      for (const GemmCall& call : {plain(m, n, 4096), linear(m, n, 4096)}) {
+        const MatmulDesc desc = make_desc(call);
+        for (const MatmulPlan& plan : all(call)) {
+          const MatmulDesc output = wgmma_output(plan.transpose ? transposed(desc) : desc, plan);
+          EXPECT_LE(wgmma_shared_bytes(plan, wgmma_store(output), output.dtype_c),
                     machine.shared_bytes);
           EXPECT_GE(plan.stages, 3);
           EXPECT_LE(wgmma_threads(plan.tile_m), 512);
@@ -182,7 +182,7 @@ TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
 }
 
 TEST(WgmmaPlan, OnlyWhereTheInstructionsAre) {
-  Machine machine;
+  GemmMachine machine;
   for (const int sm : {80, 89, 100, 120}) {
     machine.sm = sm;
     EXPECT_TRUE(all(plain(1024, 1024, 1024), machine).empty());
@@ -190,4 +190,4 @@ TEST(WgmmaPlan, OnlyWhereTheInstructionsAre) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

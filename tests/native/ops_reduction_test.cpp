@@ -190,16 +190,16 @@ TEST(PlanScanTest, Kernels) {
 }
 
 TEST(ReduceDTypeTest, Rules) {
-  EXPECT_EQ(reduce_dtype(Reduction::kSum, DType::kInt8, {}), DType::kInt64);
-  EXPECT_EQ(reduce_dtype(Reduction::kSum, DType::kBool, {}), DType::kInt64);
-  EXPECT_EQ(reduce_dtype(Reduction::kProd, DType::kUInt8, {}), DType::kUInt64);
-  EXPECT_EQ(reduce_dtype(Reduction::kSum, DType::kBFloat16, {}), DType::kBFloat16);
-  EXPECT_EQ(reduce_dtype(Reduction::kSum, DType::kInt8, DType::kFloat32), DType::kFloat32);
-  EXPECT_EQ(reduce_dtype(Reduction::kMean, DType::kInt32, {}), DType::kFloat64);
-  EXPECT_EQ(reduce_dtype(Reduction::kStd, DType::kComplex64, {}), DType::kFloat32);
-  EXPECT_EQ(reduce_dtype(Reduction::kMax, DType::kUInt16, {}), DType::kUInt16);
-  EXPECT_EQ(reduce_dtype(Reduction::kAny, DType::kFloat64, {}), DType::kBool);
-  EXPECT_EQ(reduce_dtype(Reduction::kArgMin, DType::kFloat16, {}), DType::kInt64);
+  EXPECT_EQ(reduce_dtype(OpId::sum, DType::kInt8, {}), DType::kInt64);
+  EXPECT_EQ(reduce_dtype(OpId::sum, DType::kBool, {}), DType::kInt64);
+  EXPECT_EQ(reduce_dtype(OpId::prod, DType::kUInt8, {}), DType::kUInt64);
+  EXPECT_EQ(reduce_dtype(OpId::sum, DType::kBFloat16, {}), DType::kBFloat16);
+  EXPECT_EQ(reduce_dtype(OpId::sum, DType::kInt8, DType::kFloat32), DType::kFloat32);
+  EXPECT_EQ(reduce_dtype(OpId::mean, DType::kInt32, {}), DType::kFloat64);
+  EXPECT_EQ(reduce_dtype(OpId::std, DType::kComplex64, {}), DType::kFloat32);
+  EXPECT_EQ(reduce_dtype(OpId::max, DType::kUInt16, {}), DType::kUInt16);
+  EXPECT_EQ(reduce_dtype(OpId::any, DType::kFloat64, {}), DType::kBool);
+  EXPECT_EQ(reduce_dtype(OpId::argmin, DType::kFloat16, {}), DType::kInt64);
 }
 
 TEST(VariantsTest, DifferentAndFewBundled) {

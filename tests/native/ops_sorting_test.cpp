@@ -63,9 +63,9 @@ TEST(PlanRowSort, ManyLongRowsGoInGroups) {
 }
 
 TEST(KeyOrder, BitsOfInfinityAndNaN) {
-  EXPECT_EQ(key_order(DType::kInt32).kind, KeyOrder::kSigned);
-  EXPECT_EQ(key_order(DType::kBool).kind, KeyOrder::kUnsigned);
-  const KeyOrder half = key_order(DType::kFloat16, true);
+  EXPECT_EQ(key_order(DType::kInt32).kind, kernels::KeyKind::kSigned);
+  EXPECT_EQ(key_order(DType::kBool).kind, kernels::KeyKind::kUnsigned);
+  const kernels::KeyOrder half = key_order(DType::kFloat16, true);
   EXPECT_EQ(half.inf, 0x7c00u);
   EXPECT_EQ(half.nan, 0x7e00u);
   EXPECT_EQ(half.descending, 1u);

@@ -8,6 +8,7 @@
 
 #include "ops/matmul/typical.h"
 #include "ops/op.h"
+#include "plan/machine.h"
 
 namespace gpk::ops {
 namespace {
@@ -42,14 +43,14 @@ std::size_t distinct(const std::vector<jit::KernelSpec>& specs) {
   return codes.size();
 }
 
-#define GPK_FAMILY(name)                            \
-  TEST(VariantKeys, name) {                         \
-    std::vector<jit::KernelSpec> specs;             \
-    enumerate_##name(specs);                        \
-    VariantKeys keys;                               \
-    keys.add(specs);                                \
-    EXPECT_GE(keys.size(), distinct(specs));        \
-    EXPECT_EQ(keys.num_codes(), distinct(specs));   \
+#define GPK_FAMILY(name)                          \
+  TEST(VariantKeys, name) {                       \
+    std::vector<jit::KernelSpec> specs;           \
+    enumerate_##name(specs);                      \
+    VariantKeys keys;                             \
+    keys.add(specs);                              \
+    EXPECT_GE(keys.size(), distinct(specs));      \
+    EXPECT_EQ(keys.num_codes(), distinct(specs)); \
   }
 #include "ops/families.def"
 #undef GPK_FAMILY
@@ -60,7 +61,8 @@ TEST(VariantKeys, PlansOfEveryArchitecture) {
   enumerate_matmul(specs);
   VariantKeys keys;
   keys.add(specs);
-  for (const Machine& machine : typical_machines()) keys.add(typical_kernels(machine));
+  for (const plan::Machine& machine : plan::typical_machines())
+    keys.add(gemm::typical_kernels(machine));
   EXPECT_GT(keys.size(), 100u);
 }
 

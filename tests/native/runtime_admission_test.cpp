@@ -4,29 +4,18 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <random>
 #include <thread>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kGiB = std::size_t{1} << 30;
-
-Error::Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_FALSE(std::string(error.what()).empty());
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
-}
 
 AdmissionConfig strict(std::size_t memory, double bandwidth = 1.0, std::size_t pending = 1000) {
   return AdmissionConfig(memory, bandwidth, pending, false);

@@ -1,4 +1,4 @@
-#include "runtime/sharing/pacing.h"
+#include "runtime/sharing/pacing_share.h"
 
 #include <gtest/gtest.h>
 
@@ -12,110 +12,12 @@
 
 #include "runtime/error.h"
 #include "runtime/sharing/pacing_bucket.h"
-#include "runtime/sharing/pacing_share.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
-
-using Decision = PacingDecision::Type;
-
-TEST(RuntimePacingRule, UnknownStreamLaunches) {
-  ManualClock clock;
-  KernelPacingEngine engine(clock);
-  EXPECT_TRUE(engine.should_launch(7).can_launch());
-  engine.record_launch(7);
-  engine.record_throttle(7);
-  engine.record_wait(7, 1.0);
-  EXPECT_TRUE(engine.should_launch(7).can_launch());
-  EXPECT_FALSE(engine.stream_stats(7).has_value());
-  EXPECT_STREQ(engine.should_launch(7).decision_type(), "Launch");
-}
-
-TEST(RuntimePacingRule, WaitsForIntervalThenForTheRestOfTheWindow) {
-  ManualClock clock;
-  KernelPacingEngine engine(clock);
-  ASSERT_TRUE(engine.allocate_stream(1, 0.25));
-  EXPECT_TRUE(engine.should_launch(1).can_launch());  // the first one
-  engine.record_launch(1);
-  PacingDecision decision = engine.should_launch(1);
-  EXPECT_EQ(decision.type, Decision::kWait);
-  EXPECT_DOUBLE_EQ(decision.wait_ms, 0.1);
-  clock.advance_ns(25 * kMs);
-  decision = engine.should_launch(1);
-  EXPECT_EQ(decision.type, Decision::kWait);
-  EXPECT_DOUBLE_EQ(decision.wait_ms, 50.0);  // 100 * (1 - 0.25) - 25
-  EXPECT_STREQ(decision.decision_type(), "Wait");
-  clock.advance_ns(50 * kMs);
-  EXPECT_TRUE(engine.should_launch(1).can_launch());
-}
-
-TEST(RuntimePacingRule, ZeroShareWaitsAWholeWindow) {
-  ManualClock clock;
-  KernelPacingEngine engine(clock);
-  ASSERT_TRUE(engine.allocate_stream(1, 0.0));
-  engine.record_launch(1);
-  clock.advance_ns(99 * kMs);
-  EXPECT_FALSE(engine.should_launch(1).can_launch());
-  clock.advance_ns(kMs);
-  EXPECT_TRUE(engine.should_launch(1).can_launch());
-}
-
-TEST(RuntimePacingRule, ThrottlesAtTheCountOfTheWindow) {
-  ManualClock clock;
-  KernelPacingEngine engine(clock);
-  ASSERT_TRUE(engine.allocate_stream(1, 1.0));
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(engine.should_launch(1).can_launch()) << i;
-    engine.record_launch(1);
-    clock.advance_ns(kMs / 5);
-  }
-  const PacingDecision decision = engine.should_launch(1);
-  EXPECT_TRUE(decision.is_throttled());
-  EXPECT_TRUE(std::isinf(decision.wait_ms));
-  EXPECT_STREQ(decision.decision_type(), "Throttle");
-  EXPECT_EQ(engine.stream_stats(1)->launches_in_window, 100u);
-  clock.advance_ns(80 * kMs);  // the first one leaves the window
-  EXPECT_TRUE(engine.should_launch(1).can_launch());
-}
-
-TEST(RuntimePacingRule, SharesAndStats) {
-  ManualClock clock;
-  KernelPacingEngine engine(clock);
-  EXPECT_TRUE(engine.allocate_stream(1, 0.5));
-  EXPECT_TRUE(engine.allocate_stream(2, 0.3));
-  EXPECT_TRUE(engine.allocate_stream(3, 0.2));
-  EXPECT_FALSE(engine.allocate_stream(4, 0.01));
-  EXPECT_FALSE(engine.allocate_stream(3, 0.3));  // its own share counts once
-  EXPECT_TRUE(engine.allocate_stream(3, 0.1));
-  EXPECT_TRUE(engine.release_stream(1));
-  EXPECT_FALSE(engine.release_stream(1));
-  engine.record_launch(2);
-  engine.record_throttle(2);
-  engine.record_wait(2, 1.5);
-  EXPECT_EQ(engine.stream_stats(2)->num_launches, 1u);
-  EXPECT_DOUBLE_EQ(engine.stream_stats(2)->total_wait_ms, 1.5);
-  PacingStats stats = engine.stats();
-  EXPECT_EQ(stats.num_streams, 2u);
-  EXPECT_NEAR(stats.used_bandwidth, 0.4, 1e-12);
-  EXPECT_NEAR(stats.available_bandwidth, 0.6, 1e-12);
-  EXPECT_EQ(stats.num_launches + stats.num_throttles + stats.num_waits, 3u);
-  engine.reset();
-  EXPECT_EQ(engine.stats().num_launches, 0u);
-  EXPECT_NEAR(engine.stats().used_bandwidth, 0.4, 1e-12);
-  EXPECT_TRUE(engine.should_launch(2).can_launch());
-  for (const double share : {-0.1, 1.1, std::nan("")})
-    EXPECT_EQ(kind_of([&] { (void)engine.allocate_stream(5, share); }), Error::Kind::kValue);
-  EXPECT_EQ(kind_of([&] { engine.record_wait(2, -1.0); }), Error::Kind::kValue);
-  PacingConfig bad;
-  bad.window_ms = -1;
-  EXPECT_EQ(kind_of([&] { KernelPacingEngine wrong(clock, bad); }), Error::Kind::kValue);
-  bad = {};
-  bad.total_bandwidth = 0;
-  EXPECT_EQ(kind_of([&] { KernelPacingEngine wrong(clock, bad); }), Error::Kind::kValue);
-}
 
 TEST(RuntimePacingBucket, RefillDebtAndBurst) {
   TokenBucket bucket(0.25, 100.0, 0);
@@ -367,17 +269,13 @@ TEST(RuntimePacingShares, Errors) {
 TEST(RuntimePacingShares, Threads) {
   SteadyClock clock;
   SharePacer pacer(clock);
-  KernelPacingEngine engine(clock);
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < 4; ++t) pacer.add(t, 0.25);  // before anybody asks about them
   for (std::uint64_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      engine.allocate_stream(t, 0.25);
       for (int i = 0; i < 300; ++i) {
         if (pacer.try_begin(t)) pacer.end(t, 1000.0);
-        if (engine.should_launch(t).can_launch()) engine.record_launch(t);
         (void)pacer.stats((t + 1) % 2);
-        (void)engine.stats();
       }
     });
   }

@@ -3,24 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <random>
 
 #include "runtime/error.h"
 #include "runtime/share.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
-
-Error::Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kMemory;
-}
 
 std::vector<std::size_t> given(const SmSplit& split) {
   std::vector<std::size_t> sms;

@@ -1,7 +1,9 @@
 // Accounts, reservations, captures; devices without virtual memory; the ends of pools and threads.
 #include <gtest/gtest.h>
 
+#include <random>
 #include <thread>
+#include <vector>
 
 #include "runtime/pool/pool.h"
 #include "runtime_pool_fixture.h"
@@ -46,6 +48,71 @@ TEST_F(PoolArenaTest, AccountsRefuseBeyondTheirLimit) {
   pool.close_account(account);
   EXPECT_EQ(kind_of([&] { pool.close_account(account); }), Error::Kind::kValue);
   pool.free(b);
+}
+
+TEST_F(PoolArenaTest, AReservedAccountUsesWhatItHasFirst) {
+  Pool pool(device, options());
+  PoolAccount* parent = pool.open_account(120 * kKiB, PoolClass::kGuaranteed, "parent");
+  EXPECT_EQ(pool.open_reservation(*parent, 121 * kKiB), nullptr);
+  PoolAccount* reserved = pool.open_reservation(*parent, 60 * kKiB);
+  ASSERT_NE(reserved, nullptr);
+  EXPECT_EQ(reserved->evict_class(), PoolClass::kGuaranteed);
+  EXPECT_EQ(parent->stats().used_bytes, 60 * kKiB);
+  PoolBlock* a = pool.allocate(50 * kKiB, 0, {.account = reserved});
+  EXPECT_EQ(parent->stats().used_bytes, 60 * kKiB);
+  PoolBlock* b = pool.allocate(40 * kKiB, 0, {.account = reserved});  // 30 KiB beyond
+  EXPECT_EQ(parent->stats().used_bytes, 90 * kKiB);
+  try {
+    pool.allocate(40 * kKiB, 0, {.account = reserved});
+    ADD_FAILURE();
+  } catch (const PoolOutOfMemory& error) {
+    EXPECT_EQ(error.numbers().account.name, "parent");
+    EXPECT_EQ(error.numbers().account.used_bytes, 90 * kKiB);
+  }
+  EXPECT_EQ(parent->stats().num_refused, 1u);
+  pool.free(a);
+  EXPECT_EQ(parent->stats().used_bytes, 60 * kKiB);  // still reserved
+  reserved->end_reservation();
+  EXPECT_EQ(parent->stats().used_bytes, 40 * kKiB);
+  reserved->end_reservation();
+  EXPECT_EQ(parent->stats().used_bytes, 40 * kKiB);
+  a = pool.allocate(50 * kKiB, 0, {.account = reserved});
+  EXPECT_EQ(parent->stats().used_bytes, 90 * kKiB);
+  pool.free(a);
+  EXPECT_EQ(kind_of([&] { pool.close_account(reserved); }), Error::Kind::kState);
+  pool.free(b);
+  EXPECT_EQ(parent->stats().used_bytes, 0u);
+  EXPECT_EQ(parent->stats().peak_bytes, 90 * kKiB);
+  pool.close_account(reserved);
+  PoolAccount* unused = pool.open_reservation(*parent, 120 * kKiB);
+  pool.close_account(unused);
+  EXPECT_EQ(parent->stats().used_bytes, 0u);
+  pool.close_account(parent);
+}
+
+// Charges come from several threads while reservations begin and end: the parent is exact.
+TEST(PoolAccountTest, ReservationsAreExactWithThreads) {
+  PoolAccount parent(1, 1000, PoolClass::kBurstable, "parent");
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&parent, t] {
+      std::mt19937 random(t);
+      for (unsigned i = 0; i < 300; ++i) {
+        if (!parent.charge(300)) continue;
+        PoolAccount reserved(2 + t, parent, 300);
+        std::size_t used = 0;
+        std::thread frees;
+        for (int step = 0; step < 6; ++step)
+          if (const std::size_t bytes = random() % 150; reserved.charge(bytes)) used += bytes;
+        EXPECT_EQ(reserved.stats().used_bytes, used);
+        frees = std::thread([&] { reserved.uncharge(used); });
+        reserved.end_reservation();
+        frees.join();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(parent.stats().used_bytes, 0u);
+  EXPECT_LE(parent.stats().peak_bytes, 1000u);
 }
 
 TEST_F(PoolArenaTest, AFailedAllocationIsNotCharged) {

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "runtime/pool/pool.h"
+#include "runtime_expect.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime {
@@ -36,15 +37,6 @@ class PoolEvictTest : public ::testing::Test {
     device.launch(stream, [this, at = block->address, bytes = block->bytes, seed] {
       device.expect(at, bytes, seed);
     });
-  }
-  static Error::Kind kind_of(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.kind();
-    }
-    ADD_FAILURE() << "no error";
-    return Error::Kind::kValue;
   }
   PoolFake device;
 };

@@ -4,25 +4,15 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <random>
 
 #include "runtime/error.h"
 #include "runtime/scheduler/qos_enforcement.h"
 #include "runtime/scheduler/qos_evaluator.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
-
-Error::Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
-}
 
 constexpr QosClass kClasses[] = {QosClass::kGuaranteed, QosClass::kBurstable,
                                  QosClass::kBestEffort};

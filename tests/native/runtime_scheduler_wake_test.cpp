@@ -10,7 +10,6 @@
 
 #include "runtime/pool/pool.h"
 #include "runtime/scheduler/scheduler.h"
-#include "runtime/sharing/partition_ledger.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime {
@@ -73,25 +72,6 @@ TEST(RuntimeSchedulerWake, WhenALimitIsRaised) {
   ledger->set_account_limit("a", 70);
   expect_runs(scheduler, id);
   scheduler.complete(holder);
-}
-
-TEST(RuntimeSchedulerWake, WhenAPartitionIsRefundedOrEnabled) {
-  const auto partitions = std::make_shared<PartitionManager>();
-  partitions->create_partition("p", "", PartitionLimits::with_memory(100));
-  Scheduler scheduler(std::make_shared<PartitionLedger>(partitions));
-  const Worker worker(scheduler);
-  ASSERT_EQ(partitions->charge_memory("p", 80), PartitionManager::Charge::kGranted);
-  const TaskId first = scheduler.submit(body_task(50, "p"));
-  let_it_sleep();
-  EXPECT_EQ(scheduler.state(first), TaskState::kQueued);
-  partitions->refund_memory("p", 80);
-  expect_runs(scheduler, first);
-  partitions->set_enabled("p", false);
-  const TaskId second = scheduler.submit(body_task(50, "p"));
-  let_it_sleep();
-  EXPECT_EQ(scheduler.state(second), TaskState::kQueued);
-  partitions->set_enabled("p", true);
-  expect_runs(scheduler, second);
 }
 
 // Asks again only when told so.

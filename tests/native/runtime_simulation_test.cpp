@@ -3,23 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <random>
 
 #include "runtime/error.h"
+#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {
-
-Error::Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
-}
 
 SimDevice device(std::size_t memory = 100, std::size_t num_streams = 1) {
   SimDevice result;

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/dispatch/kernel_cache_json.h"
+#include "json.h"
 #include "runtime/error.h"
 #include "runtime/trace_json.h"
 

@@ -206,7 +206,7 @@ def test_eight_bits_on_cpu_simulation() -> None:
     assert {r.params["layout"] for r in done.results} == {"nt"}
     assert all(r.correct for r in done.results)
     assert all(r.rel_error == 0 for r in done.results if r.params["dtype"] == "int8")
-    assert any("numpy skipped for int8" in note for note in done.notes)
+    assert any("numpy has no GEMM for int8" in note for note in done.notes)
 
 
 def test_every_dtype_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,7 +262,7 @@ def test_summary_prefers_graphs() -> None:
     session = Session([*engines, Peer()], done, ProgressLine(quiet=True))  # type: ignore[list-item]
     summarize_ratios(session, "gemm")
     (note,) = done.notes
-    assert note.startswith("gemm: 2 products, speed over torch: geometric mean 1.000, worst 0.500")
+    assert note.startswith("gemm: 2 shapes, speedup over torch: geometric mean 1.000, worst 0.500")
     assert note.endswith("(square 4096 4096 4096 nn bfloat16)")
 
 

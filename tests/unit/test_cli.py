@@ -43,15 +43,6 @@ def run(tmp_path: Path) -> Run:
     return start
 
 
-def fake_driver() -> str:
-    """The fake driver library of the C++ tests."""
-    build = os.environ.get("GPK_TEST_BUILD_DIR")
-    found = sorted(Path(build).rglob("libgpk_fake_cuda.so")) if build else []
-    if not found:
-        pytest.skip("the fake driver is not built (make cpp)")
-    return str(found[0])
-
-
 # --- the report ---------------------------------------------------------------------------------
 
 
@@ -67,7 +58,8 @@ def test_report_without_driver(run: Run) -> None:
 
 
 def test_json_report(run: Run, tmp_path: Path) -> None:
-    done = run("-m", "pygpukit", "--json", **NO_DRIVER)
+    hidden = {"PYGPUKIT_CUBLASLT_PATH": "/no/such/cublaslt"}
+    done = run("-m", "pygpukit", "--json", **NO_DRIVER, **hidden)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["version"] == gp.__version__
@@ -83,8 +75,17 @@ def test_json_report(run: Run, tmp_path: Path) -> None:
         "bytes": 0,
     }
     assert report["variables"]["PYGPUKIT_CUDA_DRIVER"] == "no-such-driver.so"
-    assert report["cublaslt"] == {"variable": None, "used": False}
+    assert report["cublaslt"]["available"] is False
+    assert report["cublaslt"]["version"] is None
+    assert "/no/such/cublaslt" in report["cublaslt"]["tried"][0]
     assert set(report) >= {"nvrtc", "bundle", "python", "platform", "why"}
+
+
+def test_report_on_cublaslt(run: Run, fake_cublaslt: str) -> None:
+    hidden = run("-m", "pygpukit", PYGPUKIT_CUBLASLT_PATH="/no/such/cublaslt").stdout
+    assert "cuBLASLt   not found; optional" in hidden
+    found = run("-m", "pygpukit", PYGPUKIT_CUBLASLT_PATH=fake_cublaslt).stdout
+    assert f"cuBLASLt   12.9, {fake_cublaslt}; used where it is faster" in found
 
 
 def test_missing_nvrtc_lists_what_was_tried(run: Run) -> None:
@@ -109,8 +110,8 @@ def test_unusable_is_reported_and_fails(run: Run, variables: dict[str, str], tex
     assert json.loads(run("-m", "pygpukit", "--json", **variables).stdout)["mode"] == "unusable"
 
 
-def test_modes_with_a_gpu(run: Run) -> None:
-    driver = {"PYGPUKIT_DEVICE": "", "PYGPUKIT_CUDA_DRIVER": fake_driver()}
+def test_modes_with_a_gpu(run: Run, fake_driver: str) -> None:
+    driver = {"PYGPUKIT_DEVICE": "", "PYGPUKIT_CUDA_DRIVER": fake_driver}
     hidden = run("-m", "pygpukit", "--json", PYGPUKIT_NVRTC_PATH="/no/such/nvrtc", **driver)
     report = json.loads(hidden.stdout)
     assert report["mode"] == "driver only"
@@ -247,27 +248,7 @@ def test_a_reader_that_goes_away_is_no_error(run: Run) -> None:
 # --- examples -----------------------------------------------------------------------------------
 
 
-def test_demo(run: Run) -> None:
-    done = run(str(EXAMPLES / "demo.py"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "WRONG" not in done.stdout
-    assert "6 of 6 checks passed" in done.stdout
-    assert "Ran in mode: CPU simulation, because: " in done.stdout
-
-
-def test_demo_fails_when_a_result_is_wrong(run: Run) -> None:
-    demo = str(EXAMPLES / "demo.py")
-    code = (
-        "import runpy, pygpukit as gp; add = gp.add;"
-        "gp.add = lambda a, b, out: add(add(a, b), 1.0, out=out);"
-        f"runpy.run_path({demo!r}, run_name='__main__')"
-    )
-    done = run("-c", code)
-    assert done.returncode == 1
-    assert "WRONG" in done.stdout
-
-
-@pytest.mark.parametrize("name", ["quickstart.py", "custom_kernel.py"])
+@pytest.mark.parametrize("name", ["arrays.py", "custom_kernel.py", "quickstart.py"])
 def test_example(run: Run, name: str) -> None:
     done = run(str(EXAMPLES / name))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+from doc_blocks import read_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("GPK_TEST_BUILD_DIR", "")
@@ -39,3 +40,14 @@ def test_example_on_the_installed_library(tmp_path: pathlib.Path) -> None:
         p for p in (tmp_path / "build").iterdir() if p.is_file() and os.access(p, os.X_OK)
     )
     assert "device" in run(str(program)).lower()
+
+    # The programs of docs/cpp.md, as far as the compiler reads them.
+    programs = [b for b in read_blocks(ROOT / "docs" / "cpp.md") if b.language == "cpp"]
+    assert programs
+    compiler = shutil.which(os.environ.get("CXX", "c++"))
+    assert compiler is not None
+    for number, block in enumerate(programs):
+        source = tmp_path / f"block{number}.cpp"
+        source.write_text(block.text)
+        include = f"-I{prefix / 'include' / 'gpk'}"
+        run(compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", include, str(source))

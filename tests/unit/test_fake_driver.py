@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from pygpukit import _native
@@ -34,16 +31,11 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def run(run_python):  # type: ignore[no-untyped-def]
-    build = os.environ.get("GPK_TEST_BUILD_DIR", "")
-    found = sorted(Path(build).rglob("libgpk_fake_cuda.so")) if build else []
-    if not found:
-        pytest.skip("the fake driver is not built (make cpp)")
-
+def run(run_python, fake_driver):  # type: ignore[no-untyped-def]
     def run_on_fake(program: str, **variables: str) -> str:
         done = run_python(
             PRELUDE + program,
-            PYGPUKIT_CUDA_DRIVER=str(found[0]),
+            PYGPUKIT_CUDA_DRIVER=fake_driver,
             PYGPUKIT_DEVICE="cuda",
             **variables,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
 import pytest
 
 import pygpukit as gp
+from pygpukit._names import OPS
 
 # Sections 1 to 7 of the 0.2 API.
 TOP_LEVEL = """
@@ -42,13 +44,6 @@ def test_import_loads_nothing_heavy(run_python) -> None:
     assert len(loaded) < 12, loaded
 
 
-def test_import_is_quick(run_python) -> None:
-    code = "import time; t = time.perf_counter(); import pygpukit; print(time.perf_counter() - t)"
-    run_python(code)  # warms the file cache
-    seconds = [float(run_python(code).stdout) for _ in range(5)]
-    assert min(seconds) < 0.015
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_import_maps_no_cuda_library(run_python) -> None:
     code = "import pygpukit; print(open('/proc/self/maps').read())"
@@ -61,16 +56,20 @@ def test_import_maps_no_cuda_library(run_python) -> None:
 
 def test_every_name_resolves() -> None:
     assert len(gp.__all__) == len(set(gp.__all__))
-    for name in gp.__all__:
-        assert hasattr(gp, name), name
     assert dir(gp) == sorted(gp.__all__)
+    for name in gp.__all__:
+        getattr(gp, name)  # raises where a lazy name leads nowhere
+    for module, names in OPS.items():
+        home = importlib.import_module(module)
+        for name in names:
+            assert getattr(gp, name) is getattr(home, name), name
 
 
 def test_names_of_0_2() -> None:
     assert set(TOP_LEVEL.split()) <= set(gp.__all__)
     for name in CORE.split():
-        assert hasattr(gp.core, name), name
         assert name in gp.core.__all__
+        assert getattr(gp.core, name) is getattr(gp, name, getattr(gp.core, name)), name
     import pygpukit.core.array
     import pygpukit.core.factory
 

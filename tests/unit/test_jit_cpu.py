@@ -131,6 +131,49 @@ def test_bad_flag() -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-O3"],
+        ["-O", "3"],
+        ["--optimize=3"],
+        ["-x", "cu"],
+        ["-m64"],
+        ["-std", "c++14"],
+        ["-std=c++11", "-lineinfo", "-use_fast_math", "-maxrregcount=32", "-Xptxas=-v"],
+    ],
+)
+def test_nvcc_spellings(options: list[str]) -> None:
+    kernel = gp.jit(SCALE, "scale", options=options)
+    assert kernel.is_compiled
+    assert kernel.options == options
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("-O1", "--ptxas-options=-O1"),
+        ("-gencode=arch=compute_90,code=sm_90", "-arch=sm_90"),
+        ("-Xcompiler=-Wall", "there is no host compiler"),
+        ("-lcudart", "nothing is linked"),
+        ("-ptx", "kernel.ptx"),
+        ("-g", "-lineinfo"),
+        ("-v", "--ptxas-options=-v"),
+        ("--expt-relaxed-constexpr", "-default-device"),
+        ("-arch=sm_1", "gpu-architecture"),
+    ],
+)
+def test_nvcc_options_that_nvrtc_lacks(option: str, advice: str) -> None:
+    with pytest.raises(gp.NvrtcError, match=r"scale\.cu: options: ") as caught:
+        gp.jit(SCALE, "scale", options=[option])
+    assert caught.value.code is gp.NvrtcErrorCode.InvalidOption
+    text = str(caught.value)
+    assert advice in text
+    assert "NVRTC's options are -D, -U, -I" in text
+
+
+@needs_nvrtc
 def test_missing_header() -> None:
     with pytest.raises(gp.CompileError, match="nowhere"):
         gp.jit('#include "nowhere.h"\n' + SCALE, "scale")

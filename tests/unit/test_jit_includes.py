@@ -117,6 +117,8 @@ def test_the_tricks_work_without_the_option(secret: str) -> None:
         ["-DX=1\n#include <{}>"],
         ["-D"],
         ["--no-such-option"],
+        ["-O2"],
+        ["-include", "-O3", "{}"],  # -O3 is dropped as a default
     ],
 )
 def test_options(secret: str, allowed: Path, options: list[str]) -> None:
@@ -128,6 +130,7 @@ def test_options(secret: str, allowed: Path, options: list[str]) -> None:
 
 def test_options_that_read_nothing(allowed: Path) -> None:
     options = ["-DX=1", "-D", "Y=2", "-UZ", "--use_fast_math", "-std=c++17", "-lineinfo", "-w"]
+    options += ["-O3", "-x", "cu"]
     options += [f"-I{allowed / 'sub'}", "--maxrregcount=32", "--include-path", str(allowed)]
     source = '#include "deep.h"\n' + KERNEL.replace("42", "DEEP + X + Y")
     assert "80" in compile_to_ptx(source, options=options, include_folders=[str(allowed)]).ptx

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +54,25 @@ def test_layouts_show() -> None:
     a, b = gp.ones((64, 32), "bfloat16"), gp.ones((48, 32), "bfloat16")
     assert "b=bfloat16[1, 32] align 16" in str(explain_matmul(a, b.T))
     assert "align 2" in str(explain_matmul(a[:, 1:], b.T[1:]))
+
+
+def test_formats_and_groups_show() -> None:
+    a, b = gp.ones((64, 32)).astype("float8_e4m3fn"), gp.ones((48, 32)).astype("float8_e4m3fn")
+    text = str(explain_matmul(lambda: gp.scaled_matmul(a, b.T, gp.ones(64), gp.ones((1, 48)))))
+    assert "a=float8_e4m3fn[32, 1] align 16 (float32 scale per row), b=" in text
+    assert "(float32 scale per column)" in text
+    x, w = gp.ones((10, 8)), gp.ones((4, 6, 8))
+    ids = gp.zeros(10, "int32")
+    explanation = explain_matmul(lambda: gp.grouped_gemm(x, w, expert_ids=ids))
+    assert "4 groups of stride 48 by expert ids on the device" in str(explanation)
+    assert explanation.choice is not None
+    assert explanation.choice["engine"] == "grouped"
+    several = explain_matmul(lambda: gp.grouped_gemm(x, w, [3, 0, 6, 1]))
+    assert [product["product"].split(",")[0] for product in several.products] == [
+        "m=3 n=6 k=8",
+        "m=6 n=6 k=8",
+        "m=1 n=6 k=8",
+    ]
 
 
 def test_an_error_in_the_call_leaves_nothing_behind() -> None:
@@ -123,17 +141,17 @@ b = gp.ones((256, 384), "float64", device="cuda")
 
 
 @pytest.fixture
-def run_fake(run_python: Callable[..., Any], tmp_path: Path) -> Callable[..., str]:
+def run_fake(
+    run_python: Callable[..., Any], fake_driver: str, tmp_path: Path
+) -> Callable[..., str]:
     """On the fake driver of the C++ tests; NVRTC compiles, nothing is computed."""
-    build = os.environ.get("GPK_TEST_BUILD_DIR", "")
-    found = sorted(Path(build).rglob("libgpk_fake_cuda.so")) if build else []
-    if not found or not _native.nvrtc_info()["available"]:
-        pytest.skip("needs the fake driver (make cpp) and NVRTC")
+    if not _native.nvrtc_info()["available"]:
+        pytest.skip("NVRTC is not installed")
 
     def run(program: str, **variables: str) -> str:
         done = run_python(
             FAKE + program,
-            PYGPUKIT_CUDA_DRIVER=str(found[0]),
+            PYGPUKIT_CUDA_DRIVER=fake_driver,
             PYGPUKIT_DEVICE="cuda",
             PYGPUKIT_CACHE_DIR=str(tmp_path),
             PYGPUKIT_CUBLASLT_PATH="/no/such/file.so",

@@ -1,4 +1,4 @@
-"""What a snapshot tells of transfers and of parts of the device."""
+"""What a snapshot tells of transfers and partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import pygpukit as gp
 from pygpukit.scheduler.inspection import (
-    DevicePartitionSummary,
+    PartitionSummary,
     Snapshot,
     TransferSummary,
     render,
@@ -21,8 +21,8 @@ def transfers() -> dict[str, TransferSummary]:
     return {t.direction: t for t in gp.scheduler.snapshot().transfers}
 
 
-def parts() -> dict[str, DevicePartitionSummary]:
-    return {p.name: p for p in gp.scheduler.snapshot().device_partitions}
+def parts() -> dict[str, PartitionSummary]:
+    return {p.name: p for p in gp.scheduler.snapshot().partitions}
 
 
 def test_transfers_and_their_rate() -> None:
@@ -43,7 +43,7 @@ def test_transfers_and_their_rate() -> None:
     assert "GB/s" in text
 
 
-def test_parts_of_the_device() -> None:
+def test_partitions() -> None:
     part = gp.scheduler.partition("inspected", memory="8MiB", bandwidth=0.5, qos="guaranteed")
     try:
         with part:
@@ -53,7 +53,7 @@ def test_parts_of_the_device() -> None:
         assert found.memory_used >= 2**20
         assert found.bandwidth_share == 0.5
         text = str(gp.scheduler.snapshot())
-        assert "parts of the device\n" in text
+        assert "partitions\n" in text
         assert "inspected" in text
         del x
     finally:
@@ -82,11 +82,10 @@ def test_a_snapshot_survives_json_and_older_ones_are_read() -> None:
         again = Snapshot.from_dict(data)
         assert again == taken
         assert render(again) == render(taken)
-        for name in ("transfers", "device_partitions"):
-            del data[name]
+        del data["transfers"]
         del data["memory"]["evicted"]
         older = Snapshot.from_dict(data)
-        assert (older.transfers, older.device_partitions) == ([], [])
+        assert older.transfers == []
     finally:
         part.close()
 

@@ -11,12 +11,6 @@ import pygpukit as gp
 
 # class: its methods, attributes and static members, as section 17 names them.
 RUST = {
-    "MemoryPool": "allocate free touch evict restore get_block set_device_ptr set_host_data "
-    "get_host_data clear_host_data get_block_size is_block_on_gpu stats clear quota used cached "
-    "available",
-    "MemoryBlock": "id size device_ptr on_gpu on_host last_access is_available is_evicted",
-    "PoolStats": "quota used cached available allocation_count reuse_count eviction_count "
-    "cudamalloc_count active_blocks free_blocks",
     "TaskMeta": "id name state policy priority memory_estimate submitted_at started_at "
     "completed_at error dependencies is_terminal elapsed duration",
     "Scheduler": "submit evaluate_admission admit admission_stats get_runnable_tasks should_run "
@@ -58,29 +52,10 @@ RUST = {
     "PartitionStats": "partition_count active_partitions total_memory_allocated "
     "total_compute_allocated total_bandwidth_allocated available_memory available_compute "
     "available_bandwidth",
-    "AsyncTransferEngine": "enqueue_h2d enqueue_d2h enqueue_d2d enqueue_with_priority "
-    "get_ready_transfers start complete fail cancel get_operation stats "
-    "get_in_progress_for_stream has_pending_work gc clear",
-    "TransferOp": "id type state size src_ptr dst_ptr priority wait_time duration bandwidth_gbps",
-    "PinnedPoolConfig": "max_size enable_pooling alignment",
-    "PinnedMemoryManager": "can_allocate allocate register free associate_task get touch "
-    "get_blocks_for_task free_task_blocks stats clear_pool clear active_count",
-    "LaunchConfig": "linear grid_2d grid block shared_mem stream_id",
-    "KernelDispatcher": "queue queue_for_task get_ready mark_launched mark_completed mark_failed "
-    "cancel get_request get_in_flight get_requests_for_task has_pending_work stats gc clear",
-    "PacingConfig": "total_bandwidth window_ms min_interval_ms adaptive",
-    "KernelPacingEngine": "allocate_stream release_stream should_launch record_launch "
-    "record_throttle record_wait stream_stats stats reset",
-    "PacingDecision": "can_launch is_throttled wait_ms decision_type",
     "SliceConfig": "max_items_per_slice max_duration_ms min_slices max_slices adaptive",
     "SliceScheduler": "submit submit_for_task get_next_slice complete_slice pending_slices "
     "pending_kernels stats clear config",
     "SliceInfo": "kernel_handle",
-    "CompileOptions": "flag define include compute_capability",
-    "CacheConfig": "max_entries max_ptx_size enable_eviction ttl_seconds",
-    "KernelCache": "compute_key hash_source get get_by_name insert set_handles remove contains "
-    "kernel_names clear_expired len is_empty clear stats",
-    "CacheStats": "hits misses entries ptx_size evictions ttl_evictions loaded_count hit_rate",
     "KernelType": "FP32_FMA TF32_MMA FP16_MMA BF16_MMA L2_NAIVE TILED_SMEM uses_tensor_cores "
     "min_sm_version name",
     "DeviceCapabilities": "ampere hopper supports_kernel best_matmul_kernel",
@@ -90,21 +65,6 @@ ONLY_IN_SUBMODULES = {
     "scheduler": {
         "TaskState": "Pending Running Completed Failed Cancelled",
         "TaskPolicy": "Fifo Sjf Priority",
-    },
-    "transfer": {
-        "TransferType": "H2D D2H D2D",
-        "TransferState": "Queued InProgress Completed Failed Cancelled",
-        "StreamType": "H2D D2H D2D",
-    },
-    "dispatch": {
-        "KernelState": "Queued Launched Completed Failed Cancelled",
-        "KernelLaunchRequest": "id state",
-        "StreamPacingStats": "stream_id",
-        "ArchFingerprint": "is_compatible",
-        "PersistentCache": "get insert remove contains clear stats",
-        "PersistentCacheConfig": "cache_dir max_size max_entries auto_cleanup ttl_seconds",
-        "PersistentCacheStats": "hits misses",
-        "PersistentCacheEntry": "key",
     },
 }
 
@@ -145,7 +105,6 @@ def test_the_three_spellings_of_0_2_give_the_same_classes() -> None:
 
 def test_numbers_of_enumerations() -> None:
     from _pygpukit_rust import QosClass, RejectReason
-    from _pygpukit_rust.dispatch import KernelState
     from _pygpukit_rust.scheduler import TaskPolicy, TaskState
 
     names = ["Pending", "Running", "Completed", "Failed", "Cancelled"]
@@ -156,7 +115,6 @@ def test_numbers_of_enumerations() -> None:
     classes = ("Guaranteed", "Burstable", "BestEffort")
     assert [int(getattr(QosClass, name)) for name in classes] == [0, 1, 2]
     assert TaskState.Running == 1
-    assert KernelState.Queued == 0
     assert hash(TaskState.Running) == hash(TaskState.Running)
 
 

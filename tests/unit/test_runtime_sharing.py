@@ -242,23 +242,24 @@ def test_a_second_partition_with_default_bandwidth_is_refused() -> None:
         manager.create_partition("b", "b", PartitionLimits.with_memory(MB))
 
 
-def test_charges_are_refused_over_the_quota_and_the_neighbour_goes_on() -> None:
-    manager = PartitionManager(PartitionConfig(total_memory=10 * MB))
+def test_overcommit() -> None:
+    anything = PartitionManager(PartitionConfig(total_memory=MB, allow_overcommit=True))
     for name in ("a", "b"):
-        manager.create_partition(name, name, PartitionLimits(4 * MB, 0.5, 0.5, max_streams=1))
-    assert manager.charge_memory("a", 4 * MB) == "granted"
-    assert manager.charge_memory("a", 1) == "partition full"
-    assert manager.charge_memory("b", 4 * MB) == "granted"
-    assert manager.get("a").memory_utilization() == 1.0
-    assert manager.get("a").usage.refused_count == 1
-    assert manager.open_stream("a")
-    assert not manager.open_stream("a")
-    with pytest.raises(RuntimeError, match="in use"):
-        manager.delete_partition("a")
-    manager.close_stream("a")
-    manager.refund_memory("a", 4 * MB)
-    assert manager.begin_kernel("a")
-    manager.end_kernel("a", 1.5)
-    assert manager.get("a").usage.compute_time_ms == pytest.approx(1.5)
-    with pytest.raises(ValueError, match="a"):
-        manager.refund_memory("a", 1)
+        anything.create_partition(name, name, PartitionLimits.with_memory(MB))
+    assert anything.stats().available_memory == 0
+    half_more = PartitionManager(PartitionConfig(1000, True, 1.5))
+    half_more.create_partition("a", "a", PartitionLimits(900, 0.9, 0.9))
+    half_more.create_partition("b", "b", PartitionLimits(600, 0.6, 0.6))
+    with pytest.raises(RuntimeError, match="memory_quota is 1 bytes, 0 are left"):
+        half_more.create_partition("c", "c", PartitionLimits(1, 0.0, 0.0))
+    with pytest.raises(ValueError, match="overcommit_ratio is 0.5"):
+        PartitionManager(PartitionConfig(overcommit_ratio=0.5))
+
+
+def test_tenths_add_up_to_one() -> None:
+    manager = PartitionManager()
+    for i in range(10):
+        manager.create_partition(str(i), "", PartitionLimits(0, 0.1, 0.1))
+    assert manager.stats().available_compute == 0.0
+    with pytest.raises(RuntimeError, match="compute_share is 0.001, 0.0 is left"):
+        manager.create_partition("more", "", PartitionLimits(0, 0.001, 0.0))

@@ -12,9 +12,6 @@ import pygpukit as gp
 from pygpukit import scheduler
 from pygpukit.scheduler import (
     MB,
-    PartitionConfig,
-    PartitionLimits,
-    PartitionManager,
     QosClass,
     TaskPolicy,
     TaskScheduler,
@@ -208,32 +205,6 @@ def test_more_memory_than_there_is_is_refused_at_once(sched: TaskScheduler) -> N
         sched.submit(int, memory=101 * MB)
     assert sched.submit(lambda: 1, memory=100 * MB).result(WAIT) == 1
     nothing_is_left(sched)
-
-
-def test_partitions_have_their_own_memory() -> None:
-    manager = PartitionManager(PartitionConfig(total_memory=100 * MB))
-    for name in ("a", "b"):
-        manager.create_partition(name, name, PartitionLimits(50 * MB, 0.5, 0.5))
-    with TaskScheduler(workers=2, partitions=manager) as sched:
-        assert sched.partitions is manager
-        gate = Gate()
-        first = sched.submit(gate, memory=50 * MB, partition="a")
-        assert gate.entered.wait(WAIT)
-        waits = sched.submit(int, memory=MB, partition="a")
-        assert sched.submit(lambda: 7, memory=50 * MB, partition="b").result(WAIT) == 7
-        assert waits.state is TaskState.QUEUED
-        with pytest.raises(MemoryError, match="'a'"):
-            sched.submit(int, memory=51 * MB)  # a is the default
-        with pytest.raises(ValueError, match="partition is 'c'"):
-            sched.submit(int, partition="c")
-        text = str(sched.snapshot())
-        assert "partitions" in text
-        assert "50.0 MiB / 50.0 MiB" in text
-        gate.open()
-        first.result(WAIT)
-        waits.result(WAIT)
-        nothing_is_left(sched)
-    assert manager.stats().memory_used == 0
 
 
 def test_await(sched: TaskScheduler) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from cases.tasks import WAIT, Gate, nothing_is_left, until
 
-from pygpukit import _runtime
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.scheduler import (
     MB,
@@ -104,7 +103,6 @@ def test_times_that_are_no_number(sched: TaskScheduler) -> None:
         lambda: TaskScheduler(aging_interval=nan),
         lambda: simulate([SimTask(arrival=nan)]),
         lambda: simulate([SimTask(deadline=nan)]),
-        lambda: _runtime.SharePacer(window_ms=nan),
     ):
         with pytest.raises(InvalidValueError, match="is nan, expected a time"):
             call()

@@ -124,7 +124,8 @@ struct LoadDense {
   long long at;
   template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind == OperandKind::kArray) lane.load(u, static_cast<const In*>(args.in[kAt]) + at);
+    if constexpr (kKind == OperandKind::kArray)
+      lane.load(u, static_cast<const In*>(args.in[kAt]) + at);
   }
 };
 
@@ -134,7 +135,8 @@ struct LoadOne {
   long long at;
   template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind == OperandKind::kArray) lane.load_one(0, 0, static_cast<const In*>(args.in[kAt]) + at);
+    if constexpr (kKind == OperandKind::kArray)
+      lane.load_one(0, 0, static_cast<const In*>(args.in[kAt]) + at);
   }
 };
 
@@ -216,7 +218,8 @@ struct LoadStrided {
   const Index (&at)[kN + 1];
   template <int kAt, OperandKind kKind, class In, class L>
   __device__ __forceinline__ void run(L& lane) const {
-    if constexpr (kKind != OperandKind::kNumber) lane.load(u, static_cast<const In*>(args.in[kAt]) + at[kAt]);
+    if constexpr (kKind != OperandKind::kNumber)
+      lane.load(u, static_cast<const In*>(args.in[kAt]) + at[kAt]);
   }
 };
 

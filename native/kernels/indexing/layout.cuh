@@ -29,8 +29,7 @@ __device__ __forceinline__ void report_index(const IndexReport& report, long lon
 
 // Index in [0, size), or -1 after a report. `size` > 0.
 __device__ __forceinline__ long long resolve_index(long long index, long long size, int axis,
-                                                   IndexMode mode,
-                                                   const IndexReport& report) {
+                                                   IndexMode mode, const IndexReport& report) {
   if (mode == IndexMode::kRaise || mode == IndexMode::kStrict) {
     const long long at = index < 0 && mode == IndexMode::kRaise ? index + size : index;
     if (static_cast<unsigned long long>(at) < static_cast<unsigned long long>(size)) return at;

@@ -1,21 +1,21 @@
 // C = A B for shapes that tiles do not suit, batched, any strides: thin, tiny, or short in K.
 //   direct: a thread per element of C; neighbours differ in n, so B is best contiguous along n.
-//   rows:   a warp per element of C; lanes walk along k, so A (and B) are best contiguous there.
-// Work items are numbered part of K first, then batch, m, n. kConj conjugates A.
+//   rows:   a warp per element of C; lanes walk K, so A and B are best K-major.
+// Work items are numbered split first, then batch, m, n. kConj conjugates A.
 // Order of addition is fixed: by k in a thread, then over lanes as a tree. With args.partial, sums
-// go there (matmul/finish.cuh adds the parts).
+// go there (matmul/finish.cuh adds the splits).
 #pragma once
 
-#include "matmul/product.cuh"
+#include "matmul/arithmetic.cuh"
 
 namespace gpk {
 
 constexpr int kDirectThreads = 256;
 
 template <bool kConj, class T>
-__device__ __forceinline__ typename Product<T>::Acc load_first(T x) {
+__device__ __forceinline__ typename Arithmetic<T>::Acc load_first(T x) {
   if constexpr (kConj) x.im = -x.im;
-  return Product<T>::load(x);
+  return Arithmetic<T>::load(x);
 }
 
 template <class R>
@@ -30,14 +30,14 @@ __device__ __forceinline__ C from_lane(C x, int distance) {
 
 // The sum over a warp, in its first lane.
 template <class T>
-__device__ __forceinline__ typename Product<T>::Acc warp_sum(typename Product<T>::Acc acc) {
+__device__ __forceinline__ typename Arithmetic<T>::Acc warp_sum(typename Arithmetic<T>::Acc acc) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    acc = Product<T>::sum(acc, from_lane(acc, distance));
+    acc = Arithmetic<T>::sum(acc, from_lane(acc, distance));
   return acc;
 }
 
-// One work item: the first elements of its row of A and column of B, its part of K, its place.
+// One work item: the first elements of its row of A and column of B, its range of K, its place.
 struct DotPlace {
   long long a, b, c;
   long long k_begin, k_end;
@@ -70,17 +70,17 @@ __device__ __forceinline__ DotPlace dot_place(const MatmulArgs& args, long long 
 }
 
 template <class T, bool kConj>
-__device__ __forceinline__ typename Product<T>::Acc dot(const MatmulArgs& args,
-                                                        const DotPlace& place, long long first,
-                                                        long long step) {
-  typename Product<T>::Acc acc{};
+__device__ __forceinline__ typename Arithmetic<T>::Acc dot(const MatmulArgs& args,
+                                                           const DotPlace& place, long long first,
+                                                           long long step) {
+  typename Arithmetic<T>::Acc acc{};
   const long long a_step = step * args.a_k;
   const long long b_step = step * args.b_k;
   const T* a = static_cast<const T*>(args.a) + place.a + first * args.a_k;
   const T* b = static_cast<const T*>(args.b) + place.b + first * args.b_k;
 #pragma unroll 8
   for (long long k = first; k < place.k_end; k += step) {
-    Product<T>::multiply_into(acc, load_first<kConj>(*a), Product<T>::load(*b));
+    Arithmetic<T>::multiply_into(acc, load_first<kConj>(*a), Arithmetic<T>::load(*b));
     a += a_step;
     b += b_step;
   }
@@ -89,8 +89,8 @@ __device__ __forceinline__ typename Product<T>::Acc dot(const MatmulArgs& args,
 
 template <class T>
 __device__ __forceinline__ void write_dot(const MatmulArgs& args, const DotPlace& place,
-                                          typename Product<T>::Acc acc) {
-  using Acc = typename Product<T>::Acc;
+                                          typename Arithmetic<T>::Acc acc) {
+  using Acc = typename Arithmetic<T>::Acc;
   if (args.partial != nullptr) {
     static_cast<Acc*>(args.partial)[place.item] = acc;
   } else {

@@ -1,11 +1,11 @@
-// What is done to a sum before it is stored, each step only where its flag is set, in this order:
+// From accumulator to C, each step only where its flag is set, in this order:
 //   v = alpha * scale_a[i] * scale_b[j] * sum
 //   v = v + bias[j]
 //   v = activation(v)
 //   v = v + beta * residual[i, j]
 // in float32; bias and residual have the type of C. One rounding, at the store. i and j are those
-// of C also where a kernel makes C^T. Strides are in elements; a scale of one element has step 0, a
-// null one is 1.
+// of C also where a kernel computes C^T. Strides are in elements; a scale of one element has step
+// 0, a null one is 1.
 #pragma once
 
 #include "common/dtype.cuh"

@@ -1,15 +1,16 @@
-// C[batch, i, j] = epilogue(sum over parts, in order, of partial[part][batch][row][column]).
+// Split-K reduction and epilogue:
+// C[batch, i, j] = epilogue(sum over splits, in order, of partial[split][batch][row][column]).
 // partial is contiguous; with `swap` its rows are the columns of C. args.m and args.n, c_m and c_n
 // are those of partial. C has any strides, or (kVec columns at once) rows of aligned groups.
-//   finish:      a thread makes kVec elements of one row. Grid: x columns, y rows.
-//   finish_warp: a warp per element, lanes take parts in turn, then a tree: many parts.
+//   finish:      a thread computes kVec elements of one row. Grid: x columns, y rows.
+//   finish_warp: a warp per element, lanes take splits in turn, then a tree: many splits.
 // Arithmetic is in float32 for float32 sums, in float64 for float64 and integers. Flags are those
 // of matmul/epilogue.cuh, given at run time: this pass waits for memory.
 #pragma once
 
 #include "common/vec.cuh"
+#include "matmul/arithmetic.cuh"
 #include "matmul/epilogue.cuh"
-#include "matmul/product.cuh"
 
 namespace gpk {
 
@@ -81,7 +82,7 @@ __device__ __forceinline__ C finish_value(const EpilogueArgs& args, unsigned fla
   return from_compute<C>(v);
 }
 
-// bool: or, as its products are.
+// bool: or.
 template <class Acc, class C>
 __device__ __forceinline__ Acc add_sums(Acc x, Acc y) {
   if constexpr (kIsBool<C>) {

@@ -1,8 +1,8 @@
-// A tile of an operand in shared memory: lines of kLineBytes, as they lie in memory (along k, or
-// along the operand's rows where those are contiguous), made of 16-byte chunks whose place in the
-// line is exclusive-or'ed with a function of the line, so that neither the copies nor the loads of
-// fragments have bank conflicts. TileCopy brings tiles in, kGranule bytes at a time: by cp.async
-// from four bytes on, else through registers. What lies outside of the operand becomes zero.
+// A tile of an operand in shared memory: lines of kLineBytes in the operand's own layout
+// (K-major or M-major) of 16-byte chunks, swizzled: a chunk's place is exclusive-or'ed with a
+// function of the line, so that neither copies nor fragment loads have bank conflicts. TileCopy
+// brings tiles in, kGranule bytes at a time: by cp.async
+// from four bytes on, else through registers. Out of range reads give zeros.
 #pragma once
 
 #include "common/cp_async.cuh"

@@ -1,10 +1,10 @@
 // From a tile in shared memory to the registers of mma.sync: kWarp rows of an operand and 32 bytes
 // of k at a time. A block is 16 rows, in four registers: for A in the order rows-half 0 / 1 of
 // k-half 0, then of k-half 1; for B both k-halves of rows-half 0, then of rows-half 1.
-// What lies along k is loaded by ldmatrix as it is. Where rows are contiguous, 16-bit types are
-// transposed by ldmatrix; 8-bit types in pairs, which are then sorted by prmt; 32-bit types come in
+// K-major operands are loaded by ldmatrix as they are. Of M-major ones 16-bit types are transposed
+// by ldmatrix; 8-bit types in pairs, which are then sorted by prmt; 32-bit types come in
 // plain loads that write the registers an instruction takes together: pairs of rows for A, single
-// words for B. What comes in pairs permutes the rows of the product: see row().
+// words for B. Pairs permute the rows of C: see row().
 #pragma once
 
 #include "common/mma.cuh"

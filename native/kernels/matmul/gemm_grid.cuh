@@ -1,17 +1,17 @@
-// Which tile of which product a block makes, and where its results go: to C through the epilogue,
-// or, with K cut into parts, as they are to [part][batch][m][n] of the accumulation type.
+// Which tile of which batch a block computes, and where results go: to C through the epilogue, or,
+// with split-K, as accumulators to [split][batch][m][n].
 #pragma once
 
 #include "common/shared.cuh"
-#include "matmul/product.cuh"
+#include "matmul/arithmetic.cuh"
 
 namespace gpk {
 
-// Mirrored by TileGrid in ops/matmul/tile_grid.h.
+// Mirrored by TileGrid in ops/matmul/gemm_tiles.cpp.
 struct TileGrid {
   unsigned tiles_m, tiles_n;
   unsigned group;    // rows of tiles that are walked column by column, for the L2
-  unsigned swapped;  // not zero: C^T is made; the epilogue's i and j change places
+  unsigned swapped;  // not zero: C^T is computed; the epilogue's i and j change places
   unsigned flags;    // of the epilogue (epilogue.cuh), here known at run time only
 };
 

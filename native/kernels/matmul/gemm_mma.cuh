@@ -1,8 +1,8 @@
 // C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32, int8 (sums
 // in int32, no epilogue), FP8 (SM89+). All other sums are float32, in order of k: 16 (8, 32) at a
-// time. One of A's strides is 1 (kAKMajor: along k, else along m), the same for B (k or n). Base,
+// time. A is K-major (kAKMajor) or M-major, B K-major or N-major. Base,
 // pitch and batch strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one
-// element. Grid: x tiles and batches (gemm_grid.cuh), y parts of K. A block makes kTileM x kTileN,
+// element. Grid: x tiles and batches (gemm_grid.cuh), y split-K. A block computes kTileM x kTileN,
 // a warp kWarpM x kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B
 // (gemm_copy), later 16 rows of sums of each warp, from where they are stored in wide, whole lines.
 // Tiles and warps: see engine_mma.cpp.
@@ -40,7 +40,7 @@ struct GemmMma {
   static constexpr int kPitchOut = kWarpN + 8;  // of a warp's 16 rows of sums
   static constexpr int kBytesOut = 16 * kPitchOut * 4;
 
-  // The fragments of one step, and their product.
+  // The fragments of one step, and their multiply-adds.
   struct Step {
     unsigned a[kBlocksM][4];
     unsigned b[kBlocksN][4];

@@ -1,8 +1,8 @@
 // C = epilogue(A B), batched, float32 with fused multiply-adds in order of k: nothing is rounded
 // but the sums. Layouts, alignments, grid: as gemm_mma.cuh (kAlignA, kAlignB: 16, 8 or 4 bytes).
-// A block makes kTileM x kTileN; a warp is 8 x 4 threads of kPerM x kPerN elements, in groups of
-// four rows and columns that lie a warp's width apart. Shared memory (dynamic): a ring of kStages
-// tiles of A as [k][m] and B as [k][n]; an operand that lies along k is transposed on the way in,
+// A block computes kTileM x kTileN; a warp is 8 x 4 threads of kPerM x kPerN elements, in groups of
+// four rows and columns a warp's width apart. Shared memory (dynamic): a ring of kStages
+// tiles of A as [k][m] and B as [k][n]; a K-major operand is transposed on the way in,
 // four bytes at a time. A lane's place takes its bits in turns for n and m: then two quarters of a
 // warp ask for the same 64 bytes, and a 16-byte load takes two cycles instead of four.
 // Tiles: see engine_simt.cpp.
@@ -13,7 +13,7 @@
 
 namespace gpk {
 
-// Lines of k; transposed ones are padded so that copies of 8 k x 4 rows meet 32 banks.
+// Lines of k; transposed ones are padded so that copies of 8 k x 4 rows use all 32 banks.
 template <int kTile, int kTileK, bool kTransposed>
 struct SimtLayout {
   static constexpr int kLines = kTileK;
@@ -190,8 +190,8 @@ struct GemmSimt {
     }
   };
 
-  // `zero` is 0, which the compiler must not know: were sums stored from the registers they are
-  // made in, these would have to be neighbours, and multiply-adds would wait for register banks.
+  // `zero` is 0, which the compiler must not know: were sums stored from the accumulator registers,
+  // these would have to be neighbours, and multiply-adds would wait for register banks.
   static __device__ __forceinline__ void store(
       const WarpStore<float, float, kWarpN, Rows, true>& to, float* out, int lane_m, int lane_n,
       unsigned zero, const float (&acc)[kPerM][kPerN]) {

@@ -1,4 +1,4 @@
-// From a warp's sums to C: 16 rows at a time lie in shared memory, where the epilogue (its flags
+// From a warp's accumulators to C: 16 rows at a time go to shared memory, where the epilogue (flags
 // are known at run time only: one kernel for all) changes them in place, and from where they are
 // stored in wide, whole lines. Rows come in the order of the kernel's registers: Rows::row(block,
 // half, g) is the warp's row behind row 8 half + g of block `block`. Residuals are added at the
@@ -119,7 +119,7 @@ struct WarpStore {
     }
   }
 
-  // Residuals lie as C does, in aligned groups that all exist.
+  // The residual has C's layout, in aligned groups that all exist.
   __device__ __forceinline__ bool residual_is_wide() const {
     const unsigned long long steps =
         static_cast<unsigned long long>(epilogue.residual_m | epilogue.residual_batch) * sizeof(T);

@@ -1,11 +1,12 @@
-// C = A B on SM90a with wgmma and bulk tensor copies; A and B lie along or across k.
+// C = A B on SM90a with wgmma and TMA; A is K-major or M-major, B K-major or N-major.
 // A block is one producer warpgroup and kTileM / 64 / kReps consumers. The producer's one thread
 // keeps kStages tiles of A and B (128 bytes of k each, 128-byte swizzle) on their way; a consumer
-// multiplies 64 * kReps rows. Blocks stay: they take tile after tile, in groups of `group` rows of
-// tiles, so that what runs at one time shares A and B in the L2. A cluster either makes tiles one
-// below the other and fetches B together (kSplit false), or makes one tile, each block a part of k,
-// added up in order of k through distributed shared memory, each block some columns (kSplit true).
-// Dynamic shared memory: GemmWgmma::kSharedBytes. Shapes and pipeline as in public Hopper kernels.
+// multiplies 64 * kReps rows. Blocks are persistent: they take tile after tile, rasterised in
+// groups of `group` rows of tiles, so that concurrent tiles share A and B in the L2. A cluster
+// either computes tiles one below the other and multicasts B (kSplit false), or one tile by
+// split-K, summed in order of k through distributed shared memory, each block some columns (kSplit
+// true). Dynamic shared memory: GemmWgmma::kSharedBytes. Shapes and pipeline as in public Hopper
+// kernels.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -18,8 +19,8 @@ namespace gpk {
 // Mirrored by GemmWgmmaArgs in ops/matmul/engine_wgmma.cpp.
 struct GemmWgmmaArgs {
   WgmmaTarget target;
-  int tiles_m, tiles_n;  // tiles_m in units of blocks that fetch B together
-  int batches, splits;   // a split is a part of k with results of its own, after all batches
+  int tiles_m, tiles_n;  // tiles_m in units of blocks that share B by multicast
+  int batches, splits;   // split-K: each split has results of its own, after all batches
   int k_steps, k_steps_per_split;
   int group;
   int a_batch, b_batch;  // 0: the same matrix for all batches
@@ -32,7 +33,7 @@ struct GemmWgmma {
   static constexpr int kConsumers = kTileM / 64 / kReps;
   static constexpr int kShare = kSplit ? 1 : kCluster;  // blocks that fetch B together
   static constexpr int kWidth = kSplit ? kTileN / kCluster : kTileN;  // columns a block stores
-  using WayOut = WgmmaWayOut<Acc, Out, kReps, kWidth, kStore, kEpilogue>;
+  using WayOut = WgmmaEpilogue<Acc, Out, kReps, kWidth, kStore, kEpilogue>;
   static constexpr int kTileK = 128 / static_cast<int>(sizeof(A));
   static constexpr int kBytesA = kTileM * 128;
   static constexpr int kStageBytes = kBytesA + kTileN * 128;
@@ -41,8 +42,8 @@ struct GemmWgmma {
   static constexpr int kBarrierBytes = 16 * kStages;
   static constexpr int kSharedBytes =
       1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
-  // The tensor cores add products of 8 bits with fewer bits than float32 has: they get no further
-  // than kPromoteSteps, then the sum goes on here. kFast: they may.
+  // Tensor cores accumulate 8-bit products with fewer bits than float32 has: after kPromoteSteps
+  // accumulators are added to float32 ones. kFast: never.
   static constexpr bool kPromote = sizeof(A) == 1 && kIsSame<Acc, float> && !kFast;
   static constexpr int kPromoteSteps = 4;
   static_assert(kTransB == 0 || kTileN % 64 == 0);
@@ -146,12 +147,12 @@ struct GemmWgmma {
     }
   }
 
-  // Adds the parts of k that the blocks of the cluster have, for the columns of this block. All
-  // threads of the cluster meet here, when all parts are written; and arrive, when this block has
-  // read them: cluster_wait() before the next ones are written.
-  static __device__ __forceinline__ void add_parts(const Acc (&acc)[kReps][kTileN / 2],
-                                                   Acc (&sum)[kReps][kWidth / 2], unsigned parts,
-                                                   int consumer, int rank) {
+  // Split-K within the cluster: adds the blocks' accumulators for the columns of this block. Two
+  // cluster barriers: when all are written, and (arrive only) when this block has read them, so
+  // cluster_wait() before the next ones are written.
+  static __device__ __forceinline__ void reduce_cluster(const Acc (&acc)[kReps][kTileN / 2],
+                                                        Acc (&sum)[kReps][kWidth / 2],
+                                                        unsigned parts, int consumer, int rank) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
     const unsigned own = parts + (consumer * 128 + thread) * 16;
     constexpr int kGroupBytes = kConsumers * 128 * 16;  // eight columns of all rows of one rep
@@ -243,7 +244,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
         }
         if (unit + unit_step >= num_units) release_successor();
       }
-      if constexpr (kSplit) {  // add_parts' meetings
+      if constexpr (kSplit) {  // the cluster barriers of reduce_cluster
         __syncwarp();
         cluster_sync();
         cluster_sync();
@@ -297,7 +298,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       auto& sums = Gemm::template chosen<Gemm::kPromote>(acc, promoted);
       if constexpr (kSplit) {
         typename Gemm::Acc sum[kReps][Gemm::kWidth / 2];
-        Gemm::add_parts(sums, sum, parts, consumer, rank);
+        Gemm::reduce_cluster(sums, sum, parts, consumer, rank);
         Gemm::WayOut::run(sum, map_c, args.target, epilogue, row, tile.n + rank * Gemm::kWidth,
                           batch, buffer, 1 + consumer);
         __syncwarp();

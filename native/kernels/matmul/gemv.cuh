@@ -1,6 +1,6 @@
 // y[m, n] = x[m, k] w[n, k]^T for few rows of x, k contiguous in both: a warp has kRows rows of w,
-// its lanes walk along k in chunks of 16 bytes, kUnroll of them in flight per row.
-// grid: x = (rows of w) x (blocks of kM rows of x), y = parts of K, z = batch; 256 threads.
+// its lanes walk K in chunks of 16 bytes, kUnroll of them in flight per row.
+// grid: x = (rows of w) x (blocks of kM rows of x), y = split-K, z = batch; 256 threads.
 // kAlign: what divides the bases, pitches and k, in bytes; below 16, chunks come in pieces.
 // Order of addition, the same for every kM, kRows and kUnroll: see gemv_parts.cuh.
 #pragma once

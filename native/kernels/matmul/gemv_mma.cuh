@@ -1,9 +1,9 @@
-// The products of gemv.cuh and gemv_columns.cuh for up to 64 rows of x on tensor cores (SM80+), 16
+// gemv.cuh and gemv_columns.cuh for up to 64 rows of x on tensor cores (SM80+), 16
 // bits: w is the operand of 16 rows, x that of 8 columns, both from global memory into fragments.
-// A product does not care which k goes into which slot as long as both operands agree: thread t of
+// Any k may go into any slot of the instruction as long as both operands agree: thread t of
 // four takes the 16 bytes from 8t on of each 32 elements of k for two steps of 16.
-// Columns: a thread has 8 columns of w and 4 rows (4t on of 16); two rows make the pairs of k.
-// grid: x = blocks of j, y = parts of K, z = batch; 256 threads. m <= 8 * kTilesM.
+// Columns: a thread has 8 columns of w and 4 rows (4t on of 16); two rows form the pairs of k.
+// grid: x = blocks of j, y = split-K, z = batch; 256 threads. m <= 8 * kTilesM.
 // The order of addition does not depend on m or kTilesM: rows of x are columns of the instruction.
 #pragma once
 

@@ -1,11 +1,11 @@
 // What the kernels for few rows share: y[i, j] = epilogue(sum over l of x[i, l] * w(j, l)).
 // Weights are read once, 16 bytes (a chunk) at a time and past the L1; x is small and lives there.
-// grid: x = blocks of j, y = parts of K, z = batch. Sums are float32. K is added up in this order:
-// in a thread, over the lanes of a warp, over the warps of a block (k_warps), over the parts of K.
+// grid: x = blocks of j, y = split-K, z = batch. Sums are float32. K is added up in this order:
+// in a thread, over the lanes of a warp, over the warps of a block (k_warps), over the splits.
 // Which thread adds what depends on n, k and the launch only, never on m or on the template's kM:
 // a row of y has the same bits whatever the other rows are, and however many.
-// Parts of K are a cluster (SM90+) that adds up through distributed shared memory, or go to
-// `partial` [part][batch][m][n], for another kernel to add up.
+// Splits are the blocks of a cluster (SM90+), reduced through distributed shared memory, or go to
+// `partial` [split][batch][m][n] for finish.cuh.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -18,7 +18,7 @@ struct GemvArgs {
   const void* x;
   const void* w;
   void* y;
-  float* partial;  // nullptr: the parts of K are one, or a cluster
+  float* partial;  // nullptr: no split-K, or within a cluster
   long long m, n, k;
   long long x_m;      // of x: k is contiguous, rows start at multiples of 16 bytes (or of kAlign)
   long long w_pitch;  // from one row of w to the next: of n rows, or (columns kernels) of k
@@ -41,7 +41,7 @@ struct Chunk {
   unsigned v[4];
 };
 
-// A part of K: [begin, end).
+// A range of K: [begin, end).
 struct GemvRange {
   int begin, end;
 };
@@ -161,7 +161,7 @@ __device__ __forceinline__ void gemv_before_input() {
 #endif
 }
 
-// --- the way out --------------------------------------------------------------------------------
+// --- epilogue and store -------------------------------------------------------------------------
 
 // Flags are not template parameters here: a thread does this once or twice in its life.
 template <class C>
@@ -207,7 +207,7 @@ __device__ __forceinline__ void gemv_store(const GemvArgs& args, const EpilogueA
   }
 }
 
-// A finished sum, or one of a part of K that another kernel adds up.
+// To y through the epilogue, or to `partial`.
 template <class T>
 __device__ __forceinline__ void gemv_emit(const GemvArgs& args, const EpilogueArgs& epilogue,
                                           float sum, int i, int j) {

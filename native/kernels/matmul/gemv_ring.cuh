@@ -2,7 +2,7 @@
 // share of the rows of w, and a ring of bulk copies for each warp puts as much of it in flight as
 // shared memory holds before anything else happens. A unit is kPiece elements of each of kRows
 // rows. Warps take the units of a block in turn: each waits for its own copy, adds up along its
-// lanes, and asks for the unit that comes kStages later. grid: x = shares of rows, z = batch;
+// lanes, and requests the unit kStages later. grid: x = shares of rows, z = batch;
 // kWarps warps. Bases, pitches and k: multiples of 16 bytes. shared:
 // [kWarps][kStages][kRows][kPiece] of w, barriers, then sums [rows][pieces][kM]. Order of addition,
 // the same for every kM, kRows and grid: by chunks in a lane, over the lanes, over the pieces of a

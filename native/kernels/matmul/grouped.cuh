@@ -1,6 +1,6 @@
 // c[i, :] = x[i, :] w[e]^T, e the expert of row i; x [m, k], w [experts, n, k], any strides.
 // Rows come sorted by expert: sizes[e] of them each, at rows[0], rows[1], ... (null: 0, 1, ...).
-// A block of 256 threads makes 64 rows of one expert by 64 columns. Grid: x, tiles of rows with
+// A block of 256 threads computes 64 rows of one expert by 64 columns. Grid: x, tiles of rows with
 // all their tiles of columns; which expert a tile of rows belongs to is found here, by adding up
 // sizes, so there are blocks to spare. What the sizes leave over is written as zeros.
 //   group_rows: sorts rows by expert id, one block of 1024 threads; ids out of range come last.
@@ -15,7 +15,8 @@ namespace gpk {
 constexpr int kGroupedTile = 64;
 constexpr int kGroupedTileK = 16;
 
-// Mirrored by GroupedArgs and GroupRowsArgs in ops/matmul/grouped.cpp: eight-byte fields only.
+// Mirrored by GroupedArgs and GroupRowsArgs in ops/matmul/engine_grouped.cpp: eight-byte fields
+// only.
 struct GroupedArgs {
   const void* x;
   const void* w;
@@ -49,7 +50,7 @@ struct GroupedPlace {
   long long row, end;
 };
 
-// Where tile `tile` of rows lies. Every warp finds it by itself.
+// The rows of tile `tile`. Every warp finds them by itself.
 __device__ __forceinline__ GroupedPlace grouped_place(const GroupedArgs& args, long long tile) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   long long rows_before = 0;
@@ -79,10 +80,10 @@ __device__ __forceinline__ GroupedPlace grouped_place(const GroupedArgs& args, l
   return {args.experts, row, args.m};
 }
 
-// Brings tiles of rows that lie anywhere from memory to shared memory, as TileLoader does.
+// Gathers rows from anywhere in memory into a tile in shared memory, as TileLoader does.
 template <class T>
 struct RowLoader {
-  using Acc = typename Product<T>::Acc;
+  using Acc = typename Arithmetic<T>::Acc;
   static constexpr int kLoads = kGroupedTile * kGroupedTileK / kTiledThreads;
   static constexpr int kRowStep = kTiledThreads / kGroupedTileK;
   static constexpr int kPitch = TileLoader<T, kGroupedTile, kGroupedTileK>::kPitch;
@@ -117,7 +118,7 @@ struct RowLoader {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       value[i] = Acc{};
-      if ((inside >> i & 1u) != 0 && k_first < k_left) value[i] = Product<T>::load(*from[i]);
+      if ((inside >> i & 1u) != 0 && k_first < k_left) value[i] = Arithmetic<T>::load(*from[i]);
       from[i] += tile_step;
     }
   }
@@ -131,8 +132,8 @@ struct RowLoader {
 template <class T>
 __device__ __forceinline__ void write_rows(const GroupedArgs& args, const GroupedPlace& place,
                                            long long tile_n,
-                                           const typename Product<T>::Acc (&acc)[4][4]) {
-  using Part = Fragment<typename Product<T>::Acc, 4>;
+                                           const typename Arithmetic<T>::Acc (&acc)[4][4]) {
+  using Part = Fragment<typename Arithmetic<T>::Acc, 4>;
   const int thread_m = static_cast<int>(threadIdx.x) / 16;
   const int thread_n = static_cast<int>(threadIdx.x) % 16;
 #pragma unroll
@@ -156,7 +157,7 @@ __device__ __forceinline__ int columns_of(long long k_left) {
 
 template <class T>
 __global__ void __launch_bounds__(kTiledThreads, 2) grouped_gemm_kernel(GroupedArgs args) {
-  using Acc = typename Product<T>::Acc;
+  using Acc = typename Arithmetic<T>::Acc;
   using LoaderW = TileLoader<T, kGroupedTile, kGroupedTileK>;
   __shared__ __align__(16) Acc shared_x[2][kGroupedTileK * RowLoader<T>::kPitch];
   __shared__ __align__(16) Acc shared_w[2][kGroupedTileK * LoaderW::kPitch];

@@ -1,10 +1,10 @@
 // result[i, j] = silu(g) * u + residual[i, j], with g = both[i, j] + bias[j] and
-// u = both[i, n + j] + bias[n + j]: what follows the product of a SwiGLU pair.
+// u = both[i, n + j] + bias[n + j]: the pass after the GEMM of a SwiGLU pair.
 // both is contiguous, [rows, 2 n], in the accumulation type; the others have any strides. A thread
-// makes one element, neighbours differ in j. Computed in float32 (float64 for it), rounded once.
+// computes one element, neighbours differ in j. Computed in float32 (float64 for it), rounded once.
 #pragma once
 
-#include "matmul/product.cuh"
+#include "matmul/arithmetic.cuh"
 
 namespace gpk {
 
@@ -23,7 +23,7 @@ __device__ __forceinline__ double swiglu_sigmoid(double x) { return 1.0 / (1.0 +
 
 template <class T>
 __global__ void __launch_bounds__(256) swiglu_kernel(SwigluArgs args) {
-  using Acc = typename Product<T>::Acc;
+  using Acc = typename Arithmetic<T>::Acc;
   const long long at = static_cast<long long>(blockIdx.x) * 256 + threadIdx.x;
   if (at >= args.rows * args.n) return;
   const long long i = at / args.n;

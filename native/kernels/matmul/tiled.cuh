@@ -1,13 +1,13 @@
-// C = A B, batched, any strides. A block of 256 threads makes a tile of C, 16 x 16 threads of
+// C = A B, batched, any strides. A block of 256 threads computes a tile of C, 16 x 16 threads of
 // kPerM x kPerN elements each. K goes through shared memory kTileK at a time, two buffers, as
 // [k][row] in the accumulation type; the next tiles are on their way to registers while one is
 // used. Threads map to the elements of an operand so that neighbours read neighbours (along k or
 // along the other axis, by its strides). Out of range reads give zeros. Grid: x batches of tiles,
-// column first; y parts of K, each its own partial result. Every element is summed in order of k.
+// column first; y split-K. Every element is summed in order of k.
 #pragma once
 
 #include "common/vec.cuh"
-#include "matmul/product.cuh"
+#include "matmul/arithmetic.cuh"
 
 namespace gpk {
 
@@ -16,7 +16,7 @@ constexpr int kTiledThreads = 256;
 // Brings one operand's tiles from memory to shared memory: "row" is m for A, n for B.
 template <class T, int kTile, int kTileK>
 struct TileLoader {
-  using Acc = typename Product<T>::Acc;
+  using Acc = typename Arithmetic<T>::Acc;
   static constexpr int kLoads = kTile * kTileK / kTiledThreads;
   static constexpr int kPitch = kTile + 16 / static_cast<int>(sizeof(Acc));
 
@@ -55,7 +55,8 @@ struct TileLoader {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       value[i] = Acc{};
-      if ((inside >> i & 1u) != 0 && k_first + i * k_step < k_left) value[i] = Product<T>::load(*p);
+      if ((inside >> i & 1u) != 0 && k_first + i * k_step < k_left)
+        value[i] = Arithmetic<T>::load(*p);
       p += load_step;
     }
     from += tile_step;
@@ -87,11 +88,11 @@ struct Fragment {
 };
 
 template <class T, int kTileK, int kPerM, int kPerN>
-__device__ __forceinline__ void multiply_tiles(const typename Product<T>::Acc* a,
-                                               const typename Product<T>::Acc* b, int thread_m,
+__device__ __forceinline__ void multiply_tiles(const typename Arithmetic<T>::Acc* a,
+                                               const typename Arithmetic<T>::Acc* b, int thread_m,
                                                int thread_n,
-                                               typename Product<T>::Acc (&acc)[kPerM][kPerN]) {
-  using Acc = typename Product<T>::Acc;
+                                               typename Arithmetic<T>::Acc (&acc)[kPerM][kPerN]) {
+  using Acc = typename Arithmetic<T>::Acc;
   constexpr int kPitchA = TileLoader<T, 16 * kPerM, kTileK>::kPitch;
   constexpr int kPitchB = TileLoader<T, 16 * kPerN, kTileK>::kPitch;
 #pragma unroll
@@ -103,15 +104,15 @@ __device__ __forceinline__ void multiply_tiles(const typename Product<T>::Acc* a
 #pragma unroll
     for (int i = 0; i < kPerM; ++i)
 #pragma unroll
-      for (int j = 0; j < kPerN; ++j) Product<T>::multiply_into(acc[i][j], x[i], y[j]);
+      for (int j = 0; j < kPerN; ++j) Arithmetic<T>::multiply_into(acc[i][j], x[i], y[j]);
   }
 }
 
 template <class T, int kPerM, int kPerN>
 __device__ __forceinline__ void write_tile(const MatmulArgs& args, unsigned tile_m, unsigned tile_n,
                                            unsigned batch, int thread_m, int thread_n,
-                                           const typename Product<T>::Acc (&acc)[kPerM][kPerN]) {
-  using Acc = typename Product<T>::Acc;
+                                           const typename Arithmetic<T>::Acc (&acc)[kPerM][kPerN]) {
+  using Acc = typename Arithmetic<T>::Acc;
   constexpr int kTileM = 16 * kPerM;
   constexpr int kTileN = 16 * kPerN;
   const long long first_m = static_cast<long long>(tile_m) * kTileM;
@@ -143,9 +144,9 @@ __device__ __forceinline__ void write_tile(const MatmulArgs& args, unsigned tile
 }
 
 template <class T, int kTileK, int kPerM, int kPerN>
-__global__ void __launch_bounds__(kTiledThreads, sizeof(typename Product<T>::Acc) == 4 ? 2 : 1)
+__global__ void __launch_bounds__(kTiledThreads, sizeof(typename Arithmetic<T>::Acc) == 4 ? 2 : 1)
     matmul_tiled_kernel(MatmulArgs args, unsigned tiles_m, unsigned tiles_n) {
-  using Acc = typename Product<T>::Acc;
+  using Acc = typename Arithmetic<T>::Acc;
   using LoaderA = TileLoader<T, 16 * kPerM, kTileK>;
   using LoaderB = TileLoader<T, 16 * kPerN, kTileK>;
   __shared__ __align__(16) Acc shared_a[2][kTileK * LoaderA::kPitch];

@@ -1,6 +1,6 @@
-// The way out of a warpgroup's sums (kRows = 64 * kReps rows by kWidth columns): epilogue, then
-// through shared memory, 64 rows by kChunk columns at a time, two buffers, and on by bulk copies
-// that run while the caller goes on. Or element by element where C has other strides.
+// From a warpgroup's accumulators (kRows = 64 * kReps rows by kWidth columns) to C: epilogue, then
+// through shared memory, 64 rows by kChunk columns at a time, two buffers, and out by TMA stores
+// that overlap with what the caller does next. Or element by element where C has other strides.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -10,17 +10,17 @@
 namespace gpk {
 
 enum WgmmaStore {
-  kStoreRows = 0,     // C's rows by bulk copies
-  kStoreColumns = 1,  // rows of sums run along C's columns: turned on the way, by bulk copies
+  kStoreRows = 0,     // row-major C, by TMA
+  kStoreColumns = 1,  // column-major C: transposed on the way, by TMA
   kStoreStrided = 2,  // element by element
 };
 
-// Where the sums go: sizes and strides in terms of the sums' rows and columns.
+// Where accumulators go: sizes and strides in terms of their rows and columns.
 struct WgmmaTarget {
   void* c;                      // strided stores only, like the strides
   long long c_m, c_n, c_batch;  // in elements
   int m, n;
-  int turned;  // rows of sums are C's columns
+  int transposed;  // rows of accumulators are columns of C
 };
 
 __device__ __forceinline__ constexpr int widest_of(int width, int most) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ constexpr int widest_of(int width, int most) {
 }
 
 template <class Acc, class Out, int kReps, int kWidth, int kStore, unsigned kEpilogue>
-struct WgmmaWayOut {
+struct WgmmaEpilogue {
   static constexpr int kSize = static_cast<int>(sizeof(Out));
   static constexpr int kChunk = widest_of(kWidth, kStore == kStoreColumns ? 64 : 128 / kSize);
   static constexpr int kChunkBytes = 64 * kChunk * kSize;
@@ -150,8 +150,8 @@ struct WgmmaWayOut {
     Out* const c = static_cast<Out*>(target.c) + batch * target.c_batch;
     for (int e = thread; e < 64 * kChunk; e += 128) {
       // Neighbours write along C's rows.
-      const int row = target.turned ? e % 64 : e / kChunk;
-      const int col = target.turned ? e / 64 : e % kChunk;
+      const int row = target.transposed ? e % 64 : e / kChunk;
+      const int col = target.transposed ? e / 64 : e % kChunk;
       const int byte = col * kSize;
       if (row0 + row < target.m && col0 + col < target.n)
         c[(row0 + row) * target.c_m + (col0 + col) * target.c_n] =
@@ -181,14 +181,14 @@ struct WgmmaWayOut {
 
   // Of the columns of a chunk: held by the lanes of a warp, so that all are fetched at once.
   static constexpr int kHeld = (kChunk + 31) / 32;
-  static __device__ __forceinline__ void fetch_across(Factors (&across)[kHeld],
-                                                      const EpilogueArgs& epilogue,
-                                                      const WgmmaTarget& target, int first_col,
-                                                      int lane) {
+  static __device__ __forceinline__ void fetch_column_factors(Factors (&across)[kHeld],
+                                                              const EpilogueArgs& epilogue,
+                                                              const WgmmaTarget& target,
+                                                              int first_col, int lane) {
 #pragma unroll
     for (int j = 0; j < kHeld; ++j)
-      across[j] =
-          factors_of(epilogue, target.turned != 0, min(first_col + j * 32 + lane, target.n - 1));
+      across[j] = factors_of(epilogue, target.transposed != 0,
+                             min(first_col + j * 32 + lane, target.n - 1));
   }
 
   // The epilogue of a thread's sums of a chunk: rows `row` and `row` + 8, two of eight columns.
@@ -202,8 +202,8 @@ struct WgmmaWayOut {
     if constexpr (kResidual) {     // all are fetched at once
       const Out* const from =
           static_cast<const Out*>(epilogue.residual) + batch * epilogue.residual_batch;
-      const long long row_step = target.turned ? epilogue.residual_n : epilogue.residual_m;
-      const long long col_step = target.turned ? epilogue.residual_m : epilogue.residual_n;
+      const long long row_step = target.transposed ? epilogue.residual_n : epilogue.residual_m;
+      const long long col_step = target.transposed ? epilogue.residual_m : epilogue.residual_n;
 #pragma unroll
       for (int e = 0; e < kChunk / 4; ++e)
 #pragma unroll
@@ -248,9 +248,9 @@ struct WgmmaWayOut {
       Factors across[kHeld];
       if constexpr (kEpilogue != 0) {
         // Rows and columns outside of C are not stored, but must not be looked up either.
-        down[0] = factors_of(epilogue, target.turned == 0, min(row, target.m - 1));
-        down[1] = factors_of(epilogue, target.turned == 0, min(row + 8, target.m - 1));
-        fetch_across(across, epilogue, target, first_col, lane);
+        down[0] = factors_of(epilogue, target.transposed == 0, min(row, target.m - 1));
+        down[1] = factors_of(epilogue, target.transposed == 0, min(row + 8, target.m - 1));
+        fetch_column_factors(across, epilogue, target, first_col, lane);
       }
 #pragma unroll
       for (int i = 0; i < kWidth / kChunk; ++i) {
@@ -258,7 +258,7 @@ struct WgmmaWayOut {
         if constexpr (kEpilogue != 0) {
           finish(acc[r] + i * (kChunk / 2), down, across, epilogue, target, row, col0, batch, lane);
           if (i + 1 < kWidth / kChunk)  // on their way while this chunk is stored
-            fetch_across(across, epilogue, target, col0 + kChunk, lane);
+            fetch_column_factors(across, epilogue, target, col0 + kChunk, lane);
         }
         const unsigned buffer = buffers + ((r * (kWidth / kChunk) + i) & 1) * kChunkBytes;
         if (kStore != kStoreStrided && thread == 0) {

@@ -9,7 +9,8 @@ namespace gpk {
 
 constexpr unsigned kIntegerCodes = (1u << (kCode<DType::kUInt64> + 1)) - 1;  // and bool
 constexpr unsigned kRealCodes = (1u << (kCode<DType::kFloat64> + 1)) - 1;
-constexpr unsigned kComplexCodes = (1u << kCode<DType::kComplex64>) | (1u << kCode<DType::kComplex128>);
+constexpr unsigned kComplexCodes =
+    (1u << kCode<DType::kComplex64>) | (1u << kCode<DType::kComplex128>);
 constexpr unsigned kAllCodes = kRealCodes | kComplexCodes;
 
 // The codes that convert<T> is for.

@@ -108,7 +108,8 @@ __global__ void range_ends_kernel(const uint64* range, K* ends, const KeyOrder o
 // numpy.linspace(low, high, num_bins + 1): in the dtype of ends taken from the data, every step
 // rounded to it, or in float64. A range of one value is widened by one half each way.
 __global__ void __launch_bounds__(256) edges_kernel(const EdgesArgs args) {
-  const unsigned code = args.ends == nullptr ? static_cast<unsigned>(kCode<DType::kFloat64>) : args.out_code;
+  const unsigned code =
+      args.ends == nullptr ? static_cast<unsigned>(kCode<DType::kFloat64>) : args.out_code;
   double low = args.ends == nullptr ? args.low : load_number(args.ends, 0, args.ends_code);
   double high = args.ends == nullptr ? args.high : load_number(args.ends, 1, args.ends_code);
   if (low == high) {

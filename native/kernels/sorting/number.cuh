@@ -47,13 +47,21 @@ __device__ __forceinline__ void put_number(void* data, long long i, T value) {
 __device__ __forceinline__ void store_number(void* data, long long i, unsigned code, double x) {
   switch (code) {
     case kCode<DType::kBool>: put_number(data, i, x != 0.0); return;
-    case kCode<DType::kInt8>: put_number(data, i, static_cast<signed char>(static_cast<int>(x))); return;
+    case kCode<DType::kInt8>:
+      put_number(data, i, static_cast<signed char>(static_cast<int>(x)));
+      return;
     case kCode<DType::kInt16>: put_number(data, i, static_cast<short>(static_cast<int>(x))); return;
     case kCode<DType::kInt32>: put_number(data, i, static_cast<int>(x)); return;
     case kCode<DType::kInt64>: put_number(data, i, static_cast<long long>(x)); return;
-    case kCode<DType::kUInt8>: put_number(data, i, static_cast<unsigned char>(static_cast<int>(x))); return;
-    case kCode<DType::kUInt16>: put_number(data, i, static_cast<unsigned short>(static_cast<int>(x))); return;
-    case kCode<DType::kUInt32>: put_number(data, i, static_cast<unsigned>(static_cast<long long>(x))); return;
+    case kCode<DType::kUInt8>:
+      put_number(data, i, static_cast<unsigned char>(static_cast<int>(x)));
+      return;
+    case kCode<DType::kUInt16>:
+      put_number(data, i, static_cast<unsigned short>(static_cast<int>(x)));
+      return;
+    case kCode<DType::kUInt32>:
+      put_number(data, i, static_cast<unsigned>(static_cast<long long>(x)));
+      return;
     case kCode<DType::kUInt64>: put_number(data, i, static_cast<unsigned long long>(x)); return;
     case kCode<DType::kFloat16>: put_number(data, i, from_compute<float16>(odd_float(x))); return;
     case kCode<DType::kBFloat16>: put_number(data, i, from_compute<bfloat16>(odd_float(x))); return;

@@ -61,17 +61,19 @@ void launch_integer(const Array& out, const char* op, std::uint64_t start, std::
   cu::DevicePtr to = out.device_ptr();
   std::int64_t n = out.size();
   void* params[] = {&to, &start, &step, &n};
-  submit(ramp_kernel(out, op, CreationKernel::kIntegerRamp), grid_1d(n, kBlock, kBlock), {&out}, params);
+  submit(ramp_kernel(out, op, CreationKernel::kIntegerRamp), grid_1d(n, kBlock, kBlock), {&out},
+         params);
 }
 
-void launch_real(const Array& out, const char* op, kernels::RealRamp re, kernels::RealRamp im, std::int64_t last_at) {
+void launch_real(const Array& out, const char* op, kernels::RealRamp re, kernels::RealRamp im,
+                 std::int64_t last_at) {
   cu::DevicePtr to = out.device_ptr();
   std::int64_t n = out.size();
   const bool floors = is_integer(out.dtype());
   void* params[] = {&to, &re, &im, &last_at, &n};
   void* floor_params[] = {&to, &re, &last_at, &n};
-  submit(ramp_kernel(out, op, floors ? CreationKernel::kFloorRamp : CreationKernel::kRealRamp), grid_1d(n, kBlock, kBlock), {&out},
-         floors ? floor_params : params);
+  submit(ramp_kernel(out, op, floors ? CreationKernel::kFloorRamp : CreationKernel::kRealRamp),
+         grid_1d(n, kBlock, kBlock), {&out}, floors ? floor_params : params);
 }
 
 std::uint64_t low_bits(const Scalar& scalar) {
@@ -128,7 +130,8 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
   return out;
 }
 
-kernels::RealRamp creation::plan_linspace(double start, double stop, std::int64_t count, bool endpoint) {
+kernels::RealRamp creation::plan_linspace(double start, double stop, std::int64_t count,
+                                          bool endpoint) {
   const auto steps = static_cast<double>(endpoint ? count - 1 : count);
   const double delta = stop - start;
   kernels::RealRamp ramp{start, delta, 0, stop};

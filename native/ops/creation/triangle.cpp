@@ -98,8 +98,8 @@ Array triangle(const Array& x, std::int64_t k, bool lower, const char* op) {
 Array tril(const Array& x, std::int64_t k) { return triangle(x, k, true, "tril"); }
 Array triu(const Array& x, std::int64_t k) { return triangle(x, k, false, "triu"); }
 
-TrianglePlan creation::plan_triangle(std::size_t width, const Dims& shape, std::int64_t k, bool lower,
-                           std::size_t alignment) {
+TrianglePlan creation::plan_triangle(std::size_t width, const Dims& shape, std::int64_t k,
+                                     bool lower, std::size_t alignment) {
   const std::int64_t cols = shape[shape.size() - 1];
   const auto wide = static_cast<std::int64_t>(kAccessBytes / width);
   TrianglePlan plan;

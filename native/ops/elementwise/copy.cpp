@@ -11,7 +11,6 @@
 namespace gpk::ops {
 namespace {
 
-
 // Bits are bits: copies within a dtype go by width, so that dtypes share kernels.
 DType width_dtype(DType dtype) {
   switch (itemsize(dtype)) {

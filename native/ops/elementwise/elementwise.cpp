@@ -16,10 +16,9 @@ namespace gpk::ops {
 namespace {
 
 constexpr ElementwiseOp kOps[] = {
-#define GPK_ELEMENTWISE(name, arity, functor, rule, doc) \
-  {OpId::name, #name, arity, #functor, Rule::rule},
+#define GPK_ELEMENTWISE(name, names, functor, rule, doc) \
+  {OpId::name, #name, static_cast<int>(count_names(names)), #functor, Rule::rule},
 #include "ops/elementwise/ops.def"
-#undef GPK_ELEMENTWISE
 };
 static_assert(std::size(kOps) <= kCopyOp, "op numbers of map_key");
 

@@ -1,8 +1,13 @@
 // Every elementwise op: add(a, b), sqrt(x), where(condition, a, b) ... as listed in ops.def.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "core/array.h"
 #include "core/scalar.h"
@@ -54,20 +59,30 @@ CheckedOperands check_operands(const char* op, std::span<const Operand> operands
 void check_broadcast_out(const char* op, const Array& out, const Dims& shape, DType result,
                          Device device);
 
-#define GPK_NAMES_1 const Operand& x
-#define GPK_NAMES_2 const Operand &x1, const Operand &x2
-#define GPK_NAMES_3 const Operand &x1, const Operand &x2, const Operand &x3
-#define GPK_NAMES_4 const Operand &x1, const Operand &x2, const Operand &x3, const Operand &x4
-#define GPK_VALUES_1 x
-#define GPK_VALUES_2 x1, x2
-#define GPK_VALUES_3 x1, x2, x3
-#define GPK_VALUES_4 x1, x2, x3, x4
-#define GPK_ELEMENTWISE(op, arity, functor, rule, doc)             \
-  inline Array op(GPK_NAMES_##arity, const Array* out = nullptr) { \
-    const Operand operands[] = {GPK_VALUES_##arity};               \
-    return elementwise(OpId::op, operands, out);                   \
+// "x1, x2": 2.
+constexpr std::size_t count_names(std::string_view names) {
+  return 1 + static_cast<std::size_t>(std::count(names.begin(), names.end(), ','));
+}
+
+// `args`: as many operands as the op has, then optionally a const Array* for the result.
+template <std::size_t arity, class... Args>
+Array call_op(OpId id, const Args&... args) {
+  const auto given = std::tie(args...);
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    const Operand operands[] = {static_cast<Operand>(std::get<i>(given))...};
+    if constexpr (sizeof...(Args) == arity)
+      return elementwise(id, operands);
+    else
+      return elementwise(id, operands, std::get<arity>(given));
+  }(std::make_index_sequence<arity>());
+}
+
+// add(a, b), sqrt(x, &out), ...
+#define GPK_ELEMENTWISE(op, names, functor, rule, doc)            \
+  template <std::convertible_to<Operand> First, class... Rest>    \
+  Array op(const First& first, const Rest&... rest) {             \
+    return call_op<count_names(names)>(OpId::op, first, rest...); \
   }
 #include "ops/elementwise/ops.def"
-#undef GPK_ELEMENTWISE
 
 }  // namespace gpk::ops

@@ -41,12 +41,10 @@ constexpr auto kSecondIsNumber = static_cast<std::uint32_t>(kernels::OperandKind
 // A kernel for the exact dtypes.
 jit::KernelSpec exact_spec(const ElementwiseOp& op, const MapPlan& plan, DType common,
                            std::span<const DType> inputs, DType result, bool bundled) {
-  const std::uint64_t key =
-      map_key(plan, static_cast<unsigned>(op.id), common, inputs, result);
-  return map_spec(op.name,
-                  map_expression(plan, cat("gpk::", op.functor), kernel_type(common), inputs,
-                                 result),
-                  key, bundled);
+  const std::uint64_t key = map_key(plan, static_cast<unsigned>(op.id), common, inputs, result);
+  return map_spec(
+      op.name, map_expression(plan, cat("gpk::", op.functor), kernel_type(common), inputs, result),
+      key, bundled);
 }
 
 jit::KernelSpec dense_spec(const ElementwiseOp& op, DType dtype, std::uint32_t kinds,

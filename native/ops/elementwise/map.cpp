@@ -141,7 +141,8 @@ std::string map_expression(const MapPlan& plan, const std::string& functor,
   const bool dense = plan.form == MapPlan::Form::kDense;
   std::string text = cat(dense ? "gpk::map_dense<" : "gpk::map_strided<", functor, ", ", common,
                          ", ", kernel_type(result), ", ", plan.vec, ", ", kMapUnroll, ", ");
-  if (!dense) text += cat(plan.deep ? kMaxRank : kFewAxes, ", ", plan.wide ? "long long" : "int", ", ");
+  if (!dense)
+    text += cat(plan.deep ? kMaxRank : kFewAxes, ", ", plan.wide ? "long long" : "int", ", ");
   text += cat(plan.kinds, 'u');
   for (const DType input : inputs) text += cat(", ", kernel_type(input));
   return text + ">";
@@ -274,13 +275,12 @@ void run_map(unsigned op, const char* name, const char* functor, DType common,
     if (plan.form == MapPlan::Form::kAny)
       return map_spec(name, any_expression(name_in_kernels, common, inputs.size()), variant, true);
     return map_spec(
-        name,
-        map_expression(plan, name_in_kernels, kernel_type(common), inputs, result.dtype()),
+        name, map_expression(plan, name_in_kernels, kernel_type(common), inputs, result.dtype()),
         variant, false);
   };
   constexpr auto kMap = static_cast<std::uint8_t>(ElementwiseKernel::kMap);
-  const Kernel& k = kernel(Context::get(result.device().index),
-                           {Family::elementwise, kMap, variant}, make_spec);
+  const Kernel& k =
+      kernel(Context::get(result.device().index), {Family::elementwise, kMap, variant}, make_spec);
   if (plan.form != MapPlan::Form::kAny || compute_dtype(common) != DType::kInt32) {
     launch_map(k, plan, layout, operands, result);
     return;

@@ -35,8 +35,9 @@ Array bytes_of(const Array& packed) {
 }
 
 void launch(bool pack, const Array& in, const Array& out, const Array& other, DType packed) {
-  const Kernel& k = kernel(Context::get(in.device().index), {Family::elementwise, kPackedKernel, pack},
-                           [&] { return spec_of(pack); });
+  const Kernel& k =
+      kernel(Context::get(in.device().index), {Family::elementwise, kPackedKernel, pack},
+             [&] { return spec_of(pack); });
   cu::DevicePtr from = in.device_ptr();
   cu::DevicePtr to = out.device_ptr();
   auto dtype = static_cast<std::uint8_t>(other.dtype());

@@ -44,10 +44,10 @@ std::uint64_t emit_key(Emit emit, std::size_t word) {
 jit::KernelSpec emit_spec(Emit emit, std::size_t word) {
   static constexpr const char* kNames[] = {"kOffsets", "kCoords", "kWords"};
   const char* type = emit == Emit::kWords ? word_name(word) : "long long";
-  return plain_spec(IndexKernel::kEmit, emit == Emit::kCoords ? "nonzero" : "getitem",
-                    cat("gpk::emit_kernel<", type, ", gpk::kernels::Emit::",
-                        kNames[static_cast<int>(emit)], ">"),
-                    emit_key(emit, word));
+  return plain_spec(
+      IndexKernel::kEmit, emit == Emit::kCoords ? "nonzero" : "getitem",
+      cat("gpk::emit_kernel<", type, ", gpk::kernels::Emit::", kNames[static_cast<int>(emit)], ">"),
+      emit_key(emit, word));
 }
 
 jit::KernelSpec fill_spec(std::size_t word) {
@@ -55,14 +55,17 @@ jit::KernelSpec fill_spec(std::size_t word) {
   spec.file = "indexing/fill.cuh";
   spec.op = "setitem";
   spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", ",
-                        kernels::FillLayout::kDims, ", ", kFillBlock, ", ",
-                        kFillUnroll, ">");
+                        kernels::FillLayout::kDims, ", ", kFillBlock, ", ", kFillUnroll, ">");
   spec.prefetched = word == 4;
   return spec;
 }
 
-jit::KernelSpec count_spec() { return plain_spec(IndexKernel::kCount, "nonzero", "gpk::count_kernel"); }
-jit::KernelSpec scan_spec() { return plain_spec(IndexKernel::kScan, "nonzero", "gpk::scan_kernel"); }
+jit::KernelSpec count_spec() {
+  return plain_spec(IndexKernel::kCount, "nonzero", "gpk::count_kernel");
+}
+jit::KernelSpec scan_spec() {
+  return plain_spec(IndexKernel::kScan, "nonzero", "gpk::scan_kernel");
+}
 jit::KernelSpec unravel_spec() {
   return plain_spec(IndexKernel::kUnravel, "unravel_index", "gpk::unravel_kernel");
 }
@@ -114,9 +117,8 @@ void emit_on_gpu(Emit emit, const CountedMask& mask, MaskLayout layout, const Ar
   if (mask.count == 0) return;
   const std::size_t word = emit == Emit::kWords ? itemsize(out.dtype()) : 8;
   Context& context = Context::get(out.device().index);
-  const Kernel& k =
-      kernel(context, key(IndexKernel::kEmit, emit_key(emit, word)),
-             [&] { return emit_spec(emit, word); });
+  const Kernel& k = kernel(context, key(IndexKernel::kEmit, emit_key(emit, word)),
+                           [&] { return emit_spec(emit, word); });
   cu::DevicePtr bytes = mask.mask.device_ptr();
   cu::DevicePtr sums = mask.sums->device_ptr();
   cu::DevicePtr from = source == nullptr ? 0 : source->device_ptr();

@@ -39,10 +39,10 @@ jit::KernelSpec move_spec(bool scatter, std::size_t word, Indexing indexing) {
   jit::KernelSpec spec = index_spec(IndexKernel::kMove, move_key(scatter, word, indexing));
   spec.file = kFile;
   spec.op = scatter ? "setitem" : "getitem";
-  spec.expression =
-      cat("gpk::move_kernel<", word_name(word), ", ", scatter, ", ",
-          kTypes[static_cast<int>(indexing)], ", ",
-          indexing == Indexing::kAny ? shape_of<WideLayout>() : shape_of<NarrowLayout>(), ", ", kBlock, ", ", unroll(indexing), ">");
+  spec.expression = cat(
+      "gpk::move_kernel<", word_name(word), ", ", scatter, ", ", kTypes[static_cast<int>(indexing)],
+      ", ", indexing == Indexing::kAny ? shape_of<WideLayout>() : shape_of<NarrowLayout>(), ", ",
+      kBlock, ", ", unroll(indexing), ">");
   spec.prefetched = word == 4;
   return spec;
 }
@@ -157,9 +157,9 @@ void launch_move(bool scatter, const WideLayout& layout, std::size_t word, const
                  const MoveSource& b, std::span<const Array* const> others, const char* op) {
   if (layout.total == 0) return;
   const bool is_narrow = fits_narrow(layout);
-  const Indexing indexing = !is_narrow                  ? Indexing::kAny
+  const Indexing indexing = !is_narrow                                           ? Indexing::kAny
                             : layout.index[0].type == kernels::IndexType::kInt32 ? Indexing::kInt32
-                                                        : Indexing::kInt64;
+                                                                                 : Indexing::kInt64;
   Context& context = Context::get(a.device().index);
   const Kernel& k = kernel(context, key(IndexKernel::kMove, move_key(scatter, word, indexing)),
                            [&] { return move_spec(scatter, word, indexing); });

@@ -81,10 +81,10 @@ Term sum_away(const Term& term, const Labels& summed) {
   ReduceOptions options;
   options.axes = Dims(std::span<const std::int64_t>(axes));
   options.dtype = term.array.dtype();
-  return {reduce(Reduction::kSum, term.array, options), std::move(kept)};
+  return {reduce(OpId::sum, term.array, options), std::move(kept)};
 }
 
-// The product of two terms, summed over all labels that are not in `needed`.
+// The contraction of two terms over all labels that are not in `needed`.
 Term contract(Term left, Term right, const Labels& needed, const char* op) {
   const auto alone = [&](const Term& term, const Term& other) {
     Labels found;

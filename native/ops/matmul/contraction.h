@@ -1,5 +1,5 @@
-// Sums of products over named axes. Everything is brought to a product of stacks of matrices by
-// views, with a copy only where axes that belong together do not lie together.
+// Contractions over named axes. Each becomes one batched GEMM by views, with a copy only where axes
+// that belong together are not adjacent in memory.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_paths.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,12 +47,7 @@ std::vector<std::string> pip_folders(const std::vector<std::string>& roots) {
   std::vector<std::string> folders;
   for (const std::string& root : roots) {
     std::error_code ec;
-    std::vector<fs::path> packages;
-    for (fs::directory_iterator it(fs::path(root) / "nvidia", ec), end; !ec && it != end;
-         it.increment(ec))
-      packages.push_back(it->path());
-    std::sort(packages.begin(), packages.end());
-    for (const fs::path& package : packages)
+    for (const fs::path& package : jit::entries_of(fs::path(root) / "nvidia"))
       for (const char* name : {"lib", "bin", "bin/x86_64"})
         if (fs::is_directory(package / name, ec)) folders.push_back((package / name).string());
   }
@@ -184,4 +179,4 @@ void set_cublaslt_for_testing(const CublasLt* library) {
   s.searches.push_back(std::move(result));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

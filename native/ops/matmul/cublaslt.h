@@ -1,5 +1,5 @@
-// cuBLASLt, NVIDIA's library of matrix products, where a machine has it: the part of its ABI that
-// we use, declared by ourselves, and the search for it. Nothing happens before the first call.
+// cuBLASLt, where a machine has it: the part of its ABI that we use, declared by ourselves, and the
+// search for it. Nothing happens before the first call.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "core/driver_api.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 using LtHandle = struct LtHandleTag*;
 using LtOperation = struct LtOperationTag*;
@@ -102,4 +102,4 @@ const CublasLtSearch& find_cublaslt();
 // Forgets the search and uses `library` instead (nullptr: search again). For tests only.
 void set_cublaslt_for_testing(const CublasLt* library);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 static_assert(sizeof(cu::DevicePtr) == sizeof(void*));  // descriptors hold pointers
@@ -27,7 +27,7 @@ int compute_type(const MatmulDesc& desc) {
     case DType::kFloat64:
     case DType::kComplex128: return kLtCompute64F;
     case DType::kInt32: return kLtCompute32I;
-    default: return desc.tf32 && desc.dtype_a == DType::kFloat32 ? kLtComputeTf32 : kLtCompute32F;
+    default: return desc.tf32 && desc.a.dtype == DType::kFloat32 ? kLtComputeTf32 : kLtCompute32F;
   }
 }
 
@@ -64,9 +64,9 @@ void* pointer(cu::DevicePtr address) {
 
 }  // namespace
 
-// Their matrices go by columns: a C with rows is their C^T = B^T A^T.
+// Their matrices are column-major: a row-major C is their C^T = B^T A^T.
 LtOperationPlan::LtOperationPlan(const CublasLt& library, LtHandle handle, const MatmulDesc& desc,
-                                 const Product& product)
+                                 const GemmCall& call)
     : api_(library.api), handle_(handle), sums_(desc.dtype_acc), epilogue_(desc.epilogue) {
   const MatmulProblem& p = desc.problem;
   note(api_.cublasLtMatmulDescCreate(&operation_, compute_type(desc), lt_type(sums_)));
@@ -83,13 +83,13 @@ LtOperationPlan::LtOperationPlan(const CublasLt& library, LtHandle handle, const
     const std::int8_t fast = 1;
     set(kLtFastAccum, &fast, sizeof fast);
   }
-  set_pointers(product);
+  set_pointers(call);
   const std::int64_t batches = p.num_batches();
   const auto step = [](const Dims& strides) { return strides.empty() ? 0 : strides[0]; };
-  a_ = b_stored_n ? make_layout(desc.dtype_b, p.n, p.k, p.b_k, batches, step(p.batch_b))
-                  : make_layout(desc.dtype_b, p.k, p.n, p.b_n, batches, step(p.batch_b));
-  b_ = a_stored_k ? make_layout(desc.dtype_a, p.k, p.m, p.a_m, batches, step(p.batch_a))
-                  : make_layout(desc.dtype_a, p.m, p.k, p.a_k, batches, step(p.batch_a));
+  a_ = b_stored_n ? make_layout(desc.b.dtype, p.n, p.k, p.b_k, batches, step(p.batch_b))
+                  : make_layout(desc.b.dtype, p.k, p.n, p.b_n, batches, step(p.batch_b));
+  b_ = a_stored_k ? make_layout(desc.a.dtype, p.k, p.m, p.a_m, batches, step(p.batch_a))
+                  : make_layout(desc.a.dtype, p.m, p.k, p.a_k, batches, step(p.batch_a));
   c_ = make_layout(desc.dtype_c, p.n, p.m, p.c_m, batches, step(p.batch_c));
   if (status_ == kLtSuccess) choose(desc);
 }
@@ -100,16 +100,15 @@ LtOperationPlan::~LtOperationPlan() {
   if (operation_ != nullptr) api_.cublasLtMatmulDescDestroy(operation_);
 }
 
-void LtOperationPlan::set_pointers(const Product& product) {
-  const Epilogue& e = product.epilogue;
+void LtOperationPlan::set_pointers(const GemmCall& call) {
   const auto set_pointer = [&](int attribute, const std::optional<Array>& array) {
     const cu::DevicePtr address = array ? array->device_ptr() : 0;
     set(attribute, &address, sizeof address);
   };
-  if ((epilogue_ & kEpilogueBias) != 0) set_pointer(kLtBiasPointer, e.bias);
+  if ((epilogue_ & kEpilogueBias) != 0) set_pointer(kLtBiasPointer, call.epilogue.bias);
   if ((epilogue_ & kEpilogueScales) == 0) return;
-  set_pointer(kLtScalePointerA, e.scale_b);
-  set_pointer(kLtScalePointerB, e.scale_a);
+  set_pointer(kLtScalePointerA, call.quant_b.scales);
+  set_pointer(kLtScalePointerB, call.quant_a.scales);
 }
 
 LtLayout LtOperationPlan::make_layout(DType dtype, std::int64_t rows, std::int64_t columns,
@@ -150,16 +149,16 @@ void LtOperationPlan::choose(const MatmulDesc& desc) {
   api_.cublasLtMatmulPreferenceDestroy(preference);
 }
 
-int LtOperationPlan::run(const Product& product, cu::DevicePtr a, cu::DevicePtr b,
+int LtOperationPlan::run(const GemmCall& call, cu::DevicePtr a, cu::DevicePtr b,
                          cu::DevicePtr workspace, cu::Stream stream) {
-  if ((epilogue_ & (kEpilogueBias | kEpilogueScales)) != 0) set_pointers(product);
+  if ((epilogue_ & (kEpilogueBias | kEpilogueScales)) != 0) set_pointers(call);
   if (status_ != kLtSuccess) return status_;
-  const LtNumber alpha(sums_, product.epilogue.alpha);
+  const LtNumber alpha(sums_, call.epilogue.alpha);
   const LtNumber beta(sums_, 0.0f);
-  void* c = product.c.data();
+  void* c = call.c.data();
   return api_.cublasLtMatmul(handle_, operation_, alpha.bytes, pointer(b), a_, pointer(a), b_,
                              beta.bytes, c, c_, c, c_, &chosen_.algorithm, pointer(workspace),
                              chosen_.workspace_bytes, stream);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

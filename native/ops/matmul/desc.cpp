@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/promote.h"
 #include "core/text.h"
+#include "ops/ceil_div.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr std::int64_t kMaxAlign = 16;
 
-std::int64_t round_up(std::int64_t x) { return (x + kMaxAlign - 1) / kMaxAlign * kMaxAlign; }
+std::int64_t round_up(std::int64_t x) { return ceil_div(x, kMaxAlign) * kMaxAlign; }
 
 // A dimension of one element may have any stride: one that makes the other dimension the unit one,
 // or the other's pitch.
@@ -35,9 +35,9 @@ std::uint8_t alignment(const Array& array, std::int64_t outer_stride, std::int64
   return static_cast<std::uint8_t>(bits & (~bits + 1));
 }
 
-// Strides of a vector that belongs to the rows (or columns) of C: see Epilogue.
-MatmulExtra vector_extra(const Array& x, const Product& product, bool of_rows) {
-  const int batch_rank = product.c.ndim() - 2;
+// Strides of a vector that goes along the rows (or columns) of C.
+MatmulExtra vector_extra(const Array& x, const GemmCall& call, bool of_rows) {
+  const int batch_rank = call.c.ndim() - 2;
   MatmulExtra extra{of_rows, !of_rows, 0, 0, Dims::filled(batch_rank, 0)};
   if (x.size() == 1) return extra;
   (of_rows ? extra.m : extra.n) = x.strides()[x.ndim() - 1];
@@ -64,18 +64,22 @@ bool is_still(const MatmulExtra& extra) {
   return std::all_of(extra.batch.begin(), extra.batch.end(), [](std::int64_t x) { return x == 0; });
 }
 
-DescFit join(const Product& product, MatmulDesc& desc) {
+DescFit join(const GemmCall& call, MatmulDesc& desc) {
   enum { kResidual, kScaleA, kScaleB, kBias, kNumExtras };
-  const Epilogue& e = product.epilogue;
-  const Dims still = Dims::filled(product.c.ndim() - 2, 0);
+  const Epilogue& e = call.epilogue;
+  const Dims still = Dims::filled(call.c.ndim() - 2, 0);
   MatmulExtra extras[kNumExtras];
   for (MatmulExtra& extra : extras) extra.batch = still;  // absent: fits anything
   const bool residual = (desc.epilogue & kEpilogueResidual) != 0;
   if (residual) extras[kResidual] = residual_extra(*e.residual);
-  if (e.scale_a) extras[kScaleA] = vector_extra(*e.scale_a, product, true);
-  if (e.scale_b) extras[kScaleB] = vector_extra(*e.scale_b, product, false);
-  if (e.bias) extras[kBias] = vector_extra(*e.bias, product, false);
-  desc.problem = make_problem(product.a, product.b, product.c,
+  if ((desc.epilogue & kEpilogueScales) != 0) {
+    const auto& scale_a = call.quant_a.scales;
+    const auto& scale_b = call.quant_b.scales;
+    if (scale_a) extras[kScaleA] = vector_extra(*scale_a, call, true);
+    if (scale_b) extras[kScaleB] = vector_extra(*scale_b, call, false);
+  }
+  if (e.bias) extras[kBias] = vector_extra(*e.bias, call, false);
+  desc.problem = make_problem(call.a, call.b, call.c,
                               desc.epilogue == 0 ? std::span<MatmulExtra>{} : std::span(extras));
   const Dims& shape = desc.problem.batch_shape;
   if (shape.size() > kMaxMatmulBatchRank) return DescFit::kManyBatches;
@@ -95,7 +99,7 @@ DescFit join(const Product& product, MatmulDesc& desc) {
 
 }  // namespace
 
-DType accumulator(DType operand) {
+DType accumulator(DType operand) noexcept {
   switch (operand) {
     case DType::kInt8:
     case DType::kInt16: return DType::kInt32;
@@ -110,26 +114,47 @@ DType accumulator(DType operand) {
   }
 }
 
-MatmulDesc make_desc(const Product& product, DescFit* fit) {
+MatmulDesc format_desc(const GemmCall& call) {
   MatmulDesc desc;
-  desc.dtype_a = product.a.dtype();
-  desc.dtype_b = product.b.dtype();
-  desc.dtype_c = product.c.dtype();
-  desc.dtype_acc = accumulator(desc.dtype_a);
-  desc.epilogue = epilogue_flags(product.epilogue);
-  desc.conjugate = product.conjugate;
-  desc.tf32 = product.tf32;
-  desc.batch_invariant = product.batch_invariant;
-  desc.fast_accum = product.fast_accum;
-  const DescFit fits = join(product, desc);
+  desc.a = format_of(call.a, call.quant_a);
+  desc.b = format_of(call.b, call.quant_b);
+  desc.dtype_c = call.c.dtype();
+  desc.dtype_acc = accumulator(desc.a.dtype);
+  desc.epilogue = epilogue_flags(call);
+  desc.conjugate = call.conjugate;
+  desc.tf32 = call.tf32;
+  desc.batch_invariant = call.batch_invariant;
+  desc.fast_accum = call.fast_accum;
+  if (call.groups.kind != GroupKind::kNone)
+    desc.groups = {call.groups.kind, call.groups.device.has_value(), call.b.shape()[0],
+                   call.b.strides()[0]};
+  return desc;
+}
+
+namespace {
+
+// The B of the first group.
+GemmCall first_group(const GemmCall& call) {
+  GemmCall first = call;
+  first.b = Array(Dims(call.b.shape().span().subspan(1)), Dims(call.b.strides().span().subspan(1)),
+                  call.b.dtype(), call.b.buffer(), call.b.offset_elems());
+  return first;
+}
+
+}  // namespace
+
+MatmulDesc make_desc(const GemmCall& call, DescFit* fit) {
+  MatmulDesc desc = format_desc(call);
+  const bool grouped = desc.groups.kind != GroupKind::kNone;
+  const DescFit fits = join(grouped ? first_group(call) : call, desc);
   if (fit != nullptr) *fit = fits;
   MatmulProblem& p = desc.problem;
   settle(p.m, p.k, p.a_m, p.a_k);
   settle(p.n, p.k, p.b_n, p.b_k);
   settle(p.m, p.n, p.c_m, p.c_n);
-  desc.align_a = alignment(product.a, p.a_m, p.a_k, p.batch_a);
-  desc.align_b = alignment(product.b, p.b_n, p.b_k, p.batch_b);
-  desc.align_c = alignment(product.c, p.c_m, p.c_n, p.batch_c);
+  desc.align_a = alignment(call.a, p.a_m, p.a_k, p.batch_a);
+  desc.align_b = alignment(call.b, p.b_n, p.b_k, grouped ? Dims{desc.groups.b_stride} : p.batch_b);
+  desc.align_c = alignment(call.c, p.c_m, p.c_n, p.batch_c);
   return desc;
 }
 
@@ -138,6 +163,8 @@ MatmulDesc raw_desc(const MatmulDesc& desc) {
   MatmulProblem& p = raw.problem;
   raw.dtype_c = desc.dtype_acc;
   raw.epilogue = 0;
+  for (plan::OperandFormat* format : {&raw.a, &raw.b})
+    if (format->scales_in_epilogue()) format->scales = plan::ScaleLayout::kNone;
   raw.steps = {};
   raw.align_residual = raw.align_bias = kMaxAlign;
   p.c_m = p.n;
@@ -159,40 +186,42 @@ MatmulDesc raw_desc(const MatmulDesc& desc) {
 MatmulDesc transposed(const MatmulDesc& desc) {
   MatmulDesc t = desc;
   t.problem = transposed(desc.problem);
-  std::swap(t.dtype_a, t.dtype_b);
+  t.a = plan::transposed(desc.b);
+  t.b = plan::transposed(desc.a);
   std::swap(t.align_a, t.align_b);
   return t;
 }
 
 namespace {
 
-std::string matrix_text(const char* label, DType dtype, std::int64_t row, std::int64_t column,
-                        const Dims& batch, unsigned align) {
-  return cat(", ", label, "=", name(dtype), "[", row, ", ", column, "]",
-             batch.empty() ? std::string() : cat(" batch ", to_string(batch)), " align ", align);
-}
-
-std::string epilogue_text(unsigned flags) {
-  std::string text;
-  const auto add = [&](const char* part) { text += text.empty() ? part : cat("+", part); };
-  if ((flags & kEpilogueAlpha) != 0) add("alpha");
-  if ((flags & kEpilogueScales) != 0) add("scales");
-  if ((flags & kEpilogueBias) != 0) add("bias");
-  if (activation_of(flags) != Activation::kNone) add(name(activation_of(flags)));
-  if ((flags & kEpilogueResidual) != 0) add("residual");
-  return text.empty() ? "none" : text;
+std::string matrix_text(const char* label, const plan::OperandFormat& format, std::int64_t row,
+                        std::int64_t column, const Dims& batch, unsigned align) {
+  const std::string scales = scale_text(format);
+  return cat(", ", label, "=", to_string(plan::OperandFormat{format.dtype, format.packing}), "[",
+             row, ", ", column, "]",
+             batch.empty() ? std::string() : cat(" batch ", to_string(batch)), " align ", align,
+             scales.empty() ? std::string() : cat(" (", scales, ")"));
 }
 
 }  // namespace
+
+std::string to_string(const GroupLayout& groups) {
+  static constexpr const char* kKinds[] = {"nothing", "sizes", "offsets", "expert ids"};
+  return cat(kKinds[static_cast<int>(groups.kind)],
+             groups.on_device ? " on the device" : " on the host");
+}
 
 std::string to_string(const MatmulDesc& desc) {
   const MatmulProblem& p = desc.problem;
   std::string text = cat("m=", p.m, " n=", p.n, " k=", p.k);
   if (!p.batch_shape.empty()) text += cat(" batch=", to_string(p.batch_shape));
-  text += matrix_text("a", desc.dtype_a, p.a_m, p.a_k, p.batch_a, desc.align_a);
-  text += matrix_text("b", desc.dtype_b, p.b_k, p.b_n, p.batch_b, desc.align_b);
-  text += matrix_text("c", desc.dtype_c, p.c_m, p.c_n, p.batch_c, desc.align_c);
+  text += matrix_text("a", desc.a, p.a_m, p.a_k, p.batch_a, desc.align_a);
+  text += matrix_text("b", desc.b, p.b_k, p.b_n, p.batch_b, desc.align_b);
+  text += matrix_text("c", {desc.dtype_c}, p.c_m, p.c_n, p.batch_c, desc.align_c);
   text += cat(", sums ", name(desc.dtype_acc), ", epilogue ", epilogue_text(desc.epilogue));
+  if (desc.groups.kind != GroupKind::kNone)
+    text += cat(", ", desc.groups.count, " groups of stride ", desc.groups.b_stride, " by ",
+                to_string(desc.groups));
   if (desc.conjugate) text += ", conjugate";
   if (desc.tf32) text += ", tf32";
   if (desc.batch_invariant) text += ", batch_invariant";
@@ -200,4 +229,4 @@ std::string to_string(const MatmulDesc& desc) {
   return text;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -15,33 +15,21 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "ops/matmul/cublaslt_operation.h"
+#include "ops/matmul/formats.h"
 #include "ops/matmul/plan_cache.h"
 #include "ops/submit.h"
+#include "plan/thread_cache.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr const char* kName = "cublasLtMatmul";
 
-bool is_fp8(DType dtype) { return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2; }
+using plan::is_fp8;
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
-bool types_fit(const MatmulDesc& d, int sm) {
-  if (is_fp8(d.dtype_a))
-    return sm >= 89 && is_fp8(d.dtype_b) &&
-           (d.dtype_a == DType::kFloat8E4M3FN || d.dtype_b == DType::kFloat8E4M3FN) &&
-           (is_half(d.dtype_c) || d.dtype_c == DType::kFloat32);
-  if (d.dtype_a != d.dtype_b) return false;
-  switch (d.dtype_a) {
-    case DType::kFloat16:
-    case DType::kBFloat16: return d.dtype_c == d.dtype_a || d.dtype_c == DType::kFloat32;
-    case DType::kInt8: return d.dtype_c == DType::kInt32;
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kComplex64:
-    case DType::kComplex128: return d.dtype_c == d.dtype_a;
-    default: return false;
-  }
+bool is_unscaled_or_tensor(const plan::OperandFormat& format) {
+  return format.scales <= plan::ScaleLayout::kTensor;
 }
 
 bool layouts_fit(const MatmulDesc& d) {
@@ -53,9 +41,9 @@ bool layouts_fit(const MatmulDesc& d) {
   if (!p.batch_shape.empty() && (p.batch_a[0] < 0 || p.batch_b[0] < 0 || p.batch_c[0] <= 0 ||
                                  p.batch_shape[0] > (std::int64_t{1} << 30)))
     return false;
-  if (!is_fp8(d.dtype_a) && d.dtype_a != DType::kInt8) return true;
-  // Narrow types are multiplied along k only, in groups of 16 bytes.
-  const std::int64_t group = is_fp8(d.dtype_a) ? 16 : 4;
+  if (!is_fp8(d.a.dtype) && d.a.dtype != DType::kInt8) return true;
+  // Narrow types must be K-major, in groups of 16 bytes.
+  const std::int64_t group = is_fp8(d.a.dtype) ? 16 : 4;
   return a_rows && b_columns && p.m % group == 0 && p.n % group == 0 && p.k % group == 0 &&
          d.align_a == 16 && d.align_b == 16 && d.align_c == 16;
 }
@@ -66,16 +54,13 @@ bool epilogue_fits(const MatmulDesc& d, bool transposed) {
   const bool floats = is_half(d.dtype_c) || d.dtype_c == DType::kFloat32;
   if (!floats || d.dtype_acc != DType::kFloat32 || (d.epilogue & kEpilogueResidual) != 0)
     return false;
-  if ((d.epilogue & kEpilogueScales) != 0 &&
-      (!is_fp8(d.dtype_a) || d.steps.scale_a != 0 || d.steps.scale_b != 0))
-    return false;
   const Activation activation = activation_of(d.epilogue);
   if (activation == Activation::kSilu) return false;
   const bool bias = (d.epilogue & kEpilogueBias) != 0;
   if (!bias && activation == Activation::kNone) return true;
   if (!d.problem.batch_shape.empty()) return false;
   if (bias && (transposed || d.steps.bias != 1 || d.align_bias != 16)) return false;
-  return !(bias && is_fp8(d.dtype_a) && d.dtype_c == DType::kFloat32);  // theirs is bfloat16 there
+  return !(bias && is_fp8(d.a.dtype) && d.dtype_c == DType::kFloat32);  // theirs is bfloat16 there
 }
 
 struct Oriented {
@@ -93,11 +78,11 @@ Oriented orient(const MatmulDesc& desc) {
 LtHandle handle_for(const CublasLt& library, Context& context) {
   struct Handles {
     std::mutex mutex;
-    std::map<std::pair<const CublasLt*, Context*>, LtHandle> made;
+    std::map<std::pair<const CublasLt*, Context*>, LtHandle> handles;
   };
-  static auto* handles = new Handles;
-  const std::lock_guard lock(handles->mutex);
-  const auto [at, is_new] = handles->made.try_emplace({&library, &context}, nullptr);
+  static auto* all = new Handles;
+  const std::lock_guard lock(all->mutex);
+  const auto [at, is_new] = all->handles.try_emplace({&library, &context}, nullptr);
   if (is_new) {
     context.make_current();
     if (const int status = library.api.cublasLtCreate(&at->second); status != kLtSuccess) {
@@ -110,38 +95,32 @@ LtHandle handle_for(const CublasLt& library, Context& context) {
   return at->second;
 }
 
-struct Slot {
+struct OperationKey {
   const CublasLt* library = nullptr;
   const Context* context = nullptr;
   MatmulDesc desc;
-  std::unique_ptr<LtOperationPlan> operation;
-};
 
-Slot& thread_slot(const MatmulDesc& desc) {
-  constexpr unsigned kNumSlots = 64;
-  thread_local const auto slots = std::make_unique<Slot[]>(kNumSlots);
-  const MatmulProblem& p = desc.problem;
-  std::uint64_t mixed = 0;
-  for (const std::int64_t word :
-       {p.m, p.n, p.k, p.a_m, p.b_k, p.c_m, static_cast<std::int64_t>(desc.epilogue),
-        static_cast<std::int64_t>(desc.dtype_a)})
-    mixed = (mixed ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15u;
-  return slots[mixed >> 40 & (kNumSlots - 1)];
-}
+  [[nodiscard]] unsigned hash() const noexcept {
+    const MatmulProblem& p = desc.problem;
+    std::uint64_t mixed = 0;
+    for (const std::int64_t word :
+         {p.m, p.n, p.k, p.a_m, p.b_k, p.c_m, static_cast<std::int64_t>(desc.epilogue),
+          static_cast<std::int64_t>(desc.a.dtype)})
+      mixed = plan::mix(mixed, static_cast<std::uint64_t>(word));
+    return static_cast<unsigned>(mixed >> 40);
+  }
+  friend bool operator==(const OperationKey&, const OperationKey&) = default;
+};
 
 // nullptr where the library cannot be used at all.
 LtOperationPlan* operation_for(const CublasLt& library, Context& context, const MatmulDesc& desc,
-                               const Product& product) {
-  Slot& slot = thread_slot(desc);
-  if (slot.library == &library && slot.context == &context && slot.desc == desc)
-    return slot.operation.get();
+                               const GemmCall& call) {
+  thread_local plan::ThreadCache<OperationKey, std::unique_ptr<LtOperationPlan>> operations;
+  const OperationKey key{&library, &context, desc};
+  if (const auto* found = operations.find(key); found != nullptr) return found->get();
   LtHandle handle = handle_for(library, context);
   if (handle == nullptr) return nullptr;
-  slot.operation = std::make_unique<LtOperationPlan>(library, handle, desc, product);
-  slot.library = &library;
-  slot.context = &context;
-  slot.desc = desc;
-  return slot.operation.get();
+  return operations.put(key, std::make_unique<LtOperationPlan>(library, handle, desc, call)).get();
 }
 
 struct Refusals {
@@ -154,31 +133,31 @@ Refusals& refusals() {
 }
 
 // True when the work was submitted. Where the library cannot, nothing was.
-bool run(const Product& product, const Oriented& oriented, const char* op) {
+bool run(const GemmCall& call, const Oriented& oriented, const char* op) {
   const CublasLt* library = find_cublaslt().library;
   if (library == nullptr) return false;
-  Context& context = Context::get(product.c.device().index);
+  Context& context = Context::get(call.c.device().index);
   context.make_current();
   // The library loads code on first use, which a capture would refuse.
   std::optional<RelaxedCaptureScope> relaxed;
   if (capturing_graph() != nullptr) relaxed.emplace();
-  LtOperationPlan* operation = operation_for(*library, context, oriented.desc, product);
+  LtOperationPlan* operation = operation_for(*library, context, oriented.desc, call);
   if (operation == nullptr || operation->status() != kLtSuccess) return false;
   std::optional<Array> workspace;
   if (operation->workspace_bytes() > 0)
     workspace = Array::empty({static_cast<std::int64_t>(operation->workspace_bytes())},
-                             DType::kUInt8, product.c.device(), op);
-  const auto arrays = arrays_of(product, workspace ? &*workspace : nullptr);
+                             DType::kUInt8, call.c.device(), op);
+  const auto arrays = arrays_of(call, workspace ? &*workspace : nullptr);
   const Submission submission(arrays);
   GatedWork work(*submission.stream());
   const nvtx::Range range(kName);
   const unsigned one[3] = {1, 1, 1};
   context.note_launch(kName, one, one, submission.stream()->handle());
-  const Array& a = oriented.transpose ? product.b : product.a;
-  const Array& b = oriented.transpose ? product.a : product.b;
+  const Array& a = oriented.transpose ? call.b : call.a;
+  const Array& b = oriented.transpose ? call.a : call.b;
   const int status =
-      operation->run(product, a.device_ptr(), b.device_ptr(),
-                     workspace ? workspace->device_ptr() : 0, submission.stream()->handle());
+      operation->run(call, a.device_ptr(), b.device_ptr(), workspace ? workspace->device_ptr() : 0,
+                     submission.stream()->handle());
   if (status == kLtNotSupported || status == kLtInvalidValue || status == kLtArchMismatch)
     return false;
   if (status != kLtSuccess)
@@ -189,11 +168,29 @@ bool run(const Product& product, const Oriented& oriented, const char* op) {
 
 }  // namespace
 
+bool takes_cublaslt(const MatmulDesc& d) {
+  if (!is_dense(d) || !takes_result(d)) return false;
+  if (is_fp8(d.a.dtype))
+    return is_unscaled_or_tensor(d.a) && is_unscaled_or_tensor(d.b) && is_fp8(d.b.dtype) &&
+           (d.a.dtype == DType::kFloat8E4M3FN || d.b.dtype == DType::kFloat8E4M3FN);
+  if (d.a.dtype != d.b.dtype || !d.a.is_plain() || !d.b.is_plain()) return false;
+  switch (d.a.dtype) {
+    case DType::kInt8: return d.dtype_c == DType::kInt32;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kComplex64:
+    case DType::kComplex128: return true;
+    default: return false;
+  }
+}
+
 bool cublaslt_can(const MatmulDesc& desc, int sm) {
   if (desc.conjugate || desc.batch_invariant || desc.problem.k == 0) return false;
   const Oriented oriented = orient(desc);
-  return types_fit(oriented.desc, sm) && layouts_fit(oriented.desc) &&
-         epilogue_fits(desc, oriented.transpose);
+  if (!takes_cublaslt(desc) || (is_fp8(desc.a.dtype) && sm < 89)) return false;
+  return layouts_fit(oriented.desc) && epilogue_fits(desc, oriented.transpose);
 }
 
 bool cublaslt_refused(const MatmulDesc& desc, const MatmulPlan& plan) {
@@ -203,15 +200,15 @@ bool cublaslt_refused(const MatmulDesc& desc, const MatmulPlan& plan) {
   return refusals().descs.contains(to_string(plan.fused ? desc : raw_desc(desc)));
 }
 
-void propose_cublaslt(const MatmulDesc& desc, const Machine& machine,
+void propose_cublaslt(const MatmulDesc& desc, const GemmMachine& machine,
                       std::vector<MatmulPlan>& plans) {
   if (!machine.cublaslt || !cublaslt_can(desc, machine.sm)) return;
   MatmulPlan plan;
   plan.engine = MatmulEngine::cublaslt;
   plan.fused = true;
   plan.transpose = orient(desc).transpose;
-  double rate = tensor_flops_per_us(machine, desc.dtype_a);
-  if (desc.dtype_a == DType::kFloat32 && !desc.tf32) rate = 0.0;
+  double rate = tensor_flops_per_us(machine, desc.a.dtype);
+  if (desc.a.dtype == DType::kFloat32 && !desc.tf32) rate = 0.0;
   if (rate == 0.0) rate = simt_flops_per_us(machine);
   const double wide = desc.dtype_acc == DType::kFloat64 || desc.dtype_acc == DType::kComplex128
                           ? 1.0  // tensor cores, where there are any
@@ -221,18 +218,18 @@ void propose_cublaslt(const MatmulDesc& desc, const Machine& machine,
   plans.push_back(plan);
 }
 
-void launch_cublaslt(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_cublaslt(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                      const char* op) {
   (void)plan;
-  if (run(product, orient(desc), op)) return;
+  if (run(call, orient(desc), op)) return;
   {
     const std::lock_guard lock(refusals().mutex);
     if (refusals().descs.insert(to_string(desc)).second)
       log_message(LogLevel::kInfo, cat("cuBLASLt has no kernel for ", to_string(desc)));
   }
-  forget_plans();
-  const Machine machine = machine_of(Context::get(product.c.device().index));
-  launch_plan(product, desc, plan_matmul(desc, machine), op);
+  GemmPlans::forget();
+  const GemmMachine machine = gemm_machine_of(Context::get(call.c.device().index));
+  launch_plan(call, desc, plan_matmul(desc, machine), op);
 }
 
 jit::KernelSpec spec_cublaslt(const MatmulDesc& desc, const MatmulPlan& plan) {
@@ -243,4 +240,4 @@ jit::KernelSpec spec_cublaslt(const MatmulDesc& desc, const MatmulPlan& plan) {
 
 void enumerate_cublaslt(std::vector<jit::KernelSpec>& specs) { (void)specs; }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -5,7 +5,7 @@
 
 #include "ops/matmul/plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 // Whether the library can be asked for `desc`, its epilogue included. Pure.
 bool cublaslt_can(const MatmulDesc& desc, int sm);
@@ -14,4 +14,4 @@ bool cublaslt_can(const MatmulDesc& desc, int sm);
 // other engines.
 bool cublaslt_refused(const MatmulDesc& desc, const MatmulPlan& plan);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

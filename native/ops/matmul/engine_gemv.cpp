@@ -11,7 +11,7 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -133,17 +133,17 @@ GemvArgs make_args(const MatmulDesc& t, const MatmulPlan& plan) {
   args.k_per_split = plan.k_per_split;
   args.k_warps = plan.group;
   args.flags = static_cast<std::int64_t>(t.epilogue) | (plan.transpose ? kTransposed : 0) |
-               (t.dtype_c != t.dtype_a ? kFloatOut : 0);
+               (t.dtype_c != t.a.dtype ? kFloatOut : 0);
   return args;
 }
 
 }  // namespace
 
-void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_gemv(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                  const char* op) {
-  Context& context = Context::get(product.c.device().index);
+  Context& context = Context::get(call.c.device().index);
   const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
-  const Array& w = plan.transpose ? product.a : product.b;
+  const Array& w = plan.transpose ? call.a : call.b;
   GemvVariant variant = gemv_variant(desc, plan);
   if (w.buffer()->frozen() && gemv_can_prefetch(variant)) {
     GemvVariant frozen = variant;
@@ -155,7 +155,7 @@ void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPla
       {Family::matmul, static_cast<std::uint8_t>(kGemvKernel + plan.kernel), variant_bits(variant)},
       [&] { return spec_of(variant); });
   GemvArgs args = make_args(t, plan);
-  const Array& x = plan.transpose ? product.b : product.a;
+  const Array& x = plan.transpose ? call.b : call.a;
   std::optional<Array> copied, partial;
   if (gemv_copies_input(desc, plan)) {
     copied = copy_input(x, t.problem, op);
@@ -163,19 +163,19 @@ void launch_gemv(const Product& product, const MatmulDesc& desc, const MatmulPla
   }
   args.x = (copied ? *copied : x).device_ptr();
   args.w = w.device_ptr();
-  args.y = product.c.device_ptr();
+  args.y = call.c.device_ptr();
   if (plan.splits > 1 && plan.cluster == 1) {
-    partial = make_partial(desc, plan.splits, product.c.device(), op);
+    partial = make_partial(desc, plan.splits, call.c.device(), op);
     args.partial = partial->device_ptr();
   }
-  EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
+  EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   void* params[] = {&args, &epilogue};
-  auto arrays = arrays_of(product, partial ? &*partial : nullptr);
+  auto arrays = arrays_of(call, partial ? &*partial : nullptr);
   if (copied) arrays[plan.transpose ? 1 : 0] = &*copied;
   LaunchConfig config = config_of(variant, t.problem, plan, context.traits().multiprocessor_count);
   config.programmatic = context.traits().sm >= 90;
   submit(k, config, arrays, params);
-  if (partial) launch_finish(product, desc, *partial, plan.splits, plan.transpose);
+  if (partial) launch_finish(call, desc, *partial, plan.splits, plan.transpose);
 }
 
 jit::KernelSpec spec_gemv(const MatmulDesc& desc, const MatmulPlan& plan) {
@@ -219,4 +219,4 @@ void enumerate_gemv(std::vector<jit::KernelSpec>& specs) {
   for (const GemvVariant& variant : gemv_variants()) specs.push_back(spec_of(variant));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

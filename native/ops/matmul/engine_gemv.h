@@ -1,4 +1,4 @@
-// The engine for products with few rows (or few columns): the large operand, w, is read once at the
+// The engine for GEMMs with few rows (or few columns): the large operand, w, is read once at the
 // speed of memory. bfloat16, float16 and float32 with sums in float32; all epilogues. Kernels:
 // kernels/matmul/gemv*.cuh, for w by rows ([n, k]) and by columns ([k, n]). Needs NVRTC. On SM90
 // and later they are launched while the kernel before them still runs, and wait for it themselves.
@@ -10,16 +10,16 @@
 //   tile_k       chunks, blocks of 32 or (ring) elements of k in flight per row
 //   group        warps of a block that share rows of w, or (ring) warps of a block
 //   stages       of the ring
-//   cluster      parts of K that are added up in a cluster; splits is the same number
-//   splits       with cluster 1: parts of K that the last pass adds up
+//   cluster      split-K within a cluster; splits is the same number
+//   splits       with cluster 1: split-K reduced by the finish pass
 #pragma once
 
 #include "ops/matmul/plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 enum class GemvKernel : std::uint8_t {
-  kRows,        // w [n, k], lanes along k
+  kRows,        // w [n, k], lanes walk K
   kColumns,     // w [k, n], lanes along n
   kMmaRows,     // w [n, k] on tensor cores, up to 64 rows of x
   kMmaColumns,  // w [k, n] on tensor cores, up to 16
@@ -48,4 +48,4 @@ std::size_t gemv_ring_bytes(const GemvVariant& variant, std::int64_t n, std::int
 // Whether x must be copied first: rows that do not start where the kernel wants them, or strides.
 bool gemv_copies_input(const MatmulDesc& desc, const MatmulPlan& plan);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -4,6 +4,7 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"
@@ -13,13 +14,13 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr unsigned kThreads = 256;
 
-// Signed and unsigned integers share kernels where the result has the operands' width: a wrapping
-// product has the same bits.
+// Signed and unsigned integers share kernels where the result has the operands' width: wrapping
+// multiplication has the same bits.
 DType kernel_dtype(DType operand, DType c) {
   switch (operand) {
     case DType::kInt8: return c == DType::kInt8 ? DType::kUInt8 : DType::kInt8;
@@ -64,17 +65,16 @@ jit::KernelSpec spec_of(DType dtype, GeneralKernel kernel, bool conjugate) {
   return spec;
 }
 
-void launch_kernel(const Product& product, const MatmulPlan& plan, MatmulArgs& args,
+void launch_kernel(const GemmCall& call, const MatmulPlan& plan, MatmulArgs& args,
                    const Array* partial) {
   const auto which = static_cast<GeneralKernel>(plan.kernel);
-  const DType dtype = kernel_dtype(product.a.dtype(), product.c.dtype());
-  Context& context = Context::get(product.c.device().index);
-  const Kernel& k = kernel(
-      context,
-      {Family::matmul, static_cast<std::uint8_t>(kGeneralKernel + plan.kernel),
-       variant_bits(dtype, product.conjugate)},
-      [&] { return spec_of(dtype, which, product.conjugate); });
-  const std::initializer_list<const Array*> arrays{&product.a, &product.b, &product.c, partial};
+  const DType dtype = kernel_dtype(call.a.dtype(), call.c.dtype());
+  Context& context = Context::get(call.c.device().index);
+  const Kernel& k = kernel(context,
+                           {Family::matmul, static_cast<std::uint8_t>(kGeneralKernel + plan.kernel),
+                            variant_bits(dtype, call.conjugate)},
+                           [&] { return spec_of(dtype, which, call.conjugate); });
+  const std::initializer_list<const Array*> arrays{&call.a, &call.b, &call.c, partial};
   if (!is_tiled(which)) {
     const std::int64_t items = args.splits * args.num_batches * args.m * args.n;
     void* params[] = {&args};
@@ -82,8 +82,8 @@ void launch_kernel(const Product& product, const MatmulPlan& plan, MatmulArgs& a
            arrays, params);
     return;
   }
-  auto tiles_m = static_cast<unsigned>((args.m + plan.tile_m - 1) / plan.tile_m);
-  auto tiles_n = static_cast<unsigned>((args.n + plan.tile_n - 1) / plan.tile_n);
+  auto tiles_m = static_cast<unsigned>(ceil_div(args.m, plan.tile_m));
+  auto tiles_n = static_cast<unsigned>(ceil_div(args.n, plan.tile_n));
   LaunchConfig config = grid_1d(args.num_batches * tiles_m * tiles_n, 1, kThreads);
   config.grid[1] = static_cast<unsigned>(args.splits);
   void* params[] = {&args, &tiles_m, &tiles_n};
@@ -101,8 +101,7 @@ Array cast_once(const Array& array, DType dtype, const char* op) {
 }
 
 DType widened(DType dtype) {
-  const bool is_fp8 = dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2;
-  return is_fp8 && jit::jit_available() ? DType::kFloat16 : accumulator(dtype);
+  return plan::is_fp8(dtype) && jit::jit_available() ? DType::kFloat16 : accumulator(dtype);
 }
 
 bool has_kernels(DType dtype, DType c) {
@@ -111,31 +110,32 @@ bool has_kernels(DType dtype, DType c) {
 
 }  // namespace
 
-void launch_general(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_general(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                     const char* op) {
-  if (!has_kernels(desc.dtype_a, desc.dtype_c)) {
-    Product wide = product;
-    wide.a = cast_once(product.a, widened(desc.dtype_a), op);
-    wide.b = cast_once(product.b, widened(desc.dtype_b), op);
+  if (!has_kernels(desc.a.dtype, desc.dtype_c)) {
+    GemmCall wide = call;
+    wide.a = cast_once(call.a, widened(desc.a.dtype), op);
+    wide.b = cast_once(call.b, widened(desc.b.dtype), op);
     const MatmulDesc wide_desc = make_desc(wide);
     launch_general(wide, wide_desc,
-                   plan_general(wide_desc, machine_of(Context::get(product.c.device().index))), op);
+                   plan_general(wide_desc, gemm_machine_of(Context::get(call.c.device().index))),
+                   op);
     return;
   }
   // A conjugated operand stays first: vecdot has one row and one column, either order will do.
   const bool swap = plan.transpose && !desc.conjugate;
   MatmulArgs args = make_matmul_args(swap ? transposed(desc.problem) : desc.problem, plan.splits,
                                      plan.k_per_split);
-  args.a = (swap ? product.b : product.a).device_ptr();
-  args.b = (swap ? product.a : product.b).device_ptr();
-  args.c = product.c.device_ptr();
+  args.a = (swap ? call.b : call.a).device_ptr();
+  args.b = (swap ? call.a : call.b).device_ptr();
+  args.c = call.c.device_ptr();
   std::optional<Array> partial;
   if (needs_finish(desc, plan)) {
-    partial = make_partial(desc, plan.splits, product.c.device(), op);
+    partial = make_partial(desc, plan.splits, call.c.device(), op);
     args.partial = partial->device_ptr();
   }
-  launch_kernel(product, plan, args, partial ? &*partial : nullptr);
-  if (partial) launch_finish(product, desc, *partial, plan.splits, swap);
+  launch_kernel(call, plan, args, partial ? &*partial : nullptr);
+  if (partial) launch_finish(call, desc, *partial, plan.splits, swap);
 }
 
 // There is always one: types without a kernel are widened.
@@ -161,4 +161,4 @@ void enumerate_general(std::vector<jit::KernelSpec>& specs) {
   }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -6,16 +6,17 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "ops/kernel_table.h"
+#include "ops/matmul/formats.h"
 #include "ops/matmul/kernel_ids.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
+
+using plan::is_fp8;
 
 constexpr MmaKernel kAligned[] = {MmaKernel::k128x256, MmaKernel::k128x128, MmaKernel::k64x128,
                                   MmaKernel::k64x64};
-
-bool is_fp8(DType dtype) { return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2; }
 
 // FP8 types have no name of their own there: other kernels only store them.
 const char* kernel_type(DType dtype) {
@@ -67,36 +68,28 @@ DType own_result(DType operand) {
 
 std::uint8_t align_class(const MatmulDesc& d) {
   const auto least = std::min(d.align_a, d.align_b);
-  const auto element = static_cast<std::uint8_t>(itemsize(d.dtype_a));
+  const auto element = static_cast<std::uint8_t>(itemsize(d.a.dtype));
   if (least >= 16) return 16;
-  return least >= 4 && !is_fp8(d.dtype_a) ? 4 : element;
+  return least >= 4 && !is_fp8(d.a.dtype) ? 4 : element;
 }
 
 Variant variant_of(const MatmulDesc& oriented) {
-  return {oriented.dtype_a, oriented.dtype_b, oriented.a_k_major(), oriented.b_k_major(),
+  return {oriented.a.dtype, oriented.b.dtype, oriented.a_k_major(), oriented.b_k_major(),
           align_class(oriented)};
 }
 
-bool types_fit(const MatmulDesc& d, const Machine& machine) {
-  if (is_fp8(d.dtype_a)) return machine.sm >= 89 && is_fp8(d.dtype_b);
-  if (d.dtype_a != d.dtype_b) return false;
-  switch (d.dtype_a) {
-    case DType::kFloat16:
-    case DType::kBFloat16: return true;
-    case DType::kFloat32: return d.tf32;
-    case DType::kInt8: return d.dtype_c == DType::kInt32;
-    default: return false;
-  }
+bool runs_on(const MatmulDesc& d, const GemmMachine& machine) {
+  return machine.sm >= (is_fp8(d.a.dtype) ? 89 : 80);
 }
 
 // Which kernels there are, so that the number of variants stays small: see enumerate_mma().
 bool has_kernel(MmaKernel kernel, const Variant& v) {
   if ((v.align == 16) != (kernel != MmaKernel::kLoose)) return false;
   if (is_fp8(v.a)) {
-    const bool along_k = v.a_k_major && v.b_k_major;
+    const bool k_major = v.a_k_major && v.b_k_major;
     if (v.a != DType::kFloat8E4M3FN || v.b != DType::kFloat8E4M3FN)
-      return kernel == MmaKernel::k128x128 && along_k;
-    if (kernel == MmaKernel::kLoose) return along_k;
+      return kernel == MmaKernel::k128x128 && k_major;
+    if (kernel == MmaKernel::kLoose) return k_major;
     return kernel == MmaKernel::k128x128 || kernel == MmaKernel::k64x64;
   }
   return v.a != DType::kFloat32 || kernel != MmaKernel::k64x128;
@@ -104,16 +97,16 @@ bool has_kernel(MmaKernel kernel, const Variant& v) {
 
 // SM90 and SM100 keep their full rate for other instructions (and have FP8 only there: float16 is
 // multiplied instead). Copies narrower than 16 bytes, and more so those through registers, take
-// more time than the products.
-double rate(const MatmulDesc& d, const Machine& machine, const Variant& v) {
+// more time than the multiply-adds.
+double rate(const MatmulDesc& d, const GemmMachine& machine, const Variant& v) {
   double share = 0.85;
   if (machine.sm >= 90 && machine.sm < 100) share = 0.48;
   if (machine.sm >= 100 && machine.sm < 120) share = 0.2;
-  if (machine.sm >= 90 && machine.sm < 120 && is_fp8(d.dtype_a)) share /= 2.0;
-  if (d.dtype_a == DType::kFloat32) share *= 0.92;
-  if (v.align == 4 && d.dtype_a != DType::kFloat32) share *= 0.6;
+  if (machine.sm >= 90 && machine.sm < 120 && is_fp8(d.a.dtype)) share /= 2.0;
+  if (d.a.dtype == DType::kFloat32) share *= 0.92;
+  if (v.align == 4 && d.a.dtype != DType::kFloat32) share *= 0.6;
   if (v.align < 4) share *= 0.35;
-  return share * tensor_flops_per_us(machine, d.dtype_a);
+  return share * tensor_flops_per_us(machine, d.a.dtype);
 }
 
 jit::KernelSpec spec_of(MmaKernel kernel, const Variant& v) {
@@ -136,7 +129,7 @@ jit::KernelSpec spec_of(MmaKernel kernel, const Variant& v) {
 }  // namespace
 
 GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize) {
-  // Line bytes along k, and the rest as in GemmTile.
+  // Bytes of K per line, and the rest as in GemmTile.
   struct Row {
     std::int32_t m, n, line_bytes, stages, threads, max_blocks;
     double share, alone;
@@ -152,8 +145,22 @@ GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize) {
           row.max_blocks, row.share,   row.alone};
 }
 
-void propose_mma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
-  if (machine.sm < 80 || !types_fit(desc, machine) || !tiles_fit(desc)) return;
+bool takes_mma(const MatmulDesc& d) {
+  if (!is_dense(d) || !takes_result(d)) return false;
+  if (is_fp8(d.a.dtype)) return is_fp8(d.b.dtype);
+  if (d.a.dtype != d.b.dtype) return false;
+  switch (d.a.dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16: return true;
+    case DType::kFloat32: return d.tf32;
+    case DType::kInt8: return d.dtype_c == DType::kInt32;
+    default: return false;
+  }
+}
+
+void propose_mma(const MatmulDesc& desc, const GemmMachine& machine,
+                 std::vector<MatmulPlan>& plans) {
+  if (!takes_mma(desc) || !runs_on(desc, machine) || !tiles_fit(desc)) return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
   for (int i = 0; i <= static_cast<int>(MmaKernel::kLoose); ++i) {
@@ -169,15 +176,15 @@ jit::KernelSpec spec_mma(const MatmulDesc& desc, const MatmulPlan& plan) {
                  variant_of(plan.transpose ? transposed(desc) : desc));
 }
 
-void launch_mma(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_mma(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                 const char* op) {
   const auto which = static_cast<MmaKernel>(plan.kernel);
   const Variant v = variant_of(plan.transpose ? transposed(desc) : desc);
-  Context& context = Context::get(product.c.device().index);
+  Context& context = Context::get(call.c.device().index);
   const Kernel& k = kernel(
       context, {Family::matmul, static_cast<std::uint8_t>(kMmaKernel + plan.kernel), v.bits()},
       [&] { return spec_of(which, v); });
-  launch_tiles(product, desc, plan, k, mma_tile(which, itemsize(v.a)), own_result(v.a), op);
+  launch_tiles(call, desc, plan, k, mma_tile(which, itemsize(v.a)), own_result(v.a), op);
 }
 
 void enumerate_mma(std::vector<jit::KernelSpec>& specs) {
@@ -202,4 +209,4 @@ void enumerate_mma(std::vector<jit::KernelSpec>& specs) {
     }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

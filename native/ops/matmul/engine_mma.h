@@ -1,10 +1,10 @@
 // The engine of mma.sync (SM80 on): float16, bfloat16, int8 with int32 results, FP8 (SM89 on), and
-// float32 where TF32 is allowed. Kernels: kernels/matmul/gemm_mma.cuh, made by NVRTC.
+// float32 where TF32 is allowed. Kernels: kernels/matmul/gemm_mma.cuh, compiled by NVRTC.
 #pragma once
 
 #include "ops/matmul/gemm_tiles.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 enum class MmaKernel : std::uint8_t {
   k128x256,
@@ -17,4 +17,4 @@ enum class MmaKernel : std::uint8_t {
 // The tile of a kernel for operands of `itemsize` bytes, with shares as measured on an H200.
 GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -3,10 +3,11 @@
 #include "core/context.h"
 #include "core/text.h"
 #include "ops/kernel_table.h"
+#include "ops/matmul/formats.h"
 #include "ops/matmul/kernel_ids.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr SimtKernel kKernels[] = {SimtKernel::k128x256, SimtKernel::k64x128, SimtKernel::k64x64};
@@ -15,7 +16,7 @@ constexpr SimtKernel kKernels[] = {SimtKernel::k128x256, SimtKernel::k64x128, Si
 constexpr int kPerM = 8;
 int per_n(SimtKernel kernel) { return kernel == SimtKernel::k128x256 ? 16 : 8; }
 
-// What selects code, besides the tile. An operand that lies along k is copied element by element,
+// What selects code, besides the tile. A K-major operand is copied element by element,
 // whatever its alignment.
 struct Variant {
   bool a_k_major, b_k_major;
@@ -86,10 +87,14 @@ GemmTile simt_tile(SimtKernel kernel) {
           row.alone};
 }
 
-void propose_simt(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
-  if (machine.sm < 80 || desc.dtype_a != DType::kFloat32 || desc.dtype_c != DType::kFloat32 ||
-      !tiles_fit(desc))
-    return;
+bool takes_simt(const MatmulDesc& d) {
+  return is_dense(d) && d.a.dtype == DType::kFloat32 && d.b.dtype == DType::kFloat32 &&
+         d.dtype_c == DType::kFloat32;
+}
+
+void propose_simt(const MatmulDesc& desc, const GemmMachine& machine,
+                  std::vector<MatmulPlan>& plans) {
+  if (machine.sm < 80 || !takes_simt(desc) || !tiles_fit(desc)) return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
   for (const SimtKernel which : kKernels)
@@ -103,15 +108,15 @@ jit::KernelSpec spec_simt(const MatmulDesc& desc, const MatmulPlan& plan) {
                  variant_of(plan.transpose ? transposed(desc) : desc));
 }
 
-void launch_simt(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_simt(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                  const char* op) {
   const auto which = static_cast<SimtKernel>(plan.kernel);
   const Variant v = variant_of(plan.transpose ? transposed(desc) : desc);
-  Context& context = Context::get(product.c.device().index);
+  Context& context = Context::get(call.c.device().index);
   const Kernel& k = kernel(
       context, {Family::matmul, static_cast<std::uint8_t>(kSimtKernel + plan.kernel), v.bits()},
       [&] { return spec_of(which, v); });
-  launch_tiles(product, desc, plan, k, simt_tile(which), DType::kFloat32, op);
+  launch_tiles(call, desc, plan, k, simt_tile(which), DType::kFloat32, op);
 }
 
 void enumerate_simt(std::vector<jit::KernelSpec>& specs) {
@@ -125,4 +130,4 @@ void enumerate_simt(std::vector<jit::KernelSpec>& specs) {
         }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

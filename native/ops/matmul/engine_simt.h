@@ -1,10 +1,10 @@
-// The engine of float32 multiply-adds: float32 products that stay float32. Kernels:
-// kernels/matmul/gemm_simt.cuh, made by NVRTC.
+// The engine of float32 multiply-adds, without tensor cores. Kernels:
+// kernels/matmul/gemm_simt.cuh, compiled by NVRTC.
 #pragma once
 
 #include "ops/matmul/gemm_tiles.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 enum class SimtKernel : std::uint8_t {
   k128x256,
@@ -15,4 +15,4 @@ enum class SimtKernel : std::uint8_t {
 // The tile of a kernel, with shares as measured on an H200.
 GemmTile simt_tile(SimtKernel kernel);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,10 +1,9 @@
-// Engine wgmma: SM90's warpgroup products with bulk tensor copies. Kernel:
+// The engine of SM90's wgmma with TMA. Kernel:
 // kernels/matmul/gemm_wgmma.cuh; which tiles, in what order of preference: wgmma_plan.
 #include <algorithm>
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/tensor_map.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/ceil_div.h"
@@ -15,11 +14,12 @@
 #include "ops/matmul/wgmma_plan.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"
+#include "plan/tensor_maps.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
-// Kernels shorter than this gain from starting before their predecessor has ended.
+// Kernels shorter than this gain from programmatic dependent launch.
 constexpr float kProgrammaticUs = 20.0f;
 
 // Mirrors of the kernels' structs.
@@ -27,7 +27,7 @@ struct WgmmaTarget {
   cu::DevicePtr c;
   std::int64_t c_m, c_n, c_batch;
   std::int32_t m, n;
-  std::int32_t turned;
+  std::int32_t transposed;
   std::int32_t padding = 0;
 };
 struct GemmWgmmaArgs {
@@ -43,7 +43,7 @@ struct GemmWgmmaArgs {
 struct Variant {
   DType a, b, c;
   MatmulPlan plan;
-  bool a_across, b_across;
+  bool a_m_major, b_n_major;
   WgmmaStoreKind store;
   unsigned epilogue;
   bool fast;
@@ -57,10 +57,10 @@ const char* cuda_name(DType dtype) {
   }
 }
 
-// `made`: wgmma_made() of the plan.
-Variant variant_of(const MatmulDesc& made, const MatmulPlan& plan) {
-  return {made.dtype_a,      made.dtype_b,      made.dtype_c,  plan,           !made.a_k_major(),
-          !made.b_k_major(), wgmma_store(made), made.epilogue, made.fast_accum};
+Variant variant_of(const MatmulDesc& output, const MatmulPlan& plan) {
+  return {output.a.dtype,      output.b.dtype,      output.dtype_c,      plan,
+          !output.a_k_major(), !output.b_k_major(), wgmma_store(output), output.epilogue,
+          output.fast_accum};
 }
 
 std::uint64_t key_of(const Variant& v) {
@@ -73,8 +73,8 @@ std::uint64_t key_of(const Variant& v) {
       .field("stages", v.plan.stages, 4)
       .field("cluster", v.plan.cluster, 4)
       .field("split", (v.plan.kernel & kWgmmaSplit) != 0, 1)
-      .field("a_across", v.a_across, 1)
-      .field("b_across", v.b_across, 1)
+      .field("a_m_major", v.a_m_major, 1)
+      .field("b_n_major", v.b_n_major, 1)
       .field("store", v.store, 2)
       .field("epilogue", v.epilogue, 8)
       .field("fast", v.fast, 1)
@@ -90,11 +90,11 @@ jit::KernelSpec spec_of(const Variant& v) {
   spec.exact_sms = {90};
   spec.bundled = false;
   const bool split = (v.plan.kernel & kWgmmaSplit) != 0;
-  spec.expression =
-      cat("gpk::gemm_wgmma_kernel<", cuda_name(v.a), ", ", cuda_name(v.b), ", ", cuda_name(v.c),
-          ", ", v.plan.tile_m, ", ", v.plan.tile_n, ", ", wgmma_reps(v.plan.tile_m), ", ",
-          v.plan.stages, ", ", v.plan.cluster, ", ", split, ", ", v.a_across ? 1 : 0, ", ",
-          v.b_across ? 1 : 0, ", ", static_cast<int>(v.store), ", ", v.epilogue, ", ", v.fast, ">");
+  spec.expression = cat("gpk::gemm_wgmma_kernel<", cuda_name(v.a), ", ", cuda_name(v.b), ", ",
+                        cuda_name(v.c), ", ", v.plan.tile_m, ", ", v.plan.tile_n, ", ",
+                        wgmma_reps(v.plan.tile_m), ", ", v.plan.stages, ", ", v.plan.cluster, ", ",
+                        split, ", ", v.a_m_major ? 1 : 0, ", ", v.b_n_major ? 1 : 0, ", ",
+                        static_cast<int>(v.store), ", ", v.epilogue, ", ", v.fast, ">");
   return spec;
 }
 
@@ -130,32 +130,32 @@ cu::TensorMap map_of(const Matrix& x, int type, std::int64_t box_inner, std::int
   spec.box[0] = static_cast<std::uint32_t>(box_inner);
   spec.box[1] = static_cast<std::uint32_t>(box_outer);
   spec.swizzle_bytes = static_cast<std::uint32_t>(swizzle_bytes);
-  return encode_tensor_map(spec);
+  return plan::tensor_map(spec);
 }
 
 std::int64_t batch_stride(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
 
-cu::TensorMap map_a(const Array& a, const MatmulDesc& desc, const MatmulPlan& plan, bool across) {
+cu::TensorMap map_a(const Array& a, const MatmulDesc& desc, const MatmulPlan& plan, bool mn_major) {
   const MatmulProblem& p = desc.problem;
-  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.dtype_a);
+  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.a.dtype);
   const std::int64_t batch = batch_stride(p.batch_a);
-  if (across)
+  if (mn_major)
     return map_of({a, p.m, p.k, p.a_k, p.num_batches(), batch}, type, 64, plan.tile_k, 128);
   return map_of({a, p.k, p.m, p.a_m, p.num_batches(), batch}, type, plan.tile_k, plan.tile_m, 128);
 }
 
-cu::TensorMap map_b(const Array& b, const MatmulDesc& desc, const MatmulPlan& plan, bool across) {
+cu::TensorMap map_b(const Array& b, const MatmulDesc& desc, const MatmulPlan& plan, bool mn_major) {
   const MatmulProblem& p = desc.problem;
-  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.dtype_b);
+  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.b.dtype);
   const std::int64_t batch = batch_stride(p.batch_b);
   const int share = (plan.kernel & kWgmmaSplit) != 0 ? 1 : plan.cluster;
-  if (across)
+  if (mn_major)
     return map_of({b, p.n, p.k, p.b_k, p.num_batches(), batch}, type, 64, plan.tile_k / share, 128);
   return map_of({b, p.k, p.n, p.b_n, p.num_batches(), batch}, type, plan.tile_k,
                 plan.tile_n / share, 128);
 }
 
-// Results of parts of k lie one after the other, all batches of each.
+// Split-K: one range after the other, all batches of each.
 std::int64_t c_batch_stride(const MatmulProblem& p, const MatmulPlan& plan) {
   return plan.splits > 1 ? p.m * p.n : batch_stride(p.batch_c);
 }
@@ -197,18 +197,18 @@ GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const MatmulPlan& 
   return args;
 }
 
-// `desc` is that of what is made, `a` and `b` in its order, `c` where it goes.
-void launch_tiles(const Product& product, const Array& a, const Array& b, const Array& c,
+// `desc` is wgmma_output(), `a` and `b` in its order, `c` where it goes.
+void launch_tiles(const GemmCall& call, const Array& a, const Array& b, const Array& c,
                   const MatmulDesc& desc, const MatmulPlan& plan) {
   Context& context = Context::get(c.device().index);
   const Variant variant = variant_of(desc, plan);
   const Kernel& k = kernel(context, {Family::matmul, kWgmmaKernel, key_of(variant)},
                            [&] { return spec_of(variant); });
-  cu::TensorMap maps[3] = {map_a(a, desc, plan, variant.a_across),
-                           map_b(b, desc, plan, variant.b_across),
+  cu::TensorMap maps[3] = {map_a(a, desc, plan, variant.a_m_major),
+                           map_b(b, desc, plan, variant.b_n_major),
                            map_c(c, desc, plan, variant.store)};
   GemmWgmmaArgs args = args_of(c, desc, plan);
-  EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
+  EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   const std::int64_t units =
       std::int64_t{args.batches} * args.splits * args.tiles_m * args.tiles_n * plan.cluster;
   const std::int64_t sms = context.traits().multiprocessor_count;
@@ -219,10 +219,10 @@ void launch_tiles(const Product& product, const Array& a, const Array& b, const 
   config.shared_bytes = wgmma_shared_bytes(plan, variant.store, desc.dtype_c);
   config.programmatic = plan.predicted_us < kProgrammaticUs;
   void* params[] = {&maps[0], &maps[1], &maps[2], &args, &epilogue};
-  submit(k, config, arrays_of(product, &c == &product.c ? nullptr : &c), params);
+  submit(k, config, arrays_of(call, &c == &call.c ? nullptr : &c), params);
 }
 
-// A copy with rows that bulk copies can read, each from a line on; broadcast dimensions stay so.
+// A copy with rows that TMA can read, each from a line on; broadcast dimensions stay so.
 // `along_last`: the last dimension becomes the contiguous one, else the one before it.
 Array packed(const Array& x, bool along_last, const char* op) {
   const int rank = x.ndim();
@@ -248,59 +248,60 @@ Array packed(const Array& x, bool along_last, const char* op) {
   return broadcast_to(copy, x.shape(), op);
 }
 
-// Types of 16 bits may lie either way: a copy then keeps the way they lie.
-bool pack_along_k(DType dtype, bool across_k) { return itemsize(dtype) != 2 || !across_k; }
+// Types of 16 bits may be K-major or not: a copy then keeps the layout.
+bool packs_k_major(DType dtype, bool mn_major) { return itemsize(dtype) != 2 || !mn_major; }
 
 }  // namespace
 
-void launch_wgmma(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_wgmma(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                   const char* op) {
   const std::uint8_t packs = plan.kernel & (kWgmmaPackA | kWgmmaPackB);
   if (packs != 0) {
-    // In the order of what is made: A is b where it is C^T.
+    // Flags are in the order of wgmma_output(): its A is b where it is C^T.
     const bool pack_a = (packs & (plan.transpose ? kWgmmaPackB : kWgmmaPackA)) != 0;
     const bool pack_b = (packs & (plan.transpose ? kWgmmaPackA : kWgmmaPackB)) != 0;
-    Product copies = product;
-    if (pack_a) copies.a = packed(product.a, pack_along_k(desc.dtype_a, desc.a_m_major()), op);
-    if (pack_b) copies.b = packed(product.b, !pack_along_k(desc.dtype_b, desc.b_n_major()), op);
+    GemmCall copies = call;
+    if (pack_a) copies.a = packed(call.a, packs_k_major(desc.a.dtype, desc.a_m_major()), op);
+    if (pack_b) copies.b = packed(call.b, !packs_k_major(desc.b.dtype, desc.b_n_major()), op);
     MatmulPlan rest = plan;
     rest.kernel = static_cast<std::uint8_t>(plan.kernel & ~packs);
     launch_wgmma(copies, make_desc(copies), rest, op);
     return;
   }
   const bool swap = plan.transpose;
-  const MatmulDesc turned = swap ? transposed(desc) : MatmulDesc{};
-  const MatmulDesc& oriented = swap ? turned : desc;
-  const Array& a = swap ? product.b : product.a;
-  const Array& b = swap ? product.a : product.b;
+  std::optional<MatmulDesc> t;
+  if (swap) t = transposed(desc);
+  const MatmulDesc& oriented = t ? *t : desc;
+  const Array& a = swap ? call.b : call.a;
+  const Array& b = swap ? call.a : call.b;
   if (plan.splits == 1) {
-    launch_tiles(product, a, b, product.c, oriented, plan);
+    launch_tiles(call, a, b, call.c, oriented, plan);
     return;
   }
-  const Array partial = make_partial(desc, plan.splits, product.c.device(), op);
-  launch_tiles(product, a, b, partial, wgmma_made(oriented, plan), plan);
-  launch_finish(product, desc, partial, plan.splits, swap);
+  const Array partial = make_partial(desc, plan.splits, call.c.device(), op);
+  launch_tiles(call, a, b, partial, wgmma_output(oriented, plan), plan);
+  launch_finish(call, desc, partial, plan.splits, swap);
 }
 
 jit::KernelSpec spec_wgmma(const MatmulDesc& desc, const MatmulPlan& plan) {
   const MatmulDesc oriented = plan.transpose ? transposed(desc) : desc;
-  Variant v = variant_of(wgmma_made(oriented, plan), plan);
+  Variant v = variant_of(wgmma_output(oriented, plan), plan);
   if ((plan.kernel & kWgmmaPackA) != 0)
-    v.a_across = !pack_along_k(oriented.dtype_a, oriented.a_m_major());
+    v.a_m_major = !packs_k_major(oriented.a.dtype, oriented.a_m_major());
   if ((plan.kernel & kWgmmaPackB) != 0)
-    v.b_across = !pack_along_k(oriented.dtype_b, oriented.b_n_major());
+    v.b_n_major = !packs_k_major(oriented.b.dtype, oriented.b_n_major());
   return spec_of(v);
 }
 
-// All tiles in all layouts, and all types, ways out and steps of the epilogue in one tile: the
-// product of everything would be thousands.
+// All tiles in all layouts, and all types, stores and epilogues in one tile: all combinations would
+// be thousands.
 void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
-  Machine machine;
+  GemmMachine machine;
   MatmulDesc desc;
-  const auto all_of = [&](DType a, DType b, DType c, std::int64_t m, std::int64_t n, bool across_a,
-                          bool across_b, WgmmaStoreKind store, unsigned epilogue, bool first) {
-    desc.dtype_a = a;
-    desc.dtype_b = b;
+  const auto all_of = [&](DType a, DType b, DType c, std::int64_t m, std::int64_t n, bool a_m_major,
+                          bool b_n_major, WgmmaStoreKind store, unsigned epilogue, bool first) {
+    desc.a.dtype = a;
+    desc.b.dtype = b;
     desc.dtype_c = c;
     desc.dtype_acc = accumulator(a);
     desc.epilogue = epilogue;
@@ -309,10 +310,10 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
     p.m = m;
     p.n = n;
     p.k = 4096;
-    p.a_m = across_a ? 1 : p.k;
-    p.a_k = across_a ? m : 1;
-    p.b_n = across_b ? 1 : p.k;
-    p.b_k = across_b ? n : 1;
+    p.a_m = a_m_major ? 1 : p.k;
+    p.a_k = a_m_major ? m : 1;
+    p.b_n = b_n_major ? 1 : p.k;
+    p.b_k = b_n_major ? n : 1;
     p.c_m = store == WgmmaStoreKind::kColumns ? 1 : n;
     p.c_n = store == WgmmaStoreKind::kColumns ? m : 1;
     desc.align_c = store == WgmmaStoreKind::kStrided ? 2 : 16;
@@ -324,7 +325,7 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
     });
     if (first && !plans.empty()) plans.resize(1);
     for (const MatmulPlan& plan : plans) {
-      jit::KernelSpec spec = spec_of(variant_of(wgmma_made(desc, plan), plan));
+      jit::KernelSpec spec = spec_of(variant_of(wgmma_output(desc, plan), plan));
       const auto same = [&](const jit::KernelSpec& x) { return x.expression == spec.expression; };
       if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back(std::move(spec));
     }
@@ -334,9 +335,9 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
   constexpr DType e4m3 = DType::kFloat8E4M3FN;
   constexpr DType e5m2 = DType::kFloat8E5M2;
   using Store = WgmmaStoreKind;
-  for (const bool across : {false, true})
-    all_of(bf16, bf16, bf16, 8192, 8192, false, across, Store::kRows, 0, false);
-  all_of(bf16, bf16, bf16, 512, 512, false, false, Store::kRows, 0, false);  // parts of k
+  for (const bool b_n_major : {false, true})
+    all_of(bf16, bf16, bf16, 8192, 8192, false, b_n_major, Store::kRows, 0, false);
+  all_of(bf16, bf16, bf16, 512, 512, false, false, Store::kRows, 0, false);  // split-K
   all_of(bf16, bf16, bf16, 8192, 8192, true, false, Store::kRows, 0, true);
   all_of(bf16, bf16, bf16, 8192, 8192, true, true, Store::kRows, 0, true);
   all_of(bf16, bf16, bf16, 512, 16, false, false, Store::kColumns, 0, false);
@@ -360,4 +361,4 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
                flags | activation << kEpilogueActivationShift, true);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,20 +1,8 @@
 #include "ops/matmul/epilogue.h"
 
+#include "core/text.h"
+
 namespace gpk::ops {
-
-bool Epilogue::nothing() const { return epilogue_flags(*this) == 0; }
-
-unsigned epilogue_flags(const Epilogue& epilogue) {
-  unsigned flags = static_cast<unsigned>(epilogue.activation) << kEpilogueActivationShift;
-  if (epilogue.scale_a || epilogue.scale_b) {
-    flags |= kEpilogueScales;
-  } else if (epilogue.alpha != 1.0f) {
-    flags |= kEpilogueAlpha;
-  }
-  if (epilogue.bias) flags |= kEpilogueBias;
-  if (epilogue.residual && epilogue.beta != 0.0f) flags |= kEpilogueResidual;
-  return flags;
-}
 
 const char* name(Activation activation) {
   switch (activation) {
@@ -25,24 +13,18 @@ const char* name(Activation activation) {
   }
 }
 
-EpilogueArgs make_epilogue_args(const Epilogue& epilogue, const EpilogueSteps& steps) {
-  const auto pointer = [](const std::optional<Array>& array) {
-    return array ? array->device_ptr() : cu::DevicePtr{0};
-  };
-  EpilogueArgs args;
-  args.bias = pointer(epilogue.bias);
-  args.residual = pointer(epilogue.residual);
-  args.scale_a = pointer(epilogue.scale_a);
-  args.scale_b = pointer(epilogue.scale_b);
-  args.bias_step = steps.bias;
-  args.scale_a_step = steps.scale_a;
-  args.scale_b_step = steps.scale_b;
-  args.residual_m = steps.residual_m;
-  args.residual_n = steps.residual_n;
-  args.residual_batch = steps.residual_batch;
-  args.alpha = epilogue.alpha;
-  args.beta = epilogue.beta;
-  return args;
+namespace gemm {
+
+std::string epilogue_text(unsigned flags) {
+  std::string text;
+  const auto add = [&](const char* part) { text += text.empty() ? part : cat("+", part); };
+  if ((flags & kEpilogueAlpha) != 0) add("alpha");
+  if ((flags & kEpilogueScales) != 0) add("scales");
+  if ((flags & kEpilogueBias) != 0) add("bias");
+  if (activation_of(flags) != Activation::kNone) add(name(activation_of(flags)));
+  if ((flags & kEpilogueResidual) != 0) add("residual");
+  return text.empty() ? "none" : text;
 }
 
+}  // namespace gemm
 }  // namespace gpk::ops

@@ -1,31 +1,28 @@
-// What happens to a sum before it is stored in C; on the device: kernels/matmul/epilogue.cuh.
+// What happens to an accumulator before it is stored in C; on the device:
+// kernels/matmul/epilogue.cuh.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "core/array.h"
+#include "ops/matmul/activation.h"
 
-namespace gpk::ops {
-
-enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // kGelu: the tanh form
+namespace gpk::ops::gemm {
 
 // In this order, each step only where it is asked for:
 //   v = alpha * scale_a[i] * scale_b[j] * sum
 //   v = v + bias[j]
 //   v = activation(v)
 //   v = v + beta * residual[i, j]
-// in float32 (float64 where sums are), rounded once. A residual with beta 0 is not read.
+// in float32 (float64 where sums are), rounded once. Scales are the operands' (gemm_call.h). A
+// residual with beta 0 is not read.
 struct Epilogue {
   float alpha = 1.0f;
   float beta = 1.0f;
-  std::optional<Array> scale_a;  // float32: one element, or m (1-D), or c.shape[:-1]
-  std::optional<Array> scale_b;  // float32: one element, or n (1-D)
-  std::optional<Array> bias;     // n elements (1-D) of the dtype of c
+  std::optional<Array> bias;  // n elements (1-D) of the dtype of c
   Activation activation = Activation::kNone;
   std::optional<Array> residual;  // shape and dtype of c, any strides
-
-  [[nodiscard]] bool nothing() const;
 };
 
 // Template argument kEpilogue of kernels, MatmulDesc::epilogue. The values are those of
@@ -36,11 +33,10 @@ inline constexpr unsigned kEpilogueBias = 4;
 inline constexpr unsigned kEpilogueResidual = 8;
 inline constexpr unsigned kEpilogueActivationShift = 4;
 
-unsigned epilogue_flags(const Epilogue& epilogue);
 constexpr Activation activation_of(unsigned flags) {
   return static_cast<Activation>(flags >> kEpilogueActivationShift);
 }
-const char* name(Activation activation);  // "none", "relu", "gelu", "silu"
+std::string epilogue_text(unsigned flags);  // "bias+gelu", "none"
 
 // Steps in elements from one i, j or batch of C to the next, after batches were joined with rows
 // or columns. Part of MatmulDesc.
@@ -64,7 +60,4 @@ struct EpilogueArgs {
 };
 static_assert(sizeof(EpilogueArgs) == 88);
 
-// The same for kernels that make C and those that make C^T: i and j are always those of C.
-EpilogueArgs make_epilogue_args(const Epilogue& epilogue, const EpilogueSteps& steps);
-
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,12 +1,9 @@
 #include "ops/matmul/explain.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "core/context.h"
 #include "core/text.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 const char* why_no_plan(DescFit fit) {
@@ -19,47 +16,36 @@ const char* why_no_plan(DescFit fit) {
   }
 }
 
-double rounded(double us) { return std::round(us * 100.0) / 100.0; }
-
 std::string reason_text(const PlanDecision& decision) {
   switch (decision.reason) {
-    case PlanReason::kMeasured:
-      return cat("measured: ", rounded(decision.measured_us), " us on this machine");
-    case PlanReason::kForced: return "forced";
-    case PlanReason::kPolicy: return "policy: PYGPUKIT_MATMUL=cublaslt";
+    case plan::Reason::kMeasured:
+      return cat("measured: ", plan::us_text(decision.measured_us), " us on this machine");
+    case plan::Reason::kForced: return "forced";
+    case plan::Reason::kPolicy: return "policy: PYGPUKIT_MATMUL=cublaslt";
     default: break;
   }
   if (decision.plan.engine == MatmulEngine::cublaslt)
-    return "model: of our own, only the general engine could make it";
+    return "model: of our own engines, only general takes it";
   if (decision.machine.policy == MatmulPolicy::kNative)
     return "model: shortest predicted time (policy: native)";
   return "model: shortest predicted time";
 }
 
-std::string plan_lines(const PlanDecision& decision) {
-  std::string text;
-  for (const MatmulPlan& plan : decision.plans)
-    text += cat(plan == decision.plan ? "  * " : "    ", to_string(plan), "  ",
-                rounded(plan.predicted_us), " us\n");
-  return text;
-}
-
 }  // namespace
 
-MatmulExplanation explain_product(const Product& product, const std::optional<Machine>& machine) {
+MatmulExplanation explain_gemm(const GemmCall& call, const std::optional<GemmMachine>& machine) {
   MatmulExplanation result;
-  result.desc = make_desc(product, &result.fit);
-  const Machine where = machine ? *machine : machine_of(Context::get(product.c.device().index));
+  result.desc = make_desc(call, &result.fit);
+  const GemmMachine where =
+      machine ? *machine : gemm_machine_of(Context::get(call.c.device().index));
   result.text = cat("product   ", to_string(result.desc), "\n");
   if (result.fit != DescFit::kFits) {
     result.text += cat("plan      ", why_no_plan(result.fit), "\n");
     return result;
   }
   result.decision = decide_plan(result.desc, where);
-  result.text += cat("machine   ", to_string(result.decision.machine), "\ncandidates (predicted)\n",
-                     plan_lines(result.decision), "choice    ", to_string(result.decision.plan),
-                     "\nwhy       ", reason_text(result.decision), "\n");
+  result.text += explain_decision(result.decision, reason_text(result.decision));
   return result;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

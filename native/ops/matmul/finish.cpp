@@ -13,11 +13,11 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr unsigned kThreads = 256;
-// From this many parts on a warp adds them, where so few results keep a thread each too busy.
+// From this many splits on a warp adds them, where so few results keep a thread each too busy.
 constexpr std::int64_t kWarpFinish = 16;
 constexpr std::int64_t kFewResults = 16384;
 constexpr std::int64_t kMaxGridY = 65535;
@@ -87,25 +87,24 @@ Array make_partial(const MatmulDesc& desc, std::int64_t splits, Device device, c
   return Array::empty({splits * p.num_batches() * p.m * p.n}, desc.dtype_acc, device, op);
 }
 
-void launch_finish(const Product& product, const MatmulDesc& desc, const Array& partial,
+void launch_finish(const GemmCall& call, const MatmulDesc& desc, const Array& partial,
                    std::int64_t splits, bool transpose) {
-  Context& context = Context::get(product.c.device().index);
+  Context& context = Context::get(call.c.device().index);
   const Types types = types_of(desc);
   const MatmulProblem& problem = desc.problem;
   const std::int64_t results = problem.num_batches() * problem.m * problem.n;
   const bool warp = splits >= kWarpFinish && results <= kFewResults;
-  const Kernel& k =
-      kernel(context,
-             {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel, variant_bits(types)},
-             [&] { return spec_of(types, warp); });
+  const Kernel& k = kernel(
+      context, {Family::matmul, warp ? kFinishWarpKernel : kFinishKernel, variant_bits(types)},
+      [&] { return spec_of(types, warp); });
   const MatmulProblem p = transpose ? transposed(problem) : problem;
   MatmulArgs args = make_matmul_args(p, splits, 0);
-  args.c = product.c.device_ptr();
+  args.c = call.c.device_ptr();
   args.partial = partial.device_ptr();
-  EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
+  EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   unsigned flags = desc.epilogue;
   int swap = transpose ? 1 : 0;
-  const auto arrays = arrays_of(product, &partial);
+  const auto arrays = arrays_of(call, &partial);
   if (warp) {
     void* params[] = {&args, &epilogue, &flags, &swap};
     submit(k, grid_1d(args.num_batches * p.m * p.n, kThreads / 32, kThreads), arrays, params);
@@ -114,14 +113,14 @@ void launch_finish(const Product& product, const MatmulDesc& desc, const Array& 
   const std::int64_t vec = sums_per_thread(desc.dtype_acc);
   int vector_load = p.n % vec == 0 ? 1 : 0;
   int vector_store = stores_groups(p, desc, vec) ? 1 : 0;
-  const auto groups = static_cast<std::uint64_t>(ceil_div(p.n, vec));
+  const std::int64_t groups = ceil_div(p.n, vec);
   LaunchConfig config;
-  config.block[0] = static_cast<unsigned>(std::min<std::uint64_t>(kThreads, std::bit_ceil(groups)));
+  config.block[0] = static_cast<unsigned>(
+      std::min<std::uint64_t>(kThreads, std::bit_ceil(static_cast<std::uint64_t>(groups))));
   config.block[1] = kThreads / config.block[0];
-  config.grid[0] = static_cast<unsigned>((groups + config.block[0] - 1) / config.block[0]);
+  config.grid[0] = static_cast<unsigned>(ceil_div(groups, config.block[0]));
   const std::int64_t rows = args.num_batches * p.m;
-  config.grid[1] =
-      static_cast<unsigned>(std::min(kMaxGridY, (rows + config.block[1] - 1) / config.block[1]));
+  config.grid[1] = static_cast<unsigned>(std::min(kMaxGridY, ceil_div(rows, config.block[1])));
   void* params[] = {&args, &epilogue, &flags, &swap, &vector_load, &vector_store};
   submit(k, config, arrays, params);
 }
@@ -131,4 +130,4 @@ void enumerate_finish(std::vector<jit::KernelSpec>& specs) {
     for (const bool warp : {false, true}) specs.push_back(spec_of(types, warp));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,4 +1,4 @@
-// The last pass of a product whose kernel left sums: adds partial results, applies the epilogue.
+// The finish pass: split-K reduction and epilogue of kernels that wrote accumulators.
 #pragma once
 
 #include <vector>
@@ -6,17 +6,17 @@
 #include "jit/builtin.h"
 #include "ops/matmul/desc.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
-// Room for `splits` partial results: [splits][batches][m][n] of desc.dtype_acc ([n][m] for plans
-// that make C^T, which take the same room).
+// Room for the partial sums of `splits`: [splits][batches][m][n] of desc.dtype_acc ([n][m] for
+// plans that compute C^T, which take the same room).
 Array make_partial(const MatmulDesc& desc, std::int64_t splits, Device device, const char* op);
 
-// product.c = epilogue(sum over parts, in order, of partial[part]). `transpose`: of the plan that
-// made them. CUDA only.
-void launch_finish(const Product& product, const MatmulDesc& desc, const Array& partial,
+// call.c = epilogue(sum over splits, in order, of partial[split]). `transpose`: of the plan that
+// wrote them. CUDA only.
+void launch_finish(const GemmCall& call, const MatmulDesc& desc, const Array& partial,
                    std::int64_t splits, bool transpose);
 
 void enumerate_finish(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

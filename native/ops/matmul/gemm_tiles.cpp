@@ -9,7 +9,7 @@
 #include "ops/matmul/matmul_args.h"
 #include "ops/submit.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr double kTrafficShare = 0.65;  // of memory's rate that these pipelines reach (H200)
@@ -17,7 +17,7 @@ constexpr double kTrafficShare = 0.65;  // of memory's rate that these pipelines
 constexpr std::int64_t kMaxK = std::int64_t{1} << 30;  // kernels count k in 32 bits
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxSplits = 64;
-constexpr std::int64_t kLeastSteps = 4;         // tiles along k that a part has at least
+constexpr std::int64_t kLeastSteps = 4;         // tiles of K that a split has at least
 constexpr std::int32_t kGroup = 8;              // rows of tiles; 4 and 16 measured the same
 constexpr double kRoundUs = 0.7;                // to fill a pipeline and to store a tile
 constexpr std::int64_t kReservedShared = 1024;  // per block, by the system
@@ -69,7 +69,7 @@ bool tiles_need_finish(const MatmulDesc& oriented, DType own, std::int64_t split
   return !takes_sums(oriented);
 }
 
-double tiles_us(const MatmulDesc& oriented, const Machine& machine, const GemmTile& tile,
+double tiles_us(const MatmulDesc& oriented, const GemmMachine& machine, const GemmTile& tile,
                 double flops_per_us, DType own, std::int64_t splits) {
   const MatmulProblem& p = oriented.problem;
   const std::int64_t part =
@@ -90,14 +90,14 @@ double tiles_us(const MatmulDesc& oriented, const Machine& machine, const GemmTi
                         kRoundUs * static_cast<double>(ceil_div(busiest, blocks));
   const double through_l2 =
       static_cast<double>(tiles) * (tile.m + tile.n) * static_cast<double>(part) *
-      static_cast<double>(itemsize(oriented.dtype_a)) / l2_bytes_per_us(machine);
+      static_cast<double>(itemsize(oriented.a.dtype)) / l2_bytes_per_us(machine);
   const double bytes = std::max(through_l2, operands_us(oriented, machine) / kTrafficShare);
   double us = kLaunchUs + std::max(rounds, bytes);
   if (tiles_need_finish(oriented, own, splits)) us += finish_us(oriented, machine, splits);
   return us;
 }
 
-void propose_tile(const OrientedDesc& oriented, const Machine& machine, MatmulEngine engine,
+void propose_tile(const OrientedDesc& oriented, const GemmMachine& machine, MatmulEngine engine,
                   std::uint8_t kernel, const GemmTile& tile, double flops_per_us, DType own,
                   std::vector<MatmulPlan>& plans) {
   const MatmulProblem& p = oriented.desc.problem;
@@ -134,24 +134,25 @@ void propose_tile(const OrientedDesc& oriented, const Machine& machine, MatmulEn
   plans.push_back(best);
 }
 
-void launch_tiles(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                   const Kernel& kernel, const GemmTile& tile, DType own, const char* op) {
   const bool swap = plan.transpose;
-  const MatmulDesc turned = swap ? transposed(desc) : MatmulDesc{};
-  const MatmulDesc& oriented = swap ? turned : desc;
+  std::optional<MatmulDesc> t;
+  if (swap) t = transposed(desc);
+  const MatmulDesc& oriented = t ? *t : desc;
   const MatmulProblem& p = oriented.problem;
   MatmulArgs args = make_matmul_args(p, plan.splits, plan.k_per_split);
-  args.a = (swap ? product.b : product.a).device_ptr();
-  args.b = (swap ? product.a : product.b).device_ptr();
-  args.c = product.c.device_ptr();
+  args.a = (swap ? call.b : call.a).device_ptr();
+  args.b = (swap ? call.a : call.b).device_ptr();
+  args.c = call.c.device_ptr();
   std::optional<Array> partial;
   if (tiles_need_finish(oriented, own, plan.splits)) {
-    partial = make_partial(desc, plan.splits, product.c.device(), op);
+    partial = make_partial(desc, plan.splits, call.c.device(), op);
     args.partial = partial->device_ptr();
   } else if (desc.dtype_c != own) {
     args.partial = args.c;
   }
-  EpilogueArgs epilogue = make_epilogue_args(product.epilogue, desc.steps);
+  EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   TileGrid grid{static_cast<unsigned>(ceil_div(p.m, tile.m)),
                 static_cast<unsigned>(ceil_div(p.n, tile.n)), static_cast<unsigned>(plan.group),
                 swap ? 1u : 0u, args.partial != 0 ? 0u : desc.epilogue};
@@ -159,8 +160,8 @@ void launch_tiles(const Product& product, const MatmulDesc& desc, const MatmulPl
   config.grid[1] = static_cast<unsigned>(plan.splits);
   config.shared_bytes = static_cast<std::size_t>(tile.shared_bytes);
   void* params[] = {&args, &epilogue, &grid};
-  submit(kernel, config, arrays_of(product, partial ? &*partial : nullptr), params);
-  if (partial) launch_finish(product, desc, *partial, plan.splits, swap);
+  submit(kernel, config, arrays_of(call, partial ? &*partial : nullptr), params);
+  if (partial) launch_finish(call, desc, *partial, plan.splits, swap);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

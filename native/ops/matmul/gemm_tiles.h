@@ -1,5 +1,4 @@
-// What the engines that cut C into tiles (mma, simt) have in common: the cost model, the choice of
-// splits, the launch.
+// What the engines mma and simt share: the cost model, the choice of split-K, the launch.
 #pragma once
 
 #include <span>
@@ -7,7 +6,7 @@
 #include "core/module.h"
 #include "ops/matmul/plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 // A tile and what it was measured to reach.
 struct GemmTile {
@@ -20,7 +19,7 @@ struct GemmTile {
   double alone;             // of this again, where a multiprocessor has one block
 };
 
-// Desc as the kernels see it: C^T is made where C has contiguous columns.
+// Desc as the kernels see it: C^T is computed where C is column-major.
 struct OrientedDesc {
   bool transpose = false;
   MatmulDesc desc;
@@ -30,27 +29,27 @@ OrientedDesc orient(const MatmulDesc& desc);
 // Whether both operands have a unit stride, and sizes the kernels can count.
 bool tiles_fit(const MatmulDesc& desc);
 
-// C is where sums can go as they are: of their type, contiguous, nothing to do to them.
+// Accumulators can be stored in C as they are: their type, contiguous, no epilogue.
 bool takes_sums(const MatmulDesc& oriented);
 
 // How C gets its values from a kernel that can store `own` as C itself.
 bool tiles_need_finish(const MatmulDesc& oriented, DType own, std::int64_t splits);
 
-// The time of `oriented` by `tile` in `splits` parts, at `flops_per_us` of the whole machine:
-//   launch + max(rounds of tiles, bytes) + last pass,
+// The time of `oriented` by `tile` and split-K of `splits`, at `flops_per_us` of the whole machine:
+//   launch + max(rounds of tiles, bytes) + finish pass,
 //   rounds: tiles of the busiest multiprocessor x time of a tile, by how many share it, and what
 //           filling and emptying the pipeline takes for each resident set of blocks;
 //   bytes:  operands and C once from memory, tiles through the L2.
-double tiles_us(const MatmulDesc& oriented, const Machine& machine, const GemmTile& tile,
+double tiles_us(const MatmulDesc& oriented, const GemmMachine& machine, const GemmTile& tile,
                 double flops_per_us, DType own, std::int64_t splits);
 
-// Appends the best plan with `tile` over all numbers of splits that make sense.
-void propose_tile(const OrientedDesc& oriented, const Machine& machine, MatmulEngine engine,
+// Appends the best plan with `tile` over all sensible split-K.
+void propose_tile(const OrientedDesc& oriented, const GemmMachine& machine, MatmulEngine engine,
                   std::uint8_t kernel, const GemmTile& tile, double flops_per_us, DType own,
                   std::vector<MatmulPlan>& plans);
 
-// Launches `kernel`, and the last pass where one is needed.
-void launch_tiles(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+// Launches `kernel`, and the finish pass where one is needed.
+void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                   const Kernel& kernel, const GemmTile& tile, DType own, const char* op);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -5,8 +5,9 @@
 #include "core/promote.h"
 #include "ops/ceil_div.h"
 #include "ops/matmul/engine_gemv.h"
+#include "ops/matmul/formats.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr std::int64_t kMaxRows = 16;     // without tensor cores
@@ -31,18 +32,18 @@ int divisor_bytes(std::int64_t bytes) {
 // Few rows first: `t` is the desc as the kernel sees it, x = a, w = b.
 struct Few {
   const MatmulDesc& t;
-  const Machine& machine;
+  const GemmMachine& machine;
   bool transpose;
 
   [[nodiscard]] const MatmulProblem& p() const { return t.problem; }
   [[nodiscard]] bool by_rows() const { return t.b_k_major(); }
-  [[nodiscard]] int itemsize_of() const { return static_cast<int>(itemsize(t.dtype_a)); }
+  [[nodiscard]] int itemsize_of() const { return static_cast<int>(itemsize(t.a.dtype)); }
   [[nodiscard]] bool half() const { return itemsize_of() == 2; }
 
   [[nodiscard]] int align() const {
     const std::int64_t along = by_rows() ? p().k : p().n;
     const int exact = std::min<int>(t.align_b, divisor_bytes(along * itemsize_of()));
-    return exact == 16 ? 16 : std::min(exact, 4);  // kernels of 8 are not made
+    return exact == 16 ? 16 : std::min(exact, 4);  // there are no kernels of 8
   }
 };
 
@@ -56,8 +57,8 @@ MatmulPlan make_plan(const Few& few, GemvKernel kernel) {
   return plan;
 }
 
-// Parts of K for `blocks` blocks, each with at least `least` of K. A cluster where there is one
-// and it is enough, else parts for the last pass.
+// Split-K for `blocks` blocks, each range with at least `least` of K: within a cluster where there
+// is one and it is enough, else for the finish pass.
 void split(MatmulPlan& plan, const Few& few, std::int64_t blocks, std::int64_t wanted_blocks,
            std::int64_t least) {
   const std::int64_t k = few.p().k;
@@ -74,7 +75,7 @@ void split(MatmulPlan& plan, const Few& few, std::int64_t blocks, std::int64_t w
     plan.cluster = static_cast<std::int32_t>(plan.splits);
 }
 
-// Measured on an H200: rows of w in flight, warps along k as long as each has 1024 of it.
+// Measured on an H200: rows of w in flight, warps over K as long as each has 1024 of it.
 MatmulPlan plan_rows(const Few& few) {
   MatmulPlan plan = make_plan(few, GemvKernel::kRows);
   const std::int64_t sms = few.machine.sms;
@@ -103,7 +104,7 @@ MatmulPlan plan_columns(const Few& few) {
   plan.group = kBlockWarps;
   const std::int64_t blocks =
       ceil_div(p.n, plan.tile_n) * ceil_div(p.m, plan.tile_m) * p.num_batches();
-  // One full wave; two parts rather than one wave that ends together.
+  // One full wave; two splits rather than one wave that ends together.
   const bool alone = blocks >= sms * 19 / 20 && blocks < sms * 3 / 2;
   split(plan, few, blocks, alone ? 2 * blocks : sms * 19 / 20, 256);
   return plan;
@@ -153,7 +154,7 @@ bool ring_fits(const Few& few, const MatmulPlan& plan) {
   const MatmulProblem& p = few.p();
   const int blocks = gemv_ring_blocks(plan.tile_n, few.machine.sms);
   const GemvVariant v{.kernel = GemvKernel::kRing,
-                      .dtype = few.t.dtype_a,
+                      .dtype = few.t.a.dtype,
                       .tile_m = plan.tile_m,
                       .tile_n = plan.tile_n,
                       .tile_k = plan.tile_k,
@@ -165,7 +166,7 @@ bool ring_fits(const Few& few, const MatmulPlan& plan) {
              few.machine.shared_bytes;
 }
 
-// Warps whose part of k is not whole steps wait for one another.
+// Warps whose range of K is not whole steps wait for one another.
 double uneven(const Few& few, const MatmulPlan& plan) {
   const std::int64_t step = std::int64_t{512} / few.itemsize_of() * plan.tile_k;
   const std::int64_t part = ceil_div(few.p().k, plan.group);
@@ -204,12 +205,8 @@ double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
 bool fits(const Few& few) {
   const MatmulDesc& t = few.t;
   const MatmulProblem& p = t.problem;
-  const bool dtypes = t.dtype_a == t.dtype_b && (t.dtype_a == DType::kFloat32 || few.half()) &&
-                      (t.dtype_a == DType::kFloat32 || t.dtype_a == DType::kFloat16 ||
-                       t.dtype_a == DType::kBFloat16) &&
-                      (t.dtype_c == t.dtype_a || t.dtype_c == DType::kFloat32);
-  return dtypes && p.m <= kMaxMmaRows && p.m <= p.n && p.k >= 64 && p.k < kMaxSize &&
-         p.n < kMaxSize && p.batch_shape.size() <= 1 && p.num_batches() <= kMaxGrid &&
+  return p.m <= kMaxMmaRows && p.m <= p.n && p.k >= 64 && p.k < kMaxSize && p.n < kMaxSize &&
+         p.batch_shape.size() <= 1 && p.num_batches() <= kMaxGrid &&
          (t.b_k_major() || t.b_n_major());
 }
 
@@ -243,13 +240,13 @@ void propose_few(const MatmulDesc& desc, const Few& few, std::vector<MatmulPlan>
 GemvVariant gemv_variant(const MatmulDesc& desc, const MatmulPlan& plan) {
   const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
   return {.kernel = static_cast<GemvKernel>(plan.kernel),
-          .dtype = t.dtype_a,
+          .dtype = t.a.dtype,
           .tile_m = plan.tile_m,
           .tile_n = plan.tile_n,
           .tile_k = plan.tile_k,
           .group = plan.group,
           .stages = plan.stages,
-          .align = Few{t, Machine{}, plan.transpose}.align()};
+          .align = Few{t, GemmMachine{}, plan.transpose}.align()};
 }
 
 std::size_t gemv_ring_bytes(const GemvVariant& v, std::int64_t n, std::int64_t k, int blocks) {
@@ -271,13 +268,21 @@ bool gemv_copies_input(const MatmulDesc& desc, const MatmulPlan& plan) {
   return t.problem.a_k != 1 || t.align_a < wanted;
 }
 
-void propose_gemv(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
-  // Rows have the same sums however many there are, but only within a kernel, and large products
-  // go to other engines.
-  if (desc.batch_invariant || desc.conjugate) return;
+bool takes_gemv(const MatmulDesc& d) {
+  if (!is_dense(d) || d.a.dtype != d.b.dtype) return false;
+  if (d.a.dtype != DType::kFloat32 && d.a.dtype != DType::kFloat16 && d.a.dtype != DType::kBFloat16)
+    return false;
+  return d.dtype_c == d.a.dtype || d.dtype_c == DType::kFloat32;
+}
+
+void propose_gemv(const MatmulDesc& desc, const GemmMachine& machine,
+                  std::vector<MatmulPlan>& plans) {
+  // Rows have the same sums however many there are, but only within a kernel, and large GEMMs run
+  // on other engines.
+  if (!takes_gemv(desc) || desc.batch_invariant || desc.conjugate) return;
   propose_few(desc, Few{desc, machine, false}, plans);
   const MatmulDesc t = transposed(desc);
   propose_few(desc, Few{t, machine, true}, plans);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -4,8 +4,9 @@
 
 #include "core/promote.h"
 #include "ops/ceil_div.h"
+#include "ops/matmul/formats.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr std::int64_t kThin = 8;  // up to this, a tile would be mostly empty
@@ -32,7 +33,7 @@ bool along_k(std::int64_t k_stride, std::int64_t row_stride, std::int64_t rows,
   return magnitude(k_stride) <= magnitude(batch_strides[batch_strides.size() - 1]);
 }
 
-// Parts of K so that about `wanted` work items exist, each with at least `least` of K.
+// Split-K so that about `wanted` work items exist, each with at least `least` of K.
 void split(MatmulPlan& plan, const MatmulDesc& desc, std::int64_t items, std::int64_t wanted,
            std::int64_t least, std::int64_t multiple) {
   const std::int64_t k = desc.problem.k;
@@ -42,7 +43,7 @@ void split(MatmulPlan& plan, const MatmulDesc& desc, std::int64_t items, std::in
   plan.splits = std::max<std::int64_t>(1, ceil_div(k, plan.k_per_split));
 }
 
-void plan_thin(MatmulPlan& plan, const MatmulDesc& desc, const Machine& machine) {
+void plan_thin(MatmulPlan& plan, const MatmulDesc& desc, const GemmMachine& machine) {
   const MatmulProblem& p = desc.problem;
   const bool long_m = p.m >= p.n;
   const bool walk_k =
@@ -56,12 +57,12 @@ void plan_thin(MatmulPlan& plan, const MatmulDesc& desc, const Machine& machine)
   } else {
     set_kernel(plan, GeneralKernel::kDirect);
     plan.transpose = long_m && p.n <= kThin;  // neighbours walk along the long side
-    // One sum in order of k, as tiles make it, whatever the number of rows.
+    // One sum in order of k, as tiles have it, whatever the number of rows.
     split(plan, desc, outputs, desc.batch_invariant ? 1 : sms * 2048, 64, 8);
   }
 }
 
-void plan_tiles(MatmulPlan& plan, const MatmulDesc& desc, const Machine& machine) {
+void plan_tiles(MatmulPlan& plan, const MatmulDesc& desc, const GemmMachine& machine) {
   const MatmulProblem& p = desc.problem;
   set_kernel(plan, GeneralKernel::kTile128);
   std::int64_t tiles = p.num_batches() * ceil_div(p.m, 128) * ceil_div(p.n, 64);
@@ -89,12 +90,12 @@ double slowness(DType dtype, int sm) {
 
 // Shares of the peak as measured on an H200 (docs/benchmarks): tiles reach 0.4 where all
 // multiprocessors have two of them.
-double predict(const MatmulPlan& plan, const MatmulDesc& desc, const Machine& machine) {
+double predict(const MatmulPlan& plan, const MatmulDesc& desc, const GemmMachine& machine) {
   const MatmulProblem& p = desc.problem;
   const auto count = static_cast<double>(p.num_batches() * plan.splits);
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n);
   const auto k = static_cast<double>(p.k);
-  const auto bytes = static_cast<double>(itemsize(desc.dtype_a));
+  const auto bytes = static_cast<double>(itemsize(desc.a.dtype));
   const double rate = simt_flops_per_us(machine) / slowness(desc.dtype_acc, machine.sm);
   double compute = 0.0, traffic = 0.0;
   if (plan.tile_m != 0) {
@@ -103,7 +104,7 @@ double predict(const MatmulPlan& plan, const MatmulDesc& desc, const Machine& ma
     const double waves = std::max(1.0, tiles / (2.0 * machine.sms));
     const double tile_flops = 2.0 * plan.tile_m * plan.tile_n * k /
                               static_cast<double>(plan.splits) *
-                              (is_complex(desc.dtype_a) ? 4.0 : 1.0);
+                              (is_complex(desc.a.dtype) ? 4.0 : 1.0);
     compute = waves * 2.0 * tile_flops / (0.4 * rate / machine.sms);
     traffic = tiles * (plan.tile_m + plan.tile_n) * k / static_cast<double>(plan.splits) * bytes /
               l2_bytes_per_us(machine);
@@ -121,10 +122,10 @@ double predict(const MatmulPlan& plan, const MatmulDesc& desc, const Machine& ma
 }  // namespace
 
 bool needs_finish(const MatmulDesc& desc, const MatmulPlan& plan) {
-  return plan.splits > 1 || desc.epilogue != 0 || desc.dtype_c != desc.dtype_a;
+  return plan.splits > 1 || desc.epilogue != 0 || desc.dtype_c != desc.a.dtype;
 }
 
-MatmulPlan plan_general(const MatmulDesc& desc, const Machine& machine) {
+MatmulPlan plan_general(const MatmulDesc& desc, const GemmMachine& machine) {
   const MatmulProblem& p = desc.problem;
   MatmulPlan plan;
   plan.engine = MatmulEngine::general;
@@ -138,9 +139,15 @@ MatmulPlan plan_general(const MatmulDesc& desc, const Machine& machine) {
   return plan;
 }
 
-void propose_general(const MatmulDesc& desc, const Machine& machine,
-                     std::vector<MatmulPlan>& plans) {
-  plans.push_back(plan_general(desc, machine));
+bool takes_general(const MatmulDesc& d) {
+  const bool fp8 = plan::is_fp8(d.a.dtype);
+  if (!is_dense(d) || !takes_result(d) || (is_storage_only(d.a.dtype) && !fp8)) return false;
+  return fp8 ? plan::is_fp8(d.b.dtype) : d.a.dtype == d.b.dtype;
 }
 
-}  // namespace gpk::ops
+void propose_general(const MatmulDesc& desc, const GemmMachine& machine,
+                     std::vector<MatmulPlan>& plans) {
+  if (takes_general(desc)) plans.push_back(plan_general(desc, machine));
+}
+
+}  // namespace gpk::ops::gemm

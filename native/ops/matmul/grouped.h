@@ -3,10 +3,8 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "core/array.h"
-#include "jit/builtin.h"
 
 namespace gpk::ops {
 
@@ -14,7 +12,7 @@ namespace gpk::ops {
 // dtype: float16, bfloat16, float32 or float64. Sums as in matmul. All throw InvalidArgument.
 
 // The first group_sizes[0] rows belong to expert 0, the next group_sizes[1] to expert 1 and so on;
-// together m. A product per group.
+// together m. A GEMM per group.
 Array grouped_gemm(const Array& x, const Array& w, std::span<const std::int64_t> group_sizes,
                    const std::optional<Array>& out = std::nullopt);
 
@@ -27,7 +25,5 @@ Array grouped_gemm_by_sizes(const Array& x, const Array& w, const Array& group_s
 // exist are zero.
 Array grouped_gemm_by_expert(const Array& x, const Array& w, const Array& expert_ids,
                              const std::optional<Array>& out = std::nullopt);
-
-void enumerate_grouped(std::vector<jit::KernelSpec>& specs);
 
 }  // namespace gpk::ops

@@ -1,9 +1,9 @@
-// Numbers of the family's kernels in KernelKey: one row per engine, so that keys never meet.
+// Numbers of the family's kernels in KernelKey: one range per engine, so that keys cannot collide.
 #pragma once
 
 #include <cstdint>
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 inline constexpr std::uint8_t kGeneralKernel = 0;  // and three more: GeneralKernel
 inline constexpr std::uint8_t kFinishKernel = 4;
@@ -16,4 +16,4 @@ inline constexpr std::uint8_t kGroupedKernel = 80;
 inline constexpr std::uint8_t kGroupRowsKernel = 81;
 inline constexpr std::uint8_t kSwigluKernel = 96;
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

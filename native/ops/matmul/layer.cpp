@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "core/view.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 void check_layer_dtype(const Array& x, const char* argument, const char* op) {
   if (is_float(x.dtype()) && !is_storage_only(x.dtype())) return;
@@ -36,8 +36,4 @@ Array check_residual(const Array& residual, const Dims& shape, const Array& x, c
   }
 }
 
-DType sum_dtype(DType dtype) noexcept {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
-}
-
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

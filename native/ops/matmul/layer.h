@@ -3,7 +3,7 @@
 
 #include "core/array.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 // float16, bfloat16, float32 or float64; else InvalidArgument (kType).
 void check_layer_dtype(const Array& x, const char* argument, const char* op);
@@ -15,7 +15,4 @@ void check_like(const Array& array, const char* argument, const Array& other,
 // The residual broadcast to the result's shape; its dtype and device are those of x.
 Array check_residual(const Array& residual, const Dims& shape, const Array& x, const char* op);
 
-// What products of a dtype are summed in.
-DType sum_dtype(DType dtype) noexcept;
-
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,4 +1,4 @@
-// Layers of neural networks that are one product: x w^T with what follows it.
+// Linear layers: one GEMM, x w^T, with a fused epilogue.
 #pragma once
 
 #include "ops/matmul/matmul.h"

@@ -6,10 +6,10 @@
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
+#include "ops/matmul/gemm_call.h"
 #include "ops/matmul/precision.h"
-#include "ops/matmul/product.h"
 #include "ops/matmul/result.h"
-#include "ops/matmul/separate.h"
+#include "ops/matmul/unfused_epilogue.h"
 
 namespace gpk::ops {
 namespace {
@@ -86,15 +86,15 @@ Array multiply_stacks(const Array& a, const Array& b, const char* op) {
       joined(leading(a.shape(), 2), {a.shape()[a.ndim() - 2], b.shape()[b.ndim() - 1]}), a.dtype(),
       a.device(), op);
   if (c.size() == 0) return c;
-  Product product{a, b, c};
-  product.tf32 = a.dtype() == DType::kFloat32 && tf32_allowed(std::nullopt);
-  run_product(product, op);
+  gemm::GemmCall call{a, b, c};
+  call.tf32 = a.dtype() == DType::kFloat32 && tf32_allowed(std::nullopt);
+  run_gemm(call, op);
   return c;
 }
 
 namespace {
 
-// What the checks of a product find out.
+// What the checks find out.
 struct Checked {
   Dims batch;
   Dims shape;  // of the result
@@ -103,7 +103,7 @@ struct Checked {
   DType result = DType::kFloat32;
 };
 
-// Sums are in this dtype anyway.
+// The dtype of accumulators, which are kept as they are.
 bool is_sum_of(DType operand, DType result) {
   if (result == DType::kInt32) return operand == DType::kInt8;
   return result == DType::kFloat32 && (operand == DType::kFloat16 || operand == DType::kBFloat16);
@@ -133,7 +133,7 @@ void check_part(const Array& part, const char* argument, const Array& x1, DType 
 
 void check_parts(const Checked& checked, const Array& x1, std::int64_t n,
                  const MatmulOptions& options, const char* op) {
-  check_epilogue(checked.result, options, op);
+  gemm::check_epilogue(checked.result, options, op);
   if (options.bias) {
     check_part(*options.bias, "bias", x1, checked.result, op);
     if (options.bias->ndim() != 1 || options.bias->size() != n)
@@ -179,17 +179,18 @@ Array as_stack(const Checked& checked, const Array& array, const char* op) {
   return checked.column ? expand_dims(with_row, {rank + 1}, op) : with_row;
 }
 
-Product make_product(const Checked& checked, const Array& x1, const Array& x2, const Array& result,
-                     const MatmulOptions& options, bool with_epilogue, const char* op) {
+gemm::GemmCall make_call(const Checked& checked, const Array& x1, const Array& x2,
+                         const Array& result, const MatmulOptions& options, bool with_epilogue,
+                         const char* op) {
   const Array a = cast(x1, checked.operand, op);
   const Array b = cast(x2, checked.operand, op);
-  Product product{with_batch(checked.row ? expand_dims(a, {0}, op) : a, checked.batch, op),
-                  with_batch(checked.column ? expand_dims(b, {1}, op) : b, checked.batch, op),
-                  as_stack(checked, result, op)};
-  product.tf32 = checked.operand == DType::kFloat32 && tf32_allowed(options.use_tf32);
-  product.batch_invariant = options.batch_invariant;
-  if (!with_epilogue) return product;
-  Epilogue& epilogue = product.epilogue;
+  gemm::GemmCall call{with_batch(checked.row ? expand_dims(a, {0}, op) : a, checked.batch, op),
+                      with_batch(checked.column ? expand_dims(b, {1}, op) : b, checked.batch, op),
+                      as_stack(checked, result, op)};
+  call.tf32 = checked.operand == DType::kFloat32 && tf32_allowed(options.use_tf32);
+  call.batch_invariant = options.batch_invariant;
+  if (!with_epilogue) return call;
+  gemm::Epilogue& epilogue = call.epilogue;
   epilogue.alpha = static_cast<float>(options.alpha);
   epilogue.bias = options.bias;
   epilogue.activation = options.activation;
@@ -197,17 +198,17 @@ Product make_product(const Checked& checked, const Array& x1, const Array& x2, c
     epilogue.beta = static_cast<float>(options.beta);
     epilogue.residual = as_stack(checked, broadcast_to(*options.residual, checked.shape, op), op);
   }
-  return product;
+  return call;
 }
 
-// Matrices of one dtype and nothing special, on the shortest way.
+// The hot path: matrices of one dtype, no options.
 Array multiply_matrices(const Array& x1, const Array& x2, std::optional<bool> use_tf32) {
-  Product product{x1, x2,
-                  Array::empty({x1.shape()[0], x2.shape()[1]}, x1.dtype(), x1.device(), "matmul")};
-  if (product.c.size() == 0) return product.c;
-  product.tf32 = x1.dtype() == DType::kFloat32 && tf32_allowed(use_tf32);
-  run_product(product, "matmul");
-  return product.c;
+  gemm::GemmCall call{
+      x1, x2, Array::empty({x1.shape()[0], x2.shape()[1]}, x1.dtype(), x1.device(), "matmul")};
+  if (call.c.size() == 0) return call.c;
+  call.tf32 = x1.dtype() == DType::kFloat32 && tf32_allowed(use_tf32);
+  run_gemm(call, "matmul");
+  return call.c;
 }
 
 }  // namespace
@@ -227,20 +228,20 @@ Array matmul(const Array& x1, const Array& x2, const std::optional<Array>& out,
 
 Array matmul(const Array& x1, const Array& x2, const MatmulOptions& options, const char* op) {
   const Checked checked = check_matmul(x1, x2, options, op);
-  const bool fused = has_epilogue(checked.result, options);
+  const bool fused = gemm::has_epilogue(checked.result, options);
   // A residual in the result's own place is read before it is overwritten.
   const Array* residual = options.residual ? &*options.residual : nullptr;
   if (residual != nullptr && options.out && same_place(*options.out, *residual)) residual = nullptr;
-  return fill_result(
+  return gemm::fill_result(
       options.out, checked.shape, checked.result, x1.device(),
       {&x1, &x2, options.bias ? &*options.bias : nullptr, residual}, op, [&](const Array& result) {
         if (fused) {
-          run_product(make_product(checked, x1, x2, result, options, true, op), op);
+          gemm::run_gemm(make_call(checked, x1, x2, result, options, true, op), op);
           return;
         }
         const Array sums = Array::empty(checked.shape, checked.result, x1.device(), op);
-        run_product(make_product(checked, x1, x2, sums, options, false, op), op);
-        apply_separately(sums, options, result);
+        gemm::run_gemm(make_call(checked, x1, x2, sums, options, false, op), op);
+        gemm::apply_unfused(sums, options, result);
       });
 }
 
@@ -273,19 +274,20 @@ Array vecdot(const Array& x1, const Array& x2, std::int64_t axis, const std::opt
   check_core(x1.shape()[axis1], x2.shape()[axis2], axis2, x1, x2, op);
   const Dims batch =
       broadcast_batch(without(x1.shape(), axis1), without(x2.shape(), axis2), x1, x2, op);
-  return fill_result(out, batch, dtype, x1.device(), {&x1, &x2}, op, [&](const Array& result) {
-    const Array a = summed_last(cast(x1, dtype, op), axis1, batch, op);
-    const Array b = summed_last(cast(x2, dtype, op), axis2, batch, op);
-    if (!result.device().is_cuda()) {
-      run_on_cpu({op, {a, b}, {result}});
-      return;
-    }
-    const int rank = batch.size();
-    Product product{expand_dims(a, {rank}, op), expand_dims(b, {rank + 1}, op),
-                    expand_dims(result, {rank, rank + 1}, op)};
-    product.conjugate = is_complex(dtype);
-    run_product(product, op);
-  });
+  return gemm::fill_result(
+      out, batch, dtype, x1.device(), {&x1, &x2}, op, [&](const Array& result) {
+        const Array a = summed_last(cast(x1, dtype, op), axis1, batch, op);
+        const Array b = summed_last(cast(x2, dtype, op), axis2, batch, op);
+        if (!result.device().is_cuda()) {
+          run_on_cpu({op, {a, b}, {result}});
+          return;
+        }
+        const int rank = batch.size();
+        gemm::GemmCall call{expand_dims(a, {rank}, op), expand_dims(b, {rank + 1}, op),
+                            expand_dims(result, {rank, rank + 1}, op)};
+        call.conjugate = is_complex(dtype);
+        run_gemm(call, op);
+      });
 }
 
 }  // namespace gpk::ops

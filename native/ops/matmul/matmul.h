@@ -1,14 +1,14 @@
-// Products of vectors, matrices and stacks of them.
+// Matrix multiplication: vectors, matrices and stacks of them.
 #pragma once
 
 #include <optional>
 
 #include "core/array.h"
-#include "ops/matmul/epilogue.h"
+#include "ops/matmul/activation.h"
 
 namespace gpk::ops {
 
-// What may be said about a product besides its operands. The result is
+// What a call may say besides its operands. The result is
 //   activation(alpha * x1 x2 + bias) + beta * residual
 // in the accumulation type, rounded once for float16, bfloat16 and float32.
 struct MatmulOptions {
@@ -42,7 +42,7 @@ Array vecdot(const Array& x1, const Array& x2, std::int64_t axis = -1,
 // two dimensions, equal leading ones (stride 0 where broadcast), one dtype, one device.
 Array multiply_stacks(const Array& a, const Array& b, const char* op);
 
-// The dtype of a product. Throws InvalidArgument for storage types and for two devices.
+// The dtype of a call. Throws InvalidArgument for storage types and for two devices.
 DType check_operands(const Array& x1, const Array& x2, const char* op);
 
 }  // namespace gpk::ops

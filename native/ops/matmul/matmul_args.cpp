@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 MatmulArgs make_matmul_args(const MatmulProblem& p, std::int64_t splits, std::int64_t k_per_split) {
   MatmulArgs args{};
@@ -26,4 +26,4 @@ MatmulArgs make_matmul_args(const MatmulProblem& p, std::int64_t splits, std::in
   return args;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,11 +1,11 @@
-// Arguments of the kernels that take any strides: general ones, and the last pass of all others.
+// Arguments of the kernels that take any strides: general ones, and the finish pass.
 #pragma once
 
 #include "ops/matmul/problem.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
-// Mirror of the kernels' struct in kernels/matmul/product.cuh.
+// Mirror of the kernels' struct in kernels/matmul/call.cuh.
 struct MatmulArgs {
   cu::DevicePtr a, b, c, partial;
   std::int64_t m, n, k;
@@ -22,4 +22,4 @@ struct MatmulArgs {
 MatmulArgs make_matmul_args(const MatmulProblem& problem, std::int64_t splits,
                             std::int64_t k_per_split);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -5,36 +5,38 @@
 #include "core/text.h"
 #include "jit/bundle.h"
 #include "ops/matmul/finish.h"
+#include "plan/candidates.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
-void propose_all(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+void propose_all(const MatmulDesc& desc, const GemmMachine& machine,
+                 std::vector<MatmulPlan>& plans) {
 #define GPK_ENGINE(name) propose_##name(desc, machine, plans);
 #include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   keep_loadable(desc, machine, plans);
 }
 
-void launch_engine(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_engine(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                    const char* op) {
   switch (plan.engine) {
 #define GPK_ENGINE(name) \
-  case MatmulEngine::name: launch_##name(product, desc, plan, op); break;
+  case MatmulEngine::name: launch_##name(call, desc, plan, op); break;
 #include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   }
 }
 
-// Engines sum in orders of their own, and which is the fastest depends on the number of rows: the
-// first that can make the product at all does not.
+// Engines sum in orders of their own, and which is the fastest depends on the number of rows; the
+// first engine that takes the GEMM at all does not.
 void keep_one_engine(std::vector<MatmulPlan>& plans) {
   MatmulEngine first = MatmulEngine::cublaslt;
   for (const MatmulPlan& plan : plans) first = std::min(first, plan.engine);
   std::erase_if(plans, [&](const MatmulPlan& plan) { return plan.engine != first; });
 }
 
-// The shape of the problem, batches joined: what raw_desc() describes.
+// Room for what raw_desc() describes.
 Array raw_result(const MatmulDesc& raw, Device device, const char* op) {
   const MatmulProblem& p = raw.problem;
   Dims shape = Dims::filled(p.batch_shape.size() + 2, 0);
@@ -53,13 +55,6 @@ const char* name(MatmulEngine engine) {
 #undef GPK_ENGINE
   };
   return kNames[static_cast<int>(engine)];
-}
-
-bool operator==(const MatmulPlan& x, const MatmulPlan& y) noexcept {
-  return x.engine == y.engine && x.kernel == y.kernel && x.transpose == y.transpose &&
-         x.fused == y.fused && x.tile_m == y.tile_m && x.tile_n == y.tile_n &&
-         x.tile_k == y.tile_k && x.stages == y.stages && x.cluster == y.cluster &&
-         x.group == y.group && x.splits == y.splits && x.k_per_split == y.k_per_split;
 }
 
 std::string to_string(const MatmulPlan& plan) {
@@ -84,17 +79,18 @@ jit::KernelSpec plan_spec(const MatmulDesc& desc, const MatmulPlan& plan) {
   return {};
 }
 
-void keep_loadable(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+void keep_loadable(const MatmulDesc& desc, const GemmMachine& machine,
+                   std::vector<MatmulPlan>& plans) {
   if (machine.jit) return;
   std::erase_if(plans, [&](const MatmulPlan& plan) {
-    // Which variants are bundled depends on m: products that must not go to one engine.
+    // Which variants are bundled depends on m, which the choice must not.
     if (desc.batch_invariant) return plan.engine != MatmulEngine::general;
     const jit::KernelSpec spec = plan_spec(desc, plan);
     return spec.file != nullptr && !jit::in_bundle(spec.file, spec.expression, machine.sm);
   });
 }
 
-std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& machine) {
+std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const GemmMachine& machine) {
   std::vector<MatmulPlan> plans;
   propose_all(desc, machine, plans);
   if (desc.epilogue == 0) {
@@ -105,17 +101,14 @@ std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const Machine& ma
     propose_all(raw_desc(desc), machine, raw);
     const auto pass_us = static_cast<float>(finish_us(desc, machine, 1));
     for (MatmulPlan& plan : raw) {
-      if (plan.engine == MatmulEngine::general) continue;  // has its own last pass
+      if (plan.engine == MatmulEngine::general) continue;  // has its own finish pass
       plan.fused = false;
       plan.predicted_us += pass_us;
       plans.push_back(plan);
     }
   }
   if (desc.batch_invariant) keep_one_engine(plans);
-  std::stable_sort(plans.begin(), plans.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
-    if (x.predicted_us != y.predicted_us) return x.predicted_us < y.predicted_us;
-    return x.engine < y.engine;
-  });
+  plan::sort_by_time(plans, &MatmulPlan::engine);
   return plans;
 }
 
@@ -134,23 +127,25 @@ MatmulPlan choose_plan(const std::vector<MatmulPlan>& plans, MatmulPolicy policy
   return only_general && library->predicted_us < ours->predicted_us ? *library : *ours;
 }
 
-MatmulPlan plan_matmul(const MatmulDesc& desc, const Machine& machine) {
+MatmulPlan plan_matmul(const MatmulDesc& desc, const GemmMachine& machine) {
   return choose_plan(propose_matmul(desc, machine), machine.policy);
 }
 
-void launch_plan(const Product& product, const MatmulDesc& desc, const MatmulPlan& plan,
+void launch_plan(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
                  const char* op) {
   if (plan.fused) {
-    launch_engine(product, desc, plan, op);
+    launch_engine(call, desc, plan, op);
     return;
   }
   const MatmulDesc raw = raw_desc(desc);
-  const Array sums = raw_result(raw, product.c.device(), op);
-  Product without = product;
+  const Array sums = raw_result(raw, call.c.device(), op);
+  GemmCall without = call;
   without.c = sums;
   without.epilogue = {};
+  if (desc.a.scales_in_epilogue()) without.quant_a = {};
+  if (desc.b.scales_in_epilogue()) without.quant_b = {};
   launch_engine(without, raw, plan, op);
-  launch_finish(product, desc, sums, 1, false);
+  launch_finish(call, desc, sums, 1, false);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,107 +1,80 @@
 #include "ops/matmul/plan_cache.h"
 
-#include <atomic>
-#include <cstring>
-
 #include "core/context.h"
 #include "ops/matmul/decision.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
-std::atomic<std::uint64_t>& generation() {
-  static std::atomic<std::uint64_t> count{1};
-  return count;
+constexpr int kMaxRank = 6;  // of what fits into a GemmKey
+
+template <class T>
+std::uint64_t bits(T x) {
+  return static_cast<std::uint64_t>(x);
 }
 
-// Everything a desc is made from, as plain words.
-class ProductKey {
- public:
-  static constexpr int kMaxWords = 56;
+// All of an address that a plan depends on.
+std::uint64_t low(const Array& array) { return array.device_ptr() & 15u; }
 
-  // False where there is no room: a product of very many dimensions.
-  bool set(const Product& product, const Context& context) {
-    const Epilogue& e = product.epilogue;
-    const int rank = product.c.ndim();
-    if (rank > 6) return false;
-    const auto bits = [](auto x) { return static_cast<std::uint64_t>(x); };
-    add(bits(reinterpret_cast<std::uintptr_t>(&context)));
-    add(bits(product.a.dtype()) | bits(product.b.dtype()) << 8 | bits(product.c.dtype()) << 16 |
-        bits(rank) << 24 | bits(epilogue_flags(e)) << 32 | bits(product.conjugate) << 48 |
-        bits(product.tf32) << 49 | bits(product.batch_invariant) << 50 |
-        bits(product.fast_accum) << 51);
-    add(low(product.a) | low(product.b) << 4 | low(product.c) << 8);
-    for (int d = 0; d < rank; ++d) add(bits(product.c.shape()[d]));
-    add(bits(product.a.shape()[rank - 1]));
-    for (const Array* x : {&product.a, &product.b, &product.c}) add_strides(*x);
-    for (const auto* x : {&e.scale_a, &e.scale_b, &e.bias, &e.residual}) {
-      if (!*x) continue;
-      if ((*x)->ndim() > 6) return false;
-      add(bits((*x)->size()) << 16 | bits((*x)->ndim()) << 8 | low(**x));
-      add_strides(**x);
-    }
-    return true;
-  }
-
-  [[nodiscard]] unsigned hash() const noexcept {
-    std::uint64_t mixed = 0;
-    for (int i = 0; i < count_; ++i) mixed = (mixed ^ words_[i]) * 0x9e3779b97f4a7c15u;
-    return static_cast<unsigned>(mixed >> 40);
-  }
-
-  friend bool operator==(const ProductKey& x, const ProductKey& y) noexcept {
-    return x.count_ == y.count_ &&
-           std::memcmp(x.words_, y.words_,
-                       static_cast<std::size_t>(x.count_) * sizeof(std::uint64_t)) == 0;
-  }
-
- private:
-  static std::uint64_t low(const Array& array) { return array.device_ptr() & 15u; }
-  void add(std::uint64_t word) { words_[count_++] = word; }
-  void add_strides(const Array& array) {
-    for (int d = 0; d < array.ndim(); ++d) add(static_cast<std::uint64_t>(array.strides()[d]));
-  }
-
-  int count_ = 0;
-  std::uint64_t words_[kMaxWords];  // NOLINT: only the first count_ are looked at
-};
-
-struct Slot {
-  std::uint64_t generation = 0;
-  ProductKey key;
-  std::shared_ptr<const PlannedProduct> planned;
-};
-constexpr unsigned kNumSlots = 64;
-
-Slot& thread_slot(unsigned hash) {
-  thread_local const auto slots = std::make_unique<Slot[]>(kNumSlots);
-  return slots[hash % kNumSlots];
+void add_strides(GemmKey& key, const Array& array) {
+  for (int d = 0; d < array.ndim(); ++d) key.add(bits(array.strides()[d]));
 }
 
-std::shared_ptr<const PlannedProduct> make_planned(const Product& product, const Context& context) {
-  auto result = std::make_shared<PlannedProduct>();
-  result->desc = make_desc(product, &result->fit);
-  if (result->fit != DescFit::kFits) return result;
-  result->plan = decide_plan(result->desc, machine_of(context)).plan;
+std::uint64_t quantization_bits(const Quantization& q) {
+  return bits(q.layout) | bits(q.packing) << 8 | bits(q.block) << 16 |
+         bits(q.zero_points.has_value()) << 24;
+}
+
+// Everything a desc is made from. False where there is no room: very many dimensions.
+bool set_key(GemmKey& key, const GemmCall& call, const Context& context) {
+  const Epilogue& e = call.epilogue;
+  const int rank = call.c.ndim();
+  if (rank > kMaxRank) return false;
+  const bool quantized = call.quant_a.layout != plan::ScaleLayout::kNone ||
+                         call.quant_b.layout != plan::ScaleLayout::kNone ||
+                         call.quant_a.packing != plan::Packing::kNone ||
+                         call.quant_b.packing != plan::Packing::kNone;
+  key.add(bits(reinterpret_cast<std::uintptr_t>(&context)));
+  key.add(bits(call.a.dtype()) | bits(call.b.dtype()) << 8 | bits(call.c.dtype()) << 16 |
+          bits(rank) << 24 | bits(epilogue_flags(call)) << 32 | bits(call.conjugate) << 48 |
+          bits(call.tf32) << 49 | bits(call.batch_invariant) << 50 | bits(call.fast_accum) << 51 |
+          bits(quantized) << 52 | bits(call.groups.kind) << 53);
+  key.add(low(call.a) | low(call.b) << 4 | low(call.c) << 8);
+  for (int d = 0; d < rank; ++d) key.add(bits(call.c.shape()[d]));
+  key.add(bits(call.a.shape()[rank - 1]));
+  for (const Array* x : {&call.a, &call.b, &call.c}) add_strides(key, *x);
+  if (quantized) key.add(quantization_bits(call.quant_a) | quantization_bits(call.quant_b) << 32);
+  if (call.groups.kind != GroupKind::kNone)
+    key.add(bits(call.b.shape()[0]) << 1 | bits(call.groups.device.has_value()));
+  for (const auto* x : {&call.quant_a.scales, &call.quant_b.scales, &e.bias, &e.residual}) {
+    if (!*x) continue;
+    if ((*x)->ndim() > kMaxRank) return false;
+    key.add(bits((*x)->size()) << 16 | bits((*x)->ndim()) << 8 | low(**x));
+    add_strides(key, **x);
+  }
+  return true;
+}
+
+std::shared_ptr<const PlannedGemm> make_planned(const GemmCall& call, const Context& context,
+                                                const char* op) {
+  auto result = std::make_shared<PlannedGemm>();
+  result->desc = make_desc(call, &result->fit);
+  if (result->fit == DescFit::kFits)
+    result->plan = decide_plan(result->desc, gemm_machine_of(context), op).plan;
   return result;
 }
 
 }  // namespace
 
-std::shared_ptr<const PlannedProduct> planned(const Product& product, Context& context) {
-  ProductKey key;
-  if (ForcedPlan::current() != nullptr || !key.set(product, context)) [[unlikely]]
-    return make_planned(product, context);
-  const std::uint64_t now = generation().load(std::memory_order_relaxed);
-  Slot& slot = thread_slot(key.hash());
-  if (slot.generation == now && slot.key == key) [[likely]]
-    return slot.planned;
-  slot.planned = make_planned(product, context);
-  slot.key = key;
-  slot.generation = now;
-  return slot.planned;
+std::shared_ptr<const PlannedGemm> planned(const GemmCall& call, Context& context, const char* op) {
+  GemmKey key;
+  const bool has_key = set_key(key, call, context);
+  if (has_key) [[likely]]
+    if (auto found = GemmPlans::find(key)) [[likely]]
+      return found;
+  if (GemmRecorder::record(call)) return nullptr;
+  const auto make = [&] { return make_planned(call, context, op); };
+  return has_key ? GemmPlans::make(key, make) : make();
 }
 
-void forget_plans() noexcept { generation().fetch_add(1, std::memory_order_relaxed); }
-
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

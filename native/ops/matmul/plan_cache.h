@@ -1,23 +1,29 @@
-// Plans of products seen before, so that the launch path plans nothing.
+// Plans of GEMMs seen before, so that the launch path plans nothing.
 #pragma once
 
-#include <memory>
-
 #include "ops/matmul/plan.h"
+#include "plan/candidates.h"
+#include "plan/explain.h"
+#include "plan/plan_cache.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
-struct PlannedProduct {
+struct PlannedGemm {
   DescFit fit = DescFit::kFits;  // otherwise there is no plan
   MatmulDesc desc;
   MatmulPlan plan;
 };
 
-// The plan for `product` on `context`: from a small table of the calling thread
-// where nothing is allocated, or made (decision.h) and remembered there.
-std::shared_ptr<const PlannedProduct> planned(const Product& product, Context& context);
+using GemmKey = plan::PlanKey<64>;
+using GemmPlans = plan::PlanCache<GemmKey, PlannedGemm>;
+// While one lives, GEMMs of the calling thread are recorded instead of run; what ops return
+// meanwhile is not initialised.
+using GemmRecorder = plan::CallRecorder<GemmCall, GemmPlans>;
+// While one lives, GEMMs of the calling thread take the first candidate with its prefix.
+using ForcedPlan = plan::ForcedPlan<GemmPlans>;
 
-// Plans made so far are not used any more. After a measurement, or a change of the machine.
-void forget_plans() noexcept;
+// The plan for `call` on `context`: from the calling thread's cache, or made (decision.h) and put
+// there. nullptr: a recorder took the call.
+std::shared_ptr<const PlannedGemm> planned(const GemmCall& call, Context& context, const char* op);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

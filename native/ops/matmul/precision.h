@@ -1,4 +1,4 @@
-// Whether float32 products may be rounded to TF32.
+// Whether float32 operands may be rounded to TF32.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@ namespace gpk::ops {
 
 enum class MatmulPrecision { kFloat32, kTf32 };
 
-// What products are made with where a call does not say. At first: PYGPUKIT_ALLOW_TF32 (kTf32),
+// The precision of float32 GEMMs where a call does not say. At first: PYGPUKIT_ALLOW_TF32 (kTf32),
 // else kFloat32. For all threads.
 MatmulPrecision matmul_precision();
 void set_matmul_precision(MatmulPrecision precision);

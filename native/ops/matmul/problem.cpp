@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 void push(Dims& dims, std::int64_t value) {
@@ -133,4 +133,4 @@ MatmulProblem make_problem(const Array& a, const Array& b, const Array& c,
   return p;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,13 +1,13 @@
-// A product of stacks of matrices, reduced to sizes and strides: what the plan and the kernels see.
+// A batched GEMM reduced to sizes and strides: what plans and kernels see.
 #pragma once
 
 #include <string>
 
 #include "core/array.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
-// Batch dimensions the kernels can walk; more are made contiguous first.
+// Batch dimensions the kernels can walk; with more, operands are copied first.
 inline constexpr int kMaxMatmulBatchRank = 6;
 
 // C[batch, i, j] = sum over l of A[batch, i, l] * B[batch, l, j]; strides in elements.
@@ -31,11 +31,11 @@ struct MatmulExtra {
 // `a`, `b` and `c` have at least two dimensions, and all but the last two agree (stride 0 where
 // one is broadcast). Batch dimensions are joined with each other, and with m (or n) where the other
 // operand is the same for all of them: rows of a stack are rows. `extras` are joined along, and
-// keep batches apart where they do not lie together.
+// keep batches apart where their strides do not allow it.
 MatmulProblem make_problem(const Array& a, const Array& b, const Array& c,
                            std::span<MatmulExtra> extras = {});
 
 // The same results from the transposes: C^T = B^T A^T.
 MatmulProblem transposed(const MatmulProblem& problem);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,4 +1,4 @@
-// Where a product goes: a new array, or the caller's.
+// The array a result goes to: a new one, or the caller's.
 #pragma once
 
 #include <initializer_list>
@@ -9,10 +9,10 @@
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 // Runs `fill(result)` on an array of that shape and dtype that is not empty: `out` itself where its
-// dtype fits and it lies apart from `inputs` (nullptr: none), else a new one, cast into `out`
+// dtype fits and it does not overlap `inputs` (nullptr: none), else a new one, cast into `out`
 // afterwards.
 template <class Fill>
 Array fill_result(const std::optional<Array>& out, const Dims& shape, DType dtype, Device device,
@@ -29,4 +29,4 @@ Array fill_result(const std::optional<Array>& out, const Dims& shape, DType dtyp
   return out ? *out : result;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

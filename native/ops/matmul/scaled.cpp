@@ -4,9 +4,10 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "core/view.h"
+#include "ops/ceil_div.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/matmul/product.h"
+#include "ops/matmul/formats.h"
 #include "ops/matmul/result.h"
 #include "ops/reduction/reduce.h"
 
@@ -15,7 +16,8 @@ namespace {
 
 constexpr const char* kOp = "scaled_matmul";
 
-bool is_fp8(DType dtype) { return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2; }
+using plan::is_fp8;
+using plan::ScaleLayout;
 
 void bad_type(const std::string& message) {
   throw InvalidArgument(InvalidArgument::Kind::kType, message);
@@ -45,26 +47,83 @@ DType result_dtype(std::optional<DType> asked) {
   return dtype;
 }
 
-// A scale array as 1-D: one element, or `count` in the order of `shape` or of `shape` and a 1.
-Array check_scale(const Array& scale, const char* argument, const Dims& shape, const Dims& other,
-                  const Array& a) {
-  if (scale.dtype() != DType::kFloat32)
-    bad_type(cat(kOp, ": ", argument, " has dtype ", name(scale.dtype()), ", expected float32"));
-  if (!(scale.device() == a.device()))
-    throw InvalidArgument(cat(kOp, ": ", argument, " is on ", to_string(scale.device()),
-                              ", the operands on ", to_string(a.device())));
-  const bool one = scale.size() == 1 && scale.ndim() <= 2;
-  if (!one && !(scale.shape() == shape) && !(scale.shape() == other))
-    throw InvalidArgument(cat(kOp, ": ", argument, " has shape ", to_string(scale.shape()),
-                              ", expected one element, ", to_string(shape), " or ",
-                              to_string(other)));
-  return reshape(scale, {-1}, kOp);
-}
-
 Dims joined(const Dims& first, std::int64_t last) {
   Dims all = Dims::filled(first.size() + 1, last);
   std::copy(first.begin(), first.end(), all.data());
   return all;
+}
+
+// The operand that a scale belongs to: `outer` rows of a or columns of b, by k.
+struct Side {
+  const char* argument;
+  ScaleLayout vector_layout;
+  Dims vector, vector_with_1;  // shapes of one scale per row (column)
+  std::int64_t outer, k;
+  bool k_first;  // b is [k, n]: so are its blocks
+
+  [[nodiscard]] Dims blocks(const Dims& others, std::int64_t count_k) const {
+    return k_first ? Dims{count_k, others[0]} : joined(others, count_k);
+  }
+};
+
+Side side_of_a(const Array& a, const Dims& rows) {
+  const std::int64_t k = a.shape()[a.ndim() - 1];
+  return {"scale_a", ScaleLayout::kRow, rows, joined(rows, 1), rows[rows.size() - 1], k, false};
+}
+Side side_of_b(const Array& b) {
+  const std::int64_t n = b.shape()[1];
+  return {"scale_b", ScaleLayout::kColumn, {n}, {1, n}, n, b.shape()[0], true};
+}
+
+// What a scale array of this shape means; kNone: nothing.
+gemm::Quantization layout_of(const Dims& shape, bool one, const Side& side) {
+  gemm::Quantization q;
+  if (one) {
+    q.layout = ScaleLayout::kTensor;
+  } else if (shape == side.vector || shape == side.vector_with_1) {
+    q.layout = side.vector_layout;
+  } else if (shape == side.blocks(Dims{ceil_div(side.outer, 128)}, ceil_div(side.k, 128))) {
+    q.layout = ScaleLayout::kBlocks128x128;
+  } else {
+    for (const std::uint8_t block :
+         {std::uint8_t{128}, std::uint8_t{64}, std::uint8_t{32}, std::uint8_t{16}}) {
+      if (!(shape == side.blocks(side.vector, ceil_div(side.k, block)))) continue;
+      q.layout = ScaleLayout::kBlocksOfK;
+      q.block = block;
+      break;
+    }
+  }
+  return q;
+}
+
+gemm::Quantization check_scale(const Array& scale, const Side& side, const Array& a) {
+  if (scale.dtype() != DType::kFloat32)
+    bad_type(
+        cat(kOp, ": ", side.argument, " has dtype ", name(scale.dtype()), ", expected float32"));
+  if (!(scale.device() == a.device()))
+    throw InvalidArgument(cat(kOp, ": ", side.argument, " is on ", to_string(scale.device()),
+                              ", the operands on ", to_string(a.device())));
+  gemm::Quantization q = layout_of(scale.shape(), scale.size() == 1 && scale.ndim() <= 2, side);
+  if (q.layout == ScaleLayout::kNone)
+    throw InvalidArgument(cat(kOp, ": ", side.argument, " has shape ", to_string(scale.shape()),
+                              ", expected one element, ", to_string(side.vector), " or ",
+                              to_string(side.vector_with_1)));
+  const bool vector = q.layout <= ScaleLayout::kColumn;
+  q.scales = vector ? reshape(scale, {-1}, kOp) : scale;
+  return q;
+}
+
+// Integer accumulators have no epilogue: what could be one is applied to them afterwards.
+bool is_unfused(const Array& a) { return a.dtype() == DType::kInt8; }
+
+void check_engines(const Array& a, const Array& b, const gemm::Quantization& quant_a,
+                   const gemm::Quantization& quant_b, DType result) {
+  gemm::MatmulDesc desc;
+  desc.a = format_of(a, quant_a);
+  desc.b = format_of(b, quant_b);
+  desc.dtype_c = result;
+  desc.dtype_acc = gemm::accumulator(a.dtype());
+  check_formats(is_unfused(a) ? raw_desc(desc) : desc, kOp);
 }
 
 void check_bias(const Array& bias, std::int64_t n, DType dtype, const Array& a) {
@@ -78,18 +137,18 @@ void check_bias(const Array& bias, std::int64_t n, DType dtype, const Array& a) 
         cat(kOp, ": bias has shape ", to_string(bias.shape()), ", expected (", n, ",)"));
 }
 
-// int8: sums in int32, then scales and bias one after the other, in float32.
-void run_int8(const Product& product) {
-  const Epilogue& epilogue = product.epilogue;
-  Product sums{product.a, product.b,
-               Array::empty(product.c.shape(), DType::kInt32, product.c.device(), kOp)};
-  run_product(sums, kOp);
+// int8: int32 accumulators, then scales and bias one after the other, in float32.
+void run_unfused(const gemm::GemmCall& call) {
+  gemm::GemmCall sums{call.a, call.b,
+                      Array::empty(call.c.shape(), DType::kInt32, call.c.device(), kOp)};
+  run_gemm(sums, kOp);
   const Array values = copy_as(sums.c, DType::kFloat32, kOp);
+  const gemm::Epilogue& epilogue = call.epilogue;
   if (epilogue.alpha != 1.0f) multiply(values, Scalar(double{epilogue.alpha}), &values);
-  if (epilogue.scale_a) multiply(values, expand_dims(*epilogue.scale_a, {1}, kOp), &values);
-  if (epilogue.scale_b) multiply(values, *epilogue.scale_b, &values);
+  if (call.quant_a.scales) multiply(values, expand_dims(*call.quant_a.scales, {1}, kOp), &values);
+  if (call.quant_b.scales) multiply(values, *call.quant_b.scales, &values);
   if (epilogue.bias) add(values, *epilogue.bias, &values);
-  copy_into(product.c, values, kOp);
+  copy_into(call.c, values, kOp);
 }
 
 }  // namespace
@@ -101,36 +160,38 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
   const std::int64_t k = b.shape()[0];
   const std::int64_t n = b.shape()[1];
   const Dims rows(a.shape().span().first(static_cast<std::size_t>(a.ndim() - 1)));
-  Epilogue epilogue;
+  gemm::Quantization quant_a, quant_b;
   double alpha = 1.0;
   if (const auto* array = std::get_if<Array>(&scale_a)) {
-    epilogue.scale_a = check_scale(*array, "scale_a", rows, joined(rows, 1), a);
+    quant_a = check_scale(*array, side_of_a(a, rows), a);
   } else {
     alpha *= std::get<double>(scale_a);
   }
   if (const auto* array = std::get_if<Array>(&scale_b)) {
-    epilogue.scale_b = check_scale(*array, "scale_b", {n}, {1, n}, a);
+    quant_b = check_scale(*array, side_of_b(b), a);
   } else {
     alpha *= std::get<double>(scale_b);
   }
-  epilogue.alpha = static_cast<float>(alpha);
+  check_engines(a, b, quant_a, quant_b, dtype);
   if (options.bias) check_bias(*options.bias, n, dtype, a);
-  epilogue.bias = options.bias;
   const auto input = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
-  return fill_result(
+  return gemm::fill_result(
       options.out, joined(rows, n), dtype, a.device(),
-      {&a, &b, input(epilogue.scale_a), input(epilogue.scale_b), input(epilogue.bias)}, kOp,
+      {&a, &b, input(quant_a.scales), input(quant_b.scales), input(options.bias)}, kOp,
       [&](const Array& result) {
         const std::int64_t m = result.size() / n;
         const auto view = try_reshape(result, {m, n});
         const Array c = view ? *view : Array::empty({m, n}, dtype, a.device(), kOp);
-        Product product{reshape(a, {m, k}, kOp), b, c};
-        product.epilogue = epilogue;
-        product.fast_accum = options.fast_accum && a.dtype() != DType::kInt8;
-        if (a.dtype() == DType::kInt8) {
-          run_int8(product);
+        gemm::GemmCall call{reshape(a, {m, k}, kOp), b, c};
+        call.quant_a = quant_a;
+        call.quant_b = quant_b;
+        call.epilogue.alpha = static_cast<float>(alpha);
+        call.epilogue.bias = options.bias;
+        call.fast_accum = options.fast_accum && is_fp8(a.dtype());
+        if (is_unfused(a)) {
+          run_unfused(call);
         } else {
-          run_product(product, kOp);
+          run_gemm(call, kOp);
         }
         if (!view) copy_into(result, reshape(c, result.shape(), kOp), kOp);
       });
@@ -138,7 +199,7 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
 
 Quantized quantize_e4m3(const Array& x, bool transposed, const char* op) {
   constexpr double kMaxE4M3 = 448.0;
-  const Array largest = reduce(Reduction::kMax, abs(x));
+  const Array largest = reduce(OpId::max, abs(x));
   const Array scale = multiply(largest, Scalar(1.0 / kMaxE4M3));
   const Array safe = where(equal(scale, Scalar(0.0)), Scalar(1.0), scale);
   const Array scaled = divide(x, safe);

@@ -1,4 +1,4 @@
-// Products of numbers that stand for others times a scale: FP8 and INT8.
+// GEMM of quantised operands: FP8 and INT8 with scales.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,9 @@
 
 namespace gpk::ops {
 
-// A number, or float32 on the device: one element, or one per row of a (column of b).
+// A number, or float32 on the device: one element, or one per row of a (column of b). Block scales
+// are recognised by their shape, [m, k / block], [k / block, n] or 128 x 128, and refused by name
+// as long as no engine takes them.
 using Scale = std::variant<double, Array>;
 
 struct ScaledOptions {
@@ -33,7 +35,7 @@ struct Quantized {
   Array scale;   // float32, one element: x is about values * scale
 };
 // By the largest magnitude, which becomes 448; of zeros the scale is 1. x is float32, not empty.
-// `transposed`: x is a matrix, and the values lie column by column.
+// `transposed`: x is a matrix, and the values are column-major.
 Quantized quantize_e4m3(const Array& x, bool transposed, const char* op);
 
 }  // namespace gpk::ops

@@ -9,7 +9,7 @@
 #include "ops/matmul/kernel_ids.h"
 #include "ops/submit.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -87,4 +87,4 @@ void enumerate_swiglu(std::vector<jit::KernelSpec>& specs) {
   for (const DType dtype : kDTypes) specs.push_back(swiglu_spec(dtype));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -1,4 +1,4 @@
-// The second half of a SwiGLU pair, where the product did not do it.
+// The pass after the GEMM of a SwiGLU pair: silu(gate) * up.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include "core/array.h"
 #include "jit/builtin.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 
 // result = silu(g) * u + residual with g and u the first and second half of the last axis of
 // `both` + bias. `both` is contiguous, [..., 2 n], of the accumulation type of the result's dtype;
@@ -18,4 +18,4 @@ void run_swiglu(const Array& both, const std::optional<Array>& bias,
 
 void enumerate_swiglu(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

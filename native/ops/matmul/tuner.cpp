@@ -1,47 +1,23 @@
 #include "ops/matmul/tuner.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/context.h"
 #include "core/error.h"
-#include "core/event.h"
 #include "core/graph.h"
-#include "core/stream.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/decision.h"
 #include "ops/matmul/engine_cublaslt.h"
+#include "ops/matmul/formats.h"
+#include "plan/measure.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
-constexpr double kRoundUs = 1000.0;  // about what one candidate takes in one round
-constexpr int kRounds = 4;
-constexpr int kMaxRuns = 64;
-constexpr std::size_t kMaxCandidates = 12;
 constexpr std::size_t kMaxCopies = 8;
-constexpr float kHopeless = 2.5f;  // predicted to be so many times slower than the best
 constexpr double kMargin = 0.99;
 
-class Stopwatch {
- public:
-  explicit Stopwatch(const std::shared_ptr<Stream>& stream)
-      : stream_(stream),
-        start_(Event::create(stream->device(), {})),
-        stop_(Event::create(stream->device(), {})) {}
-
-  double us(Graph& graph) {
-    start_->record(*stream_);
-    graph.replay(stream_);
-    stop_->record(*stream_);
-    stop_->synchronize();
-    return Event::elapsed_ms(*start_, *stop_) * 1000.0;
-  }
-
- private:
-  std::shared_ptr<Stream> stream_;
-  std::shared_ptr<Event> start_, stop_;
-};
+bool is_native(const MatmulPlan& plan) { return plan.engine != MatmulEngine::cublaslt; }
 
 // The same values and strides in memory of its own.
 Array moved(const Array& x, const char* op) {
@@ -58,19 +34,19 @@ bool can_move(const Array& x) {
 }
 
 // As many copies as it takes for the next one not to find its operands in the L2: layers of a model
-// do not either. Their result is not the product's own, which a residual may be read from.
-std::vector<Product> copies_of(const Product& product, const MatmulDesc& desc,
-                               const Machine& machine, const char* op) {
-  std::vector<Product> copies{product};
-  if (can_move(product.c)) copies[0].c = moved(product.c, op);
-  if (!can_move(product.a) || !can_move(product.b)) return copies;
+// do not either. Their result is not the call's own, which a residual may be read from.
+std::vector<GemmCall> copies_of(const GemmCall& call, const MatmulDesc& desc,
+                                const GemmMachine& machine, const char* op) {
+  std::vector<GemmCall> copies{call};
+  if (can_move(call.c)) copies[0].c = moved(call.c, op);
+  if (!can_move(call.a) || !can_move(call.b)) return copies;
   const double each = std::max(bytes_once(desc), 1.0);
   const double wanted = 2.0 * static_cast<double>(machine.l2_bytes) / each;
   try {
     while (copies.size() < kMaxCopies && static_cast<double>(copies.size()) < wanted) {
-      Product next = copies[0];
-      next.a = moved(product.a, op);
-      next.b = moved(product.b, op);
+      GemmCall next = copies[0];
+      next.a = moved(call.a, op);
+      next.b = moved(call.b, op);
       copies.push_back(std::move(next));
     }
   } catch (const OutOfMemory&) {  // fewer, then
@@ -78,81 +54,44 @@ std::vector<Product> copies_of(const Product& product, const MatmulDesc& desc,
   return copies;
 }
 
-// Cheapest first; of our own always the first.
-std::vector<MeasuredPlan> candidates(const MatmulDesc& desc, const Machine& machine) {
-  std::vector<MeasuredPlan> found;
-  float best_us = 0.0f;
-  for (const MatmulPlan& plan : all_candidates(desc, machine)) {
-    const bool ours = plan.engine != MatmulEngine::cublaslt;
-    if (ours && best_us == 0.0f) best_us = plan.predicted_us;
-    if (ours && (found.size() >= kMaxCandidates || plan.predicted_us > kHopeless * best_us))
-      continue;
-    found.push_back({plan, 0.0});
-  }
-  return found;
-}
-
-// `runs` products in a graph: what the host takes to launch them does not count.
-std::unique_ptr<Graph> recorded(const std::vector<Product>& products, const MatmulDesc& desc,
-                                const MatmulPlan& plan, std::size_t runs, const char* op) {
-  auto graph = std::make_unique<Graph>(products[0].c.device());
-  graph->begin_capture();
-  try {
-    for (std::size_t i = 0; i < runs; ++i)
-      launch_plan(products[i % products.size()], desc, plan, op);
-  } catch (...) {
-    graph->abandon_capture();
-    throw;
-  }
-  graph->end_capture();
-  return graph;
-}
-
-void measure(std::vector<MeasuredPlan>& plans, const std::vector<Product>& products,
-             const MatmulDesc& desc, const char* op) {
-  struct Run {
-    std::unique_ptr<Graph> graph;
-    std::size_t runs;
-  };
-  std::vector<Run> all;
-  for (MeasuredPlan& one : plans) {
-    launch_plan(products[0], desc, one.plan, op);  // compiles, or is refused
-    const auto runs = static_cast<std::size_t>(
-        std::clamp(kRoundUs / std::max(1.0f, one.plan.predicted_us), 2.0, double{kMaxRuns}));
-    all.push_back({nullptr, std::max(runs, products.size())});
-    if (!cublaslt_refused(desc, one.plan))
-      all.back().graph = recorded(products, desc, one.plan, all.back().runs, op);
-    one.us = std::numeric_limits<double>::max();
-  }
-  Stopwatch watch(current_stream(products[0].c.device()));
-  for (int round = 0; round < kRounds; ++round)
-    for (std::size_t i = 0; i < plans.size(); ++i)
-      if (all[i].graph)
-        plans[i].us =
-            std::min(plans[i].us, watch.us(*all[i].graph) / static_cast<double>(all[i].runs));
+std::vector<MeasuredPlan> measured(const std::vector<MatmulPlan>& plans,
+                                   const std::vector<GemmCall>& calls, const MatmulDesc& desc,
+                                   const char* op) {
+  std::vector<plan::Trial> trials;
+  for (const MatmulPlan& plan : plans)
+    trials.push_back(
+        {plan.predicted_us,
+         [&](std::size_t run) { launch_plan(calls[run % calls.size()], desc, plan, op); },
+         [&] { return !cublaslt_refused(desc, plan); }});
+  plan::measure(trials, calls.size(), calls[0].c.device());
+  std::vector<MeasuredPlan> result;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (trials[i].usable()) result.push_back({plans[i], trials[i].us});
+  return result;
 }
 
 }  // namespace
 
-std::vector<MeasuredPlan> tune_product(const Product& product, const char* op) {
+std::vector<MeasuredPlan> tune_gemm(const GemmCall& call, const char* op) {
   forbid_in_capture(op, "it measures");
-  const Machine machine = machine_of(Context::get(product.c.device().index));
+  const GemmMachine machine = gemm_machine_of(Context::get(call.c.device().index));
   DescFit fit = DescFit::kFits;
-  const MatmulDesc desc = make_desc(product, &fit);
+  const MatmulDesc desc = make_desc(call, &fit);
   if (fit != DescFit::kFits) return {};
-  std::vector<MeasuredPlan> plans = candidates(desc, machine);
-  measure(plans, copies_of(product, desc, machine, op), desc, op);
-  std::erase_if(plans, [&](const MeasuredPlan& one) { return cublaslt_refused(desc, one.plan); });
+  check_formats(desc, op);
+  std::vector<MatmulPlan> candidates = all_candidates(desc, machine);
+  plan::keep_promising(candidates, [](const MatmulPlan& plan) { return !is_native(plan); });
+  std::vector<MeasuredPlan> plans =
+      measured(candidates, copies_of(call, desc, machine, op), desc, op);
   std::stable_sort(plans.begin(), plans.end(),
                    [](const MeasuredPlan& x, const MeasuredPlan& y) { return x.us < y.us; });
-  const auto native = std::find_if(plans.begin(), plans.end(), [](const MeasuredPlan& one) {
-    return one.plan.engine != MatmulEngine::cublaslt;
-  });
+  const auto native = std::find_if(plans.begin(), plans.end(),
+                                   [](const MeasuredPlan& one) { return is_native(one.plan); });
   const bool keep_native = native != plans.end() && native->us * kMargin <= plans.front().us;
   const MeasuredPlan& best = keep_native ? *native : plans.front();
   store_tuned(desc, machine, {best.plan, best.us, native == plans.end() ? 0.0 : native->us});
-  launch_plan(product, desc, best.plan, op);
+  launch_plan(call, desc, best.plan, op);
   return plans;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 // Contiguous operands: A [m, k], and B [k, n] or, as weights are kept, [n, k].
 MatmulDesc contiguous(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, bool b_k_major,
                       bool tf32) {
   MatmulDesc desc;
-  desc.dtype_a = desc.dtype_b = dtype;
+  desc.a.dtype = desc.b.dtype = dtype;
   desc.dtype_acc = accumulator(dtype);
   desc.dtype_c = dtype == DType::kInt8 ? DType::kInt32 : dtype;
   desc.tf32 = tf32;
@@ -26,7 +26,7 @@ MatmulDesc contiguous(DType dtype, std::int64_t m, std::int64_t n, std::int64_t 
   return desc;
 }
 
-std::vector<MatmulDesc> typical_products() {
+std::vector<MatmulDesc> typical_gemms() {
   std::vector<MatmulDesc> all;
   const auto squares = [&](DType dtype, bool tf32, std::initializer_list<std::int64_t> sizes) {
     for (const std::int64_t n : sizes)
@@ -57,35 +57,13 @@ std::vector<MatmulDesc> typical_products() {
   return all;
 }
 
-Machine machine(int sm, int sms, std::size_t shared_bytes, std::size_t l2_mib) {
-  Machine made;
-  made.sm = sm;
-  made.sms = sms;
-  made.shared_bytes = shared_bytes;
-  made.l2_bytes = l2_mib << 20;
-  made.policy = MatmulPolicy::kNative;
-  return made;
-}
-
 }  // namespace
 
-const std::vector<Machine>& typical_machines() {
-  static const std::vector<Machine> all{
-      machine(80, 108, 166912, 40),    // A100
-      machine(86, 84, 101376, 6),      // RTX 3090 Ti
-      machine(89, 128, 101376, 72),    // RTX 4090
-      machine(90, 132, 232448, 50),    // H100, H200
-      machine(100, 148, 232448, 126),  // B200
-      machine(120, 170, 101376, 96),   // RTX 5090
-  };
-  return all;
-}
-
-std::vector<jit::KernelSpec> typical_kernels(const Machine& machine) {
-  Machine with_all = machine;
+std::vector<jit::KernelSpec> typical_kernels(const plan::Machine& machine) {
+  GemmMachine with_all{machine, false, MatmulPolicy::kNative};
   with_all.jit = true;
   std::vector<jit::KernelSpec> specs;
-  for (const MatmulDesc& desc : typical_products()) {
+  for (const MatmulDesc& desc : typical_gemms()) {
     jit::KernelSpec spec = plan_spec(desc, plan_matmul(desc, with_all));
     const auto same = [&](const jit::KernelSpec& x) { return x.expression == spec.expression; };
     if (spec.file != nullptr && std::none_of(specs.begin(), specs.end(), same))
@@ -94,4 +72,4 @@ std::vector<jit::KernelSpec> typical_kernels(const Machine& machine) {
   return specs;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

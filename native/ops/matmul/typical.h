@@ -1,4 +1,4 @@
-// Products that most programs make: squares, and layers of language models by number of rows. Their
+// GEMMs that most programs run: squares, and layers of language models by number of rows. Their
 // kernels are bundled, and prepared in the background when the family is first used.
 #pragma once
 
@@ -6,12 +6,9 @@
 
 #include "ops/matmul/plan.h"
 
-namespace gpk::ops {
-
-// GPUs of every architecture that plans differ for.
-const std::vector<Machine>& typical_machines();
+namespace gpk::ops::gemm {
 
 // The kernels that plans choose for them on `machine`, the most usual first, each once.
-std::vector<jit::KernelSpec> typical_kernels(const Machine& machine);
+std::vector<jit::KernelSpec> typical_kernels(const plan::Machine& machine);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

@@ -6,16 +6,16 @@
 #include "ops/ceil_div.h"
 #include "ops/matmul/wgmma_plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
-// Fitted to 3667 times of 125 products on H200s (docs/matmul.md); rates are per multiprocessor.
+// Fitted to 3667 times of 125 GEMMs on H200s (docs/matmul.md); rates are per multiprocessor.
 constexpr double kL2BytesPerUs = 120e3;  // its share of what the L2 gives to all
 constexpr double kIntakeBytesPerUs = 133e3;
 constexpr double kStartUs = 1.8;           // first copies, launch included
 constexpr double kStoreUs = 1.65;          // of a tile of 128 x 256
-constexpr double kPartsUs = 0.8;           // adding up two parts of 128 x 64
-constexpr double kClusterUs = 1.0;         // meeting, ending together
+constexpr double kReduceUs = 0.8;          // split-K over two blocks, 128 x 64
+constexpr double kClusterUs = 1.0;         // cluster barriers, ending together
 constexpr double kClusterStepUs = 0.0035;  // waiting for one another in each step
 constexpr double kDramShare = 0.964;
 constexpr double kStreamBytesPerUs = 49e3;  // what one block reads of what is not in the L2
@@ -23,7 +23,7 @@ constexpr double kRereadShare = 0.16;       // what reading the longer operand a
 constexpr std::int64_t kMaxRereads = 2;
 constexpr double kLooseRows = 2.2;  // rows that do not start at lines of 128 bytes
 constexpr double kPackBytesPerUs = 3e6;
-constexpr double kShortSide = 1.001;  // C's rows are the shorter side: turned where equal
+constexpr double kShortSide = 1.001;  // C has fewer rows than columns: C^T where equal
 
 // Of machine.h's rate. Narrow tiles read A too often from shared memory.
 double tensor_share(int tile_n) {
@@ -33,19 +33,14 @@ double tensor_share(int tile_n) {
   return tile_n >= 96 ? 0.985 : 0.61;
 }
 
-// The largest part hides most of the others.
-double overlapped(double x, double y, double z = 0.0) {
-  return std::sqrt(std::sqrt(x * x * x * x + y * y * y * y + z * z * z * z));
-}
-
 struct Cost {
   const MatmulDesc& desc;
-  const Machine& machine;
+  const GemmMachine& machine;
   const MatmulPlan& plan;
 
-  [[nodiscard]] bool parts() const { return (plan.kernel & kWgmmaSplit) != 0; }
+  [[nodiscard]] bool splits_cluster() const { return (plan.kernel & kWgmmaSplit) != 0; }
   [[nodiscard]] bool packs(std::uint8_t which) const { return (plan.kernel & which) != 0; }
-  [[nodiscard]] std::int64_t share() const { return parts() ? 1 : plan.cluster; }
+  [[nodiscard]] std::int64_t share() const { return splits_cluster() ? 1 : plan.cluster; }
   [[nodiscard]] double area() const { return static_cast<double>(plan.tile_m) * plan.tile_n; }
   [[nodiscard]] double batches() const { return static_cast<double>(desc.problem.num_batches()); }
 
@@ -67,40 +62,41 @@ struct Cost {
     if (full_waves > 0) us += static_cast<double>(full_waves) * wave_us(at_once());
     if (rest > 0) us += wave_us(rest);
     if (plan.cluster > 1) us += kClusterUs;
-    if (parts()) us += kPartsUs * area() / (128.0 * 64.0) * std::log2(plan.cluster);
+    if (splits_cluster()) us += kReduceUs * area() / (128.0 * 64.0) * std::log2(plan.cluster);
     if (plan.splits > 1) us += finish_us(desc, machine, plan.splits);
-    if (packs(kWgmmaPackA)) us += pack_us(bytes_of(p.m, desc.dtype_a));
-    if (packs(kWgmmaPackB)) us += pack_us(bytes_of(p.n, desc.dtype_b));
+    if (packs(kWgmmaPackA)) us += pack_us(bytes_of(p.m, desc.a.dtype));
+    if (packs(kWgmmaPackB)) us += pack_us(bytes_of(p.n, desc.b.dtype));
     if (wgmma_store(desc) == WgmmaStoreKind::kStrided) us *= 1.03;
     return p.m < p.n ? us * kShortSide : us;
   }
 
-  // So many clusters make a tile each, or the tiles that they fetch B for together.
+  // So many clusters compute a tile each, or the tiles that share B by multicast.
   [[nodiscard]] double wave_us(std::int64_t clusters) const {
     const std::int64_t k_steps = ceil_div(desc.problem.k, plan.tile_k);
-    const auto steps = static_cast<double>(ceil_div(k_steps, parts() ? plan.cluster : plan.splits));
+    const auto steps =
+        static_cast<double>(ceil_div(k_steps, splits_cluster() ? plan.cluster : plan.splits));
     const auto blocks = static_cast<double>(clusters * plan.cluster);
     const double store_us = kStoreUs * area() / (128.0 * 256.0) * (plan.splits > 1 ? 2.0 : 1.0);
     const double stream =
         std::min(kDramShare * dram_bytes_per_us(machine), blocks * kStreamBytesPerUs);
     const double bytes =
         memory_bytes() * static_cast<double>(clusters) / static_cast<double>(num_units());
-    return overlapped(steps * step_us(blocks) + store_us, bytes / stream);
+    return plan::overlapped_us(steps * step_us(blocks) + store_us, bytes / stream);
   }
 
   [[nodiscard]] double step_us(double blocks) const {
     const MatmulProblem& p = desc.problem;
     const auto sms = static_cast<double>(machine.sms);
     const double flops_per_us =
-        tensor_share(plan.tile_n) * tensor_flops_per_us(machine, desc.dtype_a) / sms;
+        tensor_share(plan.tile_n) * tensor_flops_per_us(machine, desc.a.dtype) / sms;
     const double a =
-        plan.tile_m * row_bytes(desc.a_k_major() ? p.a_m : p.a_k, desc.dtype_a, packs(kWgmmaPackA));
+        plan.tile_m * row_bytes(desc.a_k_major() ? p.a_m : p.a_k, desc.a.dtype, packs(kWgmmaPackA));
     const double b =
-        plan.tile_n * row_bytes(desc.b_k_major() ? p.b_n : p.b_k, desc.dtype_b, packs(kWgmmaPackB));
+        plan.tile_n * row_bytes(desc.b_k_major() ? p.b_n : p.b_k, desc.b.dtype, packs(kWgmmaPackB));
     const double from_l2 = (a + b / static_cast<double>(share())) * blocks;
     return (share() > 1 ? kClusterStepUs : 0.0) +
-           overlapped(2.0 * area() * plan.tile_k / flops_per_us, from_l2 / (kL2BytesPerUs * sms),
-                      (a + b) / kIntakeBytesPerUs);
+           plan::overlapped_us(2.0 * area() * plan.tile_k / flops_per_us,
+                               from_l2 / (kL2BytesPerUs * sms), (a + b) / kIntakeBytesPerUs);
   }
 
   // What 128 bytes of k of one row cost on their way.
@@ -122,7 +118,7 @@ struct Cost {
     const bool a_longer = p.m > p.n;
     const std::int64_t reads =
         a_longer ? ceil_div(p.n, plan.tile_n) : ceil_div(p.m, plan.tile_m * share());
-    const double longer = a_longer ? bytes_of(p.m, desc.dtype_a) : bytes_of(p.n, desc.dtype_b);
+    const double longer = a_longer ? bytes_of(p.m, desc.a.dtype) : bytes_of(p.n, desc.b.dtype);
     const double rereads = kRereadShare * static_cast<double>(std::min(reads - 1, kMaxRereads));
     const double sums = plan.splits > 1 ? 4.0 * results() * static_cast<double>(plan.splits) : 0.0;
     return bytes_once(desc) + sums + rereads * longer;
@@ -135,17 +131,17 @@ struct Cost {
 
 }  // namespace
 
-double wgmma_us(const MatmulDesc& desc, const Machine& machine, const MatmulPlan& plan) {
+double wgmma_us(const MatmulDesc& desc, const GemmMachine& machine, const MatmulPlan& plan) {
   return Cost{desc, machine, plan}.us();
 }
 
-std::int64_t wgmma_blocks_at_once(const Machine& machine, std::int64_t size) {
+std::int64_t wgmma_blocks_at_once(const GemmMachine& machine, std::int64_t size) {
   return size <= 2 ? machine.sms : machine.sms * (size == 4 ? 80 : 70) / 100;
 }
 
-bool wgmma_is_one_wave(const MatmulDesc& desc, const Machine& machine, const MatmulPlan& plan) {
+bool wgmma_is_one_wave(const MatmulDesc& desc, const GemmMachine& machine, const MatmulPlan& plan) {
   const Cost cost{desc, machine, plan};
   return cost.num_units() <= cost.at_once();
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

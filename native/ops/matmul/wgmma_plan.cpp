@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "ops/ceil_div.h"
+#include "ops/matmul/formats.h"
 #include "ops/matmul/wgmma_cost.h"
 
-namespace gpk::ops {
+namespace gpk::ops::gemm {
 namespace {
 
 struct TileShape {
@@ -28,31 +29,31 @@ constexpr std::size_t kMaxProposals = 8;  // what a measurement would try
 
 bool is_16bit(DType dtype) { return itemsize(dtype) == 2; }
 
-bool is_packed(bool along_k, bool across_k, unsigned align, DType dtype) {
-  return align >= 16 && (along_k || (across_k && is_16bit(dtype)));
+// Whether TMA and wgmma take an operand as it is.
+bool is_packed(bool k_major, bool mn_major, unsigned align, DType dtype) {
+  return align >= 16 && (k_major || (mn_major && is_16bit(dtype)));
 }
 
 int widest(int width, int most) { return width % most == 0 ? most : widest(width, most / 2); }
 
 struct Proposer {
-  const MatmulDesc& desc;  // of what is made
-  const Machine& machine;
+  const MatmulDesc& desc;  // transposed() where `transpose`
+  const GemmMachine& machine;
   bool transpose;
   std::vector<MatmulPlan>& plans;
 
-  // Operands that lie across k come in panels of 64. Sums that leave no registers: those of the
-  // largest tile to an epilogue, of many rows to residuals, and those of 8 bits, kept twice, to
-  // most.
+  // An N-major B comes in panels of 64. Register pressure rules out the largest tile with an
+  // epilogue, many rows with a residual, and most of 8 bits, whose accumulators are kept twice.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
     if (tile.m * tile.n > 256 * 128 && desc.epilogue != 0) return false;
     if (tile.m > 128 && (desc.epilogue & kEpilogueResidual) != 0) return false;
-    if (itemsize(desc.dtype_a) == 1 && desc.dtype_acc == DType::kFloat32 && !desc.fast_accum) {
+    if (itemsize(desc.a.dtype) == 1 && desc.dtype_acc == DType::kFloat32 && !desc.fast_accum) {
       const bool scales_only = (desc.epilogue & ~kEpilogueScales) == 0;
       if (wgmma_reps(tile.m) > 1 || tile.n > (scales_only ? 192 : 160)) return false;
     }
-    const bool b_across =
-        (packs & kWgmmaPackB) == 0 ? !desc.b_k_major() : is_16bit(desc.dtype_b) && desc.b_n_major();
-    return !b_across || tile.n % 64 == 0;
+    const bool b_n_major =
+        (packs & kWgmmaPackB) == 0 ? !desc.b_k_major() : is_16bit(desc.b.dtype) && desc.b_n_major();
+    return !b_n_major || tile.n % 64 == 0;
   }
 
   // Tiles that run at one time walk along the longer side: neighbours then read different rows of
@@ -70,7 +71,7 @@ struct Proposer {
     plan.fused = true;
     plan.tile_m = tile.m;
     plan.tile_n = tile.n;
-    plan.tile_k = wgmma_tile_k(desc.dtype_a);
+    plan.tile_k = wgmma_tile_k(desc.a.dtype);
     plan.cluster = cluster;
     if (splits > 1) {
       const std::int64_t steps = ceil_div(desc.problem.k, plan.tile_k);
@@ -78,12 +79,12 @@ struct Proposer {
       plan.splits = ceil_div(steps, part);
       plan.k_per_split = part * plan.tile_k;
     }
-    const MatmulDesc made = wgmma_made(desc, plan);
-    const WgmmaStoreKind store = wgmma_store(made);
+    const MatmulDesc output = wgmma_output(desc, plan);
+    const WgmmaStoreKind store = wgmma_store(output);
     plan.stages = 1;
-    const std::size_t one = wgmma_shared_bytes(plan, store, made.dtype_c);
+    const std::size_t one = wgmma_shared_bytes(plan, store, output.dtype_c);
     plan.stages = 2;
-    const std::size_t each = wgmma_shared_bytes(plan, store, made.dtype_c) - one;
+    const std::size_t each = wgmma_shared_bytes(plan, store, output.dtype_c) - one;
     if (one + each > machine.shared_bytes) return;
     plan.stages =
         static_cast<int>(std::min<std::size_t>(12, 1 + (machine.shared_bytes - one) / each));
@@ -93,7 +94,7 @@ struct Proposer {
     plans.push_back(plan);
   }
 
-  // Of the plans from `first` on, which differ in how k is cut.
+  // Of the plans from `first` on, which differ in split-K.
   void keep_best_from(std::size_t first) const {
     if (plans.size() <= first + 1) return;
     const auto begin = plans.begin() + static_cast<std::ptrdiff_t>(first);
@@ -107,11 +108,11 @@ struct Proposer {
   void run() const {
     const MatmulProblem& p = desc.problem;
     std::uint8_t packs = 0;
-    if (!is_packed(desc.a_k_major(), desc.a_m_major(), desc.align_a, desc.dtype_a))
+    if (!is_packed(desc.a_k_major(), desc.a_m_major(), desc.align_a, desc.a.dtype))
       packs |= kWgmmaPackA;
-    if (!is_packed(desc.b_k_major(), desc.b_n_major(), desc.align_b, desc.dtype_b))
+    if (!is_packed(desc.b_k_major(), desc.b_n_major(), desc.align_b, desc.b.dtype))
       packs |= kWgmmaPackB;
-    const std::int64_t k_steps = ceil_div(p.k, wgmma_tile_k(desc.dtype_a));
+    const std::int64_t k_steps = ceil_div(p.k, wgmma_tile_k(desc.a.dtype));
     const auto consider = [&](TileShape tile) {
       if (!fits(tile, packs)) return;
       const std::int64_t rows = ceil_div(p.m, tile.m);
@@ -119,15 +120,15 @@ struct Proposer {
       const bool shares = tile.m * tile.n >= 64 * 128 && tile.m != 192 && rows > 1;
       add(tile, 1, false, packs);
       if (shares) add(tile, 2, false, packs);
-      if (desc.batch_invariant) return;  // a part of k of its own would change with m
+      if (desc.batch_invariant) return;  // split-K would depend on m
       for (const std::int64_t parts : {2, 4, 8})
         if (tiles * parts <= wgmma_blocks_at_once(machine, parts) && k_steps >= 2 * parts &&
             tile.n % (8 * parts) == 0)
           add(tile, static_cast<int>(parts), true, packs);
-      if (!desc.c_n_major()) return;  // the last pass would write single elements
+      if (!desc.c_n_major()) return;  // the finish pass would write single elements
       for (int cluster = 1; cluster <= (shares ? 2 : 1); ++cluster) {
         const std::size_t first = plans.size();
-        for (const std::int64_t waves : {1, 2}) {  // as many parts as fill them
+        for (const std::int64_t waves : {1, 2}) {  // as many splits as fill them
           const std::int64_t splits =
               std::min({kMaxSplits, waves * machine.sms / tiles, k_steps / 3});
           if (splits > 1) add(tile, cluster, false, packs, splits);
@@ -147,20 +148,22 @@ struct Proposer {
 
 }  // namespace
 
-bool wgmma_has(DType a, DType b, DType c, bool tf32) {
-  const auto is_fp8 = [](DType x) { return x == DType::kFloat8E4M3FN || x == DType::kFloat8E5M2; };
-  if (is_fp8(a) && is_fp8(b))
-    return c == DType::kBFloat16 || c == DType::kFloat16 || c == DType::kFloat32;
-  if (a != b) return false;
-  if (is_16bit(a) && (a == DType::kBFloat16 || a == DType::kFloat16))
-    return c == a || c == DType::kFloat32;
-  if (a == DType::kFloat32) return tf32 && c == DType::kFloat32;
-  return a == DType::kInt8 && c == DType::kInt32;
+bool takes_wgmma(const MatmulDesc& d) {
+  if (!is_dense(d) || !takes_result(d)) return false;
+  if (plan::is_fp8(d.a.dtype)) return plan::is_fp8(d.b.dtype);
+  if (d.a.dtype != d.b.dtype) return false;
+  switch (d.a.dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16: return true;
+    case DType::kFloat32: return d.tf32;
+    case DType::kInt8: return d.dtype_c == DType::kInt32;
+    default: return false;
+  }
 }
 
 int wgmma_tile_k(DType operand) { return 128 / static_cast<int>(itemsize(operand)); }
 
-MatmulDesc wgmma_made(const MatmulDesc& desc, const MatmulPlan& plan) {
+MatmulDesc wgmma_output(const MatmulDesc& desc, const MatmulPlan& plan) {
   if (plan.splits == 1) return desc;
   MatmulDesc sums = raw_desc(desc);
   const auto bytes = static_cast<std::int64_t>(itemsize(sums.dtype_c));
@@ -187,7 +190,7 @@ int wgmma_chunk(const MatmulPlan& plan, WgmmaStoreKind store, DType c) {
 std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DType c) {
   const int consumers = plan.tile_m / 64 / wgmma_reps(plan.tile_m);
   const int chunk_bytes = 64 * wgmma_chunk(plan, store, c) * static_cast<int>(itemsize(c));
-  const int buffer_bytes = (2 * chunk_bytes + 1023) / 1024 * 1024;
+  const int buffer_bytes = static_cast<int>(ceil_div(2 * chunk_bytes, 1024)) * 1024;
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const int sum_bytes = split ? plan.tile_m * plan.tile_n * 4 : 0;
   const int stage_bytes = (plan.tile_m + plan.tile_n) * 128;
@@ -195,21 +198,21 @@ std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DTy
   return static_cast<std::size_t>(bytes);
 }
 
-void all_wgmma_plans(const MatmulDesc& desc, const Machine& machine,
+void all_wgmma_plans(const MatmulDesc& desc, const GemmMachine& machine,
                      std::vector<MatmulPlan>& plans) {
   const MatmulProblem& p = desc.problem;
-  if (machine.sm != 90 || desc.conjugate) return;
-  if (!wgmma_has(desc.dtype_a, desc.dtype_b, desc.dtype_c, desc.tf32)) return;
-  if (desc.dtype_a == DType::kInt8 && desc.epilogue != 0) return;
+  if (machine.sm != 90 || desc.conjugate || !takes_wgmma(desc)) return;
+  if (desc.a.dtype == DType::kInt8 && desc.epilogue != 0) return;
   if (p.k == 0 || p.batch_shape.size() > 1) return;
   if (std::max({p.m, p.n, p.k, p.num_batches()}) >= kMaxSize) return;
   Proposer{desc, machine, false, plans}.run();
   if (desc.batch_invariant) return;
-  const MatmulDesc turned = transposed(desc);
-  Proposer{turned, machine, true, plans}.run();
+  const MatmulDesc t = transposed(desc);
+  Proposer{t, machine, true, plans}.run();
 }
 
-void propose_wgmma(const MatmulDesc& desc, const Machine& machine, std::vector<MatmulPlan>& plans) {
+void propose_wgmma(const MatmulDesc& desc, const GemmMachine& machine,
+                   std::vector<MatmulPlan>& plans) {
   std::vector<MatmulPlan> all;
   all_wgmma_plans(desc, machine, all);
   keep_loadable(desc, machine, all);
@@ -220,4 +223,4 @@ void propose_wgmma(const MatmulDesc& desc, const Machine& machine, std::vector<M
   plans.insert(plans.end(), all.begin(), all.end());
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::gemm

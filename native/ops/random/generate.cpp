@@ -97,10 +97,9 @@ void launch_generate(const Array& out, const RandomState& state, DrawKind kind, 
   const DType dtype = kernel_dtype(kind, out.dtype());
   const GeneratePlan plan =
       plan_generate(kind, dtype, out.size(), reinterpret_cast<std::uintptr_t>(out.data()));
-  const Kernel& k =
-      kernel(Context::get(out.device().index),
-             {Family::random, static_cast<std::uint8_t>(kind), variant_key(dtype)},
-             [&] { return generate_spec(kind, dtype); });
+  const Kernel& k = kernel(Context::get(out.device().index),
+                           {Family::random, static_cast<std::uint8_t>(kind), variant_key(dtype)},
+                           [&] { return generate_spec(kind, dtype); });
   cu::DevicePtr pointer = out.device_ptr();
   std::int64_t count = out.size();
   kernels::RandomStream stream{

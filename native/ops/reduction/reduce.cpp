@@ -15,49 +15,31 @@ namespace {
 
 struct Row {
   const char* name;
+  ReduceRule rule;
   Functor functor;
   FinishMode mode;
   bool skip_nan;
 };
 
-constexpr Row kRows[kNumReductions] = {
-    {"sum", Functor::kSum, FinishMode::kResult, false},
-    {"prod", Functor::kProd, FinishMode::kResult, false},
-    {"max", Functor::kMax, FinishMode::kResult, false},
-    {"min", Functor::kMin, FinishMode::kResult, false},
-    {"any", Functor::kCount, FinishMode::kAny, false},
-    {"all", Functor::kCount, FinishMode::kAll, false},
-    {"count_nonzero", Functor::kCount, FinishMode::kResult, false},
-    {"mean", Functor::kSum, FinishMode::kMean, false},
-    {"var", Functor::kVar, FinishMode::kVariance, false},
-    {"std", Functor::kVar, FinishMode::kDeviation, false},
-    {"argmax", Functor::kArgMax, FinishMode::kResult, false},
-    {"argmin", Functor::kArgMin, FinishMode::kResult, false},
-    {"nansum", Functor::kSum, FinishMode::kResult, true},
-    {"nanprod", Functor::kProd, FinishMode::kResult, true},
-    {"nanmax", Functor::kMax, FinishMode::kResult, true},
-    {"nanmin", Functor::kMin, FinishMode::kResult, true},
-    {"nanmean", Functor::kNanMean, FinishMode::kMean, true},
-    {"nanvar", Functor::kVar, FinishMode::kVariance, true},
-    {"nanstd", Functor::kVar, FinishMode::kDeviation, true},
-    {"nanargmax", Functor::kArgMax, FinishMode::kResult, true},
-    {"nanargmin", Functor::kArgMin, FinishMode::kResult, true},
+constexpr Row kRows[] = {
+#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)    \
+  {#name, ReduceRule::rule, Functor::k##functor, FinishMode::finish, \
+   Elements::elements == Elements::kNotNan},
+#define GPK_SCAN(name, functor, elements, doc)
+#include "ops/reduction/ops.def"
 };
 
-const Row& row_of(Reduction reduction) { return kRows[static_cast<std::size_t>(reduction)]; }
+const Row& row_of(OpId op) {
+  const auto index = static_cast<std::size_t>(op) - static_cast<std::size_t>(OpId::sum);
+  if (index >= std::size(kRows)) throw Error(cat("reduce: ", name(op), " is not a reduction"));
+  return kRows[index];
+}
 
-bool is_fold(const Row& row) {
-  return (row.functor == Functor::kSum || row.functor == Functor::kProd) &&
-         row.mode == FinishMode::kResult;
-}
-bool is_mean(const Row& row) { return row.mode == FinishMode::kMean; }
-bool is_variance(const Row& row) { return row.functor == Functor::kVar; }
-bool is_arg(const Row& row) {
-  return row.functor == Functor::kArgMax || row.functor == Functor::kArgMin;
-}
-bool is_extreme(const Row& row) {
-  return row.functor == Functor::kMax || row.functor == Functor::kMin;
-}
+bool is_fold(const Row& row) { return row.rule == ReduceRule::kFold; }
+bool is_mean(const Row& row) { return row.rule == ReduceRule::kMean; }
+bool is_variance(const Row& row) { return row.rule == ReduceRule::kVariance; }
+bool is_arg(const Row& row) { return row.rule == ReduceRule::kIndex; }
+bool is_extreme(const Row& row) { return row.rule == ReduceRule::kExtreme; }
 
 [[noreturn]] void bad_type(const std::string& message) {
   throw InvalidArgument(InvalidArgument::Kind::kType, message);
@@ -132,7 +114,7 @@ Work prepare(const Row& row, const Array& x, DType result) {
   Work work{x, row.functor, row.mode};
   if (is_fold(row) && result == DType::kBool) {
     work.functor = Functor::kCount;
-    work.mode = row.functor == Functor::kSum ? FinishMode::kAny : FinishMode::kAll;
+    work.mode = row.functor == Functor::kProd ? FinishMode::kAll : FinishMode::kAny;
     return work;
   }
   if (!is_fold(row) && !is_mean(row)) return work;
@@ -170,10 +152,8 @@ CpuCall cpu_call(const Row& row, const Array& x, std::uint32_t axes, DType resul
 
 }  // namespace
 
-const char* name(Reduction reduction) { return row_of(reduction).name; }
-
-DType reduce_dtype(Reduction reduction, DType in, std::optional<DType> asked) {
-  const Row& row = row_of(reduction);
+DType reduce_dtype(OpId op, DType in, std::optional<DType> asked) {
+  const Row& row = row_of(op);
   const bool integer = class_of(in) == ResultClass::kInteger;
   if (is_fold(row)) {
     if (asked || !integer) return asked.value_or(in);
@@ -181,16 +161,16 @@ DType reduce_dtype(Reduction reduction, DType in, std::optional<DType> asked) {
   }
   if (is_mean(row)) return asked.value_or(integer ? DType::kFloat64 : in);
   if (is_variance(row)) return real_part_of(asked.value_or(integer ? DType::kFloat64 : in));
-  if (row.mode == FinishMode::kAny || row.mode == FinishMode::kAll) return DType::kBool;
+  if (row.rule == ReduceRule::kTest) return DType::kBool;
   return is_extreme(row) ? in : DType::kInt64;
 }
 
-Array reduce(Reduction reduction, const Array& x, const ReduceOptions& options) {
-  const Row& row = row_of(reduction);
+Array reduce(OpId op, const Array& x, const ReduceOptions& options) {
+  const Row& row = row_of(op);
   check_dtype(row, x, options);
   const std::uint32_t axes = check_axes(row, x, options.axes);
   check_not_empty(row, x, axes);
-  const DType dtype = reduce_dtype(reduction, x.dtype(), options.dtype);
+  const DType dtype = reduce_dtype(op, x.dtype(), options.dtype);
   const Dims shape = result_shape(x, axes, options.keepdims);
   if (options.out) check_out(*options.out, shape, dtype, x.device(), row.name);
   const Array out = options.out ? *options.out : Array::empty(shape, dtype, x.device(), row.name);

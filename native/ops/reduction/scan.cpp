@@ -7,15 +7,29 @@
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
+#include "ops/reduction/rules.h"
 #include "ops/reduction/scan_launch.h"
 
 namespace gpk::ops {
 namespace {
 
-constexpr const char* kNames[] = {"cumsum", "cumprod", "nancumsum", "nancumprod"};
+struct Row {
+  bool product;
+  bool skip_nan;
+};
 
-bool is_product(Scan which) { return which == Scan::kCumProd || which == Scan::kNanCumProd; }
-bool skips_nan(Scan which) { return which == Scan::kNanCumSum || which == Scan::kNanCumProd; }
+constexpr Row kRows[] = {
+#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)
+#define GPK_SCAN(name, functor, elements, doc) \
+  {Functor::k##functor == Functor::kProd, Elements::elements == Elements::kNotNan},
+#include "ops/reduction/ops.def"
+};
+
+const Row& row_of(OpId op) {
+  const auto index = static_cast<std::size_t>(op) - static_cast<std::size_t>(OpId::cumsum);
+  if (index >= std::size(kRows)) throw Error(cat("scan: ", name(op), " is not a scan"));
+  return kRows[index];
+}
 
 [[noreturn]] void bad_type(const std::string& message) {
   throw InvalidArgument(InvalidArgument::Kind::kType, message);
@@ -45,7 +59,7 @@ Array scanned(const char* op, const Array& x, std::optional<std::int64_t> axis, 
   return x;
 }
 
-void scan_on_gpu(const char* op, Scan which, const Array& x, int axis, DType dtype,
+void scan_on_gpu(const char* op, const Row& row, const Array& x, int axis, DType dtype,
                  bool include_initial, const Array& out) {
   const ResultClass from = class_of(x.dtype());
   const ResultClass to = class_of(dtype);
@@ -54,16 +68,15 @@ void scan_on_gpu(const char* op, Scan which, const Array& x, int axis, DType dty
   const bool apart = !may_overlap(in, out) || (same_place(in, out) && !include_initial);
   const bool direct = class_of(out.dtype()) == to && apart;
   const Array target = direct ? out : Array::empty(out.shape(), dtype, out.device(), op);
-  launch_scan({op, is_product(which), skips_nan(which), include_initial}, in, axis, target);
+  launch_scan({op, row.product, row.skip_nan, include_initial}, in, axis, target);
   if (!direct) copy_into(out, target, op);
 }
 
 }  // namespace
 
-const char* name(Scan scan) { return kNames[static_cast<int>(scan)]; }
-
-Array scan(Scan which, const Array& x, const ScanOptions& options) {
-  const char* op = options.op != nullptr ? options.op : name(which);
+Array scan(OpId id, const Array& x, const ScanOptions& options) {
+  const Row& which = row_of(id);
+  const char* op = options.alias != nullptr ? options.alias : name(id);
   check_dtypes(op, x, options.dtype);
   if (x.ndim() > 0 && options.axis) normalize_axis(*options.axis, x.ndim(), op);
   const DType dtype = scan_dtype(x.dtype(), options.dtype);
@@ -77,7 +90,7 @@ Array scan(Scan which, const Array& x, const ScanOptions& options) {
   if (x.device().is_cuda()) {
     scan_on_gpu(op, which, row, along, dtype, options.include_initial, out);
   } else {
-    CpuCall call{name(which), {row}, {out}};
+    CpuCall call{name(id), {row}, {out}};
     call.options.emplace_back("axis", Scalar(std::int64_t{along}));
     call.options.emplace_back("dtype", dtype);
     call.options.emplace_back("include_initial", Scalar(options.include_initial));

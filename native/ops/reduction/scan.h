@@ -7,25 +7,21 @@
 #include "core/array.h"
 #include "jit/builtin.h"
 #include "kernels/args/reduction.h"
+#include "ops/op.h"
 #include "ops/reduction/variants.h"
 
 namespace gpk::ops {
-
-enum class Scan : std::uint8_t { kCumSum, kCumProd, kNanCumSum, kNanCumProd };
-
-// "cumsum", as in Python.
-const char* name(Scan scan);
 
 struct ScanOptions {
   std::optional<std::int64_t> axis;  // nullopt: over the elements in C order, as one row
   std::optional<DType> dtype;        // of the result; bool and integers become 64 bits wide
   std::optional<Array> out;          // result shape, a dtype the result can be cast to (same kind)
   bool include_initial = false;      // the neutral element comes first: one more along the axis
-  const char* op = nullptr;          // for messages: an alias of the op's name
+  const char* alias = nullptr;       // what messages call the op
 };
 
-// Throws InvalidArgument: axis, dtypes, `out`.
-Array scan(Scan which, const Array& x, const ScanOptions& options = {});
+// The GPK_SCAN lines of ops.def. Throws InvalidArgument: axis, dtypes, `out`.
+Array scan(OpId op, const Array& x, const ScanOptions& options = {});
 
 enum class ScanKernel : std::uint8_t {
   kLines,   // any strides, a thread per line or chunk of it

@@ -205,8 +205,8 @@ void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& gi
   shape.num_sms = context.traits().multiprocessor_count;
   shape.exact = value && jit::jit_available() && layout.num_kept <= 1 &&
                 (n == 1 || (x.strides()[axis] == 1 && out_step == 1));
-  shape.aligned = is_aligned(x.data(), out_start, layout.kept_in[0], layout.kept_out[0],
-                             x.dtype(), given.dtype());
+  shape.aligned = is_aligned(x.data(), out_start, layout.kept_in[0], layout.kept_out[0], x.dtype(),
+                             given.dtype());
   if (value) shape.tile_elems = scan_tile_elems(x.dtype(), shape.aligned);
   const ScanPlan plan = plan_scan(shape);
   if (plan.kernel == ScanKernel::kLines) {

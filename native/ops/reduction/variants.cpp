@@ -7,8 +7,10 @@
 namespace gpk::ops {
 namespace {
 
-constexpr const char* kFunctors[] = {"Sum",    "Prod",   "Count", "Max",    "Min",
-                                     "ArgMax", "ArgMin", "Var",   "NanMean"};
+constexpr const char* kFunctors[] = {
+#define GPK_FUNCTOR(name, exact) #name,
+#include "ops/reduction/functors.def"
+};
 constexpr const char* kValues[] = {"",      "int",    "long long",      "unsigned long long",
                                    "float", "double", "gpk::complex64", "gpk::complex128"};
 
@@ -36,29 +38,23 @@ constexpr std::uint32_t mask_of(DTypes... dtypes) {
   return ((1u << static_cast<int>(dtypes)) | ...);
 }
 
-// Dtypes with kernels of their own: those that are reduced often, since each is code to compile.
-std::uint32_t exact_dtypes(Functor functor) {
-  constexpr std::uint32_t kSmallFloats =
-      mask_of(DType::kFloat16, DType::kBFloat16, DType::kFloat32);
-  constexpr std::uint32_t kFloats = kSmallFloats | mask_of(DType::kFloat64);
-  switch (functor) {
-    case Functor::kSum:
-      return kFloats | mask_of(DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt32,
-                               DType::kInt64, DType::kUInt64, DType::kComplex64);
-    case Functor::kCount:
-      return kSmallFloats | mask_of(DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt32,
-                                    DType::kUInt32, DType::kInt64, DType::kUInt64);
-    case Functor::kMax:
-    case Functor::kMin:
-      return kFloats | mask_of(DType::kBool, DType::kUInt8, DType::kInt32, DType::kInt64);
-    case Functor::kArgMax:
-    case Functor::kArgMin:
-    case Functor::kVar: return kFloats;
-    case Functor::kNanMean: return mask_of(DType::kBFloat16, DType::kFloat32);
-    case Functor::kProd: return mask_of(DType::kFloat32);
-  }
-  return 0;
-}
+// What functors.def writes its dtypes with.
+constexpr std::uint32_t kFloat32 = mask_of(DType::kFloat32);
+constexpr std::uint32_t kBFloat16 = mask_of(DType::kBFloat16);
+constexpr std::uint32_t kSmallFloats = kFloat32 | kBFloat16 | mask_of(DType::kFloat16);
+constexpr std::uint32_t kFloats = kSmallFloats | mask_of(DType::kFloat64);
+constexpr std::uint32_t kComplex64 = mask_of(DType::kComplex64);
+constexpr std::uint32_t kBoolOrByte = mask_of(DType::kBool, DType::kUInt8);
+constexpr std::uint32_t kBytes = kBoolOrByte | mask_of(DType::kInt8);
+constexpr std::uint32_t kInt32 = mask_of(DType::kInt32);
+constexpr std::uint32_t kUInt32 = mask_of(DType::kUInt32);
+constexpr std::uint32_t kSigned64 = mask_of(DType::kInt64);
+constexpr std::uint32_t kInt64 = kSigned64 | mask_of(DType::kUInt64);
+
+constexpr std::uint32_t kExact[] = {
+#define GPK_FUNCTOR(name, exact) exact,
+#include "ops/reduction/functors.def"
+};
 
 ValueType float_value(DType in) {
   return in == DType::kFloat64 ? ValueType::kDouble : ValueType::kFloat;
@@ -93,7 +89,7 @@ ValueType general_value(Functor functor, DType in, ResultClass result) {
 }
 
 std::optional<ValueType> exact_value(Functor functor, DType in) {
-  if ((exact_dtypes(functor) >> static_cast<int>(in) & 1u) == 0) return std::nullopt;
+  if ((kExact[static_cast<int>(functor)] >> static_cast<int>(in) & 1u) == 0) return std::nullopt;
   if (functor == Functor::kCount) return ValueType::kNone;
   if (functor == Functor::kProd) return ValueType::kDouble;
   if (in == DType::kComplex64) return ValueType::kComplex64;

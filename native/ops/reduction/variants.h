@@ -13,17 +13,13 @@
 namespace gpk::ops {
 
 enum class Functor : std::uint8_t {
-  kSum,
-  kProd,
-  kCount,
-  kMax,
-  kMin,
-  kArgMax,
-  kArgMin,
-  kVar,
-  kNanMean
+#define GPK_FUNCTOR(name, exact) k##name,
+#include "ops/reduction/functors.def"
 };
-inline constexpr int kNumFunctors = 9;
+inline constexpr int kNumFunctors = 0
+#define GPK_FUNCTOR(name, exact) +1
+#include "ops/reduction/functors.def"
+    ;
 
 // Types that kernels compute in.
 enum class ValueType : std::uint8_t {

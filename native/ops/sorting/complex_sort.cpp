@@ -14,8 +14,9 @@ using kernels::ComplexPart;
 Array complex_part(const RowSort& sort, ComplexPart part, const std::optional<Array>& index,
                    const char* op) {
   const DType real = real_part_of(sort.keys.dtype());
-  Array keys = Array::empty({sort.rows * sort.len}, part == ComplexPart::kClass ? DType::kUInt8 : real,
-                            sort.keys.device(), op);
+  Array keys =
+      Array::empty({sort.rows * sort.len}, part == ComplexPart::kClass ? DType::kUInt8 : real,
+                   sort.keys.device(), op);
   kernels::ComplexPartArgs args{};
   args.in = address(sort.keys);
   args.index = address(index);

@@ -40,8 +40,8 @@ void sort_in_blocks(const RowSort& sort, const RowSortPlan& plan) {
   args.widen = is_wide(sort.positions_out) ? 1 : 0;
   args.order = key_order(sort.keys.dtype(), sort.descending);
   LaunchConfig config = grid_1d(sort.rows, plan.rows_per_block, plan.threads);
-  config.shared_bytes =
-      std::size_t{plan.threads} * kernels::BlockSortArgs::kItems * ((std::size_t{1} << width) + (indexed ? 4 : 0));
+  config.shared_bytes = std::size_t{plan.threads} * kernels::BlockSortArgs::kItems *
+                        ((std::size_t{1} << width) + (indexed ? 4 : 0));
   void* params[] = {&args};
   submit(kernel, config,
          {&sort.keys, sort.keys_out ? &*sort.keys_out : nullptr,
@@ -245,7 +245,8 @@ RowSortPlan plan_row_sort(int width_bits, bool with_positions, std::int64_t rows
     plan.segment_bits =
         std::max(3, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(len - 1))));
     const std::int64_t segment = std::int64_t{1} << plan.segment_bits;
-    plan.threads = static_cast<unsigned>(std::max<std::int64_t>(256, segment / kernels::BlockSortArgs::kItems));
+    plan.threads = static_cast<unsigned>(
+        std::max<std::int64_t>(256, segment / kernels::BlockSortArgs::kItems));
     plan.rows_per_block = std::int64_t{plan.threads} * kernels::BlockSortArgs::kItems / segment;
     return plan;
   }

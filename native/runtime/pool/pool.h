@@ -102,6 +102,9 @@ class Pool final : private PoolCacheSink {
                             std::string name = {});
   // Throws kState while blocks are charged to it, kValue when it is not open.
   void close_account(PoolAccount* account);
+  // An account that is a reservation of `bytes` within `parent`; nullptr where the parent's limit
+  // does not allow it. Closed like any other, before its parent.
+  PoolAccount* open_reservation(PoolAccount& parent, std::size_t bytes);
 
   // Room that is guaranteed: chunks that from now on only allocations with this arena get, and all
   // of them. A large block takes as many chunks as its size fills in whole or in part; small ones

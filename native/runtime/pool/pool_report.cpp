@@ -62,7 +62,8 @@ PoolStats Pool::stats() const {
 std::vector<PoolAccountStats> Pool::account_stats() const {
   const Lock lock(mutex_);
   std::vector<PoolAccountStats> stats;
-  for (const auto& account : accounts_) stats.push_back(account->stats());
+  for (const auto& account : accounts_)
+    if (!account->is_reservation()) stats.push_back(account->stats());
   return stats;
 }
 
@@ -86,7 +87,8 @@ PoolSnapshot Pool::snapshot() const {
         piece.kind = block->evicted_bytes != 0 ? PoolPiece::Kind::kEvicted
                      : block->live.load()      ? PoolPiece::Kind::kUsed
                                                : PoolPiece::Kind::kPending;
-        piece.account = block->live.load() && block->account != nullptr ? block->account->id() : 0;
+        piece.account =
+            block->live.load() && block->account != nullptr ? block->account->payer().id() : 0;
       }
       pieces.push_back(piece);
     }
@@ -109,7 +111,7 @@ void Pool::throw_out_of_memory(Lock& lock, const char* what, std::size_t bytes,
   numbers.evicted_bytes = stats.evicted_bytes;
   numbers.device_free_bytes = device_.free_bytes();
   numbers.account_refused = account_refused;
-  if (account != nullptr) numbers.account = account->stats();
+  if (account != nullptr) numbers.account = account->payer().stats();
   throw PoolOutOfMemory(what, numbers);
 }
 

@@ -396,6 +396,16 @@ PoolAccount* Pool::open_account(std::size_t limit_bytes, PoolClass evict_class, 
   return accounts_.back().get();
 }
 
+PoolAccount* Pool::open_reservation(PoolAccount& parent, std::size_t bytes) {
+  const Lock lock(mutex_);
+  accounts_.reserve(accounts_.size() + 1);  // nothing fails once the parent is charged
+  auto account = std::make_unique<PoolAccount>(last_account_id_ + 1, parent, bytes);
+  if (!parent.charge(bytes)) return nullptr;
+  accounts_.push_back(std::move(account));
+  ++last_account_id_;
+  return accounts_.back().get();
+}
+
 void Pool::close_account(PoolAccount* account) {
   const Lock lock(mutex_);
   const auto found = std::find_if(accounts_.begin(), accounts_.end(),
@@ -408,6 +418,7 @@ void Pool::close_account(PoolAccount* account) {
     throw Error(Error::Kind::kState, "Pool: close_account of account " +
                                          std::to_string(account->id()) + " that holds " +
                                          std::to_string(used) + " bytes, expected none");
+  account->end_reservation();
   accounts_.erase(found);
 }
 

@@ -48,21 +48,6 @@ std::string accounts_text(const SchedulerSnapshot& snapshot) {
   return table.text() + "\n";
 }
 
-std::string partitions_text(const SchedulerSnapshot& snapshot) {
-  if (snapshot.partitions.empty()) return {};
-  TextTable table;
-  table.add_row({"partition", "memory", "quota", "compute", "bandwidth", "streams", "kernels", ""});
-  for (const Partition& partition : snapshot.partitions) {
-    const PartitionLimits& limits = partition.limits;
-    table.add_row({partition.id, bytes_text(partition.usage.memory_used_bytes),
-                   limits.memory_quota_bytes == 0 ? "-" : bytes_text(limits.memory_quota_bytes),
-                   fixed_text(limits.compute_share, 2), fixed_text(limits.bandwidth_share, 2),
-                   phrase(partition.usage.active_streams), phrase(partition.usage.total_kernels),
-                   partition.enabled ? "" : "disabled"});
-  }
-  return table.text() + "\n";
-}
-
 }  // namespace
 
 std::size_t SchedulerStats::num_waiting() const noexcept {
@@ -93,7 +78,6 @@ std::string SchedulerSnapshot::text() const {
   out += running_text(*this);
   out += queue_text(*this);
   out += accounts_text(*this);
-  out += partitions_text(*this);
   while (out.size() > 1 && out[out.size() - 2] == '\n') out.pop_back();
   return out;
 }

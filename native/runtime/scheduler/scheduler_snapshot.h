@@ -9,7 +9,6 @@
 
 #include "runtime/scheduler/scheduler_order.h"
 #include "runtime/scheduler/task.h"
-#include "runtime/sharing/partition.h"
 
 namespace gpk::runtime {
 
@@ -57,7 +56,7 @@ struct AccountReservation {
 };
 
 struct SchedulerSnapshot {
-  // Queue, accounts, partitions and running tasks; ended ones only as counts.
+  // Queue, accounts and running tasks; ended ones only as counts.
   [[nodiscard]] std::string text() const;
 
   std::int64_t now_ns = 0;
@@ -66,7 +65,6 @@ struct SchedulerSnapshot {
   std::vector<TaskInfo> tasks;                   // by id
   std::vector<QueueEntry> queue;                 // in the order they are served, pending ones last
   std::vector<AccountReservation> reservations;  // by account
-  std::vector<Partition> partitions;             // filled in by whoever has a PartitionManager
 };
 
 }  // namespace gpk::runtime

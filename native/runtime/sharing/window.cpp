@@ -138,11 +138,23 @@ void InFlightWindow::drain() {
   if (error) std::rethrow_exception(error);
 }
 
+std::uint64_t InFlightWindow::num_waits() const {
+  const std::lock_guard lock(mutex_);
+  return stats_.num_waits;
+}
+
 InFlightWindow::Stats InFlightWindow::stats() const {
   const std::lock_guard lock(mutex_);
   Stats now = stats_;
   now.limit = limit();
   now.num_in_flight = num_in_flight_;
+  for (const DeviceEvents::EventId event : launched_) {
+    try {
+      if (!events_.poll(event)) break;
+    } catch (...) {  // over; the next launch or drain() throws it
+    }
+    --now.num_in_flight;
+  }
   return now;
 }
 

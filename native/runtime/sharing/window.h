@@ -101,6 +101,8 @@ class InFlightWindow {
   void set_max_in_flight(std::size_t max_in_flight) noexcept;
 
   [[nodiscard]] std::size_t limit() const;  // now
+  [[nodiscard]] std::uint64_t num_waits() const;
+  // Asks the device what is in flight.
   [[nodiscard]] Stats stats() const;
 
  private:

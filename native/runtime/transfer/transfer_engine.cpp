@@ -51,11 +51,11 @@ TransferOp TransferFuture::result() const {
 }
 
 TransferEngine::TransferEngine(CopyDevice& device, const Clock& clock, Options options)
-    : device_(device), options_(options), queue_(clock), copier_(options.num_copy_threads) {
+    : device_(device), options_(options), clock_(clock), copier_(options.num_copy_threads) {
   check(options);
   for (const TransferType type : {TransferType::kH2D, TransferType::kD2H, TransferType::kD2D})
     lanes_[static_cast<std::size_t>(type)] = std::make_unique<TransferLane>(
-        type, device, clock, queue_, copier_, options.bandwidth,
+        type, device, clock, copier_, options.bandwidth,
         TransferLane::Limits{options.chunk_bytes, options.max_in_flight_bytes});
 }
 
@@ -117,9 +117,15 @@ std::size_t TransferEngine::chunk_bytes_for(const Transfer& transfer) const {
 
 // With the lock held.
 void TransferEngine::enqueue(const std::shared_ptr<Transfer>& transfer) {
-  transfer->id = queue_.enqueue(transfer->type, transfer->src, transfer->dst, transfer->bytes,
-                                transfer->priority);
-  transfer->result = queue_.get(transfer->id).value();
+  transfer->id = next_id_++;
+  TransferOp& op = transfer->result;
+  op.id = transfer->id;
+  op.type = transfer->type;
+  op.src = transfer->src;
+  op.dst = transfer->dst;
+  op.size_bytes = transfer->bytes;
+  op.priority = transfer->priority;
+  op.queued_ns = clock_.now_ns();
   lane(transfer->type).add(transfer);
 }
 

@@ -129,9 +129,10 @@ class TransferEngine {
 
   CopyDevice& device_;
   const Options options_;
-  TransferQueue queue_;
+  const Clock& clock_;
   HostCopier copier_;
   mutable std::mutex mutex_;
+  TransferId next_id_ = 1;
   bool stopping_ = false;
   std::array<std::unique_ptr<TransferLane>, kNumTransferTypes> lanes_;
   std::array<std::thread, kNumTransferTypes> threads_;

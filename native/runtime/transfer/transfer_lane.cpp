@@ -31,12 +31,10 @@ class TransferLane::DriverRole {
 };
 
 TransferLane::TransferLane(TransferType type, CopyDevice& device, const Clock& clock,
-                           TransferQueue& queue, HostCopier& copier, SharePacer* pacer,
-                           Limits limits)
+                           HostCopier& copier, SharePacer* pacer, Limits limits)
     : type_(type),
       device_(device),
       clock_(clock),
-      queue_(queue),
       copier_(copier),
       pacer_(pacer),
       limits_(limits),
@@ -197,8 +195,11 @@ std::shared_ptr<Transfer> TransferLane::next_to_issue() {
 }
 
 void TransferLane::issue(Lock& lock, const std::shared_ptr<Transfer>& transfer) {
-  if (transfer->issued_bytes == 0 && queue_.start(transfer->id)) {
-    const std::int64_t wait_ns = clock_.now_ns() - transfer->result.queued_ns;
+  TransferOp& op = transfer->result;
+  if (op.state == TransferState::kQueued) {
+    op.state = TransferState::kInProgress;
+    op.started_ns = clock_.now_ns();
+    const std::int64_t wait_ns = op.started_ns - op.queued_ns;
     stats_.wait_ns += wait_ns;
     stats_.max_wait_ns = std::max(stats_.max_wait_ns, wait_ns);
   }
@@ -311,18 +312,20 @@ void TransferLane::finish_if_over(const std::shared_ptr<Transfer>& transfer) {
       (!transfer->stopped && transfer->issued_bytes < transfer->bytes))
     return;
   if (transfer->after != 0) device_.release(std::exchange(transfer->after, 0));
+  TransferOp& op = transfer->result;
+  op.finished_ns = clock_.now_ns();
   if (transfer->error) {
     transfer->cancelled = false;
-    queue_.fail(transfer->id, message_of(transfer->error));
+    op.state = TransferState::kFailed;
+    op.error = message_of(transfer->error);
     ++stats_.num_failed;
   } else if (transfer->cancelled) {
-    if (!queue_.cancel(transfer->id)) queue_.abort(transfer->id);
+    op.state = TransferState::kCancelled;
     ++stats_.num_cancelled;
   } else {
-    queue_.complete(transfer->id);
+    op.state = TransferState::kCompleted;
     ++stats_.num_completed;
   }
-  transfer->result = queue_.take(transfer->id).value();
   transfer->done = true;
   if (transfer->on_done) to_call_back_.push_back(transfer);
   changed_.notify_all();

@@ -78,8 +78,8 @@ class TransferLane {
     std::size_t max_in_flight_bytes;
   };
 
-  TransferLane(TransferType type, CopyDevice& device, const Clock& clock, TransferQueue& queue,
-               HostCopier& copier, SharePacer* pacer, Limits limits);
+  TransferLane(TransferType type, CopyDevice& device, const Clock& clock, HostCopier& copier,
+               SharePacer* pacer, Limits limits);
 
   void add(std::shared_ptr<Transfer> transfer);
   // True when the transfer will not complete: nothing of it starts any more.
@@ -134,7 +134,6 @@ class TransferLane {
   const TransferType type_;
   CopyDevice& device_;
   const Clock& clock_;
-  TransferQueue& queue_;
   HostCopier& copier_;
   SharePacer* const pacer_;
   const Limits limits_;

@@ -48,7 +48,7 @@ def collect() -> dict[str, Any]:
         report["devices"] = _devices(report["driver"])
         report["bundle"] = _bundle()
         report["cache"] = {**_native.cache_info(), "folder": _native.config()["cache_dir"]}
-        report["cublaslt"] = {"variable": _native.config()["cublaslt_path"] or None, "used": False}
+        report["cublaslt"] = _cublaslt()
     except (RuntimeError, ValueError) as error:  # a variable that cannot be read
         report.update({"mode": UNUSABLE, "device": None, "why": str(error)})
     report["variables"] = {
@@ -73,6 +73,13 @@ def _nvrtc() -> dict[str, Any]:
     info = _native.nvrtc_info()
     if "version" in info:
         info["version"] = _dotted(info["version"])
+    return info
+
+
+def _cublaslt() -> dict[str, Any]:
+    info = _native.cublaslt_info()
+    number = info["version"]  # 120900 for 12.9
+    info["version"] = _dotted((number // 10000, number // 100 % 100)) if number else None
     return info
 
 
@@ -144,10 +151,12 @@ def _driver_lines(style: Style, report: dict[str, Any]) -> list[str]:
         )
     else:
         lines += _row_lines(style, "NVRTC", ["not found; tried:", *nvrtc["tried"]])
-    library = report["cublaslt"]["variable"]
-    lines.append(
-        _row(style, "cuBLASLt", "not used by this version" + (f" ({library})" if library else ""))
-    )
+    library = report["cublaslt"]
+    if library["available"]:
+        found = f"{library['version']}, {library['path']}; used where it is faster (gp.tune_matmul)"
+    else:
+        found = "not found; optional, GEMMs have kernels of their own"
+    lines.append(_row(style, "cuBLASLt", found))
     lines += _row_lines(style, "devices", [_device(d) for d in report["devices"]] or ["no GPU"])
     ptx = f"{bundle['kernels']} built-in kernels, {human_bytes(bundle['bytes'])}"
     if bundle["kernels"]:

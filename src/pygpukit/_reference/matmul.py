@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""GEMM and contractions."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pygpukit.benchmark.peers import PEERS
 from pygpukit.benchmark.plot import check_plot_path, write_plot
 from pygpukit.benchmark.product_cases import EIGHT_BITS, FP8, LAYOUTS
 from pygpukit.benchmark.report import BenchmarkReport
-from pygpukit.benchmark.suite import LATER, SUITES, BenchmarkSuite, later
+from pygpukit.benchmark.suite import SUITES, UNSUPPORTED, BenchmarkSuite, unsupported
 
 _SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": FP8}
 
@@ -35,7 +35,7 @@ def _dtype_names(text: str) -> list[str]:
     for name in names:
         if name not in (*DTYPES, *EIGHT_BITS, "tf32"):
             known = ", ".join([*_SHORT, *DTYPES, *EIGHT_BITS, "tf32"])
-            raise argparse.ArgumentTypeError(f"{name}: no suite of this version takes it ({known})")
+            raise argparse.ArgumentTypeError(f"{name}: no suite takes it ({known})")
     return names
 
 
@@ -69,20 +69,20 @@ def _parser() -> argparse.ArgumentParser:
         "GPU), copy, elementwise and arrays.",
     )
     select = parser.add_argument_group("what to measure")
-    select.add_argument("--all", action="store_true", help="everything this version measures")
+    select.add_argument("--all", action="store_true", help="every suite")
     select.add_argument("--launch", action="store_true", help="host cost of calls, graph replay")
     select.add_argument("--startup", action="store_true", help="import, first result, first kernel")
     select.add_argument("--copy", action="store_true", help="copies")
     select.add_argument("--elementwise", action="store_true", help="add and mul")
     select.add_argument("--arrays", action="store_true", help="reductions, copies, sorts, scans")
-    select.add_argument("--gemm", action="store_true", help="products of matrices")
-    select.add_argument("--gemv", action="store_true", help="products with 1 to 32 rows")
-    select.add_argument("--fp8", action="store_true", help="products of FP8 and INT8 matrices")
+    select.add_argument("--gemm", action="store_true", help="GEMM")
+    select.add_argument("--gemv", action="store_true", help="GEMM with 1 to 32 rows")
+    select.add_argument("--fp8", action="store_true", help="FP8 and INT8 GEMM")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and classes")
-    for name in LATER:
-        select.add_argument(f"--{name}", action="store_true", help="not part of this version yet")
+    for name in UNSUPPORTED:
+        select.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
     how = parser.add_argument_group("how")
     how.add_argument("--peers", type=_peer_names, default=[], metavar="numpy,cupy,torch")
     how.add_argument(
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--layouts", type=_layout_names, metavar="nn,nt,tn,tt", help="of gemm and gemv operands"
     )
-    how.add_argument("--seq-lens", type=_integers, metavar="512,1024", help="for --attention")
+    how.add_argument("--seq-lens", type=_integers, help=argparse.SUPPRESS)
     how.add_argument("--quick", action="store_true", help="5 warm-up, 20 runs, fewer sizes")
     how.add_argument("--warmup", type=_count, default=10)
     how.add_argument("--iterations", type=_count, default=50)
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         "--fail-on-regression", action="store_true", help="exit code 1 when anything became slower"
     )
     out.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="TFLOP/s of square products, SVG or PNG"
+        "--plot", type=Path, metavar="FILE.svg", help="TFLOP/s of square GEMMs, SVG or PNG"
     )
     out.add_argument("--quiet", action="store_true", help="no table, no progress")
     out.add_argument("--markdown", action="store_true", help="the table in Markdown")
@@ -118,11 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line. 1 only for a regression with --fail-on-regression, 2 for bad usage."""
     parser = _parser()
     args = parser.parse_args(argv)
-    for name in LATER:
+    for name in UNSUPPORTED:
         if getattr(args, name):
-            parser.error(later(name))
+            parser.error(unsupported(name))
     if args.seq_lens:
-        parser.error(f"--seq-lens: {later('attention')}")
+        parser.error(f"--seq-lens: {unsupported('attention')}")
     if args.threshold < 0:
         parser.error(f"--threshold {args.threshold} is negative")
     if args.fail_on_regression and not args.compare:

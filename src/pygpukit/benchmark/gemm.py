@@ -1,7 +1,7 @@
-"""Products of matrices: TFLOP/s (and, for few rows, bytes of weights per second) beside the peers.
+"""GEMM: TFLOP/s (and, for few rows, bytes of weights per second) beside the peers.
 
-Everyone's turn comes within a round of samples, inputs rotate past the L2, small products are timed
-as CUDA graphs, and what was computed is compared with float64 on sampled rows and columns.
+Implementations are interleaved within a round of samples, inputs rotate past the L2, small shapes
+are timed as CUDA graphs, and results are compared with float64 on sampled rows and columns.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Contender:
     """Someone who takes part in a case."""
 
     engine: Engine
-    step: Step  # one pass over all sets, or one product
+    step: Step  # one pass over all sets, or one GEMM
     products: int  # in a step
     error: float
 
@@ -94,7 +94,7 @@ def _contender(
     session: Session, engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode: str
 ) -> _Contender | None:
     if not engine.multiplies(case.dtype):
-        session.note(f"{engine.name} skipped for {case.dtype} in products: it is no peer there")
+        session.note(f"{engine.name} has no GEMM for {case.dtype}: skipped")
         return None
     try:
         return _prepare(engine, case, a, b, mode)
@@ -191,7 +191,7 @@ def _measure(
 def summarize_ratios(session: Session, suite: str) -> None:
     """Notes the geometric mean and the worst of each peer's time over ours.
 
-    A product that was timed in a graph counts by that: its eager time is the cost of a launch.
+    A shape that was timed in a graph counts by that: its eager time is the cost of a launch.
     """
     times: dict[str, dict[str, float]] = {}
     for result in session.report.results:  # a graph comes before eager calls
@@ -208,7 +208,7 @@ def summarize_ratios(session: Session, suite: str) -> None:
         if ratios:
             worst = min(ratios, key=lambda what: ratios[what])
             session.note(
-                f"{suite}: {len(ratios)} products, speed over {peer.name}: geometric mean "
+                f"{suite}: {len(ratios)} shapes, speedup over {peer.name}: geometric mean "
                 f"{geometric_mean(list(ratios.values())):.3f}, worst {ratios[worst]:.3f} ({worst})"
             )
 

@@ -51,7 +51,7 @@ def measure_in_turn(
     iterations: int,
     min_sample_us: float = MIN_SAMPLE_US,
 ) -> list[Stats]:
-    """Microseconds of each step. A round has one sample of everyone; who begins moves on.
+    """Microseconds of each step. A round has one sample of each; the first one rotates.
 
     Rounds before the clocks have settled (two in a row agree, at least `warmup`) do not count.
     """

@@ -1,6 +1,6 @@
-"""The memory pool: host cost of an allocation, and how fast arrays leave the device and come back.
+"""The memory pool: host cost of an allocation, and the speed of eviction and restore.
 
-Eviction is compared with copies of as many bytes between the device and page-locked memory.
+Eviction is compared with copies of as many bytes between the device and pinned memory.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _moves(session: Session, nbytes: int) -> None:
         back.append(_timed(restore))
     correct = bool(np.array_equal(x.to_numpy(), host))
     for name, samples in (("evict", out), ("restore", back)):
-        stats = summarize(samples[1:])  # the first one allocates the page-locked memory
+        stats = summarize(samples[1:])  # the first one allocates the pinned memory
         session.add(
             "memory",
             name,
@@ -140,7 +140,7 @@ def _pressure(session: Session, order: str) -> None:
         sequence = list(range(num)) * 3
         if order == "random":
             random.Random(1).shuffle(sequence)
-        for i in sequence[: num + num // 2]:  # so that all page-locked memory is there
+        for i in sequence[: num + num // 2]:  # so that all pinned memory is allocated
             _native.add(arrays[i], 0, out=arrays[i])
         _native.synchronize()
         before = pool_control.stats()

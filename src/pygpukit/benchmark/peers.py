@@ -1,4 +1,4 @@
-"""Everyone who can be timed, behind one interface: ourselves, NumPy, CuPy and PyTorch."""
+"""The implementations that can be timed, behind one interface: ours, NumPy, CuPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Engine(Protocol):
         """True when matmul takes the dtype."""
 
     def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
-        """The product as f(a, b, out). "tf32": float32 that may be rounded, else it is not.
+        """The GEMM as f(a, b, out). "tf32": float32 that may be rounded, else it is not.
 
         FP8 gives bfloat16 (scales are 1), INT8 gives INT32.
         """
@@ -243,7 +243,7 @@ class Torch:
             one = module.ones((), device="cuda")
             kind = module.bfloat16
             return lambda a, b, out: module._scaled_mm(a, b, one, one, out_dtype=kind, out=out)
-        # A setting of the process; all products of a case are of one kind.
+        # A setting of the process; all GEMMs of a case are of one kind.
         module.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
         return lambda a, b, out: module.matmul(a, b, out=out)
 

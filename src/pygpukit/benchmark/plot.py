@@ -1,4 +1,4 @@
-"""TFLOP/s against the size of square products, a line for each implementation, as PNG or SVG."""
+"""TFLOP/s of square GEMMs against n, a line per implementation, as PNG or SVG."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_plot_path(path: Path) -> str | None:
 
 
 def square_lines(report: BenchmarkReport) -> Lines:
-    """Points (n, TFLOP/s) of square products by "impl dtype layout", ours first."""
+    """Points (n, TFLOP/s) of square GEMMs by "impl dtype layout", ours first."""
     lines: Lines = {}
     for result in report.results:
         p = result.params
@@ -44,7 +44,7 @@ def write_plot(report: BenchmarkReport, path: Path) -> None:
     lines = square_lines(report)
     if not lines:
         raise ValueError("benchmark: a plot needs the gemm suite with at least two square sizes")
-    title = f"Matrix product, {report.gpu.name}"
+    title = f"GEMM, {report.gpu.name}"
     if importlib.util.find_spec("matplotlib") is not None:
         _with_matplotlib(lines, title, path)
     else:
@@ -87,13 +87,13 @@ def to_svg(lines: Lines, title: str) -> str:
         return HEIGHT - BOTTOM - rate / top * (HEIGHT - TOP - BOTTOM)
 
     font = 'font-family="sans-serif" font-size="12"'
-    turned = f'transform="rotate(-90 16 {HEIGHT / 2})"'
+    rotate = f'transform="rotate(-90 16 {HEIGHT / 2})"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {font}>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{WIDTH / 2}" y="22" text-anchor="middle" font-size="15">{_escape(title)}</text>',
         f'<text x="{WIDTH / 2}" y="{HEIGHT - 12}" text-anchor="middle">n (m = n = k)</text>',
-        f'<text x="16" y="{HEIGHT / 2}" text-anchor="middle" {turned}>TFLOP/s</text>',
+        f'<text x="16" y="{HEIGHT / 2}" text-anchor="middle" {rotate}>TFLOP/s</text>',
     ]
     for i in range(round(top / step) + 1):
         at = y(i * step)

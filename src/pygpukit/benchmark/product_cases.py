@@ -1,4 +1,4 @@
-"""The products that are timed: squares, layouts, projections of language models, odd sizes."""
+"""The GEMM shapes that are timed: squares, layouts, LLM projections, odd sizes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Session:
 
     @property
     def peers(self) -> list[Engine]:
-        """Everyone but us."""
+        """All implementations but ours."""
         return self.engines[1:]
 
     @property

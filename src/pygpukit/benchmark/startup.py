@@ -100,7 +100,7 @@ def run(session: Session) -> None:
 
 
 def _first_uses(session: Session) -> None:
-    """Built-in ops with nothing cached: one product alone, and a session of many ops."""
+    """Built-in ops with an empty cache: one GEMM alone, and a session of many ops."""
     for name, only in (
         ("cold_matmul_bfloat16", "matmul_bfloat16_4096"),
         ("cold_matmul_float32", "matmul_float32_4096"),

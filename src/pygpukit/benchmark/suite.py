@@ -41,7 +41,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
 )
 # They take gigabytes and the whole GPU, or minutes.
 ON_REQUEST = ("gemm", "gemv", "fp8", "memory", "transfer", "sharing")
-LATER = ("attention",)
+UNSUPPORTED = ("attention",)  # flags of 0.2
 
 
 def default_suites() -> list[str]:
@@ -51,12 +51,9 @@ def default_suites() -> list[str]:
     return [name for name in SUITES if name not in skipped]
 
 
-def later(suite: str) -> str:
-    """What to say about a suite that does not exist yet."""
-    return (
-        f"the {suite} suite is not part of this version yet; "
-        f"this version measures {', '.join(SUITES)}"
-    )
+def unsupported(suite: str) -> str:
+    """The message for a suite of 0.2 that does not exist."""
+    return f"there is no {suite} suite; the suites are {', '.join(SUITES)}"
 
 
 class BenchmarkSuite:
@@ -85,7 +82,7 @@ class BenchmarkSuite:
         self._sizes = None if sizes is None else list(sizes)
         self._product_dtypes = None if dtypes is None else list(dtypes)
         self._dtypes = ["float32", "bfloat16", "float16"]
-        if self._product_dtypes is not None:  # some are ways to multiply only
+        if self._product_dtypes is not None:  # some are for GEMM only
             self._dtypes = [name for name in self._product_dtypes if name in elementwise.DTYPES]
         self._layouts = None if layouts is None else list(layouts)
         self._selected: list[str] = []
@@ -93,8 +90,8 @@ class BenchmarkSuite:
 
     def add(self, name: str) -> BenchmarkSuite:
         """Selects a suite by name."""
-        if name in LATER:
-            raise ValueError(f"benchmark: {later(name)}")
+        if name in UNSUPPORTED:
+            raise ValueError(f"benchmark: {unsupported(name)}")
         if name not in SUITES:
             raise ValueError(f"benchmark: unknown suite '{name}', expected {', '.join(SUITES)}")
         if name not in self._selected:
@@ -122,19 +119,19 @@ class BenchmarkSuite:
         return self.add("arrays")
 
     def add_gemm(self) -> BenchmarkSuite:
-        """Products of matrices."""
+        """GEMM."""
         return self.add("gemm")
 
     def add_gemv(self) -> BenchmarkSuite:
-        """Products with 1 to 32 rows."""
+        """GEMM with 1 to 32 rows."""
         return self.add("gemv")
 
     def add_fp8_gemm(self) -> BenchmarkSuite:
-        """Products of FP8 and INT8 matrices."""
+        """FP8 and INT8 GEMM."""
         return self.add("fp8")
 
     def add_memory(self) -> BenchmarkSuite:
-        """Allocation, eviction and the way back."""
+        """Allocation, eviction and restore."""
         return self.add("memory")
 
     def add_transfer(self) -> BenchmarkSuite:
@@ -146,7 +143,7 @@ class BenchmarkSuite:
         return self.add("sharing")
 
     def add_all(self) -> BenchmarkSuite:
-        """Everything this version measures."""
+        """Every suite."""
         for name in SUITES:
             self.add(name)
         return self

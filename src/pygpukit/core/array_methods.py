@@ -68,7 +68,7 @@ def mT(self: GPUArray) -> GPUArray:
 
 def reshape(self: GPUArray, *shape: Any, copy: bool | None = None) -> GPUArray:
     """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
-    return _native.reshape(self, shape[0] if len(shape) == 1 else shape, copy)
+    return _native.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
 
 
 def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
@@ -78,7 +78,7 @@ def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
     first = shape_or_dtype[0]
     if len(shape_or_dtype) > 1 or isinstance(first, (list, tuple)) or hasattr(first, "__index__"):
         shape = first if len(shape_or_dtype) == 1 else shape_or_dtype
-        return _native.reshape(self, shape, False)
+        return _native.reshape(self, shape, copy=False)
     return _native.view_as(self, first)
 
 
@@ -89,7 +89,7 @@ def ravel(self: GPUArray) -> GPUArray:
 
 def flatten(self: GPUArray) -> GPUArray:
     """One axis, elements in C order; always a copy."""
-    return _native.reshape(self, -1, True)
+    return _native.reshape(self, -1, copy=True)
 
 
 def transpose(self: GPUArray, *axes: Any) -> GPUArray:
@@ -180,140 +180,6 @@ def last_access(self: GPUArray) -> float:
     return time.time()
 
 
-# --- reductions ----------------------------------------------------------------------------------
-
-
-def sum(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The sum along axes."""
-    return _native.sum(self, axis, dtype, keepdims, out)
-
-
-def prod(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The product along axes."""
-    return _native.prod(self, axis, dtype, keepdims, out)
-
-
-def mean(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The mean along axes."""
-    return _native.mean(self, axis, dtype, keepdims, out)
-
-
-def var(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The variance along axes, divided by n - ddof."""
-    return _native.var(self, axis, ddof, keepdims, dtype, out)
-
-
-def std(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The standard deviation along axes, from the variance with n - ddof."""
-    return _native.std(self, axis, ddof, keepdims, dtype, out)
-
-
-def max(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The largest element along axes; NaN if there is one."""
-    return _native.max(self, axis, keepdims, out)
-
-
-def min(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """The smallest element along axes; NaN if there is one."""
-    return _native.min(self, axis, keepdims, out)
-
-
-def any(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """Whether one element along axes is true."""
-    return _native.any(self, axis, keepdims, out)
-
-
-def all(
-    self: GPUArray,
-    axis: _Axes | None = None,
-    out: GPUArray | None = None,
-    keepdims: bool = False,
-) -> GPUArray:
-    """Whether all elements along axes are true."""
-    return _native.all(self, axis, keepdims, out)
-
-
-def argmax(
-    self: GPUArray, axis: int | None = None, out: GPUArray | None = None, keepdims: bool = False
-) -> GPUArray:
-    """Where the largest element is along an axis; without one, in the flattened array."""
-    return _native.argmax(self, axis, keepdims, out)
-
-
-def argmin(
-    self: GPUArray, axis: int | None = None, out: GPUArray | None = None, keepdims: bool = False
-) -> GPUArray:
-    """Where the smallest element is along an axis; without one, in the flattened array."""
-    return _native.argmin(self, axis, keepdims, out)
-
-
-def cumsum(
-    self: GPUArray,
-    axis: int | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Sums of the elements so far along an axis; without one, of the flattened array."""
-    return _native.cumsum(self, axis, dtype, out)
-
-
-def cumprod(
-    self: GPUArray,
-    axis: int | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Products of the elements so far along an axis; without one, of the flattened array."""
-    return _native.cumprod(self, axis, dtype, out)
-
-
 # --- elements ------------------------------------------------------------------------------------
 
 
@@ -343,14 +209,14 @@ def conj(self: GPUArray) -> GPUArray:
 
 def sort(self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True) -> None:
     """Sorts along an axis, in place; always stable."""
-    _native.copy_into(self, _native.sort(self, axis, descending))
+    _native.copy_into(self, _native.sort(self, axis=axis, descending=descending))
 
 
 def argsort(
     self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> GPUArray:
     """The indices that sort along an axis."""
-    return _native.argsort(self, axis, descending)
+    return _native.argsort(self, axis=axis, descending=descending)
 
 
 def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
@@ -362,7 +228,7 @@ def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
     """The elements at these indices of an axis; without one, of the flattened array."""
     from pygpukit.ops.conversion import asarray
 
-    return _native.take(self, asarray(indices, device=self.device), axis)
+    return _native.take(self, asarray(indices, device=self.device), axis=axis)
 
 
 def repeat(
@@ -382,37 +248,27 @@ def trace(
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """The sum over a diagonal of two axes."""
-    return _native.trace(self, offset, axis1, axis2, dtype)
+    return _native.trace(self, offset, axis1, axis2, dtype=dtype)
 
 
 def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
-    """NumPy's dot: inner product of vectors, product of matrices."""
+    """NumPy's dot: inner product of vectors, matrix multiplication of matrices."""
     return _native.dot(self, other)
 
 
 _METHODS = (
     __array_namespace__,
-    all,
-    any,
-    argmax,
-    argmin,
     argsort,
     astype,
     clip,
     conj,
     copy,
-    cumprod,
-    cumsum,
     diagonal,
     dot,
     fill,
     flatten,
-    max,
-    mean,
-    min,
     narrow,
     nonzero,
-    prod,
     ravel,
     repeat,
     reshape,
@@ -420,15 +276,12 @@ _METHODS = (
     slice_rows,
     sort,
     squeeze,
-    std,
-    sum,
     swapaxes,
     take,
     to_device,
     tobytes,
     trace,
     transpose,
-    var,
     view,
 )
 _PROPERTIES = (T, last_access, mT)

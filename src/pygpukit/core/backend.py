@@ -41,7 +41,7 @@ class Backend(ABC):
 
     @abstractmethod
     def free(self, ptr: int) -> None:
-        """Gives memory back; the handle is no longer valid."""
+        """Frees memory; the handle is no longer valid."""
 
     @abstractmethod
     def copy_host_to_device(self, host_array: NDArray[Any], device_ptr: int) -> None:

@@ -153,7 +153,7 @@ class DeviceCapabilities:
     def best_matmul_kernel(
         self, use_tf32: bool = False, dtype_is_fp32: bool = True, large_matrix: bool = True
     ) -> KernelType:
-        """The kind of kernel for a matrix product."""
+        """The kind of kernel for a GEMM."""
         if use_tf32 and dtype_is_fp32 and self.tensorcore and large_matrix:
             return KernelType.TF32_MMA
         if dtype_is_fp32 and large_matrix and self.sm_version >= 80:

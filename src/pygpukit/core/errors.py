@@ -20,7 +20,7 @@ class InvalidTypeError(InvalidArgument, TypeError):
 
 
 class ImplicitConversionError(InvalidTypeError):
-    """A GPUArray was about to become a NumPy array without being asked; call to_numpy()."""
+    """Implicit conversion of a GPUArray to a NumPy array; call to_numpy()."""
 
 
 class InvalidIndexError(InvalidArgument, IndexError):
@@ -36,11 +36,11 @@ class AxisError(InvalidArgument, ValueError, IndexError):
 
 
 class OperationError(PyGPUkitError, RuntimeError):
-    """An operation that is not possible in the present state."""
+    """An operation that is not possible in the current state."""
 
 
 class UnsupportedError(PyGPUkitError, NotImplementedError):
-    """Something this version does not have; the message says what, and what there is instead."""
+    """Not supported; the message says what, and what to use instead."""
 
 
 class GpuUnavailable(PyGPUkitError, RuntimeError):
@@ -48,7 +48,7 @@ class GpuUnavailable(PyGPUkitError, RuntimeError):
 
 
 class CaptureError(PyGPUkitError, RuntimeError):
-    """Something that cannot be part of a CUDA graph, or a capture begun or ended wrongly."""
+    """Not possible during a graph capture, or a capture begun or ended out of order."""
 
 
 class ExchangeError(PyGPUkitError, BufferError):
@@ -56,7 +56,7 @@ class ExchangeError(PyGPUkitError, BufferError):
 
 
 class OutOfMemory(PyGPUkitError, MemoryError):
-    """Memory could not be had even after cached memory was given back. All figures in bytes."""
+    """Out of memory, even after cached memory was released. All figures in bytes."""
 
     def __init__(
         self,

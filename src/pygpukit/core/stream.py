@@ -34,7 +34,7 @@ class StreamManager:
         return stream
 
     def destroy_stream(self, stream: Stream) -> None:
-        """Waits for the stream's work and lets go of it."""
+        """Waits for the stream's work and releases it."""
         stream.synchronize()
         self._streams = [kept for kept in self._streams if kept is not stream]
 

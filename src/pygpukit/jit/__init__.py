@@ -5,6 +5,7 @@ from pygpukit._native import BoundKernel, JITKernel, RawModule
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
+    from pygpukit._native import Program, program_counts, programs
     from pygpukit.core.errors import CompileError, NvrtcError
     from pygpukit.jit.compiler import (
         CompiledPTX,
@@ -25,6 +26,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
     __getattr__ = lazy_names(
         "pygpukit.jit",
         {
+            "pygpukit._native": ("Program", "program_counts", "programs"),
             "pygpukit.core.errors": ("CompileError", "NvrtcError"),
             "pygpukit.jit.compiler": (
                 "CompiledPTX",
@@ -51,6 +53,7 @@ __all__ = [
     "JITKernel",
     "NvrtcError",
     "NvrtcErrorCode",
+    "Program",
     "RawModule",
     "check_driver_compatibility",
     "compile_to_ptx",
@@ -61,5 +64,7 @@ __all__ = [
     "is_nvrtc_available",
     "is_warmup_done",
     "jit",
+    "program_counts",
+    "programs",
     "warmup",
 ]

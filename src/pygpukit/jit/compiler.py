@@ -66,8 +66,10 @@ def jit(
     >>> scale = gp.jit("__global__ void scale(float* x, float f, int n) {...}", "scale")
     >>> scale(x, f=0.5, n=x.size)
 
-    `options` are NVRTC flags. On CPU simulation a call runs `reference`, a Python function with the
-    kernel's parameters that gets NumPy views of the arrays; without one it raises GpuUnavailable.
+    `options` are NVRTC flags; nvcc's spellings of a default (-O3) change nothing, and NvrtcError
+    names the others and what to write instead. On CPU simulation a call runs `reference`, a Python
+    function with the kernel's parameters that gets NumPy views of the arrays; without one it raises
+    GpuUnavailable.
 
     `include_folders`, for source that is not yours: the only folders, but for CUDA's own headers,
     that `#include` may read; anything else is refused before it is compiled (docs/security.md).

@@ -1,4 +1,4 @@
-"""The memory pool of a device, who pays for memory, and which arrays may leave the device."""
+"""The memory pool of a device: limits, accounts and eviction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def accounts(device: str | int | None = None) -> dict[str, dict[str, int]]:
 
 
 def snapshot(device: str | int | None = None) -> list[dict[str, Any]]:
-    """The pieces of the pool in address order, each with kind, address and bytes."""
+    """The blocks of the pool in address order, each with kind, address and bytes."""
     return _native.memory_snapshot(device)
 
 
@@ -46,24 +46,24 @@ def account(
     evict_class: str = "burstable",
     device: str | int | None = None,
 ) -> MemoryAccount:
-    """The account of that name, made where there is none: who pays for memory, up to a limit.
+    """The account of that name, created where there is none: a byte count with a limit.
 
     ``with gp.memory.account("tenant", "2GiB"):`` makes allocations of the calling thread on the
-    device count against it. One that would pass the limit raises OutOfMemory, which names the
-    account, the bytes asked for, its use and its limit; others go on. `limit` is as in set_limit();
-    left out, it stays as it is. `evict_class` ("guaranteed", "burstable", "best_effort") says whose
-    evictable arrays leave first: those of a lower class, and only for its own or a higher one. The
+    device count against it. One above the limit raises OutOfMemory, which names the account, the
+    bytes asked for, its use and its limit; other accounts are not affected. `limit` is as in
+    set_limit(); left out, it stays as it is. `evict_class` ("guaranteed", "burstable",
+    "best_effort") orders eviction: arrays of a lower class first, and never for a lower one. The
     account lives as long as you, a ``with`` block or one of its arrays holds it.
     """
     return _native.memory_account(name, limit, evict_class=evict_class, device=device)
 
 
 def evictable(array: GPUArray, evictable: bool = True) -> bool:
-    """Lets an array leave the device when memory is short, least recently used first.
+    """Allows the eviction of an array when memory is short, least recently used first.
 
-    It keeps its address, and comes back before any op uses it. Returns whether that can free
-    memory: only the whole chunks of the pool that an array has to itself can leave, and small
-    arrays share theirs. Memory whose address others know (`device_ptr`, DLPack, graphs) stays.
+    It keeps its address, and is restored before any op uses it. Returns whether that can free
+    memory: only whole chunks of the pool that an array has to itself can be evicted, and small
+    arrays share theirs. Memory whose address was exported (`device_ptr`, DLPack, graphs) stays.
     """
     return _native.memory_evictable(array, evictable)
 
@@ -79,12 +79,12 @@ def evict(array: GPUArray) -> int:
 
 
 def restore(array: GPUArray) -> None:
-    """Brings an evicted array back, in the order of the current stream."""
+    """Restores an evicted array, in the order of the current stream."""
     _native.memory_restore(array)
 
 
 def prefetch(array: GPUArray) -> bool:
-    """Starts to bring an evicted array back, beside the work of all streams. False: no room."""
+    """Starts to restore an evicted array in the background. False: no room."""
     return _native.memory_prefetch(array)
 
 
@@ -94,20 +94,20 @@ def touch(array: GPUArray) -> None:
 
 
 def pin(array: GPUArray) -> None:
-    """Brings the array back and keeps it on the device until unpin() was called as often."""
+    """Restores the array and keeps it resident until the matching unpin()."""
     _native.memory_pin(array)
 
 
 def unpin(array: GPUArray) -> None:
-    """Takes one pin() back."""
+    """Undoes one pin()."""
     _native.memory_unpin(array)
 
 
 def freeze(array: GPUArray) -> None:
-    """Promises that nobody writes the array's memory any more: weights, once they are loaded.
+    """Promises that nothing writes the array's memory any more: weights, once they are loaded.
 
-    Waits for the device, so that all of it is there. From then on kernels of few rows (decoding)
-    fetch such weights while the kernel before them still runs. Ops refuse to write it (ValueError);
+    Waits for pending writes. From then on GEMV kernels (decoding) may prefetch such weights while
+    the previous kernel still runs. Ops refuse to write it (ValueError);
     what custom kernels and other libraries do with its address is up to you.
     """
     _native.memory_freeze(array)

@@ -5,70 +5,12 @@ from __future__ import annotations
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.ops._declared import contraction as _declared
+from pygpukit.ops._declared.contraction import *  # noqa: F403
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
-
-
-def matrix_transpose(x: GPUArray, /) -> GPUArray:
-    """A view with the last two axes swapped."""
-    return _native.matrix_transpose(x)
-
-
-def vecdot(
-    x1: GPUArray, x2: GPUArray, /, *, axis: int = -1, out: GPUArray | None = None
-) -> GPUArray:
-    """Sum over one axis of conj(x1) * x2; the other axes broadcast."""
-    return _native.vecdot(x1, x2, axis, out)
-
-
-def tensordot(
-    x1: GPUArray,
-    x2: GPUArray,
-    /,
-    *,
-    axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2,
-) -> GPUArray:
-    """Sum of products over pairs of axes.
-
-    ``axes`` is a number (that many last axes of x1 and first axes of x2) or the axes of each. The
-    result has the other axes of x1, then those of x2.
-    """
-    return _native.tensordot(x1, x2, axes)
-
-
-def dot(a: GPUArray, b: GPUArray, /) -> GPUArray:
-    """NumPy's dot: the last axis of a with the last but one (or only) axis of b."""
-    return _native.dot(a, b)
-
-
-def inner(a: GPUArray, b: GPUArray, /) -> GPUArray:
-    """Sum of products over the last axes of both."""
-    return _native.inner(a, b)
-
-
-def outer(a: GPUArray, b: GPUArray, /) -> GPUArray:
-    """All products of an element of a and one of b, both flattened."""
-    return _native.outer(a, b)
-
-
-def vdot(a: GPUArray, b: GPUArray, /) -> GPUArray:
-    """Sum of conj(a) * b over all elements, in order."""
-    return _native.vdot(a, b)
-
-
-def kron(a: GPUArray, b: GPUArray, /) -> GPUArray:
-    """The Kronecker product: blocks of b, scaled by the elements of a."""
-    return _native.kron(a, b)
-
-
-def trace(
-    x: GPUArray, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None
-) -> GPUArray:
-    """Sum over a diagonal. Integers are summed in 64 bits unless ``dtype`` says otherwise."""
-    return _native.trace(x, offset, axis1, axis2, dtype)
 
 
 def einsum(*operands: Any, out: GPUArray | None = None) -> GPUArray:
@@ -209,15 +151,5 @@ def _check_output(result: list[int], labels: list[list[int]]) -> None:
             raise InvalidValueError(f"einsum: output subscript '{name}' never appeared in an input")
 
 
-__all__ = [
-    "dot",
-    "einsum",
-    "inner",
-    "kron",
-    "matrix_transpose",
-    "outer",
-    "tensordot",
-    "trace",
-    "vdot",
-    "vecdot",
-]
+__all__ = ["einsum"]
+__all__ += _declared.__all__

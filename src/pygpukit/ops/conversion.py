@@ -164,7 +164,7 @@ def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> G
         if device is None:
             where = next(p.device for i, p in zip(obj, parts, strict=True) if _holds_array(i))
             parts = [_native.to_device(part, where) for part in parts]
-        return _native.stack(parts, 0, dtype)
+        return _native.stack(parts, dtype=dtype)
     if dtype is None:
         dtype = _default_of(leaves)
     return _from_host(obj, dtype, device)

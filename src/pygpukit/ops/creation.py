@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray, empty, from_numpy, full, ones, safe_repr, zeros
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
+from pygpukit.ops._declared import creation as _declared
+from pygpukit.ops._declared.creation import *  # noqa: F403
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +41,7 @@ def empty_like(
     """A new array with undefined contents, with x's shape, dtype and device unless given."""
     require_arrays("empty_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
-    return empty(size, kind, device=where)
+    return _native.empty(size, kind, device=where)
 
 
 def zeros_like(
@@ -53,7 +55,7 @@ def zeros_like(
     """A new array of zeros, with x's shape, dtype and device unless given."""
     require_arrays("zeros_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
-    return zeros(size, kind, device=where)
+    return _native.zeros(size, kind, device=where)
 
 
 def ones_like(
@@ -67,7 +69,7 @@ def ones_like(
     """A new array of ones, with x's shape, dtype and device unless given."""
     require_arrays("ones_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
-    return ones(size, kind, device=where)
+    return _native.ones(size, kind, device=where)
 
 
 def full_like(
@@ -82,7 +84,7 @@ def full_like(
     """A new array of fill_value, with x's shape, dtype and device unless given."""
     require_arrays("full_like", x=x)
     size, kind, where = _like(x, dtype, device, shape)
-    return full(size, fill_value, kind, device=where)
+    return _native.full(size, fill_value, kind, device=where)
 
 
 # --- evenly spaced -------------------------------------------------------------------------------
@@ -227,28 +229,15 @@ def geomspace(
 
 def _put(x: GPUArray, index: int, value: float) -> None:
     place = _native.slice_axis(x, 0, index, 1)
-    _native.copy_into(place, full((), value, x.dtype, device=x.device))
+    _native.copy_into(place, _native.full((), value, x.dtype, device=x.device))
 
 
 # --- matrices and grids --------------------------------------------------------------------------
 
 
-def eye(
-    n_rows: int,
-    n_cols: int | None = None,
-    /,
-    k: int = 0,
-    dtype: _DTypeLike | None = None,
-    *,
-    device: _DeviceLike = None,
-) -> GPUArray:
-    """Ones on diagonal k (above the main one when positive), zeros elsewhere."""
-    return _native.eye(n_rows, n_cols, k, dtype, device)
-
-
 def identity(n: int, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None) -> GPUArray:
     """The square matrix with ones on its main diagonal."""
-    return _native.eye(n, None, 0, dtype, device)
+    return _native.eye(n, None, 0, dtype, device=device)
 
 
 def tri(
@@ -262,18 +251,8 @@ def tri(
 ) -> GPUArray:
     """Ones on and below diagonal k, zeros above."""
     return _native.tril(
-        ones((n_rows, n_rows if n_cols is None else n_cols), dtype, device=device), k
+        _native.ones((n_rows, n_rows if n_cols is None else n_cols), dtype, device=device), k
     )
-
-
-def tril(x: GPUArray, /, k: int = 0) -> GPUArray:
-    """The elements on and below diagonal k of matrices (the last two axes), zeros above."""
-    return _native.tril(x, k)
-
-
-def triu(x: GPUArray, /, k: int = 0) -> GPUArray:
-    """The elements on and above diagonal k of matrices (the last two axes), zeros below."""
-    return _native.triu(x, k)
 
 
 def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
@@ -286,11 +265,6 @@ def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
 
         raise InvalidValueError(f"diag: x has shape {x.shape}, expected one or two dimensions")
     return _native.diagonal(x, k)
-
-
-def diagflat(x: GPUArray, /, k: int = 0) -> GPUArray:
-    """The square matrix with the elements of x, flattened, on diagonal k."""
-    return _native.diagflat(x, k)
 
 
 def vander(x: GPUArray, /, n: int | None = None, *, increasing: bool = False) -> GPUArray:
@@ -347,7 +321,7 @@ def indices(
     kind = "int64" if dtype is None else dtype
     lines = [arange(size, dtype=kind, device=device) for size in dimensions]
     if not lines:
-        return () if sparse else empty((0,), kind, device=device)
+        return () if sparse else _native.empty((0,), kind, device=device)
     grid = meshgrid(*lines, indexing="ij", sparse=sparse, copy=False)
     return tuple(grid) if sparse else _native.stack(grid, 0)
 
@@ -355,12 +329,7 @@ def indices(
 __all__ = [
     "arange",
     "diag",
-    "diagflat",
-    "empty",
     "empty_like",
-    "eye",
-    "from_numpy",
-    "full",
     "full_like",
     "geomspace",
     "identity",
@@ -368,12 +337,9 @@ __all__ = [
     "linspace",
     "logspace",
     "meshgrid",
-    "ones",
     "ones_like",
     "tri",
-    "tril",
-    "triu",
     "vander",
-    "zeros",
     "zeros_like",
 ]
+__all__ += _declared.__all__

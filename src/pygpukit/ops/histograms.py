@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
+from pygpukit.ops._declared import histograms as _declared
+from pygpukit.ops._declared.histograms import *  # noqa: F403
 from pygpukit.ops.searching import as_array
 
 if TYPE_CHECKING:
@@ -36,19 +38,7 @@ def histogram(
         if edges.ndim == 1 and (edges[:-1] > edges[1:]).any():
             raise ValueError("histogram: bins must increase monotonically")
         bins = as_array(edges, x)
-    return _native.histogram(x, bins, range, weights, bool(density))
-
-
-def bincount(x: GPUArray, /, weights: GPUArray | None = None, minlength: int = 0) -> GPUArray:
-    """How often each integer from 0 to the largest occurs, or the float64 sum of its weights."""
-    return _native.bincount(x, weights, minlength)
-
-
-def median(
-    x: GPUArray, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
-) -> GPUArray:
-    """The middle value along axes: the mean of the middle two for an even number."""
-    return _native.median(x, axis, keepdims)
+    return _native.histogram(x, bins, range, bool(density), weights)
 
 
 def quantile(
@@ -94,4 +84,5 @@ def _quantile(
     )
 
 
-__all__ = ["bincount", "histogram", "median", "percentile", "quantile"]
+__all__ = ["histogram", "percentile", "quantile"]
+__all__ += _declared.__all__

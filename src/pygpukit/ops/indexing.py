@@ -3,107 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
+from pygpukit.ops._declared import indexing as _declared
+from pygpukit.ops._declared.indexing import *  # noqa: F403
 
 __all__ = [
-    "argwhere",
-    "compress",
     "diag_indices",
-    "extract",
-    "flatnonzero",
     "ix_",
-    "nonzero",
-    "place",
-    "put",
-    "put_along_axis",
     "ravel_multi_index",
-    "take",
-    "take_along_axis",
     "tril_indices",
     "triu_indices",
     "unravel_index",
 ]
-
-
-def take(
-    x: GPUArray,
-    indices: GPUArray | Any,
-    /,
-    *,
-    axis: int | None = None,
-    mode: str = "raise",
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Elements at positions along an axis (without one: of the array in C order).
-
-    mode: 'raise' (negative positions count from the end), 'wrap' or 'clip'.
-    """
-    return _native.take(x, indices, axis, mode, out)
-
-
-def take_along_axis(x: GPUArray, indices: GPUArray | Any, /, *, axis: int | None = -1) -> GPUArray:
-    """Elements at positions that differ from line to line, as argsort gives them."""
-    return _native.take_along_axis(x, indices, axis)
-
-
-def put_along_axis(x: GPUArray, indices: GPUArray | Any, values: Any, /, axis: int | None) -> None:
-    """Sets elements at positions that differ from line to line.
-
-    Of several values for one element the last one is kept.
-    """
-    _native.put_along_axis(x, indices, values, axis)
-
-
-def put(x: GPUArray, indices: GPUArray | Any, values: Any, /, *, mode: str = "raise") -> None:
-    """Sets elements at positions of the array in C order; values are repeated as needed.
-
-    Of several values for one element the last one is kept.
-    """
-    _native.put(x, indices, values, mode)
-
-
-def compress(
-    condition: GPUArray | Any,
-    x: GPUArray,
-    /,
-    *,
-    axis: int | None = None,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Slices along an axis where a list of bools is true."""
-    return _native.compress(condition, x, axis, out)
-
-
-def extract(condition: GPUArray | Any, x: GPUArray, /) -> GPUArray:
-    """Elements where the condition is true, in C order."""
-    return _native.extract(condition, x)
-
-
-def place(x: GPUArray, mask: GPUArray | Any, values: Any, /) -> None:
-    """Sets the elements where the mask is true, from values repeated as often as needed."""
-    _native.place(x, mask, values)
-
-
-def nonzero(x: GPUArray, /) -> tuple[GPUArray, ...]:
-    """Coordinates of elements that are not zero: one int64 array per axis.
-
-    Reads the count back, because it is the shape of the result.
-    """
-    return _native.nonzero(x)
-
-
-def argwhere(x: GPUArray, /) -> GPUArray:
-    """Coordinates of elements that are not zero: one row each."""
-    return _native.argwhere(x)
-
-
-def flatnonzero(x: GPUArray, /) -> GPUArray:
-    """Positions in the array in C order of elements that are not zero."""
-    return _native.flatnonzero(x)
+__all__ += _declared.__all__
 
 
 def unravel_index(
@@ -138,7 +53,7 @@ def ix_(*lists: GPUArray) -> tuple[GPUArray, ...]:
         require_arrays("ix_", lists=given)
         if given.ndim != 1:
             raise ValueError(f"ix_: argument {place} has {given.ndim} dimensions, expected 1")
-        line = flatnonzero(given) if given.dtype.name == "bool" else given
+        line = _native.flatnonzero(given) if given.dtype.name == "bool" else given
         key = tuple(slice(None) if axis == place else None for axis in range(len(lists)))
         found.append(line[key])
     return tuple(found)
@@ -157,7 +72,7 @@ def tril_indices(
     """Coordinates of an (n, m) array on and below its k-th diagonal."""
     from pygpukit.ops.creation import tri
 
-    rows, columns = nonzero(tri(n, m, k, "bool", device=device))
+    rows, columns = _native.nonzero(tri(n, m, k, "bool", device=device))
     return rows, columns
 
 
@@ -168,7 +83,7 @@ def triu_indices(
     from pygpukit.ops.creation import tri
     from pygpukit.ops.elementwise import logical_not
 
-    rows, columns = nonzero(logical_not(tri(n, m, k - 1, "bool", device=device)))
+    rows, columns = _native.nonzero(logical_not(tri(n, m, k - 1, "bool", device=device)))
     return rows, columns
 
 

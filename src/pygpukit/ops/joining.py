@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
+from pygpukit.ops._declared import joining as _declared
+from pygpukit.ops._declared.joining import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
 
 if TYPE_CHECKING:
@@ -19,59 +21,23 @@ if TYPE_CHECKING:
 # --- joining -------------------------------------------------------------------------------------
 
 
-def concat(
-    arrays: Sequence[GPUArray],
-    /,
-    axis: int | None = 0,
-    out: GPUArray | None = None,
-    *,
-    dtype: _DTypeLike | None = None,
-) -> GPUArray:
-    """Arrays one after the other along an axis; None: flattened first."""
-    return _native.concat(arrays, axis, dtype, out)
-
-
-def concatenate(
-    arrays: Sequence[GPUArray],
-    /,
-    axis: int | None = 0,
-    out: GPUArray | None = None,
-    *,
-    dtype: _DTypeLike | None = None,
-) -> GPUArray:
-    """NumPy's name of concat."""
-    return _native.concat(arrays, axis, dtype, out, "concatenate")
-
-
-def stack(
-    arrays: Sequence[GPUArray],
-    /,
-    axis: int = 0,
-    out: GPUArray | None = None,
-    *,
-    dtype: _DTypeLike | None = None,
-) -> GPUArray:
-    """Arrays of one shape along a new axis."""
-    return _native.stack(arrays, axis, dtype, out)
-
-
 def vstack(arrays: Sequence[GPUArray], /, *, dtype: _DTypeLike | None = None) -> GPUArray:
     """Arrays on top of each other: along the first axis, vectors as rows."""
     rows = [atleast_2d(x) for x in _all_arrays(arrays, "vstack")]
-    return _native.concat(rows, 0, dtype, None, "vstack")
+    return _native.concat_as("vstack", rows, 0, dtype)
 
 
 def hstack(arrays: Sequence[GPUArray], /, *, dtype: _DTypeLike | None = None) -> GPUArray:
     """Arrays side by side: along the second axis, vectors along their only one."""
     parts = [atleast_1d(x) for x in _all_arrays(arrays, "hstack")]
     axis = 0 if parts and parts[0].ndim == 1 else 1
-    return _native.concat(parts, axis, dtype, None, "hstack")
+    return _native.concat_as("hstack", parts, axis, dtype)
 
 
 def dstack(arrays: Sequence[GPUArray], /) -> GPUArray:
     """Arrays behind each other: along the third axis."""
     layers = [atleast_3d(x) for x in _all_arrays(arrays, "dstack")]
-    return _native.concat(layers, 2, None, None, "dstack")
+    return _native.concat_as("dstack", layers, 2)
 
 
 def column_stack(arrays: Sequence[GPUArray], /) -> GPUArray:
@@ -80,7 +46,7 @@ def column_stack(arrays: Sequence[GPUArray], /) -> GPUArray:
         _native.reshape(x, (-1, 1)) if x.ndim < 2 else x
         for x in _all_arrays(arrays, "column_stack")
     ]
-    return _native.concat(columns, 1, None, None, "column_stack")
+    return _native.concat_as("column_stack", columns, 1)
 
 
 def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
@@ -94,7 +60,7 @@ def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
 
 def append(x: GPUArray, values: GPUArray, /, axis: int | None = None) -> GPUArray:
     """A new array with values after x; without an axis both are flattened."""
-    return _native.concat([x, values], axis, None, None, "append")
+    return _native.concat_as("append", [x, values], axis)
 
 
 # --- splitting: views ----------------------------------------------------------------------------
@@ -179,15 +145,13 @@ __all__ = [
     "append",
     "array_split",
     "column_stack",
-    "concat",
-    "concatenate",
     "dsplit",
     "dstack",
     "hsplit",
     "hstack",
     "split",
-    "stack",
     "unstack",
     "vsplit",
     "vstack",
 ]
+__all__ += _declared.__all__

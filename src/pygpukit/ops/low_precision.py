@@ -1,6 +1,6 @@
-"""Products of FP8 and INT8, and the names 0.2 had for them.
+"""FP8 and INT8 GEMM, and the names 0.2 had for it.
 
-Weight-only formats (FP8 weights with block scales, NVF4) are not there: those functions raise
+Weight-only formats (FP8 weights with block scales, NVF4) are not supported: those functions raise
 NotImplementedError, and their *_available() is False.
 """
 
@@ -10,51 +10,20 @@ from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError, UnsupportedError
+from pygpukit.ops._declared import low_precision as _declared
+from pygpukit.ops._declared.low_precision import *  # noqa: F403
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from pygpukit._native import _DTypeLike
 
-
-def scaled_matmul(
-    a: GPUArray,
-    b: GPUArray,
-    scale_a: GPUArray | float,
-    scale_b: GPUArray | float,
-    *,
-    bias: GPUArray | None = None,
-    dtype: _DTypeLike | None = None,
-    out: GPUArray | None = None,
-    fast_accum: bool = False,
-) -> GPUArray:
-    """(scale_a * a) @ (scale_b * b) + bias: a [..., m, k] and b [k, n] of FP8 or of int8.
-
-    float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one element,
-    one per row of a (shape a.shape[:-1], or that and a 1), one per column of b ((n,) or (1, n)).
-    Sums are in float32 (int8: int32); with fast_accum those of FP8 may keep fewer bits, which
-    is faster. The result has `dtype`: float32, float16 or bfloat16.
-    """
-    return _native.scaled_matmul(a, b, scale_a, scale_b, bias, dtype, out, fast_accum)
-
-
-def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """a @ b of float32 matrices, computed in FP8.
-
-    Both are quantized to float8_e4m3fn on the way, each with one scale, by its largest magnitude.
-    The relative error of an operand's element is up to 1/16. Runs everywhere; fp8_available() says
-    whether tensor cores do it.
-    """
-    return _native.matmul_fp8(a, b, out)
-
-
-matmul_fp8_sm90 = matmul_fp8
-matmul_fp8_sm100 = matmul_fp8
-matmul_fp8_sm120 = matmul_fp8
-gemm_fp8_f32_sm90 = matmul_fp8
-gemm_fp8_f32_sm100 = matmul_fp8
-gemm_fp8_f32_sm120 = matmul_fp8
+matmul_fp8_sm90 = _native.matmul_fp8
+matmul_fp8_sm100 = _native.matmul_fp8
+matmul_fp8_sm120 = _native.matmul_fp8
+gemm_fp8_f32_sm90 = _native.matmul_fp8
+gemm_fp8_f32_sm100 = _native.matmul_fp8
+gemm_fp8_f32_sm120 = _native.matmul_fp8
 
 
 def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
@@ -124,12 +93,12 @@ def fp8_fp8_sm120_available() -> bool:
 
 
 def nvf4_bf16_sm120_available() -> bool:
-    """False: this version has no NVF4 products."""
+    """False: NVF4 GEMM is not supported."""
     return False
 
 
 def gemv_nvf4_available() -> bool:
-    """False: this version has no NVF4 products."""
+    """False: NVF4 GEMM is not supported."""
     return False
 
 
@@ -150,7 +119,7 @@ def fp8_get_sizes(K: int, N: int) -> tuple[int, int, int]:
 
 
 def fp8_fp8_get_scale_sizes(M: int, N: int, K: int) -> tuple[int, int]:
-    """(0, 0): this version has no block-scaled FP8 products."""
+    """(0, 0): block-scaled FP8 GEMM is not supported."""
     return 0, 0
 
 
@@ -163,22 +132,22 @@ gemv_nvf4_get_sizes = nvf4_get_sizes
 
 
 def fp8_init_lut() -> None:
-    """Does nothing: there are no tables to make."""
+    """Does nothing: there are no tables to build."""
 
 
 w8a16_gemm_init_lut = fp8_init_lut
 grouped_gemm_init_lut = fp8_init_lut
 
 
-# --- not there yet ------------------------------------------------------------------------------
+# --- not supported ------------------------------------------------------------------------------
 
 
 def _missing(op: str, what: str, instead: str) -> NoReturn:
-    raise UnsupportedError(f"{op}: this version has no {what}; {instead}")
+    raise UnsupportedError(f"{op}: {what} is not supported; {instead}")
 
 
-_BLOCK_SCALED = "products of FP8 weights with scales per block of 128 x 128"
-_NVF4 = "NVF4 products"
+_BLOCK_SCALED = "GEMM with FP8 weights and scales per block of 128 x 128"
+_NVF4 = "NVF4 GEMM"
 _DEQUANTIZE = "dequantize the weights to bfloat16 and use linear or grouped_gemm"
 
 
@@ -190,10 +159,10 @@ def matmul_fp8_fp8_blockwise_sm120(
     *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Raises NotImplementedError: no block-scaled FP8 products yet."""
+    """Raises NotImplementedError: block-scaled FP8 GEMM is not supported."""
     _missing(
         "matmul_fp8_fp8_blockwise_sm120",
-        "products of FP8 with scales per block",
+        "FP8 GEMM with scales per block",
         "scaled_matmul takes a scale per matrix, row or column",
     )
 
@@ -201,21 +170,21 @@ def matmul_fp8_fp8_blockwise_sm120(
 def gemv_fp8_bf16(
     a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("gemv_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
 
 
 def gemv_fp8_bf16_batched(
     a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("gemv_fp8_bf16_batched", _BLOCK_SCALED, _DEQUANTIZE)
 
 
 def w8a16_gemm_sm120(
     a: GPUArray, b_fp8: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("w8a16_gemm_sm120", _BLOCK_SCALED, _DEQUANTIZE)
 
 
@@ -227,12 +196,12 @@ def grouped_gemm_fp8_bf16(
     *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Raises NotImplementedError: no FP8 weights with block scales yet."""
+    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
     _missing("grouped_gemm_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
 
 
 def quantize_bf16_to_nvf4(x: GPUArray, out_data: GPUArray, out_scale: GPUArray) -> None:
-    """Raises NotImplementedError: no NVF4 yet."""
+    """Raises NotImplementedError: NVF4 is not supported."""
     _missing("quantize_bf16_to_nvf4", "NVF4 quantization", "float8_e4m3fn needs twice the memory")
 
 
@@ -244,12 +213,12 @@ def gemv_nvf4_bf16(
     out: GPUArray | None = None,
     alpha: float = 1.0,
 ) -> GPUArray:
-    """Raises NotImplementedError: no NVF4 yet."""
+    """Raises NotImplementedError: NVF4 is not supported."""
     _missing("gemv_nvf4_bf16", _NVF4, _DEQUANTIZE)
 
 
 def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Raises NotImplementedError: no NVF4 yet."""
+    """Raises NotImplementedError: NVF4 is not supported."""
     _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul computes bfloat16 as it is")
 
 
@@ -283,7 +252,6 @@ __all__ = [
     "gemv_nvf4_get_sizes",
     "grouped_gemm_fp8_bf16",
     "grouped_gemm_init_lut",
-    "matmul_fp8",
     "matmul_fp8_fp8_blockwise_sm120",
     "matmul_fp8_fp8_sm120",
     "matmul_fp8_sm90",
@@ -293,7 +261,7 @@ __all__ = [
     "nvf4_bf16_sm120_available",
     "nvf4_get_sizes",
     "quantize_bf16_to_nvf4",
-    "scaled_matmul",
     "w8a16_gemm_init_lut",
     "w8a16_gemm_sm120",
 ]
+__all__ += _declared.__all__

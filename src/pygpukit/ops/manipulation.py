@@ -7,47 +7,19 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit._native import GPUArray, broadcast_shapes
 from pygpukit.core.arguments import require_arrays
+from pygpukit.ops._declared import manipulation as _declared
+from pygpukit.ops._declared.manipulation import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pygpukit._native import _Axes, _DTypeLike, _ShapeLike
+    from pygpukit._native import _DTypeLike
 
 
 # --- shapes and axes: views ----------------------------------------------------------------------
 
 
-def reshape(x: GPUArray, /, shape: _ShapeLike, *, copy: bool | None = None) -> GPUArray:
-    """Another shape, elements in C order; one size may be -1. A view unless that is impossible.
-
-    copy=True always copies; copy=False raises ValueError where a copy is needed.
-    """
-    return _native.reshape(x, shape, copy)
-
-
 def ravel(x: GPUArray, /) -> GPUArray:
     """One axis, elements in C order; a view where possible."""
     return _native.reshape(x, -1)
-
-
-def permute_dims(x: GPUArray, /, axes: Sequence[int]) -> GPUArray:
-    """A view with the axes in the given order."""
-    return _native.permute_dims(x, axes)
-
-
-def transpose(x: GPUArray, /, axes: Sequence[int] | None = None) -> GPUArray:
-    """A view with the axes in the given order; reversed without one."""
-    return _native.transpose(x, axes)
-
-
-def moveaxis(x: GPUArray, source: _Axes, destination: _Axes, /) -> GPUArray:
-    """A view with some axes at new places; the others keep their order."""
-    return _native.moveaxis(x, source, destination)
-
-
-def swapaxes(x: GPUArray, axis1: int, axis2: int, /) -> GPUArray:
-    """A view with two axes swapped."""
-    return _native.swapaxes(x, axis1, axis2)
 
 
 def rollaxis(x: GPUArray, axis: int, start: int = 0, /) -> GPUArray:
@@ -60,21 +32,6 @@ def rollaxis(x: GPUArray, axis: int, start: int = 0, /) -> GPUArray:
     source = axis % x.ndim if -x.ndim <= axis < x.ndim else axis
     place = start + x.ndim if start < 0 else start
     return _native.moveaxis(x, source, place - 1 if source < place else place)
-
-
-def expand_dims(x: GPUArray, /, axis: _Axes = 0) -> GPUArray:
-    """A view with new axes of size 1 at these places of the result."""
-    return _native.expand_dims(x, axis)
-
-
-def squeeze(x: GPUArray, /, axis: _Axes | None = None) -> GPUArray:
-    """A view without the given axes of size 1, or without all of them."""
-    return _native.squeeze(x, axis)
-
-
-def flip(x: GPUArray, /, axis: _Axes | None = None) -> GPUArray:
-    """A view reversed along the given axes, or along all."""
-    return _native.flip(x, axis)
 
 
 def flipud(x: GPUArray, /) -> GPUArray:
@@ -138,17 +95,7 @@ def _at_least(rank: int, arrays: tuple[Any, ...]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def diagonal(x: GPUArray, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
-    """A view of the elements (i, i + offset) of two axes, as a last axis."""
-    return _native.diagonal(x, offset, axis1, axis2)
-
-
 # --- broadcasting --------------------------------------------------------------------------------
-
-
-def broadcast_to(x: GPUArray, /, shape: _ShapeLike) -> GPUArray:
-    """A view of that shape; axes of size 1 are repeated."""
-    return _native.broadcast_to(x, shape)
 
 
 def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]:
@@ -160,11 +107,6 @@ def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]:
 
 
 # --- copies and questions ------------------------------------------------------------------------
-
-
-def copy(x: GPUArray, /) -> GPUArray:
-    """A C-contiguous copy."""
-    return _native.copy(x)
 
 
 def copyto(dst: GPUArray, src: Any, /) -> None:
@@ -209,11 +151,6 @@ def size(x: Any, /, axis: int | None = None) -> int:
     return array.size if axis is None else _axis_size(array, axis)
 
 
-def may_share_memory(a: GPUArray, b: GPUArray, /) -> bool:
-    """False only when no byte can belong to both."""
-    return _native.may_share_memory(a, b)
-
-
 def shares_memory(a: GPUArray, b: GPUArray, /) -> bool:
     """Whether a byte belongs to both."""
     if not _native.may_share_memory(a, b):
@@ -242,26 +179,15 @@ __all__ = [
     "atleast_3d",
     "broadcast_arrays",
     "broadcast_shapes",
-    "broadcast_to",
-    "copy",
     "copyto",
-    "diagonal",
-    "expand_dims",
-    "flip",
     "fliplr",
     "flipud",
-    "may_share_memory",
-    "moveaxis",
     "ndim",
-    "permute_dims",
     "ravel",
-    "reshape",
     "rollaxis",
     "rot90",
     "shape",
     "shares_memory",
     "size",
-    "squeeze",
-    "swapaxes",
-    "transpose",
 ]
+__all__ += _declared.__all__

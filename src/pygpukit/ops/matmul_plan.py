@@ -1,4 +1,4 @@
-"""How matrix products are planned: which kernel, why, and what the others would take."""
+"""The plan of a GEMM: which kernel, why, and the predicted times of the others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class MatmulExplanation(str):
     """What explain_matmul returns: a text, with its parts.
 
     ``choice`` and ``candidates`` are dicts with engine, tile, splits, predicted_us and so on;
-    ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". A call with
-    several products has the first one's here and all in ``products``.
+    ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". For a call
+    with several GEMMs these are of the first one; ``products`` has all.
     """
 
     products: list[dict[str, Any]]
@@ -66,10 +66,10 @@ def explain_matmul(
     sm: int | None = None,
     **options: Any,
 ) -> MatmulExplanation:
-    """Which kernel ``matmul(a, b, **options)`` runs, why, and what else there was. Runs nothing.
+    """Which kernel ``matmul(a, b, **options)`` runs, why, and the other candidates. Runs nothing.
 
-    With bias, activation or residual it is ``linear(a, b.T, **options)``. Any other call with
-    products goes as a function: ``explain_matmul(lambda: gp.grouped_gemm(x, w, sizes))``.
+    With bias, activation or residual it is ``linear(a, b.T, **options)``. Pass any other call
+    that runs GEMMs as a function: ``explain_matmul(lambda: gp.grouped_gemm(x, w, sizes))``.
     ``sm=80`` plans for another GPU; arrays on the CPU are planned for SM 90.
     """
     return MatmulExplanation(
@@ -82,18 +82,18 @@ def tune_matmul(
 ) -> list[list[tuple[str, float]]]:
     """Measures every kernel that could run ``matmul(a, b, **options)`` and remembers the fastest.
 
-    The choice is kept beside the kernel cache and used from then on. Returns for each product its
-    plans with their times in microseconds, fastest first. Needs a GPU. A function instead of
+    The choice is stored beside the kernel cache and used from then on. Returns the plans of each
+    GEMM with their times in microseconds, fastest first. Needs a GPU. A function instead of
     arrays as in explain_matmul.
     """
     return _native.tune_products(_call_of("tune_matmul", a, b, options))
 
 
 def with_matmul_plan(call: Callable[[], _T], plan: str, /) -> _T:
-    """Runs ``call()`` with a plan of your choice for its products and returns its result.
+    """Runs ``call()`` with a plan of your choice for its GEMMs and returns its result.
 
     ``plan`` is how the text of a candidate of explain_matmul starts: the name of an engine
-    ("mma"), or all of it. RuntimeError where a product has no such candidate.
+    ("mma"), or all of it. RuntimeError where a GEMM has no such candidate.
     """
     return _native.with_matmul_plan(call, plan)  # type: ignore[no-any-return]
 

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
+from pygpukit.ops._declared import repeating as _declared
+from pygpukit.ops._declared.repeating import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pygpukit._native import _Axes
-
-
-def tile(x: GPUArray, repetitions: _Axes, /) -> GPUArray:
-    """The array repeated along its axes."""
-    return _native.tile(x, repetitions)
 
 
 def repeat(
@@ -94,11 +89,6 @@ def _negative_repeats(lowest: int) -> None:
     raise InvalidValueError(f"repeat: repeats has the negative number {lowest}")
 
 
-def roll(x: GPUArray, /, shift: _Axes, axis: _Axes | None = None) -> GPUArray:
-    """Elements shifted along axes; what leaves at one end comes in at the other."""
-    return _native.roll(x, shift, axis)
-
-
 def pad(
     x: GPUArray, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0
 ) -> GPUArray:
@@ -156,9 +146,5 @@ def _as_value(value: Any, x: GPUArray) -> Any:
     return bool(value) if x.dtype.name == "bool" else value
 
 
-__all__ = [
-    "pad",
-    "repeat",
-    "roll",
-    "tile",
-]
+__all__ = ["pad", "repeat"]
+__all__ += _declared.__all__

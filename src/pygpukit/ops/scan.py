@@ -2,73 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit.core.arguments import require_arrays
+from pygpukit.ops._declared import scan as _declared
+from pygpukit.ops._declared.scan import *  # noqa: F403
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
-
-
-def cumulative_sum(
-    x: GPUArray,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    include_initial: bool = False,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Running sum along an axis, which may be left out of a 1-d array.
-
-    Of bool and integers int64 or uint64, which wrap. ``include_initial`` puts a 0 first.
-    """
-    return _native.cumulative_sum(x, axis, dtype, include_initial, out)
-
-
-def cumulative_prod(
-    x: GPUArray,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    include_initial: bool = False,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Running product along an axis, which may be left out of a 1-d array.
-
-    Of bool and integers int64 or uint64, which wrap. ``include_initial`` puts a 1 first.
-    """
-    return _native.cumulative_prod(x, axis, dtype, include_initial, out)
-
-
-def cumsum(
-    x: GPUArray, /, axis: int | None = None, dtype: Any = None, out: GPUArray | None = None
-) -> GPUArray:
-    """Running sum along an axis; without one, over the elements in C order."""
-    return _native.cumsum(x, axis, dtype, out)
-
-
-def cumprod(
-    x: GPUArray, /, axis: int | None = None, dtype: Any = None, out: GPUArray | None = None
-) -> GPUArray:
-    """Running product along an axis; without one, over the elements in C order."""
-    return _native.cumprod(x, axis, dtype, out)
-
-
-def nancumsum(
-    x: GPUArray, /, axis: int | None = None, dtype: Any = None, out: GPUArray | None = None
-) -> GPUArray:
-    """cumsum with NaN as 0."""
-    return _native.nancumsum(x, axis, dtype, out)
-
-
-def nancumprod(
-    x: GPUArray, /, axis: int | None = None, dtype: Any = None, out: GPUArray | None = None
-) -> GPUArray:
-    """cumprod with NaN as 1."""
-    return _native.nancumprod(x, axis, dtype, out)
 
 
 def diff(
@@ -107,12 +49,5 @@ def diff(
     return result
 
 
-__all__ = [
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "nancumprod",
-    "nancumsum",
-]
+__all__ = ["diff"]
+__all__ += _declared.__all__

@@ -28,7 +28,7 @@ def searchsorted(
     order where x1 is not sorted; it is not checked on a GPU.
     """
     require_arrays("searchsorted", x1=x1)
-    return _native.searchsorted(x1, as_operand(x2, x1), side, sorter)
+    return _native.searchsorted(x1, as_operand(x2, x1), side=side, sorter=sorter)
 
 
 def digitize(x: GPUArray, bins: GPUArray | Sequence[Any], right: bool = False) -> GPUArray:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
+from pygpukit.ops._declared import sets as _declared
+from pygpukit.ops._declared.sets import *  # noqa: F403
 from pygpukit.ops.searching import as_operand
 
 if TYPE_CHECKING:
@@ -82,12 +84,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = Fal
     if not isinstance(x1, _native.GPUArray):
         require_arrays("isin", x2=x2)
         x1 = as_operand(x1, x2)
-    return _native.isin(x1, as_operand(x2, x1), invert)
-
-
-def union1d(x1: GPUArray, x2: GPUArray, /) -> GPUArray:
-    """The elements of either, sorted."""
-    return _native.union1d(x1, x2)
+    return _native.isin(x1, as_operand(x2, x1), invert=invert)
 
 
 def intersect1d(
@@ -103,30 +100,18 @@ def intersect1d(
 def _first_places(x: GPUArray, values: GPUArray) -> GPUArray:
     """Indices of the first occurrences in the flattened array of values that occur in it."""
     flat = x.reshape(-1)
-    order = _native.argsort(flat, -1, False, None)
-    found = _native.searchsorted(flat, values, "left", order)
+    order = _native.argsort(flat)
+    found = _native.searchsorted(flat, values, sorter=order)
     return _native.gather_1d(order, found)
-
-
-def setdiff1d(x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False) -> GPUArray:
-    """The elements of x1 that are not in x2; sorted, or in x1's order with assume_unique."""
-    return _native.setdiff1d(x1, x2, assume_unique)
-
-
-def setxor1d(x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False) -> GPUArray:
-    """The elements of exactly one of the two, sorted."""
-    return _native.setxor1d(x1, x2, assume_unique)
 
 
 __all__ = [
     "intersect1d",
     "isin",
-    "setdiff1d",
-    "setxor1d",
-    "union1d",
     "unique",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
 ]
+__all__ += _declared.__all__

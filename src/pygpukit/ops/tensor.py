@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def concat_axis0(a: GPUArray, b: GPUArray) -> GPUArray:
     """b after a, along the first axis."""
-    return _native.concat([a, b], 0, None, None, "concat_axis0")
+    return _native.concat_as("concat_axis0", [a, b], 0)
 
 
 def repeat_interleave_axis1(x: GPUArray, repeats: int) -> GPUArray:
@@ -69,7 +69,7 @@ def reshape_copy(
         require_arrays("reshape_copy", out=out)
         new_shape = out.shape
     if out is None:
-        return _native.reshape(x, new_shape, True)
+        return _native.reshape(x, new_shape, copy=True)
     _fill(out, _native.reshape(x, new_shape), "reshape_copy")
     return None
 

@@ -10,7 +10,7 @@ from pygpukit import _native
 from pygpukit.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from pygpukit.memory.block_pool import MemoryPool
+    from pygpukit.memory import MemoryPool
 
 _MIB = 1024 * 1024
 
@@ -66,7 +66,7 @@ class MemoryProfiler:
         self._snapshots: list[MemorySnapshot] = []
 
     def _figures(self) -> dict[str, int]:
-        from pygpukit.memory.block_pool import get_default_pool
+        from pygpukit.memory import get_default_pool
 
         pool = get_default_pool() if self._pool is None else self._pool
         if pool is not None:

@@ -8,6 +8,14 @@
 execution contexts, and the Rust* names are those of version 0.2.
 """
 
+from pygpukit._compat.partition import (
+    Partition,
+    PartitionConfig,
+    PartitionLimits,
+    PartitionManager,
+    PartitionStats,
+    PartitionUsage,
+)
 from pygpukit._runtime import (
     AdmissionConfig,
     AdmissionController,
@@ -15,13 +23,6 @@ from pygpukit._runtime import (
     AdmissionStats,
     LimitLedger,
     MemoryLedger,
-    Partition,
-    PartitionConfig,
-    PartitionLedger,
-    PartitionLimits,
-    PartitionManager,
-    PartitionStats,
-    PartitionUsage,
     QosClass,
     QosEvaluation,
     QosPolicy,
@@ -39,7 +40,7 @@ from pygpukit._runtime import TaskMeta as RustTaskMeta
 from pygpukit._runtime import TaskPolicy as RustTaskPolicy
 from pygpukit._runtime import TaskState as RustTaskState
 from pygpukit._runtime import TaskStats as RustTaskStats
-from pygpukit.memory.block_pool import GB, HAS_RUST_BACKEND, KB, MB
+from pygpukit.memory import GB, HAS_RUST_BACKEND, KB, MB
 from pygpukit.scheduler.errors import (
     DeadlineMissed,
     DependencyFailed,
@@ -114,7 +115,6 @@ __all__ = [
     "MemoryLedger",
     "Partition",
     "PartitionConfig",
-    "PartitionLedger",
     "PartitionLimits",
     "PartitionManager",
     "PartitionReport",

@@ -12,7 +12,7 @@ from pygpukit.core.errors import InvalidTypeError
 from pygpukit.scheduler.partition import DevicePartition, open_partitions
 
 if TYPE_CHECKING:
-    from pygpukit._runtime import Partition, PartitionManager, SchedulerSnapshot, TaskInfo
+    from pygpukit._runtime import SchedulerSnapshot, TaskInfo
     from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
 
 UNLIMITED = 2**64 - 1
@@ -50,26 +50,7 @@ class ReservationSummary:
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """A partition: its limits and what it uses; memory in bytes."""
-
-    id: str
-    name: str
-    enabled: bool
-    memory_quota: int
-    memory_used: int
-    compute_share: float
-    bandwidth_share: float
-    active_streams: int
-    pending_kernels: int
-    pending_transfers: int
-    compute_time_ms: float
-    transferred_bytes: int
-    refused_count: int
-
-
-@dataclass(frozen=True)
-class DevicePartitionSummary:
-    """A part of the device made by partition(): what it was given and what it uses."""
+    """An open partition: what it was given and what it uses."""
 
     name: str
     device: str
@@ -142,7 +123,6 @@ class Snapshot:
     streams_in_use: int
     max_streams: int
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
-    device_partitions: list[DevicePartitionSummary] = field(default_factory=list)
     transfers: list[TransferSummary] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,9 +137,7 @@ class Snapshot:
         rest["reservations"] = [ReservationSummary(**row) for row in data["reservations"]]
         rest["partitions"] = [PartitionSummary(**row) for row in data["partitions"]]
         rest["memory"] = MemorySummary(**data["memory"])
-        shares, copies = data.get("device_partitions", []), data.get("transfers", [])
-        rest["device_partitions"] = [DevicePartitionSummary(**row) for row in shares]
-        rest["transfers"] = [TransferSummary(**row) for row in copies]
+        rest["transfers"] = [TransferSummary(**row) for row in data.get("transfers", [])]
         return Snapshot(**rest)
 
     def __str__(self) -> str:
@@ -178,11 +156,9 @@ def add_section(name: str, source: Callable[[], dict[str, Any]]) -> None:
     _sources[name] = source
 
 
-def take_snapshot(
-    native: NativeTaskScheduler, partitions: PartitionManager | None, workers: int
-) -> Snapshot:
+def take_snapshot(native: NativeTaskScheduler, workers: int) -> Snapshot:
     """The native snapshot with what the device and others add."""
-    now = native.snapshot(partitions)
+    now = native.snapshot()
     stats = now.stats
     reasons = {entry.id: entry.reason for entry in now.queue}
     order = {entry.id: entry.position for entry in now.queue}
@@ -200,7 +176,7 @@ def take_snapshot(
             )
             for r in now.reservations
         ],
-        partitions=[_partition(p) for p in now.partitions],
+        partitions=[_partition(p) for p in open_partitions()],
         memory=_memory(native.device),
         reserved_memory=stats.reserved_memory,
         available_memory=stats.available_memory,
@@ -213,7 +189,6 @@ def take_snapshot(
         streams_in_use=native.streams_in_use,
         max_streams=native.max_streams,
         sections={name: source() for name, source in _sources.items()},
-        device_partitions=[_device_partition(p) for p in open_partitions()],
         transfers=_transfers(native.device),
     )
 
@@ -246,27 +221,9 @@ def _task(info: TaskInfo, reason: str) -> TaskSummary:
     )
 
 
-def _partition(p: Partition) -> PartitionSummary:
-    return PartitionSummary(
-        id=p.id,
-        name=p.name,
-        enabled=p.enabled,
-        memory_quota=p.limits.memory_quota,
-        memory_used=p.usage.memory_used,
-        compute_share=p.limits.compute_share,
-        bandwidth_share=p.limits.bandwidth_share,
-        active_streams=p.usage.active_streams,
-        pending_kernels=p.usage.pending_kernels,
-        pending_transfers=p.usage.pending_transfers,
-        compute_time_ms=p.usage.compute_time_ms,
-        transferred_bytes=p.usage.transferred_bytes,
-        refused_count=p.usage.refused_count,
-    )
-
-
-def _device_partition(p: DevicePartition) -> DevicePartitionSummary:
+def _partition(p: DevicePartition) -> PartitionSummary:
     facts = p.facts()
-    return DevicePartitionSummary(
+    return PartitionSummary(
         name=facts["name"],
         device=facts["device"],
         qos=facts["qos"],
@@ -373,7 +330,6 @@ def render(snapshot: Snapshot) -> str:
         f"streams     {streams}, {snapshot.workers} workers",
     ]
     lines += _section("partitions", _partition_rows(snapshot.partitions))
-    lines += _section("parts of the device", _device_partition_rows(snapshot.device_partitions))
     lines += _section("transfers", _transfer_rows(snapshot.transfers))
     lines += _section("reservations", _reservation_rows(snapshot.reservations))
     lines += _section("tasks", _task_rows(snapshot.tasks))
@@ -390,30 +346,11 @@ def _section(title: str, rows: list[list[str]]) -> list[str]:
 
 
 def _partition_rows(partitions: Iterable[PartitionSummary]) -> list[list[str]]:
-    rows = [["id", "memory", "compute", "bandwidth", "streams", "kernels", "GPU time", "copied"]]
-    for p in partitions:
-        quota = size_text(p.memory_quota) if p.memory_quota else "no quota"
-        rows.append(
-            [
-                p.id + ("" if p.enabled else " (off)"),
-                f"{size_text(p.memory_used)} / {quota}",
-                f"{p.compute_share:.0%}",
-                f"{p.bandwidth_share:.0%}",
-                str(p.active_streams),
-                str(p.pending_kernels),
-                time_text(p.compute_time_ms / 1e3),
-                size_text(p.transferred_bytes),
-            ]
-        )
-    return rows
-
-
-def _device_partition_rows(partitions: Iterable[DevicePartitionSummary]) -> list[list[str]]:
     head = ["name", "class", "compute", "memory", "link", "copied", "streams", "launches", "held"]
-    return [head, *(_device_partition_row(p) for p in partitions)]
+    return [head, *(_partition_row(p) for p in partitions)]
 
 
-def _device_partition_row(p: DevicePartitionSummary) -> list[str]:
+def _partition_row(p: PartitionSummary) -> list[str]:
     compute = f"{p.compute_share:.0%}" if p.compute_share else "-"
     if p.sms:
         compute = f"{p.sms} of {p.total_sms} SMs"
@@ -474,7 +411,6 @@ def _task_row(t: TaskSummary) -> list[str]:
 
 
 __all__ = [
-    "DevicePartitionSummary",
     "MemorySummary",
     "PartitionSummary",
     "ReservationSummary",

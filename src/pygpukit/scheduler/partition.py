@@ -3,6 +3,7 @@
 >>> p = gp.scheduler.partition("batch", compute=0.25, memory="8GiB", qos="best_effort")
 >>> with p:                       # this thread works in the partition
 ...     y = model(x)
+>>> gp.scheduler.submit(train, partition="batch")    # a task does
 >>> print(p.report())
 >>> p.close()
 """
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from pygpukit import _native
-from pygpukit.core.errors import InvalidTypeError
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -186,6 +187,20 @@ def open_partitions() -> list[DevicePartition]:
     return sorted((p for p in made if not p.closed), key=lambda p: (p.device, p.name))
 
 
+def find_partition(
+    wanted: str | DevicePartition, device: str, op: str = "submit"
+) -> DevicePartition:
+    """An open partition of `device`, by name or as it is."""
+    there = [p for p in open_partitions() if p.device == device]
+    for found in there:
+        if found is wanted or found.name == wanted:
+            return found
+    names = ", ".join(p.name for p in there) or "none"
+    raise InvalidValueError(
+        f"{op}: partition is {_native.safe_repr(wanted)}, open on {device}: {names}"
+    )
+
+
 class DevicePartition:
     """A part of a device. ``with partition:`` makes the calling thread work in it.
 
@@ -215,6 +230,16 @@ class DevicePartition:
         return self._native.device
 
     @property
+    def qos(self) -> str:
+        """Its class: "guaranteed", "burstable" or "best_effort"."""
+        return self._native.qos
+
+    @property
+    def native(self) -> _native.DevicePartition:
+        """The C++ partition behind this one."""
+        return self._native
+
+    @property
     def closed(self) -> bool:
         """True when everything has been given back."""
         return self._native.closed
@@ -242,7 +267,8 @@ class DevicePartition:
     def close(self) -> None:
         """Waits for its work and gives everything back.
 
-        RuntimeError, and nothing changes, while a thread is inside or arrays made in it live.
+        RuntimeError, and nothing changes, while a thread is inside, arrays made in it live, or
+        tasks of it run or hold memory.
         """
         self._native.close()
 
@@ -291,4 +317,12 @@ def partition(
     )
 
 
-__all__ = ["DevicePartition", "LimitReport", "PartitionReport", "memory_bytes", "partition"]
+__all__ = [
+    "DevicePartition",
+    "LimitReport",
+    "PartitionReport",
+    "find_partition",
+    "memory_bytes",
+    "open_partitions",
+    "partition",
+]

@@ -18,8 +18,6 @@ from pygpukit._runtime import (
     AdmissionDecision,
     LimitLedger,
     MemoryLedger,
-    PartitionLedger,
-    PartitionManager,
     PoolLedger,
     QosClass,
 )
@@ -28,6 +26,7 @@ from pygpukit._runtime import end_python as _end_python
 from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import Snapshot, take_snapshot
+from pygpukit.scheduler.partition import DevicePartition, find_partition
 from pygpukit.scheduler.tasks import TaskPolicy
 
 T = TypeVar("T")
@@ -58,22 +57,17 @@ def qos_class(qos: QosClass | TaskPolicy | str) -> QosClass:
     )
 
 
-def default_ledger(partitions: PartitionManager | None, memory: int | None) -> MemoryLedger:
+def default_ledger(memory: int | None) -> MemoryLedger:
     """Where reservations are made when nothing else was said: in the pool that arrays live in,
-    within the limits of partitions or of a total."""
-    limits: MemoryLedger | None = None
-    if partitions is not None:
-        limits = PartitionLedger(partitions)
-    elif memory is not None:
-        limits = LimitLedger(memory)
-    return PoolLedger(limits)
+    within the memory of their partition and a total."""
+    return PoolLedger(None if memory is None else LimitLedger(memory))
 
 
 class TaskScheduler:
     """Runs functions on worker threads, each on a stream of its own.
 
     A task waits for its dependencies, then for its memory and its turn. It has ended when its
-    function has returned and all work it put on its stream is done. `policy` is the order of
+    function has returned and all work it submitted has ended, on every stream. `policy` is the order of
     those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
     """
 
@@ -83,7 +77,6 @@ class TaskScheduler:
         policy: str = "fifo",
         workers: int = 4,
         memory: int | None = None,
-        partitions: PartitionManager | None = None,
         ledger: MemoryLedger | None = None,
         max_streams: int = 32,
         aging_interval: float = 0.1,
@@ -92,13 +85,12 @@ class TaskScheduler:
         if workers < 1:
             raise InvalidValueError(f"TaskScheduler: workers is {workers}, expected at least 1")
         self._native = NativeTaskScheduler(
-            default_ledger(partitions, memory) if ledger is None else ledger,
+            default_ledger(memory) if ledger is None else ledger,
             policy=policy,
             aging_interval=aging_interval,
             max_streams=max_streams,
             max_ended_kept=max_ended_kept,
         )
-        self._partitions = partitions
         self._policy = policy
         self._num_workers = workers
         self._workers: list[threading.Thread] = []
@@ -112,11 +104,6 @@ class TaskScheduler:
     def policy(self) -> str:
         """The order of those that wait."""
         return self._policy
-
-    @property
-    def partitions(self) -> PartitionManager | None:
-        """As given: tasks name one with `partition=`."""
-        return self._partitions
 
     @property
     def native(self) -> NativeTaskScheduler:
@@ -146,7 +133,7 @@ class TaskScheduler:
         estimate: float = 0.0,
         qos: QosClass | TaskPolicy | str | None = None,
         policy: TaskPolicy | str | None = None,
-        partition: str | None = None,
+        partition: str | DevicePartition | None = None,
         owner: int = 0,
         kwargs: dict[str, Any] | None = None,
     ) -> TaskFuture[T]:
@@ -155,20 +142,25 @@ class TaskScheduler:
         `deadline` is seconds from now: a task that has not started by then fails. `after` are
         tasks that must complete first; one that does not fails this one. `memory` is reserved
         before it starts. `qos` is "guaranteed", "burstable" or "best_effort" (`policy` is 0.2's
-        name for it). MemoryError when it asks for more than it can ever have.
+        name for it): the priority and the gate of its stream; without one it has neither. In a
+        `partition` it runs on the partition's streams, in its memory and by its class.
+        MemoryError when it asks for more than it can ever have.
         """
         if qos is not None and policy is not None:
             raise InvalidValueError("submit: qos and policy are two names of one argument")
         chosen = qos if qos is not None else policy
+        part = self._part(partition, "submit")
         function: Callable[[], T] = functools.partial(fn, *args, **(kwargs or {}))
         task: TaskFuture[T] = TaskFuture(self._native, function)
         self._start_workers()
         task._submit(
             {
                 "name": getattr(fn, "__name__", "") if name is None else name,
-                "account": self._account(partition),
+                "account": "" if part is None else part.name,
+                "partition": None if part is None else part.native,
                 "owner": owner,
-                "qos": qos_class("best_effort" if chosen is None else chosen),
+                "qos": qos_class(chosen or ("best_effort" if part is None else part.qos)),
+                "stream_class": None if chosen is None else qos_class(chosen),
                 "priority": priority,
                 "memory": memory,
                 "bandwidth": bandwidth,
@@ -179,17 +171,8 @@ class TaskScheduler:
         )
         return task
 
-    def _account(self, partition: str | None) -> str:
-        if self._partitions is None:
-            return partition or ""
-        if partition is None:
-            partition = self._partitions.default_partition()
-        if partition is None or self._partitions.get(partition) is None:
-            raise InvalidValueError(
-                f"submit: partition is {_native.safe_repr(partition)}, there is "
-                f"{', '.join(self._partitions.partition_ids()) or 'none'}"
-            )
-        return partition
+    def _part(self, wanted: str | DevicePartition | None, op: str) -> DevicePartition | None:
+        return None if wanted is None else find_partition(wanted, self._native.device, op)
 
     def _number(self, other: TaskFuture[Any]) -> int:
         if other._native is not self._native:
@@ -199,14 +182,19 @@ class TaskScheduler:
         return other.id
 
     def evaluate_admission(
-        self, memory: int = 0, bandwidth: float = 0.0, partition: str | None = None
+        self,
+        memory: int = 0,
+        bandwidth: float = 0.0,
+        partition: str | DevicePartition | None = None,
     ) -> AdmissionDecision:
         """What admission control would say to such a task now, and why."""
-        return self._native.evaluate_admission(memory, bandwidth, self._account(partition))
+        part = self._part(partition, "evaluate_admission")
+        account = "" if part is None else part.name
+        return self._native.evaluate_admission(memory, bandwidth, account)
 
     def snapshot(self) -> Snapshot:
         """Everything at this moment; str() of it is a table."""
-        return take_snapshot(self._native, self._partitions, len(self._workers))
+        return take_snapshot(self._native, len(self._workers))
 
     def cancel_owner(self, owner: int, reason: str = "its owner is gone") -> int:
         """Cancels all tasks of a client; how many."""

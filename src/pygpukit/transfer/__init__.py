@@ -1,30 +1,53 @@
-"""Copies between host and device: in the background, by priority, with futures.
+"""Copies between host and device: in the background, by priority, with futures."""
 
-`submit_h2d` and `submit_d2h` copy; `AsyncTransferEngine` and the pinned memory classes are those of
-version 0.2.
-"""
-
+from pygpukit._lazy import lazy_names
 from pygpukit.transfer.engine import (
     DirectionStats,
     TransferFuture,
     TransferResult,
     configure,
     stats,
+    submit_copy,
     submit_d2h,
     submit_h2d,
 )
-from pygpukit.transfer.queue import (
-    AsyncTransferEngine,
-    PinnedBlock,
-    PinnedMemoryManager,
-    PinnedPoolConfig,
-    PinnedStats,
-    StreamType,
-    TransferOp,
-    TransferState,
-    TransferStats,
-    TransferType,
-)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pygpukit._compat.pinned import (
+        PinnedBlock,
+        PinnedMemoryManager,
+        PinnedPoolConfig,
+        PinnedStats,
+    )
+    from pygpukit._compat.transfer import (
+        AsyncTransferEngine,
+        StreamType,
+        TransferOp,
+        TransferState,
+        TransferStats,
+        TransferType,
+    )
+else:
+    __getattr__ = lazy_names(
+        "pygpukit.transfer",
+        {
+            "pygpukit._compat.pinned": (
+                "PinnedBlock",
+                "PinnedMemoryManager",
+                "PinnedPoolConfig",
+                "PinnedStats",
+            ),
+            "pygpukit._compat.transfer": (
+                "AsyncTransferEngine",
+                "StreamType",
+                "TransferOp",
+                "TransferState",
+                "TransferStats",
+                "TransferType",
+            ),
+        },
+    )
 
 __all__ = [
     "AsyncTransferEngine",
@@ -42,6 +65,7 @@ __all__ = [
     "TransferType",
     "configure",
     "stats",
+    "submit_copy",
     "submit_d2h",
     "submit_h2d",
 ]

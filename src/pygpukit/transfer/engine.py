@@ -128,6 +128,36 @@ def submit_d2h(
     return TransferFuture(_native.submit_d2h(array, host, priority=priority, stream=stream))
 
 
+def submit_copy(
+    type: str,
+    dst_ptr: int,
+    src_ptr: int,
+    size_bytes: int,
+    *,
+    priority: int = 0,
+    keep: object = None,
+    stream: Stream | None = None,
+    device: str | int | None = None,
+) -> TransferFuture:
+    """Copies between two addresses: `type` is "h2d", "d2h" or "d2d".
+
+    It starts after the stream's work so far. Both sides stay valid until it is done; `keep` is held
+    until then.
+    """
+    return TransferFuture(
+        _native.submit_copy(
+            type,
+            dst_ptr,
+            src_ptr,
+            size_bytes,
+            priority=priority,
+            keep=keep,
+            stream=stream,
+            device=device,
+        )
+    )
+
+
 def stats(device: str | int | None = None) -> dict[str, DirectionStats]:
     """Counters of a device's engine: "h2d", "d2h" and "d2d"."""
     return {name: DirectionStats(**facts) for name, facts in _native.transfer_stats(device).items()}
@@ -153,6 +183,7 @@ __all__ = [
     "TransferResult",
     "configure",
     "stats",
+    "submit_copy",
     "submit_d2h",
     "submit_h2d",
 ]

@@ -1,0 +1,61 @@
+// How the stored values of an operand stand for numbers: element type, packing, scales and zero
+// points. A plain value, part of a family's desc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+
+namespace gpk::plan {
+
+enum class Packing : std::uint8_t {
+  kNone,       // an element by itself
+  kInt4Pairs,  // two int4 or uint4 per byte, the low half first
+  kNvf4Pairs,  // two float4_e2m1fn per byte, the low half first
+};
+
+// One scale per ...; rows and columns are those of the operand as a matrix.
+enum class ScaleLayout : std::uint8_t {
+  kNone,
+  kTensor,
+  kRow,
+  kColumn,
+  kBlocksOfK,      // scale_block elements along k, each row (or column) for itself
+  kBlocks128x128,  // 128 along k by 128 rows (or columns)
+};
+
+struct OperandFormat {
+  DType dtype = DType::kFloat32;  // of an element
+  Packing packing = Packing::kNone;
+  ScaleLayout scales = ScaleLayout::kNone;
+  DType scale_dtype = DType::kFloat32;  // kFloat32 also where there are no scales
+  std::uint8_t scale_block = 0;         // kBlocksOfK: 16, 32, 64 or 128; else 0
+  bool zero_points = false;
+
+  // The value of an element is the element.
+  [[nodiscard]] constexpr bool is_plain() const noexcept {
+    return packing == Packing::kNone && scales == ScaleLayout::kNone && !zero_points;
+  }
+  // Unpacked, and scales (if any) are float32 factors of whole dot products, which an epilogue can
+  // apply.
+  [[nodiscard]] constexpr bool scales_in_epilogue() const noexcept {
+    return packing == Packing::kNone && !zero_points && scales <= ScaleLayout::kColumn &&
+           scale_dtype == DType::kFloat32;
+  }
+  friend bool operator==(const OperandFormat&, const OperandFormat&) = default;
+};
+
+constexpr bool is_fp8(DType dtype) noexcept {
+  return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2;
+}
+
+// Of the transposed matrix: rows are columns.
+OperandFormat transposed(OperandFormat format) noexcept;
+
+// "float32 scale per row", "float16 scale per 128 of k and zero point"; empty: none.
+std::string scale_text(const OperandFormat& format);
+// "bfloat16", "float8_e4m3fn with float32 scale per row", "int4 in pairs with ...".
+std::string to_string(const OperandFormat& format);
+
+}  // namespace gpk::plan

@@ -1,0 +1,12 @@
+// Tensor maps, encoded once per address, sizes, pitches and box.
+#pragma once
+
+#include "core/tensor_map.h"
+
+namespace gpk::plan {
+
+// encode_tensor_map(spec), or what the calling thread encoded for an equal spec before. A map is a
+// pure function of its spec, so entries never go out of date.
+cu::TensorMap tensor_map(const TensorMapSpec& spec);
+
+}  // namespace gpk::plan

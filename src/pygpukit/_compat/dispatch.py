@@ -1,0 +1,299 @@
+"""KernelDispatcher of 0.2: the life of launches, with limits per stream.
+
+Launches of plain numbers are the caller's: get_ready, mark_launched, mark_completed. A kernel that
+can be called, and a CUfunction on a stream that was attached, are launched when they are queued;
+the gate of the stream has the limit, and waits where it is reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pygpukit import _native, dispatch
+from pygpukit._compat.arguments import NumberEnum, whole
+from pygpukit._compat.lifecycle import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    QUEUED,
+    STARTED,
+    Request,
+    Requests,
+)
+from pygpukit._runtime import launch_function
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError, OperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_GRID = (2**31 - 1, 65535, 65535)  # of every CUDA device since SM 3.0
+_MAX_THREADS = 1024
+
+
+def _dims(name: str, value: Any) -> tuple[int, ...]:
+    sizes = list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+    if not 1 <= len(sizes) <= 3:
+        raise InvalidValueError(f"LaunchConfig: {name} has {len(sizes)} sizes, expected 1 to 3")
+    limit = _MAX_GRID if name == "grid" else (_MAX_THREADS,) * 3
+    checked = [whole("LaunchConfig", name, n, 1, m) for n, m in zip(sizes, limit, strict=False)]
+    return (*checked, 1, 1)[:3]
+
+
+@dataclass
+class LaunchConfig:
+    """The shape of a launch."""
+
+    grid: Any
+    block: Any = (256, 1, 1)
+    shared_mem: int = 0
+    stream_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.grid, self.block = _dims("grid", self.grid), _dims("block", self.block)
+        x, y, z = self.block
+        if x * y * z > _MAX_THREADS:
+            raise InvalidValueError(
+                f"LaunchConfig: block {self.block} has {x * y * z} threads, expected up to "
+                f"{_MAX_THREADS}"
+            )
+        self.shared_mem = whole("LaunchConfig", "shared_mem", self.shared_mem, 0, 2**32 - 1)
+        self.stream_id = whole("LaunchConfig", "stream_id", self.stream_id)
+
+    @staticmethod
+    def linear(n: int, block_size: int = 256) -> LaunchConfig:
+        """Enough blocks for n items."""
+        block_size = whole("LaunchConfig.linear", "block_size", block_size, 1)
+        return LaunchConfig(-(-whole("LaunchConfig.linear", "n", n, 1) // block_size), block_size)
+
+    @staticmethod
+    def grid_2d(width: int, height: int, block_x: int = 16, block_y: int = 16) -> LaunchConfig:
+        """Enough blocks for a plane."""
+        sizes = {"width": width, "height": height, "block_x": block_x, "block_y": block_y}
+        w, h, x, y = (whole("LaunchConfig.grid_2d", k, v, 1) for k, v in sizes.items())
+        return LaunchConfig((-(-w // x), -(-h // y)), (x, y))
+
+
+class KernelState(NumberEnum):
+    """How far a launch got."""
+
+    Queued = 0
+    Launched = 1
+    Completed = 2
+    Failed = 3
+    Cancelled = 4
+
+
+@dataclass(kw_only=True)
+class KernelLaunchRequest(Request):
+    """A launch as it was when asked for."""
+
+    kernel_handle: Any
+    config: LaunchConfig
+    args: list[Any]
+    task_id: str | None = None
+    _event: _native.CudaEvent | None = field(default=None, repr=False)
+    _cause: Exception | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class DispatchStats:
+    """Figures of a KernelDispatcher."""
+
+    total_queued: int
+    total_launched: int
+    completed_count: int
+    failed_count: int
+    cancelled_count: int
+    refused_count: int  # the queue was full
+    pending_count: int
+    in_flight_count: int
+    avg_wait_ms: float
+    avg_exec_ms: float
+
+
+class KernelDispatcher(Requests[KernelLaunchRequest]):
+    """Queues launches; at most `max_in_flight` run on a stream, at most `max_queued` wait."""
+
+    def __init__(self, max_in_flight: int = 4, max_queued: int = 65536) -> None:
+        self.max_in_flight = whole("KernelDispatcher", "max_in_flight", max_in_flight, 1)
+        self._max_queued = whole("KernelDispatcher", "max_queued", max_queued, 1)
+        self._streams: dict[int, _native.Stream] = {}
+        super().__init__(KernelState)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._refused = 0
+
+    def queue(
+        self,
+        kernel_handle: Any,
+        config: LaunchConfig,
+        args: Sequence[Any] | None = None,
+        task_id: str | None = None,
+        priority: int = 0,
+    ) -> int:
+        """A new request's id. RuntimeError when the queue is full."""
+        if not isinstance(config, LaunchConfig):
+            raise InvalidTypeError(
+                f"KernelDispatcher.queue: config is {_native.safe_repr(config)}, expected a "
+                "LaunchConfig"
+            )
+        if not callable(kernel_handle):
+            whole("KernelDispatcher.queue", "kernel_handle", kernel_handle)
+        with self._lock:
+            if len(self._live) >= self._max_queued and self._queued() >= self._max_queued:
+                self._refused += 1
+                raise OperationError(
+                    f"KernelDispatcher: the queue is full ({self._max_queued} requests wait)"
+                )
+            request = KernelLaunchRequest(
+                id=self._next_id,
+                kernel_handle=kernel_handle,
+                config=replace(config),
+                args=[*(args or ())],
+                task_id=task_id or None,
+                priority=whole("KernelDispatcher", "priority", priority, -(2**31), 2**31 - 1),
+                state=KernelState.Queued,
+            )
+            self._add(request)
+        if callable(kernel_handle) or config.stream_id in self._streams:
+            self._launch(request)
+        return request.id
+
+    def queue_for_task(
+        self,
+        task_id: str,
+        kernel_handle: Any,
+        config: LaunchConfig,
+        args: Sequence[Any] | None = None,
+        priority: int = 0,
+    ) -> int:
+        return self.queue(kernel_handle, config, args, task_id, priority)
+
+    def get_ready(self, max_requests: int = 1) -> list[KernelLaunchRequest]:
+        """Those that may launch now, by priority, then first come; changes nothing."""
+        with self._lock:
+            room: dict[int, int] = {}
+            ready = []
+            for r in sorted(self._live.values(), key=lambda r: (-r.state, -r.priority, r.id)):
+                stream = r.config.stream_id
+                room[stream] = room.get(stream, self.max_in_flight) - 1
+                if r.state == QUEUED and room[stream] >= 0:
+                    ready.append(replace(r))
+            return ready[:max_requests]
+
+    def mark_launched(self, request_id: int) -> bool:
+        """Queued to launched."""
+        with self._lock:
+            return self._change(request_id, STARTED, QUEUED) is not None
+
+    def mark_completed(self, request_id: int) -> bool:
+        """Launched to completed."""
+        with self._lock:
+            return self._change(request_id, COMPLETED, STARTED) is not None
+
+    def mark_failed(self, request_id: int, error: str = "") -> bool:
+        """Queued or launched to failed."""
+        with self._lock:
+            return self._change(request_id, FAILED, QUEUED, STARTED, error=error) is not None
+
+    def cancel(self, request_id: int) -> bool:
+        """Queued to cancelled."""
+        with self._lock:
+            return self._change(request_id, CANCELLED, QUEUED) is not None
+
+    def get_request(self, request_id: int) -> KernelLaunchRequest | None:
+        self._settle()
+        return self._get(request_id)
+
+    def get_in_flight(self, stream_id: int = 0) -> list[int]:
+        """Ids launched on a stream, in launch order."""
+        self._settle()
+        with self._lock:
+            on = [r for r in self._live.values() if r.config.stream_id == stream_id]
+            launched = [r for r in on if r.state == STARTED]
+            return [r.id for r in sorted(launched, key=lambda r: r.started_at or 0.0)]
+
+    def get_requests_for_task(self, task_id: str) -> list[int]:
+        with self._lock:
+            return [r.id for r in self._all.values() if r.task_id == task_id]
+
+    def has_pending_work(self) -> bool:
+        self._settle()
+        return super().has_pending_work()
+
+    def stats(self) -> DispatchStats:
+        self._settle()
+        with self._lock:
+            queued, launched, completed, failed, cancelled = self._counts
+            return DispatchStats(
+                total_queued=queued,
+                total_launched=launched,
+                completed_count=completed,
+                failed_count=failed,
+                cancelled_count=cancelled,
+                refused_count=self._refused,
+                pending_count=self._queued(),
+                in_flight_count=len(self._live) - self._queued(),
+                avg_wait_ms=self._wait_s / max(1, launched) * 1e3,
+                avg_exec_ms=self._run_s / max(1, completed) * 1e3,
+            )
+
+    def attach_stream(self, stream_id: int, stream: _native.Stream) -> None:
+        """Requests for that number launch there; its gate gets the limit."""
+        dispatch.limit(stream, self.max_in_flight)
+        self._streams[whole("KernelDispatcher", "stream_id", stream_id)] = stream
+
+    def wait(self, request_id: int) -> None:
+        """Until a request that was launched here is over; raises what it failed with."""
+        request = self._all.get(request_id)
+        if request is not None and request._event is not None:
+            self._settle(request)
+        if request is None or request.state <= STARTED:
+            raise InvalidValueError(f"KernelDispatcher.wait: {request_id} was not launched here")
+        if request._cause is not None:
+            raise request._cause
+
+    def drain(self) -> None:
+        """Until everything that was launched here is over; failures stay with their requests."""
+        for request in list(self._live.values()):
+            self._settle(request)
+
+    def _launch(self, request: KernelLaunchRequest) -> None:
+        config, kernel = request.config, request.kernel_handle
+        try:
+            if config.stream_id not in self._streams:
+                self.attach_stream(config.stream_id, _native.Stream())
+            stream = self._streams[config.stream_id]
+            if isinstance(kernel, _native.JITKernel):
+                shape = {"grid": config.grid, "block": config.block}
+                kernel(*request.args, **shape, shared_mem=config.shared_mem, stream=stream)
+            elif callable(kernel):
+                with stream:
+                    kernel(*request.args)
+            else:
+                where = config.grid, config.block, config.shared_mem
+                launch_function(kernel, *where, request.args, stream)
+            event = _native.CudaEvent(timing=False, device=stream.device)
+            event.record(stream)
+        except Exception as error:
+            request._cause = error
+            self.mark_failed(request.id, str(error))
+        else:
+            request._event = event
+            self.mark_launched(request.id)
+
+    def _settle(self, awaited: KernelLaunchRequest | None = None) -> None:
+        """Completes what is done, and `awaited` when it is."""
+        for request in list(self._live.values()):
+            if request._event is None:
+                continue
+            try:
+                if request is awaited:
+                    request._event.synchronize()
+                if request._event.query():
+                    self.mark_completed(request.id)
+            except Exception as error:
+                request._cause = error
+                self.mark_failed(request.id, str(error))

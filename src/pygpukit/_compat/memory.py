@@ -1,0 +1,317 @@
+"""MemoryPool of 0.2: blocks by size class with a quota, in the memory pool of the device.
+
+A block is a uint8 array that counts against an account of the pool's own. An evicted block is in
+page-locked host memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pygpukit import _native
+from pygpukit._compat.arguments import whole
+from pygpukit._compat.size_classes import SizeClasses
+from pygpukit.core.errors import InvalidValueError
+from pygpukit.memory import MB, account
+from pygpukit.transfer import submit_d2h, submit_h2d
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+_pool_numbers = itertools.count(1)
+
+
+@dataclass(eq=False)
+class MemoryBlock:
+    """A block of a MemoryPool, which keeps the fields up to date."""
+
+    id: int
+    size: int
+    device_ptr: int | None = None
+    host_data: NDArray[Any] | None = None
+    on_gpu: bool = True
+    on_host: bool = False
+    last_access: float = field(default_factory=time.time)
+    _array: _native.GPUArray | None = field(default=None, repr=False)
+    _written: int = field(default=0, repr=False)  # bytes, from the start
+
+    def touch(self) -> None:
+        """Notes a use now. MemoryPool.touch also changes the order of eviction."""
+        self.last_access = time.time()
+
+    def is_available(self) -> bool:
+        return self.on_gpu
+
+    def is_evicted(self) -> bool:
+        return self.on_host and not self.on_gpu
+
+    def _move(self, array: _native.GPUArray | None, host: NDArray[Any] | None = None) -> None:
+        self._array, self.host_data = array, host
+        self.on_gpu, self.on_host = array is not None, host is not None
+        self.device_ptr = None if array is None else array.device_ptr
+
+
+@dataclass(frozen=True)
+class PoolStats:
+    """Figures of a MemoryPool; sizes in bytes."""
+
+    quota: int
+    used: int  # live blocks on the device
+    cached: int  # free blocks
+    available: int  # quota - used
+    allocation_count: int
+    reuse_count: int
+    eviction_count: int
+    cudamalloc_count: int
+    active_blocks: int
+    free_blocks: int
+
+
+class MemoryPool(SizeClasses[_native.GPUArray]):
+    """Blocks by size class, with a quota; optionally the least recently used ones are evicted."""
+
+    SIZE_CLASSES: ClassVar[list[int]] = [256 * 4**i for i in range(11)]  # 256 B to 256 MiB
+
+    def __init__(self, quota: int, enable_eviction: bool = False) -> None:
+        quota = whole("MemoryPool", "quota", quota, 1)
+        super().__init__("MemoryPool", quota, self.SIZE_CLASSES, MB)
+        self._account = account(f"MemoryPool {next(_pool_numbers)}", quota)
+        self._evicts = bool(enable_eviction)
+        self._blocks: dict[int, MemoryBlock] = {}  # least recently used first
+        self._next_id = self._evictions = 0
+
+    quota = property(lambda self: self._limit)
+    used = property(lambda self: self._used)
+    cached = property(lambda self: self._cached)
+    available = property(lambda self: self._limit - self._used)
+
+    def allocate(self, size: int) -> MemoryBlock:
+        size = self._size_class(whole("MemoryPool.allocate", "size", size, 1))
+        with self._lock:
+            reused = bool(self._free.get(size))
+            block = MemoryBlock(self._next_id, size)
+            block._move(self._take(size))
+            self._blocks[block.id] = block
+            self._next_id += 1
+            self._allocations += 1
+            self._reuses += reused
+            return block
+
+    def free(self, block: MemoryBlock) -> None:
+        """Keeps the block's memory for the next allocation of its size."""
+        with self._lock:
+            self._check(block, "free")
+            del self._blocks[block.id]
+            if block._array is not None:
+                self._give_back(block._array, block.size)
+            block._move(None)
+
+    def touch(self, block: MemoryBlock) -> None:
+        """Makes the block the most recently used one."""
+        with self._lock:
+            self._check(block, "touch")
+            self._blocks[block.id] = self._blocks.pop(block.id)
+            block.touch()
+
+    def evict(self, block: MemoryBlock) -> None:
+        with self._lock:
+            self._check(block, "evict")
+            if block._array is None:
+                return
+            host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
+            _native.synchronize()  # kernels that were given the address
+            submit_d2h(block._array, host).wait()
+            block._move(None, host)
+            self._used -= block.size
+            self._evictions += 1
+
+    def restore(self, block: MemoryBlock) -> None:
+        """Brings the block back; others may be evicted for it."""
+        with self._lock:
+            self.touch(block)
+            if block.host_data is not None:
+                array = self._take(block.size)
+                submit_h2d(array, block.host_data).wait()
+                block._move(array)
+
+    def write(self, block: MemoryBlock, data: NDArray[Any]) -> None:
+        """Copies an array's bytes to the start of the block, wherever it is."""
+        import numpy as np
+
+        source = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        with self._lock:
+            self.touch(block)
+            if source.nbytes > block.size:
+                raise InvalidValueError(
+                    f"MemoryPool.write: {source.nbytes} bytes for block {block.id} of {block.size}"
+                )
+            if block.host_data is not None:
+                block.host_data[: source.nbytes] = source
+            elif block._array is not None and source.nbytes:
+                _native.synchronize()
+                submit_h2d(block._array[: source.nbytes], source).wait()
+            block._written = max(block._written, source.nbytes)
+
+    def read(self, block: MemoryBlock, dtype: DTypeLike = "float32") -> NDArray[Any]:
+        """A copy of the bytes written so far (all of them when none were), in one dimension."""
+        import numpy as np
+
+        kind: np.dtype[Any] = np.dtype(dtype)
+        with self._lock:
+            self.touch(block)
+            out = np.empty((block._written or block.size) // kind.itemsize, kind)
+            there = out.view(np.uint8)
+            if block.host_data is not None:
+                there[:] = block.host_data[: there.nbytes]
+            elif block._array is not None and there.nbytes:
+                _native.synchronize()
+                submit_d2h(block._array[: there.nbytes], there).wait()
+            return out
+
+    def stats(self) -> dict[str, int]:
+        return asdict(self._stats())
+
+    def clear(self) -> None:
+        """Frees everything, live blocks too."""
+        with self._lock:
+            _native.synchronize()
+            for block in self._blocks.values():
+                block._move(None)
+            self._blocks.clear()
+            self._free.clear()
+            self._used = self._cached = 0
+
+    def _stats(self) -> PoolStats:
+        with self._lock:
+            return PoolStats(
+                quota=self._limit,
+                used=self._used,
+                cached=self._cached,
+                available=self._limit - self._used,
+                allocation_count=self._allocations,
+                reuse_count=self._reuses,
+                eviction_count=self._evictions,
+                cudamalloc_count=self._made,
+                active_blocks=len(self._blocks),
+                free_blocks=sum(map(len, self._free.values())),
+            )
+
+    def _check(self, block: MemoryBlock, what: str) -> None:
+        if self._blocks.get(block.id) is not block:
+            raise InvalidValueError(
+                f"MemoryPool.{what}: block {block.id} is not a live block of this pool"
+            )
+
+    def _make(self, size: int) -> _native.GPUArray:
+        with self._account:
+            return _native.empty(size, "uint8", device=self._account.device)
+
+    def _make_room(self) -> bool:
+        if super()._make_room():
+            return True
+        oldest = next((b for b in self._blocks.values() if self._evicts and b.on_gpu), None)
+        if oldest is not None:
+            self.evict(oldest)
+        return oldest is not None
+
+
+class RustMemoryPool:
+    """The same pool with blocks by id, as `_pygpukit_rust` has it."""
+
+    def __init__(self, quota: int, enable_eviction: bool = False) -> None:
+        self._pool = MemoryPool(quota, enable_eviction)
+        self._pointers: dict[int, int] = {}  # of set_device_ptr
+        self._host: dict[int, bytes] = {}  # of set_host_data
+
+    quota = property(lambda self: self._pool.quota)
+    used = property(lambda self: self._pool.used)
+    cached = property(lambda self: self._pool.cached)
+    available = property(lambda self: self._pool.available)
+
+    def _block(self, what: str, block_id: int) -> MemoryBlock:
+        block = self._pool._blocks.get(block_id)
+        if block is None:
+            raise InvalidValueError(f"MemoryPool.{what}: no block {block_id}")
+        return block
+
+    def allocate(self, size: int) -> int:
+        return self._pool.allocate(size).id
+
+    def free(self, block_id: int) -> None:
+        self._pool.free(self._block("free", block_id))
+        self._pointers.pop(block_id, None)
+        self._host.pop(block_id, None)
+
+    def touch(self, block_id: int) -> None:
+        self._pool.touch(self._block("touch", block_id))
+
+    def evict(self, block_id: int) -> None:
+        self._pool.evict(self._block("evict", block_id))
+
+    def restore(self, block_id: int) -> None:
+        self._pool.restore(self._block("restore", block_id))
+
+    def get_block(self, block_id: int) -> MemoryBlock | None:
+        """The block as it is now."""
+        block = copy.copy(self._pool._blocks.get(block_id))
+        if block is not None:
+            block.device_ptr = self._pointers.get(block_id, block.device_ptr)
+        return block
+
+    def set_device_ptr(self, block_id: int, ptr: int) -> None:
+        """What get_block reports as its address. The block's own memory stays as it is."""
+        self._block("set_device_ptr", block_id)
+        self._pointers[block_id] = whole("MemoryPool.set_device_ptr", "ptr", ptr)
+
+    def set_host_data(self, block_id: int, data: bytes) -> None:
+        """Sets the block's first bytes."""
+        import numpy as np
+
+        self._pool.write(self._block("set_host_data", block_id), np.frombuffer(data, np.uint8))
+        self._host[block_id] = bytes(data)
+
+    def get_host_data(self, block_id: int) -> bytes | None:
+        """What set_host_data was given, or all bytes of an evicted block, or None."""
+        block = self._block("get_host_data", block_id)
+        if block_id not in self._host and block.host_data is not None:
+            return block.host_data.tobytes()
+        return self._host.get(block_id)
+
+    def clear_host_data(self, block_id: int) -> None:
+        self._block("clear_host_data", block_id)
+        self._host.pop(block_id, None)
+
+    def get_block_size(self, block_id: int) -> int:
+        return self._block("get_block_size", block_id).size
+
+    def is_block_on_gpu(self, block_id: int) -> bool:
+        return self._block("is_block_on_gpu", block_id).on_gpu
+
+    def stats(self) -> PoolStats:
+        return self._pool._stats()
+
+    def clear(self) -> None:
+        self._pool.clear()
+        self._pointers.clear()
+        self._host.clear()
+
+
+RustMemoryBlock = MemoryBlock
+RustPoolStats = PoolStats
+
+_default_pool: MemoryPool | None = None
+
+
+def get_default_pool() -> MemoryPool | None:
+    """The pool given to set_default_pool, or None."""
+    return _default_pool
+
+
+def set_default_pool(pool: MemoryPool | None) -> None:
+    """Sets what get_default_pool gives."""
+    global _default_pool
+    _default_pool = pool
