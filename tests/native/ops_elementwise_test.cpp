@@ -190,6 +190,75 @@ TEST(MapPlanTest, KeysAreDifferentWhereKernelsAre) {
   EXPECT_EQ(keys.size(), static_cast<std::size_t>(count));
 }
 
+// --- kernel arguments ---------------------------------------------------------------------------
+
+template <class Args>
+Args args_of(const MapPlan& plan, const Layout& layout, std::span<const MapOperand> operands,
+             const Array& result) {
+  MapParams params;
+  params.write(plan, layout, operands, result);
+  Args args;
+  std::memcpy(&args, params.bytes(), sizeof args);
+  return args;
+}
+
+TEST(MapParamsTest, DenseArraysAndNumbers) {
+  const Array a = dense({1024}, DType::kFloat32, 1 << 20);
+  const Array result = dense({1024}, DType::kFloat32, 1 << 21);
+  const MapOperand operands[] = {{&a, {}}, {nullptr, {{7}}}};
+  MapPlan plan;
+  plan.kinds = 8;
+  const auto args = args_of<kernels::MapArgs<2>>(plan, Layout{}, operands, result);
+  EXPECT_EQ(args.in[0], a.data());
+  EXPECT_EQ(args.in[1], nullptr);
+  EXPECT_EQ(args.out, result.data());
+  EXPECT_EQ(args.number[1].bytes[0], 7);
+  MapParams params;
+  params.write(plan, Layout{}, operands, result);
+  params.advance(plan, operands, result, 256);
+  kernels::MapArgs<2> moved;
+  std::memcpy(&moved, params.bytes(), sizeof moved);
+  EXPECT_EQ(moved.in[0], static_cast<const unsigned char*>(a.data()) + 1024);
+  EXPECT_EQ(moved.in[1], nullptr);
+  EXPECT_EQ(moved.out, static_cast<unsigned char*>(result.data()) + 1024);
+}
+
+TEST(MapParamsTest, StridedArgumentsFollowTheLayout) {
+  const Array a = dense({64});
+  const Array b = dense({8, 1});
+  const Array result = dense({8, 64});
+  const std::vector<Array> arrays = {a, b, result};
+  const Layout layout = layout_of(arrays);
+  const MapOperand operands[] = {{&a, {}}, {&b, {}}};
+  const MapPlan plan = plan_map(layout, operands, result, true);
+  ASSERT_EQ(plan.form, MapPlan::Form::kStrided);
+  ASSERT_EQ(plan.vec, 4);
+  const auto args = args_of<kernels::StridedArgs<2, 4, int>>(plan, layout, operands, result);
+  EXPECT_EQ(args.map.in[1], b.data());
+  EXPECT_EQ(args.n, 8 * 64 / 4);
+  EXPECT_EQ(args.rank, 2);
+  EXPECT_EQ(args.size[0].divisor, 16u);
+  EXPECT_EQ(args.long_size[1], 8);
+  EXPECT_EQ(args.stride[0][0], 4);
+  EXPECT_EQ(args.stride[0][1], 0);
+  EXPECT_EQ(args.stride[1][1], 1);
+  EXPECT_EQ(args.stride[1][2], 64);
+}
+
+TEST(MapParamsTest, DtypesAtRunTime) {
+  const Array a = dense({64}, DType::kInt8);
+  const Array result = dense({8, 64}, DType::kFloat16);
+  const Layout layout = layout_of({a, dense({}), result});
+  const MapOperand operands[] = {{&a, {}}, {nullptr, {}}};
+  const MapPlan plan = plan_map(layout, operands, result, false);
+  const auto args = args_of<kernels::AnyArgs<2>>(plan, layout, operands, result);
+  EXPECT_EQ(args.strided.n, 8 * 64);
+  EXPECT_EQ(args.strided.rank, 2);
+  EXPECT_EQ(args.dtype[0], static_cast<unsigned char>(DType::kInt8));
+  EXPECT_EQ(args.dtype[1], kernels::AnyArgs<2>::kNumber);
+  EXPECT_EQ(args.dtype[2], static_cast<unsigned char>(DType::kFloat16));
+}
+
 // --- division by multiplication -----------------------------------------------------------------
 
 std::uint32_t divide(std::uint32_t n, const kernels::Divider& d) {

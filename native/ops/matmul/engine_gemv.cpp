@@ -34,8 +34,9 @@ std::uint64_t variant_bits(const GemvVariant& v) {
   return plan::KeyBuilder()
       .field("dtype", v.dtype, plan::kDTypeBits)
       .field("tile_m", v.tile_m, 8)
-      .field("tile_n", v.tile_n, 16)
-      .field("tile_k", v.tile_k, 16)
+      .field("tile_n", v.tile_n, 14)
+      .field("tile_k", v.tile_k, 14)
+      .field("group", v.group, 8)
       .field("align", v.align, 5)
       .field("stages", v.stages, 7)
       .field("frozen", v.frozen, 1)
@@ -81,7 +82,6 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
   return spec;
 }
 
-// The fields that select code; warps over K do only in the ring, which has one number of them.
 // kRows has the order too, but has not run with it on a GPU.
 bool gemv_can_prefetch(const GemvVariant& v) { return v.kernel == GemvKernel::kRing; }
 
