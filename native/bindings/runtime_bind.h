@@ -86,9 +86,8 @@ void bind_runtime_tasks(py::module_& m);
 void bind_runtime_transfer(py::module_& m);
 void bind_runtime_dispatch(py::module_& m);
 void bind_runtime_pacing(py::module_& m);
-void bind_runtime_slicing(py::module_& m);
 void bind_runtime_kernel_cache(py::module_& m);
-void bind_runtime_execution(py::module_& m);
+void bind_runtime_launch(py::module_& m);
 void bind_runtime_simulation(py::module_& m);
 void bind_runtime_trace(py::module_& m);
 

@@ -1,5 +1,7 @@
 #include "bindings/runtime_launch.h"
 
+#include "bindings/convert.h"
+#include "bindings/runtime_bind.h"
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
@@ -117,6 +119,21 @@ void StreamLauncher::release(EventId event) noexcept {
   if (found == events_.end()) return;
   gone = std::move(found->second);
   events_.erase(found);
+}
+
+void bind_runtime_launch(py::module_& m) {
+  m.def(
+      "launch_function",
+      [](std::uint64_t function, const LaunchDims& grid, const LaunchDims& block,
+         std::uint32_t shared_mem, const std::vector<std::uint64_t>& args, py::handle stream) {
+        const auto on = stream_from_python(stream, default_device(), "launch_function");
+        const runtime::LaunchConfig config = launch_config(grid, block, shared_mem, 0);
+        const WithoutGil released;
+        launch_raw(function, config, args, *on);
+      },
+      py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared_mem"),
+      py::arg("args"), py::arg("stream") = py::none(),
+      "Launches a CUfunction given by its address; every argument is passed as 8 bytes.");
 }
 
 }  // namespace gpk::bind

@@ -52,9 +52,8 @@ py::module_ load_runtime() {
   bind_runtime_transfer(m);
   bind_runtime_dispatch(m);
   bind_runtime_pacing(m);
-  bind_runtime_slicing(m);
   bind_runtime_kernel_cache(m);
-  bind_runtime_execution(m);
+  bind_runtime_launch(m);
   bind_runtime_simulation(m);
   bind_runtime_trace(m);
   guard_classes(m);

@@ -1,5 +1,6 @@
 """Launches, pacing, slicing and caches of compiled kernels."""
 
+from pygpukit._compat.slicing import SliceConfig, SliceInfo, SliceScheduler, SliceStats
 from pygpukit._runtime import (
     ArchFingerprint,
     CacheConfig,
@@ -20,10 +21,6 @@ from pygpukit._runtime import (
     PersistentCacheConfig,
     PersistentCacheEntry,
     PersistentCacheStats,
-    SliceConfig,
-    SliceInfo,
-    SliceScheduler,
-    SliceStats,
     StreamPacingStats,
 )
 

@@ -1,10 +1,24 @@
 """Tasks, admission control, QoS and partitions."""
 
+from pygpukit._compat.admission import AdmissionConfig, AdmissionController, AdmissionStats
+from pygpukit._compat.qos import (
+    QosEvaluation,
+    QosPolicy,
+    QosPolicyEvaluator,
+    QosStats,
+    QosTaskMeta,
+    ResourceRequirements,
+)
+from pygpukit._compat.rust_scheduler import (
+    Scheduler,
+    SchedulerStats,
+    TaskMeta,
+    TaskPolicy,
+    TaskState,
+    TaskStats,
+)
 from pygpukit._runtime import (
-    AdmissionConfig,
-    AdmissionController,
     AdmissionDecision,
-    AdmissionStats,
     Partition,
     PartitionConfig,
     PartitionLimits,
@@ -12,20 +26,8 @@ from pygpukit._runtime import (
     PartitionStats,
     PartitionUsage,
     QosClass,
-    QosEvaluation,
-    QosPolicy,
-    QosPolicyEvaluator,
-    QosStats,
-    QosTaskMeta,
     RejectReason,
     RejectReasonDetails,
-    ResourceRequirements,
-    Scheduler,
-    SchedulerStats,
-    TaskMeta,
-    TaskPolicy,
-    TaskState,
-    TaskStats,
 )
 
 __all__ = [

@@ -469,109 +469,6 @@ class AdmissionDecision:
     def wait_is_measured(self) -> bool:
         """The estimate is by measured completions."""
 
-class AdmissionStats:
-    """
-    Decisions so far and what is reserved now.
-    """
-
-    @property
-    def admitted_count(self) -> int:
-        """Admissions so far."""
-
-    @property
-    def available_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def available_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def pending_count(self) -> int:
-        """Tasks admitted or queued now."""
-
-    @property
-    def queued_count(self) -> int:
-        """Tasks ever queued."""
-
-    @property
-    def rejected_count(self) -> int:
-        """Rejections so far."""
-
-    @property
-    def reserved_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def reserved_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def used_bandwidth(self) -> float:
-        """The same as reserved_bandwidth."""
-
-    @property
-    def used_memory(self) -> int:
-        """The same as reserved_memory."""
-
-class AdmissionConfig:
-    """
-    Limits of an AdmissionController.
-    """
-
-    def __init__(
-        self,
-        max_memory: SupportsIndex,
-        max_bandwidth: float = 1.0,
-        max_pending_tasks: SupportsIndex = 1000,
-        enable_best_effort: bool = True,
-    ) -> None: ...
-    @property
-    def enable_best_effort(self) -> bool:
-        """What does not fit now is queued, not rejected."""
-
-    @property
-    def max_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def max_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def max_pending_tasks(self) -> int:
-        """Tasks admitted or queued."""
-
-class AdmissionController:
-    """
-    Decides who may take memory and bandwidth.
-    """
-
-    def __init__(self, config: AdmissionConfig) -> None: ...
-    def evaluate(self, memory: SupportsIndex, bandwidth: float = 0.0) -> AdmissionDecision:
-        """What try_admit would say to a new task."""
-
-    def promote(self) -> list[tuple[str, AdmissionDecision]]:
-        """Tries queued tasks again; who was admitted."""
-
-    def queued_ids(self) -> list[str]:
-        """Who waits, in order."""
-
-    def release(self, task_id: str) -> None:
-        """Gives back exactly what the task's admission reserved, or its place in the queue."""
-
-    def stats(self) -> AdmissionStats:
-        """The figures now."""
-
-    def try_admit(
-        self, task_id: str, memory: SupportsIndex, bandwidth: float = 0.0
-    ) -> AdmissionDecision:
-        """Decides and reserves. A bandwidth of 0 is estimated from the memory."""
-
-    @property
-    def config(self) -> AdmissionConfig:
-        """The limits."""
-
 class QosClass:
     """
     What a class promises to a task.
@@ -596,13 +493,13 @@ class QosClass:
     def __init__(self, value: SupportsIndex) -> None: ...
     def __int__(self) -> int: ...
     def bandwidth_ratio(self) -> float:
-        """1.0, 0.8, 0.5."""
+        """1.0, 0.8, 0.5; 0.2's figure, which nothing here uses."""
 
     def can_preempt(self, other: QosClass) -> bool:
         """True when it is the higher class."""
 
     def memory_overcommit_ratio(self) -> float:
-        """1.0, 1.5, 2.0."""
+        """1.0, 1.5, 2.0; 0.2's figure, which nothing here uses."""
 
     def priority(self) -> int:
         """Added to a task's own priority: 100, 50, 0."""
@@ -611,247 +508,6 @@ class QosClass:
     def name(self) -> str: ...
     @property
     def value(self) -> int: ...
-
-class ResourceRequirements:
-    """
-    What a task needs and what it may grow to.
-    """
-
-    @staticmethod
-    def best_effort() -> ResourceRequirements:
-        """Nothing is asked for."""
-
-    @staticmethod
-    def burstable(request: SupportsIndex, ratio: float) -> ResourceRequirements:
-        """The limit is request * ratio."""
-
-    @staticmethod
-    def guaranteed(memory: SupportsIndex) -> ResourceRequirements:
-        """Limit and request are the same."""
-
-    def __init__(
-        self,
-        memory_request: SupportsIndex,
-        memory_limit: SupportsIndex | None = None,
-        bandwidth_request: float = 0.0,
-        bandwidth_limit: float = 1.0,
-    ) -> None: ...
-    @property
-    def bandwidth_limit(self) -> float:
-        """Share of the device."""
-
-    @property
-    def bandwidth_request(self) -> float:
-        """Share of the device."""
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes."""
-
-    @property
-    def memory_request(self) -> int:
-        """Bytes."""
-
-class QosPolicy:
-    """
-    A class with its requirements.
-    """
-
-    @staticmethod
-    def best_effort() -> QosPolicy:
-        """Reserves nothing."""
-
-    @staticmethod
-    def burstable(request: SupportsIndex, ratio: float) -> QosPolicy:
-        """Reserves its request."""
-
-    @staticmethod
-    def guaranteed(memory: SupportsIndex) -> QosPolicy:
-        """Reserves its limit."""
-
-    def bandwidth_to_reserve(self) -> float:
-        """Share of the device."""
-
-    def memory_to_reserve(self) -> int:
-        """Bytes."""
-
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-
-    @property
-    def requirements(self) -> ResourceRequirements:
-        """What it asks for."""
-
-class QosTaskMeta:
-    """
-    A task as QoS sees it.
-    """
-
-    @staticmethod
-    def best_effort(id: str, name: str) -> QosTaskMeta:
-        """A best-effort task."""
-
-    @staticmethod
-    def burstable(id: str, name: str, request: SupportsIndex, burst_ratio: float) -> QosTaskMeta:
-        """A burstable task."""
-
-    @staticmethod
-    def guaranteed(id: str, name: str, memory: SupportsIndex) -> QosTaskMeta:
-        """A guaranteed task."""
-
-    def effective_priority(self) -> int:
-        """Its own and the class's."""
-
-    @property
-    def bandwidth_request(self) -> float:
-        """Share of the device."""
-
-    @bandwidth_request.setter
-    def bandwidth_request(self, arg1: float) -> None: ...
-    @property
-    def burst_ratio(self) -> float:
-        """Limit over request."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes."""
-
-    @property
-    def memory_request(self) -> int:
-        """Bytes."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def policy(self) -> QosPolicy:
-        """The class with its requirements."""
-
-    @property
-    def priority(self) -> int:
-        """Its own, without the class's."""
-
-    @priority.setter
-    def priority(self, arg0: SupportsIndex) -> None: ...
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-
-class QosEvaluation:
-    """
-    What was decided for a task, and why.
-    """
-
-    def __repr__(self) -> str: ...
-    def __str__(self) -> str: ...
-    def is_admitted(self) -> bool:
-        """It may run as promised."""
-
-    def is_queued(self) -> bool:
-        """It waits."""
-
-    def is_rejected(self) -> bool:
-        """It was turned away."""
-
-    def is_throttled(self) -> bool:
-        """It may run, but not grow to its limit."""
-
-    def text(self) -> str:
-        """One sentence."""
-
-    @property
-    def decision_type(self) -> str:
-        """ "Admit", "Throttle", "Queue" or "Reject"."""
-
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-
-    @property
-    def reason(self) -> str:
-        """Why, for every decision."""
-
-    @property
-    def reject_reason(self) -> str | None:
-        """Why it was turned away, or None."""
-
-    @property
-    def reserved_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def reserved_memory(self) -> int:
-        """Bytes."""
-
-class QosStats:
-    """
-    What is reserved now; memory in bytes.
-    """
-
-    @property
-    def available_bandwidth(self) -> float:
-        """Left."""
-
-    @property
-    def available_memory(self) -> int:
-        """Left."""
-
-    @property
-    def best_effort_queue(self) -> int:
-        """Best-effort tasks that wait."""
-
-    @property
-    def burstable_memory(self) -> int:
-        """Held by burstable tasks."""
-
-    @property
-    def guaranteed_bandwidth(self) -> float:
-        """Held by guaranteed tasks."""
-
-    @property
-    def guaranteed_memory(self) -> int:
-        """Held by guaranteed tasks."""
-
-    @property
-    def total_bandwidth(self) -> float:
-        """Of the device."""
-
-    @property
-    def total_memory(self) -> int:
-        """Of the device."""
-
-class QosPolicyEvaluator:
-    """
-    Decides by class and keeps the reservations.
-    """
-
-    def __init__(self, total_memory: SupportsIndex, total_bandwidth: float = 1.0) -> None: ...
-    def admit(self, task: QosTaskMeta) -> QosEvaluation:
-        """evaluate and reserve in one step."""
-
-    def evaluate(self, task: QosTaskMeta) -> QosEvaluation:
-        """Decides; reserves nothing."""
-
-    def release(self, qos_class: QosClass, memory: SupportsIndex, bandwidth: float = 0.0) -> None:
-        """Gives back."""
-
-    def release_evaluation(self, evaluation: QosEvaluation) -> None:
-        """Gives back exactly what an evaluation reserved."""
-
-    def reserve(self, evaluation: QosEvaluation) -> None:
-        """Makes the reservation of an evaluation."""
-
-    def reset(self) -> None:
-        """Forgets all reservations."""
-
-    def stats(self) -> QosStats:
-        """The figures now."""
 
 class PartitionLimits:
     """
@@ -1170,134 +826,6 @@ class PartitionManager:
     def config(self) -> PartitionConfig:
         """The device that is shared."""
 
-class TaskState:
-    """
-    Where a task is.
-
-    Members:
-
-      Pending
-
-      Running
-
-      Completed
-
-      Failed
-
-      Cancelled
-    """
-
-    Cancelled: ClassVar[TaskState]
-    Completed: ClassVar[TaskState]
-    Failed: ClassVar[TaskState]
-    Pending: ClassVar[TaskState]
-    Running: ClassVar[TaskState]
-    __members__: ClassVar[dict[str, TaskState]]
-
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __init__(self, value: SupportsIndex) -> None: ...
-    def __int__(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-class TaskPolicy:
-    """
-    In which order tasks are served.
-
-    Members:
-
-      Fifo
-
-      Sjf
-
-      Priority
-    """
-
-    Fifo: ClassVar[TaskPolicy]
-    Priority: ClassVar[TaskPolicy]
-    Sjf: ClassVar[TaskPolicy]
-    __members__: ClassVar[dict[str, TaskPolicy]]
-
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __init__(self, value: SupportsIndex) -> None: ...
-    def __int__(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-class TaskMeta:
-    """
-    A task: what it asks for and how far it got.
-    """
-
-    def __init__(
-        self,
-        id: str,
-        name: str,
-        memory_estimate: SupportsIndex = 0,
-        priority: SupportsIndex = 0,
-        dependencies: Sequence[str] | None = None,
-    ) -> None: ...
-    def duration(self) -> float | None:
-        """Seconds from start to end, or None."""
-
-    def elapsed(self) -> float:
-        """Seconds since it started, until its end; 0 before."""
-
-    def is_terminal(self) -> bool:
-        """It has ended."""
-
-    @property
-    def completed_at(self) -> float | None:
-        """Seconds since 1970, or None."""
-
-    @property
-    def dependencies(self) -> list[str]:
-        """Ids it waits for."""
-
-    @property
-    def error(self) -> str | None:
-        """Why it failed or was cancelled, or None."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def memory_estimate(self) -> int:
-        """Bytes it reserves."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def policy(self) -> TaskPolicy:
-        """Always Fifo."""
-
-    @property
-    def priority(self) -> int:
-        """Kept; order is first come, first served."""
-
-    @property
-    def started_at(self) -> float | None:
-        """Seconds since 1970, or None."""
-
-    @property
-    def state(self) -> TaskState:
-        """Where it is."""
-
-    @property
-    def submitted_at(self) -> float:
-        """Seconds since 1970."""
-
 class SchedulerStats:
     """
     Figures of a scheduler; memory in bytes, times in seconds.
@@ -1363,109 +891,9 @@ class SchedulerStats:
     def total_submitted(self) -> int:
         """So far."""
 
-class TaskStats:
-    """
-    Figures of a task; times in seconds.
-    """
-
-    @property
-    def exec_time(self) -> float:
-        """From its start to its end or now."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def memory_used(self) -> int:
-        """Bytes it asks for; 0 when it has ended."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def state(self) -> TaskState:
-        """Where it is."""
-
-    @property
-    def wait_time(self) -> float:
-        """Until it started or ended, or until now."""
-
-class Scheduler:
-    """
-    Tasks that the caller runs: submit, start, complete.
-    """
-
-    def __init__(
-        self,
-        total_memory: SupportsIndex | None = None,
-        sched_tick_ms: float = 10.0,
-        window_ms: float = 100.0,
-    ) -> None: ...
-    def admission_stats(self) -> AdmissionStats:
-        """Figures of admit."""
-
-    def admit(self, task: TaskMeta) -> AdmissionDecision:
-        """Decides; queues the task unless it rejects it."""
-
-    def cancel_task(self, task_id: str) -> bool:
-        """Any state that is not an end to cancelled."""
-
-    def clear(self) -> None:
-        """Cancels and forgets everything."""
-
-    def complete_task(self, task_id: str) -> bool:
-        """Running to completed."""
-
-    def evaluate_admission(self, task: TaskMeta) -> AdmissionDecision:
-        """What admit would say."""
-
-    def fail_task(self, task_id: str, error: str) -> bool:
-        """Pending or running to failed."""
-
-    def get_runnable_tasks(self, max_tasks: SupportsIndex = 1) -> list[str]:
-        """Starts up to so many tasks that may run; their ids."""
-
-    def get_task(self, task_id: str) -> TaskMeta | None:
-        """The task as it is now, or None."""
-
-    def get_task_state(self, task_id: str) -> TaskState | None:
-        """Where it is, or None."""
-
-    def should_run(self, task_id: str) -> bool:
-        """It waits, its dependencies are met and its memory is there."""
-
-    def start_task(self, task_id: str) -> bool:
-        """Pending to running."""
-
-    def stats(self) -> SchedulerStats:
-        """The figures now."""
-
-    def submit(self, task: TaskMeta) -> str:
-        """Queues a task; its id."""
-
-    def task_stats(self, task_id: str) -> TaskStats | None:
-        """Figures of a task, or None."""
-
-    def text(self) -> str:
-        """Queue, reservations and running tasks as a table."""
-
-    @property
-    def sched_tick_ms(self) -> float:
-        """As given."""
-
-    @property
-    def total_memory(self) -> int | None:
-        """Bytes, or None."""
-
-    @property
-    def window_ms(self) -> float:
-        """As given."""
-
 class MemoryLedger:
     """
-    Where a TaskScheduler takes memory from.
+    Where a Scheduler takes memory from.
     """
 
     def available(self, account: str = "") -> int:
@@ -1484,6 +912,12 @@ class LimitLedger(MemoryLedger):
     """
 
     def __init__(self, total: SupportsIndex | None = None) -> None: ...
+    def release(self, size: SupportsIndex, account: str = "") -> None:
+        """Gives back an earlier reservation."""
+
+    def reserve(self, size: SupportsIndex, account: str = "") -> bool:
+        """False when it would pass a limit."""
+
     def set_account_limit(self, account: str, size: SupportsIndex) -> None:
         """Below what it holds is allowed: it gets nothing more."""
 
@@ -1553,10 +987,6 @@ class TaskInfo:
         """It has ended."""
 
     @property
-    def key(self) -> str:
-        """The caller's id, or ""."""
-
-    @property
     def memory(self) -> int:
         """Bytes it asks for."""
 
@@ -1619,7 +1049,7 @@ class QueueEntry:
 
     @property
     def label(self) -> str:
-        """Its name or key."""
+        """Its name."""
 
     @property
     def position(self) -> int:
@@ -1698,7 +1128,7 @@ class SchedulerSnapshot:
     def time(self) -> float:
         """Seconds since 1970."""
 
-class TaskScheduler:
+class Scheduler:
     """
     Python functions as tasks on streams of their own.
     """
@@ -1713,11 +1143,23 @@ class TaskScheduler:
         sjf_patience: SupportsIndex = 100,
         max_pending_tasks: SupportsIndex = 1000,
         enable_best_effort: bool = True,
-        unknown_dependency_is_met: bool = False,
         max_ended_kept: SupportsIndex = 16384,
         max_streams: SupportsIndex = 32,
         device: str | int | None = None,
     ) -> None: ...
+    def admit(
+        self,
+        memory: SupportsIndex,
+        *,
+        name: str = "",
+        bandwidth: float = 0.0,
+        priority: SupportsIndex = 0,
+        after: Sequence[SupportsIndex] = [],
+    ) -> tuple[AdmissionDecision, int | None]:
+        """Decides by admission control; takes a task without a function in unless it rejects it.
+        The decision, and the task's id or None.
+        """
+
     def cancel(self, task_id: SupportsIndex, reason: str = "cancelled") -> bool:
         """False when it has ended already."""
 
@@ -1728,7 +1170,7 @@ class TaskScheduler:
         """Cancels and forgets all."""
 
     def complete(self, task_id: SupportsIndex) -> bool:
-        """A task without a body has ended well."""
+        """A task without a function has ended well."""
 
     def evaluate_admission(
         self,
@@ -1743,10 +1185,7 @@ class TaskScheduler:
         """The exception of a failed task, or None."""
 
     def fail(self, task_id: SupportsIndex, reason: str) -> bool:
-        """A task without a body has failed."""
-
-    def find(self, key: str) -> int | None:
-        """The id of a key, or None."""
+        """A task without a function has failed."""
 
     def info(self, task_id: SupportsIndex) -> TaskInfo:
         """All that is known of a task."""
@@ -1766,11 +1205,17 @@ class TaskScheduler:
     def serve(self) -> None:
         """Runs tasks here until stop()."""
 
+    def should_run(self, task_id: SupportsIndex) -> bool:
+        """start() would succeed."""
+
     def snapshot(self, partitions: PartitionManager | None = None) -> SchedulerSnapshot:
         """Everything at this moment."""
 
     def start(self, task_id: SupportsIndex) -> bool:
-        """A task without a body: the caller runs it."""
+        """A task without a function: the caller runs it."""
+
+    def start_runnable(self, max_tasks: SupportsIndex) -> list[int]:
+        """Starts those that may run, in order; their ids."""
 
     def state(self, task_id: SupportsIndex) -> str:
         """ "pending", "queued", "admitted", "running", ..."""
@@ -1786,7 +1231,6 @@ class TaskScheduler:
         body: Callable[..., object] | None,
         *,
         name: str = "",
-        key: str = "",
         account: str = "",
         owner: SupportsIndex = 0,
         qos: QosClass = ...,
@@ -2582,185 +2026,6 @@ class KernelPacingEngine:
     def config(self) -> PacingConfig:
         """The numbers of the rule."""
 
-class SliceConfig:
-    """
-    How kernels are cut.
-    """
-
-    def __init__(
-        self,
-        max_items_per_slice: SupportsIndex = 65536,
-        max_duration_ms: float = 1.0,
-        min_slices: SupportsIndex = 1,
-        max_slices: SupportsIndex = 256,
-        adaptive: bool = True,
-    ) -> None: ...
-    @property
-    def adaptive(self) -> bool:
-        """Kernels with slow slices are cut finer."""
-
-    @property
-    def max_duration_ms(self) -> float:
-        """Of one slice."""
-
-    @property
-    def max_items_per_slice(self) -> int:
-        """Items."""
-
-    @property
-    def max_slices(self) -> int:
-        """Of one kernel."""
-
-    @property
-    def min_slices(self) -> int:
-        """Of one kernel."""
-
-class SliceInfo:
-    """
-    One slice of a kernel.
-    """
-
-    @property
-    def block(self) -> tuple[int, int, int]:
-        """Threads of a block."""
-
-    @property
-    def count(self) -> int:
-        """Its items."""
-
-    @property
-    def grid(self) -> tuple[int, int, int]:
-        """Blocks for its items."""
-
-    @property
-    def is_last(self) -> bool:
-        """The kernel's last slice."""
-
-    @property
-    def kernel_handle(self) -> int:
-        """As submitted."""
-
-    @property
-    def kernel_id(self) -> int:
-        """Of this submission, from 1."""
-
-    @property
-    def offset(self) -> int:
-        """Its first item."""
-
-    @property
-    def priority(self) -> int:
-        """Higher is earlier."""
-
-    @property
-    def shared_mem(self) -> int:
-        """Bytes."""
-
-    @property
-    def slice_id(self) -> int:
-        """The same as slice_index."""
-
-    @property
-    def slice_index(self) -> int:
-        """From 0."""
-
-    @property
-    def task_id(self) -> str | None:
-        """The task it belongs to, or None."""
-
-    @property
-    def total_slices(self) -> int:
-        """Of the kernel."""
-
-class SliceStats:
-    """
-    Figures of a SliceScheduler.
-    """
-
-    @property
-    def avg_slice_ms(self) -> float:
-        """Of completed slices."""
-
-    @property
-    def completed_kernels(self) -> int:
-        """So far."""
-
-    @property
-    def completed_slices(self) -> int:
-        """So far."""
-
-    @property
-    def max_slice_ms(self) -> float:
-        """Of completed slices."""
-
-    @property
-    def pending_kernels(self) -> int:
-        """Now."""
-
-    @property
-    def pending_slices(self) -> int:
-        """Now."""
-
-    @property
-    def total_kernels(self) -> int:
-        """Submitted."""
-
-    @property
-    def total_slices(self) -> int:
-        """Submitted."""
-
-    @property
-    def total_time_ms(self) -> float:
-        """Of completed slices."""
-
-class SliceScheduler:
-    """
-    Hands out slices of kernels in turn.
-    """
-
-    def __init__(self, config: SliceConfig | None = None) -> None: ...
-    def clear(self) -> None:
-        """Forgets everything."""
-
-    def complete_slice(self, ms: float) -> bool:
-        """The slice handed out first took so long. False when none is out."""
-
-    def get_next_slice(self) -> SliceInfo | None:
-        """The next slice to run, or None."""
-
-    def pending_kernels(self) -> int:
-        """With slices that are not completed."""
-
-    def pending_slices(self) -> int:
-        """Not completed."""
-
-    def stats(self) -> SliceStats:
-        """The figures now."""
-
-    def submit(
-        self,
-        kernel_handle: SupportsIndex,
-        total_items: SupportsIndex,
-        block: tuple[SupportsIndex, SupportsIndex, SupportsIndex] = (256, 1, 1),
-        shared_mem: SupportsIndex = 0,
-    ) -> int:
-        """Cuts a kernel; the number of slices."""
-
-    def submit_for_task(
-        self,
-        task_id: str,
-        kernel_handle: SupportsIndex,
-        total_items: SupportsIndex,
-        block: tuple[SupportsIndex, SupportsIndex, SupportsIndex] = (256, 1, 1),
-        shared_mem: SupportsIndex = 0,
-        priority: SupportsIndex = 0,
-    ) -> int:
-        """The same for a task, with a priority."""
-
-    @property
-    def config(self) -> SliceConfig:
-        """How kernels are cut."""
-
 class CompileOptions:
     """
     What a kernel is compiled with; part of its key.
@@ -3145,140 +2410,6 @@ class PersistentCache:
     def config(self) -> PersistentCacheConfig:
         """Folder and limits."""
 
-class ExecutionContextStats:
-    """
-    A context as it was when asked for.
-    """
-
-    @property
-    def available_vram(self) -> int:
-        """Bytes."""
-
-    @property
-    def buffer_count(self) -> int:
-        """Tracked buffers."""
-
-    @property
-    def llm_id(self) -> str:
-        """Its id."""
-
-    @property
-    def max_vram(self) -> int:
-        """Bytes; 0: only the budget of all."""
-
-    @property
-    def state(self) -> str:
-        """ "IDLE", "RUNNING" or "PAUSED"."""
-
-    @property
-    def stream_id(self) -> int:
-        """Number of its stream."""
-
-    @property
-    def used_vram(self) -> int:
-        """Bytes."""
-
-class ExecutionStats:
-    """
-    All contexts together; memory in bytes.
-    """
-
-    @property
-    def available_vram(self) -> int:
-        """Left."""
-
-    @property
-    def context_count(self) -> int:
-        """Contexts."""
-
-    @property
-    def device_id(self) -> int:
-        """The GPU."""
-
-    @property
-    def device_total_memory(self) -> int:
-        """Of the GPU."""
-
-    @property
-    def initialized(self) -> bool:
-        """initialize() or create() was called."""
-
-    @property
-    def stream_pool_size(self) -> int:
-        """Stream ids to hand out again."""
-
-    @property
-    def total_vram_budget(self) -> int:
-        """Of all contexts."""
-
-    @property
-    def used_vram(self) -> int:
-        """By all contexts."""
-
-class ExecutionContexts:
-    """
-    Several models on one GPU.
-    """
-
-    def __init__(self) -> None: ...
-    def begin_context_session(self, llm_id: str) -> None:
-        """One runs."""
-
-    def begin_session(self) -> None:
-        """All contexts run."""
-
-    def create(
-        self, llm_id: str, max_vram: SupportsIndex = 0, device_id: SupportsIndex = 0
-    ) -> ExecutionContextStats:
-        """A new context."""
-
-    def destroy(self, llm_id: str) -> bool:
-        """False when there is none."""
-
-    def end_context_session(self, llm_id: str) -> None:
-        """One is idle."""
-
-    def end_session(self) -> None:
-        """All contexts are idle."""
-
-    def get(self, llm_id: str) -> ExecutionContextStats | None:
-        """The context as it is now, or None."""
-
-    def ids(self) -> list[str]:
-        """Oldest first."""
-
-    def initialize(
-        self,
-        device_id: SupportsIndex = 0,
-        device_total_memory: SupportsIndex = 0,
-        total_vram_budget: SupportsIndex = 0,
-    ) -> None:
-        """Memory 0: 8 GiB. Budget 0: the memory. Later calls do nothing."""
-
-    def is_context_session_active(self, llm_id: str) -> bool:
-        """Between the two."""
-
-    def is_session_active(self) -> bool:
-        """Between the two."""
-
-    def pause(self, llm_id: str) -> bool:
-        """Running to paused."""
-
-    def reset(self) -> None:
-        """As new."""
-
-    def resume(self, llm_id: str) -> bool:
-        """Paused to running."""
-
-    def stats(self) -> ExecutionStats:
-        """The figures now."""
-
-    def track_allocation(self, llm_id: str, buffer_id: SupportsIndex, size: SupportsIndex) -> bool:
-        """False when the buffer would pass a budget."""
-
-    def track_deallocation(self, llm_id: str, buffer_id: SupportsIndex) -> int:
-        """The buffer's size."""
-
 class SimTask:
     """
     A task of a trace; times in seconds, memory in bytes.
@@ -3513,6 +2644,20 @@ class SimResult:
     @property
     def waits_by_class(self) -> dict[QosClass, WaitSummary]:
         """By QosClass."""
+
+def decide_admission(
+    memory: SupportsIndex,
+    bandwidth: float,
+    *,
+    max_memory: SupportsIndex,
+    max_bandwidth: float,
+    max_pending_tasks: SupportsIndex,
+    enable_best_effort: bool,
+    reserved_memory: SupportsIndex,
+    reserved_bandwidth: float,
+    pending_count: SupportsIndex,
+) -> AdmissionDecision:
+    """The scheduler's rule for a task with these figures. Bandwidth 0: memory / max_memory."""
 
 def end_python() -> None:
     """At exit: from now on no thread of the runtime calls into Python."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pygpukit.scheduler import TaskScheduler
+    from pygpukit.scheduler import Scheduler
 
 os.environ["PYGPUKIT_DEVICE"] = "cpu"
 
@@ -19,9 +19,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def sched() -> Iterator[TaskScheduler]:
+def sched() -> Iterator[Scheduler]:
     """Two workers and 100 MB."""
-    from pygpukit.scheduler import MB, TaskScheduler
+    from pygpukit.scheduler import MB, Scheduler
 
-    with TaskScheduler(workers=2, memory=100 * MB) as made:
+    with Scheduler(workers=2, memory=100 * MB) as made:
         yield made

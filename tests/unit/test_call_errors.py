@@ -12,7 +12,7 @@ import pytest
 
 import pygpukit as gp
 from pygpukit import _native, _runtime
-from pygpukit._runtime import AsyncTransferEngine, LaunchConfig, TaskScheduler
+from pygpukit._runtime import AsyncTransferEngine, LaunchConfig, Scheduler
 
 X = gp.ones((2, 3))
 
@@ -67,7 +67,7 @@ class Unprintable:
             lambda: setattr(LaunchConfig(1), "stream_id", "a"),
             "LaunchConfig.stream_id: argument 'value' is str 'a', expected int",
         ),
-        (lambda: TaskScheduler.__init__(5), "TaskScheduler: __init__ was called without"),
+        (lambda: Scheduler.__init__(5), "Scheduler: __init__ was called without"),
         (
             lambda: AsyncTransferEngine().get_in_progress_for_stream("x"),
             "AsyncTransferEngine.get_in_progress_for_stream: argument 'stream' is str 'x', e",

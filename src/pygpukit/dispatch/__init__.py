@@ -1,5 +1,6 @@
 """Launches: their life and limits, pacing, slicing, and caches of compiled kernels."""
 
+from pygpukit._compat.slicing import SliceConfig, SliceInfo, SliceScheduler, SliceStats
 from pygpukit._runtime import (
     ArchFingerprint,
     CacheConfig,
@@ -22,10 +23,6 @@ from pygpukit._runtime import (
     PersistentCacheStats,
     SharePacer,
     ShareStats,
-    SliceConfig,
-    SliceInfo,
-    SliceScheduler,
-    SliceStats,
     StreamPacingStats,
 )
 
