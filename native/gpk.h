@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/event.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "core/launch.h"
 #include "core/memory.h"
 #include "core/module.h"

@@ -6,6 +6,7 @@
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "core/text.h"
 
 namespace gpk::bind {

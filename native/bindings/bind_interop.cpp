@@ -10,6 +10,7 @@
 #include "core/dlpack.h"
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"

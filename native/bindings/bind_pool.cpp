@@ -9,6 +9,7 @@
 #include "core/graph.h"
 #include "core/memory_account.h"
 #include "core/module.h"
+#include "core/pool_buffer.h"
 #include "core/stream.h"
 #include "core/text.h"
 
@@ -138,9 +139,10 @@ struct Owned {
 };
 
 Owned owned(const Array& array, const char* op) {
-  if (array.buffer()->block() == nullptr)
+  const PoolBuffer* buffer = pool_buffer(*array.buffer());
+  if (buffer == nullptr)
     throw InvalidArgument(cat(op, ": the array is empty, or its memory belongs to someone else"));
-  return {*array.buffer()->pool(), array.buffer()->block()};
+  return {buffer->pool(), buffer->block()};
 }
 
 // Runs `call(pool, block)` without the GIL, with the errors of core.

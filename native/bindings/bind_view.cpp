@@ -5,6 +5,7 @@
 #include "bindings/convert.h"
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "core/promote.h"
 #include "core/result_type.h"
 #include "core/text.h"

@@ -7,6 +7,7 @@
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "core/text.h"
 
 namespace gpk::bind {

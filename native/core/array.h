@@ -55,10 +55,4 @@ class Array {
 void copy(const Array& dst, const Array& src, const char* op);
 Array clone(const Array& array);
 
-// Host memory to a new array on `device` and back; `src` / `dst` hold array.nbytes() contiguous
-// bytes. On a GPU: ordered on the current stream; from_host returns when `src` may be changed,
-// to_host when `dst` is complete, having waited for this array's own work only.
-Array from_host(const void* src, Dims shape, DType dtype, Device device);
-void to_host(const Array& array, void* dst);
-
 }  // namespace gpk

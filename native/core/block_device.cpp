@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/context.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/page_locked.h"
@@ -25,7 +26,7 @@ class CudaBlocks final : public runtime::BlockDevice {
 
   std::uint64_t allocate(std::size_t bytes) override {
     const std::uint64_t ptr = ask(bytes);
-    if (ptr != 0 || context_.pool().trim() == 0) return ptr;
+    if (ptr != 0 || device_pool(context_.device()).trim() == 0) return ptr;
     return ask(bytes);  // what arrays had cached is free now
   }
 

@@ -1,5 +1,5 @@
-// A piece of memory that arrays share. A device buffer knows the streams that used it, so that it
-// is not handed out again while one of them may still read it.
+// A piece of memory that arrays share. It knows the streams that used it, so that the memory is not
+// handed out again while one of them may still read it.
 #pragma once
 
 #include <atomic>
@@ -13,26 +13,19 @@
 
 namespace gpk {
 
-class MemoryAccount;
 class Stream;
-
-namespace runtime {
-class Pool;
-struct PoolBlock;
-}  // namespace runtime
 
 class Buffer {
  public:
-  // From the device's pool (or the private part of the graph being captured), for use on the
-  // calling thread's current stream, paid by its account. Contents are undefined. Throws
-  // OutOfMemory.
+  // From the device's memory (core/device_memory.h), for use on the calling thread's current
+  // stream. Contents are undefined. Throws OutOfMemory.
   static std::shared_ptr<Buffer> allocate(Device device, std::size_t bytes);
 
   // Memory that belongs to someone else; `owner` is kept as long as the buffer.
   static std::shared_ptr<Buffer> wrap(Device device, void* data, std::size_t bytes,
                                       std::shared_ptr<void> owner);
 
-  ~Buffer();
+  virtual ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -57,12 +50,14 @@ class Buffer {
     mark_use(stream);
     if (movable_) begin_use_movable(*stream);
   }
-  void end_use() noexcept {
-    if (movable_) unpin();
-  }
+  void end_use() noexcept { unpin(); }
   // On the device and never evicted until unpin(). Counted. For memory that others have seen.
-  void pin();
-  void unpin() noexcept;
+  void pin() {
+    if (movable_) pin_movable();
+  }
+  void unpin() noexcept {
+    if (movable_) unpin_movable();
+  }
   // The same for good, once: others know the address.
   void expose();
   // pin() and unpin() by the user, counted apart: false where there is nothing to take back.
@@ -72,11 +67,8 @@ class Buffer {
   // Makes `stream` wait for the work of other streams marked so far.
   void order_before(Stream& stream);
 
-  // Where the memory comes from; nullptr when it belongs to someone else or is empty.
-  [[nodiscard]] runtime::Pool* pool() const noexcept { return pool_; }
-  [[nodiscard]] runtime::PoolBlock* block() const noexcept { return block_; }
-  // The private part of a capture that it was allocated in, by its number; 0: none.
-  [[nodiscard]] std::uint64_t capture_arena_id() const noexcept { return arena_id_; }
+  // The CaptureMemory that it was allocated from, by its id; 0: none.
+  [[nodiscard]] std::uint64_t capture_id() const noexcept { return capture_id_; }
 
   // Memory that its owner wants left as it is; passed on to those it is exported to.
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
@@ -86,31 +78,43 @@ class Buffer {
   [[nodiscard]] bool frozen() const noexcept { return frozen_; }
   void set_frozen() noexcept { read_only_ = frozen_ = true; }
 
- private:
-  struct Key {};  // only members can make one, so that make_shared can call the constructor
+ protected:
+  Buffer(Device device, void* data, std::size_t bytes)
+      : device_(device), data_(data), bytes_(bytes) {}
+  // For constructors of derived classes. `movable`: it can be evicted, now or once it is marked.
+  void set_memory(void* data, bool movable) noexcept {
+    data_ = data;
+    movable_ = movable;
+  }
+  void set_home(const std::shared_ptr<Stream>& stream) {
+    home_ = stream;
+    last_.store(stream.get(), std::memory_order_relaxed);
+  }
+  void set_capture_id(std::uint64_t id) noexcept { capture_id_ = id; }
+  [[nodiscard]] const std::shared_ptr<Stream>& home() const noexcept { return home_; }
+  // Other than home(). For destructors.
+  [[nodiscard]] const std::vector<std::shared_ptr<Stream>>& users() const noexcept {
+    return users_;
+  }
 
- public:
-  Buffer(Key, Device device, void* data, std::size_t bytes);
+  // Called where the memory is movable. Throw OutOfMemory where it cannot come back.
+  virtual void begin_use_movable(Stream& stream);
+  virtual void pin_movable() {}
+  virtual void unpin_movable() noexcept {}
 
  private:
   void mark_use_slow(const std::shared_ptr<Stream>& stream);
-  void begin_use_movable(Stream& stream);
-  void take_block(std::size_t bytes);
-  void give_back();
 
   Device device_;
   void* data_;
   std::size_t bytes_;
   std::atomic<bool> exposed_{false};
-  bool movable_ = false;  // can be evicted, now or once it is marked
+  bool movable_ = false;
   bool read_only_ = false;
   bool frozen_ = false;
   std::atomic<std::uint32_t> num_holds_{0};
-  runtime::Pool* pool_ = nullptr;
-  runtime::PoolBlock* block_ = nullptr;  // ours to free
-  std::shared_ptr<Stream> home_;         // allocated for; freed on
-  std::uint64_t arena_id_ = 0;           // of a capture
-  std::shared_ptr<MemoryAccount> account_;
+  std::shared_ptr<Stream> home_;  // allocated for; freed on
+  std::uint64_t capture_id_ = 0;
   std::shared_ptr<void> owner_;  // of wrapped memory
   std::atomic<Stream*> last_{nullptr};
   std::mutex users_mutex_;

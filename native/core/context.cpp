@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-#include "core/device_pool.h"
+#include "core/device_memory.h"
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/nvtx.h"
@@ -63,8 +63,7 @@ Context::Context(int device_index)
   GPK_CU_CHECK(cuCtxGetStreamPriorityRange, &least, &greatest_priority_);
   nvtx::initialize();
   default_ = Stream::make_default(*this);
-  memory_ = std::make_unique<DevicePool>(*this);
-  pool_ = &**memory_;
+  memory_ = make_device_memory(*this);
 }
 
 Context::~Context() = default;

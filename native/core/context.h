@@ -16,12 +16,8 @@
 
 namespace gpk {
 
-class DevicePool;
+class DeviceMemory;
 class Stream;
-
-namespace runtime {
-class Pool;
-}
 
 class Context {
  public:
@@ -47,7 +43,7 @@ class Context {
   [[nodiscard]] const DeviceTraits& traits() const noexcept { return traits_; }
   [[nodiscard]] cu::Context handle() const noexcept { return handle_; }
   [[nodiscard]] const std::shared_ptr<Stream>& default_stream() const noexcept { return default_; }
-  [[nodiscard]] runtime::Pool& pool() noexcept { return *pool_; }
+  [[nodiscard]] DeviceMemory& memory() noexcept { return *memory_; }
   [[nodiscard]] int greatest_priority() const noexcept { return greatest_priority_; }
 
   // Waits for everything submitted to this GPU by this process. Throws CaptureError while any
@@ -110,8 +106,7 @@ class Context {
   cu::Context handle_ = nullptr;
   int greatest_priority_ = 0;
   std::shared_ptr<Stream> default_;
-  std::unique_ptr<DevicePool> memory_;
-  runtime::Pool* pool_ = nullptr;  // of memory_
+  std::unique_ptr<DeviceMemory> memory_;
   std::atomic<int> num_captures_{0};
   std::atomic<bool> dead_{false};
   std::atomic<DeviceReport*> report_{nullptr};

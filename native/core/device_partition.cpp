@@ -148,7 +148,8 @@ PartitionReport DevicePartition::report(bool divide) {
     const auto stream = weak.lock();
     if (!stream) continue;
     ++report.open_streams;
-    if (stream->gate() != nullptr) add_stats(report.gate, stream->gate()->stats());
+    if (const auto* gate = static_cast<const LaunchGate*>(stream->gate()); gate != nullptr)
+      add_stats(report.gate, gate->stats());
   }
   if (core_->compute == ComputeLimit::kPacing) {
     sharing.pacer()->retire();

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include <vector>
 
 #include "core/config.h"
 #include "core/context.h"
 #include "core/driver_memory.h"
 #include "core/error.h"
 #include "core/host_memory.h"
+#include "core/pool_buffer.h"
 #include "core/stream.h"
 
 namespace gpk {
@@ -53,18 +55,40 @@ runtime::PoolOptions options_for(const runtime::PoolDevice& device, std::size_t 
 
 }  // namespace
 
-DevicePool::DevicePool(Context& context)
-    : memory_(make_driver_memory(context)),
-      pool_(*memory_, options_for(*memory_, context.traits().total_memory_bytes)) {}
+DevicePool::DevicePool(Device device, std::unique_ptr<runtime::PoolDevice> memory,
+                       std::size_t total_bytes)
+    : device_(device),
+      memory_(std::move(memory)),
+      pool_(*memory_, options_for(*memory_, total_bytes)) {}
 
-DevicePool::DevicePool()
-    : memory_(make_host_memory()),
-      pool_(*memory_, options_for(*memory_, memory_info({DeviceKind::kCpu, 0}).total_bytes)) {}
+std::shared_ptr<Buffer> DevicePool::allocate(std::size_t bytes) {
+  return std::make_shared<PoolBuffer>(device_, pool_, bytes);
+}
+
+std::unique_ptr<CaptureMemory> DevicePool::open_capture() {
+  return std::make_unique<PoolCapture>(pool_);
+}
+
+void DevicePool::forget_stream(const Stream& stream) { pool_.forget_stream(pool_stream(stream)); }
+
+void PoolCapture::close(std::span<const std::shared_ptr<Stream>> streams) {
+  std::vector<runtime::Pool::Stream> users;
+  for (const auto& stream : streams) users.push_back(pool_stream(*stream));
+  pool_.close(arena_, users);
+}
+
+std::unique_ptr<DeviceMemory> make_device_memory(Context& context) {
+  return std::make_unique<DevicePool>(context.device(), make_driver_memory(context),
+                                      context.traits().total_memory_bytes);
+}
+
+std::unique_ptr<DeviceMemory> make_host_device_memory() {
+  const Device host{DeviceKind::kCpu, 0};
+  return std::make_unique<DevicePool>(host, make_host_memory(), memory_info(host).total_bytes);
+}
 
 runtime::Pool& device_pool(Device device) {
-  if (device.is_cuda()) return Context::get(device.index).pool();
-  static auto* host = new DevicePool;  // outlives arrays dropped at exit
-  return **host;
+  return static_cast<DevicePool&>(device_memory(device)).pool();
 }
 
 runtime::Pool::Stream pool_stream(const Stream& stream) noexcept {

@@ -1,33 +1,46 @@
 // The memory pool of each device: where all arrays live.
 //
-// Buffer::allocate() is the way in. To make allocations of a thread count against an account with a
-// limit, see core/memory_account.h (AccountScope); to hold room for scheduled tasks, see
+// Buffer::allocate() allocates from it. To make allocations of a thread count against an account
+// with a limit, see core/memory_account.h (AccountScope); to hold room for scheduled tasks, see
 // core/pool_ledger.h.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "core/device.h"
+#include "core/device_memory.h"
 #include "core/error.h"
 #include "runtime/pool/pool.h"
 
 namespace gpk {
 
-class Context;
-class Stream;
-
-// A pool and the device memory under it.
-class DevicePool {
+// A pool and the memory under it. The quota is PYGPUKIT_MEMORY_LIMIT.
+class DevicePool final : public DeviceMemory {
  public:
-  // The quota is PYGPUKIT_MEMORY_LIMIT.
-  explicit DevicePool(Context& context);
-  DevicePool();  // of CPU simulation
-  runtime::Pool& operator*() noexcept { return pool_; }
+  DevicePool(Device device, std::unique_ptr<runtime::PoolDevice> memory, std::size_t total_bytes);
+  [[nodiscard]] runtime::Pool& pool() noexcept { return pool_; }
+
+  std::shared_ptr<Buffer> allocate(std::size_t bytes) override;
+  std::unique_ptr<CaptureMemory> open_capture() override;
+  void forget_stream(const Stream& stream) override;
 
  private:
+  const Device device_;
   std::unique_ptr<runtime::PoolDevice> memory_;
   runtime::Pool pool_;
+};
+
+// An arena of the pool that one graph has for itself.
+class PoolCapture final : public CaptureMemory {
+ public:
+  explicit PoolCapture(runtime::Pool& pool) : pool_(pool), arena_(pool.open_private()) {}
+  [[nodiscard]] std::uint64_t id() const noexcept override { return arena_->id; }
+  [[nodiscard]] runtime::PoolArena* arena() const noexcept { return arena_; }
+  void close(std::span<const std::shared_ptr<Stream>> streams) override;
+
+ private:
+  runtime::Pool& pool_;
+  runtime::PoolArena* arena_;
 };
 
 // Made at first use; lives as long as the process. Throws GpuUnavailable / CudaError.

@@ -3,10 +3,10 @@
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "core/device_pool.h"
+#include "core/device_memory.h"
 #include "core/error.h"
+#include "core/gated_work.h"
 #include "core/kernel_trace.h"
-#include "core/launch_gate.h"
 #include "core/text.h"
 
 namespace gpk {
@@ -27,11 +27,11 @@ Graph* capturing_graph() noexcept {
   return t_slot == nullptr ? nullptr : t_slot->graph.load(std::memory_order_relaxed);
 }
 
-runtime::PoolArena* capture_arena(Device device) noexcept {
+CaptureMemory* capture_memory(Device device) noexcept {
   const Graph* graph = capturing_graph();
   if (graph == nullptr || !(graph->device() == device)) [[likely]]
     return nullptr;
-  return graph->arena();
+  return graph->memory();
 }
 
 void forbid_in_capture(const char* op, const char* why) {
@@ -67,19 +67,17 @@ void Graph::destroy() noexcept {
   for (const auto& [key, buffer] : kept_) buffer->unpin();
   kept_.clear();
   own_.clear();
-  close_arena();
+  close_memory();
   replay_streams_.clear();
 }
 
-void Graph::close_arena() noexcept {
-  if (arena_ == nullptr) return;
+void Graph::close_memory() noexcept {
+  if (memory_ == nullptr) return;
   try {
-    std::vector<runtime::Pool::Stream> streams;
-    for (const auto& stream : replay_streams_) streams.push_back(pool_stream(*stream));
-    stream_->context()->pool().close(arena_, streams);
+    memory_->close(replay_streams_);
   } catch (...) {  // a lost device has taken its memory along
   }
-  arena_ = nullptr;
+  memory_.reset();
 }
 
 void Graph::reset() {
@@ -110,14 +108,14 @@ void Graph::begin_capture() {
     Context& context = *stream_->context();
     context.make_current();
     // What the stream did before is waited for by other means: it records no events from here on.
-    context.pool().forget_stream(pool_stream(*stream_));
-    arena_ = context.pool().open_private();
+    context.memory().forget_stream(*stream_);
+    memory_ = context.memory().open_capture();
     ++context.num_captures();
     const cu::Result result =
         driver().cuStreamBeginCapture(stream_->handle(), cu::kCaptureModeThreadLocal);
     if (result != cu::kSuccess) {
       --context.num_captures();
-      close_arena();
+      close_memory();
     }
     check_cuda(result, "cuStreamBeginCapture");
   }
@@ -221,7 +219,7 @@ void Graph::mark_replay(const std::shared_ptr<Stream>& stream) {
 
 void Graph::keep(const std::shared_ptr<Buffer>& buffer) {
   for (const auto& stream : replay_streams_) buffer->mark_use(stream);
-  if (arena_ != nullptr && buffer->capture_arena_id() == arena_->id) {
+  if (memory_ != nullptr && buffer->capture_id() == memory_->id()) {
     own_[buffer.get()] = buffer;
     return;
   }

@@ -16,11 +16,8 @@
 
 namespace gpk {
 
-namespace runtime {
-struct PoolArena;
-}
-
 class Buffer;
+class CaptureMemory;
 class Graph;
 class GreenContext;
 class Kernel;
@@ -89,7 +86,7 @@ class Graph {
                           std::function<void()> call);
   void replace_host_launch(std::size_t index, std::function<void()> call);
 
-  [[nodiscard]] runtime::PoolArena* arena() const noexcept { return arena_; }
+  [[nodiscard]] CaptureMemory* memory() const noexcept { return memory_.get(); }
 
  private:
   void capture_where_current();
@@ -97,7 +94,7 @@ class Graph {
   void instantiate(cu::Graph graph);
   void destroy() noexcept;
   void mark_replay(const std::shared_ptr<Stream>& stream);
-  void close_arena() noexcept;
+  void close_memory() noexcept;
 
   Device device_;
   std::shared_ptr<Stream> stream_;
@@ -105,7 +102,7 @@ class Graph {
   std::shared_ptr<Stream> previous_stream_;
   std::shared_ptr<CaptureSlot> slot_;  // of the thread that captures into this graph
   std::vector<std::shared_ptr<Stream>> replay_streams_;  // newest last
-  runtime::PoolArena* arena_ = nullptr;                  // the private memory
+  std::unique_ptr<CaptureMemory> memory_;                // private
   cu::Graph graph_ = nullptr;
   cu::GraphExec exec_ = nullptr;
   bool ready_ = false;
@@ -113,7 +110,7 @@ class Graph {
   std::size_t num_nodes_ = 0;
   std::vector<GraphLaunch> launches_;
   std::unordered_map<const Buffer*, std::shared_ptr<Buffer>> kept_;
-  std::unordered_map<const Buffer*, std::weak_ptr<Buffer>> own_;  // of arena_
+  std::unordered_map<const Buffer*, std::weak_ptr<Buffer>> own_;  // of memory_
   std::vector<std::function<void()>> host_calls_;
 };
 
@@ -121,7 +118,7 @@ class Graph {
 Graph* capturing_graph() noexcept;
 
 // The private memory of the calling thread's capture; nullptr when it does not capture on `device`.
-runtime::PoolArena* capture_arena(Device device) noexcept;
+CaptureMemory* capture_memory(Device device) noexcept;
 
 // Throws CaptureError "<op>: cannot be captured ..." when the calling thread captures.
 void forbid_in_capture(const char* op, const char* why);

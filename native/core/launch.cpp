@@ -4,9 +4,9 @@
 #include "core/config.h"
 #include "core/context.h"
 #include "core/error.h"
+#include "core/gated_work.h"
 #include "core/graph.h"
 #include "core/kernel_trace.h"
-#include "core/launch_gate.h"
 #include "core/nvtx.h"
 #include "core/text.h"
 

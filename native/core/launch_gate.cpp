@@ -105,7 +105,7 @@ LaunchGate::Stats LaunchGate::stats() const {
 }
 
 // What one piece of work holds from before its submission until after.
-class GatePass {
+class LaunchGate::GatePass final : public Pass {
  public:
   explicit GatePass(LaunchGate& gate) : gate_(gate) {
     if (gate.options_.yields) gate.hold();
@@ -121,7 +121,7 @@ class GatePass {
     if (gate.source_) gate.source_->begin();
   }
 
-  ~GatePass() {
+  ~GatePass() override {
     if (gate_.source_) gate_.source_->end();
     if (!submitted_ && piece_.start != 0) gate_.options_.pacer->abandon(piece_);
   }
@@ -129,7 +129,7 @@ class GatePass {
   GatePass(const GatePass&) = delete;
   GatePass& operator=(const GatePass&) = delete;
 
-  void submitted() {
+  void submitted() override {
     submitted_ = true;
     if (gate_.source_) gate_.source_->submitted(gate_.stream_);
     if (piece_.start != 0) gate_.options_.pacer->submitted(piece_, gate_.stream_);
@@ -143,13 +143,8 @@ class GatePass {
   bool submitted_ = false;
 };
 
-void GatedWork::enter(Stream& stream) {
-  if (stream.capturing()) return;  // recorded, not run: the replay passes the gate
-  pass_ = new GatePass(*stream.gate());
+std::unique_ptr<SubmissionGate::Pass> LaunchGate::enter() {
+  return std::make_unique<GatePass>(*this);
 }
-
-void GatedWork::note_submitted() { pass_->submitted(); }
-
-void GatedWork::leave() noexcept { delete pass_; }
 
 }  // namespace gpk

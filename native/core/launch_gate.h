@@ -1,5 +1,5 @@
-// Gates: what the work of a partition's stream passes before it is submitted. A gate waits on the
-// host; what has been submitted is never taken back.
+// The gate of a partition's stream. It waits on the host; what has been submitted is never taken
+// back.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,17 @@
 #include "core/driver_api.h"
 #include "core/event_cache.h"
 #include "core/foreground.h"
-#include "core/stream.h"
+#include "core/gated_work.h"
 #include "runtime/clock.h"
 #include "runtime/sharing/window.h"
 
 namespace gpk {
 
 class Context;
-class GatePass;
 
 // Of one stream. Thread safe. Its waits need no lock and no interpreter, only the GPU and time to
 // go on, so they always end; check_interrupt() is asked meanwhile.
-class LaunchGate {
+class LaunchGate final : public SubmissionGate {
  public:
   struct Options {
     std::size_t max_in_flight = 0;  // pieces of work on the device; 0: no bound
@@ -48,15 +47,17 @@ class LaunchGate {
 
   // `stream` outlives the gate.
   LaunchGate(Context& context, cu::Stream stream, Options options);
-  ~LaunchGate();
+  ~LaunchGate() override;
   LaunchGate(const LaunchGate&) = delete;
   LaunchGate& operator=(const LaunchGate&) = delete;
 
+  std::unique_ptr<Pass> enter() override;
+  [[nodiscard]] std::int64_t slice_ns() const noexcept override { return options_.slice_ns; }
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] const Options& options() const noexcept { return options_; }
 
  private:
-  friend class GatePass;
+  class GatePass;
   class Events;
 
   void hold();
@@ -71,36 +72,6 @@ class LaunchGate {
   Stats stats_;
   std::int64_t last_pass_ns_ = -1;
   double mean_ns_ = 0.0;  // of one piece of work, by how fast they follow one another
-};
-
-// One submission to a stream:
-//   GatedWork work(*stream);
-//   <the driver call>
-//   work.submitted();
-// A pointer test where the stream has no gate. Work on a stream that is being captured passes.
-class GatedWork {
- public:
-  explicit GatedWork(Stream& stream) {
-    if (stream.gate() != nullptr) [[unlikely]]
-      enter(stream);
-  }
-  ~GatedWork() {
-    if (pass_ != nullptr) [[unlikely]]
-      leave();
-  }
-  GatedWork(const GatedWork&) = delete;
-  GatedWork& operator=(const GatedWork&) = delete;
-  void submitted() {
-    if (pass_ != nullptr) [[unlikely]]
-      note_submitted();
-  }
-
- private:
-  void enter(Stream& stream);
-  void note_submitted();
-  void leave() noexcept;
-
-  GatePass* pass_ = nullptr;
 };
 
 }  // namespace gpk

@@ -5,7 +5,7 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
-#include "core/launch_gate.h"
+#include "core/gated_work.h"
 #include "core/page_locked.h"
 #include "core/stream.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/context.h"
-#include "core/device_pool.h"
+#include "core/device_memory.h"
 #include "core/error.h"
 #include "core/event.h"
 #include "core/graph.h"
@@ -122,8 +122,8 @@ Stream::~Stream() {
   if (context_ == nullptr || handle_ == nullptr) return;
   try {
     context_->make_current();
-    const RelaxedCaptureScope relaxed;  // a stream may be dropped while another is captured
-    context_->pool().forget_stream(pool_stream(*this));  // its handle may come back as another's
+    const RelaxedCaptureScope relaxed;        // a stream may be dropped while another is captured
+    context_->memory().forget_stream(*this);  // its handle may come back as another's
     if (owned_) driver().cuStreamDestroy(handle_);
   } catch (...) {  // a lost device has taken its streams along
   }

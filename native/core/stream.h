@@ -14,7 +14,7 @@ namespace gpk {
 class Context;
 class Event;
 class GreenContext;
-class LaunchGate;
+class SubmissionGate;
 struct StreamTenant;
 
 enum class StreamPriority : int { kHigh = 0, kLow = 1 };
@@ -52,7 +52,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   [[nodiscard]] int driver_priority() const noexcept { return driver_priority_; }
 
   // What its partition wants done before work is submitted; nullptr: nothing.
-  [[nodiscard]] LaunchGate* gate() const noexcept { return gate_; }
+  [[nodiscard]] SubmissionGate* gate() const noexcept { return gate_; }
   // Whose share of the link copies take and which multiprocessors it has; nothing for streams
   // outside of partitions.
   [[nodiscard]] std::optional<std::uint64_t> bandwidth_member() const noexcept;
@@ -87,7 +87,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool owned_;
   std::shared_ptr<void> owner_;
   std::unique_ptr<StreamTenant> tenant_;
-  LaunchGate* gate_ = nullptr;
+  SubmissionGate* gate_ = nullptr;
 };
 
 // The calling thread's current stream on `device`.

@@ -5,17 +5,15 @@
 #include <memory>
 #include <optional>
 
+#include "core/gated_work.h"
 #include "core/green_context.h"
-#include "core/launch_gate.h"
 
 namespace gpk {
 
-class PartitionCore;
-
 struct StreamTenant {
-  std::shared_ptr<PartitionCore> partition;  // keeps what the rest points to
+  std::shared_ptr<void> partition;  // keeps what the rest points to
   std::shared_ptr<GreenContext> green;
-  std::unique_ptr<LaunchGate> gate;
+  std::unique_ptr<SubmissionGate> gate;
   std::optional<std::uint64_t> bandwidth_member;  // of bandwidth_pacer()
 };
 

@@ -6,7 +6,9 @@
 #include <thread>
 
 #include "core/buffer.h"
+#include "core/device_pool.h"
 #include "core/error.h"
+#include "core/pool_buffer.h"
 #include "core/pool_ledger.h"
 #include "fake_driver/core_fixture.h"
 #include "runtime/scheduler/scheduler.h"
@@ -19,7 +21,7 @@ constexpr std::size_t kChunk = std::size_t{2} << 20;
 class AccountTest : public CoreTest {
  protected:
   AccountTest() { fake::set_devices({{.memory_bytes = 64 * kChunk}}); }
-  static runtime::Pool& pool() { return Context::get(0).pool(); }
+  static runtime::Pool& pool() { return device_pool({DeviceKind::kCuda, 0}); }
 };
 class PoolLedgerTest : public AccountTest {};
 
@@ -104,8 +106,8 @@ TEST_F(AccountTest, LowerClassesLeaveFirst) {
     low = Buffer::allocate(kGpu, 2 * kChunk);
   }
   const auto common = Buffer::allocate(kGpu, 2 * kChunk);  // of the class between
-  EXPECT_TRUE(pool().is_evicted(low->block()));
-  EXPECT_FALSE(pool().is_evicted(high->block()));
+  EXPECT_TRUE(pool().is_evicted(pool_block(*low)));
+  EXPECT_FALSE(pool().is_evicted(pool_block(*high)));
   const AccountScope scope(best_effort);
   EXPECT_THROW(Buffer::allocate(kGpu, kChunk), OutOfMemory);  // those above do not make way for it
 }
@@ -182,10 +184,10 @@ TEST_F(PoolLedgerTest, IdleBlocksMakeWayAndBusyOnesDoNot) {
   }
   PoolLedger ledger(kGpu, nullptr);
   EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kDeviceFull);
-  EXPECT_FALSE(pool().is_evicted(buffer->block()));
+  EXPECT_FALSE(pool().is_evicted(pool_block(*buffer)));
   fake::set_busy(stream->handle(), false);
   EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
-  EXPECT_TRUE(pool().is_evicted(buffer->block()));
+  EXPECT_TRUE(pool().is_evicted(pool_block(*buffer)));
   ledger.release(4 * kChunk, "a");
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "core/memory.h"
 #include "core/stream.h"
 #include "fake_driver/core_fixture.h"

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/event.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {

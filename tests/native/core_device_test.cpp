@@ -1,6 +1,7 @@
 #include "core/device.h"
 
 #include "core/buffer.h"
+#include "core/device_pool.h"
 #include "core/error.h"
 #include "fake_driver/core_fixture.h"
 
@@ -74,7 +75,8 @@ TEST_F(DeviceTest, MemoryInfo) {
   EXPECT_EQ(memory_info(kGpu).total_bytes, 16u << 20);
   EXPECT_EQ(memory_info(kGpu).free_bytes, 16u << 20);
   auto buffer = Buffer::allocate(kGpu, 4096);
-  EXPECT_EQ(memory_info(kGpu).free_bytes, (16u << 20) - Context::get(0).pool().chunk_bytes());
+  EXPECT_EQ(memory_info(kGpu).free_bytes,
+            (16u << 20) - device_pool({DeviceKind::kCuda, 0}).chunk_bytes());
   EXPECT_GT(memory_info(kCpu).total_bytes, 0u);
 }
 

@@ -4,6 +4,7 @@
 #include "core/array.h"
 #include "core/device_partition.h"
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "core/memory_account.h"
 #include "core/stream_tenant.h"
 #include "core/transfers.h"

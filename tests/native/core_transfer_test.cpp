@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "core/trace_log.h"
 #include "core/transfers.h"
 #include "fake_driver/core_fixture.h"

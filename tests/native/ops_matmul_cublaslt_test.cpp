@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/host_copy.h"
 #include "core/library.h"
 #include "core/view.h"
 #include "fake_driver/core_fixture.h"

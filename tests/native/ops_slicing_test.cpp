@@ -2,6 +2,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/host_copy.h"
 #include "core/launch_gate.h"
 #include "core/stream_tenant.h"
 #include "fake_driver/core_fixture.h"

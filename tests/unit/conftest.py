@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pygpukit.scheduler import Scheduler
 
 os.environ["PYGPUKIT_DEVICE"] = "cpu"
+# As on a machine of any size: the default grows with the memory there is.
+os.environ["PYGPUKIT_MEMORY_CHUNK"] = "2MiB"
 
 
 def pytest_configure(config: pytest.Config) -> None:

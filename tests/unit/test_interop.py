@@ -172,7 +172,7 @@ def test_versions_and_flags() -> None:
         ({"stream": 1}, ValueError),
         ({"stream": "1"}, TypeError),
         ({"stream": True}, TypeError),
-        ({"dl_device": (2, 0)}, BufferError),
+        ({"dl_device": (2, 99)}, BufferError),
         ({"dl_device": (10, 0)}, BufferError),
         ({"dl_device": (3, 0)}, BufferError),
         ({"dl_device": 1}, TypeError),

@@ -107,6 +107,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "ddof": (1, 0.5),
     "decimals": (1, -1),
     "density": (True,),
+    "descending": (True, False),
     "device": ("cpu",),
     "dtype": ("float32", np.int32),
     "equal_nan": (True, False),

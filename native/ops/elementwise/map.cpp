@@ -6,7 +6,7 @@
 
 #include "core/context.h"
 #include "core/error.h"
-#include "core/launch_gate.h"
+#include "core/gated_work.h"
 #include "core/promote.h"
 #include "core/stream.h"
 #include "core/text.h"
@@ -170,16 +170,15 @@ constexpr double kSlowestBytesPerNs = 2000.0;
 runtime::SlicePlan plan_slices(const MapPlan& plan, std::span<const MapOperand> operands,
                                const Array& result, std::int64_t per_block) {
   const auto num_blocks = static_cast<std::uint64_t>((plan.items + per_block - 1) / per_block);
-  const LaunchGate* gate = current_stream(result.device())->gate();
-  if (gate == nullptr || gate->options().slice_ns == 0 || plan.form != MapPlan::Form::kDense)
-      [[likely]]
+  const SubmissionGate* gate = current_stream(result.device())->gate();
+  if (gate == nullptr || gate->slice_ns() == 0 || plan.form != MapPlan::Form::kDense) [[likely]]
     return {num_blocks, 1};
   std::size_t item_bytes = itemsize(result.dtype());
   for (const MapOperand& operand : operands)
     if (operand.array != nullptr) item_bytes += itemsize(operand.array->dtype());
   const double block_ns =
       static_cast<double>(item_bytes) * static_cast<double>(per_block) / kSlowestBytesPerNs;
-  return runtime::plan_slices(num_blocks, block_ns, static_cast<double>(gate->options().slice_ns));
+  return runtime::plan_slices(num_blocks, block_ns, static_cast<double>(gate->slice_ns()));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "core/context.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "core/promote.h"
 #include "core/stream.h"
 #include "core/text.h"

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/graph.h"
+#include "core/host_copy.h"
 #include "core/stream.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"

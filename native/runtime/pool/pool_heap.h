@@ -1,6 +1,18 @@
-// Best fit with split and merge over the pool's address space. What makes it more than that: holes
-// know the stream that used them last, holes can be unmapped chunk by chunk, and their physical
-// memory mapped where it is needed.
+// Best fit with split and merge over the pool's address space. A hole knows the stream that used it
+// last; holes are unmapped chunk by chunk, and their physical memory is mapped where it is needed.
+//
+// The states of a range (PoolRange::Kind):
+//
+//           grow, supply              fit, fit_foreign               detach
+//   kVoid --------------> kHole --------------------------> kUsed ------------> kUsed, detached
+//     ^                   |   ^                              |  ^                  |   |
+//     |      reclaim      |   '--------- give_back ----------'  '----- attach -----'   |
+//     '-------------------'                                                            |
+//     '---------------- give_back: its whole chunks; the rest becomes holes -----------'
+//
+// Void: address space, nothing mapped. Hole: mapped and free. Detached: evicted, its whole chunks
+// are unmapped and the address stays. Neighbouring voids are joined, and neighbouring holes of one
+// arena unless two streams used them.
 #pragma once
 
 #include <cstddef>

@@ -124,7 +124,7 @@ class CoreTest : public ::testing::Test {
   void check_nothing_left() const {
     if (leftovers_) return;
     unload_dropped_modules();
-    for (Context* context : Context::all()) context->pool().trim();
+    for (Context* context : Context::all()) device_pool(context->device()).trim();
     using fake::Kind;
     EXPECT_EQ(fake::num_live(Kind::kMemory), 0u);
     EXPECT_EQ(fake::num_live(Kind::kPinned), 0u);

@@ -1,0 +1,14 @@
+// Arrays from host memory and back.
+#pragma once
+
+#include "core/array.h"
+
+namespace gpk {
+
+// Host memory to a new array on `device` and back; `src` / `dst` hold array.nbytes() contiguous
+// bytes. On a GPU: ordered on the current stream; from_host returns when `src` may be changed,
+// to_host when `dst` is complete, having waited for this array's own work only.
+Array from_host(const void* src, Dims shape, DType dtype, Device device);
+void to_host(const Array& array, void* dst);
+
+}  // namespace gpk
