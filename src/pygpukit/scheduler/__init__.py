@@ -57,122 +57,48 @@ from pygpukit.scheduler.tasks import TaskPolicy, TaskState
 
 TaskScheduler = Scheduler
 
-TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
+# Names of 0.2 and where they live; `stats` is that of the default scheduler with 0.2's figures.
+_COMPAT = {
+    "pygpukit._compat.admission": ("AdmissionConfig", "AdmissionController", "AdmissionStats"),
+    "pygpukit._compat.execution": (
+        *("AsyncKernelRequest", "ContextStats", "ExecutionContext", "FutureState"),
+        *("HAS_MULTI_LLM", "KernelFuture", "KernelResult", "SchedulerStats", "context_session"),
+        *("create_context", "destroy_context", "get_context", "initialize"),
+        *("is_session_active", "list_contexts", "reset", "session", "snapshot", "stats"),
+    ),
+    "pygpukit._compat.qos": (
+        *("QosEvaluation", "QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta"),
+        "ResourceRequirements",
+    ),
+    "pygpukit._compat.rust_scheduler": (
+        *("RustScheduler", "RustTaskMeta", "RustTaskPolicy", "RustTaskState", "RustTaskStats"),
+    ),
+    "pygpukit._compat.stepped": ("Task",),
+}
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pygpukit._compat.admission import AdmissionConfig, AdmissionController, AdmissionStats
-    from pygpukit._compat.execution import (
-        HAS_MULTI_LLM,
-        AsyncKernelRequest,
-        ContextStats,
-        ExecutionContext,
-        FutureState,
-        KernelFuture,
-        KernelResult,
-        SchedulerStats,
-        context_session,
-        create_context,
-        destroy_context,
-        get_context,
-        initialize,
-        is_session_active,
-        list_contexts,
-        reset,
-        session,
-        snapshot,
-        stats,
-    )
-    from pygpukit._compat.qos import (
-        QosEvaluation,
-        QosPolicy,
-        QosPolicyEvaluator,
-        QosStats,
-        QosTaskMeta,
-        ResourceRequirements,
-    )
-    from pygpukit._compat.rust_scheduler import (
-        RustScheduler,
-        RustTaskMeta,
-        RustTaskPolicy,
-        RustTaskState,
-        RustTaskStats,
-    )
-    from pygpukit._compat.stepped import Task
-    from pygpukit.scheduler import execution
-else:  # the names of 0.2, which only its users load
-    __getattr__ = lazy_names(
-        __name__,
-        {
-            "pygpukit._compat.admission": (
-                "AdmissionConfig",
-                "AdmissionController",
-                "AdmissionStats",
-            ),
-            "pygpukit._compat.execution": (
-                "HAS_MULTI_LLM",
-                "AsyncKernelRequest",
-                "ContextStats",
-                "ExecutionContext",
-                "FutureState",
-                "KernelFuture",
-                "KernelResult",
-                "SchedulerStats",
-                "context_session",
-                "create_context",
-                "destroy_context",
-                "get_context",
-                "initialize",
-                "is_session_active",
-                "list_contexts",
-                "reset",
-                "session",
-                "snapshot",
-                "stats",
-            ),
-            "pygpukit._compat.qos": (
-                "QosEvaluation",
-                "QosPolicy",
-                "QosPolicyEvaluator",
-                "QosStats",
-                "QosTaskMeta",
-                "ResourceRequirements",
-            ),
-            "pygpukit._compat.rust_scheduler": (
-                "RustScheduler",
-                "RustTaskMeta",
-                "RustTaskPolicy",
-                "RustTaskState",
-                "RustTaskStats",
-            ),
-            "pygpukit._compat.stepped": ("Task",),
-        },
-        submodules=("execution",),
-    )
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+    from pygpukit._compat.admission import *  # noqa: F403
+    from pygpukit._compat.execution import *  # noqa: F403
+    from pygpukit._compat.qos import *  # noqa: F403
+    from pygpukit._compat.rust_scheduler import RustScheduler as RustScheduler
+    from pygpukit._compat.rust_scheduler import RustTaskMeta as RustTaskMeta
+    from pygpukit._compat.rust_scheduler import RustTaskPolicy as RustTaskPolicy
+    from pygpukit._compat.rust_scheduler import RustTaskState as RustTaskState
+    from pygpukit._compat.rust_scheduler import RustTaskStats as RustTaskStats
+    from pygpukit._compat.stepped import Task as Task
+    from pygpukit.scheduler import execution as execution
 
 __all__ = [
     "GB",
-    "HAS_MULTI_LLM",
     "HAS_RUST_BACKEND",
     "KB",
     "MB",
-    "AdmissionConfig",
-    "AdmissionController",
     "AdmissionDecision",
-    "AdmissionStats",
-    "AsyncKernelRequest",
     "Client",
-    "ContextStats",
     "DeadlineMissed",
     "DependencyFailed",
     "DevicePartition",
-    "ExecutionContext",
-    "FutureState",
-    "KernelFuture",
-    "KernelResult",
     "LimitLedger",
     "LimitReport",
     "MemoryLedger",
@@ -185,27 +111,14 @@ __all__ = [
     "PartitionStats",
     "PartitionUsage",
     "QosClass",
-    "QosEvaluation",
-    "QosPolicy",
-    "QosPolicyEvaluator",
-    "QosStats",
-    "QosTaskMeta",
     "RejectReason",
     "RejectReasonDetails",
-    "ResourceRequirements",
-    "RustScheduler",
     "RustSchedulerStats",
-    "RustTaskMeta",
-    "RustTaskPolicy",
-    "RustTaskState",
-    "RustTaskStats",
     "Scheduler",
-    "SchedulerStats",
     "SimDevice",
     "SimResult",
     "SimTask",
     "Snapshot",
-    "Task",
     "TaskCancelled",
     "TaskDeadlock",
     "TaskError",
@@ -217,25 +130,16 @@ __all__ = [
     "TaskSummary",
     "add_section",
     "configure",
-    "context_session",
-    "create_context",
     "current_task",
     "default_scheduler",
-    "destroy_context",
-    "execution",
-    "get_context",
-    "initialize",
-    "is_session_active",
-    "list_contexts",
     "partition",
     "publish",
-    "reset",
-    "session",
     "shutdown",
     "simulate",
-    "snapshot",
-    "stats",
     "submit",
     "thread_client",
     "unpublish",
 ]
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _COMPAT, submodules=("execution",))
+    __all__ = sorted({*__all__, *(name for names in _COMPAT.values() for name in names)})
