@@ -4,8 +4,6 @@
 #include <random>
 #include <string>
 
-#include "runtime/scheduler/admission.h"
-#include "runtime/scheduler/qos_evaluator.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/simulation.h"
 
@@ -86,21 +84,11 @@ void BM_RunBody(benchmark::State& state) {
 }
 BENCHMARK(BM_RunBody)->Arg(0);
 
-void BM_TryAdmitRelease(benchmark::State& state) {
-  AdmissionController controller(AdmissionConfig(1 << 20));
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(controller.try_admit("task", 4096, 0.1));
-    controller.release("task");
-  }
+void BM_Admit(benchmark::State& state) {
+  Scheduler scheduler(std::make_shared<LimitLedger>(1 << 20), config_for(state));
+  for (auto _ : state) scheduler.cancel(scheduler.admit({.memory_bytes = 4096}).id);
 }
-BENCHMARK(BM_TryAdmitRelease);
-
-void BM_QosAdmitRelease(benchmark::State& state) {
-  QosPolicyEvaluator evaluator(1 << 20);
-  const QosTaskMeta task = QosTaskMeta::guaranteed("id", "name", 4096);
-  for (auto _ : state) evaluator.release(evaluator.admit(task));
-}
-BENCHMARK(BM_QosAdmitRelease);
+BENCHMARK(BM_Admit)->Arg(0);
 
 void BM_Simulate10k(benchmark::State& state) {
   std::mt19937_64 random(9);

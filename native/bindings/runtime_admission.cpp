@@ -1,14 +1,13 @@
-// Admission control.
+// Admission control: the rule and its answer.
+#include <algorithm>
+
 #include "bindings/runtime_bind.h"
-#include "runtime/scheduler/admission.h"
+#include "runtime/scheduler/admission_decision.h"
 
 namespace gpk::bind {
 namespace {
 
-using runtime::AdmissionConfig;
-using runtime::AdmissionController;
 using runtime::AdmissionDecision;
-using runtime::AdmissionStats;
 using runtime::RejectReason;
 using runtime::RejectReasonDetails;
 
@@ -65,55 +64,32 @@ void bind_decision(py::module_& m) {
       .def("__repr__", [](const D& d) { return "AdmissionDecision(" + d.text() + ")"; });
 }
 
-void bind_admission_stats(py::module_& m) {
-  using S = AdmissionStats;
-  const auto memory = &S::reserved_memory_bytes;
-  const auto bandwidth = &S::reserved_bandwidth;
-  py::class_<S>(m, "AdmissionStats", "Decisions so far and what is reserved now.")
-      .def_readonly("admitted_count", &S::admitted_count, "Admissions so far.")
-      .def_readonly("rejected_count", &S::rejected_count, "Rejections so far.")
-      .def_readonly("queued_count", &S::queued_count, "Tasks ever queued.")
-      .def_readonly("pending_count", &S::pending_count, "Tasks admitted or queued now.")
-      .def_readonly("reserved_memory", memory, "Bytes.")
-      .def_readonly("used_memory", memory, "The same as reserved_memory.")
-      .def_readonly("reserved_bandwidth", bandwidth, "Share of the device.")
-      .def_readonly("used_bandwidth", bandwidth, "The same as reserved_bandwidth.")
-      .def_readonly("available_memory", &S::available_memory_bytes, "Bytes.")
-      .def_readonly("available_bandwidth", &S::available_bandwidth, "Share of the device.");
-}
-
 }  // namespace
 
 void bind_runtime_admission(py::module_& m) {
   bind_reject_reason(m);
   bind_decision(m);
-  bind_admission_stats(m);
-  using C = AdmissionConfig;
-  py::class_<C>(m, "AdmissionConfig", "Limits of an AdmissionController.")
-      .def(py::init<std::size_t, double, std::size_t, bool>(), py::arg("max_memory"),
-           py::arg("max_bandwidth") = 1.0, py::arg("max_pending_tasks") = 1000,
-           py::arg("enable_best_effort") = true)
-      .def_readonly("max_memory", &C::max_memory_bytes, "Bytes.")
-      .def_property_readonly(
-          "max_bandwidth", [](const C& c) { return runtime::share_of_ppb(c.max_bandwidth_ppb); },
-          "Share of the device.")
-      .def_readonly("max_pending_tasks", &C::max_pending_tasks, "Tasks admitted or queued.")
-      .def_readonly("enable_best_effort", &C::enable_best_effort,
-                    "What does not fit now is queued, not rejected.");
-  using A = AdmissionController;
-  py::class_<A>(m, "AdmissionController", "Decides who may take memory and bandwidth.")
-      .def(py::init([](const C& config) { return std::make_unique<A>(config); }), py::arg("config"))
-      .def("try_admit", &A::try_admit, py::arg("task_id"), py::arg("memory"),
-           py::arg("bandwidth") = 0.0, Unlocked(),
-           "Decides and reserves. A bandwidth of 0 is estimated from the memory.")
-      .def("evaluate", &A::evaluate, py::arg("memory"), py::arg("bandwidth") = 0.0, Unlocked(),
-           "What try_admit would say to a new task.")
-      .def("release", &A::release, py::arg("task_id"), Unlocked(),
-           "Gives back exactly what the task's admission reserved, or its place in the queue.")
-      .def("promote", &A::promote, Unlocked(), "Tries queued tasks again; who was admitted.")
-      .def("queued_ids", &A::queued_ids, Unlocked(), "Who waits, in order.")
-      .def("stats", &A::stats, Unlocked(), "The figures now.")
-      .def_property_readonly("config", &A::config, "The limits.");
+  m.def(
+      "decide_admission",
+      [](std::size_t memory, double bandwidth, std::size_t max_memory, double max_bandwidth,
+         std::size_t max_pending, bool best_effort, std::size_t reserved_memory,
+         double reserved_bandwidth, std::size_t pending) {
+        const runtime::AdmissionConfig config(max_memory, max_bandwidth, max_pending, best_effort);
+        runtime::AdmissionUsage usage;
+        usage.reserved_memory_bytes = reserved_memory;
+        usage.available_memory_bytes = max_memory - std::min(max_memory, reserved_memory);
+        usage.available_bandwidth_ppb =
+            config.max_bandwidth_ppb -
+            runtime::share_ppb(reserved_bandwidth, "decide_admission: reserved_bandwidth");
+        usage.num_pending = pending;
+        const auto share = runtime::share_ppb(bandwidth, "decide_admission: bandwidth");
+        return decide_admission(config, usage,
+                                runtime::admission_request(memory, share, max_memory));
+      },
+      py::arg("memory"), py::arg("bandwidth"), py::kw_only(), py::arg("max_memory"),
+      py::arg("max_bandwidth"), py::arg("max_pending_tasks"), py::arg("enable_best_effort"),
+      py::arg("reserved_memory"), py::arg("reserved_bandwidth"), py::arg("pending_count"),
+      "The scheduler's rule for a task with these figures. Bandwidth 0: memory / max_memory.");
 }
 
 }  // namespace gpk::bind

@@ -66,8 +66,7 @@ void bind_runtime_admission(py::module_& m);
 void bind_runtime_qos(py::module_& m);
 void bind_runtime_scheduler(py::module_& m);
 void bind_runtime_tasks(py::module_& m);
-void bind_runtime_slicing(py::module_& m);
-void bind_runtime_execution(py::module_& m);
+void bind_runtime_launch(py::module_& m);
 void bind_runtime_simulation(py::module_& m);
 void bind_runtime_trace(py::module_& m);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bindings/convert.h"
+#include "bindings/runtime_bind.h"
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
@@ -56,6 +58,21 @@ void launch_raw(std::uint64_t function, const LaunchConfig& config, std::vector<
                static_cast<unsigned>(config.shared_bytes), stream.handle(), params.data(), nullptr);
   traced.submitted();
   work.submitted();
+}
+
+void bind_runtime_launch(py::module_& m) {
+  m.def(
+      "launch_function",
+      [](std::uint64_t function, const LaunchDims& grid, const LaunchDims& block,
+         std::uint32_t shared_mem, const std::vector<std::uint64_t>& args, py::handle stream) {
+        const auto on = stream_from_python(stream, default_device(), "launch_function");
+        const LaunchConfig config = launch_config(grid, block, shared_mem);
+        const WithoutGil released;
+        launch_raw(function, config, args, *on);
+      },
+      py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared_mem"),
+      py::arg("args"), py::arg("stream") = py::none(),
+      "Launches a CUfunction given by its address; every argument is passed as 8 bytes.");
 }
 
 }  // namespace gpk::bind

@@ -46,8 +46,7 @@ py::module_ load_runtime() {
   bind_runtime_qos(m);
   bind_runtime_scheduler(m);
   bind_runtime_tasks(m);
-  bind_runtime_slicing(m);
-  bind_runtime_execution(m);
+  bind_runtime_launch(m);
   bind_runtime_simulation(m);
   bind_runtime_trace(m);
   guard_classes(m);

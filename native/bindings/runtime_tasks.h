@@ -106,4 +106,7 @@ class TaskEngine {
   std::stop_source stop_;
 };
 
+// What tasks without a function need: start, complete, fail and the like.
+void bind_driven_tasks(py::class_<TaskEngine>& engine);
+
 }  // namespace gpk::bind

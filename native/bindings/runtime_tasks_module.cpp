@@ -1,4 +1,4 @@
-// TaskScheduler: Python functions as tasks; ledgers; snapshots.
+// Scheduler: Python functions as tasks; ledgers; snapshots.
 #include <chrono>
 
 #include "bindings/convert.h"
@@ -26,8 +26,8 @@ std::optional<double> task_time(std::int64_t ns) {
 void bind_ledgers(py::module_& m) {
   using runtime::LimitLedger;
   using runtime::MemoryLedger;
-  py::class_<MemoryLedger, std::shared_ptr<MemoryLedger>>(
-      m, "MemoryLedger", "Where a TaskScheduler takes memory from.")
+  py::class_<MemoryLedger, std::shared_ptr<MemoryLedger>>(m, "MemoryLedger",
+                                                          "Where a Scheduler takes memory from.")
       .def_property_readonly("device_bytes", &MemoryLedger::device_bytes,
                              "What all accounts share.")
       .def("capacity", &MemoryLedger::capacity_bytes, py::arg("account") = "", Unlocked(),
@@ -44,7 +44,15 @@ void bind_ledgers(py::module_& m) {
            py::arg("size"), Unlocked(), "Below what it holds is allowed: it gets nothing more.")
       .def_property_readonly(
           "reserved", [](const LimitLedger& l) { return l.reserved_bytes(); },
-          "By all accounts, in bytes.");
+          "By all accounts, in bytes.")
+      .def(
+          "reserve",
+          [](LimitLedger& l, std::size_t size, const std::string& account) {
+            return l.reserve(size, account) == runtime::ReserveResult::kGranted;
+          },
+          py::arg("size"), py::arg("account") = "", Unlocked(), "False when it would pass a limit.")
+      .def("release", &LimitLedger::release, py::arg("size"), py::arg("account") = "", Unlocked(),
+           "Gives back an earlier reservation.");
   py::class_<PoolLedger, MemoryLedger, std::shared_ptr<PoolLedger>>(
       m, "PoolLedger", "Holds reservations in the memory pool of a device, within `limits`.")
       .def(py::init([](std::optional<std::shared_ptr<MemoryLedger>> limits, py::handle device) {
@@ -58,7 +66,6 @@ void bind_task_info(py::module_& m) {
   using I = TaskInfo;
   py::class_<I>(m, "TaskInfo", "A task as it was when asked for; times in seconds since 1970.")
       .def_readonly("id", &I::id, "From 1.")
-      .def_readonly("key", &I::key, "The caller's id, or \"\".")
       .def_readonly("name", &I::name, "For people.")
       .def_readonly("account", &I::account, "Whose memory it is: a partition.")
       .def_readonly("owner", &I::owner, "Number of its client.")
@@ -106,7 +113,7 @@ void bind_snapshot(py::module_& m) {
   py::class_<Q>(m, "QueueEntry", "A task that waits.")
       .def_readonly("position", &Q::position, "From 0, in the order they are served.")
       .def_readonly("id", &Q::id, "The task.")
-      .def_readonly("label", &Q::label, "Its name or key.")
+      .def_readonly("label", &Q::label, "Its name.")
       .def_property_readonly(
           "state", [](const Q& q) { return std::string(to_string(q.state)); },
           "\"pending\", \"queued\" or \"admitted\".")
@@ -133,14 +140,13 @@ void bind_snapshot(py::module_& m) {
 }
 
 TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, std::string name,
-                   std::string key, std::string account, std::uint64_t owner, QosClass qos,
-                   int priority, std::size_t memory, double bandwidth, double estimate,
+                   std::string account, std::uint64_t owner, QosClass qos, int priority,
+                   std::size_t memory, double bandwidth, double estimate,
                    std::optional<double> deadline, std::vector<TaskId> after, bool on_stream,
                    std::optional<QosClass> stream_class,
                    std::optional<std::shared_ptr<DevicePartition>> partition) {
   TaskSpec spec;
   spec.name = std::move(name);
-  spec.key = std::move(key);
   spec.account = std::move(account);
   spec.owner = owner;
   spec.qos = qos;
@@ -204,19 +210,17 @@ void call_at_end(TaskEngine& self, TaskId id, const py::function& callback) {
 std::unique_ptr<TaskEngine> make_engine(
     std::optional<std::shared_ptr<runtime::MemoryLedger>> ledger, const std::string& policy,
     double total_bandwidth, double aging, std::int64_t sjf_patience, std::size_t max_pending,
-    bool best_effort, bool unknown_is_met, std::size_t max_ended, std::size_t max_streams,
-    py::handle device) {
+    bool best_effort, std::size_t max_ended, std::size_t max_streams, py::handle device) {
   TaskEngine::Options options;
   options.scheduler.order = {
       .policy = schedule_policy(policy),
-      .aging_interval_ns = nanoseconds(aging, kNsPerSecond, "TaskScheduler: aging_interval"),
+      .aging_interval_ns = nanoseconds(aging, kNsPerSecond, "Scheduler: aging_interval"),
       .sjf_patience = sjf_patience};
   options.scheduler.total_bandwidth = total_bandwidth;
   options.scheduler.max_pending_tasks = max_pending;
   options.scheduler.enable_best_effort = best_effort;
-  options.scheduler.unknown_dependency_is_met = unknown_is_met;
   options.scheduler.max_ended_kept = max_ended;
-  options.device = device_from_python(device, "TaskScheduler");
+  options.device = device_from_python(device, "Scheduler");
   options.max_streams = max_streams;
   return std::make_unique<TaskEngine>(std::move(ledger).value_or(nullptr), options);
 }
@@ -237,15 +241,6 @@ void bind_engine_control(Class& engine) {
           },
           py::arg("owner"), py::arg("reason") = "its owner is gone", Unlocked(),
           "All tasks of a client; how many.")
-      .def(
-          "start", [](E& e, TaskId i) { return e.scheduler().start(i); }, id, Unlocked(),
-          "A task without a body: the caller runs it.")
-      .def(
-          "complete", [](E& e, TaskId i) { return e.scheduler().complete(i); }, id, Unlocked(),
-          "A task without a body has ended well.")
-      .def(
-          "fail", [](E& e, TaskId i, const std::string& why) { return e.scheduler().fail(i, why); },
-          id, py::arg("reason"), Unlocked(), "A task without a body has failed.")
       .def(
           "run_ready", [](E& e, std::size_t n) { return e.run_ready(n); }, py::arg("max_tasks"),
           Unlocked(), "Runs tasks that are ready here; how many.")
@@ -268,16 +263,16 @@ void bind_runtime_tasks(py::module_& m) {
   bind_snapshot(m);
   using E = TaskEngine;
   const auto id = py::arg("task_id");
-  py::class_<E> engine(m, "TaskScheduler", "Python functions as tasks on streams of their own.");
+  py::class_<E> engine(m, "Scheduler", "Python functions as tasks on streams of their own.");
   engine
       .def(py::init(&make_engine), py::arg("ledger") = py::none(), py::kw_only(),
            py::arg("policy") = "fifo", py::arg("total_bandwidth") = 1.0,
            py::arg("aging_interval") = 0.1, py::arg("sjf_patience") = 100,
            py::arg("max_pending_tasks") = 1000, py::arg("enable_best_effort") = true,
-           py::arg("unknown_dependency_is_met") = false, py::arg("max_ended_kept") = 16384,
-           py::arg("max_streams") = 32, py::arg("device") = py::none())
+           py::arg("max_ended_kept") = 16384, py::arg("max_streams") = 32,
+           py::arg("device") = py::none())
       .def("submit", submit_task, py::arg("body"), py::kw_only(), py::arg("name") = "",
-           py::arg("key") = "", py::arg("account") = "", py::arg("owner") = 0,
+           py::arg("account") = "", py::arg("owner") = 0,
            py::arg_v("qos", QosClass::kBestEffort, "..."), py::arg("priority") = 0,
            py::arg("memory") = 0, py::arg("bandwidth") = 0.0, py::arg("estimate") = 0.0,
            py::arg("deadline") = py::none(), py::arg("after") = std::vector<TaskId>(),
@@ -304,13 +299,6 @@ void bind_runtime_tasks(py::module_& m) {
       .def(
           "info", [](E& e, TaskId i) { return e.scheduler().info(i); }, id, Unlocked(),
           "All that is known of a task.")
-      .def(
-          "find",
-          [](E& e, const std::string& key) {
-            const TaskId found = e.scheduler().find(key);
-            return found == runtime::kNoTask ? std::nullopt : std::optional(found);
-          },
-          py::arg("key"), Unlocked(), "The id of a key, or None.")
       .def("wait", wait_for_task, id, py::arg("timeout") = py::none(),
            "Until it has ended, at most so many seconds; None on a timeout.")
       .def("exception", &E::exception, id, "The exception of a failed task, or None.")
@@ -328,6 +316,7 @@ void bind_runtime_tasks(py::module_& m) {
       .def_property_readonly(
           "device", [](E& e) { return to_string(e.streams().device()); }, "'cuda:0' or 'cpu'.");
   bind_engine_control(engine);
+  bind_driven_tasks(engine);
   m.def(
       "end_python", [] { python_has_ended() = true; },
       "At exit: from now on no thread of the runtime calls into Python.");

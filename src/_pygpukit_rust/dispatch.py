@@ -20,10 +20,6 @@ from pygpukit.dispatch import (
     PersistentCacheConfig,
     PersistentCacheEntry,
     PersistentCacheStats,
-    SliceConfig,
-    SliceInfo,
-    SliceScheduler,
-    SliceStats,
     StreamPacingStats,
 )
 

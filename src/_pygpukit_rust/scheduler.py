@@ -1,5 +1,6 @@
 """Tasks, admission control, QoS and partitions."""
 
+from pygpukit._compat.admission import AdmissionConfig, AdmissionController, AdmissionStats
 from pygpukit._compat.partition import (
     Partition,
     PartitionConfig,
@@ -8,26 +9,27 @@ from pygpukit._compat.partition import (
     PartitionStats,
     PartitionUsage,
 )
-from pygpukit._runtime import (
-    AdmissionConfig,
-    AdmissionController,
-    AdmissionDecision,
-    AdmissionStats,
-    QosClass,
+from pygpukit._compat.qos import (
     QosEvaluation,
     QosPolicy,
     QosPolicyEvaluator,
     QosStats,
     QosTaskMeta,
-    RejectReason,
-    RejectReasonDetails,
     ResourceRequirements,
+)
+from pygpukit._compat.rust_scheduler import (
     Scheduler,
     SchedulerStats,
     TaskMeta,
     TaskPolicy,
     TaskState,
     TaskStats,
+)
+from pygpukit._runtime import (
+    AdmissionDecision,
+    QosClass,
+    RejectReason,
+    RejectReasonDetails,
 )
 
 __all__ = [

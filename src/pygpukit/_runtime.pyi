@@ -2,9 +2,342 @@
 """The GPU as a shared resource: memory, tasks, transfers and launches."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, SupportsIndex
+from typing import ClassVar, SupportsIndex, overload
+
+from typing_extensions import Buffer
 
 from pygpukit._native import Stream
+
+class PoolStats:
+    """
+    Figures of a MemoryPool; sizes in bytes.
+    """
+
+    @property
+    def active_blocks(self) -> int:
+        """Live blocks, evicted ones among them."""
+
+    @property
+    def allocation_count(self) -> int:
+        """Calls of allocate()."""
+
+    @property
+    def available(self) -> int:
+        """quota - used."""
+
+    @property
+    def cached(self) -> int:
+        """Free lists."""
+
+    @property
+    def cudamalloc_count(self) -> int:
+        """Allocations served by the device."""
+
+    @property
+    def evicted_bytes(self) -> int:
+        """Live blocks in host memory."""
+
+    @property
+    def eviction_count(self) -> int:
+        """Blocks that went to host memory."""
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks in free lists."""
+
+    @property
+    def quota(self) -> int:
+        """The limit of used and cached memory together."""
+
+    @property
+    def restore_count(self) -> int:
+        """Blocks that came back."""
+
+    @property
+    def reuse_count(self) -> int:
+        """Allocations served by a free list."""
+
+    @property
+    def used(self) -> int:
+        """Live blocks on the GPU."""
+
+class MemoryBlock:
+    """
+    A block as it was when asked for.
+    """
+
+    def is_available(self) -> bool:
+        """True when it is in device memory."""
+
+    def is_evicted(self) -> bool:
+        """True when it is in host memory only."""
+
+    @property
+    def device_ptr(self) -> int | None:
+        """Address; None while evicted."""
+
+    @property
+    def id(self) -> int:
+        """Number in its pool, from 0."""
+
+    @property
+    def last_access(self) -> float:
+        """Seconds since 1970."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """In device memory."""
+
+    @property
+    def on_host(self) -> bool:
+        """In host memory."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, of the size class."""
+
+class MemoryPool:
+    """
+    Blocks of fixed size classes with a quota and LRU eviction.
+    """
+
+    @staticmethod
+    def size_class(size: SupportsIndex) -> int:
+        """The size that a request is rounded up to."""
+
+    def __init__(
+        self,
+        quota: SupportsIndex,
+        enable_eviction: bool = False,
+        *,
+        device: str | int | None = None,
+    ) -> None: ...
+    def allocate(self, size: SupportsIndex) -> int:
+        """A new block's id. MemoryError when the quota has no room."""
+
+    def clear(self) -> None:
+        """Frees every block."""
+
+    def clear_host_data(self, block_id: SupportsIndex) -> None:
+        """Forgets set_host_data."""
+
+    def evict(self, block_id: SupportsIndex) -> None:
+        """Moves the block to host memory."""
+
+    def free(self, block_id: SupportsIndex) -> None:
+        """Gives the block to the free list of its class."""
+
+    def get_block(self, block_id: SupportsIndex) -> MemoryBlock | None:
+        """The block as it is now, or None."""
+
+    def get_block_size(self, block_id: SupportsIndex) -> int:
+        """Bytes, of the size class."""
+
+    def get_host_data(self, block_id: SupportsIndex) -> bytes | None:
+        """What set_host_data gave, or all bytes of an evicted block, or None."""
+
+    def is_block_on_gpu(self, block_id: SupportsIndex) -> bool:
+        """True when it is in device memory."""
+
+    def read(
+        self, block_id: SupportsIndex, size: SupportsIndex, offset: SupportsIndex = 0
+    ) -> bytes:
+        """Bytes of the block, wherever it is."""
+
+    def read_into(self, block_id: SupportsIndex, out: Buffer, offset: SupportsIndex = 0) -> None:
+        """Fills a writable buffer with bytes of the block."""
+
+    def restore(self, block_id: SupportsIndex) -> None:
+        """Moves the block back to device memory."""
+
+    def set_device_ptr(self, block_id: SupportsIndex, ptr: SupportsIndex) -> None:
+        """What get_block reports as its address. The block's own memory stays as it is."""
+
+    def set_host_data(self, block_id: SupportsIndex, data: Buffer) -> None:
+        """Sets the block's first bytes."""
+
+    def stats(self) -> PoolStats:
+        """The figures now."""
+
+    def touch(self, block_id: SupportsIndex) -> None:
+        """Makes it the most recently used one."""
+
+    def trim(self) -> int:
+        """Gives cached blocks back to the device; bytes."""
+
+    def write(self, block_id: SupportsIndex, data: Buffer, offset: SupportsIndex = 0) -> None:
+        """Copies bytes into the block, wherever it is."""
+
+    @property
+    def available(self) -> int:
+        """quota - used."""
+
+    @property
+    def cached(self) -> int:
+        """Bytes in free lists."""
+
+    @property
+    def eviction_enabled(self) -> bool:
+        """Whether allocate() may evict."""
+
+    @property
+    def quota(self) -> int:
+        """The limit in bytes."""
+
+    @property
+    def used(self) -> int:
+        """Bytes of live blocks on the GPU."""
+
+class PinnedPoolConfig:
+    """
+    Limits of a PinnedMemoryManager.
+    """
+
+    def __init__(
+        self,
+        max_size: SupportsIndex = 1073741824,
+        enable_pooling: bool = True,
+        alignment: SupportsIndex = 256,
+    ) -> None: ...
+    @property
+    def alignment(self) -> int:
+        """Of every block, in bytes."""
+
+    @property
+    def enable_pooling(self) -> bool:
+        """Keep freed blocks."""
+
+    @property
+    def max_size(self) -> int:
+        """Bytes, live and pooled."""
+
+class PinnedBlock:
+    """
+    A block as it was when asked for.
+    """
+
+    @property
+    def host_ptr(self) -> int:
+        """Host address."""
+
+    @property
+    def id(self) -> int:
+        """Number in its manager."""
+
+    @property
+    def is_registered(self) -> bool:
+        """Memory of others."""
+
+    @property
+    def last_access(self) -> float:
+        """Seconds since 1970."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, of the size class."""
+
+    @property
+    def task_id(self) -> str | None:
+        """The task it belongs to, or None."""
+
+class PinnedStats:
+    """
+    Figures of a PinnedMemoryManager; sizes in bytes.
+    """
+
+    @property
+    def active_blocks(self) -> int:
+        """Live blocks."""
+
+    @property
+    def allocation_count(self) -> int:
+        """Calls of allocate()."""
+
+    @property
+    def current_used(self) -> int:
+        """Live blocks of the manager."""
+
+    @property
+    def free_count(self) -> int:
+        """Calls of free()."""
+
+    @property
+    def max_size(self) -> int:
+        """The limit."""
+
+    @property
+    def peak_used(self) -> int:
+        """Most used and pooled at a time."""
+
+    @property
+    def pooled_blocks(self) -> int:
+        """Free blocks kept for reuse."""
+
+    @property
+    def pooled_size(self) -> int:
+        """Free blocks kept for reuse."""
+
+    @property
+    def registered_size(self) -> int:
+        """Memory of others."""
+
+    @property
+    def reuse_count(self) -> int:
+        """Allocations from the pool."""
+
+class PinnedMemoryManager:
+    """
+    Page-locked memory, pooled and tied to tasks.
+    """
+
+    def __init__(
+        self, config: PinnedPoolConfig | None = None, *, device: str | int | None = None
+    ) -> None: ...
+    def allocate(self, size: SupportsIndex) -> tuple[int, int, bool]:
+        """(id, size of the class, came from the pool)."""
+
+    def associate_task(self, block_id: SupportsIndex, task_id: str) -> None:
+        """Ties the block to a task."""
+
+    def can_allocate(self, size: SupportsIndex) -> bool:
+        """Whether the limit has room."""
+
+    def clear(self) -> None:
+        """Frees everything."""
+
+    def clear_pool(self) -> int:
+        """Gives pooled memory back; bytes."""
+
+    def free(self, block_id: SupportsIndex) -> tuple[bool, int]:
+        """(its owner may free the memory now, host_ptr)."""
+
+    def free_task_blocks(self, task_id: str) -> list[tuple[bool, int]]:
+        """Frees the task's blocks; what free() returns, by id."""
+
+    def get(self, block_id: SupportsIndex) -> PinnedBlock | None:
+        """The block as it is now, or None."""
+
+    def get_blocks_for_task(self, task_id: str) -> list[int]:
+        """Ids of the task's blocks."""
+
+    def register(
+        self, block_id: SupportsIndex, host_ptr: SupportsIndex, size: SupportsIndex
+    ) -> None:
+        """Memory of others under an id, or in place of a block's own."""
+
+    def stats(self) -> PinnedStats:
+        """The figures now."""
+
+    def touch(self, block_id: SupportsIndex) -> None:
+        """Notes a use."""
+
+    @property
+    def active_count(self) -> int:
+        """Live blocks."""
+
+    @property
+    def config(self) -> PinnedPoolConfig:
+        """The limits."""
 
 class RejectReason:
     """
@@ -136,109 +469,6 @@ class AdmissionDecision:
     def wait_is_measured(self) -> bool:
         """The estimate is by measured completions."""
 
-class AdmissionStats:
-    """
-    Decisions so far and what is reserved now.
-    """
-
-    @property
-    def admitted_count(self) -> int:
-        """Admissions so far."""
-
-    @property
-    def available_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def available_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def pending_count(self) -> int:
-        """Tasks admitted or queued now."""
-
-    @property
-    def queued_count(self) -> int:
-        """Tasks ever queued."""
-
-    @property
-    def rejected_count(self) -> int:
-        """Rejections so far."""
-
-    @property
-    def reserved_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def reserved_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def used_bandwidth(self) -> float:
-        """The same as reserved_bandwidth."""
-
-    @property
-    def used_memory(self) -> int:
-        """The same as reserved_memory."""
-
-class AdmissionConfig:
-    """
-    Limits of an AdmissionController.
-    """
-
-    def __init__(
-        self,
-        max_memory: SupportsIndex,
-        max_bandwidth: float = 1.0,
-        max_pending_tasks: SupportsIndex = 1000,
-        enable_best_effort: bool = True,
-    ) -> None: ...
-    @property
-    def enable_best_effort(self) -> bool:
-        """What does not fit now is queued, not rejected."""
-
-    @property
-    def max_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def max_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def max_pending_tasks(self) -> int:
-        """Tasks admitted or queued."""
-
-class AdmissionController:
-    """
-    Decides who may take memory and bandwidth.
-    """
-
-    def __init__(self, config: AdmissionConfig) -> None: ...
-    def evaluate(self, memory: SupportsIndex, bandwidth: float = 0.0) -> AdmissionDecision:
-        """What try_admit would say to a new task."""
-
-    def promote(self) -> list[tuple[str, AdmissionDecision]]:
-        """Tries queued tasks again; who was admitted."""
-
-    def queued_ids(self) -> list[str]:
-        """Who waits, in order."""
-
-    def release(self, task_id: str) -> None:
-        """Gives back exactly what the task's admission reserved, or its place in the queue."""
-
-    def stats(self) -> AdmissionStats:
-        """The figures now."""
-
-    def try_admit(
-        self, task_id: str, memory: SupportsIndex, bandwidth: float = 0.0
-    ) -> AdmissionDecision:
-        """Decides and reserves. A bandwidth of 0 is estimated from the memory."""
-
-    @property
-    def config(self) -> AdmissionConfig:
-        """The limits."""
-
 class QosClass:
     """
     What a class promises to a task.
@@ -263,13 +493,13 @@ class QosClass:
     def __init__(self, value: SupportsIndex) -> None: ...
     def __int__(self) -> int: ...
     def bandwidth_ratio(self) -> float:
-        """1.0, 0.8, 0.5."""
+        """1.0, 0.8, 0.5; 0.2's figure, which nothing here uses."""
 
     def can_preempt(self, other: QosClass) -> bool:
         """True when it is the higher class."""
 
     def memory_overcommit_ratio(self) -> float:
-        """1.0, 1.5, 2.0."""
+        """1.0, 1.5, 2.0; 0.2's figure, which nothing here uses."""
 
     def priority(self) -> int:
         """Added to a task's own priority: 100, 50, 0."""
@@ -278,247 +508,6 @@ class QosClass:
     def name(self) -> str: ...
     @property
     def value(self) -> int: ...
-
-class ResourceRequirements:
-    """
-    What a task needs and what it may grow to.
-    """
-
-    @staticmethod
-    def best_effort() -> ResourceRequirements:
-        """Nothing is asked for."""
-
-    @staticmethod
-    def burstable(request: SupportsIndex, ratio: float) -> ResourceRequirements:
-        """The limit is request * ratio."""
-
-    @staticmethod
-    def guaranteed(memory: SupportsIndex) -> ResourceRequirements:
-        """Limit and request are the same."""
-
-    def __init__(
-        self,
-        memory_request: SupportsIndex,
-        memory_limit: SupportsIndex | None = None,
-        bandwidth_request: float = 0.0,
-        bandwidth_limit: float = 1.0,
-    ) -> None: ...
-    @property
-    def bandwidth_limit(self) -> float:
-        """Share of the device."""
-
-    @property
-    def bandwidth_request(self) -> float:
-        """Share of the device."""
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes."""
-
-    @property
-    def memory_request(self) -> int:
-        """Bytes."""
-
-class QosPolicy:
-    """
-    A class with its requirements.
-    """
-
-    @staticmethod
-    def best_effort() -> QosPolicy:
-        """Reserves nothing."""
-
-    @staticmethod
-    def burstable(request: SupportsIndex, ratio: float) -> QosPolicy:
-        """Reserves its request."""
-
-    @staticmethod
-    def guaranteed(memory: SupportsIndex) -> QosPolicy:
-        """Reserves its limit."""
-
-    def bandwidth_to_reserve(self) -> float:
-        """Share of the device."""
-
-    def memory_to_reserve(self) -> int:
-        """Bytes."""
-
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-
-    @property
-    def requirements(self) -> ResourceRequirements:
-        """What it asks for."""
-
-class QosTaskMeta:
-    """
-    A task as QoS sees it.
-    """
-
-    @staticmethod
-    def best_effort(id: str, name: str) -> QosTaskMeta:
-        """A best-effort task."""
-
-    @staticmethod
-    def burstable(id: str, name: str, request: SupportsIndex, burst_ratio: float) -> QosTaskMeta:
-        """A burstable task."""
-
-    @staticmethod
-    def guaranteed(id: str, name: str, memory: SupportsIndex) -> QosTaskMeta:
-        """A guaranteed task."""
-
-    def effective_priority(self) -> int:
-        """Its own and the class's."""
-
-    @property
-    def bandwidth_request(self) -> float:
-        """Share of the device."""
-
-    @bandwidth_request.setter
-    def bandwidth_request(self, arg1: float) -> None: ...
-    @property
-    def burst_ratio(self) -> float:
-        """Limit over request."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes."""
-
-    @property
-    def memory_request(self) -> int:
-        """Bytes."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def policy(self) -> QosPolicy:
-        """The class with its requirements."""
-
-    @property
-    def priority(self) -> int:
-        """Its own, without the class's."""
-
-    @priority.setter
-    def priority(self, arg0: SupportsIndex) -> None: ...
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-
-class QosEvaluation:
-    """
-    What was decided for a task, and why.
-    """
-
-    def __repr__(self) -> str: ...
-    def __str__(self) -> str: ...
-    def is_admitted(self) -> bool:
-        """It may run as promised."""
-
-    def is_queued(self) -> bool:
-        """It waits."""
-
-    def is_rejected(self) -> bool:
-        """It was turned away."""
-
-    def is_throttled(self) -> bool:
-        """It may run, but not grow to its limit."""
-
-    def text(self) -> str:
-        """One sentence."""
-
-    @property
-    def decision_type(self) -> str:
-        """ "Admit", "Throttle", "Queue" or "Reject"."""
-
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-
-    @property
-    def reason(self) -> str:
-        """Why, for every decision."""
-
-    @property
-    def reject_reason(self) -> str | None:
-        """Why it was turned away, or None."""
-
-    @property
-    def reserved_bandwidth(self) -> float:
-        """Share of the device."""
-
-    @property
-    def reserved_memory(self) -> int:
-        """Bytes."""
-
-class QosStats:
-    """
-    What is reserved now; memory in bytes.
-    """
-
-    @property
-    def available_bandwidth(self) -> float:
-        """Left."""
-
-    @property
-    def available_memory(self) -> int:
-        """Left."""
-
-    @property
-    def best_effort_queue(self) -> int:
-        """Best-effort tasks that wait."""
-
-    @property
-    def burstable_memory(self) -> int:
-        """Held by burstable tasks."""
-
-    @property
-    def guaranteed_bandwidth(self) -> float:
-        """Held by guaranteed tasks."""
-
-    @property
-    def guaranteed_memory(self) -> int:
-        """Held by guaranteed tasks."""
-
-    @property
-    def total_bandwidth(self) -> float:
-        """Of the device."""
-
-    @property
-    def total_memory(self) -> int:
-        """Of the device."""
-
-class QosPolicyEvaluator:
-    """
-    Decides by class and keeps the reservations.
-    """
-
-    def __init__(self, total_memory: SupportsIndex, total_bandwidth: float = 1.0) -> None: ...
-    def admit(self, task: QosTaskMeta) -> QosEvaluation:
-        """evaluate and reserve in one step."""
-
-    def evaluate(self, task: QosTaskMeta) -> QosEvaluation:
-        """Decides; reserves nothing."""
-
-    def release(self, qos_class: QosClass, memory: SupportsIndex, bandwidth: float = 0.0) -> None:
-        """Gives back."""
-
-    def release_evaluation(self, evaluation: QosEvaluation) -> None:
-        """Gives back exactly what an evaluation reserved."""
-
-    def reserve(self, evaluation: QosEvaluation) -> None:
-        """Makes the reservation of an evaluation."""
-
-    def reset(self) -> None:
-        """Forgets all reservations."""
-
-    def stats(self) -> QosStats:
-        """The figures now."""
 
 class PartitionLimits:
     """
@@ -837,134 +826,6 @@ class PartitionManager:
     def config(self) -> PartitionConfig:
         """The device that is shared."""
 
-class TaskState:
-    """
-    Where a task is.
-
-    Members:
-
-      Pending
-
-      Running
-
-      Completed
-
-      Failed
-
-      Cancelled
-    """
-
-    Cancelled: ClassVar[TaskState]
-    Completed: ClassVar[TaskState]
-    Failed: ClassVar[TaskState]
-    Pending: ClassVar[TaskState]
-    Running: ClassVar[TaskState]
-    __members__: ClassVar[dict[str, TaskState]]
-
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __init__(self, value: SupportsIndex) -> None: ...
-    def __int__(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-class TaskPolicy:
-    """
-    In which order tasks are served.
-
-    Members:
-
-      Fifo
-
-      Sjf
-
-      Priority
-    """
-
-    Fifo: ClassVar[TaskPolicy]
-    Priority: ClassVar[TaskPolicy]
-    Sjf: ClassVar[TaskPolicy]
-    __members__: ClassVar[dict[str, TaskPolicy]]
-
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __init__(self, value: SupportsIndex) -> None: ...
-    def __int__(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-class TaskMeta:
-    """
-    A task: what it asks for and how far it got.
-    """
-
-    def __init__(
-        self,
-        id: str,
-        name: str,
-        memory_estimate: SupportsIndex = 0,
-        priority: SupportsIndex = 0,
-        dependencies: Sequence[str] | None = None,
-    ) -> None: ...
-    def duration(self) -> float | None:
-        """Seconds from start to end, or None."""
-
-    def elapsed(self) -> float:
-        """Seconds since it started, until its end; 0 before."""
-
-    def is_terminal(self) -> bool:
-        """It has ended."""
-
-    @property
-    def completed_at(self) -> float | None:
-        """Seconds since 1970, or None."""
-
-    @property
-    def dependencies(self) -> list[str]:
-        """Ids it waits for."""
-
-    @property
-    def error(self) -> str | None:
-        """Why it failed or was cancelled, or None."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def memory_estimate(self) -> int:
-        """Bytes it reserves."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def policy(self) -> TaskPolicy:
-        """Always Fifo."""
-
-    @property
-    def priority(self) -> int:
-        """Kept; order is first come, first served."""
-
-    @property
-    def started_at(self) -> float | None:
-        """Seconds since 1970, or None."""
-
-    @property
-    def state(self) -> TaskState:
-        """Where it is."""
-
-    @property
-    def submitted_at(self) -> float:
-        """Seconds since 1970."""
-
 class SchedulerStats:
     """
     Figures of a scheduler; memory in bytes, times in seconds.
@@ -1030,109 +891,9 @@ class SchedulerStats:
     def total_submitted(self) -> int:
         """So far."""
 
-class TaskStats:
-    """
-    Figures of a task; times in seconds.
-    """
-
-    @property
-    def exec_time(self) -> float:
-        """From its start to its end or now."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def memory_used(self) -> int:
-        """Bytes it asks for; 0 when it has ended."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def state(self) -> TaskState:
-        """Where it is."""
-
-    @property
-    def wait_time(self) -> float:
-        """Until it started or ended, or until now."""
-
-class Scheduler:
-    """
-    Tasks that the caller runs: submit, start, complete.
-    """
-
-    def __init__(
-        self,
-        total_memory: SupportsIndex | None = None,
-        sched_tick_ms: float = 10.0,
-        window_ms: float = 100.0,
-    ) -> None: ...
-    def admission_stats(self) -> AdmissionStats:
-        """Figures of admit."""
-
-    def admit(self, task: TaskMeta) -> AdmissionDecision:
-        """Decides; queues the task unless it rejects it."""
-
-    def cancel_task(self, task_id: str) -> bool:
-        """Any state that is not an end to cancelled."""
-
-    def clear(self) -> None:
-        """Cancels and forgets everything."""
-
-    def complete_task(self, task_id: str) -> bool:
-        """Running to completed."""
-
-    def evaluate_admission(self, task: TaskMeta) -> AdmissionDecision:
-        """What admit would say."""
-
-    def fail_task(self, task_id: str, error: str) -> bool:
-        """Pending or running to failed."""
-
-    def get_runnable_tasks(self, max_tasks: SupportsIndex = 1) -> list[str]:
-        """Starts up to so many tasks that may run; their ids."""
-
-    def get_task(self, task_id: str) -> TaskMeta | None:
-        """The task as it is now, or None."""
-
-    def get_task_state(self, task_id: str) -> TaskState | None:
-        """Where it is, or None."""
-
-    def should_run(self, task_id: str) -> bool:
-        """It waits, its dependencies are met and its memory is there."""
-
-    def start_task(self, task_id: str) -> bool:
-        """Pending to running."""
-
-    def stats(self) -> SchedulerStats:
-        """The figures now."""
-
-    def submit(self, task: TaskMeta) -> str:
-        """Queues a task; its id."""
-
-    def task_stats(self, task_id: str) -> TaskStats | None:
-        """Figures of a task, or None."""
-
-    def text(self) -> str:
-        """Queue, reservations and running tasks as a table."""
-
-    @property
-    def sched_tick_ms(self) -> float:
-        """As given."""
-
-    @property
-    def total_memory(self) -> int | None:
-        """Bytes, or None."""
-
-    @property
-    def window_ms(self) -> float:
-        """As given."""
-
 class MemoryLedger:
     """
-    Where a TaskScheduler takes memory from.
+    Where a Scheduler takes memory from.
     """
 
     def available(self, account: str = "") -> int:
@@ -1151,6 +912,12 @@ class LimitLedger(MemoryLedger):
     """
 
     def __init__(self, total: SupportsIndex | None = None) -> None: ...
+    def release(self, size: SupportsIndex, account: str = "") -> None:
+        """Gives back an earlier reservation."""
+
+    def reserve(self, size: SupportsIndex, account: str = "") -> bool:
+        """False when it would pass a limit."""
+
     def set_account_limit(self, account: str, size: SupportsIndex) -> None:
         """Below what it holds is allowed: it gets nothing more."""
 
@@ -1220,10 +987,6 @@ class TaskInfo:
         """It has ended."""
 
     @property
-    def key(self) -> str:
-        """The caller's id, or ""."""
-
-    @property
     def memory(self) -> int:
         """Bytes it asks for."""
 
@@ -1286,7 +1049,7 @@ class QueueEntry:
 
     @property
     def label(self) -> str:
-        """Its name or key."""
+        """Its name."""
 
     @property
     def position(self) -> int:
@@ -1365,7 +1128,7 @@ class SchedulerSnapshot:
     def time(self) -> float:
         """Seconds since 1970."""
 
-class TaskScheduler:
+class Scheduler:
     """
     Python functions as tasks on streams of their own.
     """
@@ -1380,11 +1143,23 @@ class TaskScheduler:
         sjf_patience: SupportsIndex = 100,
         max_pending_tasks: SupportsIndex = 1000,
         enable_best_effort: bool = True,
-        unknown_dependency_is_met: bool = False,
         max_ended_kept: SupportsIndex = 16384,
         max_streams: SupportsIndex = 32,
         device: str | int | None = None,
     ) -> None: ...
+    def admit(
+        self,
+        memory: SupportsIndex,
+        *,
+        name: str = "",
+        bandwidth: float = 0.0,
+        priority: SupportsIndex = 0,
+        after: Sequence[SupportsIndex] = [],
+    ) -> tuple[AdmissionDecision, int | None]:
+        """Decides by admission control; takes a task without a function in unless it rejects it.
+        The decision, and the task's id or None.
+        """
+
     def cancel(self, task_id: SupportsIndex, reason: str = "cancelled") -> bool:
         """False when it has ended already."""
 
@@ -1395,7 +1170,7 @@ class TaskScheduler:
         """Cancels and forgets all."""
 
     def complete(self, task_id: SupportsIndex) -> bool:
-        """A task without a body has ended well."""
+        """A task without a function has ended well."""
 
     def evaluate_admission(
         self,
@@ -1410,10 +1185,7 @@ class TaskScheduler:
         """The exception of a failed task, or None."""
 
     def fail(self, task_id: SupportsIndex, reason: str) -> bool:
-        """A task without a body has failed."""
-
-    def find(self, key: str) -> int | None:
-        """The id of a key, or None."""
+        """A task without a function has failed."""
 
     def info(self, task_id: SupportsIndex) -> TaskInfo:
         """All that is known of a task."""
@@ -1433,11 +1205,17 @@ class TaskScheduler:
     def serve(self) -> None:
         """Runs tasks here until stop()."""
 
+    def should_run(self, task_id: SupportsIndex) -> bool:
+        """start() would succeed."""
+
     def snapshot(self, partitions: PartitionManager | None = None) -> SchedulerSnapshot:
         """Everything at this moment."""
 
     def start(self, task_id: SupportsIndex) -> bool:
-        """A task without a body: the caller runs it."""
+        """A task without a function: the caller runs it."""
+
+    def start_runnable(self, max_tasks: SupportsIndex) -> list[int]:
+        """Starts those that may run, in order; their ids."""
 
     def state(self, task_id: SupportsIndex) -> str:
         """ "pending", "queued", "admitted", "running", ..."""
@@ -1453,7 +1231,6 @@ class TaskScheduler:
         body: Callable[..., object] | None,
         *,
         name: str = "",
-        key: str = "",
         account: str = "",
         owner: SupportsIndex = 0,
         qos: QosClass = ...,
@@ -1482,318 +1259,1156 @@ class TaskScheduler:
     def streams_in_use(self) -> int:
         """Streams with work."""
 
-class SliceConfig:
+class TransferType:
     """
-    How kernels are cut.
-    """
+    The direction of a copy.
 
-    def __init__(
-        self,
-        max_items_per_slice: SupportsIndex = 65536,
-        max_duration_ms: float = 1.0,
-        min_slices: SupportsIndex = 1,
-        max_slices: SupportsIndex = 256,
-        adaptive: bool = True,
-    ) -> None: ...
-    @property
-    def adaptive(self) -> bool:
-        """Kernels with slow slices are cut finer."""
+    Members:
 
-    @property
-    def max_duration_ms(self) -> float:
-        """Of one slice."""
+      H2D
 
-    @property
-    def max_items_per_slice(self) -> int:
-        """Items."""
+      D2H
 
-    @property
-    def max_slices(self) -> int:
-        """Of one kernel."""
-
-    @property
-    def min_slices(self) -> int:
-        """Of one kernel."""
-
-class SliceInfo:
-    """
-    One slice of a kernel.
+      D2D
     """
 
+    D2D: ClassVar[TransferType]
+    D2H: ClassVar[TransferType]
+    H2D: ClassVar[TransferType]
+    __members__: ClassVar[dict[str, TransferType]]
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: SupportsIndex) -> None: ...
+    def __int__(self) -> int: ...
     @property
-    def block(self) -> tuple[int, int, int]:
-        """Threads of a block."""
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class TransferState:
+    """
+    How far a copy got.
+
+    Members:
+
+      Queued
+
+      InProgress
+
+      Completed
+
+      Failed
+
+      Cancelled
+    """
+
+    Cancelled: ClassVar[TransferState]
+    Completed: ClassVar[TransferState]
+    Failed: ClassVar[TransferState]
+    InProgress: ClassVar[TransferState]
+    Queued: ClassVar[TransferState]
+    __members__: ClassVar[dict[str, TransferState]]
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: SupportsIndex) -> None: ...
+    def __int__(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class StreamType:
+    """
+    The stream of a direction.
+
+    Members:
+
+      D2D
+
+      H2D
+
+      D2H
+    """
+
+    D2D: ClassVar[StreamType]
+    D2H: ClassVar[StreamType]
+    H2D: ClassVar[StreamType]
+    __members__: ClassVar[dict[str, StreamType]]
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: SupportsIndex) -> None: ...
+    def __int__(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class TransferOp:
+    """
+    A transfer as it was when asked for.
+    """
+
+    def bandwidth_gbps(self) -> float:
+        """10**9 bytes per second; 0 while not known."""
+
+    def duration(self) -> float:
+        """Seconds from start to end; 0 while not known."""
+
+    def wait_time(self) -> float:
+        """Seconds from enqueue to start; 0 while not known."""
 
     @property
-    def count(self) -> int:
-        """Its items."""
+    def dst_ptr(self) -> int:
+        """Where to."""
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """Blocks for its items."""
+    def error(self) -> str | None:
+        """Why it failed, or None."""
 
     @property
-    def is_last(self) -> bool:
-        """The kernel's last slice."""
-
-    @property
-    def kernel_handle(self) -> int:
-        """As submitted."""
-
-    @property
-    def kernel_id(self) -> int:
-        """Of this submission, from 1."""
-
-    @property
-    def offset(self) -> int:
-        """Its first item."""
+    def id(self) -> int:
+        """From 1."""
 
     @property
     def priority(self) -> int:
         """Higher is earlier."""
 
     @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def src_ptr(self) -> int:
+        """Where from."""
+
+    @property
+    def state(self) -> TransferState:
+        """How far it got."""
+
+    @property
+    def stream(self) -> StreamType:
+        """The stream of its direction."""
+
+    @property
+    def transfer_type(self) -> TransferType:
+        """The same as type."""
+
+    @property
+    def type(self) -> TransferType:
+        """The direction."""
+
+class TransferStats:
+    """
+    Figures of an AsyncTransferEngine.
+    """
+
+    @property
+    def avg_bandwidth_gbps(self) -> float:
+        """10**9 bytes per second of the completed ones."""
+
+    @property
+    def avg_wait_time(self) -> float:
+        """Seconds."""
+
+    @property
+    def cancelled_count(self) -> int:
+        """So far."""
+
+    @property
+    def completed_count(self) -> int:
+        """So far."""
+
+    @property
+    def d2d_bytes(self) -> int:
+        """Of completed ones."""
+
+    @property
+    def d2h_bytes(self) -> int:
+        """Of completed ones."""
+
+    @property
+    def failed_count(self) -> int:
+        """So far."""
+
+    @property
+    def h2d_bytes(self) -> int:
+        """Of completed ones."""
+
+    @property
+    def in_progress_count(self) -> int:
+        """Now."""
+
+    @property
+    def pending_count(self) -> int:
+        """The same."""
+
+    @property
+    def queued_count(self) -> int:
+        """Now."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Of completed ones."""
+
+    @property
+    def total_transfers(self) -> int:
+        """Ever enqueued."""
+
+class AsyncTransferEngine:
+    """
+    Transfers in order, by direction and priority.
+    """
+
+    def __init__(self, max_concurrent: SupportsIndex = 4) -> None: ...
+    def cancel(self, transfer_id: SupportsIndex) -> bool:
+        """cancel_transfer."""
+
+    def cancel_transfer(self, transfer_id: SupportsIndex) -> bool:
+        """Queued to cancelled."""
+
+    def clear(self) -> None:
+        """Forgets everything."""
+
+    def complete(self, transfer_id: SupportsIndex) -> bool:
+        """complete_transfer."""
+
+    def complete_transfer(self, transfer_id: SupportsIndex) -> bool:
+        """In progress to completed."""
+
+    def enqueue_d2d(
+        self, src_ptr: SupportsIndex, dst_ptr: SupportsIndex, size: SupportsIndex
+    ) -> int:
+        """Device to device; the id."""
+
+    def enqueue_d2h(
+        self, device_ptr: SupportsIndex, host_ptr: SupportsIndex, size: SupportsIndex
+    ) -> int:
+        """Device to host; the id."""
+
+    def enqueue_h2d(
+        self, host_ptr: SupportsIndex, device_ptr: SupportsIndex, size: SupportsIndex
+    ) -> int:
+        """Host to device; the id."""
+
+    def enqueue_with_priority(
+        self,
+        transfer_type: str,
+        src_ptr: SupportsIndex,
+        dst_ptr: SupportsIndex,
+        size: SupportsIndex,
+        priority: SupportsIndex,
+    ) -> int:
+        """The same for "h2d", "d2h" or "d2d"."""
+
+    def fail(self, transfer_id: SupportsIndex, error: str = "") -> bool:
+        """fail_transfer."""
+
+    def fail_transfer(self, transfer_id: SupportsIndex, error: str = "") -> bool:
+        """In progress to failed."""
+
+    def gc(self) -> int:
+        """Forgets finished transfers; how many."""
+
+    @overload
+    def get_in_progress_for_stream(self, stream: StreamType) -> list[int]:
+        """Ids in progress, ascending."""
+
+    @overload
+    def get_in_progress_for_stream(self, stream: SupportsIndex) -> list[int]:
+        """The same for the stream's number: D2D 0, H2D 1, D2H 2."""
+
+    def get_operation(self, transfer_id: SupportsIndex) -> TransferOp | None:
+        """The transfer as it is now, or None."""
+
+    def get_ready_transfers(self, max_transfers: SupportsIndex = 1) -> list[TransferOp]:
+        """Those that may start; they are in progress afterwards."""
+
+    def has_pending_work(self) -> bool:
+        """Something is queued or in progress."""
+
+    def start(self, transfer_id: SupportsIndex) -> bool:
+        """start_transfer."""
+
+    def start_transfer(self, transfer_id: SupportsIndex) -> bool:
+        """Queued to in progress."""
+
+    def stats(self) -> TransferStats:
+        """The figures now."""
+
+    @property
+    def max_concurrent(self) -> int:
+        """Per stream."""
+
+class LaunchConfig:
+    """
+    The shape of a launch.
+    """
+
+    @staticmethod
+    def grid_2d(
+        width: SupportsIndex,
+        height: SupportsIndex,
+        block_x: SupportsIndex = 16,
+        block_y: SupportsIndex = 16,
+    ) -> LaunchConfig:
+        """Enough blocks for a plane."""
+
+    @staticmethod
+    def linear(n: SupportsIndex, block_size: SupportsIndex = 256) -> LaunchConfig:
+        """Enough blocks for n items."""
+
+    def __init__(
+        self,
+        grid: SupportsIndex | Sequence[SupportsIndex],
+        block: SupportsIndex | Sequence[SupportsIndex] = (256, 1, 1),
+        shared_mem: SupportsIndex = 0,
+        stream_id: SupportsIndex = 0,
+    ) -> None: ...
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a block."""
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks."""
+
+    @property
     def shared_mem(self) -> int:
         """Bytes."""
 
     @property
-    def slice_id(self) -> int:
-        """The same as slice_index."""
+    def stream_id(self) -> int:
+        """Number of the stream."""
+
+    @stream_id.setter
+    def stream_id(self, arg0: SupportsIndex) -> None: ...
+
+class KernelState:
+    """
+    How far a launch got.
+
+    Members:
+
+      Queued
+
+      Launched
+
+      Completed
+
+      Failed
+
+      Cancelled
+    """
+
+    Cancelled: ClassVar[KernelState]
+    Completed: ClassVar[KernelState]
+    Failed: ClassVar[KernelState]
+    Launched: ClassVar[KernelState]
+    Queued: ClassVar[KernelState]
+    __members__: ClassVar[dict[str, KernelState]]
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: SupportsIndex) -> None: ...
+    def __int__(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class KernelLaunchRequest:
+    """
+    A launch as it was when asked for.
+    """
+
+    def exec_time(self) -> float | None:
+        """Seconds from launched to finished, or None."""
+
+    def is_live(self) -> bool:
+        """Queued or launched."""
+
+    def wait_time(self) -> float | None:
+        """Seconds from queued to launched, or None."""
 
     @property
-    def slice_index(self) -> int:
-        """From 0."""
+    def args(self) -> list[int]:
+        """8 bytes each."""
+
+    @property
+    def config(self) -> LaunchConfig:
+        """The shape."""
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed, or None."""
+
+    @property
+    def id(self) -> int:
+        """From 1."""
+
+    @property
+    def kernel_handle(self) -> int:
+        """As queued."""
+
+    @property
+    def priority(self) -> int:
+        """Higher is earlier."""
+
+    @property
+    def state(self) -> KernelState:
+        """How far it got."""
 
     @property
     def task_id(self) -> str | None:
         """The task it belongs to, or None."""
 
-    @property
-    def total_slices(self) -> int:
-        """Of the kernel."""
-
-class SliceStats:
+class DispatchStats:
     """
-    Figures of a SliceScheduler.
+    Figures of a KernelDispatcher.
     """
 
     @property
-    def avg_slice_ms(self) -> float:
-        """Of completed slices."""
+    def avg_exec_ms(self) -> float:
+        """From launched to completed."""
 
     @property
-    def completed_kernels(self) -> int:
+    def avg_wait_ms(self) -> float:
+        """From queued to launched."""
+
+    @property
+    def cancelled_count(self) -> int:
         """So far."""
 
     @property
-    def completed_slices(self) -> int:
+    def completed_count(self) -> int:
         """So far."""
 
     @property
-    def max_slice_ms(self) -> float:
-        """Of completed slices."""
+    def failed_count(self) -> int:
+        """So far."""
 
     @property
-    def pending_kernels(self) -> int:
+    def in_flight_count(self) -> int:
         """Now."""
 
     @property
-    def pending_slices(self) -> int:
+    def max_pending(self) -> int:
+        """Most at a time."""
+
+    @property
+    def pending_count(self) -> int:
         """Now."""
 
     @property
-    def total_kernels(self) -> int:
-        """Submitted."""
+    def refused_count(self) -> int:
+        """The queue was full."""
 
     @property
-    def total_slices(self) -> int:
-        """Submitted."""
+    def total_launched(self) -> int:
+        """Ever."""
 
     @property
-    def total_time_ms(self) -> float:
-        """Of completed slices."""
+    def total_queued(self) -> int:
+        """Ever."""
 
-class SliceScheduler:
+class KernelDispatcher:
     """
-    Hands out slices of kernels in turn.
+    Queues launches, with limits per stream.
     """
 
-    def __init__(self, config: SliceConfig | None = None) -> None: ...
+    def __init__(
+        self, max_in_flight: SupportsIndex = 4, max_queued: SupportsIndex = 65536
+    ) -> None: ...
+    def add_function(self, function: Callable[..., object]) -> int:
+        """A handle for a Python function, which launches on the current stream."""
+
+    def attach_stream(self, stream_id: SupportsIndex, stream: Stream) -> None:
+        """Requests for that number launch there: pump(), wait() and drain() act."""
+
+    def cancel(self, request_id: SupportsIndex) -> bool:
+        """Queued to cancelled."""
+
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forgets all requests."""
 
-    def complete_slice(self, ms: float) -> bool:
-        """The slice handed out first took so long. False when none is out."""
+    def drain(self) -> None:
+        """Until nothing is queued or launched."""
 
-    def get_next_slice(self) -> SliceInfo | None:
-        """The next slice to run, or None."""
+    def gc(self) -> int:
+        """Forgets finished requests; how many."""
 
-    def pending_kernels(self) -> int:
-        """With slices that are not completed."""
+    def get_in_flight(self, stream_id: SupportsIndex = 0) -> list[int]:
+        """Ids launched on a stream, in launch order."""
 
-    def pending_slices(self) -> int:
-        """Not completed."""
+    def get_ready(self, max_requests: SupportsIndex = 1) -> list[KernelLaunchRequest]:
+        """Those that may launch now; changes nothing."""
 
-    def stats(self) -> SliceStats:
-        """The figures now."""
+    def get_request(self, request_id: SupportsIndex) -> KernelLaunchRequest | None:
+        """The request as it is now, or None."""
 
-    def submit(
+    def get_requests_for_task(self, task_id: str) -> list[int]:
+        """Ids of a task's requests."""
+
+    def has_pending_work(self) -> bool:
+        """Something is queued or launched."""
+
+    def mark_completed(self, request_id: SupportsIndex) -> bool:
+        """Launched to completed."""
+
+    def mark_failed(self, request_id: SupportsIndex, error: str = "") -> bool:
+        """Queued or launched to failed."""
+
+    def mark_launched(self, request_id: SupportsIndex) -> bool:
+        """Queued to launched."""
+
+    def pump(self) -> int:
+        """Completes what is done and launches what may run; how many changed state."""
+
+    def queue(
         self,
         kernel_handle: SupportsIndex,
-        total_items: SupportsIndex,
-        block: tuple[SupportsIndex, SupportsIndex, SupportsIndex] = (256, 1, 1),
-        shared_mem: SupportsIndex = 0,
+        config: LaunchConfig,
+        args: Sequence[SupportsIndex] | None = None,
+        task_id: str | None = None,
+        priority: SupportsIndex = 0,
     ) -> int:
-        """Cuts a kernel; the number of slices."""
+        """A new request's id. RuntimeError when the queue is full."""
 
-    def submit_for_task(
+    def queue_for_task(
         self,
         task_id: str,
         kernel_handle: SupportsIndex,
-        total_items: SupportsIndex,
-        block: tuple[SupportsIndex, SupportsIndex, SupportsIndex] = (256, 1, 1),
-        shared_mem: SupportsIndex = 0,
+        config: LaunchConfig,
+        args: Sequence[SupportsIndex] | None = None,
         priority: SupportsIndex = 0,
     ) -> int:
-        """The same for a task, with a priority."""
+        """The same for a task."""
+
+    def stats(self) -> DispatchStats:
+        """The figures now."""
+
+    def wait(self, request_id: SupportsIndex) -> None:
+        """Until the request is over; raises what it failed with."""
 
     @property
-    def config(self) -> SliceConfig:
-        """How kernels are cut."""
+    def max_in_flight(self) -> int:
+        """Per stream."""
 
-class ExecutionContextStats:
+class PacingConfig:
     """
-    A context as it was when asked for.
+    The numbers of the pacing rule.
+    """
+
+    def __init__(
+        self,
+        total_bandwidth: float = 1.0,
+        window_ms: float = 100.0,
+        min_interval_ms: float = 0.1,
+        adaptive: bool = True,
+    ) -> None: ...
+    @property
+    def adaptive(self) -> bool:
+        """Kept for the signature."""
+
+    @property
+    def min_interval_ms(self) -> float:
+        """Between two launches of a stream."""
+
+    @property
+    def total_bandwidth(self) -> float:
+        """What all shares may add up to."""
+
+    @property
+    def window_ms(self) -> float:
+        """The window of the rule."""
+
+class PacingDecision:
+    """
+    Whether a stream may launch now.
     """
 
     @property
-    def available_vram(self) -> int:
-        """Bytes."""
+    def can_launch(self) -> bool:
+        """It may."""
 
     @property
-    def buffer_count(self) -> int:
-        """Tracked buffers."""
+    def decision_type(self) -> str:
+        """ "Launch", "Wait" or "Throttle"."""
 
     @property
-    def llm_id(self) -> str:
-        """Its id."""
+    def is_throttled(self) -> bool:
+        """Not in this window."""
 
     @property
-    def max_vram(self) -> int:
-        """Bytes; 0: only the budget of all."""
+    def wait_ms(self) -> float:
+        """Until it may; infinite when throttled."""
+
+class StreamPacingStats:
+    """
+    Figures of one stream.
+    """
 
     @property
-    def state(self) -> str:
-        """ "IDLE", "RUNNING" or "PAUSED"."""
+    def bandwidth_share(self) -> float:
+        """Its share."""
+
+    @property
+    def launch_count(self) -> int:
+        """So far."""
+
+    @property
+    def launches_in_window(self) -> int:
+        """Now."""
 
     @property
     def stream_id(self) -> int:
-        """Number of its stream."""
+        """The stream."""
 
     @property
-    def used_vram(self) -> int:
-        """Bytes."""
+    def throttle_count(self) -> int:
+        """So far."""
 
-class ExecutionStats:
+    @property
+    def total_wait_ms(self) -> float:
+        """So far."""
+
+    @property
+    def wait_count(self) -> int:
+        """So far."""
+
+class PacingStats:
     """
-    All contexts together; memory in bytes.
-    """
-
-    @property
-    def available_vram(self) -> int:
-        """Left."""
-
-    @property
-    def context_count(self) -> int:
-        """Contexts."""
-
-    @property
-    def device_id(self) -> int:
-        """The GPU."""
-
-    @property
-    def device_total_memory(self) -> int:
-        """Of the GPU."""
-
-    @property
-    def initialized(self) -> bool:
-        """initialize() or create() was called."""
-
-    @property
-    def stream_pool_size(self) -> int:
-        """Stream ids to hand out again."""
-
-    @property
-    def total_vram_budget(self) -> int:
-        """Of all contexts."""
-
-    @property
-    def used_vram(self) -> int:
-        """By all contexts."""
-
-class ExecutionContexts:
-    """
-    Several models on one GPU.
+    Figures of all streams.
     """
 
-    def __init__(self) -> None: ...
-    def begin_context_session(self, llm_id: str) -> None:
-        """One runs."""
+    @property
+    def available_bandwidth(self) -> float:
+        """Left for shares."""
 
-    def begin_session(self) -> None:
-        """All contexts run."""
+    @property
+    def stream_count(self) -> int:
+        """Streams with a share."""
 
-    def create(
-        self, llm_id: str, max_vram: SupportsIndex = 0, device_id: SupportsIndex = 0
-    ) -> ExecutionContextStats:
-        """A new context."""
+    @property
+    def total_launches(self) -> int:
+        """So far."""
 
-    def destroy(self, llm_id: str) -> bool:
-        """False when there is none."""
+    @property
+    def total_throttles(self) -> int:
+        """So far."""
 
-    def end_context_session(self, llm_id: str) -> None:
-        """One is idle."""
+    @property
+    def total_waits(self) -> int:
+        """So far."""
 
-    def end_session(self) -> None:
-        """All contexts are idle."""
+    @property
+    def used_bandwidth(self) -> float:
+        """All shares."""
 
-    def get(self, llm_id: str) -> ExecutionContextStats | None:
-        """The context as it is now, or None."""
+class ShareStats:
+    """
+    Figures of one member.
+    """
 
-    def ids(self) -> list[str]:
-        """Oldest first."""
+    @property
+    def active(self) -> bool:
+        """It asks for its share."""
 
-    def initialize(
+    @property
+    def capped(self) -> bool:
+        """Never more than its share."""
+
+    @property
+    def in_flight_count(self) -> int:
+        """Now."""
+
+    @property
+    def last_window_share(self) -> float:
+        """Of the last whole window."""
+
+    @property
+    def refused_count(self) -> int:
+        """So far."""
+
+    @property
+    def share(self) -> float:
+        """As given."""
+
+    @property
+    def started_count(self) -> int:
+        """So far."""
+
+    @property
+    def used(self) -> float:
+        """Since the start."""
+
+    @property
+    def used_in_window(self) -> float:
+        """Now."""
+
+class SharePacer:
+    """
+    Shares of what was measured: GPU time or bytes.
+    """
+
+    def __init__(
         self,
-        device_id: SupportsIndex = 0,
-        device_total_memory: SupportsIndex = 0,
-        total_vram_budget: SupportsIndex = 0,
-    ) -> None:
-        """Memory 0: 8 GiB. Budget 0: the memory. Later calls do nothing."""
+        capacity_per_ns: float = 1.0,
+        window_ms: float = 100.0,
+        burst: float = 500000.0,
+        idle_after_ms: float = 1.0,
+    ) -> None: ...
+    def abandon(self, member: SupportsIndex) -> None:
+        """Its newest work in flight did not happen."""
 
-    def is_context_session_active(self, llm_id: str) -> bool:
-        """Between the two."""
+    def add(self, member: SupportsIndex, share: float, capped: bool = False) -> None:
+        """A new member."""
 
-    def is_session_active(self) -> bool:
-        """Between the two."""
+    def charge(self, member: SupportsIndex, amount: float) -> None:
+        """Work that was not announced."""
 
-    def pause(self, llm_id: str) -> bool:
-        """Running to paused."""
+    def end(self, member: SupportsIndex, amount: float) -> None:
+        """Its oldest work in flight cost so much."""
 
-    def reset(self) -> None:
-        """As new."""
+    def remove(self, member: SupportsIndex) -> None:
+        """Forgets a member."""
 
-    def resume(self, llm_id: str) -> bool:
-        """Paused to running."""
+    def retry_in_ns(self, member: SupportsIndex) -> int:
+        """When asking again makes sense."""
 
-    def stats(self) -> ExecutionStats:
+    def stats(self, member: SupportsIndex) -> ShareStats:
         """The figures now."""
 
-    def track_allocation(self, llm_id: str, buffer_id: SupportsIndex, size: SupportsIndex) -> bool:
-        """False when the buffer would pass a budget."""
+    def try_begin(self, member: SupportsIndex) -> bool:
+        """True: its work is in flight, end() or abandon() follows."""
 
-    def track_deallocation(self, llm_id: str, buffer_id: SupportsIndex) -> int:
-        """The buffer's size."""
+class KernelPacingEngine:
+    """
+    Paces launches by count and interval.
+    """
+
+    def __init__(self, config: PacingConfig | None = None) -> None: ...
+    def allocate_stream(self, stream_id: SupportsIndex, share: float) -> bool:
+        """False when the shares would pass the total."""
+
+    def record_launch(self, stream_id: SupportsIndex) -> None:
+        """It has launched."""
+
+    def record_throttle(self, stream_id: SupportsIndex) -> None:
+        """It was throttled."""
+
+    def record_wait(self, stream_id: SupportsIndex, wait_ms: float = 0.0) -> None:
+        """It has waited."""
+
+    def release_stream(self, stream_id: SupportsIndex) -> bool:
+        """False when unknown."""
+
+    def reset(self) -> None:
+        """Forgets launches; shares stay."""
+
+    def should_launch(self, stream_id: SupportsIndex) -> PacingDecision:
+        """Whether it may launch now; changes nothing."""
+
+    def stats(self) -> PacingStats:
+        """Figures of all streams."""
+
+    def stream_stats(self, stream_id: SupportsIndex) -> StreamPacingStats | None:
+        """Figures of a stream, or None."""
+
+    @property
+    def config(self) -> PacingConfig:
+        """The numbers of the rule."""
+
+class CompileOptions:
+    """
+    What a kernel is compiled with; part of its key.
+    """
+
+    def __init__(self, compute_capability: str = "sm_75") -> None: ...
+    def define(self, name: str, value: str = "") -> CompileOptions:
+        """Adds a macro."""
+
+    def flag(self, text: str) -> CompileOptions:
+        """Adds a flag."""
+
+    def include(self, path: str) -> CompileOptions:
+        """Adds an include folder."""
+
+    @property
+    def compute_capability(self) -> str:
+        """ "sm_90"."""
+
+    @property
+    def defines(self) -> list[str]:
+        """NAME or NAME=VALUE."""
+
+    @property
+    def flags(self) -> list[str]:
+        """In the order given."""
+
+    @property
+    def includes(self) -> list[str]:
+        """In the order given."""
+
+class CacheConfig:
+    """
+    Limits of a KernelCache.
+    """
+
+    def __init__(
+        self,
+        max_entries: SupportsIndex = 1024,
+        max_ptx_size: SupportsIndex = 268435456,
+        enable_eviction: bool = True,
+        ttl_seconds: float = 0.0,
+    ) -> None: ...
+    @property
+    def enable_eviction(self) -> bool:
+        """Least recently used first."""
+
+    @property
+    def max_entries(self) -> int:
+        """Kernels."""
+
+    @property
+    def max_ptx_size(self) -> int:
+        """Bytes."""
+
+    @property
+    def ttl_seconds(self) -> float:
+        """0: no expiry."""
+
+class CachedKernel:
+    """
+    A kernel of the cache.
+    """
+
+    @property
+    def access_count(self) -> int:
+        """Uses."""
+
+    @property
+    def function_handle(self) -> int:
+        """0: not loaded."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """It has handles."""
+
+    @property
+    def key(self) -> int:
+        """Its key."""
+
+    @property
+    def module_handle(self) -> int:
+        """0: not loaded."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def options(self) -> CompileOptions:
+        """What it was compiled with."""
+
+    @property
+    def ptx(self) -> str:
+        """Its PTX."""
+
+class CacheStats:
+    """
+    Figures of a KernelCache.
+    """
+
+    def hit_rate(self) -> float:
+        """0 before the first look-up."""
+
+    @property
+    def entries(self) -> int:
+        """Kernels."""
+
+    @property
+    def evictions(self) -> int:
+        """For room."""
+
+    @property
+    def hits(self) -> int:
+        """Look-ups that found a kernel."""
+
+    @property
+    def loaded_count(self) -> int:
+        """Kernels with handles."""
+
+    @property
+    def misses(self) -> int:
+        """Look-ups that did not."""
+
+    @property
+    def ptx_size(self) -> int:
+        """Bytes."""
+
+    @property
+    def ttl_evictions(self) -> int:
+        """By age."""
+
+class KernelCache:
+    """
+    Compiled kernels by key, least recently used first out.
+    """
+
+    @staticmethod
+    def compute_key(source: str, options: CompileOptions = ...) -> int:
+        """The same on every machine."""
+
+    @staticmethod
+    def hash_source(source: str) -> int:
+        """The same on every machine."""
+
+    def __init__(self, config: CacheConfig | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None:
+        """Removes the kernels; counters stay."""
+
+    def clear_expired(self) -> int:
+        """How many went."""
+
+    def contains(self, key: SupportsIndex) -> bool:
+        """True when it is there and not expired."""
+
+    def get(self, key: SupportsIndex) -> CachedKernel | None:
+        """A kernel, or None."""
+
+    def get_by_name(self, name: str) -> CachedKernel | None:
+        """The one inserted last, or None."""
+
+    def insert(self, source: str, name: str, ptx: str, options: CompileOptions = ...) -> int:
+        """Adds a kernel; its key."""
+
+    def is_empty(self) -> bool:
+        """True without kernels."""
+
+    def kernel_names(self) -> list[str]:
+        """Sorted, each once."""
+
+    def len(self) -> int:
+        """Kernels."""
+
+    def remove(self, key: SupportsIndex) -> bool:
+        """False when unknown."""
+
+    def set_handles(
+        self, key: SupportsIndex, module_handle: SupportsIndex, function_handle: SupportsIndex
+    ) -> bool:
+        """False when unknown."""
+
+    def stats(self) -> CacheStats:
+        """The figures now."""
+
+    @property
+    def config(self) -> CacheConfig:
+        """The limits."""
+
+class ArchFingerprint:
+    """
+    What compiled code depends on.
+    """
+
+    def __init__(
+        self,
+        sm_major: SupportsIndex,
+        sm_minor: SupportsIndex,
+        driver_major: SupportsIndex = 0,
+        driver_minor: SupportsIndex = 0,
+        compiler_major: SupportsIndex = 0,
+        compiler_minor: SupportsIndex = 0,
+    ) -> None: ...
+    def is_compatible(self, other: ArchFingerprint) -> bool:
+        """The same SM and driver."""
+
+    @property
+    def compiler_major(self) -> int:
+        """Of NVRTC."""
+
+    @property
+    def compiler_minor(self) -> int:
+        """Of NVRTC."""
+
+    @property
+    def driver_major(self) -> int:
+        """Of its CUDA version."""
+
+    @property
+    def driver_minor(self) -> int:
+        """Of its CUDA version."""
+
+    @property
+    def sm_major(self) -> int:
+        """9 of SM 90."""
+
+    @property
+    def sm_minor(self) -> int:
+        """0 of SM 90."""
+
+class PersistentCacheConfig:
+    """
+    Folder and limits of a PersistentCache.
+    """
+
+    def __init__(
+        self,
+        cache_dir: str | None = None,
+        max_size: SupportsIndex = 536870912,
+        max_entries: SupportsIndex = 1000,
+        auto_cleanup: bool = True,
+        ttl_seconds: float = 0.0,
+    ) -> None: ...
+    @property
+    def auto_cleanup(self) -> bool:
+        """Least recently used first out."""
+
+    @property
+    def cache_dir(self) -> str:
+        """The folder."""
+
+    @property
+    def max_entries(self) -> int:
+        """Files."""
+
+    @property
+    def max_size(self) -> int:
+        """Bytes of all files."""
+
+    @property
+    def ttl_seconds(self) -> float:
+        """0: no expiry."""
+
+class PersistentCacheEntry:
+    """
+    A file of the cache.
+    """
+
+    @property
+    def access_count(self) -> int:
+        """Uses."""
+
+    @property
+    def checksum(self) -> int:
+        """Of the bytes."""
+
+    @property
+    def created_at(self) -> float:
+        """Seconds since 1970."""
+
+    @property
+    def key(self) -> int:
+        """Its key."""
+
+    @property
+    def last_access(self) -> float:
+        """Seconds since 1970."""
+
+    @property
+    def name(self) -> str:
+        """Of the kernel."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+class PersistentCacheStats:
+    """
+    Figures of a PersistentCache.
+    """
+
+    def hit_rate(self) -> float:
+        """0 before the first look-up."""
+
+    @property
+    def corrupt(self) -> int:
+        """Files that were not what the index says."""
+
+    @property
+    def entries(self) -> int:
+        """Files."""
+
+    @property
+    def evictions(self) -> int:
+        """For room."""
+
+    @property
+    def hits(self) -> int:
+        """Look-ups that found bytes."""
+
+    @property
+    def misses(self) -> int:
+        """Look-ups that did not."""
+
+    @property
+    def total_size(self) -> int:
+        """Bytes."""
+
+    @property
+    def ttl_evictions(self) -> int:
+        """By age."""
+
+    @property
+    def write_failures(self) -> int:
+        """What could not be written."""
+
+class PersistentCache:
+    """
+    Compiled kernels in a folder: a file each and an index.
+    """
+
+    def __init__(self, config: PersistentCacheConfig, arch: ArchFingerprint) -> None: ...
+    def __len__(self) -> int: ...
+    def cleanup(self) -> int:
+        """Drops what is expired or over the limits; how many."""
+
+    def clear(self) -> None:
+        """Drops everything."""
+
+    def contains(self, key: SupportsIndex) -> bool:
+        """True when it is there and not expired."""
+
+    def entries(self) -> list[PersistentCacheEntry]:
+        """By key."""
+
+    def get(self, key: SupportsIndex) -> bytes | None:
+        """The stored bytes, or None."""
+
+    def get_entry(self, key: SupportsIndex) -> PersistentCacheEntry | None:
+        """What the index says, or None."""
+
+    def insert(self, key: SupportsIndex, name: str, data: str) -> bool:
+        """False when it was not stored."""
+
+    def is_empty(self) -> bool:
+        """True without files."""
+
+    def len(self) -> int:
+        """Files."""
+
+    def remove(self, key: SupportsIndex) -> bool:
+        """False when unknown."""
+
+    def stats(self) -> PersistentCacheStats:
+        """The figures now."""
+
+    @property
+    def arch(self) -> ArchFingerprint:
+        """What the code was compiled for."""
+
+    @property
+    def config(self) -> PersistentCacheConfig:
+        """Folder and limits."""
 
 class SimTask:
     """
@@ -2029,6 +2644,20 @@ class SimResult:
     @property
     def waits_by_class(self) -> dict[QosClass, WaitSummary]:
         """By QosClass."""
+
+def decide_admission(
+    memory: SupportsIndex,
+    bandwidth: float,
+    *,
+    max_memory: SupportsIndex,
+    max_bandwidth: float,
+    max_pending_tasks: SupportsIndex,
+    enable_best_effort: bool,
+    reserved_memory: SupportsIndex,
+    reserved_bandwidth: float,
+    pending_count: SupportsIndex,
+) -> AdmissionDecision:
+    """The scheduler's rule for a task with these figures. Bandwidth 0: memory / max_memory."""
 
 def end_python() -> None:
     """At exit: from now on no thread of the runtime calls into Python."""

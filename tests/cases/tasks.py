@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from pygpukit.scheduler import TaskScheduler
+from pygpukit.scheduler import Scheduler
 
 WAIT = 20.0  # seconds; no test needs them
 
@@ -33,7 +33,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def nothing_is_left(sched: TaskScheduler) -> None:
+def nothing_is_left(sched: Scheduler) -> None:
     stats = sched.native.stats()
     assert stats.reserved_memory == 0
     assert stats.reserved_bandwidth == 0.0

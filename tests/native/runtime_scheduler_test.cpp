@@ -173,34 +173,13 @@ TEST_F(RuntimeScheduler, DependenciesGateTheStart) {
   expect_state(late, TaskState::kAdmitted);
 }
 
-TEST_F(RuntimeScheduler, UnknownDependenciesAreErrorsUnlessAllowed) {
+TEST_F(RuntimeScheduler, UnknownDependenciesAreErrors) {
   std::string message;
   EXPECT_EQ(kind_of_error([&] { submit(0, {7}); }, &message), Error::Kind::kValue);
   EXPECT_NE(message.find("7"), std::string::npos);
-  EXPECT_EQ(kind_of_error([&] { scheduler->submit({.dependency_keys = {"load"}}); }, &message),
-            Error::Kind::kValue);
-  EXPECT_NE(message.find("'load'"), std::string::npos);
   EXPECT_EQ(scheduler->stats().total_submitted, 0u);
   // A task cannot name itself or a later one, so there are no cycles.
   EXPECT_EQ(kind_of_error([&] { submit(0, {1}); }), Error::Kind::kValue);
-
-  SchedulerConfig config;
-  config.unknown_dependency_is_met = true;
-  make(100, config);
-  const TaskId known = scheduler->submit({.key = "known"});
-  const TaskId id =
-      scheduler->submit({.dependencies = {99, known}, .dependency_keys = {"load", "known"}});
-  expect_state(id, TaskState::kPending);
-  EXPECT_EQ(scheduler->info(id).dependencies, std::vector<TaskId>{known});
-}
-
-TEST_F(RuntimeScheduler, KeysNameTasks) {
-  const TaskId a = scheduler->submit({.key = "a"});
-  EXPECT_EQ(scheduler->find("a"), a);
-  EXPECT_EQ(scheduler->find("b"), kNoTask);
-  EXPECT_EQ(kind_of_error([&] { scheduler->submit({.key = "a"}); }), Error::Kind::kValue);
-  const TaskId b = scheduler->submit({.key = "b", .dependency_keys = {"a"}});
-  expect_state(b, TaskState::kPending);
 }
 
 TEST_F(RuntimeScheduler, AFailedDependencyFailsItsDependentsAndNamesTheFirstCause) {
@@ -350,7 +329,7 @@ TEST_F(RuntimeScheduler, OldEndedTasksAreForgotten) {
   make(100, config);
   std::vector<TaskId> ids;
   for (int i = 0; i < 4; ++i) {
-    ids.push_back(scheduler->submit({.key = "k" + std::to_string(i)}));
+    ids.push_back(submit());
     scheduler->start(ids.back());
     scheduler->complete(ids.back());
   }
@@ -359,7 +338,6 @@ TEST_F(RuntimeScheduler, OldEndedTasksAreForgotten) {
   EXPECT_NE(message.find("no longer kept"), std::string::npos);
   EXPECT_EQ(kind_of_error([&] { submit(0, {ids[0]}); }), Error::Kind::kValue);
   expect_state(ids[2], TaskState::kCompleted);
-  EXPECT_EQ(scheduler->find("k0"), kNoTask);
   EXPECT_EQ(scheduler->snapshot().tasks.size(), 2u);
   EXPECT_EQ(scheduler->stats().count(TaskState::kCompleted), 4u);
 }

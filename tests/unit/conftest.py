@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pygpukit.scheduler import TaskScheduler
+    from pygpukit.scheduler import Scheduler
 
 os.environ["PYGPUKIT_DEVICE"] = "cpu"
 # As on a machine of any size: the default grows with the memory there is.
@@ -43,9 +43,9 @@ def fake_cublaslt() -> str:
 
 
 @pytest.fixture
-def sched() -> Iterator[TaskScheduler]:
+def sched() -> Iterator[Scheduler]:
     """Two workers and 100 MB."""
-    from pygpukit.scheduler import MB, TaskScheduler
+    from pygpukit.scheduler import MB, Scheduler
 
-    with TaskScheduler(workers=2, memory=100 * MB) as made:
+    with Scheduler(workers=2, memory=100 * MB) as made:
         yield made

@@ -118,7 +118,7 @@ UNCONSTRUCTED = [
     lambda: gp.zeros(3, dtype=_native.DataType.__new__(_native.DataType)),
     lambda: gp.CudaEvent().record(_native.Stream.__new__(_native.Stream)),
     lambda: _runtime.LimitLedger.__new__(_runtime.LimitLedger).available(),
-    lambda: _runtime.TaskScheduler(_runtime.LimitLedger.__new__(_runtime.LimitLedger)),
+    lambda: _runtime.Scheduler(_runtime.LimitLedger.__new__(_runtime.LimitLedger)),
     lambda: int(_runtime.QosClass.__new__(_runtime.QosClass)),
 ]
 

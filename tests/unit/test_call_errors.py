@@ -12,7 +12,7 @@ import pytest
 
 import pygpukit as gp
 from pygpukit import _native, _runtime
-from pygpukit._runtime import TaskScheduler, launch_function
+from pygpukit._runtime import Scheduler, launch_function
 
 X = gp.ones((2, 3))
 
@@ -81,7 +81,7 @@ class Unprintable:
             lambda: launch_function(1.5, 1, 1, 0, []),
             "launch_function: argument 'function' is float 1.5, expected int",
         ),
-        (lambda: TaskScheduler.__init__(5), "TaskScheduler: __init__ was called without"),
+        (lambda: Scheduler.__init__(5), "Scheduler: __init__ was called without"),
     ],
 )
 def test_the_argument_is_named(call: Callable[[], Any], words: str) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pygpukit.scheduler import TaskScheduler
+from pygpukit.scheduler import Scheduler
 
 # GPK_TEST_EXITS=200 for a longer look.
 EXITS = int(os.environ.get("GPK_TEST_EXITS", "24"))
@@ -18,7 +18,7 @@ BUSY = """
 import random, threading, time
 import numpy as np, pygpukit as gp
 from pygpukit import transfer
-from pygpukit.scheduler import TaskScheduler, service
+from pygpukit.scheduler import Scheduler, service
 
 service._EXIT_SECONDS = 0.05  # tasks that never end are not waited for
 
@@ -38,7 +38,7 @@ def work():
 
 for _ in range(4):
     threading.Thread(target=work, daemon=True).start()
-scheduler = TaskScheduler(workers=3)
+scheduler = Scheduler(workers=3)
 for _ in range(3):
     scheduler.submit(work).add_done_callback(lambda _: None)
 time.sleep(0.02 + 0.1 * random.random())
@@ -77,7 +77,7 @@ time.sleep(0.6)
 
 def test_shutdown_takes_its_timeout_in_all() -> None:
     go = threading.Event()
-    scheduler = TaskScheduler(workers=4)
+    scheduler = Scheduler(workers=4)
     tasks = [scheduler.submit(go.wait) for _ in range(4)]
     while not all(task.running() for task in tasks):
         time.sleep(0.001)

@@ -17,13 +17,13 @@ from pygpukit.scheduler import (
     MB,
     DeadlineMissed,
     DependencyFailed,
+    Scheduler,
     TaskCancelled,
-    TaskScheduler,
     TaskState,
 )
 
 
-def test_a_task_that_throws(sched: TaskScheduler) -> None:
+def test_a_task_that_throws(sched: Scheduler) -> None:
     class Special(Exception):
         pass
 
@@ -50,7 +50,7 @@ def test_a_task_that_throws(sched: TaskScheduler) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError, StopIteration])
-def test_any_exception_is_kept(sched: TaskScheduler, error: type[BaseException]) -> None:
+def test_any_exception_is_kept(sched: Scheduler, error: type[BaseException]) -> None:
     def bad() -> None:
         raise error("kept")
 
@@ -60,7 +60,7 @@ def test_any_exception_is_kept(sched: TaskScheduler, error: type[BaseException])
     nothing_is_left(sched)
 
 
-def test_an_exception_whose_text_raises(sched: TaskScheduler) -> None:
+def test_an_exception_whose_text_raises(sched: Scheduler) -> None:
     class Mean(Exception):
         def __str__(self) -> str:
             raise ValueError("no text")
@@ -74,7 +74,7 @@ def test_an_exception_whose_text_raises(sched: TaskScheduler) -> None:
     nothing_is_left(sched)
 
 
-def test_cancel_in_every_state(sched: TaskScheduler) -> None:
+def test_cancel_in_every_state(sched: Scheduler) -> None:
     gates = [Gate(), Gate()]
     running = [sched.submit(gate, memory=40 * MB) for gate in gates]
     for gate in gates:
@@ -111,7 +111,7 @@ def test_cancel_in_every_state(sched: TaskScheduler) -> None:
     nothing_is_left(sched)
 
 
-def test_a_cancelled_task_that_then_throws_is_cancelled(sched: TaskScheduler) -> None:
+def test_a_cancelled_task_that_then_throws_is_cancelled(sched: Scheduler) -> None:
     gate = Gate()
 
     def work() -> None:
@@ -127,7 +127,7 @@ def test_a_cancelled_task_that_then_throws_is_cancelled(sched: TaskScheduler) ->
     nothing_is_left(sched)
 
 
-def test_a_long_function_looks_for_a_cancel(sched: TaskScheduler) -> None:
+def test_a_long_function_looks_for_a_cancel(sched: Scheduler) -> None:
     entered = threading.Event()
 
     def work() -> None:
@@ -143,7 +143,7 @@ def test_a_long_function_looks_for_a_cancel(sched: TaskScheduler) -> None:
         task.result(WAIT)
 
 
-def test_deadlines(sched: TaskScheduler) -> None:
+def test_deadlines(sched: Scheduler) -> None:
     gates = [Gate(), Gate()]
     running = [sched.submit(gate, deadline=0.05) for gate in gates]
     for gate in gates:
@@ -156,11 +156,11 @@ def test_deadlines(sched: TaskScheduler) -> None:
         gate.open()
     assert [task.result(WAIT) for task in running] == ["through"] * 2  # those that run go on
     assert running[0].info().missed_deadline
-    assert sched.snapshot().missed_deadlines >= 2
+    assert sched.stats().missed_deadlines >= 2
     nothing_is_left(sched)
 
 
-def test_timeouts(sched: TaskScheduler) -> None:
+def test_timeouts(sched: Scheduler) -> None:
     gate = Gate()
     task = sched.submit(gate)
     with pytest.raises(TimeoutError, match=r"0\.01 s"):
@@ -170,7 +170,7 @@ def test_timeouts(sched: TaskScheduler) -> None:
     assert task.wait(WAIT)
 
 
-def test_out_of_memory_in_a_task_is_its_own(sched: TaskScheduler) -> None:
+def test_out_of_memory_in_a_task_is_its_own(sched: Scheduler) -> None:
     def greedy() -> None:
         pool = gp.memory.MemoryPool(MB)
         pool.allocate(2 * MB)
@@ -215,7 +215,7 @@ def test_a_client_thread_that_dies_leaves_nothing_reserved(
         scheduler.shutdown()
 
 
-def test_clients_are_cancelled_together(sched: TaskScheduler) -> None:
+def test_clients_are_cancelled_together(sched: Scheduler) -> None:
     gates = [Gate(), Gate()]
     running = [sched.submit(gate) for gate in gates]
     client = scheduler.Client(sched)
@@ -244,7 +244,7 @@ def test_clients_are_cancelled_together(sched: TaskScheduler) -> None:
 
 
 def test_exhausted_streams_make_tasks_wait() -> None:
-    with TaskScheduler(workers=3, max_streams=1) as sched:
+    with Scheduler(workers=3, max_streams=1) as sched:
         gate = Gate()
         first = sched.submit(gate)
         assert gate.entered.wait(WAIT)
@@ -258,7 +258,7 @@ def test_exhausted_streams_make_tasks_wait() -> None:
         nothing_is_left(sched)
 
 
-def test_shutdown_cancels_what_waits(sched: TaskScheduler) -> None:
+def test_shutdown_cancels_what_waits(sched: Scheduler) -> None:
     gates = [Gate(), Gate()]
     running = [sched.submit(gate) for gate in gates]
     waiting = [sched.submit(int, memory=MB) for _ in range(5)]
@@ -272,7 +272,7 @@ def test_shutdown_cancels_what_waits(sched: TaskScheduler) -> None:
 
 def test_many_threads_and_random_ends() -> None:
     rng = random.Random(7)
-    with TaskScheduler(workers=4, memory=100 * MB, policy="priority") as sched:
+    with Scheduler(workers=4, memory=100 * MB, policy="priority") as sched:
 
         def client(seed: int) -> None:
             mine = random.Random(seed)
@@ -299,13 +299,13 @@ def test_many_threads_and_random_ends() -> None:
             thread.join(WAIT)
             assert not thread.is_alive()
         nothing_is_left(sched)
-        counts = sched.snapshot().counts
+        counts = sched.stats().counts
         assert sum(counts.values()) == 360
         assert counts["completed"] > 0
         assert counts["failed"] > 0
 
 
-def test_arrays_of_concurrent_tasks_are_right(sched: TaskScheduler) -> None:
+def test_arrays_of_concurrent_tasks_are_right(sched: Scheduler) -> None:
     def work(i: int) -> np.ndarray:
         x = gp.full((100,), float(i))
         for _ in range(5):
@@ -319,7 +319,7 @@ def test_arrays_of_concurrent_tasks_are_right(sched: TaskScheduler) -> None:
 
 def test_a_dropped_scheduler_ends_its_threads() -> None:
     before = threading.active_count()
-    sched = TaskScheduler(workers=3)
+    sched = Scheduler(workers=3)
     assert sched.submit(lambda: 1).result(WAIT) == 1
     assert threading.active_count() == before + 3
     del sched

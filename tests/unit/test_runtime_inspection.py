@@ -18,11 +18,11 @@ COUNT = 700_001  # floats: above the engine's threshold
 
 
 def transfers() -> dict[str, TransferSummary]:
-    return {t.direction: t for t in gp.scheduler.snapshot().transfers}
+    return {t.direction: t for t in gp.scheduler.stats().transfers}
 
 
 def parts() -> dict[str, PartitionSummary]:
-    return {p.name: p for p in gp.scheduler.snapshot().partitions}
+    return {p.name: p for p in gp.scheduler.stats().partitions}
 
 
 def test_transfers_and_their_rate() -> None:
@@ -37,7 +37,7 @@ def test_transfers_and_their_rate() -> None:
     assert (now.queued_count, now.in_flight_bytes, now.failed_count) == (0, 0, 0)
     assert now.rate > 0
     np.testing.assert_allclose(now.rate * now.busy_time, now.copied_bytes, rtol=1e-6)
-    text = str(gp.scheduler.snapshot())
+    text = str(gp.scheduler.stats())
     assert "transfers\n" in text
     assert "to the device" in text
     assert "GB/s" in text
@@ -52,7 +52,7 @@ def test_partitions() -> None:
         assert (found.qos, found.memory_limit) == ("guaranteed", 8 * 2**20)
         assert found.memory_used >= 2**20
         assert found.bandwidth_share == 0.5
-        text = str(gp.scheduler.snapshot())
+        text = str(gp.scheduler.stats())
         assert "partitions\n" in text
         assert "inspected" in text
         del x
@@ -77,7 +77,7 @@ def test_looking_gives_out_no_share_of_compute() -> None:
 def test_a_snapshot_survives_json_and_older_ones_are_read() -> None:
     part = gp.scheduler.partition("travels", memory="8MiB")
     try:
-        taken = gp.scheduler.snapshot()
+        taken = gp.scheduler.default_scheduler().stats()
         data = json.loads(json.dumps(taken.to_dict()))
         again = Snapshot.from_dict(data)
         assert again == taken
@@ -93,8 +93,8 @@ def test_a_snapshot_survives_json_and_older_ones_are_read() -> None:
 def test_evicted_memory_is_told() -> None:
     x = gp.ones(8 * 2**20, "uint8")
     gp.memory.evict(x)
-    snapshot = gp.scheduler.snapshot()
+    snapshot = gp.scheduler.stats()
     assert snapshot.memory.evicted > 0
     assert "evicted" in str(snapshot)
     assert int(x.sum(dtype="int64")) == 8 * 2**20
-    assert "evicted" not in str(gp.scheduler.snapshot())
+    assert "evicted" not in str(gp.scheduler.stats())

@@ -137,7 +137,7 @@ def test_chrome_trace_format(tmp_path: Path) -> None:
 
 def test_trace_of_tasks_and_kernels(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    with gp.scheduler.TaskScheduler(workers=2) as sched, profiling.trace(path):
+    with gp.scheduler.Scheduler(workers=2) as sched, profiling.trace(path):
         tasks = [sched.submit(lambda: gp.ones(10) + 1, name=f"task-{i}") for i in range(4)]
         for task in tasks:
             task.result(20)

@@ -128,7 +128,7 @@ def test_guaranteed_goes_before_best_effort_by_priority() -> None:
 
 
 def test_bad_arguments(sched: TaskScheduler) -> None:
-    with pytest.raises(ValueError, match="TaskScheduler\\(policy='sjf'\\)"):
+    with pytest.raises(ValueError, match="Scheduler\\(policy='sjf'\\)"):
         sched.submit(int, policy="sjf")
     with pytest.raises(ValueError, match="qos is 'best'"):
         sched.submit(int, qos="best")

@@ -14,15 +14,15 @@ from pygpukit.core.errors import InvalidValueError
 from pygpukit.scheduler import (
     MB,
     DeadlineMissed,
+    Scheduler,
     SimTask,
     TaskDeadlock,
     TaskFuture,
-    TaskScheduler,
     simulate,
 )
 
 
-def test_a_child_that_does_not_fit_beside_its_parent(sched: TaskScheduler) -> None:
+def test_a_child_that_does_not_fit_beside_its_parent(sched: Scheduler) -> None:
     children: list[TaskFuture[int]] = []
 
     def parent() -> int:
@@ -36,7 +36,7 @@ def test_a_child_that_does_not_fit_beside_its_parent(sched: TaskScheduler) -> No
     nothing_is_left(sched)
 
 
-def test_three_levels(sched: TaskScheduler) -> None:
+def test_three_levels(sched: Scheduler) -> None:
     seen: list[str] = []
 
     def level(depth: int) -> int:
@@ -57,7 +57,7 @@ def test_three_levels(sched: TaskScheduler) -> None:
     nothing_is_left(sched)
 
 
-def test_memory_of_a_third_task_is_waited_for(sched: TaskScheduler) -> None:
+def test_memory_of_a_third_task_is_waited_for(sched: Scheduler) -> None:
     gate = Gate()
     third = sched.submit(gate, memory=50 * MB)
     assert gate.entered.wait(WAIT)
@@ -70,7 +70,7 @@ def test_memory_of_a_third_task_is_waited_for(sched: TaskScheduler) -> None:
 
 
 def test_streams_of_tasks_that_wait_are_lent() -> None:
-    with TaskScheduler(workers=2, max_streams=1) as sched:
+    with Scheduler(workers=2, max_streams=1) as sched:
 
         def level(depth: int) -> int:
             return 0 if depth == 0 else 1 + sched.submit(level, depth - 1).result(WAIT)
@@ -80,7 +80,7 @@ def test_streams_of_tasks_that_wait_are_lent() -> None:
 
 
 @pytest.mark.parametrize("deadline", [math.inf, 1e300, 1e18, 1e10])
-def test_a_deadline_that_never_comes(sched: TaskScheduler, deadline: float) -> None:
+def test_a_deadline_that_never_comes(sched: Scheduler, deadline: float) -> None:
     task = sched.submit(lambda: 1, deadline=deadline)
     assert task.result(WAIT) == 1
     assert not task.info().missed_deadline
@@ -88,19 +88,19 @@ def test_a_deadline_that_never_comes(sched: TaskScheduler, deadline: float) -> N
 
 
 @pytest.mark.parametrize("deadline", [-math.inf, -1e300, -1.0])
-def test_a_deadline_that_has_passed(sched: TaskScheduler, deadline: float) -> None:
+def test_a_deadline_that_has_passed(sched: Scheduler, deadline: float) -> None:
     with pytest.raises(DeadlineMissed):
         sched.submit(lambda: 1, deadline=deadline).result(WAIT)
 
 
-def test_times_that_are_no_number(sched: TaskScheduler) -> None:
+def test_times_that_are_no_number(sched: Scheduler) -> None:
     task = sched.submit(lambda: 1)
     nan = math.nan
     for call in (
         lambda: sched.submit(int, deadline=nan),
         lambda: sched.submit(int, estimate=nan),
         lambda: sched.native.wait(task.id, nan),
-        lambda: TaskScheduler(aging_interval=nan),
+        lambda: Scheduler(aging_interval=nan),
         lambda: simulate([SimTask(arrival=nan)]),
         lambda: simulate([SimTask(deadline=nan)]),
     ):
@@ -110,7 +110,7 @@ def test_times_that_are_no_number(sched: TaskScheduler) -> None:
     assert task.wait(-math.inf)
 
 
-def test_times_that_are_too_large(sched: TaskScheduler) -> None:
+def test_times_that_are_too_large(sched: Scheduler) -> None:
     for value in (math.inf, 1e300, -math.inf, -1.0):
         with pytest.raises(InvalidValueError, match="estimated_ns"):
             sched.submit(int, estimate=value)

@@ -76,19 +76,8 @@ struct AdmissionConfig {
   std::size_t max_pending_tasks;
   // What does not fit now is queued, not rejected.
   bool enable_best_effort;
-  // What can never fit is rejected even with best effort. Off: 0.2 queued it.
+  // What can never fit is rejected even with best effort.
   bool reject_impossible = false;
-};
-
-struct AdmissionStats {
-  std::size_t admitted_count;  // decisions so far; a queued task admitted later counts in both
-  std::size_t rejected_count;
-  std::size_t queued_count;
-  std::size_t pending_count;  // tasks that are admitted or queued now
-  std::size_t reserved_memory_bytes;
-  double reserved_bandwidth;
-  std::size_t available_memory_bytes;
-  double available_bandwidth;
 };
 
 struct AdmissionRequest {

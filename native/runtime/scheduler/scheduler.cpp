@@ -14,10 +14,6 @@ std::shared_ptr<T> or_default(std::shared_ptr<T> given, std::shared_ptr<T> fallb
   return given ? std::move(given) : std::move(fallback);
 }
 
-[[noreturn]] void fail_value(const std::string& message) {
-  throw Error(Error::Kind::kValue, "Scheduler: " + message);
-}
-
 }  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<MemoryLedger> ledger, SchedulerConfig config,
@@ -44,32 +40,17 @@ void Scheduler::settle() {
 // --- tasks coming in ---------------------------------------------------------------------------
 
 void Scheduler::resolve_dependencies(TaskSpec& spec) const {
-  if (spec.dependencies.empty() && spec.dependency_keys.empty()) return;
-  for (const std::string& key : spec.dependency_keys) {
-    const TaskId id = table_.find_key(key);
-    if (id != kNoTask)
-      spec.dependencies.push_back(id);
-    else if (!config_.unknown_dependency_is_met)
-      fail_value(phrase("dependency '", key, "' is not a known task"));
-  }
-  spec.dependency_keys.clear();
   auto& ids = spec.dependencies;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  if (config_.unknown_dependency_is_met) {
-    std::erase_if(ids, [this](TaskId id) { return table_.find(id) == nullptr; });
-    return;
-  }
   for (const TaskId id : ids) table_.at(id, "Scheduler: dependency");
 }
 
 void Scheduler::check_new(const TaskSpec& spec) const {
   check_task(spec);
-  if (!spec.key.empty() && table_.find_key(spec.key) != kNoTask)
-    fail_value(phrase("key '", spec.key, "' is in use by task ", table_.find_key(spec.key)));
   if (spec.bandwidth > config_.total_bandwidth)
-    fail_value(
-        phrase("bandwidth is ", spec.bandwidth, ", expected at most ", config_.total_bandwidth));
+    throw Error(Error::Kind::kValue, phrase("Scheduler: bandwidth is ", spec.bandwidth,
+                                            ", expected at most ", config_.total_bandwidth));
   if (spec.memory_bytes == 0) return;
   const std::size_t capacity = ledger_->capacity_bytes(spec.account);
   if (spec.memory_bytes > capacity)
@@ -388,7 +369,6 @@ void Scheduler::clear() {
     table_.trim(0, notices_.exceptions);
     if (num_live() > 0) return;
     totals_ = {};
-    num_verdicts_ = {};
     num_in_state_ = {};
     transitions_.clear();
   });

@@ -55,8 +55,6 @@ struct SchedulerConfig {
   // are looked at past its first that does not fit.
   std::uint32_t max_passes = 64;
   std::uint32_t backfill_depth = 32;
-  // A dependency that is not known counts as met; else submit throws. (0.2 did so.)
-  bool unknown_dependency_is_met = false;
   // Of admit() only.
   std::size_t max_pending_tasks = 1000;
   bool enable_best_effort = true;
@@ -82,16 +80,14 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Takes the task in, without admission control. kValue: a number out of range, a key in use, an
-  // unknown dependency; kMemory: more memory than its account can ever have.
+  // Takes the task in, without admission control. kValue: a number out of range, an unknown
+  // dependency; kMemory: more memory than its account can ever have.
   TaskId submit(TaskSpec spec);
   // Asks admission control first (decide_admission with this scheduler's figures): takes the task
   // in unless rejected. A task without a bandwidth gets the estimate.
   AdmissionOutcome admit(TaskSpec spec);
   // What admit would say; how others wait in the queue can still change it.
   [[nodiscard]] AdmissionDecision evaluate_admission(const TaskSpec& spec) const;
-  // Counts the decisions of admit; the figures are of all tasks.
-  [[nodiscard]] AdmissionStats admission_stats() const;
 
   // Admitted tasks without a body, in order. They stay admitted until start.
   std::vector<TaskId> get_runnable(std::size_t max_tasks);
@@ -121,7 +117,6 @@ class Scheduler {
 
   [[nodiscard]] TaskState state(TaskId id) const;
   [[nodiscard]] TaskInfo info(TaskId id) const;
-  [[nodiscard]] TaskId find(std::string_view key) const;  // kNoTask when not known
   [[nodiscard]] SchedulerStats stats() const;
   [[nodiscard]] SchedulerSnapshot snapshot() const;
   [[nodiscard]] std::vector<TaskId> overdue() const;  // running past their deadline, by id
@@ -260,7 +255,6 @@ class Scheduler {
 
   std::array<std::size_t, kNumTaskStates> num_in_state_{};
   SchedulerStats totals_;  // only the sums
-  std::array<std::size_t, 3> num_verdicts_{};
 };
 
 }  // namespace gpk::runtime

@@ -26,7 +26,6 @@ std::optional<AdmissionDecision> Scheduler::decide_dependencies(const TaskSpec& 
   };
   TaskSpec resolved;
   resolved.dependencies = spec.dependencies;
-  resolved.dependency_keys = spec.dependency_keys;
   try {
     resolve_dependencies(resolved);
   } catch (const Error& error) {
@@ -83,11 +82,7 @@ AdmissionDecision Scheduler::evaluate_admission(const TaskSpec& spec) const {
 }
 
 AdmissionOutcome Scheduler::admit(TaskSpec spec) {
-  return locked([&] {
-    AdmissionOutcome outcome = admit_locked(std::move(spec));
-    ++num_verdicts_[static_cast<std::size_t>(outcome.decision.verdict)];
-    return outcome;
-  });
+  return locked([&] { return admit_locked(std::move(spec)); });
 }
 
 AdmissionOutcome Scheduler::admit_locked(TaskSpec spec) {
@@ -111,22 +106,6 @@ AdmissionOutcome Scheduler::admit_locked(TaskSpec spec) {
   return {decide_queued(num_live() - 1, num_ahead_queued, wait_text(task)), task.id};
 }
 
-AdmissionStats Scheduler::admission_stats() const {
-  const std::lock_guard lock(mutex_);
-  const SchedulerStats now = stats_locked();
-  const auto count = [this](AdmissionVerdict verdict) {
-    return num_verdicts_[static_cast<std::size_t>(verdict)];
-  };
-  return {.admitted_count = count(AdmissionVerdict::kAdmit),
-          .rejected_count = count(AdmissionVerdict::kReject),
-          .queued_count = count(AdmissionVerdict::kQueue),
-          .pending_count = num_live(),
-          .reserved_memory_bytes = now.reserved_memory_bytes,
-          .reserved_bandwidth = now.reserved_bandwidth,
-          .available_memory_bytes = now.available_memory_bytes,
-          .available_bandwidth = now.available_bandwidth};
-}
-
 // --- questions ---------------------------------------------------------------------------------
 
 std::size_t Scheduler::num_live() const noexcept {
@@ -144,11 +123,6 @@ TaskState Scheduler::state(TaskId id) const {
 TaskInfo Scheduler::info(TaskId id) const {
   const std::lock_guard lock(mutex_);
   return make_info(table_.at(id, "Scheduler: info"));
-}
-
-TaskId Scheduler::find(std::string_view key) const {
-  const std::lock_guard lock(mutex_);
-  return table_.find_key(key);
 }
 
 std::vector<TaskId> Scheduler::overdue() const {
@@ -231,9 +205,8 @@ SchedulerSnapshot Scheduler::snapshot() const {
     if (task->state == TaskState::kPending) waiting.push_back(task);
   }
   for (const TaskRecord* task : waiting) {
-    const std::string& label = task->spec.name.empty() ? task->spec.key : task->spec.name;
-    snapshot.queue.push_back(
-        {snapshot.queue.size(), task->id, label, task->state, task->wait_reason, wait_text(*task)});
+    snapshot.queue.push_back({snapshot.queue.size(), task->id, task->spec.name, task->state,
+                              task->wait_reason, wait_text(*task)});
   }
   for (auto& use : queue_.account_use())
     snapshot.reservations.push_back({use.account, use.reserved_bytes, use.num_holding,

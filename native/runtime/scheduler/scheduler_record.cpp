@@ -8,7 +8,6 @@ TaskInfo make_info(const TaskRecord& record) {
   const TaskSpec& spec = record.spec;
   TaskInfo info;
   info.id = record.id;
-  info.key = spec.key;
   info.name = spec.name;
   info.account = spec.account;
   info.owner = spec.owner;
@@ -34,9 +33,8 @@ TaskInfo make_info(const TaskRecord& record) {
 }
 
 std::string describe(const TaskRecord& record) {
-  const std::string& label = record.spec.name.empty() ? record.spec.key : record.spec.name;
-  if (label.empty()) return phrase("task ", record.id);
-  return phrase("task ", record.id, " '", label, "'");
+  if (record.spec.name.empty()) return phrase("task ", record.id);
+  return phrase("task ", record.id, " '", record.spec.name, "'");
 }
 
 }  // namespace gpk::runtime

@@ -70,9 +70,7 @@ struct TaskRecord {
   TaskRecord* waits_for = nullptr;  // its body does, without limit
   TaskRecord* above = nullptr;      // what its thread runs while the body waits
 
-  // The table's own.
-  TaskRecord* next_in_bucket = nullptr;
-  TaskRecord* next_ended = nullptr;
+  TaskRecord* next_ended = nullptr;  // the table's own
 };
 
 [[nodiscard]] TaskInfo make_info(const TaskRecord& record);

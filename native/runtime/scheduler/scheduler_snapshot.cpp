@@ -5,10 +5,7 @@
 namespace gpk::runtime {
 namespace {
 
-std::string label_of(const TaskInfo& task) {
-  if (!task.name.empty()) return task.name;
-  return task.key.empty() ? "-" : task.key;
-}
+std::string label_of(const TaskInfo& task) { return task.name.empty() ? "-" : task.name; }
 
 std::string running_text(const SchedulerSnapshot& snapshot) {
   TextTable table;

@@ -83,7 +83,6 @@ inline constexpr int kMaxTaskPriority = 1'000'000;                         // an
 inline constexpr std::int64_t kMaxTaskEstimateNs = 1'000'000'000'000'000;  // 11 days
 
 struct TaskSpec {
-  std::string key = {};      // the caller's own id; may be empty
   std::string name = {};     // for people
   std::string account = {};  // whose memory it is: a partition
   std::uint64_t owner = 0;   // the client; all tasks of one can be cancelled together
@@ -94,7 +93,6 @@ struct TaskSpec {
   std::int64_t estimated_ns = 0;                 // 0: not known
   std::optional<std::int64_t> deadline_ns = {};  // on the scheduler's clock
   std::vector<TaskId> dependencies = {};
-  std::vector<std::string> dependency_keys = {};
   // Run by Scheduler::run_*. Without one, the caller drives the task with start and complete.
   TaskBody body = {};
 };
@@ -134,7 +132,6 @@ struct TaskInfo {
   }
 
   TaskId id = kNoTask;
-  std::string key;
   std::string name;
   std::string account;
   std::uint64_t owner = 0;

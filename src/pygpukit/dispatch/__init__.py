@@ -20,7 +20,7 @@ _COMPAT = {
         *("ArchFingerprint", "PersistentCache", "PersistentCacheConfig"),
         *("PersistentCacheEntry", "PersistentCacheStats"),
     ),
-    "pygpukit._runtime": ("SliceConfig", "SliceInfo", "SliceScheduler", "SliceStats"),
+    "pygpukit._compat.slicing": ("SliceConfig", "SliceInfo", "SliceScheduler", "SliceStats"),
 }
 
 TYPE_CHECKING = False
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from pygpukit._compat.kernel_cache import *  # noqa: F403
     from pygpukit._compat.pacing import *  # noqa: F403
     from pygpukit._compat.persistent_cache import *  # noqa: F403
-    from pygpukit._runtime import SliceConfig as SliceConfig
-    from pygpukit._runtime import SliceInfo as SliceInfo
-    from pygpukit._runtime import SliceScheduler as SliceScheduler
-    from pygpukit._runtime import SliceStats as SliceStats
+    from pygpukit._compat.slicing import *  # noqa: F403
 
 __all__ = ["LaunchStats", "limit", "stats"]
 if not TYPE_CHECKING:

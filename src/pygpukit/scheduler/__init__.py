@@ -4,42 +4,21 @@
 >>> task = gp.scheduler.submit(lambda: (gp.ones(3) + 1).to_numpy(), memory=gp.scheduler.MB)
 >>> task.result()
 
-`submit` and `TaskScheduler` run functions on streams of their own. `Scheduler` and `Task`, the
-execution contexts, and the Rust* names are those of version 0.2.
+`submit` and `Scheduler` run functions on streams of their own, `stats` shows them. What version 0.2
+had besides (execution contexts, admission and QoS evaluators, the Rust* names) is adapted to them.
 """
 
-from pygpukit._compat.partition import (
-    Partition,
-    PartitionConfig,
-    PartitionLimits,
-    PartitionManager,
-    PartitionStats,
-    PartitionUsage,
-)
+from pygpukit._lazy import lazy_names
 from pygpukit._runtime import (
-    AdmissionConfig,
-    AdmissionController,
     AdmissionDecision,
-    AdmissionStats,
     LimitLedger,
     MemoryLedger,
     QosClass,
-    QosEvaluation,
-    QosPolicy,
-    QosPolicyEvaluator,
-    QosStats,
-    QosTaskMeta,
     RejectReason,
     RejectReasonDetails,
-    ResourceRequirements,
     TaskInfo,
 )
-from pygpukit._runtime import Scheduler as RustScheduler
 from pygpukit._runtime import SchedulerStats as RustSchedulerStats
-from pygpukit._runtime import TaskMeta as RustTaskMeta
-from pygpukit._runtime import TaskPolicy as RustTaskPolicy
-from pygpukit._runtime import TaskState as RustTaskState
-from pygpukit._runtime import TaskStats as RustTaskStats
 from pygpukit.memory import GB, HAS_RUST_BACKEND, KB, MB
 from pygpukit.scheduler.errors import (
     DeadlineMissed,
@@ -47,26 +26,6 @@ from pygpukit.scheduler.errors import (
     TaskCancelled,
     TaskDeadlock,
     TaskError,
-)
-from pygpukit.scheduler.execution import (
-    HAS_MULTI_LLM,
-    AsyncKernelRequest,
-    ContextStats,
-    ExecutionContext,
-    FutureState,
-    KernelFuture,
-    KernelResult,
-    SchedulerStats,
-    context_session,
-    create_context,
-    destroy_context,
-    get_context,
-    initialize,
-    is_session_active,
-    list_contexts,
-    reset,
-    session,
-    stats,
 )
 from pygpukit.scheduler.future import TaskFuture, current_task
 from pygpukit.scheduler.inspection import Snapshot, TaskSummary, add_section
@@ -79,69 +38,78 @@ from pygpukit.scheduler.partition import (
 from pygpukit.scheduler.publishing import publish, unpublish
 from pygpukit.scheduler.service import (
     Client,
-    TaskScheduler,
+    Scheduler,
     configure,
     default_scheduler,
     shutdown,
-    snapshot,
     submit,
     thread_client,
 )
 from pygpukit.scheduler.simulation import SimDevice, SimResult, SimTask, simulate
-from pygpukit.scheduler.tasks import Scheduler, Task, TaskPolicy, TaskState
+from pygpukit.scheduler.tasks import TaskPolicy, TaskState
+
+TaskScheduler = Scheduler
+
+# Names of 0.2 and where they live; `stats` is that of the default scheduler with 0.2's figures.
+_COMPAT = {
+    "pygpukit._compat.admission": ("AdmissionConfig", "AdmissionController", "AdmissionStats"),
+    "pygpukit._compat.execution": (
+        *("AsyncKernelRequest", "ContextStats", "ExecutionContext", "FutureState"),
+        *("HAS_MULTI_LLM", "KernelFuture", "KernelResult", "SchedulerStats", "context_session"),
+        *("create_context", "destroy_context", "get_context", "initialize"),
+        *("is_session_active", "list_contexts", "reset", "session", "snapshot", "stats"),
+    ),
+    "pygpukit._compat.partition": (
+        *("Partition", "PartitionConfig", "PartitionLimits", "PartitionManager"),
+        *("PartitionStats", "PartitionUsage"),
+    ),
+    "pygpukit._compat.qos": (
+        *("QosEvaluation", "QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta"),
+        "ResourceRequirements",
+    ),
+    "pygpukit._compat.rust_scheduler": (
+        *("RustScheduler", "RustTaskMeta", "RustTaskPolicy", "RustTaskState", "RustTaskStats"),
+    ),
+    "pygpukit._compat.stepped": ("Task",),
+}
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pygpukit._compat.admission import *  # noqa: F403
+    from pygpukit._compat.execution import *  # noqa: F403
+    from pygpukit._compat.partition import *  # noqa: F403
+    from pygpukit._compat.qos import *  # noqa: F403
+    from pygpukit._compat.rust_scheduler import RustScheduler as RustScheduler
+    from pygpukit._compat.rust_scheduler import RustTaskMeta as RustTaskMeta
+    from pygpukit._compat.rust_scheduler import RustTaskPolicy as RustTaskPolicy
+    from pygpukit._compat.rust_scheduler import RustTaskState as RustTaskState
+    from pygpukit._compat.rust_scheduler import RustTaskStats as RustTaskStats
+    from pygpukit._compat.stepped import Task as Task
+    from pygpukit.scheduler import execution as execution
 
 __all__ = [
     "GB",
-    "HAS_MULTI_LLM",
     "HAS_RUST_BACKEND",
     "KB",
     "MB",
-    "AdmissionConfig",
-    "AdmissionController",
     "AdmissionDecision",
-    "AdmissionStats",
-    "AsyncKernelRequest",
     "Client",
-    "ContextStats",
     "DeadlineMissed",
     "DependencyFailed",
     "DevicePartition",
-    "ExecutionContext",
-    "FutureState",
-    "KernelFuture",
-    "KernelResult",
     "LimitLedger",
     "LimitReport",
     "MemoryLedger",
-    "Partition",
-    "PartitionConfig",
-    "PartitionLimits",
-    "PartitionManager",
     "PartitionReport",
-    "PartitionStats",
-    "PartitionUsage",
     "QosClass",
-    "QosEvaluation",
-    "QosPolicy",
-    "QosPolicyEvaluator",
-    "QosStats",
-    "QosTaskMeta",
     "RejectReason",
     "RejectReasonDetails",
-    "ResourceRequirements",
-    "RustScheduler",
     "RustSchedulerStats",
-    "RustTaskMeta",
-    "RustTaskPolicy",
-    "RustTaskState",
-    "RustTaskStats",
     "Scheduler",
-    "SchedulerStats",
     "SimDevice",
     "SimResult",
     "SimTask",
     "Snapshot",
-    "Task",
     "TaskCancelled",
     "TaskDeadlock",
     "TaskError",
@@ -153,24 +121,16 @@ __all__ = [
     "TaskSummary",
     "add_section",
     "configure",
-    "context_session",
-    "create_context",
     "current_task",
     "default_scheduler",
-    "destroy_context",
-    "get_context",
-    "initialize",
-    "is_session_active",
-    "list_contexts",
     "partition",
     "publish",
-    "reset",
-    "session",
     "shutdown",
     "simulate",
-    "snapshot",
-    "stats",
     "submit",
     "thread_client",
     "unpublish",
 ]
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _COMPAT, submodules=("execution",))
+    __all__ = sorted({*__all__, *(name for names in _COMPAT.values() for name in names)})

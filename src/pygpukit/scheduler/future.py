@@ -12,8 +12,8 @@ from pygpukit.scheduler.errors import DeadlineMissed, DependencyFailed, TaskCanc
 from pygpukit.scheduler.tasks import TaskState
 
 if TYPE_CHECKING:
+    from pygpukit._runtime import Scheduler as NativeScheduler
     from pygpukit._runtime import TaskInfo
-    from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
 
 T = TypeVar("T")
 _local = threading.local()
@@ -27,7 +27,7 @@ def current_task() -> TaskFuture[Any] | None:
 class TaskFuture(Generic[T]):
     """What submit() returns. Can be waited for, awaited and cancelled from any thread."""
 
-    def __init__(self, native: NativeTaskScheduler, function: Callable[[], T]) -> None:
+    def __init__(self, native: NativeScheduler, function: Callable[[], T]) -> None:
         self._native = native
         self._function: Callable[[], T] | None = function
         self._number = 0

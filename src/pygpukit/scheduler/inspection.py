@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
@@ -12,8 +12,8 @@ from pygpukit.core.errors import InvalidTypeError
 from pygpukit.scheduler.partition import DevicePartition, open_partitions
 
 if TYPE_CHECKING:
+    from pygpukit._runtime import Scheduler as NativeScheduler
     from pygpukit._runtime import SchedulerSnapshot, TaskInfo
-    from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
 
 UNLIMITED = 2**64 - 1
 _MAX_ROWS = 20
@@ -132,7 +132,8 @@ class Snapshot:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Snapshot:
         """From what to_dict() gave."""
-        rest = dict(data)
+        known = {entry.name for entry in fields(Snapshot)}
+        rest = {name: value for name, value in data.items() if name in known}
         rest["tasks"] = [TaskSummary(**row) for row in data["tasks"]]
         rest["reservations"] = [ReservationSummary(**row) for row in data["reservations"]]
         rest["partitions"] = [PartitionSummary(**row) for row in data["partitions"]]
@@ -156,7 +157,7 @@ def add_section(name: str, source: Callable[[], dict[str, Any]]) -> None:
     _sources[name] = source
 
 
-def take_snapshot(native: NativeTaskScheduler, workers: int) -> Snapshot:
+def take_snapshot(native: NativeScheduler, workers: int) -> Snapshot:
     """The native snapshot with what the device and others add."""
     now = native.snapshot()
     stats = now.stats
@@ -208,7 +209,7 @@ def _counts(now: SchedulerSnapshot) -> dict[str, int]:
 def _task(info: TaskInfo, reason: str) -> TaskSummary:
     return TaskSummary(
         id=info.id,
-        name=info.name or info.key,
+        name=info.name,
         state=info.state,
         qos=info.qos.name,
         priority=info.priority,

@@ -60,12 +60,12 @@ def _write(path: Path, data: dict[str, Any]) -> None:
 
 def current() -> dict[str, Any]:
     """What is published: the process and its snapshot."""
-    from pygpukit.scheduler.service import snapshot
+    from pygpukit.scheduler.service import stats
 
     return {
         "pid": os.getpid(),
         "command": " ".join(sys.argv)[:200] or "python",
-        "snapshot": snapshot().to_dict(),
+        "snapshot": stats().to_dict(),
     }
 
 

@@ -11,9 +11,10 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from pygpukit import _native
+from pygpukit._compat.stepping import Stepping
 from pygpukit._runtime import (
     AdmissionDecision,
     LimitLedger,
@@ -21,7 +22,7 @@ from pygpukit._runtime import (
     PoolLedger,
     QosClass,
 )
-from pygpukit._runtime import TaskScheduler as NativeTaskScheduler
+from pygpukit._runtime import Scheduler as NativeScheduler
 from pygpukit._runtime import end_python as _end_python
 from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler.future import TaskFuture
@@ -37,6 +38,7 @@ _CLASSES = {
     "best_effort": QosClass.BestEffort,
 }
 _ORDERS = ("fifo", "sjf", "priority")
+_OLD_ARGUMENTS = frozenset({"sched_tick_ms", "window_ms", "total_memory"})  # of 0.2
 _EXIT_SECONDS = 2.0  # what tasks have to end in when the interpreter exits, all together
 
 
@@ -50,7 +52,7 @@ def qos_class(qos: QosClass | TaskPolicy | str) -> QosClass:
     if name in _ORDERS:
         raise InvalidValueError(
             f"submit: {name!r} is an order, which belongs to the scheduler: "
-            f"TaskScheduler(policy={name!r}) or configure(policy={name!r})"
+            f"Scheduler(policy={name!r}) or configure(policy={name!r})"
         )
     raise InvalidValueError(
         f"submit: qos is {_native.safe_repr(qos)}, expected one of {', '.join(_CLASSES)}"
@@ -63,13 +65,23 @@ def default_ledger(memory: int | None) -> MemoryLedger:
     return PoolLedger(None if memory is None else LimitLedger(memory))
 
 
-class TaskScheduler:
+class Scheduler(Stepping):
     """Runs functions on worker threads, each on a stream of its own.
 
     A task waits for its dependencies, then for its memory and its turn. It has ended when its
-    function has returned and all work it submitted has ended, on every stream. `policy` is the order of
-    those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
+    function has returned and all work it submitted has ended, on every stream. `policy` is the
+    order of those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
+
+    The arguments of version 0.2 (sched_tick_ms, window_ms, total_memory) make its scheduler, whose
+    tasks run in step(); see docs/migrating-from-0.2.md.
     """
+
+    def __new__(cls, *args: Any, **options: Any) -> Scheduler:
+        if cls is Scheduler and (args or not _OLD_ARGUMENTS.isdisjoint(options)):
+            from pygpukit._compat.stepped import SteppedScheduler
+
+            cls = SteppedScheduler
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -83,14 +95,15 @@ class TaskScheduler:
         max_ended_kept: int = 16384,
     ) -> None:
         if workers < 1:
-            raise InvalidValueError(f"TaskScheduler: workers is {workers}, expected at least 1")
-        self._native = NativeTaskScheduler(
+            raise InvalidValueError(f"Scheduler: workers is {workers}, expected at least 1")
+        self._native = NativeScheduler(
             default_ledger(memory) if ledger is None else ledger,
             policy=policy,
             aging_interval=aging_interval,
             max_streams=max_streams,
             max_ended_kept=max_ended_kept,
         )
+        self.total_memory = memory
         self._policy = policy
         self._num_workers = workers
         self._workers: list[threading.Thread] = []
@@ -106,7 +119,7 @@ class TaskScheduler:
         return self._policy
 
     @property
-    def native(self) -> NativeTaskScheduler:
+    def native(self) -> NativeScheduler:
         """The C++ scheduler behind this one."""
         return self._native
 
@@ -192,9 +205,17 @@ class TaskScheduler:
         account = "" if part is None else part.name
         return self._native.evaluate_admission(memory, bandwidth, account)
 
-    def snapshot(self) -> Snapshot:
-        """Everything at this moment; str() of it is a table."""
+    @overload
+    def stats(self) -> Snapshot: ...
+    @overload
+    def stats(self, task_id: TaskFuture[Any] | str) -> dict[str, Any]: ...
+    def stats(self, task_id: TaskFuture[Any] | str | None = None) -> Snapshot | dict[str, Any]:
+        """Everything at this moment; str() of it is a table. Of one task, as 0.2: a dict."""
+        if task_id is not None:
+            return self._task_stats(task_id)
         return take_snapshot(self._native, len(self._workers))
+
+    snapshot = stats
 
     def cancel_owner(self, owner: int, reason: str = "its owner is gone") -> int:
         """Cancels all tasks of a client; how many."""
@@ -220,7 +241,7 @@ class TaskScheduler:
             worker.join(None if limit is None else max(0.0, limit - time.monotonic()))
         return not any(worker.is_alive() for worker in workers)
 
-    def __enter__(self) -> TaskScheduler:
+    def __enter__(self) -> Scheduler:
         return self
 
     def __exit__(
@@ -241,7 +262,7 @@ class Client:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, scheduler: TaskScheduler | None = None) -> None:
+    def __init__(self, scheduler: Scheduler | None = None) -> None:
         self._scheduler = default_scheduler() if scheduler is None else scheduler
         self._owner = next(Client._numbers)
         self._closed = False
@@ -259,7 +280,7 @@ class Client:
         return self._owner
 
     def submit(self, fn: Callable[..., T], *args: Any, **options: Any) -> TaskFuture[T]:
-        """As TaskScheduler.submit."""
+        """As Scheduler.submit."""
         if self._closed:
             raise OperationError("Client.submit: the client was closed")
         return self._scheduler.submit(fn, *args, owner=self._owner, **options)
@@ -293,27 +314,27 @@ class _ThreadLife:
     """Goes when its thread ends."""
 
 
-_all: weakref.WeakSet[TaskScheduler] = weakref.WeakSet()
-_default: TaskScheduler | None = None
+_all: weakref.WeakSet[Scheduler] = weakref.WeakSet()
+_default: Scheduler | None = None
 _default_lock = threading.Lock()
 _threads = threading.local()
 _left_behind: list[object] = []  # by a fork: their locks may be held for ever
 
 
-def default_scheduler() -> TaskScheduler:
+def default_scheduler() -> Scheduler:
     """The one that submit() uses, made at first use."""
     global _default
     with _default_lock:
         if _default is None:
-            _default = TaskScheduler()
+            _default = Scheduler()
             _publish_if_asked()
         return _default
 
 
-def configure(**options: Any) -> TaskScheduler:
-    """Replaces the default scheduler by TaskScheduler(**options). It must have no live tasks."""
+def configure(**options: Any) -> Scheduler:
+    """Replaces the default scheduler by Scheduler(**options). It must have no live tasks."""
     global _default
-    made = TaskScheduler(**options)
+    made = Scheduler(**options)
     with _default_lock:
         old, live = _default, 0
         if old is not None:
@@ -337,13 +358,13 @@ def _publish_if_asked() -> None:
 
 
 def submit(fn: Callable[..., T], *args: Any, **options: Any) -> TaskFuture[T]:
-    """Takes a function in as a task of the default scheduler; see TaskScheduler.submit."""
+    """Takes a function in as a task of the default scheduler; see Scheduler.submit."""
     return default_scheduler().submit(fn, *args, **options)
 
 
-def snapshot() -> Snapshot:
+def stats() -> Snapshot:
     """The default scheduler at this moment; str() of it is a table."""
-    return default_scheduler().snapshot()
+    return default_scheduler().stats()
 
 
 def thread_client() -> Client:
@@ -390,13 +411,13 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "Client",
-    "TaskScheduler",
+    "Scheduler",
     "configure",
     "default_ledger",
     "default_scheduler",
     "qos_class",
     "shutdown",
-    "snapshot",
+    "stats",
     "submit",
     "thread_client",
 ]

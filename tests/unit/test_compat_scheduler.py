@@ -1,18 +1,90 @@
-"""The schedulers of the 0.2 API: pygpukit.scheduler.Scheduler and _pygpukit_rust.Scheduler."""
+"""Sections 14 and 17.2 of the 0.2 API: the two classes named Scheduler and their tasks."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
 from _pygpukit_rust import Scheduler as RustScheduler
-from _pygpukit_rust import TaskMeta
+from _pygpukit_rust import SchedulerStats, TaskMeta, TaskStats
 from _pygpukit_rust.scheduler import RejectReason, TaskPolicy, TaskState
 from pygpukit import scheduler
-from pygpukit.scheduler import GB, MB, Scheduler, Task
+from pygpukit.scheduler import GB, KB, MB, Scheduler, Task, TaskFuture
 
-# --- pygpukit.scheduler.Scheduler ---------------------------------------------------------------
+# --- section 14: pygpukit.scheduler.Scheduler ---------------------------------------------------
+
+
+def test_values() -> None:
+    assert (KB, MB, GB) == (2**10, 2**20, 2**30)
+    assert scheduler.HAS_RUST_BACKEND is True
+    names = ("PENDING", "QUEUED", "RUNNING", "COMPLETED", "FAILED")
+    assert [scheduler.TaskState[name].value for name in names] == [n.lower() for n in names]
+    policies = [policy.value for policy in scheduler.TaskPolicy]
+    assert policies == ["guaranteed", "burstable", "best_effort"]
+
+
+def test_task() -> None:
+    task = Task(len)
+    assert (task.memory, task.bandwidth, task.last_launch) == (None, None, 0.0)
+    assert (task.policy, task.state) == (
+        scheduler.TaskPolicy.BEST_EFFORT,
+        scheduler.TaskState.PENDING,
+    )
+    assert (task.execution_count, task.pacing_delay_count) == (0, 0)
+    assert len(task.id) == 8
+    assert task.id != Task(len).id
+    before = time.time()
+    task.touch()
+    assert task.last_launch >= before
+
+
+def test_arguments() -> None:
+    sched = Scheduler(2.0, 20.0, GB)
+    assert (sched.sched_tick_ms, sched.window_ms, sched.total_memory) == (2.0, 20.0, GB)
+    sched = Scheduler(window_ms=5.0)
+    assert (sched.sched_tick_ms, sched.window_ms, sched.total_memory) == (1.0, 5.0, None)
+    assert sched.available_memory == 2**64 - 1
+    assert isinstance(sched, Scheduler)
+    assert scheduler.TaskScheduler is Scheduler
+    with pytest.raises(TypeError):
+        Scheduler(window_ms=5.0, workers=2)  # arguments of both kinds
+
+
+def test_nothing_runs_before_step_and_then_on_the_callers_thread() -> None:
+    sched = Scheduler(total_memory=GB)
+    threads: list[threading.Thread] = []
+    task_id = sched.submit(lambda: threads.append(threading.current_thread()), memory=MB)
+    assert isinstance(task_id, str)
+    time.sleep(0.01)
+    assert not threads
+    assert sched.get_task(task_id).state is scheduler.TaskState.PENDING
+    sched.step()
+    assert threads == [threading.current_thread()]
+
+
+def test_without_arguments_it_is_the_new_one_and_0_2_code_still_reads_it() -> None:
+    with Scheduler() as sched:
+        assert (sched.sched_tick_ms, sched.window_ms, sched.total_memory) == (1.0, 10.0, None)
+        ran: list[int] = []
+        ids = [sched.submit(lambda i=i: ran.append(i), memory=MB) for i in range(3)]
+        failed = sched.submit(lambda: 1 / 0, policy="guaranteed")
+        assert isinstance(failed, TaskFuture)
+        sched.step()
+        assert sorted(ran) == [0, 1, 2]
+        assert (sched.task_count, sched.completed_count, sched.reserved_memory) == (4, 3, 0)
+        assert sched.available_memory > 0
+        task = sched.get_task(ids[0])
+        assert (task.state, task.execution_count) == (scheduler.TaskState.COMPLETED, 1)
+        assert (task.memory, task.policy) == (MB, scheduler.TaskPolicy.BEST_EFFORT)
+        stats = sched.stats(failed)
+        assert (stats["id"], stats["state"], stats["policy"]) == (failed, "failed", "guaranteed")
+        assert sched.stats("nothing") == {}
+        assert sched.get_task("nothing") is None
+        assert sched.global_stats()["failed_count"] == 1
+        assert not sched.should_run(task, time.time())
+        assert sched.stats().counts["completed"] == 3
 
 
 def test_steps_run_functions_in_order_once_each() -> None:
@@ -40,7 +112,7 @@ def test_steps_run_functions_in_order_once_each() -> None:
 
 
 def test_an_exception_ends_its_task_as_failed_and_others_go_on() -> None:
-    sched = Scheduler()
+    sched = Scheduler(window_ms=10.0)
 
     def bad() -> None:
         raise ValueError("boom")
@@ -52,6 +124,10 @@ def test_an_exception_ends_its_task_as_failed_and_others_go_on() -> None:
     assert sched.reserved_memory == 0
     stats = sched.global_stats()
     assert (stats["failed_count"], stats["completed_count"], stats["pending_count"]) == (1, 1, 0)
+    assert (stats["task_count"], stats["running_count"], stats["reserved_memory"]) == (2, 0, 0)
+    assert (stats["sched_tick_ms"], stats["window_ms"], stats["total_memory"]) == (1.0, 10.0, None)
+    assert stats["avg_wait_time"] >= 0.0
+    assert stats["avg_exec_time"] >= 0.0
 
 
 def test_stats_of_a_task() -> None:
@@ -67,7 +143,7 @@ def test_stats_of_a_task() -> None:
         scheduler.TaskPolicy.BEST_EFFORT
     )
     assert sched.global_stats()["total_memory"] == GB
-    assert Scheduler().global_stats()["available_memory"] == 2**64 - 1
+    assert Scheduler(1.0).global_stats()["available_memory"] == 2**64 - 1
 
 
 def test_more_memory_than_there_is_waits_or_is_refused() -> None:
@@ -96,7 +172,34 @@ def test_should_run_paces_by_the_window() -> None:
     assert sched.should_run(task, now)
 
 
-# --- _pygpukit_rust.Scheduler -------------------------------------------------------------------
+# --- section 17.2: _pygpukit_rust.Scheduler -----------------------------------------------------
+
+
+def test_numbers_of_enumerations() -> None:
+    states = ("Pending", "Running", "Completed", "Failed", "Cancelled")
+    assert [int(TaskState[name]) for name in states] == [0, 1, 2, 3, 4]
+    assert [int(TaskPolicy[name]) for name in ("Fifo", "Sjf", "Priority")] == [0, 1, 2]
+    assert TaskState.Running == 1
+
+
+def test_names_of_the_modules_are_the_same_classes() -> None:
+    assert scheduler.RustScheduler is RustScheduler
+    assert scheduler.RustTaskMeta is TaskMeta
+    assert scheduler.RustTaskState is TaskState
+    assert scheduler.RustTaskPolicy is TaskPolicy
+    assert scheduler.RustSchedulerStats is SchedulerStats
+    assert scheduler.RustTaskStats is TaskStats
+
+
+def test_a_task_is_read_only() -> None:
+    task = TaskMeta(id="a", name="first", memory_estimate=5, priority=2, dependencies=["b"])
+    assert (task.id, task.name, task.memory_estimate, task.priority) == ("a", "first", 5, 2)
+    assert (task.started_at, task.completed_at, task.error) == (None, None, None)
+    assert abs(task.submitted_at - time.time()) < 60.0
+    assert (task.elapsed(), task.duration(), task.is_terminal()) == (0.0, None, False)
+    assert TaskMeta("c", "no dependencies").dependencies == []
+    with pytest.raises(AttributeError):
+        task.id = "other"  # type: ignore[misc]
 
 
 def test_snippet_of_the_old_readme() -> None:
@@ -146,7 +249,9 @@ def test_states_and_reservations() -> None:
     assert sched.start_task("a")
     assert not sched.start_task("a")
     assert sched.get_task_state("a") == TaskState.Running
+    assert sched.task_stats("a").memory_used == 100 * MB
     running = sched.get_task("a")
+    assert running.elapsed() >= 0.0
     assert running.started_at >= running.submitted_at
     assert running.duration() is None
     assert sched.complete_task("a")
@@ -154,7 +259,12 @@ def test_states_and_reservations() -> None:
     assert done.is_terminal()
     assert done.duration() >= 0
     assert done.elapsed() == pytest.approx(done.duration())
-    assert sched.stats().reserved_memory == 0
+    stats = sched.stats()
+    assert (stats.total_submitted, stats.completed_count, stats.pending_count) == (1, 1, 0)
+    assert (stats.reserved_memory, stats.available_memory) == (0, GB)
+    assert stats.avg_wait_time >= 0.0
+    assert stats.avg_exec_time >= 0.0
+    assert sched.task_stats("a").memory_used == 0
     for call in (sched.start_task, sched.complete_task, sched.cancel_task):
         assert not call("a")
         assert not call("nothing")
@@ -199,7 +309,7 @@ def test_dependencies_are_met_when_completed_or_unknown() -> None:
     assert sched.get_runnable_tasks(5) == ["a"]
     sched.complete_task("a")
     assert sched.get_runnable_tasks(5) == ["b"]
-    assert sched.get_task("b").dependencies == ["a"]
+    assert sched.get_task("b").dependencies == ["a", "unknown"]
 
 
 def test_fifo_and_max_tasks() -> None:
@@ -210,9 +320,12 @@ def test_fifo_and_max_tasks() -> None:
     assert sched.get_runnable_tasks(2) == ["1", "2"]
     assert sched.stats().running_count == 3
     stats = sched.task_stats("0")
-    assert stats.name == "t"
+    assert (stats.id, stats.name, stats.state) == ("0", "t", TaskState.Running)
     assert stats.exec_time >= 0
-    assert "running" in sched.text()
+    assert stats.wait_time >= 0
+    sched.clear()
+    assert sched.get_task("0") is None
+    assert sched.submit(TaskMeta("0", "t")) == "0"  # the id is free again
     sched.clear()
     assert sched.stats().total_submitted == 0
 
@@ -233,6 +346,10 @@ def test_admission() -> None:
     assert "MiB" in never.rejection_reason.message()
     stats = sched.admission_stats()
     assert (stats.admitted_count, stats.queued_count, stats.rejected_count) == (1, 1, 1)
+    assert (stats.pending_count, stats.reserved_memory) == (2, 60 * MB)
+    assert stats.available_memory == 40 * MB
+    with pytest.raises(ValueError, match="'a'"):
+        sched.admit(TaskMeta("a", "again"))
     sched.start_task("a")
     sched.complete_task("a")
     assert sched.get_runnable_tasks(5) == ["b"]

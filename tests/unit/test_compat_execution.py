@@ -1,8 +1,9 @@
-"""Execution contexts (section 15)."""
+"""Section 15 of the 0.2 API: execution contexts."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -36,6 +37,19 @@ def test_snippet_of_the_old_readme() -> None:
     assert (stats.total_vram_budget, stats.used_vram, stats.stream_pool_size) == (12 * GB, 0, 6)
     scheduler.destroy_context("tts")
     assert scheduler.list_contexts() == ["llm"]
+    assert scheduler.HAS_MULTI_LLM is True
+
+
+def test_stats_are_those_of_the_scheduler_too() -> None:
+    stats = scheduler.stats()
+    assert isinstance(stats, scheduler.SchedulerStats)
+    assert isinstance(stats, scheduler.Snapshot)
+    assert (stats.initialized, stats.device_id, stats.context_count) == (False, 0, 0)
+    assert (stats.used_vram, stats.available_vram, stats.device_total_memory) == (0, 0, 0)
+    assert stats.workers >= 0
+    assert "order fifo" in str(stats)
+    assert scheduler.Snapshot.from_dict(stats.to_dict()).policy == stats.policy
+    assert scheduler.execution.stats is scheduler.stats is scheduler.snapshot
 
 
 def test_defaults_and_ids() -> None:
@@ -68,9 +82,13 @@ def test_budgets() -> None:
     assert (a.stats.used_vram, a.stats.available_vram, a.stats.buffer_count) == (60, 0, 1)
     a.track_deallocation(1)
     assert scheduler.stats().used_vram == 40
-    with pytest.raises(ValueError, match="1"):
+    with pytest.raises(ValueError, match="is not tracked"):
         a.track_deallocation(1)
+    with pytest.raises(ValueError, match="is tracked already"):
+        b.track_allocation(1, 1)
     b.destroy()
+    with pytest.raises(RuntimeError, match="destroyed"):
+        b.track_allocation(3, 1)
     assert scheduler.stats().used_vram == 0
 
 
@@ -90,6 +108,9 @@ def test_context_sessions() -> None:
     assert b.stats.state == "IDLE"
     with pytest.raises(ZeroDivisionError), scheduler.session():
         1 / 0  # noqa: B018
+    with scheduler.session(), scheduler.session():
+        assert a.stats.state == "RUNNING"
+    assert not scheduler.is_session_active()
     assert a.stats.state == "IDLE"
 
 
@@ -98,15 +119,20 @@ def test_requests() -> None:
     assert (request.grid, request.block) == ((1, 1, 1), (256, 1, 1))
     assert request.with_grid(2, 3).with_block(64).with_shared_mem(128).with_args([1]) is request
     assert (request.grid, request.block, request.shared_mem) == ((2, 3, 1), (64, 1, 1), 128)
-    assert AsyncKernelRequest.linear(5, 1000).grid == (4, 1, 1)
+    assert request.args == [1]
+    linear = AsyncKernelRequest.linear(5, 1000)
+    assert (linear.kernel_handle, linear.grid, linear.block) == (5, (4, 1, 1), (256, 1, 1))
+    assert AsyncKernelRequest.linear(5, 1000, block_size=100).grid == (10, 1, 1)
 
 
-def test_a_callable_runs_on_the_contexts_stream() -> None:
+def test_a_callable_runs_as_a_task_of_the_context() -> None:
     context = create_context("a")
     x = gp.ones(1000)
 
+    threads: set[int] = set()
+
     def work(factor: float) -> gp.GPUArray:
-        assert gp.current_stream().handle == context.stream.handle
+        threads.add(threading.get_ident())
         return x * factor
 
     first = context.dispatch_async(AsyncKernelRequest(work).with_args([3.0]))
@@ -128,6 +154,25 @@ def test_a_callable_runs_on_the_contexts_stream() -> None:
         return (await context.dispatch_async(AsyncKernelRequest(work).with_args([5.0]))).output
 
     assert float(asyncio.run(use())[0]) == 5.0
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+def test_requests_of_a_context_run_in_order_and_are_waited_for() -> None:
+    context = create_context("a")
+    begin = threading.Event()
+    ran: list[int] = []
+    first = context.dispatch_async(AsyncKernelRequest(lambda: begin.wait(10.0)))
+    rest = [context.dispatch_async(AsyncKernelRequest(ran.append).with_args([i])) for i in range(5)]
+    assert rest[0].state == "PENDING"
+    assert not rest[0].is_ready
+    assert rest[0].try_get() is None
+    assert rest[0].exec_time is None
+    begin.set()
+    assert scheduler.destroy_context("a")
+    assert ran == list(range(5))
+    assert first.wait().output is True
+    assert all(future.state == "COMPLETED" for future in rest)
 
 
 def test_a_jit_kernel_runs() -> None:

@@ -1,0 +1,125 @@
+"""0.2's admission control: the scheduler's rule (`decide_admission`) with figures of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from pygpukit._native import safe_repr
+from pygpukit._runtime import AdmissionDecision, decide_admission
+from pygpukit.core.errors import InvalidValueError
+
+_PPB = 1_000_000_000  # shares are summed as integers, so that what comes back brings them to zero
+
+
+@dataclass(frozen=True)
+class AdmissionConfig:
+    """Limits of an AdmissionController; memory in bytes, bandwidth as a share of the device."""
+
+    max_memory: int
+    max_bandwidth: float = 1.0
+    max_pending_tasks: int = 1000
+    enable_best_effort: bool = True  # what does not fit now is queued, not rejected
+
+
+@dataclass(frozen=True)
+class AdmissionStats:
+    """Decisions so far and what is reserved now."""
+
+    admitted_count: int
+    rejected_count: int
+    queued_count: int
+    pending_count: int  # tasks admitted or queued now
+    reserved_memory: int
+    reserved_bandwidth: float
+    available_memory: int
+    available_bandwidth: float
+
+    @property
+    def used_memory(self) -> int:
+        """The same as reserved_memory."""
+        return self.reserved_memory
+
+    @property
+    def used_bandwidth(self) -> float:
+        """The same as reserved_bandwidth."""
+        return self.reserved_bandwidth
+
+
+class AdmissionController:
+    """Decides who may take memory and bandwidth. Thread safe."""
+
+    def __init__(self, config: AdmissionConfig) -> None:
+        self.config = config
+        self._decide(0, 0.0, 0, 0, 0)  # checks the limits
+        self._lock = threading.Lock()
+        self._held: dict[str, tuple[int, int]] = {}  # by admitted task: bytes and share
+        self._queued: set[str] = set()
+        self._counts: Counter[str] = Counter()
+
+    def _decide(
+        self, memory: int, bandwidth: float, reserved: int, share: int, pending: int
+    ) -> AdmissionDecision:
+        return decide_admission(
+            memory,
+            bandwidth,
+            max_memory=self.config.max_memory,
+            max_bandwidth=self.config.max_bandwidth,
+            max_pending_tasks=self.config.max_pending_tasks,
+            enable_best_effort=self.config.enable_best_effort,
+            reserved_memory=reserved,
+            reserved_bandwidth=share / _PPB,
+            pending_count=pending,
+        )
+
+    def _reserved(self) -> tuple[int, int]:
+        held = self._held.values()
+        return sum(memory for memory, _ in held), sum(share for _, share in held)
+
+    def try_admit(self, task_id: str, memory: int, bandwidth: float = 0.0) -> AdmissionDecision:
+        """Decides and reserves. A bandwidth of 0 is estimated: memory / max_memory.
+
+        A queued task may be tried again.
+        """
+        with self._lock:
+            if task_id in self._held:
+                raise InvalidValueError(f"try_admit: task {safe_repr(task_id)} is admitted already")
+            pending = len(self._held) + len(self._queued - {task_id})
+            decision = self._decide(memory, bandwidth, *self._reserved(), pending)
+            was_queued = task_id in self._queued
+            self._queued.discard(task_id)
+            if decision.is_admitted():
+                share = round(decision.reserved_bandwidth * _PPB)
+                self._held[task_id] = (decision.reserved_memory, share)
+            elif decision.is_queued():
+                self._queued.add(task_id)
+            if not (was_queued and decision.is_queued()):
+                self._counts[decision.decision_type] += 1
+            return decision
+
+    def release(self, task_id: str) -> None:
+        """Gives back exactly what the task's admission reserved, or its place in the queue."""
+        with self._lock:
+            if task_id in self._queued:
+                self._queued.remove(task_id)
+            elif self._held.pop(task_id, None) is None:
+                raise InvalidValueError(f"release: task {safe_repr(task_id)} is not known")
+
+    def stats(self) -> AdmissionStats:
+        """The figures now."""
+        with self._lock:
+            memory, share = self._reserved()
+            return AdmissionStats(
+                admitted_count=self._counts["Admit"],
+                rejected_count=self._counts["Reject"],
+                queued_count=self._counts["Queue"],
+                pending_count=len(self._held) + len(self._queued),
+                reserved_memory=memory,
+                reserved_bandwidth=share / _PPB,
+                available_memory=self.config.max_memory - memory,
+                available_bandwidth=round(self.config.max_bandwidth * _PPB - share) / _PPB,
+            )
+
+
+__all__ = ["AdmissionConfig", "AdmissionController", "AdmissionStats"]
