@@ -12,7 +12,7 @@ import pytest
 
 import pygpukit as gp
 from pygpukit import scheduler
-from pygpukit.scheduler import MB, TaskScheduler, TaskState
+from pygpukit.scheduler import MB, Scheduler, TaskState
 
 SPIN = """
 extern "C" __global__ void spin(float* x, long long ns) {
@@ -37,7 +37,7 @@ def spin() -> gp.JITKernel:
 def test_a_task_ends_when_its_kernels_have(spin: gp.JITKernel) -> None:
     x = gp.zeros(32)
     gp.synchronize()
-    with TaskScheduler(workers=1, memory=10 * MB) as sched:
+    with Scheduler(workers=1, memory=10 * MB) as sched:
         task = sched.submit(lambda: spin(x, 200_000_000, grid=1, block=32), memory=MB)
         other = sched.submit(lambda: gp.current_stream().handle)
         other.result(10)  # the worker is free long before
@@ -52,7 +52,7 @@ def test_a_task_ends_when_its_kernels_have(spin: gp.JITKernel) -> None:
 def test_kernels_of_different_tasks_overlap(spin: gp.JITKernel) -> None:
     arrays = [gp.zeros(32) for _ in range(8)]
     gp.synchronize()
-    with TaskScheduler(workers=4) as sched:
+    with Scheduler(workers=4) as sched:
         start = time.perf_counter()
         tasks = [sched.submit(spin, x, 50_000_000, kwargs={"grid": 1, "block": 32}) for x in arrays]
         for task in tasks:
@@ -71,7 +71,7 @@ def test_results_are_as_alone() -> None:
         return ((a @ a) + gp.sqrt(gp.abs(a))).to_numpy()
 
     alone = [work(host) for host in hosts]
-    with TaskScheduler(workers=4) as sched:
+    with Scheduler(workers=4) as sched:
         tasks = [sched.submit(work, host) for host in hosts]
         for task, expected in zip(tasks, alone, strict=True):
             np.testing.assert_array_equal(task.result(30), expected)
@@ -80,7 +80,7 @@ def test_results_are_as_alone() -> None:
 def test_a_cancelled_task_holds_its_memory_until_its_kernel_ends(spin: gp.JITKernel) -> None:
     x = gp.zeros(32)
     gp.synchronize()
-    with TaskScheduler(workers=1, memory=10 * MB) as sched:
+    with Scheduler(workers=1, memory=10 * MB) as sched:
         task = sched.submit(lambda: spin(x, 100_000_000, grid=1, block=32), memory=MB)
         while task.state is not TaskState.RUNNING:
             time.sleep(0.001)
@@ -98,7 +98,7 @@ import pygpukit as gp
 bad = gp.jit('extern "C" __global__ void bad(float* x) { ((float*)8)[0] = 1.0f; }', "bad")
 x = gp.ones(4)
 gp.synchronize()
-sched = gp.scheduler.TaskScheduler(workers=1, memory=1 << 20)
+sched = gp.scheduler.Scheduler(workers=1, memory=1 << 20)
 task = sched.submit(lambda: bad(x), memory=1000)
 after = sched.submit(int, after=[task], memory=1000)
 error = task.exception(20)
@@ -194,7 +194,7 @@ def test_a_trace_of_tasks(spin: gp.JITKernel, tmp_path: Path) -> None:
     arrays = [gp.zeros(32) for _ in range(3)]
     gp.synchronize()
     path = tmp_path / "trace.json"
-    with TaskScheduler(workers=3) as sched, gp.profiling.trace(path):
+    with Scheduler(workers=3) as sched, gp.profiling.trace(path):
         for task in [
             sched.submit(spin, x, 10_000_000, name="spin", kwargs={"grid": 1, "block": 32})
             for x in arrays

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
-from pygpukit.scheduler import MB, TaskScheduler, TaskState
+from pygpukit.scheduler import MB, Scheduler, TaskState
 
 # Runs until the host writes to `flag`, page-locked memory; 20 s at most, should a test fail.
 WAIT_FOR = """
@@ -75,7 +75,7 @@ def holds_until_released(blocker: Blocker, work: Callable[[], object], **where: 
         work()
         submitted.set()
 
-    with TaskScheduler(workers=2, memory=16 * MB) as sched:
+    with Scheduler(workers=2, memory=16 * MB) as sched:
         try:
             sched.submit(small_work).result(30)
             task = sched.submit(body, memory=10 * MB, **where)
@@ -164,6 +164,6 @@ extern "C" __global__ void smid(unsigned* seen) {
         kernel(seen, grid=4096, block=256)
         return set(seen.to_numpy().tolist())
 
-    with TaskScheduler(workers=2) as sched:
+    with Scheduler(workers=2) as sched:
         assert len(sched.submit(work, partition="part").result(30)) == part.report().given_sms
         assert len(sched.submit(work).result(30)) > part.report().given_sms

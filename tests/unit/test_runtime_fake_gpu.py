@@ -14,7 +14,7 @@ fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
 fake.gpk_fake_used_bytes.restype = ctypes.c_uint64
 import pygpukit as gp
 from pygpukit import scheduler
-from pygpukit.scheduler import MB, TaskScheduler, TaskState
+from pygpukit.scheduler import MB, Scheduler, TaskState
 
 def until(condition):
     limit = time.monotonic() + 20
@@ -169,7 +169,7 @@ print(fake.gpk_fake_live_objects(b"pinned"))
 
 def test_a_task_ends_when_its_stream_is_done(run) -> None:  # type: ignore[no-untyped-def]
     out = run("""
-with TaskScheduler(workers=1, memory=10 * MB) as sched:
+with Scheduler(workers=1, memory=10 * MB) as sched:
     handles = []
     def work():
         handles.append(gp.current_stream().handle)
@@ -200,7 +200,7 @@ with TaskScheduler(workers=1, memory=10 * MB) as sched:
 
 def test_classes_are_stream_priorities(run) -> None:  # type: ignore[no-untyped-def]
     out = run("""
-with TaskScheduler() as sched:
+with Scheduler() as sched:
     for qos in ("guaranteed", "burstable", "best_effort"):
         print(sched.submit(lambda: gp.current_stream().priority.name, qos=qos).result(20))
 """)
@@ -210,7 +210,7 @@ with TaskScheduler() as sched:
 def test_a_task_whose_kernel_fails(run) -> None:  # type: ignore[no-untyped-def]
     out = run("""
 INVALID_VALUE = 1
-with TaskScheduler(workers=1, memory=10 * MB) as sched:
+with Scheduler(workers=1, memory=10 * MB) as sched:
     handles = []
     def work():
         handles.append(gp.current_stream().handle)
@@ -232,7 +232,7 @@ with TaskScheduler(workers=1, memory=10 * MB) as sched:
 def test_streams_that_cannot_be_made_fail_their_task_only(run) -> None:  # type: ignore[no-untyped-def]
     out = run("""
 gp.ones(1)
-with TaskScheduler(workers=2, memory=10 * MB) as sched:
+with Scheduler(workers=2, memory=10 * MB) as sched:
     fake.gpk_fake_fail_next(b"cuStreamCreateWithPriority", 2)
     bad = sched.submit(lambda: "never", memory=MB)
     print(isinstance(bad.exception(20), (gp.CudaError, MemoryError)), bad.state.name)
@@ -245,7 +245,7 @@ with TaskScheduler(workers=2, memory=10 * MB) as sched:
 def test_streams_and_events_are_used_again_and_given_back(run) -> None:  # type: ignore[no-untyped-def]
     out = run("""
 before = [fake.gpk_fake_live_objects(kind) for kind in (b"stream", b"event")]
-sched = TaskScheduler(workers=2)
+sched = Scheduler(workers=2)
 for task in [sched.submit(lambda: gp.ones(10) + 1) for _ in range(50)]:
     task.result(20)
 print(fake.gpk_fake_live_objects(b"stream") - before[0] <= 32)

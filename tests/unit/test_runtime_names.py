@@ -1,4 +1,4 @@
-"""Every class and method of sections 14 to 17 and 22 of the 0.2 API is there."""
+"""Where the names of 0.2 live. What they do is in test_compat_*.py."""
 
 from __future__ import annotations
 
@@ -9,25 +9,42 @@ import pytest
 
 import pygpukit as gp
 
-# class: its methods, attributes and static members, as section 17 names them.
-RUST = {
-    "PartitionLimits": "with_memory with_compute memory compute bandwidth memory_quota "
-    "compute_share bandwidth_share max_streams max_pending_kernels max_pending_transfers",
-    "PartitionConfig": "total_memory allow_overcommit overcommit_ratio",
-    "PartitionManager": "create_partition delete_partition get assign_task get_task_partition "
-    "unassign_task set_default default_partition partition_ids stats clear",
-    "Partition": "id name limits usage tasks enabled memory_utilization",
-    "PartitionUsage": "memory_used active_streams pending_kernels pending_transfers "
-    "total_kernels total_transfers compute_time_ms",
-    "PartitionStats": "partition_count active_partitions total_memory_allocated "
-    "total_compute_allocated total_bandwidth_allocated available_memory available_compute "
-    "available_bandwidth",
-    "KernelType": "FP32_FMA TF32_MMA FP16_MMA BF16_MMA L2_NAIVE TILED_SMEM uses_tensor_cores "
-    "min_sm_version name",
-    "DeviceCapabilities": "ampere hopper supports_kernel best_matmul_kernel",
-}
-
+# Classes that 0.2 has only in a submodule of _pygpukit_rust.
 ONLY_IN_SUBMODULES = {
+    "scheduler": "TaskState TaskPolicy",
+    "transfer": "TransferType TransferState StreamType",
+    "dispatch": "KernelState KernelLaunchRequest StreamPacingStats ArchFingerprint PersistentCache "
+    "PersistentCacheConfig PersistentCacheStats PersistentCacheEntry",
+}
+SUBMODULES = ("memory", "scheduler", "transfer", "dispatch", "device")
+
+
+def test_the_three_spellings_of_0_2_give_the_same_classes() -> None:
+    import _pygpukit_rust
+    import _pygpukit_rust._pygpukit_rust as inner
+    import pygpukit._pygpukit_rust as private
+
+    names = [name for name in _pygpukit_rust.__all__ if name[0].isupper()]
+    assert len(names) > 50
+    for name in names:
+        found = getattr(_pygpukit_rust, name)
+        assert getattr(inner, name) is found is getattr(private, name)
+        homes = [getattr(_pygpukit_rust, module) for module in SUBMODULES]
+        assert {getattr(home, name, None) for home in homes} - {None} == {found}
+        assert inspect.getdoc(found)
+    assert _pygpukit_rust.__version__ == gp.__version__
+
+
+@pytest.mark.parametrize("module", sorted(ONLY_IN_SUBMODULES))
+def test_classes_of_submodules(module: str) -> None:
+    rust = importlib.import_module("_pygpukit_rust")
+    home = importlib.import_module(f"_pygpukit_rust.{module}")
+    for name in ONLY_IN_SUBMODULES[module].split():
+        assert inspect.isclass(getattr(home, name))
+        assert not hasattr(rust, name), name
+
+
+MODULES = {
     },
 }
 

@@ -1,4 +1,4 @@
-"""submit(), TaskFuture and TaskScheduler."""
+"""submit(), TaskFuture and Scheduler."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pygpukit.scheduler import (
     MB,
     QosClass,
     TaskPolicy,
-    TaskScheduler,
+    Scheduler,
     TaskState,
 )
 
 
-def test_results_arguments_and_names(sched: TaskScheduler) -> None:
+def test_results_arguments_and_names(sched: Scheduler) -> None:
     def add(a: int, b: int = 0) -> int:
         return a + b
 
@@ -54,7 +54,7 @@ def test_module_functions_use_one_scheduler() -> None:
         made.submit(lambda: None)
 
 
-def test_each_task_has_its_own_stream(sched: TaskScheduler) -> None:
+def test_each_task_has_its_own_stream(sched: Scheduler) -> None:
     gates = [Gate(), Gate()]
     streams: dict[int, int] = {}
 
@@ -74,7 +74,7 @@ def test_each_task_has_its_own_stream(sched: TaskScheduler) -> None:
     nothing_is_left(sched)
 
 
-def test_dependencies_run_first(sched: TaskScheduler) -> None:
+def test_dependencies_run_first(sched: Scheduler) -> None:
     seen: list[str] = []
     gate = Gate()
     first = sched.submit(gate)
@@ -85,7 +85,7 @@ def test_dependencies_run_first(sched: TaskScheduler) -> None:
     gate.open()
     third.result(WAIT)
     assert seen == ["second", "third"]
-    with TaskScheduler() as other, pytest.raises(ValueError, match="another scheduler"):
+    with Scheduler() as other, pytest.raises(ValueError, match="another scheduler"):
         other.submit(int, after=[first])
 
 
@@ -94,7 +94,7 @@ def test_dependencies_run_first(sched: TaskScheduler) -> None:
     [("fifo", "abcd"), ("priority", "bdca"), ("sjf", "cabd")],
 )
 def test_orders(policy: str, expected: str) -> None:
-    with TaskScheduler(workers=1, policy=policy, aging_interval=0.0) as sched:
+    with Scheduler(workers=1, policy=policy, aging_interval=0.0) as sched:
         gate = Gate()
         sched.submit(gate, priority=1000)
         assert gate.entered.wait(WAIT)
@@ -111,7 +111,7 @@ def test_orders(policy: str, expected: str) -> None:
 
 
 def test_guaranteed_goes_before_best_effort_by_priority() -> None:
-    with TaskScheduler(workers=1, policy="priority") as sched:
+    with Scheduler(workers=1, policy="priority") as sched:
         gate = Gate()
         sched.submit(gate, qos="guaranteed", priority=1000)
         assert gate.entered.wait(WAIT)
@@ -127,7 +127,7 @@ def test_guaranteed_goes_before_best_effort_by_priority() -> None:
         assert ran == ["first", "middle", "late"]
 
 
-def test_bad_arguments(sched: TaskScheduler) -> None:
+def test_bad_arguments(sched: Scheduler) -> None:
     with pytest.raises(ValueError, match="Scheduler\\(policy='sjf'\\)"):
         sched.submit(int, policy="sjf")
     with pytest.raises(ValueError, match="qos is 'best'"):
@@ -137,13 +137,13 @@ def test_bad_arguments(sched: TaskScheduler) -> None:
     with pytest.raises(ValueError, match="bandwidth"):
         sched.submit(int, bandwidth=2.0)
     with pytest.raises(ValueError, match="workers"):
-        TaskScheduler(workers=0)
+        Scheduler(workers=0)
     with pytest.raises(ValueError, match="policy is 'other'"):
-        TaskScheduler(policy="other")
+        Scheduler(policy="other")
     nothing_is_left(sched)
 
 
-def test_memory_is_reserved_before_a_task_starts(sched: TaskScheduler) -> None:
+def test_memory_is_reserved_before_a_task_starts(sched: Scheduler) -> None:
     gate = Gate()
     first = sched.submit(gate, memory=80 * MB)
     assert gate.entered.wait(WAIT)
@@ -176,7 +176,7 @@ def test_reservations_are_held_in_the_pool() -> None:
     try:
         memory.set_limit(memory.stats()["reserved"] + 96 * MB)
         big = gp.empty(40 * MB, "uint8")
-        with TaskScheduler(workers=2) as sched:
+        with Scheduler(workers=2) as sched:
 
             def work() -> int:
                 x = gp.ones(8 * MB, "uint8")
@@ -200,14 +200,14 @@ def test_reservations_are_held_in_the_pool() -> None:
     assert memory.stats()["set_aside"] == base
 
 
-def test_more_memory_than_there_is_is_refused_at_once(sched: TaskScheduler) -> None:
+def test_more_memory_than_there_is_is_refused_at_once(sched: Scheduler) -> None:
     with pytest.raises(MemoryError, match="101"):
         sched.submit(int, memory=101 * MB)
     assert sched.submit(lambda: 1, memory=100 * MB).result(WAIT) == 1
     nothing_is_left(sched)
 
 
-def test_await(sched: TaskScheduler) -> None:
+def test_await(sched: Scheduler) -> None:
     async def main() -> list[int]:
         tasks = [sched.submit(lambda i=i: i * i) for i in range(20)]
         return [await task for task in tasks]
@@ -242,7 +242,7 @@ async def _waits(task: scheduler.TaskFuture[int]) -> int:
     return await task
 
 
-def test_callbacks(sched: TaskScheduler) -> None:
+def test_callbacks(sched: Scheduler) -> None:
     gate, ended = Gate(), threading.Event()
     task = sched.submit(gate)
     task.add_done_callback(lambda t: ended.set() if t.result(0) == "through" else None)
@@ -254,7 +254,7 @@ def test_callbacks(sched: TaskScheduler) -> None:
     assert late == ["through"]
 
 
-def test_tasks_may_wait_for_tasks(sched: TaskScheduler) -> None:
+def test_tasks_may_wait_for_tasks(sched: Scheduler) -> None:
     def fib(n: int) -> int:
         if n < 2:
             return n
@@ -265,13 +265,13 @@ def test_tasks_may_wait_for_tasks(sched: TaskScheduler) -> None:
 
 
 def test_results_outlive_what_the_scheduler_remembers() -> None:
-    with TaskScheduler(workers=2, max_ended_kept=4) as sched:
+    with Scheduler(workers=2, max_ended_kept=4) as sched:
         tasks = [sched.submit(lambda i=i: i) for i in range(100)]
         assert [task.result(WAIT) for task in tasks] == list(range(100))
         assert all(task.state is TaskState.COMPLETED for task in tasks)
 
 
-def test_current_task(sched: TaskScheduler) -> None:
+def test_current_task(sched: Scheduler) -> None:
     def look() -> tuple[int, bool]:
         me = scheduler.current_task()
         assert me is not None
@@ -282,7 +282,7 @@ def test_current_task(sched: TaskScheduler) -> None:
     assert scheduler.current_task() is None
 
 
-def test_snapshot_as_data_and_text(sched: TaskScheduler) -> None:
+def test_snapshot_as_data_and_text(sched: Scheduler) -> None:
     gate = Gate()
     running = sched.submit(gate, name="train", memory=MB, qos="guaranteed", priority=3)
     waiting = sched.submit(int, after=[running], name="report")

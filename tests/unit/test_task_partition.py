@@ -108,7 +108,7 @@ def test_a_task_run_by_a_waiting_one_is_not_in_its_partition(
     def outer() -> int:
         return int(sched.submit(inner).result(WAIT))
 
-    with gp.scheduler.TaskScheduler(workers=1) as one:
+    with gp.scheduler.Scheduler(workers=1) as one:
         sched = one
         assert one.submit(outer, partition="a").result(WAIT) == 0
         assert one.submit(outer, memory=5 * MB, partition="a").result(WAIT) == 5 * MB
@@ -143,7 +143,7 @@ def test_names_that_are_not_open(sched: Any, pair: tuple[Any, Any]) -> None:
 
 def test_a_partition_closed_before_its_task_starts() -> None:
     part = gp.scheduler.partition("gone")
-    with gp.scheduler.TaskScheduler(workers=1) as sched:
+    with gp.scheduler.Scheduler(workers=1) as sched:
         gate = Gate()
         sched.submit(gate)
         assert gate.entered.wait(WAIT)
@@ -155,7 +155,7 @@ def test_a_partition_closed_before_its_task_starts() -> None:
 
 
 def test_a_task_keeps_its_partition() -> None:
-    with gp.scheduler.TaskScheduler(workers=1) as sched:
+    with gp.scheduler.Scheduler(workers=1) as sched:
         gate = Gate()
         sched.submit(gate)
         part = gp.scheduler.partition("dropped", memory=MB)
