@@ -21,6 +21,10 @@ from pygpukit.dispatch import (
     PersistentCacheEntry,
     PersistentCacheStats,
     StreamPacingStats,
+    SliceConfig,
+    SliceInfo,
+    SliceScheduler,
+    SliceStats,
 )
 
 __all__ = [
