@@ -13,9 +13,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Families that still define their structs on both sides.
-PENDING = {"matmul"}
-
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 DEFINITION = re.compile(
     r"\b(?:struct|class|union|enum(?:\s+class)?)\s+(?:alignas\s*\([^)]*\)\s*)*(\w+)"
@@ -74,15 +71,13 @@ def problems(native: Path) -> Iterator[str]:
     shared = definitions(args)
     common = definitions(files(kernels / "common", "*.cuh"))
     for folder in [native / "core", native / "ops", *sorted((native / "ops").iterdir())]:
-        if not folder.is_dir() or folder.name in PENDING:
+        if not folder.is_dir():
             continue
         device = common | definitions(files(kernels / folder.name, "*.cuh")) | shared
         for name, path in sorted(definitions(files(folder, "*.h", "*.cpp")).items()):
             if name in device:
                 yield f"{path}: {name} is defined in {device[name]} too"
     for path in files(kernels, "*/*.cuh"):
-        if path.parent.name in PENDING:
-            continue
         for match in KERNEL.finditer(source(path)):
             for name in by_value_types(match):
                 if name not in shared:

@@ -1,29 +1,16 @@
-// The arithmetic of an element type: its accumulator, loads, multiply-adds, stores; and the
-// arguments of C[batch] = A[batch] B[batch] that kernels for any strides take.
+// The arithmetic of an element type: its accumulator, loads, multiply-adds, stores; for kernels of
+// any strides.
 // float16 and bfloat16 accumulate in float32 and round once, at the end. Integers wrap: they are
 // unsigned here, which gives the same bits. bool is or over and. Strides are in elements.
 #pragma once
 
+#include "args/matmul.h"
 #include "common/complex.cuh"
 #include "common/dtype.cuh"
 
 namespace gpk {
 
-constexpr int kMatmulBatchRank = 6;
-
-// Mirrored by MatmulArgs in ops/matmul/matmul_args.h: eight-byte fields only.
-struct MatmulArgs {
-  const void* a;
-  const void* b;
-  void* c;
-  void* partial;  // [splits][batch, m, n] of the accumulation type; null: results go to c
-  long long m, n, k;
-  long long a_m, a_k, b_k, b_n, c_m, c_n;
-  long long num_batches, batch_rank;
-  long long splits, k_per_split;
-  long long batch_shape[kMatmulBatchRank];
-  long long batch_a[kMatmulBatchRank], batch_b[kMatmulBatchRank], batch_c[kMatmulBatchRank];
-};
+using namespace kernels;
 
 template <class T>
 struct AccOf {
@@ -101,7 +88,7 @@ struct BatchOffsets {
 __device__ __forceinline__ BatchOffsets batch_offsets(const MatmulArgs& args, long long batch) {
   BatchOffsets at;
 #pragma unroll
-  for (int d = kMatmulBatchRank - 1; d >= 0; --d) {
+  for (int d = MatmulArgs::kMaxBatchRank - 1; d >= 0; --d) {
     if (d >= args.batch_rank) continue;
     const long long rest = batch / args.batch_shape[d];
     const long long index = batch - rest * args.batch_shape[d];

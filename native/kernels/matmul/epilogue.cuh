@@ -8,31 +8,12 @@
 // 0, a null one is 1.
 #pragma once
 
+#include "args/matmul.h"
 #include "common/dtype.cuh"
 
 namespace gpk {
 
-// Mirrored by EpilogueArgs in ops/matmul/epilogue.h: eight-byte fields, then the two floats.
-struct EpilogueArgs {
-  const void* bias;
-  const void* residual;
-  const float* scale_a;
-  const float* scale_b;
-  long long bias_step;
-  long long scale_a_step, scale_b_step;
-  long long residual_m, residual_n, residual_batch;
-  float alpha, beta;
-};
-
-// The same values as the constants of ops/matmul/epilogue.h.
-constexpr unsigned kEpilogueAlpha = 1;
-constexpr unsigned kEpilogueScales = 2;  // one or both; alpha is applied too
-constexpr unsigned kEpilogueBias = 4;
-constexpr unsigned kEpilogueResidual = 8;  // beta is applied too
-constexpr unsigned kEpilogueActivationShift = 4;
-constexpr unsigned kActivationRelu = 1;
-constexpr unsigned kActivationGelu = 2;  // the tanh form
-constexpr unsigned kActivationSilu = 3;
+using namespace kernels;
 
 __device__ __forceinline__ float fast_sigmoid(float x) {
   return __fdividef(1.0f, 1.0f + __expf(-x));

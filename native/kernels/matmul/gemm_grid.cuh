@@ -7,14 +7,6 @@
 
 namespace gpk {
 
-// Mirrored by TileGrid in ops/matmul/gemm_tiles.cpp.
-struct TileGrid {
-  unsigned tiles_m, tiles_n;
-  unsigned group;    // rows of tiles that are walked column by column, for the L2
-  unsigned swapped;  // not zero: C^T is computed; the epilogue's i and j change places
-  unsigned flags;    // of the epilogue (epilogue.cuh), here known at run time only
-};
-
 struct TilePlace {
   unsigned m, n;  // of the tile
   long long batch;

@@ -16,16 +16,6 @@
 
 namespace gpk {
 
-// Mirrored by GemmWgmmaArgs in ops/matmul/engine_wgmma.cpp.
-struct GemmWgmmaArgs {
-  WgmmaTarget target;
-  int tiles_m, tiles_n;  // tiles_m in units of blocks that share B by multicast
-  int batches, splits;   // split-K: each split has results of its own, after all batches
-  int k_steps, k_steps_per_split;
-  int group;
-  int a_batch, b_batch;  // 0: the same matrix for all batches
-};
-
 template <class A, class B, class Out, int kTileM, int kTileN, int kReps, int kStages, int kCluster,
           bool kSplit, int kTransA, int kTransB, int kStore, unsigned kEpilogue, bool kFast>
 struct GemmWgmma {

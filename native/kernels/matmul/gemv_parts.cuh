@@ -13,25 +13,6 @@
 
 namespace gpk {
 
-// Mirrored by GemvArgs in ops/matmul/engine_gemv.cpp. Strides are in elements.
-struct GemvArgs {
-  const void* x;
-  const void* w;
-  void* y;
-  float* partial;  // nullptr: no split-K, or within a cluster
-  long long m, n, k;
-  long long x_m;      // of x: k is contiguous, rows start at multiples of 16 bytes (or of kAlign)
-  long long w_pitch;  // from one row of w to the next: of n rows, or (columns kernels) of k
-  long long y_m, y_n;
-  long long x_batch, w_batch, y_batch;
-  long long k_per_split;  // a multiple of 64
-  long long k_warps;      // warps of a block that share rows: a power of two up to 8
-  long long flags;        // of the epilogue, and those below
-};
-
-constexpr unsigned kGemvFloatOut = 1u << 16;    // y is float32, whatever x and w are
-constexpr unsigned kGemvTransposed = 1u << 17;  // y is C^T: the epilogue sees (j, i)
-
 constexpr int kGemvThreads = 256;
 constexpr int kGemvWarps = kGemvThreads / 32;
 
@@ -140,11 +121,7 @@ struct GemvWeight<float16> {
   }
 };
 
-// When a kernel touches what the kernel before it in the stream leaves.
-constexpr int kOrderPlain = 0;     // it is launched after that one has ended
-constexpr int kOrderWait = 1;      // programmatic launch; everything after griddepcontrol.wait
-constexpr int kOrderPrefetch = 2;  // the same, but w, which that kernel must not write, before it
-
+// When a kernel touches what the kernel before it in the stream leaves: kOrder is a GemvOrder.
 template <int kOrder>
 __device__ __forceinline__ void gemv_begin() {
 #if __CUDA_ARCH__ >= 900

@@ -12,28 +12,8 @@
 
 namespace gpk {
 
-constexpr int kGroupedTile = 64;
+constexpr int kGroupedTile = GroupedArgs::kTile;
 constexpr int kGroupedTileK = 16;
-
-// Mirrored by GroupedArgs and GroupRowsArgs in ops/matmul/engine_grouped.cpp: eight-byte fields
-// only.
-struct GroupedArgs {
-  const void* x;
-  const void* w;
-  void* c;
-  const int* sizes;
-  const int* rows;
-  long long m, n, k, experts;
-  long long x_m, x_k, w_e, w_n, w_k, c_m, c_n, sizes_step;
-  long long tiles_n;
-};
-struct GroupRowsArgs {
-  const int* ids;
-  int* sizes;  // [experts + 1]
-  int* next;   // [experts + 1], scratch
-  int* rows;   // [m]
-  long long m, experts, ids_step;
-};
 
 // The sum of a lane's value and those of the lanes below it.
 __device__ __forceinline__ long long sum_up_to_lane(long long value, int lane) {

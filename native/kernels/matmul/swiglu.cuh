@@ -8,16 +8,6 @@
 
 namespace gpk {
 
-// Mirrored by SwigluArgs in ops/matmul/swiglu.cpp: eight-byte fields only.
-struct SwigluArgs {
-  const void* both;
-  const void* bias;      // null: none
-  const void* residual;  // null: none; may be the result
-  void* result;
-  long long rows, n;
-  long long bias_step, residual_m, residual_n, result_m, result_n;
-};
-
 __device__ __forceinline__ float swiglu_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ double swiglu_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 

@@ -9,20 +9,6 @@
 
 namespace gpk {
 
-enum WgmmaStore {
-  kStoreRows = 0,     // row-major C, by TMA
-  kStoreColumns = 1,  // column-major C: transposed on the way, by TMA
-  kStoreStrided = 2,  // element by element
-};
-
-// Where accumulators go: sizes and strides in terms of their rows and columns.
-struct WgmmaTarget {
-  void* c;                      // strided stores only, like the strides
-  long long c_m, c_n, c_batch;  // in elements
-  int m, n;
-  int transposed;  // rows of accumulators are columns of C
-};
-
 __device__ __forceinline__ constexpr int widest_of(int width, int most) {
   return width % most == 0 ? most : widest_of(width, most / 2);
 }

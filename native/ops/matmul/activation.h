@@ -3,9 +3,16 @@
 
 #include <cstdint>
 
+#include "kernels/args/matmul.h"
+
 namespace gpk::ops {
 
-enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kSilu };  // kGelu: the tanh form
+enum class Activation : std::uint8_t {
+  kNone = kernels::kActivationNone,
+  kRelu = kernels::kActivationRelu,
+  kGelu = kernels::kActivationGelu,  // the tanh form
+  kSilu = kernels::kActivationSilu,
+};
 const char* name(Activation activation);  // "none", "relu", "gelu", "silu"
 
 }  // namespace gpk::ops

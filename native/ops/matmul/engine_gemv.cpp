@@ -4,6 +4,7 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"
@@ -16,17 +17,6 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr std::int64_t kBlockWarps = kThreads / 32;
-constexpr std::int64_t kFloatOut = 1 << 16;
-constexpr std::int64_t kTransposed = 1 << 17;
-
-// Mirror of the kernels' struct in kernels/matmul/gemv_parts.cuh.
-struct GemvArgs {
-  cu::DevicePtr x, w, y, partial;
-  std::int64_t m, n, k;
-  std::int64_t x_m, w_pitch, y_m, y_n;
-  std::int64_t x_batch, w_batch, y_batch;
-  std::int64_t k_per_split, k_warps, flags;
-};
 
 std::int64_t first_of(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
 
@@ -51,7 +41,7 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
   spec.bundled = false;
   const char* const type = info(v.dtype).cuda_name;
   const int per_lane = 16 / static_cast<int>(itemsize(v.dtype));
-  const int order = v.frozen ? 2 : 1;  // kOrderPrefetch, kOrderWait
+  const int order = v.frozen ? kernels::kOrderPrefetch : kernels::kOrderWait;
   switch (v.kernel) {
     case GemvKernel::kRows:
       spec.file = "matmul/gemv.cuh";
@@ -117,9 +107,9 @@ LaunchConfig config_of(const GemvVariant& v, const MatmulProblem& p, const Matmu
   return config;
 }
 
-GemvArgs make_args(const MatmulDesc& t, const MatmulPlan& plan) {
+kernels::GemvArgs make_args(const MatmulDesc& t, const MatmulPlan& plan) {
   const MatmulProblem& p = t.problem;
-  GemvArgs args{};
+  kernels::GemvArgs args{};
   args.m = p.m;
   args.n = p.n;
   args.k = p.k;
@@ -132,8 +122,8 @@ GemvArgs make_args(const MatmulDesc& t, const MatmulPlan& plan) {
   args.y_batch = first_of(p.batch_c);
   args.k_per_split = plan.k_per_split;
   args.k_warps = plan.group;
-  args.flags = static_cast<std::int64_t>(t.epilogue) | (plan.transpose ? kTransposed : 0) |
-               (t.dtype_c != t.a.dtype ? kFloatOut : 0);
+  args.flags = t.epilogue | (plan.transpose ? kernels::kGemvTransposed : 0u) |
+               (t.dtype_c != t.a.dtype ? kernels::kGemvFloatOut : 0u);
   return args;
 }
 
@@ -154,19 +144,19 @@ void launch_gemv(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan&
       context,
       {Family::matmul, static_cast<std::uint8_t>(kGemvKernel + plan.kernel), variant_bits(variant)},
       [&] { return spec_of(variant); });
-  GemvArgs args = make_args(t, plan);
+  kernels::GemvArgs args = make_args(t, plan);
   const Array& x = plan.transpose ? call.b : call.a;
   std::optional<Array> copied, partial;
   if (gemv_copies_input(desc, plan)) {
     copied = copy_input(x, t.problem, op);
     args.x_m = copied->strides()[0];
   }
-  args.x = (copied ? *copied : x).device_ptr();
-  args.w = w.device_ptr();
-  args.y = call.c.device_ptr();
+  args.x = address(copied ? *copied : x);
+  args.w = address(w);
+  args.y = address(call.c);
   if (plan.splits > 1 && plan.cluster == 1) {
     partial = make_partial(desc, plan.splits, call.c.device(), op);
-    args.partial = partial->device_ptr();
+    args.partial = address(partial);
   }
   EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   void* params[] = {&args, &epilogue};

@@ -5,6 +5,7 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"
@@ -126,13 +127,13 @@ void launch_general(const GemmCall& call, const MatmulDesc& desc, const MatmulPl
   const bool swap = plan.transpose && !desc.conjugate;
   MatmulArgs args = make_matmul_args(swap ? transposed(desc.problem) : desc.problem, plan.splits,
                                      plan.k_per_split);
-  args.a = (swap ? call.b : call.a).device_ptr();
-  args.b = (swap ? call.a : call.b).device_ptr();
-  args.c = call.c.device_ptr();
+  args.a = address(swap ? call.b : call.a);
+  args.b = address(swap ? call.a : call.b);
+  args.c = address(call.c);
   std::optional<Array> partial;
   if (needs_finish(desc, plan)) {
     partial = make_partial(desc, plan.splits, call.c.device(), op);
-    args.partial = partial->device_ptr();
+    args.partial = address(partial);
   }
   launch_kernel(call, plan, args, partial ? &*partial : nullptr);
   if (partial) launch_finish(call, desc, *partial, plan.splits, swap);

@@ -6,6 +6,7 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/formats.h"
@@ -18,21 +19,9 @@ namespace {
 constexpr const char* kOp = "grouped_gemm";
 constexpr unsigned kThreads = 256;
 constexpr unsigned kGroupRowsThreads = 1024;
-constexpr std::int64_t kTile = 64;
+constexpr std::int64_t kTile = kernels::GroupedArgs::kTile;
 constexpr double kShare = 0.4;  // of float32's rate, as the general engine's tiles
 constexpr DType kDTypes[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-
-// Mirrors of the structs in kernels/matmul/grouped.cuh.
-struct GroupedArgs {
-  cu::DevicePtr x, w, c, sizes, rows;
-  std::int64_t m, n, k, experts;
-  std::int64_t x_m, x_k, w_e, w_n, w_k, c_m, c_n, sizes_step;
-  std::int64_t tiles_n;
-};
-struct GroupRowsArgs {
-  cu::DevicePtr ids, sizes, next, rows;
-  std::int64_t m, experts, ids_step;
-};
 
 jit::KernelSpec grouped_spec(DType dtype) {
   jit::KernelSpec spec;
@@ -66,11 +55,11 @@ SortedRows group_rows(const Array& ids, std::int64_t experts) {
   const SortedRows groups{Array::empty({experts + 1}, DType::kInt32, device, kOp),
                           Array::empty({m}, DType::kInt32, device, kOp)};
   const Array next = Array::empty({experts + 1}, DType::kInt32, device, kOp);
-  GroupRowsArgs args{};
-  args.ids = ids.device_ptr();
-  args.sizes = groups.sizes.device_ptr();
-  args.next = next.device_ptr();
-  args.rows = groups.rows.device_ptr();
+  kernels::GroupRowsArgs args{};
+  args.ids = address(ids);
+  args.sizes = address(groups.sizes);
+  args.next = address(next);
+  args.rows = address(groups.rows);
   args.m = m;
   args.experts = experts;
   args.ids_step = ids.strides()[0];
@@ -86,12 +75,12 @@ SortedRows group_rows(const Array& ids, std::int64_t experts) {
 void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const Array& sizes,
                   const Array* rows) {
   const MatmulProblem& p = desc.problem;
-  GroupedArgs args{};
-  args.x = call.a.device_ptr();
-  args.w = call.b.device_ptr();
-  args.c = call.c.device_ptr();
-  args.sizes = sizes.device_ptr();
-  args.rows = rows != nullptr ? rows->device_ptr() : 0;
+  kernels::GroupedArgs args{};
+  args.x = address(call.a);
+  args.w = address(call.b);
+  args.c = address(call.c);
+  args.sizes = address(sizes);
+  args.rows = address(rows);
   args.m = p.m;
   args.n = p.n;
   args.k = p.k;

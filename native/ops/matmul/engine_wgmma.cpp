@@ -22,23 +22,6 @@ namespace {
 // Kernels shorter than this gain from programmatic dependent launch.
 constexpr float kProgrammaticUs = 20.0f;
 
-// Mirrors of the kernels' structs.
-struct WgmmaTarget {
-  cu::DevicePtr c;
-  std::int64_t c_m, c_n, c_batch;
-  std::int32_t m, n;
-  std::int32_t transposed;
-  std::int32_t padding = 0;
-};
-struct GemmWgmmaArgs {
-  WgmmaTarget target;
-  std::int32_t tiles_m, tiles_n;
-  std::int32_t batches, splits;
-  std::int32_t k_steps, k_steps_per_split;
-  std::int32_t group;
-  std::int32_t a_batch, b_batch;
-};
-
 // What selects code.
 struct Variant {
   DType a, b, c;
@@ -175,12 +158,12 @@ cu::TensorMap map_c(const Array& c, const MatmulDesc& desc, const MatmulPlan& pl
                 row_bytes == 16 ? 0 : row_bytes);
 }
 
-GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const MatmulPlan& plan) {
+kernels::GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const MatmulPlan& plan) {
   const MatmulProblem& p = desc.problem;
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const auto narrow = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
-  GemmWgmmaArgs args{};
-  args.target = {c.device_ptr(),          p.c_m,       p.c_n,
+  kernels::GemmWgmmaArgs args{};
+  args.target = {c.data(),          p.c_m,       p.c_n,
                  c_batch_stride(p, plan), narrow(p.m), narrow(p.n),
                  plan.transpose ? 1 : 0};
   args.tiles_m = narrow(ceil_div(ceil_div(p.m, plan.tile_m), split ? 1 : plan.cluster));
@@ -207,7 +190,7 @@ void launch_tiles(const GemmCall& call, const Array& a, const Array& b, const Ar
   cu::TensorMap maps[3] = {map_a(a, desc, plan, variant.a_m_major),
                            map_b(b, desc, plan, variant.b_n_major),
                            map_c(c, desc, plan, variant.store)};
-  GemmWgmmaArgs args = args_of(c, desc, plan);
+  kernels::GemmWgmmaArgs args = args_of(c, desc, plan);
   EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   const std::int64_t units =
       std::int64_t{args.batches} * args.splits * args.tiles_m * args.tiles_n * plan.cluster;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/array.h"
+#include "kernels/args/matmul.h"
 #include "ops/matmul/activation.h"
 
 namespace gpk::ops::gemm {
@@ -25,13 +26,12 @@ struct Epilogue {
   std::optional<Array> residual;  // shape and dtype of c, any strides
 };
 
-// Template argument kEpilogue of kernels, MatmulDesc::epilogue. The values are those of
-// kernels/matmul/epilogue.cuh.
-inline constexpr unsigned kEpilogueAlpha = 1;
-inline constexpr unsigned kEpilogueScales = 2;  // one or both; alpha is applied too
-inline constexpr unsigned kEpilogueBias = 4;
-inline constexpr unsigned kEpilogueResidual = 8;
-inline constexpr unsigned kEpilogueActivationShift = 4;
+// Template argument kEpilogue of kernels, MatmulDesc::epilogue.
+using kernels::kEpilogueActivationShift;
+using kernels::kEpilogueAlpha;
+using kernels::kEpilogueBias;
+using kernels::kEpilogueResidual;
+using kernels::kEpilogueScales;
 
 constexpr Activation activation_of(unsigned flags) {
   return static_cast<Activation>(flags >> kEpilogueActivationShift);
@@ -47,17 +47,6 @@ struct EpilogueSteps {
   friend bool operator==(const EpilogueSteps&, const EpilogueSteps&) = default;
 };
 
-// Mirror of the kernels' struct.
-struct EpilogueArgs {
-  cu::DevicePtr bias = 0;
-  cu::DevicePtr residual = 0;
-  cu::DevicePtr scale_a = 0;  // 0: 1
-  cu::DevicePtr scale_b = 0;
-  std::int64_t bias_step = 0;
-  std::int64_t scale_a_step = 0, scale_b_step = 0;
-  std::int64_t residual_m = 0, residual_n = 0, residual_batch = 0;
-  float alpha = 1.0f, beta = 1.0f;
-};
-static_assert(sizeof(EpilogueArgs) == 88);
+using kernels::EpilogueArgs;
 
 }  // namespace gpk::ops::gemm

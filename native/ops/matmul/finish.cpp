@@ -7,6 +7,7 @@
 #include "core/promote.h"
 #include "core/text.h"
 #include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/kernel_ids.h"
 #include "ops/matmul/matmul_args.h"
@@ -99,8 +100,8 @@ void launch_finish(const GemmCall& call, const MatmulDesc& desc, const Array& pa
       [&] { return spec_of(types, warp); });
   const MatmulProblem p = transpose ? transposed(problem) : problem;
   MatmulArgs args = make_matmul_args(p, splits, 0);
-  args.c = call.c.device_ptr();
-  args.partial = partial.device_ptr();
+  args.c = address(call.c);
+  args.partial = address(partial);
   EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   unsigned flags = desc.epilogue;
   int swap = transpose ? 1 : 0;

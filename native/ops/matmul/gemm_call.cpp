@@ -3,6 +3,7 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/plan_cache.h"
 
@@ -166,14 +167,11 @@ unsigned epilogue_flags(const GemmCall& call) {
 }
 
 EpilogueArgs make_epilogue_args(const GemmCall& call, const EpilogueSteps& steps) {
-  const auto pointer = [](const std::optional<Array>& array) {
-    return array ? array->device_ptr() : cu::DevicePtr{0};
-  };
   EpilogueArgs args;
-  args.bias = pointer(call.epilogue.bias);
-  args.residual = pointer(call.epilogue.residual);
-  args.scale_a = pointer(call.quant_a.scales);
-  args.scale_b = pointer(call.quant_b.scales);
+  args.bias = address(call.epilogue.bias);
+  args.residual = address(call.epilogue.residual);
+  args.scale_a = address(call.quant_a.scales);
+  args.scale_b = address(call.quant_b.scales);
   args.bias_step = steps.bias;
   args.scale_a_step = steps.scale_a;
   args.scale_b_step = steps.scale_b;

@@ -5,6 +5,7 @@
 
 #include "core/promote.h"
 #include "ops/ceil_div.h"
+#include "ops/device_address.h"
 #include "ops/matmul/finish.h"
 #include "ops/matmul/matmul_args.h"
 #include "ops/submit.h"
@@ -21,14 +22,6 @@ constexpr std::int64_t kLeastSteps = 4;         // tiles of K that a split has a
 constexpr std::int32_t kGroup = 8;              // rows of tiles; 4 and 16 measured the same
 constexpr double kRoundUs = 0.7;                // to fill a pipeline and to store a tile
 constexpr std::int64_t kReservedShared = 1024;  // per block, by the system
-
-// Mirror of the kernels' struct in kernels/matmul/gemm_grid.cuh.
-struct TileGrid {
-  unsigned tiles_m, tiles_n;
-  unsigned group;
-  unsigned swapped;
-  unsigned flags;
-};
 
 std::int64_t num_tiles(const MatmulProblem& p, const GemmTile& tile) {
   return p.num_batches() * ceil_div(p.m, tile.m) * ceil_div(p.n, tile.n);
@@ -142,20 +135,20 @@ void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan
   const MatmulDesc& oriented = t ? *t : desc;
   const MatmulProblem& p = oriented.problem;
   MatmulArgs args = make_matmul_args(p, plan.splits, plan.k_per_split);
-  args.a = (swap ? call.b : call.a).device_ptr();
-  args.b = (swap ? call.a : call.b).device_ptr();
-  args.c = call.c.device_ptr();
+  args.a = address(swap ? call.b : call.a);
+  args.b = address(swap ? call.a : call.b);
+  args.c = address(call.c);
   std::optional<Array> partial;
   if (tiles_need_finish(oriented, own, plan.splits)) {
     partial = make_partial(desc, plan.splits, call.c.device(), op);
-    args.partial = partial->device_ptr();
+    args.partial = address(partial);
   } else if (desc.dtype_c != own) {
     args.partial = args.c;
   }
   EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
-  TileGrid grid{static_cast<unsigned>(ceil_div(p.m, tile.m)),
+  kernels::TileGrid grid{static_cast<unsigned>(ceil_div(p.m, tile.m)),
                 static_cast<unsigned>(ceil_div(p.n, tile.n)), static_cast<unsigned>(plan.group),
-                swap ? 1u : 0u, args.partial != 0 ? 0u : desc.epilogue};
+                swap ? 1u : 0u, args.partial != nullptr ? 0u : desc.epilogue};
   LaunchConfig config = grid_1d(num_tiles(p, tile), 1, static_cast<unsigned>(tile.threads));
   config.grid[1] = static_cast<unsigned>(plan.splits);
   config.shared_bytes = static_cast<std::size_t>(tile.shared_bytes);

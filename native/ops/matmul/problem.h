@@ -4,11 +4,12 @@
 #include <string>
 
 #include "core/array.h"
+#include "kernels/args/matmul.h"
 
 namespace gpk::ops::gemm {
 
 // Batch dimensions the kernels can walk; with more, operands are copied first.
-inline constexpr int kMaxMatmulBatchRank = 6;
+inline constexpr int kMaxMatmulBatchRank = kernels::MatmulArgs::kMaxBatchRank;
 
 // C[batch, i, j] = sum over l of A[batch, i, l] * B[batch, l, j]; strides in elements.
 struct MatmulProblem {

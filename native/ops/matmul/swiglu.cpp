@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
+#include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/kernel_ids.h"
@@ -14,13 +15,6 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr DType kDTypes[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-
-// Mirror of the kernel's struct in kernels/matmul/swiglu.cuh.
-struct SwigluArgs {
-  cu::DevicePtr both, bias, residual, result;
-  std::int64_t rows, n;
-  std::int64_t bias_step, residual_m, residual_n, result_m, result_n;
-};
 
 jit::KernelSpec swiglu_spec(DType dtype) {
   jit::KernelSpec spec;
@@ -34,19 +28,19 @@ jit::KernelSpec swiglu_spec(DType dtype) {
 
 void launch_swiglu(const Array& both, const std::optional<Array>& bias,
                    const std::optional<Array>& residual, const Array& result) {
-  SwigluArgs args{};
-  args.both = both.device_ptr();
-  args.result = result.device_ptr();
+  kernels::SwigluArgs args{};
+  args.both = address(both);
+  args.result = address(result);
   args.rows = result.shape()[0];
   args.n = result.shape()[1];
   args.result_m = result.strides()[0];
   args.result_n = result.strides()[1];
   if (bias) {
-    args.bias = bias->device_ptr();
+    args.bias = address(bias);
     args.bias_step = bias->strides()[0];
   }
   if (residual) {
-    args.residual = residual->device_ptr();
+    args.residual = address(residual);
     args.residual_m = residual->strides()[0];
     args.residual_n = residual->strides()[1];
   }

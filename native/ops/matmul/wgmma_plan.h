@@ -11,7 +11,11 @@ inline constexpr std::uint8_t kWgmmaPackA = 2;  // an operand is copied first: u
 inline constexpr std::uint8_t kWgmmaPackB = 4;  // K-major in a type that must be
 
 // How accumulators are stored; the values of kernels/matmul/wgmma_store.cuh.
-enum class WgmmaStoreKind : std::uint8_t { kRows, kColumns, kStrided };
+enum class WgmmaStoreKind : std::uint8_t {
+  kRows = kernels::kStoreRows,
+  kColumns = kernels::kStoreColumns,
+  kStrided = kernels::kStoreStrided,
+};
 
 // Rows of 64 a consumer multiplies.
 constexpr int wgmma_reps(int tile_m) { return tile_m == 256 ? 2 : 1; }

@@ -1,0 +1,158 @@
+// What the kernels of kernels/matmul take.
+#pragma once
+
+namespace gpk::kernels {
+
+// --- epilogue -----------------------------------------------------------------------------------
+
+// The steps that an epilogue has; above them, from bit kEpilogueActivationShift on, an
+// ActivationCode.
+enum EpilogueFlags : unsigned {
+  kEpilogueAlpha = 1,
+  kEpilogueScales = 2,  // one or both; alpha is applied too
+  kEpilogueBias = 4,
+  kEpilogueResidual = 8,  // beta is applied too
+};
+enum : unsigned { kEpilogueActivationShift = 4 };
+
+// kActivationGelu: the tanh form.
+enum ActivationCode : unsigned {
+  kActivationNone,
+  kActivationRelu,
+  kActivationGelu,
+  kActivationSilu,
+};
+
+struct EpilogueArgs {
+  const void* bias = nullptr;
+  const void* residual = nullptr;
+  const float* scale_a = nullptr;  // null: 1
+  const float* scale_b = nullptr;
+  long long bias_step = 0;
+  long long scale_a_step = 0, scale_b_step = 0;
+  long long residual_m = 0, residual_n = 0, residual_batch = 0;
+  float alpha = 1.0f, beta = 1.0f;
+};
+static_assert(sizeof(EpilogueArgs) == 88 && __is_trivially_copyable(EpilogueArgs));
+
+// --- any strides --------------------------------------------------------------------------------
+
+struct MatmulArgs {
+  static constexpr int kMaxBatchRank = 6;
+  const void* a;
+  const void* b;
+  void* c;
+  void* partial;  // [splits][batch, m, n] of the accumulation type; null: results go to c
+  long long m, n, k;
+  long long a_m, a_k, b_k, b_n, c_m, c_n;
+  long long num_batches, batch_rank;
+  long long splits, k_per_split;
+  long long batch_shape[kMaxBatchRank];
+  long long batch_a[kMaxBatchRank], batch_b[kMaxBatchRank], batch_c[kMaxBatchRank];
+};
+static_assert(sizeof(MatmulArgs) == 328 && __is_trivially_copyable(MatmulArgs));
+
+// --- tiled GEMM: gemm_mma, gemm_simt ------------------------------------------------------------
+
+struct TileGrid {
+  unsigned tiles_m, tiles_n;
+  unsigned group;    // rows of tiles that are walked column by column, for the L2
+  unsigned swapped;  // not zero: C^T is computed; the epilogue's i and j change places
+  unsigned flags;    // of the epilogue, here known at run time only
+};
+static_assert(sizeof(TileGrid) == 20 && __is_trivially_copyable(TileGrid));
+
+// --- gemm_wgmma ---------------------------------------------------------------------------------
+
+enum WgmmaStore : int {
+  kStoreRows,     // row-major C, by TMA
+  kStoreColumns,  // column-major C: transposed on the way, by TMA
+  kStoreStrided,  // element by element
+};
+
+// Where accumulators go: sizes and strides in terms of their rows and columns.
+struct WgmmaTarget {
+  void* c;                      // strided stores only, like the strides
+  long long c_m, c_n, c_batch;  // in elements
+  int m, n;
+  int transposed;  // rows of accumulators are columns of C
+};
+
+struct GemmWgmmaArgs {
+  WgmmaTarget target;
+  int tiles_m, tiles_n;  // tiles_m in units of blocks that share B by multicast
+  int batches, splits;   // split-K: each split has results of its own, after all batches
+  int k_steps, k_steps_per_split;
+  int group;
+  int a_batch, b_batch;  // 0: the same matrix for all batches
+};
+static_assert(sizeof(GemmWgmmaArgs) == 88 && __is_trivially_copyable(GemmWgmmaArgs));
+
+// --- gemv ---------------------------------------------------------------------------------------
+
+// Of GemvArgs::flags, above those of the epilogue.
+enum GemvFlags : unsigned {
+  kGemvFloatOut = 1u << 16,    // y is float32, whatever x and w are
+  kGemvTransposed = 1u << 17,  // y is C^T: the epilogue sees (j, i)
+};
+
+// How a kernel follows the one in front of it on the stream.
+enum GemvOrder : int {
+  kOrderPlain,     // it is launched after that one has ended
+  kOrderWait,      // programmatic launch; everything after griddepcontrol.wait
+  kOrderPrefetch,  // the same, but w, which that kernel must not write, before it
+};
+
+struct GemvArgs {
+  const void* x;
+  const void* w;
+  void* y;
+  float* partial;  // null: no split-K, or within a cluster
+  long long m, n, k;
+  long long x_m;      // of x: k is contiguous, rows start at multiples of 16 bytes (or of kAlign)
+  long long w_pitch;  // from one row of w to the next: of n rows, or (columns kernels) of k
+  long long y_m, y_n;
+  long long x_batch, w_batch, y_batch;
+  long long k_per_split;  // a multiple of 64
+  long long k_warps;      // warps of a block that share rows: a power of two up to 8
+  long long flags;        // EpilogueFlags and GemvFlags
+};
+static_assert(sizeof(GemvArgs) == 136 && __is_trivially_copyable(GemvArgs));
+
+// --- grouped ------------------------------------------------------------------------------------
+
+struct GroupedArgs {
+  static constexpr int kTile = 64;  // rows and columns of a block
+  const void* x;
+  const void* w;
+  void* c;
+  const int* sizes;
+  const int* rows;
+  long long m, n, k, experts;
+  long long x_m, x_k, w_e, w_n, w_k, c_m, c_n, sizes_step;
+  long long tiles_n;
+};
+static_assert(sizeof(GroupedArgs) == 144 && __is_trivially_copyable(GroupedArgs));
+
+struct GroupRowsArgs {
+  const int* ids;
+  int* sizes;  // [experts + 1]
+  int* next;   // [experts + 1], scratch
+  int* rows;   // [m]
+  long long m, experts, ids_step;
+};
+static_assert(sizeof(GroupRowsArgs) == 56 && __is_trivially_copyable(GroupRowsArgs));
+
+// --- swiglu -------------------------------------------------------------------------------------
+
+struct SwigluArgs {
+  const void* both;
+  const void* bias;      // null: none
+  const void* residual;  // null: none; may be the result
+  void* result;
+  long long rows, n;
+  long long bias_step, residual_m, residual_n, result_m, result_n;
+};
+static_assert(sizeof(SwigluArgs) == 88 && __is_trivially_copyable(SwigluArgs));
+
+}  // namespace gpk::kernels
