@@ -45,6 +45,40 @@ def test_classes_of_submodules(module: str) -> None:
 
 
 MODULES = {
+    "scheduler": "TaskState TaskPolicy",
+    "transfer": "TransferType TransferState StreamType",
+    "dispatch": "KernelState KernelLaunchRequest StreamPacingStats ArchFingerprint PersistentCache "
+    "PersistentCacheConfig PersistentCacheStats PersistentCacheEntry",
+}
+SUBMODULES = ("memory", "scheduler", "transfer", "dispatch", "device")
+
+
+def test_the_three_spellings_of_0_2_give_the_same_classes() -> None:
+    import _pygpukit_rust
+    import _pygpukit_rust._pygpukit_rust as inner
+    import pygpukit._pygpukit_rust as private
+
+    names = [name for name in _pygpukit_rust.__all__ if name[0].isupper()]
+    assert len(names) > 50
+    for name in names:
+        found = getattr(_pygpukit_rust, name)
+        assert getattr(inner, name) is found is getattr(private, name)
+        homes = [getattr(_pygpukit_rust, module) for module in SUBMODULES]
+        assert {getattr(home, name, None) for home in homes} - {None} == {found}
+        assert inspect.getdoc(found)
+    assert _pygpukit_rust.__version__ == gp.__version__
+
+
+@pytest.mark.parametrize("module", sorted(ONLY_IN_SUBMODULES))
+def test_classes_of_submodules(module: str) -> None:
+    rust = importlib.import_module("_pygpukit_rust")
+    home = importlib.import_module(f"_pygpukit_rust.{module}")
+    for name in ONLY_IN_SUBMODULES[module].split():
+        assert inspect.isclass(getattr(home, name))
+        assert not hasattr(rust, name), name
+
+
+MODULES = {
     },
 }
 
