@@ -9,10 +9,10 @@
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/operand.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/elementwise/copy.h"
 
 namespace gpk::bind {

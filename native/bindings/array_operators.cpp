@@ -5,9 +5,9 @@
 #include "bindings/errors.h"
 #include "bindings/operand.h"
 #include "bindings/products.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

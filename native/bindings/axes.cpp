@@ -1,8 +1,8 @@
 #include "bindings/axes.h"
 
 #include "bindings/convert.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 

@@ -5,8 +5,8 @@
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/products.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "ops/matmul/contraction.h"
 #include "ops/matmul/matmul.h"
 

@@ -5,9 +5,9 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/dlpack.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

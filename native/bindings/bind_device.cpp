@@ -7,7 +7,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/driver.h"
-#include "core/transfers.h"
+#include "device/transfers.h"
 #include "jit/disk_cache.h"
 
 namespace gpk::bind {

@@ -1,8 +1,8 @@
 // DataType: one object per element type.
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

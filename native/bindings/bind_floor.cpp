@@ -4,7 +4,7 @@
 #include "bindings/bind.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "jit/program.h"
 
 namespace gpk::bind {

@@ -2,9 +2,9 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/kernel_reference.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

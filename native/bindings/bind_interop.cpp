@@ -8,10 +8,10 @@
 #include "bindings/convert.h"
 #include "bindings/interop.h"
 #include "core/dlpack.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/host_copy.h"
-#include "core/text.h"
+#include "device/host_copy.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 

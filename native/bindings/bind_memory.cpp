@@ -5,11 +5,11 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "core/memory.h"
-#include "core/text.h"
-#include "core/transfers.h"
+#include "base/text.h"
+#include "device/transfers.h"
 #include "ops/submit.h"
 
 #include <cstring>

@@ -3,10 +3,10 @@
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "core/device_partition.h"
-#include "core/error.h"
+#include "device/device_partition.h"
+#include "base/error.h"
 #include "core/interrupt.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

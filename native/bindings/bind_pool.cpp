@@ -4,14 +4,14 @@
 #include "bindings/convert.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "core/device_pool.h"
-#include "core/error.h"
+#include "device/device_pool.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/memory_account.h"
+#include "device/memory_account.h"
 #include "core/module.h"
-#include "core/pool_buffer.h"
+#include "device/pool_buffer.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

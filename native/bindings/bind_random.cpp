@@ -3,8 +3,8 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "ops/random/random.h"
 
 namespace gpk::bind {

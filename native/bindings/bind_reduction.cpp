@@ -5,8 +5,8 @@
 #include "bindings/bind.h"
 #include "bindings/errors.h"
 #include "bindings/op_function.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "ops/reduction/reduce.h"
 #include "ops/reduction/scan.h"
 

@@ -1,11 +1,11 @@
 // Streams and events.
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/event.h"
-#include "core/launch_gate.h"
+#include "device/launch_gate.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

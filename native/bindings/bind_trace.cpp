@@ -6,7 +6,7 @@
 
 #include "bindings/bind.h"
 #include "core/driver.h"
-#include "core/error.h"
+#include "base/error.h"
 
 namespace gpk::bind {
 namespace {

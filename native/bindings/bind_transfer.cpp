@@ -7,10 +7,10 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/text.h"
-#include "core/transfers.h"
+#include "base/text.h"
+#include "device/transfers.h"
 
 namespace gpk::bind {
 namespace {

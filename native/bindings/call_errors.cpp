@@ -6,8 +6,8 @@
 #include "bindings/annotation.h"
 #include "bindings/array_object.h"
 #include "bindings/errors.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 // The dispatcher below is called as pybind11 3.1 calls its own: vectorcall with keyword names.
 static_assert(PYBIND11_VERSION_HEX >= 0x03010000);

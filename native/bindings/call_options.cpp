@@ -2,8 +2,8 @@
 #include "bindings/convert.h"
 #include "bindings/kernel_call.h"
 #include "core/context.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,10 +1,10 @@
 #include "bindings/errors.h"
 
 #include "bindings/guard.h"
-#include "core/device_pool.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "runtime/error.h"
+#include "device/device_pool.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/error.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,6 +1,6 @@
 #include "bindings/guard.h"
 
-#include "core/error.h"
+#include "base/error.h"
 
 namespace gpk::bind {
 namespace {

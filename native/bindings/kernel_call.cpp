@@ -8,9 +8,9 @@
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

@@ -11,9 +11,9 @@
 #include "bindings/errors.h"
 #include "bindings/kernel_reference.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/submit.h"
 
 namespace gpk::bind {

@@ -8,13 +8,13 @@
 #include "bindings/interop.h"
 #include "core/context.h"
 #include "core/dlpack.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/host_copy.h"
+#include "device/host_copy.h"
 #include "core/memory.h"
 #include "core/release.h"
-#include "core/text.h"
-#include "core/transfers.h"
+#include "base/text.h"
+#include "device/transfers.h"
 #include "ops/elementwise/copy.h"
 
 namespace gpk::bind {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "bindings/errors.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

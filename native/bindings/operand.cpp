@@ -6,9 +6,9 @@
 
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
-#include "core/error.h"
-#include "core/host_copy.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "device/host_copy.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,7 +1,7 @@
 #include "bindings/output.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 

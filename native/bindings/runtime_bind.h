@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "bindings/python.h"
-#include "runtime/clock.h"
+#include "base/clock.h"
 
 namespace gpk::bind {
 

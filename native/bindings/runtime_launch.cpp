@@ -6,10 +6,10 @@
 #include "bindings/runtime_bind.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/kernel_trace.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

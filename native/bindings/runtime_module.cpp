@@ -7,9 +7,9 @@
 #include "bindings/call_errors.h"
 #include "bindings/guard.h"
 #include "bindings/runtime_bind.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "runtime/error.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/error.h"
 
 namespace gpk::bind {
 namespace {

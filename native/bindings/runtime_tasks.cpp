@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "bindings/errors.h"
-#include "core/error.h"
-#include "core/memory_account.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "device/memory_account.h"
+#include "base/text.h"
 #include "core/trace_log.h"
 
 namespace gpk::bind {

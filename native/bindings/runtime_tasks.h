@@ -14,8 +14,8 @@
 #include <variant>
 
 #include "bindings/python.h"
-#include "core/pool_ledger.h"
-#include "core/task_streams.h"
+#include "device/pool_ledger.h"
+#include "device/task_streams.h"
 #include "runtime/scheduler/scheduler.h"
 
 namespace gpk::bind {

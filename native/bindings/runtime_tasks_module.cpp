@@ -4,7 +4,7 @@
 #include "bindings/convert.h"
 #include "bindings/runtime_bind.h"
 #include "bindings/runtime_tasks.h"
-#include "core/pool_ledger.h"
+#include "device/pool_ledger.h"
 
 namespace gpk::bind {
 namespace {

@@ -2,9 +2,9 @@
 #include <sstream>
 
 #include "bindings/runtime_bind.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/kernel_trace.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/trace_log.h"
 
 namespace gpk::bind {

@@ -1,8 +1,8 @@
 #include "core/check.h"
 
 #include "core/context.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -4,11 +4,11 @@
 #include <cstdio>
 
 #include "core/device_memory.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "core/nvtx.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -11,9 +11,9 @@
 #include "core/check.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/log.h"
-#include "core/text.h"
+#include "base/text.h"
 
 #ifndef _WIN32
 #include <unistd.h>

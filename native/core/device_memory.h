@@ -1,5 +1,5 @@
 // What core asks of whoever manages the memory of a device: buffers, and private memory for graph
-// captures. The pool implements it (core/device_pool.h); core itself does not know the pool.
+// captures. The pool implements it (device/device_pool.h); core itself does not know the pool.
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,9 @@
 
 #include "core/check.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "core/check.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "core/config.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/library.h"
-#include "core/text.h"
+#include "base/text.h"
 
 #ifndef _WIN32
 #include <pthread.h>

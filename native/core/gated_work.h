@@ -10,7 +10,7 @@
 
 namespace gpk {
 
-// What the work of a stream passes before it is submitted (core/launch_gate.h has the one there
+// What the work of a stream passes before it is submitted (device/launch_gate.h has the one there
 // is). Thread safe.
 class SubmissionGate {
  public:

@@ -4,10 +4,10 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/device_memory.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/kernel_trace.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

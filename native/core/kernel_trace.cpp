@@ -11,7 +11,7 @@
 #include "core/event_cache.h"
 #include "core/memory.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/trace_log.h"
 
 namespace gpk {

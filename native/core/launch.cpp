@@ -3,12 +3,12 @@
 #include "core/check.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/graph.h"
 #include "core/kernel_trace.h"
 #include "core/nvtx.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/check.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/page_locked.h"
 #include "core/stream.h"

@@ -1,4 +1,4 @@
-// Pinned host memory, and copies. Device memory is the pool's (core/device_pool.h).
+// Pinned host memory, and copies. Device memory is the pool's (device/device_pool.h).
 #pragma once
 
 #include <cstddef>

@@ -8,9 +8,9 @@
 #include "core/check.h"
 #include "core/compile_scope.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

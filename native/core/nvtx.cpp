@@ -7,7 +7,7 @@
 
 #include "core/library.h"
 #include "core/log.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::nvtx {
 

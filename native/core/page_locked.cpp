@@ -6,7 +6,7 @@
 
 #include "core/context.h"
 #include "core/driver.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
 
 #ifdef __linux__

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/text.h"
+#include "base/text.h"
 
 #ifdef _WIN32
 #include <filesystem>

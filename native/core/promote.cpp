@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/kind_rank.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

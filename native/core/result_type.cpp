@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/kind_rank.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers, const char* op) {

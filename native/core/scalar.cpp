@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/kind_rank.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

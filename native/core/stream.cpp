@@ -6,13 +6,13 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/device_memory.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/event.h"
 #include "core/graph.h"
 #include "core/green_context.h"
 #include "core/memory.h"
 #include "core/stream_tenant.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -25,7 +25,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // A new non-blocking stream.
   static std::shared_ptr<Stream> create(Device device, StreamPriority priority);
 
-  // One of a partition (core/device_partition.h): on the multiprocessors of `green` (null: all),
+  // One of a partition (device/device_partition.h): on the multiprocessors of `green` (null: all),
   // with the driver's number for its priority.
   static std::shared_ptr<Stream> create_in(Device device, std::shared_ptr<GreenContext> green,
                                            int priority);

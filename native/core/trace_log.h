@@ -1,7 +1,7 @@
 // The process's trace: everyone in the library records here, Python starts, stops and writes it.
 #pragma once
 
-#include "runtime/trace.h"
+#include "base/trace.h"
 
 namespace gpk {
 

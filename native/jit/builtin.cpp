@@ -7,9 +7,9 @@
 
 #include "core/context.h"
 #include "core/driver.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/log.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/bundle.h"
 #include "jit/cache_entry.h"
 #include "jit/digest.h"

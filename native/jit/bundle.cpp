@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "jit/bytes.h"
 #include "jit/compress.h"
 #include "jit/digest.h"

@@ -1,6 +1,6 @@
 #include "jit/cache_entry.h"
 
-#include "core/error.h"
+#include "base/error.h"
 #include "jit/bytes.h"
 #include "jit/digest.h"
 

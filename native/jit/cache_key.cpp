@@ -1,6 +1,6 @@
 #include <string>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/cache_entry.h"
 #include "jit/digest.h"
 #include "jit/disk_cache.h"

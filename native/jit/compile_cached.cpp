@@ -12,8 +12,8 @@
 
 #include "core/compile_scope.h"
 #include "core/interrupt.h"
-#include "core/per_process.h"
-#include "core/text.h"
+#include "base/per_process.h"
+#include "base/text.h"
 #include "jit/compiler.h"
 #include "jit/disk_cache.h"
 #include "jit/include_scan.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "core/compile_scope.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "jit/include_policy.h"
 #include "jit/include_scan.h"
 #include "jit/missing_header.h"

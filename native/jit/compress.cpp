@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "jit/bytes.h"
 
 // Format: raw size (varint), hash of the raw bytes (8 bytes), then sequences. A sequence is a byte

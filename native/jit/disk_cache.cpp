@@ -8,7 +8,7 @@
 
 #include "core/config.h"
 #include "core/log.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/cache_entry.h"
 
 namespace gpk::jit {

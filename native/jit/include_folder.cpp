@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/nvrtc_paths.h"
 
 namespace gpk::jit {

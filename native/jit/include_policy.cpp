@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/config.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "jit/include_scan.h"
 #include "jit/nvrtc.h"
 #include "jit/options.h"

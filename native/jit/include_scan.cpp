@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/include_policy.h"
 #include "jit/options.h"
 #include "jit/token.h"

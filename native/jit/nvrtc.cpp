@@ -9,10 +9,10 @@
 
 #include "core/compile_scope.h"
 #include "core/config.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/library.h"
 #include "core/log.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/include_folder.h"
 #include "jit/nvrtc_paths.h"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::jit {
 namespace {

@@ -18,8 +18,8 @@
 
 #include "core/config.h"
 #include "core/log.h"
-#include "core/per_process.h"
-#include "core/text.h"
+#include "base/per_process.h"
+#include "base/text.h"
 #include "jit/disk_cache.h"
 
 namespace gpk::jit {

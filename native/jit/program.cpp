@@ -5,10 +5,10 @@
 
 #include "core/context.h"
 #include "core/driver.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/interrupt.h"
-#include "core/per_process.h"
-#include "core/text.h"
+#include "base/per_process.h"
+#include "base/text.h"
 #include "jit/disk_cache.h"
 #include "jit/include_policy.h"
 #include "jit/nvrtc.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/compiler.h"
 
 namespace gpk::jit {

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/c_type.h"
 #include "jit/declaration.h"
 #include "jit/token.h"

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "jit/include_scan.h"
 
 namespace gpk::jit {

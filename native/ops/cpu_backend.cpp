@@ -1,8 +1,8 @@
 #include "ops/cpu_backend.h"
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "jit/prefetch.h"
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/interrupt.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops::detail {
 namespace {

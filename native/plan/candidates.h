@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::plan {
 

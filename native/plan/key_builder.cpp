@@ -1,8 +1,8 @@
 #include "plan/key_builder.h"
 
 #include "core/dtype.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::plan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/context.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/builtin.h"
 
 namespace gpk::plan {

@@ -1,6 +1,6 @@
 #include "plan/operand_format.h"
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::plan {
 namespace {

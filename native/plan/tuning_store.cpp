@@ -7,7 +7,7 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "core/private_folder.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/digest.h"
 
 namespace gpk::plan {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "runtime/error.h"
-#include "runtime/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 

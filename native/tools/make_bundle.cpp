@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "jit/bundle.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"

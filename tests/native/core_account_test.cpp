@@ -1,4 +1,4 @@
-#include "core/memory_account.h"
+#include "device/memory_account.h"
 
 #include <atomic>
 #include <chrono>
@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "core/buffer.h"
-#include "core/device_partition.h"
-#include "core/device_pool.h"
-#include "core/error.h"
-#include "core/pool_buffer.h"
-#include "core/pool_ledger.h"
+#include "device/device_partition.h"
+#include "device/device_pool.h"
+#include "base/error.h"
+#include "device/pool_buffer.h"
+#include "device/pool_ledger.h"
 #include "fake_driver/core_fixture.h"
 #include "runtime/scheduler/scheduler.h"
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.h"
-#include "core/host_copy.h"
+#include "base/error.h"
+#include "device/host_copy.h"
 #include "core/memory.h"
 #include "core/stream.h"
 #include "fake_driver/core_fixture.h"

@@ -1,14 +1,14 @@
 // The three classes on streams: tasks and partitions read one table.
-#include "core/class_stream.h"
+#include "device/class_stream.h"
 
 #include <thread>
 
-#include "core/device_partition.h"
-#include "core/device_sharing.h"
-#include "core/launch_gate.h"
-#include "core/memory_account.h"
+#include "device/device_partition.h"
+#include "device/device_sharing.h"
+#include "device/launch_gate.h"
+#include "device/memory_account.h"
 #include "core/stream_tenant.h"
-#include "core/task_streams.h"
+#include "device/task_streams.h"
 #include "fake_driver/graph_fixture.h"
 #include "runtime/scheduler/qos_enforcement.h"
 

@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "core/buffer.h"
-#include "core/device_pool.h"
-#include "core/error.h"
+#include "device/device_pool.h"
+#include "base/error.h"
 #include "core/event.h"
 #include "core/launch.h"
 #include "fake_driver/core_fixture.h"

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "core/buffer.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
 #include "fake_driver/core_fixture.h"
 

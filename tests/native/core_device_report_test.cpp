@@ -3,10 +3,10 @@
 
 #include "core/array.h"
 #include "core/device_report.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/event.h"
 #include "core/graph.h"
-#include "core/host_copy.h"
+#include "device/host_copy.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {

@@ -1,8 +1,8 @@
 #include "core/device.h"
 
 #include "core/buffer.h"
-#include "core/device_pool.h"
-#include "core/error.h"
+#include "device/device_pool.h"
+#include "base/error.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "core/release.h"
 #include "core/view.h"

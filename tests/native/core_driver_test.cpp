@@ -5,7 +5,7 @@
 
 #include "core/buffer.h"
 #include "core/device.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/event.h"
 #include "core/launch.h"
 #include "core/library.h"

@@ -2,12 +2,12 @@
 #include <cstring>
 #include <thread>
 
-#include "core/device_pool.h"
-#include "core/error.h"
+#include "device/device_pool.h"
+#include "base/error.h"
 #include "core/event.h"
-#include "core/host_copy.h"
+#include "device/host_copy.h"
 #include "core/memory.h"
-#include "core/pool_buffer.h"
+#include "device/pool_buffer.h"
 #include "fake_driver/graph_fixture.h"
 
 namespace gpk {

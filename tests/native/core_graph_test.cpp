@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
 #include "fake_driver/graph_fixture.h"
 

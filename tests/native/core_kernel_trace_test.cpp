@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/trace_log.h"
 #include "fake_driver/graph_fixture.h"
 

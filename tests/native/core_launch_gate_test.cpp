@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "core/array.h"
-#include "core/compute_pacer.h"
-#include "core/device_partition.h"
-#include "core/error.h"
+#include "device/compute_pacer.h"
+#include "device/device_partition.h"
+#include "base/error.h"
 #include "core/interrupt.h"
 #include "core/stream_tenant.h"
 #include "fake_driver/graph_fixture.h"

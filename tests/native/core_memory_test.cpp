@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "core/buffer.h"
-#include "core/device_pool.h"
-#include "core/error.h"
-#include "core/pool_buffer.h"
+#include "device/device_pool.h"
+#include "base/error.h"
+#include "device/pool_buffer.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "core/buffer.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/launch.h"
 #include "core/memory.h"
 #include "core/module.h"

@@ -2,14 +2,14 @@
 #include <thread>
 
 #include "core/array.h"
-#include "core/device_partition.h"
-#include "core/error.h"
-#include "core/host_copy.h"
-#include "core/memory_account.h"
+#include "device/device_partition.h"
+#include "base/error.h"
+#include "device/host_copy.h"
+#include "device/memory_account.h"
 #include "core/stream_tenant.h"
-#include "core/transfers.h"
+#include "device/transfers.h"
 #include "fake_driver/graph_fixture.h"
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk {
 namespace {

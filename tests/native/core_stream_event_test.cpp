@@ -1,7 +1,7 @@
 #include <cmath>
 #include <thread>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/event.h"
 #include "core/stream.h"
 #include "fake_driver/core_fixture.h"

@@ -1,5 +1,5 @@
 // Streams of tasks, and when a task has ended: when all it has submitted has, on every stream.
-#include "core/task_streams.h"
+#include "device/task_streams.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/device_partition.h"
-#include "core/error.h"
-#include "core/transfers.h"
+#include "device/device_partition.h"
+#include "base/error.h"
+#include "device/transfers.h"
 #include "fake_driver/graph_fixture.h"
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk {
 namespace {

@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "core/array.h"
-#include "core/error.h"
-#include "core/host_copy.h"
+#include "base/error.h"
+#include "device/host_copy.h"
 #include "core/trace_log.h"
-#include "core/transfers.h"
+#include "device/transfers.h"
 #include "fake_driver/core_fixture.h"
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk {
 namespace {

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {

@@ -17,7 +17,7 @@
 
 #include "core/compile_scope.h"
 #include "core/config.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/interrupt.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"

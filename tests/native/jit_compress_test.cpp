@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "jit/bundle.h"
 #include "jit/compress.h"
 

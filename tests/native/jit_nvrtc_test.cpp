@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "jit/include_folder.h"
 #include "jit/missing_header.h"
 #include "jit/nvrtc.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/result_type.h"
 #include "ops/creation/ramp.h"
 #include "ops/creation/triangle.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/view.h"
 #include "fake_driver/core_fixture.h"
 #include "ops/elementwise/layout.h"

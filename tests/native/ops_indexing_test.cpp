@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/view.h"
 #include "ops/indexing/key.h"
 #include "ops/indexing/layout.h"

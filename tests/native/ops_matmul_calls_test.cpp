@@ -1,7 +1,7 @@
 // What the ops of the matmul family make of a call: GEMMs, and the ops beside them.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/matmul/explain.h"

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/host_copy.h"
+#include "base/error.h"
+#include "device/host_copy.h"
 #include "core/library.h"
 #include "core/view.h"
 #include "fake_driver/core_fixture.h"

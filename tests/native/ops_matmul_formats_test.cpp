@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "ops/matmul/formats.h"
 
 namespace gpk::ops::gemm {

@@ -1,7 +1,7 @@
 // Problems and checks of products.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/matmul/contraction.h"

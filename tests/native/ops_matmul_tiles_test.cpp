@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/matmul/engine_mma.h"
 #include "ops/matmul/engine_simt.h"

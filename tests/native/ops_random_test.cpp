@@ -1,7 +1,7 @@
 // Plans and checks of the random ops.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "ops/cpu_backend.h"
 #include "ops/random/generate.h"
 #include "ops/random/random.h"

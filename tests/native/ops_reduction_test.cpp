@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/view.h"
 #include "ops/op.h"
 #include "ops/reduction/layout.h"

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/host_copy.h"
-#include "core/launch_gate.h"
+#include "device/host_copy.h"
+#include "device/launch_gate.h"
 #include "core/stream_tenant.h"
 #include "fake_driver/core_fixture.h"
 #include "ops/elementwise/map.h"

@@ -1,7 +1,7 @@
 // Plans and keys of the sorting family; its checks without a backend.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/histogram.h"
 #include "ops/sorting/kernels.h"

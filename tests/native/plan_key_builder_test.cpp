@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/dtype.h"
-#include "core/error.h"
+#include "base/error.h"
 
 namespace gpk::plan {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk::runtime {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/sharing/pacing_bucket.h"
 #include "runtime_expect.h"
 

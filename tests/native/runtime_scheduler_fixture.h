@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/scheduler.h"
 
 namespace gpk::runtime {

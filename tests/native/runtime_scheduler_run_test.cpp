@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/scheduler.h"
 
 namespace gpk::runtime {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/scheduler.h"
 
 namespace gpk::runtime {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/trace.h"
+#include "base/trace.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "json.h"
-#include "runtime/error.h"
-#include "runtime/trace_json.h"
+#include "base/error.h"
+#include "base/trace_json.h"
 
 namespace gpk::runtime {
 namespace {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/transfer/transfer_engine.h"
 #include "runtime_expect.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime_expect.h"
 
 namespace gpk::runtime {

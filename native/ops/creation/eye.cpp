@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/cpu_backend.h"
 #include "ops/creation/kernels.h"
 #include "ops/elementwise/copy.h"

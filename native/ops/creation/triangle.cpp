@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "core/context.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "ops/cpu_backend.h"
 #include "ops/creation/kernels.h"
 #include "ops/elementwise/copy.h"

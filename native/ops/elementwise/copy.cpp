@@ -1,7 +1,7 @@
 #include "ops/elementwise/copy.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/map.h"

@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"

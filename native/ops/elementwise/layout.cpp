@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops {
 namespace {

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/promote.h"
 #include "core/stream.h"
-#include "core/text.h"
-#include "ops/ceil_div.h"
+#include "base/text.h"
+#include "base/ceil_div.h"
 #include "ops/elementwise/map_params.h"
 #include "ops/elementwise/rules.h"
 #include "ops/kernel_table.h"

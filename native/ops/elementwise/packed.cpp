@@ -2,7 +2,7 @@
 
 #include "core/context.h"
 #include "kernels/args/elementwise.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"

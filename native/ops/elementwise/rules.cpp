@@ -1,8 +1,8 @@
 #include "ops/elementwise/rules.h"
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops {
 namespace {

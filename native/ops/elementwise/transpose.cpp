@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "core/context.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "kernels/args/elementwise.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/elementwise/layout.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"

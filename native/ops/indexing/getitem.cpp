@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"

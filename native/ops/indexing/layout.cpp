@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/device_address.h"
 
 namespace gpk::ops::indexing {

@@ -4,10 +4,10 @@
 
 #include "core/context.h"
 #include "core/graph.h"
-#include "core/host_copy.h"
-#include "core/text.h"
+#include "device/host_copy.h"
+#include "base/text.h"
 #include "core/view.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/context.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"

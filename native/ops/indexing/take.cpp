@@ -1,10 +1,10 @@
 #include "ops/indexing/take.h"
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/view.h"
 
 namespace gpk::ops {

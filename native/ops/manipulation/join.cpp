@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
 #include "core/result_type.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"

@@ -11,7 +11,7 @@
 #include "core/config.h"
 #include "core/library.h"
 #include "core/log.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_paths.h"
 

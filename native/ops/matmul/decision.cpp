@@ -1,7 +1,7 @@
 #include "ops/matmul/decision.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "ops/matmul/cublaslt.h"
 #include "ops/matmul/engine_cublaslt.h"
 #include "ops/matmul/formats.h"

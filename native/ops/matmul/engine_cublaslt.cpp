@@ -6,14 +6,14 @@
 #include <set>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/launch_gate.h"
+#include "device/launch_gate.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/nvtx.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/matmul/cublaslt_operation.h"
 #include "ops/matmul/formats.h"
 #include "ops/matmul/plan_cache.h"

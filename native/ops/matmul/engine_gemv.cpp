@@ -2,8 +2,8 @@
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/text.h"
-#include "ops/ceil_div.h"
+#include "base/text.h"
+#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"

@@ -4,7 +4,7 @@
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/formats.h"
 #include "ops/matmul/kernel_ids.h"

@@ -4,9 +4,9 @@
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"

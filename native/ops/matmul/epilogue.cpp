@@ -1,6 +1,6 @@
 #include "ops/matmul/epilogue.h"
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops {
 

@@ -1,7 +1,7 @@
 #include "ops/matmul/explain.h"
 
 #include "core/context.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops::gemm {
 namespace {

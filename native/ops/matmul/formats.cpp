@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops::gemm {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk::ops::gemm {
 namespace {

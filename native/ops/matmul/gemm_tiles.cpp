@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/promote.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/matmul/finish.h"
 #include "ops/matmul/matmul_args.h"

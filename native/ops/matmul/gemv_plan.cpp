@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "core/promote.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/formats.h"
 

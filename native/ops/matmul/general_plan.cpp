@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/promote.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/matmul/formats.h"
 
 namespace gpk::ops::gemm {

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/matmul/gemm_call.h"
 #include "ops/matmul/layer.h"

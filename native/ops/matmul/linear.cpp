@@ -1,7 +1,7 @@
 #include "ops/matmul/linear.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "ops/matmul/desc.h"
 #include "ops/matmul/layer.h"

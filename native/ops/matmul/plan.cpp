@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "jit/bundle.h"
 #include "ops/matmul/finish.h"
 #include "plan/candidates.h"

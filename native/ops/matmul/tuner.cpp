@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/decision.h"

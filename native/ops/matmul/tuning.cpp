@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/matmul/plan_cache.h"
 
 namespace gpk::ops::gemm {

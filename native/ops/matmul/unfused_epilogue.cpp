@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/matmul/wgmma_plan.h"
 
 namespace gpk::ops::gemm {

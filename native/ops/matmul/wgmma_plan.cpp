@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/matmul/formats.h"
 #include "ops/matmul/wgmma_cost.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "kernels/args/random.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"

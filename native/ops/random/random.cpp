@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "kernels/args/random.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/graph.h"
-#include "core/memory_account.h"
+#include "device/memory_account.h"
 #include "core/scalar.h"
 #include "core/stream.h"
 #include "ops/elementwise/fill.h"

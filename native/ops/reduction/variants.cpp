@@ -1,7 +1,7 @@
 #include "ops/reduction/variants.h"
 
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops {

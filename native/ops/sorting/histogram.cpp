@@ -4,15 +4,15 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/host_copy.h"
+#include "device/host_copy.h"
 #include "core/promote.h"
 #include "core/stream.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "kernels/args/sorting.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"

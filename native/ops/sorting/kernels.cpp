@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/context.h"
-#include "core/text.h"
-#include "ops/ceil_div.h"
+#include "base/text.h"
+#include "base/ceil_div.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops::sorting {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
 #include "kernels/args/sorting.h"
 #include "ops/cpu_backend.h"

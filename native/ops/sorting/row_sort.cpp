@@ -6,9 +6,9 @@
 
 #include "core/context.h"
 #include "core/promote.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/view.h"
-#include "ops/ceil_div.h"
+#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/complex_sort.h"

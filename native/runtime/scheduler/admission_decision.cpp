@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

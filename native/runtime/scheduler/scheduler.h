@@ -35,7 +35,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/memory_ledger.h"
 #include "runtime/scheduler/admission_decision.h"
 #include "runtime/scheduler/admission_rate.h"

@@ -1,10 +1,10 @@
 // Scheduler: admission control, and what can be asked about tasks.
 #include <algorithm>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/scheduler_section.h"
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/error.h"
-#include "runtime/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,11 +1,11 @@
 // Scheduler: waiting for tasks, and the threads that run their bodies.
 #include <algorithm>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/scheduler_body.h"
 #include "runtime/scheduler/scheduler_section.h"
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

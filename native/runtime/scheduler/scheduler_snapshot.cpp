@@ -1,6 +1,6 @@
 #include "runtime/scheduler/scheduler_snapshot.h"
 
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/error.h"
-#include "runtime/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 

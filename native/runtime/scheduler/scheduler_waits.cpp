@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/scheduler_body.h"
 #include "runtime/scheduler/scheduler_section.h"
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <set>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/scheduler/qos_enforcement.h"
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/share.h"
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 

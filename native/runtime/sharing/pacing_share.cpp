@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk::runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/sharing/pacing_bucket.h"
 
 namespace gpk::runtime {

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <string>
 
-#include "runtime/error.h"
+#include "base/error.h"
 #include "runtime/share.h"
-#include "runtime/text.h"
+#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {

@@ -9,7 +9,7 @@
 #include <deque>
 #include <mutex>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/device_events.h"
 
 namespace gpk::runtime {

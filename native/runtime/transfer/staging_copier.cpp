@@ -5,7 +5,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,6 +1,6 @@
 #include "runtime/transfer/staging_ring.h"
 
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk::runtime {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk::runtime {
 namespace {

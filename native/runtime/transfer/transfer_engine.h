@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/sharing/pacing_share.h"
 #include "runtime/transfer/staging_copier.h"
 #include "runtime/transfer/transfer.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/sharing/pacing_share.h"
 #include "runtime/transfer/staging_copier.h"
 #include "runtime/transfer/staging_ring.h"

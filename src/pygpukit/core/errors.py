@@ -1,4 +1,4 @@
-"""The exception classes. The C++ core raises them; see native/core/error.h for their meaning."""
+"""The exception classes. The C++ core raises them; see native/base/error.h for their meaning."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@
 
 #include "core/config.h"
 #include "core/context.h"
-#include "core/device_pool.h"
+#include "device/device_pool.h"
 #include "core/driver.h"
 #include "core/memory.h"
 #include "core/module.h"
 #include "core/stream.h"
-#include "core/transfers.h"
+#include "device/transfers.h"
 #include "fake_driver/fake_driver.h"
 
 namespace gpk {

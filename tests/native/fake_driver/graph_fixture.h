@@ -6,7 +6,7 @@
 
 #include "core/array.h"
 #include "core/graph.h"
-#include "core/host_copy.h"
+#include "device/host_copy.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {

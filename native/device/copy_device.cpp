@@ -1,4 +1,4 @@
-#include "core/copy_device.h"
+#include "device/copy_device.h"
 
 #include <array>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/event_cache.h"
 #include "core/memory.h"
 #include "core/page_locked.h"

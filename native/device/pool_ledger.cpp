@@ -1,10 +1,10 @@
-#include "core/pool_ledger.h"
+#include "device/pool_ledger.h"
 
 #include <algorithm>
 
-#include "core/device_pool.h"
-#include "core/device_sharing.h"
-#include "core/memory_account.h"
+#include "device/device_pool.h"
+#include "device/device_sharing.h"
+#include "device/memory_account.h"
 
 namespace gpk {
 

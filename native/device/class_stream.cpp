@@ -1,7 +1,7 @@
-#include "core/class_stream.h"
+#include "device/class_stream.h"
 
 #include "core/context.h"
-#include "core/device_sharing.h"
+#include "device/device_sharing.h"
 #include "core/stream_tenant.h"
 #include "runtime/scheduler/qos_enforcement.h"
 

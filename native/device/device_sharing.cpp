@@ -1,16 +1,16 @@
-#include "core/device_sharing.h"
+#include "device/device_sharing.h"
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
-#include "core/memory_account.h"
-#include "core/text.h"
-#include "core/transfers.h"
-#include "runtime/error.h"
+#include "device/memory_account.h"
+#include "base/text.h"
+#include "device/transfers.h"
+#include "base/error.h"
 #include "runtime/scheduler/qos_enforcement.h"
 #include "runtime/sharing/partition_compute.h"
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "core/copy_device.h"
+#include "device/copy_device.h"
 #include "core/device.h"
 #include "core/driver_api.h"
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/sharing/pacing_share.h"
 #include "runtime/transfer/transfer_engine.h"
 

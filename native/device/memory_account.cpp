@@ -1,11 +1,11 @@
-#include "core/memory_account.h"
+#include "device/memory_account.h"
 
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "core/device_pool.h"
-#include "core/error.h"
+#include "device/device_pool.h"
+#include "base/error.h"
 
 namespace gpk {
 namespace detail {

@@ -1,4 +1,4 @@
-#include "core/device_pool.h"
+#include "device/device_pool.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,10 +7,10 @@
 
 #include "core/config.h"
 #include "core/context.h"
-#include "core/driver_memory.h"
-#include "core/error.h"
-#include "core/host_memory.h"
-#include "core/pool_buffer.h"
+#include "device/driver_memory.h"
+#include "base/error.h"
+#include "device/host_memory.h"
+#include "device/pool_buffer.h"
 #include "core/stream.h"
 
 namespace gpk {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/clock.h"
+#include "base/clock.h"
 
 namespace gpk::runtime {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/device.h"
-#include "core/device_partition.h"
+#include "device/device_partition.h"
 #include "core/event.h"
 #include "core/stream.h"
 #include "core/task_work.h"
@@ -41,7 +41,7 @@ class TaskStreams {
   TaskStreams(const TaskStreams&) = delete;
   TaskStreams& operator=(const TaskStreams&) = delete;
 
-  // A stream with the priority and the gate of a class (core/class_stream.h), without one a plain
+  // A stream with the priority and the gate of a class (device/class_stream.h), without one a plain
   // stream. Waits while all are in use. Throws what making a stream throws.
   Lease acquire(std::optional<runtime::QosClass> qos);
   // One of the partition's, which are not counted here. runtime::Error kState when it is closed.

@@ -1,6 +1,6 @@
-#include "core/error.h"
+#include "base/error.h"
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

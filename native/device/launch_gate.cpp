@@ -1,4 +1,4 @@
-#include "core/launch_gate.h"
+#include "device/launch_gate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/interrupt.h"
 #include "core/stream_tenant.h"
 

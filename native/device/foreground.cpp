@@ -1,6 +1,6 @@
-#include "core/foreground.h"
+#include "device/foreground.h"
 
-#include "core/error.h"
+#include "base/error.h"
 
 namespace gpk {
 

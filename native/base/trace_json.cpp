@@ -1,4 +1,4 @@
-#include "runtime/trace_json.h"
+#include "base/trace_json.h"
 
 #include <charconv>
 #include <cmath>

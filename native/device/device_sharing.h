@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/compute_pacer.h"
-#include "core/device_partition.h"
-#include "core/foreground.h"
+#include "device/compute_pacer.h"
+#include "device/device_partition.h"
+#include "device/foreground.h"
 #include "core/green_context.h"
-#include "core/memory_account.h"
+#include "device/memory_account.h"
 #include "runtime/sharing/partition_book.h"
 
 namespace gpk {

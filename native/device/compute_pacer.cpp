@@ -1,13 +1,13 @@
-#include "core/compute_pacer.h"
+#include "device/compute_pacer.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/interrupt.h"
-#include "runtime/error.h"
+#include "base/error.h"
 
 namespace gpk {
 namespace {

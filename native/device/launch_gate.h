@@ -8,12 +8,12 @@
 #include <mutex>
 #include <vector>
 
-#include "core/compute_pacer.h"
+#include "device/compute_pacer.h"
 #include "core/driver_api.h"
 #include "core/event_cache.h"
-#include "core/foreground.h"
+#include "device/foreground.h"
 #include "core/gated_work.h"
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/sharing/window.h"
 
 namespace gpk {

@@ -1,16 +1,16 @@
-#include "core/device_partition.h"
+#include "device/device_partition.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "core/class_stream.h"
+#include "device/class_stream.h"
 #include "core/context.h"
-#include "core/device_sharing.h"
-#include "core/memory_account.h"
+#include "device/device_sharing.h"
+#include "device/memory_account.h"
 #include "core/stream_tenant.h"
-#include "core/text.h"
-#include "core/transfers.h"
-#include "runtime/error.h"
+#include "base/text.h"
+#include "device/transfers.h"
+#include "base/error.h"
 #include "runtime/scheduler/qos_enforcement.h"
 
 namespace gpk {

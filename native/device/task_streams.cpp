@@ -1,13 +1,13 @@
-#include "core/task_streams.h"
+#include "device/task_streams.h"
 
 #include <algorithm>
 #include <chrono>
 
-#include "core/class_stream.h"
+#include "device/class_stream.h"
 #include "core/context.h"
-#include "core/device_sharing.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "device/device_sharing.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace gpk {
 namespace {

@@ -1,15 +1,15 @@
 // The memory pool of each device: where all arrays live.
 //
 // Buffer::allocate() allocates from it. To make allocations of a thread count against an account
-// with a limit, see core/memory_account.h (AccountScope); to hold room for scheduled tasks, see
-// core/pool_ledger.h.
+// with a limit, see device/memory_account.h (AccountScope); to hold room for scheduled tasks, see
+// device/pool_ledger.h.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "core/device_memory.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "runtime/pool/pool.h"
 
 namespace gpk {

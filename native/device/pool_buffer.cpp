@@ -1,11 +1,11 @@
-#include "core/pool_buffer.h"
+#include "device/pool_buffer.h"
 
 #include <vector>
 
 #include "core/context.h"
-#include "core/device_pool.h"
+#include "device/device_pool.h"
 #include "core/graph.h"
-#include "core/memory_account.h"
+#include "device/memory_account.h"
 #include "core/release.h"
 #include "core/stream.h"
 

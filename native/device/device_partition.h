@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/device.h"
-#include "core/launch_gate.h"
+#include "device/launch_gate.h"
 #include "core/stream.h"
 #include "runtime/pool/pool_stats.h"
 #include "runtime/scheduler/qos.h"

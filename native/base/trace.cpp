@@ -1,11 +1,11 @@
-#include "runtime/trace.h"
+#include "base/trace.h"
 
 #include <algorithm>
 #include <functional>
 #include <ostream>
 
-#include "runtime/error.h"
-#include "runtime/trace_json.h"
+#include "base/error.h"
+#include "base/trace_json.h"
 
 namespace gpk::runtime {
 namespace {

@@ -1,17 +1,17 @@
-#include "core/transfers.h"
+#include "device/transfers.h"
 
 #include <array>
 #include <map>
 #include <mutex>
 
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "core/memory.h"
-#include "core/per_process.h"
+#include "base/per_process.h"
 #include "core/stream.h"
 #include "core/task_work.h"
-#include "core/text.h"
+#include "base/text.h"
 #include "core/trace_log.h"
 
 namespace gpk {

@@ -7,7 +7,7 @@
 
 #include "core/driver_api.h"
 #include "core/event_cache.h"
-#include "runtime/clock.h"
+#include "base/clock.h"
 #include "runtime/sharing/pacing_share.h"
 
 namespace gpk {

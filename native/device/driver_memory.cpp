@@ -1,8 +1,8 @@
-#include "core/driver_memory.h"
+#include "device/driver_memory.h"
 
 #include "core/check.h"
 #include "core/context.h"
-#include "core/error.h"
+#include "base/error.h"
 #include "core/memory.h"
 #include "core/page_locked.h"
 #include "core/stream.h"

@@ -1,11 +1,11 @@
-#include "core/host_copy.h"
+#include "device/host_copy.h"
 
 #include <cstring>
 
-#include "core/error.h"
+#include "base/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
-#include "core/transfers.h"
+#include "device/transfers.h"
 
 namespace gpk {
 

@@ -1,4 +1,4 @@
-#include "core/host_memory.h"
+#include "device/host_memory.h"
 
 #include <algorithm>
 #include <atomic>
