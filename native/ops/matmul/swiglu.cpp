@@ -1,7 +1,7 @@
 #include "ops/matmul/swiglu.h"
 
-#include "core/context.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
