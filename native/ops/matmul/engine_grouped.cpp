@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/text.h"
+#include "kernels/args/matmul.h"
 #include "ops/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
