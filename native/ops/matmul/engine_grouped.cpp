@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
+#include "kernels/args/matmul.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"

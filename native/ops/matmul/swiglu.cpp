@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "core/context.h"
 #include "core/view.h"
+#include "kernels/args/matmul.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
