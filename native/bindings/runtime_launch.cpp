@@ -3,8 +3,8 @@
 #include "core/check.h"
 #include "core/context.h"
 #include "core/error.h"
-#include "core/kernel_trace.h"
 #include "core/gated_work.h"
+#include "core/kernel_trace.h"
 #include "core/text.h"
 
 namespace gpk::bind {

@@ -175,16 +175,15 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
     reason = failure->reason;
   }
   // The task's own end may be what releases the engine: the streams must outlive the call.
-  streams.finish(
-      std::move(lease), std::move(submitted),
-      [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
-        try {
-          end_trace(*shared, id, lane, error != nullptr || !reason.empty());
-          end_on_stream(*shared, id, reason, error, cancelled);
-        } catch (const std::exception&) {  // no memory for the text of a failure
-          shared->scheduler->fail(id, "failed");
-        }
-      });
+  streams.finish(std::move(lease), std::move(submitted),
+                 [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
+                   try {
+                     end_trace(*shared, id, lane, error != nullptr || !reason.empty());
+                     end_on_stream(*shared, id, reason, error, cancelled);
+                   } catch (const std::exception&) {  // no memory for the text of a failure
+                     shared->scheduler->fail(id, "failed");
+                   }
+                 });
 }
 
 void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& reason,

@@ -1,5 +1,5 @@
-// Python functions as tasks of the scheduler: each on a stream of its own or of its partition, ended
-// when all it has submitted has ended.
+// Python functions as tasks of the scheduler: each on a stream of its own or of its partition,
+// ended when all it has submitted has ended.
 #pragma once
 
 #include <atomic>

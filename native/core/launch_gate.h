@@ -1,5 +1,5 @@
-// The gate of a stream that is in a class (of a partition or a task). It waits on the host; what has
-// been submitted is never taken back.
+// The gate of a stream that is in a class (of a partition or a task). It waits on the host; what
+// has been submitted is never taken back.
 #pragma once
 
 #include <cstddef>

@@ -165,7 +165,8 @@ void PoolLedger::leave(const runtime::PoolArena* arena) noexcept {
 PoolLedger::Scope::Scope(PoolLedger& ledger, std::size_t bytes, std::string_view account)
     : ledger_(ledger), arena_(ledger.enter(bytes, account, account_)) {
   try {
-    if (account_ != nullptr) previous_account_ = exchange_current_account(ledger_.device_, account_);
+    if (account_ != nullptr)
+      previous_account_ = exchange_current_account(ledger_.device_, account_);
     previous_ = exchange_current_arena(ledger_.device_, arena_);
   } catch (...) {
     if (arena_ != nullptr) ledger_.leave(arena_);
@@ -175,8 +176,7 @@ PoolLedger::Scope::Scope(PoolLedger& ledger, std::size_t bytes, std::string_view
 
 PoolLedger::Scope::~Scope() {
   exchange_current_arena(ledger_.device_, previous_);
-  if (account_ != nullptr)
-    exchange_current_account(ledger_.device_, std::move(previous_account_));
+  if (account_ != nullptr) exchange_current_account(ledger_.device_, std::move(previous_account_));
   if (arena_ != nullptr) ledger_.leave(arena_);
 }
 

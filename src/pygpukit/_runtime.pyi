@@ -853,323 +853,6 @@ class QosPolicyEvaluator:
     def stats(self) -> QosStats:
         """The figures now."""
 
-class PartitionLimits:
-    """
-    What a partition may use.
-    """
-
-    @staticmethod
-    def with_compute(share: float) -> PartitionLimits:
-        """Only a compute share."""
-
-    @staticmethod
-    def with_memory(quota: SupportsIndex) -> PartitionLimits:
-        """Only a memory quota."""
-
-    def __init__(
-        self,
-        memory_quota: SupportsIndex = 0,
-        compute_share: float = 1.0,
-        bandwidth_share: float = 1.0,
-        max_streams: SupportsIndex = 16,
-        max_pending_kernels: SupportsIndex = 1024,
-        max_pending_transfers: SupportsIndex = 256,
-    ) -> None: ...
-    def bandwidth(self, share: float) -> PartitionLimits:
-        """A copy with another share, clamped to 0..1."""
-
-    def compute(self, share: float) -> PartitionLimits:
-        """A copy with another share, clamped to 0..1."""
-
-    def memory(self, quota: SupportsIndex) -> PartitionLimits:
-        """A copy with another quota in bytes."""
-
-    @property
-    def bandwidth_share(self) -> float:
-        """0..1."""
-
-    @property
-    def compute_share(self) -> float:
-        """0..1."""
-
-    @property
-    def max_pending_kernels(self) -> int:
-        """Kernels at once."""
-
-    @property
-    def max_pending_transfers(self) -> int:
-        """Transfers at once."""
-
-    @property
-    def max_streams(self) -> int:
-        """Streams at once."""
-
-    @property
-    def memory_quota(self) -> int:
-        """Bytes; 0: none of its own."""
-
-class PartitionUsage:
-    """
-    What a partition uses.
-    """
-
-    @property
-    def active_streams(self) -> int:
-        """Now."""
-
-    @property
-    def compute_time_ms(self) -> float:
-        """So far."""
-
-    @property
-    def memory_used(self) -> int:
-        """Bytes."""
-
-    @property
-    def peak_memory(self) -> int:
-        """Bytes."""
-
-    @property
-    def pending_kernels(self) -> int:
-        """Now."""
-
-    @property
-    def pending_transfers(self) -> int:
-        """Now."""
-
-    @property
-    def refused_count(self) -> int:
-        """Requests over a limit."""
-
-    @property
-    def total_kernels(self) -> int:
-        """So far."""
-
-    @property
-    def total_transfers(self) -> int:
-        """So far."""
-
-    @property
-    def transferred_bytes(self) -> int:
-        """So far."""
-
-class Partition:
-    """
-    A part of the GPU as it was when asked for.
-    """
-
-    def memory_utilization(self) -> float:
-        """Used over quota; 0 without a quota."""
-
-    @property
-    def enabled(self) -> bool:
-        """False: it gets nothing."""
-
-    @property
-    def id(self) -> str:
-        """The caller's id."""
-
-    @property
-    def limits(self) -> PartitionLimits:
-        """What it may use."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def tasks(self) -> list[str]:
-        """Ids of its tasks."""
-
-    @property
-    def usage(self) -> PartitionUsage:
-        """What it uses."""
-
-class PartitionConfig:
-    """
-    The device that is shared.
-    """
-
-    def __init__(
-        self,
-        total_memory: SupportsIndex = 8589934592,
-        allow_overcommit: bool = False,
-        overcommit_ratio: float = 1.0,
-    ) -> None: ...
-    @property
-    def allow_overcommit(self) -> bool:
-        """Sums may pass the device."""
-
-    @property
-    def overcommit_ratio(self) -> float:
-        """How far; 1.0: no bound."""
-
-    @property
-    def total_memory(self) -> int:
-        """Bytes."""
-
-class PartitionStats:
-    """
-    What is given away; memory in bytes.
-    """
-
-    @property
-    def active_partitions(self) -> int:
-        """Enabled ones."""
-
-    @property
-    def available_bandwidth(self) -> float:
-        """Left for shares."""
-
-    @property
-    def available_compute(self) -> float:
-        """Left for shares."""
-
-    @property
-    def available_memory(self) -> int:
-        """Left for quotas."""
-
-    @property
-    def memory_used(self) -> int:
-        """By all partitions."""
-
-    @property
-    def partition_count(self) -> int:
-        """Partitions."""
-
-    @property
-    def total_bandwidth_allocated(self) -> float:
-        """All shares."""
-
-    @property
-    def total_compute_allocated(self) -> float:
-        """All shares."""
-
-    @property
-    def total_memory_allocated(self) -> int:
-        """All quotas."""
-
-class SmShare:
-    """
-    The multiprocessors of one part.
-    """
-
-    @property
-    def asked_share(self) -> float:
-        """As asked for."""
-
-    @property
-    def asked_sms(self) -> float:
-        """Share times all."""
-
-    @property
-    def given_share(self) -> float:
-        """What that makes."""
-
-    @property
-    def given_sms(self) -> int:
-        """Whole granules."""
-
-    @property
-    def takes_rest(self) -> bool:
-        """It also gets what makes no granule."""
-
-class SmSplit:
-    """
-    Multiprocessors by shares.
-    """
-
-    @property
-    def max_error(self) -> float:
-        """Largest |given - asked| share."""
-
-    @property
-    def parts(self) -> list[SmShare]:
-        """In the order of the shares."""
-
-    @property
-    def unassigned_sms(self) -> int:
-        """Nobody's."""
-
-class PartitionManager:
-    """
-    The partitions of one device and their accounts.
-    """
-
-    def __init__(self, config: PartitionConfig | None = None) -> None: ...
-    def assign_task(self, task_id: str, partition_id: str) -> None:
-        """Moves a task to a partition."""
-
-    def available_memory(self, id: str) -> int:
-        """The largest charge that fits now, in bytes."""
-
-    def begin_kernel(self, id: str) -> bool:
-        """False over the limit."""
-
-    def begin_transfer(self, id: str) -> bool:
-        """False over the limit."""
-
-    def charge_memory(self, id: str, size: SupportsIndex) -> str:
-        """ "granted", "partition full" or "device full"."""
-
-    def clear(self) -> None:
-        """Removes all. RuntimeError while one is in use."""
-
-    def close_stream(self, id: str) -> None:
-        """Gives back."""
-
-    def create_partition(self, id: str, name: str, limits: PartitionLimits) -> None:
-        """A new partition; the first becomes the default."""
-
-    def default_partition(self) -> str | None:
-        """Its id, or None."""
-
-    def delete_partition(self, id: str) -> Partition:
-        """Removes and returns it. RuntimeError while it is in use."""
-
-    def end_kernel(self, id: str, compute_ms: float) -> None:
-        """Gives back and counts the time."""
-
-    def end_transfer(self, id: str, size: SupportsIndex) -> None:
-        """Gives back and counts the bytes."""
-
-    def get(self, id: str) -> Partition | None:
-        """The partition as it is now, or None."""
-
-    def get_task_partition(self, task_id: str) -> str | None:
-        """The task's partition, or the default."""
-
-    def memory_limit(self, id: str) -> int:
-        """The largest charge that could ever fit, in bytes."""
-
-    def open_stream(self, id: str) -> bool:
-        """False over the limit."""
-
-    def partition_ids(self) -> list[str]:
-        """Oldest first."""
-
-    def partitions(self) -> list[Partition]:
-        """As they are now, oldest first."""
-
-    def refund_memory(self, id: str, size: SupportsIndex) -> None:
-        """Gives back."""
-
-    def set_default(self, id: str) -> None:
-        """Where tasks without one belong."""
-
-    def set_enabled(self, id: str, enabled: bool) -> None:
-        """A disabled partition gets nothing more."""
-
-    def stats(self) -> PartitionStats:
-        """The figures now."""
-
-    def unassign_task(self, task_id: str) -> bool:
-        """Back to the default; False when it was there."""
-
-    @property
-    def config(self) -> PartitionConfig:
-        """The device that is shared."""
-
 class TaskState:
     """
     Where a task is.
@@ -1491,13 +1174,6 @@ class LimitLedger(MemoryLedger):
     def reserved(self) -> int:
         """By all accounts, in bytes."""
 
-class PartitionLedger(MemoryLedger):
-    """
-    Charges the partition that is named as the account.
-    """
-
-    def __init__(self, partitions: PartitionManager) -> None: ...
-
 class PoolLedger(MemoryLedger):
     """
     Holds reservations in the memory pool of a device, within `limits`.
@@ -1671,10 +1347,6 @@ class SchedulerSnapshot:
         """A table to read."""
 
     @property
-    def partitions(self) -> list[Partition]:
-        """Where a PartitionManager was given."""
-
-    @property
     def policy(self) -> str:
         """ "fifo", ..."""
 
@@ -1766,7 +1438,7 @@ class TaskScheduler:
     def serve(self) -> None:
         """Runs tasks here until stop()."""
 
-    def snapshot(self, partitions: PartitionManager | None = None) -> SchedulerSnapshot:
+    def snapshot(self) -> SchedulerSnapshot:
         """Everything at this moment."""
 
     def start(self, task_id: SupportsIndex) -> bool:
@@ -1797,6 +1469,8 @@ class TaskScheduler:
         deadline: float | None = None,
         after: Sequence[SupportsIndex] = [],
         on_stream: bool = True,
+        stream_class: QosClass | None = None,
+        partition: pygpukit._native.DevicePartition | None = None,
     ) -> int:
         """A new task's id. Times in seconds, the deadline from now."""
 
@@ -3536,11 +3210,6 @@ def simulate(
     enable_best_effort: bool = True,
 ) -> SimResult:
     """Runs a trace on a simulated device and clock; the same input gives the same result."""
-
-def split_sms(
-    total_sms: SupportsIndex, granule_sms: SupportsIndex, shares: Sequence[float]
-) -> SmSplit:
-    """From compute shares to whole groups of multiprocessors."""
 
 def trace_clear() -> None:
     """Forgets what was recorded."""

@@ -84,8 +84,7 @@ TEST_F(TaskStreamsTest, AFailureIsReportedAndItsStreamNotUsedAgain) {
   std::promise<std::exception_ptr> promise;
   auto failure = promise.get_future();
   fake::fail_next("cuEventQuery", 1);
-  streams.finish(std::move(lease), {},
-                 [&](std::exception_ptr error) { promise.set_value(error); });
+  streams.finish(std::move(lease), {}, [&](std::exception_ptr error) { promise.set_value(error); });
   EXPECT_THROW(std::rethrow_exception(failure.get()), CudaError);
   auto next = streams.acquire(kNoClass);
   EXPECT_NE(next.stream, nullptr);
@@ -129,8 +128,8 @@ TEST_F(TaskStreamsTest, ManyThreads) {
     for (int t = 0; t < 6; ++t)
       threads.emplace_back([&] {
         for (int i = 0; i < 50; ++i) {
-          auto lease = i % 2 == 0 ? streams.acquire(kNoClass)
-                                  : streams.acquire(QosClass::kGuaranteed);
+          auto lease =
+              i % 2 == 0 ? streams.acquire(kNoClass) : streams.acquire(QosClass::kGuaranteed);
           EXPECT_LE(streams.num_in_use(), 4u);
           streams.finish(std::move(lease), {}, [&](const std::exception_ptr&) { ++num_done; });
         }
@@ -151,10 +150,9 @@ TEST_F(TaskStreamsTest, TheLastOwnerMayGoInACallback) {
   auto gone = promise.get_future();
   std::shared_ptr<TaskStreams> last = streams;
   TaskStreams& used = *streams;
-  used.finish(std::move(lease), {},
-              [last = std::move(last), &promise](const std::exception_ptr&) {
-                promise.set_value();
-              });
+  used.finish(std::move(lease), {}, [last = std::move(last), &promise](const std::exception_ptr&) {
+    promise.set_value();
+  });
   streams.reset();
   fake::set_busy(handle, false);
   ASSERT_EQ(gone.wait_for(10s), std::future_status::ready);

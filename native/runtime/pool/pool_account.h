@@ -18,9 +18,9 @@ enum class PoolClass : std::uint8_t { kBestEffort = 0, kBurstable = 1, kGuarante
 
 // Thread safe and exact: at no instant is more charged than the limit.
 //
-// An account may be a reservation within another one, its parent. `reserved_bytes` of the parent are
-// charged for as long as the reservation lasts, and what is used above them as it is used:
-// the parent holds max(reserved, used), and `used` alone once the reservation has ended.
+// An account may be a reservation within another one, its parent. `reserved_bytes` of the parent
+// are charged for as long as the reservation lasts, and what is used above them as it is used: the
+// parent holds max(reserved, used), and `used` alone once the reservation has ended.
 class PoolAccount {
  public:
   // `limit_bytes` 0: none.
@@ -47,9 +47,7 @@ class PoolAccount {
       uncharge_reserved(bytes);
     }
   }
-  void count_refusal() noexcept {
-    payer().num_refused_.fetch_add(1, std::memory_order_relaxed);
-  }
+  void count_refusal() noexcept { payer().num_refused_.fetch_add(1, std::memory_order_relaxed); }
   // Gives back what was reserved and is not used. Again, or without a parent: nothing.
   void end_reservation() noexcept {
     const std::lock_guard lock(mutex_);

@@ -87,7 +87,8 @@ PoolSnapshot Pool::snapshot() const {
         piece.kind = block->evicted_bytes != 0 ? PoolPiece::Kind::kEvicted
                      : block->live.load()      ? PoolPiece::Kind::kUsed
                                                : PoolPiece::Kind::kPending;
-        piece.account = block->live.load() && block->account != nullptr ? block->account->payer().id() : 0;
+        piece.account =
+            block->live.load() && block->account != nullptr ? block->account->payer().id() : 0;
       }
       pieces.push_back(piece);
     }

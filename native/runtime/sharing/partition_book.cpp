@@ -22,8 +22,8 @@ SharePpb checked_share(double share, const char* what) {
 
 void check_left(SharePpb asked, SharePpb left, const char* what) {
   if (asked > left)
-    fail(Error::Kind::kState, phrase(what, " is ", share_of_ppb(asked), ", only ",
-                                     share_of_ppb(left), " is left"));
+    fail(Error::Kind::kState,
+         phrase(what, " is ", share_of_ppb(asked), ", only ", share_of_ppb(left), " is left"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ def _clamped(share: float, what: str) -> float:
     return min(max(float(share), 0.0), 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionLimits:
     """What a partition may use. A memory quota of 0 is none of its own; shares are 0 .. 1."""
 
@@ -68,7 +68,7 @@ class PartitionLimits:
         return replace(self, bandwidth_share=share)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionUsage:
     """What a partition uses: measured once it is open, zeros before. Memory in bytes."""
 
@@ -81,7 +81,7 @@ class PartitionUsage:
     compute_time_ms: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Partition:
     """A partition as it was when asked for."""
 
@@ -98,7 +98,7 @@ class Partition:
         return self.usage.memory_used / quota if quota else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionConfig:
     """The device that is shared. With overcommit and a ratio of 1.0 sums have no bound."""
 
@@ -107,7 +107,7 @@ class PartitionConfig:
     overcommit_ratio: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionStats:
     """What was promised and what is left; memory in bytes."""
 
@@ -176,8 +176,7 @@ class PartitionManager:
             left = int(ratio * _WHOLE) - sum(_ppb(getattr(o, what)) for o in others)
             if _ppb(getattr(limits, what)) > left:
                 raise OperationError(
-                    f"create_partition: {what} is {getattr(limits, what)}, "
-                    f"{left / _WHOLE} is left"
+                    f"create_partition: {what} is {getattr(limits, what)}, {left / _WHOLE} is left"
                 )
 
     def _at(self, id: str, op: str) -> Partition:

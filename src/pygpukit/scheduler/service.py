@@ -67,8 +67,8 @@ class TaskScheduler:
     """Runs functions on worker threads, each on a stream of its own.
 
     A task waits for its dependencies, then for its memory and its turn. It has ended when its
-    function has returned and all work it submitted has ended, on every stream. `policy` is the order of
-    those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
+    function has returned and all work it submitted has ended, on every stream. `policy` is the
+    order of those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
     """
 
     def __init__(
