@@ -6,7 +6,7 @@ from typing import ClassVar, SupportsIndex, overload
 
 from typing_extensions import Buffer
 
-from pygpukit._native import Stream
+from pygpukit._native import DevicePartition, Stream
 
 class PoolStats:
     """
@@ -1470,7 +1470,7 @@ class TaskScheduler:
         after: Sequence[SupportsIndex] = [],
         on_stream: bool = True,
         stream_class: QosClass | None = None,
-        partition: pygpukit._native.DevicePartition | None = None,
+        partition: DevicePartition | None = None,
     ) -> int:
         """A new task's id. Times in seconds, the deadline from now."""
 
