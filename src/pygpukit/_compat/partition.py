@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidValueError, OperationError
-from pygpukit.scheduler.partition import DevicePartition, partition
+
+if TYPE_CHECKING:
+    from pygpukit.scheduler.partition import DevicePartition
 
 _WHOLE = 10**9  # shares are summed in parts per billion, so that tenths add up to one
 
@@ -198,6 +201,8 @@ class PartitionManager:
 
         Made by the first call; delete_partition() and clear() close it.
         """
+        from pygpukit.scheduler.partition import partition  # which offers the names of this module
+
         with self._lock:
             limits = self._at(id, "open").limits
             opened = self._opened.get(id)
