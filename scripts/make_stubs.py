@@ -65,7 +65,7 @@ RUNTIME_PRELUDE = '''
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, SupportsIndex, overload
 
-from pygpukit._native import Stream
+from pygpukit._native import DevicePartition, Stream
 from typing_extensions import Buffer
 '''
 
@@ -410,6 +410,7 @@ SPELLINGS = {
     "numpy.typing.NDArray": "NDArray",
     "complex | typing.SupportsComplex | typing.SupportsFloat | typing.SupportsIndex": "complex",
     "pygpukit._native.Stream": "Stream",
+    "pygpukit._native.DevicePartition": "DevicePartition",
     "types.ModuleType": "ModuleType",
     "typing.Any": "Any",
     "typing.ClassVar": "ClassVar",

@@ -6,7 +6,7 @@ from typing import ClassVar, SupportsIndex, overload
 
 from typing_extensions import Buffer
 
-from pygpukit._native import Stream
+from pygpukit._native import DevicePartition, Stream
 
 class PoolStats:
     """
@@ -925,13 +925,6 @@ class LimitLedger(MemoryLedger):
     def reserved(self) -> int:
         """By all accounts, in bytes."""
 
-class PartitionLedger(MemoryLedger):
-    """
-    Charges the partition that is named as the account.
-    """
-
-    def __init__(self, partitions: PartitionManager) -> None: ...
-
 class PoolLedger(MemoryLedger):
     """
     Holds reservations in the memory pool of a device, within `limits`.
@@ -1101,10 +1094,6 @@ class SchedulerSnapshot:
         """A table to read."""
 
     @property
-    def partitions(self) -> list[Partition]:
-        """Where a PartitionManager was given."""
-
-    @property
     def policy(self) -> str:
         """ "fifo", ..."""
 
@@ -1241,6 +1230,8 @@ class Scheduler:
         deadline: float | None = None,
         after: Sequence[SupportsIndex] = [],
         on_stream: bool = True,
+        stream_class: QosClass | None = None,
+        partition: DevicePartition | None = None,
     ) -> int:
         """A new task's id. Times in seconds, the deadline from now."""
 
@@ -2681,11 +2672,6 @@ def simulate(
     enable_best_effort: bool = True,
 ) -> SimResult:
     """Runs a trace on a simulated device and clock; the same input gives the same result."""
-
-def split_sms(
-    total_sms: SupportsIndex, granule_sms: SupportsIndex, shares: Sequence[float]
-) -> SmSplit:
-    """From compute shares to whole groups of multiprocessors."""
 
 def trace_clear() -> None:
     """Forgets what was recorded."""

@@ -66,8 +66,8 @@ TEST_F(ClassStreamTest, WithoutAClassThereIsNoGate) {
   streams.finish(std::move(lease), {}, [](const std::exception_ptr&) {});
 }
 
-// The foreground is the device's: a task of best effort gives way to a guaranteed partition.
-TEST_F(ClassStreamTest, TasksGiveWayToPartitions) {
+// The foreground is the device's: a best-effort task yields to a guaranteed partition.
+TEST_F(ClassStreamTest, TasksYieldToPartitions) {
   device::PartitionRequest request;
   request.name = "front";
   request.qos = QosClass::kGuaranteed;

@@ -78,7 +78,7 @@ def test_overcommit() -> None:
     half_more.create_partition("b", "b", PartitionLimits(600, 0.6, 0.6))
     with pytest.raises(RuntimeError, match="memory_quota is 1 bytes, 0 are left"):
         half_more.create_partition("c", "c", PartitionLimits(1, 0.0, 0.0))
-    with pytest.raises(ValueError, match="overcommit_ratio is 0.5"):
+    with pytest.raises(ValueError, match=r"overcommit_ratio is 0\.5"):
         PartitionManager(PartitionConfig(overcommit_ratio=0.5))
 
 
@@ -87,5 +87,5 @@ def test_tenths_add_up_to_one() -> None:
     for i in range(10):
         manager.create_partition(str(i), "", PartitionLimits(0, 0.1, 0.1))
     assert manager.stats().available_compute == 0.0
-    with pytest.raises(RuntimeError, match="compute_share is 0.001, 0.0 is left"):
+    with pytest.raises(RuntimeError, match=r"compute_share is 0\.001, 0\.0 is left"):
         manager.create_partition("more", "", PartitionLimits(0, 0.001, 0.0))

@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidValueError, OperationError
-from pygpukit.scheduler.partition import DevicePartition, partition
+
+if TYPE_CHECKING:
+    from pygpukit.scheduler.partition import DevicePartition
 
 _WHOLE = 10**9  # shares are summed in parts per billion, so that tenths add up to one
 
@@ -26,7 +29,7 @@ def _clamped(share: float, what: str) -> float:
     return min(max(float(share), 0.0), 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionLimits:
     """What a partition may use. A memory quota of 0 is none of its own; shares are 0 .. 1."""
 
@@ -68,7 +71,7 @@ class PartitionLimits:
         return replace(self, bandwidth_share=share)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionUsage:
     """What a partition uses: measured once it is open, zeros before. Memory in bytes."""
 
@@ -81,7 +84,7 @@ class PartitionUsage:
     compute_time_ms: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Partition:
     """A partition as it was when asked for."""
 
@@ -98,7 +101,7 @@ class Partition:
         return self.usage.memory_used / quota if quota else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionConfig:
     """The device that is shared. With overcommit and a ratio of 1.0 sums have no bound."""
 
@@ -107,7 +110,7 @@ class PartitionConfig:
     overcommit_ratio: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartitionStats:
     """What was promised and what is left; memory in bytes."""
 
@@ -198,6 +201,8 @@ class PartitionManager:
 
         Made by the first call; delete_partition() and clear() close it.
         """
+        from pygpukit.scheduler.partition import partition  # which offers the names of this module
+
         with self._lock:
             limits = self._at(id, "open").limits
             opened = self._opened.get(id)
