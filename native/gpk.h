@@ -1,19 +1,19 @@
 // PyGPUkit's C++ library in one include.
 #pragma once
 
+#include "base/error.h"
 #include "core/array.h"
 #include "core/config.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/driver.h"
-#include "base/error.h"
 #include "core/event.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
 #include "core/launch.h"
 #include "core/memory.h"
 #include "core/module.h"
 #include "core/stream.h"
+#include "device/host_copy.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
 #include "ops/elementwise/copy.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace gpk::runtime {
+namespace gpk::inline base {
 
 class Clock {
  public:
@@ -35,4 +35,4 @@ class ManualClock final : public Clock {
   std::atomic<std::int64_t> now_ns_{0};
 };
 
-}  // namespace gpk::runtime
+}  // namespace gpk::inline base

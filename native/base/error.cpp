@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline base {
 namespace {
 
 std::string describe(const std::string& what, const OutOfMemory::Numbers& n) {
@@ -33,7 +33,7 @@ std::string describe_compile(const std::string& name, const std::string& log,
 }  // namespace
 
 OutOfMemory::OutOfMemory(const std::string& what, const Numbers& numbers)
-    : Error(describe(what, numbers)), numbers_(numbers) {}
+    : Error(Kind::kMemory, describe(what, numbers)), numbers_(numbers) {}
 
 CudaError::CudaError(const std::string& message, int code, std::string name, std::string call,
                      std::vector<std::string> launches)
@@ -88,4 +88,4 @@ std::string number_lines(const std::string& source) {
   return out;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline base

@@ -7,25 +7,39 @@
 #include <string>
 #include <vector>
 
-namespace gpk {
+namespace gpk::inline base {
 
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  // What Python's class follows from.
+  enum class Kind {
+    kValue,     // an argument out of range, an unknown or duplicate id: ValueError
+    kType,      // TypeError
+    kIndex,     // IndexError
+    kOverflow,  // OverflowError
+    kAxis,      // an axis out of bounds: ValueError and IndexError
+    kState,     // not possible now: evicted, exhausted, wrong state: RuntimeError
+    kMemory,    // a quota or the memory of the device is exhausted: MemoryError
+  };
+  Error(Kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  explicit Error(const std::string& message) : Error(Kind::kState, message) {}
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+
+ private:
+  Kind kind_;
 };
 
 // Bad input from the caller; nothing was launched or allocated.
 class InvalidArgument : public Error {
  public:
-  // Python: ValueError, TypeError, IndexError, OverflowError, and for an axis out of bounds a class
-  // that is both ValueError and IndexError.
-  enum class Kind { kValue, kType, kIndex, kOverflow, kAxis };
-  InvalidArgument(Kind kind, const std::string& message) : Error(message), kind_(kind) {}
-  explicit InvalidArgument(const std::string& message) : InvalidArgument(Kind::kValue, message) {}
-  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  using Error::Error;
+  explicit InvalidArgument(const std::string& message) : Error(Kind::kValue, message) {}
+};
 
- private:
-  Kind kind_;
+// A wait that could never end; the text names who holds what.
+class DeadlockError : public Error {
+ public:
+  using Error::Error;
 };
 
 // Device (or pinned host) memory could not be had even after cached memory was given back.
@@ -38,7 +52,8 @@ class OutOfMemory : public Error {
     std::size_t largest_free_bytes = 0;
     std::size_t limit_bytes = 0;  // 0: no limit set
     std::size_t device_free_bytes = 0;
-    std::size_t evicted_bytes = 0;  // in host memory
+    std::size_t evicted_bytes = 0;   // in host memory
+    std::size_t reserved_bytes = 0;  // physical memory of the pool
     // The account that allocations of the thread count against; empty: none.
     std::string account;
     std::size_t account_used_bytes = 0;
@@ -146,4 +161,4 @@ class CompileError : public NvrtcError {
 // "   1 | __global__ void f() {" for every line.
 std::string number_lines(const std::string& source);
 
-}  // namespace gpk
+}  // namespace gpk::inline base

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #endif
 
-namespace gpk {
+namespace gpk::inline base {
 
 // The process's only T. Never destroyed, since threads outlive main(). A forked child gets a new
 // one: locks of the old one may be held by threads that are not there.
@@ -25,4 +25,4 @@ T& per_process() {
   return *instance;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline base

@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-namespace gpk::runtime {
+namespace gpk::inline base {
 
 std::string fixed_text(double value, int num_decimals) {
   char digits[400];  // the longest double in fixed form has 309 digits before the point
@@ -16,7 +16,7 @@ std::string fixed_text(double value, int num_decimals) {
 std::string bytes_text(std::size_t bytes) {
   if (bytes == std::numeric_limits<std::size_t>::max()) return "unlimited";
   static constexpr std::array<const char*, 5> kUnits = {" KiB", " MiB", " GiB", " TiB", " PiB"};
-  if (bytes < 1024) return phrase(bytes, " B");
+  if (bytes < 1024) return cat(bytes, " B");
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
@@ -26,7 +26,7 @@ std::string bytes_text(std::size_t bytes) {
 std::string duration_text(std::int64_t ns) {
   const auto value = static_cast<double>(ns);
   const double size = value < 0 ? -value : value;
-  if (size < 1e3) return phrase(ns, " ns");
+  if (size < 1e3) return cat(ns, " ns");
   if (size < 1e6) return fixed_text(value / 1e3, 2) + " us";
   if (size < 1e9) return fixed_text(value / 1e6, 2) + " ms";
   return fixed_text(value / 1e9, 2) + " s";
@@ -61,4 +61,4 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace gpk::runtime
+}  // namespace gpk::inline base

@@ -3,11 +3,16 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
-namespace gpk {
+namespace gpk::inline base {
 
 inline void append_text(std::string& out, std::string_view s) { out.append(s); }
 inline void append_text(std::string& out, const char* s) { out.append(s); }
@@ -59,4 +64,23 @@ inline std::string shorten(std::string_view text, std::size_t max_bytes) {
   return cat(text.substr(0, end), "... (", text.size() - end, " more bytes)");
 }
 
-}  // namespace gpk
+// With a fixed number of decimals: fixed_text(0.5, 2) == "0.50".
+std::string fixed_text(double value, int num_decimals);
+// "512 B", "1.50 GiB"; "unlimited" for the largest value of the type.
+std::string bytes_text(std::size_t bytes);
+// "900 ns", "1.50 ms", "2.00 s".
+std::string duration_text(std::int64_t ns);
+// What it says of itself.
+std::string message_of(const std::exception_ptr& error);
+
+// Columns as wide as their widest cell; the first row is the head.
+class TextTable {
+ public:
+  void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace gpk::inline base

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/trace_json.h"
 
-namespace gpk::runtime {
+namespace gpk::inline base {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 128;
@@ -149,4 +149,4 @@ void TraceRecorder::write_chrome_trace(std::ostream& out) const {
   out << line << "]}\n";
 }
 
-}  // namespace gpk::runtime
+}  // namespace gpk::inline base

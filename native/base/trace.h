@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 
-namespace gpk::runtime {
+namespace gpk::inline base {
 
 enum class TraceCategory { kTask, kKernel, kCopy, kEviction, kMemory };
 [[nodiscard]] const char* to_string(TraceCategory category) noexcept;  // "task", "kernel", ...
@@ -119,4 +119,4 @@ class TraceScope {
   std::int64_t start_ns_;
 };
 
-}  // namespace gpk::runtime
+}  // namespace gpk::inline base

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace gpk::runtime {
+namespace gpk::inline base {
 namespace {
 
 // Bytes of the UTF-8 sequence at the start of `text`; 0 when there is none.
@@ -76,4 +76,4 @@ void append_json_number(std::string& out, double value) {
   out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-}  // namespace gpk::runtime
+}  // namespace gpk::inline base

@@ -2,12 +2,12 @@
 
 #include <list>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
-#include "base/error.h"
 #include "device/host_copy.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {
@@ -49,7 +49,7 @@ void set_array(Key& key, IndexItem& item, const Array& array, const char* op) {
     bool value = false;
     {
       const WithoutGil released;
-      to_host(array, &value);  // whether there is an element depends on it
+      device::to_host(array, &value);  // whether there is an element depends on it
     }
     item.kind = IndexItem::Kind::kBool;
     item.start = value ? 1 : 0;

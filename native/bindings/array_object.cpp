@@ -4,15 +4,15 @@
 
 #include <cstddef>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_index.h"
 #include "bindings/array_operators.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/operand.h"
-#include "base/error.h"
 #include "core/memory.h"
 #include "core/stream.h"
-#include "base/text.h"
 #include "ops/elementwise/copy.h"
 
 namespace gpk::bind {

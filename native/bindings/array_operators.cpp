@@ -1,13 +1,13 @@
 #include "bindings/array_operators.h"
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/operand.h"
 #include "bindings/products.h"
-#include "base/error.h"
 #include "core/promote.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

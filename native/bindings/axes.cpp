@@ -1,8 +1,8 @@
 #include "bindings/axes.h"
 
-#include "bindings/convert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "bindings/convert.h"
 
 namespace gpk::bind {
 

@@ -1,12 +1,12 @@
 // Contractions as functions.
 #include <pybind11/complex.h>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/products.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/matmul/contraction.h"
 #include "ops/matmul/matmul.h"
 

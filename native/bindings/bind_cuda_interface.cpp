@@ -1,13 +1,13 @@
 // __cuda_array_interface__, version 3, both ways.
 #include <optional>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/dlpack.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

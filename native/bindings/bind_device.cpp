@@ -89,7 +89,7 @@ void finish() noexcept {
   try {
     if (forked_after_use()) return;
     const WithoutGil released;  // callbacks of transfers need the GIL to end
-    close_transfers();
+    device::close_transfers();
     for (Context* context : Context::all())
       if (!context->dead()) context->synchronize();
   } catch (...) {  // the process ends anyway; the error was or will be reported elsewhere

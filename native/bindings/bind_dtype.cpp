@@ -1,8 +1,8 @@
 // DataType: one object per element type.
-#include "bindings/bind.h"
-#include "bindings/convert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,12 +1,12 @@
 // The elementwise ops as functions, made from the list of them.
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/operand.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/elementwise/fused.h"
 
 namespace gpk::bind {

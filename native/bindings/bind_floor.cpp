@@ -1,10 +1,10 @@
 // The driver's own cost, measured in this process: what our calls are compared with.
 #include <chrono>
 
+#include "base/error.h"
 #include "bindings/bind.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "jit/program.h"
 
 namespace gpk::bind {

@@ -1,10 +1,10 @@
 // CUDA graphs.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/kernel_reference.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,10 +1,10 @@
 // take, put, nonzero and their relatives as functions.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_index.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/indexing/take.h"

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/interop.h"
 #include "core/dlpack.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
-#include "base/text.h"
 #include "core/view.h"
+#include "device/host_copy.h"
 #include "ops/elementwise/copy.h"
 
 namespace gpk::bind {
@@ -318,13 +318,13 @@ Array moved_to(const Array& array, Device device, const char* op) {
   if (array.device() == device) return array;
   const Array source = ops::contiguous(array, op);
   if (!source.device().is_cuda())
-    return from_host(source.data(), source.shape(), source.dtype(), device);
+    return device::from_host(source.data(), source.shape(), source.dtype(), device);
   Array result = Array::empty(source.shape(), source.dtype(), device, op);
   if (device.is_cuda()) {
     copy(result, source, op);
   } else {
     const BufferUse use(result.buffer(), current_stream(device));
-    to_host(source, result.data());
+    device::to_host(source, result.data());
   }
   return result;
 }

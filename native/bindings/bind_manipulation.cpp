@@ -1,12 +1,12 @@
 // Joining, repeating, rolling and padding.
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/manipulation/join.h"
 #include "ops/manipulation/pad.h"
 #include "ops/manipulation/roll.h"

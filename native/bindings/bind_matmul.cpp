@@ -1,12 +1,12 @@
 // GEMM as functions.
 #include <string_view>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/products.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/precision.h"
 

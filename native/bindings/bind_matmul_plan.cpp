@@ -1,8 +1,8 @@
 // How GEMMs are planned: explained, measured.
-#include "bindings/bind.h"
-#include "core/context.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "bindings/bind.h"
+#include "core/context.h"
 #include "ops/matmul/cublaslt.h"
 #include "ops/matmul/explain.h"
 #include "ops/matmul/tuner.h"

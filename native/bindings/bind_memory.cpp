@@ -1,14 +1,14 @@
 // Pinned host memory, raw copies and the allocator's figures.
 #include <pybind11/numpy.h>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
 #include "core/memory.h"
-#include "base/text.h"
 #include "device/transfers.h"
 #include "ops/submit.h"
 
@@ -110,7 +110,7 @@ void copy_to_device_now(const Array& dst, std::uintptr_t src, std::size_t bytes)
   const WithoutGil released;
   const auto& stream = current_stream(dst.device());
   const BufferUse use(dst.buffer(), stream);
-  upload(dst.device_ptr(), reinterpret_cast<const void*>(src), bytes, stream);
+  device::upload(dst.device_ptr(), reinterpret_cast<const void*>(src), bytes, stream);
   stream->synchronize();
 }
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "jit/builtin.h"
 #include "ops/cpu_backend.h"
 #include "ops/op.h"

@@ -1,12 +1,12 @@
 // Partitions of a device.
 #include <chrono>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "device/device_partition.h"
-#include "base/error.h"
 #include "core/interrupt.h"
-#include "base/text.h"
+#include "device/device_partition.h"
 
 namespace gpk::bind {
 namespace {
@@ -40,20 +40,21 @@ const char* name_of(runtime::QosClass qos) {
   return "best_effort";
 }
 
-const char* name_of(ComputeLimit limit) {
+const char* name_of(device::ComputeLimit limit) {
   switch (limit) {
-    case ComputeLimit::kNone: return "none";
-    case ComputeLimit::kGreenContext: return "green context";
-    case ComputeLimit::kPacing: return "pacing";
-    case ComputeLimit::kSimulated: break;
+    case device::ComputeLimit::kNone: return "none";
+    case device::ComputeLimit::kGreenContext: return "green context";
+    case device::ComputeLimit::kPacing: return "pacing";
+    case device::ComputeLimit::kSimulated: break;
   }
   return "simulated";
 }
 
-std::shared_ptr<DevicePartition> make(const std::string& name, double compute, std::size_t memory,
-                                      double bandwidth, std::size_t max_streams,
-                                      const std::string& qos, py::handle device) {
-  PartitionRequest request;
+std::shared_ptr<device::DevicePartition> make(const std::string& name, double compute,
+                                              std::size_t memory, double bandwidth,
+                                              std::size_t max_streams, const std::string& qos,
+                                              py::handle device) {
+  device::PartitionRequest request;
   request.name = name;
   request.compute = compute;
   request.memory_bytes = memory;
@@ -62,21 +63,21 @@ std::shared_ptr<DevicePartition> make(const std::string& name, double compute, s
   request.qos = qos_from_python(qos);
   const Device where = device_from_python(device, "partition");
   const WithoutGil released;
-  return DevicePartition::create(where, request);
+  return device::DevicePartition::create(where, request);
 }
 
 // What the thread is inside, innermost last. Per thread, as the current stream itself.
-std::vector<std::unique_ptr<PartitionScope>>& entered() {
-  thread_local std::vector<std::unique_ptr<PartitionScope>> stack;
+std::vector<std::unique_ptr<device::PartitionScope>>& entered() {
+  thread_local std::vector<std::unique_ptr<device::PartitionScope>> stack;
   return stack;
 }
 
-void enter(const std::shared_ptr<DevicePartition>& partition) {
+void enter(const std::shared_ptr<device::DevicePartition>& partition) {
   const WithoutGil released;
-  entered().push_back(std::make_unique<PartitionScope>(partition));
+  entered().push_back(std::make_unique<device::PartitionScope>(partition));
 }
 
-void leave(const std::shared_ptr<DevicePartition>& partition) {
+void leave(const std::shared_ptr<device::DevicePartition>& partition) {
   auto& stack = entered();
   if (stack.empty() || stack.back()->partition() != partition)
     throw Error("partition: __exit__ without __enter__ on this thread");
@@ -84,8 +85,8 @@ void leave(const std::shared_ptr<DevicePartition>& partition) {
   stack.pop_back();
 }
 
-py::dict report(DevicePartition& partition, bool divide) {
-  PartitionReport r;
+py::dict report(device::DevicePartition& partition, bool divide) {
+  device::PartitionReport r;
   {
     const WithoutGil released;
     r = partition.report(divide);
@@ -125,21 +126,22 @@ py::dict report(DevicePartition& partition, bool divide) {
 
 void bind_partition(py::module_& m) {
   set_interrupt_hook(check_signals);
-  py::class_<DevicePartition, std::shared_ptr<DevicePartition>>(
+  py::class_<device::DevicePartition, std::shared_ptr<device::DevicePartition>>(
       m, "DevicePartition", "A part of a device that is enforced; see pygpukit.scheduler.")
       .def(py::init(&make), py::arg("name"), py::kw_only(), py::arg("compute") = 0.0,
            py::arg("memory") = 0, py::arg("bandwidth") = 0.0, py::arg("max_streams") = 16,
            py::arg("qos") = "burstable", py::arg("device") = py::none())
-      .def_property_readonly("name", &DevicePartition::name)
+      .def_property_readonly("name", &device::DevicePartition::name)
       .def_property_readonly("device",
-                             [](const DevicePartition& p) { return to_string(p.device()); })
-      .def_property_readonly("qos", [](const DevicePartition& p) { return name_of(p.qos()); })
-      .def_property_readonly("closed", &DevicePartition::closed)
+                             [](const device::DevicePartition& p) { return to_string(p.device()); })
+      .def_property_readonly("qos",
+                             [](const device::DevicePartition& p) { return name_of(p.qos()); })
+      .def_property_readonly("closed", &device::DevicePartition::closed)
       .def("enter", enter, "Makes a stream of the partition the calling thread's current one.")
       .def("leave", leave, "Goes back to the stream before enter().")
       .def("report", report, py::arg("divide") = true,
            "What was asked, what was given, what was used.")
-      .def("close", &DevicePartition::close, py::call_guard<WithoutGil>(),
+      .def("close", &device::DevicePartition::close, py::call_guard<WithoutGil>(),
            "Waits for its work and gives everything back.");
 }
 

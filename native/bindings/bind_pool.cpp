@@ -1,23 +1,23 @@
 // The memory pool: figures, limits, and which arrays may leave the device.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "device/device_pool.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "device/memory_account.h"
 #include "core/module.h"
-#include "device/pool_buffer.h"
 #include "core/stream.h"
-#include "base/text.h"
+#include "device/device_pool.h"
+#include "device/memory_account.h"
+#include "device/pool_buffer.h"
 
 namespace gpk::bind {
 namespace {
 
 runtime::Pool& pool_from_python(py::handle device, const char* op) {
-  return device_pool(device_from_python(device, op));
+  return device::device_pool(device_from_python(device, op));
 }
 
 py::dict memory_stats(py::handle device) {
@@ -119,7 +119,7 @@ std::size_t amount_from_python(py::handle amount, Device device, const char* op)
 void set_memory_limit(py::handle limit, py::handle device) {
   const Device where = device_from_python(device, "memory.set_limit");
   const std::size_t bytes = amount_from_python(limit, where, "memory.set_limit");
-  runtime::Pool& pool = device_pool(where);
+  runtime::Pool& pool = device::device_pool(where);
   if (bytes != 0 && bytes < pool.chunk_bytes())
     throw InvalidArgument(cat("memory.set_limit: limit is ", bytes,
                               " bytes, expected 0 or at least ", pool.chunk_bytes(),
@@ -127,8 +127,8 @@ void set_memory_limit(py::handle limit, py::handle device) {
   const WithoutGil released;
   try {
     pool.set_quota(bytes);
-  } catch (const runtime::PoolOutOfMemory& error) {
-    throw_out_of_memory(error, "memory.set_limit");
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("memory.set_limit", error.numbers());
   }
 }
 
@@ -139,7 +139,7 @@ struct Owned {
 };
 
 Owned owned(const Array& array, const char* op) {
-  const PoolBuffer* buffer = pool_buffer(*array.buffer());
+  const device::PoolBuffer* buffer = device::pool_buffer(*array.buffer());
   if (buffer == nullptr)
     throw InvalidArgument(cat(op, ": the array is empty, or its memory belongs to someone else"));
   return {buffer->pool(), buffer->block()};
@@ -153,8 +153,8 @@ auto with_block(const Array& array, const char* op, const Call& call) {
   const WithoutGil released;
   try {
     return call(own.pool, own.block);
-  } catch (const runtime::PoolOutOfMemory& error) {
-    throw_out_of_memory(error, op);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(op, error.numbers());
   }
 }
 
@@ -181,7 +181,7 @@ void bind_eviction(py::module_& m) {
       [](const Array& a) {
         const auto& stream = current_stream(a.device());
         with_block(a, "memory.restore", [&](runtime::Pool& pool, auto* block) {
-          pool.restore(block, pool_stream(*stream));
+          pool.restore(block, device::pool_stream(*stream));
         });
       },
       array, "Brings the array back to the same address, in the order of the current stream.");
@@ -240,32 +240,34 @@ void bind_eviction(py::module_& m) {
 
 // What `with account:` replaced, innermost last. Per thread, as the current account itself.
 struct Replaced {
-  const MemoryAccount* by;
-  std::shared_ptr<MemoryAccount> account;
+  const device::MemoryAccount* by;
+  std::shared_ptr<device::MemoryAccount> account;
 };
 std::vector<Replaced>& replaced_accounts() {
   thread_local std::vector<Replaced> stack;
   return stack;
 }
 
-std::shared_ptr<MemoryAccount> enter_account(const std::shared_ptr<MemoryAccount>& account) {
+std::shared_ptr<device::MemoryAccount> enter_account(
+    const std::shared_ptr<device::MemoryAccount>& account) {
   auto& stack = replaced_accounts();
   stack.reserve(stack.size() + 1);
-  stack.push_back({account.get(), exchange_current_account(account->device(), account)});
+  stack.push_back({account.get(), device::exchange_current_account(account->device(), account)});
   return account;
 }
 
-void leave_account(const std::shared_ptr<MemoryAccount>& account, const py::args&) {
+void leave_account(const std::shared_ptr<device::MemoryAccount>& account, const py::args&) {
   auto& stack = replaced_accounts();
   if (stack.empty() || stack.back().by != account.get())
     throw Error(cat("memory.account: '", account->name(),
                     "' is left, but it was not the last one entered on this thread"));
-  exchange_current_account(account->device(), std::move(stack.back().account));
+  device::exchange_current_account(account->device(), std::move(stack.back().account));
   stack.pop_back();
 }
 
-std::shared_ptr<MemoryAccount> open_account(const std::string& name, py::handle limit,
-                                            const std::string& evict_class, py::handle device) {
+std::shared_ptr<device::MemoryAccount> open_account(const std::string& name, py::handle limit,
+                                                    const std::string& evict_class,
+                                                    py::handle device) {
   constexpr const char* kOp = "memory.account";
   const Device where = device_from_python(device, kOp);
   std::optional<std::size_t> bytes;
@@ -278,35 +280,37 @@ std::shared_ptr<MemoryAccount> open_account(const std::string& name, py::handle 
   else if (evict_class != "burstable")
     throw InvalidArgument(cat(kOp, ": evict_class is '", evict_class,
                               "', expected 'guaranteed', 'burstable' or 'best_effort'"));
-  return MemoryAccount::open(where, name, bytes, level);
+  return device::MemoryAccount::open(where, name, bytes, level);
 }
 
 void bind_accounts(py::module_& m) {
-  py::class_<MemoryAccount, std::shared_ptr<MemoryAccount>>(
+  py::class_<device::MemoryAccount, std::shared_ptr<device::MemoryAccount>>(
       m, "MemoryAccount",
       "Pays for the allocations of `with` blocks; refuses those past its limit.")
-      .def_property_readonly("name", &MemoryAccount::name)
-      .def_property_readonly("device", [](const MemoryAccount& a) { return to_string(a.device()); })
+      .def_property_readonly("name", &device::MemoryAccount::name)
+      .def_property_readonly("device",
+                             [](const device::MemoryAccount& a) { return to_string(a.device()); })
       .def_property_readonly(
-          "used", [](const MemoryAccount& a) { return a.stats().used_bytes; },
+          "used", [](const device::MemoryAccount& a) { return a.stats().used_bytes; },
           "Bytes of live arrays, on the device or evicted.")
-      .def_property_readonly("peak", [](const MemoryAccount& a) { return a.stats().peak_bytes; })
+      .def_property_readonly("peak",
+                             [](const device::MemoryAccount& a) { return a.stats().peak_bytes; })
       .def_property_readonly(
-          "limit", [](const MemoryAccount& a) { return a.stats().limit_bytes; },
+          "limit", [](const device::MemoryAccount& a) { return a.stats().limit_bytes; },
           "In bytes; 0: none.")
       .def_property_readonly(
-          "refused", [](const MemoryAccount& a) { return a.stats().num_refused; },
+          "refused", [](const device::MemoryAccount& a) { return a.stats().num_refused; },
           "Allocations that were refused.")
       .def(
           "set_limit",
-          [](MemoryAccount& a, py::handle limit) {
+          [](device::MemoryAccount& a, py::handle limit) {
             a.set_limit(amount_from_python(limit, a.device(), "memory.account"));
           },
           py::arg("limit"),
           "Below what is used it refuses more, and takes nothing away. None or 0: no limit.")
       .def("__enter__", enter_account)
       .def("__exit__", leave_account)
-      .def("__repr__", [](const MemoryAccount& a) {
+      .def("__repr__", [](const device::MemoryAccount& a) {
         const auto s = a.stats();
         return cat("MemoryAccount('", s.name, "', used=", s.used_bytes, ", limit=", s.limit_bytes,
                    ", device='", to_string(a.device()), "')");
@@ -344,14 +348,14 @@ void bind_pool(py::module_& m) {
       "set_evictable_default",
       [](py::handle from, py::handle where) {
         const Device on = device_from_python(where, "memory.set_evictable_default");
-        device_pool(on).set_evict_from(
+        device::device_pool(on).set_evict_from(
             amount_from_python(from, on, "memory.set_evictable_default"));
       },
       py::arg("min_bytes"), device,
       "New arrays of that size or larger are evictable from the start; None: only marked ones.");
   bind_eviction(m);
   bind_accounts(m);
-  set_collect_hook(collect_garbage);
+  device::set_collect_hook(collect_garbage);
 }
 
 }  // namespace gpk::bind

@@ -1,10 +1,10 @@
 // Random numbers as functions of a key and a position. What all of them need comes as one tuple:
 // (op for messages, size, dtype, device, out, key, low 64 bits of the position, high 32 bits).
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/random/random.h"
 
 namespace gpk::bind {

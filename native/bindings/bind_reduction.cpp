@@ -2,11 +2,11 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/errors.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/reduction/reduce.h"
 #include "ops/reduction/scan.h"
 

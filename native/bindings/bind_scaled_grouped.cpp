@@ -1,7 +1,7 @@
 // Scaled and grouped GEMM as functions.
+#include "base/error.h"
 #include "bindings/bind.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
 #include "ops/matmul/grouped.h"
 #include "ops/matmul/scaled.h"
 

@@ -1,10 +1,10 @@
 // Sorts, searches in sorted data, sets, histograms, quantiles.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
-#include "base/text.h"
 #include "ops/sorting/histogram.h"
 #include "ops/sorting/quantile.h"
 #include "ops/sorting/search.h"

@@ -1,11 +1,11 @@
 // Streams and events.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "base/error.h"
 #include "core/event.h"
-#include "device/launch_gate.h"
 #include "core/stream.h"
-#include "base/text.h"
+#include "device/launch_gate.h"
 
 namespace gpk::bind {
 namespace {
@@ -91,19 +91,19 @@ double elapsed_ms(const Event& start, const Event& stop) { return Event::elapsed
 using Release = py::call_guard<WithoutGil>;
 
 void limit(Stream& stream, std::optional<std::size_t> max_in_flight) {
-  if (max_in_flight && (*max_in_flight == 0 || *max_in_flight > kMaxLaunchLimit))
+  if (max_in_flight && (*max_in_flight == 0 || *max_in_flight > device::kMaxLaunchLimit))
     throw InvalidArgument(cat("dispatch.limit: max_in_flight is ", *max_in_flight,
-                              ", expected None or 1 to ", kMaxLaunchLimit));
+                              ", expected None or 1 to ", device::kMaxLaunchLimit));
   const WithoutGil released;
-  limit_launches(stream, max_in_flight.value_or(0));
+  device::limit_launches(stream, max_in_flight.value_or(0));
 }
 
-py::dict gate_facts(const LaunchGate::Stats& gate) {
+py::dict gate_facts(const device::LaunchGate::Stats& gate) {
   const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
   py::dict facts;
   facts["launches"] = gate.num_passed;
   facts["last_launch"] = gate.last_pass_ns < 0 ? 0.0 : seconds(gate.last_pass_ns);
-  facts["limit"] = gate.window.limit < kMaxLaunchLimit ? gate.window.limit : 0;
+  facts["limit"] = gate.window.limit < device::kMaxLaunchLimit ? gate.window.limit : 0;
   facts["in_flight"] = gate.window.num_in_flight;
   facts["max_in_flight"] = gate.window.max_in_flight;
   facts["waits"] = gate.window.num_waits;
@@ -115,13 +115,13 @@ py::dict gate_facts(const LaunchGate::Stats& gate) {
 
 py::dict launch_stats(py::handle device) {
   const Device where = device_from_python(device, "dispatch.stats");
-  std::vector<GateReport> reports;
+  std::vector<device::GateReport> reports;
   {
     const WithoutGil released;
-    reports = report_gates(where);
+    reports = device::report_gates(where);
   }
   py::dict by_stream;
-  for (const GateReport& report : reports)
+  for (const device::GateReport& report : reports)
     by_stream[py::int_(report.stream)] = gate_facts(report.stats);
   return by_stream;
 }

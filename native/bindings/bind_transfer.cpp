@@ -4,12 +4,12 @@
 #include <mutex>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "base/text.h"
 #include "device/transfers.h"
 
 namespace gpk::bind {
@@ -69,7 +69,7 @@ class Completion {
 };
 
 struct Future {
-  std::shared_ptr<Transfers> transfers;  // first: the engine outlives the future
+  std::shared_ptr<device::Transfers> transfers;  // first: the engine outlives the future
   runtime::TransferFuture future;
   std::shared_ptr<Completion> completion;
 };
@@ -115,7 +115,7 @@ std::shared_ptr<Future> submit(TransferType type, const Array& array, py::handle
   const auto device_address = reinterpret_cast<std::uintptr_t>(array.data());
   auto completion = std::make_shared<Completion>(array, keep_alive(memory));
   const WithoutGil released;
-  auto engine = transfers(array.device());
+  auto engine = device::transfers(array.device());
   if (array.device().is_cuda()) {
     array.buffer()->order_before(*on);
     array.buffer()->mark_use(on);
@@ -140,7 +140,7 @@ std::shared_ptr<Future> submit_copy(const std::string& name, std::uintptr_t dst,
   const auto on = stream_from_python(stream, device_from_python(device, kOp), kOp);
   auto completion = std::make_shared<Completion>(keep_alive(keep));
   const WithoutGil released;
-  auto engine = transfers(on->device());
+  auto engine = device::transfers(on->device());
   runtime::TransferEngine::SubmitOptions options;
   options.priority = priority;
   options.on_done = [completion](const runtime::TransferOp&) { completion->finish(); };
@@ -186,7 +186,7 @@ py::dict stats(py::handle device) {
   runtime::TransferEngine::Stats now;
   {
     const WithoutGil released;
-    if (const auto engine = existing_transfers(where)) now = engine->engine().stats();
+    if (const auto engine = device::existing_transfers(where)) now = engine->engine().stats();
   }
   py::dict all;
   for (const auto type : {TransferType::kH2D, TransferType::kD2H, TransferType::kD2D})
@@ -205,7 +205,7 @@ void configure(std::size_t chunk_bytes, std::size_t max_in_flight_bytes, unsigne
     throw InvalidArgument(cat("transfer.configure: chunk_bytes is ", options.chunk_bytes,
                               ", max_in_flight_bytes ", options.max_in_flight_bytes,
                               "; expected at least 256, and room for a chunk"));
-  configure_transfers(where, options);
+  device::configure_transfers(where, options);
 }
 
 void bind_future(py::module_& m) {

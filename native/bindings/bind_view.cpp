@@ -1,14 +1,14 @@
 // Views, copies and casts, and which dtypes go together.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
 #include "core/promote.h"
 #include "core/result_type.h"
-#include "base/text.h"
 #include "core/view.h"
+#include "device/host_copy.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/manipulation/axes.h"
@@ -166,11 +166,11 @@ Array move_to(const Array& x, py::handle where) {
     copy(result, source, "to_device");
     return result;
   }
-  if (device.is_cuda()) return from_host(source.data(), x.shape(), x.dtype(), device);
+  if (device.is_cuda()) return device::from_host(source.data(), x.shape(), x.dtype(), device);
   forbid_in_capture("to_device", "host memory is written now, the work is only being recorded");
   Array result = Array::empty(x.shape(), x.dtype(), device, "to_device");
   const BufferUse use(result.buffer(), current_stream(device));
-  to_host(source, result.data());
+  device::to_host(source, result.data());
   return result;
 }
 

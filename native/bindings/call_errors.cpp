@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/annotation.h"
 #include "bindings/array_object.h"
 #include "bindings/errors.h"
-#include "base/error.h"
-#include "base/text.h"
 
 // The dispatcher below is called as pybind11 3.1 calls its own: vectorcall with keyword names.
 static_assert(PYBIND11_VERSION_HEX >= 0x03010000);

@@ -1,9 +1,9 @@
 // Matching of a kernel call's arguments with parameters and launch options.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/convert.h"
 #include "bindings/kernel_call.h"
 #include "core/context.h"
-#include "base/error.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

@@ -1,10 +1,8 @@
 #include "bindings/errors.h"
 
-#include "bindings/guard.h"
-#include "device/device_pool.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "base/error.h"
+#include "bindings/guard.h"
 
 namespace gpk::bind {
 namespace {
@@ -39,24 +37,17 @@ void raise_as(const char* name, Args&&... args) {
   raise(type, type(std::forward<Args>(args)...));
 }
 
-const char* class_of(InvalidArgument::Kind kind) {
+const char* class_of(Error::Kind kind) {
   switch (kind) {
-    case InvalidArgument::Kind::kType: return "InvalidTypeError";
-    case InvalidArgument::Kind::kIndex: return "InvalidIndexError";
-    case InvalidArgument::Kind::kOverflow: return "InvalidOverflowError";
-    case InvalidArgument::Kind::kAxis: return "AxisError";
-    case InvalidArgument::Kind::kValue: break;
+    case Error::Kind::kValue: return "InvalidValueError";
+    case Error::Kind::kType: return "InvalidTypeError";
+    case Error::Kind::kIndex: return "InvalidIndexError";
+    case Error::Kind::kOverflow: return "InvalidOverflowError";
+    case Error::Kind::kAxis: return "AxisError";
+    case Error::Kind::kMemory: return "OutOfMemory";
+    case Error::Kind::kState: break;
   }
-  return "InvalidValueError";
-}
-
-PyObject* class_of(runtime::Error::Kind kind) {
-  switch (kind) {
-    case runtime::Error::Kind::kValue: return PyExc_ValueError;
-    case runtime::Error::Kind::kMemory: return PyExc_MemoryError;
-    case runtime::Error::Kind::kState: break;
-  }
-  return PyExc_RuntimeError;
+  return "OperationError";
 }
 
 void raise_out_of_memory(const OutOfMemory& error) {
@@ -83,8 +74,6 @@ void translate() {
     throw;
   } catch (py::error_already_set& error) {
     error.restore();
-  } catch (const InvalidArgument& error) {
-    raise_as(class_of(error.kind()), message_of(error));
   } catch (const OutOfMemory& error) {
     raise_out_of_memory(error);
   } catch (const DeviceLostError& error) {
@@ -105,12 +94,10 @@ void translate() {
     raise_as("CaptureError", message_of(error));
   } catch (const ExchangeError& error) {
     raise_as("ExchangeError", message_of(error));
+  } catch (const DeadlockError& error) {
+    raise(py::module_::import("pygpukit.scheduler.errors").attr("TaskDeadlock"), message_of(error));
   } catch (const Error& error) {
-    raise_as("OperationError", message_of(error));
-  } catch (const runtime::PoolOutOfMemory& error) {
-    raise_out_of_memory(as_out_of_memory(error, "memory"));
-  } catch (const runtime::Error& error) {
-    PyErr_SetObject(class_of(error.kind()), message_of(error).ptr());
+    raise_as(class_of(error.kind()), message_of(error));
   } catch (const py::cast_error& error) {
     if (is_unconstructed(error)) {
       raise_as("InvalidTypeError", kUnconstructed);
@@ -143,8 +130,6 @@ void register_errors() {
     try {
       std::rethrow_exception(std::move(error));
     } catch (const Error&) {
-      set_python_error();
-    } catch (const runtime::Error&) {
       set_python_error();
     } catch (const py::cast_error& thrown) {
       if (!is_unconstructed(thrown)) throw;

@@ -5,12 +5,12 @@
 #include <map>
 #include <mutex>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

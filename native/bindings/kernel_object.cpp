@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <functional>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/kernel_reference.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "base/text.h"
 #include "ops/submit.h"
 
 namespace gpk::bind {

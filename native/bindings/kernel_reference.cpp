@@ -1,10 +1,10 @@
 #include "bindings/kernel_reference.h"
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

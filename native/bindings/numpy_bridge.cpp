@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/convert.h"
 #include "bindings/interop.h"
 #include "core/context.h"
 #include "core/dlpack.h"
-#include "base/error.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
 #include "core/memory.h"
 #include "core/release.h"
-#include "base/text.h"
+#include "device/host_copy.h"
 #include "device/transfers.h"
 #include "ops/elementwise/copy.h"
 
@@ -96,7 +96,7 @@ void copy_out(const Array& array, void* dst, const std::shared_ptr<Stream>& stre
   if (array.device().is_cuda()) array.buffer()->order_before(*stream);
   const Array source = ops::contiguous(array, "to_numpy");
   if (!array.device().is_cuda() || kept == nullptr) {
-    to_host(source, dst);
+    device::to_host(source, dst);
     return;
   }
   const BufferUse use(source.buffer(), stream);
@@ -123,7 +123,7 @@ Array upload_in_parts(const py::array& source, const Dims& shape, DType dtype, D
     const std::size_t offset = static_cast<std::size_t>(first) * row_bytes;
     const std::size_t bytes = static_cast<std::size_t>(end - first) * row_bytes;
     const WithoutGil released;
-    upload(result.device_ptr() + offset, data, bytes, stream);
+    device::upload(result.device_ptr() + offset, data, bytes, stream);
   }
   return result;
 }
@@ -188,12 +188,12 @@ Array from_numpy(py::handle object, Device device) {
     source = py::reinterpret_borrow<py::array>(asarray(source, py::arg("order") = "C"));
     const auto packed = pack(static_cast<const unsigned char*>(source.data()), source.size());
     const WithoutGil released;
-    return from_host(packed.data(), shape, dtype, device);
+    return device::from_host(packed.data(), shape, dtype, device);
   }
   if (is_c_contiguous(source)) {
     const void* data = source.data();
     const WithoutGil released;
-    return from_host(data, shape, dtype, device);
+    return device::from_host(data, shape, dtype, device);
   }
   if (device.is_cuda()) return upload_in_parts(source, shape, dtype, device);
   Array result = Array::empty(shape, dtype, device, "from_numpy");

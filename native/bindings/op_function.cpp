@@ -3,9 +3,9 @@
 #include <deque>
 #include <string_view>
 
-#include "bindings/errors.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "bindings/errors.h"
 
 namespace gpk::bind {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <complex>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
-#include "base/error.h"
 #include "device/host_copy.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {
@@ -96,7 +96,7 @@ py::object item_of(const Array& array, const char* op) {
   unsigned char bytes[16] = {};
   {
     const WithoutGil released;
-    to_host(array, bytes);
+    device::to_host(array, bytes);
   }
   return element(array.dtype(), bytes);
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "bindings/python.h"
 #include "base/clock.h"
+#include "bindings/python.h"
 
 namespace gpk::bind {
 
@@ -22,12 +22,12 @@ class WallTime {
     using std::chrono::duration;
     const double wall =
         duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    offset_s_ = wall - static_cast<double>(runtime::SteadyClock().now_ns()) / 1e9;
+    offset_s_ = wall - static_cast<double>(SteadyClock().now_ns()) / 1e9;
   }
   [[nodiscard]] double at(std::int64_t steady_ns) const noexcept {
     return offset_s_ + static_cast<double>(steady_ns) / 1e9;
   }
-  [[nodiscard]] double now() const noexcept { return at(runtime::SteadyClock().now_ns()); }
+  [[nodiscard]] double now() const noexcept { return at(SteadyClock().now_ns()); }
 
  private:
   double offset_s_;

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/convert.h"
 #include "bindings/runtime_bind.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/kernel_trace.h"
-#include "base/text.h"
 
 namespace gpk::bind {
 namespace {

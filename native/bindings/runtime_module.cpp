@@ -3,43 +3,19 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/call_errors.h"
 #include "bindings/guard.h"
 #include "bindings/runtime_bind.h"
-#include "base/error.h"
-#include "base/text.h"
-#include "base/error.h"
 
 namespace gpk::bind {
 namespace {
 
-const char* runtime_error_class(runtime::Error::Kind kind) {
-  switch (kind) {
-    case runtime::Error::Kind::kMemory: return "OutOfMemory";
-    case runtime::Error::Kind::kState: return "OperationError";
-    case runtime::Error::Kind::kValue: break;
-  }
-  return "InvalidValueError";
-}
-
-void translate_runtime_error(std::exception_ptr error) {
-  try {
-    std::rethrow_exception(std::move(error));
-  } catch (const runtime::DeadlockError& thrown) {
-    py::set_error(py::module_::import("pygpukit.scheduler.errors").attr("TaskDeadlock"),
-                  thrown.what());
-  } catch (const runtime::Error& thrown) {
-    const py::object type =
-        py::module_::import("pygpukit.core.errors").attr(runtime_error_class(thrown.kind()));
-    py::set_error(type, thrown.what());
-  }
-}
-
 py::module_ load_runtime() {
   py::module_ native = py::module_::import("pygpukit._native");
   if (has_attribute(native, "runtime")) return native.attr("runtime").cast<py::module_>();
-  py::register_exception_translator(translate_runtime_error);
   py::module_ m = native.def_submodule(
       "runtime", "The GPU as a shared resource: memory, tasks, transfers and launches.");
   bind_runtime_admission(m);

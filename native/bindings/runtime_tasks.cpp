@@ -5,11 +5,11 @@
 #include <new>
 #include <utility>
 
-#include "bindings/errors.h"
 #include "base/error.h"
-#include "device/memory_account.h"
 #include "base/text.h"
+#include "bindings/errors.h"
 #include "core/trace_log.h"
+#include "device/memory_account.h"
 
 namespace gpk::bind {
 namespace {
@@ -66,12 +66,12 @@ std::string exception_reason(const std::exception_ptr& error) {
   }
 }
 
-thread_local TaskStreams* t_streams = nullptr;  // see streams_of_body
+thread_local device::TaskStreams* t_streams = nullptr;  // see streams_of_body
 
 // What the function allocates comes from the task's reservation first.
-std::optional<CallFailure> call_with_room(PoolLedger* pool, std::size_t bytes,
+std::optional<CallFailure> call_with_room(device::PoolLedger* pool, std::size_t bytes,
                                           const std::string& account, void* function) {
-  std::optional<PoolLedger::Scope> room;
+  std::optional<device::PoolLedger::Scope> room;
   if (pool != nullptr) room.emplace(*pool, bytes, account);
   return call_python(function);
 }
@@ -91,13 +91,13 @@ runtime::SchedulePolicy schedule_policy(const std::string& name) {
       cat("scheduler: policy is '", name, "', expected 'fifo', 'sjf' or 'priority'"));
 }
 
-TaskStreams* TaskEngine::streams_of_body() noexcept { return t_streams; }
+device::TaskStreams* TaskEngine::streams_of_body() noexcept { return t_streams; }
 
 TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Options& options)
     : shared_(std::make_shared<Shared>()) {
-  shared_->pool = std::dynamic_pointer_cast<PoolLedger>(ledger);
+  shared_->pool = std::dynamic_pointer_cast<device::PoolLedger>(ledger);
   shared_->scheduler = std::make_shared<runtime::Scheduler>(std::move(ledger), options.scheduler);
-  shared_->streams = std::make_unique<TaskStreams>(options.device, options.max_streams);
+  shared_->streams = std::make_unique<device::TaskStreams>(options.device, options.max_streams);
 }
 
 TaskEngine::~TaskEngine() {
@@ -130,7 +130,7 @@ void TaskEngine::Shared::keep_error(TaskId id, Error error) {
 
 void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
   const std::optional<unsigned> lane = begin_trace(shared);
-  TaskStreams* const outer = std::exchange(t_streams, nullptr);
+  device::TaskStreams* const outer = std::exchange(t_streams, nullptr);
   std::optional<CallFailure> failure =
       call_with_room(shared.pool.get(), work.memory_bytes, work.account, work.function.get());
   t_streams = outer;
@@ -145,9 +145,9 @@ void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
 void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
                                const Work& work) {
   const TaskId id = context.id();
-  TaskStreams& streams = *shared->streams;
-  const std::shared_ptr<DevicePartition>& partition = work.place.partition;
-  TaskStreams::Lease lease;
+  device::TaskStreams& streams = *shared->streams;
+  const std::shared_ptr<device::DevicePartition>& partition = work.place.partition;
+  device::TaskStreams::Lease lease;
   try {
     lease = partition ? streams.acquire(partition) : streams.acquire(work.place.stream_class);
   } catch (...) {
@@ -160,9 +160,10 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
   TaskWork submitted;
   {
     const StreamScope scope(lease.stream);
-    const AccountScope account(streams.device(), partition ? partition->account() : nullptr);
+    const device::AccountScope account(streams.device(),
+                                       partition ? partition->account() : nullptr);
     const TaskWork::Scope noted(&submitted);
-    TaskStreams* const outer = std::exchange(t_streams, partition ? nullptr : &streams);
+    device::TaskStreams* const outer = std::exchange(t_streams, partition ? nullptr : &streams);
     failure =
         call_with_room(shared->pool.get(), work.memory_bytes, work.account, work.function.get());
     t_streams = outer;
@@ -219,10 +220,10 @@ std::optional<unsigned> TaskEngine::begin_trace(Shared& shared) {
 void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed) {
   if (!lane) return;
   const runtime::TaskInfo info = shared.scheduler->info(id);
-  runtime::TraceRecorder& log = trace_log();
+  TraceRecorder& log = trace_log();
   const std::int64_t now_ns = log.now_ns();
   const std::string name = info.name.empty() ? cat("task ", id) : info.name;
-  log.span(runtime::TraceCategory::kTask, name, log.track(cat("tasks ", *lane)), info.started_ns(),
+  log.span(TraceCategory::kTask, name, log.track(cat("tasks ", *lane)), info.started_ns(),
            now_ns - info.started_ns(), {"memory", static_cast<double>(info.memory_bytes)},
            {"failed", failed ? 1.0 : 0.0});
   const std::size_t reserved = shared.scheduler->stats().reserved_memory_bytes;

@@ -47,7 +47,7 @@ class TaskEngine {
   struct Place {
     bool on_stream = true;  // false: on the stream that its thread has, and ended by its return
     std::optional<runtime::QosClass> stream_class;
-    std::shared_ptr<DevicePartition> partition;
+    std::shared_ptr<device::DevicePartition> partition;
   };
   // `function` is called without arguments by the thread that runs the task. On a stream, the task
   // has ended when all it has submitted has, on every stream.
@@ -63,20 +63,20 @@ class TaskEngine {
   void stop();
 
   // Whose stream the body has that the calling thread is in; nullptr where it has none.
-  static TaskStreams* streams_of_body() noexcept;
+  static device::TaskStreams* streams_of_body() noexcept;
 
   // The exception object of a failed task, or None. With the GIL.
   py::object exception(TaskId id) const;
 
   [[nodiscard]] runtime::Scheduler& scheduler() const noexcept { return *shared_->scheduler; }
-  [[nodiscard]] TaskStreams& streams() const noexcept { return *shared_->streams; }
+  [[nodiscard]] device::TaskStreams& streams() const noexcept { return *shared_->streams; }
 
  private:
   // What tasks in flight need, also when the engine is gone.
   struct Shared {
     std::shared_ptr<runtime::Scheduler> scheduler;
-    std::unique_ptr<TaskStreams> streams;
-    std::shared_ptr<PoolLedger> pool;  // where reservations are held; nullptr: only counted
+    std::unique_ptr<device::TaskStreams> streams;
+    std::shared_ptr<device::PoolLedger> pool;  // where reservations are held; nullptr: only counted
 
     std::mutex mutex;
     using Error = std::variant<std::shared_ptr<void>, std::exception_ptr>;  // a Python object, or

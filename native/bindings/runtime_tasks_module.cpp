@@ -53,11 +53,11 @@ void bind_ledgers(py::module_& m) {
           py::arg("size"), py::arg("account") = "", Unlocked(), "False when it would pass a limit.")
       .def("release", &LimitLedger::release, py::arg("size"), py::arg("account") = "", Unlocked(),
            "Gives back an earlier reservation.");
-  py::class_<PoolLedger, MemoryLedger, std::shared_ptr<PoolLedger>>(
+  py::class_<device::PoolLedger, MemoryLedger, std::shared_ptr<device::PoolLedger>>(
       m, "PoolLedger", "Holds reservations in the memory pool of a device, within `limits`.")
       .def(py::init([](std::optional<std::shared_ptr<MemoryLedger>> limits, py::handle device) {
-             return std::make_shared<PoolLedger>(device_from_python(device, "PoolLedger"),
-                                                 std::move(limits).value_or(nullptr));
+             return std::make_shared<device::PoolLedger>(device_from_python(device, "PoolLedger"),
+                                                         std::move(limits).value_or(nullptr));
            }),
            py::arg("limits") = py::none(), py::kw_only(), py::arg("device") = py::none());
 }
@@ -87,12 +87,10 @@ void bind_task_info(py::module_& m) {
       .def_property_readonly(
           "deadline", [](const I& i) { return task_time(i.deadline_ns.value_or(-1)); }, "Or None.")
       .def_property_readonly(
-          "wait_time",
-          [](const I& i) { return seconds(i.wait_ns(runtime::SteadyClock().now_ns())); },
+          "wait_time", [](const I& i) { return seconds(i.wait_ns(SteadyClock().now_ns())); },
           "Seconds until it started or ended, or until now.")
       .def_property_readonly(
-          "exec_time",
-          [](const I& i) { return seconds(i.exec_ns(runtime::SteadyClock().now_ns())); },
+          "exec_time", [](const I& i) { return seconds(i.exec_ns(SteadyClock().now_ns())); },
           "Seconds from its start to its end or now.")
       .def_property_readonly(
           "wait_reason", [](const I& i) { return std::string(to_string(i.wait_reason)); },
@@ -144,7 +142,7 @@ TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, st
                    std::size_t memory, double bandwidth, double estimate,
                    std::optional<double> deadline, std::vector<TaskId> after, bool on_stream,
                    std::optional<QosClass> stream_class,
-                   std::optional<std::shared_ptr<DevicePartition>> partition) {
+                   std::optional<std::shared_ptr<device::DevicePartition>> partition) {
   TaskSpec spec;
   spec.name = std::move(name);
   spec.account = std::move(account);
@@ -177,7 +175,7 @@ std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional
     const WithoutGil released;
     without_limit.emplace(self.scheduler(), id);
   }
-  const TaskStreams::Loan loan(TaskEngine::streams_of_body());
+  const device::TaskStreams::Loan loan(TaskEngine::streams_of_body());
   for (;;) {
     const std::int64_t left_ns = std::chrono::nanoseconds(limit - Clock::now()).count();
     const std::int64_t step_ns = timeout ? std::min(left_ns, kStepNs) : kStepNs;

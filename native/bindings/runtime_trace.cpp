@@ -1,17 +1,17 @@
 // The trace of the process, for chrome://tracing and Perfetto.
 #include <sstream>
 
-#include "bindings/runtime_bind.h"
 #include "base/error.h"
-#include "core/kernel_trace.h"
 #include "base/text.h"
+#include "bindings/runtime_bind.h"
+#include "core/kernel_trace.h"
 #include "core/trace_log.h"
 
 namespace gpk::bind {
 namespace {
 
-using runtime::TraceCategory;
-using runtime::TraceRecorder;
+using TraceCategory;
+using TraceRecorder;
 
 TraceCategory trace_category(const std::string& name) {
   for (const auto category : {TraceCategory::kTask, TraceCategory::kKernel, TraceCategory::kCopy,

@@ -2,15 +2,15 @@
 
 #include <cstring>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
 #include "core/memory.h"
 #include "core/stream.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 Array Array::empty(Dims shape, DType dtype, Device device, const char* op) {
   const std::int64_t count = num_elements(shape, op);
@@ -92,4 +92,4 @@ Array clone(const Array& array) {
   return result;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,7 +8,7 @@
 #include "core/dtype.h"
 #include "core/shape.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Array {
  public:
@@ -55,4 +55,4 @@ class Array {
 void copy(const Array& dst, const Array& src, const char* op);
 Array clone(const Array& array);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

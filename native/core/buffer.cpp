@@ -7,7 +7,7 @@
 #include "core/release.h"
 #include "core/stream.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 std::shared_ptr<Buffer> Buffer::allocate(Device device, std::size_t bytes) {
   if (bytes == 0) return wrap(device, nullptr, 0, nullptr);
@@ -69,4 +69,4 @@ void Buffer::order_before(Stream& stream) {
     if (user.get() != &stream) stream.wait(*user);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -11,7 +11,7 @@
 #include "core/device.h"
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Stream;
 
@@ -150,4 +150,4 @@ class BufferPin {
   std::shared_ptr<Buffer> buffer_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -1,10 +1,10 @@
 #include "core/check.h"
 
-#include "core/context.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/context.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 bool is_sticky(cu::Result result) noexcept {
   switch (result) {
@@ -60,4 +60,4 @@ void throw_cuda_error(cu::Result result, const char* call) {
   throw CudaError(message, result, name, call, std::move(launches));
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -4,7 +4,7 @@
 
 #include "core/driver.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 
@@ -26,4 +26,4 @@ inline void check_cuda(cu::Result result, const char* call) {
 #define GPK_CU_CHECK(function, ...) \
   ::gpk::check_cuda(::gpk::driver().function(__VA_ARGS__), #function)
 
-}  // namespace gpk
+}  // namespace gpk::inline core

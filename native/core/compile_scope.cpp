@@ -9,7 +9,7 @@
 #include <pthread.h>
 #endif
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 std::atomic<int> g_inside{0};
@@ -45,4 +45,4 @@ void end_compiles() noexcept {
 
 bool compiler_lost_in_fork() noexcept { return g_lost; }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

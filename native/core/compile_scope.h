@@ -2,7 +2,7 @@
 // process can be let through.
 #pragma once
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Held around calls that compile, and what follows them.
 class CompileScope {
@@ -22,4 +22,4 @@ void end_compiles() noexcept;
 // may be held here for ever, so it is not used any more.
 bool compiler_lost_in_fork() noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 std::string lower(std::string_view text) {
@@ -235,4 +235,4 @@ const std::vector<ConfigVariable>& config_variables() {
   return variables;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

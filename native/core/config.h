@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gpk {
+namespace gpk::inline core {
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 // Which kernels matrix products may use: ours and cuBLASLt's, ours, cuBLASLt's where it can.
@@ -74,4 +74,4 @@ struct ConfigVariable {
 };
 const std::vector<ConfigVariable>& config_variables();
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -3,14 +3,14 @@
 #include <array>
 #include <cstdio>
 
-#include "core/device_memory.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "core/device_memory.h"
 #include "core/graph.h"
 #include "core/nvtx.h"
 #include "core/stream.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 constexpr int kMaxDevices = 64;
@@ -174,4 +174,4 @@ void Context::forget_all_for_testing() {
   for (auto& slot : registry().slots) slot = nullptr;  // leaked on purpose: handles may remain
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -14,7 +14,7 @@
 #include "core/device_report.h"
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class DeviceMemory;
 class Stream;
@@ -116,4 +116,4 @@ class Context {
   LaunchRecord records_[kNumRecords];
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

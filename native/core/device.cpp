@@ -8,18 +8,18 @@
 #include <optional>
 #include <thread>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/log.h"
-#include "base/text.h"
 
 #ifndef _WIN32
 #include <unistd.h>
 #endif
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // Index + 1 of the default GPU, 0 for the CPU, -1 while undecided: asked on every allocation.
@@ -191,4 +191,4 @@ void reset_devices_for_testing() {
   g_default = -1;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

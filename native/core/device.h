@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace gpk {
+namespace gpk::inline core {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
@@ -76,4 +76,4 @@ void set_default_device(Device device);
 // Forgets traits and the choice. For tests only.
 void reset_devices_for_testing();
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -2,7 +2,7 @@
 
 #include "core/context.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 DeviceMemory& device_memory(Device device) {
   if (device.is_cuda()) return Context::get(device.index).memory();
@@ -10,4 +10,4 @@ DeviceMemory& device_memory(Device device) {
   return *host;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -9,7 +9,7 @@
 
 #include "core/device.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Buffer;
 class Context;
@@ -44,4 +44,4 @@ DeviceMemory& device_memory(Device device);
 std::unique_ptr<DeviceMemory> make_device_memory(Context& context);
 std::unique_ptr<DeviceMemory> make_host_device_memory();
 
-}  // namespace gpk
+}  // namespace gpk::inline core

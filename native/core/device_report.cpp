@@ -4,13 +4,13 @@
 #include <mutex>
 #include <new>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/memory.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // On a stream of its own, which no capture is recording.
@@ -54,4 +54,4 @@ void DeviceReport::raise(cu::Stream stream) {
                         cat(what, "axis ", axis, " with size ", size));
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

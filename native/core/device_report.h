@@ -9,7 +9,7 @@
 #include "core/driver_api.h"
 #include "kernels/args/index_report.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 
@@ -39,4 +39,4 @@ class DeviceReport {
   kernels::IndexRecord* record_ = nullptr;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

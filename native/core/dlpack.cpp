@@ -5,14 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 __extension__ typedef __int128 Wide;  // holds any sum of products of 64-bit numbers here
@@ -236,4 +236,4 @@ void wait_for_producer(Device device, std::int64_t stream, const char* op) {
   current_stream(device)->wait(*foreign_stream(device, stream));
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -7,7 +7,7 @@
 #include "core/array.h"
 #include "core/dlpack_abi.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // kDLCPU or kDLCUDA with the index.
 dl::Device dlpack_device(Device device);
@@ -41,4 +41,4 @@ void order_for_consumer(const Array& array, std::int64_t stream, const char* op)
 // The other direction: the calling thread's current stream waits for `stream` (as above).
 void wait_for_producer(Device device, std::int64_t stream, const char* op);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

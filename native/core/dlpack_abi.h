@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace gpk::dl {
+namespace gpk::inline core::dl {
 
 inline constexpr std::uint32_t kMajorVersion = 1;
 inline constexpr std::uint32_t kMinorVersion = 1;
@@ -76,4 +76,4 @@ struct ManagedTensorVersioned {
 static_assert(sizeof(void*) != 8 || (sizeof(Tensor) == 48 && sizeof(ManagedTensor) == 64 &&
                                      sizeof(ManagedTensorVersioned) == 80));
 
-}  // namespace gpk::dl
+}  // namespace gpk::inline core::dl

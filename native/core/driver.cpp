@@ -3,17 +3,17 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/library.h"
-#include "base/text.h"
 
 #ifndef _WIN32
 #include <pthread.h>
 #endif
 
-namespace gpk {
+namespace gpk::inline core {
 
 std::atomic<const cu::DriverApi*> detail::g_driver{nullptr};
 
@@ -199,4 +199,4 @@ void set_driver_for_testing(const cu::DriverApi* api) {
   g_forked = false;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

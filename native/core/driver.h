@@ -7,7 +7,7 @@
 
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 struct DriverInfo {
   bool loaded = false;  // library found, all required functions there, cuInit succeeded
@@ -45,4 +45,4 @@ const cu::DriverApi& driver() {
   return detail::find_driver();
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,7 +8,7 @@
 
 #include "kernels/args/tensor_map.h"
 
-namespace gpk::cu {
+namespace gpk::inline core::cu {
 
 using Result = int;
 using Device = int;
@@ -214,4 +214,4 @@ struct DriverApi {
 #undef GPK_CU
 };
 
-}  // namespace gpk::cu
+}  // namespace gpk::inline core::cu

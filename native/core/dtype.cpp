@@ -1,6 +1,6 @@
 #include "core/dtype.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 std::optional<DType> dtype_from_name(std::string_view name) noexcept {
   for (const DTypeInfo& row : detail::kDTypes)
@@ -8,4 +8,4 @@ std::optional<DType> dtype_from_name(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -9,7 +9,7 @@
 
 #include "kernels/args/dtype.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 inline constexpr int kNumDTypes = 20;
 
@@ -65,4 +65,4 @@ constexpr std::size_t bytes_for(DType dtype, std::int64_t num_elems) {
 
 std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -1,13 +1,13 @@
 #include "core/event.h"
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 Event::Event(Device device, Context* context, cu::Event handle, bool timing)
     : device_(device), context_(context), handle_(handle), timing_(timing) {}
@@ -83,4 +83,4 @@ double Event::elapsed_ms(const Event& start, const Event& stop) {
   return static_cast<double>(ms);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

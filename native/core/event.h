@@ -7,7 +7,7 @@
 #include "core/device.h"
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 class Stream;
@@ -46,4 +46,4 @@ class Event {
   std::chrono::steady_clock::time_point host_time_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -7,7 +7,7 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(30);
@@ -91,4 +91,4 @@ double EventCache::elapsed_ns(EventId start, EventId stop) {
   return static_cast<double>(ms) * 1e6;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -7,7 +7,7 @@
 
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 
@@ -44,4 +44,4 @@ class EventCache {
   std::vector<cu::Event> free_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -1,10 +1,10 @@
 #include "core/gated_work.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 void GatedWork::enter(Stream& stream) {
   if (stream.capturing()) return;  // recorded, not run: the replay passes the gate
   pass_ = stream.gate()->enter();
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

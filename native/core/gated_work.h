@@ -8,7 +8,7 @@
 #include "core/stream.h"
 #include "core/task_work.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // What the work of a stream passes before it is submitted (device/launch_gate.h has the one there
 // is). Thread safe.
@@ -55,4 +55,4 @@ class GatedWork {
   std::unique_ptr<SubmissionGate::Pass> pass_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

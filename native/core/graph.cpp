@@ -1,15 +1,15 @@
 #include "core/graph.h"
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/context.h"
 #include "core/device_memory.h"
-#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/kernel_trace.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // Read on every launch, hence a plain pointer; its owner is in own_slot().
@@ -285,4 +285,4 @@ void Graph::set_launch_params(std::size_t index, void** params) {
   GPK_CU_CHECK(cuGraphExecKernelNodeSetParams, exec_, launch.node, &node_params);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -14,7 +14,7 @@
 #include "core/driver_api.h"
 #include "core/launch.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Buffer;
 class CaptureMemory;
@@ -123,4 +123,4 @@ CaptureMemory* capture_memory(Device device) noexcept;
 // Throws CaptureError "<op>: cannot be captured ..." when the calling thread captures.
 void forbid_in_capture(const char* op, const char* why);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/memory.h"
 #include "core/module.h"
 #include "core/stream.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // Does nothing; the driver compiles it for any GPU.
@@ -161,4 +161,4 @@ GreenContext::~GreenContext() {
   groups_->give_back(granules_, rest_);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -10,7 +10,7 @@
 
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 
@@ -72,4 +72,4 @@ class GreenContext {
   std::size_t num_sms_ = 0;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 std::atomic<InterruptHook> g_hook{nullptr};
@@ -17,4 +17,4 @@ void check_interrupt() {
   if (const InterruptHook hook = g_hook.load(std::memory_order_relaxed); hook != nullptr) hook();
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

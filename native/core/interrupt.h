@@ -5,7 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Called now and then by the threads that wait: throws to end the wait. What the caller holds then
 // must be nothing that a thread inside the hook could want. nullptr: nothing interrupts. Set once,
@@ -51,4 +51,4 @@ class InterruptibleMutex {
   bool held_ = false;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

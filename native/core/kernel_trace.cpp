@@ -7,18 +7,18 @@
 #include <mutex>
 #include <utility>
 
+#include "base/text.h"
 #include "core/context.h"
 #include "core/event_cache.h"
 #include "core/memory.h"
 #include "core/stream.h"
-#include "base/text.h"
 #include "core/trace_log.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 using EventId = EventCache::EventId;
-using runtime::TraceRecorder;
+using TraceRecorder;
 
 // Kernels whose times have not been asked for. Asking costs, so it is done in batches; with too
 // many of them a launch waits for the oldest.
@@ -105,11 +105,11 @@ class KernelTrace {
     const double from_anchor_ns = events_.elapsed_ns(anchor_, kernel.start);
     const double duration_ns = events_.elapsed_ns(kernel.start, kernel.stop);
     const double start_ns = anchor_ns_ + from_anchor_ns;
-    runtime::TraceArg args[2];
+    TraceArg args[2];
     if (kernel.num_blocks > 0)
       args[0] = {"blocks", kernel.num_blocks}, args[1] = {"threads", kernel.num_threads};
-    trace_log().span(runtime::TraceCategory::kKernel, kernel.name, kernel.track,
-                     std::llround(start_ns), std::llround(duration_ns), args[0], args[1]);
+    trace_log().span(TraceCategory::kKernel, kernel.name, kernel.track, std::llround(start_ns),
+                     std::llround(duration_ns), args[0], args[1]);
     events_.release(kernel.stop);
     if (from_anchor_ns < kMaxFromAnchorNs) {
       events_.release(kernel.start);
@@ -226,4 +226,4 @@ void TracedKernel::end(bool submitted) noexcept {
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -12,7 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Stream;
 
@@ -62,4 +62,4 @@ class TracedKernel {
   double num_threads_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -3,7 +3,7 @@
 
 #include "core/dtype.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // bool 0, integers 1, floating point 2, complex 3.
 constexpr int kind_rank(DType dtype) {
@@ -17,4 +17,4 @@ constexpr int kind_rank(DType dtype) {
   return 3;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -1,16 +1,16 @@
 #include "core/launch.h"
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/config.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/graph.h"
 #include "core/kernel_trace.h"
 #include "core/nvtx.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 std::string triple(const unsigned v[3]) { return cat('(', v[0], ", ", v[1], ", ", v[2], ')'); }
@@ -133,4 +133,4 @@ void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_
   launch_checked(kernel, config, stream, params);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,7 +8,7 @@
 #include "core/module.h"
 #include "core/stream.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 struct LaunchConfig {
   unsigned grid[3] = {1, 1, 1};
@@ -45,4 +45,4 @@ void launch_args(const Kernel& kernel, const LaunchConfig& config,
   launch(kernel, config, stream, params);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

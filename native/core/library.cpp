@@ -9,7 +9,7 @@
 #include <cstdlib>
 #endif
 
-namespace gpk {
+namespace gpk::inline core {
 
 #ifdef _WIN32
 
@@ -67,4 +67,4 @@ std::string SharedLibrary::path_of(const void* address) {
 
 #endif
 
-}  // namespace gpk
+}  // namespace gpk::inline core

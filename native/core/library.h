@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace gpk {
+namespace gpk::inline core {
 
 class SharedLibrary {
  public:
@@ -30,4 +30,4 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

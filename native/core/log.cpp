@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 bool log_enabled(LogLevel level) noexcept {
   try {
@@ -24,4 +24,4 @@ void log_message(LogLevel level, const std::string& text) noexcept {
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -5,7 +5,7 @@
 
 #include "core/config.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // True when a message of `level` would be written; ask before building a costly text.
 bool log_enabled(LogLevel level) noexcept;
@@ -13,4 +13,4 @@ bool log_enabled(LogLevel level) noexcept;
 // "pygpukit: warning: <text>\n", written whole. Never throws.
 void log_message(LogLevel level, const std::string& text) noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

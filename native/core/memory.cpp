@@ -2,14 +2,14 @@
 
 #include <new>
 
+#include "base/error.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/gated_work.h"
 #include "core/page_locked.h"
 #include "core/stream.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 constexpr std::align_val_t kHostAlignment{4096};  // as page-locked memory
@@ -132,4 +132,4 @@ void copy_peer(cu::DevicePtr dst, Context& dst_context, cu::DevicePtr src, Conte
   work.submitted();
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,7 +8,7 @@
 #include "core/device.h"
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 class Stream;
@@ -63,4 +63,4 @@ void fill_on_device(cu::DevicePtr dst, std::uint32_t word, std::size_t word_byte
 void copy_peer(cu::DevicePtr dst, Context& dst_context, cu::DevicePtr src, Context& src_context,
                std::size_t bytes, Stream& stream);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

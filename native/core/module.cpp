@@ -5,14 +5,14 @@
 #include <set>
 #include <vector>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/compile_scope.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/memory.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // Dynamic shared memory that every kernel may use without asking.
@@ -240,4 +240,4 @@ void Kernel::allow_large_clusters() const {
   GPK_CU_CHECK(cuFuncSetAttribute, function_, cu::kFuncNonPortableClusterAllowed, 1);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -12,7 +12,7 @@
 
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 class Kernel;
@@ -111,4 +111,4 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
 // A copy of `text` that lives for ever; equal texts share one.
 const char* intern(std::string_view text);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

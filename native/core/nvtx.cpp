@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "base/text.h"
 #include "core/library.h"
 #include "core/log.h"
-#include "base/text.h"
 
-namespace gpk::nvtx {
+namespace gpk::inline core::nvtx {
 
 namespace detail {
 std::atomic<PushFunction> g_push{nullptr};
@@ -85,4 +85,4 @@ void initialize() {
   });
 }
 
-}  // namespace gpk::nvtx
+}  // namespace gpk::inline core::nvtx

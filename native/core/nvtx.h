@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace gpk::nvtx {
+namespace gpk::inline core::nvtx {
 
 namespace detail {
 using PushFunction = int (*)(const char*);
@@ -40,4 +40,4 @@ class Range {
   bool pushed_ = false;
 };
 
-}  // namespace gpk::nvtx
+}  // namespace gpk::inline core::nvtx

@@ -4,16 +4,16 @@
 #include <map>
 #include <mutex>
 
+#include "base/error.h"
 #include "core/context.h"
 #include "core/driver.h"
-#include "base/error.h"
 #include "core/memory.h"
 
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // Of smaller pieces the driver packs several into a page; more memory than there is it refuses,
@@ -124,4 +124,4 @@ void free_page_locked(Context& context, void* data) noexcept {
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

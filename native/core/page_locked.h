@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 
@@ -15,4 +15,4 @@ void* allocate_page_locked(Context& context, std::size_t bytes);
 // What allocate_page_locked() gave.
 void free_page_locked(Context& context, void* data) noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -22,7 +22,7 @@
 #include <memory>
 #endif
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 using std::chrono::system_clock;
@@ -315,4 +315,4 @@ void PrivateFolder::touch(const std::string& name, std::chrono::minutes min_age)
 
 #endif
 
-}  // namespace gpk
+}  // namespace gpk::inline core

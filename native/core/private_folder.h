@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Used only where the folder belongs to the effective user or to root and nobody else may write in
 // it; the same for each file. Neither the folder nor a file may be a symlink. All access goes
@@ -45,4 +45,4 @@ class PrivateFolder {
   std::string path_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

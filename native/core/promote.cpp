@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "core/kind_rank.h"
 #include "base/text.h"
+#include "core/kind_rank.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 DType signed_of_bits(int bits) {
@@ -106,4 +106,4 @@ DType float_for(DType dtype) noexcept {
   return bits == 16 ? DType::kFloat32 : DType::kFloat64;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -7,7 +7,7 @@
 #include "core/dtype.h"
 #include "core/scalar.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Smallest dtype that holds both. nullopt when there is none: a storage type (float8, 4-bit types)
 // goes with itself only.
@@ -45,4 +45,4 @@ constexpr DType real_part_of(DType dtype) {
   return dtype == DType::kComplex128 ? DType::kFloat64 : dtype;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 struct Kept {
@@ -82,4 +82,4 @@ void release_finished() noexcept {
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

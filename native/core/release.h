@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Stream;
 
@@ -20,4 +20,4 @@ bool releases_pending() noexcept;
 // Lets go of what is no longer in use.
 void release_finished() noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

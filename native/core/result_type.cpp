@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "core/kind_rank.h"
 #include "base/text.h"
+#include "core/kind_rank.h"
 
-namespace gpk {
+namespace gpk::inline core {
 DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers, const char* op) {
   const auto below = [](DType a, DType b) { return kind_rank(a) < kind_rank(b); };
   const auto weaker = [&](const Scalar& a, const Scalar& b) {
@@ -27,4 +27,4 @@ DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers
   return numbers.empty() ? result : promote_scalar(result, *strongest, op);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -5,11 +5,11 @@
 
 #include "core/promote.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // NumPy's result_type: the highest kind is settled first, so the order does not matter. Numbers are
 // weak; on their own they give bool, int64, float32 or complex64. Throws InvalidArgument that names
 // `op` when there is nothing or no common dtype.
 DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers, const char* op);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "core/kind_rank.h"
 #include "base/text.h"
+#include "core/kind_rank.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 int kind_rank(const Scalar& scalar) {
@@ -143,4 +143,4 @@ std::string to_string(const Scalar& scalar) {
       scalar);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

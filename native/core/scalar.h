@@ -8,7 +8,7 @@
 
 #include "core/dtype.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::complex<double>>;
 
@@ -31,4 +31,4 @@ float from_float16(std::uint16_t bits) noexcept;
 // "2.5", "True", "3", "(1+2j)".
 std::string to_string(const Scalar& scalar);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 Dims::Dims(std::span<const std::int64_t> values) : size_(static_cast<int>(values.size())) {
   if (values.size() > static_cast<std::size_t>(kMaxRank))
@@ -51,4 +51,4 @@ std::string to_string(const Dims& dims) {
   return cat('(', join(dims, ", "), dims.size() == 1 ? ",)" : ")");
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace gpk {
+namespace gpk::inline core {
 
 inline constexpr int kMaxRank = 32;
 
@@ -63,4 +63,4 @@ Dims contiguous_strides(const Dims& shape);
 // "(2, 3)", "(4,)", "()", as Python writes tuples.
 std::string to_string(const Dims& dims);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

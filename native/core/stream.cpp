@@ -3,18 +3,18 @@
 #include <atomic>
 #include <vector>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
 #include "core/device_memory.h"
-#include "base/error.h"
 #include "core/event.h"
 #include "core/graph.h"
 #include "core/green_context.h"
 #include "core/memory.h"
 #include "core/stream_tenant.h"
-#include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 struct CurrentStreams {
@@ -186,4 +186,4 @@ std::shared_ptr<Stream> exchange_current_stream(std::shared_ptr<Stream> stream) 
 
 void reset_streams_for_testing() { current_streams() = CurrentStreams{}; }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

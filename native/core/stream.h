@@ -9,7 +9,7 @@
 #include "core/device.h"
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 class Context;
 class Event;
@@ -112,4 +112,4 @@ class StreamScope {
 // Forgets the calling thread's current streams. For tests only.
 void reset_streams_for_testing();
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,7 +8,7 @@
 #include "core/gated_work.h"
 #include "core/green_context.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 struct StreamTenant {
   std::shared_ptr<void> owner;  // keeps what the rest points to: a partition, or what classes share
@@ -17,4 +17,4 @@ struct StreamTenant {
   std::optional<std::uint64_t> bandwidth_member;  // of bandwidth_pacer()
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 bool is_idle(Stream& stream) noexcept {
@@ -40,4 +40,4 @@ void TaskWork::note(HasEnded has_ended) {
   others_.push_back(std::move(has_ended));
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -16,7 +16,7 @@
 
 #include "core/stream.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Used by one thread at a time.
 class TaskWork {
@@ -63,4 +63,4 @@ class TaskWork {
   static constexpr std::size_t kFirstSweep = 16;
 };
 
-}  // namespace gpk
+}  // namespace gpk::inline core

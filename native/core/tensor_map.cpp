@@ -3,7 +3,7 @@
 #include "core/check.h"
 #include "core/driver.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 // CUtensorMapSwizzle counts 0, 32, 64, 128 bytes.
@@ -32,4 +32,4 @@ cu::TensorMap encode_tensor_map(const TensorMapSpec& spec) {
   return map;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -5,7 +5,7 @@
 
 #include "core/driver_api.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Up to three dimensions, innermost first; the innermost is contiguous.
 struct TensorMapSpec {
@@ -26,4 +26,4 @@ bool has_tensor_maps();
 // Of what does not fit the rules above the driver says CudaError; no work is done on the GPU.
 cu::TensorMap encode_tensor_map(const TensorMapSpec& spec);
 
-}  // namespace gpk
+}  // namespace gpk::inline core

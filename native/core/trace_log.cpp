@@ -1,31 +1,31 @@
 #include "core/trace_log.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
-runtime::TraceRecorder& trace_log() {
-  static const runtime::SteadyClock clock;
-  static auto* recorder = new runtime::TraceRecorder(clock);
+TraceRecorder& trace_log() {
+  static const SteadyClock clock;
+  static auto* recorder = new TraceRecorder(clock);
   return *recorder;
 }
 
 void TracedCopy::end() const noexcept {
-  runtime::TraceRecorder& log = trace_log();
+  TraceRecorder& log = trace_log();
   try {
     const std::int64_t now_ns = log.now_ns();
-    log.span(runtime::TraceCategory::kCopy, name_, log.track("copies"), start_ns_,
-             now_ns - start_ns_, {"bytes", static_cast<double>(bytes_)});
+    log.span(TraceCategory::kCopy, name_, log.track("copies"), start_ns_, now_ns - start_ns_,
+             {"bytes", static_cast<double>(bytes_)});
   } catch (...) {  // no memory for the name of the row
   }
 }
 
 void trace_eviction(const char* name, std::size_t bytes) noexcept {
-  runtime::TraceRecorder& log = trace_log();
+  TraceRecorder& log = trace_log();
   if (!log.enabled()) return;
   try {
-    log.instant(runtime::TraceCategory::kEviction, name, log.track("evictions"), log.now_ns(),
+    log.instant(TraceCategory::kEviction, name, log.track("evictions"), log.now_ns(),
                 {"bytes", static_cast<double>(bytes)});
   } catch (...) {  // no memory for the name of the row
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

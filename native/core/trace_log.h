@@ -3,11 +3,11 @@
 
 #include "base/trace.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Off until started; then recording costs one relaxed load more than off. Lives as long as the
 // process. Its clock is the steady one of the scheduler.
-runtime::TraceRecorder& trace_log();
+TraceRecorder& trace_log();
 
 // A copy between host and device while the scope lives, for the trace's row "copies".
 class TracedCopy {
@@ -32,4 +32,4 @@ class TracedCopy {
 // "evictions".
 void trace_eviction(const char* name, std::size_t bytes) noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace gpk {
+namespace gpk::inline core {
 namespace {
 
 void check_not_packed(const Array& array, const char* op) {
@@ -291,4 +291,4 @@ bool is_dense_permuted(const Array& array) noexcept {
   return true;
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -7,7 +7,7 @@
 
 #include "core/array.h"
 
-namespace gpk {
+namespace gpk::inline core {
 
 // Index in [0, ndim) for an axis in [-ndim, ndim), else kIndex (Python: an IndexError that is also
 // a ValueError).
@@ -56,4 +56,4 @@ bool same_place(const Array& a, const Array& b) noexcept;
 // No gaps, no element twice: C order after some permutation of the axes.
 bool is_dense_permuted(const Array& array) noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::inline core

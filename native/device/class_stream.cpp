@@ -1,11 +1,11 @@
 #include "device/class_stream.h"
 
 #include "core/context.h"
-#include "device/device_sharing.h"
 #include "core/stream_tenant.h"
+#include "device/device_sharing.h"
 #include "runtime/scheduler/qos_enforcement.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 constexpr std::int64_t kSliceNs = 500'000;
@@ -59,4 +59,4 @@ std::shared_ptr<Stream> make_class_stream(std::shared_ptr<DeviceSharing> sharing
   return stream;
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

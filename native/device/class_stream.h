@@ -7,7 +7,7 @@
 #include "core/stream.h"
 #include "runtime/scheduler/qos.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class DeviceSharing;
 class PartitionCore;
@@ -20,4 +20,4 @@ std::shared_ptr<Stream> make_class_stream(std::shared_ptr<DeviceSharing> sharing
                                           runtime::QosClass qos,
                                           std::shared_ptr<PartitionCore> partition = nullptr);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -4,12 +4,11 @@
 #include <chrono>
 #include <thread>
 
+#include "base/error.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/interrupt.h"
-#include "base/error.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 constexpr std::int64_t kMaxNapNs = 100'000;
@@ -32,7 +31,7 @@ ComputePacer::Piece ComputePacer::begin(MemberId member, cu::Stream stream) {
       check_interrupt();
       std::this_thread::sleep_for(std::chrono::nanoseconds(nap_ns));
     }
-  } catch (const runtime::Error&) {  // the member has left: nothing to keep to
+  } catch (const Error&) {  // the member has left: nothing to keep to
     return {};
   }
   try {
@@ -60,7 +59,7 @@ void ComputePacer::abandon(const Piece& piece) noexcept {
   if (piece.start != 0) events_.release(piece.start);
   try {
     shares_.abandon(piece.member);
-  } catch (const runtime::Error&) {  // the member has left
+  } catch (const Error&) {  // the member has left
   }
 }
 
@@ -84,7 +83,7 @@ void ComputePacer::retire() {
     }
     try {
       shares_.end(at->piece.member, ns);
-    } catch (const runtime::Error&) {  // the member has left
+    } catch (const Error&) {  // the member has left
     }
     events_.release(at->piece.start);
     events_.release(at->stop);
@@ -92,4 +91,4 @@ void ComputePacer::retire() {
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -5,12 +5,12 @@
 #include <list>
 #include <mutex>
 
+#include "base/clock.h"
 #include "core/driver_api.h"
 #include "core/event_cache.h"
-#include "base/clock.h"
 #include "runtime/sharing/pacing_share.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Context;
 
@@ -23,8 +23,7 @@ class ComputePacer {
     EventCache::EventId start = 0;  // 0: not paced
   };
 
-  ComputePacer(Context& context, const runtime::Clock& clock)
-      : events_(context, true), shares_(clock) {}
+  ComputePacer(Context& context, const Clock& clock) : events_(context, true), shares_(clock) {}
   ~ComputePacer();
   ComputePacer(const ComputePacer&) = delete;
   ComputePacer& operator=(const ComputePacer&) = delete;
@@ -54,4 +53,4 @@ class ComputePacer {
   std::list<Running> running_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -6,14 +6,14 @@
 #include <new>
 #include <thread>
 
-#include "core/context.h"
 #include "base/error.h"
+#include "core/context.h"
 #include "core/event_cache.h"
 #include "core/memory.h"
 #include "core/page_locked.h"
 #include "core/stream.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 using runtime::TransferType;
@@ -113,4 +113,4 @@ std::unique_ptr<DeviceCopies> make_device_copies(Device device) {
   return std::make_unique<HostCopies>();
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

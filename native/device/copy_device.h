@@ -8,7 +8,7 @@
 #include "core/driver_api.h"
 #include "runtime/transfer/transfer_device.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Stream;
 
@@ -21,4 +21,4 @@ class DeviceCopies : public runtime::CopyDevice {
 // Throws GpuUnavailable / CudaError.
 std::unique_ptr<DeviceCopies> make_device_copies(Device device);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -3,25 +3,23 @@
 #include <algorithm>
 #include <iterator>
 
-#include "device/class_stream.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/context.h"
+#include "core/stream_tenant.h"
+#include "device/class_stream.h"
 #include "device/device_sharing.h"
 #include "device/memory_account.h"
-#include "core/stream_tenant.h"
-#include "base/text.h"
 #include "device/transfers.h"
-#include "base/error.h"
 #include "runtime/scheduler/qos_enforcement.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
-[[noreturn]] void fail(runtime::Error::Kind kind, const std::string& message) {
-  throw runtime::Error(kind, message);
-}
+[[noreturn]] void fail(Error::Kind kind, const std::string& message) { throw Error(kind, message); }
 
 void check(const PartitionRequest& request) {
-  const auto value = runtime::Error::Kind::kValue;
+  const auto value = Error::Kind::kValue;
   if (request.name.empty()) fail(value, "partition: name is empty");
   const auto check_share = [&](const char* what, double share) {
     if (!(share >= 0.0 && share <= 1.0))
@@ -75,8 +73,7 @@ std::shared_ptr<MemoryAccount> DevicePartition::account() const {
 std::shared_ptr<Stream> DevicePartition::take_stream(bool shared) {
   core_->sharing->divide();
   const std::lock_guard lock(mutex_);
-  if (!core_->account)
-    fail(runtime::Error::Kind::kState, cat("partition: '", name(), "' is closed"));
+  if (!core_->account) fail(Error::Kind::kState, cat("partition: '", name(), "' is closed"));
   auto least = std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) {
     return a.num_users < b.num_users;
   });
@@ -85,9 +82,8 @@ std::shared_ptr<Stream> DevicePartition::take_stream(bool shared) {
       slots_.push_back({make_class_stream(core_->sharing, core_->request.qos, core_)});
       least = std::prev(slots_.end());
     } else if (!shared) {
-      fail(runtime::Error::Kind::kState,
-           cat("partition: all ", core_->request.max_streams, " streams of '", name(),
-               "' are in use (max_streams)"));
+      fail(Error::Kind::kState, cat("partition: all ", core_->request.max_streams, " streams of '",
+                                    name(), "' are in use (max_streams)"));
     }
   }
   ++least->num_users;
@@ -139,13 +135,12 @@ void DevicePartition::check_unused() const {
   std::size_t num_users = 0;
   for (const Slot& slot : slots_) num_users += slot.num_users;
   if (num_users > 0)
-    fail(runtime::Error::Kind::kState,
+    fail(Error::Kind::kState,
          cat("partition: '", name(), "' is in use: ", num_users,
              " of its streams are current or held (leave the with block, wait for its tasks)"));
   if (const auto used = core_->account->stats().used_bytes; used > 0)
-    fail(runtime::Error::Kind::kState,
-         cat("partition: '", name(), "' is in use: its arrays and tasks hold ", used,
-             " bytes (drop or end them first)"));
+    fail(Error::Kind::kState, cat("partition: '", name(), "' is in use: its arrays and tasks hold ",
+                                  used, " bytes (drop or end them first)"));
 }
 
 void DevicePartition::close() {
@@ -186,4 +181,4 @@ std::vector<runtime::PartitionShare> device_partitions(Device device) {
   return sharing ? sharing->book().shares() : std::vector<runtime::PartitionShare>();
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "core/device.h"
-#include "device/launch_gate.h"
 #include "core/stream.h"
+#include "device/launch_gate.h"
 #include "runtime/pool/pool_stats.h"
 #include "runtime/scheduler/qos.h"
 #include "runtime/sharing/partition_book.h"
 
-namespace gpk {
+namespace gpk::device {
 
 struct PartitionRequest {
   std::string name;
@@ -57,7 +57,7 @@ class PartitionCore;
 // Thread safe. Dropped without close(), it gives everything back when its last array and stream go.
 class DevicePartition {
  public:
-  // Throws runtime::Error: kValue for a bad request or a name that exists, kState when more is
+  // Throws Error: kValue for a bad request or a name that exists, kState when more is
   // asked for than is left.
   static std::shared_ptr<DevicePartition> create(Device device, const PartitionRequest& request);
   ~DevicePartition();
@@ -125,4 +125,4 @@ class PartitionScope {
 // What the partitions of a device were promised, oldest first.
 std::vector<runtime::PartitionShare> device_partitions(Device device);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -5,15 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "core/config.h"
 #include "core/context.h"
+#include "core/stream.h"
 #include "device/driver_memory.h"
-#include "base/error.h"
 #include "device/host_memory.h"
 #include "device/pool_buffer.h"
-#include "core/stream.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 std::function<void()>& collect_hook() {
@@ -77,16 +77,6 @@ void PoolCapture::close(std::span<const std::shared_ptr<Stream>> streams) {
   pool_.close(arena_, users);
 }
 
-std::unique_ptr<DeviceMemory> make_device_memory(Context& context) {
-  return std::make_unique<DevicePool>(context.device(), make_driver_memory(context),
-                                      context.traits().total_memory_bytes);
-}
-
-std::unique_ptr<DeviceMemory> make_host_device_memory() {
-  const Device host{DeviceKind::kCpu, 0};
-  return std::make_unique<DevicePool>(host, make_host_memory(), memory_info(host).total_bytes);
-}
-
 runtime::Pool& device_pool(Device device) {
   return static_cast<DevicePool&>(device_memory(device)).pool();
 }
@@ -97,25 +87,19 @@ runtime::Pool::Stream pool_stream(const Stream& stream) noexcept {
 
 void set_collect_hook(std::function<void()> collect) { collect_hook() = std::move(collect); }
 
-OutOfMemory as_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
-  const runtime::PoolOutOfMemory::Numbers& from = error.numbers();
-  OutOfMemory::Numbers numbers;
-  numbers.asked_bytes = from.asked_bytes;
-  numbers.used_bytes = from.used_bytes;
-  numbers.cached_bytes = from.cached_bytes;
-  numbers.largest_free_bytes = from.largest_free_bytes;
-  numbers.limit_bytes = from.limit_bytes;
-  numbers.device_free_bytes = from.device_free_bytes;
-  numbers.evicted_bytes = from.evicted_bytes;
-  numbers.account = from.account.name;
-  numbers.account_used_bytes = from.account.used_bytes;
-  numbers.account_limit_bytes = from.account.limit_bytes;
-  numbers.account_refused = from.account_refused;
-  return {op, numbers};
+}  // namespace gpk::device
+
+namespace gpk::inline core {
+
+std::unique_ptr<DeviceMemory> make_device_memory(Context& context) {
+  return std::make_unique<device::DevicePool>(context.device(), device::make_driver_memory(context),
+                                              context.traits().total_memory_bytes);
 }
 
-void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op) {
-  throw as_out_of_memory(error, op);
+std::unique_ptr<DeviceMemory> make_host_device_memory() {
+  const Device host{DeviceKind::kCpu, 0};
+  return std::make_unique<device::DevicePool>(host, device::make_host_memory(),
+                                              memory_info(host).total_bytes);
 }
 
-}  // namespace gpk
+}  // namespace gpk::inline core

@@ -8,11 +8,11 @@
 #include <functional>
 #include <memory>
 
-#include "core/device_memory.h"
 #include "base/error.h"
+#include "core/device_memory.h"
 #include "runtime/pool/pool.h"
 
-namespace gpk {
+namespace gpk::device {
 
 // A pool and the memory under it. The quota is PYGPUKIT_MEMORY_LIMIT.
 class DevicePool final : public DeviceMemory {
@@ -53,8 +53,4 @@ runtime::Pool::Stream pool_stream(const Stream& stream) noexcept;
 // garbage collector can. Once, before the first allocation.
 void set_collect_hook(std::function<void()> collect);
 
-// The same error in terms of core.
-OutOfMemory as_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op);
-[[noreturn]] void throw_out_of_memory(const runtime::PoolOutOfMemory& error, const char* op);
-
-}  // namespace gpk
+}  // namespace gpk::device

@@ -4,21 +4,20 @@
 #include <atomic>
 #include <map>
 
-#include "core/context.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "core/context.h"
 #include "core/graph.h"
 #include "device/memory_account.h"
-#include "base/text.h"
 #include "device/transfers.h"
-#include "base/error.h"
 #include "runtime/scheduler/qos_enforcement.h"
 #include "runtime/sharing/partition_compute.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
-const runtime::SteadyClock& steady_clock() {
-  static const runtime::SteadyClock clock;
+const SteadyClock& steady_clock() {
+  static const SteadyClock clock;
   return clock;
 }
 
@@ -133,7 +132,7 @@ void DeviceSharing::divide_by_groups(const std::vector<PartitionCore*>& asking) 
   runtime::SmSplit split;
   try {
     split = runtime::split_sms(groups_->total_sms(), groups_->granule_sms(), shares);
-  } catch (const runtime::Error& error) {  // more partitions than granules
+  } catch (const Error& error) {  // more partitions than granules
     no_groups_ = error.what();
     return;
   }
@@ -197,4 +196,4 @@ void PartitionCore::release() noexcept {
   green.reset();
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/green_context.h"
 #include "device/compute_pacer.h"
 #include "device/device_partition.h"
 #include "device/foreground.h"
-#include "core/green_context.h"
 #include "device/memory_account.h"
 #include "runtime/sharing/partition_book.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Context;
 
@@ -84,4 +84,4 @@ class PartitionCore {
   std::shared_ptr<GreenContext> green;
 };
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -1,14 +1,14 @@
 #include "device/driver_memory.h"
 
+#include "base/error.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/memory.h"
 #include "core/page_locked.h"
 #include "core/stream.h"
 #include "core/trace_log.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 using runtime::PoolDevice;
@@ -222,4 +222,4 @@ std::unique_ptr<runtime::PoolDevice> make_driver_memory(Context& context) {
   return std::make_unique<DriverMemory>(context);
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

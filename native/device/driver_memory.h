@@ -5,10 +5,10 @@
 
 #include "runtime/pool/pool_device.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Context;
 
 std::unique_ptr<runtime::PoolDevice> make_driver_memory(Context& context);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace gpk {
+namespace gpk::device {
 
 Foreground::Source::~Source() {
   if (last_ != 0) owner_.events_.release(last_);
@@ -51,4 +51,4 @@ bool Foreground::active(std::int64_t now_ns, std::int64_t quiet_ns) {
   return activity_.active(now_ns, quiet_ns);
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

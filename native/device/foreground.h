@@ -10,7 +10,7 @@
 #include "core/event_cache.h"
 #include "runtime/sharing/window.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Context;
 
@@ -59,4 +59,4 @@ class Foreground {
   runtime::ForegroundActivity activity_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -7,7 +7,7 @@
 #include "core/stream.h"
 #include "device/transfers.h"
 
-namespace gpk {
+namespace gpk::device {
 
 Array from_host(const void* src, Dims shape, DType dtype, Device device) {
   forbid_in_capture("from_numpy", "host memory is read once, a replay could not read it again");
@@ -36,4 +36,4 @@ void to_host(const Array& array, void* dst) {
   download(dst, array.device_ptr(), array.nbytes(), stream);
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

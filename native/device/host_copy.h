@@ -3,7 +3,7 @@
 
 #include "core/array.h"
 
-namespace gpk {
+namespace gpk::device {
 
 // Host memory to a new array on `device` and back; `src` / `dst` hold array.nbytes() contiguous
 // bytes. On a GPU: ordered on the current stream; from_host returns when `src` may be changed,
@@ -11,4 +11,4 @@ namespace gpk {
 Array from_host(const void* src, Dims shape, DType dtype, Device device);
 void to_host(const Array& array, void* dst);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 using runtime::PoolDevice;
@@ -137,4 +137,4 @@ using OsMemory = PagedMemory;
 
 std::unique_ptr<runtime::PoolDevice> make_host_memory() { return std::make_unique<OsMemory>(); }
 
-}  // namespace gpk
+}  // namespace gpk::device

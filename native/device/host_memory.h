@@ -5,10 +5,10 @@
 
 #include "runtime/pool/pool_device.h"
 
-namespace gpk {
+namespace gpk::device {
 
 // Address space and memory are apart where the operating system can do that (POSIX): unmapped
 // memory really goes back to it. Work is done when a call returns, so streams and events are empty.
 std::unique_ptr<runtime::PoolDevice> make_host_memory();
 
-}  // namespace gpk
+}  // namespace gpk::device

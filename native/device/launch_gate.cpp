@@ -6,20 +6,20 @@
 #include <thread>
 #include <utility>
 
-#include "core/context.h"
 #include "base/error.h"
+#include "core/context.h"
 #include "core/interrupt.h"
 #include "core/stream_tenant.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 constexpr std::size_t kMinInFlight = 1;
 constexpr double kMeanWeight = 0.25;
 constexpr auto kHoldNap = std::chrono::microseconds(10);
 
-const runtime::SteadyClock& steady_clock() {
-  static const runtime::SteadyClock clock;
+const SteadyClock& steady_clock() {
+  static const SteadyClock clock;
   return clock;
 }
 
@@ -203,4 +203,4 @@ std::vector<GateReport> report_gates(Device device) {
   return reports;
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

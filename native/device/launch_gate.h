@@ -8,15 +8,15 @@
 #include <mutex>
 #include <vector>
 
-#include "device/compute_pacer.h"
+#include "base/clock.h"
 #include "core/driver_api.h"
 #include "core/event_cache.h"
-#include "device/foreground.h"
 #include "core/gated_work.h"
-#include "base/clock.h"
+#include "device/compute_pacer.h"
+#include "device/foreground.h"
 #include "runtime/sharing/window.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Context;
 
@@ -95,4 +95,4 @@ struct GateReport {
 };
 std::vector<GateReport> report_gates(Device device);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -4,10 +4,10 @@
 #include <mutex>
 #include <utility>
 
-#include "device/device_pool.h"
 #include "base/error.h"
+#include "device/device_pool.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace detail {
 
 struct ThreadPlaces {
@@ -115,4 +115,4 @@ std::shared_ptr<MemoryAccount> apply_thread_place(Device device, runtime::PoolPl
   return here.account;
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

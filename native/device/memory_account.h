@@ -15,13 +15,13 @@
 #include "core/device.h"
 #include "runtime/pool/pool_account.h"
 
-namespace gpk {
-
-namespace runtime {
+namespace gpk::device {
 class Pool;
 struct PoolArena;
 struct PoolPlace;
-}  // namespace runtime
+}  // namespace gpk::device
+
+namespace gpk::device {
 
 // Lives as long as somebody holds it: callers, threads that allocate on it, and every buffer that
 // was charged to it. Thread safe.
@@ -101,4 +101,4 @@ extern thread_local constinit ThreadPlaces* t_places;
 inline bool has_thread_places() noexcept { return detail::t_places != nullptr; }
 std::shared_ptr<MemoryAccount> apply_thread_place(Device device, runtime::PoolPlace& place);
 
-}  // namespace gpk
+}  // namespace gpk::device

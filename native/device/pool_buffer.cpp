@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "core/context.h"
-#include "device/device_pool.h"
 #include "core/graph.h"
-#include "device/memory_account.h"
 #include "core/release.h"
 #include "core/stream.h"
+#include "device/device_pool.h"
+#include "device/memory_account.h"
 
-namespace gpk {
+namespace gpk::device {
 
 PoolBuffer::PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes)
     : Buffer(device, nullptr, bytes), pool_(pool) {
@@ -31,8 +31,8 @@ PoolBuffer::PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes)
   }
   try {
     block_ = pool.allocate(bytes, stream, place);
-  } catch (const runtime::PoolOutOfMemory& error) {
-    throw_out_of_memory(error, "allocate");
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("allocate", error.numbers());
   }
   set_memory(reinterpret_cast<void*>(static_cast<std::uintptr_t>(block_->address)),
              capture_id() == 0 && pool.can_evict(block_));
@@ -64,16 +64,16 @@ void PoolBuffer::begin_use_movable(Stream& stream) {
     return pin();
   try {
     pool_.acquire(block_, pool_stream(stream));
-  } catch (const runtime::PoolOutOfMemory& error) {
-    throw_out_of_memory(error, "restore");
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("restore", error.numbers());
   }
 }
 
 void PoolBuffer::pin_movable() {
   try {
     pool_.pin(block_);
-  } catch (const runtime::PoolOutOfMemory& error) {
-    throw_out_of_memory(error, "restore");
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("restore", error.numbers());
   }
 }
 
@@ -88,4 +88,4 @@ runtime::PoolBlock* pool_block(const Buffer& buffer) noexcept {
   return of_pool == nullptr ? nullptr : of_pool->block();
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -7,7 +7,7 @@
 #include "core/buffer.h"
 #include "runtime/pool/pool.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class MemoryAccount;
 
@@ -37,4 +37,4 @@ const PoolBuffer* pool_buffer(const Buffer& buffer) noexcept;
 // Its block, likewise.
 runtime::PoolBlock* pool_block(const Buffer& buffer) noexcept;
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -6,7 +6,7 @@
 #include "device/device_sharing.h"
 #include "device/memory_account.h"
 
-namespace gpk {
+namespace gpk::device {
 
 using runtime::ReserveResult;
 
@@ -180,4 +180,4 @@ PoolLedger::Scope::~Scope() {
   if (arena_ != nullptr) ledger_.leave(arena_);
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -20,7 +20,7 @@
 #include "runtime/memory_ledger.h"
 #include "runtime/pool/pool.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class MemoryAccount;
 
@@ -95,4 +95,4 @@ class PoolLedger final : public runtime::MemoryLedger {
   std::multimap<Key, Held> held_;
 };
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "device/class_stream.h"
-#include "core/context.h"
-#include "device/device_sharing.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/context.h"
+#include "device/class_stream.h"
+#include "device/device_sharing.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 // How often events are asked: often at first, since most tasks are short.
@@ -185,4 +185,4 @@ void TaskStreams::watch(const std::stop_token& stop) {
   }
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

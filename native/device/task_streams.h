@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "core/device.h"
-#include "device/device_partition.h"
 #include "core/event.h"
 #include "core/stream.h"
 #include "core/task_work.h"
+#include "device/device_partition.h"
 #include "runtime/scheduler/qos.h"
 
-namespace gpk {
+namespace gpk::device {
 
 // Thread safe. A stream belongs to one task at a time: from acquire() until its work has ended. On
 // the CPU backend kernels have ended when the call returns, so only transfers are waited for.
@@ -44,7 +44,7 @@ class TaskStreams {
   // A stream with the priority and the gate of a class (device/class_stream.h), without one a plain
   // stream. Waits while all are in use. Throws what making a stream throws.
   Lease acquire(std::optional<runtime::QosClass> qos);
-  // One of the partition's, which are not counted here. runtime::Error kState when it is closed.
+  // One of the partition's, which are not counted here. Error kState when it is closed.
   Lease acquire(std::shared_ptr<DevicePartition> partition);
   // The task has submitted all it will submit. `done` is called once, on some thread without a
   // lock, when all of it has ended, on the stream of the lease and wherever else `work` says, with
@@ -107,4 +107,4 @@ class TaskStreams {
   std::jthread watcher_;  // started with the first work; last, so that it ends first
 };
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -4,17 +4,17 @@
 #include <map>
 #include <mutex>
 
-#include "core/context.h"
 #include "base/error.h"
+#include "base/per_process.h"
+#include "base/text.h"
+#include "core/context.h"
 #include "core/graph.h"
 #include "core/memory.h"
-#include "base/per_process.h"
 #include "core/stream.h"
 #include "core/task_work.h"
-#include "base/text.h"
 #include "core/trace_log.h"
 
-namespace gpk {
+namespace gpk::device {
 namespace {
 
 using Options = runtime::TransferEngine::Options;
@@ -22,8 +22,8 @@ using Key = std::pair<DeviceKind, int>;
 
 Key key(Device device) { return {device.kind, device.index}; }
 
-const runtime::SteadyClock& steady_clock() {
-  static const runtime::SteadyClock clock;
+const SteadyClock& steady_clock() {
+  static const SteadyClock clock;
   return clock;
 }
 
@@ -145,4 +145,4 @@ void download(void* dst, cu::DevicePtr src, std::size_t bytes,
   stream->synchronize();
 }
 
-}  // namespace gpk
+}  // namespace gpk::device

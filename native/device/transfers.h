@@ -6,14 +6,14 @@
 #include <memory>
 #include <optional>
 
-#include "device/copy_device.h"
+#include "base/clock.h"
 #include "core/device.h"
 #include "core/driver_api.h"
-#include "base/clock.h"
+#include "device/copy_device.h"
 #include "runtime/sharing/pacing_share.h"
 #include "runtime/transfer/transfer_engine.h"
 
-namespace gpk {
+namespace gpk::device {
 
 class Stream;
 
@@ -61,4 +61,4 @@ void upload(cu::DevicePtr dst, const void* src, std::size_t bytes,
 void download(void* dst, cu::DevicePtr src, std::size_t bytes,
               const std::shared_ptr<Stream>& stream);
 
-}  // namespace gpk
+}  // namespace gpk::device

@@ -5,11 +5,11 @@
 #include <mutex>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/driver.h"
-#include "base/error.h"
 #include "core/log.h"
-#include "base/text.h"
 #include "jit/bundle.h"
 #include "jit/cache_entry.h"
 #include "jit/digest.h"

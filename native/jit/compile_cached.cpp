@@ -10,10 +10,10 @@
 #include <thread>
 #include <unordered_map>
 
-#include "core/compile_scope.h"
-#include "core/interrupt.h"
 #include "base/per_process.h"
 #include "base/text.h"
+#include "core/compile_scope.h"
+#include "core/interrupt.h"
 #include "jit/compiler.h"
 #include "jit/disk_cache.h"
 #include "jit/include_scan.h"

@@ -7,9 +7,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/compile_scope.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/compile_scope.h"
 #include "jit/include_policy.h"
 #include "jit/include_scan.h"
 #include "jit/missing_header.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "core/config.h"
 #include "core/log.h"
-#include "base/text.h"
 #include "jit/cache_entry.h"
 
 namespace gpk::jit {

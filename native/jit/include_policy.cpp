@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/config.h"
 #include "jit/include_scan.h"
 #include "jit/nvrtc.h"
 #include "jit/options.h"

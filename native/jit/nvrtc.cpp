@@ -7,12 +7,12 @@
 #include <mutex>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/compile_scope.h"
 #include "core/config.h"
-#include "base/error.h"
 #include "core/library.h"
 #include "core/log.h"
-#include "base/text.h"
 #include "jit/include_folder.h"
 #include "jit/nvrtc_paths.h"
 

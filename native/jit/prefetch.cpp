@@ -16,10 +16,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/config.h"
-#include "core/log.h"
 #include "base/per_process.h"
 #include "base/text.h"
+#include "core/config.h"
+#include "core/log.h"
 #include "jit/disk_cache.h"
 
 namespace gpk::jit {

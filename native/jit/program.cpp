@@ -3,12 +3,12 @@
 #include <map>
 #include <mutex>
 
-#include "core/context.h"
-#include "core/driver.h"
 #include "base/error.h"
-#include "core/interrupt.h"
 #include "base/per_process.h"
 #include "base/text.h"
+#include "core/context.h"
+#include "core/driver.h"
+#include "core/interrupt.h"
 #include "jit/disk_cache.h"
 #include "jit/include_policy.h"
 #include "jit/nvrtc.h"

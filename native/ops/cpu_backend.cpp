@@ -1,8 +1,8 @@
 #include "ops/cpu_backend.h"
 
 #include "base/error.h"
-#include "core/graph.h"
 #include "base/text.h"
+#include "core/graph.h"
 
 namespace gpk::ops {
 namespace {

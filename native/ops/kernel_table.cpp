@@ -7,8 +7,8 @@
 #include "jit/prefetch.h"
 
 #include "base/error.h"
-#include "core/interrupt.h"
 #include "base/text.h"
+#include "core/interrupt.h"
 
 namespace gpk::ops::detail {
 namespace {

@@ -1,9 +1,9 @@
 #include "ops/submit.h"
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "core/graph.h"
 #include "core/stream.h"
-#include "base/ceil_div.h"
 
 namespace gpk::ops {
 

@@ -1,8 +1,8 @@
 #include "plan/key_builder.h"
 
-#include "core/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/dtype.h"
 
 namespace gpk::plan {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/context.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "jit/builtin.h"
 
 namespace gpk::plan {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gpk {
+namespace gpk::inline core {
 class Context;
 }
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/text.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/private_folder.h"
-#include "base/text.h"
 #include "jit/digest.h"
 
 namespace gpk::plan {

@@ -18,7 +18,7 @@ inline constexpr double kMaxShare = 1e6;
 // `what` names class and argument: "AdmissionConfig: max_bandwidth". kValue unless 0 <= share.
 inline SharePpb share_ppb(double share, std::string_view what) {
   if (!(share >= 0.0 && share <= kMaxShare))  // also NaN
-    throw Error(Error::Kind::kValue, phrase(what, " is ", share, ", expected 0 .. ", kMaxShare));
+    throw Error(Error::Kind::kValue, cat(what, " is ", share, ", expected 0 .. ", kMaxShare));
   return share == 0.0 ? 0 : std::llround(share * 1e9);
 }
 

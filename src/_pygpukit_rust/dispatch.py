@@ -20,11 +20,11 @@ from pygpukit.dispatch import (
     PersistentCacheConfig,
     PersistentCacheEntry,
     PersistentCacheStats,
-    StreamPacingStats,
     SliceConfig,
     SliceInfo,
     SliceScheduler,
     SliceStats,
+    StreamPacingStats,
 )
 
 __all__ = [

@@ -5,10 +5,10 @@
 #include <stop_token>
 #include <thread>
 
+#include "base/error.h"
 #include "core/buffer.h"
 #include "device/device_partition.h"
 #include "device/device_pool.h"
-#include "base/error.h"
 #include "device/pool_buffer.h"
 #include "device/pool_ledger.h"
 #include "fake_driver/core_fixture.h"
@@ -22,22 +22,22 @@ constexpr std::size_t kChunk = std::size_t{2} << 20;
 class AccountTest : public CoreTest {
  protected:
   AccountTest() { fake::set_devices({{.memory_bytes = 64 * kChunk}}); }
-  static runtime::Pool& pool() { return device_pool({DeviceKind::kCuda, 0}); }
+  static runtime::Pool& pool() { return device::device_pool({DeviceKind::kCuda, 0}); }
 };
 class PoolLedgerTest : public AccountTest {};
 
 TEST_F(AccountTest, CountsWhatTheThreadAllocates) {
   for (const Device device : {kGpu, kCpu}) {
-    const auto account = MemoryAccount::open(device, "a", 0);
+    const auto account = device::MemoryAccount::open(device, "a", 0);
     const auto before = Buffer::allocate(device, 4096);
     std::shared_ptr<Buffer> inside;
     {
-      const AccountScope scope(account);
-      EXPECT_EQ(current_account(device), account);
+      const device::AccountScope scope(account);
+      EXPECT_EQ(device::current_account(device), account);
       inside = Buffer::allocate(device, 3 * kChunk);
-      std::thread([&] { EXPECT_EQ(current_account(device), nullptr); }).join();
+      std::thread([&] { EXPECT_EQ(device::current_account(device), nullptr); }).join();
     }
-    EXPECT_EQ(current_account(device), nullptr);
+    EXPECT_EQ(device::current_account(device), nullptr);
     const auto after = Buffer::allocate(device, 4096);
     EXPECT_EQ(account->stats().used_bytes, 3 * kChunk);
     inside.reset();
@@ -47,9 +47,9 @@ TEST_F(AccountTest, CountsWhatTheThreadAllocates) {
 }
 
 TEST_F(AccountTest, RefusesPastItsLimitAndTheNeighbourGoesOn) {
-  const auto a = MemoryAccount::open(kGpu, "tenant a", 4 * kChunk);
-  const auto b = MemoryAccount::open(kGpu, "tenant b", 4 * kChunk);
-  const AccountScope scope(a);
+  const auto a = device::MemoryAccount::open(kGpu, "tenant a", 4 * kChunk);
+  const auto b = device::MemoryAccount::open(kGpu, "tenant b", 4 * kChunk);
+  const device::AccountScope scope(a);
   const auto held = Buffer::allocate(kGpu, 3 * kChunk);
   const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, 2 * kChunk + 7); });
   ASSERT_TRUE(error);
@@ -62,7 +62,7 @@ TEST_F(AccountTest, RefusesPastItsLimitAndTheNeighbourGoesOn) {
   EXPECT_EQ(error->numbers().account_limit_bytes, 4 * kChunk);
   EXPECT_EQ(a->stats().num_refused, 1u);
   {
-    const AccountScope other(b);
+    const device::AccountScope other(b);
     const auto fits = Buffer::allocate(kGpu, 4 * kChunk);
     EXPECT_EQ(b->stats().used_bytes, 4 * kChunk);
   }
@@ -71,51 +71,53 @@ TEST_F(AccountTest, RefusesPastItsLimitAndTheNeighbourGoesOn) {
 }
 
 TEST_F(AccountTest, OneAccountPerNameAsLongAsAnybodyHoldsIt) {
-  auto account = MemoryAccount::open(kGpu, "a", 5);
-  EXPECT_EQ(MemoryAccount::open(kGpu, "a", std::nullopt), account);
+  auto account = device::MemoryAccount::open(kGpu, "a", 5);
+  EXPECT_EQ(device::MemoryAccount::open(kGpu, "a", std::nullopt), account);
   EXPECT_EQ(account->stats().limit_bytes, 5u);
-  EXPECT_EQ(MemoryAccount::open(kGpu, "a", 0), account);
+  EXPECT_EQ(device::MemoryAccount::open(kGpu, "a", 0), account);
   EXPECT_EQ(account->stats().limit_bytes, 0u);
-  EXPECT_NE(MemoryAccount::open(kCpu, "a", 5), account);
+  EXPECT_NE(device::MemoryAccount::open(kCpu, "a", 5), account);
   std::shared_ptr<Buffer> buffer;
   {
-    const AccountScope scope(account);
+    const device::AccountScope scope(account);
     buffer = Buffer::allocate(kGpu, 100);
   }
   account.reset();
   EXPECT_EQ(pool().account_stats().size(), 1u);  // its buffer lives
-  EXPECT_GE(MemoryAccount::open(kGpu, "a", std::nullopt)->stats().used_bytes, 100u);
+  EXPECT_GE(device::MemoryAccount::open(kGpu, "a", std::nullopt)->stats().used_bytes, 100u);
   buffer.reset();
   EXPECT_TRUE(pool().account_stats().empty());
-  EXPECT_THROW(MemoryAccount::open(kGpu, "", 5), InvalidArgument);
+  EXPECT_THROW(device::MemoryAccount::open(kGpu, "", 5), InvalidArgument);
 }
 
 TEST_F(AccountTest, LowerClassesLeaveFirst) {
   expect_copy_stream();
   set_env("PYGPUKIT_MEMORY_LIMIT", "8M");
   pool().set_evict_from(kChunk);
-  const auto best_effort = MemoryAccount::open(kGpu, "be", 0, runtime::PoolClass::kBestEffort);
-  const auto guaranteed = MemoryAccount::open(kGpu, "g", 0, runtime::PoolClass::kGuaranteed);
+  const auto best_effort =
+      device::MemoryAccount::open(kGpu, "be", 0, runtime::PoolClass::kBestEffort);
+  const auto guaranteed =
+      device::MemoryAccount::open(kGpu, "g", 0, runtime::PoolClass::kGuaranteed);
   std::shared_ptr<Buffer> low;
   std::shared_ptr<Buffer> high;
   {
-    const AccountScope scope(guaranteed);
+    const device::AccountScope scope(guaranteed);
     high = Buffer::allocate(kGpu, 2 * kChunk);
   }
   {
-    const AccountScope scope(best_effort);
+    const device::AccountScope scope(best_effort);
     low = Buffer::allocate(kGpu, 2 * kChunk);
   }
   const auto common = Buffer::allocate(kGpu, 2 * kChunk);  // of the class between
-  EXPECT_TRUE(pool().is_evicted(pool_block(*low)));
-  EXPECT_FALSE(pool().is_evicted(pool_block(*high)));
-  const AccountScope scope(best_effort);
+  EXPECT_TRUE(pool().is_evicted(device::pool_block(*low)));
+  EXPECT_FALSE(pool().is_evicted(device::pool_block(*high)));
+  const device::AccountScope scope(best_effort);
   EXPECT_THROW(Buffer::allocate(kGpu, kChunk), OutOfMemory);  // those above do not make way for it
 }
 
 TEST_F(PoolLedgerTest, HoldsRoomAndGivesItBack) {
   set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
-  PoolLedger ledger(kGpu, nullptr);
+  device::PoolLedger ledger(kGpu, nullptr);
   EXPECT_EQ(ledger.device_bytes(), 8 * kChunk);
   EXPECT_EQ(ledger.available_bytes("a"), 8 * kChunk);
   EXPECT_EQ(ledger.reserve(6 * kChunk, "a"), runtime::ReserveResult::kGranted);
@@ -129,20 +131,20 @@ TEST_F(PoolLedgerTest, HoldsRoomAndGivesItBack) {
 
 TEST_F(PoolLedgerTest, ATaskAllocatesInItsReservation) {
   set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
-  PoolLedger ledger(kGpu, nullptr);
+  device::PoolLedger ledger(kGpu, nullptr);
   ASSERT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
   ASSERT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
   std::shared_ptr<Buffer> result;
   {
-    const PoolLedger::Scope first(ledger, 4 * kChunk, "a");
+    const device::PoolLedger::Scope first(ledger, 4 * kChunk, "a");
     const auto scratch = Buffer::allocate(kGpu, 2 * kChunk);
     result = Buffer::allocate(kGpu, 2 * kChunk);
     EXPECT_THROW(Buffer::allocate(kGpu, kChunk), OutOfMemory);  // the other task's is not his
     std::thread([&] {
-      const PoolLedger::Scope second(ledger, 4 * kChunk, "a");
+      const device::PoolLedger::Scope second(ledger, 4 * kChunk, "a");
       EXPECT_TRUE(second.holds());
       EXPECT_NO_THROW(Buffer::allocate(kGpu, 4 * kChunk));
-      const PoolLedger::Scope third(ledger, 4 * kChunk, "a");
+      const device::PoolLedger::Scope third(ledger, 4 * kChunk, "a");
       EXPECT_FALSE(third.holds());
     }).join();
   }
@@ -158,7 +160,7 @@ TEST_F(PoolLedgerTest, LimitsOfAccountsComeFirst) {
   const auto limits = std::make_shared<runtime::LimitLedger>();
   limits->set_account_limit("a", 2 * kChunk);
   {
-    PoolLedger ledger(kGpu, limits);
+    device::PoolLedger ledger(kGpu, limits);
     EXPECT_EQ(ledger.capacity_bytes("a"), 2 * kChunk);
     EXPECT_EQ(ledger.capacity_bytes("b"), 8 * kChunk);
     EXPECT_EQ(ledger.reserve(3 * kChunk, "a"), runtime::ReserveResult::kAccountFull);
@@ -174,23 +176,23 @@ TEST_F(PoolLedgerTest, LimitsOfAccountsComeFirst) {
 
 TEST_F(PoolLedgerTest, AReservationInAPartitionIsPartOfItsMemory) {
   using runtime::ReserveResult;
-  PartitionRequest request;
+  device::PartitionRequest request;
   request.name = "p";
   request.memory_bytes = 8 * kChunk;
-  const auto partition = DevicePartition::create(kGpu, request);
-  PoolLedger ledger(kGpu, nullptr);
+  const auto partition = device::DevicePartition::create(kGpu, request);
+  device::PoolLedger ledger(kGpu, nullptr);
   EXPECT_EQ(ledger.capacity_bytes("p"), 8 * kChunk);
   EXPECT_EQ(ledger.capacity_bytes("other"), 64 * kChunk);
   ASSERT_EQ(ledger.reserve(6 * kChunk, "p"), ReserveResult::kGranted);
   EXPECT_EQ(ledger.available_bytes("p"), 2 * kChunk);
   EXPECT_EQ(partition->account()->stats().used_bytes, 6 * kChunk);
   EXPECT_EQ(ledger.reserve(3 * kChunk, "p"), ReserveResult::kAccountFull);
-  EXPECT_THROW(partition->close(), runtime::Error);
+  EXPECT_THROW(partition->close(), Error);
   std::shared_ptr<Buffer> result;
   {
-    const AccountScope account(partition->account());
+    const device::AccountScope account(partition->account());
     EXPECT_THROW(Buffer::allocate(kGpu, 3 * kChunk), OutOfMemory);  // it is the task's
-    const PoolLedger::Scope task(ledger, 6 * kChunk, "p");
+    const device::PoolLedger::Scope task(ledger, 6 * kChunk, "p");
     for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(Buffer::allocate(kGpu, 6 * kChunk));
     result = Buffer::allocate(kGpu, 5 * kChunk);
     EXPECT_EQ(partition->account()->stats().used_bytes, 6 * kChunk);
@@ -213,12 +215,12 @@ TEST_F(PoolLedgerTest, AReservationInAPartitionIsPartOfItsMemory) {
 
 // A thread that waits inside a task may run another one, which pays for itself.
 TEST_F(PoolLedgerTest, ANestedTaskUsesNothingOfTheOuterOne) {
-  PoolLedger ledger(kGpu, nullptr);
+  device::PoolLedger ledger(kGpu, nullptr);
   ASSERT_EQ(ledger.reserve(4 * kChunk, ""), runtime::ReserveResult::kGranted);
-  const PoolLedger::Scope outer(ledger, 4 * kChunk, "");
+  const device::PoolLedger::Scope outer(ledger, 4 * kChunk, "");
   const std::size_t set_aside = pool().stats().set_aside_bytes;
   {
-    const PoolLedger::Scope inner(ledger, 0, "");
+    const device::PoolLedger::Scope inner(ledger, 0, "");
     const auto buffer = Buffer::allocate(kGpu, 2 * kChunk);
     EXPECT_EQ(pool().stats().set_aside_bytes, set_aside);
   }
@@ -237,19 +239,19 @@ TEST_F(PoolLedgerTest, IdleBlocksMakeWayAndBusyOnesDoNot) {
     const BufferUse use(buffer, stream);
     fake::set_busy(stream->handle(), true);
   }
-  PoolLedger ledger(kGpu, nullptr);
+  device::PoolLedger ledger(kGpu, nullptr);
   EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kDeviceFull);
-  EXPECT_FALSE(pool().is_evicted(pool_block(*buffer)));
+  EXPECT_FALSE(pool().is_evicted(device::pool_block(*buffer)));
   fake::set_busy(stream->handle(), false);
   EXPECT_EQ(ledger.reserve(4 * kChunk, "a"), runtime::ReserveResult::kGranted);
-  EXPECT_TRUE(pool().is_evicted(pool_block(*buffer)));
+  EXPECT_TRUE(pool().is_evicted(device::pool_block(*buffer)));
   ledger.release(4 * kChunk, "a");
 }
 
 TEST_F(PoolLedgerTest, LooksAgainSoonOnlyWhileTheDeviceDecides) {
   using namespace std::chrono_literals;
   set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
-  PoolLedger ledger(kGpu, nullptr);
+  device::PoolLedger ledger(kGpu, nullptr);
   EXPECT_GE(ledger.recheck_after(), 1s);
   const auto stream = Stream::create(kGpu, StreamPriority::kLow);
   auto buffer = Buffer::allocate(kGpu, 6 * kChunk);  // at home on the default stream
@@ -274,7 +276,7 @@ TEST_F(PoolLedgerTest, ADroppedArrayWakesTheWorker) {
   };
   set_env("PYGPUKIT_MEMORY_LIMIT", "16M");
   const auto limits = std::make_shared<runtime::LimitLedger>();
-  const auto ledger = std::make_shared<PoolLedger>(kGpu, limits);
+  const auto ledger = std::make_shared<device::PoolLedger>(kGpu, limits);
   Listener listener;
   ledger->add_listener(listener);
   auto buffer = Buffer::allocate(kGpu, 6 * kChunk);

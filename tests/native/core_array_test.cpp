@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "base/error.h"
-#include "device/host_copy.h"
 #include "core/memory.h"
 #include "core/stream.h"
+#include "device/host_copy.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {
@@ -101,49 +101,49 @@ TEST_P(ArrayOn, EmptyIsContiguous) {
 TEST_P(ArrayOn, RoundTrip) {
   std::vector<std::int32_t> values(4099);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int32_t>(i * 7);
-  const Array array = from_host(values.data(), {4099}, DType::kInt32, GetParam());
+  const Array array = device::from_host(values.data(), {4099}, DType::kInt32, GetParam());
   std::vector<std::int32_t> back(4099);
   const std::vector<std::int32_t> expected = values;
   values.assign(4099, 0);  // the source may change at once
-  to_host(array, back.data());
+  device::to_host(array, back.data());
   EXPECT_EQ(back, expected);
 }
 
 TEST_P(ArrayOn, ScalarsAndPackedTypes) {
   const double pi = 3.14;
   double back = 0;
-  to_host(from_host(&pi, {}, DType::kFloat64, GetParam()), &back);
+  device::to_host(device::from_host(&pi, {}, DType::kFloat64, GetParam()), &back);
   EXPECT_EQ(back, pi);
   const unsigned char packed[2] = {0x21, 0x03};
   unsigned char unpacked[2] = {};
-  const Array nibbles = from_host(packed, {3}, DType::kUInt4, GetParam());
+  const Array nibbles = device::from_host(packed, {3}, DType::kUInt4, GetParam());
   EXPECT_EQ(nibbles.nbytes(), 2u);
-  to_host(nibbles, unpacked);
+  device::to_host(nibbles, unpacked);
   EXPECT_EQ(std::memcmp(packed, unpacked, 2), 0);
 }
 
 TEST_P(ArrayOn, ZeroSize) {
-  const Array array = from_host(nullptr, {3, 0, 2}, DType::kFloat32, GetParam());
+  const Array array = device::from_host(nullptr, {3, 0, 2}, DType::kFloat32, GetParam());
   EXPECT_EQ(array.size(), 0);
   EXPECT_EQ(array.nbytes(), 0u);
   EXPECT_TRUE(array.is_contiguous());
-  EXPECT_NO_THROW(to_host(array, nullptr));
+  EXPECT_NO_THROW(device::to_host(array, nullptr));
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), 0u);
 }
 
 TEST_P(ArrayOn, ViewsShareAndReadFromTheirOffset) {
   const float values[6] = {0, 1, 2, 3, 4, 5};
-  const Array base = from_host(values, {2, 3}, DType::kFloat32, GetParam());
+  const Array base = device::from_host(values, {2, 3}, DType::kFloat32, GetParam());
   const Array row({3}, {1}, DType::kFloat32, base.buffer(), 3);
   EXPECT_EQ(row.data(), static_cast<char*>(base.data()) + 12);
   EXPECT_EQ(row.device_ptr(), base.device_ptr() + 12);
   float back[3] = {};
-  to_host(row, back);
+  device::to_host(row, back);
   EXPECT_EQ(back[0], 3.0f);
   EXPECT_EQ(back[2], 5.0f);
   const Array column({2}, {3}, DType::kFloat32, base.buffer(), 1);
   EXPECT_FALSE(column.is_contiguous());
-  EXPECT_EQ(message_of<InvalidArgument>([&] { to_host(column, back); }),
+  EXPECT_EQ(message_of<InvalidArgument>([&] { device::to_host(column, back); }),
             "to_numpy: the array is not contiguous");
 }
 
@@ -195,8 +195,8 @@ TEST_F(ArrayTest, HostCopiesRunOnTheCurrentStream) {
   const StreamScope scope(stream);
   const float in = 1.0f;
   float out = 0.0f;
-  const Array array = from_host(&in, {1}, DType::kFloat32, kGpu);
-  to_host(array, &out);
+  const Array array = device::from_host(&in, {1}, DType::kFloat32, kGpu);
+  device::to_host(array, &out);
   const auto calls = fake::stream_calls();
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_EQ(calls[0].function, "cuMemcpyHtoDAsync");
@@ -213,13 +213,13 @@ TEST_F(ArrayTest, ToHostWaitsForTheStreamsOfTheArray) {
   std::optional<Array> array;
   {
     const StreamScope scope(producer);
-    array = from_host(&in, {1}, DType::kFloat32, kGpu);
+    array = device::from_host(&in, {1}, DType::kFloat32, kGpu);
   }
   array->buffer()->mark_use(user);
   const auto reader = Stream::create(kGpu, StreamPriority::kLow);
   const StreamScope scope(reader);
   const std::size_t before = fake::stream_calls().size();
-  to_host(*array, &out);
+  device::to_host(*array, &out);
   std::vector<std::string> functions;
   const auto calls = fake::stream_calls();
   for (std::size_t i = before; i < calls.size(); ++i) functions.push_back(calls[i].function);
@@ -235,10 +235,10 @@ TEST_F(ArrayTest, ToHostWaitsForTheStreamsOfTheArray) {
 TEST_F(ArrayTest, FromPinnedMemoryWaitsForTheCopy) {
   const auto pinned = PinnedMemory::allocate(kGpu, 16);
   std::memset(pinned->data(), 1, 16);
-  const Array array = from_host(pinned->data(), {16}, DType::kInt8, kGpu);
+  const Array array = device::from_host(pinned->data(), {16}, DType::kInt8, kGpu);
   EXPECT_EQ(fake::num_calls("cuStreamSynchronize"), 1u);
   const char pageable[16] = {};
-  const Array other = from_host(pageable, {16}, DType::kInt8, kGpu);
+  const Array other = device::from_host(pageable, {16}, DType::kInt8, kGpu);
   EXPECT_EQ(fake::num_calls("cuStreamSynchronize"), 1u);
 }
 

@@ -3,11 +3,11 @@
 
 #include <thread>
 
+#include "core/stream_tenant.h"
 #include "device/device_partition.h"
 #include "device/device_sharing.h"
 #include "device/launch_gate.h"
 #include "device/memory_account.h"
-#include "core/stream_tenant.h"
 #include "device/task_streams.h"
 #include "fake_driver/graph_fixture.h"
 #include "runtime/scheduler/qos_enforcement.h"
@@ -19,8 +19,8 @@ using runtime::QosClass;
 
 class ClassStreamTest : public GraphTest {
  protected:
-  static const LaunchGate& gate_of(const Stream& stream) {
-    return *static_cast<const LaunchGate*>(stream.gate());
+  static const device::LaunchGate& gate_of(const Stream& stream) {
+    return *static_cast<const device::LaunchGate*>(stream.gate());
   }
 
   static void expect_by_the_table(const Stream& stream, QosClass qos) {
@@ -29,7 +29,7 @@ class ClassStreamTest : public GraphTest {
     EXPECT_EQ(fake::stream_info(stream.handle()).priority,
               runtime::stream_priority(qos, 0, greatest));
     ASSERT_NE(stream.gate(), nullptr);
-    const LaunchGate::Options& gate = gate_of(stream).options();
+    const device::LaunchGate::Options& gate = gate_of(stream).options();
     EXPECT_EQ(gate.max_in_flight, rules.max_in_flight);
     EXPECT_EQ(gate.yields, rules.yields);
     EXPECT_EQ(gate.in_foreground, !rules.yields);
@@ -39,12 +39,12 @@ class ClassStreamTest : public GraphTest {
 
 TEST_F(ClassStreamTest, TasksAndPartitionsFollowTheSameTable) {
   for (const auto qos : {QosClass::kGuaranteed, QosClass::kBurstable, QosClass::kBestEffort}) {
-    PartitionRequest request;
+    device::PartitionRequest request;
     request.name = "p";
     request.qos = qos;
-    const auto partition = DevicePartition::create(kGpu, request);
+    const auto partition = device::DevicePartition::create(kGpu, request);
     const auto of_partition = partition->acquire_stream();
-    TaskStreams streams(kGpu, 1);
+    device::TaskStreams streams(kGpu, 1);
     auto lease = streams.acquire(qos);
     expect_by_the_table(*of_partition, qos);
     expect_by_the_table(*lease.stream, qos);
@@ -59,7 +59,7 @@ TEST_F(ClassStreamTest, TasksAndPartitionsFollowTheSameTable) {
 }
 
 TEST_F(ClassStreamTest, WithoutAClassThereIsNoGate) {
-  TaskStreams streams(kGpu, 1);
+  device::TaskStreams streams(kGpu, 1);
   auto lease = streams.acquire(std::nullopt);
   EXPECT_EQ(lease.stream->gate(), nullptr);
   EXPECT_EQ(fake::stream_info(lease.stream->handle()).priority, 0);
@@ -68,17 +68,17 @@ TEST_F(ClassStreamTest, WithoutAClassThereIsNoGate) {
 
 // The foreground is the device's: a task of best effort gives way to a guaranteed partition.
 TEST_F(ClassStreamTest, TasksGiveWayToPartitions) {
-  PartitionRequest request;
+  device::PartitionRequest request;
   request.name = "front";
   request.qos = QosClass::kGuaranteed;
-  const auto front = DevicePartition::create(kGpu, request);
-  TaskStreams streams(kGpu, 1);
+  const auto front = device::DevicePartition::create(kGpu, request);
+  device::TaskStreams streams(kGpu, 1);
   auto lease = streams.acquire(QosClass::kBestEffort);
   const auto kernel = load_scale();
   const Array x = make_ones();
   cu::Stream foreground = nullptr;
   {
-    const PartitionScope inside(front);
+    const device::PartitionScope inside(front);
     foreground = current_stream(kGpu)->handle();
     fake::set_busy(foreground, true);
     launch_scale(*kernel, x, 2.0f);

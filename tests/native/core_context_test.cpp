@@ -2,11 +2,11 @@
 
 #include <thread>
 
-#include "core/buffer.h"
-#include "device/device_pool.h"
 #include "base/error.h"
+#include "core/buffer.h"
 #include "core/event.h"
 #include "core/launch.h"
+#include "device/device_pool.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {
@@ -81,8 +81,8 @@ TEST_F(ContextTest, WorkSwitchesToTheContextOfItsStream) {
   const Device other{DeviceKind::kCuda, 1};
   auto here = Buffer::allocate(kGpu, 16);
   auto there = Buffer::allocate(other, 16);
-  EXPECT_EQ(fake::used_bytes(0), device_pool({DeviceKind::kCuda, 0}).chunk_bytes());
-  EXPECT_EQ(fake::used_bytes(1), device_pool({DeviceKind::kCuda, 1}).chunk_bytes());
+  EXPECT_EQ(fake::used_bytes(0), device::device_pool({DeviceKind::kCuda, 0}).chunk_bytes());
+  EXPECT_EQ(fake::used_bytes(1), device::device_pool({DeviceKind::kCuda, 1}).chunk_bytes());
   const float value = 3.0f;
   copy_to_device(here->device_ptr(), &value, sizeof value, *current_stream(kGpu));
   EXPECT_EQ(current(), Context::get(0).handle());

@@ -1,8 +1,8 @@
 // Pinned host memory, and copies between host and devices.
 #include <cstring>
 
-#include "core/buffer.h"
 #include "base/error.h"
+#include "core/buffer.h"
 #include "core/memory.h"
 #include "fake_driver/core_fixture.h"
 

@@ -1,9 +1,9 @@
 // What kernels report about indices, and when the host says so.
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "core/array.h"
 #include "core/device_report.h"
-#include "base/error.h"
 #include "core/event.h"
 #include "core/graph.h"
 #include "device/host_copy.h"
@@ -69,7 +69,8 @@ TEST_F(DeviceReportTest, EventsAndCopiesToTheHostLookToo) {
   const Array array = Array::empty({4}, DType::kFloat32, kGpu);
   float host[4];
   report("take", 1, 1, 0);
-  EXPECT_CONTAINS(message_of<InvalidArgument>([&] { to_host(array, host); }), "take: index 1");
+  EXPECT_CONTAINS(message_of<InvalidArgument>([&] { device::to_host(array, host); }),
+                  "take: index 1");
   const auto event = Event::create(kGpu, {});
   event->record(*context().default_stream());
   report("take", 2, 1, 0);

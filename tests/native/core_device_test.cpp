@@ -1,8 +1,8 @@
 #include "core/device.h"
 
+#include "base/error.h"
 #include "core/buffer.h"
 #include "device/device_pool.h"
-#include "base/error.h"
 #include "fake_driver/core_fixture.h"
 
 namespace gpk {
@@ -76,7 +76,7 @@ TEST_F(DeviceTest, MemoryInfo) {
   EXPECT_EQ(memory_info(kGpu).free_bytes, 16u << 20);
   auto buffer = Buffer::allocate(kGpu, 4096);
   EXPECT_EQ(memory_info(kGpu).free_bytes,
-            (16u << 20) - device_pool({DeviceKind::kCuda, 0}).chunk_bytes());
+            (16u << 20) - device::device_pool({DeviceKind::kCuda, 0}).chunk_bytes());
   EXPECT_GT(memory_info(kCpu).total_bytes, 0u);
 }
 

@@ -3,9 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "core/buffer.h"
 #include "core/device.h"
-#include "base/error.h"
 #include "core/event.h"
 #include "core/launch.h"
 #include "core/library.h"

@@ -2,11 +2,11 @@
 #include <cstring>
 #include <thread>
 
-#include "device/device_pool.h"
 #include "base/error.h"
 #include "core/event.h"
-#include "device/host_copy.h"
 #include "core/memory.h"
+#include "device/device_pool.h"
+#include "device/host_copy.h"
 #include "device/pool_buffer.h"
 #include "fake_driver/graph_fixture.h"
 
@@ -26,11 +26,11 @@ TEST_F(CaptureTest, MemoryOfTheCaptureLivesAsLongAsTheGraph) {
   }
   graph->end_capture();
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), before + 1);
-  EXPECT_EQ(device_pool({DeviceKind::kCuda, 0}).trim(), 0u);  // it is the graph's
+  EXPECT_EQ(device::device_pool({DeviceKind::kCuda, 0}).trim(), 0u);  // it is the graph's
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), before + 1);
   graph->replay();
   graph.reset();
-  device_pool({DeviceKind::kCuda, 0}).trim();
+  device::device_pool({DeviceKind::kCuda, 0}).trim();
   EXPECT_EQ(fake::num_live(fake::Kind::kMemory), before);
   EXPECT_EQ(fake::num_live(fake::Kind::kGraph), 0u);
   EXPECT_EQ(fake::num_live(fake::Kind::kGraphExec), 0u);
@@ -69,13 +69,13 @@ TEST_F(CaptureTest, ArrayMayOutliveItsGraph) {
 TEST_F(CaptureTest, HostTransfersAreForbiddenInCapture) {
   for (const Device device : {kGpu, kCpu}) {
     const float value = 1.0f;
-    const Array x = from_host(&value, {1}, DType::kFloat32, device);
+    const Array x = device::from_host(&value, {1}, DType::kFloat32, device);
     Graph graph(device);
     graph.begin_capture();
     float out = 0.0f;
-    EXPECT_CONTAINS(message_of<CaptureError>([&] { to_host(x, &out); }), "to_numpy: ");
+    EXPECT_CONTAINS(message_of<CaptureError>([&] { device::to_host(x, &out); }), "to_numpy: ");
     EXPECT_CONTAINS(
-        message_of<CaptureError>([&] { from_host(&value, {1}, DType::kFloat32, device); }),
+        message_of<CaptureError>([&] { device::from_host(&value, {1}, DType::kFloat32, device); }),
         "from_numpy: ");
     graph.abandon_capture();
   }
@@ -288,7 +288,7 @@ TEST_F(CaptureTest, FullDeviceDoesNotFreeMemoryOfTheCapture) {
   }
   graph.end_capture();
   EXPECT_THROW(Buffer::allocate(kGpu, 8 << 20), OutOfMemory);
-  EXPECT_EQ(device_pool({DeviceKind::kCuda, 0}).trim(), 0u);
+  EXPECT_EQ(device::device_pool({DeviceKind::kCuda, 0}).trim(), 0u);
   EXPECT_EQ(fake::used_bytes(0), 4u << 20);
   EXPECT_NO_THROW(Buffer::allocate(kGpu, 4 << 20));
 }
@@ -306,7 +306,7 @@ TEST_F(CaptureTest, FullDeviceGivesBackWhatTheCommonPoolCaches) {
 TEST_F(CaptureTest, EvictedArraysComeBackForACaptureAndStay) {
   expect_copy_stream();
   fake::set_devices({{.memory_bytes = 16 << 20}});
-  runtime::Pool& pool = device_pool({DeviceKind::kCuda, 0});
+  runtime::Pool& pool = device::device_pool({DeviceKind::kCuda, 0});
   const auto kernel = load_scale();
   const Array x = Array::empty({1 << 20}, DType::kFloat32, kGpu);
   const auto set_ones = [&] {
@@ -314,8 +314,8 @@ TEST_F(CaptureTest, EvictedArraysComeBackForACaptureAndStay) {
     std::fill(values, values + x.size(), 1.0f);
   };
   set_ones();
-  pool.set_evictable(pool_block(*x.buffer()), true);
-  ASSERT_EQ(pool.evict(pool_block(*x.buffer())), 4u << 20);
+  pool.set_evictable(device::pool_block(*x.buffer()), true);
+  ASSERT_EQ(pool.evict(device::pool_block(*x.buffer())), 4u << 20);
   {
     Graph graph(kGpu);
     graph.begin_capture();
@@ -325,14 +325,14 @@ TEST_F(CaptureTest, EvictedArraysComeBackForACaptureAndStay) {
       launch_scale(*kernel, x, 2.0f);
     }
     graph.end_capture();
-    EXPECT_FALSE(pool.is_evicted(pool_block(*x.buffer())));
+    EXPECT_FALSE(pool.is_evicted(device::pool_block(*x.buffer())));
     EXPECT_THROW(Buffer::allocate(kGpu, 16 << 20), OutOfMemory);
-    EXPECT_FALSE(pool.is_evicted(pool_block(*x.buffer())));
+    EXPECT_FALSE(pool.is_evicted(device::pool_block(*x.buffer())));
     graph.replay();
     EXPECT_EQ(first_of(x), 2.0f);
   }
   EXPECT_NO_THROW(Buffer::allocate(kGpu, 16 << 20));
-  EXPECT_TRUE(pool.is_evicted(pool_block(*x.buffer())));
+  EXPECT_TRUE(pool.is_evicted(device::pool_block(*x.buffer())));
   EXPECT_EQ(first_of(x), 2.0f);
 }
 

@@ -3,12 +3,12 @@
 #include <chrono>
 #include <thread>
 
-#include "core/array.h"
-#include "device/compute_pacer.h"
-#include "device/device_partition.h"
 #include "base/error.h"
+#include "core/array.h"
 #include "core/interrupt.h"
 #include "core/stream_tenant.h"
+#include "device/compute_pacer.h"
+#include "device/device_partition.h"
 #include "fake_driver/graph_fixture.h"
 
 namespace gpk {
@@ -21,25 +21,25 @@ class GateTest : public GraphTest {
  protected:
   ~GateTest() override { set_interrupt_hook(nullptr); }
 
-  static std::shared_ptr<DevicePartition> make(const char* name, QosClass qos,
-                                               double compute = 0.0) {
-    PartitionRequest request;
+  static std::shared_ptr<device::DevicePartition> make(const char* name, QosClass qos,
+                                                       double compute = 0.0) {
+    device::PartitionRequest request;
     request.name = name;
     request.qos = qos;
     request.compute = compute;
-    return DevicePartition::create(kGpu, request);
+    return device::DevicePartition::create(kGpu, request);
   }
 };
 
 // The calling thread inside a partition.
 class Inside {
  public:
-  explicit Inside(const std::shared_ptr<DevicePartition>& partition)
+  explicit Inside(const std::shared_ptr<device::DevicePartition>& partition)
       : scope_(partition), stream_(current_stream(kGpu)) {}
   Stream& stream() { return *stream_; }
 
  private:
-  PartitionScope scope_;
+  device::PartitionScope scope_;
   std::shared_ptr<Stream> stream_;
 };
 
@@ -54,10 +54,10 @@ TEST_F(GateTest, ALimitOfItsOwn) {
   const auto stream = Stream::create(kGpu, StreamPriority::kLow);
   const auto kernel = load_scale();
   const Array x = make_ones();
-  limit_launches(*stream, 2);
+  device::limit_launches(*stream, 2);
   const cu::Stream handle = stream->handle();
   const auto report = [&] {
-    const auto reports = report_gates(kGpu);
+    const auto reports = device::report_gates(kGpu);
     EXPECT_EQ(reports.size(), 1u);
     EXPECT_EQ(reports.at(0).stream, stream->handle_value());
     return reports.at(0).stats;
@@ -83,18 +83,18 @@ TEST_F(GateTest, ALimitOfItsOwn) {
   }
   EXPECT_EQ(report().window.num_waits, 1u);
   EXPECT_EQ(report().window.num_in_flight, 0u) << "what has ended does not count";
-  limit_launches(*stream, 0);
-  EXPECT_EQ(report().window.limit, kMaxLaunchLimit);
+  device::limit_launches(*stream, 0);
+  EXPECT_EQ(report().window.limit, device::kMaxLaunchLimit);
   stream->synchronize();
 }
 
 TEST_F(GateTest, LimitsAreForStreamsOfNoPartition) {
-  EXPECT_THROW(limit_launches(*Stream::default_for(kGpu), 1), InvalidArgument);
-  limit_launches(*Stream::default_for(kCpu), 1);
+  EXPECT_THROW(device::limit_launches(*Stream::default_for(kGpu), 1), InvalidArgument);
+  device::limit_launches(*Stream::default_for(kCpu), 1);
   EXPECT_EQ(Stream::default_for(kCpu)->gate(), nullptr);
   const auto partition = make("be", QosClass::kBestEffort);
   Inside inside(partition);
-  EXPECT_THROW(limit_launches(inside.stream(), 1), InvalidArgument);
+  EXPECT_THROW(device::limit_launches(inside.stream(), 1), InvalidArgument);
 }
 
 TEST_F(GateTest, AFullWindowWaitsForTheOldestLaunch) {
@@ -275,8 +275,8 @@ TEST_F(GateTest, PacingChargesMeasuredTime) {
       const Array x = make_ones();
       for (int i = 0; i < 10; ++i) launch_scale(*kernel, x, 1.0f);
     }
-    const PartitionReport report = partition->report();
-    EXPECT_EQ(report.compute, ComputeLimit::kPacing);
+    const device::PartitionReport report = partition->report();
+    EXPECT_EQ(report.compute, device::ComputeLimit::kPacing);
     EXPECT_CONTAINS(report.compute_note, "no green contexts");
     EXPECT_GE(report.paced_ns, 11 * 1000.0);  // the fake's clock: a microsecond per submission
     EXPECT_EQ(report.given_compute, 0.5);
@@ -285,15 +285,15 @@ TEST_F(GateTest, PacingChargesMeasuredTime) {
 }
 
 TEST_F(GateTest, PacedWorkWaitsForItsShare) {
-  const runtime::SteadyClock clock;
-  ComputePacer pacer(Context::get(0), clock);
+  const SteadyClock clock;
+  device::ComputePacer pacer(Context::get(0), clock);
   pacer.shares().add(1, 0.1, true);
   const auto stream = Stream::create(kGpu, StreamPriority::kLow);
   const auto start = std::chrono::steady_clock::now();
   // 0.2 ms of fake GPU time each against a share of 0.1: when the half millisecond of credit is
   // used up, 2 ms of real time each.
   for (int i = 0; i < 8; ++i) {
-    const ComputePacer::Piece piece = pacer.begin(1, stream->handle());
+    const device::ComputePacer::Piece piece = pacer.begin(1, stream->handle());
     fake::advance_ms(0.2);
     pacer.submitted(piece, stream->handle());
   }

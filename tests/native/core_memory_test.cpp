@@ -4,9 +4,9 @@
 #include <cstring>
 #include <thread>
 
+#include "base/error.h"
 #include "core/buffer.h"
 #include "device/device_pool.h"
-#include "base/error.h"
 #include "device/pool_buffer.h"
 #include "fake_driver/core_fixture.h"
 
@@ -17,7 +17,7 @@ constexpr std::size_t kChunk = std::size_t{2} << 20;
 
 class BufferTest : public CoreTest {
  protected:
-  static runtime::Pool& pool() { return device_pool({DeviceKind::kCuda, 0}); }
+  static runtime::Pool& pool() { return device::device_pool({DeviceKind::kCuda, 0}); }
   static std::shared_ptr<Stream> make_stream() {
     return Stream::create(kGpu, StreamPriority::kLow);
   }
@@ -117,8 +117,8 @@ TEST_F(DevicePoolTest, WithoutVirtualMemory) {
   const auto buffer = Buffer::allocate(kGpu, 3 * kChunk);
   bytes_of(*buffer)[3 * kChunk - 1] = 1;
   EXPECT_GE(fake::num_calls("cuMemAlloc"), 1u);
-  EXPECT_FALSE(pool().set_evictable(pool_block(*buffer), true));
-  EXPECT_THROW(pool().evict(pool_block(*buffer)), runtime::Error);
+  EXPECT_FALSE(pool().set_evictable(device::pool_block(*buffer), true));
+  EXPECT_THROW(pool().evict(device::pool_block(*buffer)), Error);
 }
 
 TEST_F(DevicePoolTest, EvictedMemoryComesBackBeforeItsNextUse) {
@@ -127,8 +127,8 @@ TEST_F(DevicePoolTest, EvictedMemoryComesBackBeforeItsNextUse) {
   const auto buffer = Buffer::allocate(kGpu, 2 * kChunk);
   std::memset(bytes_of(*buffer), 42, 2 * kChunk);
   void* address = buffer->data();
-  EXPECT_TRUE(pool().set_evictable(pool_block(*buffer), true));
-  EXPECT_EQ(pool().evict(pool_block(*buffer)), 2 * kChunk);
+  EXPECT_TRUE(pool().set_evictable(device::pool_block(*buffer), true));
+  EXPECT_EQ(pool().evict(device::pool_block(*buffer)), 2 * kChunk);
   EXPECT_EQ(fake::used_bytes(0), pool().stats().reserved_bytes);
   EXPECT_EQ(pool().stats().used_bytes, 0u);
   const BufferUse use(buffer, stream);
@@ -144,13 +144,13 @@ TEST_F(DevicePoolTest, PressureEvictsTheLeastRecentlyUsed) {
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (int i = 0; i < 6; ++i) {  // half as much again as there is
     buffers.push_back(Buffer::allocate(kGpu, kChunk));
-    pool().set_evictable(pool_block(*buffers.back()), true);
+    pool().set_evictable(device::pool_block(*buffers.back()), true);
     const BufferUse use(buffers.back(), stream);
     std::memset(bytes_of(*buffers.back()), i, kChunk);
     EXPECT_LE(fake::used_bytes(0), 4 * kChunk);
   }
-  EXPECT_TRUE(pool().is_evicted(pool_block(*buffers[0])));
-  EXPECT_FALSE(pool().is_evicted(pool_block(*buffers[5])));
+  EXPECT_TRUE(pool().is_evicted(device::pool_block(*buffers[0])));
+  EXPECT_FALSE(pool().is_evicted(device::pool_block(*buffers[5])));
   for (int round = 0; round < 2; ++round)
     for (int i = 0; i < 6; ++i) {
       const BufferUse use(buffers[static_cast<std::size_t>(i)], stream);
@@ -165,11 +165,11 @@ TEST_F(DevicePoolTest, PressureEvictsTheLeastRecentlyUsed) {
 TEST_F(DevicePoolTest, ExposedMemoryStays) {
   set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
   auto buffer = Buffer::allocate(kGpu, kChunk);
-  pool().set_evictable(pool_block(*buffer), true);
+  pool().set_evictable(device::pool_block(*buffer), true);
   buffer->expose();
   buffer->expose();
   EXPECT_THROW(Buffer::allocate(kGpu, 2 * kChunk), OutOfMemory);
-  EXPECT_FALSE(pool().is_evicted(pool_block(*buffer)));
+  EXPECT_FALSE(pool().is_evicted(device::pool_block(*buffer)));
   buffer.reset();
   EXPECT_NE(Buffer::allocate(kGpu, 2 * kChunk)->data(), nullptr);
 }
@@ -178,7 +178,7 @@ TEST_F(DevicePoolTest, UsersPinsAreCounted) {
   expect_copy_stream();
   set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
   const auto buffer = Buffer::allocate(kGpu, kChunk);
-  pool().set_evictable(pool_block(*buffer), true);
+  pool().set_evictable(device::pool_block(*buffer), true);
   EXPECT_FALSE(buffer->let_go());
   buffer->hold();
   buffer->hold();
@@ -187,7 +187,7 @@ TEST_F(DevicePoolTest, UsersPinsAreCounted) {
   EXPECT_TRUE(buffer->let_go());
   EXPECT_FALSE(buffer->let_go());
   EXPECT_NO_THROW(Buffer::allocate(kGpu, 2 * kChunk));
-  EXPECT_TRUE(pool().is_evicted(pool_block(*buffer)));
+  EXPECT_TRUE(pool().is_evicted(device::pool_block(*buffer)));
 }
 
 TEST_F(DevicePoolTest, NothingIsEvictedWhileTheDeviceMayReadIt) {
@@ -197,13 +197,13 @@ TEST_F(DevicePoolTest, NothingIsEvictedWhileTheDeviceMayReadIt) {
   const auto idle = Buffer::allocate(kGpu, 2 * kChunk);
   const auto used = Buffer::allocate(kGpu, 2 * kChunk);
   for (const auto& buffer : {used, idle}) {  // `used` is the older one
-    pool().set_evictable(pool_block(*buffer), true);
+    pool().set_evictable(device::pool_block(*buffer), true);
     const BufferUse use(buffer, buffer == used ? busy : current_stream(kGpu));
   }
   fake::set_busy(busy->handle(), true);
   const auto more = Buffer::allocate(kGpu, 2 * kChunk);
-  EXPECT_TRUE(pool().is_evicted(pool_block(*idle)));
-  EXPECT_FALSE(pool().is_evicted(pool_block(*used)));
+  EXPECT_TRUE(pool().is_evicted(device::pool_block(*idle)));
+  EXPECT_FALSE(pool().is_evicted(device::pool_block(*used)));
   fake::set_busy(busy->handle(), false);
 }
 
@@ -217,11 +217,11 @@ TEST_F(DevicePoolTest, UsesBeforeTheMarkCountToo) {
     const BufferUse use(first, busy);
   }  // not evictable yet
   fake::set_busy(busy->handle(), true);
-  pool().set_evictable(pool_block(*first), true);
-  pool().set_evictable(pool_block(*second), true);
+  pool().set_evictable(device::pool_block(*first), true);
+  pool().set_evictable(device::pool_block(*second), true);
   const auto more = Buffer::allocate(kGpu, 2 * kChunk);
-  EXPECT_FALSE(pool().is_evicted(pool_block(*first)));
-  EXPECT_TRUE(pool().is_evicted(pool_block(*second)));
+  EXPECT_FALSE(pool().is_evicted(device::pool_block(*first)));
+  EXPECT_TRUE(pool().is_evicted(device::pool_block(*second)));
   fake::set_busy(busy->handle(), false);
 }
 
@@ -235,9 +235,9 @@ TEST_F(DevicePoolTest, AnImpossibleRequestTakesNothing) {
 TEST_F(DevicePoolTest, TheCollectorIsAskedBeforeGivingUp) {
   set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
   auto held = Buffer::allocate(kGpu, 2 * kChunk);
-  set_collect_hook([&] { held.reset(); });
+  device::set_collect_hook([&] { held.reset(); });
   EXPECT_NE(Buffer::allocate(kGpu, 2 * kChunk)->data(), nullptr);
-  set_collect_hook(nullptr);
+  device::set_collect_hook(nullptr);
 }
 
 TEST_F(DevicePoolTest, EightThreads) {

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <thread>
 
-#include "core/buffer.h"
 #include "base/error.h"
+#include "core/buffer.h"
 #include "core/launch.h"
 #include "core/memory.h"
 #include "core/module.h"

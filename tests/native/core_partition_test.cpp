@@ -1,15 +1,14 @@
 // Partitions on the fake driver: green contexts, pacing instead, memory, streams, closing.
 #include <thread>
 
-#include "core/array.h"
-#include "device/device_partition.h"
 #include "base/error.h"
+#include "core/array.h"
+#include "core/stream_tenant.h"
+#include "device/device_partition.h"
 #include "device/host_copy.h"
 #include "device/memory_account.h"
-#include "core/stream_tenant.h"
 #include "device/transfers.h"
 #include "fake_driver/graph_fixture.h"
-#include "base/error.h"
 
 namespace gpk {
 namespace {
@@ -18,27 +17,27 @@ using runtime::QosClass;
 
 class PartitionTest : public GraphTest {
  protected:
-  static PartitionRequest request(const char* name, double compute = 0.0) {
-    PartitionRequest request;
+  static device::PartitionRequest request(const char* name, double compute = 0.0) {
+    device::PartitionRequest request;
     request.name = name;
     request.compute = compute;
     return request;
   }
-  static std::shared_ptr<DevicePartition> make(const char* name, double compute) {
-    return DevicePartition::create(kGpu, request(name, compute));
+  static std::shared_ptr<device::DevicePartition> make(const char* name, double compute) {
+    return device::DevicePartition::create(kGpu, request(name, compute));
   }
-  static runtime::Error::Kind kind_of(const PartitionRequest& request) {
-    const auto error = thrown<runtime::Error>([&] { DevicePartition::create(kGpu, request); });
-    return error ? error->kind() : runtime::Error::Kind::kMemory;
+  static Error::Kind kind_of(const device::PartitionRequest& request) {
+    const auto error = thrown<Error>([&] { device::DevicePartition::create(kGpu, request); });
+    return error ? error->kind() : Error::Kind::kMemory;
   }
 };
 
 TEST_F(PartitionTest, DividesTheMultiprocessorsTogether) {
   const auto large = make("large", 0.75);
   const auto small = make("small", 0.25);
-  const PartitionReport a = large->report();
-  const PartitionReport b = small->report();
-  EXPECT_EQ(a.compute, ComputeLimit::kGreenContext);
+  const device::PartitionReport a = large->report();
+  const device::PartitionReport b = small->report();
+  EXPECT_EQ(a.compute, device::ComputeLimit::kGreenContext);
   EXPECT_EQ(a.given_sms, 100u);  // twelve granules and the four that make none
   EXPECT_EQ(b.given_sms, 32u);
   EXPECT_EQ(a.granule_sms, 8u);
@@ -85,8 +84,8 @@ TEST_F(PartitionTest, PacesWhereGreenContextsDoNotWork) {
   fake::set_devices({{.green_launches = false}});
   {
     const auto partition = make("a", 0.5);
-    const PartitionReport report = partition->report();
-    EXPECT_EQ(report.compute, ComputeLimit::kPacing);
+    const device::PartitionReport report = partition->report();
+    EXPECT_EQ(report.compute, device::ComputeLimit::kPacing);
     EXPECT_EQ(report.granule_sms, 0u);
     EXPECT_CONTAINS(report.compute_note, "CUDA_ERROR");
     EXPECT_EQ(fake::num_live(fake::Kind::kGreenContext), 0u);
@@ -96,17 +95,18 @@ TEST_F(PartitionTest, PacesWhereGreenContextsDoNotWork) {
 TEST_F(PartitionTest, PacesWhereThereAreMorePartitionsThanGranules) {
   fake::set_devices({{.num_sms = 16}});
   {
-    std::vector<std::shared_ptr<DevicePartition>> all;
+    std::vector<std::shared_ptr<device::DevicePartition>> all;
     for (const char* name : {"a", "b", "c"}) all.push_back(make(name, 0.33));
-    for (const auto& partition : all) EXPECT_EQ(partition->report().compute, ComputeLimit::kPacing);
+    for (const auto& partition : all)
+      EXPECT_EQ(partition->report().compute, device::ComputeLimit::kPacing);
   }
 }
 
 TEST_F(PartitionTest, PrioritiesFollowTheClass) {
   const auto priority = [](const char* name, QosClass qos) {
-    PartitionRequest asked = request(name);
+    device::PartitionRequest asked = request(name);
     asked.qos = qos;
-    const auto partition = DevicePartition::create(kGpu, asked);
+    const auto partition = device::DevicePartition::create(kGpu, asked);
     const auto stream = partition->acquire_stream();
     const int result = fake::stream_info(stream->handle()).priority;
     EXPECT_EQ(result, partition->report().stream_priority);
@@ -120,12 +120,12 @@ TEST_F(PartitionTest, PrioritiesFollowTheClass) {
 
 TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
   constexpr std::int64_t kMib = std::int64_t{1} << 20;
-  PartitionRequest asked = request("small");
+  device::PartitionRequest asked = request("small");
   asked.memory_bytes = std::size_t{10} << 20;
-  const auto partition = DevicePartition::create(kGpu, asked);
+  const auto partition = device::DevicePartition::create(kGpu, asked);
   std::optional<Array> kept;
   {
-    const PartitionScope scope(partition);
+    const device::PartitionScope scope(partition);
     kept = Array::empty({6 * kMib}, DType::kUInt8, kGpu);
     const auto error = thrown<OutOfMemory>([] { Array::empty({6 * kMib}, DType::kUInt8, kGpu); });
     ASSERT_TRUE(error);
@@ -136,9 +136,9 @@ TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
   Array::empty({6 * kMib}, DType::kUInt8, kGpu);  // the neighbour goes on
   EXPECT_GE(partition->report().memory.num_refused, 1u);
   EXPECT_GE(partition->report().memory.used_bytes, std::size_t{6} << 20);
-  const auto error = thrown<runtime::Error>([&] { partition->close(); });
+  const auto error = thrown<Error>([&] { partition->close(); });
   ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), runtime::Error::Kind::kState);
+  EXPECT_EQ(error->kind(), Error::Kind::kState);
   EXPECT_CONTAINS(error->what(), "its arrays and tasks hold");
   EXPECT_FALSE(partition->closed());
   kept.reset();
@@ -146,18 +146,18 @@ TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
 }
 
 TEST_F(PartitionTest, StreamsAreLimitedAndUsedAgain) {
-  PartitionRequest asked = request("two");
+  device::PartitionRequest asked = request("two");
   asked.max_streams = 2;
-  const auto partition = DevicePartition::create(kGpu, asked);
+  const auto partition = device::DevicePartition::create(kGpu, asked);
   const auto a = partition->acquire_stream();
   const auto b = partition->acquire_stream();
   EXPECT_NE(a, b);
   EXPECT_TRUE(partition->owns(*a));
   EXPECT_FALSE(partition->owns(*Stream::default_for(kGpu)));
-  const auto error = thrown<runtime::Error>([&] { partition->acquire_stream(); });
+  const auto error = thrown<Error>([&] { partition->acquire_stream(); });
   ASSERT_TRUE(error);
   EXPECT_CONTAINS(error->what(), "max_streams");
-  EXPECT_THROW(partition->close(), runtime::Error);
+  EXPECT_THROW(partition->close(), Error);
   partition->release_stream(a);
   EXPECT_EQ(partition->acquire_stream(), a);
   partition->release_stream(a);
@@ -165,27 +165,27 @@ TEST_F(PartitionTest, StreamsAreLimitedAndUsedAgain) {
   partition->close();
   partition->close();
   EXPECT_TRUE(partition->closed());
-  EXPECT_THROW(partition->acquire_stream(), runtime::Error);
+  EXPECT_THROW(partition->acquire_stream(), Error);
 }
 
 TEST_F(PartitionTest, ClosingReturnsEverything) {
-  PartitionRequest asked = request("all", 1.0);
+  device::PartitionRequest asked = request("all", 1.0);
   asked.bandwidth = 1.0;
   asked.memory_bytes = std::size_t{80} << 30;
   for (int i = 0; i < 3; ++i) {
-    const auto partition = DevicePartition::create(kGpu, asked);
+    const auto partition = device::DevicePartition::create(kGpu, asked);
     partition->release_stream(partition->acquire_stream());
-    EXPECT_EQ(device_partitions(kGpu).size(), 1u);
+    EXPECT_EQ(device::device_partitions(kGpu).size(), 1u);
     partition->close();
-    EXPECT_TRUE(device_partitions(kGpu).empty());
+    EXPECT_TRUE(device::device_partitions(kGpu).empty());
   }
 }
 
 TEST_F(PartitionTest, AStreamKeptAfterClosingStillWorks) {
-  PartitionRequest asked = request("gone", 0.5);
+  device::PartitionRequest asked = request("gone", 0.5);
   asked.bandwidth = 0.5;
   asked.memory_bytes = 100;
-  auto partition = DevicePartition::create(kGpu, asked);
+  auto partition = device::DevicePartition::create(kGpu, asked);
   auto stream = partition->acquire_stream();
   partition->release_stream(stream);
   partition->close();
@@ -193,9 +193,9 @@ TEST_F(PartitionTest, AStreamKeptAfterClosingStillWorks) {
   {
     const StreamScope scope(stream);
     const std::vector<unsigned char> data(2 << 20, 7);  // above the old limit, through the engine
-    const Array x = from_host(data.data(), {2 << 20}, DType::kUInt8, kGpu);
+    const Array x = device::from_host(data.data(), {2 << 20}, DType::kUInt8, kGpu);
     std::vector<unsigned char> back(2 << 20);
-    to_host(x, back.data());
+    device::to_host(x, back.data());
     EXPECT_EQ(back, data);
   }
   stream.reset();
@@ -206,14 +206,14 @@ TEST_F(PartitionTest, ADroppedPartitionLivesAsLongAsItsArrays) {
   auto partition = make("dropped", 0.5);
   std::optional<Array> x;
   {
-    const PartitionScope scope(partition);
+    const device::PartitionScope scope(partition);
     x = make_ones();
   }
   partition.reset();
-  EXPECT_EQ(device_partitions(kGpu).size(), 1u);
+  EXPECT_EQ(device::device_partitions(kGpu).size(), 1u);
   EXPECT_EQ(first_of(*x), 1.0f);
   x.reset();
-  EXPECT_TRUE(device_partitions(kGpu).empty());
+  EXPECT_TRUE(device::device_partitions(kGpu).empty());
   EXPECT_EQ(fake::num_live(fake::Kind::kGreenContext), 0u);
 }
 
@@ -221,24 +221,24 @@ TEST_F(PartitionTest, InsideTwiceIsOneStream) {
   const auto partition = make("twice", 0.5);
   const auto outside = current_stream(kGpu);
   {
-    const PartitionScope outer(partition);
+    const device::PartitionScope outer(partition);
     const auto stream = current_stream(kGpu);
     {
-      const PartitionScope inner(partition);
+      const device::PartitionScope inner(partition);
       EXPECT_EQ(current_stream(kGpu), stream);
     }
     EXPECT_EQ(current_stream(kGpu), stream);
-    EXPECT_EQ(current_account(kGpu), partition->account());
+    EXPECT_EQ(device::current_account(kGpu), partition->account());
   }
   EXPECT_EQ(current_stream(kGpu), outside);
-  EXPECT_EQ(current_account(kGpu), nullptr);
+  EXPECT_EQ(device::current_account(kGpu), nullptr);
 }
 
 TEST_F(PartitionTest, BadRequests) {
-  using Kind = runtime::Error::Kind;
+  using Kind = Error::Kind;
   EXPECT_EQ(kind_of(request("")), Kind::kValue);
   EXPECT_EQ(kind_of(request("a", 1.5)), Kind::kValue);
-  PartitionRequest asked = request("a");
+  device::PartitionRequest asked = request("a");
   asked.max_streams = 0;
   EXPECT_EQ(kind_of(asked), Kind::kValue);
   asked = request("a");
@@ -251,7 +251,7 @@ TEST_F(PartitionTest, BadRequests) {
   EXPECT_EQ(kind_of(request("a")), Kind::kValue) << "the name is taken";
   EXPECT_EQ(kind_of(request("b", 0.5)), Kind::kState) << "too much compute";
   const auto second = make("b", 0.4);
-  EXPECT_EQ(second->report().compute, ComputeLimit::kGreenContext);
+  EXPECT_EQ(second->report().compute, device::ComputeLimit::kGreenContext);
 }
 
 TEST_F(PartitionTest, GraphsOfAPartitionAreCapturedOnItsMultiprocessors) {
@@ -278,29 +278,29 @@ TEST_F(PartitionTest, GraphsOfAPartitionAreCapturedOnItsMultiprocessors) {
 }
 
 TEST_F(PartitionTest, CopiesCountInTheBandwidthShare) {
-  PartitionRequest asked = request("copies");
+  device::PartitionRequest asked = request("copies");
   asked.bandwidth = 0.5;
-  const auto partition = DevicePartition::create(kGpu, asked);
+  const auto partition = device::DevicePartition::create(kGpu, asked);
   const auto stream = partition->acquire_stream();
   {
     const StreamScope scope(stream);
     const std::vector<unsigned char> data(3 << 20, 7);
-    const Array x = from_host(data.data(), {3 << 20}, DType::kUInt8, kGpu);
+    const Array x = device::from_host(data.data(), {3 << 20}, DType::kUInt8, kGpu);
   }
   partition->release_stream(stream);
   EXPECT_EQ(partition->report().bandwidth_bytes, static_cast<double>(3 << 20));
 }
 
 TEST_F(PartitionTest, OnTheCpu) {
-  PartitionRequest asked = request("cpu", 0.5);
+  device::PartitionRequest asked = request("cpu", 0.5);
   asked.memory_bytes = 4096;
-  const auto partition = DevicePartition::create(kCpu, asked);
+  const auto partition = device::DevicePartition::create(kCpu, asked);
   {
-    const PartitionScope scope(partition);
+    const device::PartitionScope scope(partition);
     const Array a = Array::empty({1024}, DType::kUInt8, kCpu);
     EXPECT_THROW(Array::empty({8192}, DType::kUInt8, kCpu), OutOfMemory);
   }
-  EXPECT_EQ(partition->report().compute, ComputeLimit::kSimulated);
+  EXPECT_EQ(partition->report().compute, device::ComputeLimit::kSimulated);
   partition->close();
 }
 

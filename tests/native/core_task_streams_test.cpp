@@ -9,11 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "device/device_partition.h"
 #include "base/error.h"
+#include "device/device_partition.h"
 #include "device/transfers.h"
 #include "fake_driver/graph_fixture.h"
-#include "base/error.h"
 
 namespace gpk {
 namespace {
@@ -32,7 +31,8 @@ class TaskStreamsTest : public GraphTest {
     bool over() { return end.wait_for(5ms) == std::future_status::ready; }
   };
   template <class Body>
-  static Task run(TaskStreams& streams, TaskStreams::Lease lease, const Body& body) {
+  static Task run(device::TaskStreams& streams, device::TaskStreams::Lease lease,
+                  const Body& body) {
     TaskWork work;
     {
       const StreamScope stream(lease.stream);
@@ -48,7 +48,7 @@ class TaskStreamsTest : public GraphTest {
 };
 
 TEST_F(TaskStreamsTest, WorkOnTheCpuIsDoneAtOnce) {
-  TaskStreams streams(kCpu, 2);
+  device::TaskStreams streams(kCpu, 2);
   auto lease = streams.acquire(kNoClass);
   EXPECT_EQ(streams.num_in_use(), 1u);
   bool done = false;
@@ -61,7 +61,7 @@ TEST_F(TaskStreamsTest, WorkOnTheCpuIsDoneAtOnce) {
 }
 
 TEST_F(TaskStreamsTest, WorkIsDoneWhenTheEventIs) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   auto lease = streams.acquire(QosClass::kGuaranteed);
   const cu::Stream handle = lease.stream->handle();
   fake::set_busy(handle, true);
@@ -78,7 +78,7 @@ TEST_F(TaskStreamsTest, WorkIsDoneWhenTheEventIs) {
 }
 
 TEST_F(TaskStreamsTest, AFailureIsReportedAndItsStreamNotUsedAgain) {
-  TaskStreams streams(kGpu, 1);
+  device::TaskStreams streams(kGpu, 1);
   auto lease = streams.acquire(kNoClass);
   fake::set_busy(lease.stream->handle(), true);
   std::promise<std::exception_ptr> promise;
@@ -96,17 +96,17 @@ TEST_F(TaskStreamsTest, AFailureIsReportedAndItsStreamNotUsedAgain) {
 }
 
 TEST_F(TaskStreamsTest, AStreamThatCannotBeMadeLeavesItsPlace) {
-  TaskStreams streams(kGpu, 1);
+  device::TaskStreams streams(kGpu, 1);
   fake::fail_next("cuStreamCreateWithPriority", cu::kOutOfMemory);
   EXPECT_ANY_THROW(streams.acquire(kNoClass));
   EXPECT_EQ(streams.num_in_use(), 0u);
   auto lease = streams.acquire(kNoClass);
   streams.finish(std::move(lease), {}, [](const std::exception_ptr&) {});
-  EXPECT_THROW(TaskStreams(kGpu, 0), InvalidArgument);
+  EXPECT_THROW(device::TaskStreams(kGpu, 0), InvalidArgument);
 }
 
 TEST_F(TaskStreamsTest, AcquireWaitsForAFreeStreamAndEndsWithClose) {
-  TaskStreams streams(kCpu, 1);
+  device::TaskStreams streams(kCpu, 1);
   auto only = streams.acquire(kNoClass);
   auto second = std::async(std::launch::async, [&] { return streams.acquire(kNoClass); });
   EXPECT_EQ(second.wait_for(5ms), std::future_status::timeout);
@@ -123,7 +123,7 @@ TEST_F(TaskStreamsTest, AcquireWaitsForAFreeStreamAndEndsWithClose) {
 TEST_F(TaskStreamsTest, ManyThreads) {
   std::atomic<int> num_done = 0;
   {
-    TaskStreams streams(kGpu, 4);
+    device::TaskStreams streams(kGpu, 4);
     std::vector<std::thread> threads;
     for (int t = 0; t < 6; ++t)
       threads.emplace_back([&] {
@@ -142,14 +142,14 @@ TEST_F(TaskStreamsTest, ManyThreads) {
 }
 
 TEST_F(TaskStreamsTest, TheLastOwnerMayGoInACallback) {
-  auto streams = std::make_shared<TaskStreams>(kGpu, 2);
+  auto streams = std::make_shared<device::TaskStreams>(kGpu, 2);
   auto lease = streams->acquire(kNoClass);
   const cu::Stream handle = lease.stream->handle();
   fake::set_busy(handle, true);
   std::promise<void> promise;
   auto gone = promise.get_future();
-  std::shared_ptr<TaskStreams> last = streams;
-  TaskStreams& used = *streams;
+  std::shared_ptr<device::TaskStreams> last = streams;
+  device::TaskStreams& used = *streams;
   used.finish(std::move(lease), {}, [last = std::move(last), &promise](const std::exception_ptr&) {
     promise.set_value();
   });
@@ -160,7 +160,7 @@ TEST_F(TaskStreamsTest, TheLastOwnerMayGoInACallback) {
 }
 
 TEST_F(TaskStreamsTest, ATaskEndsWithItsLastStream) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const auto kernel = load_scale();
   const Array x = make_ones();
   const auto side = Stream::create(kGpu, StreamPriority::kLow);
@@ -178,7 +178,7 @@ TEST_F(TaskStreamsTest, ATaskEndsWithItsLastStream) {
 }
 
 TEST_F(TaskStreamsTest, AStreamThatTheTaskDropsIsKept) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const auto kernel = load_scale();
   const Array x = make_ones();
   cu::Stream handle = nullptr;
@@ -194,7 +194,7 @@ TEST_F(TaskStreamsTest, AStreamThatTheTaskDropsIsKept) {
 }
 
 TEST_F(TaskStreamsTest, ManyShortStreamsAreNotAllKept) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const auto kernel = load_scale();
   const Array x = make_ones();
   std::size_t most = 0;
@@ -211,7 +211,7 @@ TEST_F(TaskStreamsTest, ManyShortStreamsAreNotAllKept) {
 }
 
 TEST_F(TaskStreamsTest, ReplaysAndCopiesCount) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const auto kernel = load_scale();
   const Array x = make_ones();
   Graph graph(kGpu);
@@ -234,7 +234,7 @@ TEST_F(TaskStreamsTest, ReplaysAndCopiesCount) {
 }
 
 TEST_F(TaskStreamsTest, ACaptureIsNoWork) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const auto kernel = load_scale();
   const Array x = make_ones();
   Graph graph(kGpu);
@@ -248,7 +248,7 @@ TEST_F(TaskStreamsTest, ACaptureIsNoWork) {
 }
 
 TEST_F(TaskStreamsTest, AFreedArrayInUseKeepsTheTaskRunning) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const auto kernel = load_scale();
   const auto side = Stream::create(kGpu, StreamPriority::kLow);
   Task task = run(streams, streams.acquire(kNoClass), [&] {
@@ -263,23 +263,25 @@ TEST_F(TaskStreamsTest, AFreedArrayInUseKeepsTheTaskRunning) {
 }
 
 TEST_F(TaskStreamsTest, TransfersCount) {
-  TaskStreams streams(kGpu, 2);
+  device::TaskStreams streams(kGpu, 2);
   const std::vector<unsigned char> source(2 << 20, 7);
   const Array x = Array::empty({2 << 20}, DType::kUInt8, kGpu);
   const auto before = Stream::create(kGpu, StreamPriority::kLow);
   fake::set_busy(before->handle(), true);  // the copy starts after its work
   Task task = run(streams, streams.acquire(kNoClass), [&] {
-    transfers(kGpu)->submit(runtime::TransferType::kH2D, x.device_ptr(),
-                            reinterpret_cast<std::uintptr_t>(source.data()), source.size(), before);
+    device::transfers(kGpu)->submit(runtime::TransferType::kH2D, x.device_ptr(),
+                                    reinterpret_cast<std::uintptr_t>(source.data()), source.size(),
+                                    before);
   });
   EXPECT_FALSE(task.over());
   fake::set_busy(before->handle(), false);
   EXPECT_EQ(task.end.get(), nullptr);
-  EXPECT_EQ(transfers(kGpu)->engine().stats().of(runtime::TransferType::kH2D).num_completed, 1u);
+  EXPECT_EQ(device::transfers(kGpu)->engine().stats().of(runtime::TransferType::kH2D).num_completed,
+            1u);
 }
 
 TEST_F(TaskStreamsTest, TheFirstFailureIsReportedWhenAllHaveEnded) {
-  TaskStreams streams(kGpu, 1);
+  device::TaskStreams streams(kGpu, 1);
   const auto kernel = load_scale();
   const Array x = make_ones();
   const auto side = Stream::create(kGpu, StreamPriority::kLow);
@@ -317,12 +319,12 @@ TEST_F(TaskStreamsTest, OutsideOfTasksNothingIsNoted) {
 }
 
 TEST_F(TaskStreamsTest, TasksRunOnTheStreamsOfTheirPartition) {
-  PartitionRequest request;
+  device::PartitionRequest request;
   request.name = "batch";
   request.compute = 0.25;
   request.max_streams = 1;
-  const auto partition = DevicePartition::create(kGpu, request);
-  TaskStreams streams(kGpu, 1);
+  const auto partition = device::DevicePartition::create(kGpu, request);
+  device::TaskStreams streams(kGpu, 1);
   auto first = streams.acquire(partition);
   EXPECT_TRUE(partition->owns(*first.stream));
   EXPECT_EQ(fake::stream_info(first.stream->handle()).num_sms, 32u);
@@ -330,20 +332,20 @@ TEST_F(TaskStreamsTest, TasksRunOnTheStreamsOfTheirPartition) {
   EXPECT_EQ(second.stream, first.stream);
   EXPECT_EQ(streams.num_in_use(), 2u);
   auto other = streams.acquire(kNoClass);  // which is none of the scheduler's own
-  EXPECT_THROW(partition->acquire_stream(), runtime::Error);
+  EXPECT_THROW(partition->acquire_stream(), Error);
   const cu::Stream handle = first.stream->handle();
   fake::set_busy(handle, true);
   Task a = run(streams, std::move(first), [] {});
   Task b = run(streams, std::move(second), [] {});
   EXPECT_FALSE(a.over());
-  EXPECT_THROW(partition->close(), runtime::Error);
+  EXPECT_THROW(partition->close(), Error);
   fake::set_busy(handle, false);
   EXPECT_EQ(a.end.get(), nullptr);
   EXPECT_EQ(b.end.get(), nullptr);
   EXPECT_EQ(run(streams, std::move(other), [] {}).end.get(), nullptr);
   EXPECT_EQ(streams.num_in_use(), 0u);
   partition->close();
-  EXPECT_THROW(streams.acquire(partition), runtime::Error);
+  EXPECT_THROW(streams.acquire(partition), Error);
 }
 
 }  // namespace

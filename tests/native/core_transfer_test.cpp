@@ -6,13 +6,12 @@
 #include <sstream>
 #include <thread>
 
-#include "core/array.h"
 #include "base/error.h"
-#include "device/host_copy.h"
+#include "core/array.h"
 #include "core/trace_log.h"
+#include "device/host_copy.h"
 #include "device/transfers.h"
 #include "fake_driver/core_fixture.h"
-#include "base/error.h"
 
 namespace gpk {
 namespace {
@@ -40,11 +39,11 @@ class TransferTest : public CoreTest {
 TEST_F(TransferTest, LargePageableMemoryGoesThroughTheEngine) {
   const auto source = pattern(kLarge);
   const Array array =
-      from_host(source.data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
+      device::from_host(source.data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
   std::vector<unsigned char> back(kLarge);
-  to_host(array, back.data());
+  device::to_host(array, back.data());
   EXPECT_EQ(back, source);
-  const auto stats = transfers(kGpu)->engine().stats();
+  const auto stats = device::transfers(kGpu)->engine().stats();
   EXPECT_EQ(stats.of(TransferType::kH2D).staged_bytes, kLarge);
   EXPECT_EQ(stats.of(TransferType::kD2H).staged_bytes, kLarge);
   EXPECT_GT(stats.of(TransferType::kH2D).num_chunks, 4u);
@@ -55,11 +54,11 @@ TEST_F(TransferTest, CopiesAreInTheTrace) {
   trace_log().clear();
   trace_log().start();
   const auto source = pattern(64);
-  const Array array = from_host(source.data(), {64}, DType::kUInt8, kGpu);
+  const Array array = device::from_host(source.data(), {64}, DType::kUInt8, kGpu);
   std::vector<unsigned char> back(64);
-  to_host(array, back.data());
+  device::to_host(array, back.data());
   trace_log().stop();
-  to_host(array, back.data());
+  device::to_host(array, back.data());
   std::ostringstream text;
   trace_log().write_chrome_trace(text);
   trace_log().clear();
@@ -72,14 +71,14 @@ TEST_F(TransferTest, CopiesAreInTheTrace) {
 TEST_F(TransferTest, SmallAndPinnedCopiesStayDirect) {
   const auto source = pattern(1000);
   std::vector<unsigned char> back(1000);
-  to_host(from_host(source.data(), {1000}, DType::kUInt8, kGpu), back.data());
+  device::to_host(device::from_host(source.data(), {1000}, DType::kUInt8, kGpu), back.data());
   EXPECT_EQ(back, source);
   const auto pinned = PinnedMemory::allocate(kGpu, kLarge);
   std::memset(pinned->data(), 5, kLarge);
   const Array array =
-      from_host(pinned->data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
+      device::from_host(pinned->data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
   std::memset(pinned->data(), 6, kLarge);  // from_host has waited
-  to_host(array, pinned->data());
+  device::to_host(array, pinned->data());
   EXPECT_EQ(static_cast<unsigned char*>(pinned->data())[kLarge - 1], 5);
   EXPECT_EQ(fake::num_live(fake::Kind::kStream), 0u) << "no engine was made";
 }
@@ -89,7 +88,7 @@ TEST_F(TransferTest, WaitsForTheStreamOfTheArray) {
   const Array array = array_of(kLarge);
   const auto stream = Stream::create(kGpu, StreamPriority::kLow);
   fake::set_busy(stream->handle(), true);  // its work, which may still read the memory, is not done
-  const auto engine = transfers(kGpu);
+  const auto engine = device::transfers(kGpu);
   const auto future = engine->submit(TransferType::kH2D, array.device_ptr(), address(source.data()),
                                      kLarge, stream);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -98,19 +97,19 @@ TEST_F(TransferTest, WaitsForTheStreamOfTheArray) {
   auto wait = future;
   wait.wait();
   std::vector<unsigned char> back(kLarge);
-  to_host(array, back.data());
+  device::to_host(array, back.data());
   EXPECT_EQ(back, source);
 }
 
 TEST_F(TransferTest, ToHostWaitsForTheUsersOfTheArray) {
   const auto source = pattern(kLarge);
   const Array array =
-      from_host(source.data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
+      device::from_host(source.data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
   const auto user = Stream::create(kGpu, StreamPriority::kLow);
   array.buffer()->mark_use(user);
   const std::size_t before = fake::num_calls("cuStreamWaitEvent");
   std::vector<unsigned char> back(kLarge);
-  to_host(array, back.data());
+  device::to_host(array, back.data());
   EXPECT_EQ(fake::num_calls("cuStreamWaitEvent"), before + 1) << "the current stream waits for it";
   EXPECT_EQ(back, source);
 }
@@ -120,9 +119,9 @@ TEST_F(TransferTest, ReportedErrorsAreThrownByToHost) {
   fake::fail_next("cuEventQuery", cu::kIllegalAddress);
   expect_leftovers();
   std::vector<unsigned char> back(kLarge);
-  EXPECT_THROW(to_host(array, back.data()), CudaError);
-  EXPECT_THROW(to_host(array, back.data()), DeviceLostError);
-  close_transfers();  // ends although nothing works any more
+  EXPECT_THROW(device::to_host(array, back.data()), CudaError);
+  EXPECT_THROW(device::to_host(array, back.data()), DeviceLostError);
+  device::close_transfers();  // ends although nothing works any more
 }
 
 TEST_F(TransferTest, PinnedMemoryOfTwoAllocationsIsStaged) {
@@ -136,7 +135,7 @@ TEST_F(TransferTest, PinnedMemoryOfTwoAllocationsIsStaged) {
 }
 
 TEST_F(TransferTest, AnUrgentCopyOvertakes) {
-  const auto engine = transfers(kGpu);
+  const auto engine = device::transfers(kGpu);
   const auto stream = Stream::create(kGpu, StreamPriority::kLow);
   fake::set_busy(stream->handle(), true);
   const auto pinned = PinnedMemory::allocate(kGpu, kLarge);
@@ -164,7 +163,7 @@ TEST_F(TransferTest, AnUrgentCopyOvertakes) {
 }
 
 TEST_F(TransferTest, ACopyThatFailsFailsItsFuture) {
-  const auto engine = transfers(kGpu);
+  const auto engine = device::transfers(kGpu);
   const auto source = pattern(kLarge);
   auto future = engine->submit(TransferType::kH2D, 4096, address(source.data()), kLarge,
                                Stream::default_for(kGpu));
@@ -183,14 +182,15 @@ TEST_F(TransferTest, NoPinnedMemoryIsOutOfMemory) {
   const auto source = pattern(kLarge);
   fake::fail_next("cuMemHostRegister", cu::kOutOfMemory);
   fake::fail_next("cuMemHostAlloc", cu::kOutOfMemory);
-  const auto error = thrown<OutOfMemory>(
-      [&] { upload(array.device_ptr(), source.data(), kLarge, Stream::default_for(kGpu)); });
+  const auto error = thrown<OutOfMemory>([&] {
+    device::upload(array.device_ptr(), source.data(), kLarge, Stream::default_for(kGpu));
+  });
   ASSERT_TRUE(error);
-  upload(array.device_ptr(), source.data(), kLarge, Stream::default_for(kGpu));
+  device::upload(array.device_ptr(), source.data(), kLarge, Stream::default_for(kGpu));
 }
 
 TEST_F(TransferTest, CpuSimulationCopies) {
-  const auto engine = transfers(kCpu);
+  const auto engine = device::transfers(kCpu);
   const auto source = pattern(kLarge);
   std::vector<unsigned char> target(kLarge);
   auto future = engine->submit(TransferType::kD2H, address(target.data()), address(source.data()),
@@ -204,12 +204,12 @@ TEST_F(TransferTest, ConfiguredBeforeTheFirstUseOnly) {
   runtime::TransferEngine::Options options;
   options.chunk_bytes = 1024;
   options.max_in_flight_bytes = 4096;
-  configure_transfers(kGpu, options);
-  EXPECT_EQ(transfers(kGpu)->engine().options().chunk_bytes, 1024u);
-  EXPECT_THROW(configure_transfers(kGpu, options), Error);
-  close_transfers();
-  configure_transfers(kGpu, {});
-  EXPECT_EQ(transfers(kGpu)->engine().options().chunk_bytes,
+  device::configure_transfers(kGpu, options);
+  EXPECT_EQ(device::transfers(kGpu)->engine().options().chunk_bytes, 1024u);
+  EXPECT_THROW(device::configure_transfers(kGpu, options), Error);
+  device::close_transfers();
+  device::configure_transfers(kGpu, {});
+  EXPECT_EQ(device::transfers(kGpu)->engine().options().chunk_bytes,
             runtime::TransferEngine::Options{}.chunk_bytes);
 }
 
@@ -220,10 +220,10 @@ TEST_F(TransferTest, ManyThreadsAtOnce) {
     threads.emplace_back([&, t] {
       std::vector<unsigned char> source(kLarge, static_cast<unsigned char>(t + 1));
       for (int round = 0; round < 3; ++round) {
-        const Array array =
-            from_host(source.data(), {static_cast<std::int64_t>(kLarge)}, DType::kUInt8, kGpu);
+        const Array array = device::from_host(source.data(), {static_cast<std::int64_t>(kLarge)},
+                                              DType::kUInt8, kGpu);
         std::vector<unsigned char> back(kLarge);
-        to_host(array, back.data());
+        device::to_host(array, back.data());
         if (back != source) ++wrong;
       }
     });
@@ -236,7 +236,7 @@ TEST_F(TransferTest, CloseWhileOthersUseIt) {
   const Array array = array_of(4096);
   const auto source = pattern(4096);
   for (int round = 0; round < 30; ++round) {
-    const std::shared_ptr<Transfers> engine = transfers(kGpu);
+    const std::shared_ptr<device::Transfers> engine = device::transfers(kGpu);
     std::atomic<bool> over{false};
     std::atomic<int> copied{0};
     const auto copy = [&] {
@@ -245,7 +245,7 @@ TEST_F(TransferTest, CloseWhileOthersUseIt) {
                                      address(source.data()), 4096, current_stream(kGpu));
         future.wait();
         ++copied;
-      } catch (const runtime::Error&) {  // cancelled
+      } catch (const Error&) {  // cancelled
       }
     };
     std::vector<std::thread> threads;
@@ -254,7 +254,7 @@ TEST_F(TransferTest, CloseWhileOthersUseIt) {
         while (!over) copy();
       });
     std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
-    close_transfers();
+    device::close_transfers();
     const int before = copied;
     copy();
     EXPECT_GT(copied, before);

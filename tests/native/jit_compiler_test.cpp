@@ -15,9 +15,9 @@
 #include <unistd.h>
 #endif
 
+#include "base/error.h"
 #include "core/compile_scope.h"
 #include "core/config.h"
-#include "base/error.h"
 #include "core/interrupt.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"

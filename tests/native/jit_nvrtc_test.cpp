@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/config.h"
 #include "base/error.h"
+#include "core/config.h"
 #include "jit/include_folder.h"
 #include "jit/missing_header.h"
 #include "jit/nvrtc.h"

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "device/host_copy.h"
 #include "core/library.h"
 #include "core/view.h"
+#include "device/host_copy.h"
 #include "fake_driver/core_fixture.h"
 #include "jit/nvrtc.h"
 #include "ops/matmul/cublaslt.h"
@@ -91,9 +91,9 @@ Array numbers(const Dims& shape, DType dtype = DType::kFloat32) {
   const auto count = static_cast<std::size_t>(num_elements(shape, "test"));
   std::vector<float> floats(count);
   for (std::size_t i = 0; i < count; ++i) floats[i] = static_cast<float>(i * 7 % 11) - 5.0f;
-  if (dtype == DType::kFloat32) return from_host(floats.data(), shape, dtype, kGpu);
+  if (dtype == DType::kFloat32) return device::from_host(floats.data(), shape, dtype, kGpu);
   const std::vector<double> doubles(floats.begin(), floats.end());
-  return from_host(doubles.data(), shape, dtype, kGpu);
+  return device::from_host(doubles.data(), shape, dtype, kGpu);
 }
 
 Array swapped(const Array& x) {

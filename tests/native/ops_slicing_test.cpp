@@ -2,9 +2,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/stream_tenant.h"
 #include "device/host_copy.h"
 #include "device/launch_gate.h"
-#include "core/stream_tenant.h"
 #include "fake_driver/core_fixture.h"
 #include "ops/elementwise/map.h"
 
@@ -39,9 +39,9 @@ class SlicingTest : public CoreTest {
   static std::shared_ptr<Stream> stream_with_slices(std::int64_t slice_ns) {
     auto stream = Stream::create_in(kGpu, nullptr, 0);
     auto tenant = std::make_unique<StreamTenant>();
-    LaunchGate::Options options;
+    device::LaunchGate::Options options;
     options.slice_ns = slice_ns;
-    tenant->gate = std::make_unique<LaunchGate>(Context::get(0), stream->handle(), options);
+    tenant->gate = std::make_unique<device::LaunchGate>(Context::get(0), stream->handle(), options);
     stream->set_tenant(std::move(tenant));
     return stream;
   }
@@ -51,7 +51,7 @@ class SlicingTest : public CoreTest {
     const StreamScope scope(stream);
     std::vector<float> host(kCount);
     std::iota(host.begin(), host.end(), 1.0f);
-    const Array in = from_host(host.data(), {kCount}, DType::kFloat32, kGpu);
+    const Array in = device::from_host(host.data(), {kCount}, DType::kFloat32, kGpu);
     const Array out = Array::empty({kCount}, DType::kFloat32, kGpu);
     ops::MapOperand operands[2];
     operands[0].array = &in;
@@ -64,7 +64,7 @@ class SlicingTest : public CoreTest {
     const std::size_t before = fake::launches().size();
     ops::launch_map(*load_kernel("scale_map"), plan, {}, operands, out);
     std::vector<float> back(kCount);
-    to_host(out, back.data());
+    device::to_host(out, back.data());
     for (std::int64_t i = 0; i < kCount; ++i)
       if (back[static_cast<std::size_t>(i)] != host[static_cast<std::size_t>(i)] * 3.0f) {
         ADD_FAILURE() << "element " << i;

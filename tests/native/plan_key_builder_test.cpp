@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "core/dtype.h"
 #include "base/error.h"
+#include "core/dtype.h"
 
 namespace gpk::plan {
 namespace {

@@ -24,11 +24,11 @@ TEST_F(PoolArenaTest, AccountsRefuseBeyondTheirLimit) {
   try {
     pool.allocate(41 * kKiB, 0, {.account = account});
     ADD_FAILURE();
-  } catch (const PoolOutOfMemory& error) {
+  } catch (const OutOfMemory& error) {
     EXPECT_TRUE(error.numbers().account_refused);
-    EXPECT_EQ(error.numbers().account.used_bytes, 60 * kKiB);
-    EXPECT_EQ(error.numbers().account.limit_bytes, 100 * kKiB);
-    EXPECT_NE(std::string(error.what()).find("account 'tenant' holds 60.00 KiB of its limit of"),
+    EXPECT_EQ(error.numbers().account_used_bytes, 60 * kKiB);
+    EXPECT_EQ(error.numbers().account_limit_bytes, 100 * kKiB);
+    EXPECT_NE(std::string(error.what()).find("account 'tenant' has used 61440 of its limit of"),
               std::string::npos);
   }
   PoolBlock* b = pool.allocate(41 * kKiB, 0, {.account = other});  // the neighbour goes on
@@ -65,9 +65,9 @@ TEST_F(PoolArenaTest, AReservedAccountUsesWhatItHasFirst) {
   try {
     pool.allocate(40 * kKiB, 0, {.account = reserved});
     ADD_FAILURE();
-  } catch (const PoolOutOfMemory& error) {
-    EXPECT_EQ(error.numbers().account.name, "parent");
-    EXPECT_EQ(error.numbers().account.used_bytes, 90 * kKiB);
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.numbers().account, "parent");
+    EXPECT_EQ(error.numbers().account_used_bytes, 90 * kKiB);
   }
   EXPECT_EQ(parent->stats().num_refused, 1u);
   pool.free(a);

@@ -76,7 +76,7 @@ TEST(PoolReservationProperty, AdmittedRoomIsAlwaysThere) {
       const std::size_t num = 1 + pick(12);
       try {
         reservations.push_back({pool.reserve(num * kChunk - pick(kChunk)), num, 0, {}});
-      } catch (const PoolOutOfMemory&) {
+      } catch (const OutOfMemory&) {
       }
     } else if (roll < 6 && !reservations.empty()) {
       const std::size_t which = pick(reservations.size());
@@ -107,7 +107,7 @@ TEST(PoolReservationProperty, AdmittedRoomIsAlwaysThere) {
     } else if (roll < 72) {
       try {
         common.push_back(pool.allocate(1 + pick(8 * kChunk), stream));
-      } catch (const PoolOutOfMemory&) {
+      } catch (const OutOfMemory&) {
       }
     } else if (roll < 95 && !common.empty()) {
       const std::size_t which = pick(common.size());

@@ -151,7 +151,7 @@ TEST_F(PoolTest, QuotaIsAHardLimitAndSaysAllNumbers) {
   try {
     pool.allocate(2 * kChunk - 9, 0);
     ADD_FAILURE();
-  } catch (const PoolOutOfMemory& error) {
+  } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.kind(), Error::Kind::kMemory);
     EXPECT_EQ(error.numbers().asked_bytes, 2 * kChunk - 9);  // and not what it was rounded to
     EXPECT_EQ(error.numbers().used_bytes, 3 * kChunk);

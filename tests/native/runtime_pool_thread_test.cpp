@@ -61,7 +61,7 @@ TEST(PoolThreads, EightHammer) {
         block = pool.allocate(bytes, stream, place);
         const PoolUse use(pool, block, stream);
         device.fill(block->address, 64, block->address);
-      } catch (const PoolOutOfMemory&) {
+      } catch (const OutOfMemory&) {
         if (block != nullptr) pool.free(block);
         continue;
       }
@@ -70,7 +70,7 @@ TEST(PoolThreads, EightHammer) {
       try {
         const PoolUse use(pool, other, stream);
         device.expect(other->address, 64, other->address);
-      } catch (const PoolOutOfMemory&) {
+      } catch (const OutOfMemory&) {
       }
       const std::array<Stream, 1> others = {stream};
       pool.free(other, others);
@@ -122,7 +122,7 @@ TEST(PoolThreads, EvictEachOther) {
         seeds[which] = 1 + random();
         device.fill(blocks[which]->address, kChunk, seeds[which]);
         ++num_checks;
-      } catch (const PoolOutOfMemory&) {  // the others have pinned all there is
+      } catch (const OutOfMemory&) {  // the others have pinned all there is
       }
       if (random() % 50 == 0 && blocks[which] != nullptr) {
         pool.free(blocks[which]);
@@ -153,7 +153,7 @@ TEST(PoolThreads, AccountLimitsAreExact) {
       try {
         blocks[me].push_back(pool.allocate(200, 1, {.account = account}));
         ++num_got;
-      } catch (const PoolOutOfMemory& error) {
+      } catch (const OutOfMemory& error) {
         EXPECT_TRUE(error.numbers().account_refused);
       }
     }

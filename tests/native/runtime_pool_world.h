@@ -161,7 +161,7 @@ class PoolWorld {
     PoolBlock* block = nullptr;
     try {
       block = pool.allocate(bytes, stream, place);
-    } catch (const PoolOutOfMemory& error) {
+    } catch (const OutOfMemory& error) {
       ASSERT_EQ(error.kind(), Error::Kind::kMemory);
       ++num_refused;
       return;
@@ -183,7 +183,7 @@ class PoolWorld {
     try {
       const PoolUse use(pool, live.block, stream);
       launch(live, stream, write);
-    } catch (const PoolOutOfMemory&) {
+    } catch (const OutOfMemory&) {
       ++num_refused;
     }
   }
@@ -221,7 +221,7 @@ class PoolWorld {
         case 3: pool.touch(live.block); break;
         default: pin(live.block);
       }
-    } catch (const PoolOutOfMemory&) {
+    } catch (const OutOfMemory&) {
     } catch (const Error& error) {
       ASSERT_EQ(error.kind(), Error::Kind::kState) << error.what();
     }
@@ -278,7 +278,7 @@ class PoolWorld {
       try {
         arenas_.push_back(pick(2) == 0 ? pool.reserve((1 + pick(6)) * kChunk)
                                        : pool.open_private());
-      } catch (const PoolOutOfMemory&) {
+      } catch (const OutOfMemory&) {
         ++num_refused;
       }
     } else if (!arenas_.empty()) {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "json.h"
 #include "base/error.h"
 #include "base/trace_json.h"
+#include "json.h"
 
 namespace gpk::runtime {
 namespace {

@@ -196,7 +196,6 @@ def test_failures_are_in_the_result() -> None:
     assert not result.success
     assert result.error == "ValueError: boom"
     assert future.state == "FAILED"
-    assert isinstance(future.exception(), ValueError)
     assert context.dispatch_async(AsyncKernelRequest(lambda: 1)).wait().output == 1
     with pytest.raises(gp.GpuUnavailable, match="CUfunction"):
         context.dispatch_async(AsyncKernelRequest(0x1234))

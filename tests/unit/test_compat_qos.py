@@ -115,8 +115,9 @@ def test_bandwidth_of_requests() -> None:
     asking.bandwidth_request = 0.1
     assert "bandwidth" in evaluator.evaluate(asking).reject_reason
     assert evaluator.evaluate(QosTaskMeta.burstable("c", "c", 1, 1.0)).is_throttled()
+    asking.bandwidth_request = -1.0
     with pytest.raises(ValueError, match="bandwidth_request"):
-        asking.bandwidth_request = -1.0
+        evaluator.evaluate(asking)
 
 
 @given(

@@ -13,8 +13,8 @@ from pygpukit import scheduler
 from pygpukit.scheduler import (
     MB,
     QosClass,
-    TaskPolicy,
     Scheduler,
+    TaskPolicy,
     TaskState,
 )
 

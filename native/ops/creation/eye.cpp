@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <optional>
 
-#include "core/context.h"
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/context.h"
+#include "core/promote.h"
 #include "ops/cpu_backend.h"
 #include "ops/creation/kernels.h"
 #include "ops/elementwise/copy.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/context.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "ops/cpu_backend.h"
 #include "ops/creation/kernels.h"
 #include "ops/elementwise/copy.h"

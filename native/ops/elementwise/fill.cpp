@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ceil_div.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/context.h"
-#include "base/error.h"
 #include "core/graph.h"
 #include "core/launch.h"
 #include "core/memory.h"
-#include "base/text.h"
 #include "core/view.h"
-#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"

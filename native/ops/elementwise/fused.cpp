@@ -1,8 +1,8 @@
 #include "ops/elementwise/fused.h"
 
-#include "core/context.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "plan/key_builder.h"

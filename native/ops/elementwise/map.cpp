@@ -4,13 +4,13 @@
 #include <bit>
 #include <cstring>
 
-#include "core/context.h"
+#include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "core/context.h"
 #include "core/gated_work.h"
 #include "core/promote.h"
 #include "core/stream.h"
-#include "base/text.h"
-#include "base/ceil_div.h"
 #include "ops/elementwise/map_params.h"
 #include "ops/elementwise/rules.h"
 #include "ops/kernel_table.h"

@@ -1,8 +1,8 @@
 #include "ops/elementwise/packed.h"
 
+#include "base/ceil_div.h"
 #include "core/context.h"
 #include "kernels/args/elementwise.h"
-#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"

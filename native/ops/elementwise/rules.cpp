@@ -1,8 +1,8 @@
 #include "ops/elementwise/rules.h"
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 
 namespace gpk::ops {
 namespace {

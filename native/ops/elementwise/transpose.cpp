@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/context.h"
-#include "base/text.h"
-#include "kernels/args/elementwise.h"
 #include "base/ceil_div.h"
+#include "base/text.h"
+#include "core/context.h"
+#include "kernels/args/elementwise.h"
 #include "ops/elementwise/layout.h"
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"

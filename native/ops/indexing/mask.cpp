@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
-#include "base/text.h"
 #include "core/view.h"
-#include "base/ceil_div.h"
+#include "device/host_copy.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -109,7 +109,7 @@ void count_on_gpu(CountedMask& counted, const char* op) {
     void* params[] = {&sums, &blocks};
     submit(k, grid_1d(1, 1, 1024), {&*counted.sums}, params);
   }
-  to_host(Array({}, {}, DType::kInt64, counted.sums->buffer(), blocks), &counted.count);
+  device::to_host(Array({}, {}, DType::kInt64, counted.sums->buffer(), blocks), &counted.count);
 }
 
 void emit_on_gpu(Emit emit, const CountedMask& mask, MaskLayout layout, const Array* source,

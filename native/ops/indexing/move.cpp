@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "core/context.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"

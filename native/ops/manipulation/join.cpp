@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "core/promote.h"
 #include "core/result_type.h"
-#include "base/text.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/matmul.h"

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/text.h"
 #include "core/config.h"
 #include "core/library.h"
 #include "core/log.h"
-#include "base/text.h"
 #include "jit/nvrtc.h"
 #include "jit/nvrtc_paths.h"
 

@@ -5,15 +5,15 @@
 #include <mutex>
 #include <set>
 
-#include "core/context.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "core/context.h"
 #include "core/graph.h"
-#include "device/launch_gate.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/nvtx.h"
 #include "core/promote.h"
-#include "base/text.h"
+#include "device/launch_gate.h"
 #include "ops/matmul/cublaslt_operation.h"
 #include "ops/matmul/formats.h"
 #include "ops/matmul/plan_cache.h"

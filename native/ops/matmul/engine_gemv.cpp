@@ -1,9 +1,9 @@
 #include "ops/matmul/engine_gemv.h"
 
+#include "base/ceil_div.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
-#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"

@@ -2,10 +2,11 @@
 // are known to the device only. Kernels: kernels/matmul/grouped.cuh, tiles without tensor cores.
 #include <algorithm>
 
+#include "base/ceil_div.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
-#include "base/ceil_div.h"
+#include "kernels/args/matmul.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"

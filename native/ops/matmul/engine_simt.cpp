@@ -1,7 +1,7 @@
 #include "ops/matmul/engine_simt.h"
 
-#include "core/context.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/formats.h"
 #include "ops/matmul/kernel_ids.h"

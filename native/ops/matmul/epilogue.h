@@ -27,11 +27,11 @@ struct Epilogue {
 };
 
 // Template argument kEpilogue of kernels, MatmulDesc::epilogue.
-using kernels::kEpilogueActivationShift;
-using kernels::kEpilogueAlpha;
-using kernels::kEpilogueBias;
-using kernels::kEpilogueResidual;
-using kernels::kEpilogueScales;
+inline constexpr unsigned kEpilogueActivationShift = kernels::kEpilogueActivationShift;
+inline constexpr unsigned kEpilogueAlpha = kernels::kEpilogueAlpha;
+inline constexpr unsigned kEpilogueBias = kernels::kEpilogueBias;
+inline constexpr unsigned kEpilogueResidual = kernels::kEpilogueResidual;
+inline constexpr unsigned kEpilogueScales = kernels::kEpilogueScales;
 
 constexpr Activation activation_of(unsigned flags) {
   return static_cast<Activation>(flags >> kEpilogueActivationShift);

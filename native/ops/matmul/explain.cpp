@@ -1,7 +1,7 @@
 #include "ops/matmul/explain.h"
 
-#include "core/context.h"
 #include "base/text.h"
+#include "core/context.h"
 
 namespace gpk::ops::gemm {
 namespace {

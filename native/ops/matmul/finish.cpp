@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/ceil_div.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
-#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/kernel_table.h"
 #include "ops/matmul/kernel_ids.h"

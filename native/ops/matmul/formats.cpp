@@ -3,8 +3,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 
 namespace gpk::ops::gemm {
 namespace {
@@ -104,7 +104,6 @@ std::vector<MatmulEngine> engines_taking(const MatmulDesc& desc) {
   std::vector<MatmulEngine> engines;
 #define GPK_ENGINE(name) \
   if (takes_##name(desc)) engines.push_back(MatmulEngine::name);
-#include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   return engines;
 }

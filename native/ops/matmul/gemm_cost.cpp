@@ -1,8 +1,8 @@
 #include "ops/matmul/gemm_cost.h"
 
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
 
 namespace gpk::ops::gemm {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/promote.h"
 #include "base/ceil_div.h"
+#include "core/promote.h"
 #include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/formats.h"
 

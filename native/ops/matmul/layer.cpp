@@ -1,8 +1,8 @@
 #include "ops/matmul/layer.h"
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "core/view.h"
 
 namespace gpk::ops::gemm {

@@ -1,7 +1,7 @@
 // The contractions with names.
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/contraction.h"

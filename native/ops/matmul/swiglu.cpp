@@ -1,8 +1,9 @@
 #include "ops/matmul/swiglu.h"
 
-#include "core/context.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "core/view.h"
+#include "kernels/args/matmul.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/context.h"
 #include "base/error.h"
+#include "core/context.h"
 #include "core/graph.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/decision.h"

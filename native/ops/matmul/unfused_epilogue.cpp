@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 

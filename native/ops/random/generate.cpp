@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
 #include "kernels/args/random.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"

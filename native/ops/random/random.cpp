@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "kernels/args/random.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "core/graph.h"
-#include "device/memory_account.h"
 #include "core/scalar.h"
 #include "core/stream.h"
+#include "device/memory_account.h"
 #include "ops/elementwise/fill.h"
 #include "ops/reduction/plan.h"
 
@@ -37,7 +37,7 @@ Array zeroed_counters(Device device) {
     it = it->second.stream.expired() ? owned.erase(it) : std::next(it);
   Owned& found = owned[stream.get()];
   if (!found.counters) {
-    const AccountScope nobodys(device);  // they stay when the caller's account is closed
+    const device::AccountScope nobodys(device);  // they stay when the caller's account is closed
     found = {stream, make_counters(device)};
   }
   last_stream = stream.get();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/text.h"
 #include "base/ceil_div.h"
+#include "base/text.h"
 
 namespace gpk::ops {
 namespace {

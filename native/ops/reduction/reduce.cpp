@@ -1,9 +1,9 @@
 #include "ops/reduction/reduce.h"
 
-#include "core/context.h"
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/context.h"
+#include "core/promote.h"
 #include "core/view.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"

@@ -1,10 +1,10 @@
 #include "ops/reduction/scan_launch.h"
 
+#include "base/ceil_div.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
 #include "core/view.h"
-#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"

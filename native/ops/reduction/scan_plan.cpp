@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "core/promote.h"
-#include "base/text.h"
 #include "base/ceil_div.h"
+#include "base/text.h"
+#include "core/promote.h"
 #include "ops/reduction/scan.h"
 
 namespace gpk::ops {

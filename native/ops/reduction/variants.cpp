@@ -1,7 +1,7 @@
 #include "ops/reduction/variants.h"
 
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops {
@@ -53,7 +53,6 @@ constexpr std::uint32_t kInt64 = kSigned64 | mask_of(DType::kUInt64);
 
 constexpr std::uint32_t kExact[] = {
 #define GPK_FUNCTOR(name, exact) exact,
-#include "ops/reduction/functors.def"
 };
 
 ValueType float_value(DType in) {

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
 #include "core/promote.h"
 #include "core/stream.h"
-#include "base/text.h"
 #include "core/view.h"
+#include "device/host_copy.h"
 #include "kernels/args/sorting.h"
-#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -274,7 +274,7 @@ std::int64_t largest_of(const Array& x) {
   std::int64_t high = 0;
   if (x.device().is_cuda()) {
     std::uint64_t range[2] = {};
-    to_host(key_range(x, op), range);
+    device::to_host(key_range(x, op), range);
     const std::int64_t zero = is_signed ? std::int64_t{1} << (info(x.dtype()).bits - 1) : 0;
     low = static_cast<std::int64_t>(~range[0] - static_cast<std::uint64_t>(zero));
     high = static_cast<std::int64_t>(range[1] - static_cast<std::uint64_t>(zero));

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/context.h"
-#include "base/text.h"
 #include "base/ceil_div.h"
+#include "base/text.h"
+#include "core/context.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops::sorting {

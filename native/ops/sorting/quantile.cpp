@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "core/view.h"
 #include "kernels/args/sorting.h"
 #include "ops/cpu_backend.h"

@@ -4,11 +4,11 @@
 #include <bit>
 #include <vector>
 
+#include "base/ceil_div.h"
+#include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
-#include "base/text.h"
 #include "core/view.h"
-#include "base/ceil_div.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/fill.h"
 #include "ops/sorting/complex_sort.h"

@@ -1,8 +1,8 @@
 #include "ops/sorting/search.h"
 
 #include "base/error.h"
-#include "core/promote.h"
 #include "base/text.h"
+#include "core/promote.h"
 #include "kernels/args/sorting.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"

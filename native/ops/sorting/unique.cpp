@@ -1,12 +1,12 @@
 #include "ops/sorting/unique.h"
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "core/graph.h"
-#include "device/host_copy.h"
 #include "core/stream.h"
 #include "core/view.h"
+#include "device/host_copy.h"
 #include "kernels/args/sorting.h"
-#include "base/ceil_div.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -24,7 +24,7 @@ const Array* given(const std::optional<Array>& array) { return array ? &*array :
 
 std::int64_t read_count(const Array& sums, std::int64_t at) {
   std::int64_t count = 0;
-  to_host(slice_axis(sums, 0, at, 1, 1), &count);
+  device::to_host(slice_axis(sums, 0, at, 1, 1), &count);
   return count;
 }
 

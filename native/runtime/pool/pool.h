@@ -14,7 +14,7 @@
 // Another stream's free memory is used only when the quota forbids more, after the device was told
 // to wait.
 //
-// Thread safe. Errors are runtime::Error; those of the device pass through, and leave the pool
+// Thread safe. Errors are Error; those of the device pass through, and leave the pool
 // consistent.
 #pragma once
 
@@ -74,7 +74,7 @@ class Pool final : private PoolCacheSink {
   Pool& operator=(const Pool&) = delete;
 
   // At least `bytes` > 0, aligned to 256, for use on `stream` (its home). Contents are undefined.
-  // Throws PoolOutOfMemory, after everything that can make room was tried.
+  // Throws OutOfMemory, after everything that can make room was tried.
   PoolBlock* allocate(std::size_t bytes, Stream stream, const PoolPlace& place = {});
   // `others`: streams besides home that used the block; it is handed out again after the work
   // submitted to them so far. Throws kValue for what is not a block in use.
@@ -85,7 +85,7 @@ class Pool final : private PoolCacheSink {
   // Gives all free physical memory back to the device, after waiting for the work on it; kept host
   // memory too. Reservations and captures keep theirs. Returns the device bytes.
   std::size_t trim();
-  // Trims and evicts where the new quota asks for it. Throws PoolOutOfMemory, the old quota stays,
+  // Trims and evicts where the new quota asks for it. Throws OutOfMemory, the old quota stays,
   // when that is not enough.
   void set_quota(std::size_t quota_bytes);
 
@@ -109,7 +109,7 @@ class Pool final : private PoolCacheSink {
   // Room that is guaranteed: chunks that from now on only allocations with this arena get, and all
   // of them. A large block takes as many chunks as its size fills in whole or in part; small ones
   // share chunks of theirs. What does not fit is taken from the common memory as if no arena had
-  // been given. Throws PoolOutOfMemory.
+  // been given. Throws OutOfMemory.
   PoolArena* reserve(std::size_t bytes);
   // The same without waiting for work of the device and without the collector; blocks that the
   // device does not use are evicted. nullptr where there is no room now.
@@ -130,7 +130,7 @@ class Pool final : private PoolCacheSink {
     return block->span == nullptr && static_cast<const PoolLarge*>(block)->can_evict;
   }
   // To be called around the submission of work on the block. Brings it back where it was evicted
-  // (throws PoolOutOfMemory where that fails) and keeps it on the device until release().
+  // (throws OutOfMemory where that fails) and keeps it on the device until release().
   void acquire(PoolBlock* block, Stream stream) {
     if (block->span != nullptr) return;
     auto* large = static_cast<PoolLarge*>(block);

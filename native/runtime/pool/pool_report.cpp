@@ -101,7 +101,7 @@ void Pool::throw_out_of_memory(Lock& lock, const char* what, std::size_t bytes,
   const PoolCaches::Sums sums = caches_.sums();
   lock.lock();
   const PoolStats stats = stats_with(sums);
-  PoolOutOfMemory::Numbers numbers;
+  OutOfMemory::Numbers numbers;
   numbers.asked_bytes = bytes;
   numbers.used_bytes = stats.used_bytes;
   numbers.cached_bytes = stats.cached_bytes;
@@ -111,8 +111,13 @@ void Pool::throw_out_of_memory(Lock& lock, const char* what, std::size_t bytes,
   numbers.evicted_bytes = stats.evicted_bytes;
   numbers.device_free_bytes = device_.free_bytes();
   numbers.account_refused = account_refused;
-  if (account != nullptr) numbers.account = account->payer().stats();
-  throw PoolOutOfMemory(what, numbers);
+  if (account != nullptr) {
+    const PoolAccountStats payer = account->payer().stats();
+    numbers.account = payer.name.empty() ? cat(payer.id) : payer.name;
+    numbers.account_used_bytes = payer.used_bytes;
+    numbers.account_limit_bytes = payer.limit_bytes;
+  }
+  throw OutOfMemory(what, numbers);
 }
 
 }  // namespace gpk::runtime

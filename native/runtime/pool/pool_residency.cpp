@@ -115,11 +115,11 @@ std::size_t Pool::evict(PoolBlock* block) {
     fail("was pinned meanwhile");
   count_evicted();
   if (large->evicted_bytes == 0) {
-    PoolOutOfMemory::Numbers numbers;
+    OutOfMemory::Numbers numbers;
     numbers.asked_bytes = block->bytes;
     numbers.limit_bytes = options_.max_host_bytes;
     numbers.used_bytes = evictor_.host_bytes();
-    throw PoolOutOfMemory("Pool::evict: pinned host memory", numbers);
+    throw OutOfMemory("Pool::evict: pinned host memory", numbers);
   }
   return large->evicted_bytes;
 }

@@ -65,26 +65,4 @@ struct PoolPiece {
 // In address order per region; mapped nowhere is not listed.
 using PoolSnapshot = std::vector<PoolPiece>;
 
-// No memory even after everything the pool can do about it.
-class PoolOutOfMemory : public Error {
- public:
-  struct Numbers {
-    std::size_t asked_bytes = 0;
-    std::size_t used_bytes = 0;
-    std::size_t cached_bytes = 0;
-    std::size_t reserved_bytes = 0;
-    std::size_t largest_free_bytes = 0;
-    std::size_t limit_bytes = 0;  // 0: none
-    std::size_t evicted_bytes = 0;
-    std::size_t device_free_bytes = 0;
-    bool account_refused = false;  // it was the account's limit
-    PoolAccountStats account;      // zeros where there is none
-  };
-  PoolOutOfMemory(const std::string& what, const Numbers& numbers);
-  [[nodiscard]] const Numbers& numbers() const noexcept { return numbers_; }
-
- private:
-  Numbers numbers_;
-};
-
 }  // namespace gpk::runtime

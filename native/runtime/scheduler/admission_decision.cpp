@@ -53,16 +53,16 @@ const char* to_string(AdmissionVerdict verdict) noexcept {
 std::string RejectReasonDetails::message() const {
   switch (reason_type) {
     case RejectReason::kInsufficientMemory:
-      return phrase("Insufficient memory: requested ", bytes_text(requested_memory_bytes), " (",
-                    requested_memory_bytes, " bytes), available ",
-                    bytes_text(available_memory_bytes), " (", available_memory_bytes, " bytes)");
+      return cat("Insufficient memory: requested ", bytes_text(requested_memory_bytes), " (",
+                 requested_memory_bytes, " bytes), available ", bytes_text(available_memory_bytes),
+                 " (", available_memory_bytes, " bytes)");
     case RejectReason::kInsufficientBandwidth:
-      return phrase("Insufficient bandwidth: requested ", share_of_ppb(requested_bandwidth_ppb),
-                    ", available ", share_of_ppb(available_bandwidth_ppb));
+      return cat("Insufficient bandwidth: requested ", share_of_ppb(requested_bandwidth_ppb),
+                 ", available ", share_of_ppb(available_bandwidth_ppb));
     case RejectReason::kQueueFull:
-      return phrase("Queue full: ", num_pending, " tasks pending, at most ", max_pending);
+      return cat("Queue full: ", num_pending, " tasks pending, at most ", max_pending);
     case RejectReason::kUnsatisfiableDependencies:
-      return phrase("Unsatisfiable dependencies: ", custom);
+      return cat("Unsatisfiable dependencies: ", custom);
     case RejectReason::kCustom: break;
   }
   return custom;
@@ -99,14 +99,14 @@ std::string AdmissionDecision::text() const {
   const std::string why = details ? details->message() : std::string();
   switch (verdict) {
     case AdmissionVerdict::kAdmit:
-      return phrase("Admit: reserves ", bytes_text(reserved_memory_bytes), " memory and ",
-                    reserved_bandwidth(), " bandwidth");
-    case AdmissionVerdict::kReject: return phrase("Reject: ", why);
+      return cat("Admit: reserves ", bytes_text(reserved_memory_bytes), " memory and ",
+                 reserved_bandwidth(), " bandwidth");
+    case AdmissionVerdict::kReject: return cat("Reject: ", why);
     case AdmissionVerdict::kQueue: break;
   }
-  return phrase("Queue: position ", queue_position, ", about ", duration_text(estimated_wait_ns),
-                wait_is_measured ? " by measured completions" : " by reserved bytes",
-                why.empty() ? "" : "; ", why);
+  return cat("Queue: position ", queue_position, ", about ", duration_text(estimated_wait_ns),
+             wait_is_measured ? " by measured completions" : " by reserved bytes",
+             why.empty() ? "" : "; ", why);
 }
 
 AdmissionConfig::AdmissionConfig(std::size_t max_memory_bytes_, double max_bandwidth,

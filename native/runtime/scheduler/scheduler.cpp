@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/scheduler/scheduler_section.h"
 #include "base/text.h"
+#include "runtime/scheduler/scheduler_section.h"
 
 namespace gpk::runtime {
 namespace {
@@ -49,15 +49,15 @@ void Scheduler::resolve_dependencies(TaskSpec& spec) const {
 void Scheduler::check_new(const TaskSpec& spec) const {
   check_task(spec);
   if (spec.bandwidth > config_.total_bandwidth)
-    throw Error(Error::Kind::kValue, phrase("Scheduler: bandwidth is ", spec.bandwidth,
-                                            ", expected at most ", config_.total_bandwidth));
+    throw Error(Error::Kind::kValue, cat("Scheduler: bandwidth is ", spec.bandwidth,
+                                         ", expected at most ", config_.total_bandwidth));
   if (spec.memory_bytes == 0) return;
   const std::size_t capacity = ledger_->capacity_bytes(spec.account);
   if (spec.memory_bytes > capacity)
     throw Error(Error::Kind::kMemory,
-                phrase("Scheduler: task asks for ", bytes_text(spec.memory_bytes), " (",
-                       spec.memory_bytes, " bytes), account '", spec.account,
-                       "' can never have more than ", bytes_text(capacity)));
+                cat("Scheduler: task asks for ", bytes_text(spec.memory_bytes), " (",
+                    spec.memory_bytes, " bytes), account '", spec.account,
+                    "' can never have more than ", bytes_text(capacity)));
 }
 
 TaskRecord& Scheduler::insert(TaskSpec&& spec, SharePpb bandwidth_ppb) {
@@ -83,9 +83,9 @@ TaskRecord& Scheduler::insert(TaskSpec&& spec, SharePpb bandwidth_ppb) {
   if (broken != nullptr) {
     const TaskId cause = broken->first_cause == kNoTask ? broken->id : broken->first_cause;
     task.first_cause = cause;
-    finish(task, TaskState::kFailed,
-           phrase("dependency ", describe(*broken), " ", to_string(broken->state), ": ",
-                  broken->reason));
+    finish(
+        task, TaskState::kFailed,
+        cat("dependency ", describe(*broken), " ", to_string(broken->state), ": ", broken->reason));
     return task;
   }
   if (task.spec.deadline_ns) deadlines_.emplace(*task.spec.deadline_ns, task.id);
@@ -108,8 +108,8 @@ TaskId Scheduler::submit(TaskSpec spec) {
 
 void Scheduler::transition(TaskRecord& task, TaskState to) {
   if (!can_transition(task.state, to))
-    throw Error(Error::Kind::kState, phrase("Scheduler: ", describe(task), " cannot go from ",
-                                            to_string(task.state), " to ", to_string(to)));
+    throw Error(Error::Kind::kState, cat("Scheduler: ", describe(task), " cannot go from ",
+                                         to_string(task.state), " to ", to_string(to)));
   --num_in_state_[static_cast<std::size_t>(task.state)];
   ++num_in_state_[static_cast<std::size_t>(to)];
   ++totals_.num_transitions;
@@ -203,7 +203,7 @@ void Scheduler::finish(TaskRecord& task, TaskState state, std::string reason,
                                 ? task
                                 : *table_.find(task.first_cause);
   const std::string because =
-      phrase("first cause: ", describe(cause), " ", to_string(cause.state), ": ", cause.reason);
+      cat("first cause: ", describe(cause), " ", to_string(cause.state), ": ", cause.reason);
   std::vector<TaskRecord*> broken = {&task};
   for (std::size_t i = 0; i < broken.size(); ++i) {
     for (const TaskId id : std::exchange(broken[i]->dependents, {})) {
@@ -211,8 +211,7 @@ void Scheduler::finish(TaskRecord& task, TaskState state, std::string reason,
       if (dependent == nullptr || is_terminal(dependent->state)) continue;
       dependent->first_cause = cause.id;
       end(*dependent, TaskState::kFailed,
-          phrase("dependency ", describe(*broken[i]), " ", to_string(broken[i]->state), "; ",
-                 because),
+          cat("dependency ", describe(*broken[i]), " ", to_string(broken[i]->state), "; ", because),
           nullptr);
       broken.push_back(dependent);
     }
@@ -236,8 +235,8 @@ void Scheduler::expire_due() {
     ++totals_.num_missed_deadlines;
     if (task.state == TaskState::kRunning) continue;  // reported, not stopped
     finish(task, TaskState::kFailed,
-           phrase("deadline passed ", duration_text(now_ns_ - *task.spec.deadline_ns),
-                  " ago, before it started"));
+           cat("deadline passed ", duration_text(now_ns_ - *task.spec.deadline_ns),
+               " ago, before it started"));
   }
 }
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/scheduler_section.h"
-#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {
@@ -35,9 +35,9 @@ std::optional<AdmissionDecision> Scheduler::decide_dependencies(const TaskSpec& 
     const TaskRecord& dependency = *table_.find(id);
     if (dependency.state == TaskState::kFailed || dependency.state == TaskState::kCancelled)
       return reject(
-          phrase(describe(dependency), " ", to_string(dependency.state), ": ", dependency.reason));
+          cat(describe(dependency), " ", to_string(dependency.state), ": ", dependency.reason));
     if (dependency.state != TaskState::kCompleted)
-      unmet += phrase(unmet.empty() ? "waits for " : ", ", describe(dependency));
+      unmet += cat(unmet.empty() ? "waits for " : ", ", describe(dependency));
   }
   return std::nullopt;
 }
@@ -164,9 +164,9 @@ SchedulerStats Scheduler::stats() const {
 
 std::string Scheduler::wait_text(const TaskRecord& task) const {
   const auto memory = [&](const char* whose) {
-    return phrase("needs ", bytes_text(task.spec.memory_bytes), ", ", whose, " has ",
-                  bytes_text(ledger_->available_bytes(task.spec.account)), " of ",
-                  bytes_text(ledger_->capacity_bytes(task.spec.account)), " left");
+    return cat("needs ", bytes_text(task.spec.memory_bytes), ", ", whose, " has ",
+               bytes_text(ledger_->available_bytes(task.spec.account)), " of ",
+               bytes_text(ledger_->capacity_bytes(task.spec.account)), " left");
   };
   switch (task.wait_reason) {
     case WaitReason::kNone: break;
@@ -175,16 +175,16 @@ std::string Scheduler::wait_text(const TaskRecord& task) const {
       for (const TaskId id : task.spec.dependencies) {
         const TaskRecord* dependency = table_.find(id);
         if (dependency == nullptr || is_terminal(dependency->state)) continue;
-        names += phrase(names.empty() ? "" : ", ", describe(*dependency));
+        names += cat(names.empty() ? "" : ", ", describe(*dependency));
       }
-      return phrase("waits for ", names);
+      return cat("waits for ", names);
     }
     case WaitReason::kTurn: return "others are before it";
     case WaitReason::kAccountMemory: return memory("its account");
     case WaitReason::kDeviceMemory: return memory("the device");
     case WaitReason::kBandwidth:
-      return phrase("needs ", share_of_ppb(task.bandwidth_ppb), " of the bandwidth, ",
-                    share_of_ppb(queue_.available_ppb()), " left");
+      return cat("needs ", share_of_ppb(task.bandwidth_ppb), " of the bandwidth, ",
+                 share_of_ppb(queue_.available_ppb()), " left");
     case WaitReason::kHeldBack: return "what is free is kept for a task that was passed too often";
     case WaitReason::kStart:
       return task.with_body ? "admitted, waits for a worker" : "admitted, waits to be started";

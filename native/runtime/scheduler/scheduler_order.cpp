@@ -25,11 +25,11 @@ const char* to_string(SchedulePolicy policy) noexcept {
 
 void OrderRule::check() const {
   if (aging_interval_ns < 0 || aging_interval_ns > kMaxAgingIntervalNs)
-    throw Error(Error::Kind::kValue, phrase("OrderRule: aging_interval_ns is ", aging_interval_ns,
-                                            ", expected 0 .. ", kMaxAgingIntervalNs));
+    throw Error(Error::Kind::kValue, cat("OrderRule: aging_interval_ns is ", aging_interval_ns,
+                                         ", expected 0 .. ", kMaxAgingIntervalNs));
   if (sjf_patience < 0 || sjf_patience > kMaxSjfPatience)
-    throw Error(Error::Kind::kValue, phrase("OrderRule: sjf_patience is ", sjf_patience,
-                                            ", expected 0 .. ", kMaxSjfPatience));
+    throw Error(Error::Kind::kValue, cat("OrderRule: sjf_patience is ", sjf_patience,
+                                         ", expected 0 .. ", kMaxSjfPatience));
 }
 
 QueueKey order_key(const OrderRule& rule, const TaskRecord& task, std::int64_t queued_ns,

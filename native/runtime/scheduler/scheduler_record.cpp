@@ -33,8 +33,8 @@ TaskInfo make_info(const TaskRecord& record) {
 }
 
 std::string describe(const TaskRecord& record) {
-  if (record.spec.name.empty()) return phrase("task ", record.id);
-  return phrase("task ", record.id, " '", record.spec.name, "'");
+  if (record.spec.name.empty()) return cat("task ", record.id);
+  return cat("task ", record.id, " '", record.spec.name, "'");
 }
 
 }  // namespace gpk::runtime

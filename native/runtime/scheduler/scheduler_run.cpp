@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/scheduler_body.h"
 #include "runtime/scheduler/scheduler_section.h"
-#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {
@@ -121,12 +121,12 @@ TaskInfo Scheduler::result(TaskId id, std::optional<std::chrono::nanoseconds> ti
   std::optional<TaskInfo> info = wait(id, timeout);
   if (!info)
     throw Error(Error::Kind::kState,
-                phrase("Scheduler: task ", id, " has not ended after ",
-                       duration_text(timeout.value_or(std::chrono::nanoseconds(0)).count())));
+                cat("Scheduler: task ", id, " has not ended after ",
+                    duration_text(timeout.value_or(std::chrono::nanoseconds(0)).count())));
   if (info->exception) std::rethrow_exception(info->exception);
   if (info->state != TaskState::kCompleted)
     throw Error(Error::Kind::kState,
-                phrase("Scheduler: task ", id, " ", to_string(info->state), ": ", info->reason));
+                cat("Scheduler: task ", id, " ", to_string(info->state), ": ", info->reason));
   return *std::move(info);
 }
 

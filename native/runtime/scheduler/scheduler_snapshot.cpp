@@ -17,9 +17,8 @@ std::string running_text(const SchedulerSnapshot& snapshot) {
     std::string note;
     if (task.missed_deadline) note = "past its deadline";
     if (task.cancel_requested) note += note.empty() ? "asked to stop" : ", asked to stop";
-    table.add_row({phrase(task.id), label_of(task), to_string(task.qos),
-                   bytes_text(task.memory_bytes), duration_text(task.exec_ns(snapshot.now_ns)),
-                   note});
+    table.add_row({cat(task.id), label_of(task), to_string(task.qos), bytes_text(task.memory_bytes),
+                   duration_text(task.exec_ns(snapshot.now_ns)), note});
   }
   return any ? table.text() + "\n" : std::string();
 }
@@ -29,8 +28,8 @@ std::string queue_text(const SchedulerSnapshot& snapshot) {
   TextTable table;
   table.add_row({"waiting", "task", "name", "state", "why"});
   for (const QueueEntry& entry : snapshot.queue)
-    table.add_row({phrase(entry.position), phrase(entry.id), entry.label, to_string(entry.state),
-                   entry.text});
+    table.add_row(
+        {cat(entry.position), cat(entry.id), entry.label, to_string(entry.state), entry.text});
   return table.text() + "\n";
 }
 
@@ -41,7 +40,7 @@ std::string accounts_text(const SchedulerSnapshot& snapshot) {
   for (const AccountReservation& use : snapshot.reservations)
     table.add_row({use.account.empty() ? "-" : use.account, bytes_text(use.reserved_bytes),
                    bytes_text(use.available_bytes), bytes_text(use.capacity_bytes),
-                   phrase(use.num_tasks), phrase(use.num_queued)});
+                   cat(use.num_tasks), cat(use.num_queued)});
   return table.text() + "\n";
 }
 
@@ -64,14 +63,14 @@ double SchedulerStats::avg_exec_ns() const noexcept {
 std::string SchedulerSnapshot::text() const {
   std::string counts;
   for (std::size_t i = 0; i < kNumTaskStates; ++i)
-    counts += phrase(i == 0 ? "" : ", ", stats.num_in_state[i], " ",
-                     to_string(static_cast<TaskState>(i)));
-  std::string out = phrase("scheduler (", to_string(policy), "): ", stats.total_submitted,
-                           " submitted; ", counts, "\n");
-  out += phrase("reserved ", bytes_text(stats.reserved_memory_bytes), " memory, ",
-                fixed_text(stats.reserved_bandwidth, 2), " bandwidth; mean wait ",
-                duration_text(static_cast<std::int64_t>(stats.avg_wait_ns())), ", mean run ",
-                duration_text(static_cast<std::int64_t>(stats.avg_exec_ns())), "\n\n");
+    counts +=
+        cat(i == 0 ? "" : ", ", stats.num_in_state[i], " ", to_string(static_cast<TaskState>(i)));
+  std::string out = cat("scheduler (", to_string(policy), "): ", stats.total_submitted,
+                        " submitted; ", counts, "\n");
+  out += cat("reserved ", bytes_text(stats.reserved_memory_bytes), " memory, ",
+             fixed_text(stats.reserved_bandwidth, 2), " bandwidth; mean wait ",
+             duration_text(static_cast<std::int64_t>(stats.avg_wait_ns())), ", mean run ",
+             duration_text(static_cast<std::int64_t>(stats.avg_exec_ns())), "\n\n");
   out += running_text(*this);
   out += queue_text(*this);
   out += accounts_text(*this);

@@ -19,7 +19,7 @@ void TaskTable::fail_unknown(TaskId id, std::string_view who) const {
   const bool was_issued = id != kNoTask && id < next_id_;
   throw Error(
       Error::Kind::kValue,
-      phrase(who, ": task ", id, was_issued ? " ended and is no longer kept" : " is not known"));
+      cat(who, ": task ", id, was_issued ? " ended and is no longer kept" : " is not known"));
 }
 
 void TaskTable::retire(TaskRecord& record) noexcept {

@@ -4,10 +4,10 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/scheduler/scheduler.h"
 #include "runtime/scheduler/scheduler_body.h"
 #include "runtime/scheduler/scheduler_section.h"
-#include "base/text.h"
 
 namespace gpk::runtime {
 namespace {
@@ -142,15 +142,15 @@ std::vector<TaskRecord*> Scheduler::stuck_tasks() {
 
 std::string Scheduler::deadlock_text(const TaskRecord& waiter,
                                      const std::vector<TaskRecord*>& stuck) {
-  std::string text = phrase("Scheduler: ", describe(waiter), " waits");
+  std::string text = cat("Scheduler: ", describe(waiter), " waits");
   std::vector<TaskRecord*> named;
   TaskRecord* next = waiter.waits_for;
   for (;;) {
     TaskRecord* const obstacle = obstacle_of(*next, stuck);
-    text += phrase(" for ", describe(*next));
-    if (obstacle != next) text += phrase(", which depends on ", describe(*obstacle));
+    text += cat(" for ", describe(*next));
+    if (obstacle != next) text += cat(", which depends on ", describe(*obstacle));
     if (obstacle->state != TaskState::kRunning)
-      return phrase(text, ", which can never start: ", shortage_text(*obstacle, stuck));
+      return cat(text, ", which can never start: ", shortage_text(*obstacle, stuck));
     if (contains(named, *obstacle) || obstacle == &waiter) return text + ": a circle";
     named.push_back(obstacle);
     const bool waits =
@@ -166,18 +166,18 @@ std::string Scheduler::shortage_text(const TaskRecord& task,
   const SharePpb total_ppb = queue_.available_ppb() + queue_.reserved_ppb();
   std::string text;
   if (held.bandwidth_ppb + task.bandwidth_ppb > total_ppb)
-    text = phrase("it needs ", share_of_ppb(task.bandwidth_ppb), " of the bandwidth, and of ",
-                  share_of_ppb(total_ppb), " tasks that wait hold ",
-                  share_of_ppb(held.bandwidth_ppb), ":");
+    text = cat("it needs ", share_of_ppb(task.bandwidth_ppb), " of the bandwidth, and of ",
+               share_of_ppb(total_ppb), " tasks that wait hold ", share_of_ppb(held.bandwidth_ppb),
+               ":");
   else
-    text = phrase("it needs ", bytes_text(task.spec.memory_bytes), ", and of ",
-                  bytes_text(ledger_->capacity_bytes(task.spec.account)), " tasks that wait hold ",
-                  bytes_text(held.bytes), ":");
+    text = cat("it needs ", bytes_text(task.spec.memory_bytes), ", and of ",
+               bytes_text(ledger_->capacity_bytes(task.spec.account)), " tasks that wait hold ",
+               bytes_text(held.bytes), ":");
   const char* comma = " ";
   for (const TaskRecord* holder : stuck) {
     if (!holder->holds_reservation) continue;
-    text += phrase(std::exchange(comma, ", "), describe(*holder), " ",
-                   bytes_text(holder->spec.memory_bytes));
+    text += cat(std::exchange(comma, ", "), describe(*holder), " ",
+                bytes_text(holder->spec.memory_bytes));
   }
   return text;
 }

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "runtime/scheduler/qos_enforcement.h"
 #include "base/text.h"
+#include "runtime/scheduler/qos_enforcement.h"
 
 namespace gpk::runtime {
 namespace {
@@ -23,15 +23,15 @@ constexpr std::int64_t kMaxSimNs = std::int64_t{1} << 52;  // a double holds eve
 void check_task_numbers(const SimTask& task, std::size_t index) {
   const auto check_ns = [&](std::int64_t ns, const char* what) {
     if (ns < 0 || ns > kMaxSimNs)
-      fail(phrase("task ", index, ": ", what, " is ", ns, ", expected 0 .. ", kMaxSimNs));
+      fail(cat("task ", index, ": ", what, " is ", ns, ", expected 0 .. ", kMaxSimNs));
   };
   check_ns(task.arrival_ns, "arrival_ns");
   check_ns(task.duration_ns, "duration_ns");
   check_ns(task.estimated_ns, "estimated_ns");
   if (!(task.compute >= 0.0 && task.compute <= kMaxShare))
-    fail(phrase("task ", index, ": compute is ", task.compute, ", expected at least 0"));
+    fail(cat("task ", index, ": compute is ", task.compute, ", expected at least 0"));
   if (!(task.bandwidth >= 0.0 && task.bandwidth <= kMaxShare))
-    fail(phrase("task ", index, ": bandwidth is ", task.bandwidth, ", expected at least 0"));
+    fail(cat("task ", index, ": bandwidth is ", task.bandwidth, ", expected at least 0"));
 }
 
 // Indices by (arrival, index), with dependencies before their dependents.
@@ -46,8 +46,7 @@ std::vector<std::size_t> checked_order(const std::vector<SimTask>& trace) {
     for (const std::size_t d : trace[i].dependencies) {
       const bool before =
           d < trace.size() && std::pair(trace[d].arrival_ns, d) < std::pair(trace[i].arrival_ns, i);
-      if (!before)
-        fail(phrase("task ", i, ": dependency ", d, ", expected one that comes before it"));
+      if (!before) fail(cat("task ", i, ": dependency ", d, ", expected one that comes before it"));
     }
   }
   return order;
@@ -89,9 +88,9 @@ class Simulation {
         ids_(trace.size(), kNoTask),
         stream_used_(device.num_streams, false) {
     if (device.num_streams == 0) fail("num_streams is 0, expected at least 1");
-    if (!(device.compute > 0.0)) fail(phrase("compute is ", device.compute, ", expected above 0"));
+    if (!(device.compute > 0.0)) fail(cat("compute is ", device.compute, ", expected above 0"));
     if (!(device.bandwidth > 0.0))
-      fail(phrase("bandwidth is ", device.bandwidth, ", expected above 0"));
+      fail(cat("bandwidth is ", device.bandwidth, ", expected above 0"));
     result_.tasks.resize(trace.size());
   }
 
@@ -189,7 +188,7 @@ class Simulation {
     spec.deadline_ns = task.deadline_ns;
     for (const std::size_t d : task.dependencies) {
       if (ids_[d] == kNoTask) {
-        reject(phrase("dependency ", d, " was rejected"));
+        reject(cat("dependency ", d, " was rejected"));
         return;
       }
       spec.dependencies.push_back(ids_[d]);
@@ -328,7 +327,7 @@ class Simulation {
 
 std::vector<std::string> wait_row(const char* name, const WaitSummary& waits) {
   return {name,
-          phrase(waits.count),
+          cat(waits.count),
           duration_text(static_cast<std::int64_t>(waits.mean_ns)),
           duration_text(waits.p50_ns),
           duration_text(waits.p99_ns),
@@ -343,12 +342,12 @@ SimResult simulate(const std::vector<SimTask>& trace, const SimDevice& device,
 }
 
 std::string SimResult::text() const {
-  std::string out = phrase(tasks.size(), " tasks: ", num_completed, " completed, ", num_failed,
-                           " failed, ", num_rejected, " rejected, ", num_missed_deadlines,
-                           " past a deadline; ", duration_text(makespan_ns), " in all\n");
-  out += phrase("utilisation: compute ", fixed_text(compute_utilisation, 3), ", bandwidth ",
-                fixed_text(bandwidth_utilisation, 3), ", memory ",
-                fixed_text(memory_utilisation, 3), "\n");
+  std::string out = cat(tasks.size(), " tasks: ", num_completed, " completed, ", num_failed,
+                        " failed, ", num_rejected, " rejected, ", num_missed_deadlines,
+                        " past a deadline; ", duration_text(makespan_ns), " in all\n");
+  out += cat("utilisation: compute ", fixed_text(compute_utilisation, 3), ", bandwidth ",
+             fixed_text(bandwidth_utilisation, 3), ", memory ", fixed_text(memory_utilisation, 3),
+             "\n");
   TextTable table;
   table.add_row({"waits", "tasks", "mean", "p50", "p99", "max"});
   table.add_row(wait_row("all", waits));

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/share.h"
 #include "base/text.h"
+#include "runtime/share.h"
 
 namespace gpk::runtime {
 
@@ -40,12 +40,12 @@ void check_task(const TaskSpec& spec) {
     throw Error(Error::Kind::kValue, "TaskSpec: " + message);
   };
   if (spec.priority < -kMaxTaskPriority || spec.priority > kMaxTaskPriority)
-    fail(phrase("priority is ", spec.priority, ", expected ", -kMaxTaskPriority, " .. ",
-                kMaxTaskPriority));
+    fail(cat("priority is ", spec.priority, ", expected ", -kMaxTaskPriority, " .. ",
+             kMaxTaskPriority));
   if (spec.estimated_ns < 0 || spec.estimated_ns > kMaxTaskEstimateNs)
-    fail(phrase("estimated_ns is ", spec.estimated_ns, ", expected 0 .. ", kMaxTaskEstimateNs));
+    fail(cat("estimated_ns is ", spec.estimated_ns, ", expected 0 .. ", kMaxTaskEstimateNs));
   if (spec.deadline_ns && *spec.deadline_ns < 0)
-    fail(phrase("deadline_ns is ", *spec.deadline_ns, ", expected at least 0"));
+    fail(cat("deadline_ns is ", *spec.deadline_ns, ", expected at least 0"));
   share_ppb(spec.bandwidth, "TaskSpec: bandwidth");
 }
 

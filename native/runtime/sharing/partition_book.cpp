@@ -16,14 +16,14 @@ constexpr SharePpb kWhole = 1'000'000'000;
 
 SharePpb checked_share(double share, const char* what) {
   if (!(share >= 0.0 && share <= 1.0))
-    fail(Error::Kind::kValue, phrase(what, " is ", share, ", expected 0 .. 1"));
+    fail(Error::Kind::kValue, cat(what, " is ", share, ", expected 0 .. 1"));
   return share_ppb(share, what);
 }
 
 void check_left(SharePpb asked, SharePpb left, const char* what) {
   if (asked > left)
     fail(Error::Kind::kState,
-         phrase(what, " is ", share_of_ppb(asked), ", only ", share_of_ppb(left), " is left"));
+         cat(what, " is ", share_of_ppb(asked), ", only ", share_of_ppb(left), " is left"));
 }
 
 }  // namespace
@@ -38,15 +38,15 @@ void PartitionBook::add(const PartitionShare& share) {
   SharePpb bandwidth_left = kWhole;
   for (const Entry& other : entries_) {
     if (other.share.name == share.name)
-      fail(Error::Kind::kValue, phrase("'", share.name, "' exists already"));
+      fail(Error::Kind::kValue, cat("'", share.name, "' exists already"));
     memory_left -= other.share.memory_bytes;
     compute_left -= other.compute_ppb;
     bandwidth_left -= other.bandwidth_ppb;
   }
   if (share.memory_bytes > memory_left)
     fail(Error::Kind::kState,
-         phrase("memory of '", share.name, "' is ", bytes_text(share.memory_bytes), ", only ",
-                bytes_text(memory_left), " of ", bytes_text(total_memory_bytes_), " are left"));
+         cat("memory of '", share.name, "' is ", bytes_text(share.memory_bytes), ", only ",
+             bytes_text(memory_left), " of ", bytes_text(total_memory_bytes_), " are left"));
   check_left(entry.compute_ppb, compute_left, "compute");
   check_left(entry.bandwidth_ppb, bandwidth_left, "bandwidth");
   entries_.push_back(std::move(entry));

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/share.h"
 #include "base/text.h"
+#include "runtime/share.h"
 
 namespace gpk::runtime {
 namespace {
@@ -21,27 +21,26 @@ constexpr SharePpb kWhole = 1'000'000'000;
 std::vector<SharePpb> checked_shares(std::size_t total_sms, std::size_t granule_sms,
                                      std::span<const double> shares) {
   if (total_sms == 0 || total_sms > 1'000'000)
-    fail(Error::Kind::kValue, phrase("total_sms is ", total_sms, ", expected 1 .. 1000000"));
+    fail(Error::Kind::kValue, cat("total_sms is ", total_sms, ", expected 1 .. 1000000"));
   if (granule_sms == 0 || granule_sms > total_sms)
     fail(Error::Kind::kValue,
-         phrase("granule_sms is ", granule_sms, ", expected 1 .. total_sms ", total_sms));
+         cat("granule_sms is ", granule_sms, ", expected 1 .. total_sms ", total_sms));
   std::vector<SharePpb> checked;
   std::size_t num_parts = 0;
   SharePpb sum = 0;
   for (const double share : shares) {
     if (!(share >= 0.0 && share <= 1.0))
-      fail(Error::Kind::kValue, phrase("share is ", share, ", expected 0 .. 1"));
+      fail(Error::Kind::kValue, cat("share is ", share, ", expected 0 .. 1"));
     checked.push_back(share_ppb(share, "share"));
     sum += checked.back();
     if (checked.back() > 0) ++num_parts;
   }
   // Thirds and the like miss the whole by less than one part per billion each.
   if (sum > kWhole + static_cast<SharePpb>(shares.size()))
-    fail(Error::Kind::kValue,
-         phrase("shares add up to ", share_of_ppb(sum), ", expected at most 1"));
+    fail(Error::Kind::kValue, cat("shares add up to ", share_of_ppb(sum), ", expected at most 1"));
   if (num_parts > total_sms / granule_sms)
-    fail(Error::Kind::kState, phrase(num_parts, " parts, only ", total_sms / granule_sms,
-                                     " groups of ", granule_sms, " SMs"));
+    fail(Error::Kind::kState, cat(num_parts, " parts, only ", total_sms / granule_sms,
+                                  " groups of ", granule_sms, " SMs"));
   return checked;
 }
 

@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from types import TracebackType
 from typing import Any
 
 from pygpukit import _native
@@ -128,19 +126,6 @@ class AsyncKernelRequest:
         return f"AsyncKernelRequest({self.kernel_handle!r}, grid={self.grid}, block={self.block})"
 
 
-class FutureState(str, Enum):
-    """How far a dispatched kernel got."""
-
-    PENDING = "PENDING"
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-
-    def __str__(self) -> str:
-        return self.value
-
-
 @dataclass(frozen=True)
 class KernelResult:
     """How a kernel ended. `exec_time` in seconds; `output` is what a Python callable returned."""
@@ -161,10 +146,10 @@ class KernelFuture:
         self._task = task
 
     @property
-    def state(self) -> FutureState:
+    def state(self) -> str:
         """PENDING, RUNNING, COMPLETED, FAILED or CANCELLED."""
         name = self._task.state.name
-        return FutureState.PENDING if name in ("QUEUED", "ADMITTED") else FutureState[name]
+        return "PENDING" if name in ("QUEUED", "ADMITTED") else name
 
     @property
     def is_ready(self) -> bool:
@@ -182,10 +167,6 @@ class KernelFuture:
     def try_get(self) -> KernelResult | None:
         """The result, or None while the kernel runs."""
         return self.wait() if self.is_ready else None
-
-    def exception(self) -> BaseException | None:
-        """Waits; what the kernel failed with, or None."""
-        return self._task.exception()
 
     @property
     def exec_time(self) -> float | None:
@@ -413,24 +394,14 @@ class context_session:
         self._context.start_session()
         return self._context
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._context.end_session()
 
     async def __aenter__(self) -> ExecutionContext:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(exc_type, exc, traceback)
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
 
 def is_session_active() -> bool:
@@ -476,7 +447,6 @@ __all__ = [
     "AsyncKernelRequest",
     "ContextStats",
     "ExecutionContext",
-    "FutureState",
     "KernelFuture",
     "KernelResult",
     "SchedulerStats",

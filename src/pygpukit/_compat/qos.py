@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pygpukit._runtime import QosClass
 from pygpukit.core.errors import InvalidValueError, OperationError
 
-_PPB = 1_000_000_000  # shares are summed as integers, so that what comes back brings them to zero
+_DIGITS = 9  # of a share: sums are rounded, so that what comes back brings them to zero
 
 
-def _share(value: float, what: str) -> int:
+def _share(value: float, what: str) -> float:
     if not (value >= 0.0 and math.isfinite(value)):
         raise InvalidValueError(f"{what} is {value}, expected a share of 0 or more")
-    return round(value * _PPB)
+    return value
 
 
 @dataclass(init=False)
@@ -36,18 +36,15 @@ class ResourceRequirements:
     ) -> None:
         self.memory_request = memory_request
         self.memory_limit = memory_request if memory_limit is None else memory_limit
-        self.bandwidth_request = bandwidth_request
-        self.bandwidth_limit = bandwidth_limit
-        if not 0 <= self.memory_request <= self.memory_limit:
+        self.bandwidth_request = _share(
+            bandwidth_request, "ResourceRequirements: bandwidth_request"
+        )
+        self.bandwidth_limit = _share(bandwidth_limit, "ResourceRequirements: bandwidth_limit")
+        if not 0 <= memory_request <= self.memory_limit or bandwidth_request > bandwidth_limit:
             raise InvalidValueError(
-                f"ResourceRequirements: memory_request is {self.memory_request}, memory_limit "
-                f"{self.memory_limit}, expected 0 <= request <= limit"
-            )
-        request = _share(self.bandwidth_request, "ResourceRequirements: bandwidth_request")
-        if request > _share(self.bandwidth_limit, "ResourceRequirements: bandwidth_limit"):
-            raise InvalidValueError(
-                f"ResourceRequirements: bandwidth_limit is {self.bandwidth_limit}, expected at "
-                f"least bandwidth_request {self.bandwidth_request}"
+                f"ResourceRequirements: requests are {memory_request} bytes and a bandwidth of "
+                f"{bandwidth_request}, limits {memory_limit} and {bandwidth_limit}, expected "
+                "0 <= request <= limit"
             )
 
     @staticmethod
@@ -109,55 +106,33 @@ class QosPolicy:
 
 @dataclass
 class QosTaskMeta:
-    """A task as QoS sees it."""
+    """A task as QoS sees it; memory in bytes, bandwidth as a share of the device."""
 
     id: str
     name: str
-    policy: QosPolicy
+    qos_class: QosClass
+    memory_request: int
+    memory_limit: int
     burst_ratio: float = 1.0
+    bandwidth_request: float = 0.0
+    bandwidth_limit: float = 1.0
     priority: int = 0
 
     @staticmethod
     def guaranteed(id: str, name: str, memory: int) -> QosTaskMeta:
         """A guaranteed task."""
-        return QosTaskMeta(id, name, QosPolicy.guaranteed(memory))
+        return QosTaskMeta(id, name, QosClass.Guaranteed, memory, memory)
 
     @staticmethod
     def burstable(id: str, name: str, request: int, burst_ratio: float) -> QosTaskMeta:
         """A burstable task."""
-        return QosTaskMeta(id, name, QosPolicy.burstable(request, burst_ratio), burst_ratio)
+        limit = ResourceRequirements.burstable(request, burst_ratio).memory_limit
+        return QosTaskMeta(id, name, QosClass.Burstable, request, limit, burst_ratio)
 
     @staticmethod
     def best_effort(id: str, name: str) -> QosTaskMeta:
         """A best-effort task."""
-        return QosTaskMeta(id, name, QosPolicy.best_effort())
-
-    @property
-    def qos_class(self) -> QosClass:
-        """The class."""
-        return self.policy.qos_class
-
-    @property
-    def memory_request(self) -> int:
-        """Bytes."""
-        return self.policy.requirements.memory_request
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes."""
-        return self.policy.requirements.memory_limit
-
-    @property
-    def bandwidth_request(self) -> float:
-        """Share of the device."""
-        return self.policy.requirements.bandwidth_request
-
-    @bandwidth_request.setter
-    def bandwidth_request(self, share: float) -> None:
-        _share(share, "QosTaskMeta: bandwidth_request")
-        needs = self.policy.requirements
-        needs.bandwidth_request = share
-        needs.bandwidth_limit = max(needs.bandwidth_limit, share)
+        return QosTaskMeta(id, name, QosClass.BestEffort, 0, 0)
 
     def effective_priority(self) -> int:
         """Its own and the class's."""
@@ -199,40 +174,35 @@ class QosEvaluation:
         return f"{self.decision_type} ({self.qos_class.name}): {self.reason}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class QosStats:
-    """What is reserved now; memory in bytes, bandwidth as a share of the device."""
+    """What is reserved; memory in bytes, bandwidth as a share of the device."""
 
     total_memory: int
     total_bandwidth: float
-    guaranteed_memory: int
-    guaranteed_bandwidth: float
-    burstable_memory: int
-    best_effort_queue: int
-    available_memory: int
-    available_bandwidth: float
+    guaranteed_memory: int = 0
+    guaranteed_bandwidth: float = 0.0
+    burstable_memory: int = 0
+    best_effort_queue: int = 0
 
+    @property
+    def available_memory(self) -> int:
+        """What no task holds."""
+        return self.total_memory - self.guaranteed_memory - self.burstable_memory
 
-@dataclass
-class _Held:
-    guaranteed: int = 0
-    burstable: int = 0
-    share: int = 0
-    queued: int = 0
+    @property
+    def available_bandwidth(self) -> float:
+        """What no guaranteed task holds."""
+        return round(self.total_bandwidth - self.guaranteed_bandwidth, _DIGITS)
 
 
 class QosPolicyEvaluator:
     """Decides by class and keeps the reservations, which never pass the totals. Thread safe."""
 
     def __init__(self, total_memory: int, total_bandwidth: float = 1.0) -> None:
-        self._total = total_memory
-        self._total_share = _share(total_bandwidth, "QosPolicyEvaluator: total_bandwidth")
+        _share(total_bandwidth, "QosPolicyEvaluator: total_bandwidth")
+        self._now = QosStats(total_memory, total_bandwidth)
         self._lock = threading.Lock()
-        self._held = _Held()
-
-    def _left(self) -> tuple[int, int]:
-        held = self._held
-        return self._total - held.guaranteed - held.burstable, self._total_share - held.share
 
     def evaluate(self, task: QosTaskMeta) -> QosEvaluation:
         """Decides; reserves nothing.
@@ -240,94 +210,76 @@ class QosPolicyEvaluator:
         Guaranteed reserves its memory limit and what is left of its bandwidth limit. Burstable
         is throttled where its limits do not fit. Best effort waits until something is left.
         """
-        with self._lock:
-            memory, share = self._left()
-        qos, needs = task.qos_class, task.policy.requirements
+        now, qos = self.stats(), task.qos_class
+        memory, bandwidth = now.available_memory, now.available_bandwidth
         if qos == QosClass.BestEffort:
-            if memory > 0 and share > 0:
+            if memory > 0 and bandwidth > 0:
                 return QosEvaluation("Admit", qos, "reserves nothing")
             return QosEvaluation("Queue", qos, f"no {'bandwidth' if memory else 'memory'} left")
-        asked = task.policy.memory_to_reserve()
-        if asked > memory:
-            text = f"asks for {asked} bytes, {memory} left"
+        guaranteed = qos == QosClass.Guaranteed
+        asked = task.memory_limit if guaranteed else task.memory_request
+        left = f"{memory} bytes and a bandwidth of {bandwidth} left"
+        if asked > memory or _share(task.bandwidth_request, "bandwidth_request") > bandwidth:
+            text = f"asks for {asked} bytes and a bandwidth of {task.bandwidth_request}, {left}"
             return QosEvaluation("Reject", qos, text)
-        if _share(needs.bandwidth_request, "QosTaskMeta: bandwidth_request") > share:
-            text = f"asks for a bandwidth of {needs.bandwidth_request}, {share / _PPB} left"
-            return QosEvaluation("Reject", qos, text)
-        limit = _share(needs.bandwidth_limit, "QosTaskMeta: bandwidth_limit")
-        if qos == QosClass.Guaranteed:
-            given = min(limit, share) / _PPB
+        if guaranteed:
+            given = min(max(task.bandwidth_limit, task.bandwidth_request), bandwidth)
             text = f"reserves {asked} bytes and a bandwidth of {given}"
             return QosEvaluation("Admit", qos, text, asked, given)
-        if needs.memory_limit > memory or limit > share:
-            text = (
-                f"may grow to {needs.memory_limit} bytes and a bandwidth of "
-                f"{needs.bandwidth_limit}, {memory} and {share / _PPB} left"
-            )
-            return QosEvaluation("Throttle", qos, text)
+        if task.memory_limit > memory or task.bandwidth_limit > bandwidth:
+            return QosEvaluation("Throttle", qos, f"may grow to {task.memory_limit} bytes, {left}")
         return QosEvaluation("Admit", qos, f"reserves {asked} bytes", asked)
 
     def reserve(self, evaluation: QosEvaluation) -> None:
         """Makes the reservation of an evaluation. RuntimeError when it no longer fits."""
         with self._lock:
+            now, share = self._now, evaluation.reserved_bandwidth
             if evaluation.is_queued():
-                self._held.queued += 1
+                now.best_effort_queue += 1
             if not evaluation.is_admitted():
                 return
-            memory, left = self._left()
-            share = round(evaluation.reserved_bandwidth * _PPB)
-            if evaluation.reserved_memory > memory or share > left:
+            if evaluation.reserved_memory > now.available_memory or share > now.available_bandwidth:
                 raise OperationError(
                     f"reserve: evaluation reserves {evaluation.reserved_memory} bytes and a "
-                    f"bandwidth of {evaluation.reserved_bandwidth}, now {memory} and "
-                    f"{left / _PPB} are left"
+                    f"bandwidth of {share}, now {now.available_memory} and "
+                    f"{now.available_bandwidth} are left"
                 )
             self._add(evaluation.qos_class, evaluation.reserved_memory, share)
 
-    def _add(self, qos: QosClass, memory: int, share: int) -> None:
+    def _add(self, qos: QosClass, memory: int, bandwidth: float) -> None:
+        now = self._now
         if qos == QosClass.Guaranteed:
-            self._held.guaranteed += memory
-            self._held.share += share
+            now.guaranteed_memory += memory
+            now.guaranteed_bandwidth = round(now.guaranteed_bandwidth + bandwidth, _DIGITS)
         elif qos == QosClass.Burstable:
-            self._held.burstable += memory
+            now.burstable_memory += memory
 
     def release(self, qos_class: QosClass, memory: int, bandwidth: float = 0.0) -> None:
         """Gives back. Of BestEffort it ends one wait, if there is one."""
-        share = _share(bandwidth, "release: bandwidth")
+        _share(bandwidth, "release: bandwidth")
         with self._lock:
-            held = self._held
+            now = self._now
             if qos_class == QosClass.BestEffort:
-                held.queued = max(0, held.queued - 1)
+                now.best_effort_queue = max(0, now.best_effort_queue - 1)
                 return
             guaranteed = qos_class == QosClass.Guaranteed
-            most = held.guaranteed if guaranteed else held.burstable
-            if not 0 <= memory <= most or (guaranteed and share > held.share):
+            held = now.guaranteed_memory if guaranteed else now.burstable_memory
+            if not 0 <= memory <= held or (guaranteed and bandwidth > now.guaranteed_bandwidth):
                 raise InvalidValueError(
                     f"release: {memory} bytes and a bandwidth of {bandwidth} of class "
-                    f"{qos_class.name}, which holds {most} and {held.share / _PPB}"
+                    f"{qos_class.name}, which holds {held} and {now.guaranteed_bandwidth}"
                 )
-            self._add(qos_class, -memory, -share)
+            self._add(qos_class, -memory, -bandwidth)
 
     def stats(self) -> QosStats:
         """The figures now."""
         with self._lock:
-            memory, share = self._left()
-            held = self._held
-            return QosStats(
-                total_memory=self._total,
-                total_bandwidth=self._total_share / _PPB,
-                guaranteed_memory=held.guaranteed,
-                guaranteed_bandwidth=held.share / _PPB,
-                burstable_memory=held.burstable,
-                best_effort_queue=held.queued,
-                available_memory=memory,
-                available_bandwidth=share / _PPB,
-            )
+            return replace(self._now)
 
     def reset(self) -> None:
         """Forgets all reservations."""
         with self._lock:
-            self._held = _Held()
+            self._now = QosStats(self._now.total_memory, self._now.total_bandwidth)
 
 
 __all__ = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from pygpukit._compat.admission import AdmissionStats
@@ -115,7 +116,6 @@ class Scheduler:
         self._lock = threading.Lock()
         self._tasks: dict[str, TaskMeta] = {}
         self._numbers: dict[str, int] = {}
-        self._ids: dict[int, str] = {}
         self._verdicts: Counter[str] = Counter()
 
     def _after(self, task: TaskMeta) -> list[int]:
@@ -126,23 +126,18 @@ class Scheduler:
         if task.id in self._numbers:
             raise InvalidValueError(f"Scheduler: task id {safe_repr(task.id)} is in use")
 
-    def _keep(self, task: TaskMeta, number: int) -> None:
-        self._tasks[task.id] = task
-        self._numbers[task.id] = number
-        self._ids[number] = task.id
-
     def submit(self, task: TaskMeta) -> str:
         """Queues a task, without admission control; its id."""
         with self._lock:
             self._check_new(task)
-            number = self._native.submit(
+            self._tasks[task.id] = task
+            self._numbers[task.id] = self._native.submit(
                 None,
-                name=task.name,
+                name=task.id,
                 memory=task.memory_estimate,
                 priority=task.priority,
                 after=self._after(task),
             )
-            self._keep(task, number)
         return task.id
 
     def evaluate_admission(self, task: TaskMeta) -> AdmissionDecision:
@@ -155,13 +150,14 @@ class Scheduler:
             self._check_new(task)
             decision, number = self._native.admit(
                 task.memory_estimate,
-                name=task.name,
+                name=task.id,
                 priority=task.priority,
                 after=self._after(task),
             )
             self._verdicts[decision.decision_type] += 1
             if number is not None:
-                self._keep(task, number)
+                self._tasks[task.id] = task
+                self._numbers[task.id] = number
         return decision
 
     def admission_stats(self) -> AdmissionStats:
@@ -180,33 +176,31 @@ class Scheduler:
 
     def get_runnable_tasks(self, max_tasks: int = 1) -> list[str]:
         """Starts up to so many tasks that may run; their ids."""
-        with self._lock:
-            return [self._ids[number] for number in self._native.start_runnable(max_tasks)]
+        return [self._native.info(n).name for n in self._native.start_runnable(max_tasks)]
+
+    def _change(self, call: Callable[..., bool], task_id: str, *args: str) -> bool:
+        number = self._numbers.get(task_id)
+        return number is not None and call(number, *args)
 
     def should_run(self, task_id: str) -> bool:
         """It waits, its dependencies are met and its memory is there."""
-        number = self._numbers.get(task_id)
-        return number is not None and self._native.should_run(number)
+        return self._change(self._native.should_run, task_id)
 
     def start_task(self, task_id: str) -> bool:
         """Pending to running."""
-        number = self._numbers.get(task_id)
-        return number is not None and self._native.start(number)
+        return self._change(self._native.start, task_id)
 
     def complete_task(self, task_id: str) -> bool:
         """Running to completed."""
-        number = self._numbers.get(task_id)
-        return number is not None and self._native.complete(number)
+        return self._change(self._native.complete, task_id)
 
     def fail_task(self, task_id: str, error: str) -> bool:
         """Pending or running to failed."""
-        number = self._numbers.get(task_id)
-        return number is not None and self._native.fail(number, error)
+        return self._change(self._native.fail, task_id, error)
 
     def cancel_task(self, task_id: str) -> bool:
         """Any state that is not an end to cancelled."""
-        number = self._numbers.get(task_id)
-        return number is not None and self._native.cancel(number)
+        return self._change(self._native.cancel, task_id)
 
     def _info(self, task_id: str) -> TaskInfo | None:
         number = self._numbers.get(task_id)
@@ -217,13 +211,8 @@ class Scheduler:
         info = self._info(task_id)
         if info is None or info.submitted_at is None:
             return None
-        given = self._tasks[task_id]
-        return TaskMeta(
-            given.id,
-            given.name,
-            given.memory_estimate,
-            given.priority,
-            given.dependencies,
+        return replace(
+            self._tasks[task_id],
             state=_state(info),
             submitted_at=info.submitted_at,
             started_at=info.started_at,
@@ -245,8 +234,8 @@ class Scheduler:
         info = self._info(task_id)
         if info is None:
             return None
-        held = 0 if info.is_terminal else info.memory
-        return TaskStats(task_id, info.name, _state(info), info.wait_time, info.exec_time, held)
+        name, held = self._tasks[task_id].name, 0 if info.is_terminal else info.memory
+        return TaskStats(task_id, name, _state(info), info.wait_time, info.exec_time, held)
 
     def clear(self) -> None:
         """Cancels and forgets everything."""
@@ -254,27 +243,7 @@ class Scheduler:
             self._native.clear()
             self._tasks.clear()
             self._numbers.clear()
-            self._ids.clear()
             self._verdicts.clear()
 
 
-# As pygpukit.scheduler spells them.
-RustScheduler = Scheduler
-RustTaskMeta = TaskMeta
-RustTaskPolicy = TaskPolicy
-RustTaskState = TaskState
-RustTaskStats = TaskStats
-
-__all__ = [
-    "RustScheduler",
-    "RustTaskMeta",
-    "RustTaskPolicy",
-    "RustTaskState",
-    "RustTaskStats",
-    "Scheduler",
-    "SchedulerStats",
-    "TaskMeta",
-    "TaskPolicy",
-    "TaskState",
-    "TaskStats",
-]
+__all__ = ["Scheduler", "SchedulerStats", "TaskMeta", "TaskPolicy", "TaskState", "TaskStats"]

@@ -120,11 +120,11 @@ class SliceScheduler:
         shared_mem: int = 0,
     ) -> int:
         """Cuts a kernel; the number of slices: total_items // max_items_per_slice, bounded."""
-        return self._submit(None, kernel_handle, total_items, block, shared_mem, 0)
+        return self.submit_for_task(None, kernel_handle, total_items, block, shared_mem)
 
     def submit_for_task(
         self,
-        task_id: str,
+        task_id: str | None,
         kernel_handle: int,
         total_items: int,
         block: tuple[int, int, int] = (256, 1, 1),
@@ -132,28 +132,18 @@ class SliceScheduler:
         priority: int = 0,
     ) -> int:
         """The same for a task, with a priority: higher is earlier."""
-        return self._submit(task_id, kernel_handle, total_items, block, shared_mem, priority)
-
-    def _submit(
-        self,
-        task_id: str | None,
-        handle: int,
-        items: int,
-        block: tuple[int, int, int],
-        shared_mem: int,
-        priority: int,
-    ) -> int:
+        items = total_items
         if items < 1 or min(block) < 1:
             raise InvalidValueError(
                 f"SliceScheduler: total_items is {items}, block {tuple(block)}, expected at least "
                 "1 item and 1 thread"
             )
         with self._lock:
-            slices = self._count(handle, items)
+            slices = self._count(kernel_handle, items)
             self._kernels += 1
             first = SliceInfo(
-                self._kernels, handle, 0, slices, 0, 0, (1, 1, 1), tuple(block),  # type: ignore[arg-type]
-                shared_mem, task_id, priority,
+                self._kernels, kernel_handle, 0, slices, 0, 0, (1, 1, 1), block, shared_mem,
+                task_id, priority,
             )  # fmt: skip
             self._turns.append(_cut(first, items, slices))
             self._turns.sort(key=lambda turn: -turn[0].priority)  # stable: order of arrival

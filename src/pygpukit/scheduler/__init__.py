@@ -8,6 +8,11 @@
 had besides (execution contexts, admission and QoS evaluators, the Rust* names) is adapted to them.
 """
 
+from pygpukit._compat.rust_scheduler import Scheduler as RustScheduler
+from pygpukit._compat.rust_scheduler import TaskMeta as RustTaskMeta
+from pygpukit._compat.rust_scheduler import TaskPolicy as RustTaskPolicy
+from pygpukit._compat.rust_scheduler import TaskState as RustTaskState
+from pygpukit._compat.rust_scheduler import TaskStats as RustTaskStats
 from pygpukit._lazy import lazy_names
 from pygpukit._runtime import (
     AdmissionDecision,
@@ -54,8 +59,8 @@ TaskScheduler = Scheduler
 _COMPAT = {
     "pygpukit._compat.admission": ("AdmissionConfig", "AdmissionController", "AdmissionStats"),
     "pygpukit._compat.execution": (
-        *("AsyncKernelRequest", "ContextStats", "ExecutionContext", "FutureState"),
-        *("HAS_MULTI_LLM", "KernelFuture", "KernelResult", "SchedulerStats", "context_session"),
+        *("AsyncKernelRequest", "ContextStats", "ExecutionContext", "HAS_MULTI_LLM"),
+        *("KernelFuture", "KernelResult", "SchedulerStats", "context_session"),
         *("create_context", "destroy_context", "get_context", "initialize"),
         *("is_session_active", "list_contexts", "reset", "session", "snapshot", "stats"),
     ),
@@ -67,9 +72,6 @@ _COMPAT = {
         *("QosEvaluation", "QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta"),
         "ResourceRequirements",
     ),
-    "pygpukit._compat.rust_scheduler": (
-        *("RustScheduler", "RustTaskMeta", "RustTaskPolicy", "RustTaskState", "RustTaskStats"),
-    ),
     "pygpukit._compat.stepped": ("Task",),
 }
 
@@ -79,11 +81,6 @@ if TYPE_CHECKING:
     from pygpukit._compat.execution import *  # noqa: F403
     from pygpukit._compat.partition import *  # noqa: F403
     from pygpukit._compat.qos import *  # noqa: F403
-    from pygpukit._compat.rust_scheduler import RustScheduler as RustScheduler
-    from pygpukit._compat.rust_scheduler import RustTaskMeta as RustTaskMeta
-    from pygpukit._compat.rust_scheduler import RustTaskPolicy as RustTaskPolicy
-    from pygpukit._compat.rust_scheduler import RustTaskState as RustTaskState
-    from pygpukit._compat.rust_scheduler import RustTaskStats as RustTaskStats
     from pygpukit._compat.stepped import Task as Task
     from pygpukit.scheduler import execution as execution
 
@@ -104,7 +101,12 @@ __all__ = [
     "QosClass",
     "RejectReason",
     "RejectReasonDetails",
+    "RustScheduler",
     "RustSchedulerStats",
+    "RustTaskMeta",
+    "RustTaskPolicy",
+    "RustTaskState",
+    "RustTaskStats",
     "Scheduler",
     "SimDevice",
     "SimResult",

@@ -14,11 +14,11 @@
 
 #include "core/config.h"
 #include "core/context.h"
-#include "device/device_pool.h"
 #include "core/driver.h"
 #include "core/memory.h"
 #include "core/module.h"
 #include "core/stream.h"
+#include "device/device_pool.h"
 #include "device/transfers.h"
 #include "fake_driver/fake_driver.h"
 
@@ -63,7 +63,7 @@ class CoreTest : public ::testing::Test {
   }
 
   ~CoreTest() override {
-    close_transfers();
+    device::close_transfers();
     check_nothing_left();
     leave_contexts();
     set_driver_for_testing(nullptr);
@@ -115,7 +115,7 @@ class CoreTest : public ::testing::Test {
 
   // Contexts live for ever; forgotten by the library, they stay reachable for LeakSanitizer here.
   static void leave_contexts() {
-    close_transfers();
+    device::close_transfers();
     unload_dropped_modules();
     static auto* kept = new std::vector<Context*>;
     for (Context* context : Context::all()) kept->push_back(context);
@@ -124,7 +124,7 @@ class CoreTest : public ::testing::Test {
   void check_nothing_left() const {
     if (leftovers_) return;
     unload_dropped_modules();
-    for (Context* context : Context::all()) device_pool(context->device()).trim();
+    for (Context* context : Context::all()) device::device_pool(context->device()).trim();
     using fake::Kind;
     EXPECT_EQ(fake::num_live(Kind::kMemory), 0u);
     EXPECT_EQ(fake::num_live(Kind::kPinned), 0u);

@@ -23,12 +23,12 @@ class GraphTest : public CoreTest {
 
   static Array make_ones() {
     const float ones[4] = {1, 1, 1, 1};
-    return from_host(ones, {4}, DType::kFloat32, kGpu);
+    return device::from_host(ones, {4}, DType::kFloat32, kGpu);
   }
 
   static float first_of(const Array& array) {
     std::vector<float> values(static_cast<std::size_t>(array.size()));
-    to_host(array, values.data());
+    device::to_host(array, values.data());
     return values[0];
   }
 };
