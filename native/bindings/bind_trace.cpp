@@ -20,6 +20,7 @@ enum Index : std::size_t {
 
 constexpr const char* kNames[] = {
 #define GPK_CU(name, since, symbol, need, params) #name,
+#include "core/driver_functions.def"
 #undef GPK_CU
 };
 
@@ -44,6 +45,7 @@ const cu::DriverApi& counting_table(const cu::DriverApi& real) {
   g_real = &real;
 #define GPK_CU(name, since, symbol, need, params) \
   table.name = real.name == nullptr ? nullptr : Counted<k_##name, &cu::DriverApi::name>::call;
+#include "core/driver_functions.def"
 #undef GPK_CU
   return table;
 }

@@ -12,13 +12,11 @@ void bind_runtime_qos(py::module_& m) {
       .value("Burstable", QosClass::kBurstable)
       .value("BestEffort", QosClass::kBestEffort)
       .def(
-          "priority", [](QosClass c) { return device::class_priority(c); },
+          "priority", [](QosClass c) { return class_priority(c); },
           "Added to a task's own priority: 100, 50, 0.")
       .def(
           "can_preempt",
-          [](QosClass c, QosClass other) {
-            return device::class_priority(c) > device::class_priority(other);
-          },
+          [](QosClass c, QosClass other) { return class_priority(c) > class_priority(other); },
           py::arg("other"), "True when it is the higher class.")
       .def(
           "memory_overcommit_ratio", [](QosClass c) { return 1.0 + 0.5 * static_cast<int>(c); },

@@ -10,9 +10,6 @@
 namespace gpk::bind {
 namespace {
 
-using TraceCategory;
-using TraceRecorder;
-
 TraceCategory trace_category(const std::string& name) {
   for (const auto category : {TraceCategory::kTask, TraceCategory::kKernel, TraceCategory::kCopy,
                               TraceCategory::kEviction, TraceCategory::kMemory})

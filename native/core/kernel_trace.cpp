@@ -18,7 +18,6 @@ namespace gpk::inline core {
 namespace {
 
 using EventId = EventCache::EventId;
-using TraceRecorder;
 
 // Kernels whose times have not been asked for. Asking costs, so it is done in batches; with too
 // many of them a launch waits for the oldest.

@@ -10,9 +10,11 @@
 #include "core/event_cache.h"
 #include "runtime/sharing/pacing_share.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Context;
+}
+
+namespace gpk::device {
 
 // Of one device. Thread safe. A member that has left is not paced any more.
 class ComputePacer {

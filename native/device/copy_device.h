@@ -8,9 +8,11 @@
 #include "core/driver_api.h"
 #include "runtime/transfer/transfer_device.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Stream;
+}
+
+namespace gpk::device {
 
 class DeviceCopies : public runtime::CopyDevice {
  public:

@@ -16,9 +16,11 @@
 #include "device/memory_account.h"
 #include "runtime/sharing/partition_book.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Context;
+}
+
+namespace gpk::device {
 
 // Lives as long as a partition or a stream of a class of the device. Thread safe.
 class DeviceSharing {

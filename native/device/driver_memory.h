@@ -5,9 +5,11 @@
 
 #include "runtime/pool/pool_device.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Context;
+}
+
+namespace gpk::device {
 
 std::unique_ptr<runtime::PoolDevice> make_driver_memory(Context& context);
 

@@ -10,9 +10,11 @@
 #include "core/event_cache.h"
 #include "runtime/sharing/window.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Context;
+}
+
+namespace gpk::device {
 
 // Of one device; shared by the gates of its partitions. The streams in the foreground only mark
 // their work; those that give way ask, and pay for it. Thread safe.

@@ -186,9 +186,10 @@ void limit_launches(Stream& stream, std::size_t max_in_flight) {
     throw InvalidArgument(
         "dispatch.limit: the stream belongs to a partition or a task, which limits its launches");
   if (tenant == nullptr) {
+    LaunchGate::Options options;
+    options.max_in_flight = kMaxLaunchLimit;
     auto own = std::make_unique<StreamTenant>();
-    own->gate = std::make_unique<LaunchGate>(*stream.context(), stream.handle(),
-                                             LaunchGate::Options{.max_in_flight = kMaxLaunchLimit});
+    own->gate = std::make_unique<LaunchGate>(*stream.context(), stream.handle(), options);
     stream.set_tenant(std::move(own));
   }
   static_cast<LaunchGate*>(stream.gate())->set_limit(max_in_flight);  // there is no other kind

@@ -16,9 +16,11 @@
 #include "device/foreground.h"
 #include "runtime/sharing/window.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Context;
+}
+
+namespace gpk::device {
 
 // Of one stream. Thread safe. Its waits need no lock and no interpreter, only the GPU and time to
 // go on, so they always end; check_interrupt() is asked meanwhile.

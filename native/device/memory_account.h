@@ -15,11 +15,11 @@
 #include "core/device.h"
 #include "runtime/pool/pool_account.h"
 
-namespace gpk::device {
+namespace gpk::runtime {
 class Pool;
 struct PoolArena;
 struct PoolPlace;
-}  // namespace gpk::device
+}  // namespace gpk::runtime
 
 namespace gpk::device {
 

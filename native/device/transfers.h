@@ -13,9 +13,11 @@
 #include "runtime/sharing/pacing_share.h"
 #include "runtime/transfer/transfer_engine.h"
 
-namespace gpk::device {
-
+namespace gpk::inline core {
 class Stream;
+}
+
+namespace gpk::device {
 
 // An engine with what it runs on. Its threads start with the first transfer.
 class Transfers {

@@ -9,7 +9,7 @@
 #include "core/module.h"
 #include "jit/compiler.h"
 
-namespace gpk {
+namespace gpk::inline core {
 class Context;
 }
 

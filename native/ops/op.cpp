@@ -16,6 +16,7 @@ const std::vector<OpInfo>& op_list() {
 const std::vector<OpInfo>& function_list() {
   static const auto& list = *new std::vector<OpInfo>{
 #define GPK_FUNCTION(name, module, signature, doc) {#name, "", #module, signature, doc},
+#include "ops/op_list.def"
   };
   return list;
 }

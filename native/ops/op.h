@@ -37,6 +37,7 @@ inline const char* name(OpId id) { return op_list()[static_cast<std::size_t>(id)
 
 // Appends every kernel variant that the family's plans can choose.
 #define GPK_FAMILY(name) void enumerate_##name(std::vector<jit::KernelSpec>& specs);
+#include "ops/families.def"
 #undef GPK_FAMILY
 
 // All of the above.

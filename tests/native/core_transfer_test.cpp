@@ -155,6 +155,7 @@ TEST_F(TransferTest, AnUrgentCopyOvertakes) {
                                4096, Stream::default_for(kGpu), std::move(second));
   urgent.wait();
   EXPECT_FALSE(slow.done());
+  while (small_at == 0) std::this_thread::yield();  // called back by another thread, perhaps
   fake::set_busy(stream->handle(), false);
   slow.wait();
   while (order < 2) std::this_thread::yield();

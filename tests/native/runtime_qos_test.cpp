@@ -12,7 +12,7 @@ constexpr QosClass kClasses[] = {QosClass::kGuaranteed, QosClass::kBurstable,
 
 TEST(RuntimeQos, TheTableOfClasses) {
   const int priorities[] = {100, 50, 0};
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(device::class_priority(kClasses[i]), priorities[i]);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(class_priority(kClasses[i]), priorities[i]);
   EXPECT_EQ(static_cast<int>(QosClass::kBestEffort), 2);
   EXPECT_STREQ(to_string(QosClass::kBurstable), "Burstable");
 }

@@ -104,6 +104,7 @@ std::vector<MatmulEngine> engines_taking(const MatmulDesc& desc) {
   std::vector<MatmulEngine> engines;
 #define GPK_ENGINE(name) \
   if (takes_##name(desc)) engines.push_back(MatmulEngine::name);
+#include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   return engines;
 }

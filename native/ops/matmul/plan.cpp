@@ -23,6 +23,7 @@ void launch_engine(const GemmCall& call, const MatmulDesc& desc, const MatmulPla
   switch (plan.engine) {
 #define GPK_ENGINE(name) \
   case MatmulEngine::name: launch_##name(call, desc, plan, op); break;
+#include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   }
 }
@@ -50,6 +51,7 @@ Array raw_result(const MatmulDesc& raw, Device device, const char* op) {
 const char* name(MatmulEngine engine) {
   static constexpr const char* kNames[] = {
 #define GPK_ENGINE(name) #name,
+#include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   };
   return kNames[static_cast<int>(engine)];
@@ -71,6 +73,7 @@ jit::KernelSpec plan_spec(const MatmulDesc& desc, const MatmulPlan& plan) {
   switch (plan.engine) {
 #define GPK_ENGINE(name) \
   case MatmulEngine::name: return spec_##name(desc, plan);
+#include "ops/matmul/engines.def"
 #undef GPK_ENGINE
   }
   return {};

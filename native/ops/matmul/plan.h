@@ -58,6 +58,7 @@ std::string to_string(const MatmulPlan& plan);
                      const char* op);                                                      \
   jit::KernelSpec spec_##name(const MatmulDesc& desc, const MatmulPlan& plan);             \
   void enumerate_##name(std::vector<jit::KernelSpec>& specs);
+#include "ops/matmul/engines.def"
 #undef GPK_ENGINE
 
 // The plan's kernel (the engine's, not that of the finish pass).

@@ -53,6 +53,7 @@ constexpr std::uint32_t kInt64 = kSigned64 | mask_of(DType::kUInt64);
 
 constexpr std::uint32_t kExact[] = {
 #define GPK_FUNCTOR(name, exact) exact,
+#include "ops/reduction/functors.def"
 };
 
 ValueType float_value(DType in) {

@@ -18,6 +18,7 @@ enum class Functor : std::uint8_t {
 };
 inline constexpr int kNumFunctors = 0
 #define GPK_FUNCTOR(name, exact) +1
+#include "ops/reduction/functors.def"
     ;
 
 // Types that kernels compute in.

@@ -1,6 +1,7 @@
 // What the pool tells about itself.
 #include <algorithm>
 
+#include "base/text.h"
 #include "runtime/pool/pool.h"
 
 namespace gpk::runtime {

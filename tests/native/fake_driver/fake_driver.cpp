@@ -71,6 +71,7 @@ struct Entry<kFunction, kId> {
 cu::DriverApi make_api() {
   cu::DriverApi table;
 #define GPK_CU(name, version, symbol, need, params) table.name = Entry<&impl::name, k_##name>::call;
+#include "core/driver_functions.def"
 #undef GPK_CU
   return table;
 }

@@ -40,6 +40,7 @@ CallId call_id(const std::string& function);  // throws std::invalid_argument
 namespace impl {
 using namespace gpk::cu;  // the parameter types of the list
 #define GPK_CU(name, version, symbol, need, params) Result name params;
+#include "core/driver_functions.def"
 #undef GPK_CU
 }  // namespace impl
 
