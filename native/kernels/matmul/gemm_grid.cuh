@@ -26,6 +26,27 @@ __device__ __forceinline__ TilePlace tile_place(const TileGrid& grid) {
   return {first + in_group % rows, in_group / rows, batch};
 }
 
+// The copies that bring this block's tiles of A and B in, from its first k on.
+template <class Gemm, class TA, class TB, int kTileM, int kTileN, bool kAKMajor, bool kBKMajor>
+__device__ __forceinline__ typename Gemm::Feed tile_feed(const MatmulArgs& args,
+                                                         const TileGrid& grid) {
+  const TilePlace place = tile_place(grid);
+  const BatchOffsets at = batch_offsets(args, place.batch);
+  const long long first_m = static_cast<long long>(place.m) * kTileM;
+  const long long first_n = static_cast<long long>(place.n) * kTileN;
+  const long long first_k = blockIdx.y * args.k_per_split;
+  const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
+  const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
+  const TA* const a = static_cast<const TA*>(args.a) + at.a +
+                      (kAKMajor ? first_m * a_pitch + first_k : first_k * a_pitch + first_m);
+  const TB* const b = static_cast<const TB*>(args.b) + at.b +
+                      (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
+  return {typename Gemm::CopyA(a, a_pitch), typename Gemm::CopyB(b, b_pitch),
+          static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
+          static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
+          static_cast<int>(min(args.k - first_k, args.k_per_split))};
+}
+
 // A tile of the result: its first element, steps, and how much of it exists.
 template <class TC>
 struct TileTarget {

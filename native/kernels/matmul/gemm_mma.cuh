@@ -200,22 +200,8 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
 
   Acc acc[Gemm::kBlocksM][Gemm::kBlocksN * 2][4] = {};
   {
-    const TilePlace place = tile_place(grid);
-    const BatchOffsets at = batch_offsets(args, place.batch);
-    const long long first_m = static_cast<long long>(place.m) * kTileM;
-    const long long first_n = static_cast<long long>(place.n) * kTileN;
-    const long long first_k = blockIdx.y * args.k_per_split;
-    const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
-    const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
-    const TA* const a = static_cast<const TA*>(args.a) + at.a +
-                        (kAKMajor ? first_m * a_pitch + first_k : first_k * a_pitch + first_m);
-    const TB* const b = static_cast<const TB*>(args.b) + at.b +
-                        (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
-    typename Gemm::Feed feed{
-        typename Gemm::CopyA(a, a_pitch), typename Gemm::CopyB(b, b_pitch),
-        static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
-        static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
-        static_cast<int>(min(args.k - first_k, args.k_per_split))};
+    typename Gemm::Feed feed =
+        tile_feed<Gemm, TA, TB, kTileM, kTileN, kAKMajor, kBKMajor>(args, grid);
     Gemm::sum(args, feed, shared_address(gemm_shared), warp_m, warp_n, acc);
   }
   Acc* const out = reinterpret_cast<Acc*>(gemm_shared + warp * Gemm::kBytesOut);

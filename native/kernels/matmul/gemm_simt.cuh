@@ -235,22 +235,8 @@ __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
 
   float acc[kPerM][kPerN] = {};
   {
-    const TilePlace place = tile_place(grid);
-    const BatchOffsets at = batch_offsets(args, place.batch);
-    const long long first_m = static_cast<long long>(place.m) * kTileM;
-    const long long first_n = static_cast<long long>(place.n) * kTileN;
-    const long long first_k = blockIdx.y * args.k_per_split;
-    const long long a_pitch = kAKMajor ? args.a_m : args.a_k;
-    const long long b_pitch = kBKMajor ? args.b_n : args.b_k;
-    const float* const a = static_cast<const float*>(args.a) + at.a +
-                           (kAKMajor ? first_m * a_pitch + first_k : first_k * a_pitch + first_m);
-    const float* const b = static_cast<const float*>(args.b) + at.b +
-                           (kBKMajor ? first_n * b_pitch + first_k : first_k * b_pitch + first_n);
-    typename Gemm::Feed feed{
-        typename Gemm::CopyA(a, a_pitch), typename Gemm::CopyB(b, b_pitch),
-        static_cast<int>(min(args.m - first_m, static_cast<long long>(kTileM))),
-        static_cast<int>(min(args.n - first_n, static_cast<long long>(kTileN))),
-        static_cast<int>(min(args.k - first_k, args.k_per_split))};
+    typename Gemm::Feed feed =
+        tile_feed<Gemm, float, float, kTileM, kTileN, kAKMajor, kBKMajor>(args, grid);
     const unsigned shared = shared_address(gemm_shared);
     Gemm::sum(args, feed, shared, shared + static_cast<unsigned>(thread_m * 4),
               shared + Gemm::LayoutA::kBytes + static_cast<unsigned>(thread_n * 4), acc);

@@ -16,8 +16,8 @@ struct Quantization {
   plan::ScaleLayout layout = plan::ScaleLayout::kNone;
   std::uint8_t block = 0;  // of plan::ScaleLayout::kBlocksOfK
   // One element; kRow: m (1-D), or c.shape[:-1]; kColumn: n (1-D); blocks: [rows, blocks of k].
-  std::optional<Array> scales;
-  std::optional<Array> zero_points;
+  std::optional<Array> scales = {};
+  std::optional<Array> zero_points = {};
 };
 
 struct GemmCall {
