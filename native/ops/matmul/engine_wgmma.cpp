@@ -163,8 +163,12 @@ kernels::GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const Mat
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const auto narrow = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
   kernels::GemmWgmmaArgs args{};
-  args.target = {c.data(),          p.c_m,       p.c_n,
-                 c_batch_stride(p, plan), narrow(p.m), narrow(p.n),
+  args.target = {c.data(),
+                 p.c_m,
+                 p.c_n,
+                 c_batch_stride(p, plan),
+                 narrow(p.m),
+                 narrow(p.n),
                  plan.transpose ? 1 : 0};
   args.tiles_m = narrow(ceil_div(ceil_div(p.m, plan.tile_m), split ? 1 : plan.cluster));
   args.tiles_n = narrow(ceil_div(p.n, plan.tile_n));

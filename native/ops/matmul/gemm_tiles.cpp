@@ -147,8 +147,9 @@ void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan
   }
   EpilogueArgs epilogue = make_epilogue_args(call, desc.steps);
   kernels::TileGrid grid{static_cast<unsigned>(ceil_div(p.m, tile.m)),
-                static_cast<unsigned>(ceil_div(p.n, tile.n)), static_cast<unsigned>(plan.group),
-                swap ? 1u : 0u, args.partial != nullptr ? 0u : desc.epilogue};
+                         static_cast<unsigned>(ceil_div(p.n, tile.n)),
+                         static_cast<unsigned>(plan.group), swap ? 1u : 0u,
+                         args.partial != nullptr ? 0u : desc.epilogue};
   LaunchConfig config = grid_1d(num_tiles(p, tile), 1, static_cast<unsigned>(tile.threads));
   config.grid[1] = static_cast<unsigned>(plan.splits);
   config.shared_bytes = static_cast<std::size_t>(tile.shared_bytes);
