@@ -80,7 +80,8 @@ constexpr std::array<Advice, 38> kAdvice{{
 }};
 
 constexpr std::string_view kKnown =
-    "NVRTC's options are -D, -U, -I, -include, -std, -arch, -use_fast_math, -ftz, -fmad, -prec-div, "
+    "NVRTC's options are -D, -U, -I, -include, -std, -arch, -use_fast_math, -ftz, -fmad, "
+    "-prec-div, "
     "-prec-sqrt, -maxrregcount, -lineinfo, -G, -default-device, -w, -diag-suppress, "
     "--ptxas-options and others in its documentation";
 

@@ -26,9 +26,10 @@ TEST(NvrtcOptions, DefaultsInNvccSpellingAreDropped) {
 }
 
 TEST(NvrtcOptions, TheRestIsLeftToNvrtc) {
-  const Options options{"-O2",   "-O",           "-O0",    "--optimize=2", "-m32",
-                        "-arch", "sm_90",        "-maxrregcount=32", "-Xptxas",   "-O3x",
-                        "-std=c++17", "--no-such-option", ""};
+  const Options options{"-O2",     "-O",    "-O0",        "--optimize=2",
+                        "-m32",    "-arch", "sm_90",      "-maxrregcount=32",
+                        "-Xptxas", "-O3x",  "-std=c++17", "--no-such-option",
+                        ""};
   EXPECT_EQ(nvrtc_options(options), options);
 }
 
@@ -44,8 +45,9 @@ std::string why(const std::string& option) {
 
 TEST(ExplainInvalidOption, NamesTheOptionAndWhatToWrite) {
   EXPECT_TRUE(why("-O2").starts_with("NVRTC does not take -O2: NVRTC compiles at -O3; "));
-  EXPECT_TRUE(why("-Xcompiler=-Wall").starts_with(
-      "NVRTC does not take -Xcompiler=-Wall: there is no host compiler. NVRTC's options are -D, "));
+  EXPECT_TRUE(why("-Xcompiler=-Wall")
+                  .starts_with("NVRTC does not take -Xcompiler=-Wall: there is no host compiler. "
+                               "NVRTC's options are -D, "));
   EXPECT_NE(why("-gencode=arch=compute_90,code=sm_90").find("-arch=sm_90"), std::string::npos);
   EXPECT_NE(why("-c").find("no file is written"), std::string::npos);
   EXPECT_NE(why("-code=sm_90").find("the target is the GPU in use"), std::string::npos);
