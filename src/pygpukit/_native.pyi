@@ -200,7 +200,7 @@ class GPUArray:
         """A view of the elements (i, i + offset) of two axes, as a last axis."""
 
     def dot(self, other: GPUArray, /) -> GPUArray:
-        """NumPy's dot: inner product of vectors, product of matrices."""
+        """NumPy's dot: inner product of vectors, matmul of matrices."""
 
     def fill(self, value: _ScalarLike | GPUArray) -> None:
         """Sets every element."""

@@ -252,7 +252,7 @@ def trace(
 
 
 def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
-    """NumPy's dot: inner product of vectors, matrix multiplication of matrices."""
+    """NumPy's dot: inner product of vectors, matmul of matrices."""
     return _native.dot(self, other)
 
 
