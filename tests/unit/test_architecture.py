@@ -64,11 +64,6 @@ def rooms() -> dict[str, set[str]]:
     return found
 
 
-# Remove the mark with the last of these folders: base, device, plan.
-@pytest.mark.xfail(
-    not (ROOT / "native" / "base").is_dir() or not (ROOT / "native" / "plan").is_dir(),
-    reason="the page shows the rooms base, device and plan",
-)
 def test_rooms_and_the_include_law() -> None:
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
