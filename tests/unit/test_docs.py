@@ -11,7 +11,6 @@ from pathlib import Path
 
 import doc_blocks
 import pytest
-from _pytest.mark.structures import ParameterSet
 
 ROOT = doc_blocks.ROOT
 RUNNER = doc_blocks.__file__
@@ -36,33 +35,11 @@ def run_page(page: Path, folder: Path, *wanted: str) -> subprocess.CompletedProc
     )
 
 
-# Remove a row with the page's repair: the test fails when a page here runs.
-KNOWN_FAILURES = {
-    "adding-an-op.md": "its Python blocks are pieces of files: fence them as ```python excerpt",
-    "scheduler.md": "the first block uses functions that the page does not define",
-    "sharing.md": "the first block asks for more memory than CI has, and uses undefined arrays",
-}
-KNOWN_WORDS = {
-    "migrating-from-0.2.md": "this version",
-    "scheduler.md": "without a word",
-}
-
-
-def marked(pages: list[Path], known: dict[str, str]) -> list[ParameterSet]:
-    """The pages as parameters; those with a known failure are expected to fail."""
-    return [
-        pytest.param(page, id=page.name, marks=pytest.mark.xfail(reason=known[page.name]))
-        if page.name in known
-        else pytest.param(page, id=page.name)
-        for page in pages
-    ]
-
-
 PROGRAMS = [page for page in doc_blocks.PAGES if "" in doc_blocks.fences(page)]
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
-@pytest.mark.parametrize("page", marked(PROGRAMS, KNOWN_FAILURES))
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
 def test_page_runs(page: Path, tmp_path: Path) -> None:
     done = run_page(page, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -199,6 +176,6 @@ NOT_OURS = re.compile(
 )
 
 
-@pytest.mark.parametrize("page", marked([*doc_blocks.PAGES, *OTHERS], KNOWN_WORDS))
+@pytest.mark.parametrize("page", [*doc_blocks.PAGES, *OTHERS], ids=lambda page: page.name)
 def test_words(page: Path) -> None:
     assert NOT_OURS.findall(page.read_text(encoding="utf-8")) == []
