@@ -156,7 +156,7 @@ def anchors(page: Path) -> set[str]:
     return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
 
 
-@pytest.mark.parametrize("page", marked([*doc_blocks.PAGES, *OTHERS], {}))
+@pytest.mark.parametrize("page", [*doc_blocks.PAGES, *OTHERS], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         if re.match(r"https?:|mailto:", target):
