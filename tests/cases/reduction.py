@@ -81,7 +81,7 @@ def sample(op: str, dtype: str, shape: tuple[int, ...], seed: int) -> Any:
     if "prod" in op:
         values = np.asarray(rng.uniform(0.97, 1.03, shape))
     else:
-        values = np.asarray(np.round(rng.normal(size=shape) * 4, 1))
+        values = np.asarray(np.round(rng.normal(size=shape) * 3, 1))
     if dtype in COMPLEX:
         angle = rng.uniform(-0.01, 0.01, shape) if "prod" in op else rng.normal(size=shape)
         values = values * np.exp(1j * angle)

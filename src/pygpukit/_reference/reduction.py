@@ -37,7 +37,8 @@ def _put(out: NDArray[Any], result: Any) -> None:
     values = np.asarray(result)
     if out.dtype.kind == "V" and values.dtype.kind in "biu":
         values = values.astype(np.float64)
-    out[...] = values.astype(out.dtype)
+    with np.errstate(all="ignore"):
+        out[...] = values.astype(out.dtype)
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:
