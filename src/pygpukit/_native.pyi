@@ -1837,6 +1837,12 @@ def prod(
     `dtype` asks for another result dtype. Of nothing: 1.
     """
 
+def program_counts() -> dict[str, Any]:
+    """How often jit found a program, and how often not."""
+
+def programs() -> list[Program]:
+    """What jit compiled and somebody still holds, oldest first."""
+
 def put(x: GPUArray, indices: Any, values: Any, *, mode: str = "raise") -> None:
     """Sets elements at positions of the array in C order; values are repeated as needed.
 
