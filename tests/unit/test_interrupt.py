@@ -93,7 +93,7 @@ ran = []
 def interrupted():
     os.kill(os.getpid(), signal.SIGINT)
     while True: pass
-scheduler = Scheduler()
+scheduler = Scheduler(window_ms=10.0)
 first = scheduler.submit(interrupted)
 second = scheduler.submit(lambda: ran.append(2))
 try:
