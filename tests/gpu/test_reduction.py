@@ -45,6 +45,7 @@ def test_more_than_two_to_the_31_elements() -> None:
     assert float(reduction.mean(x)) == (3 * BIG + 247) / BIG
 
 
+@pytest.mark.alone  # 23 GiB
 def test_rows_and_columns_beyond_two_to_the_31() -> None:
     x = gp.full((3, BIG), 1, "int8", device="cuda")
     x[2, BIG - 1] = 5

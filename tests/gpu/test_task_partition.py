@@ -136,6 +136,8 @@ def test_a_task_that_replays_a_graph_elsewhere(blocker: Blocker) -> None:
 def test_a_task_that_starts_a_transfer(blocker: Blocker) -> None:
     host = np.ones(8 * MB, np.uint8)
     x = gp.zeros(8 * MB, "uint8")
+    gp.transfer.submit_h2d(x, host).wait()  # the engine's page-locked memory: it waits for kernels
+    x[:] = 0
     gp.synchronize()
     side = gp.Stream()
     blocker(side)  # the copy starts after it; the task launches nothing
