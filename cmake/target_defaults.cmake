@@ -3,7 +3,11 @@
 find_package(Threads REQUIRED)
 
 if(NOT MSVC)
-  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  if(GPK_FAST_BUILD)
+    set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")  # a quarter less time to compile
+  else()
+    set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  endif()
   set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 endif()
 if(GPK_SANITIZE)

@@ -28,7 +28,7 @@ struct ArgSpec {
 // A kernel and what is needed to call it. Shared by the Python object, bound calls and graphs.
 struct KernelState {
   KernelState() = default;
-  ~KernelState();  // takes the GIL: graphs may let go of a state without it
+  ~KernelState();  // takes the GIL: graphs may release a state without it
   KernelState(const KernelState&) = delete;
   KernelState& operator=(const KernelState&) = delete;
 

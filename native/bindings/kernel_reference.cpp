@@ -9,7 +9,7 @@
 namespace gpk::bind {
 namespace {
 
-// A Python object that C++ may let go of on any thread.
+// A Python object that C++ may release on any thread.
 template <class T>
 std::shared_ptr<T> shared_python(T object) {
   return {new T(std::move(object)), [](T* p) {

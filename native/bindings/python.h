@@ -57,7 +57,7 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// A Python object kept by C++ code that may let go of it on any thread, also without the GIL.
+// A Python object kept by C++ code that may release it on any thread, also without the GIL.
 std::shared_ptr<void> keep_alive(py::handle object);
 
 // function(*args, **options) from a thread that Python may end under. Throws what it raises.

@@ -12,7 +12,7 @@ using runtime::RejectReason;
 using runtime::RejectReasonDetails;
 
 void bind_reject_reason(py::module_& m) {
-  number_enum<RejectReason>(m, "RejectReason", "Why a task was turned away.")
+  number_enum<RejectReason>(m, "RejectReason", "Why a task was rejected.")
       .value("InsufficientMemory", RejectReason::kInsufficientMemory)
       .value("InsufficientBandwidth", RejectReason::kInsufficientBandwidth)
       .value("QueueFull", RejectReason::kQueueFull)
@@ -46,7 +46,7 @@ void bind_decision(py::module_& m) {
       .def_static(
           "Queued", [] { return D::queued(); }, "A place in the queue.")
       .def("is_admitted", &D::is_admitted, "It may run.")
-      .def("is_rejected", &D::is_rejected, "It was turned away.")
+      .def("is_rejected", &D::is_rejected, "It was rejected.")
       .def("is_queued", &D::is_queued, "It waits.")
       .def("reject_reason", &D::reject_reason, "The kind of reason when rejected, else None.")
       .def_property_readonly(

@@ -119,7 +119,7 @@ TaskEngine::~TaskEngine() {
 }
 
 void TaskEngine::Shared::keep_error(TaskId id, Error error) {
-  // Let go of without the lock: a Python object needs the GIL.
+  // Released without the lock: a Python object needs the GIL.
   std::map<TaskId, Error>::node_type replaced;
   std::map<TaskId, Error>::node_type dropped;
   const std::lock_guard lock(mutex);

@@ -43,7 +43,7 @@ void Buffer::hold() {
   num_holds_.fetch_add(1);
 }
 
-bool Buffer::let_go() noexcept {
+bool Buffer::release_hold() noexcept {
   std::uint32_t num = num_holds_.load();
   do {
     if (num == 0) return false;

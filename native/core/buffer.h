@@ -62,7 +62,7 @@ class Buffer {
   void expose();
   // pin() and unpin() by the user, counted apart: false where there is nothing to take back.
   void hold();
-  [[nodiscard]] bool let_go() noexcept;
+  [[nodiscard]] bool release_hold() noexcept;
 
   // Makes `stream` wait for the work of other streams marked so far.
   void order_before(Stream& stream);

@@ -70,7 +70,7 @@ bool releases_pending() noexcept { return kept_list().pending.load(std::memory_o
 
 void release_finished() noexcept {
   if (!releases_pending() || capturing_graph() != nullptr) return;
-  std::vector<Kept> done;  // let go of after the lock: it may take the GIL
+  std::vector<Kept> done;  // released after the lock: it may take the GIL
   KeptList& list = kept_list();
   {
     const std::lock_guard lock(list.mutex);

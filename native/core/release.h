@@ -9,7 +9,7 @@ namespace gpk::inline core {
 
 class Stream;
 
-// Lets go of `owner` when the work submitted so far to `streams` is done: now where it is, else in
+// Releases `owner` when the work submitted so far to `streams` is done: now where it is, else in
 // a later call of this function or of release_finished().
 void release_after(const std::vector<std::shared_ptr<Stream>>& streams,
                    std::shared_ptr<void> owner) noexcept;
@@ -17,7 +17,7 @@ void release_after(const std::vector<std::shared_ptr<Stream>>& streams,
 // True when something is kept. One relaxed load.
 bool releases_pending() noexcept;
 
-// Lets go of what is no longer in use.
+// Releases what is no longer in use.
 void release_finished() noexcept;
 
 }  // namespace gpk::inline core

@@ -1,4 +1,4 @@
-// Whether work that others must give way to is on a device.
+// Whether work that others yield to is on a device.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class Context;
 namespace gpk::device {
 
 // Of one device; shared by the gates of its partitions. The streams in the foreground only mark
-// their work; those that give way ask, and pay for it. Thread safe.
+// their work; those that yield ask, and pay for it. Thread safe.
 class Foreground {
  public:
   // One stream in the foreground.
@@ -45,7 +45,7 @@ class Foreground {
   explicit Foreground(Context& context) : events_(context, false) {}
 
   std::shared_ptr<Source> add();
-  // While nobody gives way, sources mark nothing.
+  // While nobody yields, sources mark nothing.
   void add_yielding(int change) noexcept { num_yielding_.fetch_add(change); }
   // True from the submission of foreground work until `quiet_ns` after it was seen done. Polls.
   bool active(std::int64_t now_ns, std::int64_t quiet_ns);

@@ -31,7 +31,7 @@ class LaunchGate final : public SubmissionGate {
     // It waits while foreground work is on the device (at most max_hold_ns for one launch), and
     // keeps what it has in flight short: about window_ns of work, one piece at least.
     bool yields = false;
-    bool in_foreground = false;  // its work is what others give way to
+    bool in_foreground = false;  // others yield to its work
     std::int64_t quiet_ns = 100'000;
     std::int64_t max_hold_ns = 20'000'000;
     std::int64_t window_ns = 100'000;

@@ -17,7 +17,7 @@ struct Token {
 
 using Tokens = std::vector<Token>;
 
-// The same text with every comment turned into spaces (line breaks kept). Strings, raw strings and
+// The same text with every comment replaced by spaces (line breaks kept). Strings, raw strings and
 // character literals are left alone; an unfinished comment or string runs to the end.
 std::string blank_comments(std::string_view source);
 

@@ -20,7 +20,7 @@ enum class ReserveResult {
 };
 
 // A scheduler calls it with its lock held: an implementation may lock, but must never call the
-// scheduler, nor wait for a thread that does. When memory becomes free by other ways than release
+// scheduler, nor wait for a thread that does. When memory becomes free by other means than release
 // of that scheduler, its listeners are told.
 class MemoryLedger {
  public:
@@ -43,7 +43,7 @@ class MemoryLedger {
   // Every scheduler on it is one, while it lives.
   virtual void add_listener(MemoryListener&) {}
   virtual void remove_listener(MemoryListener&) noexcept {}
-  // How soon to look again while tasks wait, for memory that comes free without a word.
+  // How often to poll while tasks wait, for memory that becomes free without notification.
   static constexpr std::chrono::nanoseconds kNever = std::chrono::nanoseconds::max();
   [[nodiscard]] virtual std::chrono::nanoseconds recheck_after() const noexcept { return kNever; }
 };

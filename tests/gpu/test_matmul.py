@@ -116,7 +116,7 @@ def test_tensordot() -> None:
 
 @pytest.mark.parametrize("shape", [(64, 64), (1, 5000), (5000, 1), (300, 5000), (3, 2)])
 def test_in_a_graph(shape: Any) -> None:
-    """Also with parts of K, whose partial results live in the graph."""
+    """Also with split-K, whose partial sums live in the graph."""
     a = gp.from_numpy(np.random.default_rng(1).normal(size=shape), device="cuda")
     out = gp.zeros((shape[0], shape[0]), "float64", device="cuda")
     matmul(a, matrix_transpose(a), out=out)

@@ -144,7 +144,7 @@ def test_cublaslt_stacks_and_turned_results() -> None:
 
 
 def test_int8_wraps() -> None:
-    """Parts of K: sums that the last pass turns into the result."""
+    """Split-K: partial sums that the finish pass reduces to the result."""
     rng = np.random.default_rng(2)
     host = rng.integers(-128, 128, (70, 500)).astype(np.int8)
     x = gp.from_numpy(host, device="cuda")

@@ -179,13 +179,13 @@ TEST_F(DevicePoolTest, UsersPinsAreCounted) {
   set_env("PYGPUKIT_MEMORY_LIMIT", "4M");
   const auto buffer = Buffer::allocate(kGpu, kChunk);
   pool().set_evictable(device::pool_block(*buffer), true);
-  EXPECT_FALSE(buffer->let_go());
+  EXPECT_FALSE(buffer->release_hold());
   buffer->hold();
   buffer->hold();
-  EXPECT_TRUE(buffer->let_go());
+  EXPECT_TRUE(buffer->release_hold());
   EXPECT_THROW(Buffer::allocate(kGpu, 2 * kChunk), OutOfMemory);
-  EXPECT_TRUE(buffer->let_go());
-  EXPECT_FALSE(buffer->let_go());
+  EXPECT_TRUE(buffer->release_hold());
+  EXPECT_FALSE(buffer->release_hold());
   EXPECT_NO_THROW(Buffer::allocate(kGpu, 2 * kChunk));
   EXPECT_TRUE(pool().is_evicted(device::pool_block(*buffer)));
 }

@@ -56,7 +56,7 @@ TEST(GemvPlan, LinearLayersOnHopper) {
   EXPECT_TRUE(is(plan_of(linear(1, 14336, 4096)), GemvKernel::kRows));
   EXPECT_TRUE(is(plan_of(linear(1, 4096, 4096)), GemvKernel::kRows));
   EXPECT_TRUE(is(plan_of(linear(1, 512, 2048)), GemvKernel::kRows));
-  // Parts of k that are not whole steps.
+  // Split-K parts that are not whole steps.
   EXPECT_TRUE(is(plan_of(linear(1, 4096, 14336)), GemvKernel::kRing));
   EXPECT_EQ(plan_of(linear(1, 4096, 14336)).tile_n, 2);
   EXPECT_TRUE(is(plan_of(linear(1, 512, 14336)), GemvKernel::kRows));  // too few rows for a ring

@@ -146,7 +146,7 @@ TEST(MatmulMma, ColumnsOfCAreRowsOfTheTranspose) {
   p.c = swapped({512, 256}, DType::kBFloat16);
   const MatmulPlan plan = best_of(propose_mma, p);
   EXPECT_TRUE(plan.transpose);
-  // B^T, which is first now, lies along its rows, A^T along k.
+  // B^T, which is first now, is M-major, A^T K-major.
   const std::string layouts = cat(", ", plan.stages, ", ", false, ", ", true, ", 16, 16>");
   EXPECT_NE(spec_mma(make_desc(p), plan).expression.find(layouts), std::string::npos);
 }

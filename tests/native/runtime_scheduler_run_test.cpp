@@ -372,7 +372,7 @@ TEST(RuntimeSchedulerRun, ThreadsSubmitCancelWaitAndDie) {
           if (random() % 16 == 0) scheduler.wait(mine[random() % mine.size()], 5s);
           if (random() % 32 == 0) (void)scheduler.snapshot().text();
         }
-        // Gone without a word: someone else cleans up after it.
+        // Gone silently: someone else cleans up after it.
       });
     }
   }

@@ -1,4 +1,4 @@
-// Order-preserving keys: the bits of an element turned into an unsigned number that compares as
+// Order-preserving keys: the bits of an element mapped to an unsigned number that compares as
 // NumPy orders the elements. Signed: sign bit flipped. Floating: negative numbers complemented,
 // NaN (any payload) one value above +inf; -0.0 keeps its own key, just below +0.0's, so that a
 // sort of keys alone gives it back, and rank_of() makes the two equal. Descending: complemented.

@@ -10,7 +10,7 @@ namespace gpk::ops {
 
 using kernels::ReduceLayout;
 
-// A layout and where its first element is: negative strides are turned round where order is free.
+// A layout and where its first element is: negative strides are reversed where order is free.
 struct Collapsed {
   ReduceLayout layout;
   std::int64_t in_offset = 0;  // in elements, from the array's first

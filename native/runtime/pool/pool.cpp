@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxBytes = std::size_t{1} << 62;  // above, rounding would overflow
 constexpr std::size_t kFreesPerPoll = 64;
 
-// Takes the charge back on every way out but the good one.
+// Undoes the charge on every exit but success.
 class ChargeScope {
  public:
   ChargeScope(PoolAccount* account, std::size_t bytes) : account_(account), bytes_(bytes) {}

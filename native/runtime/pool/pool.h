@@ -164,7 +164,7 @@ class Pool final : private PoolCacheSink {
 
   // Told when memory came free that a refused request may get now; a request that is refused tells
   // nobody, so that a listener may try again at once. Small blocks that a thread
-  // caches, and memory of other processes, come without a word; so does what depends on work of
+  // caches, and memory of other processes, come without notification; so does what depends on work of
   // the device, of which awaits_device() tells.
   [[nodiscard]] MemoryListeners& listeners() noexcept { return listeners_; }
   // Frees that another stream still works on, or evictable blocks in use.
@@ -189,7 +189,7 @@ class Pool final : private PoolCacheSink {
   };
   enum class Step : std::uint8_t;
   // Tries, and between attempts does more and more to make room. False: all in vain. The lock may
-  // be let go and taken again.
+  // be released and taken again.
   bool relieve(Lock& lock, Need& need);
   bool climb(Lock& lock, Need& need, std::span<const Step> ladder);
   bool run_step(Lock& lock, Need& need, Step step);
@@ -198,7 +198,7 @@ class Pool final : private PoolCacheSink {
   bool settle_all(Lock& lock, const PoolArena& arena);
   bool poll_pending();
   bool drain_pending(Lock& lock);
-  // For the device, with the lock let go.
+  // For the device, without the lock.
   PoolWait waiter(Lock& lock);
   // Until a thread has got what it waits for; false when none waits.
   bool await_others(Lock& lock);

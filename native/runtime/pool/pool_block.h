@@ -46,7 +46,7 @@ struct PoolLarge : PoolBlock {
 
   // Under the pool's lock.
   std::size_t next_known = 0;
-  bool leaving = false;            // on its way to the host, with the lock let go
+  bool leaving = false;            // on its way to the host, without the lock
   std::size_t index = 0;           // among the large blocks
   std::vector<PoolStream*> users;  // streams other than home
   void* host = nullptr;            // the copy, while evicted or until the way back is done

@@ -68,7 +68,7 @@ class PoolPending {
   struct Entry {
     Item item;
     std::uint64_t number = 0;
-    bool waited_for = false;  // a thread waits for its events with the lock let go
+    bool waited_for = false;  // a thread waits for its events without the lock
     std::vector<PoolDevice::Event> events;
     std::vector<PoolStream*> unrecorded;
   };

@@ -7,7 +7,7 @@
 namespace gpk::runtime {
 namespace {
 
-// Takes the pin back on every way out but the good one.
+// Undoes the pin on every exit but success.
 class PinScope {
  public:
   explicit PinScope(PoolLarge* block) : block_(block) {}

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
 
-// Destroys the event on every way out.
+// Destroys the event on every exit.
 class EventScope {
  public:
   EventScope(PoolDevice& device, PoolDevice::Event event) : device_(device), event_(event) {}

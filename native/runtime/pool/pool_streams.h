@@ -84,7 +84,7 @@ class PoolStreams {
   std::uint64_t last_index_ = 0;
 };
 
-// Keeps a stream while the lock may be let go.
+// Keeps a stream while the lock may be released.
 class PoolStreamScope {
  public:
   PoolStreamScope(PoolStreams& streams, PoolStream* stream) : streams_(streams), stream_(stream) {

@@ -10,7 +10,7 @@
 namespace gpk::runtime {
 namespace {
 
-// How often a body that waits looks at memory that comes free without a word.
+// How often a waiting body polls for memory that becomes free without notification.
 constexpr std::chrono::milliseconds kHelpPause{2};
 
 }  // namespace

@@ -69,7 +69,7 @@ struct LaneStats {
 };
 
 // Thread safe by the engine's lock: every method is called with it held, and those that take it as
-// an argument let go of it while they copy, wait or call back.
+// an argument release it while they copy, wait or call back.
 class TransferLane {
  public:
   using Lock = std::unique_lock<std::mutex>;

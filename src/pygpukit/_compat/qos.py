@@ -162,12 +162,12 @@ class QosEvaluation:
         return self.decision_type == "Queue"
 
     def is_rejected(self) -> bool:
-        """It was turned away."""
+        """It was rejected."""
         return self.decision_type == "Reject"
 
     @property
     def reject_reason(self) -> str | None:
-        """Why it was turned away, or None."""
+        """Why it was rejected, or None."""
         return self.reason if self.is_rejected() else None
 
     def __str__(self) -> str:

@@ -87,7 +87,7 @@ class PartitionReport:
     given_sms: int  # 0: no multiprocessors of its own
     total_sms: int
     memory_peak: int
-    memory_refused: int  # allocations turned down
+    memory_refused: int  # allocations refused
     stream_priority: int  # the driver's number: lower is more urgent
     eviction_rank: int  # 0 leaves the device first
     launches: int

@@ -222,7 +222,7 @@ class Scheduler(Stepping):
         return self._native.cancel_owner(owner, reason)
 
     def memory_changed(self) -> None:
-        """Tells that memory became free by other ways than the end of a task."""
+        """Tells that memory became free by other means than the end of a task."""
         self._native.poll()
 
     def shutdown(self, *, cancel: bool = False, timeout: float | None = None) -> bool:
