@@ -226,7 +226,8 @@ void bind_eviction(py::module_& m) {
       "memory_unpin",
       [](const Array& a) {
         owned(a, "memory.unpin");
-        if (!a.buffer()->release_hold()) throw InvalidArgument("memory.unpin: the array is not pinned");
+        if (!a.buffer()->release_hold())
+          throw InvalidArgument("memory.unpin: the array is not pinned");
       },
       array, "Takes one pin() back.");
   m.def(

@@ -176,7 +176,7 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
     reason = failure->reason;
   }
   // The task's own end may be what releases the engine: the streams must outlive the call.
-  streams.finish(std::move(lease), std::move(submitted),
+  streams.finish(std::move(lease), submitted,
                  [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
                    try {
                      end_trace(*shared, id, lane, error != nullptr || !reason.empty());

@@ -130,7 +130,7 @@ bool TaskStreams::Work::is_over() noexcept {
                              [](const auto& has_ended) { return has_ended(); });
 }
 
-void TaskStreams::finish(Lease lease, TaskWork submitted, Done done) {
+void TaskStreams::finish(Lease lease, const TaskWork& submitted, Done done) {
   Work work;
   work.lease = std::move(lease);
   work.done = std::move(done);

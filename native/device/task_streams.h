@@ -49,7 +49,7 @@ class TaskStreams {
   // The task has submitted all it will submit. `done` is called once, on some thread without a
   // lock, when all of it has ended, on the stream of the lease and wherever else `work` says, with
   // the first failure; the stream is free then. How a transfer ended is for who holds its future.
-  void finish(Lease lease, TaskWork work, Done done);
+  void finish(Lease lease, const TaskWork& work, Done done);
   // While a task that has a stream waits for another task, that one may have a stream in its place:
   // else tasks that wait could hold all of them for ever.
   class Loan {

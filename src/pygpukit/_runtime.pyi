@@ -100,7 +100,7 @@ class AdmissionDecision:
         """It waits."""
 
     def is_rejected(self) -> bool:
-        """It was turned away."""
+        """It was rejected."""
 
     def reject_reason(self) -> RejectReason | None:
         """The kind of reason when rejected, else None."""

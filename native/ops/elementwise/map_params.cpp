@@ -44,7 +44,7 @@ void write_strided(StridedArgs<kN, kRank, Index>& args, const MapPlan& plan, con
     args.long_size[axis] = layout.size[axis] / vec;
     if constexpr (sizeof(Index) == 4) args.size[axis] = make_divider(args.long_size[axis]);
     for (int k = 0; k <= kN; ++k)
-      args.stride[axis][k] = static_cast<Index>(layout.stride[axis][k] * vec);
+      args.stride[axis][k] = static_cast<Index>(layout.stride[axis][k]) * static_cast<Index>(vec);
   }
 }
 

@@ -190,7 +190,7 @@ int wgmma_chunk(const MatmulPlan& plan, WgmmaStoreKind store, DType c) {
 std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DType c) {
   const int consumers = plan.tile_m / 64 / wgmma_reps(plan.tile_m);
   const int chunk_bytes = 64 * wgmma_chunk(plan, store, c) * static_cast<int>(itemsize(c));
-  const int buffer_bytes = static_cast<int>(ceil_div(2 * chunk_bytes, 1024)) * 1024;
+  const int buffer_bytes = static_cast<int>(ceil_div(std::int64_t{2} * chunk_bytes, 1024)) * 1024;
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const int sum_bytes = split ? plan.tile_m * plan.tile_n * 4 : 0;
   const int stage_bytes = (plan.tile_m + plan.tile_n) * 128;

@@ -164,8 +164,8 @@ class Pool final : private PoolCacheSink {
 
   // Told when memory came free that a refused request may get now; a request that is refused tells
   // nobody, so that a listener may try again at once. Small blocks that a thread
-  // caches, and memory of other processes, come without notification; so does what depends on work of
-  // the device, of which awaits_device() tells.
+  // caches, and memory of other processes, come without notification; so does what depends on work
+  // of the device, of which awaits_device() tells.
   [[nodiscard]] MemoryListeners& listeners() noexcept { return listeners_; }
   // Frees that another stream still works on, or evictable blocks in use.
   [[nodiscard]] bool awaits_device() const;

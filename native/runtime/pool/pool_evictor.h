@@ -32,8 +32,8 @@ class PoolEvictor {
   // It is about to be free. Its streams other than home stay in `users`.
   void leave(PoolLarge* block) noexcept;
 
-  // After work on the block was submitted, before its pin is released: exact among evictable blocks,
-  // and for others two loads as long as no mark was made.
+  // After work on the block was submitted, before its pin is released: exact among evictable
+  // blocks, and for others two loads as long as no mark was made.
   void note_use(PoolLarge* block) noexcept {
     const std::uint64_t tick = block->evictable.load(std::memory_order_relaxed)
                                    ? ++ticks_
