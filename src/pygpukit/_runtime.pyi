@@ -8,7 +8,7 @@ from pygpukit._native import DevicePartition, Stream
 
 class RejectReason:
     """
-    Why a task was turned away.
+    Why a task was rejected.
 
     Members:
 
