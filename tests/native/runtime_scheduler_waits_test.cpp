@@ -94,9 +94,11 @@ TEST_P(RuntimeSchedulerWaits, ThreeLevels) {
   });
   serve();
   expect_completed(outer);
-  EXPECT_EQ(outer_text, "");
-  EXPECT_NE(middle_text.find("task 1 'outer' 40 B, task 2 'middle' 40 B"), std::string::npos)
-      << middle_text;
+  // Whoever waits last closes the circle: with several workers that may be either of the two.
+  EXPECT_NE(outer_text.empty(), middle_text.empty());
+  const std::string text = outer_text + middle_text;
+  EXPECT_NE(text.find("task 1 'outer' 40 B"), std::string::npos) << text;
+  EXPECT_NE(text.find("task 2 'middle' 40 B"), std::string::npos) << text;
 }
 
 TEST_P(RuntimeSchedulerWaits, ADependencyThatDoesNotFit) {
