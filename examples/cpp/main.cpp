@@ -30,7 +30,7 @@ extern "C" __global__ void scale(float* x, float factor, int n) {
 
 bool all_equal(const gpk::Array& array, float expected) {
   std::vector<float> host(static_cast<std::size_t>(array.size()));
-  gpk::gpk::device::to_host(array, host.data());
+  gpk::device::to_host(array, host.data());
   for (const float value : host)
     if (value != expected) return false;
   return true;
@@ -66,8 +66,8 @@ int run() {
   }
 
   const std::vector<float> host(static_cast<std::size_t>(kElems), 1.5F);
-  const gpk::Array a = gpk::gpk::device::from_host(host.data(), gpk::Dims{kElems},
-                                                   gpk::DType::kFloat32, choice.device);
+  const gpk::Array a =
+      gpk::device::from_host(host.data(), gpk::Dims{kElems}, gpk::DType::kFloat32, choice.device);
   const gpk::Array sum = gpk::ops::add(a, a);
   bool ok = check("add: 1.5 + 1.5 is 3 everywhere", all_equal(sum, 3.0F));
 
