@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pygpukit.core.errors import OutOfMemory
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 Memory = TypeVar("Memory")
 
 
-class SizeClasses(Generic[Memory]):
+class SizeClasses(ABC, Generic[Memory]):
     """What is used and cached together never exceeds the limit. Under its lock."""
 
     def __init__(self, name: str, limit: int, classes: Sequence[int], granule: int) -> None:
@@ -22,8 +23,9 @@ class SizeClasses(Generic[Memory]):
         self._free: dict[int, list[Memory]] = {}  # by size class
         self._used = self._cached = self._allocations = self._reuses = self._made = 0
 
+    @abstractmethod
     def _make(self, size: int) -> Memory:
-        raise NotImplementedError
+        """A new piece of that size. OutOfMemory where the device has no more."""
 
     def _make_room(self) -> bool:
         """Drops the largest free piece. False: there is none."""
