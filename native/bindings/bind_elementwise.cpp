@@ -58,7 +58,7 @@ py::tuple resolve(const std::string& name, const py::tuple& operands) {
       typed.push_back(number ? ops::Operand(*number)
                              : ops::Operand(Scalar(false), dtype_from_python(operand, op.name)));
     }
-    const ops::Types types = ops::types_of(op, typed);
+    const ops::elementwise::Types types = ops::elementwise::types_of(op, typed);
     const auto object = [](DType dtype) {
       return py::reinterpret_borrow<py::object>(dtype_object(dtype));
     };

@@ -14,6 +14,8 @@ namespace gpk::bind {
 namespace {
 
 using ops::OpId;
+using ops::reduction::Elements;
+using ops::reduction::ReduceRule;
 
 // Where a signature has what an op needs; -1: nowhere.
 struct Places {
@@ -36,12 +38,12 @@ struct Places {
 // A reduction (`rule`) or a scan.
 struct AxisOp {
   OpId id;
-  std::optional<ops::ReduceRule> rule;
+  std::optional<ReduceRule> rule;
 };
 
 PyObject* run_reduction(const AxisOp& op, const Array& x, const Arguments& args, const Places& at) {
   ops::ReduceOptions options;
-  if (op.rule != ops::ReduceRule::kIndex)
+  if (op.rule != ReduceRule::kIndex)
     options.axes = args.optional_integers(at.axis);
   else if (const auto axis = args.optional_integer(at.axis))
     options.axes = Dims{*axis};
@@ -106,7 +108,7 @@ struct MethodOf {
 };
 
 template <OpId id>
-void define_method(std::optional<ops::ReduceRule> rule, const char* signature) {
+void define_method(std::optional<ReduceRule> rule, const char* signature) {
   const char* name = ops::name(id);
   const FastSignature parsed(name, signature);
   const std::string inside = std::string(signature).substr(1);
@@ -125,21 +127,20 @@ void define_method(std::optional<ops::ReduceRule> rule, const char* signature) {
       py::reinterpret_steal<py::object>(descriptor);
 }
 
-template <OpId id, ops::Elements elements>
-void define_axis_op(py::module_& m, std::optional<ops::ReduceRule> rule, const char* method) {
+template <OpId id, Elements elements>
+void define_axis_op(py::module_& m, std::optional<ReduceRule> rule, const char* method) {
   define_function(m, ops::name(id), {id, rule});
-  if constexpr (elements == ops::Elements::kEvery) define_method<id>(rule, method);
+  if constexpr (elements == Elements::kEvery) define_method<id>(rule, method);
 }
 
 }  // namespace
 
 void bind_reduction(py::module_& m) {
-  using ops::Elements;
-#define GPK_REDUCTION(name, rule, functor, finish, elements, doc)          \
-  define_axis_op<OpId::name, Elements::elements>(m, ops::ReduceRule::rule, \
-                                                 ops::method_signature(ops::ReduceRule::rule));
+#define GPK_REDUCTION(name, rule, functor, finish, elements, doc) \
+  define_axis_op<OpId::name, Elements::elements>(                 \
+      m, ReduceRule::rule, ops::reduction::method_signature(ReduceRule::rule));
 #define GPK_SCAN(name, functor, elements, doc) \
-  define_axis_op<OpId::name, Elements::elements>(m, std::nullopt, ops::kScanMethod);
+  define_axis_op<OpId::name, Elements::elements>(m, std::nullopt, ops::reduction::kScanMethod);
 #include "ops/reduction/ops.def"
   define_function(m, "cumulative_sum", {OpId::cumsum, std::nullopt});
   define_function(m, "cumulative_prod", {OpId::cumprod, std::nullopt});

@@ -81,7 +81,7 @@ PyObject* call_elementwise(ops::OpId id, std::span<const ops::Operand> operands,
   std::optional<Array> result;
   {
     const BrieflyWithoutGil released;
-    result = ops::elementwise(id, operands, out);
+    result = ops::run_elementwise(id, operands, out);
   }
   if (out != nullptr) return Py_NewRef(out_object);
   return make_array_object(std::move(*result));

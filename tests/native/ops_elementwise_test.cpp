@@ -13,7 +13,7 @@
 #include "ops/elementwise/map.h"
 #include "ops/elementwise/map_params.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 // Arrays over memory nobody has: plans read addresses only.
@@ -360,4 +360,4 @@ TEST(ElementwiseTest, ChecksComeBeforeAllocation) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

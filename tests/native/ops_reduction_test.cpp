@@ -12,7 +12,7 @@
 #include "ops/reduction/scan.h"
 #include "ops/reduction/variants.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 constexpr Device kCpu{DeviceKind::kCpu, 0};
@@ -232,4 +232,4 @@ TEST(VariantsTest, GeneralKernelForEverything) {
 }
 
 }  // namespace
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

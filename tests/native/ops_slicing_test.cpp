@@ -53,16 +53,16 @@ class SlicingTest : public CoreTest {
     std::iota(host.begin(), host.end(), 1.0f);
     const Array in = device::from_host(host.data(), {kCount}, DType::kFloat32, kGpu);
     const Array out = Array::empty({kCount}, DType::kFloat32, kGpu);
-    ops::MapOperand operands[2];
+    ops::elementwise::MapOperand operands[2];
     operands[0].array = &in;
     const float factor = 3.0f;
     std::memcpy(operands[1].number.bytes, &factor, sizeof factor);
-    ops::MapPlan plan;
+    ops::elementwise::MapPlan plan;
     plan.vec = 4;
     plan.kinds = 2u << 2;
     plan.items = kCount;
     const std::size_t before = fake::launches().size();
-    ops::launch_map(*load_kernel("scale_map"), plan, {}, operands, out);
+    ops::elementwise::launch_map(*load_kernel("scale_map"), plan, {}, operands, out);
     std::vector<float> back(kCount);
     device::to_host(out, back.data());
     for (std::int64_t i = 0; i < kCount; ++i)

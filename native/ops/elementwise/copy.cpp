@@ -11,6 +11,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace elementwise;
+
 // Bits are bits: copies within a dtype go by width, so that dtypes share kernels.
 DType width_dtype(DType dtype) {
   switch (itemsize(dtype)) {
@@ -33,6 +35,16 @@ bool same_order(const Array& a, const Array& b) {
 
 Array flat(const Array& array) {
   return {Dims{array.size()}, Dims{1}, array.dtype(), array.buffer(), array.offset_elems()};
+}
+
+// Holds every value of `dtype`'s kind (bool: int64).
+DType widest_of_kind(DType dtype) noexcept {
+  switch (info(dtype).kind) {
+    case DTypeClass::kFloat: return DType::kFloat64;
+    case DTypeClass::kComplex: return DType::kComplex128;
+    case DTypeClass::kUnsigned: return DType::kUInt64;
+    default: return DType::kInt64;
+  }
 }
 
 void copy_on_gpu(const Array& dst, const Array& src) {
@@ -65,15 +77,6 @@ void copy_packed(const Array& dst, const Array& src, const char* op) {
 }
 
 }  // namespace
-
-DType widest_of_kind(DType dtype) noexcept {
-  switch (info(dtype).kind) {
-    case DTypeClass::kFloat: return DType::kFloat64;
-    case DTypeClass::kComplex: return DType::kComplex128;
-    case DTypeClass::kUnsigned: return DType::kUInt64;
-    default: return DType::kInt64;
-  }
-}
 
 void copy_into(const Array& dst, const Array& src, const char* op) {
   if (!(dst.device() == src.device()))

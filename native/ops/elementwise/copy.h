@@ -19,9 +19,6 @@ Array cast(const Array& array, DType dtype, const char* op);
 // Both at once; always a fresh buffer.
 Array copy_as(const Array& array, DType dtype, const char* op);
 
-// float64, complex128, uint64 or int64: holds every value of `dtype`'s kind (bool: int64).
-DType widest_of_kind(DType dtype) noexcept;
-
 // A view where possible, else a copy. -1 in `shape` is filled in.
 Array reshape(const Array& array, const Dims& shape, const char* op);
 

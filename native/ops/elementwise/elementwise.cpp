@@ -12,7 +12,7 @@
 #include "ops/elementwise/map.h"
 #include "ops/output.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 constexpr ElementwiseOp kOps[] = {
@@ -166,9 +166,6 @@ void run_reference(const ElementwiseOp& op, const Types& types, std::span<const 
 
 }  // namespace
 
-const ElementwiseOp& elementwise_op(OpId id) { return kOps[static_cast<std::size_t>(id)]; }
-std::span<const ElementwiseOp> elementwise_ops() { return kOps; }
-
 CheckedOperands check_operands(const char* op, std::span<const Operand> operands,
                                std::size_t first_promoted) {
   CheckedOperands checked;
@@ -210,7 +207,17 @@ void check_broadcast_out(const char* op, const Array& out, const Dims& shape, DT
   check_out_memory(out, result, device, op);
 }
 
-Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) {
+}  // namespace gpk::ops::elementwise
+
+namespace gpk::ops {
+
+const ElementwiseOp& elementwise_op(OpId id) {
+  return elementwise::kOps[static_cast<std::size_t>(id)];
+}
+std::span<const ElementwiseOp> elementwise_ops() { return elementwise::kOps; }
+
+Array run_elementwise(OpId id, std::span<const Operand> operands, const Array* out) {
+  using namespace elementwise;
   const ElementwiseOp& op = elementwise_op(id);
   const CheckedOperands checked =
       check_operands(op.name, operands, op.rule == Rule::kSelect ? 1 : 0);
@@ -218,7 +225,7 @@ Array elementwise(OpId id, std::span<const Operand> operands, const Array* out) 
   if (id == OpId::pow) check_exponent(operands[1], types.common);
   if (op.rule == Rule::kSelect) check_condition(operands[0], op.name);
   if (const auto replaced = replace_numbers(op.rule, checked.common, operands))
-    return elementwise(id, *replaced, out);
+    return run_elementwise(id, *replaced, out);
   if (out != nullptr)
     check_broadcast_out(op.name, *out, checked.shape, types.result, checked.device);
   for (const Operand& operand : operands)  // a number that does not fit must not cost memory

@@ -33,22 +33,24 @@ struct ElementwiseOp {
   const char* name;
   int arity;
   const char* functor;  // in kernels/elementwise
-  Rule rule;
+  elementwise::Rule rule;
 };
 const ElementwiseOp& elementwise_op(OpId id);
 std::span<const ElementwiseOp> elementwise_ops();
 
-// What the op computes in and gives for these operands; arrays count by their dtype only. Throws as
-// elementwise does.
-Types types_of(const ElementwiseOp& op, std::span<const Operand> operands);
-
 // Broadcasts, promotes and computes; at least one operand is an array. The result goes to `out`
 // when given: its shape must be the broadcast shape or one that it broadcasts to, its dtype one
 // that the result casts to within its kind. `out` may overlap operands in any way.
-Array elementwise(OpId id, std::span<const Operand> operands, const Array* out = nullptr);
+Array run_elementwise(OpId id, std::span<const Operand> operands, const Array* out = nullptr);
+
+namespace elementwise {
+
+// What the op computes in and gives for these operands; arrays count by their dtype only. Throws as
+// run_elementwise() does.
+Types types_of(const ElementwiseOp& op, std::span<const Operand> operands);
 
 // The same for a function that is not in the list, such as a fused one: what comes before the
-// launch. Throws as elementwise does.
+// launch. Throws as run_elementwise() does.
 struct CheckedOperands {
   Dims shape;
   Device device;
@@ -71,17 +73,19 @@ Array call_op(OpId id, const Args&... args) {
   return [&]<std::size_t... i>(std::index_sequence<i...>) {
     const Operand operands[] = {static_cast<Operand>(std::get<i>(given))...};
     if constexpr (sizeof...(Args) == arity)
-      return elementwise(id, operands);
+      return run_elementwise(id, operands);
     else
-      return elementwise(id, operands, std::get<arity>(given));
+      return run_elementwise(id, operands, std::get<arity>(given));
   }(std::make_index_sequence<arity>());
 }
 
+}  // namespace elementwise
+
 // add(a, b), sqrt(x, &out), ...
-#define GPK_ELEMENTWISE(op, names, functor, rule, doc)            \
-  template <std::convertible_to<Operand> First, class... Rest>    \
-  Array op(const First& first, const Rest&... rest) {             \
-    return call_op<count_names(names)>(OpId::op, first, rest...); \
+#define GPK_ELEMENTWISE(op, names, functor, rule, doc)                                      \
+  template <std::convertible_to<Operand> First, class... Rest>                              \
+  Array op(const First& first, const Rest&... rest) {                                       \
+    return elementwise::call_op<elementwise::count_names(names)>(OpId::op, first, rest...); \
   }
 #include "ops/elementwise/ops.def"
 

@@ -17,6 +17,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace elementwise;
+
 // The dtypes a rule computes in.
 std::set<DType> common_dtypes(const ElementwiseOp& op) {
   std::set<DType> found;

@@ -20,6 +20,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace elementwise;
+
 constexpr auto kFillKernel = static_cast<std::uint8_t>(ElementwiseKernel::kFill);
 
 jit::KernelSpec fill_spec(std::size_t width) {
@@ -127,7 +129,7 @@ Array full(const Dims& shape, const Scalar& value, DType dtype, Device device, c
   return array;
 }
 
-void enumerate_fill(std::vector<jit::KernelSpec>& specs) {
+void elementwise::enumerate_fill(std::vector<jit::KernelSpec>& specs) {
   specs.push_back(fill_spec(8));
   specs.push_back(fill_spec(16));
 }

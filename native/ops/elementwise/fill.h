@@ -13,6 +13,10 @@ Array full(const Dims& shape, const Scalar& value, DType dtype, Device device, c
 // Sets every element; any strides.
 void fill(const Array& array, const Scalar& value, const char* op);
 
+namespace elementwise {
+
 void enumerate_fill(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace elementwise
 
 }  // namespace gpk::ops

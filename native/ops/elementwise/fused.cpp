@@ -10,6 +10,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace elementwise;
+
 constexpr const char* kFile = "elementwise/map.cuh";
 
 std::uint64_t variant_key(const MapPlan& plan) {

@@ -25,7 +25,7 @@ class Fused {
   // each input in the compute type of its dtype and returns the result. At most eight inputs.
   Fused(std::string name, std::string source, std::vector<Input> inputs, DType result);
 
-  // Operands of the dtypes and kinds said above; GPU arrays. `out` as in elementwise().
+  // Operands of the dtypes and kinds said above; GPU arrays. `out` as in run_elementwise().
   Array run(std::span<const Operand> operands, const Array* out);
 
   // All that NVRTC compiles, includes aside.
@@ -34,7 +34,7 @@ class Fused {
   [[nodiscard]] DType result() const noexcept { return result_; }
 
  private:
-  const Kernel& kernel_for(Context& context, const MapPlan& plan);
+  const Kernel& kernel_for(Context& context, const elementwise::MapPlan& plan);
 
   std::string name_;
   std::string source_;

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 // Strides of the operands along one axis of `shape`, by NumPy's alignment at the last axis.
@@ -90,4 +90,4 @@ std::string to_string(const Layout& layout) {
   return text + "))";
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

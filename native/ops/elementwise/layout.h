@@ -8,7 +8,7 @@
 
 #include "core/array.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 
 inline constexpr int kMaxOperands = 9;  // the result included
 
@@ -33,4 +33,4 @@ bool fits_32_bits(const Layout& layout) noexcept;
 // "layout(size=(4, 3), strides=((1, 4), (1, 3)))", inner axis first, one list per operand.
 std::string to_string(const Layout& layout);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

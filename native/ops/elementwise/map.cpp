@@ -18,7 +18,7 @@
 #include "plan/key_builder.h"
 #include "runtime/sharing/slicing.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 using kernels::OperandKind;
@@ -312,4 +312,4 @@ ScalarBytes compute_number(const Scalar& scalar, DType dtype, const char* op) {
   return wide;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

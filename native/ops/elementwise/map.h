@@ -11,7 +11,7 @@
 #include "jit/builtin.h"
 #include "ops/elementwise/layout.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 
 // An array that broadcasts to the result, or a number given in the compute type.
 struct MapOperand {
@@ -72,4 +72,4 @@ std::string any_expression(const std::string& functor, DType common, std::size_t
 // A Python number as `dtype` stores it, widened to its compute type.
 ScalarBytes compute_number(const Scalar& scalar, DType dtype, const char* op);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 using kernels::AnyArgs;
@@ -108,4 +108,4 @@ void MapParams::advance(const MapPlan& plan, std::span<const MapOperand> operand
   });
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -8,7 +8,7 @@
 #include "kernels/args/elementwise.h"
 #include "ops/elementwise/map.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 
 // Spelling of a dtype in kernels, also of the storage types that only copies touch.
 const char* kernel_type(DType dtype);
@@ -29,4 +29,4 @@ class MapParams {
 
 kernels::Divider make_divider(std::int64_t divisor) noexcept;
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

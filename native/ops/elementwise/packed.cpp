@@ -8,7 +8,7 @@
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 constexpr auto kPackedKernel = static_cast<std::uint8_t>(ElementwiseKernel::kPacked);
@@ -70,4 +70,4 @@ void enumerate_packed(std::vector<jit::KernelSpec>& specs) {
   specs.push_back(spec_of(true));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -6,7 +6,7 @@
 #include "core/array.h"
 #include "ops/op.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 
 // Both contiguous, same shape. `packed` has a four-bit dtype, the other array another one.
 void unpack4(const Array& dst, const Array& packed);
@@ -14,4 +14,4 @@ void pack4(const Array& packed, const Array& src);
 
 void enumerate_packed(std::vector<jit::KernelSpec>& specs);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 [[noreturn]] void refuse(const char* op, DType dtype, const char* expected) {
@@ -77,4 +77,4 @@ DType any_compute_dtype(DType dtype) noexcept {
   }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -3,7 +3,7 @@
 
 #include "core/dtype.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 
 enum class Rule : std::uint8_t {
   kArithmetic,  // any dtype, kept
@@ -38,4 +38,4 @@ DType compute_dtype(DType dtype) noexcept;
 // alike when they are stored.
 DType any_compute_dtype(DType dtype) noexcept;
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -13,7 +13,7 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::elementwise {
 namespace {
 
 using kernels::TransposeArgs;
@@ -111,4 +111,4 @@ void enumerate_transpose(std::vector<jit::KernelSpec>& specs) {
     for (const bool blocks : {false, true}) specs.push_back(spec_of(width, blocks));
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::elementwise

@@ -264,7 +264,7 @@ void setitem_by_mask(Selection s, const Array& value, const char* op) {
 
 }  // namespace
 
-Scalar scalar_for(const Scalar& scalar, DType dtype, const char* op) {
+Scalar indexing::scalar_for(const Scalar& scalar, DType dtype, const char* op) {
   using Error = InvalidArgument::Kind;
   if (dtype == DType::kBool)
     return std::visit([](auto value) { return Scalar(value != decltype(value){}); }, scalar);
@@ -282,8 +282,8 @@ Scalar scalar_for(const Scalar& scalar, DType dtype, const char* op) {
                         cat(op, ": ", gpk::to_string(scalar), " does not fit in ", name(dtype)));
 }
 
-Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle, int at,
-             IndexMode mode, const std::optional<Array>& out, const char* op) {
+Array indexing::gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle,
+                       int at, IndexMode mode, const std::optional<Array>& out, const char* op) {
   check_sizes(view, indexes, middle, op);
   const Dims shape = result_shape(view.shape(), picked_axes(indexes), middle, at, op);
   if (out) check_out(*out, shape, view.dtype(), view.device(), op);
@@ -300,8 +300,8 @@ Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dim
   return *out;
 }
 
-void scatter(const Array& view, const std::vector<AxisIndex>& given, const Dims& middle, int at,
-             IndexMode mode, const AssignValue& value, const char* op) {
+void indexing::scatter(const Array& view, const std::vector<AxisIndex>& given, const Dims& middle,
+                       int at, IndexMode mode, const AssignValue& value, const char* op) {
   check_sizes(view, given, middle, op);
   const Dims shape = result_shape(view.shape(), picked_axes(given), middle, at, op);
   std::vector<AxisIndex> indexes = given;

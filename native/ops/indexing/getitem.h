@@ -24,6 +24,8 @@ Array getitem(const Array& array, std::span<const IndexItem> items);
 // read back only where the value has as many elements as the mask has true ones.
 void setitem(const Array& array, std::span<const IndexItem> items, const AssignValue& value);
 
+namespace indexing {
+
 // The same for one selection, shared with take and put: out[...] or a new array; view[...] = value.
 Array gather(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle, int at,
              IndexMode mode, const std::optional<Array>& out, const char* op);
@@ -33,5 +35,7 @@ void scatter(const Array& view, const std::vector<AxisIndex>& indexes, const Dim
 // A number as an assignment to `dtype` takes it: integers cut off, bools by truth. Throws kType for
 // a complex number where there is no imaginary part, kOverflow, and kValue for NaN to an integer.
 Scalar scalar_for(const Scalar& scalar, DType dtype, const char* op);
+
+}  // namespace indexing
 
 }  // namespace gpk::ops

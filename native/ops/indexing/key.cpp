@@ -10,6 +10,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace indexing;
+
 using Kind = IndexItem::Kind;
 
 [[noreturn]] void bad_index(const std::string& message) {
@@ -193,7 +195,7 @@ Array select_view(const Array& array, std::span<const IndexItem> items, const ch
   return walk.view();
 }
 
-Selection select(const Array& array, std::span<const IndexItem> items, const char* op) {
+Selection indexing::select(const Array& array, std::span<const IndexItem> items, const char* op) {
   const int missing = missing_axes(array, items, op);
   bool advanced = false;
   for (const IndexItem& item : items) advanced = advanced || is_advanced(item.kind);
@@ -239,8 +241,8 @@ Selection select(const Array& array, std::span<const IndexItem> items, const cha
   return {walk.view(), std::move(indexes), std::move(masks), std::move(extra), placement.at()};
 }
 
-Dims broadcast_indexes(const std::vector<AxisIndex>& indexes, const std::vector<Dims>& extra,
-                       const char* op) {
+Dims indexing::broadcast_indexes(const std::vector<AxisIndex>& indexes,
+                                 const std::vector<Dims>& extra, const char* op) {
   Dims shape;
   std::vector<std::string> shapes;
   try {
@@ -256,8 +258,8 @@ Dims broadcast_indexes(const std::vector<AxisIndex>& indexes, const std::vector<
   return shape;
 }
 
-Dims result_shape(const Dims& view, std::uint32_t picked, const Dims& middle, int at,
-                  const char* op) {
+Dims indexing::result_shape(const Dims& view, std::uint32_t picked, const Dims& middle, int at,
+                            const char* op) {
   std::int64_t sizes[2 * kMaxRank];
   int rank = 0;
   int num_free = 0;

@@ -29,6 +29,11 @@ struct IndexItem {
   const Array* array;  // kArray, kMask
 };
 
+// What a key of integers, slices, newaxis and ellipsis selects, with select()'s errors.
+Array select_view(const Array& array, std::span<const IndexItem> items, const char* op);
+
+namespace indexing {
+
 // One axis of the view and the array that picks from it.
 struct AxisIndex {
   Array array;      // integers
@@ -41,9 +46,6 @@ struct AxisMask {
   int axis;  // the first of mask.ndim() axes of the view
   int source_axis;
 };
-
-// What a key of integers, slices, newaxis and ellipsis selects, with select()'s errors.
-Array select_view(const Array& array, std::span<const IndexItem> items, const char* op);
 
 // What any key selects. The result has the view's axes that nothing picks from ("free"), in order,
 // and before free axis `at` those of the index arrays, broadcast together.
@@ -69,5 +71,7 @@ Dims broadcast_indexes(const std::vector<AxisIndex>& indexes, const std::vector<
 // Free axes of a view whose `picked` bits are clear, with `middle` before the one at `at`.
 Dims result_shape(const Dims& view, std::uint32_t picked, const Dims& middle, int at,
                   const char* op);
+
+}  // namespace indexing
 
 }  // namespace gpk::ops

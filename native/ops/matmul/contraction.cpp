@@ -115,7 +115,7 @@ Term contract(Term left, Term right, const Labels& needed, const char* op) {
                           joined({stack, {product(rows), depth}}), op);
   const Array b = reshape(arranged(right, concat({&batch, &summed, &free_right}), op),
                           joined({stack, {depth, product(columns)}}), op);
-  return {reshape(multiply_stacks(a, b, op), joined({stack, rows, columns}), op),
+  return {reshape(gemm::multiply_stacks(a, b, op), joined({stack, rows, columns}), op),
           concat({&batch, &free_left, &free_right})};
 }
 
@@ -205,7 +205,7 @@ void check_labels(const std::vector<Array>& operands, const std::vector<Labels>&
 DType common_dtype(const std::vector<Array>& operands) {
   DType dtype = operands[0].dtype();
   for (const Array& operand : operands) {
-    check_operands(operands[0], operand, "einsum");
+    gemm::check_operands(operands[0], operand, "einsum");
     dtype = promote_types(dtype, operand.dtype(), "einsum");
   }
   return dtype;
@@ -255,7 +255,7 @@ Array einsum(const std::vector<Array>& operands, const std::vector<Labels>& labe
 
 Array tensordot(const Array& x1, const Array& x2, const Dims& axes1, const Dims& axes2,
                 const char* op) {
-  const DType dtype = check_operands(x1, x2, op);
+  const DType dtype = gemm::check_operands(x1, x2, op);
   const Dims from1 = normalize_axes(axes1, x1.ndim(), op);
   const Dims from2 = normalize_axes(axes2, x2.ndim(), op);
   bool fits = from1.size() == from2.size();

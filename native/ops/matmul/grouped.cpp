@@ -45,7 +45,8 @@ Array run_groups(const Array& x, const Array& w, const gemm::RowGroups& groups,
   return gemm::fill_result(out, {x.shape()[0], w.shape()[1]}, x.dtype(), x.device(),
                            {&x, &w, indices}, kOp, [&](const Array& result) {
                              gemm::GemmCall call{x, permute(w, {0, 2, 1}, kOp), result};
-                             call.tf32 = x.dtype() == DType::kFloat32 && tf32_allowed(std::nullopt);
+                             call.tf32 =
+                                 x.dtype() == DType::kFloat32 && gemm::tf32_allowed(std::nullopt);
                              call.groups = groups;
                              run_gemm(call, kOp);
                            });

@@ -68,7 +68,7 @@ void check_tf32(std::optional<bool> use_tf32, DType dtype, const char* op) {
 
 }  // namespace
 
-DType check_operands(const Array& x1, const Array& x2, const char* op) {
+DType gemm::check_operands(const Array& x1, const Array& x2, const char* op) {
   for (const Array* x : {&x1, &x2}) {
     if (is_storage_only(x->dtype()))
       throw InvalidArgument(InvalidArgument::Kind::kType,
@@ -81,13 +81,13 @@ DType check_operands(const Array& x1, const Array& x2, const char* op) {
   return promote_types(x1.dtype(), x2.dtype(), op);
 }
 
-Array multiply_stacks(const Array& a, const Array& b, const char* op) {
+Array gemm::multiply_stacks(const Array& a, const Array& b, const char* op) {
   const Array c = Array::empty(
       joined(leading(a.shape(), 2), {a.shape()[a.ndim() - 2], b.shape()[b.ndim() - 1]}), a.dtype(),
       a.device(), op);
   if (c.size() == 0) return c;
   gemm::GemmCall call{a, b, c};
-  call.tf32 = a.dtype() == DType::kFloat32 && tf32_allowed(std::nullopt);
+  call.tf32 = a.dtype() == DType::kFloat32 && gemm::tf32_allowed(std::nullopt);
   run_gemm(call, op);
   return c;
 }
@@ -154,7 +154,7 @@ Checked check_matmul(const Array& x1, const Array& x2, const MatmulOptions& opti
                      const char* op) {
   check_rank(x1, x2, op);
   Checked checked;
-  resolve_dtypes(checked, check_operands(x1, x2, op), options.dtype, op);
+  resolve_dtypes(checked, gemm::check_operands(x1, x2, op), options.dtype, op);
   checked.row = x1.ndim() == 1;
   checked.column = x2.ndim() == 1;
   check_core(x1.shape()[x1.ndim() - 1], x2.shape()[checked.column ? 0 : x2.ndim() - 2],
@@ -187,7 +187,7 @@ gemm::GemmCall make_call(const Checked& checked, const Array& x1, const Array& x
   gemm::GemmCall call{with_batch(checked.row ? expand_dims(a, {0}, op) : a, checked.batch, op),
                       with_batch(checked.column ? expand_dims(b, {1}, op) : b, checked.batch, op),
                       as_stack(checked, result, op)};
-  call.tf32 = checked.operand == DType::kFloat32 && tf32_allowed(options.use_tf32);
+  call.tf32 = checked.operand == DType::kFloat32 && gemm::tf32_allowed(options.use_tf32);
   call.batch_invariant = options.batch_invariant;
   if (!with_epilogue) return call;
   gemm::Epilogue& epilogue = call.epilogue;
@@ -206,7 +206,7 @@ Array multiply_matrices(const Array& x1, const Array& x2, std::optional<bool> us
   gemm::GemmCall call{
       x1, x2, Array::empty({x1.shape()[0], x2.shape()[1]}, x1.dtype(), x1.device(), "matmul")};
   if (call.c.size() == 0) return call.c;
-  call.tf32 = x1.dtype() == DType::kFloat32 && tf32_allowed(use_tf32);
+  call.tf32 = x1.dtype() == DType::kFloat32 && gemm::tf32_allowed(use_tf32);
   run_gemm(call, "matmul");
   return call.c;
 }
@@ -268,7 +268,7 @@ Dims without(const Dims& shape, int axis) {
 Array vecdot(const Array& x1, const Array& x2, std::int64_t axis, const std::optional<Array>& out) {
   constexpr const char* op = "vecdot";
   check_rank(x1, x2, op);
-  const DType dtype = check_operands(x1, x2, op);
+  const DType dtype = gemm::check_operands(x1, x2, op);
   const int axis1 = normalize_axis(axis, x1.ndim(), op);
   const int axis2 = normalize_axis(axis, x2.ndim(), op);
   check_core(x1.shape()[axis1], x2.shape()[axis2], axis2, x1, x2, op);

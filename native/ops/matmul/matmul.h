@@ -38,11 +38,15 @@ Array matmul(const Array& x1, const Array& x2, const MatmulOptions& options,
 Array vecdot(const Array& x1, const Array& x2, std::int64_t axis = -1,
              const std::optional<Array>& out = std::nullopt);
 
+namespace gemm {
+
 // A new array c[..., i, j] = sum over l of a[..., i, l] * b[..., l, j], without checks: at least
 // two dimensions, equal leading ones (stride 0 where broadcast), one dtype, one device.
 Array multiply_stacks(const Array& a, const Array& b, const char* op);
 
 // The dtype of a call. Throws InvalidArgument for storage types and for two devices.
 DType check_operands(const Array& x1, const Array& x2, const char* op);
+
+}  // namespace gemm
 
 }  // namespace gpk::ops

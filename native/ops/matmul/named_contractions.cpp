@@ -19,7 +19,7 @@ void check_aligned(const Array& x1, int axis1, const Array& x2, int axis2, const
 }
 
 Array sum_products(const Array& x1, int axis1, const Array& x2, int axis2, const char* op) {
-  check_operands(x1, x2, op);
+  gemm::check_operands(x1, x2, op);
   check_aligned(x1, axis1, x2, axis2, op);
   return tensordot(x1, x2, {axis1}, {axis2}, op);
 }
@@ -54,12 +54,12 @@ Array inner(const Array& x1, const Array& x2) {
 }
 
 Array outer(const Array& x1, const Array& x2) {
-  check_operands(x1, x2, "outer");
+  gemm::check_operands(x1, x2, "outer");
   return tensordot(flat(x1, "outer"), flat(x2, "outer"), {}, {}, "outer");
 }
 
 Array vdot(const Array& x1, const Array& x2) {
-  check_operands(x1, x2, "vdot");
+  gemm::check_operands(x1, x2, "vdot");
   if (x1.size() != x2.size())
     throw InvalidArgument(cat("vdot: x1 has shape ", to_string(x1.shape()), " and ", x1.size(),
                               " elements, x2 has shape ", to_string(x2.shape()), " and ",
@@ -68,7 +68,7 @@ Array vdot(const Array& x1, const Array& x2) {
 }
 
 Array kron(const Array& x1, const Array& x2) {
-  check_operands(x1, x2, "kron");
+  gemm::check_operands(x1, x2, "kron");
   const int rank = std::max(x1.ndim(), x2.ndim());
   const auto padded = [&](const Array& x) {
     Dims axes = Dims::filled(rank - x.ndim(), 0);

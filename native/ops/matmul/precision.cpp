@@ -27,7 +27,7 @@ void set_matmul_precision(MatmulPrecision precision) {
   chosen.store(static_cast<int>(precision), std::memory_order_relaxed);
 }
 
-bool tf32_allowed(std::optional<bool> use_tf32) {
+bool gemm::tf32_allowed(std::optional<bool> use_tf32) {
   const bool wanted = use_tf32 ? *use_tf32 : matmul_precision() == MatmulPrecision::kTf32;
   return wanted && !Config::get().no_tf32;
 }

@@ -12,7 +12,11 @@ enum class MatmulPrecision { kFloat32, kTf32 };
 MatmulPrecision matmul_precision();
 void set_matmul_precision(MatmulPrecision precision);
 
+namespace gemm {
+
 // The answer for one call. PYGPUKIT_NO_TF32 wins over everything.
 bool tf32_allowed(std::optional<bool> use_tf32);
+
+}  // namespace gemm
 
 }  // namespace gpk::ops

@@ -151,6 +151,27 @@ void run_unfused(const gemm::GemmCall& call) {
   copy_into(call.c, values, kOp);
 }
 
+struct Quantized {
+  Array values;  // e4m3
+  Array scale;   // float32, one element: x is about values * scale
+};
+
+// By the largest magnitude, which becomes 448; of zeros the scale is 1. x is float32, not empty.
+// `transposed`: x is a matrix, and the values are column-major.
+Quantized quantize_e4m3(const Array& x, bool transposed, const char* op) {
+  constexpr double kMaxE4M3 = 448.0;
+  const Array largest = reduce(OpId::max, abs(x));
+  const Array scale = multiply(largest, Scalar(1.0 / kMaxE4M3));
+  const Array safe = where(equal(scale, Scalar(0.0)), Scalar(1.0), scale);
+  const Array scaled = divide(x, safe);
+  if (!transposed) return {copy_as(scaled, DType::kFloat8E4M3FN, op), safe};
+  const Array memory =
+      Array::empty({x.shape()[1], x.shape()[0]}, DType::kFloat8E4M3FN, x.device(), op);
+  const Array values = transpose(memory, op);
+  copy_into(values, scaled, op);
+  return {values, safe};
+}
+
 }  // namespace
 
 Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const Scale& scale_b,
@@ -195,20 +216,6 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
         }
         if (!view) copy_into(result, reshape(c, result.shape(), kOp), kOp);
       });
-}
-
-Quantized quantize_e4m3(const Array& x, bool transposed, const char* op) {
-  constexpr double kMaxE4M3 = 448.0;
-  const Array largest = reduce(OpId::max, abs(x));
-  const Array scale = multiply(largest, Scalar(1.0 / kMaxE4M3));
-  const Array safe = where(equal(scale, Scalar(0.0)), Scalar(1.0), scale);
-  const Array scaled = divide(x, safe);
-  if (!transposed) return {copy_as(scaled, DType::kFloat8E4M3FN, op), safe};
-  const Array memory =
-      Array::empty({x.shape()[1], x.shape()[0]}, DType::kFloat8E4M3FN, x.device(), op);
-  const Array values = transpose(memory, op);
-  copy_into(values, scaled, op);
-  return {values, safe};
 }
 
 Array matmul_fp8(const Array& a, const Array& b, const std::optional<Array>& out, const char* op) {

@@ -30,12 +30,4 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
 Array matmul_fp8(const Array& a, const Array& b, const std::optional<Array>& out,
                  const char* op = "matmul_fp8");
 
-struct Quantized {
-  Array values;  // e4m3
-  Array scale;   // float32, one element: x is about values * scale
-};
-// By the largest magnitude, which becomes 448; of zeros the scale is 1. x is float32, not empty.
-// `transposed`: x is a matrix, and the values are column-major.
-Quantized quantize_e4m3(const Array& x, bool transposed, const char* op);
-
 }  // namespace gpk::ops

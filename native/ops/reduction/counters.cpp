@@ -11,7 +11,7 @@
 #include "ops/elementwise/fill.h"
 #include "ops/reduction/plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 struct Owned {
@@ -45,4 +45,4 @@ Array zeroed_counters(Device device) {
   return *found.counters;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

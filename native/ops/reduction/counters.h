@@ -3,11 +3,11 @@
 
 #include "core/array.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 // kMaxSplitTiles zeros on `device` for a kernel about to be submitted to the current stream, which
 // leaves zeros behind. They belong to the calling thread and the stream, whose kernels run one
 // after another; a graph being captured gets its own, cleared at every replay.
 Array zeroed_counters(Device device);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

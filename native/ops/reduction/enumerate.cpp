@@ -6,6 +6,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace reduction;
+
 struct Use {
   Functor functor;
   const char* op;

@@ -9,7 +9,7 @@
 #include "ops/reduction/counters.h"
 #include "ops/submit.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 // The largest accumulator of a functor.
@@ -109,4 +109,4 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
   submit(k, config, {&x, &out, &partials, &counters}, params);
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

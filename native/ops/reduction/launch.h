@@ -5,7 +5,7 @@
 #include "kernels/args/reduction.h"
 #include "ops/reduction/variants.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 using kernels::FinishMode;
 
@@ -22,4 +22,4 @@ struct ReduceWork {
 // the result's class, no memory shared with `x`.
 void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, const Array& out);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

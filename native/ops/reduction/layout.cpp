@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdlib>
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 struct Dim {
@@ -89,4 +89,4 @@ Collapsed collapse(const Array& x, std::uint32_t axes, const Array& out, bool or
   return result;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

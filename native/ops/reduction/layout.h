@@ -6,7 +6,7 @@
 #include "core/array.h"
 #include "kernels/args/reduction.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 using kernels::ReduceLayout;
 
@@ -22,4 +22,4 @@ struct Collapsed {
 // the order of `x`).
 Collapsed collapse(const Array& x, std::uint32_t axes, const Array& out, bool ordered);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

@@ -6,7 +6,7 @@
 #include "base/ceil_div.h"
 #include "base/text.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 constexpr std::int64_t kBlock = kReduceBlock;
@@ -157,4 +157,4 @@ std::string to_string(const ReducePlan& plan) {
              ", lanes=", plan.lanes, ", short_rows=", plan.short_rows, ")");
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

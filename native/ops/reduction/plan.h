@@ -5,7 +5,7 @@
 
 #include "ops/reduction/layout.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 enum class ReduceKernel : std::uint8_t {
   kGeneral,   // any layout
@@ -36,4 +36,4 @@ ReducePlan plan_reduce(const ReduceLayout& layout, std::size_t item_bytes, std::
                        bool exact, int num_sms);
 std::string to_string(const ReducePlan& plan);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

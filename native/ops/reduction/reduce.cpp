@@ -13,6 +13,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace reduction;
+
 struct Row {
   const char* name;
   ReduceRule rule;
@@ -152,7 +154,7 @@ CpuCall cpu_call(const Row& row, const Array& x, std::uint32_t axes, DType resul
 
 }  // namespace
 
-DType reduce_dtype(OpId op, DType in, std::optional<DType> asked) {
+DType reduction::reduce_dtype(OpId op, DType in, std::optional<DType> asked) {
   const Row& row = row_of(op);
   const bool integer = class_of(in) == ResultClass::kInteger;
   if (is_fold(row)) {

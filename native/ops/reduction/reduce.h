@@ -25,7 +25,11 @@ struct ReduceOptions {
 // `out`, and extremes of nothing.
 Array reduce(OpId op, const Array& x, const ReduceOptions& options = {});
 
+namespace reduction {
+
 // The dtype of the result.
 DType reduce_dtype(OpId op, DType in, std::optional<DType> asked);
+
+}  // namespace reduction
 
 }  // namespace gpk::ops

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 enum class ReduceRule : std::uint8_t {
   kFold,      // bool and integers give int64 or uint64, others are kept; dtype= asks for another
@@ -40,4 +40,4 @@ constexpr const char* method_signature(ReduceRule rule) {
 }
 inline constexpr const char* kScanMethod = "(axis=None, dtype=None, out=None)";
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

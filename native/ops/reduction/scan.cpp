@@ -13,6 +13,8 @@
 namespace gpk::ops {
 namespace {
 
+using namespace reduction;
+
 struct Row {
   bool product;
   bool skip_nan;

@@ -23,6 +23,8 @@ struct ScanOptions {
 // The GPK_SCAN lines of ops.def. Throws InvalidArgument: axis, dtypes, `out`.
 Array scan(OpId op, const Array& x, const ScanOptions& options = {});
 
+namespace reduction {
+
 enum class ScanKernel : std::uint8_t {
   kLines,   // any strides, a thread per line or chunk of it
   kRows,    // elements of a row side by side, a warp per row
@@ -59,5 +61,7 @@ std::optional<ValueType> exact_scan_value(bool product, DType in, DType out);
 int scan_tile_elems(DType in, bool aligned);
 
 void enumerate_scan(std::vector<jit::KernelSpec>& specs);
+
+}  // namespace reduction
 
 }  // namespace gpk::ops

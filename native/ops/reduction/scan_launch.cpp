@@ -12,7 +12,7 @@
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 using kernels::LineArgs;
@@ -260,4 +260,4 @@ void enumerate_scan(std::vector<jit::KernelSpec>& specs) {
   }
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

@@ -4,7 +4,7 @@
 #include "core/array.h"
 #include "ops/reduction/scan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 struct ScanWork {
   const char* op;
@@ -17,4 +17,4 @@ struct ScanWork {
 // the result's class; no memory shared with `x` unless it is the same view.
 void launch_scan(const ScanWork& work, const Array& x, int axis, const Array& out);
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

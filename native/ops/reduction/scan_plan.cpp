@@ -5,7 +5,7 @@
 #include "core/promote.h"
 #include "ops/reduction/scan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 // Threads that keep a multiprocessor busy.
@@ -86,4 +86,4 @@ std::string to_string(const ScanPlan& plan) {
              ")");
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

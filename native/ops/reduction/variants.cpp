@@ -4,7 +4,7 @@
 #include "core/promote.h"
 #include "plan/key_builder.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 namespace {
 
 constexpr const char* kFunctors[] = {
@@ -165,4 +165,4 @@ std::vector<Variant> all_variants() {
   return found;
 }
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

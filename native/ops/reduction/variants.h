@@ -10,7 +10,7 @@
 #include "jit/builtin.h"
 #include "ops/reduction/plan.h"
 
-namespace gpk::ops {
+namespace gpk::ops::reduction {
 
 enum class Functor : std::uint8_t {
 #define GPK_FUNCTOR(name, exact) k##name,
@@ -55,4 +55,4 @@ std::uint64_t pack(const Variant& variant);
 jit::KernelSpec reduce_spec(const Variant& variant, const char* op);
 std::vector<Variant> all_variants();
 
-}  // namespace gpk::ops
+}  // namespace gpk::ops::reduction

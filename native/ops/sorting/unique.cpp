@@ -170,7 +170,7 @@ UniqueResult unique(const Array& x, const UniqueRequest& request, const char* op
   return result;
 }
 
-Array select_flagged(const Array& x, const Array& flags, const char* op) {
+Array sorting::select_flagged(const Array& x, const Array& flags, const char* op) {
   forbid_in_capture(op, "the size of its result depends on the data");
   if (x.size() == 0) return Array::empty({0}, x.dtype(), x.device(), op);
   if (x.device().is_cuda()) {

@@ -24,7 +24,11 @@ struct UniqueResult {
 
 UniqueResult unique(const Array& x, const UniqueRequest& request, const char* op);
 
+namespace sorting {
+
 // The elements of a one-dimensional array with flags[i] true, in order. Also reads back a count.
 Array select_flagged(const Array& x, const Array& flags, const char* op);
+
+}  // namespace sorting
 
 }  // namespace gpk::ops
