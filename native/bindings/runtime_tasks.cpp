@@ -56,16 +56,6 @@ std::optional<CallFailure> call_python(void* function) {
   }
 }
 
-std::string exception_reason(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& thrown) {
-    return thrown.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
-  }
-}
-
 thread_local device::TaskStreams* t_streams = nullptr;  // see streams_of_body
 
 // What the function allocates comes from the task's reservation first.
@@ -201,7 +191,7 @@ void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& rea
     shared.scheduler->complete(id);
     return;
   }
-  const std::string what = exception_reason(error);
+  const std::string what = message_of(error);
   shared.keep_error(id, std::move(error));
   shared.scheduler->fail(id, what);
 }

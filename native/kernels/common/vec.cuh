@@ -1,7 +1,12 @@
-// Wide accesses: Vec<T, N> is loaded and stored as one instruction of up to 16 bytes.
+// Wide accesses: Vec<T, N> is loaded and stored as one instruction of up to 16 bytes. Word16 is an
+// element of 16 bytes whose type does not matter.
 #pragma once
 
 namespace gpk {
+
+struct alignas(16) Word16 {
+  unsigned long long low, high;
+};
 
 template <class T, int kN>
 struct alignas(sizeof(T) * kN) Vec {

@@ -1,12 +1,10 @@
 // out[i] = value, for patterns the driver's memset does not have (8 and 16 bytes).
-// T is an unsigned 64-bit word or a pair of them. Grid-stride loop; any grid is right.
+// T is an unsigned 64-bit word or Word16. Grid-stride loop; any grid is right.
 #pragma once
 
-namespace gpk {
+#include "common/vec.cuh"
 
-struct alignas(16) Word128 {
-  unsigned long long lo, hi;
-};
+namespace gpk {
 
 template <class T>
 __global__ void fill_kernel(T* out, T value, long long n) {

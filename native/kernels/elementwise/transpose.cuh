@@ -16,10 +16,6 @@ namespace gpk {
 
 using namespace kernels;
 
-struct alignas(16) Word16 {
-  unsigned long long lo, hi;
-};
-
 // Where this block's tile of kRows x kColumns elements starts, and what is left there.
 struct Tile {
   long long in_at, out_at;

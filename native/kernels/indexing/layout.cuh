@@ -5,14 +5,11 @@
 
 #include "args/index_report.h"
 #include "args/indexing.h"
+#include "common/vec.cuh"
 
 namespace gpk {
 
 using namespace kernels;
-
-struct alignas(16) Word16 {
-  unsigned long long lo, hi;
-};
 
 __device__ __forceinline__ void report_index(const IndexReport& report, long long index,
                                              long long size, int axis) {

@@ -80,6 +80,17 @@ struct Arithmetic<bool> {
   static __device__ __forceinline__ Acc sum(Acc x, Acc y) { return x | y; }
 };
 
+// The accumulator of a lane `distance` above.
+template <class R>
+__device__ __forceinline__ Complex<R> shuffle_down(Complex<R> x, int distance) {
+  return {__shfl_down_sync(0xffffffffu, x.re, distance),
+          __shfl_down_sync(0xffffffffu, x.im, distance)};
+}
+template <class Acc>
+__device__ __forceinline__ Acc shuffle_down(Acc x, int distance) {
+  return __shfl_down_sync(0xffffffffu, x, distance);
+}
+
 // Where a batch's matrices begin.
 struct BatchOffsets {
   long long a = 0, b = 0, c = 0;

@@ -18,22 +18,12 @@ __device__ __forceinline__ typename Arithmetic<T>::Acc load_first(T x) {
   return Arithmetic<T>::load(x);
 }
 
-template <class R>
-__device__ __forceinline__ Complex<R> from_lane(Complex<R> x, int distance) {
-  return {__shfl_down_sync(0xffffffffu, x.re, distance),
-          __shfl_down_sync(0xffffffffu, x.im, distance)};
-}
-template <class C>
-__device__ __forceinline__ C from_lane(C x, int distance) {
-  return __shfl_down_sync(0xffffffffu, x, distance);
-}
-
 // The sum over a warp, in its first lane.
 template <class T>
 __device__ __forceinline__ typename Arithmetic<T>::Acc warp_sum(typename Arithmetic<T>::Acc acc) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    acc = Arithmetic<T>::sum(acc, from_lane(acc, distance));
+    acc = Arithmetic<T>::sum(acc, shuffle_down(acc, distance));
   return acc;
 }
 

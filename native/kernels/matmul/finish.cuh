@@ -132,16 +132,6 @@ __global__ void __launch_bounds__(kFinishThreads)
   }
 }
 
-template <class R>
-__device__ __forceinline__ Complex<R> lane_below(Complex<R> x, int distance) {
-  return {__shfl_down_sync(0xffffffffu, x.re, distance),
-          __shfl_down_sync(0xffffffffu, x.im, distance)};
-}
-template <class Acc>
-__device__ __forceinline__ Acc lane_below(Acc x, int distance) {
-  return __shfl_down_sync(0xffffffffu, x, distance);
-}
-
 template <class Acc, class C>
 __global__ void __launch_bounds__(kFinishThreads)
     matmul_finish_warp_kernel(MatmulArgs args, EpilogueArgs epilogue, unsigned flags, int swap) {
@@ -157,7 +147,7 @@ __global__ void __launch_bounds__(kFinishThreads)
     sum = add_sums<Acc, C>(sum, partial[part * outputs]);
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    sum = add_sums<Acc, C>(sum, lane_below(sum, distance));
+    sum = add_sums<Acc, C>(sum, shuffle_down(sum, distance));
   if (lane != 0) return;
   const long long row = output / args.n;
   const long long column = output - row * args.n;

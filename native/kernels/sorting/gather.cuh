@@ -7,13 +7,10 @@
 // both. Grid-stride loops; any grid is right.
 #pragma once
 
+#include "common/vec.cuh"
 #include "sorting/key.cuh"
 
 namespace gpk {
-
-struct alignas(16) Word16 {
-  uint64 low, high;
-};
 
 // Row and column of element i = first, first + step, ... of rows of `len`. first and step are below
 // 2**31, so that 32-bit divisions at the start are enough.

@@ -11,6 +11,7 @@
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "ops/word_type.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops {
@@ -22,16 +23,6 @@ constexpr std::size_t kAccessBytes = 16;
 constexpr unsigned kBlock = 256;
 constexpr auto kTriangle = static_cast<std::uint8_t>(CreationKernel::kTriangle);
 
-const char* word_of(std::size_t width) {
-  switch (width) {
-    case 1: return "unsigned char";
-    case 2: return "unsigned short";
-    case 4: return "unsigned int";
-    case 8: return "unsigned long long";
-    default: return "gpk::complex128";
-  }
-}
-
 std::uint64_t variant_key(std::size_t width, int vec) {
   return plan::KeyBuilder().field("width", width, 5).field("vec", vec, 5).key();
 }
@@ -42,7 +33,8 @@ jit::KernelSpec triangle_spec(std::size_t width, int vec) {
   spec.op = "tril";
   spec.kernel = kTriangle;
   spec.variant = variant_key(width, vec);
-  spec.expression = cat("gpk::triangle_kernel<", word_of(width), ", ", vec, ">");
+  spec.expression = cat("gpk::triangle_kernel<", width == 16 ? "gpk::complex128" : word_type(width),
+                        ", ", vec, ">");
   return spec;
 }
 

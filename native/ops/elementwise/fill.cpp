@@ -16,6 +16,7 @@
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "ops/word_type.h"
 
 namespace gpk::ops {
 namespace {
@@ -30,8 +31,7 @@ jit::KernelSpec fill_spec(std::size_t width) {
   spec.variant = width;
   spec.file = "elementwise/fill.cuh";
   spec.op = "fill";
-  spec.expression =
-      width == 8 ? "gpk::fill_kernel<unsigned long long>" : "gpk::fill_kernel<gpk::Word128>";
+  spec.expression = cat("gpk::fill_kernel<", word_type(width), ">");
   return spec;
 }
 

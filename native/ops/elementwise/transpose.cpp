@@ -11,6 +11,7 @@
 #include "ops/elementwise/map.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "ops/word_type.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops::elementwise {
@@ -19,16 +20,6 @@ namespace {
 using kernels::TransposeArgs;
 
 constexpr std::int64_t kMinSize = 8;
-
-const char* word(std::size_t width) {
-  switch (width) {
-    case 1: return "unsigned char";
-    case 2: return "unsigned short";
-    case 4: return "unsigned int";
-    case 8: return "unsigned long long";
-    default: return "gpk::Word16";
-  }
-}
 
 constexpr auto kTransposeKernel = static_cast<std::uint8_t>(ElementwiseKernel::kTranspose);
 
@@ -42,7 +33,7 @@ jit::KernelSpec spec_of(std::size_t width, bool blocks) {
   spec.variant = variant_key(width, blocks);
   spec.file = "elementwise/transpose.cuh";
   spec.op = "copy";
-  spec.expression = cat("gpk::transpose_", blocks ? "blocks<" : "tiles<", word(width), ">");
+  spec.expression = cat("gpk::transpose_", blocks ? "blocks<" : "tiles<", word_type(width), ">");
   return spec;
 }
 

@@ -151,14 +151,8 @@ bool fits_narrow(const WideLayout& layout) noexcept {
 }
 
 NarrowLayout narrow(const WideLayout& layout) noexcept {
-  NarrowLayout result;
-  result.total = layout.total;
-  result.rank = layout.rank;
-  result.num_indexes = layout.num_indexes;
+  auto result = with_axes<NarrowLayout>(layout);
   result.mode = layout.mode;
-  std::copy_n(layout.size, layout.rank, result.size);
-  std::copy_n(layout.a, layout.rank, result.a);
-  std::copy_n(layout.b, layout.rank, result.b);
   const auto& source = layout.index[0];
   auto& target = result.index[0];
   target.data = source.data;

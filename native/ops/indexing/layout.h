@@ -2,6 +2,7 @@
 // from shapes and strides, made as short as possible, then given to a kernel as it is.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,6 +47,19 @@ void collapse(WideLayout& layout);
 // the layout to it. Returns bytes per word; `item` where there is nothing to gain.
 std::size_t widen(WideLayout& layout, std::size_t item, std::uintptr_t a, std::uintptr_t b,
                   bool scalar);
+
+// The axes of both sides in a layout of another capacity; index arrays are left to the caller.
+template <class Layout>
+Layout with_axes(const WideLayout& layout) noexcept {
+  Layout result;
+  result.total = layout.total;
+  result.rank = layout.rank;
+  result.num_indexes = layout.num_indexes;
+  std::copy_n(layout.size, layout.rank, result.size);
+  std::copy_n(layout.a, layout.rank, result.a);
+  std::copy_n(layout.b, layout.rank, result.b);
+  return result;
+}
 
 bool fits_narrow(const WideLayout& layout) noexcept;
 NarrowLayout narrow(const WideLayout& layout) noexcept;

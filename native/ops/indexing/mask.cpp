@@ -13,6 +13,7 @@
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "ops/word_type.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops::indexing {
@@ -43,7 +44,7 @@ std::uint64_t emit_key(Emit emit, std::size_t word) {
 
 jit::KernelSpec emit_spec(Emit emit, std::size_t word) {
   static constexpr const char* kNames[] = {"kOffsets", "kCoords", "kWords"};
-  const char* type = emit == Emit::kWords ? word_name(word) : "long long";
+  const char* type = emit == Emit::kWords ? word_type(word) : "long long";
   return plain_spec(
       IndexKernel::kEmit, emit == Emit::kCoords ? "nonzero" : "getitem",
       cat("gpk::emit_kernel<", type, ", gpk::kernels::Emit::", kNames[static_cast<int>(emit)], ">"),
@@ -54,7 +55,7 @@ jit::KernelSpec fill_spec(std::size_t word) {
   jit::KernelSpec spec = index_spec(IndexKernel::kFill, word);
   spec.file = "indexing/fill.cuh";
   spec.op = "setitem";
-  spec.expression = cat("gpk::masked_fill_kernel<", word_name(word), ", ",
+  spec.expression = cat("gpk::masked_fill_kernel<", word_type(word), ", ",
                         kernels::FillLayout::kDims, ", ", kFillBlock, ", ", kFillUnroll, ">");
   spec.prefetched = word == 4;
   return spec;
@@ -185,13 +186,7 @@ void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& v
     std::copy_n(wide_mask->strides().begin(), dst.ndim(), layout.index[0].stride);
   }
   collapse(layout);
-  kernels::FillLayout fill;
-  fill.total = layout.total;
-  fill.rank = layout.rank;
-  fill.num_indexes = layout.num_indexes;
-  std::copy_n(layout.size, layout.rank, fill.size);
-  std::copy_n(layout.a, layout.rank, fill.a);
-  std::copy_n(layout.b, layout.rank, fill.b);
+  auto fill = with_axes<kernels::FillLayout>(layout);
   std::copy_n(layout.index[0].stride, layout.rank, fill.index[0].stride);
   if (mask != nullptr) fill.index[0].data = address(*mask);
   const std::size_t word = itemsize(dst.dtype());

@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
+#include "ops/word_type.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops::indexing {
@@ -40,7 +41,7 @@ jit::KernelSpec move_spec(bool scatter, std::size_t word, Indexing indexing) {
   spec.file = kFile;
   spec.op = scatter ? "setitem" : "getitem";
   spec.expression = cat(
-      "gpk::move_kernel<", word_name(word), ", ", scatter, ", ", kTypes[static_cast<int>(indexing)],
+      "gpk::move_kernel<", word_type(word), ", ", scatter, ", ", kTypes[static_cast<int>(indexing)],
       ", ", indexing == Indexing::kAny ? shape_of<WideLayout>() : shape_of<NarrowLayout>(), ", ",
       kBlock, ", ", unroll(indexing), ">");
   spec.prefetched = word == 4;
@@ -134,16 +135,6 @@ jit::KernelSpec index_spec(IndexKernel kernel, std::uint64_t variant) {
   spec.kernel = static_cast<std::uint8_t>(kernel);
   spec.variant = variant;
   return spec;
-}
-
-const char* word_name(std::size_t bytes) {
-  switch (bytes) {
-    case 1: return "unsigned char";
-    case 2: return "unsigned short";
-    case 4: return "unsigned int";
-    case 8: return "unsigned long long";
-    default: return "gpk::Word16";
-  }
 }
 
 ScalarBytes repeated(const ScalarBytes& value, std::size_t item) {

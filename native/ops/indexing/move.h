@@ -35,9 +35,6 @@ jit::KernelSpec index_spec(IndexKernel kernel, std::uint64_t variant = 0);
 // One element, or an array of the result's shape and the target's dtype.
 using MoveSource = std::variant<ScalarBytes, Array>;
 
-// "unsigned int" for 4 bytes and so on: the word type in kernels.
-const char* word_name(std::size_t bytes);
-
 // The bytes of one element repeated over 16.
 ScalarBytes repeated(const ScalarBytes& value, std::size_t item);
 

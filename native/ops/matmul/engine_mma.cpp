@@ -145,18 +145,7 @@ GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize) {
           row.max_blocks, row.share,   row.alone};
 }
 
-bool takes_mma(const MatmulDesc& d) {
-  if (!is_dense(d) || !takes_result(d)) return false;
-  if (is_fp8(d.a.dtype)) return is_fp8(d.b.dtype);
-  if (d.a.dtype != d.b.dtype) return false;
-  switch (d.a.dtype) {
-    case DType::kFloat16:
-    case DType::kBFloat16: return true;
-    case DType::kFloat32: return d.tf32;
-    case DType::kInt8: return d.dtype_c == DType::kInt32;
-    default: return false;
-  }
-}
+bool takes_mma(const MatmulDesc& d) { return takes_tensor_cores(d); }
 
 void propose_mma(const MatmulDesc& desc, const GemmMachine& machine,
                  std::vector<MatmulPlan>& plans) {

@@ -100,6 +100,19 @@ bool takes_result(const MatmulDesc& desc) {
   return desc.dtype_c == desc.a.dtype || desc.dtype_c == accumulator(desc.a.dtype);
 }
 
+bool takes_tensor_cores(const MatmulDesc& d) {
+  if (!is_dense(d) || !takes_result(d)) return false;
+  if (plan::is_fp8(d.a.dtype)) return plan::is_fp8(d.b.dtype);
+  if (d.a.dtype != d.b.dtype) return false;
+  switch (d.a.dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16: return true;
+    case DType::kFloat32: return d.tf32;
+    case DType::kInt8: return d.dtype_c == DType::kInt32;
+    default: return false;
+  }
+}
+
 std::vector<MatmulEngine> engines_taking(const MatmulDesc& desc) {
   std::vector<MatmulEngine> engines;
 #define GPK_ENGINE(name) \

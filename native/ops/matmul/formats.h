@@ -14,6 +14,9 @@ bool is_dense(const MatmulDesc& desc);
 // C may have the operands' dtype or the accumulator's; of FP8 float32, float16 or bfloat16.
 bool takes_result(const MatmulDesc& desc);
 
+// What tensor cores multiply: float16, bfloat16, TF32, int8 to int32, FP8.
+bool takes_tensor_cores(const MatmulDesc& desc);
+
 // The engines whose takes_<engine>() says yes. Pure.
 std::vector<MatmulEngine> engines_taking(const MatmulDesc& desc);
 

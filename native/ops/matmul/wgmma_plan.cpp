@@ -148,18 +148,7 @@ struct Proposer {
 
 }  // namespace
 
-bool takes_wgmma(const MatmulDesc& d) {
-  if (!is_dense(d) || !takes_result(d)) return false;
-  if (plan::is_fp8(d.a.dtype)) return plan::is_fp8(d.b.dtype);
-  if (d.a.dtype != d.b.dtype) return false;
-  switch (d.a.dtype) {
-    case DType::kFloat16:
-    case DType::kBFloat16: return true;
-    case DType::kFloat32: return d.tf32;
-    case DType::kInt8: return d.dtype_c == DType::kInt32;
-    default: return false;
-  }
-}
+bool takes_wgmma(const MatmulDesc& d) { return takes_tensor_cores(d); }
 
 int wgmma_tile_k(DType operand) { return 128 / static_cast<int>(itemsize(operand)); }
 

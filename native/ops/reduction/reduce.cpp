@@ -8,6 +8,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
+#include "ops/reduction/dtypes.h"
 #include "ops/reduction/launch.h"
 
 namespace gpk::ops {
@@ -43,18 +44,10 @@ bool is_variance(const Row& row) { return row.rule == ReduceRule::kVariance; }
 bool is_arg(const Row& row) { return row.rule == ReduceRule::kIndex; }
 bool is_extreme(const Row& row) { return row.rule == ReduceRule::kExtreme; }
 
-[[noreturn]] void bad_type(const std::string& message) {
-  throw InvalidArgument(InvalidArgument::Kind::kType, message);
-}
-
-void check_dtype(const Row& row, const Array& x, const ReduceOptions& options) {
-  if (is_storage_only(x.dtype()))
-    bad_type(cat(row.name, ": x has dtype ", name(x.dtype()), ", a storage type; cast it first"));
-  if (!options.dtype) return;
-  if (is_storage_only(*options.dtype))
-    bad_type(cat(row.name, ": dtype is ", name(*options.dtype), ", a storage type"));
-  if ((is_mean(row) || is_variance(row)) && class_of(*options.dtype) == ResultClass::kInteger)
-    bad_type(cat(row.name, ": dtype is ", name(*options.dtype), ", expected a floating dtype"));
+void check_mean_dtype(const Row& row, std::optional<DType> asked) {
+  if ((is_mean(row) || is_variance(row)) && asked && class_of(*asked) == ResultClass::kInteger)
+    throw InvalidArgument(InvalidArgument::Kind::kType, cat(row.name, ": dtype is ", name(*asked),
+                                                            ", expected a floating dtype"));
 }
 
 // Bit i: axis i is reduced.
@@ -120,12 +113,7 @@ Work prepare(const Row& row, const Array& x, DType result) {
     return work;
   }
   if (!is_fold(row) && !is_mean(row)) return work;
-  // Elements are cast first where the class goes down or becomes complex; wider sums of integers
-  // and reals give the same.
-  const ResultClass from = class_of(x.dtype());
-  const ResultClass to = class_of(result);
-  const bool direct = from == to || (from == ResultClass::kInteger && to == ResultClass::kReal);
-  if (!direct) work.x = cast(x, result, row.name);
+  if (!reads_directly(x.dtype(), result)) work.x = cast(x, result, row.name);
   return work;
 }
 
@@ -156,11 +144,8 @@ CpuCall cpu_call(const Row& row, const Array& x, std::uint32_t axes, DType resul
 
 DType reduction::reduce_dtype(OpId op, DType in, std::optional<DType> asked) {
   const Row& row = row_of(op);
+  if (is_fold(row)) return fold_dtype(in, asked);
   const bool integer = class_of(in) == ResultClass::kInteger;
-  if (is_fold(row)) {
-    if (asked || !integer) return asked.value_or(in);
-    return info(in).kind == DTypeClass::kUnsigned ? DType::kUInt64 : DType::kInt64;
-  }
   if (is_mean(row)) return asked.value_or(integer ? DType::kFloat64 : in);
   if (is_variance(row)) return real_part_of(asked.value_or(integer ? DType::kFloat64 : in));
   if (row.rule == ReduceRule::kTest) return DType::kBool;
@@ -169,7 +154,8 @@ DType reduction::reduce_dtype(OpId op, DType in, std::optional<DType> asked) {
 
 Array reduce(OpId op, const Array& x, const ReduceOptions& options) {
   const Row& row = row_of(op);
-  check_dtype(row, x, options);
+  check_dtypes(row.name, x, options.dtype);
+  check_mean_dtype(row, options.dtype);
   const std::uint32_t axes = check_axes(row, x, options.axes);
   check_not_empty(row, x, axes);
   const DType dtype = reduce_dtype(op, x.dtype(), options.dtype);

@@ -7,6 +7,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
+#include "ops/reduction/dtypes.h"
 #include "ops/reduction/rules.h"
 #include "ops/reduction/scan_launch.h"
 
@@ -33,22 +34,6 @@ const Row& row_of(OpId op) {
   return kRows[index];
 }
 
-[[noreturn]] void bad_type(const std::string& message) {
-  throw InvalidArgument(InvalidArgument::Kind::kType, message);
-}
-
-DType scan_dtype(DType in, std::optional<DType> asked) {
-  if (asked || class_of(in) != ResultClass::kInteger) return asked.value_or(in);
-  return info(in).kind == DTypeClass::kUnsigned ? DType::kUInt64 : DType::kInt64;
-}
-
-void check_dtypes(const char* op, const Array& x, std::optional<DType> dtype) {
-  if (is_storage_only(x.dtype()))
-    bad_type(cat(op, ": x has dtype ", name(x.dtype()), ", a storage type; cast it first"));
-  if (dtype && is_storage_only(*dtype))
-    bad_type(cat(op, ": dtype is ", name(*dtype), ", a storage type"));
-}
-
 // The array that is scanned, and along which axis: 0-d arrays as one row, no axis: flattened.
 Array scanned(const char* op, const Array& x, std::optional<std::int64_t> axis, int& along) {
   along = 0;
@@ -63,12 +48,9 @@ Array scanned(const char* op, const Array& x, std::optional<std::int64_t> axis, 
 
 void scan_on_gpu(const char* op, const Row& row, const Array& x, int axis, DType dtype,
                  bool include_initial, const Array& out) {
-  const ResultClass from = class_of(x.dtype());
-  const ResultClass to = class_of(dtype);
-  const bool castless = from == to || (from == ResultClass::kInteger && to == ResultClass::kReal);
-  const Array in = castless ? x : cast(x, dtype, op);
+  const Array in = reads_directly(x.dtype(), dtype) ? x : cast(x, dtype, op);
   const bool apart = !may_overlap(in, out) || (same_place(in, out) && !include_initial);
-  const bool direct = class_of(out.dtype()) == to && apart;
+  const bool direct = class_of(out.dtype()) == class_of(dtype) && apart;
   const Array target = direct ? out : Array::empty(out.shape(), dtype, out.device(), op);
   launch_scan({op, row.product, row.skip_nan, include_initial}, in, axis, target);
   if (!direct) copy_into(out, target, op);
@@ -81,7 +63,7 @@ Array scan(OpId id, const Array& x, const ScanOptions& options) {
   const char* op = options.alias != nullptr ? options.alias : name(id);
   check_dtypes(op, x, options.dtype);
   if (x.ndim() > 0 && options.axis) normalize_axis(*options.axis, x.ndim(), op);
-  const DType dtype = scan_dtype(x.dtype(), options.dtype);
+  const DType dtype = fold_dtype(x.dtype(), options.dtype);
   Dims shape = x.ndim() == 0 || !options.axis ? Dims{x.size()} : x.shape();
   int along = x.ndim() == 0 || !options.axis ? 0 : normalize_axis(*options.axis, x.ndim(), op);
   if (options.include_initial) ++shape[along];

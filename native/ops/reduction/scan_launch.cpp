@@ -43,16 +43,6 @@ std::uint64_t pack(const ScanVariant& v) {
       .key();
 }
 
-const char* value_name(ValueType value) {
-  switch (value) {
-    case ValueType::kInt: return "int";
-    case ValueType::kLongLong: return "long long";
-    case ValueType::kFloat: return "float";
-    case ValueType::kComplex128: return "gpk::complex128";
-    default: return "double";
-  }
-}
-
 constexpr std::uint8_t kKernelNumber = 16;  // those below are reductions, by ReduceKernel
 
 jit::KernelSpec scan_spec(const ScanVariant& v, const char* op) {

@@ -11,8 +11,6 @@ constexpr const char* kFunctors[] = {
 #define GPK_FUNCTOR(name, exact) #name,
 #include "ops/reduction/functors.def"
 };
-constexpr const char* kValues[] = {"",      "int",    "long long",      "unsigned long long",
-                                   "float", "double", "gpk::complex64", "gpk::complex128"};
 
 bool is_extreme(Functor functor) { return functor == Functor::kMax || functor == Functor::kMin; }
 bool is_arg(Functor functor) { return functor == Functor::kArgMax || functor == Functor::kArgMin; }
@@ -73,6 +71,12 @@ bool is_common(Functor functor) {
 
 }  // namespace
 
+const char* value_name(ValueType value) {
+  constexpr const char* kNames[] = {"",      "int",    "long long",      "unsigned long long",
+                                    "float", "double", "gpk::complex64", "gpk::complex128"};
+  return kNames[static_cast<int>(value)];
+}
+
 ResultClass class_of(DType dtype) {
   if (is_complex(dtype)) return ResultClass::kComplex;
   return is_float(dtype) ? ResultClass::kReal : ResultClass::kInteger;
@@ -110,7 +114,7 @@ std::uint64_t pack(const Variant& variant) {
 jit::KernelSpec reduce_spec(const Variant& variant, const char* op) {
   std::string functor = cat("gpk::", kFunctors[static_cast<int>(variant.functor)]);
   if (variant.value != ValueType::kNone)
-    functor = cat(functor, "<", kValues[static_cast<int>(variant.value)], ">");
+    functor = cat(functor, "<", value_name(variant.value), ">");
   jit::KernelSpec spec;
   spec.op = op;
   spec.kernel = static_cast<std::uint8_t>(variant.kernel);

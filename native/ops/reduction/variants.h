@@ -33,6 +33,8 @@ enum class ValueType : std::uint8_t {
   kComplex128,
 };
 
+const char* value_name(ValueType value);  // "long long" in kernels; "" for kNone
+
 struct Variant {
   ReduceKernel kernel;
   Functor functor;

@@ -5,13 +5,13 @@
 #include "base/ceil_div.h"
 #include "base/text.h"
 #include "core/context.h"
+#include "ops/word_type.h"
 #include "plan/key_builder.h"
 
 namespace gpk::ops::sorting {
 namespace {
 
-constexpr const char* kWords[] = {"unsigned char", "unsigned short", "unsigned int",
-                                  "unsigned long long", "gpk::Word16"};
+const char* word_of(const SortingVariant& v) { return word_type(std::size_t{1} << v.width_bits); }
 
 jit::KernelSpec spec(const char* file, const char* op, std::string expression) {
   jit::KernelSpec result;
@@ -25,8 +25,8 @@ jit::KernelSpec onesweep_spec(const SortingVariant& v) {
   constexpr const char* kValues[] = {"gpk::NoValue", "unsigned int", "unsigned long long"};
   const OnesweepShape shape = onesweep_shape(v.width_bits, v.values);
   return spec("sorting/onesweep.cuh", "sort",
-              cat("gpk::onesweep_kernel<", kWords[v.width_bits], ", ", kValues[v.values], ", ",
-                  shape.threads, ", ", shape.items, ", ", shape.min_blocks, ", ", v.flag, ">"));
+              cat("gpk::onesweep_kernel<", word_of(v), ", ", kValues[v.values], ", ", shape.threads,
+                  ", ", shape.items, ", ", shape.min_blocks, ", ", v.flag, ">"));
 }
 
 jit::KernelSpec histogram_spec(const std::string& name) {
@@ -49,7 +49,7 @@ OnesweepShape onesweep_shape(int width_bits, int values) {
 namespace {
 
 jit::KernelSpec code_spec(SortingKernel kernel, const SortingVariant& v) {
-  const std::string word = kWords[v.width_bits];
+  const std::string word = word_of(v);
   switch (kernel) {
     case SortingKernel::kRadixHistogram:
       return spec("sorting/radix_histogram.cuh", "sort",

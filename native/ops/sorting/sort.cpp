@@ -55,50 +55,48 @@ void check_kth(const Dims& kth, const Array& x, int axis, const char* op) {
       throw InvalidArgument(cat(op, ": kth is ", k, ", out of bounds for size ", len));
 }
 
-}  // namespace
+// Which result of a sort is asked for.
+struct SortResult {
+  const char* reference;  // the op on the CPU
+  const char* op;         // in messages
+  DType dtype;
+  std::optional<Array> RowSort::* member;
+};
 
-Array sort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& given,
-           const char* op) {
+Array sort_into(const SortResult& wanted, const Array& x, OptionalAxis axis, bool descending,
+                const std::optional<Array>& given) {
+  const char* const op = wanted.op;
   const SortArgs args = check_sort(x, axis, op);
-  if (given) check_out(*given, args.x.shape(), x.dtype(), x.device(), op);
-  const Array out = given ? *given : Array::empty(args.x.shape(), x.dtype(), x.device(), op);
+  if (given) check_out(*given, args.x.shape(), wanted.dtype, x.device(), op);
+  const Array out = given ? *given : Array::empty(args.x.shape(), wanted.dtype, x.device(), op);
   if (out.size() == 0) return out;
   if (!out.device().is_cuda()) {
-    run_on_cpu({"sort",
+    run_on_cpu({wanted.reference,
                 {args.x},
                 {out},
                 {{"axis", axis_scalar(args.axis)}, {"descending", Scalar(descending)}}});
     return out;
   }
   const Rows rows = rows_along(args.x, args.axis, op);
-  into_rows(out, x.dtype(), rows, op, [&](const Array& result) {
+  into_rows(out, wanted.dtype, rows, op, [&](const Array& result) {
     RowSort sort{rows.data, rows.rows, rows.len, descending};
-    sort.keys_out = result;
+    sort.*wanted.member = result;
     sort_rows(sort, op);
   });
   return out;
 }
 
-Array argsort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& given,
+}  // namespace
+
+Array sort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& out,
+           const char* op) {
+  return sort_into({"sort", op, x.dtype(), &RowSort::keys_out}, x, axis, descending, out);
+}
+
+Array argsort(const Array& x, OptionalAxis axis, bool descending, const std::optional<Array>& out,
               const char* op) {
-  const SortArgs args = check_sort(x, axis, op);
-  if (given) check_out(*given, args.x.shape(), DType::kInt64, x.device(), op);
-  const Array out = given ? *given : Array::empty(args.x.shape(), DType::kInt64, x.device(), op);
-  if (out.size() == 0) return out;
-  if (!out.device().is_cuda()) {
-    run_on_cpu({"argsort",
-                {args.x},
-                {out},
-                {{"axis", axis_scalar(args.axis)}, {"descending", Scalar(descending)}}});
-    return out;
-  }
-  const Rows rows = rows_along(args.x, args.axis, op);
-  into_rows(out, DType::kInt64, rows, op, [&](const Array& result) {
-    RowSort sort{rows.data, rows.rows, rows.len, descending};
-    sort.positions_out = result;
-    sort_rows(sort, op);
-  });
-  return out;
+  return sort_into({"argsort", op, DType::kInt64, &RowSort::positions_out}, x, axis, descending,
+                   out);
 }
 
 Array partition(const Array& x, const Dims& kth, OptionalAxis axis) {
