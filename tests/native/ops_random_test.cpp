@@ -1,7 +1,7 @@
 // Plans and checks of the random ops.
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "expect.h"
 #include "ops/cpu_backend.h"
 #include "ops/random/generate.h"
 #include "ops/random/random.h"
@@ -68,18 +68,8 @@ TEST_F(RandomOnCpu, HandsOverKeyPositionAndParameters) {
   EXPECT_EQ(argument<std::uint64_t>(3), std::uint64_t{1} << 32);
 }
 
-InvalidArgument::Kind kind_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return InvalidArgument::Kind::kAxis;
-}
-
 TEST_F(RandomOnCpu, RefusesWhatNumPyRefuses) {
-  using Kind = InvalidArgument::Kind;
+  using Kind = Error::Kind;
   const auto integers = [](DType dtype, std::int64_t low, std::int64_t high) {
     return [=] { random_integers(of(dtype), Scalar(low), Scalar(high), {}); };
   };

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "runtime_expect.h"
+#include "expect.h"
 
 namespace gpk::runtime {
 namespace {

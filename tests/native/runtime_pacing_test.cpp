@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "expect.h"
 #include "runtime/sharing/pacing_bucket.h"
-#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {

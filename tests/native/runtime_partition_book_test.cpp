@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime_expect.h"
+#include "expect.h"
 
 namespace gpk::runtime {
 namespace {

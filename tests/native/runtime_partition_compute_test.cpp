@@ -6,8 +6,8 @@
 #include <random>
 
 #include "base/error.h"
+#include "expect.h"
 #include "runtime/share.h"
-#include "runtime_expect.h"
 
 namespace gpk::runtime {
 namespace {

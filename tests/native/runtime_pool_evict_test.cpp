@@ -2,8 +2,8 @@
 
 #include <random>
 
+#include "expect.h"
 #include "runtime/pool/pool.h"
-#include "runtime_expect.h"
 #include "runtime_pool_fake.h"
 
 namespace gpk::runtime {

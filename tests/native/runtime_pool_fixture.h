@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 
+#include "expect.h"
 #include "runtime/pool/pool.h"
 #include "runtime_pool_fake.h"
 
@@ -27,16 +28,13 @@ inline PoolOptions options(std::size_t quota_chunks = 0) {
   return result;
 }
 
+// The same as gpk::kind_of, of errors that name the pool.
 template <class Call>
-Error::Kind kind_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("Pool"), std::string::npos) << error.what();
-    return error.kind();
-  }
-  ADD_FAILURE() << "no error";
-  return Error::Kind::kState;
+Error::Kind kind_of(const Call& call) {
+  std::string message;
+  const Error::Kind kind = gpk::kind_of(call, &message);
+  EXPECT_NE(message.find("Pool"), std::string::npos) << message;
+  return kind;
 }
 
 // Ends with a look at what the device was asked for that it must not be.

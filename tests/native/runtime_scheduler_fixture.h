@@ -8,22 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "expect.h"
 #include "runtime/scheduler/scheduler.h"
 
 namespace gpk::runtime {
-
-inline Error::Kind kind_of_error(const std::function<void()>& call,
-                                 std::string* message = nullptr) {
-  try {
-    call();
-  } catch (const Error& error) {
-    if (message != nullptr) *message = error.what();
-    return error.kind();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error::Kind::kState;
-}
 
 class SchedulerFixture : public testing::Test {
  protected:

@@ -24,13 +24,12 @@ TEST_F(RuntimeSchedulerMemory, WhatCanNeverFitIsAMemoryError) {
   make(100);
   ledger->set_account_limit("small", 10);
   std::string message;
-  EXPECT_EQ(kind_of_error([&] { submit(101); }, &message), Error::Kind::kMemory);
+  EXPECT_EQ(kind_of([&] { submit(101); }, &message), Error::Kind::kMemory);
   EXPECT_NE(message.find("101"), std::string::npos);
-  EXPECT_EQ(
-      kind_of_error([&] { scheduler->submit({.account = "small", .memory_bytes = 11}); }, &message),
-      Error::Kind::kMemory);
+  EXPECT_EQ(kind_of([&] { scheduler->submit({.account = "small", .memory_bytes = 11}); }, &message),
+            Error::Kind::kMemory);
   EXPECT_NE(message.find("'small'"), std::string::npos);
-  EXPECT_EQ(kind_of_error([&] { scheduler->submit({.bandwidth = 1.5}); }), Error::Kind::kValue);
+  EXPECT_EQ(kind_of([&] { scheduler->submit({.bandwidth = 1.5}); }), Error::Kind::kValue);
   EXPECT_EQ(scheduler->stats().total_submitted, 0u);
 }
 
@@ -282,7 +281,7 @@ TEST(RuntimeSchedulerFaults, OutOfMemoryDuringAdmissionIsAWait) {
   const TaskId id = scheduler.submit({.memory_bytes = 10});
   EXPECT_EQ(scheduler.state(id), TaskState::kQueued);
   ledger->mode = FaultyLedger::Mode::kGrant;
-  EXPECT_EQ(scheduler.get_runnable(1), std::vector<TaskId>{id});
+  EXPECT_EQ(scheduler.start_runnable(1), std::vector<TaskId>{id});
   scheduler.cancel(id);
   EXPECT_EQ(ledger->reserved, 0u);
 }

@@ -223,7 +223,8 @@ class RandomRun {
       case 3:
       case 4: submit(); break;
       case 5:
-      case 6: scheduler_->start_runnable(1 + random_() % 3); break;
+      case 6:
+      case 14: scheduler_->start_runnable(1 + random_() % 3); break;
       case 7:
         if (const TaskId id = pick(some_state)) scheduler_->start(id);
         break;
@@ -241,7 +242,6 @@ class RandomRun {
       case 13:
         if (const TaskId id = pick(some_state)) scheduler_->cancel(id, "random");
         break;
-      case 14: scheduler_->get_runnable(2); break;
       case 15:
         if (random_() % 20 == 0) scheduler_->cancel_owner(random_() % 3);
         break;

@@ -34,7 +34,7 @@ TEST(RuntimeSchedulerRun, BodiesRunInOrderAndEndCompleted) {
   const TaskId a = scheduler.submit(with_body([&](TaskContext&) { log.push_back(1); }));
   const TaskId b = scheduler.submit(with_body([&](TaskContext&) { log.push_back(2); }, {a}));
   const TaskId c = scheduler.submit(with_body([&](TaskContext&) { log.push_back(3); }));
-  EXPECT_TRUE(scheduler.get_runnable(9).empty());  // not the caller's to drive
+  EXPECT_TRUE(scheduler.start_runnable(9).empty());  // not the caller's to drive
   EXPECT_FALSE(scheduler.start(a));
   EXPECT_EQ(scheduler.run_ready(1), 1u);
   EXPECT_EQ(scheduler.run_until_idle(), 2u);

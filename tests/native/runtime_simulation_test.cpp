@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "runtime_expect.h"
+#include "expect.h"
 
 namespace gpk::runtime {
 namespace {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "expect.h"
 #include "runtime/transfer/transfer_engine.h"
-#include "runtime_expect.h"
 
 namespace gpk::runtime::transfer_test {
 

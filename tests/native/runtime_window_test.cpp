@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime_expect.h"
+#include "expect.h"
 
 namespace gpk::runtime {
 namespace {

@@ -248,15 +248,6 @@ std::int64_t Scheduler::mean_exec_ns() const noexcept {
 
 // --- driving tasks from outside ----------------------------------------------------------------
 
-std::vector<TaskId> Scheduler::get_runnable(std::size_t max_tasks) {
-  return locked([&] {
-    std::vector<TaskId> ids;
-    if (queue_.num_admitted(false) < max_tasks) retry_all();
-    for (const TaskRecord* task : queue_.admitted(false, max_tasks)) ids.push_back(task->id);
-    return ids;
-  });
-}
-
 std::vector<TaskId> Scheduler::start_runnable(std::size_t max_tasks) {
   return locked([&] {
     std::vector<TaskId> ids;

@@ -7,7 +7,7 @@
 //   scheduler.result(run);          // throws what the body threw
 //
 // A task with a body is run by the threads in run_ready, run_until_idle and serve. One without is
-// driven by the caller: get_runnable, start, complete or fail.
+// driven by the caller: start_runnable, start, complete or fail.
 //
 // Guaranteed: the same calls at the same clock times give the same states, order and reasons.
 // A reservation is taken before a task may start and given back when it ends, however it ends. A
@@ -89,12 +89,10 @@ class Scheduler {
   // What admit would say; how others wait in the queue can still change it.
   [[nodiscard]] AdmissionDecision evaluate_admission(const TaskSpec& spec) const;
 
-  // Admitted tasks without a body, in order. They stay admitted until start.
-  std::vector<TaskId> get_runnable(std::size_t max_tasks);
   // False when it has ended, runs, has a body, waits for dependencies or does not fit now. A queued
   // task is started out of its turn: order is then the caller's, also what is kept for others.
   bool start(TaskId id);
-  // get_runnable and start in one step.
+  // Starts admitted tasks without a body, in order.
   std::vector<TaskId> start_runnable(std::size_t max_tasks);
   // True when start would succeed without taking a reservation back from others.
   [[nodiscard]] bool should_run(TaskId id) const;

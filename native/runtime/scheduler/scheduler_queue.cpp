@@ -295,15 +295,6 @@ TaskRecord* ReservationQueue::first_admitted(bool with_body) const {
   return order.empty() ? nullptr : order.begin()->second;
 }
 
-std::vector<TaskRecord*> ReservationQueue::admitted(bool with_body, std::size_t max_tasks) const {
-  std::vector<TaskRecord*> tasks;
-  for (const auto& [key, task] : admitted_[with_body ? 1 : 0]) {
-    if (tasks.size() == max_tasks) break;
-    tasks.push_back(task);
-  }
-  return tasks;
-}
-
 std::vector<TaskRecord*> ReservationQueue::waiting() const {
   std::vector<TaskRecord*> tasks;
   const auto add = [&tasks](const Order& order) {

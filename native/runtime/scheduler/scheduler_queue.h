@@ -75,7 +75,6 @@ class ReservationQueue {
 
   // The first that is admitted; nullptr when there is none.
   [[nodiscard]] TaskRecord* first_admitted(bool with_body) const;
-  [[nodiscard]] std::vector<TaskRecord*> admitted(bool with_body, std::size_t max_tasks) const;
   // All that wait, in order: the admitted among the queued.
   [[nodiscard]] std::vector<TaskRecord*> waiting() const;
 

@@ -1,13 +1,14 @@
-// What tests of the runtime share: which error a call throws, and how long random tests run.
+// What tests share: which error a call throws, and how long random tests run.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 
 #include "base/error.h"
 
-namespace gpk::runtime {
+namespace gpk {
 
 // GPK_TEST_LONG=1 runs the random tests a hundred times longer.
 inline unsigned rounds(unsigned count) {
@@ -15,16 +16,17 @@ inline unsigned rounds(unsigned count) {
   return value != nullptr && *value == '1' ? 100 * count : count;
 }
 
-// The kind of the error that `call` throws; a failed test where it throws none.
+// The kind of the error that `call` throws, and its text; a failed test where it throws none.
 template <class Call>
-Error::Kind kind_of(const Call& call) {
+Error::Kind kind_of(const Call& call, std::string* message = nullptr) {
   try {
     call();
   } catch (const Error& error) {
+    if (message != nullptr) *message = error.what();
     return error.kind();
   }
   ADD_FAILURE() << "nothing was thrown";
   return Error::Kind::kState;
 }
 
-}  // namespace gpk::runtime
+}  // namespace gpk
