@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from pygpukit.scheduler import Scheduler
+
+TESTS = Path(__file__).parent.parent
 
 os.environ["PYGPUKIT_DEVICE"] = "cpu"
 # As on a machine of any size: the default grows with the memory there is.
@@ -34,6 +36,39 @@ def _built(name: str) -> str:
 def fake_driver() -> str:
     """The CUDA driver in software, for PYGPUKIT_CUDA_DRIVER."""
     return _built("libgpk_fake_cuda.so")
+
+
+# What programs on the fake driver start with.
+FAKE_PRELUDE = f"""
+import ctypes, os, sys, threading, time
+import numpy as np
+fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
+fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
+fake.gpk_fake_stream_priority.argtypes = [ctypes.c_uint64]
+fake.gpk_fake_stream_sms.argtypes = [ctypes.c_uint64]
+fake.gpk_fake_used_bytes.restype = ctypes.c_uint64
+import pygpukit as gp
+sys.path.append({str(TESTS)!r})
+from cases.tasks import until
+"""
+
+
+@pytest.fixture
+def run_on_fake(run_python: Callable[..., Any], fake_driver: str) -> Callable[..., str]:
+    """run_on_fake(program, VARIABLE=value, ...): what it prints on the fake driver."""
+
+    def run(program: str, **variables: str) -> str:
+        done = run_python(
+            FAKE_PRELUDE + program,
+            PYGPUKIT_CUDA_DRIVER=fake_driver,
+            PYGPUKIT_DEVICE="cuda",
+            **variables,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return str(done.stdout)
+
+    return run
 
 
 @pytest.fixture

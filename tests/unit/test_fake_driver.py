@@ -7,8 +7,7 @@ import pytest
 from pygpukit import _native
 
 PRELUDE = """
-import ctypes, os, struct, sys
-fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
+import struct
 def sizes(name, *values):
     fake.gpk_fake_set_param_sizes(name, (ctypes.c_size_t * len(values))(*values), len(values))
 def argument(launch, index, size):
@@ -21,7 +20,6 @@ def shape(launch):
     fake.gpk_fake_launch_info(launch, numbers, ctypes.byref(stream))
     return list(numbers)[:6], stream.value
 sizes(b"scale", 8, 4, 4)
-import pygpukit as gp
 SCALE = "extern \\"C\\" __global__ void scale(float* x, float factor, int n) { x[n] *= factor; }"
 """
 
@@ -31,18 +29,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def run(run_python, fake_driver):  # type: ignore[no-untyped-def]
-    def run_on_fake(program: str, **variables: str) -> str:
-        done = run_python(
-            PRELUDE + program,
-            PYGPUKIT_CUDA_DRIVER=fake_driver,
-            PYGPUKIT_DEVICE="cuda",
-            **variables,
-        )
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout)
-
-    return run_on_fake
+def run(run_on_fake):  # type: ignore[no-untyped-def]
+    return lambda program, **variables: run_on_fake(PRELUDE + program, **variables)
 
 
 def test_arguments_reach_the_launch_as_bytes(run) -> None:  # type: ignore[no-untyped-def]

@@ -192,25 +192,8 @@ def test_results_are_the_same_inside() -> None:
 
 
 @pytest.fixture
-def run(run_python: Any, fake_driver: str) -> Any:
-    prelude = """
-import ctypes, os
-fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
-fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
-fake.gpk_fake_stream_sms.argtypes = [ctypes.c_uint64]
-fake.gpk_fake_stream_priority.argtypes = [ctypes.c_uint64]
-import pygpukit as gp
-partition = gp.scheduler.partition
-"""
-
-    def run_on_fake(program: str) -> str:
-        done = run_python(
-            prelude + program, PYGPUKIT_CUDA_DRIVER=fake_driver, PYGPUKIT_DEVICE="cuda"
-        )
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout)
-
-    return run_on_fake
+def run(run_on_fake: Any) -> Any:
+    return lambda program: run_on_fake("partition = gp.scheduler.partition\n" + program)
 
 
 def test_green_contexts(run: Any) -> None:

@@ -7,25 +7,13 @@ import pytest
 from pygpukit import _native
 
 PRELUDE = """
-import ctypes, os, threading, time
-import numpy as np
-fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
-fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
-fake.gpk_fake_used_bytes.restype = ctypes.c_uint64
-import pygpukit as gp
+from cases import tasks
 from pygpukit import scheduler
 from pygpukit.scheduler import MB, Scheduler, TaskState
 
-def until(condition):
-    limit = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.001)
-
 def nothing_is_left(sched):
     until(lambda: sched.native.streams_in_use == 0)
-    stats = sched.native.stats()
-    assert stats.reserved_memory == 0 and stats.pending_count + stats.running_count == 0
+    tasks.nothing_is_left(sched)
 
 def function(name, parameters):
     \"\"\"The address of a CUfunction, by the driver's own calls.\"\"\"
@@ -47,16 +35,8 @@ def function(name, parameters):
 
 
 @pytest.fixture
-def run(run_python, fake_driver):  # type: ignore[no-untyped-def]
-    def run_on_fake(program: str) -> str:
-        done = run_python(
-            PRELUDE + program, PYGPUKIT_CUDA_DRIVER=fake_driver, PYGPUKIT_DEVICE="cuda"
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        return str(done.stdout)
-
-    return run_on_fake
+def run(run_on_fake):  # type: ignore[no-untyped-def]
+    return lambda program: run_on_fake(PRELUDE + program)
 
 
 def test_blocks_are_device_memory_and_evicted_ones_page_locked(run) -> None:  # type: ignore[no-untyped-def]

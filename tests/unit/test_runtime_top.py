@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from cases.tasks import until
 
 from pygpukit._cli import main
 from pygpukit.core.errors import OperationError
@@ -63,10 +63,7 @@ def test_a_process_is_shown_and_its_file_goes_with_it(
     process = start({"PYGPUKIT_TOP": "1"})
     try:
         file = private / "pygpukit" / f"top-{process.pid}.json"
-        limit = time.monotonic() + 20
-        while not (file.exists() and "train" in file.read_text()):
-            assert time.monotonic() < limit
-            time.sleep(0.02)
+        until(lambda: file.exists() and "train" in file.read_text())
         assert file.stat().st_mode & 0o077 == 0
         assert file.parent.stat().st_mode & 0o077 == 0
         assert main(["top", "--once"]) == 0
@@ -112,10 +109,7 @@ def test_publish_and_unpublish(private: Path) -> None:
     try:
         scheduler.publish()
         scheduler.publish()
-        limit = time.monotonic() + 20
-        while not publishing.published():
-            assert time.monotonic() < limit
-            time.sleep(0.01)
+        until(lambda: bool(publishing.published()))
         scheduler.unpublish()
         assert publishing.published() == []
     finally:

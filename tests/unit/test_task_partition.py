@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -205,21 +203,7 @@ def test_the_old_manager_opens_partitions_that_are_enforced(sched: Any) -> None:
 # --- On the fake driver --------------------------------------------------------------------------
 
 PRELUDE = """
-import ctypes, os, threading, time
-import numpy as np
-fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
-fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
-fake.gpk_fake_stream_sms.argtypes = [ctypes.c_uint64]
-fake.gpk_fake_stream_priority.argtypes = [ctypes.c_uint64]
-import pygpukit as gp
 MB = 2**20
-
-def until(condition):
-    limit = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.001)
-
 sched = gp.scheduler.configure(workers=2, memory=10 * MB)
 gp.zeros(1)
 
@@ -241,21 +225,8 @@ HELD = "RUNNING 6 QUEUED COMPLETED later\n"
 
 
 @pytest.fixture
-def run(run_python: Any) -> Any:
-    build = os.environ.get("GPK_TEST_BUILD_DIR", "")
-    found = sorted(Path(build).rglob("libgpk_fake_cuda.so")) if build else []
-    if not found:
-        pytest.skip("the fake driver is not built (make cpp)")
-
-    def run_on_fake(program: str) -> str:
-        done = run_python(
-            PRELUDE + program, PYGPUKIT_CUDA_DRIVER=str(found[0]), PYGPUKIT_DEVICE="cuda"
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        return str(done.stdout)
-
-    return run_on_fake
+def run(run_on_fake: Any) -> Any:
+    return lambda program: run_on_fake(PRELUDE + program)
 
 
 def test_work_in_a_partition_holds_the_reservation(run: Any) -> None:

@@ -190,28 +190,8 @@ def test_threads_at_once() -> None:
 # --- On the fake driver --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def run(run_python: Any, fake_driver: str) -> Any:
-    prelude = """
-import ctypes, os
-fake = ctypes.CDLL(os.environ["PYGPUKIT_CUDA_DRIVER"])
-fake.gpk_fake_set_busy.argtypes = [ctypes.c_uint64, ctypes.c_int]
-import numpy as np
-import pygpukit as gp
-"""
-
-    def run_on_fake(program: str) -> str:
-        done = run_python(
-            prelude + program, PYGPUKIT_CUDA_DRIVER=fake_driver, PYGPUKIT_DEVICE="cuda"
-        )
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout)
-
-    return run_on_fake
-
-
-def test_large_arrays_go_through_the_engine(run: Any) -> None:
-    out = run("""
+def test_large_arrays_go_through_the_engine(run_on_fake: Any) -> None:
+    out = run_on_fake("""
 host = np.arange(3_000_000, dtype=np.int64)
 x = gp.from_numpy(host)
 print((x.to_numpy() == host).all(), gp.transfer.stats()["h2d"].staged_bytes == host.nbytes)
@@ -226,8 +206,8 @@ print((pinned == host).all(), gp.transfer.stats()["d2h"].completed)
     assert out == "True True\nTrue\nTrue 2\nTrue 2\n"
 
 
-def test_a_copy_starts_after_the_work_of_the_array(run: Any) -> None:
-    out = run("""
+def test_a_copy_starts_after_the_work_of_the_array(run_on_fake: Any) -> None:
+    out = run_on_fake("""
 import time
 x = gp.zeros(1_000_000)
 stream = gp.Stream()
@@ -248,8 +228,8 @@ print(later.result().state)
     assert out == "False\nTrue True True\nTrue\nCompleted\n"
 
 
-def test_nothing_of_the_engine_is_left_at_exit(run: Any) -> None:
-    out = run("""
+def test_nothing_of_the_engine_is_left_at_exit(run_on_fake: Any) -> None:
+    out = run_on_fake("""
 import atexit
 x = gp.from_numpy(np.ones(1_000_000, np.float32))
 def check():
@@ -261,8 +241,8 @@ atexit.register(gp._native.finish)
     assert out == "0 0\n"
 
 
-def test_not_during_a_capture(run: Any) -> None:
-    out = run("""
+def test_not_during_a_capture(run_on_fake: Any) -> None:
+    out = run_on_fake("""
 x = gp.zeros(10)
 host = np.ones(10, np.float32)
 future = gp.transfer.submit_h2d(x, host)
