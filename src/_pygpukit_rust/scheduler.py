@@ -19,7 +19,6 @@ from pygpukit._compat.qos import (
 )
 from pygpukit._compat.rust_scheduler import (
     Scheduler,
-    SchedulerStats,
     TaskMeta,
     TaskPolicy,
     TaskState,
@@ -30,6 +29,7 @@ from pygpukit._runtime import (
     QosClass,
     RejectReason,
     RejectReasonDetails,
+    SchedulerStats,
 )
 
 __all__ = [

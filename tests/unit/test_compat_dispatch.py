@@ -68,14 +68,6 @@ def test_life_of_a_launch() -> None:
     assert dispatcher.get_request(1) is None
 
 
-def test_the_queue_pushes_back() -> None:
-    dispatcher = KernelDispatcher(max_queued=1)
-    dispatcher.queue(1, LaunchConfig(1))
-    with pytest.raises(RuntimeError, match="full"):
-        dispatcher.queue(1, LaunchConfig(1))
-    assert dispatcher.stats().refused_count == 1
-
-
 def test_higher_priorities_are_ready_first() -> None:
     dispatcher = KernelDispatcher(max_in_flight=2)
     ids = [dispatcher.queue(1, LaunchConfig(1), priority=p) for p in (0, 5, 1)]

@@ -207,7 +207,7 @@ def test_rust_pool() -> None:
     assert pool.get_host_data(block)[:3] == b"abc"
     pool.restore(block)
     assert pool.is_block_on_gpu(block)
-    assert bytes((ctypes.c_char * 3).from_address(pool._pool._blocks[0].device_ptr)) == b"abc"
+    assert bytes((ctypes.c_char * 3).from_address(pool.get_block(block).device_ptr)) == b"abc"
     assert (info.id, info.size, info.on_gpu, info.on_host) == (0, 256, True, False)
     assert info.last_access > 0
     assert real

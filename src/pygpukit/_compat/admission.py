@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from dataclasses import dataclass
 
+from pygpukit._compat.arguments import forward, sum_shares
 from pygpukit._native import safe_repr
 from pygpukit._runtime import AdmissionDecision, decide_admission
 from pygpukit.core.errors import InvalidValueError
 
-_PPB = 1_000_000_000  # shares are summed as integers, so that what comes back brings them to zero
+COUNTS = {"Admit": "admitted_count", "Reject": "rejected_count", "Queue": "queued_count"}
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,7 @@ class AdmissionStats:
     available_memory: int
     available_bandwidth: float
 
-    @property
-    def used_memory(self) -> int:
-        """The same as reserved_memory."""
-        return self.reserved_memory
-
-    @property
-    def used_bandwidth(self) -> float:
-        """The same as reserved_bandwidth."""
-        return self.reserved_bandwidth
+    used_memory, used_bandwidth = forward("reserved_memory"), forward("reserved_bandwidth")
 
 
 class AdmissionController:
@@ -52,30 +44,26 @@ class AdmissionController:
 
     def __init__(self, config: AdmissionConfig) -> None:
         self.config = config
-        self._decide(0, 0.0, 0, 0, 0)  # checks the limits
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[int, int]] = {}  # by admitted task: bytes and share
+        self._held: dict[str, tuple[int, float]] = {}  # by admitted task: bytes and share
         self._queued: set[str] = set()
-        self._counts: Counter[str] = Counter()
+        self._counts = dict.fromkeys(COUNTS.values(), 0)
+        self._decide(0, 0.0, 0)  # checks the limits
 
-    def _decide(
-        self, memory: int, bandwidth: float, reserved: int, share: int, pending: int
-    ) -> AdmissionDecision:
+    def _decide(self, memory: int, bandwidth: float, pending: int) -> AdmissionDecision:
+        reserved_memory, reserved_bandwidth = self._reserved()
         return decide_admission(
             memory,
             bandwidth,
-            max_memory=self.config.max_memory,
-            max_bandwidth=self.config.max_bandwidth,
-            max_pending_tasks=self.config.max_pending_tasks,
-            enable_best_effort=self.config.enable_best_effort,
-            reserved_memory=reserved,
-            reserved_bandwidth=share / _PPB,
+            **vars(self.config),
+            reserved_memory=reserved_memory,
+            reserved_bandwidth=reserved_bandwidth,
             pending_count=pending,
         )
 
-    def _reserved(self) -> tuple[int, int]:
+    def _reserved(self) -> tuple[int, float]:
         held = self._held.values()
-        return sum(memory for memory, _ in held), sum(share for _, share in held)
+        return sum(memory for memory, _ in held), sum_shares(share for _, share in held)
 
     def try_admit(self, task_id: str, memory: int, bandwidth: float = 0.0) -> AdmissionDecision:
         """Decides and reserves. A bandwidth of 0 is estimated: memory / max_memory.
@@ -86,16 +74,14 @@ class AdmissionController:
             if task_id in self._held:
                 raise InvalidValueError(f"try_admit: task {safe_repr(task_id)} is admitted already")
             pending = len(self._held) + len(self._queued - {task_id})
-            decision = self._decide(memory, bandwidth, *self._reserved(), pending)
-            was_queued = task_id in self._queued
+            decision = self._decide(memory, bandwidth, pending)
+            if not (task_id in self._queued and decision.is_queued()):
+                self._counts[COUNTS[decision.decision_type]] += 1
             self._queued.discard(task_id)
             if decision.is_admitted():
-                share = round(decision.reserved_bandwidth * _PPB)
-                self._held[task_id] = (decision.reserved_memory, share)
+                self._held[task_id] = (decision.reserved_memory, decision.reserved_bandwidth)
             elif decision.is_queued():
                 self._queued.add(task_id)
-            if not (was_queued and decision.is_queued()):
-                self._counts[decision.decision_type] += 1
             return decision
 
     def release(self, task_id: str) -> None:
@@ -107,19 +93,13 @@ class AdmissionController:
                 raise InvalidValueError(f"release: task {safe_repr(task_id)} is not known")
 
     def stats(self) -> AdmissionStats:
-        """The figures now."""
         with self._lock:
             memory, share = self._reserved()
             return AdmissionStats(
-                admitted_count=self._counts["Admit"],
-                rejected_count=self._counts["Reject"],
-                queued_count=self._counts["Queue"],
+                **self._counts,
                 pending_count=len(self._held) + len(self._queued),
                 reserved_memory=memory,
-                reserved_bandwidth=share / _PPB,
+                reserved_bandwidth=share,
                 available_memory=self.config.max_memory - memory,
-                available_bandwidth=round(self.config.max_bandwidth * _PPB - share) / _PPB,
+                available_bandwidth=sum_shares((self.config.max_bandwidth, -share)),
             )
-
-
-__all__ = ["AdmissionConfig", "AdmissionController", "AdmissionStats"]

@@ -7,28 +7,29 @@ the gate of the stream has the limit, and waits where it is reached.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygpukit import _native, dispatch
-from pygpukit._compat.arguments import NumberEnum, whole
-from pygpukit._compat.lifecycle import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    QUEUED,
-    STARTED,
-    Request,
-    Requests,
-)
+from pygpukit._compat.arguments import NumberEnum, forward, whole
+from pygpukit._compat.lifecycle import QUEUED, STARTED, Request, Requests, RequestStats
 from pygpukit._runtime import launch_function
-from pygpukit.core.errors import InvalidTypeError, InvalidValueError, OperationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)  # of every CUDA device since SM 3.0
 _MAX_THREADS = 1024
+
+Kernel = int | _native.JITKernel | Callable[..., Any]
+
+
+def launch(kernel: Kernel, grid: Any, block: Any, shared_mem: int, args: list[Any]) -> Any:
+    """Launches a jit kernel, a callable or the address of a CUfunction on the current stream."""
+    if isinstance(kernel, _native.JITKernel):
+        return kernel(*args, grid=grid, block=block, shared_mem=shared_mem)
+    if callable(kernel):
+        return kernel(*args)
+    return launch_function(kernel, grid, block, shared_mem, args)
 
 
 def _dims(name: str, value: Any) -> tuple[int, ...]:
@@ -96,67 +97,50 @@ class KernelLaunchRequest(Request):
     _cause: Exception | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True)
-class DispatchStats:
+class DispatchStats(RequestStats):
     """Figures of a KernelDispatcher."""
 
-    total_queued: int
-    total_launched: int
-    completed_count: int
-    failed_count: int
-    cancelled_count: int
-    refused_count: int  # the queue was full
-    pending_count: int
-    in_flight_count: int
-    avg_wait_ms: float
-    avg_exec_ms: float
+    total_queued = forward("total_count")
+    total_launched = forward("started_count")
+    in_flight_count = forward("active_count")
+    avg_wait_ms = property(lambda self: self.wait_s / max(1, self.started_count) * 1e3)
+    avg_exec_ms = property(lambda self: self.run_s / max(1, self.completed_count) * 1e3)
 
 
 class KernelDispatcher(Requests[KernelLaunchRequest]):
-    """Queues launches; at most `max_in_flight` run on a stream, at most `max_queued` wait."""
+    """Queues launches; at most `max_in_flight` run on a stream."""
 
-    def __init__(self, max_in_flight: int = 4, max_queued: int = 65536) -> None:
+    _kind, _states, _fails_from = KernelLaunchRequest, KernelState, (QUEUED, STARTED)
+
+    def __init__(self, max_in_flight: int = 4) -> None:
         self.max_in_flight = whole("KernelDispatcher", "max_in_flight", max_in_flight, 1)
-        self._max_queued = whole("KernelDispatcher", "max_queued", max_queued, 1)
         self._streams: dict[int, _native.Stream] = {}
-        super().__init__(KernelState)
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._refused = 0
+        super().__init__()
 
     def queue(
         self,
-        kernel_handle: Any,
+        kernel_handle: Kernel,
         config: LaunchConfig,
         args: Sequence[Any] | None = None,
         task_id: str | None = None,
         priority: int = 0,
     ) -> int:
-        """A new request's id. RuntimeError when the queue is full."""
+        """A new request's id."""
+        op = "KernelDispatcher.queue"
         if not isinstance(config, LaunchConfig):
             raise InvalidTypeError(
-                f"KernelDispatcher.queue: config is {_native.safe_repr(config)}, expected a "
-                "LaunchConfig"
+                f"{op}: config is {_native.safe_repr(config)}, expected a LaunchConfig"
             )
         if not callable(kernel_handle):
-            whole("KernelDispatcher.queue", "kernel_handle", kernel_handle)
-        with self._lock:
-            if len(self._live) >= self._max_queued and self._queued() >= self._max_queued:
-                self._refused += 1
-                raise OperationError(
-                    f"KernelDispatcher: the queue is full ({self._max_queued} requests wait)"
-                )
-            request = KernelLaunchRequest(
-                id=self._next_id,
-                kernel_handle=kernel_handle,
-                config=replace(config),
-                args=[*(args or ())],
-                task_id=task_id or None,
-                priority=whole("KernelDispatcher", "priority", priority, -(2**31), 2**31 - 1),
-                state=KernelState.Queued,
-            )
-            self._add(request)
+            whole(op, "kernel_handle", kernel_handle)
+        request = self._add(
+            op,
+            priority,
+            kernel_handle=kernel_handle,
+            config=replace(config),
+            args=[*(args or ())],
+            task_id=task_id or None,
+        )
         if callable(kernel_handle) or config.stream_id in self._streams:
             self._launch(request)
         return request.id
@@ -164,7 +148,7 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
     def queue_for_task(
         self,
         task_id: str,
-        kernel_handle: Any,
+        kernel_handle: Kernel,
         config: LaunchConfig,
         args: Sequence[Any] | None = None,
         priority: int = 0,
@@ -183,29 +167,8 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
                     ready.append(replace(r))
             return ready[:max_requests]
 
-    def mark_launched(self, request_id: int) -> bool:
-        """Queued to launched."""
-        with self._lock:
-            return self._change(request_id, STARTED, QUEUED) is not None
-
-    def mark_completed(self, request_id: int) -> bool:
-        """Launched to completed."""
-        with self._lock:
-            return self._change(request_id, COMPLETED, STARTED) is not None
-
-    def mark_failed(self, request_id: int, error: str = "") -> bool:
-        """Queued or launched to failed."""
-        with self._lock:
-            return self._change(request_id, FAILED, QUEUED, STARTED, error=error) is not None
-
-    def cancel(self, request_id: int) -> bool:
-        """Queued to cancelled."""
-        with self._lock:
-            return self._change(request_id, CANCELLED, QUEUED) is not None
-
-    def get_request(self, request_id: int) -> KernelLaunchRequest | None:
-        self._settle()
-        return self._get(request_id)
+    mark_launched, mark_completed, mark_failed = Requests.start, Requests.complete, Requests.fail
+    get_request = Requests._get
 
     def get_in_flight(self, stream_id: int = 0) -> list[int]:
         """Ids launched on a stream, in launch order."""
@@ -219,26 +182,8 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
         with self._lock:
             return [r.id for r in self._all.values() if r.task_id == task_id]
 
-    def has_pending_work(self) -> bool:
-        self._settle()
-        return super().has_pending_work()
-
     def stats(self) -> DispatchStats:
-        self._settle()
-        with self._lock:
-            queued, launched, completed, failed, cancelled = self._counts
-            return DispatchStats(
-                total_queued=queued,
-                total_launched=launched,
-                completed_count=completed,
-                failed_count=failed,
-                cancelled_count=cancelled,
-                refused_count=self._refused,
-                pending_count=self._queued(),
-                in_flight_count=len(self._live) - self._queued(),
-                avg_wait_ms=self._wait_s / max(1, launched) * 1e3,
-                avg_exec_ms=self._run_s / max(1, completed) * 1e3,
-            )
+        return DispatchStats(*self._figures())
 
     def attach_stream(self, stream_id: int, stream: _native.Stream) -> None:
         """Requests for that number launch there; its gate gets the limit."""
@@ -248,10 +193,9 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
     def wait(self, request_id: int) -> None:
         """Until a request that was launched here is over; raises what it failed with."""
         request = self._all.get(request_id)
-        if request is not None and request._event is not None:
-            self._settle(request)
-        if request is None or request.state <= STARTED:
+        if request is None or (request._event is None and request._cause is None):
             raise InvalidValueError(f"KernelDispatcher.wait: {request_id} was not launched here")
+        self._settle(request)
         if request._cause is not None:
             raise request._cause
 
@@ -261,31 +205,25 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
             self._settle(request)
 
     def _launch(self, request: KernelLaunchRequest) -> None:
-        config, kernel = request.config, request.kernel_handle
+        config = request.config
         try:
             if config.stream_id not in self._streams:
                 self.attach_stream(config.stream_id, _native.Stream())
             stream = self._streams[config.stream_id]
-            if isinstance(kernel, _native.JITKernel):
-                shape = {"grid": config.grid, "block": config.block}
-                kernel(*request.args, **shape, shared_mem=config.shared_mem, stream=stream)
-            elif callable(kernel):
-                with stream:
-                    kernel(*request.args)
-            else:
-                where = config.grid, config.block, config.shared_mem
-                launch_function(kernel, *where, request.args, stream)
+            with stream:
+                shape = config.grid, config.block, config.shared_mem
+                launch(request.kernel_handle, *shape, request.args)
             event = _native.CudaEvent(timing=False, device=stream.device)
             event.record(stream)
         except Exception as error:
             request._cause = error
-            self.mark_failed(request.id, str(error))
+            self.fail(request.id, str(error))
         else:
             request._event = event
-            self.mark_launched(request.id)
+            self.start(request.id)
 
     def _settle(self, awaited: KernelLaunchRequest | None = None) -> None:
-        """Completes what is done, and `awaited` when it is."""
+        """Completes what the device has done, and `awaited` once it has."""
         for request in list(self._live.values()):
             if request._event is None:
                 continue
@@ -293,7 +231,7 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
                 if request is awaited:
                     request._event.synchronize()
                 if request._event.query():
-                    self.mark_completed(request.id)
+                    self.complete(request.id)
             except Exception as error:
                 request._cause = error
-                self.mark_failed(request.id, str(error))
+                self.fail(request.id, str(error))

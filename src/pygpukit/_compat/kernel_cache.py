@@ -7,16 +7,13 @@ then stays loaded as long as the cache has it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from pygpukit import _native
-from pygpukit._compat.arguments import amount, whole
+from pygpukit._compat.arguments import check_fields, figures
 from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
 from pygpukit.core.errors import GpuUnavailable, InvalidValueError, OperationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass
@@ -51,9 +48,7 @@ class CacheConfig:
     ttl_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("CacheConfig", "max_entries", self.max_entries, 1)
-        whole("CacheConfig", "max_ptx_size", self.max_ptx_size, 1)
-        amount("CacheConfig", "ttl_seconds", self.ttl_seconds)
+        check_fields(self, max_entries=1, max_ptx_size=1, ttl_seconds=0.0)
 
 
 @dataclass(kw_only=True)
@@ -87,7 +82,6 @@ class KernelCache(LruCache[CachedKernel]):
 
     @staticmethod
     def hash_source(source: str) -> int:
-        """The same on every machine."""
         return digest(source)
 
     @staticmethod
@@ -105,10 +99,10 @@ class KernelCache(LruCache[CachedKernel]):
     def get_by_name(self, name: str) -> CachedKernel | None:
         """The one inserted last."""
         with self._lock:
+            self.clear_expired()
             named = [kernel for kernel in self._entries.values() if kernel.name == name]
             latest = max(named, key=lambda kernel: kernel.created_at, default=None)
-            found = self._find(latest.key) if latest else None
-            return self._looked_up(found or self._adopt(lambda _, n: n == name))
+            return self._looked_up(latest or self._adopt(lambda _, n: n == name))
 
     def insert(
         self, source: str, name: str, ptx: str, options: CompileOptions | None = None
@@ -133,19 +127,15 @@ class KernelCache(LruCache[CachedKernel]):
         with self._lock:
             return sorted({kernel.name for kernel in self._entries.values()})
 
-    def clear_expired(self) -> int:
-        """How many went."""
-        with self._lock:
-            return self._drop_old()
-
     def stats(self) -> CacheStats:
         with self._lock:
             loaded = sum(kernel.is_loaded for kernel in self._entries.values())
-            return CacheStats(**self._figures(), ptx_size=self._size(), loaded_count=loaded)
+            sizes = {"entries": len(self), "ptx_size": self._size()}
+            return figures(CacheStats, self, **sizes, loaded_count=loaded)
 
     def _looked_up(self, kernel: CachedKernel | None) -> CachedKernel | None:
         if kernel is None:
-            self._misses += 1
+            self.misses += 1
             return None
         return replace(self._use(kernel))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from pygpukit._compat.arguments import NumberEnum
+from pygpukit._compat.arguments import NumberEnum, whole
 
 QUEUED, STARTED, COMPLETED, FAILED, CANCELLED = range(5)  # the states of both, by number
 
@@ -25,14 +25,32 @@ class Request:
     ended_at: float | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True)
+class RequestStats:
+    """How many requests entered a state, how many are in one, and seconds in total."""
+
+    total_count: int
+    started_count: int
+    completed_count: int
+    failed_count: int
+    cancelled_count: int
+    pending_count: int
+    active_count: int
+    wait_s: float
+    run_s: float
+
+
 R = TypeVar("R", bound=Request)
 
 
 class Requests(Generic[R]):
     """Requests by id, from 1. Changes return False when the request is in another state."""
 
-    def __init__(self, states: type[NumberEnum]) -> None:
-        self._states = states
+    _kind: type[R]
+    _states: type[NumberEnum]
+    _fails_from: ClassVar[tuple[int, ...]] = (STARTED,)
+
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._next_id = 1
         self._forget()
@@ -43,38 +61,65 @@ class Requests(Generic[R]):
         self._counts = [0] * 5  # how many ever entered a state
         self._wait_s = self._run_s = 0.0
 
-    def _add(self, request: R) -> int:
-        self._all[request.id] = self._live[request.id] = request
-        self._counts[QUEUED] += 1
-        self._next_id = request.id + 1
-        return request.id
-
-    def _queued(self) -> int:
-        return sum(request.state == QUEUED for request in self._live.values())
-
-    def _change(self, number: int, to: int, *before: int, error: str = "") -> R | None:
-        request = self._live.get(number)
-        if request is None or request.state not in before:
-            return None
-        now = time.monotonic()
-        request.state, request.error = self._states(to), error or None
-        self._counts[to] += 1
-        if to == STARTED:
-            request.started_at = now
-            self._wait_s += now - request.queued_at
-            return request
-        del self._live[number]
-        request.ended_at = now
-        if to == COMPLETED:
-            self._run_s += now - (request.started_at or now)
+    def _add(self, op: str, priority: int, **fields: Any) -> R:
+        fields["priority"] = whole(op, "priority", priority, -(2**31), 2**31 - 1)
+        with self._lock:
+            request = self._kind(id=self._next_id, state=self._states(QUEUED), **fields)
+            self._all[request.id] = self._live[request.id] = request
+            self._counts[QUEUED] += 1
+            self._next_id += 1
         return request
 
-    def _get(self, number: int) -> R | None:
-        request = self._all.get(number)
+    def start(self, id: int) -> bool:
+        return self._change(id, STARTED, (QUEUED,))
+
+    def complete(self, id: int) -> bool:
+        return self._change(id, COMPLETED, (STARTED,))
+
+    def fail(self, id: int, error: str = "") -> bool:
+        return self._change(id, FAILED, self._fails_from, error)
+
+    def cancel(self, id: int) -> bool:
+        """Only what is still queued."""
+        return self._change(id, CANCELLED, (QUEUED,))
+
+    def _change(self, id: int, to: int, before: tuple[int, ...], error: str = "") -> bool:
+        with self._lock:
+            request = self._live.get(id)
+            if request is None or request.state not in before:
+                return False
+            now = time.monotonic()
+            request.state, request.error = self._states(to), error or None
+            self._counts[to] += 1
+            if to == STARTED:
+                request.started_at = now
+                self._wait_s += now - request.queued_at
+                return True
+            del self._live[id]
+            request.ended_at = now
+            if to == COMPLETED:
+                self._run_s += now - (request.started_at or now)
+            return True
+
+    def _settle(self) -> None:
+        """Completes what has ended by itself."""
+
+    def _get(self, id: int) -> R | None:
+        self._settle()
+        request = self._all.get(id)
         return None if request is None else replace(request)
+
+    def _figures(self) -> tuple[Any, ...]:
+        """The fields of RequestStats."""
+        self._settle()
+        with self._lock:
+            queued = sum(request.state == QUEUED for request in self._live.values())
+            active = len(self._live) - queued
+            return *self._counts, queued, active, self._wait_s, self._run_s
 
     def has_pending_work(self) -> bool:
         """Something is queued or started."""
+        self._settle()
         return bool(self._live)
 
     def gc(self) -> int:

@@ -55,7 +55,7 @@ class LruCache(Generic[E]):
         self._max_entries, self._max_size, self._ttl = max_entries, max_size, ttl_seconds
         self._lock = threading.RLock()
         self._entries: dict[int, E] = {}  # least recently used first
-        self._hits = self._misses = self._evictions = self._expired = 0
+        self.hits = self.misses = self.evictions = self.ttl_evictions = 0
 
     def remove(self, key: int) -> bool:
         """False when unknown."""
@@ -68,8 +68,12 @@ class LruCache(Generic[E]):
     def contains(self, key: int) -> bool:
         """True when it is there and not expired."""
         with self._lock:
-            entry = self._entries.get(key)
-            return entry is not None and not self._is_old(entry)
+            return self._find(key) is not None
+
+    def clear_expired(self) -> int:
+        """How many went."""
+        with self._lock:
+            return sum(self._find(key) is None for key in list(self._entries))
 
     def clear(self) -> None:
         """Drops the entries; counters stay."""
@@ -86,42 +90,24 @@ class LruCache(Generic[E]):
     def is_empty(self) -> bool:
         return not self._entries
 
-    def _figures(self) -> dict[str, int]:
-        return {
-            "hits": self._hits,
-            "misses": self._misses,
-            "entries": len(self._entries),
-            "evictions": self._evictions,
-            "ttl_evictions": self._expired,
-        }
-
     def _size(self) -> int:
         return sum(entry.size for entry in self._entries.values())
-
-    def _is_old(self, entry: E) -> bool:
-        return self._ttl > 0 and time.time() - entry.created_at >= self._ttl
 
     def _find(self, key: int) -> E | None:
         """The entry; one that has expired leaves."""
         entry = self._entries.get(key)
-        if entry is not None and self._is_old(entry):
-            self._drop(entry)
-            self._expired += 1
-            return None
-        return entry
+        if entry is None or self._ttl == 0 or time.time() - entry.created_at < self._ttl:
+            return entry
+        self._drop(entry)
+        self.ttl_evictions += 1
+        return None
 
     def _use(self, entry: E) -> E:
-        self._hits += 1
+        self.hits += 1
         entry.access_count += 1
         entry.last_access = time.time()
         self._entries[entry.key] = self._entries.pop(entry.key)
         return entry
-
-    def _drop_old(self) -> int:
-        before = len(self._entries)
-        for key in list(self._entries):
-            self._find(key)
-        return before - len(self._entries)
 
     def _drop(self, entry: E) -> None:
         del self._entries[entry.key]
@@ -133,4 +119,4 @@ class LruCache(Generic[E]):
     def _evict_for(self, size: int, count: int = 1) -> None:
         while size <= self._max_size and self._entries and not self._has_room(size, count):
             self._drop(next(iter(self._entries.values())))
-            self._evictions += 1
+            self.evictions += 1

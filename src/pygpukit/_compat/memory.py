@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pygpukit import _native
-from pygpukit._compat.arguments import whole
+from pygpukit._compat.arguments import figures, forward, whole
 from pygpukit._compat.size_classes import SizeClasses
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.memory import MB, account
@@ -38,6 +38,7 @@ class MemoryBlock:
     last_access: float = field(default_factory=time.time)
     _array: _native.GPUArray | None = field(default=None, repr=False)
     _written: int = field(default=0, repr=False)  # bytes, from the start
+    _given: bytes | None = field(default=None, repr=False)  # to set_host_data
 
     def touch(self) -> None:
         """Notes a use now. MemoryPool.touch also changes the order of eviction."""
@@ -71,55 +72,60 @@ class PoolStats:
     free_blocks: int
 
 
-class MemoryPool(SizeClasses[_native.GPUArray]):
-    """Blocks by size class, with a quota; optionally the least recently used ones are evicted."""
+class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
+    """What the two pools have in common. A block is given as it is or by its id."""
 
     SIZE_CLASSES: ClassVar[list[int]] = [256 * 4**i for i in range(11)]  # 256 B to 256 MiB
+    _name = "MemoryPool"
 
     def __init__(self, quota: int, enable_eviction: bool = False) -> None:
         quota = whole("MemoryPool", "quota", quota, 1)
-        super().__init__("MemoryPool", quota, self.SIZE_CLASSES, MB)
+        super().__init__(quota, MB)
         self._account = account(f"MemoryPool {next(_pool_numbers)}", quota)
         self._evicts = bool(enable_eviction)
-        self._blocks: dict[int, MemoryBlock] = {}  # least recently used first
-        self._next_id = self._evictions = 0
+        self._next_id = self.eviction_count = 0
 
-    quota = property(lambda self: self._limit)
-    used = property(lambda self: self._used)
-    cached = property(lambda self: self._cached)
+    quota, used, cached = forward("_limit"), forward("_used"), forward("_cached")
     available = property(lambda self: self._limit - self._used)
+    cudamalloc_count = forward("_made")
 
-    def allocate(self, size: int) -> MemoryBlock:
-        size = self._size_class(whole("MemoryPool.allocate", "size", size, 1))
+    def _new_block(self, size: int) -> MemoryBlock:
         with self._lock:
-            reused = bool(self._free.get(size))
+            size, array, _ = self._allocate(size)
             block = MemoryBlock(self._next_id, size)
-            block._move(self._take(size))
-            self._blocks[block.id] = block
+            block._move(array)
+            self._blocks[block.id] = block  # in the order of use, the last one is the latest
             self._next_id += 1
-            self._allocations += 1
-            self._reuses += reused
             return block
 
-    def free(self, block: MemoryBlock) -> None:
+    def _live(self, what: str, block: MemoryBlock | int) -> MemoryBlock:
+        if isinstance(block, int):
+            return self._block(what, block)
+        if self._blocks.get(block.id) is not block:
+            raise InvalidValueError(
+                f"MemoryPool.{what}: block {block.id} is not a live block of this pool"
+            )
+        return block
+
+    def free(self, block: MemoryBlock | int) -> None:
         """Keeps the block's memory for the next allocation of its size."""
         with self._lock:
-            self._check(block, "free")
+            block = self._live("free", block)
             del self._blocks[block.id]
             if block._array is not None:
                 self._give_back(block._array, block.size)
             block._move(None)
 
-    def touch(self, block: MemoryBlock) -> None:
+    def touch(self, block: MemoryBlock | int) -> None:
         """Makes the block the most recently used one."""
         with self._lock:
-            self._check(block, "touch")
+            block = self._live("touch", block)
             self._blocks[block.id] = self._blocks.pop(block.id)
             block.touch()
 
-    def evict(self, block: MemoryBlock) -> None:
+    def evict(self, block: MemoryBlock | int) -> None:
         with self._lock:
-            self._check(block, "evict")
+            block = self._live("evict", block)
             if block._array is None:
                 return
             host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
@@ -127,23 +133,25 @@ class MemoryPool(SizeClasses[_native.GPUArray]):
             submit_d2h(block._array, host).wait()
             block._move(None, host)
             self._used -= block.size
-            self._evictions += 1
+            self.eviction_count += 1
 
-    def restore(self, block: MemoryBlock) -> None:
+    def restore(self, block: MemoryBlock | int) -> None:
         """Brings the block back; others may be evicted for it."""
         with self._lock:
+            block = self._live("restore", block)
             self.touch(block)
             if block.host_data is not None:
                 array = self._take(block.size)
                 submit_h2d(array, block.host_data).wait()
                 block._move(array)
 
-    def write(self, block: MemoryBlock, data: NDArray[Any]) -> None:
+    def write(self, block: MemoryBlock | int, data: NDArray[Any]) -> None:
         """Copies an array's bytes to the start of the block, wherever it is."""
         import numpy as np
 
         source = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         with self._lock:
+            block = self._live("write", block)
             self.touch(block)
             if source.nbytes > block.size:
                 raise InvalidValueError(
@@ -156,12 +164,13 @@ class MemoryPool(SizeClasses[_native.GPUArray]):
                 submit_h2d(block._array[: source.nbytes], source).wait()
             block._written = max(block._written, source.nbytes)
 
-    def read(self, block: MemoryBlock, dtype: DTypeLike = "float32") -> NDArray[Any]:
+    def read(self, block: MemoryBlock | int, dtype: DTypeLike = "float32") -> NDArray[Any]:
         """A copy of the bytes written so far (all of them when none were), in one dimension."""
         import numpy as np
 
         kind: np.dtype[Any] = np.dtype(dtype)
         with self._lock:
+            block = self._live("read", block)
             self.touch(block)
             out = np.empty((block._written or block.size) // kind.itemsize, kind)
             there = out.view(np.uint8)
@@ -172,9 +181,6 @@ class MemoryPool(SizeClasses[_native.GPUArray]):
                 submit_d2h(block._array[: there.nbytes], there).wait()
             return out
 
-    def stats(self) -> dict[str, int]:
-        return asdict(self._stats())
-
     def clear(self) -> None:
         """Frees everything, live blocks too."""
         with self._lock:
@@ -182,29 +188,12 @@ class MemoryPool(SizeClasses[_native.GPUArray]):
             for block in self._blocks.values():
                 block._move(None)
             self._blocks.clear()
-            self._free.clear()
-            self._used = self._cached = 0
+            self._clear_free()
+            self._used = 0
 
     def _stats(self) -> PoolStats:
         with self._lock:
-            return PoolStats(
-                quota=self._limit,
-                used=self._used,
-                cached=self._cached,
-                available=self._limit - self._used,
-                allocation_count=self._allocations,
-                reuse_count=self._reuses,
-                eviction_count=self._evictions,
-                cudamalloc_count=self._made,
-                active_blocks=len(self._blocks),
-                free_blocks=sum(map(len, self._free.values())),
-            )
-
-    def _check(self, block: MemoryBlock, what: str) -> None:
-        if self._blocks.get(block.id) is not block:
-            raise InvalidValueError(
-                f"MemoryPool.{what}: block {block.id} is not a live block of this pool"
-            )
+            return figures(PoolStats, self)
 
     def _make(self, size: int) -> _native.GPUArray:
         with self._account:
@@ -219,85 +208,56 @@ class MemoryPool(SizeClasses[_native.GPUArray]):
         return oldest is not None
 
 
-class RustMemoryPool:
+class MemoryPool(BlockPool):
+    """Blocks by size class, with a quota; optionally the least recently used ones are evicted."""
+
+    def allocate(self, size: int) -> MemoryBlock:
+        return self._new_block(size)
+
+    def stats(self) -> dict[str, int]:
+        return asdict(self._stats())
+
+
+class RustMemoryPool(BlockPool):
     """The same pool with blocks by id, as `_pygpukit_rust` has it."""
 
-    def __init__(self, quota: int, enable_eviction: bool = False) -> None:
-        self._pool = MemoryPool(quota, enable_eviction)
-        self._pointers: dict[int, int] = {}  # of set_device_ptr
-        self._host: dict[int, bytes] = {}  # of set_host_data
-
-    quota = property(lambda self: self._pool.quota)
-    used = property(lambda self: self._pool.used)
-    cached = property(lambda self: self._pool.cached)
-    available = property(lambda self: self._pool.available)
-
-    def _block(self, what: str, block_id: int) -> MemoryBlock:
-        block = self._pool._blocks.get(block_id)
-        if block is None:
-            raise InvalidValueError(f"MemoryPool.{what}: no block {block_id}")
-        return block
-
     def allocate(self, size: int) -> int:
-        return self._pool.allocate(size).id
+        return self._new_block(size).id
 
-    def free(self, block_id: int) -> None:
-        self._pool.free(self._block("free", block_id))
-        self._pointers.pop(block_id, None)
-        self._host.pop(block_id, None)
-
-    def touch(self, block_id: int) -> None:
-        self._pool.touch(self._block("touch", block_id))
-
-    def evict(self, block_id: int) -> None:
-        self._pool.evict(self._block("evict", block_id))
-
-    def restore(self, block_id: int) -> None:
-        self._pool.restore(self._block("restore", block_id))
+    def stats(self) -> PoolStats:
+        return self._stats()
 
     def get_block(self, block_id: int) -> MemoryBlock | None:
         """The block as it is now."""
-        block = copy.copy(self._pool._blocks.get(block_id))
-        if block is not None:
-            block.device_ptr = self._pointers.get(block_id, block.device_ptr)
-        return block
+        return copy.copy(self._blocks.get(block_id))
 
     def set_device_ptr(self, block_id: int, ptr: int) -> None:
-        """What get_block reports as its address. The block's own memory stays as it is."""
-        self._block("set_device_ptr", block_id)
-        self._pointers[block_id] = whole("MemoryPool.set_device_ptr", "ptr", ptr)
+        """What get_block reports until the block moves. Its memory stays as it is."""
+        ptr = whole("MemoryPool.set_device_ptr", "ptr", ptr)
+        self._block("set_device_ptr", block_id).device_ptr = ptr
 
     def set_host_data(self, block_id: int, data: bytes) -> None:
         """Sets the block's first bytes."""
         import numpy as np
 
-        self._pool.write(self._block("set_host_data", block_id), np.frombuffer(data, np.uint8))
-        self._host[block_id] = bytes(data)
+        self.write(block_id, np.frombuffer(data, np.uint8))
+        self._block("set_host_data", block_id)._given = bytes(data)
 
     def get_host_data(self, block_id: int) -> bytes | None:
         """What set_host_data was given, or all bytes of an evicted block, or None."""
         block = self._block("get_host_data", block_id)
-        if block_id not in self._host and block.host_data is not None:
+        if block._given is None and block.host_data is not None:
             return block.host_data.tobytes()
-        return self._host.get(block_id)
+        return block._given
 
     def clear_host_data(self, block_id: int) -> None:
-        self._block("clear_host_data", block_id)
-        self._host.pop(block_id, None)
+        self._block("clear_host_data", block_id)._given = None
 
     def get_block_size(self, block_id: int) -> int:
         return self._block("get_block_size", block_id).size
 
     def is_block_on_gpu(self, block_id: int) -> bool:
         return self._block("is_block_on_gpu", block_id).on_gpu
-
-    def stats(self) -> PoolStats:
-        return self._pool._stats()
-
-    def clear(self) -> None:
-        self._pool.clear()
-        self._pointers.clear()
-        self._host.clear()
 
 
 RustMemoryBlock = MemoryBlock

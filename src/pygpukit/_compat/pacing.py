@@ -12,10 +12,9 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from pygpukit import _native, dispatch
-from pygpukit._compat.arguments import amount, whole
-from pygpukit.core.errors import InvalidValueError
+from pygpukit._compat.arguments import amount, check_fields, sum_shares, whole
 
-_ROUNDING = 1e-9  # 0.5 + 0.3 + 0.2 is not 1.0
+AnyStream = int | _native.Stream
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,7 @@ class PacingConfig:
     adaptive: bool = True  # part of the signature; the rule has nothing that adapts
 
     def __post_init__(self) -> None:
-        for name in ("total_bandwidth", "window_ms", "min_interval_ms"):
-            amount("PacingConfig", name, getattr(self, name))
-        if self.total_bandwidth == 0:
-            raise InvalidValueError("PacingConfig: total_bandwidth is 0, expected more")
+        check_fields(self, total_bandwidth=1e-9, window_ms=0.0, min_interval_ms=0.0)
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class StreamPacingStats:
     @property
     def _most(self) -> int:
         """Launches that a window may have."""
-        return max(1, math.ceil(self.bandwidth_share * 100 - _ROUNDING))
+        return max(1, math.ceil(round(self.bandwidth_share * 100, 7)))
 
     def _gate(self) -> dispatch.LaunchStats | None:
         stream = self._stream
@@ -71,9 +67,14 @@ class StreamPacingStats:
 
     def _count(self, launches: int, at: float) -> None:
         self.launch_count += launches
-        self._recent.extend([at] * min(launches, self._most))
-        while len(self._recent) > self._most:
-            self._recent.popleft()
+        self._recent = deque([*self._recent, *[at] * min(launches, self._most)], self._most)
+
+    def _look(self) -> None:
+        """Counts what the gate has counted since the last look."""
+        gate = self._gate()
+        if gate is not None and gate.launches > self._seen:
+            self._count(gate.launches - self._seen, gate.last_launch)
+            self._seen = gate.launches
 
 
 @dataclass(frozen=True)
@@ -96,29 +97,28 @@ class KernelPacingEngine:
         self._lock = threading.RLock()
         self._streams: dict[int, StreamPacingStats] = {}
 
-    def allocate_stream(self, stream_id: int | _native.Stream, share: float) -> bool:
+    def allocate_stream(self, stream_id: AnyStream, share: float) -> bool:
         """False when the shares would pass the total. A Stream gets a gate that counts."""
         total = self.config.total_bandwidth
-        share = amount("KernelPacingEngine", "share", share, total)
+        share = amount("KernelPacingEngine", "share", share, high=total)
         number = _number(stream_id)
         with self._lock:
-            others = sum(s.bandwidth_share for n, s in self._streams.items() if n != number)
-            if others + share > total + _ROUNDING:
+            others = [s.bandwidth_share for n, s in self._streams.items() if n != number]
+            if sum_shares((*others, share)) > total:
                 return False
             stream = self._streams.setdefault(number, StreamPacingStats(number, share))
             stream.bandwidth_share = share
             if isinstance(stream_id, _native.Stream) and stream._stream is None:
                 dispatch.limit(stream_id, None)
-                stream._stream = stream_id
-                self._forget(stream)
+                self._streams[number] = _fresh(number, share, stream_id)
             return True
 
-    def release_stream(self, stream_id: int | _native.Stream) -> bool:
+    def release_stream(self, stream_id: AnyStream) -> bool:
         """False when unknown."""
         with self._lock:
             return self._streams.pop(_number(stream_id), None) is not None
 
-    def should_launch(self, stream_id: int | _native.Stream) -> PacingDecision:
+    def should_launch(self, stream_id: AnyStream) -> PacingDecision:
         """Whether it may launch now; changes nothing."""
         with self._lock:
             stream = self._find(stream_id)
@@ -133,26 +133,26 @@ class KernelPacingEngine:
                 return PacingDecision("Throttle", math.inf)
             return PacingDecision()
 
-    def record_launch(self, stream_id: int | _native.Stream) -> None:
+    def record_launch(self, stream_id: AnyStream) -> None:
         """It has launched. Not needed where a gate counts."""
         with self._lock:
             stream = self._find(stream_id)
             if stream is not None and stream._gate() is None:
                 stream._count(1, time.monotonic())
 
-    def record_throttle(self, stream_id: int | _native.Stream) -> None:
+    def record_throttle(self, stream_id: AnyStream) -> None:
         with self._lock:
             if stream := self._find(stream_id):
                 stream.throttle_count += 1
 
-    def record_wait(self, stream_id: int | _native.Stream, wait_ms: float = 0.0) -> None:
+    def record_wait(self, stream_id: AnyStream, wait_ms: float = 0.0) -> None:
         wait_ms = amount("KernelPacingEngine.record_wait", "wait_ms", wait_ms)
         with self._lock:
             if stream := self._find(stream_id):
                 stream.wait_count += 1
                 stream.total_wait_ms += wait_ms
 
-    def stream_stats(self, stream_id: int | _native.Stream) -> StreamPacingStats | None:
+    def stream_stats(self, stream_id: AnyStream) -> StreamPacingStats | None:
         """Waits at the stream's gate count too."""
         with self._lock:
             stream = self._find(stream_id)
@@ -166,44 +166,41 @@ class KernelPacingEngine:
 
     def stats(self) -> PacingStats:
         with self._lock:
-            every = [s for s in map(self.stream_stats, list(self._streams)) if s is not None]
-            used = sum(s.bandwidth_share for s in every)
-            return PacingStats(
-                stream_count=len(every),
-                used_bandwidth=used,
-                available_bandwidth=max(0.0, self.config.total_bandwidth - used),
-                total_launches=sum(s.launch_count for s in every),
-                total_throttles=sum(s.throttle_count for s in every),
-                total_waits=sum(s.wait_count for s in every),
-            )
+            every = [s for s in map(self.stream_stats, self._streams) if s is not None]
+        used = sum_shares(s.bandwidth_share for s in every)
+        return PacingStats(
+            len(every),
+            used,
+            available_bandwidth=sum_shares((self.config.total_bandwidth, -used)),
+            total_launches=sum(s.launch_count for s in every),
+            total_throttles=sum(s.throttle_count for s in every),
+            total_waits=sum(s.wait_count for s in every),
+        )
 
     def reset(self) -> None:
         """Forgets launches; shares stay."""
         with self._lock:
-            for number, old in list(self._streams.items()):
-                fresh = StreamPacingStats(number, old.bandwidth_share, _stream=old._stream)
-                self._forget(fresh)
-                self._streams[number] = fresh
+            for number, old in self._streams.items():
+                self._streams[number] = _fresh(number, old.bandwidth_share, old._stream)
 
-    def _find(self, stream_id: int | _native.Stream) -> StreamPacingStats | None:
-        """The stream, with what its gate has counted since the last look."""
+    def _find(self, stream_id: AnyStream) -> StreamPacingStats | None:
         stream = self._streams.get(_number(stream_id))
-        gate = stream._gate() if stream else None
-        if stream and gate and gate.launches > stream._seen:
-            stream._count(gate.launches - stream._seen, gate.last_launch)
-            stream._seen = gate.launches
+        if stream is not None:
+            stream._look()
         return stream
-
-    @staticmethod
-    def _forget(stream: StreamPacingStats) -> None:
-        gate = stream._gate()
-        stream._seen = gate.launches if gate else 0
 
     def _in_window(self, stream: StreamPacingStats) -> int:
         start = time.monotonic() - self.config.window_ms / 1e3
         return sum(at > start for at in stream._recent)
 
 
-def _number(stream: int | _native.Stream) -> int:
+def _fresh(number: int, share: float, stream: _native.Stream | None) -> StreamPacingStats:
+    fresh = StreamPacingStats(number, share, _stream=stream)
+    gate = fresh._gate()
+    fresh._seen = gate.launches if gate else 0
+    return fresh
+
+
+def _number(stream: AnyStream) -> int:
     handle = stream.handle if isinstance(stream, _native.Stream) else stream
     return whole("KernelPacingEngine", "stream_id", handle)

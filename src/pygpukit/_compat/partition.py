@@ -5,28 +5,18 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pygpukit._compat.arguments import amount, check_fields, sum_shares
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidValueError, OperationError
 
 if TYPE_CHECKING:
     from pygpukit.scheduler.partition import DevicePartition
 
-_WHOLE = 10**9  # shares are summed in parts per billion, so that tenths add up to one
-
-
-def _ppb(share: float) -> int:
-    return round(share * _WHOLE)
-
-
-def _clamped(share: float, what: str) -> float:
-    if math.isnan(share):
-        raise InvalidValueError(f"PartitionLimits: {what} is not a number, expected 0 .. 1")
-    return min(max(float(share), 0.0), 1.0)
+_SHARES = ("compute_share", "bandwidth_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +31,26 @@ class PartitionLimits:
     max_pending_transfers: int = 256
 
     def __post_init__(self) -> None:
-        if self.memory_quota < 0:
-            raise InvalidValueError(
-                f"PartitionLimits: memory_quota is {self.memory_quota}, expected at least 0"
-            )
-        for what in ("compute_share", "bandwidth_share"):
-            object.__setattr__(self, what, _clamped(getattr(self, what), what))
+        check_fields(self, memory_quota=0)
+        for name in _SHARES:
+            share = min(max(getattr(self, name), 0.0), 1.0)
+            object.__setattr__(self, name, amount("PartitionLimits", name, share))
 
     @staticmethod
     def with_memory(quota: int) -> PartitionLimits:
-        """Only a memory quota, in bytes."""
         return PartitionLimits(memory_quota=quota)
 
     @staticmethod
     def with_compute(share: float) -> PartitionLimits:
-        """Only a compute share."""
         return PartitionLimits(compute_share=share)
 
     def memory(self, quota: int) -> PartitionLimits:
-        """A copy with another quota in bytes."""
         return replace(self, memory_quota=quota)
 
     def compute(self, share: float) -> PartitionLimits:
-        """A copy with another share, clamped to 0 .. 1."""
         return replace(self, compute_share=share)
 
     def bandwidth(self, share: float) -> PartitionLimits:
-        """A copy with another share, clamped to 0 .. 1."""
         return replace(self, bandwidth_share=share)
 
 
@@ -140,12 +123,8 @@ class PartitionManager:
     """Promises of parts of one device, and which task belongs to which. Thread safe."""
 
     def __init__(self, config: PartitionConfig | None = None) -> None:
-        self.config = PartitionConfig() if config is None else config
-        if not self.config.overcommit_ratio >= 1.0:
-            raise InvalidValueError(
-                f"PartitionConfig: overcommit_ratio is {self.config.overcommit_ratio}, "
-                "expected at least 1"
-            )
+        self.config = config or PartitionConfig()
+        check_fields(self.config, overcommit_ratio=1.0)
         self._lock = threading.RLock()
         self._partitions: dict[str, Partition] = {}
         self._opened: dict[str, DevicePartition] = {}
@@ -161,26 +140,28 @@ class PartitionManager:
                 raise InvalidValueError(f"create_partition: {safe_repr(id)} exists already")
             self._check_fits(limits)
             self._partitions[id] = Partition(id, name, limits)
-            if self._default is None:
-                self._default = id
+            self._default = self._default or id
+
+    def _promised(self) -> tuple[int, float, float]:
+        limits = [partition.limits for partition in self._partitions.values()]
+        compute, bandwidth = (sum_shares(getattr(one, name) for one in limits) for name in _SHARES)
+        return sum(one.memory_quota for one in limits), compute, bandwidth
 
     def _check_fits(self, limits: PartitionLimits) -> None:
-        if self.config.allow_overcommit and self.config.overcommit_ratio == 1.0:
+        overcommit, ratio = self.config.allow_overcommit, self.config.overcommit_ratio
+        if overcommit and ratio == 1.0:
             return
-        ratio = self.config.overcommit_ratio if self.config.allow_overcommit else 1.0
-        others = [p.limits for p in self._partitions.values()]
-        memory_left = int(self.config.total_memory * ratio) - sum(o.memory_quota for o in others)
-        if limits.memory_quota > memory_left:
+        bound = ratio if overcommit else 1.0
+        memory, *shares = self._promised()
+        left = int(self.config.total_memory * bound) - memory
+        if limits.memory_quota > left:
             raise OperationError(
-                f"create_partition: memory_quota is {limits.memory_quota} bytes, "
-                f"{memory_left} are left"
+                f"create_partition: memory_quota is {limits.memory_quota} bytes, {left} are left"
             )
-        for what in ("compute_share", "bandwidth_share"):
-            left = int(ratio * _WHOLE) - sum(_ppb(getattr(o, what)) for o in others)
-            if _ppb(getattr(limits, what)) > left:
-                raise OperationError(
-                    f"create_partition: {what} is {getattr(limits, what)}, {left / _WHOLE} is left"
-                )
+        for name, promised in zip(_SHARES, shares, strict=True):
+            asked, rest = getattr(limits, name), sum_shares((bound, -promised))
+            if sum_shares((asked,)) > rest:
+                raise OperationError(f"create_partition: {name} is {asked}, {rest} is left")
 
     def _at(self, id: str, op: str) -> Partition:
         if id not in self._partitions:
@@ -189,10 +170,6 @@ class PartitionManager:
                 f"{', '.join(self._partitions) or 'none'}"
             )
         return self._partitions[id]
-
-    def _now(self, known: Partition) -> Partition:
-        tasks = sorted(task for task, of in self._tasks.items() if of == known.id)
-        return replace(known, usage=_usage(self._opened.get(known.id)), tasks=tasks)
 
     def open(
         self, id: str, *, qos: str = "burstable", device: str | int | None = None
@@ -218,16 +195,15 @@ class PartitionManager:
                 )
             return opened
 
-    def _close(self, id: str) -> None:
-        if id in self._opened:
-            self._opened[id].close()
-            del self._opened[id]
-
     def delete_partition(self, id: str) -> Partition:
         """Removes and returns it; the default moves on. RuntimeError while it is in use."""
         with self._lock:
-            removed = self._now(self._at(id, "delete_partition"))
-            self._close(id)
+            self._at(id, "delete_partition")
+            removed = self.get(id)
+            assert removed is not None
+            if id in self._opened:
+                self._opened[id].close()
+                del self._opened[id]
             del self._partitions[id]
             for task in removed.tasks:
                 del self._tasks[task]
@@ -238,11 +214,12 @@ class PartitionManager:
     def get(self, id: str) -> Partition | None:
         """The partition as it is now, or None."""
         with self._lock:
-            known = self._partitions.get(id)
-            return None if known is None else self._now(known)
+            if id not in self._partitions:
+                return None
+            tasks = sorted(task for task, home in self._tasks.items() if home == id)
+            return replace(self._partitions[id], usage=_usage(self._opened.get(id)), tasks=tasks)
 
     def assign_task(self, task_id: str, partition_id: str) -> None:
-        """Moves a task to a partition."""
         with self._lock:
             self._tasks[task_id] = self._at(partition_id, "assign_task").id
 
@@ -257,12 +234,10 @@ class PartitionManager:
             return self._tasks.get(task_id, self._default)
 
     def set_default(self, id: str) -> None:
-        """Where tasks without one belong."""
         with self._lock:
             self._default = self._at(id, "set_default").id
 
     def default_partition(self) -> str | None:
-        """Its id, or None."""
         return self._default
 
     def partition_ids(self) -> list[str]:
@@ -271,21 +246,17 @@ class PartitionManager:
             return list(self._partitions)
 
     def stats(self) -> PartitionStats:
-        """The figures now."""
         with self._lock:
-            limits = [p.limits for p in self._partitions.values()]
-        memory = sum(one.memory_quota for one in limits)
-        compute = sum(_ppb(one.compute_share) for one in limits)
-        bandwidth = sum(_ppb(one.bandwidth_share) for one in limits)
+            count, (memory, compute, bandwidth) = len(self._partitions), self._promised()
         return PartitionStats(
-            partition_count=len(limits),
-            active_partitions=len(limits),
-            total_memory_allocated=memory,
-            total_compute_allocated=compute / _WHOLE,
-            total_bandwidth_allocated=bandwidth / _WHOLE,
+            count,
+            count,
+            memory,
+            compute,
+            bandwidth,
             available_memory=max(0, self.config.total_memory - memory),
-            available_compute=max(0, _WHOLE - compute) / _WHOLE,
-            available_bandwidth=max(0, _WHOLE - bandwidth) / _WHOLE,
+            available_compute=max(0.0, sum_shares((1.0, -compute))),
+            available_bandwidth=max(0.0, sum_shares((1.0, -bandwidth))),
         )
 
     def clear(self) -> None:
@@ -293,13 +264,3 @@ class PartitionManager:
         with self._lock:
             for id in list(self._partitions):
                 self.delete_partition(id)
-
-
-__all__ = [
-    "Partition",
-    "PartitionConfig",
-    "PartitionLimits",
-    "PartitionManager",
-    "PartitionStats",
-    "PartitionUsage",
-]

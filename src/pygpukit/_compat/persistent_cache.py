@@ -12,7 +12,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 from pygpukit import _native
-from pygpukit._compat.arguments import amount, whole
+from pygpukit._compat.arguments import check_fields, figures, whole
 from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
 from pygpukit.core.errors import InvalidValueError
 
@@ -33,8 +33,7 @@ class ArchFingerprint:
     compiler_minor: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            whole("ArchFingerprint", name, value, 0, 2**31 - 1)
+        check_fields(self, **dict.fromkeys(asdict(self), 0))
 
     def is_compatible(self, other: ArchFingerprint) -> bool:
         """The same SM and driver."""
@@ -52,14 +51,11 @@ class PersistentCacheConfig:
     ttl_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        op = "PersistentCacheConfig"
         if self.cache_dir is None:
             object.__setattr__(self, "cache_dir", str(Path.home() / ".pygpukit" / "cache"))
         if not self.cache_dir:
-            raise InvalidValueError(f"{op}: cache_dir is empty")
-        whole(op, "max_size", self.max_size, 1)
-        whole(op, "max_entries", self.max_entries, 1)
-        amount(op, "ttl_seconds", self.ttl_seconds)
+            raise InvalidValueError("PersistentCacheConfig: cache_dir is empty")
+        check_fields(self, max_size=1, max_entries=1, ttl_seconds=0.0)
 
 
 @dataclass(kw_only=True)
@@ -87,7 +83,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         super().__init__(config.max_entries, config.max_size, config.ttl_seconds)
         self.config, self.arch = config, arch
         self._folder = _native.PrivateFolder(str(config.cache_dir))
-        self._corrupt = self._write_failures = 0
+        self.corrupt = self.write_failures = 0
         self._changed = False
         if not self._load():
             self._folder.remove(_INDEX)
@@ -110,9 +106,9 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
                     self._use(entry)
                     self._changed = True
                     return data
-                self._corrupt += 1
+                self.corrupt += 1
                 self._drop(entry)
-            self._misses += 1
+            self.misses += 1
             return None
 
     def insert(self, key: int, name: str, data: bytes) -> bool:
@@ -143,7 +139,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         """Drops what is expired or over the limits; how many."""
         with self._lock:
             before = len(self)
-            self._drop_old()
+            self.clear_expired()
             self._evict_for(0, 0)
             if self._changed:
                 self._save()
@@ -158,12 +154,8 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
 
     def stats(self) -> PersistentCacheStats:
         with self._lock:
-            return PersistentCacheStats(
-                **self._figures(),
-                total_size=self._size(),
-                corrupt=self._corrupt,
-                write_failures=self._write_failures,
-            )
+            sizes = {"entries": len(self), "total_size": self._size()}
+            return figures(PersistentCacheStats, self, **sizes)
 
     def _drop(self, entry: PersistentCacheEntry) -> None:
         super()._drop(entry)
@@ -172,7 +164,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
 
     def _write(self, name: str, data: bytes) -> bool:
         written = self._folder.write(name, data) == ""
-        self._write_failures += not written
+        self.write_failures += not written
         return written
 
     def _load(self) -> bool:
@@ -186,10 +178,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
             known = self.arch.is_compatible(written_for) and bool(index["schema"] == _SCHEMA)
             loaded = [PersistentCacheEntry(**facts) for facts in index["entries"]]
             for entry in loaded:
-                for name in ("key", "size", "access_count"):
-                    whole("index", name, getattr(entry, name))
-                for name in ("created_at", "last_access"):
-                    amount("index", name, getattr(entry, name))
+                check_fields(entry, key=0, size=0, access_count=0, created_at=0.0, last_access=0.0)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
         if known:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._compat.arguments import whole
+from pygpukit._compat.arguments import check_fields, figures, forward, whole
 from pygpukit._compat.size_classes import SizeClasses
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.memory import GB, KB, MB
 
-_CLASSES = (4 * KB, 64 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB, 256 * MB)
 _MAX_ALIGNMENT = 4096  # of gp.pinned_empty
 
 
@@ -25,7 +24,7 @@ class PinnedPoolConfig:
     alignment: int = 256
 
     def __post_init__(self) -> None:
-        whole("PinnedPoolConfig", "max_size", self.max_size)
+        check_fields(self, max_size=0)
         bits = whole("PinnedPoolConfig", "alignment", self.alignment, 1, _MAX_ALIGNMENT)
         if bits & (bits - 1):
             raise InvalidValueError(
@@ -63,36 +62,34 @@ class PinnedStats:
     free_count: int
 
 
-class PinnedMemoryManager(SizeClasses[Any]):
+class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
     """Blocks of gp.pinned_empty by id."""
+
+    SIZE_CLASSES = (4 * KB, 64 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB, 256 * MB)
+    _name = "PinnedMemoryManager"
 
     def __init__(self, config: PinnedPoolConfig | None = None) -> None:
         self.config = config or PinnedPoolConfig()
-        limit, step = self.config.max_size, self.config.alignment
-        super().__init__("PinnedMemoryManager", limit, _CLASSES, step)
-        self._blocks: dict[int, PinnedBlock] = {}
+        super().__init__(self.config.max_size, self.config.alignment)
         self._next_id = 1
-        self._peak = self._frees = 0
+        self.peak_used = self.free_count = 0
 
-    active_count = property(lambda self: len(self._blocks))
+    max_size, current_used, pooled_size = forward("_limit"), forward("_used"), forward("_cached")
+    active_count, pooled_blocks = forward("active_blocks"), forward("free_blocks")
+    registered_size = property(
+        lambda self: sum(b.size for b in self._blocks.values() if b.is_registered)
+    )
 
     def can_allocate(self, size: int) -> bool:
         return size > 0 and self._used + self._size_class(size) <= self._limit
 
     def allocate(self, size: int) -> tuple[int, int, bool]:
         """(id, size of the class, came from the pool)."""
-        size = self._size_class(whole("PinnedMemoryManager.allocate", "size", size, 1))
         with self._lock:
-            reused = bool(self._free.get(size))
-            array = self._take(size)
-            self._peak = max(self._peak, self._used + self._cached)
-            self._allocations += 1
-            self._reuses += reused
-            return (
-                self._add(PinnedBlock(self._next_id, array.ctypes.data, size, array)),
-                size,
-                reused,
-            )
+            size, array, reused = self._allocate(size)
+            self.peak_used = max(self.peak_used, self._used + self._cached)
+            block = PinnedBlock(self._next_id, array.ctypes.data, size, array)
+            return self._add(block), size, reused
 
     def register(self, block_id: int, host_ptr: int, size: int) -> None:
         """Memory of others under an id, or in place of a block's own."""
@@ -112,7 +109,7 @@ class PinnedMemoryManager(SizeClasses[Any]):
         with self._lock:
             block = self._block("free", block_id)
             del self._blocks[block_id]
-            self._frees += 1
+            self.free_count += 1
             if not block.is_registered:
                 self._give_back(block.array, block.size)
             return block.is_registered, block.host_ptr
@@ -139,37 +136,17 @@ class PinnedMemoryManager(SizeClasses[Any]):
 
     def stats(self) -> PinnedStats:
         with self._lock:
-            return PinnedStats(
-                max_size=self._limit,
-                current_used=self._used,
-                pooled_size=self._cached,
-                registered_size=sum(b.size for b in self._blocks.values() if b.is_registered),
-                peak_used=self._peak,
-                active_blocks=len(self._blocks),
-                pooled_blocks=sum(map(len, self._free.values())),
-                allocation_count=self._allocations,
-                reuse_count=self._reuses,
-                free_count=self._frees,
-            )
+            return figures(PinnedStats, self)
 
     def clear_pool(self) -> int:
         """Drops pooled memory; bytes."""
-        with self._lock:
-            before, self._cached = self._cached, 0
-            self._free.clear()
-            return before
+        return self._clear_free()
 
     def clear(self) -> None:
         with self._lock:
-            self.clear_pool()
+            self._clear_free()
             self._blocks.clear()
             self._used = 0
-
-    def _block(self, what: str, block_id: int) -> PinnedBlock:
-        block = self._blocks.get(block_id)
-        if block is None:
-            raise InvalidValueError(f"PinnedMemoryManager.{what}: no block {block_id}")
-        return block
 
     def _add(self, block: PinnedBlock) -> int:
         self._blocks[block.id] = block
@@ -182,4 +159,4 @@ class PinnedMemoryManager(SizeClasses[Any]):
     def _give_back(self, memory: Any, size: int) -> None:
         super()._give_back(memory, size)
         if not self.config.enable_pooling:
-            self.clear_pool()
+            self._clear_free()

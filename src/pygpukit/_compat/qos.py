@@ -2,106 +2,73 @@
 
 from __future__ import annotations
 
-import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
+from pygpukit._compat.arguments import amount, check_fields, sum_shares
 from pygpukit._runtime import QosClass
 from pygpukit.core.errors import InvalidValueError, OperationError
 
-_DIGITS = 9  # of a share: sums are rounded, so that what comes back brings them to zero
 
-
-def _share(value: float, what: str) -> float:
-    if not (value >= 0.0 and math.isfinite(value)):
-        raise InvalidValueError(f"{what} is {value}, expected a share of 0 or more")
-    return value
-
-
-@dataclass(init=False)
+@dataclass
 class ResourceRequirements:
     """What a task needs (request) and what it may grow to (limit)."""
 
     memory_request: int
-    memory_limit: int
-    bandwidth_request: float
-    bandwidth_limit: float
+    memory_limit: Any = None  # an int; None: the request
+    bandwidth_request: float = 0.0
+    bandwidth_limit: float = 1.0
 
-    def __init__(
-        self,
-        memory_request: int,
-        memory_limit: int | None = None,  # None: the request
-        bandwidth_request: float = 0.0,
-        bandwidth_limit: float = 1.0,
-    ) -> None:
-        self.memory_request = memory_request
-        self.memory_limit = memory_request if memory_limit is None else memory_limit
-        self.bandwidth_request = _share(
-            bandwidth_request, "ResourceRequirements: bandwidth_request"
-        )
-        self.bandwidth_limit = _share(bandwidth_limit, "ResourceRequirements: bandwidth_limit")
-        if not 0 <= memory_request <= self.memory_limit or bandwidth_request > bandwidth_limit:
-            raise InvalidValueError(
-                f"ResourceRequirements: requests are {memory_request} bytes and a bandwidth of "
-                f"{bandwidth_request}, limits {memory_limit} and {bandwidth_limit}, expected "
-                "0 <= request <= limit"
-            )
+    def __post_init__(self) -> None:
+        if self.memory_limit is None:
+            self.memory_limit = self.memory_request
+        check_fields(self, memory_request=0, bandwidth_request=0.0)
+        check_fields(self, memory_limit=self.memory_request)
+        check_fields(self, bandwidth_limit=float(self.bandwidth_request))
 
     @staticmethod
     def guaranteed(memory: int) -> ResourceRequirements:
-        """Limit and request are the same."""
         return ResourceRequirements(memory)
 
     @staticmethod
     def burstable(request: int, ratio: float) -> ResourceRequirements:
         """The limit is request * ratio."""
-        if not 1.0 <= ratio < math.inf:
-            raise InvalidValueError(
-                f"ResourceRequirements: burst ratio is {ratio}, expected at least 1"
-            )
+        ratio = amount("ResourceRequirements.burstable", "ratio", ratio, 1.0)
         return ResourceRequirements(request, int(request * ratio))
 
     @staticmethod
     def best_effort() -> ResourceRequirements:
-        """Nothing is asked for."""
         return ResourceRequirements(0)
 
 
 @dataclass(frozen=True)
 class QosPolicy:
-    """A class with its requirements."""
+    """A class with its requirements. Guaranteed reserves its limit, burstable its request."""
 
     qos_class: QosClass
     requirements: ResourceRequirements
 
     @staticmethod
     def guaranteed(memory: int) -> QosPolicy:
-        """Reserves its limit."""
         return QosPolicy(QosClass.Guaranteed, ResourceRequirements.guaranteed(memory))
 
     @staticmethod
     def burstable(request: int, ratio: float) -> QosPolicy:
-        """Reserves its request."""
         return QosPolicy(QosClass.Burstable, ResourceRequirements.burstable(request, ratio))
 
     @staticmethod
     def best_effort() -> QosPolicy:
-        """Reserves nothing."""
         return QosPolicy(QosClass.BestEffort, ResourceRequirements.best_effort())
 
     def memory_to_reserve(self) -> int:
-        """Bytes."""
         needs = self.requirements
-        if self.qos_class == QosClass.Guaranteed:
-            return needs.memory_limit
-        return needs.memory_request if self.qos_class == QosClass.Burstable else 0
+        return (needs.memory_limit, needs.memory_request, 0)[int(self.qos_class)]
 
     def bandwidth_to_reserve(self) -> float:
-        """Share of the device."""
         needs = self.requirements
-        if self.qos_class == QosClass.Guaranteed:
-            return needs.bandwidth_limit
-        return needs.bandwidth_request if self.qos_class == QosClass.Burstable else 0.0
+        return (needs.bandwidth_limit, needs.bandwidth_request, 0.0)[int(self.qos_class)]
 
 
 @dataclass
@@ -120,18 +87,15 @@ class QosTaskMeta:
 
     @staticmethod
     def guaranteed(id: str, name: str, memory: int) -> QosTaskMeta:
-        """A guaranteed task."""
         return QosTaskMeta(id, name, QosClass.Guaranteed, memory, memory)
 
     @staticmethod
     def burstable(id: str, name: str, request: int, burst_ratio: float) -> QosTaskMeta:
-        """A burstable task."""
         limit = ResourceRequirements.burstable(request, burst_ratio).memory_limit
         return QosTaskMeta(id, name, QosClass.Burstable, request, limit, burst_ratio)
 
     @staticmethod
     def best_effort(id: str, name: str) -> QosTaskMeta:
-        """A best-effort task."""
         return QosTaskMeta(id, name, QosClass.BestEffort, 0, 0)
 
     def effective_priority(self) -> int:
@@ -139,9 +103,13 @@ class QosTaskMeta:
         return self.priority + self.qos_class.priority()
 
 
+def _is(decision: str) -> Callable[[QosEvaluation], bool]:
+    return lambda self: self.decision_type == decision
+
+
 @dataclass(frozen=True)
 class QosEvaluation:
-    """What was decided for a task, and why."""
+    """What was decided for a task, and why. One that is throttled may not grow to its limit."""
 
     decision_type: str  # "Admit", "Throttle", "Queue" or "Reject"
     qos_class: QosClass
@@ -149,26 +117,9 @@ class QosEvaluation:
     reserved_memory: int = 0
     reserved_bandwidth: float = 0.0
 
-    def is_admitted(self) -> bool:
-        """It may run as promised."""
-        return self.decision_type == "Admit"
-
-    def is_throttled(self) -> bool:
-        """It may run, but not grow to its limit."""
-        return self.decision_type == "Throttle"
-
-    def is_queued(self) -> bool:
-        """It waits."""
-        return self.decision_type == "Queue"
-
-    def is_rejected(self) -> bool:
-        """It was rejected."""
-        return self.decision_type == "Reject"
-
-    @property
-    def reject_reason(self) -> str | None:
-        """Why it was rejected, or None."""
-        return self.reason if self.is_rejected() else None
+    is_admitted, is_throttled = _is("Admit"), _is("Throttle")
+    is_queued, is_rejected = _is("Queue"), _is("Reject")
+    reject_reason = property(lambda self: self.reason if self.is_rejected() else None)
 
     def __str__(self) -> str:
         return f"{self.decision_type} ({self.qos_class.name}): {self.reason}"
@@ -193,14 +144,14 @@ class QosStats:
     @property
     def available_bandwidth(self) -> float:
         """What no guaranteed task holds."""
-        return round(self.total_bandwidth - self.guaranteed_bandwidth, _DIGITS)
+        return sum_shares((self.total_bandwidth, -self.guaranteed_bandwidth))
 
 
 class QosPolicyEvaluator:
     """Decides by class and keeps the reservations, which never pass the totals. Thread safe."""
 
     def __init__(self, total_memory: int, total_bandwidth: float = 1.0) -> None:
-        _share(total_bandwidth, "QosPolicyEvaluator: total_bandwidth")
+        amount("QosPolicyEvaluator", "total_bandwidth", total_bandwidth)
         self._now = QosStats(total_memory, total_bandwidth)
         self._lock = threading.Lock()
 
@@ -219,7 +170,8 @@ class QosPolicyEvaluator:
         guaranteed = qos == QosClass.Guaranteed
         asked = task.memory_limit if guaranteed else task.memory_request
         left = f"{memory} bytes and a bandwidth of {bandwidth} left"
-        if asked > memory or _share(task.bandwidth_request, "bandwidth_request") > bandwidth:
+        check_fields(task, bandwidth_request=0.0)
+        if asked > memory or task.bandwidth_request > bandwidth:
             text = f"asks for {asked} bytes and a bandwidth of {task.bandwidth_request}, {left}"
             return QosEvaluation("Reject", qos, text)
         if guaranteed:
@@ -234,8 +186,7 @@ class QosPolicyEvaluator:
         """Makes the reservation of an evaluation. RuntimeError when it no longer fits."""
         with self._lock:
             now, share = self._now, evaluation.reserved_bandwidth
-            if evaluation.is_queued():
-                now.best_effort_queue += 1
+            now.best_effort_queue += evaluation.is_queued()
             if not evaluation.is_admitted():
                 return
             if evaluation.reserved_memory > now.available_memory or share > now.available_bandwidth:
@@ -250,13 +201,13 @@ class QosPolicyEvaluator:
         now = self._now
         if qos == QosClass.Guaranteed:
             now.guaranteed_memory += memory
-            now.guaranteed_bandwidth = round(now.guaranteed_bandwidth + bandwidth, _DIGITS)
+            now.guaranteed_bandwidth = sum_shares((now.guaranteed_bandwidth, bandwidth))
         elif qos == QosClass.Burstable:
             now.burstable_memory += memory
 
     def release(self, qos_class: QosClass, memory: int, bandwidth: float = 0.0) -> None:
         """Gives back. Of BestEffort it ends one wait, if there is one."""
-        _share(bandwidth, "release: bandwidth")
+        amount("release", "bandwidth", bandwidth)
         with self._lock:
             now = self._now
             if qos_class == QosClass.BestEffort:
@@ -272,7 +223,6 @@ class QosPolicyEvaluator:
             self._add(qos_class, -memory, -bandwidth)
 
     def stats(self) -> QosStats:
-        """The figures now."""
         with self._lock:
             return replace(self._now)
 
@@ -280,13 +230,3 @@ class QosPolicyEvaluator:
         """Forgets all reservations."""
         with self._lock:
             self._now = QosStats(self._now.total_memory, self._now.total_bandwidth)
-
-
-__all__ = [
-    "QosEvaluation",
-    "QosPolicy",
-    "QosPolicyEvaluator",
-    "QosStats",
-    "QosTaskMeta",
-    "ResourceRequirements",
-]

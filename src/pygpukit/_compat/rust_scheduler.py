@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
-from pygpukit._compat.admission import AdmissionStats
+from pygpukit._compat.admission import COUNTS, AdmissionStats
+from pygpukit._compat.arguments import figures
+from pygpukit._compat.stepped import ALL_KEPT
 from pygpukit._native import safe_repr
 from pygpukit._runtime import AdmissionDecision, LimitLedger, SchedulerStats, TaskInfo
 from pygpukit._runtime import Scheduler as NativeScheduler
 from pygpukit.core.errors import InvalidValueError
-
-_ALL_KEPT = 2**63 - 1  # 0.2 forgot no task
 
 
 class TaskState(IntEnum):
@@ -36,16 +36,8 @@ class TaskPolicy(IntEnum):
     Priority = 2
 
 
-_ENDS = {
-    "running": TaskState.Running,
-    "completed": TaskState.Completed,
-    "failed": TaskState.Failed,
-    "cancelled": TaskState.Cancelled,
-}
-
-
 def _state(info: TaskInfo) -> TaskState:
-    return _ENDS.get(info.state, TaskState.Pending)
+    return TaskState.__members__.get(info.state.title(), TaskState.Pending)
 
 
 @dataclass(frozen=True)
@@ -63,16 +55,12 @@ class TaskMeta:
     completed_at: float | None = field(default=None, kw_only=True)
     error: str | None = field(default=None, kw_only=True)
 
+    policy = property(lambda self: TaskPolicy.Fifo)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "dependencies", list(self.dependencies or ()))
 
-    @property
-    def policy(self) -> TaskPolicy:
-        """Always Fifo."""
-        return TaskPolicy.Fifo
-
     def is_terminal(self) -> bool:
-        """It has ended."""
         return self.state >= TaskState.Completed
 
     def elapsed(self) -> float:
@@ -83,9 +71,8 @@ class TaskMeta:
 
     def duration(self) -> float | None:
         """Seconds from start to end, or None."""
-        if self.started_at is None or self.completed_at is None:
-            return None
-        return self.completed_at - self.started_at
+        ran = self.started_at is not None and self.completed_at is not None
+        return self.elapsed() if ran else None
 
 
 @dataclass(frozen=True)
@@ -110,34 +97,30 @@ class Scheduler:
         window_ms: float = 100.0,
     ) -> None:
         self.total_memory = total_memory
-        self.sched_tick_ms = sched_tick_ms
-        self.window_ms = window_ms
-        self._native = NativeScheduler(LimitLedger(total_memory), max_ended_kept=_ALL_KEPT)
+        self.sched_tick_ms, self.window_ms = sched_tick_ms, window_ms
+        self._native = NativeScheduler(LimitLedger(total_memory), max_ended_kept=ALL_KEPT)
         self._lock = threading.Lock()
-        self._tasks: dict[str, TaskMeta] = {}
-        self._numbers: dict[str, int] = {}
-        self._verdicts: Counter[str] = Counter()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tasks: dict[str, tuple[TaskMeta, int]] = {}
+        self._counts = dict.fromkeys(COUNTS.values(), 0)
 
     def _after(self, task: TaskMeta) -> list[int]:
         """The dependencies that are known; others count as met."""
-        return [self._numbers[d] for d in task.dependencies or () if d in self._numbers]
+        return [self._tasks[d][1] for d in task.dependencies or () if d in self._tasks]
 
-    def _check_new(self, task: TaskMeta) -> None:
-        if task.id in self._numbers:
+    def _options(self, task: TaskMeta) -> dict[str, Any]:
+        if task.id in self._tasks:
             raise InvalidValueError(f"Scheduler: task id {safe_repr(task.id)} is in use")
+        return {"name": task.id, "priority": task.priority, "after": self._after(task)}
 
     def submit(self, task: TaskMeta) -> str:
         """Queues a task, without admission control; its id."""
         with self._lock:
-            self._check_new(task)
-            self._tasks[task.id] = task
-            self._numbers[task.id] = self._native.submit(
-                None,
-                name=task.id,
-                memory=task.memory_estimate,
-                priority=task.priority,
-                after=self._after(task),
-            )
+            options = self._options(task)
+            number = self._native.submit(None, memory=task.memory_estimate, **options)
+            self._tasks[task.id] = (task, number)
         return task.id
 
     def evaluate_admission(self, task: TaskMeta) -> AdmissionDecision:
@@ -147,51 +130,33 @@ class Scheduler:
     def admit(self, task: TaskMeta) -> AdmissionDecision:
         """Decides; takes the task in unless it rejects it."""
         with self._lock:
-            self._check_new(task)
-            decision, number = self._native.admit(
-                task.memory_estimate,
-                name=task.id,
-                priority=task.priority,
-                after=self._after(task),
-            )
-            self._verdicts[decision.decision_type] += 1
+            decision, number = self._native.admit(task.memory_estimate, **self._options(task))
+            self._counts[COUNTS[decision.decision_type]] += 1
             if number is not None:
-                self._tasks[task.id] = task
-                self._numbers[task.id] = number
+                self._tasks[task.id] = (task, number)
         return decision
 
     def admission_stats(self) -> AdmissionStats:
         """Decisions of admit(); the figures are of all tasks."""
         now = self._native.stats()
-        return AdmissionStats(
-            admitted_count=self._verdicts["Admit"],
-            rejected_count=self._verdicts["Reject"],
-            queued_count=self._verdicts["Queue"],
-            pending_count=now.pending_count + now.running_count,
-            reserved_memory=now.reserved_memory,
-            reserved_bandwidth=now.reserved_bandwidth,
-            available_memory=now.available_memory,
-            available_bandwidth=now.available_bandwidth,
-        )
+        pending = now.pending_count + now.running_count
+        return figures(AdmissionStats, now, **self._counts, pending_count=pending)
 
     def get_runnable_tasks(self, max_tasks: int = 1) -> list[str]:
         """Starts up to so many tasks that may run; their ids."""
         return [self._native.info(n).name for n in self._native.start_runnable(max_tasks)]
 
-    def _change(self, call: Callable[..., bool], task_id: str, *args: str) -> bool:
-        number = self._numbers.get(task_id)
-        return number is not None and call(number, *args)
+    def _change(self, change: Callable[..., bool], task_id: str, *args: str) -> bool:
+        return task_id in self._tasks and change(self._tasks[task_id][1], *args)
 
     def should_run(self, task_id: str) -> bool:
         """It waits, its dependencies are met and its memory is there."""
         return self._change(self._native.should_run, task_id)
 
     def start_task(self, task_id: str) -> bool:
-        """Pending to running."""
         return self._change(self._native.start, task_id)
 
     def complete_task(self, task_id: str) -> bool:
-        """Running to completed."""
         return self._change(self._native.complete, task_id)
 
     def fail_task(self, task_id: str, error: str) -> bool:
@@ -199,51 +164,52 @@ class Scheduler:
         return self._change(self._native.fail, task_id, error)
 
     def cancel_task(self, task_id: str) -> bool:
-        """Any state that is not an end to cancelled."""
         return self._change(self._native.cancel, task_id)
 
-    def _info(self, task_id: str) -> TaskInfo | None:
-        number = self._numbers.get(task_id)
-        return None if number is None else self._native.info(number)
+    def _find(self, task_id: str) -> tuple[TaskMeta, TaskInfo] | None:
+        found = self._tasks.get(task_id)
+        return None if found is None else (found[0], self._native.info(found[1]))
 
     def get_task(self, task_id: str) -> TaskMeta | None:
         """The task as it is now, or None."""
-        info = self._info(task_id)
-        if info is None or info.submitted_at is None:
+        if (found := self._find(task_id)) is None:
             return None
+        task, info = found
         return replace(
-            self._tasks[task_id],
+            task,
             state=_state(info),
-            submitted_at=info.submitted_at,
+            submitted_at=info.submitted_at or task.submitted_at,
             started_at=info.started_at,
             completed_at=info.ended_at,
             error=info.reason or None,
         )
 
     def get_task_state(self, task_id: str) -> TaskState | None:
-        """Where it is, or None."""
-        info = self._info(task_id)
-        return None if info is None else _state(info)
+        found = self._find(task_id)
+        return None if found is None else _state(found[1])
 
     def stats(self) -> SchedulerStats:
-        """The figures now."""
         return self._native.stats()
 
     def task_stats(self, task_id: str) -> TaskStats | None:
-        """Figures of a task, or None."""
-        info = self._info(task_id)
-        if info is None:
+        if (found := self._find(task_id)) is None:
             return None
-        name, held = self._tasks[task_id].name, 0 if info.is_terminal else info.memory
-        return TaskStats(task_id, name, _state(info), info.wait_time, info.exec_time, held)
+        task, info = found
+        held = 0 if info.is_terminal else info.memory
+        return figures(
+            TaskStats, info, id=task_id, name=task.name, state=_state(info), memory_used=held
+        )
 
     def clear(self) -> None:
         """Cancels and forgets everything."""
         with self._lock:
             self._native.clear()
-            self._tasks.clear()
-            self._numbers.clear()
-            self._verdicts.clear()
+            self._forget()
 
 
-__all__ = ["Scheduler", "SchedulerStats", "TaskMeta", "TaskPolicy", "TaskState", "TaskStats"]
+RustScheduler = Scheduler
+RustSchedulerStats = SchedulerStats
+RustTaskMeta = TaskMeta
+RustTaskPolicy = TaskPolicy
+RustTaskState = TaskState
+RustTaskStats = TaskStats

@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
 
-from pygpukit.core.errors import OutOfMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pygpukit._compat.arguments import whole
+from pygpukit.core.errors import InvalidValueError, OutOfMemory
 
 Memory = TypeVar("Memory")
+Block = TypeVar("Block")
 
 
-class SizeClasses(ABC, Generic[Memory]):
+class SizeClasses(ABC, Generic[Memory, Block]):
     """What is used and cached together never exceeds the limit. Under its lock."""
 
-    def __init__(self, name: str, limit: int, classes: Sequence[int], granule: int) -> None:
-        self._name, self._limit, self._classes, self._granule = name, limit, classes, granule
+    SIZE_CLASSES: ClassVar[Sequence[int]]
+    _name: ClassVar[str]  # in messages
+
+    def __init__(self, limit: int, granule: int) -> None:
+        self._limit, self._granule = limit, granule  # above the largest class
         self._lock = threading.RLock()
         self._free: dict[int, list[Memory]] = {}  # by size class
-        self._used = self._cached = self._allocations = self._reuses = self._made = 0
+        self._blocks: dict[int, Block] = {}
+        self._used = self._cached = self._made = 0
+        self.allocation_count = self.reuse_count = 0
 
     @abstractmethod
     def _make(self, size: int) -> Memory:
-        """A new piece of that size. OutOfMemory where the device has no more."""
+        """New memory of that size. OutOfMemory where the device has no more."""
+
+    active_blocks = property(lambda self: len(self._blocks))
+    free_blocks = property(lambda self: sum(map(len, self._free.values())))
+
+    def _block(self, what: str, id: int) -> Block:
+        block = self._blocks.get(id)
+        if block is None:
+            raise InvalidValueError(f"{self._name}.{what}: no block {id}")
+        return block
 
     def _make_room(self) -> bool:
-        """Drops the largest free piece. False: there is none."""
+        """Drops the largest free memory. False: there is none."""
         largest = max((size for size, free in self._free.items() if free), default=0)
         if largest:
             self._free[largest].pop()
@@ -37,10 +51,19 @@ class SizeClasses(ABC, Generic[Memory]):
 
     def _size_class(self, size: int) -> int:
         step = self._granule
-        return next((c for c in self._classes if size <= c), -(-size // step) * step)
+        return next((c for c in self.SIZE_CLASSES if size <= c), -(-size // step) * step)
+
+    def _allocate(self, size: int) -> tuple[int, Memory, bool]:
+        """(size of the class, the memory, whether it was free before)."""
+        size = self._size_class(whole(f"{self._name}.allocate", "size", size, 1))
+        reused = bool(self._free.get(size))
+        memory = self._take(size)
+        self.allocation_count += 1
+        self.reuse_count += reused
+        return size, memory, reused
 
     def _take(self, size: int) -> Memory:
-        """A free piece of the class, or a new one for which others leave."""
+        """Free memory of the class, or new memory for which other memory leaves."""
         if free := self._free.get(size):
             memory = free.pop()
             self._cached -= size
@@ -60,15 +83,7 @@ class SizeClasses(ABC, Generic[Memory]):
                         raise
             elif not self._make_room():
                 break
-        raise self._no_room(size)
-
-    def _give_back(self, memory: Memory, size: int) -> None:
-        self._free.setdefault(size, []).append(memory)
-        self._used -= size
-        self._cached += size
-
-    def _no_room(self, size: int) -> OutOfMemory:
-        return OutOfMemory(
+        raise OutOfMemory(
             f"{self._name}: cannot get {size} bytes: used {self._used}, cached {self._cached}, "
             f"quota {self._limit}",
             asked=size,
@@ -76,3 +91,15 @@ class SizeClasses(ABC, Generic[Memory]):
             cached=self._cached,
             limit=self._limit,
         )
+
+    def _give_back(self, memory: Memory, size: int) -> None:
+        self._free.setdefault(size, []).append(memory)
+        self._used -= size
+        self._cached += size
+
+    def _clear_free(self) -> int:
+        """Drops all free memory; bytes."""
+        with self._lock:
+            self._free.clear()
+            before, self._cached = self._cached, 0
+            return before

@@ -1,20 +1,20 @@
-"""0.2's Scheduler(sched_tick_ms=, window_ms=, total_memory=): step() runs its tasks."""
+"""0.2's Scheduler: its methods over the real one, and its own tasks, which run in step()."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pygpukit._compat.stepping import TASKS_PER_STEP
 from pygpukit._runtime import LimitLedger, TaskInfo
-from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.service import Scheduler, qos_class
 from pygpukit.scheduler.tasks import TaskPolicy, TaskState
 
-_ALL_KEPT = 2**63 - 1  # 0.2 forgot no task
+ALL_KEPT = 2**63 - 1  # 0.2 forgot no task
+_TASKS_PER_STEP = 10
 _POLICIES = (TaskPolicy.GUARANTEED, TaskPolicy.BURSTABLE, TaskPolicy.BEST_EFFORT)
 
 
@@ -37,31 +37,82 @@ class Task:
         self.last_launch = time.time()
 
 
-def task_of(future: TaskFuture[Any]) -> tuple[Task, TaskInfo]:
-    """A task of the real scheduler as 0.2 saw one."""
-    info = future.info()
-    started = info.started_at
-    task = Task(
-        future.wait,
-        info.memory,
-        info.bandwidth,
-        _POLICIES[int(info.qos)],
-        id=str(info.id),
-        last_launch=started or 0.0,
-        execution_count=int(started is not None),
-    )
-    return task, info
+class Steps:
+    """0.2's methods over a scheduler whose workers run the tasks: a TaskFuture is the id."""
+
+    sched_tick_ms, window_ms = 1.0, 10.0
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._native, self.total_memory = scheduler.native, scheduler.total_memory
+
+    task_count = property(lambda self: self._native.stats().total_submitted)
+    completed_count = property(lambda self: self._native.stats().completed_count)
+    reserved_memory = property(lambda self: self._native.stats().reserved_memory)
+    available_memory = property(lambda self: self._native.stats().available_memory)
+
+    def _find(self, task_id: Any) -> tuple[Task, TaskInfo] | None:
+        if getattr(task_id, "_native", None) is not self._native:
+            return None
+        info = task_id.info()
+        task = Task(task_id.wait, info.memory, info.bandwidth, _POLICIES[int(info.qos)])
+        task.id, task.last_launch = str(info.id), info.started_at or 0.0
+        task.execution_count = int(info.started_at is not None)
+        return task, info
+
+    def _found(self, task_id: Any) -> tuple[Task, TaskInfo] | None:
+        """The task with its present state; 0.2 knew none between pending and running."""
+        found = self._find(task_id)
+        if found is not None:
+            state = TaskState(found[1].state)
+            waits = state in (TaskState.QUEUED, TaskState.ADMITTED)
+            found[0].state = TaskState.PENDING if waits else state
+        return found
+
+    def get_task(self, task_id: Any) -> Task | None:
+        found = self._found(task_id)
+        return None if found is None else found[0]
+
+    def step(self) -> None:
+        """Waits for the ten oldest tasks to end."""
+        live = [info.id for info in self._native.snapshot().tasks if not info.is_terminal]
+        for number in live[:_TASKS_PER_STEP]:
+            self._native.wait(number)
+
+    def should_run(self, task: Task, now: float) -> bool:
+        """Whether a running task may launch at time `now`, by its share of the window."""
+        if task.state is not TaskState.RUNNING:
+            return False
+        if task.bandwidth is None:
+            return True
+        if now - task.last_launch >= self.window_ms / 1000.0 * (1.0 - task.bandwidth):
+            return True
+        task.pacing_delay_count += 1
+        return False
+
+    def task_stats(self, task_id: Any) -> dict[str, Any]:
+        """What stats(task_id) gives; empty when it is unknown."""
+        found = self._found(task_id)
+        if found is None:
+            return {}
+        task, info = found
+        stats = {**vars(task), "id": task_id, "state": task.state.value}
+        del stats["fn"]
+        times = {"wait_time": info.wait_time, "exec_time": info.exec_time}
+        return stats | {"policy": task.policy.value} | times
+
+    def global_stats(self) -> dict[str, Any]:
+        """The figures of all tasks; memory in bytes, times in seconds."""
+        stats = self._native.stats()
+        counts = ("pending_count", "running_count", "completed_count", "failed_count")
+        others = ("reserved_memory", "available_memory", "avg_wait_time", "avg_exec_time")
+        own = ("task_count", "total_memory", "sched_tick_ms", "window_ms")
+        return {name: getattr(stats, name) for name in (*counts, *others)} | {
+            name: getattr(self, name) for name in own
+        }
 
 
-def _policy(policy: str | TaskPolicy) -> TaskPolicy:
-    try:
-        return TaskPolicy(policy)
-    except ValueError:
-        return TaskPolicy.BEST_EFFORT  # 0.2's rule for any other text
-
-
-class SteppedScheduler(Scheduler):
-    """Tasks in the order they came; nothing runs but in step()."""
+class SteppedScheduler(Steps, Scheduler):
+    """Scheduler(sched_tick_ms=, window_ms=, total_memory=): first come, first served in step()."""
 
     def __init__(
         self,
@@ -69,9 +120,8 @@ class SteppedScheduler(Scheduler):
         window_ms: float = 10.0,
         total_memory: int | None = None,
     ) -> None:
-        super().__init__(ledger=LimitLedger(total_memory), max_ended_kept=_ALL_KEPT)
-        self.sched_tick_ms = sched_tick_ms
-        self.window_ms = window_ms
+        Scheduler.__init__(self, ledger=LimitLedger(total_memory), max_ended_kept=ALL_KEPT)
+        self.sched_tick_ms, self.window_ms = sched_tick_ms, window_ms
         self.total_memory = total_memory
         self._tasks: dict[str, tuple[Task, int]] = {}
 
@@ -83,7 +133,9 @@ class SteppedScheduler(Scheduler):
         policy: str | TaskPolicy = "best_effort",
     ) -> str:
         """Takes a function in; its id. MemoryError when it asks for more than there is."""
-        task = Task(fn, memory, bandwidth, _policy(policy))
+        task = Task(fn, memory, bandwidth)
+        with suppress(ValueError):  # any other text is best effort
+            task.policy = TaskPolicy(policy)
 
         def body() -> None:
             task.touch()
@@ -107,7 +159,4 @@ class SteppedScheduler(Scheduler):
 
     def step(self) -> None:
         """Runs tasks that fit, once each, at most ten. An exception ends its task as FAILED."""
-        self._native.run_ready(TASKS_PER_STEP)
-
-
-__all__ = ["SteppedScheduler", "Task", "task_of"]
+        self._native.run_ready(_TASKS_PER_STEP)

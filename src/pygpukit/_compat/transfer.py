@@ -12,16 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._compat.arguments import NumberEnum, whole
-from pygpukit._compat.lifecycle import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    QUEUED,
-    STARTED,
-    Request,
-    Requests,
-)
+from pygpukit._compat.arguments import NumberEnum, forward, whole
+from pygpukit._compat.lifecycle import COMPLETED, QUEUED, STARTED, Request, Requests, RequestStats
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.transfer.engine import TransferFuture, submit_copy
 
@@ -69,8 +61,9 @@ class TransferOp(Request):
 
     def duration(self) -> float:
         """Seconds from start to end; 0 while not known."""
-        known = self.started_at is not None and self.ended_at is not None
-        return self.ended_at - self.started_at if known else 0.0  # type: ignore[operator]
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
 
     def bandwidth_gbps(self) -> float:
         """10**9 bytes per second; 0 while not known."""
@@ -79,28 +72,31 @@ class TransferOp(Request):
 
 
 @dataclass(frozen=True)
-class TransferStats:
+class TransferStats(RequestStats):
     """Figures of an AsyncTransferEngine; bytes are those of completed transfers."""
 
-    total_transfers: int
-    pending_count: int
-    in_progress_count: int
-    completed_count: int
-    failed_count: int
-    cancelled_count: int
-    total_bytes: int
     h2d_bytes: int
     d2h_bytes: int
     d2d_bytes: int
-    avg_bandwidth_gbps: float
-    avg_wait_time: float
+
+    total_transfers = forward("total_count")
+    in_progress_count = forward("active_count")
+    total_bytes = property(lambda self: self.h2d_bytes + self.d2h_bytes + self.d2d_bytes)
+    avg_wait_time = property(lambda self: self.wait_s / max(1, self.started_count))
+
+    @property
+    def avg_bandwidth_gbps(self) -> float:
+        """10**9 bytes per second; 0 before the first transfer has completed."""
+        return self.total_bytes / self.run_s / 1e9 if self.run_s else 0.0
 
 
 class AsyncTransferEngine(Requests[TransferOp]):
     """Transfers in order, at most `max_concurrent` in progress per stream."""
 
+    _kind, _states = TransferOp, TransferState
+
     def __init__(self, max_concurrent: int = 4) -> None:
-        super().__init__(TransferState)
+        super().__init__()
         self.max_concurrent = whole("AsyncTransferEngine", "max_concurrent", max_concurrent, 1)
 
     def _forget(self) -> None:
@@ -122,13 +118,12 @@ class AsyncTransferEngine(Requests[TransferOp]):
         self, transfer_type: str, src_ptr: Any, dst_ptr: Any, size: int, priority: int
     ) -> int:
         """For "h2d", "d2h" or "d2d"; higher priorities start first."""
-        kind = {kind.name.lower(): kind for kind in TransferType}.get(transfer_type)
-        if kind is None:
+        if transfer_type not in ("h2d", "d2h", "d2d"):
             raise InvalidValueError(
                 f"AsyncTransferEngine: transfer_type is {_native.safe_repr(transfer_type)}, "
                 "expected 'h2d', 'd2h' or 'd2d'"
             )
-        return self._enqueue(kind, src_ptr, dst_ptr, size, priority)
+        return self._enqueue(TransferType[transfer_type.upper()], src_ptr, dst_ptr, size, priority)
 
     def get_ready_transfers(self, max_transfers: int = 1) -> list[TransferOp]:
         """Those that may start, H2D, D2H, D2D; they are in progress afterwards."""
@@ -142,51 +137,46 @@ class AsyncTransferEngine(Requests[TransferOp]):
                 self.start(op.id)
             return [replace(op) for op in ready]
 
-    def start(self, transfer_id: int) -> bool:
+    def start(self, id: int) -> bool:
         """Queued to in progress: the bytes begin to move."""
         with self._lock:
-            op = self._change(transfer_id, STARTED, QUEUED)
-            if op is not None and op._keep is not None:
-                way = op.dst_ptr, op.src_ptr, op.size
-                op._future = submit_copy(
-                    op.type.name.lower(), *way, priority=op.priority, keep=op._keep
-                )
-            return op is not None
+            started = super().start(id)
+            op = self._live.get(id)
+            if started and op is not None and op._keep is not None:
+                way = op.type.name.lower(), op.dst_ptr, op.src_ptr, op.size
+                op._future = submit_copy(*way, priority=op.priority, keep=op._keep)
+            return started
 
-    def complete(self, transfer_id: int) -> bool:
+    def complete(self, id: int) -> bool:
         """In progress to completed, when the bytes have arrived; raises what the copy raises."""
         with self._lock:
-            op = self._live.get(transfer_id)
-            if op is not None and op._future is not None:
+            op = self._live.get(id)
+            if op is None:
+                return False
+            if op._future is not None:
                 try:
                     op._future.wait()
                 except Exception as error:
-                    self._change(transfer_id, FAILED, STARTED, error=str(error))
+                    super().fail(id, str(error))
                     raise
-            op = self._change(transfer_id, COMPLETED, STARTED)
-            if op is not None:
+            completed = super().complete(id)
+            if completed:
                 self._bytes[op.type] += op.size
                 op._keep = None
-            return op is not None
+            return completed
 
-    def fail(self, transfer_id: int, error: str = "") -> bool:
+    def fail(self, id: int, error: str = "") -> bool:
         """In progress to failed; what has not moved yet does not."""
         with self._lock:
-            op = self._change(transfer_id, FAILED, STARTED, error=error)
-            if op is not None:
+            op = self._live.get(id)
+            failed = super().fail(id, error)
+            if failed and op is not None:
                 _stop(op)
-            return op is not None
-
-    def cancel(self, transfer_id: int) -> bool:
-        """Queued to cancelled."""
-        with self._lock:
-            return self._change(transfer_id, CANCELLED, QUEUED) is not None
+            return failed
 
     start_transfer, complete_transfer = start, complete
-    fail_transfer, cancel_transfer = fail, cancel
-
-    def get_operation(self, transfer_id: int) -> TransferOp | None:
-        return self._get(transfer_id)
+    fail_transfer, cancel_transfer = fail, Requests.cancel
+    get_operation = Requests._get
 
     def get_in_progress_for_stream(self, stream: int) -> list[int]:
         """Ids in progress: D2D 0, H2D 1, D2H 2."""
@@ -195,23 +185,7 @@ class AsyncTransferEngine(Requests[TransferOp]):
             return [op.id for op in self._in(TransferType[which.name], STARTED)]
 
     def stats(self) -> TransferStats:
-        with self._lock:
-            total, started, completed, failed, cancelled = self._counts
-            moved = sum(self._bytes.values())
-            return TransferStats(
-                total_transfers=total,
-                pending_count=self._queued(),
-                in_progress_count=len(self._live) - self._queued(),
-                completed_count=completed,
-                failed_count=failed,
-                cancelled_count=cancelled,
-                total_bytes=moved,
-                h2d_bytes=self._bytes[TransferType.H2D],
-                d2h_bytes=self._bytes[TransferType.D2H],
-                d2d_bytes=self._bytes[TransferType.D2D],
-                avg_bandwidth_gbps=moved / self._run_s / 1e9 if self._run_s else 0.0,
-                avg_wait_time=self._wait_s / max(1, started),
-            )
+        return TransferStats(*self._figures(), *self._bytes.values())
 
     def _enqueue(self, kind: TransferType, src: Any, dst: Any, size: int, priority: int = 0) -> int:
         op = f"AsyncTransferEngine.enqueue_{kind.name.lower()}"
@@ -219,20 +193,9 @@ class AsyncTransferEngine(Requests[TransferOp]):
         src_ptr, dst_ptr = _address(op, "src_ptr", src, size), _address(op, "dst_ptr", dst, size)
         on_device = dst_ptr if kind == TransferType.H2D else src_ptr
         given = isinstance(src, int) and isinstance(dst, int)
-        real = not given or _in_pool(on_device, size)
-        with self._lock:
-            return self._add(
-                TransferOp(
-                    id=self._next_id,
-                    type=kind,
-                    src_ptr=src_ptr,
-                    dst_ptr=dst_ptr,
-                    size=size,
-                    priority=whole(op, "priority", priority, -(2**31), 2**31 - 1),
-                    state=TransferState.Queued,
-                    _keep=(src, dst) if real else None,
-                )
-            )
+        keep = (src, dst) if not given or _in_pool(on_device, size) else None
+        where = {"src_ptr": src_ptr, "dst_ptr": dst_ptr, "size": size}
+        return self._add(op, priority, type=kind, **where, _keep=keep).id
 
     def _in(self, kind: TransferType, state: int) -> list[TransferOp]:
         return [op for op in self._live.values() if op.type == kind and op.state == state]

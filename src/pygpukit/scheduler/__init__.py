@@ -8,11 +8,6 @@
 had besides (execution contexts, admission and QoS evaluators, the Rust* names) is adapted to them.
 """
 
-from pygpukit._compat.rust_scheduler import Scheduler as RustScheduler
-from pygpukit._compat.rust_scheduler import TaskMeta as RustTaskMeta
-from pygpukit._compat.rust_scheduler import TaskPolicy as RustTaskPolicy
-from pygpukit._compat.rust_scheduler import TaskState as RustTaskState
-from pygpukit._compat.rust_scheduler import TaskStats as RustTaskStats
 from pygpukit._lazy import lazy_names
 from pygpukit._runtime import (
     AdmissionDecision,
@@ -23,7 +18,6 @@ from pygpukit._runtime import (
     RejectReasonDetails,
     TaskInfo,
 )
-from pygpukit._runtime import SchedulerStats as RustSchedulerStats
 from pygpukit.memory import GB, HAS_RUST_BACKEND, KB, MB
 from pygpukit.scheduler.errors import (
     DeadlineMissed,
@@ -72,6 +66,10 @@ _COMPAT = {
         *("QosEvaluation", "QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta"),
         "ResourceRequirements",
     ),
+    "pygpukit._compat.rust_scheduler": (
+        *("RustScheduler", "RustSchedulerStats", "RustTaskMeta", "RustTaskPolicy"),
+        *("RustTaskState", "RustTaskStats"),
+    ),
     "pygpukit._compat.stepped": ("Task",),
 }
 
@@ -81,6 +79,12 @@ if TYPE_CHECKING:
     from pygpukit._compat.execution import *  # noqa: F403
     from pygpukit._compat.partition import *  # noqa: F403
     from pygpukit._compat.qos import *  # noqa: F403
+    from pygpukit._compat.rust_scheduler import RustScheduler as RustScheduler
+    from pygpukit._compat.rust_scheduler import RustSchedulerStats as RustSchedulerStats
+    from pygpukit._compat.rust_scheduler import RustTaskMeta as RustTaskMeta
+    from pygpukit._compat.rust_scheduler import RustTaskPolicy as RustTaskPolicy
+    from pygpukit._compat.rust_scheduler import RustTaskState as RustTaskState
+    from pygpukit._compat.rust_scheduler import RustTaskStats as RustTaskStats
     from pygpukit._compat.stepped import Task as Task
     from pygpukit.scheduler import execution as execution
 
@@ -101,12 +105,6 @@ __all__ = [
     "QosClass",
     "RejectReason",
     "RejectReasonDetails",
-    "RustScheduler",
-    "RustSchedulerStats",
-    "RustTaskMeta",
-    "RustTaskPolicy",
-    "RustTaskState",
-    "RustTaskStats",
     "Scheduler",
     "SimDevice",
     "SimResult",

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from pygpukit import _native
-from pygpukit._compat.stepping import Stepping
 from pygpukit._runtime import (
     AdmissionDecision,
     LimitLedger,
@@ -39,6 +38,12 @@ _CLASSES = {
 }
 _ORDERS = ("fifo", "sjf", "priority")
 _OLD_ARGUMENTS = frozenset({"sched_tick_ms", "window_ms", "total_memory"})  # of 0.2
+_OLD_NAMES = frozenset(
+    {
+        *("available_memory", "completed_count", "get_task", "global_stats", "reserved_memory"),
+        *("sched_tick_ms", "should_run", "step", "task_count", "task_stats", "window_ms"),
+    }
+)
 _EXIT_SECONDS = 2.0  # what tasks have to end in when the interpreter exits, all together
 
 
@@ -65,7 +70,7 @@ def default_ledger(memory: int | None) -> MemoryLedger:
     return PoolLedger(None if memory is None else LimitLedger(memory))
 
 
-class Scheduler(Stepping):
+class Scheduler:
     """Runs functions on worker threads, each on a stream of its own.
 
     A task waits for its dependencies, then for its memory and its turn. It has ended when its
@@ -73,7 +78,7 @@ class Scheduler(Stepping):
     order of those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
 
     The arguments of version 0.2 (sched_tick_ms, window_ms, total_memory) make its scheduler, whose
-    tasks run in step(); see docs/migrating-from-0.2.md.
+    tasks run in step(). Its methods are adapted to this one; see docs/migrating-from-0.2.md.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Scheduler:
@@ -112,6 +117,13 @@ class Scheduler(Stepping):
         self._finalizer = weakref.finalize(self, self._native.stop)
         self._finalizer.atexit = False  # shutdown() of the default one does that in order
         _all.add(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OLD_NAMES:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        from pygpukit._compat.stepped import Steps
+
+        return getattr(Steps(self), name)
 
     @property
     def policy(self) -> str:
@@ -212,7 +224,8 @@ class Scheduler(Stepping):
     def stats(self, task_id: TaskFuture[Any] | str | None = None) -> Snapshot | dict[str, Any]:
         """Everything at this moment; str() of it is a table. Of one task, as 0.2: a dict."""
         if task_id is not None:
-            return self._task_stats(task_id)
+            stats: dict[str, Any] = self.task_stats(task_id)
+            return stats
         return take_snapshot(self._native, len(self._workers))
 
     snapshot = stats
