@@ -86,7 +86,6 @@ def test_a_request_knows_its_times() -> None:
     assert request.queued_at <= request.started_at <= request.ended_at
     stats = dispatcher.stats()
     assert (stats.total_queued, stats.total_launched, stats.in_flight_count) == (1, 1, 0)
-    assert stats.avg_wait_ms >= 0
 
 
 def test_functions_are_launched_by_the_dispatcher() -> None:
@@ -184,4 +183,4 @@ def test_the_spellings_of_0_2_give_the_same_classes() -> None:
             assert name in module.__all__
             assert name not in _pygpukit_rust.__all__, "only in the submodule"
     assert KernelState.Queued == 0
-    assert str(KernelState.Failed) == "KernelState.Failed"
+    assert repr(KernelState.Failed) == "<KernelState.Failed: 3>"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
-from pygpukit._compat.arguments import forward, sum_shares
+from pygpukit._compat.common import Locked, forward, sum_shares
 from pygpukit._native import safe_repr
 from pygpukit._runtime import AdmissionDecision, decide_admission
 from pygpukit.core.errors import InvalidValueError
@@ -39,12 +38,11 @@ class AdmissionStats:
     used_memory, used_bandwidth = forward("reserved_memory"), forward("reserved_bandwidth")
 
 
-class AdmissionController:
+class AdmissionController(Locked):
     """Decides who may take memory and bandwidth. Thread safe."""
 
     def __init__(self, config: AdmissionConfig) -> None:
         self.config = config
-        self._lock = threading.Lock()
         self._held: dict[str, tuple[int, float]] = {}  # by admitted task: bytes and share
         self._queued: set[str] = set()
         self._counts = dict.fromkeys(COUNTS.values(), 0)
@@ -70,36 +68,33 @@ class AdmissionController:
 
         A queued task may be tried again.
         """
-        with self._lock:
-            if task_id in self._held:
-                raise InvalidValueError(f"try_admit: task {safe_repr(task_id)} is admitted already")
-            pending = len(self._held) + len(self._queued - {task_id})
-            decision = self._decide(memory, bandwidth, pending)
-            if not (task_id in self._queued and decision.is_queued()):
-                self._counts[COUNTS[decision.decision_type]] += 1
-            self._queued.discard(task_id)
-            if decision.is_admitted():
-                self._held[task_id] = (decision.reserved_memory, decision.reserved_bandwidth)
-            elif decision.is_queued():
-                self._queued.add(task_id)
-            return decision
+        if task_id in self._held:
+            raise InvalidValueError(f"try_admit: task {safe_repr(task_id)} is admitted already")
+        pending = len(self._held) + len(self._queued - {task_id})
+        decision = self._decide(memory, bandwidth, pending)
+        if not (task_id in self._queued and decision.is_queued()):
+            self._counts[COUNTS[decision.decision_type]] += 1
+        self._queued.discard(task_id)
+        if decision.is_admitted():
+            self._held[task_id] = (decision.reserved_memory, decision.reserved_bandwidth)
+        elif decision.is_queued():
+            self._queued.add(task_id)
+        return decision
 
     def release(self, task_id: str) -> None:
         """Gives back exactly what the task's admission reserved, or its place in the queue."""
-        with self._lock:
-            if task_id in self._queued:
-                self._queued.remove(task_id)
-            elif self._held.pop(task_id, None) is None:
-                raise InvalidValueError(f"release: task {safe_repr(task_id)} is not known")
+        if task_id in self._queued:
+            self._queued.remove(task_id)
+        elif self._held.pop(task_id, None) is None:
+            raise InvalidValueError(f"release: task {safe_repr(task_id)} is not known")
 
     def stats(self) -> AdmissionStats:
-        with self._lock:
-            memory, share = self._reserved()
-            return AdmissionStats(
-                **self._counts,
-                pending_count=len(self._held) + len(self._queued),
-                reserved_memory=memory,
-                reserved_bandwidth=share,
-                available_memory=self.config.max_memory - memory,
-                available_bandwidth=sum_shares((self.config.max_bandwidth, -share)),
-            )
+        memory, share = self._reserved()
+        return AdmissionStats(
+            **self._counts,
+            pending_count=len(self._held) + len(self._queued),
+            reserved_memory=memory,
+            reserved_bandwidth=share,
+            available_memory=self.config.max_memory - memory,
+            available_bandwidth=sum_shares((self.config.max_bandwidth, -share)),
+        )

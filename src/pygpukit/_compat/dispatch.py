@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 from pygpukit import _native, dispatch
-from pygpukit._compat.arguments import NumberEnum, forward, whole
+from pygpukit._compat.common import forward
 from pygpukit._compat.lifecycle import QUEUED, STARTED, Request, Requests, RequestStats
 from pygpukit._runtime import launch_function
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 _MAX_GRID = (2**31 - 1, 65535, 65535)  # of every CUDA device since SM 3.0
@@ -75,14 +77,7 @@ class LaunchConfig:
         return LaunchConfig((-(-w // x), -(-h // y)), (x, y))
 
 
-class KernelState(NumberEnum):
-    """How far a launch got."""
-
-    Queued = 0
-    Launched = 1
-    Completed = 2
-    Failed = 3
-    Cancelled = 4
+KernelState = IntEnum("KernelState", "Queued Launched Completed Failed Cancelled", start=0)
 
 
 @dataclass(kw_only=True)
@@ -103,19 +98,23 @@ class DispatchStats(RequestStats):
     total_queued = forward("total_count")
     total_launched = forward("started_count")
     in_flight_count = forward("active_count")
-    avg_wait_ms = property(lambda self: self.wait_s / max(1, self.started_count) * 1e3)
-    avg_exec_ms = property(lambda self: self.run_s / max(1, self.completed_count) * 1e3)
 
 
-class KernelDispatcher(Requests[KernelLaunchRequest]):
+class KernelDispatcher(
+    Requests[KernelLaunchRequest], unlocked=("queue", "queue_for_task", "wait", "drain")
+):
     """Queues launches; at most `max_in_flight` run on a stream."""
 
     _kind, _states, _fails_from = KernelLaunchRequest, KernelState, (QUEUED, STARTED)
 
     def __init__(self, max_in_flight: int = 4) -> None:
-        self.max_in_flight = whole("KernelDispatcher", "max_in_flight", max_in_flight, 1)
+        super().__init__(whole("KernelDispatcher", "max_in_flight", max_in_flight, 1))
         self._streams: dict[int, _native.Stream] = {}
-        super().__init__()
+
+    max_in_flight = forward("_max_per_stream")
+
+    def _stream(self, request: KernelLaunchRequest) -> int:
+        return request.config.stream_id
 
     def queue(
         self,
@@ -157,30 +156,17 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
 
     def get_ready(self, max_requests: int = 1) -> list[KernelLaunchRequest]:
         """Those that may launch now, by priority, then first come; changes nothing."""
-        with self._lock:
-            room: dict[int, int] = {}
-            ready = []
-            for r in sorted(self._live.values(), key=lambda r: (-r.state, -r.priority, r.id)):
-                stream = r.config.stream_id
-                room[stream] = room.get(stream, self.max_in_flight) - 1
-                if r.state == QUEUED and room[stream] >= 0:
-                    ready.append(replace(r))
-            return ready[:max_requests]
+        return [replace(request) for request in self._ready()[:max_requests]]
 
     mark_launched, mark_completed, mark_failed = Requests.start, Requests.complete, Requests.fail
     get_request = Requests._get
 
     def get_in_flight(self, stream_id: int = 0) -> list[int]:
-        """Ids launched on a stream, in launch order."""
-        self._settle()
-        with self._lock:
-            on = [r for r in self._live.values() if r.config.stream_id == stream_id]
-            launched = [r for r in on if r.state == STARTED]
-            return [r.id for r in sorted(launched, key=lambda r: r.started_at or 0.0)]
+        """Ids launched on a stream."""
+        return self._active(stream_id)
 
     def get_requests_for_task(self, task_id: str) -> list[int]:
-        with self._lock:
-            return [r.id for r in self._all.values() if r.task_id == task_id]
+        return [r.id for r in self._all.values() if r.task_id == task_id]
 
     def stats(self) -> DispatchStats:
         return DispatchStats(*self._figures())

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._compat.arguments import figures, forward, whole
+from pygpukit._compat.common import figures, forward
 from pygpukit._compat.dispatch import Kernel, launch
 from pygpukit._runtime import LimitLedger
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import GpuUnavailable, InvalidValueError, OperationError
 from pygpukit.scheduler import service
 from pygpukit.scheduler.future import TaskFuture

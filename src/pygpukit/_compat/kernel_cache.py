@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pygpukit import _native
-from pygpukit._compat.arguments import check_fields, figures
+from pygpukit._compat.common import check_fields, figures
 from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
 from pygpukit.core.errors import GpuUnavailable, InvalidValueError, OperationError
 
@@ -93,16 +93,14 @@ class KernelCache(LruCache[CachedKernel]):
         return digest(source, options.compute_capability, *counted)
 
     def get(self, key: int) -> CachedKernel | None:
-        with self._lock:
-            return self._looked_up(self._find(key) or self._adopt(lambda k, _: k == key))
+        return self._looked_up(self._find(key) or self._adopt(lambda k, _: k == key))
 
     def get_by_name(self, name: str) -> CachedKernel | None:
         """The one inserted last."""
-        with self._lock:
-            self.clear_expired()
-            named = [kernel for kernel in self._entries.values() if kernel.name == name]
-            latest = max(named, key=lambda kernel: kernel.created_at, default=None)
-            return self._looked_up(latest or self._adopt(lambda _, n: n == name))
+        self.clear_expired()
+        named = [kernel for kernel in self._entries.values() if kernel.name == name]
+        latest = max(named, key=lambda kernel: kernel.created_at, default=None)
+        return self._looked_up(latest or self._adopt(lambda _, n: n == name))
 
     def insert(
         self, source: str, name: str, ptx: str, options: CompileOptions | None = None
@@ -110,28 +108,24 @@ class KernelCache(LruCache[CachedKernel]):
         """Adds a kernel, or replaces the one of the same key; its key."""
         options = options or CompileOptions()
         key = self.compute_key(source, options)
-        with self._lock:
-            self._add(CachedKernel(key=key, name=name, size=len(ptx), ptx=ptx, options=options))
+        self._add(CachedKernel(key=key, name=name, size=len(ptx), ptx=ptx, options=options))
         return key
 
     def set_handles(self, key: int, module_handle: int, function_handle: int) -> bool:
         """False when unknown."""
-        with self._lock:
-            kernel = self._entries.get(key)
-            if kernel is not None:
-                kernel.module_handle, kernel.function_handle = module_handle, function_handle
-            return kernel is not None
+        kernel = self._entries.get(key)
+        if kernel is not None:
+            kernel.module_handle, kernel.function_handle = module_handle, function_handle
+        return kernel is not None
 
     def kernel_names(self) -> list[str]:
         """Sorted, each once."""
-        with self._lock:
-            return sorted({kernel.name for kernel in self._entries.values()})
+        return sorted({kernel.name for kernel in self._entries.values()})
 
     def stats(self) -> CacheStats:
-        with self._lock:
-            loaded = sum(kernel.is_loaded for kernel in self._entries.values())
-            sizes = {"entries": len(self), "ptx_size": self._size()}
-            return figures(CacheStats, self, **sizes, loaded_count=loaded)
+        loaded = sum(kernel.is_loaded for kernel in self._entries.values())
+        sizes = {"entries": len(self), "ptx_size": self._size()}
+        return figures(CacheStats, self, **sizes, loaded_count=loaded)
 
     def _looked_up(self, kernel: CachedKernel | None) -> CachedKernel | None:
         if kernel is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pygpukit._compat.arguments import NumberEnum, whole
+from pygpukit._compat.common import Locked
+from pygpukit.core.arguments import whole
 
 QUEUED, STARTED, COMPLETED, FAILED, CANCELLED = range(5)  # the states of both, by number
 
@@ -18,7 +20,7 @@ class Request:
 
     id: int
     priority: int = 0
-    state: NumberEnum
+    state: IntEnum
     error: str | None = None
     queued_at: float = field(default_factory=time.monotonic, repr=False)
     started_at: float | None = field(default=None, repr=False)
@@ -27,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True)
 class RequestStats:
-    """How many requests entered a state, how many are in one, and seconds in total."""
+    """How many requests entered a state, and how many are in one."""
 
     total_count: int
     started_count: int
@@ -36,30 +38,34 @@ class RequestStats:
     cancelled_count: int
     pending_count: int
     active_count: int
-    wait_s: float
-    run_s: float
 
 
 R = TypeVar("R", bound=Request)
 
 
-class Requests(Generic[R]):
+class Requests(Locked, Generic[R]):
     """Requests by id, from 1. Changes return False when the request is in another state."""
 
     _kind: type[R]
-    _states: type[NumberEnum]
+    _states: type[IntEnum]
     _fails_from: ClassVar[tuple[int, ...]] = (STARTED,)
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._next_id = 1
-        self._forget()
+    def __init__(self, max_per_stream: int) -> None:
+        self._max_per_stream, self._next_id = max_per_stream, 1
+        self.clear()
 
-    def _forget(self) -> None:
+    def clear(self) -> None:
+        """Forgets everything. Ids are not used again."""
         self._all: dict[int, R] = {}
         self._live: dict[int, R] = {}  # queued or started, in the order they were queued
         self._counts = [0] * 5  # how many ever entered a state
-        self._wait_s = self._run_s = 0.0
+
+    @abstractmethod
+    def _stream(self, request: R) -> int:
+        """The number of its stream."""
+
+    def _settle(self) -> None:
+        """Completes what has ended by itself."""
 
     def _add(self, op: str, priority: int, **fields: Any) -> R:
         fields["priority"] = whole(op, "priority", priority, -(2**31), 2**31 - 1)
@@ -84,38 +90,44 @@ class Requests(Generic[R]):
         return self._change(id, CANCELLED, (QUEUED,))
 
     def _change(self, id: int, to: int, before: tuple[int, ...], error: str = "") -> bool:
-        with self._lock:
-            request = self._live.get(id)
-            if request is None or request.state not in before:
-                return False
-            now = time.monotonic()
-            request.state, request.error = self._states(to), error or None
-            self._counts[to] += 1
-            if to == STARTED:
-                request.started_at = now
-                self._wait_s += now - request.queued_at
-                return True
+        request = self._live.get(id)
+        if request is None or request.state not in before:
+            return False
+        request.state, request.error = self._states(to), error or None
+        self._counts[to] += 1
+        if to == STARTED:
+            request.started_at = time.monotonic()
+        else:
+            request.ended_at = time.monotonic()
             del self._live[id]
-            request.ended_at = now
-            if to == COMPLETED:
-                self._run_s += now - (request.started_at or now)
-            return True
+        return True
 
-    def _settle(self) -> None:
-        """Completes what has ended by itself."""
+    def _ready(self) -> list[R]:
+        """Those that may start: by priority, then first come, as many as their stream takes."""
+        room: dict[int, int] = {}
+        ready = []
+        for request in sorted(self._live.values(), key=lambda r: (-r.state, -r.priority, r.id)):
+            stream = self._stream(request)
+            room[stream] = room.get(stream, self._max_per_stream) - 1
+            if request.state == QUEUED and room[stream] >= 0:
+                ready.append(request)
+        return ready
+
+    def _active(self, stream: int) -> list[int]:
+        self._settle()
+        started = [request for request in self._live.values() if request.state == STARTED]
+        return [request.id for request in started if self._stream(request) == stream]
 
     def _get(self, id: int) -> R | None:
         self._settle()
         request = self._all.get(id)
         return None if request is None else replace(request)
 
-    def _figures(self) -> tuple[Any, ...]:
+    def _figures(self) -> tuple[int, ...]:
         """The fields of RequestStats."""
         self._settle()
-        with self._lock:
-            queued = sum(request.state == QUEUED for request in self._live.values())
-            active = len(self._live) - queued
-            return *self._counts, queued, active, self._wait_s, self._run_s
+        queued = sum(request.state == QUEUED for request in self._live.values())
+        return *self._counts, queued, len(self._live) - queued
 
     def has_pending_work(self) -> bool:
         """Something is queued or started."""
@@ -124,12 +136,6 @@ class Requests(Generic[R]):
 
     def gc(self) -> int:
         """Forgets what has ended; how many."""
-        with self._lock:
-            before = len(self._all)
-            self._all = dict(self._live)
-            return before - len(self._all)
-
-    def clear(self) -> None:
-        """Forgets everything. Ids are not used again."""
-        with self._lock:
-            self._forget()
+        before = len(self._all)
+        self._all = dict(self._live)
+        return before - len(self._all)

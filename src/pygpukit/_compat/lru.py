@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from pygpukit._compat.common import Locked
 
 
 def digest(*fields: str | bytes) -> int:
@@ -48,38 +49,33 @@ class LruStats:
 E = TypeVar("E", bound=Entry)
 
 
-class LruCache(Generic[E]):
+class LruCache(Locked, Generic[E]):
     """Thread safe."""
 
     def __init__(self, max_entries: int, max_size: int, ttl_seconds: float) -> None:
         self._max_entries, self._max_size, self._ttl = max_entries, max_size, ttl_seconds
-        self._lock = threading.RLock()
         self._entries: dict[int, E] = {}  # least recently used first
         self.hits = self.misses = self.evictions = self.ttl_evictions = 0
 
     def remove(self, key: int) -> bool:
         """False when unknown."""
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None:
-                self._drop(entry)
-            return entry is not None
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._drop(entry)
+        return entry is not None
 
     def contains(self, key: int) -> bool:
         """True when it is there and not expired."""
-        with self._lock:
-            return self._find(key) is not None
+        return self._find(key) is not None
 
     def clear_expired(self) -> int:
         """How many went."""
-        with self._lock:
-            return sum(self._find(key) is None for key in list(self._entries))
+        return sum(self._find(key) is None for key in list(self._entries))
 
     def clear(self) -> None:
         """Drops the entries; counters stay."""
-        with self._lock:
-            for entry in list(self._entries.values()):
-                self._drop(entry)
+        for entry in list(self._entries.values()):
+            self._drop(entry)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pygpukit import _native
-from pygpukit._compat.arguments import figures, forward, whole
+from pygpukit._compat.common import figures, forward
 from pygpukit._compat.size_classes import SizeClasses
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.memory import MB, account
 from pygpukit.transfer import submit_d2h, submit_h2d
@@ -90,13 +91,12 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
     cudamalloc_count = forward("_made")
 
     def _new_block(self, size: int) -> MemoryBlock:
-        with self._lock:
-            size, array, _ = self._allocate(size)
-            block = MemoryBlock(self._next_id, size)
-            block._move(array)
-            self._blocks[block.id] = block  # in the order of use, the last one is the latest
-            self._next_id += 1
-            return block
+        size, array, _ = self._allocate(size)
+        block = MemoryBlock(self._next_id, size)
+        block._move(array)
+        self._blocks[block.id] = block  # in the order of use, the last one is the latest
+        self._next_id += 1
+        return block
 
     def _live(self, what: str, block: MemoryBlock | int) -> MemoryBlock:
         if isinstance(block, int):
@@ -109,91 +109,83 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
 
     def free(self, block: MemoryBlock | int) -> None:
         """Keeps the block's memory for the next allocation of its size."""
-        with self._lock:
-            block = self._live("free", block)
-            del self._blocks[block.id]
-            if block._array is not None:
-                self._give_back(block._array, block.size)
-            block._move(None)
+        block = self._live("free", block)
+        del self._blocks[block.id]
+        if block._array is not None:
+            self._give_back(block._array, block.size)
+        block._move(None)
 
     def touch(self, block: MemoryBlock | int) -> None:
         """Makes the block the most recently used one."""
-        with self._lock:
-            block = self._live("touch", block)
-            self._blocks[block.id] = self._blocks.pop(block.id)
-            block.touch()
+        block = self._live("touch", block)
+        self._blocks[block.id] = self._blocks.pop(block.id)
+        block.touch()
 
     def evict(self, block: MemoryBlock | int) -> None:
-        with self._lock:
-            block = self._live("evict", block)
-            if block._array is None:
-                return
-            host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
-            _native.synchronize()  # kernels that were given the address
-            submit_d2h(block._array, host).wait()
-            block._move(None, host)
-            self._used -= block.size
-            self.eviction_count += 1
+        block = self._live("evict", block)
+        if block._array is None:
+            return
+        host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
+        _native.synchronize()  # kernels that were given the address
+        submit_d2h(block._array, host).wait()
+        block._move(None, host)
+        self._used -= block.size
+        self.eviction_count += 1
 
     def restore(self, block: MemoryBlock | int) -> None:
         """Brings the block back; others may be evicted for it."""
-        with self._lock:
-            block = self._live("restore", block)
-            self.touch(block)
-            if block.host_data is not None:
-                array = self._take(block.size)
-                submit_h2d(array, block.host_data).wait()
-                block._move(array)
+        block = self._live("restore", block)
+        self.touch(block)
+        if block.host_data is not None:
+            array = self._take(block.size)
+            submit_h2d(array, block.host_data).wait()
+            block._move(array)
 
     def write(self, block: MemoryBlock | int, data: NDArray[Any]) -> None:
         """Copies an array's bytes to the start of the block, wherever it is."""
         import numpy as np
 
         source = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        with self._lock:
-            block = self._live("write", block)
-            self.touch(block)
-            if source.nbytes > block.size:
-                raise InvalidValueError(
-                    f"MemoryPool.write: {source.nbytes} bytes for block {block.id} of {block.size}"
-                )
-            if block.host_data is not None:
-                block.host_data[: source.nbytes] = source
-            elif block._array is not None and source.nbytes:
-                _native.synchronize()
-                submit_h2d(block._array[: source.nbytes], source).wait()
-            block._written = max(block._written, source.nbytes)
+        block = self._live("write", block)
+        self.touch(block)
+        if source.nbytes > block.size:
+            raise InvalidValueError(
+                f"MemoryPool.write: {source.nbytes} bytes for block {block.id} of {block.size}"
+            )
+        if block.host_data is not None:
+            block.host_data[: source.nbytes] = source
+        elif block._array is not None and source.nbytes:
+            _native.synchronize()
+            submit_h2d(block._array[: source.nbytes], source).wait()
+        block._written = max(block._written, source.nbytes)
 
     def read(self, block: MemoryBlock | int, dtype: DTypeLike = "float32") -> NDArray[Any]:
         """A copy of the bytes written so far (all of them when none were), in one dimension."""
         import numpy as np
 
         kind: np.dtype[Any] = np.dtype(dtype)
-        with self._lock:
-            block = self._live("read", block)
-            self.touch(block)
-            out = np.empty((block._written or block.size) // kind.itemsize, kind)
-            there = out.view(np.uint8)
-            if block.host_data is not None:
-                there[:] = block.host_data[: there.nbytes]
-            elif block._array is not None and there.nbytes:
-                _native.synchronize()
-                submit_d2h(block._array[: there.nbytes], there).wait()
-            return out
+        block = self._live("read", block)
+        self.touch(block)
+        out = np.empty((block._written or block.size) // kind.itemsize, kind)
+        there = out.view(np.uint8)
+        if block.host_data is not None:
+            there[:] = block.host_data[: there.nbytes]
+        elif block._array is not None and there.nbytes:
+            _native.synchronize()
+            submit_d2h(block._array[: there.nbytes], there).wait()
+        return out
 
     def clear(self) -> None:
         """Frees everything, live blocks too."""
-        with self._lock:
-            _native.synchronize()
-            for block in self._blocks.values():
-                block._move(None)
-            self._blocks.clear()
-            self._clear_free()
-            self._used = 0
+        _native.synchronize()
+        for block in self._blocks.values():
+            block._move(None)
+        self._blocks.clear()
+        self._clear_free()
+        self._used = 0
 
     def _stats(self) -> PoolStats:
-        with self._lock:
-            return figures(PoolStats, self)
+        return figures(PoolStats, self)
 
     def _make(self, size: int) -> _native.GPUArray:
         with self._account:

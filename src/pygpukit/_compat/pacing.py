@@ -6,13 +6,13 @@ A stream is a number, or a Stream, whose launches and waits are then those that 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 
 from pygpukit import _native, dispatch
-from pygpukit._compat.arguments import amount, check_fields, sum_shares, whole
+from pygpukit._compat.common import Locked, check_fields, sum_shares
+from pygpukit.core.arguments import amount, whole
 
 AnyStream = int | _native.Stream
 
@@ -89,12 +89,11 @@ class PacingStats:
     total_waits: int
 
 
-class KernelPacingEngine:
+class KernelPacingEngine(Locked):
     """Paces launches by count and interval. Streams without a share are not paced."""
 
     def __init__(self, config: PacingConfig | None = None) -> None:
         self.config = config or PacingConfig()
-        self._lock = threading.RLock()
         self._streams: dict[int, StreamPacingStats] = {}
 
     def allocate_stream(self, stream_id: AnyStream, share: float) -> bool:
@@ -102,71 +101,63 @@ class KernelPacingEngine:
         total = self.config.total_bandwidth
         share = amount("KernelPacingEngine", "share", share, high=total)
         number = _number(stream_id)
-        with self._lock:
-            others = [s.bandwidth_share for n, s in self._streams.items() if n != number]
-            if sum_shares((*others, share)) > total:
-                return False
-            stream = self._streams.setdefault(number, StreamPacingStats(number, share))
-            stream.bandwidth_share = share
-            if isinstance(stream_id, _native.Stream) and stream._stream is None:
-                dispatch.limit(stream_id, None)
-                self._streams[number] = _fresh(number, share, stream_id)
-            return True
+        others = [s.bandwidth_share for n, s in self._streams.items() if n != number]
+        if sum_shares((*others, share)) > total:
+            return False
+        stream = self._streams.setdefault(number, StreamPacingStats(number, share))
+        stream.bandwidth_share = share
+        if isinstance(stream_id, _native.Stream) and stream._stream is None:
+            dispatch.limit(stream_id, None)
+            self._streams[number] = _fresh(number, share, stream_id)
+        return True
 
     def release_stream(self, stream_id: AnyStream) -> bool:
         """False when unknown."""
-        with self._lock:
-            return self._streams.pop(_number(stream_id), None) is not None
+        return self._streams.pop(_number(stream_id), None) is not None
 
     def should_launch(self, stream_id: AnyStream) -> PacingDecision:
         """Whether it may launch now; changes nothing."""
-        with self._lock:
-            stream = self._find(stream_id)
-            if stream is None or not stream._recent:
-                return PacingDecision()
-            elapsed_ms = (time.monotonic() - stream._recent[-1]) * 1e3
-            rest_ms = self.config.window_ms * (1 - stream.bandwidth_share)
-            for interval_ms in (self.config.min_interval_ms, rest_ms):
-                if elapsed_ms < interval_ms:
-                    return PacingDecision("Wait", interval_ms - elapsed_ms)
-            if self._in_window(stream) >= stream._most:
-                return PacingDecision("Throttle", math.inf)
+        stream = self._find(stream_id)
+        if stream is None or not stream._recent:
             return PacingDecision()
+        elapsed_ms = (time.monotonic() - stream._recent[-1]) * 1e3
+        rest_ms = self.config.window_ms * (1 - stream.bandwidth_share)
+        for interval_ms in (self.config.min_interval_ms, rest_ms):
+            if elapsed_ms < interval_ms:
+                return PacingDecision("Wait", interval_ms - elapsed_ms)
+        if self._in_window(stream) >= stream._most:
+            return PacingDecision("Throttle", math.inf)
+        return PacingDecision()
 
     def record_launch(self, stream_id: AnyStream) -> None:
         """It has launched. Not needed where a gate counts."""
-        with self._lock:
-            stream = self._find(stream_id)
-            if stream is not None and stream._gate() is None:
-                stream._count(1, time.monotonic())
+        stream = self._find(stream_id)
+        if stream is not None and stream._gate() is None:
+            stream._count(1, time.monotonic())
 
     def record_throttle(self, stream_id: AnyStream) -> None:
-        with self._lock:
-            if stream := self._find(stream_id):
-                stream.throttle_count += 1
+        if stream := self._find(stream_id):
+            stream.throttle_count += 1
 
     def record_wait(self, stream_id: AnyStream, wait_ms: float = 0.0) -> None:
         wait_ms = amount("KernelPacingEngine.record_wait", "wait_ms", wait_ms)
-        with self._lock:
-            if stream := self._find(stream_id):
-                stream.wait_count += 1
-                stream.total_wait_ms += wait_ms
+        if stream := self._find(stream_id):
+            stream.wait_count += 1
+            stream.total_wait_ms += wait_ms
 
     def stream_stats(self, stream_id: AnyStream) -> StreamPacingStats | None:
         """Waits at the stream's gate count too."""
-        with self._lock:
-            stream = self._find(stream_id)
-            if stream is None:
-                return None
-            now = replace(stream, launches_in_window=self._in_window(stream))
-            if gate := stream._gate():
-                now.wait_count += gate.waits + gate.held
-                now.total_wait_ms += (gate.wait_s + gate.held_s) * 1e3
-            return now
+        stream = self._find(stream_id)
+        if stream is None:
+            return None
+        now = replace(stream, launches_in_window=self._in_window(stream))
+        if gate := stream._gate():
+            now.wait_count += gate.waits + gate.held
+            now.total_wait_ms += (gate.wait_s + gate.held_s) * 1e3
+        return now
 
     def stats(self) -> PacingStats:
-        with self._lock:
-            every = [s for s in map(self.stream_stats, self._streams) if s is not None]
+        every = [s for s in map(self.stream_stats, self._streams) if s is not None]
         used = sum_shares(s.bandwidth_share for s in every)
         return PacingStats(
             len(every),
@@ -179,9 +170,8 @@ class KernelPacingEngine:
 
     def reset(self) -> None:
         """Forgets launches; shares stay."""
-        with self._lock:
-            for number, old in self._streams.items():
-                self._streams[number] = _fresh(number, old.bandwidth_share, old._stream)
+        for number, old in self._streams.items():
+            self._streams[number] = _fresh(number, old.bandwidth_share, old._stream)
 
     def _find(self, stream_id: AnyStream) -> StreamPacingStats | None:
         stream = self._streams.get(_number(stream_id))

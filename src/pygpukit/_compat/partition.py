@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pygpukit._compat.arguments import amount, check_fields, sum_shares
+from pygpukit._compat.common import Locked, check_fields, sum_shares
 from pygpukit._native import safe_repr
+from pygpukit.core.arguments import amount
 from pygpukit.core.errors import InvalidValueError, OperationError
 
 if TYPE_CHECKING:
@@ -119,13 +119,12 @@ def _usage(opened: DevicePartition | None) -> PartitionUsage:
     )
 
 
-class PartitionManager:
+class PartitionManager(Locked):
     """Promises of parts of one device, and which task belongs to which. Thread safe."""
 
     def __init__(self, config: PartitionConfig | None = None) -> None:
         self.config = config or PartitionConfig()
         check_fields(self.config, overcommit_ratio=1.0)
-        self._lock = threading.RLock()
         self._partitions: dict[str, Partition] = {}
         self._opened: dict[str, DevicePartition] = {}
         self._tasks: dict[str, str] = {}
@@ -133,14 +132,13 @@ class PartitionManager:
 
     def create_partition(self, id: str, name: str, limits: PartitionLimits) -> None:
         """A new partition; the first becomes the default."""
-        with self._lock:
-            if not id:
-                raise InvalidValueError("create_partition: id is empty")
-            if id in self._partitions:
-                raise InvalidValueError(f"create_partition: {safe_repr(id)} exists already")
-            self._check_fits(limits)
-            self._partitions[id] = Partition(id, name, limits)
-            self._default = self._default or id
+        if not id:
+            raise InvalidValueError("create_partition: id is empty")
+        if id in self._partitions:
+            raise InvalidValueError(f"create_partition: {safe_repr(id)} exists already")
+        self._check_fits(limits)
+        self._partitions[id] = Partition(id, name, limits)
+        self._default = self._default or id
 
     def _promised(self) -> tuple[int, float, float]:
         limits = [partition.limits for partition in self._partitions.values()]
@@ -180,74 +178,65 @@ class PartitionManager:
         """
         from pygpukit.scheduler.partition import partition  # which offers the names of this module
 
-        with self._lock:
-            limits = self._at(id, "open").limits
-            opened = self._opened.get(id)
-            if opened is None or opened.closed:
-                opened = self._opened[id] = partition(
-                    id,
-                    compute=limits.compute_share or None,
-                    memory=limits.memory_quota or None,
-                    bandwidth=limits.bandwidth_share or None,
-                    max_streams=limits.max_streams,
-                    qos=qos,
-                    device=device,
-                )
-            return opened
+        limits = self._at(id, "open").limits
+        opened = self._opened.get(id)
+        if opened is None or opened.closed:
+            opened = self._opened[id] = partition(
+                id,
+                compute=limits.compute_share or None,
+                memory=limits.memory_quota or None,
+                bandwidth=limits.bandwidth_share or None,
+                max_streams=limits.max_streams,
+                qos=qos,
+                device=device,
+            )
+        return opened
 
     def delete_partition(self, id: str) -> Partition:
         """Removes and returns it; the default moves on. RuntimeError while it is in use."""
-        with self._lock:
-            self._at(id, "delete_partition")
-            removed = self.get(id)
-            assert removed is not None
-            if id in self._opened:
-                self._opened[id].close()
-                del self._opened[id]
-            del self._partitions[id]
-            for task in removed.tasks:
-                del self._tasks[task]
-            if self._default == id:
-                self._default = next(iter(self._partitions), None)
-            return removed
+        self._at(id, "delete_partition")
+        removed = self.get(id)
+        assert removed is not None
+        if id in self._opened:
+            self._opened[id].close()
+            del self._opened[id]
+        del self._partitions[id]
+        for task in removed.tasks:
+            del self._tasks[task]
+        if self._default == id:
+            self._default = next(iter(self._partitions), None)
+        return removed
 
     def get(self, id: str) -> Partition | None:
         """The partition as it is now, or None."""
-        with self._lock:
-            if id not in self._partitions:
-                return None
-            tasks = sorted(task for task, home in self._tasks.items() if home == id)
-            return replace(self._partitions[id], usage=_usage(self._opened.get(id)), tasks=tasks)
+        if id not in self._partitions:
+            return None
+        tasks = sorted(task for task, home in self._tasks.items() if home == id)
+        return replace(self._partitions[id], usage=_usage(self._opened.get(id)), tasks=tasks)
 
     def assign_task(self, task_id: str, partition_id: str) -> None:
-        with self._lock:
-            self._tasks[task_id] = self._at(partition_id, "assign_task").id
+        self._tasks[task_id] = self._at(partition_id, "assign_task").id
 
     def unassign_task(self, task_id: str) -> bool:
         """Back to the default; False when it was there."""
-        with self._lock:
-            return self._tasks.pop(task_id, None) is not None
+        return self._tasks.pop(task_id, None) is not None
 
     def get_task_partition(self, task_id: str) -> str | None:
         """The task's partition, or the default."""
-        with self._lock:
-            return self._tasks.get(task_id, self._default)
+        return self._tasks.get(task_id, self._default)
 
     def set_default(self, id: str) -> None:
-        with self._lock:
-            self._default = self._at(id, "set_default").id
+        self._default = self._at(id, "set_default").id
 
     def default_partition(self) -> str | None:
         return self._default
 
     def partition_ids(self) -> list[str]:
         """Oldest first."""
-        with self._lock:
-            return list(self._partitions)
+        return list(self._partitions)
 
     def stats(self) -> PartitionStats:
-        with self._lock:
-            count, (memory, compute, bandwidth) = len(self._partitions), self._promised()
+        count, (memory, compute, bandwidth) = len(self._partitions), self._promised()
         return PartitionStats(
             count,
             count,
@@ -261,6 +250,5 @@ class PartitionManager:
 
     def clear(self) -> None:
         """Removes all. RuntimeError while one is in use."""
-        with self._lock:
-            for id in list(self._partitions):
-                self.delete_partition(id)
+        for id in list(self._partitions):
+            self.delete_partition(id)

@@ -12,8 +12,9 @@ from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 from pygpukit import _native
-from pygpukit._compat.arguments import check_fields, figures, whole
+from pygpukit._compat.common import check_fields, figures
 from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 
 _INDEX = "index.json"
@@ -98,32 +99,30 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
 
     def get(self, key: int) -> bytes | None:
         """The stored bytes."""
-        with self._lock:
-            entry = self._find(key)
-            if entry is not None:
-                data = self._folder.read(entry.file, min(entry.size, self._max_size))
-                if data is not None and digest(data) == entry.checksum:
-                    self._use(entry)
-                    self._changed = True
-                    return data
-                self.corrupt += 1
-                self._drop(entry)
-            self.misses += 1
-            return None
+        entry = self._find(key)
+        if entry is not None:
+            data = self._folder.read(entry.file, min(entry.size, self._max_size))
+            if data is not None and digest(data) == entry.checksum:
+                self._use(entry)
+                self._changed = True
+                return data
+            self.corrupt += 1
+            self._drop(entry)
+        self.misses += 1
+        return None
 
     def insert(self, key: int, name: str, data: bytes) -> bool:
         """False when it was not stored: too large, full without cleanup, or not writable."""
         key, data = whole("PersistentCache.insert", "key", key), bytes(data)
         entry = PersistentCacheEntry(key=key, name=name, size=len(data), checksum=digest(data))
-        with self._lock:
-            self.remove(key)
-            if self.config.auto_cleanup:
-                self._evict_for(entry.size)
-            if not self._has_room(entry.size) or not self._write(entry.file, data):
-                return False
-            self._entries[key] = entry
-            self._save()
-            return True
+        self.remove(key)
+        if self.config.auto_cleanup:
+            self._evict_for(entry.size)
+        if not self._has_room(entry.size) or not self._write(entry.file, data):
+            return False
+        self._entries[key] = entry
+        self._save()
+        return True
 
     def get_entry(self, key: int) -> PersistentCacheEntry | None:
         """What the index says."""
@@ -132,30 +131,26 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
 
     def entries(self) -> list[PersistentCacheEntry]:
         """By key."""
-        with self._lock:
-            return [replace(self._entries[key]) for key in sorted(self._entries)]
+        return [replace(self._entries[key]) for key in sorted(self._entries)]
 
     def cleanup(self) -> int:
         """Drops what is expired or over the limits; how many."""
-        with self._lock:
-            before = len(self)
-            self.clear_expired()
-            self._evict_for(0, 0)
-            if self._changed:
-                self._save()
-            return before - len(self)
+        before = len(self)
+        self.clear_expired()
+        self._evict_for(0, 0)
+        if self._changed:
+            self._save()
+        return before - len(self)
 
     def clear(self) -> None:
         """Drops everything."""
-        with self._lock:
-            super().clear()
-            self._folder.remove(_INDEX)
-            self._changed = False
+        super().clear()
+        self._folder.remove(_INDEX)
+        self._changed = False
 
     def stats(self) -> PersistentCacheStats:
-        with self._lock:
-            sizes = {"entries": len(self), "total_size": self._size()}
-            return figures(PersistentCacheStats, self, **sizes)
+        sizes = {"entries": len(self), "total_size": self._size()}
+        return figures(PersistentCacheStats, self, **sizes)
 
     def _drop(self, entry: PersistentCacheEntry) -> None:
         super()._drop(entry)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._compat.arguments import check_fields, figures, forward, whole
+from pygpukit._compat.common import check_fields, figures, forward
 from pygpukit._compat.size_classes import SizeClasses
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.memory import GB, KB, MB
 
@@ -85,34 +86,31 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
 
     def allocate(self, size: int) -> tuple[int, int, bool]:
         """(id, size of the class, came from the pool)."""
-        with self._lock:
-            size, array, reused = self._allocate(size)
-            self.peak_used = max(self.peak_used, self._used + self._cached)
-            block = PinnedBlock(self._next_id, array.ctypes.data, size, array)
-            return self._add(block), size, reused
+        size, array, reused = self._allocate(size)
+        self.peak_used = max(self.peak_used, self._used + self._cached)
+        block = PinnedBlock(self._next_id, array.ctypes.data, size, array)
+        return self._add(block), size, reused
 
     def register(self, block_id: int, host_ptr: int, size: int) -> None:
         """Memory of others under an id, or in place of a block's own."""
         op = "PinnedMemoryManager.register"
         whole(op, "host_ptr", host_ptr, 1)
         whole(op, "size", size, 1)
-        with self._lock:
-            own = self._blocks.get(block_id)
-            if own is not None and own.is_registered:
-                raise InvalidValueError(f"{op}: block {block_id} is registered already")
-            if own is not None:
-                self._give_back(own.array, own.size)
-            self._add(PinnedBlock(block_id, host_ptr, size, task_id=own.task_id if own else None))
+        own = self._blocks.get(block_id)
+        if own is not None and own.is_registered:
+            raise InvalidValueError(f"{op}: block {block_id} is registered already")
+        if own is not None:
+            self._give_back(own.array, own.size)
+        self._add(PinnedBlock(block_id, host_ptr, size, task_id=own.task_id if own else None))
 
     def free(self, block_id: int) -> tuple[bool, int]:
         """(its owner may free the memory now, host_ptr)."""
-        with self._lock:
-            block = self._block("free", block_id)
-            del self._blocks[block_id]
-            self.free_count += 1
-            if not block.is_registered:
-                self._give_back(block.array, block.size)
-            return block.is_registered, block.host_ptr
+        block = self._block("free", block_id)
+        del self._blocks[block_id]
+        self.free_count += 1
+        if not block.is_registered:
+            self._give_back(block.array, block.size)
+        return block.is_registered, block.host_ptr
 
     def associate_task(self, block_id: int, task_id: str) -> None:
         """Ties the block to a task; "" unties it."""
@@ -126,27 +124,23 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
         self._block("touch", block_id).last_access = time.time()
 
     def get_blocks_for_task(self, task_id: str) -> list[int]:
-        with self._lock:
-            return sorted(b.id for b in self._blocks.values() if b.task_id == task_id)
+        return sorted(b.id for b in self._blocks.values() if b.task_id == task_id)
 
     def free_task_blocks(self, task_id: str) -> list[tuple[bool, int]]:
         """What free() returns, by id."""
-        with self._lock:
-            return [self.free(number) for number in self.get_blocks_for_task(task_id)]
+        return [self.free(number) for number in self.get_blocks_for_task(task_id)]
 
     def stats(self) -> PinnedStats:
-        with self._lock:
-            return figures(PinnedStats, self)
+        return figures(PinnedStats, self)
 
     def clear_pool(self) -> int:
         """Drops pooled memory; bytes."""
         return self._clear_free()
 
     def clear(self) -> None:
-        with self._lock:
-            self._clear_free()
-            self._blocks.clear()
-            self._used = 0
+        self._clear_free()
+        self._blocks.clear()
+        self._used = 0
 
     def _add(self, block: PinnedBlock) -> int:
         self._blocks[block.id] = block

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pygpukit._compat.arguments import amount, check_fields, sum_shares
+from pygpukit._compat.common import Locked, check_fields, sum_shares
 from pygpukit._runtime import QosClass
+from pygpukit.core.arguments import amount
 from pygpukit.core.errors import InvalidValueError, OperationError
 
 
@@ -147,13 +147,12 @@ class QosStats:
         return sum_shares((self.total_bandwidth, -self.guaranteed_bandwidth))
 
 
-class QosPolicyEvaluator:
+class QosPolicyEvaluator(Locked):
     """Decides by class and keeps the reservations, which never pass the totals. Thread safe."""
 
     def __init__(self, total_memory: int, total_bandwidth: float = 1.0) -> None:
         amount("QosPolicyEvaluator", "total_bandwidth", total_bandwidth)
         self._now = QosStats(total_memory, total_bandwidth)
-        self._lock = threading.Lock()
 
     def evaluate(self, task: QosTaskMeta) -> QosEvaluation:
         """Decides; reserves nothing.
@@ -184,18 +183,17 @@ class QosPolicyEvaluator:
 
     def reserve(self, evaluation: QosEvaluation) -> None:
         """Makes the reservation of an evaluation. RuntimeError when it no longer fits."""
-        with self._lock:
-            now, share = self._now, evaluation.reserved_bandwidth
-            now.best_effort_queue += evaluation.is_queued()
-            if not evaluation.is_admitted():
-                return
-            if evaluation.reserved_memory > now.available_memory or share > now.available_bandwidth:
-                raise OperationError(
-                    f"reserve: evaluation reserves {evaluation.reserved_memory} bytes and a "
-                    f"bandwidth of {share}, now {now.available_memory} and "
-                    f"{now.available_bandwidth} are left"
-                )
-            self._add(evaluation.qos_class, evaluation.reserved_memory, share)
+        now, share = self._now, evaluation.reserved_bandwidth
+        now.best_effort_queue += evaluation.is_queued()
+        if not evaluation.is_admitted():
+            return
+        if evaluation.reserved_memory > now.available_memory or share > now.available_bandwidth:
+            raise OperationError(
+                f"reserve: evaluation reserves {evaluation.reserved_memory} bytes and a "
+                f"bandwidth of {share}, now {now.available_memory} and "
+                f"{now.available_bandwidth} are left"
+            )
+        self._add(evaluation.qos_class, evaluation.reserved_memory, share)
 
     def _add(self, qos: QosClass, memory: int, bandwidth: float) -> None:
         now = self._now
@@ -208,25 +206,22 @@ class QosPolicyEvaluator:
     def release(self, qos_class: QosClass, memory: int, bandwidth: float = 0.0) -> None:
         """Gives back. Of BestEffort it ends one wait, if there is one."""
         amount("release", "bandwidth", bandwidth)
-        with self._lock:
-            now = self._now
-            if qos_class == QosClass.BestEffort:
-                now.best_effort_queue = max(0, now.best_effort_queue - 1)
-                return
-            guaranteed = qos_class == QosClass.Guaranteed
-            held = now.guaranteed_memory if guaranteed else now.burstable_memory
-            if not 0 <= memory <= held or (guaranteed and bandwidth > now.guaranteed_bandwidth):
-                raise InvalidValueError(
-                    f"release: {memory} bytes and a bandwidth of {bandwidth} of class "
-                    f"{qos_class.name}, which holds {held} and {now.guaranteed_bandwidth}"
-                )
-            self._add(qos_class, -memory, -bandwidth)
+        now = self._now
+        if qos_class == QosClass.BestEffort:
+            now.best_effort_queue = max(0, now.best_effort_queue - 1)
+            return
+        guaranteed = qos_class == QosClass.Guaranteed
+        held = now.guaranteed_memory if guaranteed else now.burstable_memory
+        if not 0 <= memory <= held or (guaranteed and bandwidth > now.guaranteed_bandwidth):
+            raise InvalidValueError(
+                f"release: {memory} bytes and a bandwidth of {bandwidth} of class "
+                f"{qos_class.name}, which holds {held} and {now.guaranteed_bandwidth}"
+            )
+        self._add(qos_class, -memory, -bandwidth)
 
     def stats(self) -> QosStats:
-        with self._lock:
-            return replace(self._now)
+        return replace(self._now)
 
     def reset(self) -> None:
         """Forgets all reservations."""
-        with self._lock:
-            self._now = QosStats(self._now.total_memory, self._now.total_bandwidth)
+        self._now = QosStats(self._now.total_memory, self._now.total_bandwidth)

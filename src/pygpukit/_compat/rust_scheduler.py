@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,30 +9,15 @@ from enum import IntEnum
 from typing import Any
 
 from pygpukit._compat.admission import COUNTS, AdmissionStats
-from pygpukit._compat.arguments import figures
+from pygpukit._compat.common import Locked, figures
 from pygpukit._compat.stepped import ALL_KEPT
 from pygpukit._native import safe_repr
 from pygpukit._runtime import AdmissionDecision, LimitLedger, SchedulerStats, TaskInfo
 from pygpukit._runtime import Scheduler as NativeScheduler
 from pygpukit.core.errors import InvalidValueError
 
-
-class TaskState(IntEnum):
-    """Where a task is."""
-
-    Pending = 0
-    Running = 1
-    Completed = 2
-    Failed = 3
-    Cancelled = 4
-
-
-class TaskPolicy(IntEnum):
-    """In which order tasks are served."""
-
-    Fifo = 0
-    Sjf = 1
-    Priority = 2
+TaskState = IntEnum("TaskState", "Pending Running Completed Failed Cancelled", start=0)
+TaskPolicy = IntEnum("TaskPolicy", "Fifo Sjf Priority", start=0)
 
 
 def _state(info: TaskInfo) -> TaskState:
@@ -87,7 +71,7 @@ class TaskStats:
     memory_used: int  # 0 when it has ended
 
 
-class Scheduler:
+class Scheduler(Locked):
     """Tasks that the caller runs: submit, start, complete. First come, first served."""
 
     def __init__(
@@ -99,7 +83,6 @@ class Scheduler:
         self.total_memory = total_memory
         self.sched_tick_ms, self.window_ms = sched_tick_ms, window_ms
         self._native = NativeScheduler(LimitLedger(total_memory), max_ended_kept=ALL_KEPT)
-        self._lock = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
@@ -117,10 +100,9 @@ class Scheduler:
 
     def submit(self, task: TaskMeta) -> str:
         """Queues a task, without admission control; its id."""
-        with self._lock:
-            options = self._options(task)
-            number = self._native.submit(None, memory=task.memory_estimate, **options)
-            self._tasks[task.id] = (task, number)
+        options = self._options(task)
+        number = self._native.submit(None, memory=task.memory_estimate, **options)
+        self._tasks[task.id] = (task, number)
         return task.id
 
     def evaluate_admission(self, task: TaskMeta) -> AdmissionDecision:
@@ -129,11 +111,10 @@ class Scheduler:
 
     def admit(self, task: TaskMeta) -> AdmissionDecision:
         """Decides; takes the task in unless it rejects it."""
-        with self._lock:
-            decision, number = self._native.admit(task.memory_estimate, **self._options(task))
-            self._counts[COUNTS[decision.decision_type]] += 1
-            if number is not None:
-                self._tasks[task.id] = (task, number)
+        decision, number = self._native.admit(task.memory_estimate, **self._options(task))
+        self._counts[COUNTS[decision.decision_type]] += 1
+        if number is not None:
+            self._tasks[task.id] = (task, number)
         return decision
 
     def admission_stats(self) -> AdmissionStats:
@@ -202,9 +183,8 @@ class Scheduler:
 
     def clear(self) -> None:
         """Cancels and forgets everything."""
-        with self._lock:
-            self._native.clear()
-            self._forget()
+        self._native.clear()
+        self._forget()
 
 
 RustScheduler = Scheduler

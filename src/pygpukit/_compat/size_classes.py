@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from pygpukit._compat.arguments import whole
+from pygpukit._compat.common import Locked
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError, OutOfMemory
 
 Memory = TypeVar("Memory")
 Block = TypeVar("Block")
 
 
-class SizeClasses(ABC, Generic[Memory, Block]):
+class SizeClasses(Locked, Generic[Memory, Block]):
     """What is used and cached together never exceeds the limit. Under its lock."""
 
     SIZE_CLASSES: ClassVar[Sequence[int]]
@@ -22,7 +22,6 @@ class SizeClasses(ABC, Generic[Memory, Block]):
 
     def __init__(self, limit: int, granule: int) -> None:
         self._limit, self._granule = limit, granule  # above the largest class
-        self._lock = threading.RLock()
         self._free: dict[int, list[Memory]] = {}  # by size class
         self._blocks: dict[int, Block] = {}
         self._used = self._cached = self._made = 0
@@ -99,7 +98,6 @@ class SizeClasses(ABC, Generic[Memory, Block]):
 
     def _clear_free(self) -> int:
         """Drops all free memory; bytes."""
-        with self._lock:
-            self._free.clear()
-            before, self._cached = self._cached, 0
-            return before
+        self._free.clear()
+        before, self._cached = self._cached, 0
+        return before

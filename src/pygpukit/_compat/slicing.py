@@ -6,12 +6,12 @@ Ops cut their own long launches inside a partition; see docs/sharing.md.
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from pygpukit._compat.arguments import amount, check_fields, forward
+from pygpukit._compat.common import Locked, check_fields, forward
+from pygpukit.core.arguments import amount
 from pygpukit.core.errors import InvalidValueError
 
 
@@ -70,16 +70,15 @@ class SliceStats:
     avg_slice_ms = property(lambda self: self.total_time_ms / max(1, self.completed_slices))
 
 
-class SliceScheduler:
+class SliceScheduler(Locked):
     """Kernels of the highest priority take turns, one slice each. Thread safe."""
 
     def __init__(self, config: SliceConfig | None = None) -> None:
         self.config = config or SliceConfig()
-        self._lock = threading.Lock()
         self._kernels = 0
-        self._forget()
+        self.clear()
 
-    def _forget(self) -> None:
+    def clear(self) -> None:
         self._turns: list[deque[SliceInfo]] = []  # slices to hand out, by kernel, in turn
         self._out: deque[SliceInfo] = deque()
         self._stats = SliceStats()
@@ -115,28 +114,26 @@ class SliceScheduler:
         # Nearly equal runs of items.
         bounds = [-(-total_items * i // slices) for i in range(slices + 1)]
         launch = block, shared_mem, task_id, priority
-        with self._lock:
-            self._kernels += 1
-            self._turns.append(
-                deque(
-                    SliceInfo(self._kernels, kernel_handle, i, slices, start, end - start, *launch)
-                    for i, (start, end) in enumerate(pairwise(bounds))
-                )
+        self._kernels += 1
+        self._turns.append(
+            deque(
+                SliceInfo(self._kernels, kernel_handle, i, slices, start, end - start, *launch)
+                for i, (start, end) in enumerate(pairwise(bounds))
             )
-            self._turns.sort(key=lambda turn: -turn[0].priority)  # stable: order of arrival
-            self._stats.total_kernels += 1
-            self._stats.total_slices += slices
+        )
+        self._turns.sort(key=lambda turn: -turn[0].priority)  # stable: order of arrival
+        self._stats.total_kernels += 1
+        self._stats.total_slices += slices
         return slices
 
     def get_next_slice(self) -> SliceInfo | None:
         """The next slice to run, or None. It counts as pending until complete_slice()."""
-        with self._lock:
-            if not self._turns:
-                return None
-            self._out.append(self._turns[0].popleft())
-            if not self._turns[0]:
-                del self._turns[0]
-            return self._out[-1]
+        if not self._turns:
+            return None
+        self._out.append(self._turns[0].popleft())
+        if not self._turns[0]:
+            del self._turns[0]
+        return self._out[-1]
 
     def complete_slice(self, ms: float) -> bool:
         """The slice handed out first took so long; the next kernel has its turn.
@@ -144,18 +141,17 @@ class SliceScheduler:
         False when none is out.
         """
         ms = amount("complete_slice", "ms", ms)
-        with self._lock:
-            if not self._out:
-                return False
-            done, now = self._out.popleft(), self._stats
-            now.completed_slices += 1
-            now.completed_kernels += done.is_last
-            now.total_time_ms += ms
-            now.max_slice_ms = max(now.max_slice_ms, ms)
-            # Behind the others of its priority.
-            number = done.kernel_id
-            self._turns.sort(key=lambda turn: (-turn[0].priority, turn[0].kernel_id == number))
-            return True
+        if not self._out:
+            return False
+        done, now = self._out.popleft(), self._stats
+        now.completed_slices += 1
+        now.completed_kernels += done.is_last
+        now.total_time_ms += ms
+        now.max_slice_ms = max(now.max_slice_ms, ms)
+        # Behind the others of its priority.
+        number = done.kernel_id
+        self._turns.sort(key=lambda turn: (-turn[0].priority, turn[0].kernel_id == number))
+        return True
 
     def pending_slices(self) -> int:
         return self._stats.total_slices - self._stats.completed_slices
@@ -165,9 +161,4 @@ class SliceScheduler:
         return self._stats.total_kernels - self._stats.completed_kernels
 
     def stats(self) -> SliceStats:
-        with self._lock:
-            return replace(self._stats)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._forget()
+        return replace(self._stats)

@@ -9,39 +9,19 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 from pygpukit import _native
-from pygpukit._compat.arguments import NumberEnum, forward, whole
-from pygpukit._compat.lifecycle import COMPLETED, QUEUED, STARTED, Request, Requests, RequestStats
+from pygpukit._compat.common import forward
+from pygpukit._compat.lifecycle import COMPLETED, Request, Requests, RequestStats
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.transfer.engine import TransferFuture, submit_copy
 
-
-class TransferType(NumberEnum):
-    """The direction of a copy."""
-
-    H2D = 0
-    D2H = 1
-    D2D = 2
-
-
-class TransferState(NumberEnum):
-    """How far a copy got."""
-
-    Queued = 0
-    InProgress = 1
-    Completed = 2
-    Failed = 3
-    Cancelled = 4
-
-
-class StreamType(NumberEnum):
-    """The stream of a direction."""
-
-    D2D = 0
-    H2D = 1
-    D2H = 2
+TransferType = IntEnum("TransferType", "H2D D2H D2D", start=0)
+TransferState = IntEnum("TransferState", "Queued InProgress Completed Failed Cancelled", start=0)
+StreamType = IntEnum("StreamType", "D2D H2D D2H", start=0)  # of a direction
 
 
 @dataclass(kw_only=True)
@@ -82,12 +62,6 @@ class TransferStats(RequestStats):
     total_transfers = forward("total_count")
     in_progress_count = forward("active_count")
     total_bytes = property(lambda self: self.h2d_bytes + self.d2h_bytes + self.d2d_bytes)
-    avg_wait_time = property(lambda self: self.wait_s / max(1, self.started_count))
-
-    @property
-    def avg_bandwidth_gbps(self) -> float:
-        """10**9 bytes per second; 0 before the first transfer has completed."""
-        return self.total_bytes / self.run_s / 1e9 if self.run_s else 0.0
 
 
 class AsyncTransferEngine(Requests[TransferOp]):
@@ -96,13 +70,17 @@ class AsyncTransferEngine(Requests[TransferOp]):
     _kind, _states = TransferOp, TransferState
 
     def __init__(self, max_concurrent: int = 4) -> None:
-        super().__init__()
-        self.max_concurrent = whole("AsyncTransferEngine", "max_concurrent", max_concurrent, 1)
+        super().__init__(whole("AsyncTransferEngine", "max_concurrent", max_concurrent, 1))
 
-    def _forget(self) -> None:
+    max_concurrent = forward("_max_per_stream")
+
+    def _stream(self, request: TransferOp) -> int:
+        return StreamType[request.type.name]
+
+    def clear(self) -> None:
         for op in getattr(self, "_live", {}).values():
             _stop(op)
-        super()._forget()
+        super().clear()
         self._bytes = dict.fromkeys(TransferType, 0)
 
     def enqueue_h2d(self, host_ptr: Any, device_ptr: Any, size: int) -> int:
@@ -127,52 +105,44 @@ class AsyncTransferEngine(Requests[TransferOp]):
 
     def get_ready_transfers(self, max_transfers: int = 1) -> list[TransferOp]:
         """Those that may start, H2D, D2H, D2D; they are in progress afterwards."""
-        ready: list[TransferOp] = []
-        with self._lock:
-            for kind in TransferType:
-                line = sorted(self._in(kind, QUEUED), key=lambda op: -op.priority)
-                room = self.max_concurrent - len(self._in(kind, STARTED))
-                ready += line[: max(0, min(room, max_transfers - len(ready)))]
-            for op in ready:
-                self.start(op.id)
-            return [replace(op) for op in ready]
+        ready = sorted(self._ready(), key=lambda op: op.type)[:max_transfers]
+        for op in ready:
+            self.start(op.id)
+        return [replace(op) for op in ready]
 
     def start(self, id: int) -> bool:
         """Queued to in progress: the bytes begin to move."""
-        with self._lock:
-            started = super().start(id)
-            op = self._live.get(id)
-            if started and op is not None and op._keep is not None:
-                way = op.type.name.lower(), op.dst_ptr, op.src_ptr, op.size
-                op._future = submit_copy(*way, priority=op.priority, keep=op._keep)
-            return started
+        started = super().start(id)
+        op = self._live.get(id)
+        if started and op is not None and op._keep is not None:
+            way = op.type.name.lower(), op.dst_ptr, op.src_ptr, op.size
+            op._future = submit_copy(*way, priority=op.priority, keep=op._keep)
+        return started
 
     def complete(self, id: int) -> bool:
         """In progress to completed, when the bytes have arrived; raises what the copy raises."""
-        with self._lock:
-            op = self._live.get(id)
-            if op is None:
-                return False
-            if op._future is not None:
-                try:
-                    op._future.wait()
-                except Exception as error:
-                    super().fail(id, str(error))
-                    raise
-            completed = super().complete(id)
-            if completed:
-                self._bytes[op.type] += op.size
-                op._keep = None
-            return completed
+        op = self._live.get(id)
+        if op is None:
+            return False
+        if op._future is not None:
+            try:
+                op._future.wait()
+            except Exception as error:
+                super().fail(id, str(error))
+                raise
+        completed = super().complete(id)
+        if completed:
+            self._bytes[op.type] += op.size
+            op._keep = None
+        return completed
 
     def fail(self, id: int, error: str = "") -> bool:
         """In progress to failed; what has not moved yet does not."""
-        with self._lock:
-            op = self._live.get(id)
-            failed = super().fail(id, error)
-            if failed and op is not None:
-                _stop(op)
-            return failed
+        op = self._live.get(id)
+        failed = super().fail(id, error)
+        if failed and op is not None:
+            _stop(op)
+        return failed
 
     start_transfer, complete_transfer = start, complete
     fail_transfer, cancel_transfer = fail, Requests.cancel
@@ -180,9 +150,7 @@ class AsyncTransferEngine(Requests[TransferOp]):
 
     def get_in_progress_for_stream(self, stream: int) -> list[int]:
         """Ids in progress: D2D 0, H2D 1, D2H 2."""
-        which = StreamType(whole("AsyncTransferEngine", "stream", stream, 0, 2))
-        with self._lock:
-            return [op.id for op in self._in(TransferType[which.name], STARTED)]
+        return self._active(whole("AsyncTransferEngine", "stream", stream, 0, 2))
 
     def stats(self) -> TransferStats:
         return TransferStats(*self._figures(), *self._bytes.values())
@@ -196,9 +164,6 @@ class AsyncTransferEngine(Requests[TransferOp]):
         keep = (src, dst) if not given or _in_pool(on_device, size) else None
         where = {"src_ptr": src_ptr, "dst_ptr": dst_ptr, "size": size}
         return self._add(op, priority, type=kind, **where, _keep=keep).id
-
-    def _in(self, kind: TransferType, state: int) -> list[TransferOp]:
-        return [op for op in self._live.values() if op.type == kind and op.state == state]
 
 
 def _stop(op: TransferOp) -> None:

@@ -23,6 +23,7 @@ from pygpukit._runtime import (
 )
 from pygpukit._runtime import Scheduler as NativeScheduler
 from pygpukit._runtime import end_python as _end_python
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import Snapshot, take_snapshot
@@ -99,8 +100,7 @@ class Scheduler:
         aging_interval: float = 0.1,
         max_ended_kept: int = 16384,
     ) -> None:
-        if workers < 1:
-            raise InvalidValueError(f"Scheduler: workers is {workers}, expected at least 1")
+        self._num_workers = whole("Scheduler", "workers", workers, 1)
         self._native = NativeScheduler(
             default_ledger(memory) if ledger is None else ledger,
             policy=policy,
@@ -110,7 +110,6 @@ class Scheduler:
         )
         self.total_memory = memory
         self._policy = policy
-        self._num_workers = workers
         self._workers: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._closed = False
