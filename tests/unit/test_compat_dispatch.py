@@ -27,10 +27,7 @@ def test_launch_config() -> None:
         with pytest.raises(ValueError, match="grid"):
             LaunchConfig(bad)
     for call, words in (
-        (lambda: LaunchConfig(1, 2048), "block is 2048"),
-        (lambda: LaunchConfig(1, (64, 64)), "4096 threads"),
         (lambda: LaunchConfig.linear(0), "n is 0"),
-        (lambda: LaunchConfig.linear(2**40, 1), "grid is"),
         (lambda: LaunchConfig.grid_2d(0, 1), "width is 0"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pygpukit._compat.common import Locked, forward, sum_shares
 from pygpukit._native import safe_repr
@@ -12,8 +13,7 @@ from pygpukit.core.errors import InvalidValueError
 COUNTS = {"Admit": "admitted_count", "Reject": "rejected_count", "Queue": "queued_count"}
 
 
-@dataclass(frozen=True)
-class AdmissionConfig:
+class AdmissionConfig(NamedTuple):
     """Limits of an AdmissionController; memory in bytes, bandwidth as a share of the device."""
 
     max_memory: int
@@ -53,7 +53,7 @@ class AdmissionController(Locked):
         return decide_admission(
             memory,
             bandwidth,
-            **vars(self.config),
+            **self.config._asdict(),
             reserved_memory=reserved_memory,
             reserved_bandwidth=reserved_bandwidth,
             pending_count=pending,

@@ -7,7 +7,6 @@ import inspect
 import operator
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import Any, TypeVar
 
 from pygpukit.core.arguments import amount, whole
@@ -33,9 +32,14 @@ def forward(path: str) -> property:
 
 
 def figures(kind: type[T], source: object, **others: Any) -> T:
-    """A dataclass whose fields are the attributes of `source` with their names, and `others`."""
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    """A `kind` made of the attributes of `source` that have the names of its fields."""
+    names = inspect.signature(kind).parameters
     return kind(**{name: getattr(source, name) for name in names if name not in others}, **others)
+
+
+def old_state(state: str) -> str:
+    """The state of a task as 0.2 knew them: with none between pending and running."""
+    return "pending" if state in ("queued", "admitted") else state
 
 
 def _locked(method: Callable[..., Any]) -> Callable[..., Any]:

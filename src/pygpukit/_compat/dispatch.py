@@ -13,14 +13,11 @@ from enum import IntEnum
 from typing import Any
 
 from pygpukit import _native, dispatch
-from pygpukit._compat.common import forward
+from pygpukit._compat.common import check_fields, forward
 from pygpukit._compat.lifecycle import QUEUED, STARTED, Request, Requests, RequestStats
 from pygpukit._runtime import launch_function
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-
-_MAX_GRID = (2**31 - 1, 65535, 65535)  # of every CUDA device since SM 3.0
-_MAX_THREADS = 1024
 
 Kernel = int | _native.JITKernel | Callable[..., Any]
 
@@ -34,18 +31,9 @@ def launch(kernel: Kernel, grid: Any, block: Any, shared_mem: int, args: list[An
     return launch_function(kernel, grid, block, shared_mem, args)
 
 
-def _dims(name: str, value: Any) -> tuple[int, ...]:
-    sizes = list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
-    if not 1 <= len(sizes) <= 3:
-        raise InvalidValueError(f"LaunchConfig: {name} has {len(sizes)} sizes, expected 1 to 3")
-    limit = _MAX_GRID if name == "grid" else (_MAX_THREADS,) * 3
-    checked = [whole("LaunchConfig", name, n, 1, m) for n, m in zip(sizes, limit, strict=False)]
-    return (*checked, 1, 1)[:3]
-
-
 @dataclass
 class LaunchConfig:
-    """The shape of a launch."""
+    """The shape of a launch, which the launch checks."""
 
     grid: Any
     block: Any = (256, 1, 1)
@@ -53,15 +41,13 @@ class LaunchConfig:
     stream_id: int = 0
 
     def __post_init__(self) -> None:
-        self.grid, self.block = _dims("grid", self.grid), _dims("block", self.block)
-        x, y, z = self.block
-        if x * y * z > _MAX_THREADS:
-            raise InvalidValueError(
-                f"LaunchConfig: block {self.block} has {x * y * z} threads, expected up to "
-                f"{_MAX_THREADS}"
-            )
-        self.shared_mem = whole("LaunchConfig", "shared_mem", self.shared_mem, 0, 2**32 - 1)
-        self.stream_id = whole("LaunchConfig", "stream_id", self.stream_id)
+        for name in ("grid", "block"):
+            sizes = getattr(self, name)
+            sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+            if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+                raise InvalidValueError(f"LaunchConfig: {name} is {sizes}, expected 1 to 3 sizes")
+            setattr(self, name, (*sizes, 1, 1)[:3])
+        check_fields(self, shared_mem=0, stream_id=0)
 
     @staticmethod
     def linear(n: int, block_size: int = 256) -> LaunchConfig:
@@ -82,7 +68,7 @@ KernelState = IntEnum("KernelState", "Queued Launched Completed Failed Cancelled
 
 @dataclass(kw_only=True)
 class KernelLaunchRequest(Request):
-    """A launch as it was when asked for."""
+    """A launch: what was asked for and how far it got."""
 
     kernel_handle: Any
     config: LaunchConfig
@@ -156,7 +142,7 @@ class KernelDispatcher(
 
     def get_ready(self, max_requests: int = 1) -> list[KernelLaunchRequest]:
         """Those that may launch now, by priority, then first come; changes nothing."""
-        return [replace(request) for request in self._ready()[:max_requests]]
+        return self._ready()[:max_requests]
 
     mark_launched, mark_completed, mark_failed = Requests.start, Requests.complete, Requests.fail
     get_request = Requests._get

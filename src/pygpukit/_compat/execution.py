@@ -10,14 +10,13 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from pygpukit import _native
-from pygpukit._compat.common import figures, forward
+from pygpukit._compat.common import figures, forward, old_state
 from pygpukit._compat.dispatch import Kernel, launch
 from pygpukit._runtime import LimitLedger
 from pygpukit.core.arguments import whole
-from pygpukit.core.errors import GpuUnavailable, InvalidValueError, OperationError
+from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler import service
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import UNLIMITED, Snapshot
@@ -27,8 +26,7 @@ HAS_MULTI_LLM = True
 _Dims = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class ContextStats:
+class ContextStats(NamedTuple):
     """A context as it was when asked for; memory in bytes."""
 
     llm_id: str
@@ -89,22 +87,11 @@ class AsyncKernelRequest:
         self.args = list(args)
         return self
 
-    def _check(self) -> None:
-        if callable(self.kernel_handle):
-            return
-        address = whole("dispatch_async", "kernel_handle", self.kernel_handle)
-        if _native.default_device()[0] == "cpu":
-            raise GpuUnavailable(
-                f"dispatch_async: kernel_handle is {address}, the address of a CUfunction, and CPU "
-                "simulation has none; pass a callable, or a jit kernel with reference="
-            )
-
     def _launch(self) -> Any:
         return launch(self.kernel_handle, self.grid, self.block, self.shared_mem, self.args)
 
 
-@dataclass(frozen=True)
-class KernelResult:
+class KernelResult(NamedTuple):
     """How a kernel ended. `exec_time` in seconds; `output` is what a Python callable returned."""
 
     success: bool
@@ -125,8 +112,7 @@ class KernelFuture:
     @property
     def state(self) -> str:
         """PENDING, RUNNING, COMPLETED, FAILED or CANCELLED."""
-        name = self._task.state.name
-        return "PENDING" if name in ("QUEUED", "ADMITTED") else name
+        return old_state(self._task.state.value).upper()
 
     @property
     def is_ready(self) -> bool:
@@ -164,7 +150,9 @@ class ExecutionContext:
     max_vram: int
     _state: str = field(default="IDLE", repr=False)
     _buffers: dict[int, int] = field(default_factory=dict, repr=False)  # bytes by id
-    _scheduler: service.Scheduler | None = field(default=None, repr=False)
+    _scheduler: service.Scheduler = field(
+        default_factory=lambda: service.Scheduler(workers=1, max_streams=1), repr=False
+    )
     _last: TaskFuture[Any] | None = field(default=None, repr=False)
 
     def _check_alive(self, what: str) -> None:
@@ -210,11 +198,10 @@ class ExecutionContext:
 
     def dispatch_async(self, request: AsyncKernelRequest) -> KernelFuture:
         """Runs the request on the context's stream, after earlier ones; returns at once."""
-        request._check()
+        if not callable(request.kernel_handle):
+            whole("dispatch_async", "kernel_handle", request.kernel_handle)
         with _lock:
             self._check_alive("dispatch_async")
-            if self._scheduler is None:
-                self._scheduler = service.Scheduler(workers=1, max_streams=1)
             self._last = self._scheduler.submit(request._launch, name=self.llm_id)
             _all.futures += 1
             return KernelFuture(_all.futures, self.stream_id, self.llm_id, self._last)
@@ -239,8 +226,7 @@ class ExecutionContext:
     def _end(self) -> None:
         if self._last is not None:
             self._last.wait()
-        if self._scheduler is not None:
-            self._scheduler.shutdown()
+        self._scheduler.shutdown()
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pygpukit import _native
 from pygpukit._compat.common import check_fields, figures
@@ -53,7 +53,7 @@ class CacheConfig:
 
 @dataclass(kw_only=True)
 class CachedKernel(Entry):
-    """A kernel of the cache, as it was when asked for."""
+    """A kernel of the cache."""
 
     ptx: str
     options: CompileOptions
@@ -131,7 +131,7 @@ class KernelCache(LruCache[CachedKernel]):
         if kernel is None:
             self.misses += 1
             return None
-        return replace(self._use(kernel))
+        return self._use(kernel)
 
     def _adopt(self, wanted: Callable[[int, str], bool]) -> CachedKernel | None:
         """The kernel that gp.jit compiled last, as an entry."""

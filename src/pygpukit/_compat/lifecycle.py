@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -16,7 +16,7 @@ QUEUED, STARTED, COMPLETED, FAILED, CANCELLED = range(5)  # the states of both, 
 
 @dataclass(kw_only=True)
 class Request:
-    """A request as it was when asked for."""
+    """What was asked for and how far it got."""
 
     id: int
     priority: int = 0
@@ -120,8 +120,7 @@ class Requests(Locked, Generic[R]):
 
     def _get(self, id: int) -> R | None:
         self._settle()
-        request = self._all.get(id)
-        return None if request is None else replace(request)
+        return self._all.get(id)
 
     def _figures(self) -> tuple[int, ...]:
         """The fields of RequestStats."""

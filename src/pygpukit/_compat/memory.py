@@ -6,11 +6,10 @@ page-locked host memory.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import time
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pygpukit import _native
 from pygpukit._compat.common import figures, forward
@@ -57,8 +56,7 @@ class MemoryBlock:
         self.device_ptr = None if array is None else array.device_ptr
 
 
-@dataclass(frozen=True)
-class PoolStats:
+class PoolStats(NamedTuple):
     """Figures of a MemoryPool; sizes in bytes."""
 
     quota: int
@@ -207,7 +205,7 @@ class MemoryPool(BlockPool):
         return self._new_block(size)
 
     def stats(self) -> dict[str, int]:
-        return asdict(self._stats())
+        return self._stats()._asdict()
 
 
 class RustMemoryPool(BlockPool):
@@ -220,8 +218,7 @@ class RustMemoryPool(BlockPool):
         return self._stats()
 
     def get_block(self, block_id: int) -> MemoryBlock | None:
-        """The block as it is now."""
-        return copy.copy(self._blocks.get(block_id))
+        return self._blocks.get(block_id)
 
     def set_device_ptr(self, block_id: int, ptr: int) -> None:
         """What get_block reports until the block moves. Its memory stays as it is."""

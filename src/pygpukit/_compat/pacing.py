@@ -9,6 +9,7 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from pygpukit import _native, dispatch
 from pygpukit._compat.common import Locked, check_fields, sum_shares
@@ -77,8 +78,7 @@ class StreamPacingStats:
             self._seen = gate.launches
 
 
-@dataclass(frozen=True)
-class PacingStats:
+class PacingStats(NamedTuple):
     """Figures of all streams."""
 
     stream_count: int

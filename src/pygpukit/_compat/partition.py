@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from pygpukit._compat.common import Locked, check_fields, sum_shares
 from pygpukit._native import safe_repr
 from pygpukit.core.arguments import amount
 from pygpukit.core.errors import InvalidValueError, OperationError
-
-if TYPE_CHECKING:
-    from pygpukit.scheduler.partition import DevicePartition
+from pygpukit.scheduler.partition import DevicePartition, partition
 
 _SHARES = ("compute_share", "bandwidth_share")
 
@@ -54,8 +52,7 @@ class PartitionLimits:
         return replace(self, bandwidth_share=share)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionUsage:
+class PartitionUsage(NamedTuple):
     """What a partition uses: measured once it is open, zeros before. Memory in bytes."""
 
     memory_used: int = 0
@@ -67,16 +64,28 @@ class PartitionUsage:
     compute_time_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Partition:
-    """A partition as it was when asked for."""
+    """A partition of a PartitionManager, which keeps the fields up to date."""
 
     id: str
     name: str
     limits: PartitionLimits
-    usage: PartitionUsage = PartitionUsage()
     tasks: list[str] = field(default_factory=list)
     enabled: bool = True
+    _opened: DevicePartition | None = field(default=None, repr=False)
+
+    @property
+    def usage(self) -> PartitionUsage:
+        if self._opened is None or self._opened.closed:
+            return PartitionUsage()
+        facts = self._opened.facts()
+        return PartitionUsage(
+            memory_used=facts["memory_used"],
+            active_streams=facts["open_streams"],
+            total_kernels=facts["launches"],
+            compute_time_ms=1e3 * facts["paced_s"],
+        )
 
     def memory_utilization(self) -> float:
         """Used over quota; 0 without a quota."""
@@ -84,8 +93,7 @@ class Partition:
         return self.usage.memory_used / quota if quota else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionConfig:
+class PartitionConfig(NamedTuple):
     """The device that is shared. With overcommit and a ratio of 1.0 sums have no bound."""
 
     total_memory: int = 8 * 2**30
@@ -93,8 +101,7 @@ class PartitionConfig:
     overcommit_ratio: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStats:
+class PartitionStats(NamedTuple):
     """What was promised and what is left; memory in bytes."""
 
     partition_count: int
@@ -107,35 +114,20 @@ class PartitionStats:
     available_bandwidth: float
 
 
-def _usage(opened: DevicePartition | None) -> PartitionUsage:
-    if opened is None or opened.closed:
-        return PartitionUsage()
-    facts = opened.facts()
-    return PartitionUsage(
-        memory_used=facts["memory_used"],
-        active_streams=facts["open_streams"],
-        total_kernels=facts["launches"],
-        compute_time_ms=1e3 * facts["paced_s"],
-    )
-
-
 class PartitionManager(Locked):
     """Promises of parts of one device, and which task belongs to which. Thread safe."""
 
     def __init__(self, config: PartitionConfig | None = None) -> None:
-        self.config = config or PartitionConfig()
+        self.config = PartitionConfig() if config is None else config
         check_fields(self.config, overcommit_ratio=1.0)
         self._partitions: dict[str, Partition] = {}
-        self._opened: dict[str, DevicePartition] = {}
-        self._tasks: dict[str, str] = {}
         self._default: str | None = None
 
     def create_partition(self, id: str, name: str, limits: PartitionLimits) -> None:
         """A new partition; the first becomes the default."""
-        if not id:
-            raise InvalidValueError("create_partition: id is empty")
-        if id in self._partitions:
-            raise InvalidValueError(f"create_partition: {safe_repr(id)} exists already")
+        if not id or id in self._partitions:
+            what = "exists already" if id else "is empty"
+            raise InvalidValueError(f"create_partition: id {safe_repr(id)} {what}")
         self._check_fits(limits)
         self._partitions[id] = Partition(id, name, limits)
         self._default = self._default or id
@@ -176,54 +168,50 @@ class PartitionManager(Locked):
 
         Made by the first call; delete_partition() and clear() close it.
         """
-        from pygpukit.scheduler.partition import partition  # which offers the names of this module
-
-        limits = self._at(id, "open").limits
-        opened = self._opened.get(id)
-        if opened is None or opened.closed:
-            opened = self._opened[id] = partition(
+        known = self._at(id, "open")
+        if known._opened is None or known._opened.closed:
+            known._opened = partition(
                 id,
-                compute=limits.compute_share or None,
-                memory=limits.memory_quota or None,
-                bandwidth=limits.bandwidth_share or None,
-                max_streams=limits.max_streams,
+                compute=known.limits.compute_share or None,
+                memory=known.limits.memory_quota or None,
+                bandwidth=known.limits.bandwidth_share or None,
+                max_streams=known.limits.max_streams,
                 qos=qos,
                 device=device,
             )
-        return opened
+        return known._opened
 
     def delete_partition(self, id: str) -> Partition:
         """Removes and returns it; the default moves on. RuntimeError while it is in use."""
-        self._at(id, "delete_partition")
-        removed = self.get(id)
-        assert removed is not None
-        if id in self._opened:
-            self._opened[id].close()
-            del self._opened[id]
+        removed = self._at(id, "delete_partition")
+        if removed._opened is not None:
+            removed._opened.close()
         del self._partitions[id]
-        for task in removed.tasks:
-            del self._tasks[task]
         if self._default == id:
             self._default = next(iter(self._partitions), None)
         return removed
 
     def get(self, id: str) -> Partition | None:
-        """The partition as it is now, or None."""
-        if id not in self._partitions:
-            return None
-        tasks = sorted(task for task, home in self._tasks.items() if home == id)
-        return replace(self._partitions[id], usage=_usage(self._opened.get(id)), tasks=tasks)
+        return self._partitions.get(id)
 
     def assign_task(self, task_id: str, partition_id: str) -> None:
-        self._tasks[task_id] = self._at(partition_id, "assign_task").id
+        home = self._at(partition_id, "assign_task")
+        self.unassign_task(task_id)
+        home.tasks.append(task_id)
+
+    def _home(self, task_id: str) -> Partition | None:
+        return next((p for p in self._partitions.values() if task_id in p.tasks), None)
 
     def unassign_task(self, task_id: str) -> bool:
         """Back to the default; False when it was there."""
-        return self._tasks.pop(task_id, None) is not None
+        if (home := self._home(task_id)) is not None:
+            home.tasks.remove(task_id)
+        return home is not None
 
     def get_task_partition(self, task_id: str) -> str | None:
         """The task's partition, or the default."""
-        return self._tasks.get(task_id, self._default)
+        home = self._home(task_id)
+        return self._default if home is None else home.id
 
     def set_default(self, id: str) -> None:
         self._default = self._at(id, "set_default").id
@@ -237,16 +225,9 @@ class PartitionManager(Locked):
 
     def stats(self) -> PartitionStats:
         count, (memory, compute, bandwidth) = len(self._partitions), self._promised()
-        return PartitionStats(
-            count,
-            count,
-            memory,
-            compute,
-            bandwidth,
-            available_memory=max(0, self.config.total_memory - memory),
-            available_compute=max(0.0, sum_shares((1.0, -compute))),
-            available_bandwidth=max(0.0, sum_shares((1.0, -bandwidth))),
-        )
+        left = max(0, self.config.total_memory - memory)
+        rest = [max(0.0, sum_shares((1.0, -promised))) for promised in (compute, bandwidth)]
+        return PartitionStats(count, count, memory, compute, bandwidth, left, *rest)
 
     def clear(self) -> None:
         """Removes all. RuntimeError while one is in use."""

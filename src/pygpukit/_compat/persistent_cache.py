@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from pygpukit import _native
@@ -88,10 +88,9 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         self._changed = False
         if not self._load():
             self._folder.remove(_INDEX)
-            self._remove_orphans()
         if config.auto_cleanup:
             self.cleanup()
-            self._remove_orphans()
+        self._remove_orphans()
 
     def __del__(self) -> None:
         if getattr(self, "_changed", False):
@@ -126,12 +125,11 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
 
     def get_entry(self, key: int) -> PersistentCacheEntry | None:
         """What the index says."""
-        entry = self._entries.get(key)
-        return None if entry is None else replace(entry)
+        return self._entries.get(key)
 
     def entries(self) -> list[PersistentCacheEntry]:
         """By key."""
-        return [replace(self._entries[key]) for key in sorted(self._entries)]
+        return [self._entries[key] for key in sorted(self._entries)]
 
     def cleanup(self) -> int:
         """Drops what is expired or over the limits; how many."""

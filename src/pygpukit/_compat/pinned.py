@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pygpukit import _native
 from pygpukit._compat.common import check_fields, figures, forward
@@ -35,7 +35,7 @@ class PinnedPoolConfig:
 
 @dataclass
 class PinnedBlock:
-    """A block as it was when asked for."""
+    """A block of a PinnedMemoryManager, which keeps the fields up to date."""
 
     id: int
     host_ptr: int
@@ -47,20 +47,16 @@ class PinnedBlock:
     is_registered = property(lambda self: self.array is None)
 
 
-@dataclass(frozen=True)
-class PinnedStats:
+class PinnedStats(NamedTuple):
     """Figures of a PinnedMemoryManager; sizes in bytes."""
 
     max_size: int
     current_used: int
     pooled_size: int
-    registered_size: int
-    peak_used: int
     active_blocks: int
     pooled_blocks: int
     allocation_count: int
     reuse_count: int
-    free_count: int
 
 
 class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
@@ -73,13 +69,9 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
         self.config = config or PinnedPoolConfig()
         super().__init__(self.config.max_size, self.config.alignment)
         self._next_id = 1
-        self.peak_used = self.free_count = 0
 
     max_size, current_used, pooled_size = forward("_limit"), forward("_used"), forward("_cached")
     active_count, pooled_blocks = forward("active_blocks"), forward("free_blocks")
-    registered_size = property(
-        lambda self: sum(b.size for b in self._blocks.values() if b.is_registered)
-    )
 
     def can_allocate(self, size: int) -> bool:
         return size > 0 and self._used + self._size_class(size) <= self._limit
@@ -87,7 +79,6 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
     def allocate(self, size: int) -> tuple[int, int, bool]:
         """(id, size of the class, came from the pool)."""
         size, array, reused = self._allocate(size)
-        self.peak_used = max(self.peak_used, self._used + self._cached)
         block = PinnedBlock(self._next_id, array.ctypes.data, size, array)
         return self._add(block), size, reused
 
@@ -107,7 +98,6 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
         """(its owner may free the memory now, host_ptr)."""
         block = self._block("free", block_id)
         del self._blocks[block_id]
-        self.free_count += 1
         if not block.is_registered:
             self._give_back(block.array, block.size)
         return block.is_registered, block.host_ptr
@@ -117,8 +107,7 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
         self._block("associate_task", block_id).task_id = task_id or None
 
     def get(self, block_id: int) -> PinnedBlock | None:
-        block = self._blocks.get(block_id)
-        return None if block is None else replace(block)
+        return self._blocks.get(block_id)
 
     def touch(self, block_id: int) -> None:
         self._block("touch", block_id).last_access = time.time()

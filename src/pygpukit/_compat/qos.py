@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from pygpukit._compat.common import Locked, check_fields, sum_shares
 from pygpukit._runtime import QosClass
 from pygpukit.core.arguments import amount
 from pygpukit.core.errors import InvalidValueError, OperationError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass
@@ -20,6 +23,7 @@ class ResourceRequirements:
     memory_limit: Any = None  # an int; None: the request
     bandwidth_request: float = 0.0
     bandwidth_limit: float = 1.0
+    qos_class: QosClass = field(default=QosClass.BestEffort, compare=False)
 
     def __post_init__(self) -> None:
         if self.memory_limit is None:
@@ -28,47 +32,29 @@ class ResourceRequirements:
         check_fields(self, memory_limit=self.memory_request)
         check_fields(self, bandwidth_limit=float(self.bandwidth_request))
 
-    @staticmethod
-    def guaranteed(memory: int) -> ResourceRequirements:
-        return ResourceRequirements(memory)
+    @classmethod
+    def guaranteed(cls, memory: int) -> Self:
+        return cls(memory, qos_class=QosClass.Guaranteed)
 
-    @staticmethod
-    def burstable(request: int, ratio: float) -> ResourceRequirements:
+    @classmethod
+    def burstable(cls, request: int, ratio: float) -> Self:
         """The limit is request * ratio."""
         ratio = amount("ResourceRequirements.burstable", "ratio", ratio, 1.0)
-        return ResourceRequirements(request, int(request * ratio))
+        return cls(request, int(request * ratio), qos_class=QosClass.Burstable)
 
-    @staticmethod
-    def best_effort() -> ResourceRequirements:
-        return ResourceRequirements(0)
+    @classmethod
+    def best_effort(cls) -> Self:
+        return cls(0)
 
 
-@dataclass(frozen=True)
-class QosPolicy:
-    """A class with its requirements. Guaranteed reserves its limit, burstable its request."""
-
-    qos_class: QosClass
-    requirements: ResourceRequirements
-
-    @staticmethod
-    def guaranteed(memory: int) -> QosPolicy:
-        return QosPolicy(QosClass.Guaranteed, ResourceRequirements.guaranteed(memory))
-
-    @staticmethod
-    def burstable(request: int, ratio: float) -> QosPolicy:
-        return QosPolicy(QosClass.Burstable, ResourceRequirements.burstable(request, ratio))
-
-    @staticmethod
-    def best_effort() -> QosPolicy:
-        return QosPolicy(QosClass.BestEffort, ResourceRequirements.best_effort())
+class QosPolicy(ResourceRequirements):
+    """Guaranteed reserves its limit, burstable its request, best effort nothing."""
 
     def memory_to_reserve(self) -> int:
-        needs = self.requirements
-        return (needs.memory_limit, needs.memory_request, 0)[int(self.qos_class)]
+        return (self.memory_limit, self.memory_request, 0)[int(self.qos_class)]
 
     def bandwidth_to_reserve(self) -> float:
-        needs = self.requirements
-        return (needs.bandwidth_limit, needs.bandwidth_request, 0.0)[int(self.qos_class)]
+        return (self.bandwidth_limit, self.bandwidth_request, 0.0)[int(self.qos_class)]
 
 
 @dataclass

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pygpukit._compat.admission import COUNTS, AdmissionStats
-from pygpukit._compat.common import Locked, figures
+from pygpukit._compat.common import Locked, figures, old_state
 from pygpukit._compat.stepped import ALL_KEPT
 from pygpukit._native import safe_repr
 from pygpukit._runtime import AdmissionDecision, LimitLedger, SchedulerStats, TaskInfo
@@ -21,7 +21,7 @@ TaskPolicy = IntEnum("TaskPolicy", "Fifo Sjf Priority", start=0)
 
 
 def _state(info: TaskInfo) -> TaskState:
-    return TaskState.__members__.get(info.state.title(), TaskState.Pending)
+    return TaskState[old_state(info.state).title()]
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class TaskMeta:
         return self.elapsed() if ran else None
 
 
-@dataclass(frozen=True)
-class TaskStats:
+class TaskStats(NamedTuple):
     """Figures of a task; times in seconds."""
 
     id: str

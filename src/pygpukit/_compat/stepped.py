@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from pygpukit._compat.common import old_state
 from pygpukit._runtime import LimitLedger, TaskInfo
 from pygpukit.scheduler.service import Scheduler, qos_class
 from pygpukit.scheduler.tasks import TaskPolicy, TaskState
@@ -60,12 +61,10 @@ class Steps:
         return task, info
 
     def _found(self, task_id: Any) -> tuple[Task, TaskInfo] | None:
-        """The task with its present state; 0.2 knew none between pending and running."""
+        """The task with its present state."""
         found = self._find(task_id)
         if found is not None:
-            state = TaskState(found[1].state)
-            waits = state in (TaskState.QUEUED, TaskState.ADMITTED)
-            found[0].state = TaskState.PENDING if waits else state
+            found[0].state = TaskState(old_state(found[1].state))
         return found
 
     def get_task(self, task_id: Any) -> Task | None:

@@ -1,16 +1,14 @@
 """AsyncTransferEngine of 0.2: transfers by direction and priority, moved by the transfer engine.
 
-The caller decides when a transfer starts and ends. Between the two the bytes move: where arrays
-were given, or addresses of which the device's lies in its memory pool. Transfers of other numbers
-are only counted.
+The caller decides when a transfer starts and ends. Between the two the bytes move where the
+device's address lies in its memory pool. Transfers of other numbers are only counted.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
 
 from pygpukit import _native
 from pygpukit._compat.common import forward
@@ -26,13 +24,12 @@ StreamType = IntEnum("StreamType", "D2D H2D D2H", start=0)  # of a direction
 
 @dataclass(kw_only=True)
 class TransferOp(Request):
-    """A transfer as it was when asked for."""
+    """A transfer: what was asked for and how far it got."""
 
     type: TransferType
     src_ptr: int
     dst_ptr: int
     size: int
-    _keep: tuple[object, object] | None = field(default=None, repr=False)  # None: only counted
     _future: TransferFuture | None = field(default=None, repr=False)
 
     def wait_time(self) -> float:
@@ -83,57 +80,57 @@ class AsyncTransferEngine(Requests[TransferOp]):
         super().clear()
         self._bytes = dict.fromkeys(TransferType, 0)
 
-    def enqueue_h2d(self, host_ptr: Any, device_ptr: Any, size: int) -> int:
-        return self._enqueue(TransferType.H2D, host_ptr, device_ptr, size)
+    def enqueue_h2d(self, host_ptr: int, device_ptr: int, size: int) -> int:
+        return self.enqueue_with_priority("h2d", host_ptr, device_ptr, size, 0)
 
-    def enqueue_d2h(self, device_ptr: Any, host_ptr: Any, size: int) -> int:
-        return self._enqueue(TransferType.D2H, device_ptr, host_ptr, size)
+    def enqueue_d2h(self, device_ptr: int, host_ptr: int, size: int) -> int:
+        return self.enqueue_with_priority("d2h", device_ptr, host_ptr, size, 0)
 
-    def enqueue_d2d(self, src_ptr: Any, dst_ptr: Any, size: int) -> int:
-        return self._enqueue(TransferType.D2D, src_ptr, dst_ptr, size)
+    def enqueue_d2d(self, src_ptr: int, dst_ptr: int, size: int) -> int:
+        return self.enqueue_with_priority("d2d", src_ptr, dst_ptr, size, 0)
 
     def enqueue_with_priority(
-        self, transfer_type: str, src_ptr: Any, dst_ptr: Any, size: int, priority: int
+        self, transfer_type: str, src_ptr: int, dst_ptr: int, size: int, priority: int
     ) -> int:
         """For "h2d", "d2h" or "d2d"; higher priorities start first."""
+        op = "AsyncTransferEngine.enqueue"
         if transfer_type not in ("h2d", "d2h", "d2d"):
             raise InvalidValueError(
-                f"AsyncTransferEngine: transfer_type is {_native.safe_repr(transfer_type)}, "
+                f"{op}: transfer_type is {_native.safe_repr(transfer_type)}, "
                 "expected 'h2d', 'd2h' or 'd2d'"
             )
-        return self._enqueue(TransferType[transfer_type.upper()], src_ptr, dst_ptr, size, priority)
+        numbers = {"src_ptr": src_ptr, "dst_ptr": dst_ptr, "size": size}
+        checked = {name: whole(op, name, value) for name, value in numbers.items()}
+        return self._add(op, priority, type=TransferType[transfer_type.upper()], **checked).id
 
     def get_ready_transfers(self, max_transfers: int = 1) -> list[TransferOp]:
         """Those that may start, H2D, D2H, D2D; they are in progress afterwards."""
         ready = sorted(self._ready(), key=lambda op: op.type)[:max_transfers]
         for op in ready:
             self.start(op.id)
-        return [replace(op) for op in ready]
+        return ready
 
     def start(self, id: int) -> bool:
         """Queued to in progress: the bytes begin to move."""
         started = super().start(id)
         op = self._live.get(id)
-        if started and op is not None and op._keep is not None:
+        if started and op is not None and _in_pool(op):
             way = op.type.name.lower(), op.dst_ptr, op.src_ptr, op.size
-            op._future = submit_copy(*way, priority=op.priority, keep=op._keep)
+            op._future = submit_copy(*way, priority=op.priority)
         return started
 
     def complete(self, id: int) -> bool:
         """In progress to completed, when the bytes have arrived; raises what the copy raises."""
         op = self._live.get(id)
-        if op is None:
-            return False
-        if op._future is not None:
+        if op is not None and op._future is not None:
             try:
                 op._future.wait()
             except Exception as error:
                 super().fail(id, str(error))
                 raise
         completed = super().complete(id)
-        if completed:
+        if completed and op is not None:
             self._bytes[op.type] += op.size
-            op._keep = None
         return completed
 
     def fail(self, id: int, error: str = "") -> bool:
@@ -155,16 +152,6 @@ class AsyncTransferEngine(Requests[TransferOp]):
     def stats(self) -> TransferStats:
         return TransferStats(*self._figures(), *self._bytes.values())
 
-    def _enqueue(self, kind: TransferType, src: Any, dst: Any, size: int, priority: int = 0) -> int:
-        op = f"AsyncTransferEngine.enqueue_{kind.name.lower()}"
-        size = whole(op, "size", size)
-        src_ptr, dst_ptr = _address(op, "src_ptr", src, size), _address(op, "dst_ptr", dst, size)
-        on_device = dst_ptr if kind == TransferType.H2D else src_ptr
-        given = isinstance(src, int) and isinstance(dst, int)
-        keep = (src, dst) if not given or _in_pool(on_device, size) else None
-        where = {"src_ptr": src_ptr, "dst_ptr": dst_ptr, "size": size}
-        return self._add(op, priority, type=kind, **where, _keep=keep).id
-
 
 def _stop(op: TransferOp) -> None:
     """Returns when no more bytes of it move."""
@@ -174,24 +161,10 @@ def _stop(op: TransferOp) -> None:
             op._future.wait()
 
 
-def _address(op: str, name: str, memory: Any, size: int) -> int:
-    """The address of an array of at least `size` bytes, or the number that was given."""
-    if isinstance(memory, _native.GPUArray):
-        address, flat = memory.device_ptr, memory.is_contiguous()
-    elif hasattr(memory, "__array_interface__"):
-        address, flat = memory.__array_interface__["data"][0], memory.flags.c_contiguous
-    else:
-        return whole(op, name, memory)
-    if memory.nbytes < size or not flat:
-        raise InvalidValueError(
-            f"{op}: {name} has {memory.nbytes} bytes, {'' if flat else 'not '}contiguous, "
-            f"expected {size} contiguous bytes"
-        )
-    return int(address or 0)
-
-
-def _in_pool(address: int, size: int) -> bool:
+def _in_pool(op: TransferOp) -> bool:
+    """The device's side lies in memory of the pool."""
+    address = op.dst_ptr if op.type == TransferType.H2D else op.src_ptr
     return any(
-        piece["kind"] == "used" and 0 <= address - piece["address"] <= piece["bytes"] - size
-        for piece in _native.memory_snapshot()
+        block["kind"] == "used" and 0 <= address - block["address"] <= block["bytes"] - op.size
+        for block in _native.memory_snapshot()
     )
