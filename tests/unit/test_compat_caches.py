@@ -25,7 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("pygpukit._compat.lru.time.time", lambda: clock.now)
+    monkeypatch.setattr("pygpukit._compat.kernel_cache.time.time", lambda: clock.now)
     return clock
 
 

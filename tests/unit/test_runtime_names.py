@@ -77,7 +77,7 @@ with gp.scheduler.Scheduler() as scheduler:
     task = scheduler.submit(int, memory=1)
     print(task.result(), scheduler.stats().counts["completed"], hasattr(scheduler, "nothing"))
     print([name for name in sys.modules if "_compat" in name])
-    print(scheduler.task_count, "pygpukit._compat.stepped" in sys.modules)
+    print(scheduler.task_count, "pygpukit._compat.schedulers" in sys.modules)
 """
     done = run_python(code)
     assert done.stdout.splitlines() == ["0 1 False", "[]", "1 True"], done.stderr

@@ -68,7 +68,6 @@ class AsyncKernelRequest:
 
     @staticmethod
     def linear(kernel_handle: Kernel, n: int, block_size: int = 256) -> AsyncKernelRequest:
-        """Enough blocks for `n` items."""
         return AsyncKernelRequest(kernel_handle, (-(-n // block_size), 1, 1), (block_size, 1, 1))
 
     def with_grid(self, x: int, y: int = 1, z: int = 1) -> AsyncKernelRequest:
@@ -127,7 +126,6 @@ class KernelFuture:
         return KernelResult(False, f"{type(error).__name__}: {error}", time, None)
 
     def try_get(self) -> KernelResult | None:
-        """The result, or None while the kernel runs."""
         return self.wait() if self.is_ready else None
 
     @property
@@ -302,7 +300,6 @@ def destroy_context(llm_id: str) -> bool:
 
 
 def list_contexts() -> list[str]:
-    """The ids, oldest first."""
     return list(_all.contexts)
 
 
@@ -347,7 +344,6 @@ class context_session:
 
 
 def is_session_active() -> bool:
-    """Inside session()."""
     return _all.session_depth > 0
 
 
@@ -365,7 +361,6 @@ snapshot = stats
 
 
 def reset() -> None:
-    """Destroys all contexts; as new."""
     global _all
     for llm_id in list_contexts():
         destroy_context(llm_id)

@@ -8,21 +8,113 @@ from __future__ import annotations
 
 import itertools
 import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pygpukit import _native
-from pygpukit._compat.common import figures, forward
-from pygpukit._compat.size_classes import SizeClasses
+from pygpukit._compat.common import Locked, figures, forward
 from pygpukit.core.arguments import whole
-from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.errors import InvalidValueError, OutOfMemory
 from pygpukit.memory import MB, account
-from pygpukit.transfer import submit_d2h, submit_h2d
+from pygpukit.transfer import TransferFuture, submit_d2h, submit_h2d
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 _pool_numbers = itertools.count(1)
+Memory = TypeVar("Memory")
+Block = TypeVar("Block")
+
+
+class SizeClasses(Locked, Generic[Memory, Block]):
+    """What is used and cached together never exceeds the limit. Under its lock."""
+
+    SIZE_CLASSES: ClassVar[Sequence[int]]
+    _name: ClassVar[str]  # in messages
+
+    def __init__(self, limit: int, granule: int) -> None:
+        self._limit, self._granule = limit, granule  # above the largest class
+        self._free: dict[int, list[Memory]] = {}  # by size class
+        self._blocks: dict[int, Block] = {}
+        self._used = self._cached = self._made = 0
+        self.allocation_count = self.reuse_count = 0
+
+    @abstractmethod
+    def _make(self, size: int) -> Memory:
+        """New memory of that size. OutOfMemory where the device has no more."""
+
+    active_blocks = property(lambda self: len(self._blocks))
+    free_blocks = property(lambda self: sum(map(len, self._free.values())))
+
+    def _block(self, what: str, id: int) -> Block:
+        block = self._blocks.get(id)
+        if block is None:
+            raise InvalidValueError(f"{self._name}.{what}: no block {id}")
+        return block
+
+    def _make_room(self) -> bool:
+        """Drops the largest free memory. False: there is none."""
+        largest = max((size for size, free in self._free.items() if free), default=0)
+        if largest:
+            self._free[largest].pop()
+            self._cached -= largest
+        return largest > 0
+
+    def _size_class(self, size: int) -> int:
+        step = self._granule
+        return next((c for c in self.SIZE_CLASSES if size <= c), -(-size // step) * step)
+
+    def _allocate(self, size: int) -> tuple[int, Memory, bool]:
+        """(size of the class, the memory, whether it was free before)."""
+        size = self._size_class(whole(f"{self._name}.allocate", "size", size, 1))
+        reused = bool(self._free.get(size))
+        memory = self._take(size)
+        self.allocation_count += 1
+        self.reuse_count += reused
+        return size, memory, reused
+
+    def _take(self, size: int) -> Memory:
+        """Free memory of the class, or new memory for which other memory leaves."""
+        if free := self._free.get(size):
+            memory = free.pop()
+            self._cached -= size
+        else:
+            memory = self._take_new(size)
+            self._made += 1
+        self._used += size
+        return memory
+
+    def _take_new(self, size: int) -> Memory:
+        while size <= self._limit:
+            if self._used + self._cached + size <= self._limit:
+                try:
+                    return self._make(size)
+                except OutOfMemory:  # the device has no more, whatever the limit says
+                    if not self._make_room():
+                        raise
+            elif not self._make_room():
+                break
+        raise OutOfMemory(
+            f"{self._name}: cannot get {size} bytes: used {self._used}, cached {self._cached}, "
+            f"quota {self._limit}",
+            asked=size,
+            used=self._used,
+            cached=self._cached,
+            limit=self._limit,
+        )
+
+    def _give_back(self, memory: Memory, size: int) -> None:
+        self._free.setdefault(size, []).append(memory)
+        self._used -= size
+        self._cached += size
+
+    def _clear_free(self) -> int:
+        """Drops all free memory; bytes."""
+        self._free.clear()
+        before, self._cached = self._cached, 0
+        return before
 
 
 @dataclass(eq=False)
@@ -100,9 +192,7 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
         if isinstance(block, int):
             return self._block(what, block)
         if self._blocks.get(block.id) is not block:
-            raise InvalidValueError(
-                f"MemoryPool.{what}: block {block.id} is not a live block of this pool"
-            )
+            raise InvalidValueError(f"MemoryPool.{what}: block {block.id} is not a live block")
         return block
 
     def free(self, block: MemoryBlock | int) -> None:
@@ -114,7 +204,6 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
         block._move(None)
 
     def touch(self, block: MemoryBlock | int) -> None:
-        """Makes the block the most recently used one."""
         block = self._live("touch", block)
         self._blocks[block.id] = self._blocks.pop(block.id)
         block.touch()
@@ -124,8 +213,7 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
         if block._array is None:
             return
         host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
-        _native.synchronize()  # kernels that were given the address
-        submit_d2h(block._array, host).wait()
+        self._copy(submit_d2h, block, host)
         block._move(None, host)
         self._used -= block.size
         self.eviction_count += 1
@@ -144,18 +232,16 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
         import numpy as np
 
         source = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        block = self._live("write", block)
+        block, size = self._live("write", block), source.nbytes
         self.touch(block)
-        if source.nbytes > block.size:
+        if size > block.size:
             raise InvalidValueError(
-                f"MemoryPool.write: {source.nbytes} bytes for block {block.id} of {block.size}"
+                f"MemoryPool.write: {size} bytes for block {block.id} of {block.size}"
             )
         if block.host_data is not None:
-            block.host_data[: source.nbytes] = source
-        elif block._array is not None and source.nbytes:
-            _native.synchronize()
-            submit_h2d(block._array[: source.nbytes], source).wait()
-        block._written = max(block._written, source.nbytes)
+            block.host_data[:size] = source
+        self._copy(submit_h2d, block, source)
+        block._written = max(block._written, size)
 
     def read(self, block: MemoryBlock | int, dtype: DTypeLike = "float32") -> NDArray[Any]:
         """A copy of the bytes written so far (all of them when none were), in one dimension."""
@@ -168,10 +254,13 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
         there = out.view(np.uint8)
         if block.host_data is not None:
             there[:] = block.host_data[: there.nbytes]
-        elif block._array is not None and there.nbytes:
-            _native.synchronize()
-            submit_d2h(block._array[: there.nbytes], there).wait()
+        self._copy(submit_d2h, block, there)
         return out
+
+    def _copy(self, submit: Callable[..., TransferFuture], block: MemoryBlock, host: Any) -> None:
+        if block._array is not None and host.nbytes:
+            _native.synchronize()  # kernels that were given the address
+            submit(block._array[: host.nbytes], host).wait()
 
     def clear(self) -> None:
         """Frees everything, live blocks too."""
@@ -226,7 +315,6 @@ class RustMemoryPool(BlockPool):
         self._block("set_device_ptr", block_id).device_ptr = ptr
 
     def set_host_data(self, block_id: int, data: bytes) -> None:
-        """Sets the block's first bytes."""
         import numpy as np
 
         self.write(block_id, np.frombuffer(data, np.uint8))
@@ -256,11 +344,9 @@ _default_pool: MemoryPool | None = None
 
 
 def get_default_pool() -> MemoryPool | None:
-    """The pool given to set_default_pool, or None."""
     return _default_pool
 
 
 def set_default_pool(pool: MemoryPool | None) -> None:
-    """Sets what get_default_pool gives."""
     global _default_pool
     _default_pool = pool

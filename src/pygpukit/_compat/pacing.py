@@ -112,7 +112,6 @@ class KernelPacingEngine(Locked):
         return True
 
     def release_stream(self, stream_id: AnyStream) -> bool:
-        """False when unknown."""
         return self._streams.pop(_number(stream_id), None) is not None
 
     def should_launch(self, stream_id: AnyStream) -> PacingDecision:

@@ -209,7 +209,6 @@ class PartitionManager(Locked):
         return home is not None
 
     def get_task_partition(self, task_id: str) -> str | None:
-        """The task's partition, or the default."""
         home = self._home(task_id)
         return self._default if home is None else home.id
 
@@ -220,7 +219,6 @@ class PartitionManager(Locked):
         return self._default
 
     def partition_ids(self) -> list[str]:
-        """Oldest first."""
         return list(self._partitions)
 
     def stats(self) -> PartitionStats:

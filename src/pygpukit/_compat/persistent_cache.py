@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pygpukit import _native
 from pygpukit._compat.common import check_fields, figures
-from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
+from pygpukit._compat.kernel_cache import Entry, LruCache, LruStats, digest
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 
@@ -97,7 +97,6 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
             self._save()
 
     def get(self, key: int) -> bytes | None:
-        """The stored bytes."""
         entry = self._find(key)
         if entry is not None:
             data = self._folder.read(entry.file, min(entry.size, self._max_size))
@@ -124,11 +123,9 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         return True
 
     def get_entry(self, key: int) -> PersistentCacheEntry | None:
-        """What the index says."""
         return self._entries.get(key)
 
     def entries(self) -> list[PersistentCacheEntry]:
-        """By key."""
         return [self._entries[key] for key in sorted(self._entries)]
 
     def cleanup(self) -> int:
@@ -141,7 +138,6 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         return before - len(self)
 
     def clear(self) -> None:
-        """Drops everything."""
         super().clear()
         self._folder.remove(_INDEX)
         self._changed = False

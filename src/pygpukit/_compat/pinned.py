@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pygpukit import _native
 from pygpukit._compat.common import check_fields, figures, forward
-from pygpukit._compat.size_classes import SizeClasses
+from pygpukit._compat.memory import SizeClasses
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.memory import GB, KB, MB
@@ -116,14 +116,12 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
         return sorted(b.id for b in self._blocks.values() if b.task_id == task_id)
 
     def free_task_blocks(self, task_id: str) -> list[tuple[bool, int]]:
-        """What free() returns, by id."""
         return [self.free(number) for number in self.get_blocks_for_task(task_id)]
 
     def stats(self) -> PinnedStats:
         return figures(PinnedStats, self)
 
     def clear_pool(self) -> int:
-        """Drops pooled memory; bytes."""
         return self._clear_free()
 
     def clear(self) -> None:

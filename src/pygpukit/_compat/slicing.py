@@ -50,7 +50,6 @@ class SliceInfo:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Blocks for its items."""
         return -(-self.count // math.prod(self.block)), 1, 1
 
 
@@ -157,7 +156,6 @@ class SliceScheduler(Locked):
         return self._stats.total_slices - self._stats.completed_slices
 
     def pending_kernels(self) -> int:
-        """With slices that are not completed."""
         return self._stats.total_kernels - self._stats.completed_kernels
 
     def stats(self) -> SliceStats:

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from pygpukit import _native
 from pygpukit._compat.common import forward
-from pygpukit._compat.lifecycle import COMPLETED, Request, Requests, RequestStats
+from pygpukit._compat.dispatch import COMPLETED, Request, Requests, RequestStats
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.transfer.engine import TransferFuture, submit_copy

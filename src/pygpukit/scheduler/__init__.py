@@ -18,6 +18,7 @@ from pygpukit._runtime import (
     RejectReasonDetails,
     TaskInfo,
 )
+from pygpukit._runtime import SchedulerStats as RustSchedulerStats
 from pygpukit.memory import GB, HAS_RUST_BACKEND, KB, MB
 from pygpukit.scheduler.errors import (
     DeadlineMissed,
@@ -51,7 +52,10 @@ TaskScheduler = Scheduler
 
 # Names of 0.2 and where they live; `stats` is that of the default scheduler with 0.2's figures.
 _COMPAT = {
-    "pygpukit._compat.admission": ("AdmissionConfig", "AdmissionController", "AdmissionStats"),
+    "pygpukit._compat.admission": (
+        *("AdmissionConfig", "AdmissionController", "AdmissionStats", "QosEvaluation"),
+        *("QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta", "ResourceRequirements"),
+    ),
     "pygpukit._compat.execution": (
         *("AsyncKernelRequest", "ContextStats", "ExecutionContext", "HAS_MULTI_LLM"),
         *("KernelFuture", "KernelResult", "SchedulerStats", "context_session"),
@@ -62,15 +66,10 @@ _COMPAT = {
         *("Partition", "PartitionConfig", "PartitionLimits", "PartitionManager"),
         *("PartitionStats", "PartitionUsage"),
     ),
-    "pygpukit._compat.qos": (
-        *("QosEvaluation", "QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta"),
-        "ResourceRequirements",
+    "pygpukit._compat.schedulers": (
+        *("RustScheduler", "RustTaskMeta", "RustTaskPolicy", "RustTaskState", "RustTaskStats"),
+        "Task",
     ),
-    "pygpukit._compat.rust_scheduler": (
-        *("RustScheduler", "RustSchedulerStats", "RustTaskMeta", "RustTaskPolicy"),
-        *("RustTaskState", "RustTaskStats"),
-    ),
-    "pygpukit._compat.stepped": ("Task",),
 }
 
 TYPE_CHECKING = False
@@ -78,14 +77,7 @@ if TYPE_CHECKING:
     from pygpukit._compat.admission import *  # noqa: F403
     from pygpukit._compat.execution import *  # noqa: F403
     from pygpukit._compat.partition import *  # noqa: F403
-    from pygpukit._compat.qos import *  # noqa: F403
-    from pygpukit._compat.rust_scheduler import RustScheduler as RustScheduler
-    from pygpukit._compat.rust_scheduler import RustSchedulerStats as RustSchedulerStats
-    from pygpukit._compat.rust_scheduler import RustTaskMeta as RustTaskMeta
-    from pygpukit._compat.rust_scheduler import RustTaskPolicy as RustTaskPolicy
-    from pygpukit._compat.rust_scheduler import RustTaskState as RustTaskState
-    from pygpukit._compat.rust_scheduler import RustTaskStats as RustTaskStats
-    from pygpukit._compat.stepped import Task as Task
+    from pygpukit._compat.schedulers import *  # noqa: F403
     from pygpukit.scheduler import execution as execution
 
 __all__ = [
@@ -105,6 +97,7 @@ __all__ = [
     "QosClass",
     "RejectReason",
     "RejectReasonDetails",
+    "RustSchedulerStats",
     "Scheduler",
     "SimDevice",
     "SimResult",

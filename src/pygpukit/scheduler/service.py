@@ -84,7 +84,7 @@ class Scheduler:
 
     def __new__(cls, *args: Any, **options: Any) -> Scheduler:
         if cls is Scheduler and (args or not _OLD_ARGUMENTS.isdisjoint(options)):
-            from pygpukit._compat.stepped import SteppedScheduler
+            from pygpukit._compat.schedulers import SteppedScheduler
 
             cls = SteppedScheduler
         return super().__new__(cls)
@@ -120,7 +120,7 @@ class Scheduler:
     def __getattr__(self, name: str) -> Any:
         if name not in _OLD_NAMES:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        from pygpukit._compat.stepped import Steps
+        from pygpukit._compat.schedulers import Steps
 
         return getattr(Steps(self), name)
 
