@@ -65,7 +65,7 @@ def test_wrong_arguments() -> None:
         engine.get_in_progress_for_stream(3)
     with pytest.raises(TypeError, match=r"size is float 1\.5, expected int"):
         engine.enqueue_h2d(1, 2, 1.5)
-    with pytest.raises(TypeError, match="dst_ptr is GPUArray .*, expected int"):
+    with pytest.raises(TypeError, match=r"dst_ptr is GPUArray .*, expected int"):
         engine.enqueue_h2d(1, gp.zeros(4), 16)  # type: ignore[arg-type]
     assert not any([engine.start(9), engine.complete(9), engine.fail(9), engine.cancel(9)])
 

@@ -57,25 +57,16 @@ class AdmissionController(Locked):
         self._decide(0, 0.0, 0)  # checks the limits
 
     def _decide(self, memory: int, bandwidth: float, pending: int) -> AdmissionDecision:
-        reserved_memory, reserved_bandwidth = self._reserved()
-        return decide_admission(
-            memory,
-            bandwidth,
-            **self.config._asdict(),
-            reserved_memory=reserved_memory,
-            reserved_bandwidth=reserved_bandwidth,
-            pending_count=pending,
-        )
+        limits = {**self.config._asdict(), **self._reserved()}
+        return decide_admission(memory, bandwidth, **limits, pending_count=pending)
 
-    def _reserved(self) -> tuple[int, float]:
-        held = self._held.values()
-        return sum(memory for memory, _ in held), sum_shares(share for _, share in held)
+    def _reserved(self) -> dict[str, Any]:
+        memory = sum(size for size, _ in self._held.values())
+        share = sum_shares(share for _, share in self._held.values())
+        return {"reserved_memory": memory, "reserved_bandwidth": share}
 
     def try_admit(self, task_id: str, memory: int, bandwidth: float = 0.0) -> AdmissionDecision:
-        """Decides and reserves. A bandwidth of 0 is estimated: memory / max_memory.
-
-        A queued task may be tried again.
-        """
+        """Decides and reserves. Bandwidth 0: memory / max_memory. What is queued may try again."""
         if task_id in self._held:
             raise InvalidValueError(f"try_admit: task {safe_repr(task_id)} is admitted already")
         pending = len(self._held) + len(self._queued - {task_id})
@@ -97,14 +88,13 @@ class AdmissionController(Locked):
             raise InvalidValueError(f"release: task {safe_repr(task_id)} is not known")
 
     def stats(self) -> AdmissionStats:
-        memory, share = self._reserved()
+        now = self._reserved()
         return AdmissionStats(
             **self._counts,
+            **now,
             pending_count=len(self._held) + len(self._queued),
-            reserved_memory=memory,
-            reserved_bandwidth=share,
-            available_memory=self.config.max_memory - memory,
-            available_bandwidth=sum_shares((self.config.max_bandwidth, -share)),
+            available_memory=self.config.max_memory - now["reserved_memory"],
+            available_bandwidth=sum_shares((self.config.max_bandwidth, -now["reserved_bandwidth"])),
         )
 
 
@@ -211,13 +201,12 @@ class QosStats:
     burstable_memory: int = 0
     best_effort_queue: int = 0
 
-    @property
-    def available_memory(self) -> int:
-        return self.total_memory - self.guaranteed_memory - self.burstable_memory
-
-    @property
-    def available_bandwidth(self) -> float:
-        return sum_shares((self.total_bandwidth, -self.guaranteed_bandwidth))
+    available_memory = property(
+        lambda self: self.total_memory - self.guaranteed_memory - self.burstable_memory
+    )
+    available_bandwidth = property(
+        lambda self: sum_shares((self.total_bandwidth, -self.guaranteed_bandwidth))
+    )
 
 
 class QosPolicyEvaluator(Locked):

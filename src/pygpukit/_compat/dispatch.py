@@ -239,19 +239,11 @@ class KernelDispatcher(
     ) -> int:
         op = "KernelDispatcher.queue"
         if not isinstance(config, LaunchConfig):
-            raise InvalidTypeError(
-                f"{op}: config is {_native.safe_repr(config)}, expected a LaunchConfig"
-            )
+            raise InvalidTypeError(f"{op}: config is {type(config)}, expected a LaunchConfig")
         if not callable(kernel_handle):
             whole(op, "kernel_handle", kernel_handle)
-        request = self._add(
-            op,
-            priority,
-            kernel_handle=kernel_handle,
-            config=replace(config),
-            args=[*(args or ())],
-            task_id=task_id or None,
-        )
+        what = {"kernel_handle": kernel_handle, "config": replace(config), "args": [*(args or ())]}
+        request = self._add(op, priority, **what, task_id=task_id or None)
         if callable(kernel_handle) or config.stream_id in self._streams:
             self._launch(request)
         return request.id

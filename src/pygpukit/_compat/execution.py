@@ -113,9 +113,7 @@ class KernelFuture:
         """PENDING, RUNNING, COMPLETED, FAILED or CANCELLED."""
         return old_state(self._task.state.value).upper()
 
-    @property
-    def is_ready(self) -> bool:
-        return self._task.done()
+    is_ready = property(lambda self: self._task.done())
 
     def wait(self) -> KernelResult:
         """Waits for the kernel. A failure is in the result, not raised."""
@@ -163,14 +161,9 @@ class ExecutionContext:
         with _lock:
             if _all.contexts.get(self.llm_id) is not self:
                 return None
-            return figures(
-                ContextStats,
-                self,
-                state=self._state,
-                used_vram=sum(self._buffers.values()),
-                available_vram=_all.ledger.available(self.llm_id),
-                buffer_count=len(self._buffers),
-            )
+            used, left = sum(self._buffers.values()), _all.ledger.available(self.llm_id)
+            known = self.llm_id, self._state, self.stream_id, self.max_vram
+            return ContextStats(*known, used, left, len(self._buffers))
 
     def track_allocation(self, buffer_id: int, size: int) -> bool:
         """Counts a buffer; False when it would pass the context's budget or that of all."""
@@ -189,10 +182,8 @@ class ExecutionContext:
     def _check_buffer(self, what: str, buffer_id: int, tracked: bool) -> None:
         self._check_alive(what)
         if (buffer_id in self._buffers) != tracked:
-            raise InvalidValueError(
-                f"{what}: buffer {buffer_id} of context '{self.llm_id}' is "
-                f"{'not tracked' if tracked else 'tracked already'}"
-            )
+            state = "not tracked" if tracked else "tracked already"
+            raise InvalidValueError(f"{what}: buffer {buffer_id} of '{self.llm_id}' is {state}")
 
     def dispatch_async(self, request: AsyncKernelRequest) -> KernelFuture:
         """Runs the request on the context's stream, after earlier ones; returns at once."""
@@ -220,11 +211,6 @@ class ExecutionContext:
         """Waits for its kernels and gives back the stream and the budget."""
         if self.stats is not None:
             destroy_context(self.llm_id)
-
-    def _end(self) -> None:
-        if self._last is not None:
-            self._last.wait()
-        self._scheduler.shutdown()
 
 
 @dataclass
@@ -295,7 +281,9 @@ def destroy_context(llm_id: str) -> bool:
             _all.ledger.release(size, llm_id)
         _all.ledger.set_account_limit(llm_id, UNLIMITED)
         _all.free_streams.append(context.stream_id)
-    context._end()  # without the lock: its work may use contexts
+    if context._last is not None:
+        context._last.wait()  # without the lock: its work may use contexts
+    context._scheduler.shutdown()
     return True
 
 
@@ -303,24 +291,20 @@ def list_contexts() -> list[str]:
     return list(_all.contexts)
 
 
-def _set_all(state: str) -> None:
-    for context in _all.contexts.values():
-        context._state = state
-
-
 @contextmanager
 def session() -> Iterator[None]:
     """All contexts there are run inside; at the end of the outermost all are idle."""
     with _lock:
         _all.session_depth += 1
-        _set_all("RUNNING")
+        for context in _all.contexts.values():
+            context._state = "RUNNING"
     try:
         yield
     finally:
         with _lock:
             _all.session_depth = max(0, _all.session_depth - 1)  # reset() may have been inside
-            if _all.session_depth == 0:
-                _set_all("IDLE")
+            for context in _all.contexts.values():
+                context._state = "RUNNING" if _all.session_depth else "IDLE"
 
 
 class context_session:
@@ -348,10 +332,7 @@ def is_session_active() -> bool:
 
 
 def stats() -> SchedulerStats:
-    """The default scheduler at this moment, with the figures of the execution contexts.
-
-    str() of it is a table.
-    """
+    """The default scheduler and the execution contexts at this moment; str() is a table."""
     now = service.stats()
     with _lock:
         return figures(SchedulerStats, _all, **vars(now))

@@ -85,8 +85,7 @@ class LruCache(Locked, Generic[E]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def len(self) -> int:
-        return len(self._entries)
+    len = __len__
 
     def is_empty(self) -> bool:
         return not self._entries
@@ -103,7 +102,11 @@ class LruCache(Locked, Generic[E]):
         self.ttl_evictions += 1
         return None
 
-    def _use(self, entry: E) -> E:
+    def _use(self, entry: E | None) -> E | None:
+        """Counts a look-up and what it found."""
+        if entry is None:
+            self.misses += 1
+            return None
         self.hits += 1
         entry.access_count += 1
         entry.last_access = time.time()
@@ -187,9 +190,7 @@ class KernelCache(LruCache[CachedKernel]):
         limits = self.config.max_entries, self.config.max_ptx_size, self.config.ttl_seconds
         super().__init__(*limits)
 
-    @staticmethod
-    def hash_source(source: str) -> int:
-        return digest(source)
+    hash_source = staticmethod(digest)
 
     @staticmethod
     def compute_key(source: str, options: CompileOptions | None = None) -> int:
@@ -200,14 +201,14 @@ class KernelCache(LruCache[CachedKernel]):
         return digest(source, options.compute_capability, *counted)
 
     def get(self, key: int) -> CachedKernel | None:
-        return self._looked_up(self._find(key) or self._adopt(lambda k, _: k == key))
+        return self._use(self._find(key) or self._adopt(lambda k, _: k == key))
 
     def get_by_name(self, name: str) -> CachedKernel | None:
         """The one inserted last."""
         self.clear_expired()
         named = [kernel for kernel in self._entries.values() if kernel.name == name]
         latest = max(named, key=lambda kernel: kernel.created_at, default=None)
-        return self._looked_up(latest or self._adopt(lambda _, n: n == name))
+        return self._use(latest or self._adopt(lambda _, n: n == name))
 
     def insert(
         self, source: str, name: str, ptx: str, options: CompileOptions | None = None
@@ -229,14 +230,8 @@ class KernelCache(LruCache[CachedKernel]):
 
     def stats(self) -> CacheStats:
         loaded = sum(kernel.is_loaded for kernel in self._entries.values())
-        sizes = {"entries": len(self), "ptx_size": self._size()}
-        return figures(CacheStats, self, **sizes, loaded_count=loaded)
-
-    def _looked_up(self, kernel: CachedKernel | None) -> CachedKernel | None:
-        if kernel is None:
-            self.misses += 1
-            return None
-        return self._use(kernel)
+        sizes = {"entries": len(self), "ptx_size": self._size(), "loaded_count": loaded}
+        return figures(CacheStats, self, **sizes)
 
     def _adopt(self, wanted: Callable[[int, str], bool]) -> CachedKernel | None:
         """The kernel that gp.jit compiled last, as an entry."""
@@ -258,16 +253,13 @@ class KernelCache(LruCache[CachedKernel]):
 
     def _add(self, kernel: CachedKernel) -> CachedKernel:
         if kernel.size > self._max_size:
-            raise InvalidValueError(
-                f"KernelCache.insert: ptx has {kernel.size} bytes, the cache takes {self._max_size}"
-            )
+            limit = f"expected up to {self._max_size}"
+            raise InvalidValueError(f"KernelCache.insert: ptx has {kernel.size} bytes, {limit}")
         self.remove(kernel.key)
         if self.config.enable_eviction:
             self._evict_for(kernel.size)
         elif not self._has_room(kernel.size):
-            raise OperationError(
-                f"KernelCache: full and eviction is off: {len(self)} of {self._max_entries} "
-                f"entries, {self._size()} of {self._max_size} bytes"
-            )
+            what = f"{len(self)} entries, {self._size()} bytes"
+            raise OperationError(f"KernelCache: full and eviction is off: {what}")
         self._entries[kernel.key] = kernel
         return kernel

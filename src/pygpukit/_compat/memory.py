@@ -96,25 +96,26 @@ class SizeClasses(Locked, Generic[Memory, Block]):
                         raise
             elif not self._make_room():
                 break
-        raise OutOfMemory(
-            f"{self._name}: cannot get {size} bytes: used {self._used}, cached {self._cached}, "
-            f"quota {self._limit}",
-            asked=size,
-            used=self._used,
-            cached=self._cached,
-            limit=self._limit,
-        )
+        known: dict[str, Any] = {"used": self._used, "cached": self._cached, "limit": self._limit}
+        text = ", ".join(f"{name} {value}" for name, value in known.items())
+        raise OutOfMemory(f"{self._name}: cannot get {size} bytes: {text}", asked=size, **known)
 
     def _give_back(self, memory: Memory, size: int) -> None:
         self._free.setdefault(size, []).append(memory)
         self._used -= size
         self._cached += size
 
-    def _clear_free(self) -> int:
+    def clear_pool(self) -> int:
         """Drops all free memory; bytes."""
         self._free.clear()
         before, self._cached = self._cached, 0
         return before
+
+    def clear(self) -> None:
+        """Drops everything, live blocks too."""
+        self.clear_pool()
+        self._blocks.clear()
+        self._used = 0
 
 
 @dataclass(eq=False)
@@ -163,8 +164,8 @@ class PoolStats(NamedTuple):
     free_blocks: int
 
 
-class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
-    """What the two pools have in common. A block is given as it is or by its id."""
+class MemoryPool(SizeClasses[_native.GPUArray, MemoryBlock]):
+    """Blocks with a quota; optionally the least recently used ones are evicted."""
 
     SIZE_CLASSES: ClassVar[list[int]] = [256 * 4**i for i in range(11)]  # 256 B to 256 MiB
     _name = "MemoryPool"
@@ -180,7 +181,7 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
     available = property(lambda self: self._limit - self._used)
     cudamalloc_count = forward("_made")
 
-    def _new_block(self, size: int) -> MemoryBlock:
+    def allocate(self, size: int) -> MemoryBlock:
         size, array, _ = self._allocate(size)
         block = MemoryBlock(self._next_id, size)
         block._move(array)
@@ -263,16 +264,13 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
             submit(block._array[: host.nbytes], host).wait()
 
     def clear(self) -> None:
-        """Frees everything, live blocks too."""
         _native.synchronize()
         for block in self._blocks.values():
             block._move(None)
-        self._blocks.clear()
-        self._clear_free()
-        self._used = 0
+        super().clear()
 
-    def _stats(self) -> PoolStats:
-        return figures(PoolStats, self)
+    def stats(self) -> dict[str, int]:
+        return figures(PoolStats, self)._asdict()
 
     def _make(self, size: int) -> _native.GPUArray:
         with self._account:
@@ -287,24 +285,14 @@ class BlockPool(SizeClasses[_native.GPUArray, MemoryBlock]):
         return oldest is not None
 
 
-class MemoryPool(BlockPool):
-    """Blocks by size class, with a quota; optionally the least recently used ones are evicted."""
-
-    def allocate(self, size: int) -> MemoryBlock:
-        return self._new_block(size)
-
-    def stats(self) -> dict[str, int]:
-        return self._stats()._asdict()
-
-
-class RustMemoryPool(BlockPool):
+class RustMemoryPool(MemoryPool):
     """The same pool with blocks by id, as `_pygpukit_rust` has it."""
 
-    def allocate(self, size: int) -> int:
-        return self._new_block(size).id
+    def allocate(self, size: int) -> int:  # type: ignore[override]
+        return super().allocate(size).id
 
-    def stats(self) -> PoolStats:
-        return self._stats()
+    def stats(self) -> PoolStats:  # type: ignore[override]
+        return figures(PoolStats, self)
 
     def get_block(self, block_id: int) -> MemoryBlock | None:
         return self._blocks.get(block_id)

@@ -54,8 +54,11 @@ class StreamPacingStats:
     total_wait_ms: float = 0.0
     launches_in_window: int = 0
     _stream: _native.Stream | None = field(default=None, repr=False)
-    _seen: int = field(default=0, repr=False)  # launches of the gate at the last look
-    _recent: deque[float] = field(default_factory=deque, repr=False)  # as many as can decide
+
+    def __post_init__(self) -> None:
+        gate = self._gate()
+        self._seen = gate.launches if gate else 0  # at the last look
+        self._recent: deque[float] = deque()  # launches, as many as can decide
 
     @property
     def _most(self) -> int:
@@ -69,13 +72,6 @@ class StreamPacingStats:
     def _count(self, launches: int, at: float) -> None:
         self.launch_count += launches
         self._recent = deque([*self._recent, *[at] * min(launches, self._most)], self._most)
-
-    def _look(self) -> None:
-        """Counts what the gate has counted since the last look."""
-        gate = self._gate()
-        if gate is not None and gate.launches > self._seen:
-            self._count(gate.launches - self._seen, gate.last_launch)
-            self._seen = gate.launches
 
 
 class PacingStats(NamedTuple):
@@ -108,7 +104,7 @@ class KernelPacingEngine(Locked):
         stream.bandwidth_share = share
         if isinstance(stream_id, _native.Stream) and stream._stream is None:
             dispatch.limit(stream_id, None)
-            self._streams[number] = _fresh(number, share, stream_id)
+            self._streams[number] = StreamPacingStats(number, share, _stream=stream_id)
         return True
 
     def release_stream(self, stream_id: AnyStream) -> bool:
@@ -170,24 +166,21 @@ class KernelPacingEngine(Locked):
     def reset(self) -> None:
         """Forgets launches; shares stay."""
         for number, old in self._streams.items():
-            self._streams[number] = _fresh(number, old.bandwidth_share, old._stream)
+            fresh = StreamPacingStats(number, old.bandwidth_share, _stream=old._stream)
+            self._streams[number] = fresh
 
     def _find(self, stream_id: AnyStream) -> StreamPacingStats | None:
+        """The stream, with what its gate has counted since the last look."""
         stream = self._streams.get(_number(stream_id))
-        if stream is not None:
-            stream._look()
+        gate = stream._gate() if stream else None
+        if stream and gate and gate.launches > stream._seen:
+            stream._count(gate.launches - stream._seen, gate.last_launch)
+            stream._seen = gate.launches
         return stream
 
     def _in_window(self, stream: StreamPacingStats) -> int:
         start = time.monotonic() - self.config.window_ms / 1e3
         return sum(at > start for at in stream._recent)
-
-
-def _fresh(number: int, share: float, stream: _native.Stream | None) -> StreamPacingStats:
-    fresh = StreamPacingStats(number, share, _stream=stream)
-    gate = fresh._gate()
-    fresh._seen = gate.launches if gate else 0
-    return fresh
 
 
 def _number(stream: AnyStream) -> int:

@@ -145,9 +145,8 @@ class PartitionManager(Locked):
         memory, *shares = self._promised()
         left = int(self.config.total_memory * bound) - memory
         if limits.memory_quota > left:
-            raise OperationError(
-                f"create_partition: memory_quota is {limits.memory_quota} bytes, {left} are left"
-            )
+            asked = f"memory_quota is {limits.memory_quota} bytes"
+            raise OperationError(f"create_partition: {asked}, {left} are left")
         for name, promised in zip(_SHARES, shares, strict=True):
             asked, rest = getattr(limits, name), sum_shares((bound, -promised))
             if sum_shares((asked,)) > rest:
@@ -155,19 +154,14 @@ class PartitionManager(Locked):
 
     def _at(self, id: str, op: str) -> Partition:
         if id not in self._partitions:
-            raise InvalidValueError(
-                f"{op}: partition {safe_repr(id)} does not exist, there is "
-                f"{', '.join(self._partitions) or 'none'}"
-            )
+            text = f"does not exist, there is {', '.join(self._partitions) or 'none'}"
+            raise InvalidValueError(f"{op}: partition {safe_repr(id)} {text}")
         return self._partitions[id]
 
     def open(
         self, id: str, *, qos: str = "burstable", device: str | int | None = None
     ) -> DevicePartition:
-        """The partition that the device enforces, with these limits and `id` as its name.
-
-        Made by the first call; delete_partition() and clear() close it.
-        """
+        """The partition that the device enforces; delete_partition() and clear() close it."""
         known = self._at(id, "open")
         if known._opened is None or known._opened.closed:
             known._opened = partition(

@@ -74,7 +74,6 @@ class PersistentCacheStats(LruStats):
 
     total_size: int
     corrupt: int  # files that were not what the index says
-    write_failures: int
 
 
 class PersistentCache(LruCache[PersistentCacheEntry]):
@@ -84,8 +83,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         super().__init__(config.max_entries, config.max_size, config.ttl_seconds)
         self.config, self.arch = config, arch
         self._folder = _native.PrivateFolder(str(config.cache_dir))
-        self.corrupt = self.write_failures = 0
-        self._changed = False
+        self.corrupt, self._changed = 0, False
         if not self._load():
             self._folder.remove(_INDEX)
         if config.auto_cleanup:
@@ -106,7 +104,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
                 return data
             self.corrupt += 1
             self._drop(entry)
-        self.misses += 1
+        self._use(None)
         return None
 
     def insert(self, key: int, name: str, data: bytes) -> bool:
@@ -124,9 +122,6 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
 
     def get_entry(self, key: int) -> PersistentCacheEntry | None:
         return self._entries.get(key)
-
-    def entries(self) -> list[PersistentCacheEntry]:
-        return [self._entries[key] for key in sorted(self._entries)]
 
     def cleanup(self) -> int:
         """Drops what is expired or over the limits; how many."""
@@ -152,9 +147,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         self._changed = True
 
     def _write(self, name: str, data: bytes) -> bool:
-        written = self._folder.write(name, data) == ""
-        self.write_failures += not written
-        return written
+        return self._folder.write(name, data) == ""
 
     def _load(self) -> bool:
         """False when there is an index that does not count."""

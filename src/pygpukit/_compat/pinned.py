@@ -121,14 +121,6 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
     def stats(self) -> PinnedStats:
         return figures(PinnedStats, self)
 
-    def clear_pool(self) -> int:
-        return self._clear_free()
-
-    def clear(self) -> None:
-        self._clear_free()
-        self._blocks.clear()
-        self._used = 0
-
     def _add(self, block: PinnedBlock) -> int:
         self._blocks[block.id] = block
         self._next_id = max(self._next_id, block.id + 1)
@@ -140,4 +132,4 @@ class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
     def _give_back(self, memory: Any, size: int) -> None:
         super()._give_back(memory, size)
         if not self.config.enable_pooling:
-            self._clear_free()
+            self.clear_pool()

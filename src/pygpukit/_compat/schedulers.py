@@ -68,16 +68,13 @@ class Steps:
         task.execution_count = int(info.started_at is not None)
         return task, info
 
-    def _found(self, task_id: Any) -> tuple[Task, TaskInfo] | None:
-        """The task with its present state."""
-        found = self._find(task_id)
-        if found is not None:
-            found[0].state = TaskState(old_state(found[1].state))
-        return found
-
     def get_task(self, task_id: Any) -> Task | None:
-        found = self._found(task_id)
-        return None if found is None else found[0]
+        """The task with its present state, or None."""
+        if (found := self._find(task_id)) is None:
+            return None
+        task, info = found
+        task.state = TaskState(old_state(info.state))
+        return task
 
     def step(self) -> None:
         """Waits for the ten oldest tasks to end."""
@@ -98,11 +95,10 @@ class Steps:
 
     def task_stats(self, task_id: Any) -> dict[str, Any]:
         """What stats(task_id) gives; empty when it is unknown."""
-        found = self._found(task_id)
-        if found is None:
+        if (found := self._find(task_id)) is None:
             return {}
         task, info = found
-        stats = {**vars(task), "id": task_id, "state": task.state.value}
+        stats = {**vars(task), "id": task_id, "state": old_state(info.state)}
         del stats["fn"]
         times = {"wait_time": info.wait_time, "exec_time": info.exec_time}
         return stats | {"policy": task.policy.value} | times
@@ -113,9 +109,8 @@ class Steps:
         counts = ("pending_count", "running_count", "completed_count", "failed_count")
         others = ("reserved_memory", "available_memory", "avg_wait_time", "avg_exec_time")
         own = ("task_count", "total_memory", "sched_tick_ms", "window_ms")
-        return {name: getattr(stats, name) for name in (*counts, *others)} | {
-            name: getattr(self, name) for name in own
-        }
+        figures = {name: getattr(stats, name) for name in (*counts, *others)}
+        return figures | {name: getattr(self, name) for name in own}
 
 
 class SteppedScheduler(Steps, Scheduler):
@@ -239,9 +234,10 @@ class RustScheduler(Locked):
         self.total_memory = total_memory
         self.sched_tick_ms, self.window_ms = sched_tick_ms, window_ms
         self._native = NativeScheduler(LimitLedger(total_memory), max_ended_kept=_ALL_KEPT)
-        self._forget()
+        self.clear()
 
-    def _forget(self) -> None:
+    def clear(self) -> None:
+        self._native.clear()
         self._tasks: dict[str, tuple[RustTaskMeta, int]] = {}
         self._counts = dict.fromkeys(COUNTS.values(), 0)
 
@@ -318,7 +314,3 @@ class RustScheduler(Locked):
         return figures(
             RustTaskStats, info, id=task_id, name=task.name, state=_state(info), memory_used=held
         )
-
-    def clear(self) -> None:
-        self._native.clear()
-        self._forget()

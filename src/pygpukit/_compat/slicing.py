@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pygpukit._compat.common import Locked, check_fields, forward
-from pygpukit.core.arguments import amount
-from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.arguments import amount, whole
+
+Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class SliceInfo:
     total_slices: int
     offset: int  # its first item
     count: int
-    block: tuple[int, int, int]
+    block: Dims
     shared_mem: int
     task_id: str | None
     priority: int
@@ -49,7 +50,7 @@ class SliceInfo:
     is_last = property(lambda self: self.slice_index + 1 == self.total_slices)
 
     @property
-    def grid(self) -> tuple[int, int, int]:
+    def grid(self) -> Dims:
         return -(-self.count // math.prod(self.block)), 1, 1
 
 
@@ -62,7 +63,6 @@ class SliceStats:
     total_slices: int = 0
     completed_slices: int = 0
     total_time_ms: float = 0.0
-    max_slice_ms: float = 0.0
 
     pending_slices = property(lambda self: self.total_slices - self.completed_slices)
     pending_kernels = property(lambda self: self.total_kernels - self.completed_kernels)
@@ -83,11 +83,7 @@ class SliceScheduler(Locked):
         self._stats = SliceStats()
 
     def submit(
-        self,
-        kernel_handle: int,
-        total_items: int,
-        block: tuple[int, int, int] = (256, 1, 1),
-        shared_mem: int = 0,
+        self, kernel_handle: int, total_items: int, block: Dims = (256, 1, 1), shared_mem: int = 0
     ) -> int:
         """Cuts a kernel; the number of slices: total_items // max_items_per_slice, bounded."""
         return self.submit_for_task(None, kernel_handle, total_items, block, shared_mem)
@@ -97,16 +93,13 @@ class SliceScheduler(Locked):
         task_id: str | None,
         kernel_handle: int,
         total_items: int,
-        block: tuple[int, int, int] = (256, 1, 1),
+        block: Dims = (256, 1, 1),
         shared_mem: int = 0,
         priority: int = 0,
     ) -> int:
         """The same for a task, with a priority: higher is earlier."""
-        if total_items < 1 or min(block) < 1:
-            raise InvalidValueError(
-                f"SliceScheduler: total_items is {total_items}, block {tuple(block)}, expected at "
-                "least 1 item and 1 thread"
-            )
+        for name, number in (("total_items", total_items), ("block", min(block))):
+            whole("SliceScheduler", name, number, 1)
         config = self.config
         slices = max(total_items // config.max_items_per_slice, config.min_slices)
         slices = min(slices, config.max_slices, total_items)
@@ -135,10 +128,7 @@ class SliceScheduler(Locked):
         return self._out[-1]
 
     def complete_slice(self, ms: float) -> bool:
-        """The slice handed out first took so long; the next kernel has its turn.
-
-        False when none is out.
-        """
+        """The slice handed out first took so long; False when none is out."""
         ms = amount("complete_slice", "ms", ms)
         if not self._out:
             return False
@@ -146,7 +136,6 @@ class SliceScheduler(Locked):
         now.completed_slices += 1
         now.completed_kernels += done.is_last
         now.total_time_ms += ms
-        now.max_slice_ms = max(now.max_slice_ms, ms)
         # Behind the others of its priority.
         number = done.kernel_id
         self._turns.sort(key=lambda turn: (-turn[0].priority, turn[0].kernel_id == number))
