@@ -26,19 +26,25 @@ class Completion {
 
   // On a thread of the engine, without any lock.
   void finish() {
+    release();
     std::vector<std::shared_ptr<void>> callbacks;
-    std::unique_ptr<BufferPin> memory;
-    std::shared_ptr<void> host;
     {
       const std::lock_guard lock(mutex_);
       done_ = true;
       callbacks = std::move(callbacks_);
-      memory.swap(memory_);
-      host.swap(host_);
     }
     if (callbacks.empty() || !python_runs()) return;
     const WithGil gil;
     for (const auto& callback : callbacks) call(callback);
+  }
+
+  // Releases the memory of a transfer that is done. On return it is released, whichever thread got
+  // here first. Without the GIL, which the other thread may need.
+  void release() {
+    std::call_once(released_, [this] {
+      memory_.reset();
+      host_.reset();
+    });
   }
 
   void add(const py::object& callback) {
@@ -61,10 +67,11 @@ class Completion {
     }
   }
 
-  std::mutex mutex_;
-  bool done_ = false;
+  std::once_flag released_;
   std::unique_ptr<BufferPin> memory_;  // on the device, where it is, until the copy is done
   std::shared_ptr<void> host_;
+  std::mutex mutex_;
+  bool done_ = false;
   std::vector<std::shared_ptr<void>> callbacks_;
 };
 
@@ -72,6 +79,27 @@ struct Future {
   std::shared_ptr<device::Transfers> transfers;  // first: the engine outlives the future
   runtime::TransferFuture future;
   std::shared_ptr<Completion> completion;
+
+  // Once a caller has seen the end of the transfer, nothing of it holds memory any more.
+  bool done() const {
+    if (!future.done()) return false;
+    const WithoutGil released;
+    completion->release();
+    return true;
+  }
+  void wait() {
+    const WithoutGil released;
+    const AtEnd release{*this};
+    future.wait();
+  }
+
+ private:
+  struct AtEnd {
+    const Future& of;
+    ~AtEnd() {
+      if (of.future.done()) of.completion->release();
+    }
+  };
 };
 
 py::array check_host(const Array& array, py::handle host, const char* op, bool written) {
@@ -213,14 +241,13 @@ void bind_future(py::module_& m) {
                                               "A copy in the background and its outcome.")
       .def_property_readonly("id", [](const Future& f) { return f.future.id(); })
       .def(
-          "done", [](const Future& f) { return f.future.done(); },
+          "done", [](const Future& f) { return f.done(); },
           "True when it has ended: completed, failed or cancelled.")
       .def(
           "wait",
           [](Future& f) {
             forbid_in_capture("TransferFuture.wait", "the work is only being recorded");
-            const WithoutGil released;
-            f.future.wait();
+            f.wait();
           },
           "Returns when the copy is complete; raises what it failed with.")
       .def(

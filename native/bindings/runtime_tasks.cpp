@@ -129,7 +129,7 @@ void TaskEngine::Shared::keep_error(TaskId id, Error error) {
 }
 
 void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
-  const std::optional<unsigned> lane = begin_trace(shared);
+  const std::optional<TraceLane> lane = begin_trace(shared);
   device::TaskStreams* const outer = std::exchange(t_streams, nullptr);
   std::optional<CallFailure> failure =
       call_with_room(shared.pool.get(), work.memory_bytes, work.account, work.function.get());
@@ -155,7 +155,7 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
     throw;
   }
   if (lease.stream == nullptr) throw std::runtime_error("the scheduler was shut down");
-  const std::optional<unsigned> lane = begin_trace(*shared);
+  const std::optional<TraceLane> lane = begin_trace(*shared);
   std::optional<CallFailure> failure;
   TaskWork submitted;
   {
@@ -207,30 +207,30 @@ void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& rea
 }
 
 // Nothing while the trace is off.
-std::optional<unsigned> TaskEngine::begin_trace(Shared& shared) {
+std::optional<TaskEngine::TraceLane> TaskEngine::begin_trace(Shared& shared) {
   if (!trace_log().enabled()) return std::nullopt;
   const std::lock_guard lock(shared.mutex);
   unsigned lane = 0;
   while (shared.lanes.contains(lane)) ++lane;
   shared.lanes.insert(lane);
-  return lane;
+  return TraceLane{lane, trace_log().now_ns()};
 }
 
 // Before anyone hears of the task's end: who waits for it finds it in the trace.
-void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed) {
+void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<TraceLane> lane, bool failed) {
   if (!lane) return;
   const runtime::TaskInfo info = shared.scheduler->info(id);
   TraceRecorder& log = trace_log();
   const std::int64_t now_ns = log.now_ns();
   const std::string name = info.name.empty() ? cat("task ", id) : info.name;
-  log.span(TraceCategory::kTask, name, log.track(cat("tasks ", *lane)), info.started_ns(),
-           now_ns - info.started_ns(), {"memory", static_cast<double>(info.memory_bytes)},
+  log.span(TraceCategory::kTask, name, log.track(cat("tasks ", lane->row)), lane->start_ns,
+           now_ns - lane->start_ns, {"memory", static_cast<double>(info.memory_bytes)},
            {"failed", failed ? 1.0 : 0.0});
   const std::size_t reserved = shared.scheduler->stats().reserved_memory_bytes;
   log.counter("reserved memory", now_ns,
               static_cast<double>(reserved - std::min(reserved, info.reserved_memory_bytes)));
   const std::lock_guard lock(shared.mutex);
-  shared.lanes.erase(*lane);
+  shared.lanes.erase(lane->row);
 }
 
 TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<void> function,

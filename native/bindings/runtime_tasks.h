@@ -97,9 +97,13 @@ class TaskEngine {
                             const Work& work);
   static void end_on_stream(Shared& shared, TaskId id, const std::string& reason,
                             std::exception_ptr error, bool cancelled);
-  // The row of the trace that a task takes while it runs.
-  static std::optional<unsigned> begin_trace(Shared& shared);
-  static void end_trace(Shared& shared, TaskId id, std::optional<unsigned> lane, bool failed);
+  // The row of the trace that a task takes while it runs: spans of a row do not overlap.
+  struct TraceLane {
+    unsigned row;
+    std::int64_t start_ns;
+  };
+  static std::optional<TraceLane> begin_trace(Shared& shared);
+  static void end_trace(Shared& shared, TaskId id, std::optional<TraceLane> lane, bool failed);
 
   std::shared_ptr<Shared> shared_;
   std::mutex stop_mutex_;

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -99,13 +97,6 @@ def test_write_evict_restore_read() -> None:
     np.testing.assert_array_equal(pool.read(block, np.float32), data)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.001)
-
-
 def test_the_memory_is_the_device_pools() -> None:
     before = gp.memory.stats()["used"]
     pool = MemoryPool(8 * MB, enable_eviction=True)
@@ -118,7 +109,7 @@ def test_the_memory_is_the_device_pools() -> None:
     assert gp.memory.accounts()[name]["used"] == 4 * MB
     assert gp.memory.stats()["used"] == before + 4 * MB
     pool.evict(block)
-    until(lambda: gp.memory.accounts()[name]["used"] == 0)  # the engine's thread drops it last
+    assert gp.memory.accounts()[name]["used"] == 0
     assert gp.memory.stats()["used"] == before
     pool.restore(block)
     assert gp.memory.accounts()[name]["used"] == 4 * MB

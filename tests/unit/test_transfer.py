@@ -37,6 +37,20 @@ def test_there_and_back() -> None:
     assert "Completed" in repr(future)
 
 
+@pytest.mark.parametrize("end", ["wait", "done"])
+def test_memory_is_free_when_the_end_was_seen(end: str) -> None:
+    host = np.zeros(1 << 20, np.uint8)
+    before = gp.memory.stats()["used"]
+    for _ in range(300):
+        future = gp.transfer.submit_h2d(gp.empty(host.shape, "uint8"), host)
+        if end == "wait":
+            future.wait()
+        else:
+            while not future.done():
+                pass
+        assert gp.memory.stats()["used"] == before
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "complex64", "float64"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (31, 33)], ids=str)
 def test_shapes_and_dtypes(shape: tuple[int, ...], dtype: str) -> None:
