@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import threading
+from abc import ABC
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -51,7 +52,7 @@ def _locked(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class Locked:
+class Locked(ABC):
     """Public methods of subclasses hold the object's lock, apart from those named `unlocked`."""
 
     _lock: threading.RLock
