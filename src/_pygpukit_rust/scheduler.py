@@ -1,6 +1,16 @@
 """Tasks, admission control, QoS and partitions."""
 
-from pygpukit._compat.admission import AdmissionConfig, AdmissionController, AdmissionStats
+from pygpukit._compat.admission import (
+    AdmissionConfig,
+    AdmissionController,
+    AdmissionStats,
+    QosEvaluation,
+    QosPolicy,
+    QosPolicyEvaluator,
+    QosStats,
+    QosTaskMeta,
+    ResourceRequirements,
+)
 from pygpukit._compat.partition import (
     Partition,
     PartitionConfig,
@@ -9,27 +19,17 @@ from pygpukit._compat.partition import (
     PartitionStats,
     PartitionUsage,
 )
-from pygpukit._compat.qos import (
-    QosEvaluation,
-    QosPolicy,
-    QosPolicyEvaluator,
-    QosStats,
-    QosTaskMeta,
-    ResourceRequirements,
-)
-from pygpukit._compat.rust_scheduler import (
-    Scheduler,
-    SchedulerStats,
-    TaskMeta,
-    TaskPolicy,
-    TaskState,
-    TaskStats,
-)
+from pygpukit._compat.schedulers import RustScheduler as Scheduler
+from pygpukit._compat.schedulers import RustTaskMeta as TaskMeta
+from pygpukit._compat.schedulers import RustTaskPolicy as TaskPolicy
+from pygpukit._compat.schedulers import RustTaskState as TaskState
+from pygpukit._compat.schedulers import RustTaskStats as TaskStats
 from pygpukit._runtime import (
     AdmissionDecision,
     QosClass,
     RejectReason,
     RejectReasonDetails,
+    SchedulerStats,
 )
 
 __all__ = [

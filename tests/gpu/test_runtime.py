@@ -180,7 +180,7 @@ def test_names_of_0_2_act_on_the_gpu(spin: gp.JITKernel) -> None:
         dispatcher.queue(spin, gp.dispatch.LaunchConfig(1, 32), [x, 1_000_000])
     dispatcher.drain()
     assert dispatcher.stats().completed_count == 3
-    down = transfers.enqueue_d2h(x, back, 128)
+    down = transfers.enqueue_d2h(x.device_ptr, back.ctypes.data, 128)
     assert transfers.start(down)
     assert transfers.complete(down)
     assert (back == 5.0).all()

@@ -65,24 +65,21 @@ def test_wrong_arguments() -> None:
         engine.get_in_progress_for_stream(3)
     with pytest.raises(TypeError, match=r"size is float 1\.5, expected int"):
         engine.enqueue_h2d(1, 2, 1.5)
-    with pytest.raises(ValueError, match="dst_ptr has 16 bytes"):
-        engine.enqueue_h2d(np.zeros(5, np.float32), gp.zeros(4), 20)
+    with pytest.raises(TypeError, match=r"dst_ptr is GPUArray .*, expected int"):
+        engine.enqueue_h2d(1, gp.zeros(4), 16)  # type: ignore[arg-type]
     assert not any([engine.start(9), engine.complete(9), engine.fail(9), engine.cancel(9)])
 
 
-@pytest.mark.parametrize("by_address", [False, True])
-def test_the_transfer_engine_moves_the_bytes(by_address: bool) -> None:
+def test_the_transfer_engine_moves_the_bytes() -> None:
     engine = AsyncTransferEngine()
     host, back = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
     x, y = gp.zeros(1000), gp.zeros(1000)
 
-    def given(memory: object) -> object:
-        if not by_address:
-            return memory
+    def address(memory: object) -> int:
         return memory.device_ptr if isinstance(memory, gp.GPUArray) else memory.ctypes.data  # type: ignore[attr-defined]
 
     before = gp.transfer.stats()["h2d"].bytes
-    up = engine.enqueue_h2d(given(host), given(x), 4000)
+    up = engine.enqueue_h2d(address(host), address(x), 4000)
     assert engine.stats().pending_count == 1
     assert (x.to_numpy() == 0).all(), "nothing moves before it starts"
     for enqueue, src, dst in (
@@ -90,7 +87,7 @@ def test_the_transfer_engine_moves_the_bytes(by_address: bool) -> None:
         (engine.enqueue_d2d, x, y),
         (engine.enqueue_d2h, y, back),
     ):
-        number = up if enqueue is None else enqueue(given(src), given(dst), 4000)
+        number = up if enqueue is None else enqueue(address(src), address(dst), 4000)
         (op,) = engine.get_ready_transfers()
         assert op.id == number
         assert engine.complete(number)

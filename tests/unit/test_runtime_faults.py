@@ -175,7 +175,7 @@ def test_out_of_memory_in_a_task_is_its_own(sched: Scheduler) -> None:
         pool = gp.memory.MemoryPool(MB)
         pool.allocate(2 * MB)
 
-    with pytest.raises(MemoryError, match="quota"):
+    with pytest.raises(MemoryError, match="limit"):
         sched.submit(greedy, memory=MB).result(WAIT)
     nothing_is_left(sched)
 

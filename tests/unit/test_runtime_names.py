@@ -69,6 +69,20 @@ def test_modules_are_reached_from_the_package(module: str) -> None:
         assert hasattr(found, name), name
 
 
+def test_the_product_does_not_load_the_names_of_0_2(run_python) -> None:  # type: ignore[no-untyped-def]
+    code = """
+import sys, pygpukit as gp
+gp.memory.stats(), gp.transfer.stats(), gp.dispatch.stats()
+with gp.scheduler.Scheduler() as scheduler:
+    task = scheduler.submit(int, memory=1)
+    print(task.result(), scheduler.stats().counts["completed"], hasattr(scheduler, "nothing"))
+    print([name for name in sys.modules if "_compat" in name])
+    print(scheduler.task_count, "pygpukit._compat.schedulers" in sys.modules)
+"""
+    done = run_python(code)
+    assert done.stdout.splitlines() == ["0 1 False", "[]", "1 True"], done.stderr
+
+
 def test_importing_the_package_loads_none_of_it(run_python) -> None:  # type: ignore[no-untyped-def]
     code = (
         "import sys, pygpukit as gp; a = 'pygpukit._runtime' in sys.modules; gp.scheduler; "

@@ -1,1 +1,1 @@
-"""What version 0.2 called things: adapters over the real objects. Nothing else depends on it."""
+"""The names of 0.2: adapters over the real objects, loaded when one is first used."""

@@ -7,42 +7,160 @@ the gate of the stream has the limit, and waits where it is reached.
 
 from __future__ import annotations
 
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pygpukit import _native, dispatch
-from pygpukit._compat.arguments import NumberEnum, whole
-from pygpukit._compat.lifecycle import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    QUEUED,
-    STARTED,
-    Request,
-    Requests,
-)
+from pygpukit._compat.common import Locked, check_fields, forward
 from pygpukit._runtime import launch_function
-from pygpukit.core.errors import InvalidTypeError, InvalidValueError, OperationError
+from pygpukit.core.arguments import whole
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_MAX_GRID = (2**31 - 1, 65535, 65535)  # of every CUDA device since SM 3.0
-_MAX_THREADS = 1024
+QUEUED, STARTED, COMPLETED, FAILED, CANCELLED = range(5)  # the states of all requests
+Kernel = int | _native.JITKernel | Callable[..., Any]
 
 
-def _dims(name: str, value: Any) -> tuple[int, ...]:
-    sizes = list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
-    if not 1 <= len(sizes) <= 3:
-        raise InvalidValueError(f"LaunchConfig: {name} has {len(sizes)} sizes, expected 1 to 3")
-    limit = _MAX_GRID if name == "grid" else (_MAX_THREADS,) * 3
-    checked = [whole("LaunchConfig", name, n, 1, m) for n, m in zip(sizes, limit, strict=False)]
-    return (*checked, 1, 1)[:3]
+def launch(kernel: Kernel, grid: Any, block: Any, shared_mem: int, args: list[Any]) -> Any:
+    """Launches a jit kernel, a callable or the address of a CUfunction on the current stream."""
+    if isinstance(kernel, _native.JITKernel):
+        return kernel(*args, grid=grid, block=block, shared_mem=shared_mem)
+    if callable(kernel):
+        return kernel(*args)
+    return launch_function(kernel, grid, block, shared_mem, args)
+
+
+@dataclass(kw_only=True)
+class Request:
+    """What was asked for and how far it got."""
+
+    id: int
+    priority: int = 0
+    state: IntEnum
+    error: str | None = None
+    queued_at: float = field(default_factory=time.monotonic, repr=False)
+    started_at: float | None = field(default=None, repr=False)
+    ended_at: float | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class RequestStats:
+    """How many requests entered a state, and how many are in one."""
+
+    total_count: int
+    started_count: int
+    completed_count: int
+    failed_count: int
+    cancelled_count: int
+    pending_count: int
+    active_count: int
+
+
+R = TypeVar("R", bound=Request)
+
+
+class Requests(Locked, Generic[R]):
+    """Requests by id, from 1. Changes return False when the request is in another state."""
+
+    _kind: type[R]
+    _states: type[IntEnum]
+    _fails_from: ClassVar[tuple[int, ...]] = (STARTED,)
+
+    def __init__(self, max_per_stream: int) -> None:
+        self._max_per_stream, self._next_id = max_per_stream, 1
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything. Ids are not used again."""
+        self._all: dict[int, R] = {}
+        self._live: dict[int, R] = {}  # queued or started, in the order they were queued
+        self._counts = [0] * 5  # how many ever entered a state
+
+    @abstractmethod
+    def _stream(self, request: R) -> int:
+        """The number of its stream."""
+
+    def _settle(self) -> None:
+        """Completes what has ended by itself."""
+
+    def _add(self, op: str, priority: int, **fields: Any) -> R:
+        fields["priority"] = whole(op, "priority", priority, -(2**31), 2**31 - 1)
+        with self._lock:
+            request = self._kind(id=self._next_id, state=self._states(QUEUED), **fields)
+            self._all[request.id] = self._live[request.id] = request
+            self._counts[QUEUED] += 1
+            self._next_id += 1
+        return request
+
+    def start(self, id: int) -> bool:
+        return self._change(id, STARTED, (QUEUED,))
+
+    def complete(self, id: int) -> bool:
+        return self._change(id, COMPLETED, (STARTED,))
+
+    def fail(self, id: int, error: str = "") -> bool:
+        return self._change(id, FAILED, self._fails_from, error)
+
+    def cancel(self, id: int) -> bool:
+        return self._change(id, CANCELLED, (QUEUED,))
+
+    def _change(self, id: int, to: int, before: tuple[int, ...], error: str = "") -> bool:
+        request = self._live.get(id)
+        if request is None or request.state not in before:
+            return False
+        request.state, request.error = self._states(to), error or None
+        self._counts[to] += 1
+        if to == STARTED:
+            request.started_at = time.monotonic()
+        else:
+            request.ended_at = time.monotonic()
+            del self._live[id]
+        return True
+
+    def _ready(self) -> list[R]:
+        """Those that may start: by priority, then first come, as many as their stream takes."""
+        room: dict[int, int] = {}
+        ready = []
+        for request in sorted(self._live.values(), key=lambda r: (-r.state, -r.priority, r.id)):
+            stream = self._stream(request)
+            room[stream] = room.get(stream, self._max_per_stream) - 1
+            if request.state == QUEUED and room[stream] >= 0:
+                ready.append(request)
+        return ready
+
+    def _active(self, stream: int) -> list[int]:
+        self._settle()
+        started = [request for request in self._live.values() if request.state == STARTED]
+        return [request.id for request in started if self._stream(request) == stream]
+
+    def _get(self, id: int) -> R | None:
+        self._settle()
+        return self._all.get(id)
+
+    def _figures(self) -> tuple[int, ...]:
+        """The fields of RequestStats."""
+        self._settle()
+        queued = sum(request.state == QUEUED for request in self._live.values())
+        return *self._counts, queued, len(self._live) - queued
+
+    def has_pending_work(self) -> bool:
+        """Something is queued or started."""
+        self._settle()
+        return bool(self._live)
+
+    def gc(self) -> int:
+        """Forgets what has ended; how many."""
+        before = len(self._all)
+        self._all = dict(self._live)
+        return before - len(self._all)
 
 
 @dataclass
 class LaunchConfig:
-    """The shape of a launch."""
+    """The shape of a launch, which the launch checks."""
 
     grid: Any
     block: Any = (256, 1, 1)
@@ -50,15 +168,13 @@ class LaunchConfig:
     stream_id: int = 0
 
     def __post_init__(self) -> None:
-        self.grid, self.block = _dims("grid", self.grid), _dims("block", self.block)
-        x, y, z = self.block
-        if x * y * z > _MAX_THREADS:
-            raise InvalidValueError(
-                f"LaunchConfig: block {self.block} has {x * y * z} threads, expected up to "
-                f"{_MAX_THREADS}"
-            )
-        self.shared_mem = whole("LaunchConfig", "shared_mem", self.shared_mem, 0, 2**32 - 1)
-        self.stream_id = whole("LaunchConfig", "stream_id", self.stream_id)
+        for name in ("grid", "block"):
+            sizes = getattr(self, name)
+            sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+            if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+                raise InvalidValueError(f"LaunchConfig: {name} is {sizes}, expected 1 to 3 sizes")
+            setattr(self, name, (*sizes, 1, 1)[:3])
+        check_fields(self, shared_mem=0, stream_id=0)
 
     @staticmethod
     def linear(n: int, block_size: int = 256) -> LaunchConfig:
@@ -74,19 +190,12 @@ class LaunchConfig:
         return LaunchConfig((-(-w // x), -(-h // y)), (x, y))
 
 
-class KernelState(NumberEnum):
-    """How far a launch got."""
-
-    Queued = 0
-    Launched = 1
-    Completed = 2
-    Failed = 3
-    Cancelled = 4
+KernelState = IntEnum("KernelState", "Queued Launched Completed Failed Cancelled", start=0)
 
 
 @dataclass(kw_only=True)
 class KernelLaunchRequest(Request):
-    """A launch as it was when asked for."""
+    """A launch: what was asked for and how far it got."""
 
     kernel_handle: Any
     config: LaunchConfig
@@ -96,67 +205,45 @@ class KernelLaunchRequest(Request):
     _cause: Exception | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True)
-class DispatchStats:
+class DispatchStats(RequestStats):
     """Figures of a KernelDispatcher."""
 
-    total_queued: int
-    total_launched: int
-    completed_count: int
-    failed_count: int
-    cancelled_count: int
-    refused_count: int  # the queue was full
-    pending_count: int
-    in_flight_count: int
-    avg_wait_ms: float
-    avg_exec_ms: float
+    total_queued = forward("total_count")
+    total_launched = forward("started_count")
+    in_flight_count = forward("active_count")
 
 
-class KernelDispatcher(Requests[KernelLaunchRequest]):
-    """Queues launches; at most `max_in_flight` run on a stream, at most `max_queued` wait."""
+class KernelDispatcher(
+    Requests[KernelLaunchRequest], unlocked=("queue", "queue_for_task", "wait", "drain")
+):
+    """Queues launches; at most `max_in_flight` run on a stream."""
 
-    def __init__(self, max_in_flight: int = 4, max_queued: int = 65536) -> None:
-        self.max_in_flight = whole("KernelDispatcher", "max_in_flight", max_in_flight, 1)
-        self._max_queued = whole("KernelDispatcher", "max_queued", max_queued, 1)
+    _kind, _states, _fails_from = KernelLaunchRequest, KernelState, (QUEUED, STARTED)
+
+    def __init__(self, max_in_flight: int = 4) -> None:
+        super().__init__(whole("KernelDispatcher", "max_in_flight", max_in_flight, 1))
         self._streams: dict[int, _native.Stream] = {}
-        super().__init__(KernelState)
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._refused = 0
+    max_in_flight = forward("_max_per_stream")
+
+    def _stream(self, request: KernelLaunchRequest) -> int:
+        return request.config.stream_id
 
     def queue(
         self,
-        kernel_handle: Any,
+        kernel_handle: Kernel,
         config: LaunchConfig,
         args: Sequence[Any] | None = None,
         task_id: str | None = None,
         priority: int = 0,
     ) -> int:
-        """A new request's id. RuntimeError when the queue is full."""
+        op = "KernelDispatcher.queue"
         if not isinstance(config, LaunchConfig):
-            raise InvalidTypeError(
-                f"KernelDispatcher.queue: config is {_native.safe_repr(config)}, expected a "
-                "LaunchConfig"
-            )
+            raise InvalidTypeError(f"{op}: config is {type(config)}, expected a LaunchConfig")
         if not callable(kernel_handle):
-            whole("KernelDispatcher.queue", "kernel_handle", kernel_handle)
-        with self._lock:
-            if len(self._live) >= self._max_queued and self._queued() >= self._max_queued:
-                self._refused += 1
-                raise OperationError(
-                    f"KernelDispatcher: the queue is full ({self._max_queued} requests wait)"
-                )
-            request = KernelLaunchRequest(
-                id=self._next_id,
-                kernel_handle=kernel_handle,
-                config=replace(config),
-                args=[*(args or ())],
-                task_id=task_id or None,
-                priority=whole("KernelDispatcher", "priority", priority, -(2**31), 2**31 - 1),
-                state=KernelState.Queued,
-            )
-            self._add(request)
+            whole(op, "kernel_handle", kernel_handle)
+        what = {"kernel_handle": kernel_handle, "config": replace(config), "args": [*(args or ())]}
+        request = self._add(op, priority, **what, task_id=task_id or None)
         if callable(kernel_handle) or config.stream_id in self._streams:
             self._launch(request)
         return request.id
@@ -164,7 +251,7 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
     def queue_for_task(
         self,
         task_id: str,
-        kernel_handle: Any,
+        kernel_handle: Kernel,
         config: LaunchConfig,
         args: Sequence[Any] | None = None,
         priority: int = 0,
@@ -173,72 +260,19 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
 
     def get_ready(self, max_requests: int = 1) -> list[KernelLaunchRequest]:
         """Those that may launch now, by priority, then first come; changes nothing."""
-        with self._lock:
-            room: dict[int, int] = {}
-            ready = []
-            for r in sorted(self._live.values(), key=lambda r: (-r.state, -r.priority, r.id)):
-                stream = r.config.stream_id
-                room[stream] = room.get(stream, self.max_in_flight) - 1
-                if r.state == QUEUED and room[stream] >= 0:
-                    ready.append(replace(r))
-            return ready[:max_requests]
+        return self._ready()[:max_requests]
 
-    def mark_launched(self, request_id: int) -> bool:
-        """Queued to launched."""
-        with self._lock:
-            return self._change(request_id, STARTED, QUEUED) is not None
-
-    def mark_completed(self, request_id: int) -> bool:
-        """Launched to completed."""
-        with self._lock:
-            return self._change(request_id, COMPLETED, STARTED) is not None
-
-    def mark_failed(self, request_id: int, error: str = "") -> bool:
-        """Queued or launched to failed."""
-        with self._lock:
-            return self._change(request_id, FAILED, QUEUED, STARTED, error=error) is not None
-
-    def cancel(self, request_id: int) -> bool:
-        """Queued to cancelled."""
-        with self._lock:
-            return self._change(request_id, CANCELLED, QUEUED) is not None
-
-    def get_request(self, request_id: int) -> KernelLaunchRequest | None:
-        self._settle()
-        return self._get(request_id)
+    mark_launched, mark_completed, mark_failed = Requests.start, Requests.complete, Requests.fail
+    get_request = Requests._get
 
     def get_in_flight(self, stream_id: int = 0) -> list[int]:
-        """Ids launched on a stream, in launch order."""
-        self._settle()
-        with self._lock:
-            on = [r for r in self._live.values() if r.config.stream_id == stream_id]
-            launched = [r for r in on if r.state == STARTED]
-            return [r.id for r in sorted(launched, key=lambda r: r.started_at or 0.0)]
+        return self._active(stream_id)
 
     def get_requests_for_task(self, task_id: str) -> list[int]:
-        with self._lock:
-            return [r.id for r in self._all.values() if r.task_id == task_id]
-
-    def has_pending_work(self) -> bool:
-        self._settle()
-        return super().has_pending_work()
+        return [r.id for r in self._all.values() if r.task_id == task_id]
 
     def stats(self) -> DispatchStats:
-        self._settle()
-        with self._lock:
-            queued, launched, completed, failed, cancelled = self._counts
-            return DispatchStats(
-                total_queued=queued,
-                total_launched=launched,
-                completed_count=completed,
-                failed_count=failed,
-                cancelled_count=cancelled,
-                refused_count=self._refused,
-                pending_count=self._queued(),
-                in_flight_count=len(self._live) - self._queued(),
-                avg_wait_ms=self._wait_s / max(1, launched) * 1e3,
-                avg_exec_ms=self._run_s / max(1, completed) * 1e3,
-            )
+        return DispatchStats(*self._figures())
 
     def attach_stream(self, stream_id: int, stream: _native.Stream) -> None:
         """Requests for that number launch there; its gate gets the limit."""
@@ -248,10 +282,9 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
     def wait(self, request_id: int) -> None:
         """Until a request that was launched here is over; raises what it failed with."""
         request = self._all.get(request_id)
-        if request is not None and request._event is not None:
-            self._settle(request)
-        if request is None or request.state <= STARTED:
+        if request is None or (request._event is None and request._cause is None):
             raise InvalidValueError(f"KernelDispatcher.wait: {request_id} was not launched here")
+        self._settle(request)
         if request._cause is not None:
             raise request._cause
 
@@ -261,31 +294,25 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
             self._settle(request)
 
     def _launch(self, request: KernelLaunchRequest) -> None:
-        config, kernel = request.config, request.kernel_handle
+        config = request.config
         try:
             if config.stream_id not in self._streams:
                 self.attach_stream(config.stream_id, _native.Stream())
             stream = self._streams[config.stream_id]
-            if isinstance(kernel, _native.JITKernel):
-                shape = {"grid": config.grid, "block": config.block}
-                kernel(*request.args, **shape, shared_mem=config.shared_mem, stream=stream)
-            elif callable(kernel):
-                with stream:
-                    kernel(*request.args)
-            else:
-                where = config.grid, config.block, config.shared_mem
-                launch_function(kernel, *where, request.args, stream)
+            with stream:
+                shape = config.grid, config.block, config.shared_mem
+                launch(request.kernel_handle, *shape, request.args)
             event = _native.CudaEvent(timing=False, device=stream.device)
             event.record(stream)
         except Exception as error:
             request._cause = error
-            self.mark_failed(request.id, str(error))
+            self.fail(request.id, str(error))
         else:
             request._event = event
-            self.mark_launched(request.id)
+            self.start(request.id)
 
     def _settle(self, awaited: KernelLaunchRequest | None = None) -> None:
-        """Completes what is done, and `awaited` when it is."""
+        """Completes what the device has done, and `awaited` once it has."""
         for request in list(self._live.values()):
             if request._event is None:
                 continue
@@ -293,7 +320,7 @@ class KernelDispatcher(Requests[KernelLaunchRequest]):
                 if request is awaited:
                     request._event.synchronize()
                 if request._event.query():
-                    self.mark_completed(request.id)
+                    self.complete(request.id)
             except Exception as error:
                 request._cause = error
-                self.mark_failed(request.id, str(error))
+                self.fail(request.id, str(error))

@@ -7,32 +7,26 @@ order, and an account with a memory budget.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from pygpukit import _native
-from pygpukit._native import JITKernel, safe_repr
-from pygpukit._runtime import LimitLedger, launch_function
-from pygpukit.core.errors import (
-    GpuUnavailable,
-    InvalidTypeError,
-    InvalidValueError,
-    OperationError,
-)
+from pygpukit._compat.common import figures, forward, old_state
+from pygpukit._compat.dispatch import Kernel, launch
+from pygpukit._runtime import LimitLedger
+from pygpukit.core.arguments import whole
+from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler import service
 from pygpukit.scheduler.future import TaskFuture
-from pygpukit.scheduler.inspection import Snapshot
+from pygpukit.scheduler.inspection import UNLIMITED, Snapshot
 
 HAS_MULTI_LLM = True
 
-_NO_LIMIT = 2**64 - 1
-_Kernel = int | JITKernel | Callable[..., Any]
+_Dims = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class ContextStats:
+class ContextStats(NamedTuple):
     """A context as it was when asked for; memory in bytes."""
 
     llm_id: str
@@ -58,76 +52,45 @@ class SchedulerStats(Snapshot):
     stream_pool_size: int = 0
 
 
+@dataclass
 class AsyncKernelRequest:
     """A kernel, its arguments and the shape of its launch.
 
     `kernel_handle` is a jit kernel, a Python callable (which may launch ops of its own), or the
-    address of a CUfunction.
+    address of a CUfunction, which takes each argument as an integer of 8 bytes.
     """
 
-    def __init__(self, kernel_handle: _Kernel) -> None:
-        self.kernel_handle = kernel_handle
-        self.grid: tuple[int, int, int] = (1, 1, 1)
-        self.block: tuple[int, int, int] = (256, 1, 1)
-        self.shared_mem = 0
-        self.args: list[Any] = []
+    kernel_handle: Kernel
+    grid: _Dims = (1, 1, 1)
+    block: _Dims = (256, 1, 1)
+    shared_mem: int = 0
+    args: list[Any] = field(default_factory=list)
 
     @staticmethod
-    def linear(kernel_handle: _Kernel, n: int, block_size: int = 256) -> AsyncKernelRequest:
-        """Enough blocks for `n` items."""
-        blocks = -(-n // block_size)
-        return AsyncKernelRequest(kernel_handle).with_grid(blocks).with_block(block_size)
+    def linear(kernel_handle: Kernel, n: int, block_size: int = 256) -> AsyncKernelRequest:
+        return AsyncKernelRequest(kernel_handle, (-(-n // block_size), 1, 1), (block_size, 1, 1))
 
     def with_grid(self, x: int, y: int = 1, z: int = 1) -> AsyncKernelRequest:
-        """Sets the number of blocks."""
         self.grid = (x, y, z)
         return self
 
     def with_block(self, x: int, y: int = 1, z: int = 1) -> AsyncKernelRequest:
-        """Sets the threads of a block."""
         self.block = (x, y, z)
         return self
 
     def with_shared_mem(self, size: int) -> AsyncKernelRequest:
-        """Sets the dynamic shared memory in bytes."""
         self.shared_mem = size
         return self
 
     def with_args(self, args: list[Any]) -> AsyncKernelRequest:
-        """Sets the arguments; a CUfunction takes each as an integer of 8 bytes."""
         self.args = list(args)
         return self
 
-    def _check(self) -> None:
-        kernel = self.kernel_handle
-        if not (callable(kernel) or isinstance(kernel, int)):
-            raise InvalidTypeError(
-                f"dispatch_async: kernel_handle is {safe_repr(kernel)}, expected a jit kernel, "
-                "a callable or the address of a CUfunction"
-            )
-        if isinstance(kernel, int) and _native.default_device()[0] == "cpu":
-            raise GpuUnavailable(
-                f"dispatch_async: kernel_handle is {kernel}, the address of a CUfunction, and CPU "
-                "simulation has none; pass a callable, or a jit kernel with reference="
-            )
-
     def _launch(self) -> Any:
-        """On the current stream."""
-        kernel = self.kernel_handle
-        if isinstance(kernel, JITKernel):
-            kernel(*self.args, grid=self.grid, block=self.block, shared_mem=self.shared_mem)
-            return None
-        if callable(kernel):
-            return kernel(*self.args)
-        launch_function(int(kernel), self.grid, self.block, self.shared_mem, self.args)
-        return None
-
-    def __repr__(self) -> str:
-        return f"AsyncKernelRequest({self.kernel_handle!r}, grid={self.grid}, block={self.block})"
+        return launch(self.kernel_handle, self.grid, self.block, self.shared_mem, self.args)
 
 
-@dataclass(frozen=True)
-class KernelResult:
+class KernelResult(NamedTuple):
     """How a kernel ended. `exec_time` in seconds; `output` is what a Python callable returned."""
 
     success: bool
@@ -136,25 +99,21 @@ class KernelResult:
     output: Any
 
 
+@dataclass(frozen=True, eq=False)
 class KernelFuture:
     """A dispatched kernel: a task of the context's scheduler. Can be awaited."""
 
-    def __init__(self, number: int, context: ExecutionContext, task: TaskFuture[Any]) -> None:
-        self.id = number
-        self.stream_id = context.stream_id
-        self.context_id = context.llm_id
-        self._task = task
+    id: int
+    stream_id: int
+    context_id: str
+    _task: TaskFuture[Any]
 
     @property
     def state(self) -> str:
         """PENDING, RUNNING, COMPLETED, FAILED or CANCELLED."""
-        name = self._task.state.name
-        return "PENDING" if name in ("QUEUED", "ADMITTED") else name
+        return old_state(self._task.state.value).upper()
 
-    @property
-    def is_ready(self) -> bool:
-        """True when wait() would not wait."""
-        return self._task.done()
+    is_ready = property(lambda self: self._task.done())
 
     def wait(self) -> KernelResult:
         """Waits for the kernel. A failure is in the result, not raised."""
@@ -165,41 +124,35 @@ class KernelFuture:
         return KernelResult(False, f"{type(error).__name__}: {error}", time, None)
 
     def try_get(self) -> KernelResult | None:
-        """The result, or None while the kernel runs."""
         return self.wait() if self.is_ready else None
 
     @property
     def exec_time(self) -> float | None:
         """Seconds from its start to its end on the device; None while the kernel runs."""
-        result = self.try_get()
-        return None if result is None else result.exec_time
-
-    async def _finished(self) -> KernelResult:
-        with suppress(Exception):  # wait() reports it
-            await self._task
-        return self.wait()
+        return self.wait().exec_time if self.is_ready else None
 
     def __await__(self) -> Generator[Any, None, KernelResult]:
-        return self._finished().__await__()
+        with suppress(Exception):  # wait() reports it
+            yield from self._task.__await__()
+        return self.wait()
 
-    def __repr__(self) -> str:
-        return f"KernelFuture({self.id}, {self.context_id!r}, {self.state})"
 
-
+@dataclass(eq=False)
 class ExecutionContext:
     """One model on the GPU: its stream, its memory budget, its sessions."""
 
-    def __init__(self, llm_id: str, stream_id: int, max_vram: int) -> None:
-        self.llm_id = llm_id
-        self.stream_id = stream_id
-        self.max_vram = max_vram
-        self._state = "IDLE"
-        self._buffers: dict[int, int] = {}
-        self._scheduler: service.Scheduler | None = None
-        self._last: TaskFuture[Any] | None = None
+    llm_id: str
+    stream_id: int
+    max_vram: int
+    _state: str = field(default="IDLE", repr=False)
+    _buffers: dict[int, int] = field(default_factory=dict, repr=False)  # bytes by id
+    _scheduler: service.Scheduler = field(
+        default_factory=lambda: service.Scheduler(workers=1, max_streams=1), repr=False
+    )
+    _last: TaskFuture[Any] | None = field(default=None, repr=False)
 
     def _check_alive(self, what: str) -> None:
-        if _all.contexts.get(self.llm_id) is not self:
+        if self.stats is None:
             raise OperationError(f"{what}: context '{self.llm_id}' was destroyed")
 
     @property
@@ -208,80 +161,56 @@ class ExecutionContext:
         with _lock:
             if _all.contexts.get(self.llm_id) is not self:
                 return None
-            return ContextStats(
-                self.llm_id,
-                self._state,
-                self.stream_id,
-                self.max_vram,
-                sum(self._buffers.values()),
-                _all.ledger.available(self.llm_id),
-                len(self._buffers),
-            )
+            used, left = sum(self._buffers.values()), _all.ledger.available(self.llm_id)
+            known = self.llm_id, self._state, self.stream_id, self.max_vram
+            return ContextStats(*known, used, left, len(self._buffers))
 
     def track_allocation(self, buffer_id: int, size: int) -> bool:
         """Counts a buffer; False when it would pass the context's budget or that of all."""
         with _lock:
-            self._check_alive("track_allocation")
-            if buffer_id in self._buffers:
-                raise InvalidValueError(
-                    f"track_allocation: buffer {buffer_id} of context '{self.llm_id}' is tracked "
-                    "already"
-                )
+            self._check_buffer("track_allocation", buffer_id, tracked=False)
             if not _all.ledger.reserve(size, self.llm_id):
                 return False
             self._buffers[buffer_id] = size
             return True
 
     def track_deallocation(self, buffer_id: int) -> None:
-        """Counts a buffer no longer."""
         with _lock:
-            self._check_alive("track_deallocation")
-            if buffer_id not in self._buffers:
-                raise InvalidValueError(
-                    f"track_deallocation: buffer {buffer_id} of context '{self.llm_id}' is not "
-                    "tracked"
-                )
+            self._check_buffer("track_deallocation", buffer_id, tracked=True)
             _all.ledger.release(self._buffers.pop(buffer_id), self.llm_id)
+
+    def _check_buffer(self, what: str, buffer_id: int, tracked: bool) -> None:
+        self._check_alive(what)
+        if (buffer_id in self._buffers) != tracked:
+            state = "not tracked" if tracked else "tracked already"
+            raise InvalidValueError(f"{what}: buffer {buffer_id} of '{self.llm_id}' is {state}")
 
     def dispatch_async(self, request: AsyncKernelRequest) -> KernelFuture:
         """Runs the request on the context's stream, after earlier ones; returns at once."""
-        request._check()
+        if not callable(request.kernel_handle):
+            whole("dispatch_async", "kernel_handle", request.kernel_handle)
         with _lock:
             self._check_alive("dispatch_async")
-            if self._scheduler is None:
-                self._scheduler = service.Scheduler(workers=1, max_streams=1)
             self._last = self._scheduler.submit(request._launch, name=self.llm_id)
             _all.futures += 1
-            return KernelFuture(_all.futures, self, self._last)
+            return KernelFuture(_all.futures, self.stream_id, self.llm_id, self._last)
 
     def start_session(self) -> None:
-        """IDLE to RUNNING."""
         with _lock:
             self._check_alive("start_session")
             self._state = "RUNNING"
 
     def end_session(self) -> None:
-        """RUNNING to IDLE."""
         with _lock:
             self._state = "IDLE"
 
     def is_session_active(self) -> bool:
-        """Between the two."""
         return self._state != "IDLE"
 
     def destroy(self) -> None:
         """Waits for its kernels and gives back the stream and the budget."""
         if self.stats is not None:
             destroy_context(self.llm_id)
-
-    def _end(self) -> None:
-        if self._last is not None:
-            self._last.wait()
-        if self._scheduler is not None:
-            self._scheduler.shutdown()
-
-    def __repr__(self) -> str:
-        return f"ExecutionContext({self.llm_id!r}, stream_id={self.stream_id})"
 
 
 @dataclass
@@ -290,20 +219,18 @@ class _Contexts:
 
     initialized: bool = False
     device_id: int = 0
-    memory: int = 0
-    budget: int = 0
+    device_total_memory: int = 0
+    total_vram_budget: int = 0
     ledger: LimitLedger = field(default_factory=lambda: LimitLedger(0))
     contexts: dict[str, ExecutionContext] = field(default_factory=dict)
     free_streams: list[int] = field(default_factory=lambda: list(range(8)))  # the last is next
-    num_streams: int = 8
     session_depth: int = 0
     futures: int = 0
 
-    def take_stream(self) -> int:
-        if self.free_streams:
-            return self.free_streams.pop()
-        self.num_streams += 1
-        return self.num_streams - 1
+    used_vram = forward("ledger.reserved")
+    available_vram = property(lambda self: self.total_vram_budget - self.used_vram)
+    context_count = property(lambda self: len(self.contexts))
+    stream_pool_size = property(lambda self: len(self.free_streams))
 
 
 _all = _Contexts()
@@ -314,15 +241,14 @@ def initialize(
     device_id: int = 0, device_total_memory: int = 0, total_vram_budget: int = 0
 ) -> None:
     """Memory 0: 8 GiB. Budget 0 or above the memory: the memory. Later calls do nothing."""
-    if device_id < 0:
-        raise InvalidValueError(f"initialize: device_id is {device_id}, expected at least 0")
+    device_id = whole("initialize", "device_id", device_id)
     with _lock:
         if _all.initialized:
             return
-        _all.memory = device_total_memory or 8 << 30
-        _all.budget = min(total_vram_budget or _all.memory, _all.memory)
-        _all.ledger = LimitLedger(_all.budget)
-        _all.device_id = device_id
+        memory = device_total_memory or 8 << 30
+        _all.total_vram_budget = min(total_vram_budget or memory, memory)
+        _all.ledger = LimitLedger(_all.total_vram_budget)
+        _all.device_total_memory, _all.device_id = memory, device_id
         _all.initialized = True
 
 
@@ -334,14 +260,14 @@ def create_context(llm_id: str, max_vram: int = 0, *, device_id: int = 0) -> Exe
         initialize(device_id)
         if llm_id in _all.contexts:
             raise OperationError(f"create_context: context '{llm_id}' exists already")
-        _all.ledger.set_account_limit(llm_id, max_vram or _NO_LIMIT)
-        context = ExecutionContext(llm_id, _all.take_stream(), max_vram)
-        _all.contexts[llm_id] = context
+        _all.ledger.set_account_limit(llm_id, max_vram or UNLIMITED)
+        # Without a free stream all smaller numbers are taken.
+        stream_id = _all.free_streams.pop() if _all.free_streams else len(_all.contexts)
+        context = _all.contexts[llm_id] = ExecutionContext(llm_id, stream_id, max_vram)
         return context
 
 
 def get_context(llm_id: str) -> ExecutionContext | None:
-    """The context of that id, or None."""
     return _all.contexts.get(llm_id)
 
 
@@ -353,20 +279,16 @@ def destroy_context(llm_id: str) -> bool:
             return False
         for size in context._buffers.values():
             _all.ledger.release(size, llm_id)
-        _all.ledger.set_account_limit(llm_id, _NO_LIMIT)
+        _all.ledger.set_account_limit(llm_id, UNLIMITED)
         _all.free_streams.append(context.stream_id)
-    context._end()  # without the lock: its work may use contexts
+    if context._last is not None:
+        context._last.wait()  # without the lock: its work may use contexts
+    context._scheduler.shutdown()
     return True
 
 
 def list_contexts() -> list[str]:
-    """The ids, oldest first."""
     return list(_all.contexts)
-
-
-def _set_all(state: str) -> None:
-    for context in _all.contexts.values():
-        context._state = state
 
 
 @contextmanager
@@ -374,14 +296,15 @@ def session() -> Iterator[None]:
     """All contexts there are run inside; at the end of the outermost all are idle."""
     with _lock:
         _all.session_depth += 1
-        _set_all("RUNNING")
+        for context in _all.contexts.values():
+            context._state = "RUNNING"
     try:
         yield
     finally:
         with _lock:
             _all.session_depth = max(0, _all.session_depth - 1)  # reset() may have been inside
-            if _all.session_depth == 0:
-                _set_all("IDLE")
+            for context in _all.contexts.values():
+                context._state = "RUNNING" if _all.session_depth else "IDLE"
 
 
 class context_session:
@@ -405,60 +328,22 @@ class context_session:
 
 
 def is_session_active() -> bool:
-    """Inside session()."""
     return _all.session_depth > 0
 
 
 def stats() -> SchedulerStats:
-    """The default scheduler at this moment, with the figures of the execution contexts.
-
-    str() of it is a table.
-    """
+    """The default scheduler and the execution contexts at this moment; str() is a table."""
     now = service.stats()
     with _lock:
-        used = _all.ledger.reserved
-        return SchedulerStats(
-            **vars(now),
-            initialized=_all.initialized,
-            device_id=_all.device_id,
-            total_vram_budget=_all.budget,
-            device_total_memory=_all.memory,
-            used_vram=used,
-            available_vram=_all.budget - used,
-            context_count=len(_all.contexts),
-            stream_pool_size=len(_all.free_streams),
-        )
+        return figures(SchedulerStats, _all, **vars(now))
 
 
 snapshot = stats
 
 
 def reset() -> None:
-    """Destroys all contexts; as new."""
     global _all
     for llm_id in list_contexts():
         destroy_context(llm_id)
     with _lock:
         _all = _Contexts(futures=_all.futures)
-
-
-__all__ = [
-    "HAS_MULTI_LLM",
-    "AsyncKernelRequest",
-    "ContextStats",
-    "ExecutionContext",
-    "KernelFuture",
-    "KernelResult",
-    "SchedulerStats",
-    "context_session",
-    "create_context",
-    "destroy_context",
-    "get_context",
-    "initialize",
-    "is_session_active",
-    "list_contexts",
-    "reset",
-    "session",
-    "snapshot",
-    "stats",
-]

@@ -7,16 +7,123 @@ then stays loaded as long as the cache has it.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from pygpukit import _native
-from pygpukit._compat.arguments import amount, whole
-from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
+from pygpukit._compat.common import Locked, check_fields, figures
 from pygpukit.core.errors import GpuUnavailable, InvalidValueError, OperationError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+
+def digest(*fields: str | bytes) -> int:
+    """64 bits over length-prefixed fields, the same in every process."""
+    state = hashlib.blake2b(digest_size=8)
+    for text in fields:
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        state.update(len(data).to_bytes(8, "little") + data)
+    return int.from_bytes(state.digest(), "little")
+
+
+@dataclass(kw_only=True)
+class Entry:
+    """One kernel."""
+
+    key: int
+    name: str
+    size: int
+    created_at: float = field(default_factory=time.time)
+    last_access: float = field(default_factory=time.time)
+    access_count: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LruStats:
+    """Figures of a cache."""
+
+    hits: int
+    misses: int
+    entries: int
+    evictions: int
+    ttl_evictions: int
+
+    def hit_rate(self) -> float:
+        """0 before the first look-up."""
+        return self.hits / max(1, self.hits + self.misses)
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class LruCache(Locked, Generic[E]):
+    """Thread safe."""
+
+    def __init__(self, max_entries: int, max_size: int, ttl_seconds: float) -> None:
+        self._max_entries, self._max_size, self._ttl = max_entries, max_size, ttl_seconds
+        self._entries: dict[int, E] = {}  # least recently used first
+        self.hits = self.misses = self.evictions = self.ttl_evictions = 0
+
+    def remove(self, key: int) -> bool:
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._drop(entry)
+        return entry is not None
+
+    def contains(self, key: int) -> bool:
+        """True when it is there and not expired."""
+        return self._find(key) is not None
+
+    def clear_expired(self) -> int:
+        return sum(self._find(key) is None for key in list(self._entries))
+
+    def clear(self) -> None:
+        for entry in list(self._entries.values()):
+            self._drop(entry)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    len = __len__
+
+    def is_empty(self) -> bool:
+        return not self._entries
+
+    def _size(self) -> int:
+        return sum(entry.size for entry in self._entries.values())
+
+    def _find(self, key: int) -> E | None:
+        """The entry; one that has expired leaves."""
+        entry = self._entries.get(key)
+        if entry is None or self._ttl == 0 or time.time() - entry.created_at < self._ttl:
+            return entry
+        self._drop(entry)
+        self.ttl_evictions += 1
+        return None
+
+    def _use(self, entry: E | None) -> E | None:
+        """Counts a look-up and what it found."""
+        if entry is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        entry.access_count += 1
+        entry.last_access = time.time()
+        self._entries[entry.key] = self._entries.pop(entry.key)
+        return entry
+
+    def _drop(self, entry: E) -> None:
+        del self._entries[entry.key]
+
+    def _has_room(self, size: int, count: int = 1) -> bool:
+        room = len(self._entries) + count <= self._max_entries
+        return room and self._size() + size <= self._max_size
+
+    def _evict_for(self, size: int, count: int = 1) -> None:
+        while size <= self._max_size and self._entries and not self._has_room(size, count):
+            self._drop(next(iter(self._entries.values())))
+            self.evictions += 1
 
 
 @dataclass
@@ -51,14 +158,12 @@ class CacheConfig:
     ttl_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("CacheConfig", "max_entries", self.max_entries, 1)
-        whole("CacheConfig", "max_ptx_size", self.max_ptx_size, 1)
-        amount("CacheConfig", "ttl_seconds", self.ttl_seconds)
+        check_fields(self, max_entries=1, max_ptx_size=1, ttl_seconds=0.0)
 
 
 @dataclass(kw_only=True)
 class CachedKernel(Entry):
-    """A kernel of the cache, as it was when asked for."""
+    """A kernel of the cache."""
 
     ptx: str
     options: CompileOptions
@@ -85,10 +190,7 @@ class KernelCache(LruCache[CachedKernel]):
         limits = self.config.max_entries, self.config.max_ptx_size, self.config.ttl_seconds
         super().__init__(*limits)
 
-    @staticmethod
-    def hash_source(source: str) -> int:
-        """The same on every machine."""
-        return digest(source)
+    hash_source = staticmethod(digest)
 
     @staticmethod
     def compute_key(source: str, options: CompileOptions | None = None) -> int:
@@ -99,16 +201,14 @@ class KernelCache(LruCache[CachedKernel]):
         return digest(source, options.compute_capability, *counted)
 
     def get(self, key: int) -> CachedKernel | None:
-        with self._lock:
-            return self._looked_up(self._find(key) or self._adopt(lambda k, _: k == key))
+        return self._use(self._find(key) or self._adopt(lambda k, _: k == key))
 
     def get_by_name(self, name: str) -> CachedKernel | None:
         """The one inserted last."""
-        with self._lock:
-            named = [kernel for kernel in self._entries.values() if kernel.name == name]
-            latest = max(named, key=lambda kernel: kernel.created_at, default=None)
-            found = self._find(latest.key) if latest else None
-            return self._looked_up(found or self._adopt(lambda _, n: n == name))
+        self.clear_expired()
+        named = [kernel for kernel in self._entries.values() if kernel.name == name]
+        latest = max(named, key=lambda kernel: kernel.created_at, default=None)
+        return self._use(latest or self._adopt(lambda _, n: n == name))
 
     def insert(
         self, source: str, name: str, ptx: str, options: CompileOptions | None = None
@@ -116,38 +216,22 @@ class KernelCache(LruCache[CachedKernel]):
         """Adds a kernel, or replaces the one of the same key; its key."""
         options = options or CompileOptions()
         key = self.compute_key(source, options)
-        with self._lock:
-            self._add(CachedKernel(key=key, name=name, size=len(ptx), ptx=ptx, options=options))
+        self._add(CachedKernel(key=key, name=name, size=len(ptx), ptx=ptx, options=options))
         return key
 
     def set_handles(self, key: int, module_handle: int, function_handle: int) -> bool:
-        """False when unknown."""
-        with self._lock:
-            kernel = self._entries.get(key)
-            if kernel is not None:
-                kernel.module_handle, kernel.function_handle = module_handle, function_handle
-            return kernel is not None
+        kernel = self._entries.get(key)
+        if kernel is not None:
+            kernel.module_handle, kernel.function_handle = module_handle, function_handle
+        return kernel is not None
 
     def kernel_names(self) -> list[str]:
-        """Sorted, each once."""
-        with self._lock:
-            return sorted({kernel.name for kernel in self._entries.values()})
-
-    def clear_expired(self) -> int:
-        """How many went."""
-        with self._lock:
-            return self._drop_old()
+        return sorted({kernel.name for kernel in self._entries.values()})
 
     def stats(self) -> CacheStats:
-        with self._lock:
-            loaded = sum(kernel.is_loaded for kernel in self._entries.values())
-            return CacheStats(**self._figures(), ptx_size=self._size(), loaded_count=loaded)
-
-    def _looked_up(self, kernel: CachedKernel | None) -> CachedKernel | None:
-        if kernel is None:
-            self._misses += 1
-            return None
-        return replace(self._use(kernel))
+        loaded = sum(kernel.is_loaded for kernel in self._entries.values())
+        sizes = {"entries": len(self), "ptx_size": self._size(), "loaded_count": loaded}
+        return figures(CacheStats, self, **sizes)
 
     def _adopt(self, wanted: Callable[[int, str], bool]) -> CachedKernel | None:
         """The kernel that gp.jit compiled last, as an entry."""
@@ -169,16 +253,13 @@ class KernelCache(LruCache[CachedKernel]):
 
     def _add(self, kernel: CachedKernel) -> CachedKernel:
         if kernel.size > self._max_size:
-            raise InvalidValueError(
-                f"KernelCache.insert: ptx has {kernel.size} bytes, the cache takes {self._max_size}"
-            )
+            limit = f"expected up to {self._max_size}"
+            raise InvalidValueError(f"KernelCache.insert: ptx has {kernel.size} bytes, {limit}")
         self.remove(kernel.key)
         if self.config.enable_eviction:
             self._evict_for(kernel.size)
         elif not self._has_room(kernel.size):
-            raise OperationError(
-                f"KernelCache: full and eviction is off: {len(self)} of {self._max_entries} "
-                f"entries, {self._size()} of {self._max_size} bytes"
-            )
+            what = f"{len(self)} entries, {self._size()} bytes"
+            raise OperationError(f"KernelCache: full and eviction is off: {what}")
         self._entries[kernel.key] = kernel
         return kernel

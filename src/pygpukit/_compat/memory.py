@@ -6,23 +6,116 @@ page-locked host memory.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import time
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pygpukit import _native
-from pygpukit._compat.arguments import whole
-from pygpukit._compat.size_classes import SizeClasses
-from pygpukit.core.errors import InvalidValueError
+from pygpukit._compat.common import Locked, figures, forward
+from pygpukit.core.arguments import whole
+from pygpukit.core.errors import InvalidValueError, OutOfMemory
 from pygpukit.memory import MB, account
-from pygpukit.transfer import submit_d2h, submit_h2d
+from pygpukit.transfer import TransferFuture, submit_d2h, submit_h2d
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 _pool_numbers = itertools.count(1)
+Memory = TypeVar("Memory")
+Block = TypeVar("Block")
+
+
+class SizeClasses(Locked, Generic[Memory, Block]):
+    """What is used and cached together never exceeds the limit. Under its lock."""
+
+    SIZE_CLASSES: ClassVar[Sequence[int]]
+    _name: ClassVar[str]  # in messages
+
+    def __init__(self, limit: int, granule: int) -> None:
+        self._limit, self._granule = limit, granule  # above the largest class
+        self._free: dict[int, list[Memory]] = {}  # by size class
+        self._blocks: dict[int, Block] = {}
+        self._used = self._cached = self._made = 0
+        self.allocation_count = self.reuse_count = 0
+
+    @abstractmethod
+    def _make(self, size: int) -> Memory:
+        """New memory of that size. OutOfMemory where the device has no more."""
+
+    active_blocks = property(lambda self: len(self._blocks))
+    free_blocks = property(lambda self: sum(map(len, self._free.values())))
+
+    def _block(self, what: str, id: int) -> Block:
+        block = self._blocks.get(id)
+        if block is None:
+            raise InvalidValueError(f"{self._name}.{what}: no block {id}")
+        return block
+
+    def _make_room(self) -> bool:
+        """Drops the largest free memory. False: there is none."""
+        largest = max((size for size, free in self._free.items() if free), default=0)
+        if largest:
+            self._free[largest].pop()
+            self._cached -= largest
+        return largest > 0
+
+    def _size_class(self, size: int) -> int:
+        step = self._granule
+        return next((c for c in self.SIZE_CLASSES if size <= c), -(-size // step) * step)
+
+    def _allocate(self, size: int) -> tuple[int, Memory, bool]:
+        """(size of the class, the memory, whether it was free before)."""
+        size = self._size_class(whole(f"{self._name}.allocate", "size", size, 1))
+        reused = bool(self._free.get(size))
+        memory = self._take(size)
+        self.allocation_count += 1
+        self.reuse_count += reused
+        return size, memory, reused
+
+    def _take(self, size: int) -> Memory:
+        """Free memory of the class, or new memory for which other memory leaves."""
+        if free := self._free.get(size):
+            memory = free.pop()
+            self._cached -= size
+        else:
+            memory = self._take_new(size)
+            self._made += 1
+        self._used += size
+        return memory
+
+    def _take_new(self, size: int) -> Memory:
+        while size <= self._limit:
+            if self._used + self._cached + size <= self._limit:
+                try:
+                    return self._make(size)
+                except OutOfMemory:  # the device has no more, whatever the limit says
+                    if not self._make_room():
+                        raise
+            elif not self._make_room():
+                break
+        known: dict[str, Any] = {"used": self._used, "cached": self._cached, "limit": self._limit}
+        text = ", ".join(f"{name} {value}" for name, value in known.items())
+        raise OutOfMemory(f"{self._name}: cannot get {size} bytes: {text}", asked=size, **known)
+
+    def _give_back(self, memory: Memory, size: int) -> None:
+        self._free.setdefault(size, []).append(memory)
+        self._used -= size
+        self._cached += size
+
+    def clear_pool(self) -> int:
+        """Drops all free memory; bytes."""
+        self._free.clear()
+        before, self._cached = self._cached, 0
+        return before
+
+    def clear(self) -> None:
+        """Drops everything, live blocks too."""
+        self.clear_pool()
+        self._blocks.clear()
+        self._used = 0
 
 
 @dataclass(eq=False)
@@ -38,6 +131,7 @@ class MemoryBlock:
     last_access: float = field(default_factory=time.time)
     _array: _native.GPUArray | None = field(default=None, repr=False)
     _written: int = field(default=0, repr=False)  # bytes, from the start
+    _given: bytes | None = field(default=None, repr=False)  # to set_host_data
 
     def touch(self) -> None:
         """Notes a use now. MemoryPool.touch also changes the order of eviction."""
@@ -55,8 +149,7 @@ class MemoryBlock:
         self.device_ptr = None if array is None else array.device_ptr
 
 
-@dataclass(frozen=True)
-class PoolStats:
+class PoolStats(NamedTuple):
     """Figures of a MemoryPool; sizes in bytes."""
 
     quota: int
@@ -71,140 +164,113 @@ class PoolStats:
     free_blocks: int
 
 
-class MemoryPool(SizeClasses[_native.GPUArray]):
-    """Blocks by size class, with a quota; optionally the least recently used ones are evicted."""
+class MemoryPool(SizeClasses[_native.GPUArray, MemoryBlock]):
+    """Blocks with a quota; optionally the least recently used ones are evicted."""
 
     SIZE_CLASSES: ClassVar[list[int]] = [256 * 4**i for i in range(11)]  # 256 B to 256 MiB
+    _name = "MemoryPool"
 
     def __init__(self, quota: int, enable_eviction: bool = False) -> None:
         quota = whole("MemoryPool", "quota", quota, 1)
-        super().__init__("MemoryPool", quota, self.SIZE_CLASSES, MB)
+        super().__init__(quota, MB)
         self._account = account(f"MemoryPool {next(_pool_numbers)}", quota)
         self._evicts = bool(enable_eviction)
-        self._blocks: dict[int, MemoryBlock] = {}  # least recently used first
-        self._next_id = self._evictions = 0
+        self._next_id = self.eviction_count = 0
 
-    quota = property(lambda self: self._limit)
-    used = property(lambda self: self._used)
-    cached = property(lambda self: self._cached)
+    quota, used, cached = forward("_limit"), forward("_used"), forward("_cached")
     available = property(lambda self: self._limit - self._used)
+    cudamalloc_count = forward("_made")
 
     def allocate(self, size: int) -> MemoryBlock:
-        size = self._size_class(whole("MemoryPool.allocate", "size", size, 1))
-        with self._lock:
-            reused = bool(self._free.get(size))
-            block = MemoryBlock(self._next_id, size)
-            block._move(self._take(size))
-            self._blocks[block.id] = block
-            self._next_id += 1
-            self._allocations += 1
-            self._reuses += reused
-            return block
+        size, array, _ = self._allocate(size)
+        block = MemoryBlock(self._next_id, size)
+        block._move(array)
+        self._blocks[block.id] = block  # in the order of use, the last one is the latest
+        self._next_id += 1
+        return block
 
-    def free(self, block: MemoryBlock) -> None:
+    def _live(self, what: str, block: MemoryBlock | int) -> MemoryBlock:
+        if isinstance(block, int):
+            return self._block(what, block)
+        if self._blocks.get(block.id) is not block:
+            raise InvalidValueError(f"MemoryPool.{what}: block {block.id} is not a live block")
+        return block
+
+    def free(self, block: MemoryBlock | int) -> None:
         """Keeps the block's memory for the next allocation of its size."""
-        with self._lock:
-            self._check(block, "free")
-            del self._blocks[block.id]
-            if block._array is not None:
-                self._give_back(block._array, block.size)
-            block._move(None)
+        block = self._live("free", block)
+        del self._blocks[block.id]
+        if block._array is not None:
+            self._give_back(block._array, block.size)
+        block._move(None)
 
-    def touch(self, block: MemoryBlock) -> None:
-        """Makes the block the most recently used one."""
-        with self._lock:
-            self._check(block, "touch")
-            self._blocks[block.id] = self._blocks.pop(block.id)
-            block.touch()
+    def touch(self, block: MemoryBlock | int) -> None:
+        block = self._live("touch", block)
+        self._blocks[block.id] = self._blocks.pop(block.id)
+        block.touch()
 
-    def evict(self, block: MemoryBlock) -> None:
-        with self._lock:
-            self._check(block, "evict")
-            if block._array is None:
-                return
-            host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
-            _native.synchronize()  # kernels that were given the address
-            submit_d2h(block._array, host).wait()
-            block._move(None, host)
-            self._used -= block.size
-            self._evictions += 1
+    def evict(self, block: MemoryBlock | int) -> None:
+        block = self._live("evict", block)
+        if block._array is None:
+            return
+        host = _native.pinned_empty(block.size, "uint8", device=self._account.device)
+        self._copy(submit_d2h, block, host)
+        block._move(None, host)
+        self._used -= block.size
+        self.eviction_count += 1
 
-    def restore(self, block: MemoryBlock) -> None:
+    def restore(self, block: MemoryBlock | int) -> None:
         """Brings the block back; others may be evicted for it."""
-        with self._lock:
-            self.touch(block)
-            if block.host_data is not None:
-                array = self._take(block.size)
-                submit_h2d(array, block.host_data).wait()
-                block._move(array)
+        block = self._live("restore", block)
+        self.touch(block)
+        if block.host_data is not None:
+            array = self._take(block.size)
+            submit_h2d(array, block.host_data).wait()
+            block._move(array)
 
-    def write(self, block: MemoryBlock, data: NDArray[Any]) -> None:
+    def write(self, block: MemoryBlock | int, data: NDArray[Any]) -> None:
         """Copies an array's bytes to the start of the block, wherever it is."""
         import numpy as np
 
         source = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        with self._lock:
-            self.touch(block)
-            if source.nbytes > block.size:
-                raise InvalidValueError(
-                    f"MemoryPool.write: {source.nbytes} bytes for block {block.id} of {block.size}"
-                )
-            if block.host_data is not None:
-                block.host_data[: source.nbytes] = source
-            elif block._array is not None and source.nbytes:
-                _native.synchronize()
-                submit_h2d(block._array[: source.nbytes], source).wait()
-            block._written = max(block._written, source.nbytes)
+        block, size = self._live("write", block), source.nbytes
+        self.touch(block)
+        if size > block.size:
+            raise InvalidValueError(
+                f"MemoryPool.write: {size} bytes for block {block.id} of {block.size}"
+            )
+        if block.host_data is not None:
+            block.host_data[:size] = source
+        self._copy(submit_h2d, block, source)
+        block._written = max(block._written, size)
 
-    def read(self, block: MemoryBlock, dtype: DTypeLike = "float32") -> NDArray[Any]:
+    def read(self, block: MemoryBlock | int, dtype: DTypeLike = "float32") -> NDArray[Any]:
         """A copy of the bytes written so far (all of them when none were), in one dimension."""
         import numpy as np
 
         kind: np.dtype[Any] = np.dtype(dtype)
-        with self._lock:
-            self.touch(block)
-            out = np.empty((block._written or block.size) // kind.itemsize, kind)
-            there = out.view(np.uint8)
-            if block.host_data is not None:
-                there[:] = block.host_data[: there.nbytes]
-            elif block._array is not None and there.nbytes:
-                _native.synchronize()
-                submit_d2h(block._array[: there.nbytes], there).wait()
-            return out
+        block = self._live("read", block)
+        self.touch(block)
+        out = np.empty((block._written or block.size) // kind.itemsize, kind)
+        there = out.view(np.uint8)
+        if block.host_data is not None:
+            there[:] = block.host_data[: there.nbytes]
+        self._copy(submit_d2h, block, there)
+        return out
 
-    def stats(self) -> dict[str, int]:
-        return asdict(self._stats())
+    def _copy(self, submit: Callable[..., TransferFuture], block: MemoryBlock, host: Any) -> None:
+        if block._array is not None and host.nbytes:
+            _native.synchronize()  # kernels that were given the address
+            submit(block._array[: host.nbytes], host).wait()
 
     def clear(self) -> None:
-        """Frees everything, live blocks too."""
-        with self._lock:
-            _native.synchronize()
-            for block in self._blocks.values():
-                block._move(None)
-            self._blocks.clear()
-            self._free.clear()
-            self._used = self._cached = 0
+        _native.synchronize()
+        for block in self._blocks.values():
+            block._move(None)
+        super().clear()
 
-    def _stats(self) -> PoolStats:
-        with self._lock:
-            return PoolStats(
-                quota=self._limit,
-                used=self._used,
-                cached=self._cached,
-                available=self._limit - self._used,
-                allocation_count=self._allocations,
-                reuse_count=self._reuses,
-                eviction_count=self._evictions,
-                cudamalloc_count=self._made,
-                active_blocks=len(self._blocks),
-                free_blocks=sum(map(len, self._free.values())),
-            )
-
-    def _check(self, block: MemoryBlock, what: str) -> None:
-        if self._blocks.get(block.id) is not block:
-            raise InvalidValueError(
-                f"MemoryPool.{what}: block {block.id} is not a live block of this pool"
-            )
+    def stats(self) -> dict[str, int]:
+        return figures(PoolStats, self)._asdict()
 
     def _make(self, size: int) -> _native.GPUArray:
         with self._account:
@@ -219,85 +285,44 @@ class MemoryPool(SizeClasses[_native.GPUArray]):
         return oldest is not None
 
 
-class RustMemoryPool:
+class RustMemoryPool(MemoryPool):
     """The same pool with blocks by id, as `_pygpukit_rust` has it."""
 
-    def __init__(self, quota: int, enable_eviction: bool = False) -> None:
-        self._pool = MemoryPool(quota, enable_eviction)
-        self._pointers: dict[int, int] = {}  # of set_device_ptr
-        self._host: dict[int, bytes] = {}  # of set_host_data
+    def allocate(self, size: int) -> int:  # type: ignore[override]
+        return super().allocate(size).id
 
-    quota = property(lambda self: self._pool.quota)
-    used = property(lambda self: self._pool.used)
-    cached = property(lambda self: self._pool.cached)
-    available = property(lambda self: self._pool.available)
-
-    def _block(self, what: str, block_id: int) -> MemoryBlock:
-        block = self._pool._blocks.get(block_id)
-        if block is None:
-            raise InvalidValueError(f"MemoryPool.{what}: no block {block_id}")
-        return block
-
-    def allocate(self, size: int) -> int:
-        return self._pool.allocate(size).id
-
-    def free(self, block_id: int) -> None:
-        self._pool.free(self._block("free", block_id))
-        self._pointers.pop(block_id, None)
-        self._host.pop(block_id, None)
-
-    def touch(self, block_id: int) -> None:
-        self._pool.touch(self._block("touch", block_id))
-
-    def evict(self, block_id: int) -> None:
-        self._pool.evict(self._block("evict", block_id))
-
-    def restore(self, block_id: int) -> None:
-        self._pool.restore(self._block("restore", block_id))
+    def stats(self) -> PoolStats:  # type: ignore[override]
+        return figures(PoolStats, self)
 
     def get_block(self, block_id: int) -> MemoryBlock | None:
-        """The block as it is now."""
-        block = copy.copy(self._pool._blocks.get(block_id))
-        if block is not None:
-            block.device_ptr = self._pointers.get(block_id, block.device_ptr)
-        return block
+        return self._blocks.get(block_id)
 
     def set_device_ptr(self, block_id: int, ptr: int) -> None:
-        """What get_block reports as its address. The block's own memory stays as it is."""
-        self._block("set_device_ptr", block_id)
-        self._pointers[block_id] = whole("MemoryPool.set_device_ptr", "ptr", ptr)
+        """What get_block reports until the block moves. Its memory stays as it is."""
+        ptr = whole("MemoryPool.set_device_ptr", "ptr", ptr)
+        self._block("set_device_ptr", block_id).device_ptr = ptr
 
     def set_host_data(self, block_id: int, data: bytes) -> None:
-        """Sets the block's first bytes."""
         import numpy as np
 
-        self._pool.write(self._block("set_host_data", block_id), np.frombuffer(data, np.uint8))
-        self._host[block_id] = bytes(data)
+        self.write(block_id, np.frombuffer(data, np.uint8))
+        self._block("set_host_data", block_id)._given = bytes(data)
 
     def get_host_data(self, block_id: int) -> bytes | None:
         """What set_host_data was given, or all bytes of an evicted block, or None."""
         block = self._block("get_host_data", block_id)
-        if block_id not in self._host and block.host_data is not None:
+        if block._given is None and block.host_data is not None:
             return block.host_data.tobytes()
-        return self._host.get(block_id)
+        return block._given
 
     def clear_host_data(self, block_id: int) -> None:
-        self._block("clear_host_data", block_id)
-        self._host.pop(block_id, None)
+        self._block("clear_host_data", block_id)._given = None
 
     def get_block_size(self, block_id: int) -> int:
         return self._block("get_block_size", block_id).size
 
     def is_block_on_gpu(self, block_id: int) -> bool:
         return self._block("is_block_on_gpu", block_id).on_gpu
-
-    def stats(self) -> PoolStats:
-        return self._pool._stats()
-
-    def clear(self) -> None:
-        self._pool.clear()
-        self._pointers.clear()
-        self._host.clear()
 
 
 RustMemoryBlock = MemoryBlock
@@ -307,11 +332,9 @@ _default_pool: MemoryPool | None = None
 
 
 def get_default_pool() -> MemoryPool | None:
-    """The pool given to set_default_pool, or None."""
     return _default_pool
 
 
 def set_default_pool(pool: MemoryPool | None) -> None:
-    """Sets what get_default_pool gives."""
     global _default_pool
     _default_pool = pool

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from pygpukit import _native
-from pygpukit._compat.arguments import amount, whole
-from pygpukit._compat.lru import Entry, LruCache, LruStats, digest
+from pygpukit._compat.common import check_fields, figures
+from pygpukit._compat.kernel_cache import Entry, LruCache, LruStats, digest
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 
 _INDEX = "index.json"
@@ -33,8 +34,7 @@ class ArchFingerprint:
     compiler_minor: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            whole("ArchFingerprint", name, value, 0, 2**31 - 1)
+        check_fields(self, **dict.fromkeys(asdict(self), 0))
 
     def is_compatible(self, other: ArchFingerprint) -> bool:
         """The same SM and driver."""
@@ -52,14 +52,11 @@ class PersistentCacheConfig:
     ttl_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        op = "PersistentCacheConfig"
         if self.cache_dir is None:
             object.__setattr__(self, "cache_dir", str(Path.home() / ".pygpukit" / "cache"))
         if not self.cache_dir:
-            raise InvalidValueError(f"{op}: cache_dir is empty")
-        whole(op, "max_size", self.max_size, 1)
-        whole(op, "max_entries", self.max_entries, 1)
-        amount(op, "ttl_seconds", self.ttl_seconds)
+            raise InvalidValueError("PersistentCacheConfig: cache_dir is empty")
+        check_fields(self, max_size=1, max_entries=1, ttl_seconds=0.0)
 
 
 @dataclass(kw_only=True)
@@ -77,7 +74,6 @@ class PersistentCacheStats(LruStats):
 
     total_size: int
     corrupt: int  # files that were not what the index says
-    write_failures: int
 
 
 class PersistentCache(LruCache[PersistentCacheEntry]):
@@ -87,83 +83,63 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         super().__init__(config.max_entries, config.max_size, config.ttl_seconds)
         self.config, self.arch = config, arch
         self._folder = _native.PrivateFolder(str(config.cache_dir))
-        self._corrupt = self._write_failures = 0
-        self._changed = False
+        self.corrupt, self._changed = 0, False
         if not self._load():
             self._folder.remove(_INDEX)
-            self._remove_orphans()
         if config.auto_cleanup:
             self.cleanup()
-            self._remove_orphans()
+        self._remove_orphans()
 
     def __del__(self) -> None:
         if getattr(self, "_changed", False):
             self._save()
 
     def get(self, key: int) -> bytes | None:
-        """The stored bytes."""
-        with self._lock:
-            entry = self._find(key)
-            if entry is not None:
-                data = self._folder.read(entry.file, min(entry.size, self._max_size))
-                if data is not None and digest(data) == entry.checksum:
-                    self._use(entry)
-                    self._changed = True
-                    return data
-                self._corrupt += 1
-                self._drop(entry)
-            self._misses += 1
-            return None
+        entry = self._find(key)
+        if entry is not None:
+            data = self._folder.read(entry.file, min(entry.size, self._max_size))
+            if data is not None and digest(data) == entry.checksum:
+                self._use(entry)
+                self._changed = True
+                return data
+            self.corrupt += 1
+            self._drop(entry)
+        self._use(None)
+        return None
 
     def insert(self, key: int, name: str, data: bytes) -> bool:
         """False when it was not stored: too large, full without cleanup, or not writable."""
         key, data = whole("PersistentCache.insert", "key", key), bytes(data)
         entry = PersistentCacheEntry(key=key, name=name, size=len(data), checksum=digest(data))
-        with self._lock:
-            self.remove(key)
-            if self.config.auto_cleanup:
-                self._evict_for(entry.size)
-            if not self._has_room(entry.size) or not self._write(entry.file, data):
-                return False
-            self._entries[key] = entry
-            self._save()
-            return True
+        self.remove(key)
+        if self.config.auto_cleanup:
+            self._evict_for(entry.size)
+        if not self._has_room(entry.size) or not self._write(entry.file, data):
+            return False
+        self._entries[key] = entry
+        self._save()
+        return True
 
     def get_entry(self, key: int) -> PersistentCacheEntry | None:
-        """What the index says."""
-        entry = self._entries.get(key)
-        return None if entry is None else replace(entry)
-
-    def entries(self) -> list[PersistentCacheEntry]:
-        """By key."""
-        with self._lock:
-            return [replace(self._entries[key]) for key in sorted(self._entries)]
+        return self._entries.get(key)
 
     def cleanup(self) -> int:
         """Drops what is expired or over the limits; how many."""
-        with self._lock:
-            before = len(self)
-            self._drop_old()
-            self._evict_for(0, 0)
-            if self._changed:
-                self._save()
-            return before - len(self)
+        before = len(self)
+        self.clear_expired()
+        self._evict_for(0, 0)
+        if self._changed:
+            self._save()
+        return before - len(self)
 
     def clear(self) -> None:
-        """Drops everything."""
-        with self._lock:
-            super().clear()
-            self._folder.remove(_INDEX)
-            self._changed = False
+        super().clear()
+        self._folder.remove(_INDEX)
+        self._changed = False
 
     def stats(self) -> PersistentCacheStats:
-        with self._lock:
-            return PersistentCacheStats(
-                **self._figures(),
-                total_size=self._size(),
-                corrupt=self._corrupt,
-                write_failures=self._write_failures,
-            )
+        sizes = {"entries": len(self), "total_size": self._size()}
+        return figures(PersistentCacheStats, self, **sizes)
 
     def _drop(self, entry: PersistentCacheEntry) -> None:
         super()._drop(entry)
@@ -171,9 +147,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
         self._changed = True
 
     def _write(self, name: str, data: bytes) -> bool:
-        written = self._folder.write(name, data) == ""
-        self._write_failures += not written
-        return written
+        return self._folder.write(name, data) == ""
 
     def _load(self) -> bool:
         """False when there is an index that does not count."""
@@ -186,10 +160,7 @@ class PersistentCache(LruCache[PersistentCacheEntry]):
             known = self.arch.is_compatible(written_for) and bool(index["schema"] == _SCHEMA)
             loaded = [PersistentCacheEntry(**facts) for facts in index["entries"]]
             for entry in loaded:
-                for name in ("key", "size", "access_count"):
-                    whole("index", name, getattr(entry, name))
-                for name in ("created_at", "last_access"):
-                    amount("index", name, getattr(entry, name))
+                check_fields(entry, key=0, size=0, access_count=0, created_at=0.0, last_access=0.0)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
         if known:

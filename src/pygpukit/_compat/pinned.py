@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pygpukit import _native
-from pygpukit._compat.arguments import whole
-from pygpukit._compat.size_classes import SizeClasses
+from pygpukit._compat.common import check_fields, figures, forward
+from pygpukit._compat.memory import SizeClasses
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.memory import GB, KB, MB
 
-_CLASSES = (4 * KB, 64 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB, 256 * MB)
 _MAX_ALIGNMENT = 4096  # of gp.pinned_empty
 
 
@@ -25,7 +25,7 @@ class PinnedPoolConfig:
     alignment: int = 256
 
     def __post_init__(self) -> None:
-        whole("PinnedPoolConfig", "max_size", self.max_size)
+        check_fields(self, max_size=0)
         bits = whole("PinnedPoolConfig", "alignment", self.alignment, 1, _MAX_ALIGNMENT)
         if bits & (bits - 1):
             raise InvalidValueError(
@@ -35,7 +35,7 @@ class PinnedPoolConfig:
 
 @dataclass
 class PinnedBlock:
-    """A block as it was when asked for."""
+    """A block of a PinnedMemoryManager, which keeps the fields up to date."""
 
     id: int
     host_ptr: int
@@ -47,129 +47,79 @@ class PinnedBlock:
     is_registered = property(lambda self: self.array is None)
 
 
-@dataclass(frozen=True)
-class PinnedStats:
+class PinnedStats(NamedTuple):
     """Figures of a PinnedMemoryManager; sizes in bytes."""
 
     max_size: int
     current_used: int
     pooled_size: int
-    registered_size: int
-    peak_used: int
     active_blocks: int
     pooled_blocks: int
     allocation_count: int
     reuse_count: int
-    free_count: int
 
 
-class PinnedMemoryManager(SizeClasses[Any]):
+class PinnedMemoryManager(SizeClasses[Any, PinnedBlock]):
     """Blocks of gp.pinned_empty by id."""
+
+    SIZE_CLASSES = (4 * KB, 64 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB, 256 * MB)
+    _name = "PinnedMemoryManager"
 
     def __init__(self, config: PinnedPoolConfig | None = None) -> None:
         self.config = config or PinnedPoolConfig()
-        limit, step = self.config.max_size, self.config.alignment
-        super().__init__("PinnedMemoryManager", limit, _CLASSES, step)
-        self._blocks: dict[int, PinnedBlock] = {}
+        super().__init__(self.config.max_size, self.config.alignment)
         self._next_id = 1
-        self._peak = self._frees = 0
 
-    active_count = property(lambda self: len(self._blocks))
+    max_size, current_used, pooled_size = forward("_limit"), forward("_used"), forward("_cached")
+    active_count, pooled_blocks = forward("active_blocks"), forward("free_blocks")
 
     def can_allocate(self, size: int) -> bool:
         return size > 0 and self._used + self._size_class(size) <= self._limit
 
     def allocate(self, size: int) -> tuple[int, int, bool]:
         """(id, size of the class, came from the pool)."""
-        size = self._size_class(whole("PinnedMemoryManager.allocate", "size", size, 1))
-        with self._lock:
-            reused = bool(self._free.get(size))
-            array = self._take(size)
-            self._peak = max(self._peak, self._used + self._cached)
-            self._allocations += 1
-            self._reuses += reused
-            return (
-                self._add(PinnedBlock(self._next_id, array.ctypes.data, size, array)),
-                size,
-                reused,
-            )
+        size, array, reused = self._allocate(size)
+        block = PinnedBlock(self._next_id, array.ctypes.data, size, array)
+        return self._add(block), size, reused
 
     def register(self, block_id: int, host_ptr: int, size: int) -> None:
         """Memory of others under an id, or in place of a block's own."""
         op = "PinnedMemoryManager.register"
         whole(op, "host_ptr", host_ptr, 1)
         whole(op, "size", size, 1)
-        with self._lock:
-            own = self._blocks.get(block_id)
-            if own is not None and own.is_registered:
-                raise InvalidValueError(f"{op}: block {block_id} is registered already")
-            if own is not None:
-                self._give_back(own.array, own.size)
-            self._add(PinnedBlock(block_id, host_ptr, size, task_id=own.task_id if own else None))
+        own = self._blocks.get(block_id)
+        if own is not None and own.is_registered:
+            raise InvalidValueError(f"{op}: block {block_id} is registered already")
+        if own is not None:
+            self._give_back(own.array, own.size)
+        self._add(PinnedBlock(block_id, host_ptr, size, task_id=own.task_id if own else None))
 
     def free(self, block_id: int) -> tuple[bool, int]:
         """(its owner may free the memory now, host_ptr)."""
-        with self._lock:
-            block = self._block("free", block_id)
-            del self._blocks[block_id]
-            self._frees += 1
-            if not block.is_registered:
-                self._give_back(block.array, block.size)
-            return block.is_registered, block.host_ptr
+        block = self._block("free", block_id)
+        del self._blocks[block_id]
+        if not block.is_registered:
+            self._give_back(block.array, block.size)
+        return block.is_registered, block.host_ptr
 
     def associate_task(self, block_id: int, task_id: str) -> None:
         """Ties the block to a task; "" unties it."""
         self._block("associate_task", block_id).task_id = task_id or None
 
     def get(self, block_id: int) -> PinnedBlock | None:
-        block = self._blocks.get(block_id)
-        return None if block is None else replace(block)
+        return self._blocks.get(block_id)
 
     def touch(self, block_id: int) -> None:
         self._block("touch", block_id).last_access = time.time()
 
     def get_blocks_for_task(self, task_id: str) -> list[int]:
-        with self._lock:
-            return sorted(b.id for b in self._blocks.values() if b.task_id == task_id)
+        return sorted(b.id for b in self._blocks.values() if b.task_id == task_id)
 
     def free_task_blocks(self, task_id: str) -> list[tuple[bool, int]]:
-        """What free() returns, by id."""
-        with self._lock:
-            return [self.free(number) for number in self.get_blocks_for_task(task_id)]
+        return [self.free(number) for number in self.get_blocks_for_task(task_id)]
 
     def stats(self) -> PinnedStats:
-        with self._lock:
-            return PinnedStats(
-                max_size=self._limit,
-                current_used=self._used,
-                pooled_size=self._cached,
-                registered_size=sum(b.size for b in self._blocks.values() if b.is_registered),
-                peak_used=self._peak,
-                active_blocks=len(self._blocks),
-                pooled_blocks=sum(map(len, self._free.values())),
-                allocation_count=self._allocations,
-                reuse_count=self._reuses,
-                free_count=self._frees,
-            )
-
-    def clear_pool(self) -> int:
-        """Drops pooled memory; bytes."""
-        with self._lock:
-            before, self._cached = self._cached, 0
-            self._free.clear()
-            return before
-
-    def clear(self) -> None:
-        with self._lock:
-            self.clear_pool()
-            self._blocks.clear()
-            self._used = 0
-
-    def _block(self, what: str, block_id: int) -> PinnedBlock:
-        block = self._blocks.get(block_id)
-        if block is None:
-            raise InvalidValueError(f"PinnedMemoryManager.{what}: no block {block_id}")
-        return block
+        return figures(PinnedStats, self)
 
     def _add(self, block: PinnedBlock) -> int:
         self._blocks[block.id] = block

@@ -1,66 +1,35 @@
 """AsyncTransferEngine of 0.2: transfers by direction and priority, moved by the transfer engine.
 
-The caller decides when a transfer starts and ends. Between the two the bytes move: where arrays
-were given, or addresses of which the device's lies in its memory pool. Transfers of other numbers
-are only counted.
+The caller decides when a transfer starts and ends. Between the two the bytes move where the
+device's address lies in its memory pool. Transfers of other numbers are only counted.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from enum import IntEnum
 
 from pygpukit import _native
-from pygpukit._compat.arguments import NumberEnum, whole
-from pygpukit._compat.lifecycle import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    QUEUED,
-    STARTED,
-    Request,
-    Requests,
-)
+from pygpukit._compat.common import forward
+from pygpukit._compat.dispatch import COMPLETED, Request, Requests, RequestStats
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.transfer.engine import TransferFuture, submit_copy
 
-
-class TransferType(NumberEnum):
-    """The direction of a copy."""
-
-    H2D = 0
-    D2H = 1
-    D2D = 2
-
-
-class TransferState(NumberEnum):
-    """How far a copy got."""
-
-    Queued = 0
-    InProgress = 1
-    Completed = 2
-    Failed = 3
-    Cancelled = 4
-
-
-class StreamType(NumberEnum):
-    """The stream of a direction."""
-
-    D2D = 0
-    H2D = 1
-    D2H = 2
+TransferType = IntEnum("TransferType", "H2D D2H D2D", start=0)
+TransferState = IntEnum("TransferState", "Queued InProgress Completed Failed Cancelled", start=0)
+StreamType = IntEnum("StreamType", "D2D H2D D2H", start=0)  # of a direction
 
 
 @dataclass(kw_only=True)
 class TransferOp(Request):
-    """A transfer as it was when asked for."""
+    """A transfer: what was asked for and how far it got."""
 
     type: TransferType
     src_ptr: int
     dst_ptr: int
     size: int
-    _keep: tuple[object, object] | None = field(default=None, repr=False)  # None: only counted
     _future: TransferFuture | None = field(default=None, repr=False)
 
     def wait_time(self) -> float:
@@ -69,8 +38,9 @@ class TransferOp(Request):
 
     def duration(self) -> float:
         """Seconds from start to end; 0 while not known."""
-        known = self.started_at is not None and self.ended_at is not None
-        return self.ended_at - self.started_at if known else 0.0  # type: ignore[operator]
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
 
     def bandwidth_gbps(self) -> float:
         """10**9 bytes per second; 0 while not known."""
@@ -79,163 +49,108 @@ class TransferOp(Request):
 
 
 @dataclass(frozen=True)
-class TransferStats:
+class TransferStats(RequestStats):
     """Figures of an AsyncTransferEngine; bytes are those of completed transfers."""
 
-    total_transfers: int
-    pending_count: int
-    in_progress_count: int
-    completed_count: int
-    failed_count: int
-    cancelled_count: int
-    total_bytes: int
     h2d_bytes: int
     d2h_bytes: int
     d2d_bytes: int
-    avg_bandwidth_gbps: float
-    avg_wait_time: float
+
+    total_transfers = forward("total_count")
+    in_progress_count = forward("active_count")
+    total_bytes = property(lambda self: self.h2d_bytes + self.d2h_bytes + self.d2d_bytes)
 
 
 class AsyncTransferEngine(Requests[TransferOp]):
     """Transfers in order, at most `max_concurrent` in progress per stream."""
 
-    def __init__(self, max_concurrent: int = 4) -> None:
-        super().__init__(TransferState)
-        self.max_concurrent = whole("AsyncTransferEngine", "max_concurrent", max_concurrent, 1)
+    _kind, _states = TransferOp, TransferState
 
-    def _forget(self) -> None:
+    def __init__(self, max_concurrent: int = 4) -> None:
+        super().__init__(whole("AsyncTransferEngine", "max_concurrent", max_concurrent, 1))
+
+    max_concurrent = forward("_max_per_stream")
+
+    def _stream(self, request: TransferOp) -> int:
+        return StreamType[request.type.name]
+
+    def clear(self) -> None:
         for op in getattr(self, "_live", {}).values():
             _stop(op)
-        super()._forget()
+        super().clear()
         self._bytes = dict.fromkeys(TransferType, 0)
 
-    def enqueue_h2d(self, host_ptr: Any, device_ptr: Any, size: int) -> int:
-        return self._enqueue(TransferType.H2D, host_ptr, device_ptr, size)
+    def enqueue_h2d(self, host_ptr: int, device_ptr: int, size: int) -> int:
+        return self.enqueue_with_priority("h2d", host_ptr, device_ptr, size, 0)
 
-    def enqueue_d2h(self, device_ptr: Any, host_ptr: Any, size: int) -> int:
-        return self._enqueue(TransferType.D2H, device_ptr, host_ptr, size)
+    def enqueue_d2h(self, device_ptr: int, host_ptr: int, size: int) -> int:
+        return self.enqueue_with_priority("d2h", device_ptr, host_ptr, size, 0)
 
-    def enqueue_d2d(self, src_ptr: Any, dst_ptr: Any, size: int) -> int:
-        return self._enqueue(TransferType.D2D, src_ptr, dst_ptr, size)
+    def enqueue_d2d(self, src_ptr: int, dst_ptr: int, size: int) -> int:
+        return self.enqueue_with_priority("d2d", src_ptr, dst_ptr, size, 0)
 
     def enqueue_with_priority(
-        self, transfer_type: str, src_ptr: Any, dst_ptr: Any, size: int, priority: int
+        self, transfer_type: str, src_ptr: int, dst_ptr: int, size: int, priority: int
     ) -> int:
         """For "h2d", "d2h" or "d2d"; higher priorities start first."""
-        kind = {kind.name.lower(): kind for kind in TransferType}.get(transfer_type)
-        if kind is None:
+        op = "AsyncTransferEngine.enqueue"
+        if transfer_type not in ("h2d", "d2h", "d2d"):
             raise InvalidValueError(
-                f"AsyncTransferEngine: transfer_type is {_native.safe_repr(transfer_type)}, "
+                f"{op}: transfer_type is {_native.safe_repr(transfer_type)}, "
                 "expected 'h2d', 'd2h' or 'd2d'"
             )
-        return self._enqueue(kind, src_ptr, dst_ptr, size, priority)
+        numbers = {"src_ptr": src_ptr, "dst_ptr": dst_ptr, "size": size}
+        checked = {name: whole(op, name, value) for name, value in numbers.items()}
+        return self._add(op, priority, type=TransferType[transfer_type.upper()], **checked).id
 
     def get_ready_transfers(self, max_transfers: int = 1) -> list[TransferOp]:
         """Those that may start, H2D, D2H, D2D; they are in progress afterwards."""
-        ready: list[TransferOp] = []
-        with self._lock:
-            for kind in TransferType:
-                line = sorted(self._in(kind, QUEUED), key=lambda op: -op.priority)
-                room = self.max_concurrent - len(self._in(kind, STARTED))
-                ready += line[: max(0, min(room, max_transfers - len(ready)))]
-            for op in ready:
-                self.start(op.id)
-            return [replace(op) for op in ready]
+        ready = sorted(self._ready(), key=lambda op: op.type)[:max_transfers]
+        for op in ready:
+            self.start(op.id)
+        return ready
 
-    def start(self, transfer_id: int) -> bool:
+    def start(self, id: int) -> bool:
         """Queued to in progress: the bytes begin to move."""
-        with self._lock:
-            op = self._change(transfer_id, STARTED, QUEUED)
-            if op is not None and op._keep is not None:
-                way = op.dst_ptr, op.src_ptr, op.size
-                op._future = submit_copy(
-                    op.type.name.lower(), *way, priority=op.priority, keep=op._keep
-                )
-            return op is not None
+        started = super().start(id)
+        op = self._live.get(id)
+        if started and op is not None and _in_pool(op):
+            way = op.type.name.lower(), op.dst_ptr, op.src_ptr, op.size
+            op._future = submit_copy(*way, priority=op.priority)
+        return started
 
-    def complete(self, transfer_id: int) -> bool:
+    def complete(self, id: int) -> bool:
         """In progress to completed, when the bytes have arrived; raises what the copy raises."""
-        with self._lock:
-            op = self._live.get(transfer_id)
-            if op is not None and op._future is not None:
-                try:
-                    op._future.wait()
-                except Exception as error:
-                    self._change(transfer_id, FAILED, STARTED, error=str(error))
-                    raise
-            op = self._change(transfer_id, COMPLETED, STARTED)
-            if op is not None:
-                self._bytes[op.type] += op.size
-                op._keep = None
-            return op is not None
+        op = self._live.get(id)
+        if op is not None and op._future is not None:
+            try:
+                op._future.wait()
+            except Exception as error:
+                super().fail(id, str(error))
+                raise
+        completed = super().complete(id)
+        if completed and op is not None:
+            self._bytes[op.type] += op.size
+        return completed
 
-    def fail(self, transfer_id: int, error: str = "") -> bool:
+    def fail(self, id: int, error: str = "") -> bool:
         """In progress to failed; what has not moved yet does not."""
-        with self._lock:
-            op = self._change(transfer_id, FAILED, STARTED, error=error)
-            if op is not None:
-                _stop(op)
-            return op is not None
-
-    def cancel(self, transfer_id: int) -> bool:
-        """Queued to cancelled."""
-        with self._lock:
-            return self._change(transfer_id, CANCELLED, QUEUED) is not None
+        op = self._live.get(id)
+        failed = super().fail(id, error)
+        if failed and op is not None:
+            _stop(op)
+        return failed
 
     start_transfer, complete_transfer = start, complete
-    fail_transfer, cancel_transfer = fail, cancel
-
-    def get_operation(self, transfer_id: int) -> TransferOp | None:
-        return self._get(transfer_id)
+    fail_transfer, cancel_transfer = fail, Requests.cancel
+    get_operation = Requests._get
 
     def get_in_progress_for_stream(self, stream: int) -> list[int]:
         """Ids in progress: D2D 0, H2D 1, D2H 2."""
-        which = StreamType(whole("AsyncTransferEngine", "stream", stream, 0, 2))
-        with self._lock:
-            return [op.id for op in self._in(TransferType[which.name], STARTED)]
+        return self._active(whole("AsyncTransferEngine", "stream", stream, 0, 2))
 
     def stats(self) -> TransferStats:
-        with self._lock:
-            total, started, completed, failed, cancelled = self._counts
-            moved = sum(self._bytes.values())
-            return TransferStats(
-                total_transfers=total,
-                pending_count=self._queued(),
-                in_progress_count=len(self._live) - self._queued(),
-                completed_count=completed,
-                failed_count=failed,
-                cancelled_count=cancelled,
-                total_bytes=moved,
-                h2d_bytes=self._bytes[TransferType.H2D],
-                d2h_bytes=self._bytes[TransferType.D2H],
-                d2d_bytes=self._bytes[TransferType.D2D],
-                avg_bandwidth_gbps=moved / self._run_s / 1e9 if self._run_s else 0.0,
-                avg_wait_time=self._wait_s / max(1, started),
-            )
-
-    def _enqueue(self, kind: TransferType, src: Any, dst: Any, size: int, priority: int = 0) -> int:
-        op = f"AsyncTransferEngine.enqueue_{kind.name.lower()}"
-        size = whole(op, "size", size)
-        src_ptr, dst_ptr = _address(op, "src_ptr", src, size), _address(op, "dst_ptr", dst, size)
-        on_device = dst_ptr if kind == TransferType.H2D else src_ptr
-        given = isinstance(src, int) and isinstance(dst, int)
-        real = not given or _in_pool(on_device, size)
-        with self._lock:
-            return self._add(
-                TransferOp(
-                    id=self._next_id,
-                    type=kind,
-                    src_ptr=src_ptr,
-                    dst_ptr=dst_ptr,
-                    size=size,
-                    priority=whole(op, "priority", priority, -(2**31), 2**31 - 1),
-                    state=TransferState.Queued,
-                    _keep=(src, dst) if real else None,
-                )
-            )
-
-    def _in(self, kind: TransferType, state: int) -> list[TransferOp]:
-        return [op for op in self._live.values() if op.type == kind and op.state == state]
+        return TransferStats(*self._figures(), *self._bytes.values())
 
 
 def _stop(op: TransferOp) -> None:
@@ -246,24 +161,10 @@ def _stop(op: TransferOp) -> None:
             op._future.wait()
 
 
-def _address(op: str, name: str, memory: Any, size: int) -> int:
-    """The address of an array of at least `size` bytes, or the number that was given."""
-    if isinstance(memory, _native.GPUArray):
-        address, flat = memory.device_ptr, memory.is_contiguous()
-    elif hasattr(memory, "__array_interface__"):
-        address, flat = memory.__array_interface__["data"][0], memory.flags.c_contiguous
-    else:
-        return whole(op, name, memory)
-    if memory.nbytes < size or not flat:
-        raise InvalidValueError(
-            f"{op}: {name} has {memory.nbytes} bytes, {'' if flat else 'not '}contiguous, "
-            f"expected {size} contiguous bytes"
-        )
-    return int(address or 0)
-
-
-def _in_pool(address: int, size: int) -> bool:
+def _in_pool(op: TransferOp) -> bool:
+    """The device's side lies in memory of the pool."""
+    address = op.dst_ptr if op.type == TransferType.H2D else op.src_ptr
     return any(
-        piece["kind"] == "used" and 0 <= address - piece["address"] <= piece["bytes"] - size
-        for piece in _native.memory_snapshot()
+        block["kind"] == "used" and 0 <= address - block["address"] <= block["bytes"] - op.size
+        for block in _native.memory_snapshot()
     )

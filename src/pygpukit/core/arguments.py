@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from pygpukit._native import GPUArray
+import math
+import operator
+from typing import Any
+
+from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+
+_MAX_SIZE = 2**64 - 1
 
 
 def require_arrays(op: str, **arguments: object) -> None:
     """InvalidTypeError that names the first argument that is not a GPUArray."""
     for name, value in arguments.items():
         if not isinstance(value, GPUArray):
-            from pygpukit.core.errors import InvalidTypeError
-
             raise InvalidTypeError(
                 f"{op}: {name} is of type {type(value).__name__}, expected a GPUArray"
             )
+
+
+def whole(op: str, name: str, value: Any, low: int = 0, high: int = _MAX_SIZE) -> int:
+    """`value` as an int from `low` to `high`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _wrong_type(op, name, value, "int") from None
+    if not low <= number <= high:
+        bounds = f"at least {low}" if high == _MAX_SIZE else f"{low} to {high}"
+        raise InvalidValueError(f"{op}: {name} is {number}, expected {bounds}")
+    return number
+
+
+def amount(op: str, name: str, value: Any, low: float = 0.0, high: float = math.inf) -> float:
+    """`value` as a finite float from `low` to `high`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise _wrong_type(op, name, value, "a number") from None
+    if not low <= number <= high or math.isinf(number):
+        bounds = f"of at least {low}" if math.isinf(high) else f"from {low} to {high}"
+        raise InvalidValueError(f"{op}: {name} is {number}, expected a finite number {bounds}")
+    return number
+
+
+def _wrong_type(op: str, name: str, value: object, expected: str) -> InvalidTypeError:
+    given = f"{type(value).__name__} {safe_repr(value)}"
+    return InvalidTypeError(f"{op}: {name} is {given}, expected {expected}")

@@ -8,11 +8,6 @@
 had besides (execution contexts, admission and QoS evaluators, the Rust* names) is adapted to them.
 """
 
-from pygpukit._compat.rust_scheduler import Scheduler as RustScheduler
-from pygpukit._compat.rust_scheduler import TaskMeta as RustTaskMeta
-from pygpukit._compat.rust_scheduler import TaskPolicy as RustTaskPolicy
-from pygpukit._compat.rust_scheduler import TaskState as RustTaskState
-from pygpukit._compat.rust_scheduler import TaskStats as RustTaskStats
 from pygpukit._lazy import lazy_names
 from pygpukit._runtime import (
     AdmissionDecision,
@@ -57,7 +52,10 @@ TaskScheduler = Scheduler
 
 # Names of 0.2 and where they live; `stats` is that of the default scheduler with 0.2's figures.
 _COMPAT = {
-    "pygpukit._compat.admission": ("AdmissionConfig", "AdmissionController", "AdmissionStats"),
+    "pygpukit._compat.admission": (
+        *("AdmissionConfig", "AdmissionController", "AdmissionStats", "QosEvaluation"),
+        *("QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta", "ResourceRequirements"),
+    ),
     "pygpukit._compat.execution": (
         *("AsyncKernelRequest", "ContextStats", "ExecutionContext", "HAS_MULTI_LLM"),
         *("KernelFuture", "KernelResult", "SchedulerStats", "context_session"),
@@ -68,11 +66,10 @@ _COMPAT = {
         *("Partition", "PartitionConfig", "PartitionLimits", "PartitionManager"),
         *("PartitionStats", "PartitionUsage"),
     ),
-    "pygpukit._compat.qos": (
-        *("QosEvaluation", "QosPolicy", "QosPolicyEvaluator", "QosStats", "QosTaskMeta"),
-        "ResourceRequirements",
+    "pygpukit._compat.schedulers": (
+        *("RustScheduler", "RustTaskMeta", "RustTaskPolicy", "RustTaskState", "RustTaskStats"),
+        "Task",
     ),
-    "pygpukit._compat.stepped": ("Task",),
 }
 
 TYPE_CHECKING = False
@@ -80,8 +77,7 @@ if TYPE_CHECKING:
     from pygpukit._compat.admission import *  # noqa: F403
     from pygpukit._compat.execution import *  # noqa: F403
     from pygpukit._compat.partition import *  # noqa: F403
-    from pygpukit._compat.qos import *  # noqa: F403
-    from pygpukit._compat.stepped import Task as Task
+    from pygpukit._compat.schedulers import *  # noqa: F403
     from pygpukit.scheduler import execution as execution
 
 __all__ = [
@@ -101,12 +97,7 @@ __all__ = [
     "QosClass",
     "RejectReason",
     "RejectReasonDetails",
-    "RustScheduler",
     "RustSchedulerStats",
-    "RustTaskMeta",
-    "RustTaskPolicy",
-    "RustTaskState",
-    "RustTaskStats",
     "Scheduler",
     "SimDevice",
     "SimResult",

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from pygpukit import _native
-from pygpukit._compat.stepping import Stepping
 from pygpukit._runtime import (
     AdmissionDecision,
     LimitLedger,
@@ -24,6 +23,7 @@ from pygpukit._runtime import (
 )
 from pygpukit._runtime import Scheduler as NativeScheduler
 from pygpukit._runtime import end_python as _end_python
+from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import Snapshot, take_snapshot
@@ -39,6 +39,12 @@ _CLASSES = {
 }
 _ORDERS = ("fifo", "sjf", "priority")
 _OLD_ARGUMENTS = frozenset({"sched_tick_ms", "window_ms", "total_memory"})  # of 0.2
+_OLD_NAMES = frozenset(
+    {
+        *("available_memory", "completed_count", "get_task", "global_stats", "reserved_memory"),
+        *("sched_tick_ms", "should_run", "step", "task_count", "task_stats", "window_ms"),
+    }
+)
 _EXIT_SECONDS = 2.0  # what tasks have to end in when the interpreter exits, all together
 
 
@@ -65,7 +71,7 @@ def default_ledger(memory: int | None) -> MemoryLedger:
     return PoolLedger(None if memory is None else LimitLedger(memory))
 
 
-class Scheduler(Stepping):
+class Scheduler:
     """Runs functions on worker threads, each on a stream of its own.
 
     A task waits for its dependencies, then for its memory and its turn. It has ended when its
@@ -73,12 +79,12 @@ class Scheduler(Stepping):
     order of those that wait: "fifo", "sjf" (shortest `estimate` first) or "priority".
 
     The arguments of version 0.2 (sched_tick_ms, window_ms, total_memory) make its scheduler, whose
-    tasks run in step(); see docs/migrating-from-0.2.md.
+    tasks run in step(). Its methods are adapted to this one; see docs/migrating-from-0.2.md.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Scheduler:
         if cls is Scheduler and (args or not _OLD_ARGUMENTS.isdisjoint(options)):
-            from pygpukit._compat.stepped import SteppedScheduler
+            from pygpukit._compat.schedulers import SteppedScheduler
 
             cls = SteppedScheduler
         return super().__new__(cls)
@@ -94,8 +100,7 @@ class Scheduler(Stepping):
         aging_interval: float = 0.1,
         max_ended_kept: int = 16384,
     ) -> None:
-        if workers < 1:
-            raise InvalidValueError(f"Scheduler: workers is {workers}, expected at least 1")
+        self._num_workers = whole("Scheduler", "workers", workers, 1)
         self._native = NativeScheduler(
             default_ledger(memory) if ledger is None else ledger,
             policy=policy,
@@ -105,13 +110,19 @@ class Scheduler(Stepping):
         )
         self.total_memory = memory
         self._policy = policy
-        self._num_workers = workers
         self._workers: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._closed = False
         self._finalizer = weakref.finalize(self, self._native.stop)
         self._finalizer.atexit = False  # shutdown() of the default one does that in order
         _all.add(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OLD_NAMES:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        from pygpukit._compat.schedulers import Steps
+
+        return getattr(Steps(self), name)
 
     @property
     def policy(self) -> str:
@@ -212,7 +223,8 @@ class Scheduler(Stepping):
     def stats(self, task_id: TaskFuture[Any] | str | None = None) -> Snapshot | dict[str, Any]:
         """Everything at this moment; str() of it is a table. Of one task, as 0.2: a dict."""
         if task_id is not None:
-            return self._task_stats(task_id)
+            stats: dict[str, Any] = self.task_stats(task_id)
+            return stats
         return take_snapshot(self._native, len(self._workers))
 
     snapshot = stats
