@@ -1,4 +1,4 @@
-// Wide accesses: Vec<T, N> is loaded and stored as one instruction of up to 16 bytes.
+// Vectorised accesses: Vec<T, N> is loaded and stored as one instruction of up to 16 bytes.
 #pragma once
 
 namespace gpk {

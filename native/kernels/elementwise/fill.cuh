@@ -1,5 +1,5 @@
-// out[i] = value, for patterns the driver's memset does not have (8 and 16 bytes).
-// T is an unsigned 64-bit word or a pair of them. Grid-stride loop; any grid is right.
+// out[i] = value, for patterns the driver's memset lacks (8 and 16 bytes). T is an unsigned 64-bit
+// word or a pair of them. Grid-stride loop; any grid works.
 #pragma once
 
 namespace gpk {
