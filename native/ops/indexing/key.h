@@ -1,5 +1,5 @@
-// Keys of a[key]: the basic part becomes a view, integer arrays and masks are left for gather and
-// scatter. No heap for keys without arrays.
+// Keys of a[key]: the basic part becomes a view; integer arrays and masks are left for gather and
+// scatter. No heap allocation for keys without arrays.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ using kernels::IndexMode;
 struct IndexItem {
   enum class Kind : std::uint8_t {
     kInteger,   // start
-    kSlice,     // start, stop, step, as PySlice_Unpack gives them: open ends are very large
-    kEllipsis,  // as many full slices as are missing
+    kSlice,  // start, stop, step, as from PySlice_Unpack: open ends are very large
+    kEllipsis,  // expands to as many full slices as are missing
     kNewAxis,
     kArray,  // an integer array
     kMask,   // a bool array of one or more dimensions
-    kBool,   // a single bool, in start: a mask of no dimensions
+    kBool,  // a single bool, in start: a 0-d mask
   };
   Kind kind;
   std::int64_t start;
@@ -29,7 +29,7 @@ struct IndexItem {
   const Array* array;  // kArray, kMask
 };
 
-// One axis of the view and the array that picks from it.
+// One axis of the view and the array that indexes it.
 struct AxisIndex {
   Array array;      // integers
   int axis;         // of the view
@@ -42,16 +42,16 @@ struct AxisMask {
   int source_axis;
 };
 
-// What a key of integers, slices, newaxis and ellipsis selects, with select()'s errors.
+// The view selected by a key of integers, slices, newaxis and ellipsis; throws like select().
 Array select_view(const Array& array, std::span<const IndexItem> items, const char* op);
 
-// What any key selects. The result has the view's axes that nothing picks from ("free"), in order,
+// The selection of an arbitrary key. The result has the view's unindexed ("free") axes, in order,
 // and before free axis `at` those of the index arrays, broadcast together.
 struct Selection {
   Array view;
   std::vector<AxisIndex> indexes;
   std::vector<AxisMask> masks;
-  std::vector<Dims> extra;  // shapes of indices that pick from no axis: (1,) or (0,) for a bool
+  std::vector<Dims> extra;  // shapes of indices without an axis: (1,) or (0,) for a bool
   int at = 0;
   [[nodiscard]] bool basic() const noexcept {
     return indexes.empty() && masks.empty() && extra.empty();
@@ -59,7 +59,7 @@ struct Selection {
 };
 
 // Throws InvalidArgument (kIndex) as NumPy does: too many indices, out of bounds, two ellipses,
-// masks of another shape.
+// masks of the wrong shape.
 Selection select(const Array& array, std::span<const IndexItem> items, const char* op);
 
 // The index arrays' common shape; kIndex where there is none.

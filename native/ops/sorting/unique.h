@@ -1,5 +1,5 @@
-// The distinct elements of an array, sorted. Their number depends on the data, so one count comes
-// back to the host, and none of this can be captured in a graph.
+// The distinct elements of an array, sorted. Their number depends on the data, so one count is read
+// back, and none of this can be captured in a graph.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,14 @@ struct UniqueRequest {
 
 struct UniqueResult {
   Array values;                       // one-dimensional
-  std::optional<Array> index = {};    // where each value occurs first in the flattened array
-  std::optional<Array> inverse = {};  // of x's shape: which value each element is
+  std::optional<Array> index = {};  // first occurrence of each value in the flattened array
+  std::optional<Array> inverse = {};  // x's shape: index of each element's value
   std::optional<Array> counts = {};
 };
 
 UniqueResult unique(const Array& x, const UniqueRequest& request, const char* op);
 
-// The elements of a one-dimensional array with flags[i] true, in order. Also reads back a count.
+// The elements of a one-dimensional array with flags[i] true, in order. Reads back a count too.
 Array select_flagged(const Array& x, const Array& flags, const char* op);
 
 }  // namespace gpk::ops
