@@ -15,7 +15,7 @@ namespace {
 
 using ops::OpId;
 
-// Where a signature has what an op needs; -1: nowhere.
+// Positions of an op's arguments in its signature; -1: absent.
 struct Places {
   explicit Places(const FastSignature& signature)
       : axis(signature.index("axis")),
@@ -91,7 +91,7 @@ struct Method {
   PyMethodDef definition;
 };
 
-// A method finds its op by its type: it is given nothing but the array.
+// A method finds its op by its template argument: a C method only gets the array.
 template <OpId id>
 struct MethodOf {
   static inline const Method* method = nullptr;
