@@ -52,7 +52,7 @@ class OutOfMemory : public Error {
     std::size_t largest_free_bytes = 0;
     std::size_t limit_bytes = 0;  // 0: no limit set
     std::size_t device_free_bytes = 0;
-    std::size_t evicted_bytes = 0;  // evicted to host memory
+    std::size_t evicted_bytes = 0;   // evicted to host memory
     std::size_t reserved_bytes = 0;  // physical memory held by the pool
     // The account that the thread's allocations are charged to; empty: none.
     std::string account;

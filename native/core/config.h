@@ -18,7 +18,7 @@ enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug };
 struct Config {
   std::string
       cache_dir;  // resolved: PYGPUKIT_CACHE_DIR, XDG_CACHE_HOME/pygpukit, ~/.cache/pygpukit
-  bool cache_disable = false;             // PYGPUKIT_CACHE_DISABLE
+  bool cache_disable = false;  // PYGPUKIT_CACHE_DISABLE
   // PYGPUKIT_PREFETCH: threads; not set: from the core count.
   std::optional<std::uint64_t> prefetch;
   // PYGPUKIT_JIT_INCLUDES: the folders a source given to jit may include from; not set: any.
@@ -33,7 +33,7 @@ struct Config {
   bool no_tf32 = false;                       // PYGPUKIT_NO_TF32 (wins over ALLOW_TF32)
   std::uint64_t memory_limit_bytes = 0;       // PYGPUKIT_MEMORY_LIMIT as bytes; 0: none
   double memory_limit_fraction = 0.0;         // PYGPUKIT_MEMORY_LIMIT as "90%"; 0: none
-  std::uint64_t memory_chunk_bytes = 0;  // PYGPUKIT_MEMORY_CHUNK; 0: from the device's size
+  std::uint64_t memory_chunk_bytes = 0;       // PYGPUKIT_MEMORY_CHUNK; 0: from the device's size
   bool launch_blocking = false;               // PYGPUKIT_LAUNCH_BLOCKING
   bool top = false;                           // PYGPUKIT_TOP
   std::optional<std::uint64_t> seed;          // PYGPUKIT_SEED

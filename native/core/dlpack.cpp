@@ -150,7 +150,8 @@ Array from_dlpack(const dl::Tensor& tensor, std::uint64_t flags, std::shared_ptr
   const bool pairs = packed && tensor.dtype.lanes == 2 && tensor.ndim > 0;
   if (!dtype || (tensor.dtype.lanes != 1 && !pairs) ||
       (packed && (flags & dl::kSubbytePadded) != 0))
-    throw ExchangeError(cat(op, ": the tensor's dtype is not supported (", describe(tensor.dtype), ")"));
+    throw ExchangeError(
+        cat(op, ": the tensor's dtype is not supported (", describe(tensor.dtype), ")"));
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
     throw ExchangeError(
         cat(op, ": ", tensor.ndim, " dimensions, at most ", kMaxRank, " are supported"));

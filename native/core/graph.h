@@ -32,8 +32,8 @@ struct CaptureSlot {
 struct GraphLaunch {
   LaunchConfig config;
   std::shared_ptr<const Kernel> kernel;  // null on the CPU
-  cu::GraphNode node = nullptr;  // nullptr: unknown (drivers before 12.3)
-  std::shared_ptr<void> host_kernel;  // on the CPU: the argument of record_host_launch
+  cu::GraphNode node = nullptr;          // nullptr: unknown (drivers before 12.3)
+  std::shared_ptr<void> host_kernel;     // on the CPU: the argument of record_host_launch
   std::size_t host_call = 0;
 };
 

@@ -124,7 +124,7 @@ struct LinkGuard {
 std::shared_ptr<Module> Module::load(Context& context, std::string_view image, std::string name) {
   context.make_current();
   const RelaxedCaptureScope relaxed;  // a kernel's first use may be inside a capture
-  const CompileScope compiling;  // the driver compiles PTX here
+  const CompileScope compiling;       // the driver compiles PTX here
   JitLog log;
   cu::Module handle = nullptr;
   const cu::Result result = driver().cuModuleLoadDataEx(&handle, image.data(), JitLog::kNumOptions,

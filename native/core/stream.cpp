@@ -122,7 +122,7 @@ Stream::~Stream() {
   if (context_ == nullptr || handle_ == nullptr) return;
   try {
     context_->make_current();
-    const RelaxedCaptureScope relaxed;  // a stream may be destroyed while another is captured
+    const RelaxedCaptureScope relaxed;        // a stream may be destroyed while another is captured
     context_->memory().forget_stream(*this);  // the driver may reuse its handle
     if (owned_) driver().cuStreamDestroy(handle_);
   } catch (...) {  // the device is lost, and its streams with it

@@ -112,8 +112,8 @@ Array squeeze(const Array& array, const Dims& axes, const char* op) {
   const Dims at = normalize_axes(axes, array.ndim(), op);
   for (int i = 0; i < at.size(); ++i)
     if (array.shape()[static_cast<int>(at[i])] != 1)
-      throw InvalidArgument(
-          cat(op, ": axis ", axes[i], " of shape ", to_string(array.shape()), " does not have size 1"));
+      throw InvalidArgument(cat(op, ": axis ", axes[i], " of shape ", to_string(array.shape()),
+                                " does not have size 1"));
   Dims shape = with_size(array.ndim() - at.size());
   Dims strides = shape;
   int to = 0;

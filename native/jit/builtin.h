@@ -18,7 +18,7 @@ namespace gpk::jit {
 struct KernelSpec {
   const char* file = nullptr;  // "elementwise/map.cuh"
   std::string expression;      // "gpk::map_any<gpk::Add, float, 2>"
-  const char* op = nullptr;  // "add": shown in messages and profilers
+  const char* op = nullptr;    // "add": shown in messages and profilers
   // Architectures whose specific instructions the kernel needs (90 for wgmma); empty: any.
   std::vector<int> exact_sms;
   // In the PTX bundle. False: a faster variant; plans choose it only where is_loadable(), and a

@@ -13,7 +13,7 @@ namespace gpk::jit {
 struct BundleEntry {
   std::string file;        // "elementwise/map.cuh"
   std::string expression;  // "gpk::map_any<gpk::Add, float, 2>"
-  std::string symbol;  // mangled name in the PTX
+  std::string symbol;      // mangled name in the PTX
   int sm = 80;             // target; runs on this architecture and newer, or exactly it when
   bool exact = false;      // the kernel uses architecture-specific instructions ("a" targets)
   std::string ptx;

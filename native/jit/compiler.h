@@ -20,7 +20,7 @@ struct SourceFile {
 struct CompileRequest {
   std::string name;  // for messages and the log: "scale.cu"
   std::string source;
-  std::vector<SourceFile> headers;  // passed to NVRTC by name, never read from disk
+  std::vector<SourceFile> headers;            // passed to NVRTC by name, never read from disk
   std::vector<std::string> options;           // as the caller wrote them (jit/options.h)
   std::vector<std::string> name_expressions;  // templates and mangled names to look up
   int sm = 0;                                 // 90 for an H200

@@ -33,7 +33,7 @@ struct IncludedFile {
 struct IncludeClosure {
   std::vector<IncludedFile> files;  // found on disk, sorted by path, each once
   bool needs_folder = false;        // some include is neither in request.headers nor found on disk
-  bool complete = true;  // false: a computed include may read unknown files
+  bool complete = true;             // false: a computed include may read unknown files
 };
 
 // Follows the includes of a request through request.headers, the folder of the including file, the

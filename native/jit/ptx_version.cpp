@@ -72,7 +72,7 @@ struct Feature {
   Version since;
 };
 constexpr Feature kFeatures[] = {
-    {".L2::", {7, 4}},  // prefetch sizes for the L2
+    {".L2::", {7, 4}},                           // prefetch sizes for the L2
     {"barrier.cluster.arrive.release", {8, 0}},  // memory ordering qualifiers
     {"barrier.cluster.wait.acquire", {8, 0}},
 };

@@ -17,7 +17,7 @@ enum class ParamKind : std::uint8_t {
   kBool,
   kSigned,    // char (signed), short, int, long, long long, int8_t ... of `bytes` bytes
   kUnsigned,  // unsigned ..., size_t, uint8_t ...
-  kFloat,  // float, double, and __half / __nv_bfloat16 (see dtype)
+  kFloat,     // float, double, and __half / __nv_bfloat16 (see dtype)
   kOpaque,    // struct, enum or anything else: passed as raw bytes
 };
 
@@ -25,7 +25,7 @@ struct Param {
   std::string name;  // empty when the source omits it
   std::string type;  // as written, white space folded: "const float* __restrict__"
   ParamKind kind = ParamKind::kOpaque;
-  std::uint32_t bytes = 0;  // size by value; 8 for pointers; 0: unknown (kOpaque)
+  std::uint32_t bytes = 0;     // size by value; 8 for pointers; 0: unknown (kOpaque)
   std::optional<DType> dtype;  // element type of a pointer; type of a scalar
   bool is_const = false;       // pointer to const
 };

@@ -24,7 +24,7 @@ const Chip& chip_of(const Machine& machine) {
 }
 
 constexpr double kDependencyUs = 2.0;  // a second kernel waits for the last block of the first
-constexpr double kL2Share = 0.6;  // fraction of the L2 expected to still hold the data
+constexpr double kL2Share = 0.6;       // fraction of the L2 expected to still hold the data
 constexpr int kFp8Sm = 89;
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace gpk::plan {
 
 enum class Packing : std::uint8_t {
-  kNone,  // one element per storage element
+  kNone,       // one element per storage element
   kInt4Pairs,  // two int4 or uint4 per byte, low nibble first
   kNvf4Pairs,  // two float4_e2m1fn per byte, low nibble first
 };
@@ -21,7 +21,7 @@ enum class ScaleLayout : std::uint8_t {
   kTensor,
   kRow,
   kColumn,
-  kBlocksOfK,  // scale_block elements along K, separately for each row (or column)
+  kBlocksOfK,      // scale_block elements along K, separately for each row (or column)
   kBlocks128x128,  // 128 along K by 128 rows (or columns)
 };
 

@@ -55,7 +55,8 @@ TEST(ExplainInvalidOption, NamesTheOptionAndWhatToWrite) {
 }
 
 TEST(ExplainInvalidOption, OtherOptionsAndOtherLogs) {
-  EXPECT_TRUE(why("--nonsense").starts_with("NVRTC does not accept --nonsense. NVRTC's options are"));
+  EXPECT_TRUE(
+      why("--nonsense").starts_with("NVRTC does not accept --nonsense. NVRTC's options are"));
   const std::string text = explain_invalid_option("nvrtc: error: invalid value for -arch\n");
   EXPECT_TRUE(text.starts_with("nvrtc: error: invalid value for -arch. NVRTC's options are"));
 }

@@ -15,12 +15,12 @@ using kernels::IndexMode;
 struct IndexItem {
   enum class Kind : std::uint8_t {
     kInteger,   // start
-    kSlice,  // start, stop, step, as from PySlice_Unpack: open ends are very large
+    kSlice,     // start, stop, step, as from PySlice_Unpack: open ends are very large
     kEllipsis,  // expands to as many full slices as are missing
     kNewAxis,
     kArray,  // an integer array
     kMask,   // a bool array of one or more dimensions
-    kBool,  // a single bool, in start: a 0-d mask
+    kBool,   // a single bool, in start: a 0-d mask
   };
   Kind kind;
   std::int64_t start;

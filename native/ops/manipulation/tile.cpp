@@ -14,7 +14,7 @@ namespace {
 // A result in which some axes are split in two: copies, then elements (or vice versa).
 struct Folded {
   Dims shape;    // of the result
-  Dims view;  // of the result with some axes split in two
+  Dims view;     // of the result with some axes split in two
   Array source;  // broadcasts to `view`
 };
 

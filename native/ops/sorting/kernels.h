@@ -33,7 +33,7 @@ enum class SortingKernel : std::uint8_t {
 struct SortingVariant {
   int width_bits = 0;  // log2 of the bytes of a word
   int values = 0;      // kOnesweep: none, 32, 64 bits; kBlockSort, kGather: 0 or 1
-  bool flag = false;  // kOnesweep: -0.0 and 0.0 compare equal; kSearch: complex
+  bool flag = false;   // kOnesweep: -0.0 and 0.0 compare equal; kSearch: complex
   friend bool operator==(const SortingVariant&, const SortingVariant&) = default;
 };
 

@@ -18,7 +18,7 @@ namespace gpk::ops::sorting {
 namespace {
 
 constexpr std::int64_t kMaxInBlock = 8192;  // longest row sorted by one block
-constexpr std::int64_t kMaxAlone = 4096;  // same when it is the only row
+constexpr std::int64_t kMaxAlone = 4096;    // same when it is the only row
 constexpr std::int64_t kMaxTiles = 61440;   // per launch: look-back counts stay below 2**30
 constexpr std::int64_t kWideFrom = std::int64_t{1} << 32;
 

@@ -45,7 +45,7 @@ struct RowSortPlan {
   int tile = 0;
   int num_passes = 0;
   std::int64_t rows_per_group = 0;  // sorted together
-  std::int64_t portion = 0;  // keys of a row per launch
+  std::int64_t portion = 0;         // keys of a row per launch
   std::int64_t num_portions = 0;
   std::int64_t tiles_per_row = 0;  // in a full portion
   friend bool operator==(const RowSortPlan&, const RowSortPlan&) = default;

@@ -17,7 +17,7 @@ struct UniqueRequest {
 
 struct UniqueResult {
   Array values;                       // one-dimensional
-  std::optional<Array> index = {};  // first occurrence of each value in the flattened array
+  std::optional<Array> index = {};    // first occurrence of each value in the flattened array
   std::optional<Array> inverse = {};  // x's shape: index of each element's value
   std::optional<Array> counts = {};
 };
