@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# C++ tests are linked to the package's own objects, so that nothing is compiled twice; other
-# presets (debug, release, asan, tsan) build everything for themselves.
+# C++ tests link to the package's own objects, so that nothing is compiled twice; other presets
+# (debug, release, asan, tsan) build everything themselves.
 PRESET ?= package
 CPP_BUILD := build/$(PRESET:package=py)
-# A wheel claims the oldest platform that fits what this compiler and C library give it. PORTABLE=1
-# compiles for glibc 2.28 instead, with Zig's C++ compiler from PyPI.
+# A wheel is tagged for the oldest platform this compiler and C library allow. PORTABLE=1 targets
+# glibc 2.28 instead, with Zig's C++ compiler from PyPI.
 ifdef PORTABLE
 WHEEL_PLAT := manylinux_2_28_$(shell uname -m)
 WHEEL_BUILD := build/wheel-portable
@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Folders too: their time changes when a file goes away.
+# Folders too: their mtime changes when a file is removed.
 PACKAGE_FILES := $(shell find native src cmake -not -path '*/__pycache__*' -not -name '*.md') \
   $(wildcard scripts/*embed*.py scripts/bundle_roots.py) CMakeLists.txt pyproject.toml README.md
 CXX_FILES := $(shell find native tests/native examples -name '*.h' -o -name '*.cpp' -o -name '*.cuh')
@@ -88,7 +88,7 @@ sanitize:  ## C++ tests under the address, undefined-behaviour and thread saniti
 gpu:  ## build, test and measure on a machine with a GPU
 	scripts/gpu_check.sh
 
-# With the optimisation of a release, which .package leaves out of the bindings.
+# With release optimisation, which .package leaves out of the bindings.
 bench: $(VENV)/.package  ## benchmarks on this machine
 	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/bench-py .
 	$(PY) -m pygpukit.benchmark
@@ -115,7 +115,7 @@ format-check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 
-# The stubs and docs/ops.md come from the installed package, which has the other files in it.
+# The stubs and docs/ops.md come from the installed package, which contains the other files.
 generate: $(VENV)/.dev  ## everything that is generated: names, modules, stubs, docs/ops.md
 	$(PY) scripts/generate.py --sources
 	$(MAKE) --no-print-directory $(VENV)/.package
@@ -130,7 +130,7 @@ clean:  ## remove everything that was built
 .PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check generate tutorial clean
 
 # --- environment: what the package needs, then what developers need -----------------------------
-# NVRTC is optional: without it the package builds with an empty PTX bundle and runs all the same.
+# NVRTC is optional: without it the package builds with an empty PTX bundle and still works.
 $(VENV)/.base: pyproject.toml scripts/requirements.py
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) scripts/requirements.py build core > $(VENV)/base.txt
@@ -144,8 +144,8 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PY) -m pip install -q -r $(VENV)/dev.txt
 	touch $@
 
-# The assemblers of the oldest driver that the PTX bundle is for, and of one that knows all targets.
-# They are in the way of each other in one site-packages.
+# The assemblers of the oldest driver supported by the PTX bundle, and of one that knows all
+# targets. They conflict in one site-packages.
 $(VENV)/.ptxas: $(VENV)/.base
 	$(PY) -m pip install -q --no-deps --upgrade --target $(VENV)/ptxas/11.8 nvidia-cuda-nvcc-cu11==11.8.89
 	$(PY) -m pip install -q --no-deps --upgrade --target $(VENV)/ptxas/12.9 nvidia-cuda-nvcc-cu12==12.9.86
@@ -157,7 +157,7 @@ $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
 	  --config-settings=cmake.define.GPK_FAST_BUILD=ON .
 	touch $@
 
-# The bindings six files at once: most of the time goes into parsing pybind11.
+# Unity builds of six binding files: most of the time goes into parsing pybind11.
 $(TIDY_UNITY)/%.ok: $(TIDY_UNITY)/% $(BINDING_FILES) $(HEADERS) .clang-tidy
 	@echo "clang-tidy $<"
 	@$(BIN)/clang-tidy -p build/tidy --quiet $< 2>$@.err || { cat $@.err; exit 1; }

@@ -1,5 +1,5 @@
 # gpk_bundle: the packed PTX of all built-in kernels as bytes between the symbols
-# gpk_bundle_begin and gpk_bundle_end. Empty when NVRTC is not there or GPK_BUNDLE is off.
+# gpk_bundle_begin and gpk_bundle_end. Empty when NVRTC is not available or GPK_BUNDLE is off.
 set(gpk_bundle_file "${CMAKE_CURRENT_BINARY_DIR}/bundle.bin")
 set(gpk_bundle_tool "${CMAKE_CURRENT_SOURCE_DIR}/tools/make_bundle.cpp")
 
@@ -8,7 +8,7 @@ if(GPK_BUNDLE AND EXISTS "${gpk_bundle_tool}")
   gpk_target_defaults(gpk_make_bundle)
   target_link_libraries(gpk_make_bundle PRIVATE gpk)
 
-  # Where pip puts the NVRTC wheel of the Python that runs this build.
+  # Where pip installs the NVRTC wheel of the Python that runs this build.
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/scripts/bundle_roots.py"
     OUTPUT_VARIABLE gpk_bundle_roots OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -22,7 +22,7 @@ if(GPK_BUNDLE AND EXISTS "${gpk_bundle_tool}")
   if(GPK_REQUIRE_BUNDLE)
     list(APPEND gpk_bundle_args --require)
   endif()
-  # Installing another NVRTC makes the bundle anew.
+  # Installing another NVRTC rebuilds the bundle.
   set(gpk_nvrtc_files "")
   if(gpk_nvrtc_globs)
     file(GLOB gpk_nvrtc_files CONFIGURE_DEPENDS ${gpk_nvrtc_globs})
@@ -35,7 +35,7 @@ if(GPK_BUNDLE AND EXISTS "${gpk_bundle_tool}")
     VERBATIM)
 else()
   if(GPK_REQUIRE_BUNDLE)
-    message(FATAL_ERROR "GPK_REQUIRE_BUNDLE is on, but there is nothing to make the bundle with")
+    message(FATAL_ERROR "GPK_REQUIRE_BUNDLE is on, but NVRTC is not available")
   endif()
   message(STATUS "PTX bundle: left empty")
   file(WRITE "${gpk_bundle_file}.empty" "")

@@ -1,6 +1,6 @@
 """More of gp.jit: types, launch options, a pre-bound launch, C++ templates, compile errors.
 
-Needs a GPU and NVRTC; says so and ends where there is none.
+Needs a GPU and NVRTC; prints what is missing and exits otherwise.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def check(what: str, ok: bool) -> None:
 
 def main() -> None:
     if not gp.empty(1).on_gpu:
-        print("custom_kernel.py: needs a GPU; `python -m pygpukit` says what was found")
+        print("custom_kernel.py: needs a GPU; `python -m pygpukit` shows what was found")
         return
     if not gp.is_nvrtc_available():
         print("custom_kernel.py: needs NVRTC: pip install pygpukit[jit]")
@@ -76,7 +76,7 @@ def main() -> None:
     total = float(sums.to_numpy().sum(dtype=np.float64))
     check("shared memory", abs(total - float(host_x.sum(dtype=np.float64))) < 0.05)
 
-    # Mistakes are found before anything is launched.
+    # Mistakes are reported before anything is launched.
     try:
         saxpy(y, x, a=2.0)
     except TypeError as error:

@@ -27,7 +27,7 @@ def require(ok: object, what: str) -> None:
 
 
 def milliseconds(call: Callable[[], object]) -> float:
-    """Of one call that includes its work on the device; the best of three."""
+    """Time of one call including its work on the device; the best of three."""
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
@@ -58,7 +58,7 @@ def gate(x, w, bias, scale):
 
 
 def fused_expression() -> str:
-    """Four elementwise ops as one kernel, with the bits of the four."""
+    """Four elementwise ops as one kernel, bit-identical to the separate ops."""
     rng = gp.random.default_rng(1)
     x, w, bias = rng.standard_normal((1000, 1000)), rng.standard_normal(1000), gp.ones(1000)
     fused = gate(x, w, bias, 0.5)
@@ -102,7 +102,7 @@ def scale_reference(x, factor, n):
 
 
 def custom_kernel() -> str:
-    """CUDA C compiled at run time; on CPU simulation its reference function stands in."""
+    """CUDA C compiled at run time; on CPU simulation its reference function runs instead."""
     if gp.empty(1).on_gpu and not gp.is_nvrtc_available():
         return "skipped: NVRTC is missing (pip install pygpukit[jit])"
     start = time.perf_counter()
@@ -117,7 +117,7 @@ def custom_kernel() -> str:
 
 
 def cuda_graph() -> str:
-    """Work recorded once and replayed with one call."""
+    """Work captured once and replayed with one call."""
     total, one = gp.zeros(1000), gp.ones(1000)
     graph = gp.CudaGraph()
     with graph:
@@ -130,11 +130,11 @@ def cuda_graph() -> str:
     graph.synchronize()
     each = (time.perf_counter() - start) * 1e6 / 1000
     require((total.to_numpy() == 1000).all(), "the replays gave another result")
-    return f"100 kernels recorded, replayed 10 times: {each:.2f} us per kernel"
+    return f"100 kernels captured, replayed 10 times: {each:.2f} us per kernel"
 
 
 def memory() -> str:
-    """A limit that holds, and arrays that are evicted to host memory and restored."""
+    """An enforced limit, and arrays that are evicted to host memory and restored."""
     before = gp.memory.stats()
     chunk = before["chunk"]
     gp.memory.trim()
@@ -146,7 +146,7 @@ def memory() -> str:
         kept = [gp.full((elems,), float(i)) for i in range(count)]
         require(gp.memory.stats()["peak_reserved"] <= max(limit, before["peak_reserved"]), "limit")
         first = [float(array[0]) for array in kept]
-        require(first == list(range(count)), "an array came back changed")
+        require(first == list(range(count)), "a restored array has changed")
         try:
             gp.empty(limit // 4 + elems)
             require(False, "an allocation above the limit was granted")

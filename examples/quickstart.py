@@ -1,6 +1,6 @@
 """Arrays and a custom CUDA C kernel in a few lines.
 
-Runs on a GPU, and without one on CPU simulation: there the kernel's `reference` stands in for it.
+Runs on a GPU, and without one on CPU simulation: there the kernel's `reference` runs instead.
 """
 
 import pygpukit as gp

@@ -19,7 +19,7 @@ COLORS = {"guaranteed": "#c0392b", "burstable": "#2e86c1", "best_effort": "#95a5
 
 
 def make_trace(count: int, seed: int) -> list[SimTask]:
-    """Requests that must be quick, batch jobs that may burst, and background work."""
+    """Latency-sensitive requests, burstable batch jobs, and background work."""
     rng = random.Random(seed)
     tasks: list[SimTask] = []
     now = 0.0
@@ -83,7 +83,7 @@ def draw_png(path: Path, tasks: list[SimTask], result: SimResult) -> None:
 
 
 def draw_svg(path: Path, tasks: list[SimTask], result: SimResult) -> None:
-    """The timeline by hand."""
+    """The timeline without matplotlib."""
     width, row = 1400, 24
     bars = lanes(tasks, result)
     rows = max((bar[0] for bar in bars), default=0) + 1
@@ -117,7 +117,7 @@ def draw_svg(path: Path, tasks: list[SimTask], result: SimResult) -> None:
 
 
 def draw(path: Path, tasks: list[SimTask], result: SimResult) -> Path:
-    """PNG where matplotlib is installed, else SVG; where it was written."""
+    """PNG where matplotlib is installed, else SVG; returns the path."""
     if path.suffix == ".png":
         try:
             draw_png(path, tasks, result)

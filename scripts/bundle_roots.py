@@ -1,4 +1,4 @@
-"""Print the folders to look for the NVRTC wheel in when the PTX bundle is made; ';' between."""
+"""Print the folders to search for the NVRTC wheel that builds the PTX bundle; ';' between."""
 
 import os
 import sysconfig

@@ -20,7 +20,7 @@ COPY = ROOT / "build" / "tutorial"
 BUILD = COPY / "build" / "py"
 SITE = COPY / "build" / "site"
 
-# What each section of the page promises: the op, and how many files are written by hand.
+# What each section of the page promises: the op, and how many files are edited by hand.
 SECTIONS = {
     "An elementwise op: four files": ("softsign", 4, "tests/unit/test_elementwise.py"),
     "A reduction: five files": ("sumsq", 5, "tests/unit/test_reduction.py"),
@@ -56,7 +56,7 @@ def sections() -> dict[str, list[Hunk]]:
 
 
 def copy_tree() -> None:
-    """Files that git knows or would know; those that are the same keep their time."""
+    """Tracked and addable files; unchanged ones keep their modification time."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -81,7 +81,7 @@ def apply(hunk: Hunk) -> None:
     text = path.read_text(encoding="utf-8")
     old = hunk.side("+")
     if text.count(old) != 1:
-        sys.exit(f"{PAGE.name}: {hunk.path} has this {text.count(old)} times:\n{old}")
+        sys.exit(f"{PAGE.name}: {hunk.path} contains this {text.count(old)} times:\n{old}")
     path.write_text(text.replace(old, hunk.side("-")), encoding="utf-8", newline="\n")
 
 

@@ -1,4 +1,4 @@
-"""Check that all text files git knows (or would add) are ASCII, with no tabs in code."""
+"""Check that all tracked (or addable) text files are ASCII, with no tabs in code."""
 
 import sys
 

@@ -1,9 +1,9 @@
 """Check that what crosses a launch is defined once, in native/kernels/args.
 
-- No struct, class or enum has one name in native/ops/<family> (or native/core) and another
-  definition of it in native/kernels/<family>, kernels/common or kernels/args.
-- Every __global__ function takes its structs and enums from kernels/args.
-- Headers of kernels/args include nothing.
+- No struct, class or enum in native/ops/<family> (or native/core) has a second
+  definition in native/kernels/<family>, kernels/common or kernels/args.
+- Every __global__ function uses only structs and enums of kernels/args.
+- Headers in kernels/args include nothing.
 
 usage: check_kernel_args.py [repository root]
 """
@@ -40,7 +40,7 @@ def files(folder: Path, *patterns: str) -> list[Path]:
 
 
 def split_parameters(text: str) -> list[str]:
-    """Cut at commas outside <> and ()."""
+    """Split at commas outside <> and ()."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<(") - (character in ">)")
@@ -52,7 +52,7 @@ def split_parameters(text: str) -> list[str]:
 
 
 def by_value_types(match: re.Match[str]) -> Iterator[str]:
-    """Types of a kernel's parameters that are neither builtin, nor pointers, nor its template's."""
+    """Types of a kernel's parameters except builtins, pointers and template parameters."""
     of_template = set(re.findall(r"\w+", match["template"] or ""))
     for parameter in split_parameters(match["parameters"]):
         text = QUALIFIER.sub("", parameter).strip()

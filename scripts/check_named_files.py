@@ -2,9 +2,9 @@
 
 usage: check_named_files.py [repository root]
 
-A name with a folder is looked up from the root, native/, native/kernels/, src/, src/pygpukit/ and
-the folder of the file that names it; a plain name anywhere in the repository. tests/ is full of
-files that it writes itself, and not checked.
+A name with a folder is resolved against the root, native/, native/kernels/, src/, src/pygpukit/ and
+the folder of the file that names it; a plain name anywhere in the repository. tests/ is not
+checked: it writes files of its own.
 """
 
 import re
@@ -20,7 +20,8 @@ NAME = re.compile(
 )
 COMMENT = {".h": "//", ".cpp": "//", ".cuh": "//", ".def": "//", ".py": "#", ".cmake": "#"}
 BASES = ("", "native", "native/kernels", "src", "src/pygpukit")
-# Headers of CUDA and Python, what the build or a command writes, pybind11's m.def, and the family
+# Headers of CUDA and Python, files written by the build or a command, pybind11's m.def, and the
+# family
 # nn that docs/adding-an-op.md adds.
 ELSEWHERE = re.compile(
     r"(cuda\w*|cublas\w*|Python|x)\.h|kernel_sources\.cpp|(base|trace|gemm|FILE)\.(json|svg)"
@@ -51,7 +52,7 @@ def problems(root: Path) -> Iterator[str]:
                 exists = name in basenames or any((folder / name).exists() for folder in folders)
                 if not exists and not ELSEWHERE.fullmatch(name):
                     where = path.relative_to(root).as_posix()
-                    yield f"{where}:{number}: there is no file {name}"
+                    yield f"{where}:{number}: no such file: {name}"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Check a wheel: its size, what is in it, and the libraries its extension needs.
+"""Check a wheel: its size, its contents, and the libraries its extension needs.
 
 usage: check_wheel.py <wheel>...
 """

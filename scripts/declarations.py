@@ -1,4 +1,4 @@
-"""The lines of native/ops/op_list.def: which functions there are, and where they live in Python."""
+"""The lines of native/ops/op_list.def: the functions, and their Python modules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "native" / "ops" / "op_list.def"
 
-# Modules of lines whose macro says it.
+# Modules of lines whose macro implies it.
 MODULES = {"ELEMENTWISE": "elementwise", "REDUCTION": "reduction", "SCAN": "scan"}
-# No modules of pygpukit.ops: for our own Python code, and operators of the type.
+# Not modules of pygpukit.ops: internal functions, and operators of the type.
 ELSEWHERE = ("_native", "GPUArray")
 
 LINE = re.compile(

@@ -2,8 +2,8 @@
 
 usage: embed_bundle.py <bundle.bin> <out.cpp>
 
-The linker joins .gpkb$a and .gpkb$b in this order, so gpk_bundle_end follows the data; up to 15
-zero bytes may lie between.
+The linker places .gpkb$a before .gpkb$b, so gpk_bundle_end follows the data; up to 15
+zero bytes of padding may lie between.
 """
 
 import sys

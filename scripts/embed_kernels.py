@@ -8,7 +8,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-# MSVC takes 16380 bytes in one literal; GCC and Clang have no limit that matters.
+# MSVC limits a literal to 16380 bytes; GCC and Clang have no relevant limit.
 MAX_LITERAL_BYTES = 8000
 DELIMITER = "gpk"
 
@@ -21,7 +21,7 @@ def read_source(path: Path) -> str:
 
 
 def literals(text: str) -> list[str]:
-    """The text as raw string literals, cut between lines."""
+    """The text as raw string literals, split between lines."""
     chunks = [""]
     for line in text.splitlines(keepends=True):
         if len(chunks[-1]) + len(line) > MAX_LITERAL_BYTES:

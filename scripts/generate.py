@@ -1,6 +1,6 @@
 """Write every generated file of the source tree; --check only compares.
 
---sources leaves out what needs the installed package (the stubs and docs/ops.md), which is built
+--sources skips what needs the installed package (the stubs and docs/ops.md), which is built
 from the other files.
 """
 
@@ -41,7 +41,7 @@ def differences(path: Path, new: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="exit 1 when a file is out of date")
-    parser.add_argument("--sources", action="store_true", help="only what needs no build")
+    parser.add_argument("--sources", action="store_true", help="only files that need no build")
     options = parser.parse_args()
     files = generate(options.sources)
     if not options.check:

@@ -23,26 +23,26 @@ PY
 }
 
 run_test() {
-  # Several processes share the tests: most of the time goes into compiling kernels, which all of
-  # them keep in one cache. The unit tests choose CPU simulation for all of theirs.
+  # Several processes share the tests: most of the time goes into compiling kernels, which they keep
+  # in one cache. The unit tests select CPU simulation.
   local cache
   cache=$(mktemp -d)
   # shellcheck disable=SC2064  # the folder of now
   trap "rm -rf '$cache'" EXIT
   export OUT PYTHON
-  # What asks the driver how much memory is free must be alone on the GPU.
+  # Tests that query the driver's free memory must be alone on the GPU.
   PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache "$PYTHON" -m pytest tests/gpu -q -m alone
   GPK_TEST_CACHE=$cache test_in_parts full tests/gpu
-  # Once more with NVRTC hidden, and no cuBLASLt to stand in: every op comes from the PTX bundle.
+  # Again with NVRTC hidden and without cuBLASLt: every op comes from the PTX bundle.
   PYGPUKIT_NVRTC_PATH=/nonexistent PYGPUKIT_MATMUL=native \
     GPK_TEST_CACHE=$cache/driver-only test_in_parts driver-only "${op_tests[@]}"
   "$PYTHON" -m pytest tests/unit -q --junitxml="$OUT/unit-tests.xml"
 }
 
-# What compares every op with its reference, over the case tables.
+# The tests that compare every op with its reference, over the case tables.
 op_tests=(tests/gpu/test_{elementwise,indexing,manipulation,matmul,matmul_gemv,products,random,reduction,sorting}.py)
 
-# test_in_parts NAME PYTEST_ARGUMENTS...: all but what must be alone on the GPU, PARTS processes.
+# test_in_parts NAME PYTEST_ARGUMENTS...: everything that need not be alone on the GPU, in PARTS processes.
 test_in_parts() {
   export TEST_NAME=$1 TEST_ARGUMENTS="${*:2}" PARTS
   seq 1 "$PARTS" | PYGPUKIT_REQUIRE_GPU=1 xargs -P "$PARTS" -I % bash -c '
@@ -59,16 +59,16 @@ run_bench() {
 }
 
 run_sanitizer() {
-  # Left out: tests that break the context on purpose or take 2 GiB, threads (the tool takes the GIL
-  # for its backtraces), and the pages of the documentation (processes of their own). Some tests
-  # provoke driver errors on purpose: those are not reported.
+  # Excluded: tests that break the context on purpose or take 2 GiB, threads (the tool takes the GIL
+  # for its backtraces), and the documentation pages (separate processes). Some tests provoke driver
+  # errors on purpose: those are not reported.
   local skip="not test_docs and not fault and not two_to_the and not concurrent and not cublaslt"
   skip+=" and not measur"
   local products=(tests/gpu/test_products.py tests/gpu/test_matmul*.py)
   check_with memcheck tests/gpu -m "not alone" -k "$skip" "${products[@]/#/--ignore=}"
-  # With pieces of the pool that are larger than any array here: a bulk copy from two neighbouring
-  # ones is right, but not for memcheck. Racecheck sees the kernels that share memory most, on small
-  # products.
+  # With pool chunks larger than any array here: a bulk copy across two adjacent chunks is correct,
+  # but memcheck reports it. Racecheck covers the kernels that use shared memory most, on small
+  # GEMMs.
   export PYGPUKIT_MEMORY_CHUNK=1GiB
   check_with memcheck "${products[@]}" -k "$skip and not hundred"
   check_with racecheck "${products[@]}" -k "$skip and not hundred and not larger and not many_tiles \

@@ -2,9 +2,9 @@
 
 src/pygpukit/_native.pyi is the module, src/pygpukit/_runtime.pyi its submodule `runtime`.
 
-pybind11-stubgen lists the functions and classes. The tables below add the types it cannot see: of
-arguments the bindings take as any object, and of the types written with the C API. A row that
-matches nothing is an error, and so is a type that stays open, so the tables cannot go stale.
+pybind11-stubgen lists the functions and classes. The tables below add the types it cannot see:
+arguments the bindings declare as object, and the types written with the C API. A row that
+matches nothing is an error, and so is an unresolved type, so the tables cannot go stale.
 Methods that Python code attaches to a type come from their own source.
 """
 
@@ -69,18 +69,18 @@ from pygpukit._native import DevicePartition, Stream
 from typing_extensions import Buffer
 '''
 
-# Types of the submodule that the bindings leave open, by the names of arguments and results.
+# Types of the submodule that the bindings leave untyped, by argument and result name.
 RUNTIME_TYPES = {
     "device": "str | int | None",
     "stream": "Stream | int | None",
     "exception": "BaseException | None",
 }
-# What type checkers need of an enumeration; the rest is object's.
+# What type checkers need of an enumeration; the rest comes from object.
 ENUM_METHODS = {"__init__", "__int__", "__index__", "__hash__", "__eq__"}
 
-# Members as they are written in a stub, for what stubgen leaves out or gets wrong. An attribute
-# becomes a read-only property; its text is the docstring of the real one. A type that cannot be
-# made by calling it asks for an argument that nothing fits.
+# Stub text of members that stubgen omits or gets wrong. An attribute becomes a read-only property,
+# with the docstring of the real one. A type that cannot be constructed requires an argument of type
+# NoReturn.
 MEMBERS = """
 class GPUArray:
     shape: tuple[int, ...]
@@ -151,7 +151,7 @@ class CudaGraph:
     ) -> Literal[False]: ...
 """
 
-# Rows of GPUArray that differ in their names only.
+# Rows of GPUArray that differ only in their names.
 UNARY = ("abs", "invert", "neg", "pos")
 COMPARISONS = ("ge", "gt", "le", "lt")
 BINARY = [
@@ -188,7 +188,7 @@ OPERATORS = "".join(
 )
 MEMBERS = MEMBERS.replace("    # and OPERATORS\n", OPERATORS)
 
-# Members that would let type checkers accept what always raises.
+# Members that would make type checkers accept calls that always raise.
 HIDDEN = {
     "DataType.__setattr__",  # every assignment
     "GPUArray.__array__",  # np.sum(x)
@@ -199,7 +199,7 @@ HIDDEN = {
     "GPUArray.__array_ufunc__",
 }
 
-# Functions along one axis, which may or may not be None.
+# Functions along one axis, which may be None.
 ONE_AXIS = (
     *("argmax", "argmin", "nanargmax", "nanargmin", "cumsum", "cumprod", "nancumsum", "nancumprod"),
     *("cumulative_sum", "cumulative_prod", "sort", "argsort", "partition", "argpartition", "take"),
@@ -208,7 +208,7 @@ ONE_AXIS = (
 )
 NEEDS_AXIS = ("lexsort", "stack", "topk", "vecdot")
 
-# Types of arguments that take any object, by name: "function.argument" before "argument".
+# Types of arguments declared as object, by name: "function.argument" before "argument".
 ARGUMENTS = {
     "a": "GPUArray",
     "activation": "str | None",
@@ -349,7 +349,7 @@ ARGUMENTS = {
     "wrap_numpy.array": "NDArray[Any]",
 }
 
-# Types of results that the bindings leave open. An op, which has an argument `out`, returns an
+# Result types that the bindings leave untyped. An op, which has an argument `out`, returns an
 # array, and a plain dict has names as keys; neither needs a row.
 RETURNS = {
     "get_matmul_precision": "str",
@@ -400,8 +400,8 @@ RETURNS = {
     "Stream.priority": "StreamPriority",
 }
 
-# Annotations in another spelling. `bool` is a DataType in this module; objects with only __int__
-# would include floats, which are refused.
+# Respelled annotations. `bool` is a DataType in this module; objects with only __int__ would
+# include floats, which are refused.
 SPELLINGS = {
     "bool": "builtins.bool",
     "collections.abc.Callable": "Callable[..., object]",
@@ -419,17 +419,17 @@ SPELLINGS = {
     "typing.SupportsInt | typing.SupportsIndex": "SupportsIndex",
 }
 
-# Annotations that say too little to be left as they are.
+# Annotations that are too unspecific to keep.
 OPEN = {"Any", "Sequence", "list", "numpy.ndarray", "tuple"}
 CAN_BE_A_BASE = 1 << 10  # Py_TPFLAGS_BASETYPE
 
 
 class Problem(Exception):
-    """Something of the stub that a person has to decide; the text says what."""
+    """Something in the stub that needs a manual decision, described by the message."""
 
 
 class Respell(ast.NodeTransformer):
-    """Gives an annotation the spellings of this stub."""
+    """Respells annotations for this stub."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         other = SPELLINGS.get(ast.unparse(node)) if isinstance(node, ast.expr) else None
@@ -447,7 +447,7 @@ def respell(annotation: ast.expr) -> ast.expr:
 
 
 class Typer:
-    """Completes stubgen's module with the tables, and keeps account of the rows used."""
+    """Completes stubgen's module from the tables, and tracks the rows used."""
 
     def __init__(self, module: object) -> None:
         self.module = module
@@ -468,7 +468,7 @@ class Typer:
                 body.append(node)
         unused = ({*ARGUMENTS, *RETURNS, *HIDDEN} - self.used) | set(self.members)
         if unused:
-            raise Problem(f"the tables name what does not exist: {', '.join(sorted(unused))}")
+            raise Problem(f"the tables name unknown members:  {', '.join(sorted(unused))}")
         return body
 
     def type_class(self, node: ast.ClassDef) -> ast.ClassDef:
@@ -491,7 +491,7 @@ class Typer:
         return node
 
     def take_members(self, owner: str, real: type) -> dict[str, ast.FunctionDef]:
-        """The rows of MEMBERS for a type, as they go into the stub."""
+        """The rows of MEMBERS for a type, as stub members."""
         rows = {}
         for row in self.members.pop(owner).body if owner in self.members else []:
             if isinstance(row, ast.AnnAssign):
@@ -527,7 +527,7 @@ class Typer:
     def resolve(
         self, annotation: ast.expr | None, table: dict[str, str], path: str, arg: str = ""
     ) -> ast.expr:
-        """The given type where it says something, else that of the table."""
+        """The given type if it is specific, else that of the table."""
         if annotation is not None:
             annotation = respell(annotation)
             if ast.unparse(annotation) == "dict":
@@ -540,7 +540,9 @@ class Typer:
             if key in table:
                 self.used.add(key)
                 return respell(expression(table[key]))
-        raise Problem(f"the type of {full} is open; add a row to ARGUMENTS, RETURNS or MEMBERS")
+        raise Problem(
+            f"the type of {full} is unresolved; add a row to ARGUMENTS, RETURNS or MEMBERS"
+        )
 
 
 def attached(real: type) -> dict[str, ast.FunctionDef]:
@@ -556,7 +558,7 @@ def attached(real: type) -> dict[str, ast.FunctionDef]:
 
 
 def setters(real: type, name: str) -> list[ast.FunctionDef]:
-    """What follows a property that can be assigned to."""
+    """The setter of a writable property."""
     member = vars(real).get(name)
     if not isinstance(member, property) or not isinstance(member.fset, types.FunctionType):
         return []
@@ -589,7 +591,7 @@ def docstring(text: str | None) -> ast.stmt:
 
 
 def check_members(real: type, typed: set[str]) -> None:
-    """The stub has every public member of the type, and no other."""
+    """Checks that the stub has exactly the public members of the type."""
     wrong = {name for name in typed if not hasattr(real, name)}
     if wrong:
         raise Problem(f"MEMBERS: {real.__name__} has no {', '.join(sorted(wrong))}")
@@ -599,16 +601,16 @@ def check_members(real: type, typed: set[str]) -> None:
 
 
 def check_module(body: list[ast.stmt], module: object) -> None:
-    """The stub has every public name of the module."""
+    """Checks that the stub has every public name of the module."""
     typed = {n.name for n in body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
     typed |= {ast.unparse(n.target) for n in body if isinstance(n, ast.AnnAssign)}
     missing = {name for name in dir(module) if not name.startswith("_")} - typed
     if missing:
-        raise Problem(f"stubgen left out {', '.join(sorted(missing))}")
+        raise Problem(f"stubgen omitted {', '.join(sorted(missing))}")
 
 
 def check_text(text: str) -> None:
-    """The stub is the same on every machine."""
+    """Checks that the stub does not depend on the machine."""
     if not text.isascii():
         raise Problem("a docstring is not ASCII")
     for found in (str(ROOT), sys.prefix, tempfile.gettempdir() + "/"):
@@ -619,13 +621,13 @@ def check_text(text: str) -> None:
 
 
 def run_stubgen(module: str, load: str) -> ast.Module:
-    """stubgen's own view of a module, which the statement `load` makes."""
+    """stubgen's output for a module, which the statement `load` creates."""
     program = f"{load}; from pybind11_stubgen import main; main()"
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [
                 *(sys.executable, "-c", program, module, "--exit-code", "-o", folder),
-                # Types of attached methods, which come from their source.
+                # Types of attached methods come from their source.
                 *("--ignore-unresolved-names", ".*"),
             ],
             check=True,
@@ -654,7 +656,7 @@ def generate_native() -> str:
 
 
 class RuntimeTyper(ast.NodeTransformer):
-    """The submodule: pybind11 knows nearly all of its types."""
+    """The submodule, nearly all of whose types pybind11 knows."""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         if any(ast.unparse(n).startswith("__members__") for n in node.body):
@@ -698,7 +700,9 @@ class RuntimeTyper(ast.NodeTransformer):
         if ast.unparse(annotation) not in OPEN or (function.startswith("__") and name == function):
             return annotation
         if name not in RUNTIME_TYPES:
-            raise Problem(f"the type of {function}.{name} is open; add a row to RUNTIME_TYPES")
+            raise Problem(
+                f"the type of {function}.{name} is unresolved; add a row to RUNTIME_TYPES"
+            )
         return expression(RUNTIME_TYPES[name])
 
 

@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def files(root: Path = ROOT) -> list[Path]:
-    """Every file git knows or would add, sorted."""
+    """Every tracked or addable file, sorted."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,

@@ -17,8 +17,8 @@ hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.register_profile("search")
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# Before the package reads its environment (at first use): never the user's cache. Processes that
-# share the work may share one (GPK_TEST_CACHE).
+# Set before the package reads its environment (on first use): never the user's cache. Processes
+# that share the work may share one (GPK_TEST_CACHE).
 _cache = tempfile.TemporaryDirectory(prefix="pygpukit-tests-")
 os.environ["PYGPUKIT_CACHE_DIR"] = os.environ.get("GPK_TEST_CACHE", _cache.name)
 
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """GPK_TEST_SHARD=2/6 keeps every sixth test from the second on: processes share the work."""
+    """GPK_TEST_SHARD=2/6 keeps every sixth test from the second on, for parallel processes."""
     shard, _, count = os.environ.get("GPK_TEST_SHARD", "1/1").partition("/")
     session.items[:] = session.items[int(shard) - 1 :: int(count)]
 
@@ -48,12 +48,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from pygpukit import _native
 
         if not _native.jit_available():
-            pytest.skip("NVRTC is not there")
+            pytest.skip("NVRTC is not available")
 
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> RunPython:
-    """run_python(code, VARIABLE=value, ...): a fresh interpreter, our variables unset but these."""
+    """run_python(code, VARIABLE=value, ...): a fresh interpreter; our other variables are unset."""
 
     def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
         kept = ("PYGPUKIT_CACHE_DIR", "PYGPUKIT_DEVICE")

@@ -3,13 +3,13 @@
 usage: doc_blocks.py PAGE [FENCE...]
 
 A block opened by ```python runs everywhere; one opened by ```python FENCE (gpu, torch, cupy, ...)
-runs where that fence is named. ```python excerpt is a piece of a file and not run. Shown output is
+runs where that fence is given. ```python excerpt is part of a file and not run. Shown output is
 checked:
 
     print(x.shape)  # -> (2, 3)          the text of a print, else the repr of the expression
 
-and a ```text block that follows a Python block is all that the Python block prints. "..." stands
-for any text.
+and a ```text block that follows a Python block is the complete output of the Python block. "..."
+matches any text.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def fences(page: Path) -> set[str]:
 
 
 def matches(shown: str, found: str) -> bool:
-    """Whether `found` is what the page shows; "..." stands for any text."""
+    """Whether `found` is what the page shows; "..." matches any text."""
     pattern = ".*".join(re.escape(part) for part in shown.split("..."))
     return re.fullmatch(pattern, found, re.DOTALL) is not None
 
@@ -119,7 +119,7 @@ def run_block(block: Block, page: Path, names: dict[str, Any]) -> str:
 
 
 def run_page(page: Path, wanted: set[str]) -> int:
-    """Runs the blocks without a fence and those of the wanted fences; how many there were."""
+    """Runs the blocks without a fence and those of the wanted fences; returns how many."""
     names = {"__name__": "__main__", "check_shown": check_shown, "str_of_print": str_of_print}
     count = 0
     printed: str | None = None  # by the Python block just before, if it ran

@@ -1,4 +1,4 @@
-// How many pieces of a size a count takes.
+// Integer division that rounds up.
 #pragma once
 
 #include <cstdint>

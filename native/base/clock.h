@@ -1,4 +1,4 @@
-// Time, injected: the real clock, or one that a test or a simulation moves.
+// The clock, injected: the real one, or one that a test or a simulation advances.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace gpk::inline base {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Nanoseconds since some fixed start; never goes back.
+  // Nanoseconds since an arbitrary epoch; monotonic.
   [[nodiscard]] virtual std::int64_t now_ns() const noexcept = 0;
 };
 
@@ -23,7 +23,7 @@ class SteadyClock final : public Clock {
   }
 };
 
-// Stands still until it is told to move.
+// Advances only when told to.
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] std::int64_t now_ns() const noexcept override { return now_ns_.load(); }

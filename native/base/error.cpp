@@ -17,7 +17,7 @@ std::string describe(const std::string& what, const OutOfMemory::Numbers& n) {
              n.evicted_bytes == 0 ? std::string() : cat(", evicted to the host ", n.evicted_bytes));
 }
 
-// A message is for reading; log() and source() have the rest.
+// what() is for reading and is truncated; log() and source() are complete.
 constexpr std::size_t kMaxLogBytes = 8192;
 constexpr std::size_t kMaxSourceBytes = 16384;
 constexpr std::size_t kMaxLineBytes = 1024;

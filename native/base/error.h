@@ -11,7 +11,7 @@ namespace gpk::inline base {
 
 class Error : public std::runtime_error {
  public:
-  // What Python's class follows from.
+  // Selects the Python exception class.
   enum class Kind {
     kValue,     // an argument out of range, an unknown or duplicate id: ValueError
     kType,      // TypeError
@@ -36,13 +36,13 @@ class InvalidArgument : public Error {
   explicit InvalidArgument(const std::string& message) : Error(Kind::kValue, message) {}
 };
 
-// A wait that could never end; the text names who holds what.
+// A wait that can never end; the message names who holds what.
 class DeadlockError : public Error {
  public:
   using Error::Error;
 };
 
-// Device (or pinned host) memory could not be had even after cached memory was given back.
+// Device (or pinned host) memory could not be allocated even after cached memory was released.
 class OutOfMemory : public Error {
  public:
   struct Numbers {
@@ -52,13 +52,13 @@ class OutOfMemory : public Error {
     std::size_t largest_free_bytes = 0;
     std::size_t limit_bytes = 0;  // 0: no limit set
     std::size_t device_free_bytes = 0;
-    std::size_t evicted_bytes = 0;   // in host memory
-    std::size_t reserved_bytes = 0;  // physical memory of the pool
-    // The account that allocations of the thread count against; empty: none.
+    std::size_t evicted_bytes = 0;   // evicted to host memory
+    std::size_t reserved_bytes = 0;  // physical memory held by the pool
+    // The account that the thread's allocations are charged to; empty: none.
     std::string account;
     std::size_t account_used_bytes = 0;
     std::size_t account_limit_bytes = 0;
-    bool account_refused = false;  // it was the account's limit
+    bool account_refused = false;  // refused by the account's limit, not the device's
   };
   OutOfMemory(const std::string& what, const Numbers& numbers);
   [[nodiscard]] const Numbers& numbers() const noexcept { return numbers_; }
@@ -85,13 +85,14 @@ class CudaError : public Error {
   std::vector<std::string> launches_;
 };
 
-// The context died of an earlier sticky error (named in the message); only a new process helps.
+// The context was lost to an earlier sticky error (named in the message); only a new process
+// recovers.
 class DeviceLostError : public CudaError {
  public:
   using CudaError::CudaError;
 };
 
-// No usable driver or GPU where one was required; the message says what was tried.
+// No usable driver or GPU where one is required; the message lists what was tried.
 class GpuUnavailable : public Error {
  public:
   using Error::Error;
@@ -104,7 +105,7 @@ class CaptureError : public Error {
   using Error::Error;
 };
 
-// Memory that cannot be exchanged with another library as asked. Python: BufferError.
+// Memory that cannot be exchanged with another library as requested. Python: BufferError.
 class ExchangeError : public Error {
  public:
   using Error::Error;

@@ -10,8 +10,8 @@
 
 namespace gpk::inline base {
 
-// The process's only T. Never destroyed, since threads outlive main(). A forked child gets a new
-// one: locks of the old one may be held by threads that are not there.
+// The process-wide T. Never destroyed, since threads outlive main(). A forked child gets a new one:
+// locks of the old one may be held by threads that do not exist in the child.
 template <class T>
 T& per_process() {
   static std::atomic<T*> instance{nullptr};

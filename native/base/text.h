@@ -56,7 +56,7 @@ inline std::string_view trim(std::string_view s) {
   return s;
 }
 
-// The text itself up to `max_bytes`, else its start and how much is missing. UTF-8 stays whole.
+// `text` itself up to `max_bytes`, else truncated at a UTF-8 boundary with the number of bytes cut.
 inline std::string shorten(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   std::size_t end = max_bytes;
@@ -70,10 +70,10 @@ std::string fixed_text(double value, int num_decimals);
 std::string bytes_text(std::size_t bytes);
 // "900 ns", "1.50 ms", "2.00 s".
 std::string duration_text(std::int64_t ns);
-// What it says of itself.
+// The exception's what().
 std::string message_of(const std::exception_ptr& error);
 
-// Columns as wide as their widest cell; the first row is the head.
+// Columns as wide as their widest cell; the first row is the header.
 class TextTable {
  public:
   void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }

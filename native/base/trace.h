@@ -25,29 +25,30 @@ struct TraceArg {
   double value = 0.0;
 };
 
-// Keeps the newest events, a fixed number at most. Thread safe. Off, recording is one relaxed load;
-// it never throws: what there is no memory for is dropped and counted.
+// A ring buffer of the newest events. Thread safe. While off, recording costs one relaxed load.
+// Never throws: an event that cannot be allocated is dropped and counted.
 class TraceRecorder {
  public:
-  using TrackId = std::uint32_t;  // a row of the picture; "thread" in the format
+  using TrackId = std::uint32_t;  // a row in the viewer; "thread" in the format
   struct Options {
     std::size_t max_events = std::size_t{1} << 18;
     std::string process_name = "PyGPUkit";
   };
 
-  // kValue when max_events is 0. `clock` outlives the recorder. Off at first.
+  // kValue when max_events is 0. `clock` outlives the recorder. Starts off.
   TraceRecorder(const Clock& clock, Options options);
   explicit TraceRecorder(const Clock& clock) : TraceRecorder(clock, Options{}) {}
 
   void start() noexcept { enabled_.store(true, std::memory_order_relaxed); }
   void stop() noexcept { enabled_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
-  void clear();  // forgets the events; tracks stay
+  void clear();  // drops the events; tracks stay
 
-  // The track of that name, made on first use; ids from 1 in order of first use. Track 1 is "GPU".
+  // The track of that name, created on first use; ids from 1 in order of first use. Track 1 is
+  // "GPU".
   TrackId track(std::string_view name);
 
-  // Something that lasted. Names are cut at 128 bytes.
+  // An event with a duration. Names are cut at 128 bytes.
   void span(TraceCategory category, std::string_view name, TrackId on, std::int64_t start_ns,
             std::int64_t duration_ns, TraceArg first = {}, TraceArg second = {}) noexcept {
     if (enabled()) add({'X', category, on, start_ns, duration_ns, {first, second}, {}}, name);
@@ -57,7 +58,7 @@ class TraceRecorder {
     if (enabled())
       add({'C', TraceCategory::kMemory, 1, at_ns, 0, {TraceArg{"value", value}, {}}, {}}, name);
   }
-  // A moment.
+  // An event at one point in time.
   void instant(TraceCategory category, std::string_view name, TrackId on, std::int64_t at_ns,
                TraceArg first = {}, TraceArg second = {}) noexcept {
     if (enabled()) add({'i', category, on, at_ns, 0, {first, second}, {}}, name);
@@ -65,7 +66,8 @@ class TraceRecorder {
 
   [[nodiscard]] std::int64_t now_ns() const noexcept { return clock_.now_ns(); }
   [[nodiscard]] std::size_t num_events() const;
-  [[nodiscard]] std::uint64_t num_dropped() const;  // older events that newer ones replaced
+  // Overwritten by newer events, or not recorded for lack of memory.
+  [[nodiscard]] std::uint64_t num_dropped() const;
 
   // {"traceEvents": [...]}: names of the process and the tracks, then the events by start time.
   // Times are in microseconds since the earliest one.
@@ -88,13 +90,13 @@ class TraceRecorder {
   const Options options_;
   std::atomic<bool> enabled_{false};
   mutable std::mutex mutex_;
-  std::vector<Event> events_;  // a ring once it is full
+  std::vector<Event> events_;  // a ring once full
   std::size_t oldest_ = 0;
   std::uint64_t num_dropped_ = 0;
   std::map<std::string, TrackId, std::less<>> tracks_;
 };
 
-// Records a span from here to the end of the scope, if the recorder is on at the start.
+// Records a span from construction to the end of the scope, if the recorder is on at construction.
 class TraceScope {
  public:
   TraceScope(TraceRecorder& recorder, TraceCategory category, std::string_view name,

@@ -13,7 +13,7 @@ std::size_t utf8_length(std::string_view text) {
   const unsigned char first = byte(0);
   if (first < 0x80) return 1;
   std::size_t length = 0;
-  // The second byte's range keeps out overlong forms, surrogates and what is above U+10FFFF.
+  // The second byte's range excludes overlong forms, surrogates and code points above U+10FFFF.
   unsigned char low = 0x80;
   unsigned char high = 0xBF;
   if (first >= 0xC2 && first <= 0xDF) {

@@ -1,4 +1,4 @@
-// Text as JSON wants it.
+// JSON strings and numbers.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace gpk::inline base {
 // not UTF-8 become U+FFFD, so that the result is valid whatever the text is.
 void append_json_string(std::string& out, std::string_view text);
 
-// Appends a number; 0 when it is not finite, which JSON cannot say.
+// Appends a number; 0 when it is not finite, which JSON cannot express.
 void append_json_number(std::string& out, double value);
 
 }  // namespace gpk::inline base

@@ -9,7 +9,7 @@
 namespace gpk::bind {
 namespace {
 
-// The pieces between separators that are outside of brackets and quotes.
+// Splits at separators outside of brackets and quotes.
 std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> pieces;
   int depth = 0;
@@ -57,7 +57,7 @@ Fit fits_text(PyObject* object) {
   if (PyBytes_Check(object)) return Fit::kYes;
   if (!PyUnicode_Check(object)) return Fit::kNo;
   if (PyUnicode_AsUTF8(object) != nullptr) return Fit::kYes;
-  PyErr_Clear();  // lone surrogates, which UTF-8 cannot hold
+  PyErr_Clear();  // lone surrogates, which UTF-8 cannot encode
   return Fit::kNo;
 }
 
@@ -67,7 +67,7 @@ Fit fits_float(PyObject* object) {
                   PyIndex_Check(object) != 0);
 }
 
-// Every C++ type in a signature holds the smaller ints.
+// Small ints fit every C++ type in a signature.
 Fit fits_int(PyObject* object) {
   if (PyFloat_Check(object)) return Fit::kNo;
   if (PyLong_Check(object)) {
@@ -78,7 +78,7 @@ Fit fits_int(PyObject* object) {
   return possible(has_number_slot(object, &PyNumberMethods::nb_int));
 }
 
-// The elements of "collections.abc.Sequence[int]"; only lists and tuples can be looked at safely.
+// The elements of "collections.abc.Sequence[int]"; only lists and tuples can be inspected safely.
 Fit fits_sequence(std::string_view annotation, PyObject* object) {
   constexpr Py_ssize_t kMostLookedAt = 1000;
   if (!PySequence_Check(object) || is_text(object)) return Fit::kNo;
@@ -106,7 +106,7 @@ Fit fits_class(std::string_view path, PyObject* object) {
   auto* expected = reinterpret_cast<PyTypeObject*>(type.ptr());
   if (PyType_IsSubtype(Py_TYPE(object), expected) == 0) return Fit::kNo;
   if (py::detail::get_type_info(expected) == nullptr) return Fit::kUnknown;
-  // Made by __new__ alone: the right type, with nothing inside.
+  // Created by __new__ alone: the right type, without a value.
   auto* instance = reinterpret_cast<py::detail::instance*>(object);
   return certain(instance->get_value_and_holder().value_ptr() != nullptr);
 }
@@ -144,7 +144,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 }  // namespace
 
 std::vector<Parameter> parameters_of(std::string_view signature) {
-  // Up to the parenthesis that closes the list: a default may hold others, so may the result.
+  // Up to the parenthesis that closes the list: defaults may contain others, as may the result.
   const std::size_t arrow = signature.rfind(") -> ");
   if (!signature.starts_with('(') || arrow == std::string_view::npos) return {};
   std::vector<Parameter> parameters;

@@ -1,4 +1,4 @@
-// Annotations in the signatures that pybind11 writes: "typing.SupportsInt | None".
+// Annotations in the signatures that pybind11 generates: "typing.SupportsInt | None".
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Parameter {
 // without *args and **kwargs. Views into `signature`.
 std::vector<Parameter> parameters_of(std::string_view signature);
 
-// Whether pybind11 takes an object for an annotation. kUnknown where only the conversion itself
+// Whether pybind11 accepts an object for an annotation. kUnknown where only the conversion itself
 // can tell: an int may be out of range, an __index__ may raise.
 enum class Fit { kNo, kUnknown, kYes };
 Fit fits(std::string_view annotation, py::handle object);

@@ -1,4 +1,4 @@
-// The arguments of one call of an op, as C++ values. Errors name the op and the argument.
+// The arguments of one op call, as C++ values. Errors name the op and the argument.
 #pragma once
 
 #include <optional>
@@ -30,10 +30,10 @@ class Arguments {
   [[nodiscard]] std::optional<Array> optional_array(int i) const;
   [[nodiscard]] std::int64_t integer(int i) const;
   [[nodiscard]] std::optional<std::int64_t> optional_integer(int i) const;
-  [[nodiscard]] Dims integers(int i) const;  // one or a sequence of them
+  [[nodiscard]] Dims integers(int i) const;  // one integer or a sequence
   [[nodiscard]] std::optional<Dims> optional_integers(int i) const;
   [[nodiscard]] Dims shape(int i) const;
-  [[nodiscard]] bool flag(int i) const;  // anything with a truth value but text and containers
+  [[nodiscard]] bool flag(int i) const;  // anything with a truth value except text and containers
   [[nodiscard]] std::optional<bool> optional_flag(int i) const;  // True, False or None
   [[nodiscard]] double number(int i) const;
   [[nodiscard]] std::string text(int i) const;

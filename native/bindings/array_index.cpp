@@ -23,9 +23,9 @@ constexpr const char* kValid =
   throw InvalidArgument(InvalidArgument::Kind::kIndex, message);
 }
 
-// A key as items, and the arrays made from host data, which items point at.
+// A key as items, and the arrays created from host data that items point to.
 struct Key {
-  IndexItem items[kMaxItems];  // not initialized: most keys have one or two
+  IndexItem items[kMaxItems];  // uninitialised: most keys have one or two
   std::size_t count = 0;
   bool basic = true;
   std::list<Array> made;
@@ -49,7 +49,7 @@ void set_array(Key& key, IndexItem& item, const Array& array, const char* op) {
     bool value = false;
     {
       const WithoutGil released;
-      device::to_host(array, &value);  // whether there is an element depends on it
+      device::to_host(array, &value);  // whether there is an element depends on the value
     }
     item.kind = IndexItem::Kind::kBool;
     item.start = value ? 1 : 0;
@@ -63,7 +63,7 @@ void set_array(Key& key, IndexItem& item, const Array& array, const char* op) {
   item.array = &array;
 }
 
-// Lists and NumPy objects. Anything that is neither is refused.
+// Lists and NumPy objects. Anything else is refused.
 void set_host(Key& key, IndexItem& item, PyObject* object, Device device, const char* op) {
   const py::handle handle(object);
   const bool sequence = PyList_Check(object) != 0 || PyTuple_Check(object) != 0;
@@ -101,14 +101,14 @@ void add_item(Key& key, PyObject* object, Device device, const char* op) {
     Py_ssize_t stop = 0;
     Py_ssize_t step = 0;
     if (PySlice_Unpack(object, &start, &stop, &step) < 0) {
-      // Bounds that are no integers, or a step of zero.
+      // Bounds that are not integers, or a step of zero.
       throw py::error_already_set();
     }
     item.kind = IndexItem::Kind::kSlice;
     item.start = start;
     item.stop = stop;
     item.step = step;
-  } else if (PyLong_CheckExact(object)) {  // NOLINT(bugprone-branch-clone): the usual case first
+  } else if (PyLong_CheckExact(object)) {  // NOLINT(bugprone-branch-clone): the common case first
     set_integer(item, object, op);
   } else if (object == Py_Ellipsis) {
     item.kind = IndexItem::Kind::kEllipsis;

@@ -1,5 +1,5 @@
 // a[key], a[key] = value, iteration: slots of GPUArray. Keys without arrays make no Python call and
-// use no heap but the result's.
+// allocate nothing but the result.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace gpk::bind {
 PyObject* array_getitem(PyObject* self, PyObject* key);
 int array_setitem(PyObject* self, PyObject* key, PyObject* value);  // value NULL: del, refused
 
-// Rows as views. sq_item lets iter() walk them; 0-d arrays are refused.
+// Rows as views. sq_item enables iter(); 0-d arrays are refused.
 PyObject* array_item(PyObject* self, Py_ssize_t index);
 PyObject* array_iter(PyObject* self);
 
@@ -21,7 +21,7 @@ PyObject* array_iter(PyObject* self);
 // integers or bools. Throws InvalidArgument.
 Array index_from_python(py::handle object, Device device, const char* op);
 
-// What can be assigned: a GPUArray, a number, a (nested) list of numbers.
+// Assignable values: a GPUArray, a number, a (nested) list of numbers.
 ops::AssignValue value_from_python(py::handle object, Device device, const char* op);
 
 }  // namespace gpk::bind

@@ -31,7 +31,7 @@ void dealloc(PyObject* self) {
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
   PyErr_SetString(PyExc_TypeError,
-                  "GPUArray: use zeros, ones, empty, full or from_numpy to make an array");
+                  "GPUArray: use zeros, ones, empty, full or from_numpy to create an array");
   return nullptr;
 }
 
@@ -75,7 +75,7 @@ PyObject* get_dtype(PyObject* self, void*) {
 }
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromLongLong(array_of(self).size()); }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(array_of(self).ndim()); }
-// Exact also for a broadcast view of more than 2**64 bytes.
+// Exact even for a broadcast view of more than 2**64 bytes.
 PyObject* get_nbytes(PyObject* self, void*) {
   const Array& array = array_of(self);
   if (array.size() <= (std::int64_t{1} << 58)) return PyLong_FromSize_t(array.nbytes());
@@ -154,8 +154,7 @@ PyObject* method_complex(PyObject* self, PyObject*) {
 
 PyGetSetDef g_getset[] = {
     {"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple.", nullptr},
-    {"strides", get_strides, nullptr, "Bytes from one element to the next, per dimension.",
-     nullptr},
+    {"strides", get_strides, nullptr, "Byte strides, per dimension.", nullptr},
     {"dtype", get_dtype, nullptr, "Element type, a DataType.", nullptr},
     {"size", get_size, nullptr, "Number of elements.", nullptr},
     {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
@@ -169,9 +168,9 @@ PyGetSetDef g_getset[] = {
 
 PyMethodDef g_methods[] = {
     {"to_numpy", method_to_numpy, METH_NOARGS,
-     "to_numpy(self) -> numpy.ndarray\n\nA fresh host copy; waits for this array's own work only."},
+     "to_numpy(self) -> numpy.ndarray\n\nA new host copy; waits only for this array's own work."},
     {"is_contiguous", method_is_contiguous, METH_NOARGS,
-     "is_contiguous(self) -> bool\n\nTrue when the elements lie in C order without gaps."},
+     "is_contiguous(self) -> bool\n\nTrue when the elements are in C order without gaps."},
     {"contiguous", method_contiguous, METH_NOARGS,
      "contiguous(self) -> GPUArray\n\nThis array if it is contiguous, else a contiguous copy."},
     {"clone", method_clone, METH_NOARGS, "clone(self) -> GPUArray\n\nA copy of the data."},

@@ -1,4 +1,4 @@
-// GPUArray as a C-API type: an Array inside a Python object, nothing else.
+// GPUArray as a C-API type: a Python object that holds just an Array.
 #pragma once
 
 #include "bindings/python.h"

@@ -14,8 +14,8 @@ namespace {
 
 using ops::OpId;
 
-// The other side of an operator may be a list or a tuple of numbers, as in NumPy: an array on the
-// same device. Left to Python, `x == [1, 2]` would be False whatever x holds.
+// The other operand of an operator may be a list or a tuple of numbers, as in NumPy: it becomes an
+// array on the same device. Left to Python, `x == [1, 2]` would always be False.
 std::optional<Array> array_from_list(PyObject* object, PyObject* other, const char* op) {
   if (!PyList_Check(object) && !PyTuple_Check(object)) return std::nullopt;
   try {

@@ -5,7 +5,7 @@
 
 namespace gpk::bind {
 
-// Slots for PyType_FromSpec, ended by {0, nullptr}.
+// Slots for PyType_FromSpec, terminated by {0, nullptr}.
 const PyType_Slot* array_operator_slots();
 
 }  // namespace gpk::bind

@@ -14,7 +14,7 @@ std::int64_t int_from_python(py::handle object, const char* op, const char* argu
 // One integer or a sequence of them.
 Dims ints_from_python(py::handle object, const char* op, const char* argument);
 
-// The same; nullopt for None.
+// Same; nullopt for None.
 std::optional<Dims> optional_ints(py::handle object, const char* op, const char* argument);
 std::optional<std::int64_t> optional_int(py::handle object, const char* op, const char* argument);
 

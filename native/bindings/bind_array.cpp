@@ -34,7 +34,7 @@ Scalar number(py::handle value, const char* op, const char* argument) {
 }
 
 Array make_full_of(py::handle shape, py::handle value, py::handle dtype, py::handle device) {
-  if (is_array(value.ptr())) {  // stays where it is: no transfer
+  if (is_array(value.ptr())) {  // no transfer
     const Array& source = array_of(value.ptr());
     const Dims dims = shape_from_python(shape, "full");
     const DType type = dtype_or(dtype, source.dtype(), "full");
@@ -105,7 +105,7 @@ void define_diagonal(py::module_& m, const char* op, Function function) {
   });
 }
 
-// Programs that reuse memory call it in their inner loops.
+// Programs that reuse memory call this in inner loops.
 Array empty(const Arguments& args) {
   Dims shape = args.shape(0);
   const DType dtype = dtype_or(args[1], DType::kFloat32, "empty");

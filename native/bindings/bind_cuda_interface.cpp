@@ -1,4 +1,4 @@
-// __cuda_array_interface__, version 3, both ways.
+// __cuda_array_interface__, version 3, export and import.
 #include <optional>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kOp = "from_cuda_array_interface";
 
-// '<f4', '|b1'; nullopt for dtypes NumPy has no letter for.
+// '<f4', '|b1'; nullopt for dtypes that NumPy has no code for.
 std::optional<std::string> type_string(DType dtype) {
   const DTypeInfo& row = info(dtype);
   if (row.bits < 8 || dtype == DType::kBFloat16 ||
@@ -50,7 +50,8 @@ py::dict cuda_array_interface(const Array& array) {
     throw py::attribute_error(cat("GPUArray: no __cuda_array_interface__, it has no type for ",
                                   name(array.dtype()), "; use DLPack"));
   const auto& stream = current_stream(array.device());
-  if (capturing_graph() == nullptr) {  // consumers wait for one stream: it waits for the others
+  // Consumers wait for one stream, so make it wait for the others.
+  if (capturing_graph() == nullptr) {
     const WithoutGil released;
     array.buffer()->order_before(*stream);
   }

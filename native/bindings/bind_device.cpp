@@ -84,24 +84,24 @@ void synchronize_all() {
   for (Context* context : Context::all()) context->synchronize();
 }
 
-// At exit: lets kernels finish, so that what they print arrives. A lost device is left alone.
+// At exit: waits for kernels, so that their printf output arrives. A lost device is left alone.
 void finish() noexcept {
   try {
     if (forked_after_use()) return;
-    const WithoutGil released;  // callbacks of transfers need the GIL to end
+    const WithoutGil released;  // transfer callbacks need the GIL to finish
     device::close_transfers();
     for (Context* context : Context::all())
       if (!context->dead()) context->synchronize();
-  } catch (...) {  // the process ends anyway; the error was or will be reported elsewhere
+  } catch (...) {  // the process is ending; the error is reported elsewhere
   }
 }
 
 }  // namespace
 
 void bind_device(py::module_& m) {
-  m.def("cuda_device_count", cuda_device_count, "GPUs the driver shows; 0 without a driver.");
-  m.def("device_traits", traits_dict, py::arg("device") = py::none(), "What a device can do.");
-  m.def("driver_info", driver_dict, "The driver library: path, version, problem, what was tried.");
+  m.def("cuda_device_count", cuda_device_count, "GPUs visible to the driver; 0 without a driver.");
+  m.def("device_traits", traits_dict, py::arg("device") = py::none(), "Properties of a device.");
+  m.def("driver_info", driver_dict, "The driver library: path, version, problem, and paths tried.");
   m.def("config", config_dict, "The configuration read from the environment.");
   m.def("config_variables", variables, "Environment variables as (name, meaning, value or None).");
   m.def("default_device", chosen, "The default device and why it was chosen.");
@@ -119,7 +119,7 @@ void bind_device(py::module_& m) {
       },
       py::arg("device") = py::none(), "(free, total) bytes of a device.");
   m.def("synchronize", synchronize_all, "Waits for all work of this process on all GPUs.");
-  m.def("finish", finish, "What runs at interpreter exit.");
+  m.def("finish", finish, "Runs at interpreter exit.");
 }
 
 }  // namespace gpk::bind

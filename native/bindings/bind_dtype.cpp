@@ -54,7 +54,7 @@ void bind_dtype(py::module_& m) {
            [](const DTypeInfo& a, py::handle b) {
              return py::isinstance<DTypeInfo>(b) && b.cast<const DTypeInfo&>().dtype == a.dtype;
            })
-      // A plain name: pickle and copy look the object up in this module again.
+      // A plain name: pickle and copy look the object up in this module.
       .def("__reduce__", [](const DTypeInfo& d) { return d.name; })
       .def("__setattr__", refuse_assignment);
   for (const DTypeInfo& row : detail::kDTypes) {

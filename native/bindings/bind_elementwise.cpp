@@ -1,4 +1,4 @@
-// The elementwise ops as functions, made from the list of them.
+// The elementwise ops as functions, generated from their list.
 #include <utility>
 
 #include "base/error.h"
@@ -12,8 +12,8 @@
 namespace gpk::bind {
 namespace {
 
-// Objects that stand for arrays, such as those that fuse() traces with, take the call over: they
-// have _elementwise(name, operands).
+// Array-like objects that define _elementwise(name, operands), such as the tracers of fuse(), take
+// over the call.
 PyObject* find_expression(const Arguments& args, int arity) {
   static PyObject* const name = PyUnicode_InternFromString("_elementwise");
   for (int i = 0; i < arity; ++i) {
@@ -92,9 +92,9 @@ std::shared_ptr<ops::Fused> make_fused(const std::string& name, const std::strin
 void bind_elementwise(py::module_& m) {
   m.def("elementwise_types", resolve, py::arg("op"), py::arg("operands"),
         "(common dtype, result dtype, functor) for operands given as DataTypes or numbers.");
-  m.def("jit_available", jit::jit_available, "Whether NVRTC can be had.");
+  m.def("jit_available", jit::jit_available, "Whether NVRTC is available.");
   py::class_<ops::Fused, std::shared_ptr<ops::Fused>>(m, "FusedKernel",
-                                                      "One kernel made of several ops.")
+                                                      "One kernel generated from several ops.")
       .def(py::init(&make_fused), py::arg("name"), py::arg("source"), py::arg("inputs"),
            py::arg("result"))
       .def("run", run_fused, py::arg("args"), py::arg("out") = py::none(),

@@ -1,4 +1,4 @@
-// The driver's own cost, measured in this process: what our calls are compared with.
+// The driver's own launch cost, measured in this process: the floor for our calls.
 #include <chrono>
 
 #include "base/error.h"

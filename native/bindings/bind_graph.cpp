@@ -20,7 +20,7 @@ void replay(Graph& graph, py::handle stream) {
   graph.replay(on);
 }
 
-// `with graph:` captures; an exception inside drops the capture and goes on.
+// `with graph:` captures; an exception inside abandons the capture and propagates.
 bool leave(Graph& graph, py::handle type, py::handle, py::handle) {
   const bool failed = !type.is_none();
   const WithoutGil released;
@@ -97,27 +97,28 @@ using Release = py::call_guard<WithoutGil>;
 
 void bind_graph(py::module_& m) {
   py::class_<Graph, std::shared_ptr<Graph>>(m, "CudaGraph",
-                                            "Work recorded once and replayed with one call. `with "
+                                            "Work captured once and replayed with one call. `with "
                                             "graph:` records what the calling thread "
                                             "does inside the block.")
       .def(py::init(&make_graph), py::kw_only(), py::arg("device") = py::none())
-      .def("begin_capture", &Graph::begin_capture, Release(), "Starts recording.")
-      .def("end_capture", &Graph::end_capture, Release(), "Ends recording and makes it ready.")
+      .def("begin_capture", &Graph::begin_capture, Release(), "Starts capturing.")
+      .def("end_capture", &Graph::end_capture, Release(),
+           "Ends the capture and instantiates the graph.")
       .def("replay", replay, py::arg("stream") = py::none(),
-           "Runs the recorded work on a stream (the current one by default); returns at once.")
+           "Launches the captured work on a stream (the current one by default); asynchronous.")
       .def("synchronize", &Graph::synchronize, Release(), "Waits for the last replay.")
-      .def("reset", &Graph::reset, Release(), "Drops the recorded work and its memory.")
+      .def("reset", &Graph::reset, Release(), "Drops the captured work and its memory.")
       .def("is_ready", &Graph::ready, "True when there is something to replay.")
       .def("is_capturing", &Graph::capturing, "True between begin_capture and end_capture.")
       .def(
           "get_stream_handle", [](const Graph& g) { return g.stream()->handle_value(); },
           "The capture stream as an int.")
       .def_property_readonly(
-          "stream", [](const Graph& g) { return g.stream(); }, "The stream that captures record.")
-      .def_property_readonly("num_nodes", &Graph::num_nodes, "Recorded operations.")
-      .def_property_readonly("launches", launches, "Recorded kernel launches, in order.")
+          "stream", [](const Graph& g) { return g.stream(); }, "The stream that is captured.")
+      .def_property_readonly("num_nodes", &Graph::num_nodes, "Captured operations.")
+      .def_property_readonly("launches", launches, "Captured kernel launches, in order.")
       .def("set_args", set_args, py::arg("index"),
-           "Gives launches[index] new arguments (all of them, as in a call) for later replays.")
+           "Replaces all arguments of launches[index] for later replays.")
       .def("__enter__",
            [](const std::shared_ptr<Graph>& g) {
              const WithoutGil released;

@@ -1,4 +1,4 @@
-// take, put, nonzero and their relatives as functions.
+// take, put, nonzero and related functions.
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_index.h"

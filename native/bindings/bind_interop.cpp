@@ -39,11 +39,11 @@ std::optional<bool> copy_argument(py::handle object, const char* op) {
 
 // --- export -------------------------------------------------------------------------------------
 
-// Called wherever the last reference goes, also while an error is on its way: what the deleters of
-// others do must neither see nor replace it.
+// Runs wherever the last reference is dropped, even while an exception is propagating: foreign
+// deleters must neither see nor replace it.
 template <class Managed>
 void drop_capsule(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, CapsuleNames<Managed>::kFresh) == 0) return;  // was consumed
+  if (PyCapsule_IsValid(capsule, CapsuleNames<Managed>::kFresh) == 0) return;  // already consumed
   auto* managed =
       static_cast<Managed*>(PyCapsule_GetPointer(capsule, CapsuleNames<Managed>::kFresh));
   const py::error_scope pending;
@@ -60,7 +60,7 @@ py::object make_capsule(Managed* managed) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
-// The number of the DLPack protocol; None means the legacy default stream.
+// Stream number of the DLPack protocol; None means the legacy default stream.
 std::int64_t stream_argument(py::handle stream, Device device) {
   constexpr const char* kOp = "__dlpack__";
   if (stream.is_none()) return 1;
@@ -111,7 +111,7 @@ py::object dlpack_capsule(const Array& array, py::handle stream, py::handle max_
   const auto wanted = copy_argument(copy, kOp);
   const bool versioned = wants_versioned(max_version);
   const bool moves = !(target == array.device());
-  // Host memory is ready when the copy to it returns: its consumer has no stream to wait.
+  // Host memory is ready when the copy returns: its consumer has no stream to order.
   const std::int64_t consumer = moves && !target.is_cuda() ? -1 : stream_argument(stream, target);
   if (moves && wanted == false)
     throw ExchangeError(cat(kOp, ": the array is on ", to_string(array.device()),
@@ -129,7 +129,7 @@ py::object dlpack_capsule(const Array& array, py::handle stream, py::handle max_
 
 // --- import -------------------------------------------------------------------------------------
 
-// Calls the producer's deleter, with the GIL: not every producer takes it itself.
+// Calls the producer's deleter with the GIL held: not every producer takes it itself.
 template <class Managed>
 struct TensorOwner {
   explicit TensorOwner(Managed* managed) : managed_(managed) {}
@@ -145,7 +145,7 @@ struct TensorOwner {
 
  private:
   Managed* managed_;
-  bool armed_ = false;  // until then the capsule owns the tensor
+  bool armed_ = false;  // until armed, the capsule owns the tensor
 };
 
 struct Imported {
@@ -180,7 +180,7 @@ Imported consume(py::handle object) {
                           " is not a DLPack capsule, or it was consumed before"));
 }
 
-// The calling thread's current stream as a number of the protocol.
+// The calling thread's current stream as a protocol number.
 std::int64_t protocol_stream(Device device) {
   const std::uintptr_t handle = current_stream(device)->handle_value();
   return handle == 0 ? 1 : static_cast<std::int64_t>(handle);
@@ -194,7 +194,7 @@ py::object request_capsule(py::handle x, const std::optional<Device>& target) {
   const dl::Device where{py::int_(pair[0]).cast<std::int32_t>(),
                          py::int_(pair[1]).cast<std::int32_t>()};
   py::dict options;
-  py::dict old_options;  // for producers of the time before DLPack 1.0
+  py::dict old_options;  // for producers that predate DLPack 1.0
   const bool known = where.type == dl::kCpu || where.type == dl::kCudaHost ||
                      where.type == dl::kCuda || where.type == dl::kCudaManaged;
   if (!known && target && !target->is_cuda())
@@ -234,7 +234,7 @@ Array import_dlpack(py::handle x, py::handle device, py::handle copy) {
   const bool is_private = (imported.flags & dl::kIsCopied) != 0;
   const WithoutGil released;
   if (from.is_cuda()) {
-    if (is_capsule) wait_for_producer(from, 1, kOp);  // nobody told its producer our stream
+    if (is_capsule) wait_for_producer(from, 1, kOp);  // the producer was not told our stream
     array.buffer()->mark_use(current_stream(from));
   }
   if (moves) return moved_to(array, to, kOp);
@@ -261,7 +261,7 @@ void copy_edges(const Array& to, const Array& from, int axis, std::int64_t edge)
              axis + 1, edge);
 }
 
-// The view () of one element.
+// A 0-d view of one element.
 Array element(const Array& array, const std::vector<std::int64_t>& index) {
   const Dims at(index);
   bool inside = at.size() == array.ndim();
@@ -301,7 +301,7 @@ Array packed_bytes(const Array& array) {
   if (info(array.dtype()).bits != 4 || last < 0 || shape[last] % 2 != 0 ||
       array.offset_elems() % 2 != 0)
     throw InvalidArgument(cat("packed_bytes: ", name(array.dtype()), " of shape ",
-                              to_string(array.shape()), " is not made of pairs"));
+                              to_string(array.shape()), " does not consist of pairs"));
   shape[last] /= 2;
   Dims strides = contiguous_strides(shape);
   return {std::move(shape), std::move(strides), DType::kUInt8, array.buffer(),
@@ -342,13 +342,13 @@ void bind_interop(py::module_& m) {
   m.def("wrap_numpy", wrap_numpy, py::arg("array"),
         "A CPU array over the memory of a writable NumPy array; ValueError where it needs a copy.");
   m.def("edge_items", edge_items, py::arg("array"), py::arg("edge"), Release(),
-        "The first edge + 1 and the last edge items of each longer axis, on the same device.");
+        "The first edge + 1 and last edge items of each longer axis, on the same device.");
   m.def("packed_bytes", packed_bytes, py::arg("array"), Release(),
         "The bytes of a four-bit array whose last axis is even, as a uint8 view.");
   m.def("element", element, py::arg("array"), py::arg("index"), "A 0-d view of one element.");
   m.def(
       "copied", [](const Array& array) { return fresh_copy(array, "copy"); }, py::arg("array"),
-      Release(), "A contiguous copy in memory of its own.");
+      Release(), "A contiguous copy in its own memory.");
   m.def(
       "moved_to",
       [](const Array& array, py::handle device) {
@@ -356,7 +356,8 @@ void bind_interop(py::module_& m) {
         const WithoutGil released;
         return moved_to(array, target, "to_device");
       },
-      py::arg("array"), py::arg("device"), "The array itself when it is there, else a copy.");
+      py::arg("array"), py::arg("device"),
+      "The array itself when it is on that device, else a copy.");
 }
 
 }  // namespace gpk::bind

@@ -20,7 +20,7 @@ namespace {
 py::dict nvrtc_dict() {
   const jit::NvrtcSearch* search = nullptr;
   {
-    const WithoutGil released;  // the search asks Python for sys.path
+    const WithoutGil released;  // the search reads sys.path
     search = &jit::find_nvrtc();
   }
   py::dict d;
@@ -51,7 +51,7 @@ py::list bundle_kernels() {
   return rows;
 }
 
-// The bundled PTX a GPU of `sm` would get.
+// The bundled PTX for a GPU of `sm`.
 std::string bundle_ptx(const std::string& file, const std::string& expression, int sm) {
   auto entry = jit::find_in_bundle(file, expression, sm);
   if (!entry) throw InvalidArgument(cat("bundle_ptx: no ", expression, " for sm ", sm));
@@ -81,16 +81,16 @@ py::dict program_counts() {
 
 void bind_program(py::module_& m) {
   using P = jit::Program;
-  py::class_<P, std::shared_ptr<P>>(m, "Program", "A source that jit compiled.")
+  py::class_<P, std::shared_ptr<P>>(m, "Program", "A source compiled by jit.")
       .def_property_readonly("source", [](const P& p) { return p.request().source; })
       .def_property_readonly("options", [](const P& p) { return p.request().options; })
       .def_property_readonly(
           "kernels", [](const P& p) { return p.request().name_expressions; },
-          "Names that were asked for.")
+          "The requested names.")
       .def_property_readonly("device", [](const P& p) { return to_string(p.device()); })
       .def_property_readonly(
           "sm", [](const P& p) { return p.request().sm; }, "90 for SM 9.0.")
-      .def_property_readonly("bytes", &P::image_bytes, "Of the compiled image.")
+      .def_property_readonly("bytes", &P::image_bytes, "Size of the compiled image.")
       .def_property_readonly(
           "ptx",
           [](const P& p) {
@@ -104,8 +104,8 @@ void bind_program(py::module_& m) {
             return reinterpret_cast<std::uintptr_t>(p.kernel(name)->function());
           },
           py::arg("name"), "The CUfunction of a kernel, as an int; GpuUnavailable on the CPU.");
-  m.def("programs", &P::all, "What jit compiled and somebody still holds, oldest first.");
-  m.def("program_counts", program_counts, "How often jit found a program, and how often not.");
+  m.def("programs", &P::all, "Live programs compiled by jit, oldest first.");
+  m.def("program_counts", program_counts, "Cache hits and misses of jit programs.");
 }
 
 void bind_folder(py::module_& m) {
@@ -119,13 +119,13 @@ void bind_folder(py::module_& m) {
             if (!found) return std::nullopt;
             return py::bytes(*found);
           },
-          py::arg("name"), py::arg("max_bytes"), "None for what is not there or not trusted.")
+          py::arg("name"), py::arg("max_bytes"), "None for a file that is missing or untrusted.")
       .def(
           "write",
           [](const PrivateFolder& f, const std::string& name, const py::bytes& data) {
             return f.write(name, std::string(data));
           },
-          py::arg("name"), py::arg("data"), "Why it was not written, or an empty text.")
+          py::arg("name"), py::arg("data"), "The reason for failure, or an empty string.")
       .def("remove", &PrivateFolder::remove, py::arg("name"), "False when nothing was removed.")
       .def(
           "list",
@@ -143,8 +143,8 @@ std::uint64_t cache_clear() {
 }
 
 // Puts one built-in kernel into the disk cache as its first use would: bundled PTX is assembled by
-// the driver, so only for the GPU that is there; the rest is compiled, which needs no GPU. Whether
-// anything was to be done.
+// the driver, so only for the GPU present; the rest is compiled, which needs no GPU. Returns false
+// for a bundled kernel of another GPU.
 bool cache_warm(std::size_t index, int sm) {
   const auto specs = ops::all_kernel_specs();
   if (index >= specs.size())
@@ -189,7 +189,7 @@ class RawModule {
  public:
   RawModule(const std::string& source, const std::optional<std::vector<std::string>>& options,
             std::vector<std::string> expressions, const Folders& include_folders) {
-    // Plain kernels can be asked for without naming them first; templates need their arguments.
+    // Plain kernels can be looked up without naming them first; templates need their arguments.
     for (const std::string& kernel : jit::list_kernels(source)) {
       const auto signature = jit::parse_signature(source, kernel);
       if (signature && signature->template_params.empty()) expressions.push_back(kernel);
@@ -255,17 +255,17 @@ class RawModule {
 void bind_jit(py::module_& m) {
   bind_program(m);
   bind_folder(m);
-  m.def("nvrtc_info", nvrtc_dict, "NVRTC: version, path, header folder, or what was tried.");
+  m.def("nvrtc_info", nvrtc_dict, "NVRTC: version, path, header folder, or the paths tried.");
   m.def("bundle_info", bundle_dict, "The PTX bundle in this build.");
   m.def("bundle_kernels", bundle_kernels,
-        "Every kernel in the PTX bundle as (file, expression, target, only this target).");
+        "Every kernel in the PTX bundle as (file, expression, target, exact).");
   m.def("bundle_ptx", bundle_ptx, py::arg("file"), py::arg("expression"), py::arg("sm"),
         "The bundled PTX of a built-in kernel for an architecture.");
   m.def(
       "drop_bundle", [] { jit::set_bundle({}); },
-      "Built-in kernels come from NVRTC alone from now on; for tests that compare the two.");
+      "Makes built-in kernels come from NVRTC only; for tests that compare the two.");
   m.def("cache_info", cache_dict, "The kernel cache: folder, entries, bytes.");
-  m.def("cache_clear", cache_clear, "Removes all cached kernels; how many there were.");
+  m.def("cache_clear", cache_clear, "Removes all cached kernels; returns how many there were.");
   m.def("cache_warm", cache_warm, py::arg("index"), py::arg("sm"),
         "Puts builtin_kernels()[index] into the cache; False: it is bundled, for another GPU.");
   m.def("compile_to_ptx", compile_to_ptx, py::arg("source"), py::arg("name") = "kernel.cu",

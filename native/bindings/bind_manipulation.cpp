@@ -90,8 +90,8 @@ Array roll(const Arguments& args) {
   return ops::roll(x, shift, axes);
 }
 
-// (x, pad_width, mode, constant_values): pairs (before, after), one per axis, as the Python layer
-// has spelled them out.
+// (x, pad_width, mode, constant_values): pairs (before, after), one per axis, as expanded by the
+// Python layer.
 Array pad(const Arguments& args) {
   const Array& x = args.array(0);
   const auto widths = args[1].cast<ops::PadWidths>();

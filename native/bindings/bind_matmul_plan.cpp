@@ -1,4 +1,4 @@
-// How GEMMs are planned: explained, measured.
+// GEMM planning: explain and tune.
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/bind.h"
@@ -21,7 +21,7 @@ std::vector<gemm::GemmCall> calls_of(const py::function& call, const char* op) {
     call();
   }
   if (calls.empty())
-    throw InvalidArgument(cat(op, ": the call has no product to plan: its result is empty"));
+    throw InvalidArgument(cat(op, ": the call has no GEMM to plan: its result is empty"));
   return calls;
 }
 
@@ -61,7 +61,7 @@ py::dict explanation_dict(const gemm::MatmulExplanation& explanation) {
   return d;
 }
 
-// A GPU that need not be there.
+// A GPU that need not be present.
 gemm::GemmMachine pretended(int sm) {
   gemm::GemmMachine machine;
   machine.sm = sm;
@@ -130,16 +130,16 @@ py::dict cublaslt_info() {
 
 void bind_matmul_plan(py::module_& m) {
   m.def("explain_products", explain_products, py::arg("call"), py::arg("sm") = py::none(),
-        "How each product of a call would be planned; the call computes nothing.");
+        "The plan of each GEMM of a call; nothing is computed.");
   m.def("tune_products", tune_products, py::arg("call"),
-        "Measures every plan of each product of a call: (plan, microseconds), fastest first.");
+        "Measures every plan of each GEMM of a call: (plan, microseconds), fastest first.");
   m.def("with_matmul_plan", with_plan, py::arg("call"), py::arg("prefix"),
-        "Runs a call; its products take the first plan whose text starts with `prefix`.");
+        "Runs a call; its GEMMs use the first plan whose text starts with `prefix`.");
   m.def("clear_matmul_tuning", &gemm::clear_tuned, py::arg("file") = true,
-        "Forgets measured choices; how many there were.");
+        "Drops measured choices; returns how many there were.");
   m.def(
       "matmul_tuning_path", [] { return gemm::tuning_store().path(); },
-      "Where they are kept; empty: nowhere.");
+      "The file they are kept in; empty: none.");
   m.def("cublaslt_info", cublaslt_info, "Whether cuBLASLt was found, where, and what was tried.");
 }
 

@@ -1,4 +1,4 @@
-// Pinned host memory, raw copies and the allocator's figures.
+// Pinned host memory and raw copies.
 #include <pybind11/numpy.h>
 
 #include "base/error.h"
@@ -61,7 +61,7 @@ void run_host_copy(std::function<void()> copy) {
   }
 }
 
-// A raw host address to the start of an array. Returns at once when the memory is pinned.
+// From a raw host address to the start of an array. Asynchronous when the memory is pinned.
 void copy_to_device_async(const Array& dst, std::uintptr_t src, std::size_t bytes,
                           py::handle stream, const char* op) {
   check_address(op, "src_ptr", src, bytes, "dst", dst);
@@ -80,7 +80,7 @@ void copy_to_device_async(const Array& dst, std::uintptr_t src, std::size_t byte
   copy_to_device(dst.device_ptr(), source, bytes, *on);
 }
 
-// The start of an array to a raw host address. Returns at once when the memory is pinned.
+// From the start of an array to a raw host address. Asynchronous when the memory is pinned.
 void copy_to_host_async(const Array& src, std::uintptr_t dst, std::size_t bytes,
                         py::handle stream) {
   constexpr const char* kOp = "copy_to_host_async";
@@ -142,7 +142,7 @@ void copy_with_offsets(const Array& dst, std::size_t dst_offset, const Array& sr
 void bind_memory(py::module_& m) {
   const auto device = py::arg("device") = py::none();
   m.def("pinned_empty", pinned_empty, py::arg("shape"), py::arg("dtype") = "float32", py::kw_only(),
-        device, "A NumPy array in page-locked memory, for copies at full speed.");
+        device, "A NumPy array in pinned memory, for copies at full speed.");
   m.def("copy_to_device", copy_to_device_now, py::arg("dst"), py::arg("src_ptr"),
         py::arg("size_bytes"), "Copies from a host address and waits.");
   m.def(

@@ -63,8 +63,8 @@ py::list list_kernels() {
   return rows;
 }
 
-// Compiles built-in kernels of one file (all, or those named) for an architecture; needs NVRTC, no
-// GPU.
+// Compiles built-in kernels of one file (all, or those named) for an architecture; needs NVRTC but
+// no GPU.
 py::tuple compile_file(const std::string& file, int sm, bool ptx,
                        const std::vector<std::string>& options,
                        const std::vector<std::string>& only) {
@@ -104,7 +104,7 @@ py::list list_functions() {
 
 void bind_ops(py::module_& m) {
   m.def("function_list", list_functions, "Every line of op_list.def as (name, module, signature).");
-  m.def("op_list", list_ops, "Every op as (name, family, what it computes).");
+  m.def("op_list", list_ops, "Every op as (name, family, description).");
   m.def("builtin_kernels", list_kernels,
         "Every built-in kernel variant as (op, file, expression, exact architectures, bundled).");
   m.def("compile_builtin", compile_file, py::arg("file"), py::arg("sm"), py::arg("ptx") = false,

@@ -11,7 +11,7 @@
 namespace gpk::bind {
 namespace {
 
-// Ctrl-C during a wait of ours. Seldom: it takes the GIL.
+// Ctrl-C during our waits. Polled rarely: it takes the GIL.
 void check_signals() {
   constexpr auto kInterval = std::chrono::milliseconds(2);
   if (!on_main_thread()) return;
@@ -66,7 +66,7 @@ std::shared_ptr<device::DevicePartition> make(const std::string& name, double co
   return device::DevicePartition::create(where, request);
 }
 
-// What the thread is inside, innermost last. Per thread, as the current stream itself.
+// The scopes this thread has entered, innermost last. Per thread, like the current stream.
 std::vector<std::unique_ptr<device::PartitionScope>>& entered() {
   thread_local std::vector<std::unique_ptr<device::PartitionScope>> stack;
   return stack;
@@ -127,7 +127,7 @@ py::dict report(device::DevicePartition& partition, bool divide) {
 void bind_partition(py::module_& m) {
   set_interrupt_hook(check_signals);
   py::class_<device::DevicePartition, std::shared_ptr<device::DevicePartition>>(
-      m, "DevicePartition", "A part of a device that is enforced; see pygpukit.scheduler.")
+      m, "DevicePartition", "An enforced partition of a device; see pygpukit.scheduler.")
       .def(py::init(&make), py::arg("name"), py::kw_only(), py::arg("compute") = 0.0,
            py::arg("memory") = 0, py::arg("bandwidth") = 0.0, py::arg("max_streams") = 16,
            py::arg("qos") = "burstable", py::arg("device") = py::none())
@@ -137,12 +137,11 @@ void bind_partition(py::module_& m) {
       .def_property_readonly("qos",
                              [](const device::DevicePartition& p) { return name_of(p.qos()); })
       .def_property_readonly("closed", &device::DevicePartition::closed)
-      .def("enter", enter, "Makes a stream of the partition the calling thread's current one.")
-      .def("leave", leave, "Goes back to the stream before enter().")
-      .def("report", report, py::arg("divide") = true,
-           "What was asked, what was given, what was used.")
+      .def("enter", enter, "Makes a stream of the partition current for the calling thread.")
+      .def("leave", leave, "Restores the stream that was current before enter().")
+      .def("report", report, py::arg("divide") = true, "What was requested, granted and used.")
       .def("close", &device::DevicePartition::close, py::call_guard<WithoutGil>(),
-           "Waits for its work and gives everything back.");
+           "Waits for its work and releases everything.");
 }
 
 }  // namespace gpk::bind

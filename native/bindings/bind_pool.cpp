@@ -1,4 +1,4 @@
-// The memory pool: figures, limits, and which arrays may leave the device.
+// The memory pool: statistics, limits, and eviction of arrays.
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_object.h"
@@ -132,7 +132,7 @@ void set_memory_limit(py::handle limit, py::handle device) {
   }
 }
 
-// The pool and the block of an array. Throws where it has none of its own.
+// The pool and the block of an array. Throws where it has no block of its own.
 struct Owned {
   runtime::Pool& pool;
   runtime::PoolBlock* block;
@@ -141,11 +141,11 @@ struct Owned {
 Owned owned(const Array& array, const char* op) {
   const device::PoolBuffer* buffer = device::pool_buffer(*array.buffer());
   if (buffer == nullptr)
-    throw InvalidArgument(cat(op, ": the array is empty, or its memory belongs to someone else"));
+    throw InvalidArgument(cat(op, ": the array is empty, or its memory is not owned by the pool"));
   return {buffer->pool(), buffer->block()};
 }
 
-// Runs `call(pool, block)` without the GIL, with the errors of core.
+// Runs `call(pool, block)` without the GIL, with the error types of core.
 template <class Call>
 auto with_block(const Array& array, const char* op, const Call& call) {
   const Owned own = owned(array, op);
@@ -168,14 +168,14 @@ void bind_eviction(py::module_& m) {
         });
       },
       array, py::arg("evictable") = true,
-      "Lets the array leave the device under pressure, or not. True when that can free memory.");
+      "Allows or forbids eviction under memory pressure. True when that can free memory.");
   m.def(
       "memory_evict",
       [](const Array& a) {
         return with_block(a, "memory.evict",
                           [](runtime::Pool& pool, auto* block) { return pool.evict(block); });
       },
-      array, "Moves the array to host memory now; the bytes of device memory freed.");
+      array, "Evicts the array to host memory now; returns the device bytes freed.");
   m.def(
       "memory_restore",
       [](const Array& a) {
@@ -184,21 +184,21 @@ void bind_eviction(py::module_& m) {
           pool.restore(block, device::pool_stream(*stream));
         });
       },
-      array, "Brings the array back to the same address, in the order of the current stream.");
+      array, "Restores the array at the same address, ordered on the current stream.");
   m.def(
       "memory_prefetch",
       [](const Array& a) {
         return with_block(a, "memory.prefetch",
                           [](runtime::Pool& pool, auto* block) { return pool.prefetch(block); });
       },
-      array, "Starts to bring the array back beside all streams. False: there is no room.");
+      array, "Starts restoring the array, concurrently with all streams. False: no room.");
   m.def(
       "memory_touch",
       [](const Array& a) {
         const Owned own = owned(a, "memory.touch");
         own.pool.touch(own.block);
       },
-      array, "Makes the array the most recently used one.");
+      array, "Marks the array as most recently used.");
   m.def(
       "memory_pin",
       [](const Array& a) {
@@ -207,7 +207,7 @@ void bind_eviction(py::module_& m) {
         const WithoutGil released;
         a.buffer()->hold();
       },
-      array, "Keeps the array on the device until as many unpin() calls.");
+      array, "Keeps the array resident until a matching number of unpin() calls.");
   m.def(
       "memory_freeze",
       [](const Array& a) {
@@ -218,7 +218,7 @@ void bind_eviction(py::module_& m) {
         }
         a.buffer()->set_frozen();
       },
-      array, "The array's memory is not written any more, by anybody.");
+      array, "Declares that the array's memory will never be written again.");
   m.def(
       "memory_is_frozen", [](const Array& a) { return a.buffer()->frozen(); }, array,
       "True after freeze().");
@@ -229,7 +229,7 @@ void bind_eviction(py::module_& m) {
         if (!a.buffer()->release_hold())
           throw InvalidArgument("memory.unpin: the array is not pinned");
       },
-      array, "Takes one pin() back.");
+      array, "Undoes one pin().");
   m.def(
       "memory_is_evicted",
       [](const Array& a) {
@@ -239,7 +239,7 @@ void bind_eviction(py::module_& m) {
       array, "True while the array's bytes are in host memory.");
 }
 
-// What `with account:` replaced, innermost last. Per thread, as the current account itself.
+// What `with account:` replaced, innermost last. Per thread, like the current account.
 struct Replaced {
   const device::MemoryAccount* by;
   std::shared_ptr<device::MemoryAccount> account;
@@ -261,7 +261,7 @@ void leave_account(const std::shared_ptr<device::MemoryAccount>& account, const 
   auto& stack = replaced_accounts();
   if (stack.empty() || stack.back().by != account.get())
     throw Error(cat("memory.account: '", account->name(),
-                    "' is left, but it was not the last one entered on this thread"));
+                    "' is exited, but it was not the last one entered on this thread"));
   device::exchange_current_account(account->device(), std::move(stack.back().account));
   stack.pop_back();
 }
@@ -287,7 +287,7 @@ std::shared_ptr<device::MemoryAccount> open_account(const std::string& name, py:
 void bind_accounts(py::module_& m) {
   py::class_<device::MemoryAccount, std::shared_ptr<device::MemoryAccount>>(
       m, "MemoryAccount",
-      "Pays for the allocations of `with` blocks; refuses those past its limit.")
+      "Is charged for the allocations of `with` blocks; refuses those beyond its limit.")
       .def_property_readonly("name", &device::MemoryAccount::name)
       .def_property_readonly("device",
                              [](const device::MemoryAccount& a) { return to_string(a.device()); })
@@ -308,7 +308,8 @@ void bind_accounts(py::module_& m) {
             a.set_limit(amount_from_python(limit, a.device(), "memory.account"));
           },
           py::arg("limit"),
-          "Below what is used it refuses more, and takes nothing away. None or 0: no limit.")
+          "A limit below the current use refuses new allocations and revokes nothing. None or 0: "
+          "none.")
       .def("__enter__", enter_account)
       .def("__exit__", leave_account)
       .def("__repr__", [](const device::MemoryAccount& a) {
@@ -318,10 +319,10 @@ void bind_accounts(py::module_& m) {
       });
   m.def("memory_account", open_account, py::arg("name"), py::arg("limit") = py::none(),
         py::kw_only(), py::arg("evict_class") = "burstable", py::arg("device") = py::none(),
-        "The account of that name on the device, made where there is none.");
+        "The account of that name on the device, created on first use.");
 }
 
-// gc.collect() and not PyGC_Collect(), which does nothing while automatic collection is off.
+// gc.collect() and not PyGC_Collect(), which is a no-op while automatic collection is off.
 void collect_garbage() {
   if (!python_runs()) return;
   const WithGil gil;
@@ -337,14 +338,14 @@ void collect_garbage() {
 
 void bind_pool(py::module_& m) {
   const auto device = py::arg("device") = py::none();
-  m.def("memory_stats", memory_stats, device, "Figures of the device's memory pool, in bytes.");
+  m.def("memory_stats", memory_stats, device, "Statistics of the device's memory pool, in bytes.");
   m.def("memory_snapshot", memory_snapshot, device,
-        "The pieces of the pool in address order: kind, address, bytes.");
+        "The ranges of the pool in address order: kind, address, bytes.");
   m.def("trim", trim, device,
-        "Gives cached device memory and unused code back to the driver; bytes freed.");
+        "Releases cached device memory and unused modules to the driver; returns the bytes freed.");
   m.def("set_memory_limit", set_memory_limit, py::arg("limit"), device,
         "The most physical memory the pool may hold: bytes, '8GiB', '80%', None.");
-  m.def("memory_accounts", memory_accounts, device, "Figures of the open accounts, by name.");
+  m.def("memory_accounts", memory_accounts, device, "Statistics of the open accounts, by name.");
   m.def(
       "set_evictable_default",
       [](py::handle from, py::handle where) {
@@ -353,7 +354,7 @@ void bind_pool(py::module_& m) {
             amount_from_python(from, on, "memory.set_evictable_default"));
       },
       py::arg("min_bytes"), device,
-      "New arrays of that size or larger are evictable from the start; None: only marked ones.");
+      "New arrays of at least that size are evictable by default; None: only marked ones.");
   bind_eviction(m);
   bind_accounts(m);
   device::set_collect_hook(collect_garbage);

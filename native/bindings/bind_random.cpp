@@ -1,5 +1,5 @@
-// Random numbers as functions of a key and a position. What all of them need comes as one tuple:
-// (op for messages, size, dtype, device, out, key, low 64 bits of the position, high 32 bits).
+// Random numbers as functions of a key and a position. The common arguments come as one tuple: (op
+// for messages, size, dtype, device, out, key, low 64 bits of the position, high 32 bits).
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/bind.h"
@@ -111,7 +111,7 @@ void bind_random(py::module_& m) {
   define_random(m, "random_bernoulli", ops::random_bernoulli);
   define(m, "random_integers", integers);
   m.def("random_blocks", ops::random_blocks, py::arg("count"), py::arg("wide"),
-        "Positions that `count` elements use up; wide: draws of 64 bits.");
+        "Counter positions consumed by `count` elements; wide: 64-bit draws.");
 }
 
 }  // namespace gpk::bind

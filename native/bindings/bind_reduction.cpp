@@ -17,7 +17,7 @@ using ops::OpId;
 using ops::reduction::Elements;
 using ops::reduction::ReduceRule;
 
-// Where a signature has what an op needs; -1: nowhere.
+// Positions of an op's arguments in its signature; -1: absent.
 struct Places {
   explicit Places(const FastSignature& signature)
       : axis(signature.index("axis")),
@@ -93,7 +93,7 @@ struct Method {
   PyMethodDef definition;
 };
 
-// A method finds its op by its type: it is given nothing but the array.
+// A method finds its op by its template argument: a C method only gets the array.
 template <OpId id>
 struct MethodOf {
   static inline const Method* method = nullptr;

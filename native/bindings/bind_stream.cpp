@@ -38,7 +38,7 @@ py::object python_priority(const Stream& stream) {
       .attr("StreamPriority")(static_cast<int>(stream.priority()));
 }
 
-// What `with stream:` replaced, innermost last. Per thread, as the current stream itself.
+// What `with stream:` replaced, innermost last. Per thread, like the current stream.
 std::vector<std::shared_ptr<Stream>>& replaced_streams() {
   thread_local std::vector<std::shared_ptr<Stream>> stack;
   return stack;
@@ -130,7 +130,7 @@ py::dict launch_stats(py::handle device) {
 
 void bind_stream(py::module_& m) {
   py::class_<Event, std::shared_ptr<Event>>(m, "CudaEvent",
-                                            "A point in a stream's work, to wait for or to time.")
+                                            "A point in a stream's work, for waiting and timing.")
       .def(py::init(&make_event), py::arg("blocking_sync") = false, py::kw_only(),
            py::arg("timing") = true, py::arg("device") = py::none())
       .def("record", record, py::arg("stream") = py::none(),
@@ -146,7 +146,7 @@ void bind_stream(py::module_& m) {
 
   py::class_<Stream, std::shared_ptr<Stream>>(
       m, "Stream",
-      "A queue of GPU work. `with stream:` makes it the calling thread's current stream.")
+      "An ordered queue of GPU work. `with stream:` makes it the calling thread's current stream.")
       .def(py::init(&make_stream), py::arg("handle") = py::none(), py::arg("priority") = "low",
            py::kw_only(), py::arg("device") = py::none(),
            "A new stream, or with `handle` (an int or an object with __cuda_stream__) an existing "
@@ -156,17 +156,17 @@ void bind_stream(py::module_& m) {
       .def_property_readonly(
           "device", [](const Stream& s) { return to_string(s.device()); }, "'cuda:0' or 'cpu'.")
       .def("synchronize", &Stream::synchronize, Release(), "Waits for all work submitted so far.")
-      .def("query", &Stream::query, Release(), "True when no work is left.")
+      .def("query", &Stream::query, Release(), "True when the stream is idle.")
       .def("wait", wait_for, py::arg("other"),
-           "Later work here starts after an event, or after another stream's work so far.")
+           "Orders later work here after an event, or after another stream's work so far.")
       .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, s.handle_value()); })
       .def("__enter__", enter)
       .def("__exit__", leave)
       .def("__repr__", describe);
   m.def("limit_launches", limit, py::arg("stream"), py::arg("max_in_flight"),
-        "At most so many launches of the stream on the device; None: they are only counted.");
+        "Limits the launches of the stream in flight; None: they are only counted.");
   m.def("launch_stats", launch_stats, py::arg("device") = py::none(),
-        "What the gates of a device's streams have counted, by stream handle.");
+        "Launch counters of a device's streams, by stream handle.");
   m.def(
       "current_stream",
       [](py::handle device) {

@@ -1,4 +1,4 @@
-// Counts of driver calls, for tests that an op neither copies nor waits behind the caller's back.
+// Counts driver calls, for tests that an op makes no hidden copy or synchronisation.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -28,7 +28,7 @@ std::atomic<bool> g_counting{false};
 std::atomic<const cu::DriverApi*> g_real{nullptr};
 std::atomic<std::int64_t> g_counts[kNumFunctions];
 
-// A function of the table that counts and passes the call on.
+// An entry of the table that counts and forwards the call.
 template <std::size_t kIndex, auto kMember>
 struct Counted;
 template <std::size_t kIndex, class... Args, cu::Result (*cu::DriverApi::*kMember)(Args...)>
@@ -39,7 +39,7 @@ struct Counted<kIndex, kMember> {
   }
 };
 
-// It and g_real stay once they were used: another thread may be about to call through them.
+// It and g_real stay once used: another thread may be about to call through them.
 const cu::DriverApi& counting_table(const cu::DriverApi& real) {
   static cu::DriverApi table;
   g_real = &real;

@@ -1,4 +1,4 @@
-// Views, copies and casts, and which dtypes go together.
+// Views, copies and casts, and type promotion.
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/bind.h"
@@ -81,7 +81,7 @@ Array reshape_to(const Arguments& args) {
     if (auto view = try_reshape(x, target)) return *view;
     if (copy)
       throw InvalidArgument(cat("reshape: array of shape ", to_string(x.shape()),
-                                " cannot be seen in shape ", to_string(target),
+                                " cannot be viewed with shape ", to_string(target),
                                 " without a copy, and copy is False"));
   }
   const WithoutGil released;
@@ -92,7 +92,7 @@ Array slice_part(const Array& x, std::int64_t axis, std::int64_t first, std::int
                  std::int64_t step) {
   const int at = normalize_axis(axis, x.ndim(), "slice_axis");
   const std::int64_t size = x.shape()[at];
-  // Unsigned, so that no sum can overflow.
+  // Unsigned, so that no sum overflows.
   const auto inside = [size](std::int64_t i) { return i >= 0 && i < size; };
   std::int64_t reach = 0;
   if (count < 0 ||
@@ -100,7 +100,7 @@ Array slice_part(const Array& x, std::int64_t axis, std::int64_t first, std::int
                      __builtin_add_overflow(first, reach, &reach) || !inside(reach))))
     throw InvalidArgument(InvalidArgument::Kind::kIndex,
                           cat("slice_axis: ", count, " elements from ", first, " in steps of ",
-                              step, " leave an axis of size ", size));
+                              step, " exceed an axis of size ", size));
   return slice_axis(x, at, first, count, step);
 }
 
@@ -121,7 +121,7 @@ void bind_shapes(py::module_& m) {
   define(m, "may_share_memory", [](const Arguments& args) {
     return py::bool_(may_overlap(args.array(0), args.array(1)));
   });
-  m.def("broadcast_shapes", broadcast_all, "The shape that arrays of these shapes have together.");
+  m.def("broadcast_shapes", broadcast_all, "The common broadcast shape.");
   m.def("slice_axis", slice_part, x, py::arg("axis"), py::arg("first"), py::arg("count"),
         py::arg("step") = 1, "A view of elements first, first + step, ... of one axis.");
   m.def(
@@ -196,11 +196,11 @@ void bind_copies(py::module_& m) {
         const WithoutGil released;
         return ops::contiguous(a, "ascontiguousarray");
       },
-      x, "The array itself when it is C-contiguous, else a copy that is.");
+      x, "The array itself when it is C-contiguous, else a contiguous copy.");
   m.def("astype", cast_to, x, py::arg("dtype"), py::arg("copy") = true,
-        "Another dtype; with copy=False the array itself when it has it.");
+        "A cast to another dtype; with copy=False the array itself when it already has it.");
   m.def("to_device", move_to, x, py::arg("device"),
-        "The array itself when it is there, else a copy on that device.");
+        "The array itself when it is on that device, else a copy there.");
 }
 
 // --- dtypes -------------------------------------------------------------------------------------
@@ -237,9 +237,9 @@ bool castable(py::handle from, py::handle to, const std::string& casting) {
 
 void bind_dtype_rules(py::module_& m) {
   m.def("result_type", common_dtype, py::return_value_policy::reference,
-        "The dtype that arrays, dtypes and Python numbers have in common.");
+        "The common dtype of arrays, dtypes and Python numbers.");
   m.def("can_cast", castable, py::arg("from_"), py::arg("to"), py::arg("casting") = "safe",
-        "Whether a cast between two dtypes follows a rule.");
+        "Whether a casting rule allows a cast between two dtypes.");
 }
 
 }  // namespace

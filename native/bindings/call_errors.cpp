@@ -40,12 +40,12 @@ struct Call {
 
 // Why a call does not match one overload.
 struct Mismatch {
-  std::string what;      // empty: nothing found, every argument fits
+  std::string what;      // empty: no mismatch, every argument fits
   std::string argument;  // of the wrong type, else empty
   std::string expected;
 };
 
-// --- what was given -----------------------------------------------------------------------------
+// --- describing the given arguments --------------------------------------------------------------
 
 constexpr std::size_t kMaxShown = 200;
 
@@ -55,7 +55,7 @@ std::string_view bare_name(const char* qualified) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-// Whether repr() would take long or copy much for a message that is cut off anyway.
+// Whether repr() would be slow or large for a message that is truncated anyway.
 bool is_large(PyObject* o) {
   constexpr Py_ssize_t kMaxItems = 50;
   if (PyUnicode_Check(o)) return PyUnicode_GET_LENGTH(o) > static_cast<Py_ssize_t>(kMaxShown);
@@ -70,7 +70,7 @@ bool is_large(PyObject* o) {
 std::string describe(PyObject* object) {
   if (object == Py_None) return "None";
   const std::string_view type = bare_name(Py_TYPE(object)->tp_name);
-  if (is_array(object)) {  // its elements would have to come from the GPU
+  if (is_array(object)) {  // its elements would have to be copied from the GPU
     const Array& array = array_of(object);
     return cat("a ", type, " of shape ", to_string(array.shape()), " and dtype ",
                name(array.dtype()));
@@ -79,7 +79,7 @@ std::string describe(PyObject* object) {
   return cat(type, ' ', safe_repr(object));
 }
 
-// --- what does not match ------------------------------------------------------------------------
+// --- finding the mismatch ------------------------------------------------------------------------
 
 std::string display_name(const Record& record) {
   const bool in_class = record.scope && PyType_Check(record.scope.ptr()) != 0;
@@ -93,7 +93,7 @@ Mismatch wrong_type(const Parameter& parameter, PyObject* given, Fit fit) {
       parameter.annotation.empty() ? "something else" : plain(parameter.annotation);
   std::string what =
       cat("argument '", parameter.name, "' is ", describe(given), ", expected ", expected);
-  // Right in kind: a number that the C++ type cannot hold.
+  // The right kind: a number out of the C++ type's range.
   if (fit == Fit::kUnknown && PyLong_Check(given)) what += " within range";
   return {std::move(what), std::string(parameter.name), expected};
 }
@@ -155,8 +155,8 @@ Mismatch mismatch(const Record& record, const Call& call) {
   throw InvalidArgument(InvalidArgument::Kind::kType, cat(display_name(record), ": ", what));
 }
 
-// `result` is what a mismatch gives since explain_calls: NotImplemented. A function may also have
-// returned that for itself, an object of the user's; then everything fits.
+// `result` is what a mismatch returns since explain_calls: NotImplemented. A function may also have
+// returned it deliberately, as a user's object; then everything fits.
 PyObject* explain_mismatch(const Record& record, const Call& call, PyObject* result) {
   auto owned = py::reinterpret_steal<py::object>(result);
   Mismatch first = mismatch(record, call);
@@ -173,13 +173,13 @@ PyObject* explain_mismatch(const Record& record, const Call& call, PyObject* res
   refuse(record, first.what);
 }
 
-// What pybind11 itself says about results and objects it cannot convert, in our words.
+// Rewords pybind11's own errors about results and objects it cannot convert.
 void explain_failure(const Record& record) {
   PyObject* raised = PyErr_Occurred();
   if (raised != PyExc_TypeError && raised != PyExc_RuntimeError && raised != PyExc_SystemError)
     return;
   py::error_already_set error;
-  // pybind11 goes on where the __len__ of a sequence raises; Python notices at the next call.
+  // pybind11 continues where the __len__ of a sequence raises; Python notices at the next call.
   if (error.matches(PyExc_SystemError)) {
     PyObject* cause = PyException_GetCause(error.value().ptr());
     if (cause == nullptr) return error.restore();
@@ -192,7 +192,7 @@ void explain_failure(const Record& record) {
   if (says("Unable to convert function return value"))
     throw Error(cat(display_name(record), ": the result cannot be converted to a Python object"));
   if (says("Unable to cast Python instance"))
-    refuse(record, "an argument holds a value of a type that cannot be converted");
+    refuse(record, "an argument contains a value of a type that cannot be converted");
   if (says("called with invalid or missing `self`"))
     refuse(record, "__init__ was called without an instance of the class");
   error.restore();
@@ -222,7 +222,7 @@ PyObject* dispatch(PyObject* self, PyObject* const* args, Py_ssize_t nargsf, PyO
   });
 }
 
-// --- taking over --------------------------------------------------------------------------------
+// --- installation --------------------------------------------------------------------------------
 
 void take_over(py::handle function) {
   if (PyInstanceMethod_Check(function.ptr()) != 0)
@@ -230,7 +230,7 @@ void take_over(py::handle function) {
   if (PyCFunction_Check(function.ptr()) == 0) return;
   PyObject* self = PyCFunction_GET_SELF(function.ptr());
   Record* record = self == nullptr ? nullptr : py::detail::function_record_ptr_from_PyObject(self);
-  // An operator answers NotImplemented, so that Python asks the other operand.
+  // An operator returns NotImplemented, so that Python tries the other operand.
   if (record == nullptr || record->is_operator) return;
   PyMethodDef* definition = reinterpret_cast<PyCFunctionObject*>(function.ptr())->m_ml;
   if (definition->ml_flags != (METH_FASTCALL | METH_KEYWORDS)) return;
@@ -241,7 +241,7 @@ void take_over(py::handle function) {
 }
 
 void take_over_class(py::handle type) {
-  // A copy: the dictionary of a type must not change while it is walked.
+  // A copy: a type's dictionary must not change during iteration.
   const py::dict members = py::dict(type.attr("__dict__"));
   for (const auto& [key, member] : members) {
     if (PyObject_TypeCheck(member.ptr(), &PyProperty_Type) != 0) {

@@ -1,5 +1,5 @@
-// Calls whose arguments do not match a bound function. pybind11 answers with a dump of C++
-// signatures and the repr of everything that was given; ours says which argument is wrong:
+// Errors for calls whose arguments do not match a bound function. pybind11 dumps the C++ signatures
+// and the repr of every argument; ours names the argument that is wrong:
 //   Stream.wait_event: argument 'event' is str 'abc', expected CudaEvent
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace gpk::bind {
 
-// Takes over the errors of all functions and classes in the module. To be called when it is
-// complete; a call that succeeds costs one more C call.
+// Takes over the errors of all functions and classes in the module. Call it once the module is
+// complete; a call that succeeds costs one extra C call.
 void explain_calls(const py::module_& m);
 
 }  // namespace gpk::bind

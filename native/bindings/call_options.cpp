@@ -1,4 +1,4 @@
-// Matching of a kernel call's arguments with parameters and launch options.
+// Matches a kernel call's arguments to parameters and launch options.
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/convert.h"
@@ -45,7 +45,7 @@ std::size_t read_shared(const KernelState& state, PyObject* value) {
   return bytes;
 }
 
-// True when `key` is a launch option; its value is taken over.
+// True when `key` is a launch option, whose value is then stored.
 bool take_option(const KernelState& state, PyObject* key, PyObject* value, CallOptions& options) {
   const std::string_view name = PyUnicode_AsUTF8(key);
   if (name == "grid" || name == "grid_size") {
@@ -73,7 +73,7 @@ bool take_option(const KernelState& state, PyObject* key, PyObject* value, CallO
 }
 
 // Index of the parameter called `key`; the number of parameters when there is none. Keyword names
-// of a call site are interned, so the first loop nearly always decides.
+// at a call site are interned, so the first loop nearly always matches.
 std::size_t param_index(const KernelState& state, PyObject* key) {
   const std::size_t count = state.args.size();
   for (std::size_t i = 0; i < count; ++i)
@@ -120,8 +120,9 @@ bool complete_config(const KernelState& state, const PackedArgs& args, CallOptio
   if (!options.has_block) config.block[0] = static_cast<unsigned>(state.block_size);
   if (options.has_grid) return true;
   if (!args.has_array())
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(state.function, ": grid= is needed, no array argument gives a size"));
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(state.function, ": grid= is required: no array argument determines a size"));
   if (args.largest_elems() == 0) return false;
   const std::int64_t threads = std::int64_t{config.block[0]} * config.block[1] * config.block[2];
   std::int64_t blocks = (args.largest_elems() + threads - 1) / threads;

@@ -34,7 +34,7 @@ std::optional<DType> dtype_from_numpy(py::handle object) {
     if (byte_order == ">") return std::nullopt;
     return dtype_from_name(dtype.attr("name").cast<std::string>());
   } catch (py::error_already_set& error) {
-    // What NumPy says to something that is no dtype.
+    // NumPy's errors for something that is not a dtype.
     if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
     return std::nullopt;
   }
@@ -54,7 +54,7 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
 }  // namespace
 
 DType dtype_from_python(py::handle object, const char* op) {
-  for (const DTypeInfo& row : detail::kDTypes)  // the usual case: one of ours
+  for (const DTypeInfo& row : detail::kDTypes)  // the common case: one of ours
     if (object.ptr() == dtype_object(row.dtype)) return row.dtype;
   if (PyUnicode_Check(object.ptr())) {
     Py_ssize_t size = 0;
@@ -71,7 +71,7 @@ DType dtype_from_python(py::handle object, const char* op) {
   const bool text = PyUnicode_Check(object.ptr()) != 0;
   throw InvalidArgument(text ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
                         cat(op, ": Unsupported dtype", text ? " string: " : ": ", safe_repr(object),
-                            "; known are ", join(names, ", ")));
+                            "; supported are ", join(names, ", ")));
 }
 
 std::optional<DType> optional_dtype(py::handle object, const char* op) {
@@ -160,7 +160,7 @@ Device device_from_python(py::handle object, const char* op) {
     bad_argument(op, "device", object, kExpected);
   }
   const Device device{DeviceKind::kCuda, index};
-  device_traits(device);  // throws when there is none
+  device_traits(device);  // throws when it does not exist
   return device;
 }
 

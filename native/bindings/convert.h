@@ -19,13 +19,13 @@ PyObject* dtype_object(DType dtype);
 // DataType, name, NumPy dtype or scalar type, bool / int / float / complex. Throws InvalidArgument.
 DType dtype_from_python(py::handle object, const char* op);
 
-// The same; nullopt for None.
+// Same; nullopt for None.
 std::optional<DType> optional_dtype(py::handle object, const char* op);
 
-// np.dtype of a dtype; ml_dtypes for what NumPy lacks.
+// np.dtype of a dtype; an ml_dtypes type where NumPy has none.
 py::object numpy_dtype(DType dtype);
 
-// The items as they are now: conversions call Python code, which may change the sequence meanwhile.
+// A snapshot of the items: conversions call Python code, which may modify the sequence.
 py::tuple items_from_python(py::handle sequence);
 
 // An int or a sequence of ints. Throws InvalidArgument.
@@ -44,7 +44,7 @@ std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, con
 // A C-order NumPy array over an array's host memory, which it keeps alive. CPU arrays only.
 py::object numpy_view(const Array& array);
 
-// New NumPy array with the contents; new array from anything NumPy takes.
+// New NumPy array with the contents; new array from anything NumPy accepts.
 py::object to_numpy(const Array& array);
 Array from_numpy(py::handle object, Device device);
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMaxMessageBytes = std::size_t{32} << 10;
 constexpr Py_ssize_t kMaxReprChars = 200;
 
-// Logs and paths need not be UTF-8; an error about them must still come through.
+// Logs and paths need not be UTF-8; an error about them must still be raised.
 py::object to_python(std::string_view text) {
   PyObject* decoded =
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
@@ -18,7 +18,7 @@ py::object to_python(std::string_view text) {
   return py::reinterpret_steal<py::object>(decoded);
 }
 
-// Arguments of any size are quoted in messages.
+// Messages may quote arguments of any size.
 py::object message_of(const std::exception& error) {
   return to_python(shorten(error.what(), kMaxMessageBytes));
 }
@@ -63,12 +63,12 @@ void raise_cuda(const char* name, const CudaError& error) {
            py::cast(error.launches()));
 }
 
-// pybind11's word for an object without a value where its holder is wanted.
+// pybind11's message for an object without a value where its holder is required.
 bool is_unconstructed(const py::cast_error& error) {
   return std::string_view(error.what()).starts_with("Unable to cast from non-held");
 }
 
-// Rethrows and picks the class; most derived types first.
+// Rethrows and selects the class; most derived types first.
 void translate() {
   try {
     throw;
@@ -118,7 +118,7 @@ void translate() {
 void set_python_error() noexcept {
   try {
     translate();
-  } catch (py::error_already_set& error) {  // raising the error itself failed: report that
+  } catch (py::error_already_set& error) {  // raising the error itself failed: report that instead
     error.restore();
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
@@ -144,7 +144,7 @@ std::string safe_repr(py::handle object) {
     text = py::reinterpret_steal<py::object>(PyUnicode_Substring(text.ptr(), 0, kMaxReprChars));
     if (text) text = text + py::str("...");
   }
-  if (text)  // lone surrogates have no UTF-8
+  if (text)  // lone surrogates have no UTF-8 encoding
     text = py::reinterpret_steal<py::object>(
         PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
   if (text) return std::string(PyBytes_AS_STRING(text.ptr()));

@@ -1,11 +1,11 @@
-// From C++ exceptions to the classes of pygpukit.core.errors.
+// Maps C++ exceptions to the classes of pygpukit.core.errors.
 #pragma once
 
 #include "bindings/python.h"
 
 namespace gpk::bind {
 
-// Sets the Python error for the exception being handled. To be called inside a catch block.
+// Sets the Python error for the exception being handled. Call inside a catch block.
 void set_python_error() noexcept;
 
 // Runs `body` in a C-API slot: exceptions become Python errors and the slot returns `failure`.

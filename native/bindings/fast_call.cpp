@@ -63,7 +63,7 @@ int FastSignature::index(std::string_view name) const noexcept {
   return -1;
 }
 
-// Names at a call site are interned, so the first loop nearly always decides.
+// Names at a call site are interned, so the first loop nearly always matches.
 void FastSignature::bind_keyword(PyObject* name, PyObject* value, PyObject** slots) const {
   int found = -1;
   for (int i = num_positional_only_; i < size() && found < 0; ++i)

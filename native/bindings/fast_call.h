@@ -1,5 +1,5 @@
-// Arguments of functions called through the C-API's fast calling convention: matched to slots by
-// position and name without building tuples or dictionaries.
+// Argument matching for functions called through the C API's fast calling convention: by position
+// and name, without building tuples or dictionaries.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class FastSignature {
  public:
   static constexpr int kMaxArguments = 10;
 
-  // `text` as Python writes it: "(x, /, axis=None, *, out=None)". Defaults are None, True, False,
+  // `text` in Python syntax: "(x, /, axis=None, *, out=None)". Defaults are None, True, False,
   // numbers and strings in single quotes.
   FastSignature(std::string function, std::string_view text);
 
@@ -22,11 +22,11 @@ class FastSignature {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(parameters_.size()); }
   [[nodiscard]] const char* name(int i) const noexcept { return at(i).text.c_str(); }
   [[nodiscard]] PyObject* default_of(int i) const noexcept { return at(i).otherwise; }
-  // -1: there is no such argument.
+  // -1: no such argument.
   [[nodiscard]] int index(std::string_view name) const noexcept;
 
-  // Fills `slots`, one per name, with what was given or the default, borrowed. Throws
-  // InvalidArgument (kType) with the words Python uses.
+  // Fills `slots`, one per name, with the argument or the default, borrowed. Throws InvalidArgument
+  // (kType) with Python's wording.
   void bind(PyObject* const* args, Py_ssize_t num_args, PyObject* keyword_names,
             PyObject** slots) const;
 
@@ -47,8 +47,8 @@ class FastSignature {
   int num_positional_only_ = 0;  // cannot be given by keyword
 };
 
-// Adds a function to the module. `definition` has to live as long as the process; `self` is what
-// the function gets as its first argument.
+// Adds a function to the module. `definition` must live as long as the process; `self` is the
+// function's first argument.
 void add_function(py::module_& m, PyMethodDef* definition, const py::object& self);
 
 }  // namespace gpk::bind

@@ -5,8 +5,8 @@
 namespace gpk::bind {
 namespace {
 
-// pybind11 asks for memory here when an object without a value is used as an argument, and would
-// hand that memory out as if it held one.
+// pybind11 allocates here when an object without a value is used as an argument, and would pass
+// that memory on as if it held one.
 void* refuse_value(std::size_t /*bytes*/) {
   throw InvalidArgument(InvalidArgument::Kind::kType, kUnconstructed);
 }

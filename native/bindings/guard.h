@@ -1,17 +1,17 @@
-// What pybind11 leaves open: objects that were never constructed, and pickling.
+// Gaps in pybind11: objects that were never constructed, and pickling.
 #pragma once
 
 #include "bindings/python.h"
 
 namespace gpk::bind {
 
-// To be called when all classes of a module are there. From then on using an object that was never
+// Call when all classes of a module are defined. From then on using an object that was never
 // constructed (X.__new__(X), a subclass that does not call super().__init__()) throws
 // InvalidArgument (kType), and pickling where no pickling was defined is a TypeError.
 void guard_classes(const py::module_& m);
 
 inline constexpr const char* kUnconstructed =
-    "pygpukit: the object was made by __new__ and never constructed; call its class, and in a "
+    "pygpukit: the object was created by __new__ and never initialised; call its class, and in a "
     "subclass super().__init__()";
 
 }  // namespace gpk::bind

@@ -35,7 +35,7 @@ std::string given(PyObject* value) {
                                   spec.type, ") got ", given(value), ", expected ", expected));
 }
 
-// An integer in range, or an error.
+// A range-checked integer.
 template <class Wide, Wide (*Convert)(PyObject*)>
 void store_integer(const KernelState& state, std::size_t index, PyObject* value, Wide low,
                    Wide high, std::byte* out) {
@@ -88,7 +88,7 @@ void store_opaque(const KernelState& state, std::size_t index, PyObject* value, 
     mismatch(state, index, value, cat(spec.bytes, " bytes (bytes, or a NumPy scalar or array)"));
   }
   const auto size = static_cast<std::size_t>(view.len);
-  const bool any_size = spec.bytes == 0;  // on the CPU only, where nothing is passed on
+  const bool any_size = spec.bytes == 0;  // on the CPU only, where it is not passed on
   if (size == spec.bytes) std::memcpy(out, view.buf, size);
   PyBuffer_Release(&view);
   if (size != spec.bytes && !any_size)
@@ -106,8 +106,8 @@ std::map<const Kernel*, std::weak_ptr<KernelState>>& states() {
   return *table;
 }
 
-// The source as read here is not preprocessed. Where that may matter, the compiled kernel is also
-// asked for a parameter beyond the last.
+// The source is parsed without preprocessing. Where that may matter, the compiled kernel is also
+// queried for a parameter beyond the last.
 bool may_have_more_params(const KernelState& state) {
   for (const ArgSpec& spec : state.args)
     if (spec.bytes == 0 || spec.type.find('#') != std::string::npos) return true;
@@ -131,7 +131,7 @@ void take_compiled_sizes(KernelState& state) {
     ArgSpec& spec = state.args[i];
     const auto bytes = static_cast<std::uint32_t>((*compiled)[i].bytes);
     if (spec.bytes == bytes) continue;
-    spec.kind = ParamKind::kOpaque;  // a typedef or a struct: only its bytes are known
+    spec.kind = ParamKind::kOpaque;  // a typedef or a struct: only its size is known
     spec.dtype.reset();
     spec.bytes = bytes;
   }
@@ -155,7 +155,7 @@ void lay_out(KernelState& state) {
 
 KernelState::~KernelState() {
   if (!python_runs()) {
-    reference.release();  // the interpreter has taken it along
+    reference.release();  // the interpreter is gone, and the object with it
     return;
   }
   const WithGil gil;
@@ -192,7 +192,8 @@ std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> pro
     spec.bytes = param.bytes;
     spec.dtype = param.dtype;
     spec.type = param.type;
-    // Interned strings compare by address on the launch path; they are few and live for ever.
+    // Interned strings compare by address on the launch path; they are few and live as long as the
+    // process.
     if (!param.name.empty()) spec.name = PyUnicode_InternFromString(param.name.c_str());
     state->args.push_back(std::move(spec));
   }

@@ -1,4 +1,4 @@
-// From Python arguments to the bytes a kernel launch passes, by descriptors made once per kernel.
+// Packs Python arguments into the bytes of a kernel launch, by descriptors built once per kernel.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace gpk::bind {
 
 struct ArgSpec {
   jit::ParamKind kind = jit::ParamKind::kOpaque;
-  std::uint32_t bytes = 0;   // 0: any number of bytes (size unknown to us and to the driver)
+  std::uint32_t bytes = 0;   // 0: any size (unknown to us and to the driver)
   std::uint32_t offset = 0;  // in the packed arguments
   std::optional<DType> dtype;
   PyObject* name = nullptr;  // interned; nullptr when the source has none
   std::string type;          // as written in the source
 };
 
-// A kernel and what is needed to call it. Shared by the Python object, bound calls and graphs.
+// A kernel and everything needed to call it. Shared by the Python object, bound calls and graphs.
 struct KernelState {
   KernelState() = default;
   ~KernelState();  // takes the GIL: graphs may release a state without it
@@ -40,22 +40,22 @@ struct KernelState {
   std::int64_t max_blocks = 0;  // of a 1-D grid on this device
   std::vector<ArgSpec> args;
   std::size_t packed_bytes = 0;
-  py::object reference;  // Python function that stands in on the CPU; none: there is none
+  py::object reference;  // Python function used on the CPU; none: there is none
 };
 
-// What can be said of a kernel before its source is compiled: its signature. Throws InvalidArgument
-// when the source has no such function, for a block size out of range, or when `reference` is
-// neither None nor callable.
+// What can be checked before the source is compiled: the signature. Throws InvalidArgument when the
+// source has no such function, for a block size out of range, or when `reference` is neither None
+// nor callable.
 jit::Signature check_kernel(const std::string& source, const std::string& function, int block_size,
                             py::handle reference);
 
-// `function` as the user wrote it; `signature` is what check_kernel gave for these arguments.
+// `function` as the user wrote it; `signature` is the result of check_kernel for these arguments.
 std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,
                                                const jit::Signature& signature,
                                                const std::string& function, int block_size,
                                                py::object reference);
 
-// One call's arguments, packed. Lives on the stack for usual kernels.
+// One call's arguments, packed. On the stack for ordinary kernels.
 class PackedArgs {
  public:
   explicit PackedArgs(const KernelState& state);
@@ -63,7 +63,7 @@ class PackedArgs {
   PackedArgs& operator=(const PackedArgs&) = delete;
 
   // Converts `values` (borrowed, one per parameter). Throws InvalidArgument naming kernel,
-  // argument, type and what was given.
+  // argument, type and value.
   void convert(PyObject* const* values);
 
   [[nodiscard]] void** params() noexcept { return params_; }
@@ -101,15 +101,15 @@ struct CallOptions {
 };
 
 // Sorts a vectorcall's arguments into `values` (one per parameter) and options. Throws
-// InvalidArgument (kType) for missing, surplus, double and unknown arguments.
+// InvalidArgument (kType) for missing, surplus, duplicate and unknown arguments.
 CallOptions match_arguments(const KernelState& state, PyObject* const* args, std::size_t num_args,
                             PyObject* kwnames, PyObject** values);
 
-// Fills in what was not given: block_size, and a 1-D grid that covers the largest array. False when
-// there is nothing to do (all arrays are empty).
+// Fills in defaults: block_size, and a 1-D grid that covers the largest array. False when there is
+// nothing to do (all arrays are empty).
 bool complete_config(const KernelState& state, const PackedArgs& args, CallOptions& options);
 
-// The state of a kernel in use, for graphs; nullptr when it is not a jit kernel.
+// The state of a live kernel, for graphs; nullptr when it is not a jit kernel.
 std::shared_ptr<KernelState> state_of(const Kernel* kernel);
 
 }  // namespace gpk::bind

@@ -27,11 +27,11 @@ struct KernelObject {
   std::shared_ptr<KernelState> state;
 };
 
-// Everything of one call, ready to submit again.
+// One complete call, ready to be resubmitted.
 struct BoundCall {
   std::shared_ptr<KernelState> state;
   std::unique_ptr<PackedArgs> args;
-  std::vector<py::object> values;  // keeps arrays and, on the CPU, the arguments
+  std::vector<py::object> values;  // keeps arrays and, on the CPU, the arguments alive
   LaunchConfig config;
   std::shared_ptr<Stream> stream;  // null: the current one
   bool nothing_to_do = false;
@@ -84,7 +84,7 @@ PyObject* kernel_vectorcall(PyObject* self, PyObject* const* args, std::size_t n
   });
 }
 
-// kernel.bind(*args, **options): all conversion and checking now, only the launch later.
+// kernel.bind(*args, **options): converts and checks now; calling the result only launches.
 PyObject* kernel_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     auto call = std::make_unique<BoundCall>();
@@ -159,7 +159,7 @@ std::optional<std::vector<std::string>> strings_from_python(PyObject* list, cons
   if (list == Py_None) return std::nullopt;
   try {
     if (!PyUnicode_Check(list)) return py::handle(list).cast<std::vector<std::string>>();
-  } catch (const py::cast_error&) {  // not strings; said below
+  } catch (const py::cast_error&) {  // not strings; reported below
   }
   throw InvalidArgument(
       InvalidArgument::Kind::kType,
@@ -183,7 +183,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                     &block_size, &reference, &folders) == 0)
       throw py::error_already_set();
     const jit::Signature signature =
-        check_kernel(source, function, block_size, reference);  // before the cost of compiling
+        check_kernel(source, function, block_size, reference);  // before paying for a compile
     jit::CompileRequest request;
     request.name = cat(function, ".cu");
     request.source = source;

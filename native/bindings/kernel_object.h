@@ -1,5 +1,5 @@
 // JITKernel and BoundKernel as C-API types with vectorcall: a launch costs the argument conversion
-// and the driver's call.
+// and the driver call.
 #pragma once
 
 #include "bindings/kernel_call.h"

@@ -1,4 +1,4 @@
-// Kernel calls on the CPU device: the Python function given as reference= stands in.
+// Kernel calls on the CPU device, implemented by the Python function given as reference=.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ std::function<void()> reference_call(const KernelState& state, PyObject* const* 
 void call_reference(const std::shared_ptr<KernelState>& state, PyObject* const* values,
                     const LaunchConfig& config);
 
-// What check_launch is on a GPU.
+// The CPU's counterpart of check_launch.
 void check_on_cpu(const KernelState& state, const LaunchConfig& config);
 
 }  // namespace gpk::bind

@@ -19,7 +19,7 @@ extern const char gpk_bundle_end[];
 namespace gpk::bind {
 namespace {
 
-// Python's search path, for pip's nvidia/ packages. Asked at the first NVRTC search.
+// Python's search path, for pip's nvidia/ packages. Queried on the first NVRTC search.
 std::vector<std::string> package_roots() {
   const WithGil gil;
   std::vector<std::string> roots;
@@ -28,7 +28,7 @@ std::vector<std::string> package_roots() {
   return roots;
 }
 
-// Before the libraries of the driver and of NVRTC go away.
+// Runs before the driver and NVRTC libraries are unloaded.
 void end_background_work() {
   jit::stop_prefetch();
   end_compiles();
@@ -44,10 +44,10 @@ PYBIND11_MODULE(gpk_native, m) {
   gpk::jit::set_bundle(std::string_view(
       gpk_bundle_begin, static_cast<std::size_t>(gpk_bundle_end - gpk_bundle_begin)));
   gpk::jit::set_package_roots(package_roots);
-  Py_AtExit(end_background_work);  // the last thing Python does
+  Py_AtExit(end_background_work);  // Python's last step
   register_errors();
   m.def("safe_repr", safe_repr, py::arg("object"),
-        "repr(object) for a message: capped, and a stand-in where __repr__ raises.");
+        "repr(object) for a message: truncated, with a placeholder where __repr__ raises.");
   bind_dtype(m);
   bind_array_type(m);
   bind_stream(m);
@@ -81,8 +81,8 @@ PYBIND11_MODULE(gpk_native, m) {
   explain_calls(m);
 }
 
-// What Python calls. pybind11's own entry point takes the GIL of the main interpreter, which a
-// subinterpreter that shares it holds already: it would wait for ever.
+// The entry point. pybind11's own takes the GIL of the main interpreter, which a subinterpreter
+// that shares it already holds: it would deadlock.
 PYBIND11_PLUGIN_IMPL(_native) {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit_gpk_native();
   PyErr_SetString(PyExc_ImportError,

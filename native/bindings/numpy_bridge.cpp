@@ -1,4 +1,4 @@
-// Arrays to NumPy and back. Four-bit types are packed two to a byte here and one to a byte in
+// Arrays to NumPy and back. Four-bit types are packed two per byte here and stored one per byte in
 // ml_dtypes; the even element is in the low nibble.
 #include <pybind11/numpy.h>
 
@@ -89,7 +89,7 @@ void check_not_blocking(const Array& array, py::handle out) {
     throw InvalidArgument("to_numpy: blocking=False needs out in pinned memory (pinned_empty)");
 }
 
-// Runs without the GIL. `kept` holds the destination until a copy that is not waited for is done.
+// Runs without the GIL. `kept` holds the destination until an asynchronous copy is done.
 void copy_out(const Array& array, void* dst, const std::shared_ptr<Stream>& stream,
               std::shared_ptr<void> kept) {
   const StreamScope scope(stream);
@@ -106,7 +106,7 @@ void copy_out(const Array& array, void* dst, const std::shared_ptr<Stream>& stre
 
 // --- from NumPy ---------------------------------------------------------------------------------
 
-// Rows at a time, so that a strided view of a large file is never in host memory as a whole.
+// Some rows at a time, so that a strided view of a large file is never entirely in host memory.
 Array upload_in_parts(const py::array& source, const Dims& shape, DType dtype, Device device) {
   constexpr std::size_t kPartBytes = std::size_t{64} << 20;
   Array result = Array::empty(shape, dtype, device, "from_numpy");

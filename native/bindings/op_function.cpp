@@ -34,7 +34,7 @@ const ops::OpInfo& declaration_of(const char* name) {
 }
 
 void add_op(py::module_& m, const char* name, OpCall call) {
-  static auto* functions = new std::deque<OpFunction>;  // addresses stay
+  static auto* functions = new std::deque<OpFunction>;  // stable addresses
   const ops::OpInfo& info = declaration_of(name);
   OpFunction& f =
       functions->emplace_back(OpFunction{{name, info.signature},

@@ -1,5 +1,5 @@
-// The functions of ops/op_list.def in the module: name, signature and docstring come from the
-// line, arguments arrive by the fast calling convention.
+// The functions of ops/op_list.def in the module: name, signature and docstring come from the line;
+// arguments use the fast calling convention.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ const ops::OpInfo& declaration_of(const char* name);
 // Adds the function of that line. `call` gets the arguments and returns a new reference.
 void add_op(py::module_& m, const char* name, OpCall call);
 
-// The same for a call that returns an Array, a py::object or nothing.
+// Same for a call that returns an Array, a py::object or nothing.
 template <class Call>
 void define(py::module_& m, const char* name, Call call) {
   add_op(m, name, [call = std::move(call)](const Arguments& args) -> PyObject* {
@@ -38,8 +38,8 @@ void define(py::module_& m, const char* name, Call call) {
   });
 }
 
-// call(out as std::optional<Array>), where argument `i` is out=. Returns what was given for it, or
-// the result. The GIL is released where others may want it: `call` waits for nothing.
+// call(out as std::optional<Array>), where argument `i` is out=. Returns the given out=, or the
+// result. The GIL is released only briefly: `call` does not block.
 template <class Call>
 PyObject* run_into(const Arguments& args, int i, const Call& call) {
   const std::optional<Array> into = args.out(i);

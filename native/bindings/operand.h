@@ -9,19 +9,19 @@
 namespace gpk::bind {
 
 // A GPUArray, a Python number (weak), a NumPy scalar or 0-d array (with its dtype); nullopt for
-// anything else. The operand points into `object`, which has to stay alive.
+// anything else. The operand points into `object`, which must stay alive.
 std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op);
 
-// The same; InvalidArgument (kType) that names the argument instead of nullopt.
+// Same; throws InvalidArgument (kType) naming the argument instead of returning nullopt.
 ops::Operand require_operand(PyObject* object, const char* op, const char* argument);
 
-// op(operands...) into `out` (nullptr: a new array), with the GIL released where others may want
-// it. Returns a new reference: `out_object` itself when `out` was given.
+// op(operands...) into `out` (nullptr: a new array), with the GIL released briefly. Returns a new
+// reference: `out_object` itself when `out` was given.
 PyObject* call_elementwise(ops::OpId id, std::span<const ops::Operand> operands, const Array* out,
                            PyObject* out_object);
 
-// The only element as a Python number: bool, int, float or complex. Waits for the array's own work.
-// Throws InvalidArgument unless there is just one.
+// The only element as a Python number: bool, int, float or complex. Waits only for the array's own
+// work. Throws InvalidArgument unless there is exactly one.
 py::object item_of(const Array& array, const char* op);
 
 }  // namespace gpk::bind

@@ -1,4 +1,4 @@
-// out= of a call: the array that was given, and the object that comes back.
+// out= of a call: the given array, and the object returned for it.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ namespace gpk::bind {
 // nullptr for None; else a GPUArray, or InvalidArgument (kType).
 const Array* output_from_python(PyObject* object, const char* op);
 
-// call(out as std::optional<Array>) without the GIL. Returns the caller's own object where `out` is
-// one, else the result.
+// call(out as std::optional<Array>) without the GIL. Returns the caller's own object if `out` was
+// given, else the result.
 template <class Call>
 py::object call_with_out(py::handle out, const char* op, const Call& call) {
   const Array* given = output_from_python(out.ptr(), op);

@@ -1,11 +1,12 @@
-// A thread that asks for the GIL while the interpreter ends gets pthread_exit() from CPython before
-// 3.14, which unwinds its stack: destructors would use Python without the GIL, and a noexcept one
-// ends the process. 3.14 blocks such a thread for ever instead; here it is the same for all.
+// A thread that requests the GIL during interpreter shutdown gets pthread_exit() from CPython
+// before 3.14, which unwinds its stack: destructors would use Python without the GIL, and a
+// noexcept one would terminate the process. 3.14 blocks such a thread forever instead; this gives
+// all versions that behaviour.
 //
-// pthread_exit() asks the personality routine of each frame what to do, innermost first. The
-// functions below do nothing but call the one of the same name, and their personality routine never
-// returns from that question. Written in assembly because C++ frames have the compiler's routine,
-// which in a wheel with a runtime library of its own cannot read the unwinder's state.
+// pthread_exit() calls the personality routine of each frame, innermost first. The functions below
+// only forward to the one of the same name, and their personality routine never returns. Written in
+// assembly because C++ frames have the compiler's routine, which in a wheel with its own runtime
+// library cannot read the unwinder's state.
 #include "bindings/park.h"
 
 #include "bindings/python.h"
@@ -20,7 +21,7 @@ void park() noexcept {
 #ifndef _WIN32
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // they are for threads that run
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are for running threads
 #endif
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
@@ -61,7 +62,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] int gpk_park_personality(int
   "ret\n"
 #endif
 
-// 0x1b: the routine's address as a signed 32-bit distance.
+// 0x1b: the routine's address as a signed 32-bit PC-relative offset.
 #define GPK_PYTHON_CALL(name) \
   asm(".text\n"                                          \
       ".p2align 4\n"                                     \

@@ -1,4 +1,4 @@
-// What the bindings of products share.
+// Shared by the GEMM bindings.
 #pragma once
 
 #include "bindings/python.h"

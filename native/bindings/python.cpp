@@ -14,10 +14,10 @@ const std::thread::id g_main_thread = std::this_thread::get_id();
 
 bool on_main_thread() noexcept { return std::this_thread::get_id() == g_main_thread; }
 
-bool python_runs() noexcept { return Py_IsInitialized() != 0; }  // 0 from the first step of the end
+bool python_runs() noexcept { return Py_IsInitialized() != 0; }  // 0 from the start of finalisation
 
 WithGil::WithGil() {
-  // The thread that ends Python has the GIL all the while.
+  // The finalising thread holds the GIL throughout.
   if (!python_runs() && !on_main_thread()) park();
   state_ = PyGILState_Ensure();
 }
@@ -31,8 +31,8 @@ std::shared_ptr<void> keep_alive(py::handle object) {
           }};
 }
 
-// Not by pybind11's operator(): up to Python 3.10 that is inline code down to the function's own
-// entry, with no call that could be wrapped.
+// Not pybind11's operator(): up to Python 3.10 that is inlined down to the function's own entry,
+// with no call to wrap.
 py::object call_function(py::handle function, const py::tuple& args, const py::dict& options) {
   auto result =
       py::reinterpret_steal<py::object>(PyObject_Call(function.ptr(), args.ptr(), options.ptr()));
@@ -63,9 +63,8 @@ void report_unraisable(py::error_already_set& error, const char* where) {
 }  // namespace gpk::bind
 
 #ifdef GPK_WRAP_PYTHON_CALLS
-// pybind11's casters clear whatever an __index__, __float__ or __bool__ raises and go on to say
-// that the argument is of the wrong type. What is no Exception, such as a KeyboardInterrupt, is
-// thrown instead: the caller gets it.
+// pybind11's casters clear whatever an __index__, __float__ or __bool__ raises and report a wrong
+// argument type instead. A non-Exception, such as a KeyboardInterrupt, is rethrown to the caller.
 extern "C" void __wrap_PyErr_Clear();   // NOLINT(bugprone-reserved-identifier): the linker's name
 extern "C" void __wrap_PyErr_Clear() {  // NOLINT(bugprone-reserved-identifier)
   if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception) == 0)

@@ -1,4 +1,4 @@
-// What every binding file includes: the GIL taken and given up, errors that may be cleared.
+// Included by every binding file: GIL guards and safe handling of Python errors.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -20,8 +20,8 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-// The same around a call that blocks only when the GPU's queue is full: nothing is released while
-// this is the interpreter's only thread, since nobody could take it.
+// Same around a call that blocks only when the GPU's queue is full: the GIL is kept while this is
+// the interpreter's only thread, since nobody could take it.
 class BrieflyWithoutGil {
  public:
   BrieflyWithoutGil() {
@@ -40,12 +40,12 @@ class BrieflyWithoutGil {
   PyThreadState* state_ = nullptr;
 };
 
-// The interpreter is there and is not being finalized.
+// The interpreter exists and is not being finalised.
 bool python_runs() noexcept;
 
-// Takes the GIL on any thread, also on one that Python does not know. Where Python has ended, a
-// thread stops here for ever: whoever can do without Python asks python_runs() first. No lock of
-// ours may be held.
+// Takes the GIL on any thread, including ones unknown to Python. Where Python has ended, a thread
+// stops here forever: code that can do without Python tests python_runs() first. None of our locks
+// may be held.
 class WithGil {
  public:
   WithGil();
@@ -57,19 +57,19 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// A Python object kept by C++ code that may release it on any thread, also without the GIL.
+// A Python object kept by C++ code that may release it on any thread, with or without the GIL.
 std::shared_ptr<void> keep_alive(py::handle object);
 
-// function(*args, **options) from a thread that Python may end under. Throws what it raises.
+// function(*args, **options) from a thread that may outlive Python. Throws what it raises.
 py::object call_function(py::handle function, const py::tuple& args = py::tuple(),
                          const py::dict& options = py::dict());
 
-// Python's main thread, the one that signals interrupt.
+// Python's main thread, the one that receives signals.
 bool on_main_thread() noexcept;
 
 // --- errors -------------------------------------------------------------------------------------
-// Only the error that a conversion is known to end with may be cleared. Anything else, a
-// KeyboardInterrupt above all, goes on to the caller.
+// Only the error a conversion is known to end with may be cleared. Anything else, above all a
+// KeyboardInterrupt, propagates.
 
 // Clears the pending error when it is of one of these classes, else throws it.
 template <class... Classes>
@@ -78,18 +78,18 @@ void clear_if(Classes*... expected) {
   PyErr_Clear();
 }
 
-// hasattr() as Python's own: only an AttributeError means no.
+// Like Python's hasattr(): only an AttributeError means no.
 bool has_attribute(py::handle object, const char* name);
 
 // bool(object). Throws what __bool__ raises.
 bool is_true(py::handle object);
 
-// For an error that has nobody to go to: reported by sys.unraisablehook. A KeyboardInterrupt in the
-// main thread is raised there again, by the next bytecode.
+// For an error with no caller to go to: reported by sys.unraisablehook. A KeyboardInterrupt in the
+// main thread is raised again there, by the next bytecode.
 void report_unraisable(py::error_already_set& error, const char* where);
 
-// repr(object) for a message: at most 200 characters, and a stand-in where __repr__ raises. Only
-// what is no Exception (KeyboardInterrupt, SystemExit) gets through.
+// repr(object) for a message: at most 200 characters, with a placeholder where __repr__ raises.
+// Only non-Exceptions (KeyboardInterrupt, SystemExit) propagate.
 std::string safe_repr(py::handle object);
 
 // InvalidArgument (kType): "op: argument is <given>, expected ...".

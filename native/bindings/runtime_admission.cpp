@@ -1,4 +1,4 @@
-// Admission control: the rule and its answer.
+// Admission control: the rule and its decision.
 #include <algorithm>
 
 #include "bindings/runtime_bind.h"
@@ -21,18 +21,18 @@ void bind_reject_reason(py::module_& m) {
   using D = RejectReasonDetails;
   py::class_<D>(m, "RejectReasonDetails", "Why a task was not admitted, with the numbers.")
       .def_readonly("reason_type", &D::reason_type, "The kind.")
-      .def_readonly("requested_memory", &D::requested_memory_bytes, "Bytes asked for.")
-      .def_readonly("available_memory", &D::available_memory_bytes, "Bytes that were left.")
+      .def_readonly("requested_memory", &D::requested_memory_bytes, "Bytes requested.")
+      .def_readonly("available_memory", &D::available_memory_bytes, "Bytes available.")
       .def_property_readonly(
           "requested_bandwidth",
           [](const D& d) { return runtime::share_of_ppb(d.requested_bandwidth_ppb); },
-          "Share asked for.")
+          "Share requested.")
       .def_property_readonly(
           "available_bandwidth",
           [](const D& d) { return runtime::share_of_ppb(d.available_bandwidth_ppb); },
-          "Share that was left.")
+          "Share available.")
       .def_readonly("pending_count", &D::num_pending, "Tasks admitted or queued.")
-      .def_readonly("max_pending", &D::max_pending, "How many there may be.")
+      .def_readonly("max_pending", &D::max_pending, "The limit.")
       .def("message", &D::message, "One sentence.")
       .def("__str__", &D::message)
       .def("__repr__", [](const D& d) { return "RejectReasonDetails(" + d.message() + ")"; });
@@ -40,11 +40,11 @@ void bind_reject_reason(py::module_& m) {
 
 void bind_decision(py::module_& m) {
   using D = AdmissionDecision;
-  py::class_<D>(m, "AdmissionDecision", "What admission control said, and why.")
+  py::class_<D>(m, "AdmissionDecision", "The decision of admission control, and its reason.")
       .def_static(
           "Admitted", [] { return D::admitted(); }, "An admission.")
       .def_static(
-          "Queued", [] { return D::queued(); }, "A place in the queue.")
+          "Queued", [] { return D::queued(); }, "A queued decision.")
       .def("is_admitted", &D::is_admitted, "It may run.")
       .def("is_rejected", &D::is_rejected, "It was rejected.")
       .def("is_queued", &D::is_queued, "It waits.")
@@ -57,9 +57,9 @@ void bind_decision(py::module_& m) {
       .def_readonly("queue_position", &D::queue_position, "Tasks ahead.")
       .def_property_readonly("estimated_wait_ms", &D::estimated_wait_ms, "Until its turn.")
       .def_readonly("wait_is_measured", &D::wait_is_measured,
-                    "The estimate is by measured completions.")
+                    "The estimate is based on measured completions.")
       .def_readonly("rejection_reason", &D::details, "Why it was not admitted, or None.")
-      .def("text", &D::text, "One sentence: what was decided and why.")
+      .def("text", &D::text, "One sentence: the decision and its reason.")
       .def("__str__", &D::text)
       .def("__repr__", [](const D& d) { return "AdmissionDecision(" + d.text() + ")"; });
 }

@@ -1,5 +1,5 @@
 // The runtime classes, in the submodule _native.runtime: one function per binding file. They are
-// registered when first asked for, so that importing the package does not pay for them.
+// registered on first use, so that importing the package does not pay for them.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace gpk::bind {
 
 using Unlocked = py::call_guard<WithoutGil>;
 
-// Seconds since 1970 as Python's time.time(), for times on a steady clock.
+// Seconds since 1970 like Python's time.time(), for times on a steady clock.
 class WallTime {
  public:
   WallTime() {
@@ -33,19 +33,19 @@ class WallTime {
   double offset_s_;
 };
 
-// A time from Python as nanoseconds. What is beyond 292 years either way, infinity included,
-// becomes the largest or the smallest number; NaN throws InvalidArgument, which `what` starts.
+// A time from Python in nanoseconds. Values beyond 292 years, including infinity, are clamped; NaN
+// throws InvalidArgument starting with `what`.
 inline constexpr double kNsPerSecond = 1e9;
 inline constexpr double kNsPerMs = 1e6;
 std::int64_t nanoseconds(double value, double unit_ns, const char* what);
 
-// A moment so long after `now_ns`; nothing when it never comes.
+// The time `seconds` after `now_ns`; nullopt when it never comes.
 std::optional<std::int64_t> deadline_after(std::int64_t now_ns, std::optional<double> seconds,
                                            const char* what);
 
 inline double seconds(std::int64_t ns) noexcept { return static_cast<double>(ns) / 1e9; }
 
-// An enumeration whose values also equal their numbers, as those of version 0.2 did.
+// An enumeration whose values also compare equal to their numbers, as in version 0.2.
 template <class E>
 py::enum_<E> number_enum(py::module_& m, const char* name, const char* doc) {
   py::enum_<E> type(m, name, doc);

@@ -40,7 +40,7 @@ void launch_raw(std::uint64_t function, const LaunchConfig& config, std::vector<
                 Stream& stream) {
   if (stream.context() == nullptr)
     throw GpuUnavailable(cat("launch: ", function,
-                             " is taken for a CUfunction, and CPU simulation has none; pass a "
+                             " is treated as a CUfunction, which CPU simulation lacks; pass a "
                              "Python callable or a jit kernel with reference="));
   if (function == 0) throw InvalidArgument("launch: the function's address is 0");
   const DeviceTraits& traits = stream.context()->traits();

@@ -1,4 +1,4 @@
-// Launches of CUfunctions given by their address.
+// Launches of CUfunctions given by address.
 #pragma once
 
 #include <cstdint>

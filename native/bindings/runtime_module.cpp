@@ -1,4 +1,4 @@
-// The submodule _native.runtime, and how its errors reach Python.
+// The submodule _native.runtime, and its error translation.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,7 +34,7 @@ py::module_ load_runtime() {
 
 std::int64_t nanoseconds(double value, double unit_ns, const char* what) {
   if (std::isnan(value)) throw InvalidArgument(cat(what, " is nan, expected a time"));
-  constexpr double kEnd = 0x1p63;  // the first that is too large
+  constexpr double kEnd = 0x1p63;  // the first value that is too large
   const double ns = std::round(value * unit_ns);
   if (ns >= kEnd) return std::numeric_limits<std::int64_t>::max();
   if (ns < -kEnd) return std::numeric_limits<std::int64_t>::min();
@@ -46,12 +46,12 @@ std::optional<std::int64_t> deadline_after(std::int64_t now_ns, std::optional<do
   if (!seconds) return std::nullopt;
   const std::int64_t after_ns = nanoseconds(*seconds, kNsPerSecond, what);
   if (after_ns >= std::numeric_limits<std::int64_t>::max() - now_ns) return std::nullopt;
-  return std::max<std::int64_t>(now_ns + after_ns, 0);  // one that has passed fails its task
+  return std::max<std::int64_t>(now_ns + after_ns, 0);  // a deadline in the past fails its task
 }
 
 void bind_runtime(py::module_& m) {
   m.def("load_runtime", load_runtime,
-        "The submodule with the classes of the runtime, made at the first call.");
+        "The submodule with the classes of the runtime, created on the first call.");
 }
 
 }  // namespace gpk::bind

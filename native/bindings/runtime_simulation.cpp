@@ -1,4 +1,4 @@
-// What would happen: a trace of tasks on a simulated device.
+// Simulation: a trace of tasks on a simulated device.
 #include <cmath>
 
 #include "bindings/runtime_bind.h"
@@ -49,7 +49,7 @@ void bind_sim_inputs(py::module_& m) {
            py::arg("bandwidth") = 0.0, py::arg_v("qos", QosClass::kBestEffort, "..."),
            py::arg("priority") = 0, py::arg("deadline") = py::none(), py::arg("partition") = "",
            py::arg("dependencies") = std::vector<std::size_t>())
-      .def_readonly("name", &T::name, "For people.")
+      .def_readonly("name", &T::name, "For display.")
       .def_property_readonly(
           "arrival", [](const T& t) { return seconds(t.arrival_ns); }, "When it is submitted.")
       .def_property_readonly(
@@ -59,7 +59,7 @@ void bind_sim_inputs(py::module_& m) {
       .def_readonly("bandwidth", &T::bandwidth, "Share it uses when alone.")
       .def_readonly("qos", &T::qos, "Its class.")
       .def_readonly("priority", &T::priority, "Higher is earlier.")
-      .def_readonly("partition", &T::partition, "Whose memory it is.")
+      .def_readonly("partition", &T::partition, "Whose memory it uses.")
       .def_readonly("dependencies", &T::dependencies, "Indices of the trace.");
   using D = SimDevice;
   py::class_<D>(m, "SimDevice", "The device of a simulation.")
@@ -77,15 +77,15 @@ void bind_sim_inputs(py::module_& m) {
            py::arg("bandwidth") = 1.0, py::arg("streams") = D().num_streams,
            py::arg("partitions") = std::map<std::string, std::size_t>())
       .def_readonly("memory", &D::memory_bytes, "Bytes.")
-      .def_readonly("compute", &D::compute, "What all tasks share.")
-      .def_readonly("bandwidth", &D::bandwidth, "What all tasks share.")
-      .def_readonly("streams", &D::num_streams, "Tasks at once.");
+      .def_readonly("compute", &D::compute, "Shared by all tasks.")
+      .def_readonly("bandwidth", &D::bandwidth, "Shared by all tasks.")
+      .def_readonly("streams", &D::num_streams, "Concurrent tasks.");
 }
 
 void bind_sim_outputs(py::module_& m) {
   using R = SimTaskResult;
-  py::class_<R>(m, "SimTaskResult", "What became of a task; times in seconds.")
-      .def_readonly("rejected", &R::rejected, "By admission.")
+  py::class_<R>(m, "SimTaskResult", "The outcome of a task; times in seconds.")
+      .def_readonly("rejected", &R::rejected, "Rejected by admission.")
       .def_property_readonly(
           "state", [](const R& r) { return std::string(to_string(r.state)); }, "\"completed\", ...")
       .def_readonly("reason", &R::reason, "Why it did not complete.")
@@ -95,9 +95,9 @@ void bind_sim_outputs(py::module_& m) {
           "ended", [](const R& r) { return sim_time(r.ended_ns); }, "Or None.")
       .def_property_readonly(
           "wait", [](const R& r) { return seconds(r.wait_ns); }, "From arrival to start.")
-      .def_readonly("stream", &R::stream, "Number of the stream, or -1.");
+      .def_readonly("stream", &R::stream, "Stream index, or -1.");
   using S = SimSample;
-  py::class_<S>(m, "SimSample", "The device from one moment to the next sample.")
+  py::class_<S>(m, "SimSample", "The state of the device until the next sample.")
       .def_property_readonly(
           "time", [](const S& s) { return seconds(s.time_ns); }, "Seconds.")
       .def_readonly("running", &S::num_running, "Tasks.")
@@ -123,9 +123,9 @@ void bind_runtime_simulation(py::module_& m) {
   bind_sim_inputs(m);
   bind_sim_outputs(m);
   using R = SimResult;
-  py::class_<R>(m, "SimResult", "What would happen.")
-      .def_readonly("tasks", &R::tasks, "As in the trace.")
-      .def_readonly("timeline", &R::timeline, "One sample per moment at which something happened.")
+  py::class_<R>(m, "SimResult", "The result of a simulation.")
+      .def_readonly("tasks", &R::tasks, "In trace order.")
+      .def_readonly("timeline", &R::timeline, "One sample per event time.")
       .def_property_readonly(
           "makespan", [](const R& r) { return seconds(r.makespan_ns); },
           "Seconds from the first arrival to the last end.")
@@ -146,7 +146,7 @@ void bind_runtime_simulation(py::module_& m) {
             return all;
           },
           "By QosClass.")
-      .def("text", &R::text, "A summary to read.")
+      .def("text", &R::text, "A readable summary.")
       .def("__str__", &R::text);
   m.def(
       "simulate",

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxErrorsKept = 16384;
 
-// Calls a Python function; on failure the exception object and "ValueError: text".
+// Calls a Python function; on failure returns the exception object and "ValueError: text".
 struct CallFailure {
   std::shared_ptr<void> exception;
   std::string reason;
@@ -33,7 +33,7 @@ std::string exception_text(py::handle type, py::handle value) {
   }
 }
 
-// Set where Ctrl-C ended a task of the main thread, which is to be raised there again.
+// Set where Ctrl-C ended a task of the main thread, to be raised again there.
 bool g_interrupted = false;
 
 void raise_interrupt() {
@@ -58,7 +58,7 @@ std::optional<CallFailure> call_python(void* function) {
 
 thread_local device::TaskStreams* t_streams = nullptr;  // see streams_of_body
 
-// What the function allocates comes from the task's reservation first.
+// The function's allocations come from the task's reservation first.
 std::optional<CallFailure> call_with_room(device::PoolLedger* pool, std::size_t bytes,
                                           const std::string& account, void* function) {
   std::optional<device::PoolLedger::Scope> room;
@@ -91,9 +91,9 @@ TaskEngine::TaskEngine(std::shared_ptr<runtime::MemoryLedger> ledger, const Opti
 }
 
 TaskEngine::~TaskEngine() {
-  if (!python_runs()) {  // a thread of ours may be parked: nothing here can be waited for
+  if (!python_runs()) {  // a thread of ours may be parked: nothing here can be joined
     stop();
-    new (std::nothrow) std::shared_ptr<Shared>(std::move(shared_));  // kept for good
+    new (std::nothrow) std::shared_ptr<Shared>(std::move(shared_));  // leaked deliberately
     return;
   }
   const auto end = [this] {
@@ -101,7 +101,7 @@ TaskEngine::~TaskEngine() {
     shared_.reset();
   };
   if (PyGILState_Check() != 0) {
-    const WithoutGil released;  // the watcher may be in a callback that needs it
+    const WithoutGil released;  // the watcher may be in a callback that needs the GIL
     end();
   } else {
     end();
@@ -130,7 +130,7 @@ void TaskEngine::run_inline(Shared& shared, TaskId id, const Work& work) {
   throw std::runtime_error(failure->reason);
 }
 
-// The task ends when what it has submitted has ended, also when it failed meanwhile: until then its
+// The task ends when everything it submitted has, even if it failed meanwhile: until then its
 // memory may be in use.
 void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::TaskContext& context,
                                const Work& work) {
@@ -165,13 +165,13 @@ void TaskEngine::run_on_stream(const std::shared_ptr<Shared>& shared, runtime::T
     if (failure->exception) shared->keep_error(id, std::move(failure->exception));
     reason = failure->reason;
   }
-  // The task's own end may be what releases the engine: the streams must outlive the call.
+  // The task's own end may release the engine: the streams must outlive the call.
   streams.finish(std::move(lease), submitted,
                  [shared, id, reason, cancelled, lane](const std::exception_ptr& error) {
                    try {
                      end_trace(*shared, id, lane, error != nullptr || !reason.empty());
                      end_on_stream(*shared, id, reason, error, cancelled);
-                   } catch (const std::exception&) {  // no memory for the text of a failure
+                   } catch (const std::exception&) {  // no memory for the failure text
                      shared->scheduler->fail(id, "failed");
                    }
                  });
@@ -181,7 +181,7 @@ void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& rea
                                std::exception_ptr error, bool cancelled) {
   if (!reason.empty()) {
     if (cancelled) {
-      shared.scheduler->complete(id);  // ends as cancelled, since that was asked for
+      shared.scheduler->complete(id);  // ends as cancelled, as requested
     } else {
       shared.scheduler->fail(id, reason);
     }
@@ -196,7 +196,7 @@ void TaskEngine::end_on_stream(Shared& shared, TaskId id, const std::string& rea
   shared.scheduler->fail(id, what);
 }
 
-// Nothing while the trace is off.
+// nullopt while the trace is off.
 std::optional<TaskEngine::TraceLane> TaskEngine::begin_trace(Shared& shared) {
   if (!trace_log().enabled()) return std::nullopt;
   const std::lock_guard lock(shared.mutex);
@@ -206,7 +206,7 @@ std::optional<TaskEngine::TraceLane> TaskEngine::begin_trace(Shared& shared) {
   return TraceLane{lane, trace_log().now_ns()};
 }
 
-// Before anyone hears of the task's end: who waits for it finds it in the trace.
+// Before the task's end is announced: a waiter must find it in the trace.
 void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<TraceLane> lane, bool failed) {
   if (!lane) return;
   const runtime::TaskInfo info = shared.scheduler->info(id);
@@ -226,7 +226,7 @@ void TaskEngine::end_trace(Shared& shared, TaskId id, std::optional<TraceLane> l
 TaskEngine::TaskId TaskEngine::submit(runtime::TaskSpec spec, std::shared_ptr<void> function,
                                       Place place) {
   Work work{std::move(function), std::move(place), spec.memory_bytes, spec.account};
-  const std::weak_ptr<Shared> weak = shared_;  // a task that waits does not keep its scheduler
+  const std::weak_ptr<Shared> weak = shared_;  // a waiting task does not keep its scheduler alive
   if (work.function != nullptr)
     spec.body = [weak, work = std::move(work)](runtime::TaskContext& context) {
       const std::shared_ptr<Shared> shared = weak.lock();

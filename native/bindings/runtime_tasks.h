@@ -1,5 +1,5 @@
-// Python functions as tasks of the scheduler: each on a stream of its own or of its partition,
-// ended when all it has submitted has ended.
+// Python functions as scheduler tasks: each on its own stream or one of its partition, ended when
+// everything it submitted has.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace gpk::bind {
 
-// Set when Python ends: from then on no thread of ours calls into it.
+// Set at interpreter shutdown: from then on no thread of ours calls into Python.
 std::atomic<bool>& python_has_ended();
 
 // "fifo", "sjf" or "priority". Throws InvalidArgument.
@@ -42,46 +42,47 @@ class TaskEngine {
   TaskEngine(const TaskEngine&) = delete;
   TaskEngine& operator=(const TaskEngine&) = delete;
 
-  // Where a task runs. Without a partition on a stream of its own, with the priority and the gate
-  // of a class where one is given.
+  // Where a task runs. Without a partition on its own stream, with the priority and the gate of a
+  // class where one is given.
   struct Place {
-    bool on_stream = true;  // false: on the stream that its thread has, and ended by its return
+    bool on_stream = true;  // false: on its thread's current stream, and ended when it returns
     std::optional<runtime::QosClass> stream_class;
     std::shared_ptr<device::DevicePartition> partition;
   };
   // `function` is called without arguments by the thread that runs the task. On a stream, the task
-  // has ended when all it has submitted has, on every stream.
+  // ends when everything it submitted has, on every stream.
   TaskId submit(runtime::TaskSpec spec, std::shared_ptr<void> function, Place place);
 
-  // Runs bodies on the calling thread; how many. Throws KeyboardInterrupt after one that Ctrl-C
-  // ended.
+  // Runs bodies on the calling thread; returns how many. Throws KeyboardInterrupt after one that
+  // Ctrl-C ended.
   std::size_t run_ready(std::size_t max_tasks);
   std::size_t run_until_idle();
   // Runs bodies on the calling thread until stop().
   void serve();
-  // Ends serve() of all threads. Tasks that wait for a stream fail.
+  // Ends serve() on all threads. Tasks that wait for a stream fail.
   void stop();
 
-  // Whose stream the body has that the calling thread is in; nullptr where it has none.
+  // The stream pool of the body the calling thread is in; nullptr where it has none.
   static device::TaskStreams* streams_of_body() noexcept;
 
-  // The exception object of a failed task, or None. With the GIL.
+  // The exception object of a failed task, or None. Call with the GIL.
   py::object exception(TaskId id) const;
 
   [[nodiscard]] runtime::Scheduler& scheduler() const noexcept { return *shared_->scheduler; }
   [[nodiscard]] device::TaskStreams& streams() const noexcept { return *shared_->streams; }
 
  private:
-  // What tasks in flight need, also when the engine is gone.
+  // State needed by tasks in flight, even after the engine is destroyed.
   struct Shared {
     std::shared_ptr<runtime::Scheduler> scheduler;
     std::unique_ptr<device::TaskStreams> streams;
-    std::shared_ptr<device::PoolLedger> pool;  // where reservations are held; nullptr: only counted
+    // Holds the reservations; nullptr: they are only counted.
+    std::shared_ptr<device::PoolLedger> pool;
 
     std::mutex mutex;
     using Error = std::variant<std::shared_ptr<void>, std::exception_ptr>;  // a Python object, or
     std::map<TaskId, Error> errors;
-    std::set<unsigned> lanes;  // rows of the trace in use
+    std::set<unsigned> lanes;  // tracks of the trace in use
 
     void keep_error(TaskId id, Error error);
   };
@@ -97,7 +98,7 @@ class TaskEngine {
                             const Work& work);
   static void end_on_stream(Shared& shared, TaskId id, const std::string& reason,
                             std::exception_ptr error, bool cancelled);
-  // The row of the trace that a task takes while it runs: spans of a row do not overlap.
+  // The track a task occupies in the trace while it runs: spans of a track do not overlap.
   struct TraceLane {
     unsigned row;
     std::int64_t start_ns;
@@ -110,7 +111,7 @@ class TaskEngine {
   std::stop_source stop_;
 };
 
-// What tasks without a function need: start, complete, fail and the like.
+// For tasks without a function: start, complete, fail and the like.
 void bind_driven_tasks(py::class_<TaskEngine>& engine);
 
 }  // namespace gpk::bind

@@ -27,21 +27,21 @@ void bind_ledgers(py::module_& m) {
   using runtime::LimitLedger;
   using runtime::MemoryLedger;
   py::class_<MemoryLedger, std::shared_ptr<MemoryLedger>>(m, "MemoryLedger",
-                                                          "Where a Scheduler takes memory from.")
+                                                          "The source of a Scheduler's memory.")
       .def_property_readonly("device_bytes", &MemoryLedger::device_bytes,
-                             "What all accounts share.")
+                             "The capacity shared by all accounts.")
       .def("capacity", &MemoryLedger::capacity_bytes, py::arg("account") = "", Unlocked(),
            "The most an account could ever have, in bytes.")
       .def("available", &MemoryLedger::available_bytes, py::arg("account") = "", Unlocked(),
            "What could be granted to it now, in bytes.");
   py::class_<LimitLedger, MemoryLedger, std::shared_ptr<LimitLedger>>(
-      m, "LimitLedger", "A total and, where asked for, limits per account.")
+      m, "LimitLedger", "A total and, optionally, limits per account.")
       .def(py::init([](std::optional<std::size_t> total) {
              return std::make_shared<LimitLedger>(total.value_or(LimitLedger::kUnlimited));
            }),
            py::arg("total") = py::none())
       .def("set_account_limit", &LimitLedger::set_account_limit, py::arg("account"),
-           py::arg("size"), Unlocked(), "Below what it holds is allowed: it gets nothing more.")
+           py::arg("size"), Unlocked(), "May be below what it holds: it then gets nothing more.")
       .def_property_readonly(
           "reserved", [](const LimitLedger& l) { return l.reserved_bytes(); },
           "By all accounts, in bytes.")
@@ -50,9 +50,10 @@ void bind_ledgers(py::module_& m) {
           [](LimitLedger& l, std::size_t size, const std::string& account) {
             return l.reserve(size, account) == runtime::ReserveResult::kGranted;
           },
-          py::arg("size"), py::arg("account") = "", Unlocked(), "False when it would pass a limit.")
+          py::arg("size"), py::arg("account") = "", Unlocked(),
+          "False when it would exceed a limit.")
       .def("release", &LimitLedger::release, py::arg("size"), py::arg("account") = "", Unlocked(),
-           "Gives back an earlier reservation.");
+           "Releases an earlier reservation.");
   py::class_<device::PoolLedger, MemoryLedger, std::shared_ptr<device::PoolLedger>>(
       m, "PoolLedger", "Holds reservations in the memory pool of a device, within `limits`.")
       .def(py::init([](std::optional<std::shared_ptr<MemoryLedger>> limits, py::handle device) {
@@ -64,15 +65,15 @@ void bind_ledgers(py::module_& m) {
 
 void bind_task_info(py::module_& m) {
   using I = TaskInfo;
-  py::class_<I>(m, "TaskInfo", "A task as it was when asked for; times in seconds since 1970.")
+  py::class_<I>(m, "TaskInfo", "A snapshot of a task; times in seconds since 1970.")
       .def_readonly("id", &I::id, "From 1.")
-      .def_readonly("name", &I::name, "For people.")
-      .def_readonly("account", &I::account, "Whose memory it is: a partition.")
-      .def_readonly("owner", &I::owner, "Number of its client.")
+      .def_readonly("name", &I::name, "For display.")
+      .def_readonly("account", &I::account, "The account charged for its memory: a partition.")
+      .def_readonly("owner", &I::owner, "Id of its client.")
       .def_readonly("qos", &I::qos, "Its class.")
       .def_readonly("priority", &I::priority, "Its own, without the class's.")
-      .def_readonly("memory", &I::memory_bytes, "Bytes it asks for.")
-      .def_readonly("reserved_memory", &I::reserved_memory_bytes, "Bytes it holds now.")
+      .def_readonly("memory", &I::memory_bytes, "Bytes requested.")
+      .def_readonly("reserved_memory", &I::reserved_memory_bytes, "Bytes held now.")
       .def_readonly("bandwidth", &I::bandwidth, "Share of the device.")
       .def_readonly("dependencies", &I::dependencies, "Ids.")
       .def_property_readonly(
@@ -101,40 +102,40 @@ void bind_task_info(py::module_& m) {
           [](const I& i) {
             return i.first_cause == runtime::kNoTask ? std::nullopt : std::optional(i.first_cause);
           },
-          "The task whose end failed this one, or None.")
-      .def_readonly("cancel_requested", &I::cancel_requested, "It was asked to stop.")
+          "The task that caused this one to fail, or None.")
+      .def_readonly("cancel_requested", &I::cancel_requested, "Cancellation was requested.")
       .def_readonly("missed_deadline", &I::missed_deadline, "It did not start or end in time.");
 }
 
 void bind_snapshot(py::module_& m) {
   using Q = runtime::QueueEntry;
-  py::class_<Q>(m, "QueueEntry", "A task that waits.")
-      .def_readonly("position", &Q::position, "From 0, in the order they are served.")
+  py::class_<Q>(m, "QueueEntry", "A waiting task.")
+      .def_readonly("position", &Q::position, "From 0, in service order.")
       .def_readonly("id", &Q::id, "The task.")
       .def_readonly("label", &Q::label, "Its name.")
       .def_property_readonly(
           "state", [](const Q& q) { return std::string(to_string(q.state)); },
           "\"pending\", \"queued\" or \"admitted\".")
-      .def_readonly("reason", &Q::text, "What it waits for, with the numbers.");
+      .def_readonly("reason", &Q::text, "What it waits for, with figures.");
   using A = runtime::AccountReservation;
-  py::class_<A>(m, "AccountReservation", "What an account holds; memory in bytes.")
+  py::class_<A>(m, "AccountReservation", "The reservations of an account; memory in bytes.")
       .def_readonly("account", &A::account, "A partition, or \"\".")
       .def_readonly("reserved", &A::reserved_bytes, "Held by its tasks.")
-      .def_readonly("task_count", &A::num_tasks, "That hold it.")
-      .def_readonly("queued_count", &A::num_queued, "That wait.")
-      .def_readonly("available", &A::available_bytes, "What it could get now.")
-      .def_readonly("capacity", &A::capacity_bytes, "What it could ever get.");
+      .def_readonly("task_count", &A::num_tasks, "Tasks with a reservation.")
+      .def_readonly("queued_count", &A::num_queued, "Waiting tasks.")
+      .def_readonly("available", &A::available_bytes, "What it could be granted now.")
+      .def_readonly("capacity", &A::capacity_bytes, "The most it could ever be granted.");
   using S = runtime::SchedulerSnapshot;
-  py::class_<S>(m, "SchedulerSnapshot", "A scheduler at one moment.")
+  py::class_<S>(m, "SchedulerSnapshot", "A snapshot of a scheduler.")
       .def_property_readonly(
           "time", [](const S& s) { return task_wall_time().at(s.now_ns); }, "Seconds since 1970.")
       .def_property_readonly(
           "policy", [](const S& s) { return std::string(to_string(s.policy)); }, "\"fifo\", ...")
-      .def_readonly("stats", &S::stats, "The figures.")
-      .def_readonly("tasks", &S::tasks, "By id, ended ones that are still known among them.")
-      .def_readonly("queue", &S::queue, "Who waits, in order.")
+      .def_readonly("stats", &S::stats, "Statistics.")
+      .def_readonly("tasks", &S::tasks, "By id, including ended ones that are still kept.")
+      .def_readonly("queue", &S::queue, "Waiting tasks, in order.")
       .def_readonly("reservations", &S::reservations, "By account.")
-      .def("text", &S::text, "A table to read.");
+      .def("text", &S::text, "A readable table.");
 }
 
 TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, std::string name,
@@ -161,11 +162,11 @@ TaskId submit_task(TaskEngine& self, const std::optional<py::function>& body, st
                      {on_stream, stream_class, std::move(partition).value_or(nullptr)});
 }
 
-// In steps, so that Ctrl-C is heard.
+// In steps, so that Ctrl-C is noticed.
 std::optional<TaskInfo> wait_for_task(TaskEngine& self, TaskId id, std::optional<double> timeout) {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kStepNs = 100'000'000;
-  // A century ahead at most: the clock's own range ends after three.
+  // At most a century ahead: the clock's range ends after three.
   constexpr std::int64_t kMaxNs = std::int64_t{100} * 365 * 86'400 * 1'000'000'000;
   const std::int64_t timeout_ns =
       timeout ? std::min(nanoseconds(*timeout, kNsPerSecond, "wait: timeout"), kMaxNs) : 0;
@@ -238,19 +239,19 @@ void bind_engine_control(Class& engine) {
             return e.scheduler().cancel_owner(owner, why);
           },
           py::arg("owner"), py::arg("reason") = "its owner is gone", Unlocked(),
-          "All tasks of a client; how many.")
+          "Cancels all tasks of a client; returns how many.")
       .def(
           "run_ready", [](E& e, std::size_t n) { return e.run_ready(n); }, py::arg("max_tasks"),
-          Unlocked(), "Runs tasks that are ready here; how many.")
+          Unlocked(), "Runs ready tasks on this thread; returns how many.")
       .def(
           "run_until_idle", [](E& e) { return e.run_until_idle(); }, Unlocked(),
-          "Runs tasks here until none is ready; how many.")
-      .def("serve", &E::serve, Unlocked(), "Runs tasks here until stop().")
-      .def("stop", &E::stop, Unlocked(), "Ends serve() of all threads, for good.")
+          "Runs tasks on this thread until none is ready; returns how many.")
+      .def("serve", &E::serve, Unlocked(), "Runs tasks on this thread until stop().")
+      .def("stop", &E::stop, Unlocked(), "Ends serve() on all threads, permanently.")
       .def(
-          "poll", [](E& e) { e.scheduler().poll(); }, Unlocked(),
-          "Looks at deadlines and memory again.")
-      .def("clear", [](E& e) { e.scheduler().clear(); }, Unlocked(), "Cancels and forgets all.");
+          "poll", [](E& e) { e.scheduler().poll(); }, Unlocked(), "Rechecks deadlines and memory.")
+      .def(
+          "clear", [](E& e) { e.scheduler().clear(); }, Unlocked(), "Cancels and drops all tasks.");
 }
 
 }  // namespace
@@ -276,7 +277,7 @@ void bind_runtime_tasks(py::module_& m) {
            py::arg("deadline") = py::none(), py::arg("after") = std::vector<TaskId>(),
            py::arg("on_stream") = true, py::arg("stream_class") = py::none(),
            py::arg("partition") = py::none(),
-           "A new task's id. Times in seconds, the deadline from now.")
+           "Submits a task and returns its id. Times in seconds, the deadline from now.")
       .def(
           "evaluate_admission",
           [](E& e, std::size_t memory, double bandwidth, std::string account,
@@ -290,27 +291,28 @@ void bind_runtime_tasks(py::module_& m) {
           },
           py::arg("memory"), py::arg("bandwidth") = 0.0, py::arg("account") = "",
           py::arg("after") = std::vector<TaskId>(), Unlocked(),
-          "What would be said to such a task now, and why.")
+          "The decision for such a task now, and its reason.")
       .def(
           "state", [](E& e, TaskId i) { return std::string(to_string(e.scheduler().state(i))); },
           id, Unlocked(), "\"pending\", \"queued\", \"admitted\", \"running\", ...")
       .def(
           "info", [](E& e, TaskId i) { return e.scheduler().info(i); }, id, Unlocked(),
-          "All that is known of a task.")
+          "Everything known about a task.")
       .def("wait", wait_for_task, id, py::arg("timeout") = py::none(),
-           "Until it has ended, at most so many seconds; None on a timeout.")
+           "Waits until it has ended, at most `timeout` seconds; None on a timeout.")
       .def("exception", &E::exception, id, "The exception of a failed task, or None.")
       .def("on_end", call_at_end, id, py::arg("callback"),
            "Calls a function with the TaskInfo when it has ended, on any thread.")
       .def(
-          "stats", [](E& e) { return e.scheduler().stats(); }, Unlocked(), "The figures now.")
+          "stats", [](E& e) { return e.scheduler().stats(); }, Unlocked(), "Current statistics.")
       .def(
           "snapshot", [](E& e) { return e.scheduler().snapshot(); }, Unlocked(),
-          "Everything at this moment.")
+          "A consistent snapshot.")
       .def_property_readonly(
           "streams_in_use", [](E& e) { return e.streams().num_in_use(); }, "Streams with work.")
       .def_property_readonly(
-          "max_streams", [](E& e) { return e.streams().max_streams(); }, "Streams at most.")
+          "max_streams", [](E& e) { return e.streams().max_streams(); },
+          "Maximum number of streams.")
       .def_property_readonly(
           "device", [](E& e) { return to_string(e.streams().device()); }, "'cuda:0' or 'cpu'.");
   bind_engine_control(engine);

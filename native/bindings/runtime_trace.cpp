@@ -28,16 +28,16 @@ std::string trace_json() {
 }  // namespace
 
 void bind_runtime_trace(py::module_& m) {
-  m.def("trace_start", start_trace, Unlocked(), "Records from now on.");
+  m.def("trace_start", start_trace, Unlocked(), "Starts recording.");
   m.def("trace_stop", stop_trace, Unlocked(),
-        "Waits for traced kernels, then records nothing more; what there is stays.");
-  m.def("trace_enabled", [] { return trace_log().enabled(); }, "Between start and stop.");
-  m.def("trace_clear", [] { trace_log().clear(); }, "Forgets what was recorded.");
+        "Waits for traced kernels, then stops recording; recorded events stay.");
+  m.def("trace_enabled", [] { return trace_log().enabled(); }, "True between start and stop.");
+  m.def("trace_clear", [] { trace_log().clear(); }, "Drops the recorded events.");
   m.def("trace_now", [] { return trace_log().now_ns(); }, "Nanoseconds on the trace's clock.");
-  m.def("trace_num_events", [] { return trace_log().num_events(); }, "Events there are.");
+  m.def("trace_num_events", [] { return trace_log().num_events(); }, "Number of events.");
   m.def(
       "trace_num_dropped", [] { return trace_log().num_dropped(); },
-      "Older events that newer ones replaced.");
+      "Older events overwritten by newer ones.");
   m.def(
       "trace_span",
       [](const std::string& category, const std::string& name, const std::string& track,
@@ -47,7 +47,7 @@ void bind_runtime_trace(py::module_& m) {
           log.span(trace_category(category), name, log.track(track), start_ns, duration_ns);
       },
       py::arg("category"), py::arg("name"), py::arg("track"), py::arg("start_ns"),
-      py::arg("duration_ns"), "Something that lasted.");
+      py::arg("duration_ns"), "An event with a duration.");
   m.def(
       "trace_instant",
       [](const std::string& category, const std::string& name, const std::string& track,
@@ -55,7 +55,8 @@ void bind_runtime_trace(py::module_& m) {
         TraceRecorder& log = trace_log();
         if (log.enabled()) log.instant(trace_category(category), name, log.track(track), at_ns);
       },
-      py::arg("category"), py::arg("name"), py::arg("track"), py::arg("at_ns"), "A moment.");
+      py::arg("category"), py::arg("name"), py::arg("track"), py::arg("at_ns"),
+      "An event at one point in time.");
   m.def(
       "trace_counter",
       [](const std::string& name, std::int64_t at_ns, double value) {

@@ -38,7 +38,7 @@ class Array {
     return static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(data()));
   }
 
-  // In C order without gaps. Arrays of at most one element always are.
+  // C order without gaps. Always true for at most one element.
   [[nodiscard]] bool is_contiguous() const noexcept;
 
  private:
@@ -50,8 +50,8 @@ class Array {
   std::shared_ptr<Buffer> buffer_;
 };
 
-// Copies all elements on the current stream (also into a graph being captured): equal byte counts,
-// both contiguous, on one device or two GPUs, else InvalidArgument.
+// Copies all elements on the current stream (also into a graph being captured). InvalidArgument
+// unless byte counts are equal, both are contiguous, and they are on one device or on two GPUs.
 void copy(const Array& dst, const Array& src, const char* op);
 Array clone(const Array& array);
 

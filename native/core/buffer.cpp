@@ -22,7 +22,7 @@ std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t byte
 }
 
 Buffer::~Buffer() {
-  // The owner may hand the memory out again at once; our work on it may not be done.
+  // The owner may reuse the memory at once; our work on it may still be in flight.
   if (owner_ != nullptr && !users_.empty()) release_after(users_, std::move(owner_));
 }
 
@@ -53,7 +53,7 @@ bool Buffer::release_hold() noexcept {
 }
 
 void Buffer::mark_use_slow(const std::shared_ptr<Stream>& stream) {
-  // Work that is captured runs at replays, whose streams the graph marks: it keeps the buffer.
+  // Captured work runs at replay, on streams the graph marks; the graph keeps the buffer alive.
   if (capture_id_ == 0 && capturing_graph() != nullptr && stream->capturing()) return;
   const std::lock_guard lock(users_mutex_);
   if (stream != home_ && std::find(users_.begin(), users_.end(), stream) == users_.end())

@@ -1,5 +1,5 @@
-// A piece of memory that arrays share. It knows the streams that used it, so that the memory is not
-// handed out again while one of them may still read it.
+// A block of memory shared by arrays. It tracks the streams that used it, so that the memory is not
+// reused while one of them may still access it.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class Buffer {
   // stream. Contents are undefined. Throws OutOfMemory.
   static std::shared_ptr<Buffer> allocate(Device device, std::size_t bytes);
 
-  // Memory that belongs to someone else; `owner` is kept as long as the buffer.
+  // Borrowed memory; `owner` is held for the life of the buffer.
   static std::shared_ptr<Buffer> wrap(Device device, void* data, std::size_t bytes,
                                       std::shared_ptr<void> owner);
 
@@ -36,52 +36,52 @@ class Buffer {
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  // To be called before work on `stream` that touches the buffer. Free when it is the stream of
+  // Call before submitting work on `stream` that touches the buffer. Free when it is the stream of
   // the last call.
   void mark_use(const std::shared_ptr<Stream>& stream) {
     if (last_.load(std::memory_order_relaxed) != stream.get()) [[unlikely]]
       mark_use_slow(stream);
   }
 
-  // Around the submission of work on `stream`: mark_use(), and the memory is on the device, brought
-  // back if it was evicted, and stays there. Throws OutOfMemory where it cannot come back. For
-  // memory that can never be evicted (small, wrapped, of a capture) this is one test more.
+  // Brackets the submission of work on `stream`: mark_use(), and the memory is resident, restored
+  // if it was evicted, until end_use(). Throws OutOfMemory where it cannot be restored. For memory
+  // that can never be evicted (small, wrapped, of a capture) this is one extra test.
   void begin_use(const std::shared_ptr<Stream>& stream) {
     mark_use(stream);
     if (movable_) begin_use_movable(*stream);
   }
   void end_use() noexcept { unpin(); }
-  // On the device and never evicted until unpin(). Counted. For memory that others have seen.
+  // Resident and not evictable until unpin(). Counted. For memory whose address has been exposed.
   void pin() {
     if (movable_) pin_movable();
   }
   void unpin() noexcept {
     if (movable_) unpin_movable();
   }
-  // The same for good, once: others know the address.
+  // Pins permanently, once: the address is known to others.
   void expose();
-  // pin() and unpin() by the user, counted apart: false where there is nothing to take back.
+  // User-level pin() and unpin(), counted separately: false where there is nothing to undo.
   void hold();
   [[nodiscard]] bool release_hold() noexcept;
 
-  // Makes `stream` wait for the work of other streams marked so far.
+  // Makes `stream` wait for work marked so far on other streams.
   void order_before(Stream& stream);
 
-  // The CaptureMemory that it was allocated from, by its id; 0: none.
+  // Id of the CaptureMemory it was allocated from; 0: none.
   [[nodiscard]] std::uint64_t capture_id() const noexcept { return capture_id_; }
 
-  // Memory that its owner wants left as it is; passed on to those it is exported to.
+  // The owner forbids writes; passed on to consumers of an export.
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   void set_read_only() noexcept { read_only_ = true; }
-  // Nobody writes it any more, and all that was written is there: a kernel may read it before the
-  // one in front of it has ended. Read-only, too. For the caller to make true.
+  // Never written again, and all writes are complete: a kernel may read it before its predecessor
+  // has ended (programmatic dependent launch). Implies read-only. The caller guarantees it.
   [[nodiscard]] bool frozen() const noexcept { return frozen_; }
   void set_frozen() noexcept { read_only_ = frozen_ = true; }
 
  protected:
   Buffer(Device device, void* data, std::size_t bytes)
       : device_(device), data_(data), bytes_(bytes) {}
-  // For constructors of derived classes. `movable`: it can be evicted, now or once it is marked.
+  // For constructors of derived classes. `movable`: may be evicted, now or once marked.
   void set_memory(void* data, bool movable) noexcept {
     data_ = data;
     movable_ = movable;
@@ -92,12 +92,12 @@ class Buffer {
   }
   void set_capture_id(std::uint64_t id) noexcept { capture_id_ = id; }
   [[nodiscard]] const std::shared_ptr<Stream>& home() const noexcept { return home_; }
-  // Other than home(). For destructors.
+  // Streams other than home(). For destructors.
   [[nodiscard]] const std::vector<std::shared_ptr<Stream>>& users() const noexcept {
     return users_;
   }
 
-  // Called where the memory is movable. Throw OutOfMemory where it cannot come back.
+  // Called where the memory is movable. Throws OutOfMemory where it cannot be restored.
   virtual void begin_use_movable(Stream& stream);
   virtual void pin_movable() {}
   virtual void unpin_movable() noexcept {}
@@ -113,7 +113,7 @@ class Buffer {
   bool read_only_ = false;
   bool frozen_ = false;
   std::atomic<std::uint32_t> num_holds_{0};
-  std::shared_ptr<Stream> home_;  // allocated for; freed on
+  std::shared_ptr<Stream> home_;  // allocated for this stream, and freed on it
   std::uint64_t capture_id_ = 0;
   std::shared_ptr<void> owner_;  // of wrapped memory
   std::atomic<Stream*> last_{nullptr};
@@ -121,7 +121,7 @@ class Buffer {
   std::vector<std::shared_ptr<Stream>> users_;  // other than home_
 };
 
-// begin_use() and end_use() for a scope.
+// begin_use() / end_use() as RAII.
 class BufferUse {
  public:
   BufferUse(const std::shared_ptr<Buffer>& buffer, const std::shared_ptr<Stream>& stream)
@@ -136,7 +136,7 @@ class BufferUse {
   Buffer& buffer_;
 };
 
-// pin() and unpin() for as long as it lives; keeps the buffer.
+// pin() / unpin() as RAII; keeps the buffer alive.
 class BufferPin {
  public:
   explicit BufferPin(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) {

@@ -29,7 +29,7 @@ const char* result_name(cu::Result result) noexcept {
   const char* text = nullptr;
   try {
     if (driver().cuGetErrorName(result, &text) == cu::kSuccess && text != nullptr) return text;
-  } catch (...) {  // no driver: the code in the message has to do
+  } catch (...) {  // no driver: fall back to the numeric code
   }
   return "CUDA_ERROR";
 }

@@ -1,5 +1,5 @@
-// From a driver result to an exception. GPK_CU_CHECK(cuMemAlloc, &ptr, bytes) calls the function
-// of that name in the driver's table and throws the right error type when it fails.
+// Turns driver results into exceptions. GPK_CU_CHECK(cuMemAlloc, &ptr, bytes) calls that entry of
+// the driver table and throws the matching error type on failure.
 #pragma once
 
 #include "core/driver.h"
@@ -8,14 +8,14 @@ namespace gpk::inline core {
 
 class Context;
 
-// Throws CudaError, OutOfMemory or DeviceLostError for `result` (which is not kSuccess) of `call`
-// made in the calling thread's current context. A sticky error marks that context dead.
+// Throws CudaError, OutOfMemory or DeviceLostError for `result` (not kSuccess) of `call` in the
+// calling thread's current context. A sticky error marks that context dead.
 [[noreturn]] void throw_cuda_error(cu::Result result, const char* call);
 
 // True for errors after which every later call in the context fails too.
 bool is_sticky(cu::Result result) noexcept;
 
-// "CUDA_ERROR_ILLEGAL_ADDRESS"; "CUDA_ERROR_<code>" where the driver does not know it.
+// "CUDA_ERROR_ILLEGAL_ADDRESS"; "CUDA_ERROR_<code>" for codes the driver does not know.
 const char* result_name(cu::Result result) noexcept;
 
 inline void check_cuda(cu::Result result, const char* call) {

@@ -33,7 +33,7 @@ CompileScope::CompileScope() noexcept {
 }
 
 CompileScope::~CompileScope() {
-  // Not earlier: what is registered last runs first, and a compiler registers its own on loading.
+  // Not earlier: atexit handlers run in reverse order, and a compiler registers its own on load.
   if (!g_at_exit.exchange(true)) std::atexit(end_compiles);
   --g_inside;
 }

@@ -24,7 +24,7 @@ std::string lower(std::string_view text) {
   throw InvalidArgument(cat("environment: ", name, " is '", value, "', expected ", allowed));
 }
 
-// Reads typed values and remembers the lookup, so that parse() is a list.
+// Reads typed values and keeps the lookup, so that parse() is a list.
 class Reader {
  public:
   explicit Reader(const Config::Lookup& lookup) : lookup_(lookup) {}
@@ -87,7 +87,7 @@ void parse_memory_chunk(const Reader& read, Config& config) {
   config.memory_chunk_bytes = amount->bytes;
 }
 
-// As in PATH; "none" for no folder.
+// Separated as in PATH; "none" for no folder.
 std::optional<std::vector<std::string>> parse_folders(const std::string& value) {
 #ifdef _WIN32
   constexpr char kSeparator = ';';
@@ -186,7 +186,7 @@ Config Config::parse(const Lookup& lookup) {
   config.no_color = !read.text("NO_COLOR").empty();
   if (config.device == DeviceChoice::kCpu && config.require_gpu)
     throw InvalidArgument(
-        "environment: PYGPUKIT_DEVICE=cpu and PYGPUKIT_REQUIRE_GPU=1 exclude each other");
+        "environment: PYGPUKIT_DEVICE=cpu and PYGPUKIT_REQUIRE_GPU=1 are mutually exclusive");
   return config;
 }
 
@@ -213,23 +213,23 @@ const std::vector<ConfigVariable>& config_variables() {
       {"PYGPUKIT_CUBLASLT_PATH", "cuBLASLt library, or the folder that holds it"},
       {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},
       {"PYGPUKIT_CACHE_DISABLE", "1: compile every time, keep nothing on disk"},
-      {"PYGPUKIT_PREFETCH", "threads that prepare kernels in the background; 0: none"},
+      {"PYGPUKIT_PREFETCH", "threads that compile kernels in the background; 0: none"},
       {"PYGPUKIT_JIT_INCLUDES", "the only folders that jit sources may include from, or none"},
       {"PYGPUKIT_MEMORY_LIMIT", "device memory this process may take: bytes (K, M, G, T) or 90%"},
-      {"PYGPUKIT_MEMORY_CHUNK", "physical memory is taken in chunks of so many bytes (8M)"},
-      {"PYGPUKIT_MATMUL", "auto (default), native or cublaslt: whose kernels multiply matrices"},
-      {"PYGPUKIT_ALLOW_TF32", "1: float32 matrix products may use TF32"},
-      {"PYGPUKIT_NO_TF32", "1: never TF32, whatever else says so"},
+      {"PYGPUKIT_MEMORY_CHUNK", "size of the physical chunks that the memory pool grows by (8M)"},
+      {"PYGPUKIT_MATMUL", "auto (default), native or cublaslt: whose GEMM kernels are used"},
+      {"PYGPUKIT_ALLOW_TF32", "1: float32 GEMMs may use TF32"},
+      {"PYGPUKIT_NO_TF32", "1: never use TF32; overrides all other settings"},
       {"PYGPUKIT_LAUNCH_BLOCKING", "1: wait after every launch, so that errors name their kernel"},
       {"PYGPUKIT_SEED", "default seed of random numbers"},
       {"PYGPUKIT_LOG", "off, error, warning (default), info or debug"},
-      {"PYGPUKIT_TOP", "1: publish what the scheduler does, for python -m pygpukit top"},
-      {"CUDA_VISIBLE_DEVICES", "GPUs the driver shows"},
+      {"PYGPUKIT_TOP", "1: publish scheduler state for python -m pygpukit top"},
+      {"CUDA_VISIBLE_DEVICES", "GPUs visible to the driver"},
       {"CUDA_PATH", "a CUDA toolkit, searched last for NVRTC and headers"},
-      {"CUDA_HOME", "as CUDA_PATH"},
+      {"CUDA_HOME", "same as CUDA_PATH"},
       {"CONDA_PREFIX", "conda environment, searched for NVRTC"},
       {"XDG_CACHE_HOME", "parent of the default cache folder"},
-      {"XDG_RUNTIME_DIR", "parent of the folder that PYGPUKIT_TOP publishes in"},
+      {"XDG_RUNTIME_DIR", "parent of the folder PYGPUKIT_TOP publishes to"},
       {"NO_COLOR", "no colour in terminal output"},
   };
   return variables;

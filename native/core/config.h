@@ -11,15 +11,16 @@
 namespace gpk::inline core {
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
-// Which kernels matrix products may use: ours and cuBLASLt's, ours, cuBLASLt's where it can.
+// Which GEMM kernels may be used: ours and cuBLASLt's, only ours, cuBLASLt's where it applies.
 enum class MatmulPolicy { kAuto, kNative, kCublasLt };
 enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug };
 
 struct Config {
   std::string
       cache_dir;  // resolved: PYGPUKIT_CACHE_DIR, XDG_CACHE_HOME/pygpukit, ~/.cache/pygpukit
-  bool cache_disable = false;             // PYGPUKIT_CACHE_DISABLE
-  std::optional<std::uint64_t> prefetch;  // PYGPUKIT_PREFETCH: threads; not set: by the cores
+  bool cache_disable = false;  // PYGPUKIT_CACHE_DISABLE
+  // PYGPUKIT_PREFETCH: threads; not set: from the core count.
+  std::optional<std::uint64_t> prefetch;
   // PYGPUKIT_JIT_INCLUDES: the folders a source given to jit may include from; not set: any.
   std::optional<std::vector<std::string>> jit_includes;
   std::string nvrtc_path;     // PYGPUKIT_NVRTC_PATH: the library, or a folder that holds it
@@ -32,7 +33,7 @@ struct Config {
   bool no_tf32 = false;                       // PYGPUKIT_NO_TF32 (wins over ALLOW_TF32)
   std::uint64_t memory_limit_bytes = 0;       // PYGPUKIT_MEMORY_LIMIT as bytes; 0: none
   double memory_limit_fraction = 0.0;         // PYGPUKIT_MEMORY_LIMIT as "90%"; 0: none
-  std::uint64_t memory_chunk_bytes = 0;       // PYGPUKIT_MEMORY_CHUNK; 0: by the device's size
+  std::uint64_t memory_chunk_bytes = 0;       // PYGPUKIT_MEMORY_CHUNK; 0: from the device's size
   bool launch_blocking = false;               // PYGPUKIT_LAUNCH_BLOCKING
   bool top = false;                           // PYGPUKIT_TOP
   std::optional<std::uint64_t> seed;          // PYGPUKIT_SEED
@@ -41,17 +42,17 @@ struct Config {
   std::string conda_prefix;                   // CONDA_PREFIX
   bool no_color = false;                      // NO_COLOR
 
-  // Looks a variable up; nullptr when it is not set.
+  // Returns a variable's value; nullptr when it is not set.
   using Lookup = std::function<const char*(const char* name)>;
 
   // Throws InvalidArgument that names the variable, its value and what is allowed.
   static Config parse(const Lookup& lookup);
 
-  // The process's configuration. The first call reads the environment; a call that throws leaves
-  // the next one to try again.
+  // The process's configuration. The first call reads the environment; if it throws, the next call
+  // tries again.
   static const Config& get();
 
-  // Reads the environment again on the next get(). For tests only: not thread safe.
+  // Makes the next get() read the environment again. For tests only: not thread safe.
   static void reset_for_testing();
 };
 
@@ -64,10 +65,10 @@ struct MemoryAmount {
                       : static_cast<std::uint64_t>(fraction * static_cast<double>(total_bytes));
   }
 };
-// nullopt for anything else, and for nothing.
+// nullopt for anything else, including the empty string.
 std::optional<MemoryAmount> parse_memory_amount(std::string_view text);
 
-// One row per variable we read, for the report and the docs.
+// One row per environment variable, for the report and the docs.
 struct ConfigVariable {
   const char* name;
   const char* meaning;

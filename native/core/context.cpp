@@ -21,7 +21,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed, as the contexts
+  static auto* instance = new Registry;  // never destroyed, like the contexts
   return *instance;
 }
 
@@ -101,7 +101,7 @@ bool Context::enable_peer_access(Context& peer) {
 void Context::note_launch(const char* name, const unsigned grid[3], const unsigned block[3],
                           cu::Stream stream) noexcept {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  // Two threads may take the same record: then one launch is missing from a message.
+  // Two threads may claim the same record: then one launch is missing from a message.
   const std::uint64_t number = num_launches_.load(kRelaxed);
   num_launches_.store(number + 1, kRelaxed);
   LaunchRecord& record = records_[number % kNumRecords];
@@ -135,10 +135,10 @@ std::vector<std::string> Context::recent_launches() const {
 
 void Context::mark_dead(const std::string& cause) noexcept {
   const std::lock_guard lock(cause_mutex_);
-  if (dead_.load(std::memory_order_relaxed)) return;  // the first cause is the one that counts
+  if (dead_.load(std::memory_order_relaxed)) return;  // the first cause wins
   try {
     cause_ = cause;
-  } catch (...) {  // out of memory: dead without a reason is still dead
+  } catch (...) {  // out of memory: dead without a cause is still dead
   }
   dead_.store(true, std::memory_order_release);
 }

@@ -1,4 +1,4 @@
-// The primary context of one GPU: what all handles of that GPU hang on. Contexts live as long as
+// The primary context of one GPU, which all handles of that GPU refer to. Contexts live as long as
 // the process, so handles may be dropped at any time, also during interpreter shutdown.
 #pragma once
 
@@ -24,7 +24,7 @@ class Context {
   // Retains the primary context on first use. Throws GpuUnavailable / CudaError.
   static Context& get(int device_index);
 
-  // Contexts in use so far.
+  // Contexts created so far.
   static std::vector<Context*> all();
 
   // Makes this the calling thread's current context; a few nanoseconds when it already is.
@@ -46,25 +46,26 @@ class Context {
   [[nodiscard]] DeviceMemory& memory() noexcept { return *memory_; }
   [[nodiscard]] int greatest_priority() const noexcept { return greatest_priority_; }
 
-  // Waits for everything submitted to this GPU by this process. Throws CaptureError while any
-  // thread captures a graph here: the driver would break that capture.
+  // Waits for all work this process submitted to this GPU. Throws CaptureError while any thread
+  // captures a graph here: synchronising would invalidate that capture.
   void synchronize();
 
-  // Where kernels report bad indices; made at first use.
+  // Where kernels report bad indices; created on first use.
   DeviceReport& report() {
     DeviceReport* report = report_.load(std::memory_order_acquire);
     return report != nullptr ? *report : make_report();
   }
-  // After a wait: throws what the work waited for has reported.
+  // After a wait: throws any error the finished work has reported.
   void check_report(cu::Stream stream) {
     if (DeviceReport* report = report_.load(std::memory_order_acquire); report != nullptr)
       report->check(stream);
   }
 
-  // Lets kernels and copies here reach the memory of `peer`. False where the hardware cannot.
+  // Enables access from kernels and copies here to the memory of `peer`. False where the hardware
+  // has no peer access.
   bool enable_peer_access(Context& peer);
 
-  // Remembers a launch for error messages. `name` must stay valid for ever.
+  // Records a launch for error messages. `name` must live as long as the process.
   void note_launch(const char* name, const unsigned grid[3], const unsigned block[3],
                    cu::Stream stream) noexcept;
 
@@ -78,7 +79,7 @@ class Context {
   void mark_dead(const std::string& cause) noexcept;
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_relaxed); }
 
-  // The context the calling thread has current, if it is one of ours.
+  // The calling thread's current context, if it is one of ours.
   static Context* current_or_null() noexcept;
 
   static void forget_all_for_testing();

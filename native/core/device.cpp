@@ -22,7 +22,7 @@
 namespace gpk::inline core {
 namespace {
 
-// Index + 1 of the default GPU, 0 for the CPU, -1 while undecided: asked on every allocation.
+// Index + 1 of the default GPU, 0 for the CPU, -1 while undecided: read on every allocation.
 std::atomic<int> g_default{-1};
 
 void publish(Device device) { g_default = device.is_cuda() ? device.index + 1 : 0; }
@@ -34,7 +34,7 @@ struct Devices {
 };
 
 Devices& devices() {
-  static auto* instance = new Devices;  // never destroyed: references are handed out
+  static auto* instance = new Devices;  // never destroyed: references escape
   return *instance;
 }
 
@@ -136,7 +136,7 @@ int cuda_device_count() {
 
 const DeviceTraits& device_traits(Device device) {
   if (!device.is_cuda()) return cpu_traits();
-  driver();  // says why there is none
+  driver();  // throws with the reason where there is no driver
   if (device.index < 0 || device.index >= cuda_device_count())
     throw InvalidArgument(cat("device: cuda:", device.index, " does not exist, there are ",
                               cuda_device_count(), " GPUs"));

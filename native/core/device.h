@@ -1,4 +1,4 @@
-// Devices: CUDA GPUs, and the CPU that stands in for them (CPU simulation).
+// Devices: CUDA GPUs, and the CPU (simulation backend).
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ struct DeviceTraits {
 // Oldest architecture we support.
 inline constexpr int kMinSm = 80;
 
-// Number of GPUs the driver shows; 0 without a driver. Never throws.
+// Number of GPUs visible to the driver; 0 without a driver. Never throws.
 int cuda_device_count();
 
 // Traits of a GPU or of the CPU. Throws InvalidArgument for an index out of range and
@@ -65,15 +65,15 @@ struct DeviceChoiceResult {
       reason;  // "GPU 0: NVIDIA H200 (SM 90)", "CUDA driver not detected ... Falling back ..."
 };
 
-// Decided at first use from Config and the driver. Throws GpuUnavailable when a GPU is required
-// (PYGPUKIT_DEVICE=cuda, PYGPUKIT_REQUIRE_GPU=1) and cannot be had; the next call tries again.
+// Decided on first use from Config and the driver. Throws GpuUnavailable when a GPU is required
+// (PYGPUKIT_DEVICE=cuda, PYGPUKIT_REQUIRE_GPU=1) and none is usable; the next call tries again.
 const DeviceChoiceResult& default_device_choice();
 Device default_device();
 
-// Makes `device` the default of the process, whatever the environment says.
+// Sets the process-wide default, overriding the environment.
 void set_default_device(Device device);
 
-// Forgets traits and the choice. For tests only.
+// Clears traits and the choice. For tests only.
 void reset_devices_for_testing();
 
 }  // namespace gpk::inline core

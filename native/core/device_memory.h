@@ -1,5 +1,5 @@
-// What core asks of whoever manages the memory of a device: buffers, and private memory for graph
-// captures. The pool implements it (device/device_pool.h); core itself does not know the pool.
+// The interface core requires from a device's memory manager: buffers, and private memory for graph
+// captures. The pool implements it (device/device_pool.h); core does not depend on the pool.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ class Buffer;
 class Context;
 class Stream;
 
-// The private memory of one graph. What is freed in it is used again within it only.
+// The private memory of one graph. Blocks freed in it are reused only within it.
 class CaptureMemory {
  public:
   virtual ~CaptureMemory() = default;
-  // Never 0, never used twice.
+  // Never 0, never reused.
   [[nodiscard]] virtual std::uint64_t id() const noexcept = 0;
-  // Gives it back after the work submitted to `streams` so far. The last call.
+  // Releases it after the work submitted to `streams` so far. Must be the last call.
   virtual void close(std::span<const std::shared_ptr<Stream>> streams) = 0;
 };
 
@@ -33,11 +33,11 @@ class DeviceMemory {
   // OutOfMemory.
   virtual std::shared_ptr<Buffer> allocate(std::size_t bytes) = 0;
   virtual std::unique_ptr<CaptureMemory> open_capture() = 0;
-  // The stream is about to be destroyed or captured; its handle may come back as another's.
+  // The stream is about to be destroyed or captured; the driver may reuse its handle.
   virtual void forget_stream(const Stream& stream) = 0;
 };
 
-// Made at first use; lives as long as the process. Throws GpuUnavailable / CudaError.
+// Created on first use; lives as long as the process. Throws GpuUnavailable / CudaError.
 DeviceMemory& device_memory(Device device);
 
 // For Context and for the CPU; defined with the pool.

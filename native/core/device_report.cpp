@@ -13,7 +13,7 @@
 namespace gpk::inline core {
 namespace {
 
-// On a stream of its own, which no capture is recording.
+// On a dedicated stream, which is never being captured.
 void clear_gate_now(cu::DevicePtr gate) {
   cu::Stream stream = nullptr;
   GPK_CU_CHECK(cuStreamCreateWithPriority, &stream, cu::kStreamNonBlocking, 0);
@@ -30,7 +30,7 @@ DeviceReport::DeviceReport(Context& context) {
   context.make_current();
   const RelaxedCaptureScope relaxed;
   void* host = nullptr;
-  // With unified addressing, which all supported GPUs have, its address is the same for the GPU.
+  // With unified addressing (all supported GPUs) the device address equals the host address.
   GPK_CU_CHECK(cuMemHostAlloc, &host, sizeof(kernels::IndexRecord),
                cu::kHostAllocPortable | cu::kHostAllocDeviceMap);
   record_ = new (host) kernels::IndexRecord{};
@@ -39,7 +39,7 @@ DeviceReport::DeviceReport(Context& context) {
 }
 
 void DeviceReport::raise(cu::Stream stream) {
-  static std::mutex mutex;  // two threads that wait must not report one record twice
+  static std::mutex mutex;  // two waiting threads must not report one record twice
   const std::lock_guard lock(mutex);
   const std::atomic_ref ready(record_->ready);  // the kernel sets it last
   if (ready.load(std::memory_order_acquire) == 0) return;
@@ -48,7 +48,7 @@ void DeviceReport::raise(cu::Stream stream) {
   const std::string what = cat(static_cast<const char*>(record_->op), ": index ", record_->index,
                                " is out of bounds for ");
   ready.store(0, std::memory_order_relaxed);
-  driver().cuMemsetD32Async(gate_, 0, 1, stream);  // the report is what counts
+  driver().cuMemsetD32Async(gate_, 0, 1, stream);  // best effort: the report matters more
   if (axis < 0) throw InvalidArgument(cat(what, "array with size ", size));
   throw InvalidArgument(InvalidArgument::Kind::kIndex,
                         cat(what, "axis ", axis, " with size ", size));

@@ -1,5 +1,5 @@
-// How kernels report an index out of bounds without a synchronisation: they write one record in
-// pinned host memory, and host calls that wait anyway look at it afterwards.
+// How kernels report an out-of-bounds index without a synchronisation: they write one record to
+// pinned host memory, and host calls that wait anyway check it afterwards.
 #pragma once
 
 #include <atomic>
@@ -13,20 +13,20 @@ namespace gpk::inline core {
 
 class Context;
 
-// One per context, made at first use (also during a capture); lives as long as the process.
+// One per context, created on first use (also during a capture); lives as long as the process.
 class DeviceReport {
  public:
   explicit DeviceReport(Context& context);
   DeviceReport(const DeviceReport&) = delete;
   DeviceReport& operator=(const DeviceReport&) = delete;
 
-  // The kernel argument. `op` must stay valid for ever: it is what the message starts with.
+  // The kernel argument. `op` starts the message and must live as long as the process.
   [[nodiscard]] kernels::IndexReport handle(const char* op) const noexcept {
     return {std::bit_cast<unsigned*>(gate_), record_, op};
   }
 
-  // Throws InvalidArgument (kIndex, kValue), once, when work that is done has reported an index.
-  // Free when there is none. The next report is enabled in the order of `stream`.
+  // Throws InvalidArgument (kIndex, kValue), once, when finished work has reported an index. Free
+  // when there is no report. Re-arms reporting in `stream` order.
   void check(cu::Stream stream) {
     if (static_cast<volatile kernels::IndexRecord*>(record_)->ready != 0) [[unlikely]]
       raise(stream);

@@ -44,12 +44,12 @@ std::optional<DType> dtype_of(dl::DataType type) {
   return std::nullopt;
 }
 
-// The parts of a tensor that its consumer reads through pointers, and what keeps the memory.
+// The parts of a tensor that its consumer reads through pointers, and the owner of the memory.
 template <class Managed>
 struct Exported {
   Managed managed;
   Array array;
-  BufferPin pin;  // the consumer knows the address
+  BufferPin pin;  // the consumer has the address
   Dims shape;
   Dims strides;
 
@@ -62,7 +62,7 @@ void delete_exported(Managed* self) {
   delete static_cast<Exported<Managed>*>(self->manager_context);
 }
 
-// Two values to an element where the last axis allows: PyTorch takes float4 in this form only.
+// Two values per element where the last axis allows it: PyTorch accepts float4 only in this form.
 bool as_pairs(const Array& array) {
   return array.dtype() == DType::kFloat4E2M1FN && array.ndim() > 0 &&
          array.shape()[array.ndim() - 1] % 2 == 0;
@@ -91,7 +91,7 @@ Managed* export_array(const Array& array) {
   return &owned.release()->managed;
 }
 
-// Kept for ever: letting go of a wrapped stream empties the allocator's list of its handle.
+// Kept forever: releasing a wrapped stream would flush the allocator's free list for its handle.
 std::shared_ptr<Stream> foreign_stream(Device device, std::int64_t handle) {
   if (handle == kLegacyStream) return Stream::default_for(device);
   const auto& current = current_stream(device);
@@ -150,7 +150,8 @@ Array from_dlpack(const dl::Tensor& tensor, std::uint64_t flags, std::shared_ptr
   const bool pairs = packed && tensor.dtype.lanes == 2 && tensor.ndim > 0;
   if (!dtype || (tensor.dtype.lanes != 1 && !pairs) ||
       (packed && (flags & dl::kSubbytePadded) != 0))
-    throw ExchangeError(cat(op, ": no dtype here is the tensor's (", describe(tensor.dtype), ")"));
+    throw ExchangeError(
+        cat(op, ": the tensor's dtype is not supported (", describe(tensor.dtype), ")"));
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
     throw ExchangeError(
         cat(op, ": ", tensor.ndim, " dimensions, at most ", kMaxRank, " are supported"));
@@ -191,7 +192,7 @@ Array wrap_memory(Device device, void* first, Dims shape, Dims strides, DType dt
   constexpr Wide kLimit = Wide{1} << 56;
   if (low < -kLimit || high > kLimit)
     throw ExchangeError(cat(op, ": strides ", to_string(strides), " for shape ", to_string(shape)));
-  // Kernels load whole elements; the CPU does with the alignment of the largest C type.
+  // Kernels load whole elements; on the CPU the alignment of the largest C type suffices.
   const std::size_t item = itemsize(dtype);
   const std::size_t alignment = device.is_cuda() || item < 8 ? item : 8;
   const auto address = reinterpret_cast<std::uintptr_t>(first);
@@ -226,7 +227,7 @@ void order_for_consumer(const Array& array, std::int64_t stream, const char* op)
   forbid_in_capture(op, "another library's stream cannot wait for work that is only recorded");
   const auto consumer = foreign_stream(array.device(), stream);
   array.buffer()->order_before(*consumer);
-  // Other streams may be gone when the memory is freed; the default stream never is.
+  // Other streams may be destroyed before the memory is freed; the default stream never is.
   if (stream == kLegacyStream) array.buffer()->mark_use(consumer);
 }
 

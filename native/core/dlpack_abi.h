@@ -1,5 +1,5 @@
-// The binary layout of DLPack 1.x: what array libraries hand each other. Names and values follow
-// the standard; the declarations are our own, so that nothing has to be installed.
+// The binary layout of DLPack 1.x, the exchange format of array libraries. Names and values follow
+// the standard; the declarations are our own, so that no header has to be installed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline constexpr std::uint32_t kMinorVersion = 1;
 enum DeviceType : std::int32_t {
   kCpu = 1,
   kCuda = 2,
-  kCudaHost = 3,  // page-locked host memory
+  kCudaHost = 3,  // pinned host memory
   kCudaManaged = 13,
 };
 
@@ -28,10 +28,10 @@ enum TypeCode : std::uint8_t {
   kFloat4E2M1FN = 17,
 };
 
-// Of ManagedTensorVersioned::flags.
+// Bits of ManagedTensorVersioned::flags.
 inline constexpr std::uint64_t kReadOnly = 1u << 0;
 inline constexpr std::uint64_t kIsCopied = 1u << 1;
-inline constexpr std::uint64_t kSubbytePadded = 1u << 2;  // one 4-bit value to a byte
+inline constexpr std::uint64_t kSubbytePadded = 1u << 2;  // one 4-bit value per byte
 
 struct Device {
   std::int32_t type;

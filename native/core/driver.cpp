@@ -34,7 +34,7 @@ DriverState& state() {
   return *instance;
 }
 
-// The driver's threads and contexts do not exist in a forked child.
+// Set in a forked child, where the driver's threads and contexts do not exist.
 std::atomic<bool> g_forked{false};
 
 void guard_forks() {
@@ -152,7 +152,7 @@ void start(DriverState& s, const cu::DriverApi& api) {
     return;
   }
   guard_forks();
-  detail::g_driver.store(&api, std::memory_order_release);  // last: it means usable
+  detail::g_driver.store(&api, std::memory_order_release);  // last: a non-null pointer means usable
 }
 
 void probe_locked(DriverState& s) {

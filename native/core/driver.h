@@ -15,7 +15,7 @@ struct DriverInfo {
   int device_count = 0;
   std::string path;     // the library that was loaded
   std::string problem;  // why it cannot be used: "CUDA driver not detected: ..."; empty if it can
-  std::vector<std::string> tried;  // every library name or path asked for, with the loader's answer
+  std::vector<std::string> tried;  // every library name or path tried, with the loader's message
 };
 
 // Loads the driver and calls cuInit once; never throws for a missing driver or GPU.
@@ -29,8 +29,8 @@ inline const cu::DriverApi& driver();
 // True in a child forked after the parent used the driver: CUDA cannot be used there.
 bool forked_after_use() noexcept;
 
-// Puts `api` in the library's place and forgets devices and contexts; nullptr goes back to loading
-// the real one on next use. `api` must outlive its use. For tests only: not thread safe.
+// Replaces the library by `api` and resets devices and contexts; nullptr reverts to loading the
+// real one on next use. `api` must outlive its use. For tests only: not thread safe.
 void set_driver_for_testing(const cu::DriverApi* api);
 
 namespace detail {

@@ -1,6 +1,6 @@
-// The part of the CUDA driver's ABI that we use, declared by ourselves so that no CUDA header is
-// needed to build. driver_functions.def is the list; DriverApi is the table made from it, filled
-// from libcuda (core/driver.h) or from a fake in tests.
+// The part of the CUDA driver ABI that we use, declared here so that no CUDA header is needed to
+// build. driver_functions.def is the list; DriverApi is the table generated from it, filled from
+// libcuda (core/driver.h) or from a fake in tests.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ using MemoryHandle = std::uint64_t;
 using GreenCtx = struct GreenCtxTag*;
 using ResourceDesc = struct ResourceDescTag*;
 
-// CUresult values that we tell apart; names of all others come from cuGetErrorName.
+// CUresult values that we distinguish; names of all others come from cuGetErrorName.
 enum : Result {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -113,7 +113,7 @@ enum : int { kJitInfoLog = 3, kJitInfoLogBytes = 4, kJitErrorLog = 5, kJitErrorL
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kHostAllocPortable = 1;  // and of cuMemHostRegister
+inline constexpr unsigned kHostAllocPortable = 1;  // also for cuMemHostRegister
 inline constexpr unsigned kHostAllocDeviceMap = 2;
 inline constexpr int kCaptureModeThreadLocal = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
@@ -185,7 +185,7 @@ struct MemoryAccess {  // CUmemAccessDesc
 static_assert(sizeof(MemoryAccess) == 12);
 inline constexpr int kAccessReadWrite = 3;
 
-struct DevResource {  // CUdevResource: the same size since 12.4, later fields in what was reserved
+struct DevResource {  // CUdevResource: same size since 12.4; later fields use reserved space
   int type;           // kResourceSm
   unsigned char internal[92];
   unsigned sm_count;

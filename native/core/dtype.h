@@ -17,10 +17,9 @@ enum class DTypeClass : std::uint8_t { kBool, kSigned, kUnsigned, kFloat, kCompl
 
 struct DTypeInfo {
   DType dtype;
-  const char* name;  // public name, also the NumPy / ml_dtypes name
-  const char*
-      cuda_name;      // spelling in our kernels; nullptr: storage only, no arithmetic kernels yet
-  std::uint8_t bits;  // of one element
+  const char* name;       // public name, also the NumPy / ml_dtypes name
+  const char* cuda_name;  // spelling in our kernels; nullptr: storage only, no arithmetic kernels
+  std::uint8_t bits;      // of one element
   DTypeClass kind;
 };
 

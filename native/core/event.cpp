@@ -30,7 +30,7 @@ Event::~Event() {
   try {
     context_->make_current();
     driver().cuEventDestroy(handle_);
-  } catch (...) {  // a lost device has taken its events along
+  } catch (...) {  // the device is lost, and its events with it
   }
 }
 

@@ -21,7 +21,7 @@ EventCache::~EventCache() {
   try {
     context_.make_current();
     for (const cu::Event event : free_) driver().cuEventDestroy(event);
-  } catch (...) {  // a lost device has taken its events along
+  } catch (...) {  // the device is lost, and its events with it
   }
 }
 
@@ -80,7 +80,7 @@ void EventCache::release(EventId event) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     free_.push_back(handle_of(event));
-  } catch (...) {  // no host memory for the list: the driver keeps the event
+  } catch (...) {  // no host memory for the list: leak the event to the driver
   }
 }
 

@@ -1,4 +1,4 @@
-// Driver events by number, used again and again: making one costs more than recording it.
+// A cache of driver events, addressed by id: creating one costs more than recording it.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace gpk::inline core {
 
 class Context;
 
-// Of one device. Thread safe. Errors are CudaError: what the work before the event failed with.
+// One per device. Thread safe. Throws CudaError when the work before the event has failed.
 class EventCache {
  public:
   using EventId = std::uint64_t;  // never 0
 
   // With timing, elapsed_ns() works and recording costs a little more.
   EventCache(Context& context, bool timing) : context_(context), timing_(timing) {}
-  // Events that were not released are the driver's for ever.
+  // Events that were not released are leaked to the driver.
   ~EventCache();
   EventCache(const EventCache&) = delete;
   EventCache& operator=(const EventCache&) = delete;
@@ -27,12 +27,12 @@ class EventCache {
   EventId record(cu::Stream stream);
   // True when the work before the event is done.
   bool poll(EventId event);
-  // Returns when it is: a short spin, then the thread sleeps.
+  // Blocks until it is: a short spin, then the thread sleeps.
   void wait(EventId event);
-  // The same, and check_interrupt() is asked now and then, whose exception passes.
+  // Same, polling check_interrupt(), whose exception propagates.
   void wait_interruptibly(EventId event);
   void release(EventId event) noexcept;
-  // Nanoseconds of GPU time between two events that are done.
+  // Nanoseconds of GPU time between two completed events.
   double elapsed_ns(EventId start, EventId stop);
 
  private:

@@ -1,5 +1,5 @@
-// One submission of work to a stream: noted for the task that makes it, and through the gate that
-// the stream may have.
+// One submission of work to a stream: recorded for the task that makes it, and passed through the
+// stream's gate if it has one.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace gpk::inline core {
 
-// What the work of a stream passes before it is submitted (device/launch_gate.h has the one there
-// is). Thread safe.
+// Controls when work may be submitted to a stream (device/launch_gate.h has the implementation).
+// Thread safe.
 class SubmissionGate {
  public:
   // Held around one submission.
   class Pass {
    public:
     virtual ~Pass() = default;
-    // The driver has taken the work.
+    // The driver has accepted the work.
     virtual void submitted() = 0;
   };
 
   virtual ~SubmissionGate() = default;
-  // Waits on the host until the work may be submitted.
+  // Blocks the host until the work may be submitted.
   virtual std::unique_ptr<Pass> enter() = 0;
-  // About what a slice of a long kernel of ours may take; 0: kernels are not cut.
+  // Target duration of a slice of a long kernel of ours; 0: kernels are not sliced.
   [[nodiscard]] virtual std::int64_t slice_ns() const noexcept = 0;
 };
 
 //   GatedWork work(*stream);
 //   <the driver call>
 //   work.submitted();
-// Two pointer tests where no task runs and the stream has no gate. Work on a stream that is being
-// captured passes.
+// Costs two pointer tests where no task runs and the stream has no gate. Work on a stream that is
+// being captured is not gated.
 class GatedWork {
  public:
   explicit GatedWork(Stream& stream) {

@@ -44,7 +44,7 @@ Graph::Graph(Device device)
 
 Graph::~Graph() {
   abandon_capture();
-  if (capturing_) {  // by another thread, whose capture ends with the stream
+  if (capturing_) {  // by another thread; destroying the stream ends its capture
     slot_->graph = nullptr;
     if (device_.is_cuda()) --stream_->context()->num_captures();
   }
@@ -56,7 +56,7 @@ void Graph::destroy() noexcept {
     if (exec_ != nullptr || graph_ != nullptr) stream_->context()->make_current();
     if (exec_ != nullptr) driver().cuGraphExecDestroy(exec_);
     if (graph_ != nullptr) driver().cuGraphDestroy(graph_);
-  } catch (...) {  // a lost device has taken its graphs along
+  } catch (...) {  // the device is lost, and its graphs with it
   }
   exec_ = nullptr;
   graph_ = nullptr;
@@ -75,7 +75,7 @@ void Graph::close_memory() noexcept {
   if (memory_ == nullptr) return;
   try {
     memory_->close(replay_streams_);
-  } catch (...) {  // a lost device has taken its memory along
+  } catch (...) {  // the device is lost, and its memory with it
   }
   memory_.reset();
 }
@@ -87,7 +87,7 @@ void Graph::reset() {
   destroy();
 }
 
-// A graph's nodes keep the multiprocessors and the priority of the stream they were captured on,
+// A graph's nodes keep the SM partition and the priority of the stream they were captured on,
 // wherever the graph is replayed: inside a partition the capture needs a stream like its own.
 void Graph::capture_where_current() {
   if (!device_.is_cuda()) return;
@@ -107,7 +107,7 @@ void Graph::begin_capture() {
   if (device_.is_cuda()) {
     Context& context = *stream_->context();
     context.make_current();
-    // What the stream did before is waited for by other means: it records no events from here on.
+    // A stream in capture cannot record events for the pool; flush its pending frees first.
     context.memory().forget_stream(*stream_);
     memory_ = context.memory().open_capture();
     ++context.num_captures();
@@ -125,7 +125,7 @@ void Graph::begin_capture() {
   capturing_ = true;
 }
 
-// Back to normal on the calling thread, whatever becomes of the capture.
+// Restores the calling thread's state, whatever becomes of the capture.
 void Graph::leave_capture() {
   slot_->graph = nullptr;
   capturing_ = false;
@@ -180,13 +180,13 @@ void Graph::abandon_capture() noexcept {
       driver().cuStreamEndCapture(stream_->handle(), &graph);
       if (graph != nullptr) driver().cuGraphDestroy(graph);
     }
-  } catch (...) {  // a lost device has ended the capture
+  } catch (...) {  // the device is lost, which ended the capture
   }
   destroy();
 }
 
 void Graph::replay(const std::shared_ptr<Stream>& stream) {
-  if (!ready_) throw CaptureError("replay: the graph holds nothing; capture first");
+  if (!ready_) throw CaptureError("replay: the graph is empty; capture first");
   if (!device_.is_cuda()) {
     forbid_in_capture("replay", "nested graphs are not supported on the CPU backend");
     for (const auto& call : host_calls_) call();
@@ -234,7 +234,7 @@ void Graph::keep(const std::shared_ptr<Buffer>& buffer) {
 }
 
 void Graph::note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream) {
-  if (&stream != stream_.get() && !stream.capturing()) return;  // not captured: it ran at once
+  if (&stream != stream_.get() && !stream.capturing()) return;  // not captured: it ran eagerly
   GraphLaunch launch{config, kernel.shared_from_this(), nullptr, nullptr, 0};
   if (driver().cuStreamGetCaptureInfo != nullptr) {
     int status = cu::kCaptureStatusNone;
@@ -261,7 +261,7 @@ void Graph::replace_host_launch(std::size_t index, std::function<void()> call) {
 }
 
 void Graph::set_launch_params(std::size_t index, void** params) {
-  if (!ready_) throw CaptureError("set_args: the graph holds nothing; capture first");
+  if (!ready_) throw CaptureError("set_args: the graph is empty; capture first");
   if (index >= launches_.size())
     throw InvalidArgument(InvalidArgument::Kind::kIndex,
                           cat("set_args: launch ", index, " does not exist, the graph has ",

@@ -1,5 +1,5 @@
-// CUDA graphs: work captured from a stream once and replayed with one driver call. On the CPU
-// backend the captured calls are kept and run again.
+// CUDA graphs: work captured from a stream once and replayed with one driver call. The CPU backend
+// stores the captured calls and runs them again.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class GreenContext;
 class Kernel;
 class Stream;
 
-// What a thread captures into. A graph that dies elsewhere clears the slot of its thread.
+// A thread's capture target. A graph destroyed on another thread clears its thread's slot.
 struct CaptureSlot {
   std::atomic<Graph*> graph{nullptr};
 };
@@ -32,8 +32,8 @@ struct CaptureSlot {
 struct GraphLaunch {
   LaunchConfig config;
   std::shared_ptr<const Kernel> kernel;  // null on the CPU
-  cu::GraphNode node = nullptr;          // nullptr: the driver (before 12.3) cannot tell
-  std::shared_ptr<void> host_kernel;     // on the CPU: what record_host_launch was given
+  cu::GraphNode node = nullptr;          // nullptr: unknown (drivers before 12.3)
+  std::shared_ptr<void> host_kernel;     // on the CPU: the argument of record_host_launch
   std::size_t host_call = 0;
 };
 
@@ -46,21 +46,21 @@ class Graph {
 
   // From here on the calling thread's work on this device is recorded instead of run, on the
   // graph's own stream, which becomes current; memory comes from a private pool that lives as long
-  // as the graph. An older capture is dropped. Throws CaptureError if this thread is capturing
-  // already.
+  // as the graph. A previous capture is dropped. Throws CaptureError if this thread is already
+  // capturing.
   void begin_capture();
   // Instantiates what was recorded. Throws CaptureError when this thread is not capturing into this
   // graph, when nothing was recorded, or when an op broke the capture.
   void end_capture();
-  // Ends a capture that failed; the graph is empty afterwards. Does nothing unless the calling
-  // thread is the one that captures. Never throws.
+  // Ends a failed capture; the graph is empty afterwards. No-op unless the calling thread is the
+  // one that captures. Never throws.
   void abandon_capture() noexcept;
 
   // Submits the graph to `stream` (the calling thread's current one by default) and returns.
   void replay(const std::shared_ptr<Stream>& stream = nullptr);
   // Waits for the last replay.
   void synchronize();
-  // Drops what was captured, and the memory pool with it.
+  // Drops the captured work and its memory pool.
   void reset();
 
   [[nodiscard]] bool ready() const noexcept { return ready_; }
@@ -76,11 +76,11 @@ class Graph {
 
   // Called by launch() on the capturing thread, for work on any stream.
   void note_launch(const Kernel& kernel, const LaunchConfig& config, Stream& stream);
-  // Keeps a buffer that captured work uses, on the device, and orders its users after the replays.
-  // The graph's private memory outlives its buffers: those may go, and are used again within.
+  // Keeps a buffer used by captured work resident, and orders its other users after the replays.
+  // The graph's private memory outlives its buffers: those may be freed, and are reused within it.
   void keep(const std::shared_ptr<Buffer>& buffer);
-  // CPU backend: a call to be run at each replay; one that stands for the launch of `kernel`
-  // (whatever the caller means by it) shows in launches() and can be replaced.
+  // CPU backend: a call to run at each replay; one that represents the launch of `kernel` (opaque
+  // here) appears in launches() and can be replaced.
   void record_host_call(std::function<void()> call);
   void record_host_launch(const LaunchConfig& config, std::shared_ptr<void> kernel,
                           std::function<void()> call);
@@ -114,13 +114,13 @@ class Graph {
   std::vector<std::function<void()>> host_calls_;
 };
 
-// The graph the calling thread captures into; nullptr when it does not. One thread-local load.
+// The graph the calling thread is capturing into; nullptr when it is not. One thread-local load.
 Graph* capturing_graph() noexcept;
 
-// The private memory of the calling thread's capture; nullptr when it does not capture on `device`.
+// The private memory of the calling thread's capture; nullptr when it is not capturing on `device`.
 CaptureMemory* capture_memory(Device device) noexcept;
 
-// Throws CaptureError "<op>: cannot be captured ..." when the calling thread captures.
+// Throws CaptureError "<op>: cannot be captured ..." when the calling thread is capturing.
 void forbid_in_capture(const char* op, const char* why);
 
 }  // namespace gpk::inline core

@@ -14,7 +14,7 @@
 namespace gpk::inline core {
 namespace {
 
-// Does nothing; the driver compiles it for any GPU.
+// An empty kernel; the driver compiles it for any GPU.
 constexpr const char* kProbe =
     ".version 7.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry gpk_green_probe()\n{\n  ret;\n}\n";
@@ -45,8 +45,8 @@ std::shared_ptr<SmGroups> SmGroups::create(Context& context, std::string& why) {
   return groups;
 }
 
-// Kernels belong to the primary context. That they run on streams of green contexts, too, is
-// what drivers do, not what every version of the documentation says: so it is tried once.
+// Kernels belong to the primary context. That they also run on streams of green contexts is what
+// drivers do, but not what every version of the documentation guarantees: probe it once.
 bool SmGroups::probe(std::string& why) {
   const auto green = GreenContext::create(shared_from_this(), 1, false);
   const auto stream = Stream::create_in(context_.device(), green, 0);
@@ -80,7 +80,7 @@ bool SmGroups::split(std::string& why) {
   taken_.resize(count, false);
   granule_sms_ = groups_.front().sm_count;
   total_sms_ = all.sm_count;
-  rest_taken_ = rest_.type != cu::kResourceSm || rest_.sm_count == 0;  // there is none
+  rest_taken_ = rest_.type != cu::kResourceSm || rest_.sm_count == 0;  // no remainder
   return true;
 }
 
@@ -119,7 +119,8 @@ std::shared_ptr<GreenContext> GreenContext::create(std::shared_ptr<SmGroups> gro
   if (made->granules_.empty()) return nullptr;
   made->rest_ = rest && made->groups_->take_rest();
   cu::Result result = made->make();
-  if (result != cu::kSuccess && made->rest_) {  // some drivers do not join it with granules
+  // Some drivers cannot combine the remainder with granules.
+  if (result != cu::kSuccess && made->rest_) {
     made->groups_->give_back({}, true);
     made->rest_ = false;
     result = made->make();
@@ -145,7 +146,7 @@ cu::Result GreenContext::make() {
   cu::DevResource given{};
   if (driver().cuGreenCtxGetDevResource != nullptr &&
       driver().cuGreenCtxGetDevResource(handle_, &given, cu::kResourceSm) == cu::kSuccess)
-    num_sms_ = given.sm_count;  // the driver's own figure
+    num_sms_ = given.sm_count;  // as reported by the driver
   return cu::kSuccess;
 }
 
@@ -156,7 +157,7 @@ GreenContext::~GreenContext() {
       const RelaxedCaptureScope relaxed;
       driver().cuGreenCtxDestroy(handle_);
     }
-  } catch (...) {  // a lost device has taken its contexts along
+  } catch (...) {  // the device is lost, and its contexts with it
   }
   groups_->give_back(granules_, rest_);
 }

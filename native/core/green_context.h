@@ -1,5 +1,5 @@
-// Green contexts: streams made on one run on a part of the GPU's multiprocessors (SMs). Memory and
-// kernels are those of the primary context.
+// Green contexts: streams created on one run on a subset of the GPU's multiprocessors (SMs). Memory
+// and kernels belong to the primary context.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace gpk::inline core {
 
 class Context;
 
-// The multiprocessors of one GPU, split once into granules that no two owners share. Thread safe.
+// The multiprocessors of one GPU, split once into disjoint granules. Thread safe.
 class SmGroups : public std::enable_shared_from_this<SmGroups> {
  public:
-  // Null, and `why` says so, where the driver has no green contexts or kernels of the primary
-  // context cannot be launched on them.
+  // Null, with the reason in `why`, where the driver has no green contexts or kernels of the
+  // primary context cannot be launched on them.
   static std::shared_ptr<SmGroups> create(Context& context, std::string& why);
   SmGroups(const SmGroups&) = delete;
   SmGroups& operator=(const SmGroups&) = delete;
@@ -33,7 +33,7 @@ class SmGroups : public std::enable_shared_from_this<SmGroups> {
   explicit SmGroups(Context& context) : context_(context) {}
   bool split(std::string& why);
   bool probe(std::string& why);
-  // The granules taken; fewer than asked for where there are no more.
+  // Takes up to `count` granules; returns those it got.
   std::vector<std::size_t> take(std::size_t count);
   bool take_rest();
   void give_back(const std::vector<std::size_t>& granules, bool rest);
@@ -42,7 +42,7 @@ class SmGroups : public std::enable_shared_from_this<SmGroups> {
   std::size_t granule_sms_ = 0;
   std::size_t total_sms_ = 0;
   std::vector<cu::DevResource> groups_;
-  cu::DevResource rest_{};  // what makes no granule
+  cu::DevResource rest_{};  // SMs left over after the split into granules
   mutable std::mutex mutex_;
   std::vector<bool> taken_;
   bool rest_taken_ = false;
@@ -50,8 +50,8 @@ class SmGroups : public std::enable_shared_from_this<SmGroups> {
 
 class GreenContext {
  public:
-  // `num_granules` > 0 of the groups, and with `rest` the multiprocessors that make no granule.
-  // Null where not even one granule is free. Throws CudaError.
+  // `num_granules` > 0 of the groups, and with `rest` the leftover multiprocessors too. Null where
+  // no granule is free. Throws CudaError.
   static std::shared_ptr<GreenContext> create(std::shared_ptr<SmGroups> groups,
                                               std::size_t num_granules, bool rest);
   ~GreenContext();

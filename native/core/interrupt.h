@@ -1,4 +1,4 @@
-// Waits on the host that the user can break off.
+// Host-side waits that the user can interrupt.
 #pragma once
 
 #include <chrono>
@@ -7,20 +7,21 @@
 
 namespace gpk::inline core {
 
-// Called now and then by the threads that wait: throws to end the wait. What the caller holds then
-// must be nothing that a thread inside the hook could want. nullptr: nothing interrupts. Set once,
-// when the library is loaded into an interpreter.
+// Polled by waiting threads: throws to end the wait. The caller must not hold any lock that a
+// thread inside the hook could take. nullptr: nothing interrupts. Set once, when the library is
+// loaded into an interpreter.
 using InterruptHook = void (*)();
 void set_interrupt_hook(InterruptHook hook) noexcept;
 bool has_interrupt_hook() noexcept;
 
-// Throws what the hook throws.
+// Propagates whatever the hook throws.
 void check_interrupt();
 
-// How often those who wait for another thread call it.
+// Polling interval of threads that wait for another thread.
 inline constexpr std::chrono::milliseconds kInterruptInterval{50};
 
-// Waits until `done()`; what the hook throws ends that. `lock` is not held while the hook runs.
+// Waits until `done()`; an exception from the hook ends the wait. `lock` is not held while the hook
+// runs.
 template <class Done>
 void wait_interruptibly(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
                         const Done& done) {
@@ -31,7 +32,7 @@ void wait_interruptibly(std::condition_variable& condition, std::unique_lock<std
   }
 }
 
-// For what is held long: waiting for it can be interrupted.
+// For locks held long: waiting for one can be interrupted.
 class InterruptibleMutex {
  public:
   void lock() {

@@ -19,19 +19,19 @@ namespace {
 
 using EventId = EventCache::EventId;
 
-// Kernels whose times have not been asked for. Asking costs, so it is done in batches; with too
-// many of them a launch waits for the oldest.
+// Kernels whose times have not been queried. Queries are expensive, hence batched; with too many
+// pending, a launch waits for the oldest.
 constexpr std::size_t kBatch = 256;
 constexpr std::size_t kMaxPending = 8192;
-// The driver tells times between events as a float of milliseconds: they stay exact to a tenth of a
-// microsecond while the two are this close.
+// The driver returns elapsed times as float milliseconds: accurate to 0.1 us only while the two
+// events are this close.
 constexpr double kMaxFromAnchorNs = 1e9;
 
 // The kernels of one device.
 class KernelTrace {
  public:
   explicit KernelTrace(Context& context) : context_(context), events_(context, true) {
-    // On a stream without work an event is over when it is recorded, which ties the two clocks.
+    // On an idle stream an event completes as it is recorded, which ties the two clocks together.
     const auto idle = Stream::create(context.device(), StreamPriority::kHigh);
     anchor_ = events_.record(idle->handle());
     events_.wait(anchor_);
@@ -62,7 +62,7 @@ class KernelTrace {
     if (pending_.size() % kBatch == 0) collect(pending_.size() >= kMaxPending ? kBatch : 0);
   }
 
-  // Those that are done, and at least `num_waited` after waiting for them.
+  // Collects completed kernels, waiting for at least `num_waited` of them.
   void collect(std::size_t num_waited) {
     for (std::size_t i = 0; !pending_.empty(); ++i) {
       const Kernel kernel = pending_.front();
@@ -133,7 +133,7 @@ struct State {
 };
 
 State& state() {
-  static auto* all = new State;  // launches go on while the process ends
+  static auto* all = new State;  // launches continue during process exit
   return *all;
 }
 
@@ -178,7 +178,7 @@ void TracedKernel::begin(const char* name, const unsigned* grid, const unsigned*
                          Stream& stream) noexcept {
   try {
     if (stream.context() == nullptr || stream.capturing()) return;
-    const RelaxedCaptureScope relaxed;  // of another stream
+    const RelaxedCaptureScope relaxed;  // another stream may be capturing
     State& all = state();
     const std::lock_guard lock(all.mutex);
     if (!detail::g_tracing_kernels.load()) return;
@@ -201,7 +201,7 @@ void TracedKernel::end(bool submitted) noexcept {
   const EventId start = std::exchange(start_, 0);
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  if (run_ != all.run) {  // the trace has ended, and what its events came from
+  if (run_ != all.run) {  // the trace was stopped, and its event cache destroyed
     driver().cuEventDestroy(reinterpret_cast<cu::Event>(start));
     return;
   }
@@ -221,7 +221,7 @@ void TracedKernel::end(bool submitted) noexcept {
   }
   try {
     trace.collect_some();
-  } catch (...) {  // a lost device tells no times
+  } catch (...) {  // a lost device reports no times
   }
 }
 

@@ -4,9 +4,9 @@
 //   <the driver call>
 //   traced.submitted();
 //
-// The time is that between an event before the launch and one after it: a kernel on a stream that
-// had nothing to do shows the launch too, and while the trace is on kernels of one stream do not
-// overlap. Work on a stream that is being captured is not traced.
+// The time is measured between an event before the launch and one after it: a kernel on an idle
+// stream includes launch latency, and while tracing, kernels of one stream do not overlap. Work on
+// a stream that is being captured is not traced.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ class Stream;
 
 // Everything in the library records from now on.
 void start_trace();
-// Waits for the kernels that are being traced, then nothing is recorded any more.
+// Waits for the kernels being traced, then stops recording.
 void stop_trace();
-// Puts the kernels that are done into the trace.
+// Moves completed kernels into the trace.
 void collect_kernel_trace();
 
 namespace detail {
@@ -28,10 +28,10 @@ inline constinit std::atomic<bool> g_tracing_kernels{false};
 }
 
 // One relaxed load and a branch while the trace is off. Never throws: a kernel that cannot be timed
-// is left out.
+// is omitted.
 class TracedKernel {
  public:
-  // `name` must stay valid for ever. Sizes may be nullptr where there are none (a graph).
+  // `name` must live as long as the process. Sizes may be nullptr where there are none (a graph).
   TracedKernel(const char* name, const unsigned* grid, const unsigned* block,
                Stream& stream) noexcept {
     if (detail::g_tracing_kernels.load(std::memory_order_relaxed)) [[unlikely]]
@@ -54,7 +54,7 @@ class TracedKernel {
   void end(bool submitted) noexcept;
 
   std::uint64_t start_ = 0;  // event; 0: not traced
-  // Set with it.
+  // Set together with start_.
   std::uint64_t run_;
   const char* name_;
   Stream* stream_;

@@ -1,4 +1,5 @@
-// Kernel launches. LaunchConfig is a value; launch() is the one place that calls the driver.
+// Kernel launches. LaunchConfig is a value; launch() is the only caller of the driver's launch
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,11 @@ struct LaunchConfig {
   bool programmatic = false;
 };
 
-// Throws InvalidArgument, naming the kernel, for anything the GPU would refuse: empty or too large
+// Throws InvalidArgument, naming the kernel, for anything the GPU would reject: empty or too large
 // grid, block or cluster, too much shared memory.
 void check_launch(const Kernel& kernel, const LaunchConfig& config);
 
-// The part of it that needs no compiled kernel: sizes against a device's limits.
+// The part that needs no compiled kernel: sizes against a device's limits.
 void check_sizes(const char* name, const LaunchConfig& config, const DeviceTraits& traits,
                  int max_threads);
 
@@ -33,7 +34,7 @@ void check_sizes(const char* name, const LaunchConfig& config, const DeviceTrait
 void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_ptr<Stream>& stream,
             void** params);
 
-// The same without check_launch, for configs that were checked before with this kernel.
+// Same without check_launch, for configs already checked with this kernel.
 void launch_checked(const Kernel& kernel, const LaunchConfig& config,
                     const std::shared_ptr<Stream>& stream, void** params);
 

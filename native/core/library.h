@@ -14,7 +14,7 @@ class SharedLibrary {
   // *why holds the loader's message.
   static SharedLibrary open(const std::string& name, std::string* why);
 
-  // The library if some other part of the process has it loaded already; empty otherwise.
+  // The library if it is already loaded in this process; empty otherwise.
   static SharedLibrary open_if_loaded(const std::string& name);
 
   [[nodiscard]] explicit operator bool() const noexcept { return handle_ != nullptr; }

@@ -20,7 +20,7 @@ void log_message(LogLevel level, const std::string& text) noexcept {
   try {
     const std::string line = cat("pygpukit: ", kNames[static_cast<int>(level)], text, '\n');
     std::fwrite(line.data(), 1, line.size(), stderr);
-  } catch (...) {  // out of memory while logging: the message is lost, the caller goes on
+  } catch (...) {  // out of memory while logging: drop the message
   }
 }
 

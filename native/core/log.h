@@ -7,10 +7,11 @@
 
 namespace gpk::inline core {
 
-// True when a message of `level` would be written; ask before building a costly text.
+// True when a message of `level` would be written; test before building an expensive one.
 bool log_enabled(LogLevel level) noexcept;
 
-// "pygpukit: warning: <text>\n", written whole. Never throws.
+// "pygpukit: warning: <text>
+// ", in one write. Never throws.
 void log_message(LogLevel level, const std::string& text) noexcept;
 
 }  // namespace gpk::inline core

@@ -12,7 +12,7 @@
 namespace gpk::inline core {
 namespace {
 
-constexpr std::align_val_t kHostAlignment{4096};  // as page-locked memory
+constexpr std::align_val_t kHostAlignment{4096};  // like pinned memory
 
 }  // namespace
 
@@ -55,7 +55,7 @@ bool is_pinned(Context& context, const void* ptr) {
   unsigned type = 0;
   int attribute = cu::kPointerMemoryType;
   void* value = &type;
-  // The plural form: it takes memory the driver does not know without an error.
+  // The plural form: it accepts memory unknown to the driver without an error.
   GPK_CU_CHECK(cuPointerGetAttributes, 1, &attribute, &value,
                static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(ptr)));
   return type == cu::kMemoryTypeHost;

@@ -1,4 +1,4 @@
-// Pinned host memory, and copies. Device memory is the pool's (device/device_pool.h).
+// Pinned host memory, and copies. Device memory comes from the pool (device/device_pool.h).
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace gpk::inline core {
 class Context;
 class Stream;
 
-// While one lives, the calling thread may call allocation functions of the driver although one of
-// its streams is being captured.
+// While alive, the calling thread may call allocation functions of the driver although one of its
+// streams is being captured.
 class RelaxedCaptureScope {
  public:
   RelaxedCaptureScope();
@@ -26,8 +26,8 @@ class RelaxedCaptureScope {
   int mode_;
 };
 
-// Page-locked host memory, reachable by the GPU's copy engines at full speed. Plain aligned memory
-// on the CPU backend.
+// Pinned host memory, which copy engines access at full speed. Plain aligned memory on the CPU
+// backend.
 class PinnedMemory {
  public:
   // Throws OutOfMemory.
@@ -45,21 +45,20 @@ class PinnedMemory {
   std::size_t bytes_;
 };
 
-// True when the driver knows `ptr` as page-locked host memory: copies from it return before they
-// are done.
+// True when the driver knows `ptr` as pinned host memory: copies from it are asynchronous.
 bool is_pinned(Context& context, const void* ptr);
-// True when all of it is, in one allocation.
+// True when the whole range is, in one allocation.
 bool is_pinned(Context& context, const void* ptr, std::size_t bytes);
 
-// Copies on a stream; `bytes` 0 does nothing. Host memory must stay valid until the stream is done
-// where it is pinned.
+// Copies on a stream; `bytes` 0 is a no-op. Pinned host memory must stay valid until the stream has
+// done the copy.
 void copy_to_device(cu::DevicePtr dst, const void* src, std::size_t bytes, Stream& stream);
 void copy_to_host(void* dst, cu::DevicePtr src, std::size_t bytes, Stream& stream);
 void copy_on_device(cu::DevicePtr dst, cu::DevicePtr src, std::size_t bytes, Stream& stream);
 // `count` words of `word_bytes` (1, 2 or 4), each the low bytes of `word`.
 void fill_on_device(cu::DevicePtr dst, std::uint32_t word, std::size_t word_bytes,
                     std::size_t count, Stream& stream);
-// Between GPUs, with or without direct access; ordered on `stream`, of either GPU.
+// Between GPUs, with or without peer access; ordered on `stream`, of either GPU.
 void copy_peer(cu::DevicePtr dst, Context& dst_context, cu::DevicePtr src, Context& src_context,
                std::size_t bytes, Stream& stream);
 

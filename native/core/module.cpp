@@ -15,11 +15,11 @@
 namespace gpk::inline core {
 namespace {
 
-// Dynamic shared memory that every kernel may use without asking.
+// Dynamic shared memory available to every kernel without opting in.
 constexpr std::size_t kDefaultShared = std::size_t{48} * 1024;
 
-// Unloading waits until the device has nothing to do, and a kernel is often dropped right after its
-// launch: handles are kept until there are this many.
+// Unloading waits until the device is idle, and a kernel is often dropped right after its launch:
+// up to this many handles are kept.
 constexpr std::size_t kMaxDropped = 64;
 
 struct DroppedModule {
@@ -33,7 +33,7 @@ void unload(const std::vector<DroppedModule>& modules) noexcept {
       context->make_current();
       const RelaxedCaptureScope relaxed;
       driver().cuModuleUnload(handle);
-    } catch (...) {  // a lost device has taken its modules along
+    } catch (...) {  // the device is lost, and its modules with it
     }
   }
 }
@@ -91,7 +91,7 @@ Module::Module(Context& context, cu::Module handle, std::string name)
 
 namespace {
 
-// The driver's log of one compile, as options of its calls.
+// The driver's JIT log, as options of its calls.
 class JitLog {
  public:
   static constexpr unsigned kNumOptions = 2;
@@ -123,8 +123,8 @@ struct LinkGuard {
 
 std::shared_ptr<Module> Module::load(Context& context, std::string_view image, std::string name) {
   context.make_current();
-  const RelaxedCaptureScope relaxed;  // a kernel's first use may fall into a capture
-  const CompileScope compiling;       // PTX is compiled
+  const RelaxedCaptureScope relaxed;  // a kernel's first use may be inside a capture
+  const CompileScope compiling;       // the driver compiles PTX here
   JitLog log;
   cu::Module handle = nullptr;
   const cu::Result result = driver().cuModuleLoadDataEx(&handle, image.data(), JitLog::kNumOptions,
@@ -144,7 +144,7 @@ std::string Module::assemble(Context& context, std::string_view ptx, const std::
   JitLog log;
   LinkGuard link;
   GPK_CU_CHECK(cuLinkCreate, JitLog::kNumOptions, log.options(), log.values(), &link.state);
-  // Its size counts the NUL at the end.
+  // The size includes the terminating NUL.
   const std::string text(ptx.substr(0, ptx.find('\0')));
   cu::Result result =
       api.cuLinkAddData(link.state, cu::kJitInputPtx, const_cast<char*>(text.c_str()),

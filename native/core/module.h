@@ -23,11 +23,11 @@ class Module : public std::enable_shared_from_this<Module> {
   // log when it cannot be loaded on this GPU.
   static std::shared_ptr<Module> load(Context& context, std::string_view image, std::string name);
 
-  // Machine code of PTX for this GPU, by the driver's compiler; unlike load(), several threads
-  // compile at once. The PTX itself where the driver cannot. Throws as load().
+  // Compiles PTX to machine code for this GPU with the driver's compiler; unlike load(), threads
+  // compile in parallel. Returns the PTX itself where the driver cannot. Throws like load().
   static std::string assemble(Context& context, std::string_view ptx, const std::string& name);
 
-  // Does not wait for kernels that still run: the driver unloads the code later.
+  // Does not wait for running kernels: the driver unloads the code later.
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -53,7 +53,7 @@ class Module : public std::enable_shared_from_this<Module> {
   std::string name_;
 };
 
-// Unloads what dropped modules have left, now; waits for the device.
+// Unloads all dropped modules now; waits for the device.
 void unload_dropped_modules() noexcept;
 
 struct KernelAttributes {
@@ -77,23 +77,23 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
 
   [[nodiscard]] Context& context() const noexcept { return *context_; }
   [[nodiscard]] cu::Function function() const noexcept { return function_; }
-  [[nodiscard]] const char* name() const noexcept { return name_; }  // valid for ever
+  [[nodiscard]] const char* name() const noexcept { return name_; }  // lives as long as the process
   [[nodiscard]] const KernelAttributes& attributes() const noexcept { return attributes_; }
 
-  // Offsets and sizes of the first `count` parameters as compiled, fewer when it has fewer. Asking
-  // beyond the last is an error to the driver (tools report it), so ask for what you expect.
-  // nullopt with drivers before 12.4, which cannot tell.
+  // Offsets and sizes of the first `count` parameters as compiled, fewer when the kernel has fewer.
+  // Querying beyond the last is a driver error (which tools report), so ask for the expected
+  // number. nullopt with drivers before 12.4, which lack the query.
   [[nodiscard]] std::optional<std::vector<KernelParamInfo>> params(std::size_t count) const;
 
   // Block size with the best occupancy, from the driver.
   [[nodiscard]] int suggested_block_size(std::size_t dynamic_shared_bytes) const;
 
-  // Lets launches use `bytes` of dynamic shared memory; a compare when they already may.
+  // Opts in to `bytes` of dynamic shared memory; one compare when already allowed.
   void allow_shared(std::size_t bytes) const {
     if (bytes > allowed_shared_.load(std::memory_order_relaxed)) [[unlikely]]
       raise_shared(bytes);
   }
-  // Lets clusters have more than eight blocks.
+  // Allows non-portable cluster sizes (more than eight blocks).
   void allow_large_clusters() const;
 
  private:
@@ -108,7 +108,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   mutable std::atomic<std::size_t> allowed_shared_;
 };
 
-// A copy of `text` that lives for ever; equal texts share one.
+// A copy of `text` that lives as long as the process; equal texts share one.
 const char* intern(std::string_view text);
 
 }  // namespace gpk::inline core

@@ -20,8 +20,8 @@ namespace {
 
 using AnyFunction = void (*)();
 
-// The modules of NVTX with the number of their functions, by module id. A tool expects to find a
-// table for each; we offer all and call two functions of the first.
+// The function tables of NVTX, by module id, with their sizes. A tool expects a table for each
+// module; we provide all and call two functions of the first.
 constexpr unsigned kNumFunctions[] = {0, 16, 9, 15,
                                       9, 16, 13};  // -, core, CUDA, OpenCL, cudart, core2, sync
 constexpr int kNumModules = 7;
@@ -77,7 +77,7 @@ void initialize() {
     using Initialize = int (*)(const void* (*)(std::uint32_t));
     auto start = reinterpret_cast<Initialize>(library.symbol("InitializeInjectionNvtx2"));
     if (start == nullptr || start(get_export_table) == 0) {
-      log_message(LogLevel::kInfo, cat("nvtx: ", path, " does not listen ", why));
+      log_message(LogLevel::kInfo, cat("nvtx: ", path, " could not be initialised ", why));
       return;
     }
     detail::g_pop = reinterpret_cast<detail::PopFunction>(g_functions[kCore][kRangePop]);

@@ -1,7 +1,7 @@
-// NVTX ranges, so that profilers show ops by name. Free (one load) when no tool listens.
+// NVTX ranges, so that profilers show ops by name. One load when no tool is attached.
 //
-// Tools listen by setting NVTX_INJECTION64_PATH to a library of theirs, which on initialisation
-// fills a table of function pointers. We speak that protocol ourselves; no NVTX header is needed.
+// A tool sets NVTX_INJECTION64_PATH to its library, which fills a table of function pointers on
+// initialisation. We implement that protocol directly; no NVTX header is needed.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@ namespace gpk::inline core::nvtx {
 namespace detail {
 using PushFunction = int (*)(const char*);
 using PopFunction = int (*)();
-extern std::atomic<PushFunction> g_push;  // nullptr: nobody listens
+extern std::atomic<PushFunction> g_push;  // nullptr: no tool attached
 extern std::atomic<PopFunction> g_pop;
 }  // namespace detail
 
-// Loads the tool's library if there is one. Called once when a context is made.
+// Loads the tool's library if there is one. Called once when a context is created.
 void initialize();
 
-// True when a tool listens.
+// True when a tool is attached.
 inline bool active() noexcept { return detail::g_push.load(std::memory_order_relaxed) != nullptr; }
 
 class Range {

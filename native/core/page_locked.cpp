@@ -16,8 +16,8 @@
 namespace gpk::inline core {
 namespace {
 
-// Of smaller pieces the driver packs several into a page; more memory than there is it refuses,
-// where the system would end the process.
+// Blocks that we populate ourselves. Of smaller ones the driver packs several into a page; for
+// larger ones it fails when memory is short, where touching the pages would invoke the OOM killer.
 constexpr std::size_t kOwnFromBytes = std::size_t{1} << 20;
 constexpr std::size_t kOwnToBytes = std::size_t{64} << 20;
 
@@ -26,7 +26,7 @@ constexpr std::size_t kOwnToBytes = std::size_t{64} << 20;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
 
-// Address space of our own, and the part of it that was given out.
+// Our own address range, and the part of it in use.
 struct Mapping {
   void* base = MAP_FAILED;
   std::size_t mapped_bytes = 0;
@@ -39,7 +39,7 @@ struct Mappings {
 };
 
 Mappings& mappings() {
-  static auto* all = new Mappings;  // memory may be freed until the very end
+  static auto* all = new Mappings;  // memory may be freed until process exit
   return *all;
 }
 
@@ -57,12 +57,12 @@ Mapping map_pages(std::size_t bytes) {
   const std::uintptr_t aligned =
       (address + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
   mapping.data = static_cast<char*>(mapping.base) + (aligned - address);
-  madvise(mapping.data, bytes, MADV_HUGEPAGE);  // a wish
+  madvise(mapping.data, bytes, MADV_HUGEPAGE);  // a hint
   touch(static_cast<char*>(mapping.data), bytes);
   return mapping;
 }
 
-// nullptr: the driver is to do all of it.
+// nullptr: let the driver do all of it.
 void* lock_own_pages(std::size_t bytes) {
   if (driver().cuMemHostRegister == nullptr || driver().cuMemHostUnregister == nullptr)
     return nullptr;
@@ -120,7 +120,7 @@ void free_page_locked(Context& context, void* data) noexcept {
     context.make_current();
     const RelaxedCaptureScope relaxed;
     if (!free_own_pages(data)) driver().cuMemFreeHost(data);
-  } catch (...) {  // a lost device frees its memory with the process
+  } catch (...) {  // the device is lost: its memory is freed with the process
   }
 }
 

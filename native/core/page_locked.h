@@ -1,4 +1,4 @@
-// Page-locked host memory: the GPU's copy engines reach it by themselves.
+// Pinned host memory, which the GPU's copy engines access directly.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@ namespace gpk::inline core {
 
 class Context;
 
-// For all contexts, aligned to 4096; nullptr where there is none left. Throws for other failures.
-// Pieces of 1 to 64 MiB get their pages first and are locked when they have them: the driver keeps
-// other calls waiting only for the second part, which is short.
+// Usable by all contexts, aligned to 4096; nullptr when out of memory. Throws for other failures.
+// Blocks of 1 to 64 MiB are populated first and registered afterwards: the driver holds up other
+// calls only during the second step, which is short.
 void* allocate_page_locked(Context& context, std::size_t bytes);
 
-// What allocate_page_locked() gave.
+// Frees a block of allocate_page_locked().
 void free_page_locked(Context& context, void* data) noexcept;
 
 }  // namespace gpk::inline core

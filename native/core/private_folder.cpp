@@ -30,7 +30,7 @@ using std::chrono::system_clock;
 constexpr std::string_view kTempSuffix = ".gpk-tmp";
 constexpr std::chrono::minutes kStaleAge{60};
 
-// Process ids repeat between containers that share a folder, so the name is random instead. The
+// Process ids repeat across containers that share a folder, so the name is random instead. The
 // engine is per call: a forked child must not repeat its parent's names.
 std::string temp_name(const std::string& name) {
   static std::atomic<unsigned> counter{0};
@@ -64,18 +64,18 @@ std::string distrust_of(const struct stat& info) {
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return cat("belongs to user ", info.st_uid, ", not to ", ::geteuid(), " or root");
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return "can be written by other users (chmod go-w takes that away)";
+    return "is writable by other users (fix with chmod go-w)";
   return {};
 }
 
-// O_NOFOLLOW is about the last component: "link/" and "link/." would be followed.
+// O_NOFOLLOW covers only the last component: "link/" and "link/." would be followed.
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/.")))
     path.resize(path.size() - (path.ends_with('/') ? 1 : 2));
   return path;
 }
 
-// The folder, and why it is not to be used where it is there.
+// Opens the folder; `why` is the reason where it exists but must not be used.
 Descriptor open_trusted(const std::string& given, std::string* why = nullptr) {
   const std::string path = without_trailing_slash(given);
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -86,7 +86,7 @@ Descriptor open_trusted(const std::string& given, std::string* why = nullptr) {
     if (code != ENOENT) problem = cat("cannot be opened: ", error_text(code));
     if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) problem = "is a symlink";
   } else if (::fstat(folder.get(), &info) != 0) {
-    problem = cat("cannot be looked at: ", error_text(errno));
+    problem = cat("cannot be examined: ", error_text(errno));
   } else {
     problem = distrust_of(info);
   }
@@ -94,7 +94,7 @@ Descriptor open_trusted(const std::string& given, std::string* why = nullptr) {
   return Descriptor(problem.empty() ? folder.release() : -1);
 }
 
-// 0700 for each folder that is missing.
+// Creates each missing folder with mode 0700.
 void make_folders(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     ::mkdir(path.substr(0, end).c_str(), S_IRWXU);
@@ -112,7 +112,7 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-// 0, or errno. A short write (disk full) leaves nothing.
+// Returns 0 or errno. A short write (disk full) leaves nothing behind.
 int write_temp(int folder, const std::string& name, const std::string& bytes) {
   Descriptor file(::openat(folder, name.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -126,7 +126,7 @@ int write_temp(int folder, const std::string& name, const std::string& bytes) {
   return code;
 }
 
-// Renaming takes the place of anything but a folder.
+// Rename replaces anything but a folder.
 int take_name(int folder, const std::string& temp, const std::string& name) {
   if (::renameat(folder, temp.c_str(), folder, name.c_str()) == 0) return 0;
   if (::unlinkat(folder, name.c_str(), AT_REMOVEDIR) == 0 &&
@@ -138,7 +138,7 @@ int take_name(int folder, const std::string& temp, const std::string& name) {
 }
 
 std::optional<std::string> read_all(int fd, std::size_t expected_bytes, std::uint64_t max_bytes) {
-  std::string out(expected_bytes + 1, '\0');  // one more: the end is seen
+  std::string out(expected_bytes + 1, '\0');  // one extra byte, to detect end of file
   std::size_t filled = 0;
   for (;;) {
     const ssize_t count = ::read(fd, out.data() + filled, out.size() - filled);
@@ -171,7 +171,7 @@ std::vector<PrivateFolder::File> list_all(const std::string& path) {
   if (!entries) return out;
   const int fd = folder.release();  // closedir() closes it
   while (const dirent* entry = ::readdir(entries.get())) {
-    struct stat info{};  // it may be gone, by another process
+    struct stat info{};  // another process may have removed it
     if (::fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
       continue;
     out.push_back({entry->d_name, static_cast<std::uint64_t>(info.st_size), write_time(info)});
@@ -183,7 +183,7 @@ std::vector<PrivateFolder::File> list_all(const std::string& path) {
 
 namespace fs = std::filesystem;
 
-// file_clock::to_sys came late to some standard libraries.
+// file_clock::to_sys arrived late in some standard libraries.
 system_clock::time_point as_system_time(fs::file_time_type time) {
   return system_clock::now() + std::chrono::duration_cast<system_clock::duration>(
                                    time - fs::file_time_type::clock::now());
@@ -193,7 +193,7 @@ std::vector<PrivateFolder::File> list_all(const std::string& path) {
   std::vector<PrivateFolder::File> out;
   std::error_code ec;
   for (fs::directory_iterator it(path, ec), end; !ec && it != end; it.increment(ec)) {
-    std::error_code gone;  // by another process
+    std::error_code gone;  // removed by another process
     const std::uint64_t bytes = it->file_size(gone);
     const fs::file_time_type written = it->last_write_time(gone);
     if (!gone) out.push_back({it->path().filename().string(), bytes, as_system_time(written)});

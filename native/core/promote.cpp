@@ -31,7 +31,7 @@ DType promote_floats(DType a, DType b) {
   return info(a).bits >= info(b).bits ? a : b;
 }
 
-// A float that holds the integers of `integer` and the values of `real`.
+// The smallest float that holds the integers of `integer` and the values of `real`.
 DType promote_with_float(DType integer, DType real) {
   if (info(integer).bits == 8) return real;
   return promote_floats(real, info(integer).bits == 16 ? DType::kFloat32 : DType::kFloat64);

@@ -34,7 +34,7 @@ bool finished(const Kept& kept) {
   return std::all_of(kept.events.begin(), kept.events.end(), [](const auto& event) {
     try {
       return event->query();
-    } catch (...) {  // a lost device has no work left
+    } catch (...) {  // the device is lost: no work is left
       return true;
     }
   });
@@ -55,7 +55,7 @@ void release_after(const std::vector<std::shared_ptr<Stream>>& streams,
       auto event = Event::create(stream->device(), {.timing = false});
       event->record(*stream);
       kept.events.push_back(std::move(event));
-    } catch (...) {  // a lost device has no work left
+    } catch (...) {  // the device is lost: no work is left
     }
   }
   if (!capturing) release_finished();
@@ -70,7 +70,7 @@ bool releases_pending() noexcept { return kept_list().pending.load(std::memory_o
 
 void release_finished() noexcept {
   if (!releases_pending() || capturing_graph() != nullptr) return;
-  std::vector<Kept> done;  // released after the lock: it may take the GIL
+  std::vector<Kept> done;  // destroyed after unlocking: it may take the GIL
   KeptList& list = kept_list();
   {
     const std::lock_guard lock(list.mutex);

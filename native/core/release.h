@@ -1,5 +1,5 @@
-// Things that GPU work may still use (another library's memory, a pinned destination): kept until
-// that work is done, without waiting for it.
+// Deferred release of things that GPU work may still use (another library's memory, a pinned
+// destination): kept until that work is done, without waiting for it.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@ namespace gpk::inline core {
 
 class Stream;
 
-// Releases `owner` when the work submitted so far to `streams` is done: now where it is, else in
-// a later call of this function or of release_finished().
+// Releases `owner` when the work submitted so far to `streams` is done: now if it is, else in a
+// later call of this function or of release_finished().
 void release_after(const std::vector<std::shared_ptr<Stream>>& streams,
                    std::shared_ptr<void> owner) noexcept;
 
-// True when something is kept. One relaxed load.
+// True when releases are pending. One relaxed load.
 bool releases_pending() noexcept;
 
 // Releases what is no longer in use.

@@ -19,7 +19,7 @@ DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers
       throw InvalidArgument(cat(op, ": at least one array or dtype is needed, got none"));
     return default_dtype(*strongest);
   }
-  // int16 and uint16 with float32 give float32; folded from the left, int32 would come between.
+  // int16 and uint16 with float32 give float32; folding from the left would go through int32.
   std::vector<DType> order(dtypes.begin(), dtypes.end());
   std::stable_sort(order.begin(), order.end(), [&](DType a, DType b) { return below(b, a); });
   DType result = order.front();

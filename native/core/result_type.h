@@ -1,4 +1,4 @@
-// The dtype that several arrays and Python numbers have in common.
+// Common dtype of several arrays and Python numbers.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace gpk::inline core {
 
-// NumPy's result_type: the highest kind is settled first, so the order does not matter. Numbers are
-// weak; on their own they give bool, int64, float32 or complex64. Throws InvalidArgument that names
-// `op` when there is nothing or no common dtype.
+// NumPy's result_type: the highest kind is determined first, so the order does not matter. Numbers
+// are weak; on their own they give bool, int64, float32 or complex64. Throws InvalidArgument that
+// names `op` when there are no arguments or no common dtype.
 DType result_type(std::span<const DType> dtypes, std::span<const Scalar> numbers, const char* op);
 
 }  // namespace gpk::inline core

@@ -84,7 +84,7 @@ std::uint16_t to_float16(double x) noexcept {
   // Below 2**-14 the steps are 2**-24; above, 2**-10 of the power of two below the value.
   const int exponent = magnitude < 0x1p-14 ? -14 : std::ilogb(magnitude);
   const double steps = std::nearbyint(std::ldexp(magnitude, 10 - exponent));
-  // A carry out of the ten bits goes into the exponent by itself.
+  // A carry out of the ten mantissa bits correctly increments the exponent.
   const int biased = magnitude < 0x1p-14 ? 0 : exponent + 14;
   return sign | static_cast<std::uint16_t>(biased * 1024 + static_cast<int>(steps));
 }

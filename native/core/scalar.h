@@ -1,4 +1,4 @@
-// A Python number on its way to an array's dtype.
+// Conversion of a Python number to an array's dtype.
 #pragma once
 
 #include <complex>
@@ -17,12 +17,12 @@ struct ScalarBytes {
   alignas(16) unsigned char bytes[16] = {};
 };
 
-// Converts as NumPy does for Python scalars: the scalar's kind may not be above the dtype's (no
-// float into an integer dtype, no complex into a float dtype: InvalidArgument kType), and integers
-// must fit (InvalidArgument kOverflow). Messages start with `op`.
+// Converts as NumPy does for Python scalars: the scalar's kind may not exceed the dtype's (no float
+// into an integer dtype, no complex into a float dtype: InvalidArgument kType), and integers must
+// fit (InvalidArgument kOverflow). Messages start with `op`.
 ScalarBytes to_bytes(const Scalar& scalar, DType dtype, const char* op);
 
-// To the 16-bit formats, rounded once, to nearest even. (bfloat16 goes through float32, as
+// To the 16-bit formats, rounded once, to nearest even. (bfloat16 goes through float32, like
 // ml_dtypes.)
 std::uint16_t to_float16(double x) noexcept;
 std::uint16_t to_bfloat16(float x) noexcept;

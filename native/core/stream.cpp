@@ -31,7 +31,7 @@ std::shared_ptr<Stream>& slot_for(Device device) {
   CurrentStreams& streams = current_streams();
   if (!device.is_cuda()) return streams.cpu;
   const auto index = static_cast<std::size_t>(device.index);
-  if (index >= 64) [[unlikely]]  // also what a negative index becomes
+  if (index >= 64) [[unlikely]]  // a negative index wraps to a large one
     throw InvalidArgument(cat("device: cuda:", device.index, " does not exist"));
   if (index >= streams.cuda.size()) [[unlikely]]
     streams.cuda.resize(index + 1);
@@ -51,7 +51,7 @@ Stream::Stream(Device device, Context* context, cu::Stream handle, StreamPriorit
 
 std::shared_ptr<Stream> Stream::create(Device device, StreamPriority priority) {
   if (!device.is_cuda()) {
-    static std::atomic<std::uintptr_t> next{16};  // an identity; small values have meanings
+    static std::atomic<std::uintptr_t> next{16};  // an identity; small values are reserved
     return std::shared_ptr<Stream>(new Stream(device, nullptr, reinterpret_cast<cu::Stream>(next++),
                                               priority, false, nullptr));
   }
@@ -77,7 +77,7 @@ std::shared_ptr<Stream> Stream::create_in(Device device, std::shared_ptr<GreenCo
     GPK_CU_CHECK(cuStreamCreateWithPriority, &handle, cu::kStreamNonBlocking, priority);
   }
   const bool high = priority < 0 && priority == context.greatest_priority();
-  // The stream keeps its green context: the handle is worth nothing without it.
+  // The stream keeps its green context alive: the handle is invalid without it.
   std::shared_ptr<Stream> stream(new Stream(device, &context, handle,
                                             high ? StreamPriority::kHigh : StreamPriority::kLow,
                                             true, std::move(green)));
@@ -118,14 +118,14 @@ std::shared_ptr<GreenContext> Stream::green() const noexcept {
 }
 
 Stream::~Stream() {
-  if (tenant_) tenant_->gate.reset();  // it has events of the stream
+  if (tenant_) tenant_->gate.reset();  // it holds events of the stream
   if (context_ == nullptr || handle_ == nullptr) return;
   try {
     context_->make_current();
-    const RelaxedCaptureScope relaxed;        // a stream may be dropped while another is captured
-    context_->memory().forget_stream(*this);  // its handle may come back as another's
+    const RelaxedCaptureScope relaxed;        // a stream may be destroyed while another is captured
+    context_->memory().forget_stream(*this);  // the driver may reuse its handle
     if (owned_) driver().cuStreamDestroy(handle_);
-  } catch (...) {  // a lost device has taken its streams along
+  } catch (...) {  // the device is lost, and its streams with it
   }
 }
 
@@ -133,7 +133,7 @@ bool Stream::capturing() {
   if (context_ == nullptr) return false;
   context_->make_current();
   int status = cu::kCaptureStatusNone;
-  // The legacy stream cannot capture; asking it while another stream does is an error.
+  // The legacy stream cannot capture; querying it while another stream captures is an error.
   if (handle_ == nullptr) return false;
   GPK_CU_CHECK(cuStreamIsCapturing, handle_, &status);
   return status != cu::kCaptureStatusNone;

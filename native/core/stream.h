@@ -25,12 +25,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // A new non-blocking stream.
   static std::shared_ptr<Stream> create(Device device, StreamPriority priority);
 
-  // One of a partition (device/device_partition.h): on the multiprocessors of `green` (null: all),
-  // with the driver's number for its priority.
+  // A stream of a partition (device/device_partition.h): on the multiprocessors of `green` (null:
+  // all), with the given driver priority.
   static std::shared_ptr<Stream> create_in(Device device, std::shared_ptr<GreenContext> green,
                                            int priority);
 
-  // A stream made elsewhere. `owner` is kept until the last use of the result (may be null).
+  // A stream created elsewhere. `owner` (may be null) is kept until the last use of the result.
   static std::shared_ptr<Stream> wrap(Device device, std::uintptr_t handle,
                                       std::shared_ptr<void> owner);
 
@@ -48,26 +48,26 @@ class Stream : public std::enable_shared_from_this<Stream> {
     return reinterpret_cast<std::uintptr_t>(handle_);
   }
   [[nodiscard]] StreamPriority priority() const noexcept { return priority_; }
-  // The driver's number: lower is more urgent.
+  // The driver's value: lower is more urgent.
   [[nodiscard]] int driver_priority() const noexcept { return driver_priority_; }
 
-  // What its partition wants done before work is submitted; nullptr: nothing.
+  // The gate work must pass before submission; nullptr: none.
   [[nodiscard]] SubmissionGate* gate() const noexcept { return gate_; }
-  // Whose share of the link copies take and which multiprocessors it has; nothing for streams
-  // outside of partitions.
+  // Which bandwidth share its copies are charged to and which multiprocessors it has; nothing for
+  // streams outside of partitions.
   [[nodiscard]] std::optional<std::uint64_t> bandwidth_member() const noexcept;
   [[nodiscard]] std::shared_ptr<GreenContext> green() const noexcept;
   [[nodiscard]] StreamTenant* tenant() const noexcept { return tenant_.get(); }
-  // Once, before the stream is used.
+  // Call once, before the stream is used.
   void set_tenant(std::unique_ptr<StreamTenant> tenant);
 
   // Blocks until everything submitted so far is done. CaptureError while this thread captures.
   void synchronize();
-  // True when there is no work left. CaptureError while this thread captures.
+  // True when idle. CaptureError while this thread captures.
   bool query();
-  // Later work here starts after `event`.
+  // Later work on this stream starts after `event`.
   void wait(const Event& event);
-  // Later work here starts after all work submitted to `other` so far.
+  // Later work on this stream starts after all work submitted to `other` so far.
   void wait(Stream& other);
 
   // True while a graph capture is recording this stream.
@@ -109,7 +109,7 @@ class StreamScope {
   std::shared_ptr<Stream> previous_;
 };
 
-// Forgets the calling thread's current streams. For tests only.
+// Resets the calling thread's current streams. For tests only.
 void reset_streams_for_testing();
 
 }  // namespace gpk::inline core

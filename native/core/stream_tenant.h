@@ -1,4 +1,4 @@
-// What a class, a partition or a limit of launches adds to a stream.
+// What a class, a partition or a launch limit attaches to a stream.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 namespace gpk::inline core {
 
 struct StreamTenant {
-  std::shared_ptr<void> owner;  // keeps what the rest points to: a partition, or what classes share
+  // Keeps alive what the rest points to: a partition, or state shared by classes.
+  std::shared_ptr<void> owner;
   std::shared_ptr<GreenContext> green;
   std::unique_ptr<SubmissionGate> gate;
-  std::optional<std::uint64_t> bandwidth_member;  // of bandwidth_pacer()
+  std::optional<std::uint64_t> bandwidth_member;  // id in bandwidth_pacer()
 };
 
 }  // namespace gpk::inline core

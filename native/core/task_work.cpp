@@ -8,12 +8,13 @@ namespace {
 bool is_idle(Stream& stream) noexcept {
   try {
     return !stream.capturing() && stream.query();
-  } catch (...) {  // a failure is reported at the end of the task
+  } catch (...) {  // a failure is reported when the task ends
     return false;
   }
 }
 
-// Keeps the list as long as what is under way, whatever the task makes and drops over its life.
+// Keeps the list as short as the work in flight, however much the task creates and drops over its
+// life.
 template <class List, class IsOver>
 void sweep(List& list, std::size_t& max, const IsOver& is_over) {
   if (list.size() < max) return;

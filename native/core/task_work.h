@@ -1,4 +1,4 @@
-// What a task submits, on whatever stream: all of it must have ended before the task has.
+// Everything a task submits, on any stream: the task ends only when all of it has.
 //
 //   TaskWork work;
 //   {
@@ -21,10 +21,10 @@ namespace gpk::inline core {
 // Used by one thread at a time.
 class TaskWork {
  public:
-  // Of the task that the calling thread runs; nullptr outside of tasks.
+  // That of the task the calling thread runs; nullptr outside of tasks.
   static TaskWork* current() noexcept { return t_current; }
 
-  // Makes `work` the current one of the calling thread (nullptr: none).
+  // Makes `work` current for the calling thread (nullptr: none).
   class Scope {
    public:
     explicit Scope(TaskWork* work) noexcept : outer_(std::exchange(t_current, work)) {}
@@ -36,16 +36,16 @@ class TaskWork {
     TaskWork* outer_;
   };
 
-  // Before every submission: a comparison while the stream stays the same.
+  // Call before every submission: one comparison while the stream stays the same.
   void note(Stream& stream) {
     if (&stream != last_) [[unlikely]]
       add(stream);
   }
-  // Work that runs elsewhere: a transfer, say.
+  // Work that runs elsewhere, such as a transfer.
   using HasEnded = std::function<bool()>;
   void note(HasEnded has_ended);
 
-  // Each stream once; kept, so that a stream dropped by the task can still be asked.
+  // Each stream once; kept alive, so that a stream dropped by the task can still be polled.
   [[nodiscard]] const std::vector<std::shared_ptr<Stream>>& streams() const { return streams_; }
   [[nodiscard]] const std::vector<HasEnded>& others() const { return others_; }
 
@@ -57,7 +57,7 @@ class TaskWork {
   Stream* last_ = nullptr;  // one of streams_
   std::vector<std::shared_ptr<Stream>> streams_;
   std::vector<HasEnded> others_;
-  // A list that has grown to this is first rid of what has ended.
+  // At this size, finished entries are removed before the list grows.
   std::size_t max_streams_ = kFirstSweep;
   std::size_t max_others_ = kFirstSweep;
   static constexpr std::size_t kFirstSweep = 16;

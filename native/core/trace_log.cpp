@@ -14,7 +14,7 @@ void TracedCopy::end() const noexcept {
     const std::int64_t now_ns = log.now_ns();
     log.span(TraceCategory::kCopy, name_, log.track("copies"), start_ns_, now_ns - start_ns_,
              {"bytes", static_cast<double>(bytes_)});
-  } catch (...) {  // no memory for the name of the row
+  } catch (...) {  // no memory for the track name
   }
 }
 
@@ -24,7 +24,7 @@ void trace_eviction(const char* name, std::size_t bytes) noexcept {
   try {
     log.instant(TraceCategory::kEviction, name, log.track("evictions"), log.now_ns(),
                 {"bytes", static_cast<double>(bytes)});
-  } catch (...) {  // no memory for the name of the row
+  } catch (...) {  // no memory for the track name
   }
 }
 

@@ -1,15 +1,14 @@
-// The process's trace: everyone in the library records here, Python starts, stops and writes it.
+// The process-wide trace: the whole library records here; Python starts, stops and writes it.
 #pragma once
 
 #include "base/trace.h"
 
 namespace gpk::inline core {
 
-// Off until started; then recording costs one relaxed load more than off. Lives as long as the
-// process. Its clock is the steady one of the scheduler.
+// Off until started. Lives as long as the process. Uses the scheduler's steady clock.
 TraceRecorder& trace_log();
 
-// A copy between host and device while the scope lives, for the trace's row "copies".
+// A copy between host and device for the life of the scope, on the track "copies".
 class TracedCopy {
  public:
   TracedCopy(const char* name, std::size_t bytes) noexcept
@@ -28,8 +27,7 @@ class TracedCopy {
   std::int64_t start_ns_;
 };
 
-// That an array's memory was sent to the host ("evict") or back ("restore"), for the row
-// "evictions".
+// An array's memory was moved to the host ("evict") or back ("restore"), on the track "evictions".
 void trace_eviction(const char* name, std::size_t bytes) noexcept;
 
 }  // namespace gpk::inline core

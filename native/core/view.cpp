@@ -112,8 +112,8 @@ Array squeeze(const Array& array, const Dims& axes, const char* op) {
   const Dims at = normalize_axes(axes, array.ndim(), op);
   for (int i = 0; i < at.size(); ++i)
     if (array.shape()[static_cast<int>(at[i])] != 1)
-      throw InvalidArgument(
-          cat(op, ": axis ", axes[i], " of shape ", to_string(array.shape()), " has not size 1"));
+      throw InvalidArgument(cat(op, ": axis ", axes[i], " of shape ", to_string(array.shape()),
+                                " does not have size 1"));
   Dims shape = with_size(array.ndim() - at.size());
   Dims strides = shape;
   int to = 0;
@@ -189,7 +189,7 @@ std::optional<Array> try_reshape(const Array& array, const Dims& shape) {
     return Array(shape, std::move(strides), array.dtype(), array.buffer(), array.offset_elems());
   };
   if (array.is_contiguous()) return make(contiguous_strides(shape));
-  // Groups of axes with equal products on both sides; inside a group the old axes must be
+  // Groups of axes with equal products on both sides; within a group the old axes must be
   // mergeable.
   Dims old_shape = with_size(array.ndim());
   Dims old_strides = old_shape;

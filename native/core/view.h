@@ -1,6 +1,6 @@
 // Views: other shapes and strides over the same memory, never a copy. All throw InvalidArgument
-// that starts with `op`. Four-bit types share bytes, so of them only whole arrays can be viewed:
-// with a new shape, but not sliced or permuted.
+// that starts with `op`. Four-bit types share bytes, so only whole arrays of them can be viewed:
+// reshaped, but not sliced or permuted.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace gpk::inline core {
 // a ValueError).
 int normalize_axis(std::int64_t axis, int ndim, const char* op);
 
-// `axes` normalized and all different, in the order given.
+// `axes` normalised and checked for duplicates, in the order given.
 Dims normalize_axes(const Dims& axes, int ndim, const char* op);
 
 // Elements first, first + step, ... of one axis, `count` of them; all inside the axis.
@@ -25,7 +25,7 @@ Array permute(const Array& array, const Dims& axes, const char* op);
 // All axes reversed.
 Array transpose(const Array& array, const char* op);
 
-// One axis of size 1 at each position (in the result) of `axes`.
+// Inserts an axis of size 1 at each position (in the result) of `axes`.
 Array expand_dims(const Array& array, const Dims& axes, const char* op);
 // Without the given axes, each of size 1.
 Array squeeze(const Array& array, const Dims& axes, const char* op);
@@ -37,7 +37,7 @@ Dims broadcast_shapes(const Dims& a, const Dims& b, const char* op);
 
 // `shape` with one -1 filled in so that it has `size` elements.
 Dims resolve_shape(const Dims& shape, std::int64_t size, const char* op);
-// nullopt when the elements in C order cannot be had without a copy. Sizes must agree.
+// nullopt when the elements in C order need a copy. Sizes must agree.
 std::optional<Array> try_reshape(const Array& array, const Dims& shape);
 
 // Elements (i, i + offset) of two axes, as a last axis.
@@ -49,11 +49,11 @@ Array complex_part(const Array& array, bool imaginary);
 // The same bytes as another dtype of the same size.
 Array reinterpret(const Array& array, DType dtype);
 
-// False only when no byte can belong to both.
+// False only when they share no byte.
 bool may_overlap(const Array& a, const Array& b) noexcept;
-// Element by element in the same place (whatever the dtypes say, if they are equally wide).
+// Elements coincide one by one in memory (for any dtypes of equal width).
 bool same_place(const Array& a, const Array& b) noexcept;
-// No gaps, no element twice: C order after some permutation of the axes.
+// No gaps, no overlapping elements: C order after some permutation of the axes.
 bool is_dense_permuted(const Array& array) noexcept;
 
 }  // namespace gpk::inline core

@@ -24,7 +24,7 @@
 namespace gpk::jit {
 namespace {
 
-// What the driver makes of a bundled kernel depends on these.
+// Everything the machine code of a bundled kernel depends on.
 std::string bundled_key(const KernelSpec& spec, int sm) {
   KeyBuilder key;
   key.field("schema", cat(kCacheSchema)).field("package", GPK_VERSION);
@@ -33,8 +33,8 @@ std::string bundled_key(const KernelSpec& spec, int sm) {
   return key.hex();
 }
 
-// Two threads that want one kernel assemble it once: the second finds it in the cache. Kernels that
-// share a mutex by chance wait for each other, which costs time only.
+// Two threads that need the same kernel assemble it once: the second finds it in the cache. Kernels
+// whose keys collide on a mutex wait for each other, which only costs time.
 std::mutex& mutex_of(const std::string& key) {
   static auto* mutexes = new std::array<std::mutex, 64>;
   return (*mutexes)[std::hash<std::string>{}(key) % mutexes->size()];
@@ -61,7 +61,7 @@ CompiledImage builtin_image(Context& context, const KernelSpec& spec) {
   if (bundled) {
     try {
       return bundled_image(context, spec);
-    } catch (const NvrtcError& error) {  // PTX that this driver does not take
+    } catch (const NvrtcError& error) {  // PTX that this driver rejects
       if (error.code() != NvrtcCode::kPtxLoadFailed || !jit_available()) throw;
       log_message(LogLevel::kWarning, cat(error.what(), "; compiling it instead"));
     }

@@ -14,8 +14,8 @@
 #include "jit/digest.h"
 
 // Format: magic, schema, SHA-256 of the rest, NVRTC major and minor, compressed index, then one
-// compressed group of PTX per (file, target). A group is unpacked when one of its kernels is first
-// asked for, so a process pays for the files it uses only.
+// compressed group of PTX per (file, target). A group is decompressed on first use of one of its
+// kernels, so a process pays only for the files it uses.
 namespace gpk::jit {
 namespace {
 
@@ -62,15 +62,15 @@ class Bundle {
     if (packed.empty()) return;
     ByteReader in(packed);
     if (in.raw(kMagic.size()) != kMagic || in.u32() != kSchema) {
-      throw Error("jit: the bundled PTX is of another format");
+      throw Error("jit: the bundled PTX has another format");
     }
-    digest_ = in.text();  // not checked: it is a name, and the bytes are part of the binary
+    digest_ = in.text();  // not verified: it serves as an id, and the bytes are part of the binary
     nvrtc_major_ = static_cast<int>(in.u32());
     nvrtc_minor_ = static_cast<int>(in.u32());
     const std::string index = decompress(in.text());
     const std::uint64_t num_groups = in.u64();
     for (std::uint64_t i = 0; i < num_groups; ++i) packed_groups_.push_back(in.text());
-    if (!in.rest().empty()) throw Error("jit: the bundled PTX has bytes to spare");
+    if (!in.rest().empty()) throw Error("jit: the bundled PTX has trailing bytes");
     groups_.resize(packed_groups_.size());
     ByteReader rows(index);
     while (!rows.rest().empty()) add_row(read_row(rows));
@@ -122,7 +122,7 @@ class Bundle {
 
  private:
   void add_row(Row row) {
-    if (row.group >= packed_groups_.size()) throw Error("jit: the bundled PTX lacks a group");
+    if (row.group >= packed_groups_.size()) throw Error("jit: the bundled PTX is missing a group");
     rows_.push_back(std::make_unique<Row>(std::move(row)));
     const BundleEntry& e = rows_.back()->entry;
     by_name_[{e.file, e.expression}].push_back(rows_.back().get());

@@ -38,7 +38,7 @@ class ByteReader {
   std::uint32_t u32() { return static_cast<std::uint32_t>(fixed(4)); }
   std::uint64_t u64() { return fixed(8); }
   std::string_view raw(std::uint64_t num_bytes) {
-    if (num_bytes > rest_.size()) throw Error("jit: packed data ends too early");
+    if (num_bytes > rest_.size()) throw Error("jit: packed data is truncated");
     const std::string_view out = rest_.substr(0, static_cast<std::size_t>(num_bytes));
     rest_.remove_prefix(out.size());
     return out;

@@ -134,7 +134,7 @@ std::uint32_t vector_bytes(std::string_view name) {
   return 0;
 }
 
-// The last part of a name whose qualifier is one of the namespaces these types live in.
+// The last component of a name whose qualifier is one of the namespaces these types live in.
 std::string_view unqualified(const std::string& spelled) {
   std::string_view name = spelled;
   if (name.starts_with("::")) name.remove_prefix(2);

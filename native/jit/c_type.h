@@ -1,4 +1,4 @@
-// What is known of a C type from its spelling: kind, size and element type.
+// What the spelling of a C type tells: kind, size and element type.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace gpk::jit {
 
 struct CType {
   ParamKind kind = ParamKind::kOpaque;
-  std::uint32_t bytes = 0;  // 0: not known
+  std::uint32_t bytes = 0;  // 0: unknown
   std::optional<DType> dtype;
 };
 
-// Words the grammar builds arithmetic types from: unsigned, long, int, ...
+// Keywords that arithmetic types are composed of: unsigned, long, int, ...
 bool is_type_keyword(std::string_view word);
 
 // `base` is a type without qualifiers, pointers and references: {unsigned, long, long} or

@@ -10,12 +10,13 @@
 
 namespace gpk::jit {
 
-// Part of the cache key too: a change gives new entries, old ones age out.
+// Also part of the cache key: a change gives new entries, old ones age out.
 inline constexpr std::uint32_t kCacheSchema = 1;
 
 std::string write_entry(std::string_view key, const CompiledImage& image);
 
-// nullopt for anything that write_entry(key, ...) of this schema did not write, bit for bit.
+// nullopt for anything that is not, bit for bit, the output of write_entry(key, ...) of this
+// schema.
 std::optional<CompiledImage> read_entry(std::string_view key, std::string_view bytes);
 
 }  // namespace gpk::jit

@@ -21,8 +21,8 @@ std::string cache_key(const CompileRequest& request, const Nvrtc& nvrtc) {
   key.field("schema", cat(kCacheSchema)).field("package", GPK_VERSION);
   key.field("nvrtc", cat(nvrtc.major, ".", nvrtc.minor));
   key.field("sm", cat(request.sm)).field("want_ptx", cat(request.want_ptx));
-  // Final flags rather than the caller's: they hold the target NVRTC can reach and the headers
-  // used.
+  // The final flags rather than the caller's: they include the target NVRTC supports and the header
+  // folders.
   for (const std::string& flag : compile_flags(request, nvrtc)) key.field("flag", flag);
   if (closure.needs_folder && !nvrtc.include_folder.empty()) {
     const auto version = header_version(nvrtc.include_folder).value_or(std::pair(0, 0));

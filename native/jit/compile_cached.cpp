@@ -22,7 +22,7 @@
 namespace gpk::jit {
 namespace {
 
-// One compile that several threads wait for.
+// One compile in flight, shared by the threads that wait for it.
 struct Flight {
   std::mutex mutex;
   std::condition_variable landed;
@@ -55,8 +55,8 @@ void land(Flight& flight, const std::string& key) {
   flight.landed.notify_all();
 }
 
-// Nothing is kept of a compile without a key.
-void fly(Flight& flight, const CompileRequest& request, const std::string& key) noexcept {
+// A compile without a key is not cached.
+void run(Flight& flight, const CompileRequest& request, const std::string& key) noexcept {
   const CompileScope compiling;
   try {
     flight.image = compile(request);
@@ -78,23 +78,23 @@ bool land_from_cache(Flight& flight, const std::string& key) {
   return true;
 }
 
-// NVRTC cannot be interrupted, so it runs on a thread of its own: whoever waits can leave, and the
-// compile goes on into the cache.
+// NVRTC cannot be interrupted, so it runs on its own thread: waiters may leave, and the compile
+// still ends up in the cache.
 void start(const std::shared_ptr<Flight>& flight, const CompileRequest& request,
            const std::string& key) {
   if (land_from_cache(*flight, key)) return;
   if (has_interrupt_hook()) {
     try {
-      std::thread([flight, request, key] { fly(*flight, request, key); }).detach();
+      std::thread([flight, request, key] { run(*flight, request, key); }).detach();
       return;
-    } catch (const std::system_error&) {  // no more threads: it has to be this one
+    } catch (const std::system_error&) {  // no more threads: run it on this one
     }
   }
-  fly(*flight, request, key);
+  run(*flight, request, key);
 }
 
-// Precompiled headers and computed includes read files that the key cannot cover; --time writes
-// one, so the compile has to happen.
+// Precompiled headers and computed includes read files that the key cannot cover; --time writes a
+// file, so the compile must run.
 bool options_can_be_cached(const CompileRequest& request) {
   static constexpr std::array<std::string_view, 7> kNever{
       "--pch", "-pch", "--create-pch", "--use-pch", "--pch-dir", "--time", "-time"};
@@ -112,9 +112,9 @@ bool can_be_cached(const CompileRequest& request, const Nvrtc& nvrtc) {
   return options_can_be_cached(request) && include_closure(request, nvrtc.include_folder).complete;
 }
 
-// A hit that does not need NVRTC loaded: its version is known from file names, and no CUDA header
-// is involved. The supported architectures are not known then; an NVRTC that lacks this one has
-// written its entry under another key, so this is a miss.
+// A cache hit without loading NVRTC: its version is known from file names, and no CUDA header is
+// involved. The supported architectures are unknown here; an NVRTC that lacks this one has written
+// its entry under another key, so this is a miss.
 std::optional<CompiledImage> load_without_nvrtc(const CompileRequest& request) {
   DiskCache* cache = disk_cache();
   if (cache == nullptr || !options_can_be_cached(request)) return std::nullopt;

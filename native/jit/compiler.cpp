@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMaxTries = 3;
 constexpr int kFirstWaitMs = 100;
-constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;  // as kept
+constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;  // of the log that is kept
 constexpr std::size_t kMaxMessageBytes = 8192;
 
 bool has_option(const std::vector<std::string>& options, std::string_view short_name,
@@ -38,8 +38,8 @@ bool has_option(const std::vector<std::string>& options, std::string_view short_
   });
 }
 
-// The target flag's value. An NVRTC that does not know the chip makes PTX for the newest target
-// below it; the driver compiles that for the chip. Where there is none, NVRTC itself says so.
+// The value of the target flag. For a chip it does not know, NVRTC emits PTX for the newest target
+// below it, which the driver compiles. Where there is none, NVRTC reports the error.
 std::string target(const CompileRequest& request, const Nvrtc& nvrtc) {
   std::string name = arch_name(request.sm);
   const std::vector<int>& archs = nvrtc.archs;
@@ -50,12 +50,12 @@ std::string target(const CompileRequest& request, const Nvrtc& nvrtc) {
     }
     if (below > 0) return cat("compute_", below);
   }
-  // The "a" targets came with NVRTC 12.
+  // The "a" targets were introduced with NVRTC 12.
   if (nvrtc.major < 12 && name.ends_with('a')) name.pop_back();
   return request.want_ptx ? cat("compute_", std::string_view(name).substr(3)) : name;
 }
 
-// One nvrtcProgram, which is destroyed with its scope.
+// RAII for one nvrtcProgram.
 class Session {
  public:
   Session(const Nvrtc& nvrtc, const CompileRequest& request) : api_(nvrtc.api), request_(request) {
@@ -183,10 +183,10 @@ std::vector<std::string> compile_flags(const CompileRequest& request, const Nvrt
       flags.push_back(cat("--include-path=", folder));
   }
   const std::string& folder = nvrtc.include_folder;
-  // After the caller's own paths, so that those win.
+  // After the caller's own paths, so that those take precedence.
   if (!folder.empty() && include_closure(request, folder).needs_folder) {
     flags.push_back(cat("--include-path=", folder));
-    // cuda/std and friends; a folder of its own since CUDA 13.
+    // cuda/std and friends; a separate folder since CUDA 13.
     const std::string cccl = cat(folder, "/cccl");
     std::error_code ec;
     if (std::filesystem::is_directory(cccl, ec)) flags.push_back(cat("--include-path=", cccl));

@@ -10,17 +10,17 @@
 #include "jit/bytes.h"
 
 // Format: raw size (varint), hash of the raw bytes (8 bytes), then sequences. A sequence is a byte
-// (high half: number of literals, low half: match length - kMinMatch; 15 says that a varint with
-// the rest follows), the literals and, unless the output is complete, the distance of the match
-// (varint, 1 = the byte just written). Varints are base 128, low bits first.
+// (high nibble: number of literals, low nibble: match length - kMinMatch; 15 means that a varint
+// with the rest follows), the literals and, unless the output is complete, the distance of the
+// match (varint, 1 = the previous byte). Varints are base 128, low bits first.
 namespace gpk::jit {
 namespace {
 
-constexpr std::size_t kMinMatch = 5;  // a shorter match costs about what its literals cost
+constexpr std::size_t kMinMatch = 5;  // a shorter match costs about as much as its literals
 constexpr std::uint64_t kLongHalf = 15;
 constexpr std::size_t kWindow = std::size_t{8} << 20;
 constexpr int kMaxChain = 64;
-constexpr std::size_t kGoodMatch = 512;  // long enough to stop looking
+constexpr std::size_t kGoodMatch = 512;  // long enough to stop searching
 constexpr int kHashBits = 17;
 constexpr std::uint32_t kNone = 0xffffffffu;
 
@@ -45,7 +45,7 @@ std::uint64_t get_varint(ByteReader& in) {
     value |= std::uint64_t{byte & 127u} << shift;
     if (byte < 128) return value;
   }
-  throw Error("jit: packed data holds a number that is too long");
+  throw Error("jit: packed data contains an overlong varint");
 }
 
 struct Match {
@@ -65,7 +65,7 @@ void put_sequence(ByteWriter& out, std::string_view literals, const Match& match
   if (match.length > 0) put_varint(out, match.distance);
 }
 
-// Chains of earlier positions whose first four bytes hash alike.
+// Hash chains of earlier positions by their first four bytes.
 class Matcher {
  public:
   explicit Matcher(std::string_view raw)
@@ -117,11 +117,11 @@ std::string compress(std::string_view raw) {
   put_varint(out, raw.size());
   out.u64(fnv1a(raw));
   Matcher matcher(raw);
-  std::size_t literals = 0;  // start of the literals not written yet
+  std::size_t literals = 0;  // start of the pending literals
   for (std::size_t at = 0; at < raw.size();) {
     const Match match = matcher.find(at);
     matcher.insert(at);
-    // One step later there may be a longer match; then this byte is better sent as it is.
+    // Lazy matching: one byte later there may be a longer match; then emit this byte as a literal.
     if (match.length == 0 ||
         (match.length < kGoodMatch && matcher.find(at + 1).length > match.length + 1)) {
       ++at;
@@ -139,10 +139,10 @@ std::string compress(std::string_view raw) {
 std::string decompress(std::string_view packed, std::size_t max_bytes) {
   ByteReader in(packed);
   const std::uint64_t size = get_varint(in);
-  if (size > max_bytes) throw Error("jit: packed data claims to be too large");
+  if (size > max_bytes) throw Error("jit: packed data exceeds the size limit");
   const std::uint64_t expected = in.u64();
   std::string out;
-  // A corrupt size must not make us allocate what the input cannot fill.
+  // A corrupt size must not cause a huge allocation.
   out.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(size, packed.size() * 64)));
   while (out.size() < size) {
     const std::uint8_t head = in.u8();
@@ -159,7 +159,7 @@ std::string decompress(std::string_view packed, std::size_t max_bytes) {
     const std::uint64_t distance = get_varint(in);
     const std::uint64_t left = size - out.size();
     if (left < kMinMatch || extra > left - kMinMatch || distance == 0 || distance > out.size()) {
-      throw Error("jit: packed data holds a bad match");
+      throw Error("jit: packed data contains a bad match");
     }
     std::size_t from = out.size() - static_cast<std::size_t>(distance);
     const std::size_t end = out.size() + static_cast<std::size_t>(extra) + kMinMatch;

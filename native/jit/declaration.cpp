@@ -85,7 +85,7 @@ class Finder {
     }
   }
 
-  // namespace a::b { ... pushes one scope for its one brace; namespace x = y; pushes none.
+  // `namespace a::b {` pushes one scope for its one brace; `namespace x = y;` pushes none.
   void read_namespace() {
     std::string name;
     std::size_t i = at_ + 1;
@@ -187,7 +187,7 @@ class Finder {
 
   const Tokens& tokens_;
   std::size_t at_ = 0;
-  std::vector<std::string> scopes_;  // one per open brace; empty for one that names nothing
+  std::vector<std::string> scopes_;  // one per open brace; empty for an unnamed one
   std::vector<TemplateParam> template_params_;
   std::set<std::string> ambiguous_;
   Declarations out_;

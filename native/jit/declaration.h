@@ -1,4 +1,4 @@
-// Where the __global__ functions of a source are, before their types are understood.
+// Finds the __global__ functions of a source, before their types are parsed.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace gpk::jit {
 
 struct TemplateParam {
-  std::string name;  // empty when the source leaves it out
+  std::string name;  // empty when the source omits it
   Tokens fallback;   // default argument
 };
 
@@ -23,7 +23,7 @@ struct KernelDeclaration {
 
 struct Declarations {
   std::vector<KernelDeclaration> kernels;
-  // using X = T; typedef T X; names that mean different things in different places are left out.
+  // using X = T; typedef T X; ambiguous names are left out.
   std::map<std::string, Tokens> aliases;
 };
 
@@ -33,7 +33,7 @@ Declarations find_declarations(const Tokens& tokens);
 // Angle brackets inside parentheses are operators, not brackets.
 std::size_t closing(const Tokens& tokens, std::size_t open);
 
-// Splits at the commas that are inside no bracket; {} for no tokens at all.
+// Splits at top-level commas; {} for no tokens at all.
 std::vector<Tokens> split_list(const Tokens& tokens);
 
 }  // namespace gpk::jit

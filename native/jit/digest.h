@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), and keys made of labelled, length-prefixed fields.
+// SHA-256 (FIPS 180-4), and keys of labelled, length-prefixed fields.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class Sha256 {
  public:
   Sha256& update(std::string_view bytes);
 
-  // Ends the message; the object must not be used afterwards.
+  // Finalises the digest; the object must not be used afterwards.
   [[nodiscard]] Sha256Bytes finish();
 
  private:
@@ -32,14 +32,14 @@ Sha256Bytes sha256(std::string_view bytes);
 std::string sha256_hex(std::string_view bytes);  // 64 lower-case characters
 std::string to_hex(const Sha256Bytes& bytes);
 
-// Two builders give the same hex() only when the same fields were added in the same order: a
-// label or value cannot run into its neighbour.
+// Injective up to SHA-256 collisions: two builders give the same hex() only when the same fields
+// were added in the same order.
 //   KeyBuilder().field("sm", "90").field("source", text).hex()
 class KeyBuilder {
  public:
   KeyBuilder& field(std::string_view label, std::string_view value);
 
-  // Ends the key, as Sha256::finish does.
+  // Finalises the key, like Sha256::finish.
   [[nodiscard]] std::string hex() { return to_hex(hash_.finish()); }
 
  private:

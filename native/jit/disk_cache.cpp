@@ -17,8 +17,9 @@ namespace {
 constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{1} << 30;
 constexpr std::string_view kEntrySuffix = ".gpkc";
 constexpr std::size_t kKeyChars = 64;
-constexpr std::uint64_t kStoresPerLook = 64;                        // other processes write too
-constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{256} << 20;  // more is not read into memory
+// Other processes write too, so the folder is rescanned.
+constexpr std::uint64_t kStoresPerLook = 64;
+constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{256} << 20;  // larger files are not read
 constexpr std::chrono::minutes kTouchAge{1};
 
 bool is_key(std::string_view text) {
@@ -95,7 +96,7 @@ void DiskCache::keep_in_memory(const std::string& key, const CompiledImage& imag
   if (memory_.insert_or_assign(key, image).second) memory_bytes_ += image.bytes.size();
 }
 
-// Called with the lock held. Goes below the cap by a tenth, so that not every store has to look.
+// Called with the lock held. Trims to a tenth below the cap, so that not every store has to scan.
 void DiskCache::trim_to_cap(std::uint64_t added_bytes) {
   disk_bytes_ += added_bytes;
   if (num_until_look_ > 0 && disk_bytes_ <= max_bytes_) {
@@ -109,7 +110,7 @@ void DiskCache::trim_to_cap(std::uint64_t added_bytes) {
   if (disk_bytes_ <= max_bytes_) return;
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.written < b.written; });
-  // The newest entry stays, or a small cap would throw out what was just written.
+  // The newest entry stays, or a small cap would evict what was just written.
   if (!entries.empty()) entries.pop_back();
   const std::uint64_t goal = max_bytes_ - max_bytes_ / 10;
   for (const auto& entry : entries) {
@@ -137,8 +138,7 @@ std::uint64_t DiskCache::clear() {
 }
 
 DiskCache* disk_cache() {
-  // Kept for good: pointers are handed out. One per folder, for tests that change the
-  // configuration.
+  // Never destroyed: pointers escape. One per folder, for tests that change the configuration.
   static std::mutex mutex;
   static std::vector<std::unique_ptr<DiskCache>>* caches =
       new std::vector<std::unique_ptr<DiskCache>>;

@@ -1,8 +1,7 @@
-// Compiled kernels on disk, shared by all processes of a user. One file per entry, named by the
-// digest of its key; checksummed; anything corrupt, truncated, of another schema, too large or not
-// to be trusted (core/private_folder.h) is a miss. A folder that is not trusted or cannot be
-// written makes the cache memory-only with one warning. Size is capped, least recently used entries
-// go first.
+// Compiled kernels on disk, shared by all processes of a user. One checksummed file per entry,
+// named by the digest of its key; anything corrupt, truncated, of another schema, too large or
+// untrusted (core/private_folder.h) is a miss. A folder that is untrusted or not writable makes the
+// cache memory-only, with one warning. The size is capped; eviction is LRU.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ class DiskCache {
     std::uint64_t total_bytes = 0;
   };
 
-  // `folder` is made on first write. Never throws for file-system trouble. Thread safe.
+  // `folder` is created on first write. Never throws for file-system errors. Thread safe.
   DiskCache(std::string folder, std::uint64_t max_bytes);
 
   // `key` is the 64-character digest of cache_key(); anything else is a miss.
@@ -31,7 +30,7 @@ class DiskCache {
   void store(const std::string& key, const CompiledImage& image);
 
   [[nodiscard]] Stat stat() const;  // entries on disk
-  std::uint64_t clear();  // number of entries removed; a memory-only cache tries disk again
+  std::uint64_t clear();  // number of entries removed; a memory-only cache retries the disk
   [[nodiscard]] const std::string& folder() const noexcept { return files_.path(); }
 
  private:
@@ -45,7 +44,7 @@ class DiskCache {
   bool warned_ = false;
   std::map<std::string, CompiledImage> memory_;
   std::uint64_t memory_bytes_ = 0;
-  std::uint64_t disk_bytes_ = 0;  // as of the last look, plus what was written since
+  std::uint64_t disk_bytes_ = 0;  // as of the last scan, plus what was written since
   std::uint64_t num_until_look_ = 0;
 };
 

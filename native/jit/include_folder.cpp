@@ -29,7 +29,8 @@ void add_packages(std::vector<fs::path>& out, const fs::path& root) {
 }
 
 // <x>/lib/libnvrtc.so.13: <x>/include is beside it. <root>/nvidia/cuda_nvrtc/lib: the headers are
-// in a sibling package. The toolkit's lib64 may be a link into targets/, so both spellings count.
+// in a sibling package. The toolkit's lib64 may be a symlink into targets/, so both spellings are
+// tried.
 void add_beside_library(std::vector<fs::path>& out, const fs::path& library) {
   std::error_code ec;
   const fs::path resolved = fs::canonical(library, ec);

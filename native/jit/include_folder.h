@@ -16,9 +16,9 @@ struct IncludeFolderSearch {
   int minor = 0;
 };
 
-// Beside the library first, then package_roots, then prefixes. A folder counts when it holds
-// cuda_fp16.h and says the same major version. The same minor wins; else the newest older one, for
-// a compiler reads older headers of its major. Empty when there is none.
+// Beside the library first, then package_roots, then prefixes. A folder qualifies when it holds
+// cuda_fp16.h and has the same major version. The same minor is preferred; else the newest older
+// one, since a compiler accepts older headers of its major. Empty when there is none.
 std::string find_include_folder(const IncludeFolderSearch& search);
 
 // {13, 0} from CUDA_VERSION in cuda.h or CUDART_VERSION in cuda_runtime_api.h.

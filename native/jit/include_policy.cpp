@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxShown = 200;
 
-// NVRTC's options that neither read nor write files. Those with a value take it as -x=v, "-x v" or
-// in the next string.
+// NVRTC options that neither read nor write files. Those with a value take it as -x=v, "-x v" or in
+// the next string.
 constexpr std::array<std::string_view, 19> kFlags{"-use_fast_math",
                                                   "--use_fast_math",
                                                   "-extra-device-vectorization",
@@ -103,7 +103,7 @@ class Check {
     check_words();
     check_options();
     for (const std::string& path : include_paths(request_.options)) {
-      std::error_code ec;  // "/allowed/x,/etc" would be inside, were it not for this
+      std::error_code ec;  // otherwise "/allowed/x,/etc" would count as inside
       if (!is_allowed(path) || !fs::is_directory(path, ec)) refuse(cat("option -I ", path));
       search_.push_back(path);
     }
@@ -143,7 +143,7 @@ class Check {
                               [&](const fs::path& folder) { return is_inside(real, folder); });
   }
 
-  // NVRTC writes both into text that it compiles.
+  // NVRTC inserts both into text that it compiles.
   void check_words() const {
     if (has_control(request_.name)) refuse("a line end in the name");
     for (const std::string& expression : request_.name_expressions)
@@ -177,7 +177,7 @@ class Check {
   }
 
   // `untrusted`: written by the author of the source rather than found in an allowed folder, where
-  // a name that nobody has is common (behind a conditional) and reads nothing.
+  // an unresolvable name is common (behind a conditional) and reads nothing.
   void follow(const IncludeLine& line, const fs::path& folder, bool untrusted) {
     const std::string shown =
         line.quoted ? cat("#include \"", line.name, "\"") : cat("#include <", line.name, ">");
@@ -195,7 +195,8 @@ class Check {
       found = true;
       follow_file(path);
     }
-    if (untrusted && !found) refuse(shown);  // the same words, or it would tell what exists
+    // Same message as above, or it would reveal which files exist.
+    if (untrusted && !found) refuse(shown);
   }
 
   void follow_file(const fs::path& path) {
@@ -203,7 +204,7 @@ class Check {
     const auto text = read_text(path.string());
     if (!text) return;
     for (const IncludeLine& line : scan_includes(*text)) {
-      // Its macro may be the source's.
+      // The macro may be defined by the source.
       if (line.name.empty()) refuse(cat(path.string(), ", which has an #include of a macro,"));
       follow(line, path.parent_path(), false);
     }

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Continued lines as one; in one pass, since a source may consist of nothing else.
+// Joins continued lines, in one pass, since a source may consist of nothing else.
 std::string join_lines(std::string text) {
   const std::string_view s = text;
   std::size_t kept = 0;
@@ -91,7 +91,7 @@ class Walker {
     for (const SourceFile& header : request.headers) headers_.insert(header.name);
     const fs::path folder = fs::path(request.name).parent_path();
     scan(request.source, folder);
-    // A header nobody includes by a name we can read may still come in by a computed include.
+    // A header not included by a literal name may still be reached by a computed include.
     for (const SourceFile& header : request.headers) scan(header.text, {});
     for (const std::string& name : pre_includes(request.options)) follow({name, true}, folder);
   }
@@ -114,7 +114,7 @@ class Walker {
       closure_.needs_folder = true;
       return;
     }
-    // NVRTC takes a header that was given to it before any file of that name.
+    // NVRTC prefers a header passed to it over any file of that name.
     if (headers_.contains(line.name)) return;
     bool found = false;
     std::vector<fs::path> folders;
@@ -133,7 +133,7 @@ class Walker {
     }
     std::optional<std::string> text = read_text(path.string());
     if (!text) return false;
-    // Nodes of a map stay put, so the view survives the files that the scan adds.
+    // Map nodes are stable, so the view survives insertions by the scan.
     const std::string& kept = files_.emplace(key, std::move(*text)).first->second;
     scan(kept, path.parent_path());
     return true;
@@ -168,7 +168,7 @@ std::optional<std::string> read_text(const std::string& path) {
   if (!file) return std::nullopt;
   std::string text;
   std::vector<char> block(std::size_t{1} << 16);
-  // read() turns what the buffer throws (EIO) into badbit; iterators over the buffer do not.
+  // read() maps exceptions of the buffer (EIO) to badbit; iterators over the buffer do not.
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0)
     text.append(block.data(), static_cast<std::size_t>(file.gcount()));
   if (file.bad()) return std::nullopt;

@@ -1,5 +1,5 @@
 // A textual scan of #include lines, without preprocessing: conditionals are not evaluated, so the
-// result may name more files than the compiler reads. __has_include is not looked at.
+// result may name more files than the compiler reads. __has_include is ignored.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct IncludeLine {
 
 std::vector<IncludeLine> scan_includes(std::string_view source);
 
-// A regular file; nullopt where it cannot be read to its end.
+// Reads a regular file; nullopt where it cannot be read to its end.
 std::optional<std::string> read_text(const std::string& path);
 
 // Values of -I / --include-path, in order, and of -include / --pre-include.
@@ -33,13 +33,13 @@ struct IncludedFile {
 struct IncludeClosure {
   std::vector<IncludedFile> files;  // found on disk, sorted by path, each once
   bool needs_folder = false;        // some include is neither in request.headers nor found on disk
-  bool complete = true;             // false: a computed include may read files we do not know
+  bool complete = true;             // false: a computed include may read unknown files
 };
 
 // Follows the includes of a request through request.headers, the folder of the including file, the
-// working folder and the include paths of its options. A name that several folders have counts
-// with all of them. Files below `skip_folder` (empty: none) are not read. Throws what
-// check_includes(request) throws (jit/include_policy.h), before it reads anything.
+// working folder and the include paths of its options. A name found in several folders counts in
+// all of them. Files below `skip_folder` (empty: none) are not read. Throws what
+// check_includes(request) throws (jit/include_policy.h), before anything is read.
 IncludeClosure include_closure(const CompileRequest& request, const std::string& skip_folder);
 
 }  // namespace gpk::jit

@@ -1,4 +1,4 @@
-// What to install when user code includes CUDA headers that are not there.
+// What to install when user code includes CUDA headers that are not installed.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace gpk::jit {
 
-// One sentence with the pip command, when `log` says that a CUDA header could not be opened and
-// the headers we have do not include it; empty otherwise.
+// One sentence with the pip command, when `log` reports that a CUDA header could not be opened and
+// the headers found do not contain it; empty otherwise.
 std::string missing_header_advice(std::string_view log, const Nvrtc& nvrtc);
 
 }  // namespace gpk::jit

@@ -46,8 +46,8 @@ std::vector<int> supported_archs(const NvrtcApi& api) {
   return archs;
 }
 
-// NVRTC opens its builtins by bare name. Toolkits have no rpath, and a sanitizer's dlopen hides the
-// one of the wheels; a library that is already loaded under that name is always found.
+// NVRTC opens its builtins by bare name. Toolkits have no rpath, and a sanitizer's dlopen hides
+// that of the wheels; a library already loaded under that name is always found.
 void preload_builtins(const Nvrtc& nvrtc) {
 #ifdef _WIN32
   const std::string name = cat("nvrtc-builtins64_", nvrtc.major, nvrtc.minor, ".dll");
@@ -57,11 +57,11 @@ void preload_builtins(const Nvrtc& nvrtc) {
   const std::filesystem::path file = std::filesystem::path(nvrtc.path).parent_path() / name;
   std::error_code ec;
   std::string why;
-  // Where it fails, the first compile says what is missing better than we could here.
+  // On failure the first compile gives a better message than we could here.
   if (std::filesystem::is_regular_file(file, ec)) SharedLibrary::open(file.string(), &why);
 }
 
-// One run of the search; found() is the outcome.
+// One run of the search; found() is the result.
 class Search {
  public:
   Search(const Config& config, std::vector<std::string> roots)
@@ -163,7 +163,7 @@ class Search {
   std::unique_ptr<Nvrtc> found_;
 };
 
-// Results are never freed: references to them are handed out.
+// Results are never freed: references escape.
 struct State {
   std::mutex mutex;
   std::function<std::vector<std::string>()> roots;
@@ -240,7 +240,7 @@ std::optional<NvrtcVersion> predict_nvrtc_version() {
 std::string not_available_message(const NvrtcSearch& search) {
   if (compiler_lost_in_fork())
     return "NVRTC JIT compiler not available: this process was forked while another thread was "
-           "compiling, and NVRTC's locks may be held here for ever. Fork before the first compile, "
+           "compiling, and NVRTC's locks may be held forever. Fork before the first compile, "
            "or start processes with multiprocessing's \"spawn\"";
   return cat("NVRTC JIT compiler not available. Tried:\n  ", join(search.tried, "\n  "),
              "\nTo install it: pip install pygpukit[jit]");

@@ -36,7 +36,7 @@ bool is_nvrtc_file(const fs::path& path) {
 #endif
 }
 
-// 13 for libnvrtc.so.13 and nvrtc64_130_0.dll; 0 for the plain development link, which comes last.
+// 13 for libnvrtc.so.13 and nvrtc64_130_0.dll; 0 for the unversioned development link, sorted last.
 int major_of(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   std::string_view digits = std::string_view(name).substr(kFilePrefix.size());
@@ -124,7 +124,8 @@ std::string builtins_version(const std::string& nvrtc_file) {
     const std::string name = entry.filename().string();
     if (!name.starts_with(kPrefix)) continue;
     std::string found = name.substr(kPrefix.size());
-    if (std::count(found.begin(), found.end(), '.') != 1) continue;  // a longer alias of the same
+    // A longer alias of the same file.
+    if (std::count(found.begin(), found.end(), '.') != 1) continue;
     if (!version.empty() && version != found) return {};
     version = std::move(found);
   }

@@ -1,4 +1,4 @@
-// Where NVRTC may lie on disk. Split from the loader so that it is tested with made-up folders.
+// Where NVRTC may be on disk. Separate from the loader so that it can be tested with fake folders.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@ namespace gpk::jit {
 // Names for the system's search, newest major first: "libnvrtc.so.13", ...
 const std::vector<std::string>& nvrtc_sonames();
 
-// NVRTC library files in these folders, newest major first, then in the order of the folders.
-// Builtins and "alt" variants are not NVRTC. Every folder that has none is named in *tried.
+// NVRTC library files in these folders, newest major first, then in folder order. Builtins and
+// "alt" variants are excluded. Folders without one are listed in *tried.
 std::vector<std::string> nvrtc_files(const std::vector<std::string>& folders,
                                      std::vector<std::string>* tried);
 
@@ -21,7 +21,7 @@ std::vector<std::string> pip_library_folders(const std::vector<std::string>& roo
 // "13.4" of the libnvrtc-builtins.so.13.4 beside an NVRTC library; empty unless there is just one.
 std::string builtins_version(const std::string& nvrtc_file);
 
-// What a folder holds, sorted; nothing where it cannot be read.
+// The entries of a folder, sorted; none where it cannot be read.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
 // Library folders of a toolkit or conda prefix that exist; the first usual one when none does.

@@ -8,7 +8,7 @@
 namespace gpk::jit {
 namespace {
 
-// The value comes glued to a short name, after '=' or a blank, or in the next string.
+// The value is glued to a short name, after '=' or a blank, or in the next string.
 struct Default {
   std::string_view name;
   std::string_view value;
@@ -141,7 +141,7 @@ std::vector<std::string> nvrtc_options(const std::vector<std::string>& options) 
 std::string explain_invalid_option(std::string_view log) {
   const std::string_view option = unrecognized_option(log);
   if (option.empty()) return cat(trim(log), ". ", kKnown);
-  std::string out = cat("NVRTC does not take ", option);
+  std::string out = cat("NVRTC does not accept ", option);
   for (const auto& [name, text] : kAdvice) {
     if (!names_option(name, option)) continue;
     out += cat(": ", text);

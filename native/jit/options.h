@@ -1,4 +1,4 @@
-// Compiler options as people write them for nvcc, and what NVRTC takes of them.
+// Compiler options as written for nvcc, and their translation for NVRTC.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace gpk::jit {
 
-// The options for NVRTC. Dropped: nvcc's spellings of what NVRTC does by default (-O3, -x cu, -m64,
-// -arch=native). "-std" and its value in two strings become one. The rest is left to NVRTC.
+// Options for NVRTC. Dropped: nvcc spellings of NVRTC defaults (-O3, -x cu, -m64, -arch=native).
+// "-std" and its value in two strings become one. Everything else is passed through.
 std::vector<std::string> nvrtc_options(const std::vector<std::string>& options);
 
 // Why NVRTC failed with kInvalidOption, from its log: the option, what to write instead, and the

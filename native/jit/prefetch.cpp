@@ -25,7 +25,7 @@
 namespace gpk::jit {
 namespace {
 
-// Half of the cores; fewer than four are left to the program.
+// Half of the cores; with fewer than four, none.
 constexpr unsigned kMinCores = 4;
 constexpr std::uint64_t kMaxThreads = 8;
 constexpr std::uint64_t kMostAskedFor = 64;
@@ -41,11 +41,11 @@ std::size_t max_threads() {
 
 void lower_priority() noexcept {
 #ifdef __linux__
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);  // of this thread alone
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);  // this thread only
 #endif
 }
 
-// Threads come with work and leave when there is none: an idle process has none of them.
+// Threads start with work and exit when there is none: an idle process has no threads.
 class Queue {
  public:
   using Job = std::function<void()>;
@@ -57,7 +57,7 @@ class Queue {
     try {
       for (; num_running_ < std::min(max_threads(), jobs_.size()); ++num_running_)
         threads_.emplace_back([this] { run(); });
-    } catch (const std::system_error&) {  // no more threads: those there are have to do
+    } catch (const std::system_error&) {  // no more threads: make do with those running
     }
     if (num_running_ == 0) jobs_.clear();
   }
@@ -88,7 +88,7 @@ class Queue {
       lock.unlock();
       try {
         job();
-      } catch (const std::exception& error) {  // the first use will say so
+      } catch (const std::exception& error) {  // the first use will report it
         log_message(LogLevel::kDebug, cat("prefetch: ", error.what()));
       }
       lock.lock();
@@ -100,7 +100,7 @@ class Queue {
   std::mutex mutex_;
   std::condition_variable idle_;
   std::deque<Job> jobs_;
-  std::vector<std::thread> threads_;  // some of them done
+  std::vector<std::thread> threads_;  // some may have finished
   std::size_t num_running_ = 0;
   bool stopping_ = false;
 };

@@ -18,7 +18,7 @@ namespace {
 
 struct Slot {
   InterruptibleMutex mutex;        // held while building
-  std::weak_ptr<Program> program;  // changed under the lock of the table too
+  std::weak_ptr<Program> program;  // written under the table's lock too
   std::uint64_t number = 0;        // of the build
 };
 
@@ -31,7 +31,7 @@ struct Table {
 
 Table& table() { return per_process<Table>(); }
 
-// Programs nobody holds any more leave an empty slot; swept when the table has grown.
+// Programs without owners leave an empty slot; swept when the table has grown.
 void sweep(Table& t) {
   if (t.slots.size() < 256) return;
   std::erase_if(t.slots, [](const auto& item) {
@@ -39,7 +39,7 @@ void sweep(Table& t) {
   });
 }
 
-// Module::load, with the usual cause of a failure named: NVRTC of a newer major than the driver.
+// Module::load, naming the usual cause of a failure: an NVRTC of a newer major than the driver.
 std::shared_ptr<Module> load(Context& context, const std::string& image, const std::string& name) {
   try {
     return Module::load(context, image, name);
@@ -62,7 +62,7 @@ std::shared_ptr<Program> Program::build(const CompileRequest& request, Device de
   CompileRequest targeted = request;
   apply_include_policy(targeted);
   targeted.sm = device.is_cuda() ? device_traits(device).sm : kSyntaxCheckSm;
-  // Within one process there is one NVRTC, so its version need not be part of this key.
+  // There is one NVRTC per process, so its version need not be part of this key.
   const std::string key = cat(to_string(device), '/', cache_key(targeted, Nvrtc{}));
   std::shared_ptr<Slot> slot;
   {

@@ -15,11 +15,11 @@ namespace gpk::jit {
 class Program {
  public:
   // Compiles `source` for `device` (through the disk cache) and loads it. Equal requests share one
-  // loaded program as long as somebody holds it; concurrent ones compile once. On the CPU device
-  // the source is compiled for its errors only, and not at all where NVRTC is missing.
+  // loaded program as long as it has an owner; concurrent ones compile once. On the CPU device the
+  // source is compiled only to report errors, and not at all where NVRTC is missing.
   static std::shared_ptr<Program> build(const CompileRequest& request, Device device);
 
-  // Those that somebody holds, oldest first.
+  // Live programs, oldest first.
   static std::vector<std::shared_ptr<Program>> all();
   struct BuildCounts {
     std::uint64_t num_hits = 0;    // requests that found a program

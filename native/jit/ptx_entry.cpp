@@ -9,8 +9,8 @@ namespace gpk::jit {
 
 namespace {
 
-// One past the brace that closes the first one from `at` on; npos when nothing does. Braces also
-// hold vectors and scopes of inline assembly.
+// One past the brace that closes the first one from `at` on; npos when unclosed. Braces also
+// delimit vectors and scopes of inline assembly.
 std::size_t end_of_body(std::string_view ptx, std::size_t at) {
   int depth = 0;
   for (; at < ptx.size(); ++at) {
@@ -33,7 +33,7 @@ std::size_t end_of_body(std::string_view ptx, std::size_t at) {
 }  // namespace
 
 std::string keep_entry(const std::string& ptx, const std::string& symbol) {
-  // NVRTC writes ".visible .entry name(" or ".weak .entry name(" at the beginning of a line.
+  // NVRTC emits ".visible .entry name(" or ".weak .entry name(" at the start of a line.
   constexpr std::string_view kEntry = " .entry ";
   std::string kept;
   bool found = false;
@@ -45,7 +45,7 @@ std::string keep_entry(const std::string& ptx, const std::string& symbol) {
     const std::size_t start = ptx.rfind('\n', entry);
     const std::size_t end = end_of_body(ptx, entry);
     if (start == std::string::npos || end == std::string::npos)
-      throw Error("keep_entry: a kernel without beginning or end");
+      throw Error("keep_entry: malformed PTX: a kernel without beginning or end");
     const bool wanted =
         ptx.compare(name, symbol.size(), symbol) == 0 && ptx[name + symbol.size()] == '(';
     kept.append(ptx, at, (wanted ? end : start) - at);

@@ -19,7 +19,7 @@ struct TargetVersion {
   Version oldest;
 };
 
-// Found by asking ptxas (13.0 and 13.4) for the oldest ".version" it takes with each target.
+// Determined with ptxas (13.0 and 13.4): the oldest ".version" it accepts for each target.
 constexpr std::array<TargetVersion, 17> kOldest{{
     {"sm_80", {7, 0}},
     {"sm_86", {7, 1}},
@@ -66,18 +66,18 @@ std::optional<Version> parse_version(std::string_view text) {
   return out;
 }
 
-// What the kernels use that came later than their target.
+// Features our kernels use that are newer than their target.
 struct Feature {
   std::string_view text;
   Version since;
 };
 constexpr Feature kFeatures[] = {
-    {".L2::", {7, 4}},                           // sizes of a prefetch into the L2
-    {"barrier.cluster.arrive.release", {8, 0}},  // orders of memory
+    {".L2::", {7, 4}},                           // prefetch sizes for the L2
+    {"barrier.cluster.arrive.release", {8, 0}},  // memory ordering qualifiers
     {"barrier.cluster.wait.acquire", {8, 0}},
 };
 
-// Hints that came later than the oldest version above; the code is the same without them.
+// Hints newer than the oldest version above; they do not affect the code.
 constexpr std::string_view kNewHints[] = {".pragma \"used_bytes_mask "};  // 8.3
 
 std::string without_new_hints(const std::string& ptx) {

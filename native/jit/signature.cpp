@@ -219,8 +219,8 @@ std::optional<Query> read_query(std::string_view function) {
   return out;
 }
 
-// Best match: the very specialisation, then the exact name, then the name in some namespace. Of
-// equals the first in the source wins; a specialisation nobody asked for comes last.
+// Best match: the exact specialisation, then the exact name, then the name in some namespace. Ties
+// go to the first in the source; a specialisation that was not requested comes last.
 const KernelDeclaration* choose(const Declarations& declarations, const Query& query) {
   const KernelDeclaration* best = nullptr;
   int best_rank = 0;
@@ -270,7 +270,7 @@ std::optional<Signature> parse_signature(std::string_view source, std::string_vi
     out.template_params.push_back(param.name);
   }
   const Substitution arguments = bind_arguments(*kernel, *query);
-  // A template parameter hides an alias of the same name, also when its argument is not known.
+  // A template parameter shadows an alias of the same name, even when its argument is unknown.
   Substitution aliases = declarations.aliases;
   for (const TemplateParam& param : kernel->template_params) aliases.erase(param.name);
   for (const Tokens& param : kernel->params) {

@@ -18,7 +18,7 @@ const std::vector<EmbeddedSource>& embedded_sources();
 // Throws InvalidArgument for an unknown name.
 const EmbeddedSource& embedded_source(std::string_view name);
 
-// `name` and all it includes, directly or not, each once, sorted by name.
+// `name` and its transitive includes, each once, sorted by name.
 std::vector<const EmbeddedSource*> embedded_closure(std::string_view name);
 
 }  // namespace gpk::jit

@@ -20,7 +20,7 @@ std::size_t end_of_identifier(std::string_view s, std::size_t at) {
   return at;
 }
 
-// A digit separator (1'000) must not be taken for a character literal.
+// A digit separator (1'000) must not be mistaken for a character literal.
 std::size_t end_of_number(std::string_view s, std::size_t at) {
   while (at < s.size()) {
     const bool separator = s[at] == '\'' && at + 1 < s.size() && is_ident(s[at + 1]);
@@ -32,7 +32,7 @@ std::size_t end_of_number(std::string_view s, std::size_t at) {
   return at;
 }
 
-// A literal that is not closed on its line ends there, as in a #error text with an apostrophe.
+// An unterminated literal ends at its line, as in #error text with an apostrophe.
 std::size_t end_of_quoted(std::string_view s, std::size_t at) {
   const char quote = s[at++];
   while (at < s.size() && s[at] != quote && s[at] != '\n') at += s[at] == '\\' ? 2 : 1;

@@ -18,14 +18,15 @@ struct Token {
 using Tokens = std::vector<Token>;
 
 // The same text with every comment replaced by spaces (line breaks kept). Strings, raw strings and
-// character literals are left alone; an unfinished comment or string runs to the end.
+// character literals are unchanged; an unterminated comment or string runs to the end.
 std::string blank_comments(std::string_view source);
 
 // Comments and preprocessor lines are skipped. "::", "->" and "..." are one token each, every
 // other punctuation character is one.
 Tokens tokenize(std::string_view source);
 
-// White space folded the way people write types: "const float* __restrict__", "Box<int, 4>".
+// White space normalised as in conventional type spelling: "const float* __restrict__", "Box<int,
+// 4>".
 std::string spell(const Tokens& tokens);
 
 }  // namespace gpk::jit

@@ -17,10 +17,10 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '$';
 }
-// Could be spelled in a way we do not read: \u0069nclude, or a blank outside ASCII.
+// Could be a spelling we do not parse: \u0069nclude, or a blank outside ASCII.
 bool is_strange(char c) { return static_cast<unsigned char>(c) >= 0x80 || c == '\\'; }
 
-// Backslash and line end removed; false where compilers differ about what a line is.
+// Removes line continuations; false where compilers disagree on what ends a line.
 bool join_lines(std::string_view text, std::string& out) {
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -84,11 +84,11 @@ bool read_name(std::string_view text, std::size_t at, IncludeLine& out) {
   return !out.name.empty() && out.name.find_first_of("\n\r\\") == std::string::npos;
 }
 
-// A directive whose "#" ends before `at`; false where it is to be refused.
+// Parses a directive whose "#" ends before `at`; false where it must be refused.
 bool read_directive(std::string_view text, std::size_t at, std::vector<IncludeLine>& out) {
   at = skip_blanks(text, at);
   if (at < text.size() && is_strange(text[at])) {
-    // "#\n" in a string is common, and no directive.
+    // "#\n" in a string is common, and not a directive.
     return text[at] == '\\' && at + 1 < text.size() && text[at + 1] != 'u' && text[at + 1] != 'U';
   }
   const std::string_view word = word_at(text, at);
@@ -123,7 +123,7 @@ UntrustedScan scan_untrusted(std::string_view text) {
   UntrustedScan out;
   std::string joined;
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
-    out.refused = "UTF-16";  // NVRTC goes by the byte order mark
+    out.refused = "UTF-16";  // NVRTC honours the byte order mark
     return out;
   }
   if (!join_lines(text, joined)) {

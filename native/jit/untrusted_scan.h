@@ -1,4 +1,4 @@
-// Every #include that a compiler could find in a text whose author wants to hide one.
+// Every #include that a compiler could find in a text that tries to hide one.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace gpk::jit {
 
 struct UntrustedScan {
   std::vector<IncludeLine> includes;
-  std::string refused;  // what cannot be judged, such as "#include MACRO"; empty: nothing
+  std::string refused;  // a construct that cannot be judged, such as "#include MACRO"; empty: none
 };
 
-// Any "#" counts as the start of a directive, in comments and strings too, so nothing that decides
+// Any "#" counts as the start of a directive, in comments and strings too, so nothing that affects
 // where those end (raw strings, --std, old line ends) can hide one. Only #include with a plain
 // header name passes; trigraphs, __has_include, #embed, #import, #include_next and header units are
 // refused.

@@ -1,4 +1,4 @@
-// Which kernels the PTX bundle holds, and which of them are prepared in the background.
+// Which kernels are in the PTX bundle, and which of them are prefetched.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -15,8 +15,8 @@ namespace {
 constexpr int kBaseSm = 80;
 constexpr std::size_t kMaxPrefetchedProducts = 8;
 
-// Architectures from which on a kernel has other code (#if __CUDA_ARCH__ >= 900 in its files). Of
-// the mma.sync kernels only TF32's do.
+// Architectures at which the code of a kernel changes (#if __CUDA_ARCH__ >= 900 in its files).
+// Among the mma.sync kernels only the TF32 ones do.
 std::set<int> arch_steps(const jit::KernelSpec& spec) {
   constexpr std::string_view kMacro = "__CUDA_ARCH__ >= ";
   std::set<int> steps{kBaseSm};
@@ -55,7 +55,7 @@ std::vector<BundledKernel> bundled_kernels() {
   }
   for (const plan::Machine& machine : plan::typical_machines())
     for (const jit::KernelSpec& spec : gemm::typical_kernels(machine)) {
-      // The newest code that the machine's architecture has.
+      // The newest code path for the machine's architecture.
       const auto steps = arch_steps(spec);
       add(spec, spec.exact_sms.empty() ? *std::prev(steps.upper_bound(machine.sm)) : machine.sm);
     }

@@ -14,7 +14,7 @@ CpuBackend& backend() {
 
 void run_now(const CpuCall& call) {
   if (!backend())
-    throw Error(cat(call.op, ": no CPU backend is set; the Python package brings one"));
+    throw Error(cat(call.op, ": no CPU backend is set; the Python package provides one"));
   backend()(call);
 }
 

@@ -1,6 +1,6 @@
-// Ops on the CPU device. Their meaning is given by whoever embeds the library: the Python package
-// calls pygpukit._reference with zero-copy NumPy views. A plain C++ program has none, unless it
-// sets one.
+// Ops on the CPU device, implemented by the embedding program: the Python package calls
+// pygpukit._reference with zero-copy NumPy views. A plain C++ program has no backend unless it sets
+// one.
 #pragma once
 
 #include <functional>

@@ -8,7 +8,7 @@
 
 namespace gpk::ops {
 
-// Converts to whatever pointer type the field has. The host never dereferences it.
+// Converts implicitly to the pointer type of the field. The host never dereferences it.
 class DeviceAddress {
  public:
   explicit DeviceAddress(void* value) noexcept : value_(value) {}
@@ -27,14 +27,14 @@ class DeviceAddress {
 
 inline DeviceAddress address(const Array& array) { return DeviceAddress(array.data()); }
 
-// Null for an array that is not there.
+// Null where there is no array.
 inline DeviceAddress address(const Array* array) {
   return DeviceAddress(array == nullptr ? nullptr : array->data());
 }
 inline DeviceAddress address(const std::optional<Array>& array) {
   return address(array ? &*array : nullptr);
 }
-// Of an element after the array's first.
+// The address of element `elem`.
 inline DeviceAddress address(const std::optional<Array>& array, std::int64_t elem) {
   if (!array) return DeviceAddress(nullptr);
   return address(*array) + elem * static_cast<std::int64_t>(itemsize(array->dtype()));

@@ -40,7 +40,7 @@ KernelSlot& thread_slot(unsigned hash) {
 const Kernel& find_or_build(Context& context, KernelKey key,
                             const std::function<jit::KernelSpec()>& make_spec) {
   std::shared_ptr<Entry> entry;
-  bool first = false;  // of its family
+  bool first = false;  // first use of its family
   {
     const std::lock_guard lock(table().mutex);
     first = table().prefetched.emplace(&context, key.family).second;
@@ -48,7 +48,7 @@ const Kernel& find_or_build(Context& context, KernelKey key,
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }
-  // The kernels of products are so large that others beside it would slow down the first.
+  // GEMM kernels are so large that prefetching others concurrently would slow down the first one.
   const bool wait = key.family == Family::matmul;
   const auto prefetch = [&] {
     jit::prefetch(context, [&context, key] { return prefetch_list(key.family, context); });
@@ -58,8 +58,8 @@ const Kernel& find_or_build(Context& context, KernelKey key,
   if (!entry->kernel) {
     const jit::KernelSpec spec = make_spec();
     if (spec.kernel != key.kernel || spec.variant != key.variant)
-      throw Error(cat(spec.op, ": the kernel table is asked for kernel ", int{key.kernel},
-                      ", variant ", key.variant, ", and ", spec.expression, " is kernel ",
+      throw Error(cat(spec.op, ": the kernel table was queried for kernel ", int{key.kernel},
+                      ", variant ", key.variant, ", but ", spec.expression, " is kernel ",
                       int{spec.kernel}, ", variant ", spec.variant));
     entry->kernel = jit::load_builtin(context, spec);
   }

@@ -1,4 +1,4 @@
-// From a small key to a loaded kernel, with nothing textual on a hit.
+// Maps a small key to a loaded kernel, with nothing textual on a hit.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ const Kernel& find_or_build(Context& context, KernelKey key,
                             const std::function<jit::KernelSpec()>& make_spec);
 }  // namespace detail
 
-// First a small table of the calling thread, then one shared by all threads; `make_spec` is called
-// on a miss of both. Concurrent first uses of one kernel compile it once and do not hold up others.
-// A failed build is tried again by the next call. Kernels live as long as the process.
+// Looks in a small per-thread table, then in one shared by all threads; `make_spec` is called on a
+// miss in both. Concurrent first uses of one kernel compile it once and do not block other kernels.
+// A failed build is retried by the next call. Kernels live as long as the process.
 template <class MakeSpec>
 const Kernel& kernel(Context& context, KernelKey key, const MakeSpec& make_spec) {
   const std::uint64_t mixed =

@@ -26,13 +26,13 @@ enum class Family : std::uint8_t {
 // A line of op_list.def.
 struct OpInfo {
   const char* name;
-  const char* family;  // "" for a function made of ops
+  const char* family;  // "" for a composite function
   const char* module;
   const char* signature;
   const char* doc;
 };
 const std::vector<OpInfo>& op_list();        // by OpId
-const std::vector<OpInfo>& function_list();  // those made of ops
+const std::vector<OpInfo>& function_list();  // composite functions
 inline const char* name(OpId id) { return op_list()[static_cast<std::size_t>(id)].name; }
 
 // Appends every kernel variant that the family's plans can choose.
@@ -43,16 +43,16 @@ inline const char* name(OpId id) { return op_list()[static_cast<std::size_t>(id)
 // All of the above.
 std::vector<jit::KernelSpec> all_kernel_specs();
 
-// A kernel of the PTX bundle and the architecture it is compiled for: this one only where the
-// kernel needs its special instructions (KernelSpec::exact_sms), else this one and newer.
+// A kernel of the PTX bundle and its target architecture: exactly this one where the kernel needs
+// its specific instructions (KernelSpec::exact_sms), else this one and newer.
 struct BundledKernel {
   jit::KernelSpec spec;
   int sm = 80;
 };
-// All that is marked so, and what matmul's plans choose for typical products.
+// All specs marked as bundled, and the ones matmul's plans choose for typical GEMMs.
 std::vector<BundledKernel> bundled_kernels();
 
-// What the first use of a family prepares in the background (jit/prefetch.h).
+// The kernels to prepare in the background on first use of a family (jit/prefetch.h).
 std::vector<jit::KernelSpec> prefetch_list(Family family, Context& context);
 
 }  // namespace gpk::ops

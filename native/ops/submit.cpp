@@ -12,7 +12,7 @@ namespace {
 const std::shared_ptr<Stream>& stream_of(std::span<const Array* const> arrays) {
   for (const Array* array : arrays)
     if (array != nullptr) return current_stream(array->device());
-  throw Error("submit: there is no array");
+  throw Error("submit: no arrays given");
 }
 
 void end_uses(std::span<const Array* const> arrays) noexcept {

@@ -10,8 +10,8 @@
 namespace gpk::ops {
 
 // Launches on the current stream of the arrays' device. `arrays` are all arrays the kernel touches
-// (at least one; nullptr entries are skipped): they are kept from reuse until the work is done, and
-// as long as a graph that is being captured. `params` as in launch().
+// (at least one; nullptr entries are skipped): their memory is not reused until the work is done,
+// and is kept alive by a graph being captured. `params` as in launch().
 void submit(const Kernel& kernel, const LaunchConfig& config, std::span<const Array* const> arrays,
             void** params);
 
@@ -20,10 +20,11 @@ inline void submit(const Kernel& kernel, const LaunchConfig& config,
   submit(kernel, config, std::span<const Array* const>(arrays.begin(), arrays.size()), params);
 }
 
-// The same around work that is not a kernel (memset, copies), submitted to stream() while it lives.
+// Same around work that is not a kernel (memset, copies), submitted to stream() during its
+// lifetime.
 class Submission {
  public:
-  // On the current stream of the arrays' device, or on one given, which must outlive this.
+  // On the current stream of the arrays' device, or on a given one, which must outlive this.
   explicit Submission(std::span<const Array* const> arrays);
   Submission(std::span<const Array* const> arrays, const std::shared_ptr<Stream>& stream);
   ~Submission();

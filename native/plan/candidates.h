@@ -1,4 +1,4 @@
-// From the plans that a family's engines propose to the one that runs.
+// From the candidate plans of a family's engines to the one that runs.
 //
 // A family's Plan is a plain value with `float predicted_us`, to_string(), and == that ignores
 // predicted_us. Its Machine is plan::Machine or derived from it.
@@ -35,7 +35,7 @@ void sort_by_time(std::vector<Plan>& plans, Tie tie) {
   });
 }
 
-// Takes a measured plan if it is still a candidate: kernels change.
+// Takes a measured plan only if it is still a candidate: kernels change between versions.
 template <class Plan, class Machine>
 void take_measured(Decision<Plan, Machine>& decision, const Plan& measured, double us) {
   const auto found = std::find(decision.plans.begin(), decision.plans.end(), measured);
@@ -45,8 +45,8 @@ void take_measured(Decision<Plan, Machine>& decision, const Plan& measured, doub
   decision.measured_us = us;
 }
 
-// While one lives, calls of the calling thread take the first candidate whose text starts with
-// `prefix` ("mma", "general(kernel=2"), whatever else would be chosen. `Cache` is the family's.
+// While alive, calls of this thread use the first candidate whose text starts with `prefix` ("mma",
+// "general(kernel=2"), overriding every other choice. `Cache` is the family's.
 template <class Cache>
 class ForcedPlan {
  public:
@@ -58,7 +58,7 @@ class ForcedPlan {
 
   static const ForcedPlan* current() noexcept { return current_; }
 
-  // Error where no candidate fits, with all of them.
+  // Throws Error, listing all candidates, where none matches.
   template <class Plan, class Machine>
   void choose(Decision<Plan, Machine>& decision, const char* family) const {
     decision.reason = Reason::kForced;
@@ -71,7 +71,7 @@ class ForcedPlan {
       }
       all += cat("\n  ", text);
     }
-    throw Error(cat(family, ": no plan starts with '", prefix_, "'; there are", all));
+    throw Error(cat(family, ": no plan starts with '", prefix_, "'; candidates are", all));
   }
 
  private:

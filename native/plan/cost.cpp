@@ -24,7 +24,7 @@ const Chip& chip_of(const Machine& machine) {
 }
 
 constexpr double kDependencyUs = 2.0;  // a second kernel waits for the last block of the first
-constexpr double kL2Share = 0.6;       // what of the L2 is expected to be still there
+constexpr double kL2Share = 0.6;       // fraction of the L2 expected to still hold the data
 constexpr int kFp8Sm = 89;
 
 }  // namespace
@@ -51,7 +51,7 @@ double tensor_flops_per_us(const Machine& machine, DType operand) {
 double dram_bytes_per_us(const Machine& machine) { return chip_of(machine).dram; }
 
 double l2_bytes_per_us(const Machine& machine) {
-  return machine.sms * 32.0 * chip_of(machine).mhz;  // half of what its ports could do
+  return machine.sms * 32.0 * chip_of(machine).mhz;  // half the rate of its ports
 }
 
 double dependent_pass_us(const Machine& machine, double bytes) {

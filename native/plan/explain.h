@@ -5,8 +5,8 @@
 
 namespace gpk::plan {
 
-// While one lives, calls of the calling thread are recorded instead of run: run functions ask
-// record() on the paths that are not hot. `Cache` is the family's, which is bypassed.
+// While alive, calls of this thread are recorded instead of run: run functions call record() on
+// their slow path. `Cache` is the family's, which is bypassed.
 template <class Call, class Cache>
 class CallRecorder {
  public:
@@ -15,7 +15,7 @@ class CallRecorder {
   CallRecorder(const CallRecorder&) = delete;
   CallRecorder& operator=(const CallRecorder&) = delete;
 
-  // False where no recorder lives.
+  // False where there is no recorder.
   static bool record(const Call& call) {
     if (current_ == nullptr) return false;
     current_->push_back(call);

@@ -7,8 +7,8 @@
 
 namespace gpk::plan {
 
-// Throws gpk::Error: the fields of a key need more bits than they were given. Two variants would
-// share a key, and one of them would run the other's kernel.
+// Throws gpk::Error: the fields need more bits than they were given. Two variants would share a
+// key, and one would run the other's kernel.
 [[noreturn]] void key_overflow(const char* field, std::uint64_t value, int bits, int used);
 
 // KeyBuilder().field("vec", plan.vec, 5).field("dtype", dtype, 5).key()
@@ -35,7 +35,7 @@ class KeyBuilder {
   int used_ = 0;
 };
 
-// Of a field that holds a DType.
+// Width of a field that holds a DType.
 inline constexpr int kDTypeBits = 5;
 
 }  // namespace gpk::plan

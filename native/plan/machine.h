@@ -1,4 +1,4 @@
-// The GPU as a plain value: all that plans know about it.
+// The GPU as a plain value: everything plans know about it.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ struct Machine {
   int sms = 132;
   std::size_t shared_bytes = 232448;  // per block, opt-in
   std::size_t l2_bytes = std::size_t{50} << 20;
-  bool jit = true;  // NVRTC is available: kernels outside of the bundle can be compiled
+  bool jit = true;  // NVRTC is available: kernels outside the bundle can be compiled
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 Machine machine_of(const Context& context);
 
-// One GPU of every architecture that plans differ for.
+// One GPU of each architecture that plans distinguish.
 const std::vector<Machine>& typical_machines();
 
 std::string to_string(const Machine& machine);

@@ -12,7 +12,7 @@
 namespace gpk::plan {
 namespace {
 
-constexpr double kRoundUs = 1000.0;  // about what one candidate takes in one round
+constexpr double kRoundUs = 1000.0;  // roughly the time one candidate takes per round
 constexpr int kRounds = 4;
 constexpr int kMaxRuns = 64;
 

@@ -11,17 +11,17 @@ namespace gpk::plan {
 
 struct Trial {
   double predicted_us = 0.0;
-  std::function<void(std::size_t run)>
-      launch;                    // run 0, 1, ...: so that runs may take turns on data
-  std::function<bool()> usable;  // asked after the first launch; empty: always
+  // Called with run 0, 1, ..., so that runs can rotate over data.
+  std::function<void(std::size_t run)> launch;
+  std::function<bool()> usable;  // called after the first launch; empty: always
   double us = 0.0;               // measured; the largest double where not usable
 };
 
-// Launches every candidate once, then times graphs of at least `least_runs` launches of each, in
-// turn and several rounds; the best round counts. The time of launching itself does not.
+// Launches every candidate once, then times graphs of at least `least_runs` launches of each,
+// interleaved over several rounds; the best round counts. Launch overhead is not included.
 void measure(std::span<Trial> trials, std::size_t least_runs, Device device);
 
-// Drops what a measurement need not try: candidates predicted to be hopeless against the first, or
+// Drops candidates not worth measuring: those predicted to be far slower than the first, and all
 // beyond a dozen. `plans` is sorted; those with exempt(plan) stay.
 template <class Plans, class Exempt>
 void keep_promising(Plans& plans, const Exempt& exempt) {

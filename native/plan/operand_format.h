@@ -1,4 +1,4 @@
-// How the stored values of an operand stand for numbers: element type, packing, scales and zero
+// How the stored values of an operand map to numbers: element type, packing, scales and zero
 // points. A plain value, part of a family's desc.
 #pragma once
 
@@ -10,9 +10,9 @@
 namespace gpk::plan {
 
 enum class Packing : std::uint8_t {
-  kNone,       // an element by itself
-  kInt4Pairs,  // two int4 or uint4 per byte, the low half first
-  kNvf4Pairs,  // two float4_e2m1fn per byte, the low half first
+  kNone,       // one element per storage element
+  kInt4Pairs,  // two int4 or uint4 per byte, low nibble first
+  kNvf4Pairs,  // two float4_e2m1fn per byte, low nibble first
 };
 
 // One scale per ...; rows and columns are those of the operand as a matrix.
@@ -21,8 +21,8 @@ enum class ScaleLayout : std::uint8_t {
   kTensor,
   kRow,
   kColumn,
-  kBlocksOfK,      // scale_block elements along k, each row (or column) for itself
-  kBlocks128x128,  // 128 along k by 128 rows (or columns)
+  kBlocksOfK,      // scale_block elements along K, separately for each row (or column)
+  kBlocks128x128,  // 128 along K by 128 rows (or columns)
 };
 
 struct OperandFormat {
@@ -33,12 +33,12 @@ struct OperandFormat {
   std::uint8_t scale_block = 0;         // kBlocksOfK: 16, 32, 64 or 128; else 0
   bool zero_points = false;
 
-  // The value of an element is the element.
+  // No scales, zero points or packing: stored values are the values.
   [[nodiscard]] constexpr bool is_plain() const noexcept {
     return packing == Packing::kNone && scales == ScaleLayout::kNone && !zero_points;
   }
-  // Unpacked, and scales (if any) are float32 factors of whole dot products, which an epilogue can
-  // apply.
+  // Unpacked, and scales (if any) are float32 factors of whole dot products, so that an epilogue
+  // can apply them.
   [[nodiscard]] constexpr bool scales_in_epilogue() const noexcept {
     return packing == Packing::kNone && !zero_points && scales <= ScaleLayout::kColumn &&
            scale_dtype == DType::kFloat32;
@@ -50,7 +50,7 @@ constexpr bool is_fp8(DType dtype) noexcept {
   return dtype == DType::kFloat8E4M3FN || dtype == DType::kFloat8E5M2;
 }
 
-// Of the transposed matrix: rows are columns.
+// The format of the transposed matrix: rows become columns.
 OperandFormat transposed(OperandFormat format) noexcept;
 
 // "float32 scale per row", "float16 scale per 128 of k and zero point"; empty: none.

@@ -1,4 +1,4 @@
-// Decisions made before, so that the launch path plans nothing.
+// Caches decisions, so that the launch path plans nothing.
 #pragma once
 
 #include <atomic>
@@ -28,15 +28,14 @@ class PlanKey {
 
  private:
   int count_ = 0;
-  std::uint64_t words_[kMaxWords];  // NOLINT: only the first count_ are looked at
+  std::uint64_t words_[kMaxWords];  // NOLINT: only the first count_ are read
 };
 
-// The decisions of one family, for the calling thread. `Value` is the family's own type: a cache
-// per type.
+// The decisions of one family, for the calling thread. There is one cache per `Value` type.
 template <class Key, class Value>
 class PlanCache {
  public:
-  // nullptr: not there, out of date, or bypassed.
+  // nullptr: not cached, stale, or bypassed.
   [[nodiscard]] static std::shared_ptr<const Value> find(const Key& key) noexcept {
     Table& table = thread_table();
     if (table.generation != generation_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -45,7 +44,7 @@ class PlanCache {
     return found != nullptr ? *found : nullptr;
   }
 
-  // make() decides; the result is remembered unless the cache is bypassed.
+  // make() decides; the result is cached unless the cache is bypassed.
   template <class Make>
   static std::shared_ptr<const Value> make(const Key& key, const Make& make) {
     const std::uint64_t now = generation_.load(std::memory_order_relaxed);
@@ -59,11 +58,11 @@ class PlanCache {
     return table.decisions.put(key, std::move(value));
   }
 
-  // Decisions made so far are out of date, on all threads: after a measurement, say.
+  // Invalidates all decisions on all threads, say after a measurement.
   static void forget() noexcept { generation_.fetch_add(1, std::memory_order_relaxed); }
 
-  // While one lives, the calling thread finds nothing: whoever overrides decisions (explain.h,
-  // candidates.h) is asked on the slow path only.
+  // While alive, the calling thread always misses: overrides (explain.h, candidates.h) are
+  // consulted on the slow path only.
   class Bypass {
    public:
     Bypass() {

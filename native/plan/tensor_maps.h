@@ -5,8 +5,8 @@
 
 namespace gpk::plan {
 
-// encode_tensor_map(spec), or what the calling thread encoded for an equal spec before. A map is a
-// pure function of its spec, so entries never go out of date.
+// encode_tensor_map(spec), cached per thread. A map is a pure function of its spec, so entries
+// never go stale.
 cu::TensorMap tensor_map(const TensorMapSpec& spec);
 
 }  // namespace gpk::plan

@@ -7,11 +7,11 @@
 
 namespace gpk::plan {
 
-// Key: copyable, ==, and `unsigned hash() const`. Keys that collide replace each other.
+// Key: copyable, ==, and `unsigned hash() const`. Keys that collide evict each other.
 template <class Key, class Value, unsigned kNumSlots = 64>
 class ThreadCache {
  public:
-  // nullptr: not there. Valid until the next put() or clear().
+  // nullptr: a miss. Valid until the next put() or clear().
   [[nodiscard]] Value* find(const Key& key) noexcept {
     if (!slots_) [[unlikely]]
       return nullptr;
@@ -39,7 +39,7 @@ class ThreadCache {
   std::unique_ptr<Slot[]> slots_;
 };
 
-// Mixes one more word into a hash; the upper bits are the good ones.
+// Mixes one more word into a hash; the upper bits are the well-mixed ones.
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
   return (hash ^ word) * 0x9e3779b97f4a7c15u;
 }

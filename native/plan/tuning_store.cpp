@@ -73,7 +73,7 @@ std::string TuningStore::write_file(const std::string& path, const TuningTable& 
   for (const auto& [key, tuned] : table)
     body += cat(key, "\t", tuned.plan, "\t", tuned.us, " ", tuned.native_us, "\n");
   const std::string text = cat(header(family_, body), "\n", body);
-  if (text.size() > kMaxFileBytes) return cat(path, " would be larger than it is read");
+  if (text.size() > kMaxFileBytes) return cat(path, " would exceed the size limit of the file");
   return folder_of(path).write(fs::path(path).filename().string(), text);
 }
 
@@ -106,7 +106,7 @@ void TuningStore::store(const std::string& key, const TunedText& tuned) {
   TuningTable all = read_file(loaded_from_);
   for (const auto& [mine, choice] : table_) all.insert_or_assign(mine, choice);
   if (const std::string why = write_file(loaded_from_, all); !why.empty())
-    log_message(LogLevel::kWarning, cat(family_, ": measured choices end with the process: ", why));
+    log_message(LogLevel::kWarning, cat(family_, ": measured choices are not kept on disk: ", why));
 }
 
 std::size_t TuningStore::clear(bool file) {

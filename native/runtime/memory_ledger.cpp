@@ -51,7 +51,7 @@ void LimitLedger::revert(std::size_t bytes, std::string_view account) noexcept {
 
 void LimitLedger::release(std::size_t bytes, std::string_view account) noexcept {
   revert(bytes, account);
-  if (listeners_.count() > 1) listeners_.notify();  // who releases looks again by itself
+  if (listeners_.count() > 1) listeners_.notify();  // the releasing scheduler retries on its own
 }
 
 std::size_t LimitLedger::capacity_bytes(std::string_view account) const noexcept {

@@ -1,4 +1,4 @@
-// Who wants to hear that memory came free.
+// Notification that memory became free.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace gpk::runtime {
 class MemoryListener {
  public:
   virtual ~MemoryListener() = default;
-  // Called on any thread, with locks of the caller held: it takes none but its own last one, and
-  // calls nobody back.
+  // Called on any thread, with the caller's locks held: it may take only its own leaf lock, and
+  // must not call back.
   virtual void memory_changed() noexcept = 0;
 };
 
-// Thread safe. Telling nobody costs one load.
+// Thread safe. Notifying costs one load when nobody listens.
 class MemoryListeners {
  public:
   void add(MemoryListener& listener) {
@@ -25,7 +25,7 @@ class MemoryListeners {
     listeners_.push_back(&listener);
     count_.store(listeners_.size());
   }
-  // No call to it is going on afterwards.
+  // On return no call to it is in progress.
   void remove(MemoryListener& listener) noexcept {
     const std::lock_guard lock(mutex_);
     std::erase(listeners_, &listener);

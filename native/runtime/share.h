@@ -1,5 +1,5 @@
-// A share of the device (bandwidth, compute) as an integer, so that sums are exact and what is
-// given back brings a total to exactly zero.
+// A share of the device (bandwidth, compute) as an integer, so that sums are exact and releases
+// bring a total back to exactly zero.
 #pragma once
 
 #include <cmath>

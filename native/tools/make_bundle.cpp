@@ -32,7 +32,7 @@ void write_file(const std::string& path, const std::string& bytes) {
   if (!file) throw gpk::Error(gpk::cat("cannot write ", path));
 }
 
-// Kernels of one file for one architecture; compiled together, since most of the time of one goes
+// Kernels of one file for one architecture; compiled together, since most of the compile time goes
 // into what they share.
 struct Batch {
   std::vector<gpk::jit::KernelSpec> specs;
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
     gpk::jit::set_package_roots([roots] { return roots; });
     const auto& search = gpk::jit::find_nvrtc();
     if (search.nvrtc == nullptr) {
-      if (require) gpk::jit::nvrtc();  // throws, saying what was tried
+      if (require) gpk::jit::nvrtc();  // throws, listing what was tried
       std::printf("PTX bundle: NVRTC not found, the bundle stays empty\n");
       write_file(out, "");
       return 0;

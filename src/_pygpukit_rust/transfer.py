@@ -1,4 +1,4 @@
-"""Transfers and page-locked memory."""
+"""Transfers and pinned memory."""
 
 from pygpukit.transfer import (
     AsyncTransferEngine,

@@ -5,16 +5,16 @@
 >>> (x + x).to_numpy()
 
 The functions follow NumPy and the Python array API standard 2024.12. Importing touches no GPU and
-loads no heavy module: names below are resolved when first used.
+loads no heavy module: the names below are resolved on first use.
 """
 
 import atexit
 
-# Now: they give GPUArray its methods.
+# Imported eagerly: they attach GPUArray's methods.
 import pygpukit.core.array_methods as _array_methods  # noqa: F401
 import pygpukit.core.array_protocols as _array_protocols  # noqa: F401
 
-# Now: loaded later, the package would take the place of the function jit.
+# Imported eagerly: loaded later, the package would shadow the function jit.
 import pygpukit.jit as _jit_package  # noqa: F401
 from pygpukit import _native
 from pygpukit._lazy import lazy_names
@@ -119,17 +119,17 @@ nan = float("nan")
 newaxis = None
 pi = 3.141592653589793
 
-atexit.register(_native.finish)  # lets kernels end, so that what they print arrives
+atexit.register(_native.finish)  # waits for kernels, so that their printf output arrives
 
 
 def __array_namespace_info__() -> "ArrayNamespaceInfo":
-    """What the package can do, in the standard's terms: capabilities, devices, dtypes."""
+    """The inspection API of the standard: capabilities, devices, dtypes."""
     from pygpukit._array_info import ArrayNamespaceInfo
 
     return ArrayNamespaceInfo()
 
 
-if not TYPE_CHECKING:  # type checkers would take any name for one of the package
+if not TYPE_CHECKING:  # type checkers would accept any name
     __getattr__ = lazy_names(
         "pygpukit",
         {

@@ -1,4 +1,4 @@
-"""The command line: ``python -m pygpukit`` reports, ``python -m pygpukit cache`` keeps kernels."""
+"""The command line: a report, the kernel cache (``cache``) and a live view (``top``)."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the array API standard asks a library to say about itself."""
+"""The inspection API of the array API standard."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ArrayNamespaceInfo:
     """Capabilities, devices and dtypes of this package."""
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """What is supported: boolean indexing, data-dependent shapes, and the largest rank."""
+        """Boolean indexing, data-dependent shapes, and the maximum rank."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -56,8 +56,8 @@ class ArrayNamespaceInfo:
     def dtypes(self, *, device: _DeviceLike = None, kind: _Kind = None) -> dict[str, DataType]:
         """The standard's dtypes, of one or several kinds, by name.
 
-        float16, bfloat16, float8 and the 4-bit types exist as well; the standard does not know
-        them, so they are not listed.
+        float16, bfloat16, float8 and the 4-bit types exist as well, but are not part of the
+        standard and so not listed.
         """
         from pygpukit.ops.data_types import isdtype
 
@@ -77,7 +77,7 @@ class ArrayNamespaceInfo:
 
 def _check_device(device: _DeviceLike) -> None:
     if device is not None:
-        _native.empty(0, device=device)  # raises for what is no device
+        _native.empty(0, device=device)  # raises for an invalid device
 
 
 __all__ = ["ArrayNamespaceInfo"]

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when first used, so that importing the package stays cheap."""
+"""Names of a package that are loaded on first use, so that importing the package stays cheap."""
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class GPUArray:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next, per dimension."""
+        """Byte strides, per dimension."""
 
     @property
     def dtype(self) -> DataType:
@@ -169,11 +169,12 @@ class GPUArray:
     def to_numpy(
         self, out: NDArray[Any] | None = None, stream: Any = None, blocking: builtins.bool = True
     ) -> NDArray[Any]:
-        """A host copy; waits for this array's own work only.
+        """A host copy; waits only for this array's own work.
 
-        out: where to put it, a C-contiguous NumPy array of the same shape and dtype. stream:
+        out: the destination, a C-contiguous NumPy array of the same shape and dtype. stream:
         where the copy runs, the current stream by default. blocking=False returns before the
-        copy is done, and needs `out` from pinned_empty; wait for the stream before reading it.
+        copy is done, and requires `out` from pinned_empty; wait for the stream before reading
+        it.
         """
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
@@ -183,12 +184,12 @@ class GPUArray:
         """The indices that sort along an axis."""
 
     def astype(self, dtype: _DTypeLike, copy: builtins.bool = False) -> GPUArray:
-        """This array cast to another dtype; itself when it has it already, unless copy is True."""
+        """This array cast to another dtype; itself when it already has it, unless copy is True."""
 
     def clip(
         self, min: _Operand | None = None, max: _Operand | None = None, out: GPUArray | None = None
     ) -> GPUArray:
-        """Elements limited to [min, max]; a limit of None is none."""
+        """Elements clamped to [min, max]; None means no limit."""
 
     def conj(self) -> GPUArray:
         """The complex conjugate."""
@@ -212,19 +213,19 @@ class GPUArray:
         """A view of the elements [offset, offset + length) of the last axis."""
 
     def nonzero(self) -> tuple[GPUArray, ...]:
-        """The indices of the elements that are not zero, one array per axis."""
+        """The indices of the nonzero elements, one array per axis."""
 
     def ravel(self) -> GPUArray:
         """One axis, elements in C order; a view where possible."""
 
     def repeat(self, repeats: int | Sequence[int] | GPUArray, axis: int | None = None) -> GPUArray:
-        """Every element that many times along an axis; without one, of the flattened array."""
+        """Repeats each element along an axis; without one, of the flattened array."""
 
     def reshape(self, *shape: Any, copy: builtins.bool | None = None) -> GPUArray:
         """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
 
     def round(self, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
-        """Elements rounded to that many decimals, halves to even."""
+        """Elements rounded to that many decimals, ties to even."""
 
     def slice_rows(self, num_rows: int) -> GPUArray:
         """A view of the first rows."""
@@ -235,16 +236,16 @@ class GPUArray:
         """Sorts along an axis, in place; always stable."""
 
     def squeeze(self, axis: _Axes | None = None) -> GPUArray:
-        """A view without the given axes of size 1, or without all of them."""
+        """A view without the given axes, or without all axes, of size 1."""
 
     def swapaxes(self, axis1: int, axis2: int, /) -> GPUArray:
         """A view with two axes swapped."""
 
     def take(self, indices: Any, axis: int | None = None) -> GPUArray:
-        """The elements at these indices of an axis; without one, of the flattened array."""
+        """The elements at these indices along an axis; without one, of the flattened array."""
 
     def to_device(self, device: _DeviceLike, /, *, stream: _StreamLike = None) -> GPUArray:
-        """This array if it is on that device, else a copy there, made on `stream`."""
+        """This array if it is on that device, else a copy there, on `stream`."""
 
     def tobytes(self) -> bytes:
         """The elements in C order, as bytes."""
@@ -252,15 +253,13 @@ class GPUArray:
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: _DTypeLike | None = None
     ) -> GPUArray:
-        """The sum over a diagonal of two axes."""
+        """The sum along a diagonal of two axes."""
 
     def transpose(self, *axes: Any) -> GPUArray:
-        """A view with the axes in the given order (numbers or one tuple); reversed without one."""
+        """A view with the axes in the given order (numbers or one tuple); reversed by default."""
 
     def view(self, *shape_or_dtype: Any) -> GPUArray:
-        """The same memory in another shape or as another dtype; ValueError where that is
-        impossible.
-        """
+        """The same memory with another shape or dtype; ValueError where that is impossible."""
 
     @property
     def T(self) -> GPUArray:
@@ -268,7 +267,7 @@ class GPUArray:
 
     @property
     def last_access(self) -> float:
-        """The present time: looking at an array is an access. Kept for programs of 0.2."""
+        """The current time: the call itself is an access. Kept for compatibility with 0.2."""
 
     @property
     def mT(self) -> GPUArray:
@@ -304,7 +303,7 @@ class GPUArray:
     def __sizeof__(self) -> int: ...
     def __str__(self) -> str: ...
     def item(self, *args: int | tuple[int, ...]) -> builtins.bool | int | float | complex:
-        """One element as a Python number: the only one, or that at a flat index or an index tuple."""
+        """One element as a Python number: the only one, or the one at a flat index or index tuple."""
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
@@ -374,7 +373,7 @@ class GPUArray:
         """Running sum along an axis; without one, over the elements in C order."""
 
     def is_contiguous(self) -> builtins.bool:
-        """True when the elements lie in C order without gaps."""
+        """True when the elements are in C order without gaps."""
 
     def max(
         self,
@@ -456,7 +455,7 @@ class GPUArray:
         """
 
 class CudaEvent:
-    """A point in a stream's work, to wait for or to time."""
+    """A point in a stream's work, for waiting and timing."""
 
     def __init__(
         self,
@@ -475,7 +474,9 @@ class CudaEvent:
         """Waits for the marked work."""
 
 class Stream:
-    """A queue of GPU work. `with stream:` makes it the calling thread's current stream."""
+    """An ordered queue of GPU work. `with stream:` makes it the calling thread's current
+    stream.
+    """
 
     def __cuda_stream__(self) -> tuple[int, int]: ...
     def __enter__(self) -> Stream: ...
@@ -489,13 +490,13 @@ class Stream:
 
     def __repr__(self) -> str: ...
     def query(self) -> builtins.bool:
-        """True when no work is left."""
+        """True when the stream is idle."""
 
     def synchronize(self) -> None:
         """Waits for all work submitted so far."""
 
     def wait(self, other: CudaEvent | int | _HasCudaStream) -> None:
-        """Later work here starts after an event, or after another stream's work so far."""
+        """Orders later work here after an event, or after another stream's work so far."""
 
     @property
     def device(self) -> str:
@@ -510,7 +511,7 @@ class Stream:
         """StreamPriority.HIGH or LOW."""
 
 class CudaGraph:
-    """Work recorded once and replayed with one call. `with graph:` records what the calling
+    """Work captured once and replayed with one call. `with graph:` records what the calling
     thread does inside the block.
     """
 
@@ -525,10 +526,10 @@ class CudaGraph:
     def __init__(self, *, device: _DeviceLike = None) -> None: ...
     def __repr__(self) -> str: ...
     def begin_capture(self) -> None:
-        """Starts recording."""
+        """Starts capturing."""
 
     def end_capture(self) -> None:
-        """Ends recording and makes it ready."""
+        """Ends the capture and instantiates the graph."""
 
     def get_stream_handle(self) -> int:
         """The capture stream as an int."""
@@ -540,37 +541,39 @@ class CudaGraph:
         """True when there is something to replay."""
 
     def replay(self, stream: _StreamLike = None) -> None:
-        """Runs the recorded work on a stream (the current one by default); returns at once."""
+        """Launches the captured work on a stream (the current one by default); asynchronous."""
 
     def reset(self) -> None:
-        """Drops the recorded work and its memory."""
+        """Drops the captured work and its memory."""
 
     def set_args(self, index: SupportsIndex, *args: object, **kwargs: object) -> None:
-        """Gives launches[index] new arguments (all of them, as in a call) for later replays."""
+        """Replaces all arguments of launches[index] for later replays."""
 
     def synchronize(self) -> None:
         """Waits for the last replay."""
 
     @property
     def launches(self) -> list[dict[str, Any]]:
-        """Recorded kernel launches, in order."""
+        """Captured kernel launches, in order."""
 
     @property
     def num_nodes(self) -> int:
-        """Recorded operations."""
+        """Captured operations."""
 
     @property
     def stream(self) -> Stream:
-        """The stream that captures record."""
+        """The stream that is captured."""
 
 class MemoryAccount:
-    """Pays for the allocations of `with` blocks; refuses those past its limit."""
+    """Is charged for the allocations of `with` blocks; refuses those beyond its limit."""
 
     def __enter__(self) -> MemoryAccount: ...
     def __exit__(self, *args: object) -> None: ...
     def __repr__(self) -> str: ...
     def set_limit(self, limit: int | str | None) -> None:
-        """Below what is used it refuses more, and takes nothing away. None or 0: no limit."""
+        """A limit below the current use refuses new allocations and revokes nothing. None or 0:
+        none.
+        """
 
     @property
     def device(self) -> str: ...
@@ -591,7 +594,7 @@ class MemoryAccount:
         """Bytes of live arrays, on the device or evicted."""
 
 class FusedKernel:
-    """One kernel made of several ops."""
+    """One kernel generated from several ops."""
 
     def __init__(
         self,
@@ -677,20 +680,20 @@ class BoundKernel:
     def __repr__(self) -> str: ...
 
 class Program:
-    """A source that jit compiled."""
+    """A source compiled by jit."""
 
     def function(self, name: str) -> int:
         """The CUfunction of a kernel, as an int; GpuUnavailable on the CPU."""
 
     @property
     def bytes(self) -> int:
-        """Of the compiled image."""
+        """Size of the compiled image."""
 
     @property
     def device(self) -> str: ...
     @property
     def kernels(self) -> list[str]:
-        """Names that were asked for."""
+        """The requested names."""
 
     @property
     def options(self) -> list[str]: ...
@@ -713,13 +716,13 @@ class PrivateFolder:
         """Names of the files."""
 
     def read(self, name: str, max_bytes: SupportsIndex) -> bytes | None:
-        """None for what is not there or not trusted."""
+        """None for a file that is missing or untrusted."""
 
     def remove(self, name: str) -> builtins.bool:
         """False when nothing was removed."""
 
     def write(self, name: str, data: bytes) -> str:
-        """Why it was not written, or an empty text."""
+        """The reason for failure, or an empty string."""
 
 class RawModule:
     """CUDA C source with several kernels, C++ templates and global variables."""
@@ -797,7 +800,7 @@ class TransferFuture:
     def id(self) -> int: ...
 
 class DevicePartition:
-    """A part of a device that is enforced; see pygpukit.scheduler."""
+    """An enforced partition of a device; see pygpukit.scheduler."""
 
     def __init__(
         self,
@@ -811,16 +814,16 @@ class DevicePartition:
         device: _DeviceLike = None,
     ) -> None: ...
     def close(self) -> None:
-        """Waits for its work and gives everything back."""
+        """Waits for its work and releases everything."""
 
     def enter(self) -> None:
-        """Makes a stream of the partition the calling thread's current one."""
+        """Makes a stream of the partition current for the calling thread."""
 
     def leave(self) -> None:
-        """Goes back to the stream before enter()."""
+        """Restores the stream that was current before enter()."""
 
     def report(self, divide: builtins.bool = True) -> dict[str, Any]:
-        """What was asked, what was given, what was used."""
+        """What was requested, granted and used."""
 
     @property
     def closed(self) -> builtins.bool: ...
@@ -919,10 +922,10 @@ def argsort(
     """The int64 indices that sort along an axis (axis=None: of the flattened array)."""
 
 def argwhere(x: GPUArray) -> GPUArray:
-    """Coordinates of elements that are not zero: one row each."""
+    """Coordinates of nonzero elements: one row each."""
 
 def ascontiguousarray(x: GPUArray) -> GPUArray:
-    """The array itself when it is C-contiguous, else a copy that is."""
+    """The array itself when it is C-contiguous, else a contiguous copy."""
 
 def asin(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the inverse sine, element by element."""
@@ -931,7 +934,7 @@ def asinh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the inverse hyperbolic sine, element by element."""
 
 def astype(x: GPUArray, dtype: _DTypeLike | None, copy: builtins.bool = True) -> GPUArray:
-    """Another dtype; with copy=False the array itself when it has it."""
+    """A cast to another dtype; with copy=False the array itself when it already has it."""
 
 def atan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the inverse tangent, element by element."""
@@ -945,7 +948,7 @@ def atanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def bincount(
     x: GPUArray, weights: GPUArray | None = None, minlength: SupportsIndex = 0
 ) -> GPUArray:
-    """How often each integer from 0 to the largest occurs, or the float64 sum of its weights."""
+    """The count of each integer from 0 to the largest, or the float64 sum of its weights."""
 
 def bitwise_and(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 & x2, element by element."""
@@ -966,7 +969,7 @@ def bitwise_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> G
     """x1 ^ x2, element by element."""
 
 def broadcast_shapes(*args: object) -> tuple[int, ...]:
-    """The shape that arrays of these shapes have together."""
+    """The common broadcast shape."""
 
 def broadcast_to(x: GPUArray, shape: _ShapeLike) -> GPUArray:
     """A view of that shape; axes of size 1 are repeated."""
@@ -978,13 +981,13 @@ def bundle_info() -> dict[str, Any]:
     """The PTX bundle in this build."""
 
 def bundle_kernels() -> list[tuple[str, str, int, builtins.bool]]:
-    """Every kernel in the PTX bundle as (file, expression, target, only this target)."""
+    """Every kernel in the PTX bundle as (file, expression, target, exact)."""
 
 def bundle_ptx(file: str, expression: str, sm: SupportsIndex) -> str:
     """The bundled PTX of a built-in kernel for an architecture."""
 
 def cache_clear() -> int:
-    """Removes all cached kernels; how many there were."""
+    """Removes all cached kernels; returns how many there were."""
 
 def cache_info() -> dict[str, Any]:
     """The kernel cache: folder, entries, bytes."""
@@ -993,7 +996,7 @@ def cache_warm(index: SupportsIndex, sm: SupportsIndex) -> builtins.bool:
     """Puts builtin_kernels()[index] into the cache; False: it is bundled, for another GPU."""
 
 def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, casting: str = "safe") -> builtins.bool:
-    """Whether a cast between two dtypes follows a rule."""
+    """Whether a casting rule allows a cast between two dtypes."""
 
 def cbrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the cube root, element by element."""
@@ -1002,7 +1005,7 @@ def ceil(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded up, element by element."""
 
 def clear_matmul_tuning(file: builtins.bool = True) -> int:
-    """Forgets measured choices; how many there were."""
+    """Drops measured choices; returns how many there were."""
 
 def clip(x: GPUArray, min: _Operand, max: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x limited to [min, max], element by element."""
@@ -1030,7 +1033,7 @@ def compile_to_ptx(
 def compress(
     condition: Any, x: GPUArray, *, axis: SupportsIndex | None = None, out: GPUArray | None = None
 ) -> GPUArray:
-    """Slices along an axis where a list of bools is true."""
+    """Slices along an axis selected by a list of bools."""
 
 def concat(
     arrays: Sequence[GPUArray],
@@ -1039,12 +1042,12 @@ def concat(
     *,
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
-    """Arrays one after the other along an axis; None: flattened first."""
+    """Joins arrays along an axis; None: flattened first."""
 
 def concat_as(
     op: str, arrays: Sequence[GPUArray], axis: SupportsIndex | None, dtype: _DTypeLike | None = None
 ) -> GPUArray:
-    """concat, called `op` in messages."""
+    """concat, named `op` in error messages."""
 
 def concatenate(
     arrays: Sequence[GPUArray],
@@ -1053,7 +1056,7 @@ def concatenate(
     *,
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
-    """NumPy's name of concat."""
+    """NumPy's name for concat."""
 
 def config() -> dict[str, Any]:
     """The configuration read from the environment."""
@@ -1065,7 +1068,7 @@ def conj(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the complex conjugate, element by element."""
 
 def copied(array: GPUArray) -> GPUArray:
-    """A contiguous copy in memory of its own."""
+    """A contiguous copy in its own memory."""
 
 def copy(x: GPUArray) -> GPUArray:
     """A C-contiguous copy."""
@@ -1126,7 +1129,7 @@ def cuda_array_interface(array: GPUArray) -> dict[str, Any]:
     """array.__cuda_array_interface__"""
 
 def cuda_device_count() -> int:
-    """GPUs the driver shows; 0 without a driver."""
+    """GPUs visible to the driver; 0 without a driver."""
 
 def cumprod(
     x: GPUArray,
@@ -1183,7 +1186,7 @@ def deg2rad(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """degrees to radians, element by element."""
 
 def device_traits(device: _DeviceLike = None) -> dict[str, Any]:
-    """What a device can do."""
+    """Properties of a device."""
 
 def diagflat(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
     """The square matrix with the elements of x, flattened, on diagonal k."""
@@ -1194,7 +1197,7 @@ def diagonal(
     """A view of the elements (i, i + offset) of two axes, as a last axis."""
 
 def digitize(x: GPUArray, bins: Any, right: builtins.bool = False) -> GPUArray:
-    """The number of the bin each element falls into: bins[i - 1] <= x < bins[i]."""
+    """The index of the bin of each element: bins[i - 1] <= x < bins[i]."""
 
 def divide(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 / x2, element by element."""
@@ -1215,13 +1218,13 @@ def dot(a: GPUArray, b: GPUArray) -> GPUArray:
     """NumPy's dot: the last axis of a with the last but one (or only) axis of b."""
 
 def driver_info() -> dict[str, Any]:
-    """The driver library: path, version, problem, what was tried."""
+    """The driver library: path, version, problem, and paths tried."""
 
 def drop_bundle() -> None:
-    """Built-in kernels come from NVRTC alone from now on; for tests that compare the two."""
+    """Makes built-in kernels come from NVRTC only; for tests that compare the two."""
 
 def edge_items(array: GPUArray, edge: SupportsIndex) -> GPUArray:
-    """The first edge + 1 and the last edge items of each longer axis, on the same device."""
+    """The first edge + 1 and last edge items of each longer axis, on the same device."""
 
 def einsum(
     operands: Any, labels: list[list[int]], output: list[int], out: GPUArray | None = None
@@ -1261,12 +1264,12 @@ def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """2**x, element by element."""
 
 def expand_dims(x: GPUArray, axis: _Axes | None = 0) -> GPUArray:
-    """A view with new axes of size 1 at these places of the result."""
+    """A view with new axes of size 1 at these positions of the result."""
 
 def explain_products(
     call: Callable[..., object], sm: SupportsIndex | None = None
 ) -> list[dict[str, Any]]:
-    """How each product of a call would be planned; the call computes nothing."""
+    """The plan of each GEMM of a call; nothing is computed."""
 
 def expm1(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """e**x - 1, element by element."""
@@ -1285,10 +1288,10 @@ def eye(
     """Ones on diagonal k (above the main one when positive), zeros elsewhere."""
 
 def finish() -> None:
-    """What runs at interpreter exit."""
+    """Runs at interpreter exit."""
 
 def flatnonzero(x: GPUArray) -> GPUArray:
-    """Positions in the array in C order of elements that are not zero."""
+    """Positions of nonzero elements of the array in C order."""
 
 def flip(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
     """A view reversed along the given axes, or along all."""
@@ -1317,7 +1320,7 @@ def from_dlpack(
     """An array over the memory of any DLPack producer."""
 
 def from_numpy(array: ArrayLike, *, device: _DeviceLike = None) -> GPUArray:
-    """A new array with a copy of a NumPy array's contents (anything numpy.asarray takes)."""
+    """A new array with a copy of a NumPy array (or anything numpy.asarray accepts)."""
 
 def full(
     shape: _ShapeLike,
@@ -1334,7 +1337,7 @@ def function_list() -> list[tuple[str, str, str]]:
     """Every line of op_list.def as (name, module, signature)."""
 
 def gather_1d(x: GPUArray, index: GPUArray) -> GPUArray:
-    """x[index] for one-dimensional x and int64 indices that are inside."""
+    """x[index] for one-dimensional x and in-bounds int64 indices."""
 
 def gcd(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the greatest common divisor of x1 and x2, element by element."""
@@ -1378,7 +1381,7 @@ def histogram(
     density: builtins.bool = False,
     weights: GPUArray | None = None,
 ) -> tuple[GPUArray, GPUArray]:
-    """(counts, edges): bins is their number, or an array of edges."""
+    """(counts, edges): bins is the number of bins, or an array of edges."""
 
 def hypot(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """sqrt(x1**2 + x2**2), element by element."""
@@ -1393,7 +1396,7 @@ def inner(a: GPUArray, b: GPUArray) -> GPUArray:
     """Sum of products over the last axes of both."""
 
 def intersect1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
-    """The elements of both, sorted."""
+    """The elements common to both arrays, sorted."""
 
 def isfinite(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """whether x is neither infinite nor NaN, element by element."""
@@ -1414,7 +1417,7 @@ def isnan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """whether x is NaN, element by element."""
 
 def jit_available() -> builtins.bool:
-    """Whether NVRTC can be had."""
+    """Whether NVRTC is available."""
 
 def kron(a: GPUArray, b: GPUArray) -> GPUArray:
     """The Kronecker product: blocks of b, scaled by the elements of a."""
@@ -1423,7 +1426,7 @@ def launch_floor(iterations: SupportsIndex = 5000, repeats: SupportsIndex = 5) -
     """Microseconds of one cuLaunchKernel in a C++ loop, best of `repeats`."""
 
 def launch_stats(device: _DeviceLike = None) -> dict[str, Any]:
-    """What the gates of a device's streams have counted, by stream handle."""
+    """Launch counters of a device's streams, by stream handle."""
 
 def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the lowest common multiple of x1 and x2, element by element."""
@@ -1435,13 +1438,13 @@ def less_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GP
     """x1 <= x2, element by element."""
 
 def lexsort(keys: Sequence[GPUArray], *, axis: SupportsIndex = -1) -> GPUArray:
-    """The indices that sort by several keys of one shape: by the last, ties by the one before."""
+    """The indices that sort by several keys of one shape: the last key is the primary one."""
 
 def lgamma(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """log(abs(gamma(x))), element by element."""
 
 def limit_launches(stream: Stream, max_in_flight: SupportsIndex | None) -> None:
-    """At most so many launches of the stream on the device; None: they are only counted."""
+    """Limits the launches of the stream in flight; None: they are only counted."""
 
 def linear(
     x: GPUArray,
@@ -1473,7 +1476,7 @@ def linspace(
     """num numbers from start to stop."""
 
 def load_runtime() -> ModuleType:
-    """The submodule with the classes of the runtime, made at the first call."""
+    """The submodule with the classes of the runtime, created on the first call."""
 
 def log(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the natural logarithm, element by element."""
@@ -1534,7 +1537,7 @@ def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUA
     """
 
 def matmul_tuning_path() -> str:
-    """Where they are kept; empty: nowhere."""
+    """The file they are kept in; empty: none."""
 
 def matrix_transpose(x: GPUArray) -> GPUArray:
     """A view with the last two axes swapped."""
@@ -1555,7 +1558,7 @@ def maximum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUAr
     """the larger of x1 and x2; NaN if one is, element by element."""
 
 def may_share_memory(a: GPUArray, b: GPUArray) -> builtins.bool:
-    """False only when no byte can belong to both."""
+    """False only when the arrays share no byte."""
 
 def mean(
     x: GPUArray,
@@ -1568,7 +1571,7 @@ def mean(
     """Mean of elements along axes; of bool and integers float64. Of nothing: NaN."""
 
 def median(x: GPUArray, axis: _Axes | None = None, *, keepdims: builtins.bool = False) -> GPUArray:
-    """The middle value along axes: the mean of the middle two for an even number."""
+    """The median along axes: the mean of the middle two for an even count."""
 
 def memory_account(
     name: str,
@@ -1577,19 +1580,19 @@ def memory_account(
     evict_class: str = "burstable",
     device: _DeviceLike = None,
 ) -> MemoryAccount:
-    """The account of that name on the device, made where there is none."""
+    """The account of that name on the device, created on first use."""
 
 def memory_accounts(device: _DeviceLike = None) -> dict[str, Any]:
-    """Figures of the open accounts, by name."""
+    """Statistics of the open accounts, by name."""
 
 def memory_evict(array: GPUArray) -> int:
-    """Moves the array to host memory now; the bytes of device memory freed."""
+    """Evicts the array to host memory now; returns the device bytes freed."""
 
 def memory_evictable(array: GPUArray, evictable: builtins.bool = True) -> builtins.bool:
-    """Lets the array leave the device under pressure, or not. True when that can free memory."""
+    """Allows or forbids eviction under memory pressure. True when that can free memory."""
 
 def memory_freeze(array: GPUArray) -> None:
-    """The array's memory is not written any more, by anybody."""
+    """Declares that the array's memory will never be written again."""
 
 def memory_info(device: _DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of a device."""
@@ -1601,25 +1604,25 @@ def memory_is_frozen(array: GPUArray) -> builtins.bool:
     """True after freeze()."""
 
 def memory_pin(array: GPUArray) -> None:
-    """Keeps the array on the device until as many unpin() calls."""
+    """Keeps the array resident until a matching number of unpin() calls."""
 
 def memory_prefetch(array: GPUArray) -> builtins.bool:
-    """Starts to bring the array back beside all streams. False: there is no room."""
+    """Starts restoring the array, concurrently with all streams. False: no room."""
 
 def memory_restore(array: GPUArray) -> None:
-    """Brings the array back to the same address, in the order of the current stream."""
+    """Restores the array at the same address, ordered on the current stream."""
 
 def memory_snapshot(device: _DeviceLike = None) -> list[dict[str, Any]]:
-    """The pieces of the pool in address order: kind, address, bytes."""
+    """The ranges of the pool in address order: kind, address, bytes."""
 
 def memory_stats(device: _DeviceLike = None) -> dict[str, Any]:
-    """Figures of the device's memory pool, in bytes."""
+    """Statistics of the device's memory pool, in bytes."""
 
 def memory_touch(array: GPUArray) -> None:
-    """Makes the array the most recently used one."""
+    """Marks the array as most recently used."""
 
 def memory_unpin(array: GPUArray) -> None:
-    """Takes one pin() back."""
+    """Undoes one pin()."""
 
 def min(
     x: GPUArray,
@@ -1637,10 +1640,10 @@ def minimum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUAr
     """the smaller of x1 and x2; NaN if one is, element by element."""
 
 def moveaxis(x: GPUArray, source: _ShapeLike, destination: _ShapeLike) -> GPUArray:
-    """A view with some axes at new places; the others keep their order."""
+    """A view with some axes moved; the others keep their order."""
 
 def moved_to(array: GPUArray, device: _DeviceLike) -> GPUArray:
-    """The array itself when it is there, else a copy."""
+    """The array itself when it is on that device, else a copy."""
 
 def multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 * x2, element by element."""
@@ -1774,16 +1777,16 @@ def nextafter(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPU
     """the next value after x1 towards x2, element by element."""
 
 def nonzero(x: GPUArray) -> tuple[GPUArray, ...]:
-    """Coordinates of elements that are not zero: one int64 array per axis.
+    """Coordinates of nonzero elements: one int64 array per axis.
 
-    Reads the count back, because it is the shape of the result.
+    Synchronises: the shape of the result depends on the data.
     """
 
 def not_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 != x2, element by element."""
 
 def nvrtc_info() -> dict[str, Any]:
-    """NVRTC: version, path, header folder, or what was tried."""
+    """NVRTC: version, path, header folder, or the paths tried."""
 
 def ones(
     shape: _ShapeLike, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None
@@ -1791,7 +1794,7 @@ def ones(
     """A new array of ones; float32 unless `dtype` says otherwise."""
 
 def op_list() -> list[tuple[str, str, str]]:
-    """Every op as (name, family, what it computes)."""
+    """Every op as (name, family, description)."""
 
 def outer(a: GPUArray, b: GPUArray) -> GPUArray:
     """All products of an element of a and one of b, both flattened."""
@@ -1813,10 +1816,10 @@ def permute_dims(x: GPUArray, axes: Sequence[SupportsIndex] | None) -> GPUArray:
 def pinned_empty(
     shape: _ShapeLike, dtype: _DTypeLike | None = "float32", *, device: _DeviceLike = None
 ) -> NDArray[Any]:
-    """A NumPy array in page-locked memory, for copies at full speed."""
+    """A NumPy array in pinned memory, for copies at full speed."""
 
 def place(x: GPUArray, mask: Any, values: Any) -> None:
-    """Sets the elements where the mask is true, from values repeated as often as needed."""
+    """Sets the elements where the mask is true; values are repeated as needed."""
 
 def positive(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """+x, a copy, element by element."""
@@ -1838,21 +1841,21 @@ def prod(
     """
 
 def program_counts() -> dict[str, Any]:
-    """How often jit found a program, and how often not."""
+    """Cache hits and misses of jit programs."""
 
 def programs() -> list[Program]:
-    """What jit compiled and somebody still holds, oldest first."""
+    """Live programs compiled by jit, oldest first."""
 
 def put(x: GPUArray, indices: Any, values: Any, *, mode: str = "raise") -> None:
     """Sets elements at positions of the array in C order; values are repeated as needed.
 
-    Of several values for one element the last one is kept.
+    Of several values for one element the last one wins.
     """
 
 def put_along_axis(x: GPUArray, indices: Any, values: Any, axis: SupportsIndex | None) -> None:
-    """Sets elements at positions that differ from line to line.
+    """Sets elements at positions given per 1-D slice along the axis.
 
-    Of several values for one element the last one is kept.
+    Of several values for one element the last one wins.
     """
 
 def quantile(
@@ -1873,19 +1876,19 @@ def random_bernoulli(request: tuple[object, ...], p: float) -> GPUArray:
     """True with probability p."""
 
 def random_blocks(count: SupportsIndex, wide: builtins.bool) -> int:
-    """Positions that `count` elements use up; wide: draws of 64 bits."""
+    """Counter positions consumed by `count` elements; wide: 64-bit draws."""
 
 def random_exponential(request: tuple[object, ...], scale: float) -> GPUArray:
-    """Exponential numbers of a mean."""
+    """Exponential numbers with the given mean."""
 
 def random_integers(request: tuple[object, ...], low: float, high: float) -> GPUArray:
-    """Integers from low to high, both included."""
+    """Integers from low to high, inclusive."""
 
 def random_normal(request: tuple[object, ...], loc: float, scale: float) -> GPUArray:
-    """Normal numbers of a mean and a standard deviation."""
+    """Normal numbers with the given mean and standard deviation."""
 
 def random_uniform(request: tuple[object, ...], low: float, high: float) -> GPUArray:
-    """Numbers from low to high, evenly."""
+    """Uniform numbers in [low, high)."""
 
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: _ShapeLike, mode: str = "raise"
@@ -1911,7 +1914,7 @@ def remainder(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPU
     """x1 % x2, with the sign of x2, element by element."""
 
 def repeat(x: GPUArray, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> GPUArray:
-    """Every element that many times; axis None: of the flattened array."""
+    """Repeats each element; axis None: of the flattened array."""
 
 def reshape(x: GPUArray, shape: _ShapeLike, *, copy: builtins.bool | None = None) -> GPUArray:
     """Another shape, elements in C order; one size may be -1. A view unless that is
@@ -1921,19 +1924,19 @@ def reshape(x: GPUArray, shape: _ShapeLike, *, copy: builtins.bool | None = None
     """
 
 def result_type(*args: object) -> DataType:
-    """The dtype that arrays, dtypes and Python numbers have in common."""
+    """The common dtype of arrays, dtypes and Python numbers."""
 
 def rint(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded to nearest, halves to even, element by element."""
 
 def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
-    """Elements shifted along axes; what leaves at one end comes in at the other."""
+    """Shifts elements along axes, cyclically."""
 
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""
 
 def safe_repr(object: object) -> str:
-    """repr(object) for a message: capped, and a stand-in where __repr__ raises."""
+    """repr(object) for a message: truncated, with a placeholder where __repr__ raises."""
 
 def scaled_matmul(
     a: GPUArray,
@@ -1957,13 +1960,13 @@ def scaled_matmul(
 def searchsorted(
     x1: _Operand, x2: _Operand, *, side: str = "left", sorter: GPUArray | None = None
 ) -> GPUArray:
-    """Where the elements of x2 belong in the sorted array x1."""
+    """Insertion indices of the elements of x2 in the sorted array x1."""
 
 def set_default_device(device: _DeviceLike) -> None:
     """Makes a device the default of this process."""
 
 def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = None) -> None:
-    """New arrays of that size or larger are evictable from the start; None: only marked ones."""
+    """New arrays of at least that size are evictable by default; None: only marked ones."""
 
 def set_matmul_precision(precision: str) -> None:
     """'float32' or 'tf32': what float32 GEMMs are computed in unless a call says."""
@@ -2025,7 +2028,7 @@ def square(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """x * x, element by element."""
 
 def squeeze(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
-    """A view without the given axes of size 1, or without all of them."""
+    """A view without the given axes, or without all axes, of size 1."""
 
 def stack(
     arrays: Sequence[GPUArray],
@@ -2034,7 +2037,7 @@ def stack(
     *,
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
-    """Arrays of one shape along a new axis."""
+    """Joins arrays of one shape along a new axis."""
 
 def std(
     x: GPUArray,
@@ -2106,7 +2109,7 @@ def take(
     """
 
 def take_along_axis(x: GPUArray, indices: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
-    """Elements at positions that differ from line to line, as argsort gives them."""
+    """Elements at positions given per 1-D slice along the axis, such as those of argsort."""
 
 def tan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the tangent, element by element."""
@@ -2130,7 +2133,7 @@ def tile(x: GPUArray, repetitions: _ShapeLike) -> GPUArray:
     """The array repeated along its axes."""
 
 def to_device(x: GPUArray, device: _DeviceLike) -> GPUArray:
-    """The array itself when it is there, else a copy on that device."""
+    """The array itself when it is on that device, else a copy there."""
 
 def to_numpy(
     array: GPUArray,
@@ -2172,13 +2175,13 @@ def transfer_stats(device: _DeviceLike = None) -> dict[str, Any]:
     """Counters of the transfer engine, by direction."""
 
 def transpose(x: GPUArray, axes: Sequence[SupportsIndex] | None = None) -> GPUArray:
-    """A view with the axes in the given order; reversed without one."""
+    """A view with the axes in the given order; reversed by default."""
 
 def tril(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
     """The elements on and below diagonal k of matrices (the last two axes), zeros above."""
 
 def trim(device: _DeviceLike = None) -> int:
-    """Gives cached device memory and unused code back to the driver; bytes freed."""
+    """Releases cached device memory and unused modules to the driver; returns the bytes freed."""
 
 def triu(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
     """The elements on and above diagonal k of matrices (the last two axes), zeros below."""
@@ -2187,10 +2190,10 @@ def trunc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded towards zero, element by element."""
 
 def tune_products(call: Callable[..., object]) -> list[list[tuple[str, float]]]:
-    """Measures every plan of each product of a call: (plan, microseconds), fastest first."""
+    """Measures every plan of each GEMM of a call: (plan, microseconds), fastest first."""
 
 def union1d(x1: _Operand, x2: _Operand) -> GPUArray:
-    """The elements of either, sorted."""
+    """The elements in either array, sorted."""
 
 def unique(
     x: GPUArray,
@@ -2200,7 +2203,7 @@ def unique(
     equal_nan: builtins.bool = True,
     op: str = "unique",
 ) -> tuple[Any, Any, Any, Any]:
-    """(values, indices, inverse indices, counts); None for what was not asked for."""
+    """(values, indices, inverse indices, counts); None for what was not requested."""
 
 def unravel_index(indices: Any, shape: _ShapeLike) -> tuple[GPUArray, ...]:
     """Flat positions to coordinates: one int64 array per axis."""
@@ -2237,7 +2240,7 @@ def where(
     """x1 where condition is true, else x2, element by element."""
 
 def with_matmul_plan(call: Callable[..., object], prefix: str) -> Any:
-    """Runs a call; its products take the first plan whose text starts with `prefix`."""
+    """Runs a call; its GEMMs use the first plan whose text starts with `prefix`."""
 
 def wrap_numpy(array: NDArray[Any]) -> GPUArray:
     """A CPU array over the memory of a writable NumPy array; ValueError where it needs a copy."""

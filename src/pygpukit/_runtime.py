@@ -1,4 +1,4 @@
-"""The classes of native/runtime, registered when this module is first imported."""
+"""The classes of native/runtime, registered on first import of this module."""
 
 from pygpukit import _native
 

@@ -52,15 +52,15 @@ class RejectReasonDetails:
 
     @property
     def available_bandwidth(self) -> float:
-        """Share that was left."""
+        """Share available."""
 
     @property
     def available_memory(self) -> int:
-        """Bytes that were left."""
+        """Bytes available."""
 
     @property
     def max_pending(self) -> int:
-        """How many there may be."""
+        """The limit."""
 
     @property
     def pending_count(self) -> int:
@@ -72,15 +72,15 @@ class RejectReasonDetails:
 
     @property
     def requested_bandwidth(self) -> float:
-        """Share asked for."""
+        """Share requested."""
 
     @property
     def requested_memory(self) -> int:
-        """Bytes asked for."""
+        """Bytes requested."""
 
 class AdmissionDecision:
     """
-    What admission control said, and why.
+    The decision of admission control, and its reason.
     """
 
     @staticmethod
@@ -89,7 +89,7 @@ class AdmissionDecision:
 
     @staticmethod
     def Queued() -> AdmissionDecision:
-        """A place in the queue."""
+        """A queued decision."""
 
     def __repr__(self) -> str: ...
     def __str__(self) -> str: ...
@@ -106,7 +106,7 @@ class AdmissionDecision:
         """The kind of reason when rejected, else None."""
 
     def text(self) -> str:
-        """One sentence: what was decided and why."""
+        """One sentence: the decision and its reason."""
 
     @property
     def decision_type(self) -> str:
@@ -134,11 +134,11 @@ class AdmissionDecision:
 
     @property
     def wait_is_measured(self) -> bool:
-        """The estimate is by measured completions."""
+        """The estimate is based on measured completions."""
 
 class QosClass:
     """
-    What a class promises to a task.
+    The guarantees a task gets.
 
     Members:
 
@@ -160,13 +160,13 @@ class QosClass:
     def __init__(self, value: SupportsIndex) -> None: ...
     def __int__(self) -> int: ...
     def bandwidth_ratio(self) -> float:
-        """1.0, 0.8, 0.5; 0.2's figure, which nothing here uses."""
+        """1.0, 0.8, 0.5; kept for 0.2, unused here."""
 
     def can_preempt(self, other: QosClass) -> bool:
         """True when it is the higher class."""
 
     def memory_overcommit_ratio(self) -> float:
-        """1.0, 1.5, 2.0; 0.2's figure, which nothing here uses."""
+        """1.0, 1.5, 2.0; kept for 0.2, unused here."""
 
     def priority(self) -> int:
         """Added to a task's own priority: 100, 50, 0."""
@@ -178,7 +178,7 @@ class QosClass:
 
 class SchedulerStats:
     """
-    Figures of a scheduler; memory in bytes, times in seconds.
+    Statistics of a scheduler; memory in bytes, times in seconds.
     """
 
     @property
@@ -187,7 +187,7 @@ class SchedulerStats:
 
     @property
     def available_memory(self) -> int:
-        """Left."""
+        """Available."""
 
     @property
     def avg_exec_time(self) -> float:
@@ -219,11 +219,11 @@ class SchedulerStats:
 
     @property
     def num_transitions(self) -> int:
-        """Changes of state so far."""
+        """State changes so far."""
 
     @property
     def pending_count(self) -> int:
-        """Waiting for whatever reason."""
+        """Waiting for any reason."""
 
     @property
     def reserved_bandwidth(self) -> float:
@@ -243,7 +243,7 @@ class SchedulerStats:
 
 class MemoryLedger:
     """
-    Where a Scheduler takes memory from.
+    The source of a Scheduler's memory.
     """
 
     def available(self, account: str = "") -> int:
@@ -254,22 +254,22 @@ class MemoryLedger:
 
     @property
     def device_bytes(self) -> int:
-        """What all accounts share."""
+        """The capacity shared by all accounts."""
 
 class LimitLedger(MemoryLedger):
     """
-    A total and, where asked for, limits per account.
+    A total and, optionally, limits per account.
     """
 
     def __init__(self, total: SupportsIndex | None = None) -> None: ...
     def release(self, size: SupportsIndex, account: str = "") -> None:
-        """Gives back an earlier reservation."""
+        """Releases an earlier reservation."""
 
     def reserve(self, size: SupportsIndex, account: str = "") -> bool:
-        """False when it would pass a limit."""
+        """False when it would exceed a limit."""
 
     def set_account_limit(self, account: str, size: SupportsIndex) -> None:
-        """Below what it holds is allowed: it gets nothing more."""
+        """May be below what it holds: it then gets nothing more."""
 
     @property
     def reserved(self) -> int:
@@ -286,12 +286,12 @@ class PoolLedger(MemoryLedger):
 
 class TaskInfo:
     """
-    A task as it was when asked for; times in seconds since 1970.
+    A snapshot of a task; times in seconds since 1970.
     """
 
     @property
     def account(self) -> str:
-        """Whose memory it is: a partition."""
+        """The account charged for its memory: a partition."""
 
     @property
     def bandwidth(self) -> float:
@@ -299,7 +299,7 @@ class TaskInfo:
 
     @property
     def cancel_requested(self) -> bool:
-        """It was asked to stop."""
+        """Cancellation was requested."""
 
     @property
     def deadline(self) -> float | None:
@@ -319,7 +319,7 @@ class TaskInfo:
 
     @property
     def first_cause(self) -> int | None:
-        """The task whose end failed this one, or None."""
+        """The task that caused this one to fail, or None."""
 
     @property
     def id(self) -> int:
@@ -331,7 +331,7 @@ class TaskInfo:
 
     @property
     def memory(self) -> int:
-        """Bytes it asks for."""
+        """Bytes requested."""
 
     @property
     def missed_deadline(self) -> bool:
@@ -339,11 +339,11 @@ class TaskInfo:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """For display."""
 
     @property
     def owner(self) -> int:
-        """Number of its client."""
+        """Id of its client."""
 
     @property
     def priority(self) -> int:
@@ -359,7 +359,7 @@ class TaskInfo:
 
     @property
     def reserved_memory(self) -> int:
-        """Bytes it holds now."""
+        """Bytes held now."""
 
     @property
     def started_at(self) -> float | None:
@@ -383,7 +383,7 @@ class TaskInfo:
 
 class QueueEntry:
     """
-    A task that waits.
+    A waiting task.
     """
 
     @property
@@ -396,11 +396,11 @@ class QueueEntry:
 
     @property
     def position(self) -> int:
-        """From 0, in the order they are served."""
+        """From 0, in service order."""
 
     @property
     def reason(self) -> str:
-        """What it waits for, with the numbers."""
+        """What it waits for, with figures."""
 
     @property
     def state(self) -> str:
@@ -408,7 +408,7 @@ class QueueEntry:
 
 class AccountReservation:
     """
-    What an account holds; memory in bytes.
+    The reservations of an account; memory in bytes.
     """
 
     @property
@@ -417,15 +417,15 @@ class AccountReservation:
 
     @property
     def available(self) -> int:
-        """What it could get now."""
+        """What it could be granted now."""
 
     @property
     def capacity(self) -> int:
-        """What it could ever get."""
+        """The most it could ever be granted."""
 
     @property
     def queued_count(self) -> int:
-        """That wait."""
+        """Waiting tasks."""
 
     @property
     def reserved(self) -> int:
@@ -433,15 +433,15 @@ class AccountReservation:
 
     @property
     def task_count(self) -> int:
-        """That hold it."""
+        """Tasks with a reservation."""
 
 class SchedulerSnapshot:
     """
-    A scheduler at one moment.
+    A snapshot of a scheduler.
     """
 
     def text(self) -> str:
-        """A table to read."""
+        """A readable table."""
 
     @property
     def policy(self) -> str:
@@ -449,7 +449,7 @@ class SchedulerSnapshot:
 
     @property
     def queue(self) -> list[QueueEntry]:
-        """Who waits, in order."""
+        """Waiting tasks, in order."""
 
     @property
     def reservations(self) -> list[AccountReservation]:
@@ -457,11 +457,11 @@ class SchedulerSnapshot:
 
     @property
     def stats(self) -> SchedulerStats:
-        """The figures."""
+        """Statistics."""
 
     @property
     def tasks(self) -> list[TaskInfo]:
-        """By id, ended ones that are still known among them."""
+        """By id, including ended ones that are still kept."""
 
     @property
     def time(self) -> float:
@@ -495,21 +495,21 @@ class Scheduler:
         priority: SupportsIndex = 0,
         after: Sequence[SupportsIndex] = [],
     ) -> tuple[AdmissionDecision, int | None]:
-        """Decides by admission control; takes a task without a function in unless it rejects it.
-        The decision, and the task's id or None.
+        """Runs admission control and submits a task without a function unless it is rejected.
+        Returns the decision, and the task's id or None.
         """
 
     def cancel(self, task_id: SupportsIndex, reason: str = "cancelled") -> bool:
         """False when it has ended already."""
 
     def cancel_owner(self, owner: SupportsIndex, reason: str = "its owner is gone") -> int:
-        """All tasks of a client; how many."""
+        """Cancels all tasks of a client; returns how many."""
 
     def clear(self) -> None:
-        """Cancels and forgets all."""
+        """Cancels and drops all tasks."""
 
     def complete(self, task_id: SupportsIndex) -> bool:
-        """A task without a function has ended well."""
+        """Completes a task without a function."""
 
     def evaluate_admission(
         self,
@@ -518,52 +518,52 @@ class Scheduler:
         account: str = "",
         after: Sequence[SupportsIndex] = [],
     ) -> AdmissionDecision:
-        """What would be said to such a task now, and why."""
+        """The decision for such a task now, and its reason."""
 
     def exception(self, task_id: SupportsIndex) -> BaseException | None:
         """The exception of a failed task, or None."""
 
     def fail(self, task_id: SupportsIndex, reason: str) -> bool:
-        """A task without a function has failed."""
+        """Fails a task without a function."""
 
     def info(self, task_id: SupportsIndex) -> TaskInfo:
-        """All that is known of a task."""
+        """Everything known about a task."""
 
     def on_end(self, task_id: SupportsIndex, callback: Callable[..., object]) -> None:
         """Calls a function with the TaskInfo when it has ended, on any thread."""
 
     def poll(self) -> None:
-        """Looks at deadlines and memory again."""
+        """Rechecks deadlines and memory."""
 
     def run_ready(self, max_tasks: SupportsIndex) -> int:
-        """Runs tasks that are ready here; how many."""
+        """Runs ready tasks on this thread; returns how many."""
 
     def run_until_idle(self) -> int:
-        """Runs tasks here until none is ready; how many."""
+        """Runs tasks on this thread until none is ready; returns how many."""
 
     def serve(self) -> None:
-        """Runs tasks here until stop()."""
+        """Runs tasks on this thread until stop()."""
 
     def should_run(self, task_id: SupportsIndex) -> bool:
         """start() would succeed."""
 
     def snapshot(self) -> SchedulerSnapshot:
-        """Everything at this moment."""
+        """A consistent snapshot."""
 
     def start(self, task_id: SupportsIndex) -> bool:
-        """A task without a function: the caller runs it."""
+        """Starts a task without a function, which the caller runs."""
 
     def start_runnable(self, max_tasks: SupportsIndex) -> list[int]:
-        """Starts those that may run, in order; their ids."""
+        """Starts tasks that may run, in order; returns their ids."""
 
     def state(self, task_id: SupportsIndex) -> str:
         """ "pending", "queued", "admitted", "running", ..."""
 
     def stats(self) -> SchedulerStats:
-        """The figures now."""
+        """Current statistics."""
 
     def stop(self) -> None:
-        """Ends serve() of all threads, for good."""
+        """Ends serve() on all threads, permanently."""
 
     def submit(
         self,
@@ -583,10 +583,10 @@ class Scheduler:
         stream_class: QosClass | None = None,
         partition: DevicePartition | None = None,
     ) -> int:
-        """A new task's id. Times in seconds, the deadline from now."""
+        """Submits a task and returns its id. Times in seconds, the deadline from now."""
 
     def wait(self, task_id: SupportsIndex, timeout: float | None = None) -> TaskInfo | None:
-        """Until it has ended, at most so many seconds; None on a timeout."""
+        """Waits until it has ended, at most `timeout` seconds; None on a timeout."""
 
     @property
     def device(self) -> str:
@@ -594,7 +594,7 @@ class Scheduler:
 
     @property
     def max_streams(self) -> int:
-        """Streams at most."""
+        """Maximum number of streams."""
 
     @property
     def streams_in_use(self) -> int:
@@ -647,11 +647,11 @@ class SimTask:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """For display."""
 
     @property
     def partition(self) -> str:
-        """Whose memory it is."""
+        """Whose memory it uses."""
 
     @property
     def priority(self) -> int:
@@ -677,11 +677,11 @@ class SimDevice:
     ) -> None: ...
     @property
     def bandwidth(self) -> float:
-        """What all tasks share."""
+        """Shared by all tasks."""
 
     @property
     def compute(self) -> float:
-        """What all tasks share."""
+        """Shared by all tasks."""
 
     @property
     def memory(self) -> int:
@@ -689,11 +689,11 @@ class SimDevice:
 
     @property
     def streams(self) -> int:
-        """Tasks at once."""
+        """Concurrent tasks."""
 
 class SimTaskResult:
     """
-    What became of a task; times in seconds.
+    The outcome of a task; times in seconds.
     """
 
     @property
@@ -706,7 +706,7 @@ class SimTaskResult:
 
     @property
     def rejected(self) -> bool:
-        """By admission."""
+        """Rejected by admission."""
 
     @property
     def started(self) -> float | None:
@@ -718,7 +718,7 @@ class SimTaskResult:
 
     @property
     def stream(self) -> int:
-        """Number of the stream, or -1."""
+        """Stream index, or -1."""
 
     @property
     def wait(self) -> float:
@@ -726,7 +726,7 @@ class SimTaskResult:
 
 class SimSample:
     """
-    The device from one moment to the next sample.
+    The state of the device until the next sample.
     """
 
     @property
@@ -780,12 +780,12 @@ class WaitSummary:
 
 class SimResult:
     """
-    What would happen.
+    The result of a simulation.
     """
 
     def __str__(self) -> str: ...
     def text(self) -> str:
-        """A summary to read."""
+        """A readable summary."""
 
     @property
     def bandwidth_utilisation(self) -> float:
@@ -821,11 +821,11 @@ class SimResult:
 
     @property
     def tasks(self) -> list[SimTaskResult]:
-        """As in the trace."""
+        """In trace order."""
 
     @property
     def timeline(self) -> list[SimSample]:
-        """One sample per moment at which something happened."""
+        """One sample per event time."""
 
     @property
     def waits(self) -> WaitSummary:
@@ -873,16 +873,16 @@ def simulate(
     """Runs a trace on a simulated device and clock; the same input gives the same result."""
 
 def trace_clear() -> None:
-    """Forgets what was recorded."""
+    """Drops the recorded events."""
 
 def trace_counter(name: str, at_ns: SupportsIndex, value: float) -> None:
     """A value from then on."""
 
 def trace_enabled() -> bool:
-    """Between start and stop."""
+    """True between start and stop."""
 
 def trace_instant(category: str, name: str, track: str, at_ns: SupportsIndex) -> None:
-    """A moment."""
+    """An event at one point in time."""
 
 def trace_json() -> str:
     """The Chrome trace as text."""
@@ -891,18 +891,18 @@ def trace_now() -> int:
     """Nanoseconds on the trace's clock."""
 
 def trace_num_dropped() -> int:
-    """Older events that newer ones replaced."""
+    """Older events overwritten by newer ones."""
 
 def trace_num_events() -> int:
-    """Events there are."""
+    """Number of events."""
 
 def trace_span(
     category: str, name: str, track: str, start_ns: SupportsIndex, duration_ns: SupportsIndex
 ) -> None:
-    """Something that lasted."""
+    """An event with a duration."""
 
 def trace_start() -> None:
-    """Records from now on."""
+    """Starts recording."""
 
 def trace_stop() -> None:
-    """Waits for traced kernels, then records nothing more; what there is stays."""
+    """Waits for traced kernels, then stops recording; recorded events stay."""

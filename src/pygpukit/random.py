@@ -3,8 +3,8 @@
 >>> rng = gp.random.default_rng(7)
 >>> rng.normal(size=(3, 4))
 
-A Generator counts through the blocks of a Philox 4x32-10 stream: its key comes from the seed, every
-call takes the blocks it needs. Uniform numbers and integers have the same bits on the GPU and on
+A Generator walks the blocks of a Philox 4x32-10 stream: its key comes from the seed, every
+call consumes the blocks it needs. Uniform numbers and integers have the same bits on the GPU and on
 the CPU; normal and exponential numbers differ by rounding. Work is enqueued on the current stream.
 In a captured graph the position is part of the graph: replays repeat the numbers.
 """
@@ -32,7 +32,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def _mix(x: int) -> int:
-    """A permutation of 64-bit numbers whose bits all depend on all bits (SplitMix64's)."""
+    """A 64-bit bijective mixer (SplitMix64's finaliser)."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
@@ -43,7 +43,7 @@ def _absorb(key: int, number: int) -> int:
 
 
 def _key_from_seed(seed: int | Sequence[int]) -> int:
-    """Different seeds below 2**64 have different keys; longer ones and sequences are folded."""
+    """Distinct seeds below 2**64 have distinct keys; larger ones and sequences are hashed."""
     try:
         numbers = [index(seed)]  # type: ignore[arg-type]
     except TypeError:
@@ -66,7 +66,7 @@ def _key_from_seed(seed: int | Sequence[int]) -> int:
 
 
 class Generator:
-    """A stream of random numbers. Made by default_rng.
+    """A stream of random numbers. Created by default_rng.
 
     Methods take ``size`` (None: one number, as a 0-d array), floating ones ``dtype`` (float16,
     bfloat16, float32 or float64; default float32), and return arrays on the generator's device.
@@ -108,7 +108,7 @@ class Generator:
         self._num_spawned = state["num_spawned"]
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """New generators with keys derived from this one's; each call gives others."""
+        """New generators with keys derived from this one's; each call returns different ones."""
         count = index(n_children)
         if count < 0:
             raise InvalidValueError(f"spawn: n_children is {count}, expected 0 or more")
@@ -171,28 +171,28 @@ class Generator:
     def normal(
         self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = "float32"
     ) -> GPUArray:
-        """Normal numbers of mean loc and standard deviation scale."""
+        """Normal numbers with mean loc and standard deviation scale."""
         function = _native.random_normal
         return self._draw("normal", function, size, dtype, None, None, loc, scale)
 
     def standard_normal(
         self, size: Size = None, dtype: Any = None, out: GPUArray | None = None
     ) -> GPUArray:
-        """Normal numbers of mean 0 and standard deviation 1."""
+        """Normal numbers with mean 0 and standard deviation 1."""
         function = _native.random_normal
         return self._draw("standard_normal", function, size, dtype, out, None, 0.0, 1.0)
 
     def exponential(
         self, scale: float = 1.0, size: Size = None, dtype: Any = "float32"
     ) -> GPUArray:
-        """Exponential numbers of mean scale."""
+        """Exponential numbers with mean scale."""
         function = _native.random_exponential
         return self._draw("exponential", function, size, dtype, None, None, scale)
 
     def standard_exponential(
         self, size: Size = None, dtype: Any = None, out: GPUArray | None = None
     ) -> GPUArray:
-        """Exponential numbers of mean 1."""
+        """Exponential numbers with mean 1."""
         function = _native.random_exponential
         return self._draw("standard_exponential", function, size, dtype, out, None, 1.0)
 
@@ -204,7 +204,7 @@ class Generator:
         dtype: Any = "int64",
         endpoint: bool = False,
     ) -> GPUArray:
-        """Integers from low to high, without high unless endpoint; one bound: from 0 to low.
+        """Integers in [low, high), including high with endpoint; one bound: from 0 up to it.
 
         All values are equally likely.
         """
@@ -229,11 +229,11 @@ class Generator:
         return gp.take(x, order, axis=axis)
 
     def shuffle(self, x: GPUArray, axis: int = 0) -> None:
-        """Brings an axis of x into random order, in place."""
+        """Shuffles x along an axis, in place."""
         x[...] = self.permutation(x, axis)
 
     def _order(self, op: str, count: int) -> GPUArray:
-        """Random keys of 64 bits, sorted: what belongs where."""
+        """A random permutation: argsort of random 64-bit keys."""
         import pygpukit as gp
 
         top = 2**64 - 1
@@ -249,11 +249,11 @@ class Generator:
         axis: int = 0,
         shuffle: bool = True,
     ) -> GPUArray:
-        """Elements of 0 to a - 1, or of an axis of a, taken at random.
+        """Random samples of 0 to a - 1, or of an axis of a.
 
-        ``p`` are the probabilities of each, as a sequence (checked) or a GPUArray (not checked, for
-        that would wait for the GPU). Without replacement the result is in random order whatever
-        ``shuffle`` says.
+        ``p`` are the probabilities, as a sequence (checked) or a GPUArray (not checked, since
+        that would synchronise). Without replacement the result is in random order regardless of
+        ``shuffle``.
         """
         import pygpukit as gp
 
@@ -270,7 +270,7 @@ class Generator:
             )
         weights = None if p is None else _probabilities(p, population, count, replace, self._device)
         if weights is None and replace:
-            # An empty population passes only where nothing is drawn.
+            # An empty population is allowed only where nothing is drawn.
             chosen = self.integers(0, max(population, 1), size=size)
         elif weights is None:
             chosen = self._order("choice", population)[:count]
@@ -280,7 +280,7 @@ class Generator:
             chosen = gp.searchsorted(sums, u, side="right")
             chosen = gp.minimum(chosen, population - 1)
         else:
-            # The least of exponential numbers over their weights: the same as drawing one by one.
+            # The smallest exponential numbers over their weights: equivalent to sequential draws.
             times = self.standard_exponential(population, dtype="float64") / weights
             chosen = gp.argsort(times, stable=True)[:count]
         chosen = gp.reshape(chosen, _shape(size))
@@ -338,9 +338,9 @@ _unseeded: Generator | None = None
 def default_rng(seed: Any = None, *, device: Any = None) -> Generator:
     """A new generator: the same seed, an int or several, gives the same numbers.
 
-    Without a seed: one from PYGPUKIT_SEED, of which every call in a process gets another stream, in
-    order; else from the operating system. A Generator is returned as it is. ``device`` is where
-    arrays are made; default: the default device at the time of the call.
+    Without a seed: from PYGPUKIT_SEED, where every call in a process gets another stream, in
+    order; else from the operating system. A Generator is returned unchanged. ``device`` is where
+    arrays are created; default: the default device at the time of the call.
     """
     global _unseeded
     if isinstance(seed, Generator):

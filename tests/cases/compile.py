@@ -39,7 +39,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What ptxas says about one kernel."""
+    """ptxas's statistics for one kernel."""
 
     symbol: str
     stack: int

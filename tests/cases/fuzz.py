@@ -55,7 +55,7 @@ EXCLUDED = {
     "pygpukit.profiling.profile_matmul": "measures as long as it is told to",
     "pygpukit.scheduler.Client": "waits for a service",
 }
-# Methods that wait for something no other thread will do, or run as long as they are told to.
+# Methods that wait for something no other thread will do, or run for as long as requested.
 EXCLUDED_METHODS = {"acquire", "drain", "join", "run", "serve", "simulate", "wait", "wait_all"}
 
 # pybind11's own words.
@@ -85,7 +85,7 @@ TYPED = (
 
 
 class TooLong(BaseException):
-    """Raised by a timer in a call that does as much as it was told to, such as 2**64 steps."""
+    """Raised by a timer in a call that does what was requested, such as 2**64 steps."""
 
 
 def too_long(*_: object) -> None:
@@ -131,7 +131,7 @@ def parameters(function: Any) -> tuple[list[int], list[str]]:
     """How many arguments it takes by position, and the names of the others."""
     try:
         found = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # pybind11 tells no one
+    except (TypeError, ValueError):  # pybind11 has no signature
         return [0, 1, 2, 3], ["axis", "out", "dtype", "device"]
     if any(p.kind is p.VAR_POSITIONAL for p in found):
         return [1, 2, 3], [p.name for p in found if p.kind is p.KEYWORD_ONLY]
@@ -229,7 +229,7 @@ def complaint(error: BaseException) -> str | None:
 
 
 def limit_memory() -> None:
-    """Of arrays, and of everything else: the pool has address space of its own."""
+    """Of arrays, and of everything else: the pool has its own address space."""
     import pygpukit as gp
 
     gp.memory.set_limit(ARRAY_BYTES)

@@ -35,7 +35,7 @@ def hostile(**methods: Any) -> Any:
 
 
 class Mutating(list[Any]):
-    """A list whose elements empty it when they are asked for their value."""
+    """A list whose elements empty it when their value is read."""
 
     def __init__(self) -> None:
         super().__init__()

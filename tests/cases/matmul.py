@@ -77,7 +77,7 @@ VECDOT: tuple[tuple[Shape, Shape, int], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """One call: shapes of both operands, how they lie in memory, where the result goes."""
+    """One call: shapes and layouts of both operands, and the destination."""
 
     op: str
     dtype: str
@@ -152,7 +152,7 @@ _WIDER: dict[str, Any] = {
 
 
 def _wide(x: Any) -> Any:
-    """A type in which the products and sums are as good as exact, or wrap as in 64 bits."""
+    """A type in which products and sums are practically exact, or wrap as in 64 bits."""
     return x.astype(_WIDER[x.dtype.name])
 
 

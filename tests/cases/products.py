@@ -1,4 +1,4 @@
-"""Cases of products with more than a sum: linear, addmm, dtype=, scales, groups of rows.
+"""Cases of GEMM with an epilogue: linear, addmm, dtype=, scales, groups of rows.
 
 Oracles compute in float64 (longdouble for float64) and bound the error by what a sum of that many
 terms, the activation and one rounding may add.
@@ -40,7 +40,7 @@ def put(host: Any, layout: str, device: str | None) -> gp.GPUArray:
 
 
 def wide(x: Any) -> Any:
-    """In which sums of that dtype's products are as good as exact."""
+    """A dtype in which sums of that dtype's products are practically exact."""
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 

@@ -58,7 +58,7 @@ def _integers() -> list[Case]:
                     endpoint=True,
                 )
             )
-    # Ranges of 2**32 and around, where words of 32 and 64 bits meet.
+    # Ranges around 2**32, the boundary between 32- and 64-bit draws.
     made += [
         _case("random_integers", "integers", True, low=-1, high=last)
         for last in (2**32 - 2, 2**32 - 1, 2**32, 3 * 2**40)

@@ -191,6 +191,6 @@ def test_private_memory_is_freed_with_the_graph() -> None:
         del big
     held = _native.memory_info()[0]
     assert before - held >= 1 << 28
-    del graph  # the pool keeps what it gets back until it is asked
+    del graph  # the pool caches released memory until it is trimmed
     _native.trim()
     assert _native.memory_info()[0] - held >= 1 << 28

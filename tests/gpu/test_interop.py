@@ -144,7 +144,7 @@ def test_we_wait_for_torch(torch: Any, same_stream: bool) -> None:
 
 
 def test_torch_memory_is_held_until_our_work_is_done(torch: Any) -> None:
-    """PyTorch may hand the memory out again as soon as we let go of it."""
+    """PyTorch may reuse the memory as soon as we release it."""
     stream = gp.Stream()
     torch.cuda.synchronize()
     gc.collect()
@@ -176,7 +176,7 @@ def test_our_memory_is_held_while_torch_uses_it(torch: Any) -> None:
     np.testing.assert_array_equal(tensor.cpu().numpy(), host)
     del tensor
     gc.collect()
-    assert gp.zeros(COUNT).device_ptr == address  # given back, and handed out again
+    assert gp.zeros(COUNT).device_ptr == address  # released, and reused
 
 
 def test_torch_tensors_live_as_long_as_needed(torch: Any) -> None:

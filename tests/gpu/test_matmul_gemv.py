@@ -104,7 +104,7 @@ def test_in_a_graph() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize(("n", "k"), [(4096, 14336), (2048, 2048), (1000, 4104)])
 def test_frozen_weights_give_the_same_bits(dtype: str, n: int, k: int) -> None:
-    """Weights come early, but x is waited for: each product needs what the one before has made."""
+    """Weights are prefetched, but x is waited for: each GEMM depends on the previous one."""
     weights = [gp.asarray(normal((n, k), dtype, i), device="cuda") for i in range(4)]
     start = gp.asarray(normal((1, k), dtype, 9), device="cuda")
 

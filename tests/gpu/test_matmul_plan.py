@@ -1,4 +1,4 @@
-"""Every plan of a product on the GPU: right, repeatable, in graphs; measured choices; cuBLASLt."""
+"""Every GEMM plan on the GPU: correct, reproducible, in graphs; measured choices; cuBLASLt."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_measuring_makes_the_product_once() -> None:
 @pytest.mark.skipif(not has_cublaslt(), reason="there is no cuBLASLt")
 @pytest.mark.parametrize("dtype", sorted(TOLERANCE))
 def test_cublaslt_in_a_graph(dtype: str) -> None:
-    """Captured before it was ever used for this product."""
+    """Captured before it was ever used for this GEMM."""
     a, b, host_a, host_b = operands(dtype, 320, 192, 256, "nt")
     out = gp.zeros((320, 192), dtype, device="cuda")
     graph = gp.CudaGraph()

@@ -26,7 +26,7 @@ extern "C" __global__ void spin_then_add(long long cycles, int* x, int n, int va
 
 
 def device_free() -> int:
-    """What cuMemGetInfo says."""
+    """Free memory from cuMemGetInfo."""
     return int(_native.memory_info()[0])
 
 

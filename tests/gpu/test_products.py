@@ -107,7 +107,7 @@ def test_sizes_beyond_the_rows() -> None:
 
 
 def test_grouped_in_a_graph_follows_the_sizes() -> None:
-    """Sizes are read by the kernels, so a replay takes those that are there then."""
+    """Sizes are read by the kernels, so a replay uses the current ones."""
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(130, 40)), rng.normal(size=(3, 20, 40))
     gx, gw = (gp.from_numpy(a, device="cuda") for a in (x, w))
@@ -146,7 +146,7 @@ def tf32_by_default() -> Iterator[None]:
 
 
 def _errors(**options: Any) -> Any:
-    """Errors of a float32 product in parts of the magnitude that was added up."""
+    """Errors of a float32 GEMM relative to the sum of magnitudes."""
     rng = np.random.default_rng(0)
     a, b = (rng.normal(size=(512, 512)).astype(np.float32) for _ in range(2))
     got = gp.matmul(gp.from_numpy(a, device="cuda"), gp.from_numpy(b, device="cuda"), **options)
@@ -208,7 +208,7 @@ def test_fp8_is_what_the_device_says() -> None:
 
 
 def test_fp8_sums_are_float32() -> None:
-    """Tensor cores keep fewer bits of a sum of 8-bit products than float32 has."""
+    """Tensor cores accumulate 8-bit products with less precision than float32."""
     rng = np.random.default_rng(5)
     a, b = (rng.normal(size=(512, 8192)).astype("float8_e4m3fn") for _ in range(2))
     x, y = (gp.from_numpy(h, device="cuda") for h in (a, b))

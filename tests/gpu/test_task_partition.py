@@ -12,7 +12,7 @@ import pytest
 import pygpukit as gp
 from pygpukit.scheduler import MB, Scheduler, TaskState
 
-# Runs until the host writes to `flag`, page-locked memory; 20 s at most, should a test fail.
+# Runs until the host writes to `flag`, pinned memory; 20 s at most, should a test fail.
 WAIT_FOR = """
 extern "C" __global__ void wait_for(long long flag, float* x) {
     long long start, now;
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not gp.is_nvrtc_available(), reason="custom kern
 
 
 class Blocker:
-    """A kernel that ends when it is told to."""
+    """A kernel that runs until it is released."""
 
     def __init__(self) -> None:
         self.kernel = gp.jit(WAIT_FOR, "wait_for", block_size=32)
@@ -136,7 +136,7 @@ def test_a_task_that_replays_a_graph_elsewhere(blocker: Blocker) -> None:
 def test_a_task_that_starts_a_transfer(blocker: Blocker) -> None:
     host = np.ones(8 * MB, np.uint8)
     x = gp.zeros(8 * MB, "uint8")
-    gp.transfer.submit_h2d(x, host).wait()  # the engine's page-locked memory: it waits for kernels
+    gp.transfer.submit_h2d(x, host).wait()  # the engine's pinned memory: it waits for kernels
     x[:] = 0
     gp.synchronize()
     side = gp.Stream()

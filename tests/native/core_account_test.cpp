@@ -213,7 +213,7 @@ TEST_F(PoolLedgerTest, AReservationInAPartitionIsPartOfItsMemory) {
   partition->close();
 }
 
-// A thread that waits inside a task may run another one, which pays for itself.
+// A thread that waits inside a task may run another one, which is charged separately.
 TEST_F(PoolLedgerTest, ANestedTaskUsesNothingOfTheOuterOne) {
   device::PoolLedger ledger(kGpu, nullptr);
   ASSERT_EQ(ledger.reserve(4 * kChunk, ""), runtime::ReserveResult::kGranted);

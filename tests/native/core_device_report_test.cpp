@@ -1,4 +1,4 @@
-// What kernels report about indices, and when the host says so.
+// What kernels report about indices, and when the host raises.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ class DeviceReportTest : public CoreTest {
 
   static Context& context() { return Context::get(0); }
 
-  // What the first thread of a kernel does that meets a bad index.
+  // What the first thread of a kernel does that encounters a bad index.
   static void report(const char* op, std::int64_t index, std::int64_t size, int axis) {
     const kernels::IndexReport handle = context().report().handle(op);
     if (std::exchange(*handle.gate, 1u) != 0) return;

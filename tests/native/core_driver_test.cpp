@@ -127,7 +127,7 @@ TEST_F(DriverTest, ForkBeforeUseIsFine) {
 }
 
 #ifdef GPK_FAKE_CUDA_PATH
-// The fake as a library of its own, steered through what it exports.
+// The fake as a separate library, controlled through its exports.
 class DriverLibraryTest : public DriverTest {
  protected:
   DriverLibraryTest() {

@@ -276,7 +276,7 @@ TEST_F(CaptureTest, KernelsOfForkedStreamsLiveAsLongAsTheGraph) {
   EXPECT_EQ(fake::num_live(fake::Kind::kModule), 2u);
 }
 
-// What a captured launch uses must not be given back while the graph lives.
+// What a captured launch uses must not be released while the graph lives.
 TEST_F(CaptureTest, FullDeviceDoesNotFreeMemoryOfTheCapture) {
   fake::set_devices({{.memory_bytes = 8 << 20}});
   const auto kernel = load_scale();
@@ -336,7 +336,7 @@ TEST_F(CaptureTest, EvictedArraysComeBackForACaptureAndStay) {
   EXPECT_EQ(first_of(x), 2.0f);
 }
 
-// Scratch of a capture is used again in it, although the graph was told of every array.
+// Scratch memory of a capture is reused within it, although the graph was told of every array.
 TEST_F(CaptureTest, KeptScratchIsReused) {
   const auto kernel = load_scale();
   Graph graph(kGpu);

@@ -325,7 +325,7 @@ TEST_F(LaunchTest, DriverFailureNamesTheCall) {
   EXPECT_EQ(error->call(), "cuLaunchKernelEx");
 }
 
-// In a process of its own: the setting is read at the first launch.
+// In a separate process: the setting is read at the first launch.
 TEST_F(LaunchTest, BlockingLaunchesRaiseThemselves) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

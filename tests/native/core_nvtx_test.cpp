@@ -49,7 +49,7 @@ TEST_F(NvtxTest, RangeOpenedBeforeAToolListensIsNotClosed) {
   EXPECT_TRUE(events().empty());
 }
 
-// The whole protocol with a tool's library, in a process of its own (initialize() acts once).
+// The whole protocol with a tool's library, in a separate process (initialize() acts once).
 TEST(NvtxDeathTest, AToolReceivesRanges) {
 #ifdef GPK_NVTX_INJECTION_PATH
   GTEST_FLAG_SET(death_test_style, "threadsafe");

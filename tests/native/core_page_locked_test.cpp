@@ -1,4 +1,4 @@
-// Page-locked host memory: whose pages it has, and that all of it comes back.
+// Pinned host memory: who owns its pages, and that all of it is released.
 #include "core/page_locked.h"
 
 #include <cstdint>

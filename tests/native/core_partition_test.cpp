@@ -133,7 +133,7 @@ TEST_F(PartitionTest, MemoryBeyondTheLimitIsRefused) {
     EXPECT_EQ(error->numbers().account_limit_bytes, std::size_t{10} << 20);
     EXPECT_CONTAINS(error->what(), "partition small");
   }
-  Array::empty({6 * kMib}, DType::kUInt8, kGpu);  // the neighbour goes on
+  Array::empty({6 * kMib}, DType::kUInt8, kGpu);  // the neighbour is unaffected
   EXPECT_GE(partition->report().memory.num_refused, 1u);
   EXPECT_GE(partition->report().memory.used_bytes, std::size_t{6} << 20);
   const auto error = thrown<Error>([&] { partition->close(); });

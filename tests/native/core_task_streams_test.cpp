@@ -25,7 +25,7 @@ constexpr std::optional<QosClass> kNoClass;
 
 class TaskStreamsTest : public GraphTest {
  protected:
-  // A task on the fake GPU: what `body` submits is under way while the streams it names are busy.
+  // A task on the fake GPU: what `body` submits is in flight while the streams it names are busy.
   struct Task {
     std::future<std::exception_ptr> end;
     bool over() { return end.wait_for(5ms) == std::future_status::ready; }

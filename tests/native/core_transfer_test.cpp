@@ -172,7 +172,7 @@ TEST_F(TransferTest, ACopyThatFailsFailsItsFuture) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->call(), "cuMemcpyHtoDAsync");
   EXPECT_EQ(future.result().state, TransferState::kFailed);
-  const Array array = array_of(kLarge);  // the engine goes on
+  const Array array = array_of(kLarge);  // the engine continues
   auto next = engine->submit(TransferType::kH2D, array.device_ptr(), address(source.data()), kLarge,
                              Stream::default_for(kGpu));
   next.wait();
@@ -232,7 +232,7 @@ TEST_F(TransferTest, ManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-// At exit threads go on submitting and waiting.
+// At exit threads continue to submit and wait.
 TEST_F(TransferTest, CloseWhileOthersUseIt) {
   const Array array = array_of(4096);
   const auto source = pattern(4096);

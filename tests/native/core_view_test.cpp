@@ -78,7 +78,7 @@ TEST(ViewTest, AxesOfSizeOne) {
   EXPECT_TRUE(expand_dims(x, {1}, "expand_dims").is_contiguous());
   EXPECT_EQ(squeeze(expand_dims(x, {0, 2}, "e"), {0, 2}, "squeeze").shape(), (Dims{2, 3}));
   EXPECT_EQ(message_of<InvalidArgument>([&] { squeeze(x, {1}, "squeeze"); }),
-            "squeeze: axis 1 of shape (2, 3) has not size 1");
+            "squeeze: axis 1 of shape (2, 3) does not have size 1");
   EXPECT_THROW(expand_dims(counting(Dims::filled(32, 1)), {0}, "expand_dims"), InvalidArgument);
 }
 

@@ -73,7 +73,7 @@ TEST_F(VirtualMemoryTest, RefusesWhatTheDriverRefuses) {
   ASSERT_EQ(driver().cuMemMap(range, kChunk, 0, handle, 0), cu::kSuccess);
   EXPECT_EQ(driver().cuMemMap(range, kChunk, 0, handle, 0), cu::kInvalidValue);
   EXPECT_EQ(driver().cuMemSetAccess(range, 2 * kChunk, &access_, 1), cu::kInvalidValue);
-  unsigned char byte = 0;  // mapped, but nobody may touch it yet
+  unsigned char byte = 0;  // mapped, but not accessible yet
   EXPECT_EQ(driver().cuMemcpyDtoHAsync(&byte, range, 1, nullptr), cu::kInvalidValue);
   EXPECT_EQ(driver().cuMemRelease(handle), cu::kInvalidValue);
   EXPECT_EQ(driver().cuMemAddressFree(range, 2 * kChunk), cu::kInvalidValue);

@@ -44,9 +44,9 @@ std::string why(const std::string& option) {
 }
 
 TEST(ExplainInvalidOption, NamesTheOptionAndWhatToWrite) {
-  EXPECT_TRUE(why("-O2").starts_with("NVRTC does not take -O2: NVRTC compiles at -O3; "));
+  EXPECT_TRUE(why("-O2").starts_with("NVRTC does not accept -O2: NVRTC compiles at -O3; "));
   EXPECT_TRUE(why("-Xcompiler=-Wall")
-                  .starts_with("NVRTC does not take -Xcompiler=-Wall: there is no host compiler. "
+                  .starts_with("NVRTC does not accept -Xcompiler=-Wall: there is no host compiler. "
                                "NVRTC's options are -D, "));
   EXPECT_NE(why("-gencode=arch=compute_90,code=sm_90").find("-arch=sm_90"), std::string::npos);
   EXPECT_NE(why("-c").find("no file is written"), std::string::npos);
@@ -55,7 +55,8 @@ TEST(ExplainInvalidOption, NamesTheOptionAndWhatToWrite) {
 }
 
 TEST(ExplainInvalidOption, OtherOptionsAndOtherLogs) {
-  EXPECT_TRUE(why("--nonsense").starts_with("NVRTC does not take --nonsense. NVRTC's options are"));
+  EXPECT_TRUE(
+      why("--nonsense").starts_with("NVRTC does not accept --nonsense. NVRTC's options are"));
   const std::string text = explain_invalid_option("nvrtc: error: invalid value for -arch\n");
   EXPECT_TRUE(text.starts_with("nvrtc: error: invalid value for -arch. NVRTC's options are"));
 }

@@ -16,7 +16,7 @@
 namespace gpk::ops::elementwise {
 namespace {
 
-// Arrays over memory nobody has: plans read addresses only.
+// Arrays over unallocated memory: plans only read addresses.
 Array pretend(Dims shape, Dims strides, DType dtype, std::uintptr_t address = 1 << 20) {
   static int owner = 0;
   const auto buffer = Buffer::wrap(kCpu, reinterpret_cast<void*>(address), std::size_t{1} << 40,

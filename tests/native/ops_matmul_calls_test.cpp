@@ -49,7 +49,7 @@ TEST_F(MatmulCalls, LinearTakesWeightsAsTheyLie) {
   EXPECT_EQ(p.c.shape(), (Dims{2, 5, 4}));
   EXPECT_EQ(p.epilogue.activation, Activation::kGelu);
   EXPECT_TRUE(p.epilogue.bias.has_value());
-  EXPECT_TRUE(calls_.empty());  // nothing beside the product
+  EXPECT_TRUE(calls_.empty());  // nothing besides the GEMM
 }
 
 TEST_F(MatmulCalls, AResidualMayBeTheResult) {

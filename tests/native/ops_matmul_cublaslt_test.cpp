@@ -1,4 +1,4 @@
-// The search for cuBLASLt, and products by a library in its place.
+// The search for cuBLASLt, and GEMMs through a fake library.
 #include <cstring>
 #include <filesystem>
 #include <numeric>
@@ -226,7 +226,7 @@ TEST_F(CublasLtTest, RefusalsAreRemembered) {
   const GemmCall p{.a = numbers({13, 5}), .b = numbers({5, 8}), .c = numbers({13, 8})};
   refuse(true);
   try {
-    run_gemm(p, "matmul");  // by our own kernel, where NVRTC or a bundle is there
+    run_gemm(p, "matmul");  // by our own kernel, where NVRTC or a bundle is available
   } catch (const Error&) {
   }
   refuse(false);

@@ -1,4 +1,4 @@
-// Problems and checks of products.
+// GEMM descriptors and checks.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

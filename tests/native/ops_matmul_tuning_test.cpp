@@ -202,7 +202,7 @@ TEST_F(TuningTest, PlansAreMadeOnce) {
   const auto first = planned(p, context, "test");
   EXPECT_EQ(first->fit, DescFit::kFits);
   EXPECT_EQ(planned(p, context, "test"), first);
-  EXPECT_EQ(planned(product(40), context, "test"), first);  // other memory, the same product
+  EXPECT_EQ(planned(product(40), context, "test"), first);  // other memory, same GEMM
   EXPECT_NE(planned(product(41), context, "test"), first);
   GemmCall other = p;
   other.tf32 = true;

@@ -89,7 +89,7 @@ TEST(WgmmaPlan, LongSumsOfFewResultsAreCutAndAddedUpByALastPass) {
   const MatmulDesc output = wgmma_output(make_desc(plain(512, 512, 32768)), plan);
   EXPECT_EQ(output.dtype_c, DType::kFloat32);
   EXPECT_EQ(output.problem.c_m, 512);
-  // Parts lie 3 * 5 sums apart: copies want 16 bytes.
+  // Splits are 3 * 5 accumulators apart: TMA needs multiples of 16 bytes.
   const MatmulDesc odd = wgmma_output(make_desc(plain(3, 5, 4096)), plan);
   EXPECT_EQ(wgmma_store(odd), WgmmaStoreKind::kStrided);
 }

@@ -118,7 +118,7 @@ TEST(PlanReduceTest, Columns) {
   EXPECT_GT(plan.num_splits, 1u);
   EXPECT_GE(plan.per_split * plan.num_splits, 8192);
   EXPECT_LT(plan.per_split * (plan.num_splits - 1), 8192);
-  // Rows that do not start on 16 bytes, and dtypes without kernels of their own.
+  // Rows that are not 16-byte aligned, and dtypes without specialised kernels.
   EXPECT_EQ(plan_of({8192, 4099}, 0b01, 2).kernel, ReduceKernel::kGeneral);
   EXPECT_EQ(plan_of({8192, 4096}, 0b01, 2, false).kernel, ReduceKernel::kGeneral);
 }
@@ -215,7 +215,8 @@ TEST(VariantsTest, DifferentAndFewBundled) {
   EXPECT_LE(bundled, 200);
 }
 
-// What the general kernel is asked for is among the variants, for every functor and dtype.
+// What the general kernel may be instantiated with is among the variants, for every functor and
+// dtype.
 TEST(VariantsTest, GeneralKernelForEverything) {
   const std::vector<Variant> all = all_variants();
   for (int f = 0; f < kNumFunctors; ++f) {

@@ -26,7 +26,7 @@ class VariantKeys {
     }
   }
   [[nodiscard]] std::size_t size() const { return code_of_.size(); }
-  // Kernels that are told apart.
+  // Kernels with distinct keys.
   [[nodiscard]] std::size_t num_codes() const {
     std::set<Code> codes;
     for (const auto& [key, code] : code_of_) codes.insert(code);

@@ -1,4 +1,4 @@
-// What families of kernels share: caches, candidates, recorders, cost helpers.
+// Shared by kernel families: caches, candidates, recorders, cost helpers.
 #include <gtest/gtest.h>
 
 #include "fake_driver/core_fixture.h"
@@ -49,7 +49,7 @@ TEST(PlanCache, ForgetsEverywhere) {
   EXPECT_EQ(ToyCache::find(key(1)), nullptr);
   make(1, 64);
   EXPECT_EQ(ToyCache::find(key(1))->tile, 64);
-  // A decision made from what was forgotten meanwhile is not found.
+  // A decision made before an invalidation is not found.
   ToyCache::make(key(2), [] {
     ToyCache::forget();
     return std::make_shared<ToyPlan>(ToyPlan{32});
@@ -108,7 +108,7 @@ TEST(PlanCandidates, ForcedByPrefix) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "toys: no plan starts with 'magic'; there are\n  toy(tile=1)\n  toy(tile=2)");
+                 "toys: no plan starts with 'magic'; candidates are\n  toy(tile=1)\n  toy(tile=2)");
   }
 }
 

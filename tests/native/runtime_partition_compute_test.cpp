@@ -21,7 +21,7 @@ std::vector<std::size_t> given(const SmSplit& split) {
 TEST(RuntimePartitionCompute, SplitsOfAnH200) {
   const double quarters[] = {0.75, 0.25};
   const SmSplit split = split_sms(132, 8, quarters);
-  EXPECT_EQ(given(split), (std::vector<std::size_t>{100, 32}));  // asked 99 and 33
+  EXPECT_EQ(given(split), (std::vector<std::size_t>{100, 32}));  // requested 99 and 33
   EXPECT_TRUE(split.parts[0].takes_rest);
   EXPECT_FALSE(split.parts[1].takes_rest);
   EXPECT_EQ(split.unassigned_sms, 0u);
@@ -30,7 +30,7 @@ TEST(RuntimePartitionCompute, SplitsOfAnH200) {
   EXPECT_LT(split.max_error, 0.01);
 
   const double thirds[] = {0.5, 0.25, 0.25};
-  const SmSplit three = split_sms(132, 8, thirds);  // asked 66, 33, 33
+  const SmSplit three = split_sms(132, 8, thirds);  // requested 66, 33, 33
   EXPECT_EQ(given(three), (std::vector<std::size_t>{68, 32, 32}));
 
   const double part[] = {0.5};
@@ -98,7 +98,7 @@ TEST(RuntimePartitionCompute, RandomSplitsKeepTheirPromises) {
       if (!part.takes_rest) {
         ASSERT_EQ(part.given_sms % granule, 0u);
       }
-      // Nobody is above its due by more than one granule, rest and minimum aside.
+      // No part exceeds its share by more than one granule, remainder and minimum aside.
       if (!part.takes_rest && part.given_sms > granule) {
         ASSERT_LT(static_cast<double>(part.given_sms),
                   part.asked_sms + static_cast<double>(granule));

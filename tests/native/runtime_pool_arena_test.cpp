@@ -31,7 +31,7 @@ TEST_F(PoolArenaTest, AccountsRefuseBeyondTheirLimit) {
     EXPECT_NE(std::string(error.what()).find("account 'tenant' has used 61440 of its limit of"),
               std::string::npos);
   }
-  PoolBlock* b = pool.allocate(41 * kKiB, 0, {.account = other});  // the neighbour goes on
+  PoolBlock* b = pool.allocate(41 * kKiB, 0, {.account = other});  // the neighbour is unaffected
   PoolBlock* c = pool.allocate(1000, 0, {.account = account});
   EXPECT_EQ(account->stats().used_bytes, 61 * kKiB);
   EXPECT_EQ(account->stats().num_refused, 1u);

@@ -137,7 +137,7 @@ TEST_F(PoolEvictTest, OldUsesOfABusyStreamAreKnownToBeOver) {
   for (PoolBlock* block : {a, b, c, d, e}) pool.free(block);
 }
 
-// Uses of a block that is not marked count no tick of their own; they count nevertheless.
+// Uses of an unmarked block get no tick of their own, but count nevertheless.
 TEST_F(PoolEvictTest, UsesBeforeTheMarkAreKnown) {
   PoolOptions marked = options(3);
   marked.evict_from_bytes = 0;
@@ -230,7 +230,7 @@ TEST_F(PoolEvictTest, PinnedBlocksStay) {
   EXPECT_EQ(kind_of([&] { pool.evict(a); }), Error::Kind::kState);
   pool.unpin(a);
   EXPECT_EQ(pool.evict(a), kChunk);
-  pool.pin(b);  // comes back, complete
+  pool.pin(b);  // restored completely
   EXPECT_FALSE(pool.is_evicted(b));
   EXPECT_EQ(device.queued(PoolFake::kCopyStream), 0u);
   for (PoolBlock* block : {a, b, c}) pool.free(block);
@@ -311,7 +311,7 @@ TEST_F(PoolEvictTest, BlocksThatShareChunksFreeTheWholeOnes) {
   check(pool, before, 1, 1);
   check(pool, block, 1, 2);
   pool.evict(block);
-  pool.free(block);  // three pieces: hole, void, hole
+  pool.free(block);  // three ranges: hole, void, hole
   device.run_all();
   PoolBlock* again = pool.allocate(3 * kChunk, 1);
   EXPECT_EQ(pool.stats().reserved_bytes, device.physical_bytes());

@@ -37,7 +37,7 @@ Error::Kind kind_of(const Call& call) {
   return kind;
 }
 
-// Ends with a look at what the device was asked for that it must not be.
+// Checks at the end that the device was not misused.
 class Fixture : public ::testing::Test {
  protected:
   void TearDown() override { EXPECT_TRUE(device.errors.empty()) << device.errors.front(); }

@@ -124,7 +124,7 @@ TEST_F(PoolTest, BestFitTakesTheSmallestHole) {
 TEST_F(PoolTest, GrowsInPlaceBesideAHole) {
   Pool pool(device, options());
   PoolBlock* block = pool.allocate(kChunk + kChunk / 2, 0);
-  PoolBlock* next = pool.allocate(kChunk, 0);  // half a chunk is there, one more is mapped
+  PoolBlock* next = pool.allocate(kChunk, 0);  // half a chunk is mapped, one more is added
   EXPECT_EQ(next->address, block->address + block->bytes);
   EXPECT_EQ(pool.stats().reserved_bytes, 3 * kChunk);
   pool.free(block);

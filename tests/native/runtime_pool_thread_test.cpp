@@ -140,7 +140,7 @@ TEST(PoolThreads, EvictEachOther) {
   EXPECT_EQ(device.host_bytes(), 0u);
 }
 
-// A limit is kept to the byte whoever comes first.
+// A limit is exact to the byte in any interleaving.
 TEST(PoolThreads, AccountLimitsAreExact) {
   PoolFake device;
   device.fast_streams = true;
@@ -216,7 +216,7 @@ TEST_F(PoolWhileWaiting, WhoeverWantsALeavingBlockWaitsForIt) {
   PoolBlock* b = pool.allocate(kChunk, 1);
   device.fill(a->address, kChunk, 3);
   std::vector<std::thread> threads;
-  device.on_wait = [&] {  // both are on their way out
+  device.on_wait = [&] {  // both are being evicted
     ++num_hooks;
     threads.emplace_back([&] {
       const PoolUse use(pool, a, 2);

@@ -61,7 +61,7 @@ class Replay {
     clear(cache);
   }
 
-  // Sequences come and go one by one, each with caches of its own.
+  // Sequences come and go one by one, each with its own caches.
   void serve_mixed(std::size_t num_sequences, std::size_t num_steps, std::size_t grow_by,
                    std::minstd_rand& random) {
     struct Sequence {
@@ -140,7 +140,7 @@ class Replay {
       PoolBlock* rotated_q = make(rows * m.num_heads * m.head_dim);
       PoolBlock* rotated_k = make(rows * m.num_kv_heads * m.head_dim);
       drop_all({q, k});
-      // Attention in pieces of 128 rows.
+      // Attention in blocks of 128 rows.
       PoolBlock* scores = make(batch * m.num_heads * std::min<std::size_t>(rows, 128) * length);
       PoolBlock* mixed = make(rows * m.num_heads * m.head_dim);
       drop_all({scores, rotated_q, rotated_k, v});
@@ -185,7 +185,7 @@ class PoolTrace : public ::testing::TestWithParam<Case> {
     device.has_bytes = false;
     device.fast_streams = true;
   }
-  // Memory held over memory asked for, both at their peak.
+  // Memory held relative to memory requested, both at their peak.
   void check(const Pool& pool, const Replay& replay) const {
     const auto asked = static_cast<double>(replay.peak_bytes());
     const auto held = static_cast<double>(pool.stats().peak_reserved_bytes);
@@ -223,7 +223,7 @@ TEST_P(PoolTrace, SequencesThatComeAndGo) {
   check(pool, replay);
 }
 
-// No room to spare: the same work within 8 % more than it asks for at its peak.
+// No slack: the same work within 8 % more than its peak demand.
 TEST_P(PoolTrace, UnderATightQuota) {
   const Case& it = GetParam();
   std::size_t asked = 0;

@@ -259,7 +259,7 @@ class PoolWorld {
     const bool quiet = pick(2) == 0;
     if (quiet) device.run(stream);
     for (Live& live : live_) {
-      // What comes back under this id is another stream. The work of the old one on small blocks,
+      // A reused id is another stream. The work of the old one on small blocks,
       // which the pool does not see, has to be over.
       if (live.users.erase(stream) != 0 || live.last == stream) device.run(stream);
       if (live.home == stream) live.home = kGone;

@@ -108,7 +108,7 @@ TEST_F(RuntimeSchedulerMemory, AStartOutOfTurnLeavesTheRestToOthersToo) {
   const TaskId small = submit(20);
   expect_state(large, TaskState::kQueued);
   expect_state(small, TaskState::kAdmitted);
-  ledger->release(30, "stranger");  // and nobody told the scheduler
+  ledger->release(30, "stranger");  // and the scheduler is not notified
   EXPECT_TRUE(scheduler->start(large));
   expect_state(middle, TaskState::kQueued);
   expect_state(small, TaskState::kAdmitted);
@@ -256,7 +256,7 @@ TEST_F(RuntimeSchedulerMemory, BandwidthCounts) {
   expect_state(c, TaskState::kAdmitted);
 }
 
-// Refuses, reports exhaustion or breaks, as told.
+// Refuses, reports exhaustion or throws, as configured.
 class FaultyLedger final : public MemoryLedger {
  public:
   enum class Mode { kGrant, kThrowMemory, kThrowOther };

@@ -87,7 +87,7 @@ class Model {
     for (const auto& [id, task] : tasks_) ids.push_back(id);
     return ids;
   }
-  // Drops ended tasks that nobody depends on any more; their states stay counted.
+  // Drops ended tasks that nothing depends on; their states stay counted.
   void forget_ended(std::size_t keep) {
     for (auto it = tasks_.begin(); it != tasks_.end() && tasks_.size() > keep;) {
       if (!is_terminal(it->second.state)) {
@@ -293,7 +293,7 @@ TEST(RuntimeSchedulerProperty, RandomOperationsKeepEveryPromise) {
   RecordProperty("admissions", static_cast<int>(num_admissions));
 }
 
-// A stream of better tasks, for ever: how long can one poor task wait?
+// An endless stream of higher-priority tasks: how long can one low-priority task wait?
 struct Flood {
   SchedulePolicy policy;
   int priority;               // of the flood; the poor one has 0
@@ -336,7 +336,7 @@ std::int64_t wait_under_flood(const Flood& flood, std::int64_t aging_interval_ns
 TEST(RuntimeSchedulerProperty, NobodyStarves) {
   const std::int64_t by_priority = wait_under_flood({SchedulePolicy::kPriority, 50, 10, 50}, 100);
   EXPECT_GT(by_priority, 50 * 100 - 100);       // it does yield to better ones,
-  EXPECT_LT(by_priority, 50 * 100 + 10 * 100);  // but only as long as the rule says
+  EXPECT_LT(by_priority, 50 * 100 + 10 * 100);  // but only as long as the rule allows
   const std::int64_t by_length = wait_under_flood({SchedulePolicy::kSjf, 0, 10, 50}, 100);
   EXPECT_GT(by_length, 990 * 10 - 100);
   EXPECT_LT(by_length, 990 * 10 + 10 * 100);

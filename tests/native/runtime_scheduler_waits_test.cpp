@@ -1,4 +1,4 @@
-// Tasks that wait for tasks inside their bodies: what can never end is refused, all else goes on.
+// Tasks that wait for tasks inside their bodies: deadlocks are refused, everything else proceeds.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -94,7 +94,7 @@ TEST_P(RuntimeSchedulerWaits, ThreeLevels) {
   });
   serve();
   expect_completed(outer);
-  // Whoever waits last closes the circle: with several workers that may be either of the two.
+  // Whoever waits last closes the cycle: with several workers that may be either of the two.
   EXPECT_NE(outer_text.empty(), middle_text.empty());
   const std::string text = outer_text + middle_text;
   EXPECT_NE(text.find("task 1 'outer' 40 B"), std::string::npos) << text;
@@ -154,7 +154,7 @@ TEST_P(RuntimeSchedulerWaits, ForEachOther) {
   serve();
   expect_completed(first);
   EXPECT_TRUE(first_text.empty() != second_text.empty()) << first_text << "\n" << second_text;
-  EXPECT_NE((first_text + second_text).find("a circle"), std::string::npos);
+  EXPECT_NE((first_text + second_text).find("a cycle"), std::string::npos);
 }
 
 TEST_P(RuntimeSchedulerWaits, ForItself) {
@@ -162,7 +162,7 @@ TEST_P(RuntimeSchedulerWaits, ForItself) {
   const TaskId id = submit("self", 0, [&](TaskContext& me) { text = wait_text(me.id()); });
   serve();
   expect_completed(id);
-  EXPECT_EQ(text, "Scheduler: task 1 'self' waits for task 1 'self': a circle");
+  EXPECT_EQ(text, "Scheduler: task 1 'self' waits for task 1 'self': a cycle");
 }
 
 // --- waits that do end
@@ -267,7 +267,7 @@ TEST_P(RuntimeSchedulerWaits, DeepNesting) {
   EXPECT_EQ(num_run, 41);
 }
 
-// Whatever tasks hold, ask for and wait for: every one ends, by itself or refused.
+// Whatever tasks hold, request and wait for: every one ends, normally or refused.
 TEST_P(RuntimeSchedulerWaits, RandomTrees) {
   SchedulerConfig config;
   config.backfill_depth = 2;

@@ -1,4 +1,4 @@
-// Idle workers hear that memory came free: the ledgers here never ask them to look again.
+// Idle workers are notified of freed memory: the ledgers here never ask them to poll.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -74,7 +74,7 @@ TEST(RuntimeSchedulerWake, WhenALimitIsRaised) {
   scheduler.complete(holder);
 }
 
-// Asks again only when told so.
+// Polls only when told to.
 class SlowLedger final : public MemoryLedger {
  public:
   ReserveResult reserve(std::size_t, std::string_view) override {

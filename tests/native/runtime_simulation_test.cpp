@@ -54,7 +54,7 @@ TEST(RuntimeSimulation, TasksShareComputeAndBandwidth) {
   EXPECT_EQ(two.tasks[0].ended_ns, 200);
   EXPECT_EQ(two.tasks[1].ended_ns, 300);
   EXPECT_DOUBLE_EQ(two.compute_utilisation, 1.0);
-  // Halves fit beside each other; bandwidth slows the ones that ask for it.
+  // Halves fit beside each other; bandwidth slows the ones that use it.
   const std::vector<SimTask> light = {{.duration_ns = 100, .compute = 0.5, .bandwidth = 0.8},
                                       {.duration_ns = 100, .compute = 0.25, .bandwidth = 0.8},
                                       {.duration_ns = 100, .compute = 0.25}};
@@ -71,7 +71,7 @@ TEST(RuntimeSimulation, HigherClassesAreServedFirst) {
   const SimResult result = simulate(trace, device(100, 2), policy());
   EXPECT_EQ(result.tasks[1].ended_ns, 80);   // as if it were alone
   EXPECT_EQ(result.tasks[0].ended_ns, 124);  // lost 0.8 of 30 ns
-  // One that gets nothing at all goes on when the others have ended.
+  // A task that gets nothing at all proceeds when the others have ended.
   const std::vector<SimTask> full = {{.duration_ns = 100},
                                      {.duration_ns = 40, .qos = QosClass::kBurstable}};
   EXPECT_EQ(simulate(full, device(100, 2), policy()).tasks[0].ended_ns, 140);

@@ -30,7 +30,7 @@ TEST(RuntimeTransferCopier, ManyCallersAndSizes) {
   EXPECT_GE(HostCopier::default_num_threads(), 1u);
 }
 
-// Pieces never overlap, come back in order, and the ring always serves again.
+// Blocks never overlap, are released in order, and the ring always serves again.
 TEST(RuntimeTransferStaging, RingAgainstModel) {
   ManualClock clock;
   FakeCopyDevice device(clock);

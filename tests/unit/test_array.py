@@ -24,7 +24,7 @@ def numpy_type(name: str) -> np.dtype[Any]:
 
 
 def some_values(shape: tuple[int, ...], dtype: str) -> Any:
-    """Every small value in turn: exact in all dtypes, negative where there are negative ones."""
+    """Cycles through small values: exact in all dtypes, negative where the dtype is signed."""
     count = int(np.prod(shape))
     low = 0 if dtype in ("bool", "uint4") or dtype.startswith("uint") else -4
     wide = np.arange(count, dtype=np.float64) % 4 + low

@@ -1,4 +1,4 @@
-"""The kernel cache against somebody who can write near it: his bytes are never run, nothing raises.
+"""The kernel cache under attack by someone who can write near it: foreign bytes are never run.
 
 The poison is an entry that is right in every byte (magic, key, checksum) but for the kernel, so
 only the rules about who wrote it keep it out.

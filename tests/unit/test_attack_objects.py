@@ -22,7 +22,7 @@ from pygpukit.core.errors import InvalidIndexError, InvalidTypeError
 
 LIMIT = 60  # seconds; all of it takes a few
 
-# Every class, every attribute, in a process of its own. The last line tells where it ended.
+# Every class, every attribute, in a separate process. The last line shows where it ended.
 WALK = """
 import copy, importlib, pickle, pkgutil, types
 import pygpukit
@@ -197,7 +197,7 @@ def test_byte_windows_are_inside_the_buffer() -> None:
 
 
 class Shrinks:
-    """Empties the list it is in when it is asked for its value."""
+    """Empties the list it is in when its value is read."""
 
     def __init__(self, items: list[Any], value: Any) -> None:
         self.items, self.value = items, value
@@ -261,7 +261,7 @@ class Fresh:
     def __getitem__(self, at):
         if at > 1:
             raise IndexError
-        return numpy.full(3, at + 1)  # nobody else holds it
+        return numpy.full(3, at + 1)  # the only reference
 
 indices = gp._native.ravel_multi_index(Fresh(), (4, 5), "raise")
 assert indices.to_numpy().tolist() == [7, 7, 7]
@@ -334,7 +334,7 @@ def test_a_deleter_does_not_see_the_error_on_its_way(exported: bool) -> None:
         return x.__dlpack__() if exported else x
 
     with pytest.raises(TypeError, match="integer"):
-        operator.index(made())  # nobody else's: it goes when the error has been set
+        operator.index(made())  # the only reference: destroyed once the error is set
     assert producer.num_deleted == 1
 
 
@@ -355,7 +355,7 @@ except ImportError as error:
 '''.format(module=sys.argv[1])
 if "main" in sys.argv[2:]:
     import pygpukit
-# "legacy" shares the GIL, the default of 3.12 and later does not and refuses by itself.
+# "legacy" shares the GIL; the default of 3.12 and later does not, and refuses on its own.
 make = interpreters.create
 made = make("legacy") if sys.version_info >= (3, 13) else make(isolated=False)
 run = interpreters.exec if hasattr(interpreters, "exec") else interpreters.run_string

@@ -66,7 +66,7 @@ def report(*results: BenchmarkResult, gpu: GPUInfo = GPU) -> BenchmarkReport:
 
 
 class FakeClock:
-    """Seconds that pass only when told."""
+    """A clock that advances only when told to."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""python -m pygpukit.benchmark --gemm --gemv: cases, timing in turn, correctness, plots."""
+"""python -m pygpukit.benchmark --gemm --gemv: cases, interleaved timing, correctness, plots."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_everyone_is_timed_in_every_round() -> None:
     assert [round(s.median) for s in stats] == [2000, 4000]
     assert order[:4] == ["a", "a", "b", "b"]  # once to begin with, once to see how long it takes
     rounds = ["".join(order[i : i + 2]) for i in range(4, len(order), 2)]
-    assert len(rounds) == 3 + 4  # settled after as many rounds as were asked for
+    assert len(rounds) == 3 + 4  # settled after the requested number of rounds
     assert rounds == ["ab", "ba", "ab", "ab", "ba", "ab", "ba"]  # who begins moves on
 
 

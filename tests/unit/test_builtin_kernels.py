@@ -28,7 +28,7 @@ ALLOWED_LOCAL_MEMORY: dict[str, str] = {
 MAX_CHOSEN_SPILL_BYTES = 128
 MAX_REGISTERS_OF_CHOSEN_SPILLS = 40
 
-# The first test waits for all compiles. Every variant for every architecture takes its time.
+# The first test waits for all compiles. Every variant for every architecture takes a while.
 TIMEOUT_SECONDS = 0 if os.environ.get("GPK_TEST_ALL_ARCHS") else 900
 
 pytestmark = pytest.mark.skipif(
@@ -81,7 +81,7 @@ def test_every_file_is_compiled() -> None:
         part = {pair for pair in shared if pair[0] == file}
         assert len(seen & part) > len(part) / (step + 1)
     assert {job.sm for job in jobs} == set(compiling.ARCHS)
-    for sm in compiling.ARCHS:  # each has a fair part of the large file
+    for sm in compiling.ARCHS:  # each gets a fair share of the large file
         part = sum(len(job.expressions) for job in jobs if job.sm == sm)
         assert part > len(seen) / 12
 

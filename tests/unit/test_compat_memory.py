@@ -248,7 +248,7 @@ def test_random_sequences_keep_every_byte_and_the_quota(steps: list[tuple[str, i
         assert (pool.read(block, np.uint8) == value).all()
 
 
-# --- page-locked memory -------------------------------------------------------------------------
+# --- pinned memory ------------------------------------------------------------------------------
 
 
 def test_pinned_blocks_are_pooled_and_belong_to_tasks() -> None:

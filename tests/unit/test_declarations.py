@@ -1,4 +1,4 @@
-"""An op is declared once: what its line in native/ops/op_list.def says is what is there."""
+"""An op is declared once: its line in native/ops/op_list.def matches what exists."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ def test_files_named_in_comments(tmp_path: Path) -> None:
     done = check(tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "README.md:1: there is no file native/core/stream.cpp",
-        "native/core/array.h:1: there is no file shape.h",
+        "README.md:1: no such file: native/core/stream.cpp",
+        "native/core/array.h:1: no such file: shape.h",
     ]
 
 

@@ -190,7 +190,7 @@ def test_out_as_numpy(arrays: list[Any], out: np.dtype[Any], op: str) -> None:
     try:
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
     except ValueError:
-        return  # two errors at once: either may be told
+        return  # two errors at once: either may be reported
     wanted = np.zeros(shape, out)
     target = gp.zeros(shape, out)
     try:

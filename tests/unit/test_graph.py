@@ -103,7 +103,7 @@ def test_recapture_and_reset() -> None:
     assert values(x) == [3, 3]
     graph.reset()
     assert (graph.is_ready(), graph.num_nodes) == (False, 0)
-    with pytest.raises(gp.CaptureError, match="replay: the graph holds nothing"):
+    with pytest.raises(gp.CaptureError, match="replay: the graph is empty"):
         graph.replay()
     graph.reset()  # twice is fine
 

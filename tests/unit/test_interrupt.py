@@ -110,7 +110,7 @@ print(ran)
 
 
 def test_a_compile_can_be_interrupted(run_python, tmp_path) -> None:
-    """The compile goes on, and its result is in the cache afterwards."""
+    """The compile continues, and its result is in the cache afterwards."""
     code = """
 import os, signal, sys, threading, time
 import pygpukit as gp

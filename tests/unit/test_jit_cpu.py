@@ -67,7 +67,7 @@ def test_ptx(scale: gp.JITKernel) -> None:
     ids=["cuda_fp16.h", "cuda_bf16.h"],
 )
 def test_cuda_headers(source: str) -> None:
-    if not _native.nvrtc_info()["include_folder"]:  # the error says how to get the headers
+    if not _native.nvrtc_info()["include_folder"]:  # the error explains how to get the headers
         with pytest.raises(gp.CompileError, match=r"pip install .*nvidia-cuda-runtime"):
             gp.jit(source, "f")
         return
@@ -252,7 +252,7 @@ def test_bad_call(scale: gp.JITKernel, args: Any, kwargs: Any, error: Any, words
 def test_grid_is_needed_without_arrays() -> None:
     kernel = gp.jit("__global__ void f(int n) {}", "f", reference=lambda n: None)
     kernel(3, grid=1)
-    with pytest.raises(TypeError, match="f: grid= is needed"):
+    with pytest.raises(TypeError, match="f: grid= is required"):
         kernel(3)
 
 

@@ -1,4 +1,4 @@
-"""How products are planned, explained and measured, without a GPU."""
+"""How GEMMs are planned, explained and measured, without a GPU."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_plan_of_my_choice() -> None:
         forced = with_matmul_plan(lambda: explain_matmul(a, b), plan["text"])
         assert forced.choice == plan
         assert forced.reason == "forced"
-    with pytest.raises(RuntimeError, match="matmul: no plan starts with 'magic'; there are\n"):
+    with pytest.raises(RuntimeError, match="matmul: no plan starts with 'magic'; candidates are\n"):
         with_matmul_plan(lambda: explain_matmul(a, b), "magic")
     assert explain_matmul(a, b).reason == "model"
 
@@ -103,7 +103,7 @@ def test_must_raise() -> None:
             any_explain(*wrong)
     with pytest.raises(ValueError, match="explain_matmul: sm is 70"):
         explain_matmul(x, x, sm=70)
-    with pytest.raises(ValueError, match="explain_matmul: the call has no product"):
+    with pytest.raises(ValueError, match="explain_matmul: the call has no GEMM"):
         explain_matmul(lambda: None)
     with pytest.raises(ValueError, match="core dimension"):
         explain_matmul(x, gp.ones((3, 2)))

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def limit() -> Iterator[Any]:
-    """Sets the limit above what is in use; taken back at the end, with the evictable default."""
+    """Sets the limit above current use; resets it and the evictable default at the end."""
     gc.collect()
     memory.trim()
     plugs = []  # for holes between arrays of other tests
@@ -334,7 +334,7 @@ def test_account(limit: Any) -> None:
         assert memory.accounts()["neighbour"]["used"] == neighbour.used == 4 * MIB
         tenant.set_limit("1GiB")
         z = gp.empty(4 * MIB, "uint8")
-    assert gp.empty(16 * MIB, "uint8").nbytes == 16 * MIB  # nobody pays
+    assert gp.empty(16 * MIB, "uint8").nbytes == 16 * MIB  # no account is charged
     assert tenant.used == 10 * MIB
     assert tenant.refused == 1
     assert tenant.peak == 10 * MIB
@@ -356,9 +356,9 @@ def test_account_errors() -> None:
     with pytest.raises(ValueError, match=r"^memory\.account: limit is "):
         memory.account("a", "many")
     a, b = memory.account("a"), memory.account("b")
-    with a, b, pytest.raises(RuntimeError, match="'a' is left, but it was not the last"):
+    with a, b, pytest.raises(RuntimeError, match="'a' is exited, but it was not the last"):
         a.__exit__(None, None, None)
-    with pytest.raises(RuntimeError, match="'a' is left"):
+    with pytest.raises(RuntimeError, match="'a' is exited"):
         a.__exit__(None, None, None)
 
 

@@ -141,7 +141,7 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
 
 def test_names_and_shares_are_kept_until_closing() -> None:
     a = gp.scheduler.partition("a", compute=0.7, bandwidth=0.5)
-    with pytest.raises(ValueError, match="'a' exists already"):
+    with pytest.raises(ValueError, match="'a' already exists"):
         gp.scheduler.partition("a")
     with pytest.raises(RuntimeError, match=r"compute is 0\.4, only 0\.3"):
         gp.scheduler.partition("b", compute=0.4)

@@ -154,7 +154,7 @@ def test_deadlines(sched: Scheduler) -> None:
     time.sleep(0.06)
     for gate in gates:
         gate.open()
-    assert [task.result(WAIT) for task in running] == ["through"] * 2  # those that run go on
+    assert [task.result(WAIT) for task in running] == ["through"] * 2  # running ones continue
     assert running[0].info().missed_deadline
     assert sched.stats().missed_deadlines >= 2
     nothing_is_left(sched)

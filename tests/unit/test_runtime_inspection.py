@@ -1,4 +1,4 @@
-"""What a snapshot tells of transfers and partitions."""
+"""Transfers and partitions in snapshots."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_looking_gives_out_no_share_of_compute() -> None:
     second = gp.scheduler.partition("second", compute=0.5)
     try:
         assert {"first", "second"} <= set(parts())
-        assert first.facts()["compute_given"] == 0.0  # nobody has used it
+        assert first.facts()["compute_given"] == 0.0  # not used yet
         assert first.report().compute.given == 0.5
         assert parts()["second"].compute_share == 0.5
     finally:

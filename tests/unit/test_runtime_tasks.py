@@ -166,7 +166,7 @@ def test_memory_is_reserved_before_a_task_starts(sched: Scheduler) -> None:
 
 
 def test_reservations_are_held_in_the_pool() -> None:
-    """What one task reserved nobody else gets; memory that arrays free lets the next one start."""
+    """A task's reservation is exclusive; memory freed by arrays lets the next one start."""
     from pygpukit import memory
 
     gate = Gate()

@@ -50,7 +50,7 @@ def test_three_levels(sched: Scheduler) -> None:
 
     result = sched.submit(level, 2, name="d2", memory=40 * MB).result(WAIT)
     (text,) = seen
-    # Whoever waits last closes the circle: d1, or d2 where another worker was quicker with d1.
+    # Whoever waits last closes the cycle: d1, or d2 where another worker was quicker with d1.
     assert result == (2 if "task 2 'd1' waits for" in text else 1)
     assert "for task 3 'd0', which can never start" in text
     assert "it needs 40.00 MiB, and of 100.00 MiB tasks that wait hold 80.00 MiB" in text
@@ -132,7 +132,7 @@ def test_times_that_are_too_large(sched: Scheduler) -> None:
 
 def test_a_repr_does_not_wait() -> None:
     class Forgets:
-        """A scheduler that has forgotten the task before it told the future."""
+        """A scheduler that drops the task before it notifies the future."""
 
         def info(self, number: int) -> Any:
             raise InvalidValueError(f"task {number} ended and is no longer kept")

@@ -171,7 +171,7 @@ pid = os.fork()
 if pid == 0:
     gp.transfer.submit_h2d(x, np.full(1000, 2, np.float32)).wait()
     assert (x.to_numpy() == 2).all()
-    raise SystemExit(7)  # the ordinary way out, with the parent's future alive
+    raise SystemExit(7)  # a normal exit, with the parent's future alive
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     done = run_python(code)

@@ -1,4 +1,4 @@
-// What the kernels of kernels/creation take.
+// Arguments of the kernels in kernels/creation.
 #pragma once
 
 namespace gpk::kernels {

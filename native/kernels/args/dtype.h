@@ -1,4 +1,4 @@
-// The element types, as host code and kernels number them.
+// The element types, numbered as in host code and kernels.
 #pragma once
 
 namespace gpk {

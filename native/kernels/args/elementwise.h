@@ -1,12 +1,12 @@
-// What the kernels of kernels/elementwise take.
+// Arguments of the kernels in kernels/elementwise.
 #pragma once
 
 namespace gpk::kernels {
 
 // --- map ----------------------------------------------------------------------------------------
 
-// Where an operand's values come from, two bits of kKinds each: an array as long as the result, one
-// element for all (of the inner axis in map_strided), a number passed by value.
+// Source of an operand's values, two bits of kKinds each: an array as long as the result, one
+// element broadcast to all (along the inner axis in map_strided), a number passed by value.
 enum class OperandKind : unsigned { kArray, kOneElement, kNumber };
 
 struct alignas(16) Number {  // a value of the compute type, in the low bytes
@@ -29,7 +29,7 @@ struct Divider {
 template <int kN, int kRank, class Index>
 struct StridedArgs {
   MapArgs<kN> map;
-  long long n;  // threads' work items: elements / kVec
+  long long n;  // work items: elements / kVec
   int rank;     // axes in use, the inner one first
   Divider size[kRank];
   long long long_size[kRank];
@@ -49,9 +49,9 @@ static_assert(sizeof(AnyArgs<2>) == 1504 && __is_trivially_copyable(AnyArgs<2>))
 // --- transpose ----------------------------------------------------------------------------------
 
 struct TransposeArgs {
-  static constexpr int kTile = 32;           // transpose_tiles: rows and columns of a block
-  static constexpr int kBlockBytes = 128;    // transpose_blocks: bytes of a block along the rows
-  static constexpr int kBlockColumns = 128;  // and its columns
+  static constexpr int kTile = 32;           // transpose_tiles: rows and columns per block
+  static constexpr int kBlockBytes = 128;    // transpose_blocks: bytes per block along the rows
+  static constexpr int kBlockColumns = 128;  // transpose_blocks: columns per block
   static constexpr int kMaxBatches = 30;
   const void* in;
   void* out;
@@ -66,7 +66,7 @@ static_assert(sizeof(TransposeArgs) == 776 && __is_trivially_copyable(TransposeA
 
 // --- packed -------------------------------------------------------------------------------------
 
-// What two values per byte are.
+// The type of the two values per byte.
 enum class PackedKind : int { kSigned, kUnsigned, kFloat };
 
 }  // namespace gpk::kernels

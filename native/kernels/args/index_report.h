@@ -1,4 +1,4 @@
-// How a kernel reports an index out of bounds.
+// How a kernel reports an out-of-bounds index.
 #pragma once
 
 namespace gpk::kernels {

@@ -1,13 +1,13 @@
-// What the kernels of kernels/indexing take, beside index_report.h.
+// Arguments of the kernels in kernels/indexing, beside index_report.h.
 #pragma once
 
 namespace gpk::kernels {
 
-// What happens to an index outside [-size, size). kOffset: values are offsets, not indices.
-// kStrict: as kRaise, and negative ones are out of bounds too.
+// How an index outside [-size, size) is handled. kOffset: values are offsets, not indices. kStrict:
+// like kRaise, and negative ones are out of bounds too.
 enum class IndexMode : int { kRaise, kWrap, kClip, kOffset, kStrict };
 
-// The integer type that an index array holds.
+// The integer type of an index array.
 enum class IndexType : int { kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64 };
 
 // An offset that selects nothing.
@@ -48,12 +48,12 @@ static_assert(sizeof(NarrowLayout) == 312 && __is_trivially_copyable(NarrowLayou
 static_assert(sizeof(WideLayout) == 1944 && __is_trivially_copyable(WideLayout));
 static_assert(sizeof(FillLayout) == 1080 && __is_trivially_copyable(FillLayout));
 
-// What mask compaction writes: offsets, coordinates, or the selected words.
+// Output of mask compaction: offsets, coordinates, or the selected words.
 enum class Emit : int { kOffsets, kCoords, kWords };
 
 struct MaskLayout {
   static constexpr int kThreads = 256;
-  static constexpr int kTile = kThreads * 16;  // mask bytes that a block reads at a time
+  static constexpr int kTile = kThreads * 16;  // mask bytes a block reads per tile
   long long size[32] = {};
   long long stride[32] = {};
   int rank = 0;  // at least 1 at a launch

@@ -1,12 +1,11 @@
-// What the kernels of kernels/matmul take.
+// Arguments of the kernels in kernels/matmul.
 #pragma once
 
 namespace gpk::kernels {
 
 // --- epilogue -----------------------------------------------------------------------------------
 
-// The steps that an epilogue has; above them, from bit kEpilogueActivationShift on, an
-// ActivationCode.
+// The steps of an epilogue; above them, from bit kEpilogueActivationShift on, an ActivationCode.
 enum EpilogueFlags : unsigned {
   kEpilogueAlpha = 1,
   kEpilogueScales = 2,  // one or both; alpha is applied too
@@ -15,7 +14,7 @@ enum EpilogueFlags : unsigned {
 };
 enum : unsigned { kEpilogueActivationShift = 4 };
 
-// kActivationGelu: the tanh form.
+// kActivationGelu: the tanh approximation.
 enum ActivationCode : unsigned {
   kActivationNone,
   kActivationRelu,
@@ -42,7 +41,7 @@ struct MatmulArgs {
   const void* a;
   const void* b;
   void* c;
-  void* partial;  // [splits][batch, m, n] of the accumulation type; null: results go to c
+  void* partial;  // [splits][batch, m, n] of the accumulator type; null: results go to c
   long long m, n, k;
   long long a_m, a_k, b_k, b_n, c_m, c_n;
   long long num_batches, batch_rank;
@@ -56,9 +55,9 @@ static_assert(sizeof(MatmulArgs) == 328 && __is_trivially_copyable(MatmulArgs));
 
 struct TileGrid {
   unsigned tiles_m, tiles_n;
-  unsigned group;    // rows of tiles that are walked column by column, for the L2
-  unsigned swapped;  // not zero: C^T is computed; the epilogue's i and j change places
-  unsigned flags;    // of the epilogue, here known at run time only
+  unsigned group;    // rows of tiles rasterised column by column, for L2 reuse
+  unsigned swapped;  // nonzero: C^T is computed; the epilogue's i and j are swapped
+  unsigned flags;    // of the epilogue; here at run time only
 };
 static_assert(sizeof(TileGrid) == 20 && __is_trivially_copyable(TileGrid));
 
@@ -66,11 +65,11 @@ static_assert(sizeof(TileGrid) == 20 && __is_trivially_copyable(TileGrid));
 
 enum WgmmaStore : int {
   kStoreRows,     // row-major C, by TMA
-  kStoreColumns,  // column-major C: transposed on the way, by TMA
+  kStoreColumns,  // column-major C: transposed in shared memory, by TMA
   kStoreStrided,  // element by element
 };
 
-// Where accumulators go: sizes and strides in terms of their rows and columns.
+// Destination of the accumulators: sizes and strides in terms of their rows and columns.
 struct WgmmaTarget {
   void* c;                      // strided stores only, like the strides
   long long c_m, c_n, c_batch;  // in elements
@@ -80,8 +79,8 @@ struct WgmmaTarget {
 
 struct GemmWgmmaArgs {
   WgmmaTarget target;
-  int tiles_m, tiles_n;  // tiles_m in units of blocks that share B by multicast
-  int batches, splits;   // split-K: each split has results of its own, after all batches
+  int tiles_m, tiles_n;  // tiles_m in units of clusters that share B by multicast
+  int batches, splits;   // split-K: each split has its own results, after all batches
   int k_steps, k_steps_per_split;
   int group;
   int a_batch, b_batch;  // 0: the same matrix for all batches
@@ -90,17 +89,17 @@ static_assert(sizeof(GemmWgmmaArgs) == 88 && __is_trivially_copyable(GemmWgmmaAr
 
 // --- gemv ---------------------------------------------------------------------------------------
 
-// Of GemvArgs::flags, above those of the epilogue.
+// Bits of GemvArgs::flags, above those of the epilogue.
 enum GemvFlags : unsigned {
-  kGemvFloatOut = 1u << 16,    // y is float32, whatever x and w are
+  kGemvFloatOut = 1u << 16,    // y is float32, whatever the types of x and w
   kGemvTransposed = 1u << 17,  // y is C^T: the epilogue sees (j, i)
 };
 
-// How a kernel follows the one in front of it on the stream.
+// How a kernel is ordered after its predecessor on the stream.
 enum GemvOrder : int {
-  kOrderPlain,     // it is launched after that one has ended
-  kOrderWait,      // programmatic launch; everything after griddepcontrol.wait
-  kOrderPrefetch,  // the same, but w, which that kernel must not write, before it
+  kOrderPlain,     // launched after the predecessor has ended
+  kOrderWait,      // programmatic dependent launch; everything after griddepcontrol.wait
+  kOrderPrefetch,  // same, but w, which the predecessor must not write, is loaded before the wait
 };
 
 struct GemvArgs {
@@ -109,8 +108,8 @@ struct GemvArgs {
   void* y;
   float* partial;  // null: no split-K, or within a cluster
   long long m, n, k;
-  long long x_m;      // of x: k is contiguous, rows start at multiples of 16 bytes (or of kAlign)
-  long long w_pitch;  // from one row of w to the next: of n rows, or (columns kernels) of k
+  long long x_m;      // row pitch of x: K-major, rows aligned to 16 bytes (or to kAlign)
+  long long w_pitch;  // row pitch of w: of its n rows, or (columns kernels) of its k rows
   long long y_m, y_n;
   long long x_batch, w_batch, y_batch;
   long long k_per_split;  // a multiple of 64

@@ -1,9 +1,9 @@
-// What the kernels of kernels/random take: a stream of words, and the parameters of a draw.
+// Arguments of the kernels in kernels/random: a stream of words, and the parameters of a draw.
 #pragma once
 
 namespace gpk::kernels {
 
-// A Philox key and a position of 96 bits, in blocks of four words.
+// A Philox key and a 96-bit counter, in blocks of four words.
 struct RandomStream {
   unsigned key[2];
   unsigned long long position_low;
@@ -12,7 +12,7 @@ struct RandomStream {
 };
 static_assert(sizeof(RandomStream) == 24 && __is_trivially_copyable(RandomStream));
 
-// Real: the type the dtype is computed in, float or double.
+// Real: the arithmetic type of the dtype, float or double.
 template <class Real>
 struct UniformArgs {
   Real low, range;
@@ -33,7 +33,7 @@ struct BernoulliArgs {
   unsigned long long threshold;
 };
 
-// Values low to low + range - 1. A range of 0 stands for 2**64 where 64-bit words are drawn.
+// Values low to low + range - 1. A range of 0 means 2**64 where 64-bit words are drawn.
 struct IntegerArgs {
   unsigned long long low, range;
 };

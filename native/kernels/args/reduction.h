@@ -1,9 +1,9 @@
-// What the kernels of kernels/reduction take. Fields named `code` hold a DType.
+// Arguments of the kernels in kernels/reduction. Fields named `code` hold a DType.
 #pragma once
 
 namespace gpk::kernels {
 
-// What becomes of the accumulator when a reduction is complete.
+// Final step applied to the accumulator.
 enum class FinishMode : int { kResult, kMean, kAny, kAll, kVariance, kDeviation };
 
 struct Finish {
@@ -33,16 +33,16 @@ struct ReduceArgs {
   static constexpr int kBlock = 256;  // threads
   const void* in;
   void* out;
-  void* partials;      // [split][result], where there are several splits
-  unsigned* counters;  // one per block column, zero before and after
+  void* partials;      // [split][result], with several splits
+  unsigned* counters;  // one per block column; zero before and after
   ReduceLayout layout;
   Finish finish;
-  long long per_split;  // general, columns: reduced elements of one split
-  long long stretches;  // rows: contiguous pieces of a row
+  long long per_split;  // general, columns: reduced elements per split
+  long long stretches;  // rows: contiguous segments of a row
   int in_code;
   int skip_nan;
-  int group;       // rows: threads that share one
-  int lanes;       // rows: threads of them that share a stretch
+  int group;       // rows: threads per row
+  int lanes;       // rows: threads of them per segment
   int short_rows;  // rows: one access per thread and row
   int unused;
 };
@@ -63,15 +63,15 @@ struct ScanArgs {
   static constexpr int kBlock = 256;  // threads
   const void* in = nullptr;
   void* out = nullptr;
-  void* totals = nullptr;  // chunks: one Acc for each of them
-  long long in_row = 0;    // from row to row, in elements
+  void* totals = nullptr;  // chunks: one Acc each
+  long long in_row = 0;    // row pitch, in elements
   long long out_row = 0;
   long long rows = 1;
-  long long n = 0;           // elements of a row
-  long long chunk = 0;       // elements of one, whole tiles
-  long long num_chunks = 1;  // of one row
+  long long n = 0;           // elements per row
+  long long chunk = 0;       // elements per chunk, whole tiles
+  long long num_chunks = 1;  // per row
   int skip_nan = 0;
-  int initial = 0;  // write the neutral element in front of each row
+  int initial = 0;  // write the neutral element at the start of each row
 };
 static_assert(sizeof(ScanArgs) == 80 && __is_trivially_copyable(ScanArgs));
 
@@ -84,12 +84,12 @@ struct LineArgs {
   long long n = 0;
   long long in_step = 0;  // along a line, in elements
   long long out_step = 0;
-  long long chunk = 0;  // elements of one
+  long long chunk = 0;  // elements per chunk
   long long num_chunks = 1;
   int in_code = 0;
   int out_code = 0;
   int skip_nan = 0;
-  int initial = 0;  // write the neutral element in front of each line
+  int initial = 0;  // write the neutral element at the start of each line
   int only_totals = 0;
   int unused = 0;
 };

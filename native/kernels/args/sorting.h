@@ -1,4 +1,4 @@
-// What the kernels of kernels/sorting take. Fields named `code` hold a DType.
+// Arguments of the kernels in kernels/sorting. Fields named `code` hold a DType.
 #pragma once
 
 namespace gpk::kernels {
@@ -25,7 +25,7 @@ struct RadixHistogramArgs {
   long long len;
   long long piece;  // keys per block
   unsigned blocks_per_row;
-  unsigned copy_bits;  // log2 of the number of copies
+  unsigned copy_bits;  // log2 of the number of histogram copies
   KeyOrder order;
 };
 static_assert(sizeof(RadixHistogramArgs) == 80 && __is_trivially_copyable(RadixHistogramArgs));
@@ -40,11 +40,11 @@ struct PassArgs {
   void* vals_out;
   void* vals_tmp0;
   void* vals_tmp1;
-  const unsigned long long* starts;  // of digit runs in row 0
+  const unsigned long long* starts;  // start of each digit's run in row 0
   unsigned long long* carry_out;     // starts for the next portion of the row; may be null
-  unsigned* lookback;                // tiles x 256, zero
+  unsigned* lookback;                // tiles x 256, zeroed
   unsigned* lookback_next;           // to be zeroed for the next launch
-  unsigned* counter;                 // zero
+  unsigned* counter;                 // zeroed
   const unsigned* active;
   long long len;           // keys per row
   long long first;         // of the portion, in its row
@@ -62,7 +62,7 @@ static_assert(sizeof(PassArgs) == 176 && __is_trivially_copyable(PassArgs));
 // --- sort within a block ------------------------------------------------------------------------
 
 struct BlockSortArgs {
-  static constexpr int kItems = 8;  // slots of a thread
+  static constexpr int kItems = 8;  // slots per thread
   const void* keys_in;
   void* keys_out;           // may be null with indices
   const unsigned* vals_in;  // null: row positions
@@ -86,12 +86,12 @@ struct GatherArgs {
 };
 static_assert(sizeof(GatherArgs) == 64 && __is_trivially_copyable(GatherArgs));
 
-// In the order in which rows are sorted by them: the least significant first.
+// In sort order: least significant first.
 enum class ComplexPart : unsigned { kImaginary, kReal, kClass };
 
 struct ComplexPartArgs {
   const void* in;
-  const void* index;  // null: in order
+  const void* index;  // null: identity
   void* keys;         // parts as they are, or unsigned char for kClass
   long long rows, len;
   ComplexPart part;
@@ -107,7 +107,7 @@ struct CompactArgs {
   static constexpr int kItems = 16;
   static constexpr int kTile = kThreads * kItems;
   const void* data;            // null with flags: indices only
-  const unsigned char* flags;  // null: heads of runs
+  const unsigned char* flags;  // null: run heads
   unsigned long long* sums;    // tiles + 1
   const long long* order;
   void* values;
@@ -145,12 +145,12 @@ static_assert(sizeof(SearchArgs) == 88 && __is_trivially_copyable(SearchArgs));
 struct HistogramArgs {
   const void* data;
   const double* edges;
-  void* out;  // unsigned long long counts, zero before; or unsigned bins
+  void* out;  // unsigned long long counts, zeroed; or unsigned bins
   long long n;
   long long num_bins;
   unsigned code;
   unsigned direct;
-  unsigned uniform;     // edges are equally spaced: guess, then correct
+  unsigned uniform;     // edges are evenly spaced: guess, then correct
   unsigned num_copies;  // of the counts in shared memory; 0: none
 };
 static_assert(sizeof(HistogramArgs) == 56 && __is_trivially_copyable(HistogramArgs));
@@ -158,7 +158,7 @@ static_assert(sizeof(HistogramArgs) == 56 && __is_trivially_copyable(HistogramAr
 struct EdgesArgs {
   const void* ends;  // first and last, as elements of ends_code; null: low and high
   double* edges;     // num_bins + 1
-  void* out;         // the same in out_code
+  void* out;         // same in out_code
   double low, high;
   long long num_bins;
   unsigned ends_code, out_code;
@@ -167,7 +167,7 @@ static_assert(sizeof(EdgesArgs) == 56 && __is_trivially_copyable(EdgesArgs));
 
 struct SegmentSumArgs {
   const unsigned* bins;    // sorted
-  const long long* order;  // element of each
+  const long long* order;  // element index of each
   const void* weights;
   double* partial;  // num_bins x pieces
   long long n;

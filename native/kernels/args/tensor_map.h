@@ -1,4 +1,4 @@
-// The driver's description of a tensor in global memory (CUtensorMap), for bulk tensor copies.
+// The driver's descriptor of a tensor in global memory (CUtensorMap), for TMA copies.
 #pragma once
 
 namespace gpk::kernels {

@@ -1,5 +1,4 @@
-// mbarriers of shared memory (eight bytes each, by their addresses), cluster barriers and named
-// barriers of a block.
+// mbarriers in shared memory (eight bytes each, by address), cluster barriers and named barriers.
 #pragma once
 
 namespace gpk {
@@ -12,7 +11,7 @@ __device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// After the inits, before anybody else uses the barriers.
+// Call after the inits, before any other thread uses the barriers.
 __device__ __forceinline__ void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -21,7 +20,7 @@ __device__ __forceinline__ void barrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// On the barrier at the same place in the shared memory of block `rank` of the cluster.
+// Arrives at the corresponding barrier in the shared memory of block `rank` of the cluster.
 __device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned rank) {
   asm volatile(
       "{\n"
@@ -33,7 +32,7 @@ __device__ __forceinline__ void barrier_arrive_at(unsigned barrier, unsigned ran
       : "memory");
 }
 
-// By as many threads as blocks share the barrier's memory: each arrives at one of them.
+// Called by as many threads as blocks share the barrier's memory: each arrives at one of them.
 template <int kBlocks>
 __device__ __forceinline__ void barrier_release(unsigned barrier) {
   if constexpr (kBlocks == 1) {
@@ -43,14 +42,14 @@ __device__ __forceinline__ void barrier_release(unsigned barrier) {
   }
 }
 
-// Arrives, and tells it how many bytes of copies it has to wait for.
+// Arrives and adds `bytes` to the transaction count.
 __device__ __forceinline__ void barrier_expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
 
-// Returns once the phase of that parity is complete. Acquires at cluster scope, so that it may
-// follow arrivals of other blocks.
+// Blocks until the phase of that parity completes. Acquires at cluster scope, so that it may follow
+// arrivals of other blocks.
 __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
   asm volatile(
       "{\n"
@@ -65,7 +64,8 @@ __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) 
       : "memory");
 }
 
-// All threads of all blocks of the cluster; whole warps. What was written before is seen after.
+// All threads of all blocks of the cluster; whole warps. Release/acquire: writes before are visible
+// after.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -83,7 +83,7 @@ __device__ __forceinline__ unsigned cluster_rank() {
   return rank;
 }
 
-// Sixteen bytes, to the own shared memory and from that place of block `rank`'s.
+// Sixteen bytes, to the block's own shared memory and from the same address in block `rank`'s.
 template <class T>
 __device__ __forceinline__ void store_shared_quad(unsigned address, const T* x) {
   static_assert(sizeof(T) == 4);
@@ -107,8 +107,8 @@ __device__ __forceinline__ void load_shared_quad_of(unsigned address, unsigned r
       : "memory");
 }
 
-// Programmatic dependent launch: until the kernel before in the stream is done and its results are
-// seen; and: the next one may begin. Nothing happens where a kernel was launched the usual way.
+// Programmatic dependent launch: waits until the preceding kernel in the stream has completed and
+// its results are visible; and: allows the next one to start. No-ops in an ordinary launch.
 __device__ __forceinline__ void wait_for_predecessor() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
@@ -116,7 +116,7 @@ __device__ __forceinline__ void release_successor() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// `threads` of the block meet at barrier `id` (0 is __syncthreads').
+// `threads` threads of the block synchronise at barrier `id` (0 is that of __syncthreads).
 __device__ __forceinline__ void named_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

@@ -1,5 +1,5 @@
-// Arithmetic and functions of complex numbers. Accuracy: a few units in the last place of the
-// larger part; infinities and NaN follow C99 Annex G where it costs little.
+// Arithmetic and functions of complex numbers. Accuracy: a few ulp of the larger part; infinities
+// and NaN follow C99 Annex G where it is cheap.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -99,7 +99,7 @@ __device__ __forceinline__ Complex<R> c_log(Complex<R> z) {
   const R small = fmin(fabs(z.re), fabs(z.im));
   R magnitude;
   if (big > R(0.5) && big < R(2)) {
-    // log|z| near |z| = 1, where log(hypot) would lose everything.
+    // log|z| near |z| = 1, where log(hypot) would cancel.
     magnitude = R(0.5) * log1p((big - R(1)) * (big + R(1)) + small * small);
   } else {
     magnitude = log(hypot(z.re, z.im));
@@ -139,7 +139,7 @@ __device__ __forceinline__ Complex<R> c_cosh(Complex<R> z) {
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_tanh(Complex<R> z) {
-  if (fabs(z.re) > R(20)) {  // cosh overflows long before tanh has anything left to say
+  if (fabs(z.re) > R(20)) {  // cosh overflows long before tanh differs from 1
     return {copysign(R(1), z.re), copysign(R(0), sin(R(2) * z.im))};
   }
   const R t = tan(z.im);
@@ -151,7 +151,7 @@ __device__ __forceinline__ Complex<R> c_tanh(Complex<R> z) {
   return {beta * rho * s / denominator, t / denominator};
 }
 
-// The inverse functions by Kahan's formulas, whose branch cuts keep the signs of zeros.
+// Inverse functions by Kahan's formulas, which preserve the signs of zeros along branch cuts.
 template <class R>
 __device__ __forceinline__ Complex<R> c_asinh(Complex<R> z) {
   const Complex<R> a = c_sqrt(Complex<R>{R(1) - z.im, z.re});   // sqrt(1 + iz)

@@ -1,13 +1,13 @@
-// Copies from global to shared memory that do not pass through registers (SM80+). A copy of kBytes
-// (4, 8 or 16, both addresses aligned to it) reads the first `bytes` of them and writes zeros for
-// the rest; with 0 nothing is read, but the address must be one of the operand's.
+// Asynchronous copies from global to shared memory that bypass registers (SM80+). A copy of kBytes
+// (4, 8 or 16, both addresses aligned to it) reads the first `bytes` of them and zero-fills the
+// rest; with 0 nothing is read, but the address must be inside the operand.
 #pragma once
 
 #include "common/shared.cuh"
 
 namespace gpk {
 
-// Sixteen bytes go past the L1: tiles are used once per block and shared through the L2.
+// 16-byte copies bypass the L1: tiles are used once per block and shared through the L2.
 template <int kBytes>
 __device__ __forceinline__ void cp_async(unsigned to, const void* from, int bytes) {
   if constexpr (kBytes == 16) {
@@ -21,7 +21,7 @@ __device__ __forceinline__ void cp_async(unsigned to, const void* from, int byte
   }
 }
 
-// All of them.
+// Same, unpredicated.
 template <int kBytes>
 __device__ __forceinline__ void cp_async(unsigned to, const void* from) {
   if constexpr (kBytes == 16) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Until all but the newest kPending groups of this thread have arrived.
+// Waits until all but the newest kPending groups of this thread have arrived.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

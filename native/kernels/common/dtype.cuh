@@ -1,6 +1,6 @@
-// Element types without CUDA headers: storage structs with layouts shared with the host, the type
-// arithmetic is done in (Compute<T>), and conversions between any two of them. Rounding is to
-// nearest even; float to integer truncates; anything to bool asks whether it is not zero.
+// Element types without CUDA headers: storage structs with layouts shared with the host, the
+// arithmetic type (Compute<T>), and conversions between any two of them. Rounding is to nearest
+// even; float to integer truncates; conversion to bool tests for nonzero.
 #pragma once
 
 namespace gpk {
@@ -79,14 +79,14 @@ __device__ __forceinline__ float to_compute(bfloat16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
-// Both 8-bit formats have five significant exponent bits at most: exact in float16.
+// Both 8-bit formats have at most five exponent bits: exact in float16.
 __device__ __forceinline__ float to_compute(float8_e5m2 x) {
   return to_compute(float16{static_cast<unsigned short>(x.bits << 8)});
 }
 
 __device__ __forceinline__ float to_compute(float8_e4m3fn x) {
   const unsigned magnitude = x.bits & 0x7fu;
-  // Exponent bias 7 against float32's 127, mantissa at the top: a multiply sets subnormals right.
+  // Exponent bias 7 against float32's 127, mantissa at the top: a multiply normalises subnormals.
   float y = __uint_as_float(magnitude << 20) * 0x1p120f;
   if (magnitude == 0x7fu) y = __uint_as_float(0x7fc00000u);
   return __uint_as_float(__float_as_uint(y) | (static_cast<unsigned>(x.bits & 0x80u) << 24));
@@ -101,8 +101,8 @@ __device__ __forceinline__ Compute<T> to_compute(T x) {
 
 namespace detail {
 
-// To an 8-bit float with kMantissa mantissa bits, smallest exponent kMinExp; `overflow` is stored
-// for what rounds beyond `limit` (ml_dtypes: e4m3fn has NaN there, e5m2 infinity).
+// To an 8-bit float with kMantissa mantissa bits and minimum exponent kMinExp; `overflow` is stored
+// for values that round beyond `limit` (ml_dtypes: NaN for e4m3fn, infinity for e5m2).
 template <int kMantissa, int kMinExp>
 __device__ __forceinline__ unsigned char to_float8(float x, float limit, unsigned overflow,
                                                    unsigned nan) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ unsigned char to_float8(float x, float limit, unsigne
   if (x != x) return static_cast<unsigned char>(sign | nan);
   if (magnitude >= limit) return static_cast<unsigned char>(sign | overflow);
   const int exponent = max(static_cast<int>(__float_as_uint(magnitude) >> 23) - 127, kMinExp);
-  // In units of the last place; a carry out of the mantissa goes into the exponent by itself.
+  // In ulp; a carry out of the mantissa correctly increments the exponent.
   const float unit = __uint_as_float(static_cast<unsigned>(127 + kMantissa - exponent) << 23);
   const int steps = __float2int_rn(magnitude * unit);
   return static_cast<unsigned char>(
@@ -165,7 +165,7 @@ template <>
 struct Convert<float8_e4m3fn> {
   template <class From>
   static __device__ __forceinline__ float8_e4m3fn run(From x) {
-    // 464 lies halfway between 448, the largest value, and what would come next.
+    // 464 is halfway between 448, the largest value, and the next one there would be.
     const float y = static_cast<float>(x);
     return {fabsf(y) == 464.0f ? static_cast<unsigned char>(y < 0.0f ? 0xfe : 0x7e)
                                : detail::to_float8<3, -6>(y, 464.0f, 0x7f, 0x7f)};
@@ -197,7 +197,7 @@ __device__ __forceinline__ To convert(From x) {
   return Convert<To>::run(to_compute(x));
 }
 
-// A real target keeps the real part; bool looks at both.
+// A real target keeps the real part; bool tests both parts.
 template <class To, class S>
 struct ConvertComplex {
   static __device__ __forceinline__ To run(Complex<S> x) { return Convert<To>::run(x.re); }
@@ -217,7 +217,7 @@ __device__ __forceinline__ To convert(Complex<S> x) {
   return ConvertComplex<To, S>::run(x);
 }
 
-// The name other families use for the way back from the compute type.
+// The name other families use for the conversion from the compute type.
 template <class T, class C>
 __device__ __forceinline__ T from_compute(C x) {
   return convert<T>(x);
@@ -250,7 +250,7 @@ inline constexpr bool kIsSigned<unsigned> = false;
 template <>
 inline constexpr bool kIsSigned<unsigned long long> = false;
 
-// Sixteen bits or fewer: results are rounded so much that fast functions do.
+// Sixteen bits or fewer: the result is rounded so coarsely that fast functions suffice.
 template <class T>
 inline constexpr bool kIsNarrowFloat = kIsSame<T, float16> || kIsSame<T, bfloat16>;
 

@@ -1,4 +1,4 @@
-// An element type that is known at run time only: the values of gpk::DType as integers.
+// Run-time element types: the values of gpk::DType as integers.
 #pragma once
 
 #include "args/dtype.h"

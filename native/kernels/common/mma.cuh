@@ -1,6 +1,6 @@
-// Warp-wide matrix instructions (SM80+): fragments from shared memory, and C += A B with A of 16
-// rows, B of 8 columns and 32 bytes of K: 16 elements of 16 bits, 32 of 8 bits (FP8: SM89+), 8 of
-// TF32. Registers hold what thread (g = lane / 4, t = lane % 4) is given by the PTX manual:
+// Warp-level MMA (SM80+): fragments from shared memory, and C += A B with A of 16 rows, B of 8
+// columns and 32 bytes of K: 16 elements of 16 bits, 32 of 8 bits (FP8: SM89+), 8 of TF32.
+// Registers of thread (g = lane / 4, t = lane % 4), as in the PTX manual:
 //   a[h + 2 kh]: row g + 8h, k of byte 16 kh + 4t on;  b[kh]: column g, the same k;
 //   c[2 h + e]: row g + 8h, column 2t + e.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace gpk {
 
-// Four 8 x 16 byte matrices whose row addresses the lanes give, eight lanes each.
+// Four 8 x 16 byte matrices; each group of eight lanes supplies the row addresses of one.
 __device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -17,7 +17,7 @@ __device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned address
                : "memory");
 }
 
-// The same, each matrix transposed in units of 16 bits.
+// Same, with each matrix transposed in units of 16 bits.
 __device__ __forceinline__ void load_matrices_transposed(unsigned (&r)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -25,7 +25,7 @@ __device__ __forceinline__ void load_matrices_transposed(unsigned (&r)[4], unsig
                : "memory");
 }
 
-// To the nearest TF32: halves to even where one instruction does it, else away from zero.
+// To the nearest TF32: ties to even where one instruction does it, else away from zero.
 __device__ __forceinline__ unsigned round_to_tf32(unsigned bits) {
   unsigned y;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -36,7 +36,7 @@ __device__ __forceinline__ unsigned round_to_tf32(unsigned bits) {
   return y;
 }
 
-// What a product of these types is summed in.
+// Accumulator type of a product.
 template <class T>
 struct MmaAcc {
   using Type = float;
@@ -46,7 +46,7 @@ struct MmaAcc<signed char> {
   using Type = int;
 };
 
-// A product is made in kParts instructions, kPart = 0, 1, ...
+// A product takes kParts instructions, kPart = 0, 1, ...
 template <class TA, class TB>
 struct Mma;
 
@@ -70,8 +70,8 @@ GPK_MMA(float16, float16, "m16n8k16.row.col.f32.f16.f16.f32", float, "f")
 GPK_MMA(float, float, "m16n8k8.row.col.f32.tf32.tf32.f32", float, "f")
 GPK_MMA(signed char, signed char, "m16n8k32.row.col.s32.s8.s8.s32", int, "r")
 
-// FP8: from SM89 on. SM90 and SM100 have it for other instructions only and would emulate this one
-// at length. float16 holds all FP8 values, so one half of k after the other goes that way.
+// FP8: from SM89 on. SM90 and SM100 support it only in other instructions and would emulate this
+// one slowly. float16 holds all FP8 values, so convert, one half of k at a time.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 template <class T>
 __device__ __forceinline__ unsigned widen_fp8(unsigned short pair) {
@@ -88,8 +88,8 @@ template <class TA, class TB>
 struct Mma {
   static_assert(sizeof(TA) == 1 && sizeof(TB) == 1, "FP8");
   static constexpr int kParts = 2;
-  // Of a thread's four k, the first two stand for the instruction's lower k, the others for its
-  // upper ones: in A as in B.
+  // Of a thread's four k, the first two map to the instruction's lower k, the others to its upper
+  // ones: in A as in B.
   template <int kPart>
   static __device__ __forceinline__ void run(float (&c)[4], const unsigned (&a)[4], unsigned b0,
                                              unsigned b1) {

@@ -1,5 +1,4 @@
-// Shared memory by its 32-bit address, which takes one register and no conversion; and the block's
-// number.
+// Shared memory by 32-bit address, which takes one register and no conversion; and the block index.
 #pragma once
 
 namespace gpk {
@@ -34,7 +33,7 @@ __device__ __forceinline__ void store_shared(unsigned address, unsigned value) {
   }
 }
 
-// blockIdx.x, read here and not remembered from before.
+// blockIdx.x, re-read here instead of being kept in a register.
 __device__ __forceinline__ unsigned fresh_block_x() {
   unsigned x;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));

@@ -1,6 +1,6 @@
-// Bulk tensor copies between global and shared memory (SM90 and later), and what makes their data
-// visible. A TensorMap is made by the driver on the host and passed as a __grid_constant__. Shared
-// memory is given by its 32-bit address.
+// TMA copies between global and shared memory (SM90 and later), and their fences. A TensorMap is
+// encoded by the driver on the host and passed as a __grid_constant__. Shared memory is given by
+// its 32-bit address.
 #pragma once
 
 #include "args/tensor_map.h"
@@ -14,7 +14,7 @@ __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// A box of `map` at (x, y, z), x innermost, to shared memory; signals `barrier` by bytes.
+// Loads a box of `map` at (x, y, z), x innermost, to shared memory; signals `barrier` by bytes.
 __device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, unsigned barrier, int x,
                                          int y, int z) {
   asm volatile(
@@ -24,8 +24,8 @@ __device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, unsi
       : "memory");
 }
 
-// To the same place of every block of the cluster whose bit is set in `blocks`, signalling the
-// barrier of each.
+// Same to the corresponding address in every block of the cluster whose bit is set in `blocks`,
+// signalling the barrier of each.
 __device__ __forceinline__ void load_box_multicast(unsigned to, const TensorMap& map,
                                                    unsigned barrier, int x, int y, int z,
                                                    unsigned short blocks) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void load_box_multicast(unsigned to, const TensorMap&
       : "memory");
 }
 
-// Parts outside of the tensor are not written.
+// Elements outside of the tensor are not written.
 __device__ __forceinline__ void store_box(const TensorMap& map, unsigned from, int x, int y,
                                           int z) {
   asm volatile(
@@ -50,7 +50,7 @@ __device__ __forceinline__ void commit_stores() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Until at most kPending groups of this thread's stores have still to read their shared memory.
+// Waits until at most kPending groups of this thread's stores still have to read shared memory.
 template <int kPending>
 __device__ __forceinline__ void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -61,7 +61,7 @@ __device__ __forceinline__ void wait_stores() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// What this thread wrote to shared memory is seen by copies issued after it.
+// Makes this thread's shared memory writes visible to copies issued after it.
 __device__ __forceinline__ void shared_to_copies_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

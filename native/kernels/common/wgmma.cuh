@@ -1,6 +1,6 @@
-// Warpgroup matrix products (SM90a): D[64 x kN] += A[64 x k] B[k x kN], A and B in shared memory.
-// A thread's sums: rows warp * 16 + lane / 4 (+ 8), columns 8 g + 2 (lane % 4) + {0, 1}; in order
-// d[4 g + 0, 1] of the upper row, d[4 g + 2, 3] of the lower. One k step is 32 bytes wide.
+// Warpgroup MMA (SM90a): D[64 x kN] += A[64 x k] B[k x kN], A and B in shared memory. A thread's
+// accumulators: rows warp * 16 + lane / 4 (+ 8), columns 8 g + 2 (lane % 4) + {0, 1}; in order d[4
+// g + 0, 1] of the upper row, d[4 g + 2, 3] of the lower. One k step is 32 bytes wide.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -8,10 +8,10 @@
 namespace gpk {
 
 // --- Operands ------------------------------------------------------------------------------------
-// A tile lies in rows of 128 bytes, eight of them one swizzle atom (1024 bytes, as aligned).
-// Along k: a row of the tile is 128 bytes of k; the next eight rows follow 1024 bytes further.
-// Across k (16-bit types): a row is 64 elements of m (or n) at one k; panels of 64 follow one
-// another `panel_bytes` apart.
+// A tile is stored in rows of 128 bytes, eight of them one swizzle atom (1024 bytes, aligned).
+// K-major: a row of the tile is 128 bytes of k; the next eight rows follow 1024 bytes later.
+// M-major or N-major (16-bit types): a row is 64 elements of m (or n) at one k; panels of 64 follow
+// `panel_bytes` apart.
 __device__ __forceinline__ unsigned long long operand(unsigned address, unsigned panel_bytes) {
   return static_cast<unsigned long long>((address & 0x3ffffu) >> 4) |
          static_cast<unsigned long long>(panel_bytes >> 4) << 16 |
@@ -19,19 +19,19 @@ __device__ __forceinline__ unsigned long long operand(unsigned address, unsigned
 }
 
 // --- Order ---------------------------------------------------------------------------------------
-// Before the first product that reads or writes registers other instructions wrote.
+// Required before the first wgmma that uses registers written by other instructions.
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until at most kPending committed groups are still at work.
+// Waits until at most kPending committed groups are in flight.
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// Keeps the compiler from moving uses of the sums across the products.
+// Keeps the compiler from moving uses of the accumulators across wgmma.
 template <int kSize, class Acc>
 __device__ __forceinline__ void wgmma_touch(Acc (&d)[kSize]) {
 #pragma unroll
@@ -53,7 +53,7 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// --- Products ------------------------------------------------------------------------------------
+// --- Instructions --------------------------------------------------------------------------------
 template <class T>
 struct WgmmaAcc {
   using type = float;
@@ -63,8 +63,8 @@ struct WgmmaAcc<signed char> {
   using type = int;
 };
 
-// run(d, a, b, add): d = a b, or d += a b where `add` is not 0. kTransA, kTransB: the operand lies
-// across k.
+// run(d, a, b, add): d = a b, or d += a b where `add` is not 0. kTransA, kTransB: the operand is
+// M-major or N-major.
 template <int kN, class A, class B, int kTransA, int kTransB>
 struct Wgmma;
 
@@ -147,8 +147,8 @@ struct Wgmma;
 #define GPK_LIST_240(c) GPK_D64(c, 0), GPK_D32(c, 64), GPK_D16(c, 96), GPK_D8(c, 112)
 #define GPK_LIST_256(c) GPK_D64(c, 0), GPK_D64(c, 64)
 
-// One instruction: kN, the step in k, the type of the sums and its constraint, the types of A and
-// B, the places of a, b and add in the operand list, and what follows the predicate.
+// One instruction: kN, the step in k, the accumulator type and its constraint, the types of A and
+// B, the positions of a, b and add in the operand list, and what follows the predicate.
 #define GPK_WGMMA_RUN(N, K, ACC, C, TYPES, P0, P1, P2, TAIL, ...)                          \
   static __device__ __forceinline__ void run(ACC(&d)[N / 2], unsigned long long a,         \
                                              unsigned long long b, int add) {              \
@@ -205,7 +205,7 @@ GPK_WGMMA(224, 112, 113, 114, 115, 116)
 GPK_WGMMA(240, 120, 121, 122, 123, 124)
 GPK_WGMMA(256, 128, 129, 130, 131, 132)
 
-// Integers: fewer widths.
+// Integers support fewer widths.
 GPK_WGMMA_NARROW(8, 32, signed char, signed char, int, "+r", "s32.s8.s8", 4, 5, 6, "")
 GPK_WGMMA_NARROW(16, 32, signed char, signed char, int, "+r", "s32.s8.s8", 8, 9, 10, "")
 GPK_WGMMA_NARROW(24, 32, signed char, signed char, int, "+r", "s32.s8.s8", 12, 13, 14, "")

@@ -1,8 +1,8 @@
 // out[i] = start + i * step for arange and linspace.
-// Reals: y = i * step + start in float64, each operation rounded on its own as NumPy does, then one
+// Reals: y = i * step + start in float64, each operation rounded separately as NumPy does, then one
 // rounding to T; y = i / div * step + start where a step would underflow to zero (div != 0).
-// Element last_at (-1: none) is `last` exactly. Integers: modulo 2**64, then the low bytes.
-// Complex numbers are two ramps. Grid: ceil(n / 256) blocks of 256, one element per thread.
+// Element last_at (-1: none) is exactly `last`. Integers: modulo 2**64, then the low bytes. Complex
+// numbers are two ramps. Grid: ceil(n / 256) blocks of 256, one element per thread.
 #pragma once
 
 #include "args/creation.h"
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(256)
   out[i] = RampStore<T>::run(ramp_at(re, i, is_last), ramp_at(im, i, is_last));
 }
 
-// Rounded down to an integer of the width of Word.
+// Rounded down to an integer of Word's width.
 template <class Word>
 __global__ void __launch_bounds__(256)
     floor_ramp_kernel(Word* out, RealRamp re, long long last_at, long long n) {

@@ -1,4 +1,4 @@
-// Functors of neural networks, and binary functions of floating-point numbers.
+// Activation functors, and binary functions of floating-point numbers.
 #pragma once
 
 #include "elementwise/functions.cuh"
@@ -29,7 +29,7 @@ struct Silu {
   }
 };
 
-// The tanh form: 0.5 x (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x**3).
+// The tanh approximation: 0.5 x (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x**3).
 struct Gelu {
   template <class T, class C>
   static __device__ __forceinline__ C run(C x) {
@@ -106,7 +106,7 @@ struct Logaddexp2 {
   }
 };
 
-// One step of the stored type, not of the type it computes in.
+// One step of the stored type, not of the compute type.
 struct Nextafter {
   template <class T, class C>
   static __device__ __forceinline__ auto run(C x, C y) {
@@ -123,7 +123,7 @@ struct Nextafter {
   }
 };
 
-// The same where the stored type is known, but not the one that computes (map_any).
+// Same where the stored type is known, but not the compute type (map_any).
 template <class Stored>
 struct NextafterOf {
   template <class T, class C>

@@ -1,4 +1,4 @@
-// Loads and stores of elements whose dtype is known at run time only.
+// Loads and stores of elements whose dtype is known only at run time.
 #pragma once
 
 #include "args/dtype.h"

@@ -1,6 +1,6 @@
 // Functors: arithmetic, comparison, bits, selection. run<T>(...) gets operands in the compute type
 // of T, the operands' common dtype, and returns anything convertible to the result's dtype.
-// Integers wrap; division by an integer zero gives 0, as in NumPy.
+// Integers wrap; integer division by zero gives 0, as in NumPy.
 #pragma once
 
 #include "common/complex.cuh"
@@ -8,7 +8,7 @@
 
 namespace gpk {
 
-// Signed overflow is undefined in C++; arithmetic on integers is done unsigned.
+// Signed overflow is undefined in C++; integer arithmetic is done unsigned.
 template <class C>
 struct WrapOf {
   using Type = C;
@@ -35,8 +35,8 @@ __device__ __forceinline__ bool is_nan(C x) {
   }
 }
 
-// One rounding each, whatever is done with the result: the compiler would else turn a product and a
-// sum of two fused ops into one fma, and the result would depend on what was fused.
+// Each op rounds once: otherwise the compiler would contract the product and sum of two fused ops
+// into one fma, and the result would depend on what was fused.
 template <class C>
 __device__ __forceinline__ C rounded_sum(C a, C b) {
   if constexpr (kIsSame<C, float>) {
@@ -109,7 +109,7 @@ struct Divide {
 template <class C>
 __device__ __forceinline__ C python_remainder(C a, C b) {
   if constexpr (kIsFloat<C>) {
-    C m = fmod(a, b);  // NaN for b = 0, and passed on
+    C m = fmod(a, b);  // NaN for b = 0, and propagated
     if (m != C(0)) {
       if ((b < C(0)) != (m < C(0))) m += b;
     } else {
@@ -136,7 +136,7 @@ struct FloorDivide {
   template <class T, class C>
   static __device__ __forceinline__ C run(C a, C b) {
     if constexpr (kIsFloat<C>) {
-      // The standard: infinities divide as numbers do, and are rounded down.
+      // As the standard requires: infinities divide like numbers, rounded down.
       if (b == C(0) || isinf(a) || isinf(b)) return floor(a / b);
       const C m = fmod(a, b);
       C q = (a - m) / b;
@@ -176,7 +176,7 @@ struct Power {
     } else if constexpr (kIsFloat<C>) {
       return pow(a, b);
     } else {
-      if constexpr (kIsSigned<C>) {  // 1 / a**-b, which is an integer for a = 1 and a = -1 only
+      if constexpr (kIsSigned<C>) {  // 1 / a**-b, which is an integer only for a = 1 and a = -1
         if (b < C(0))
           return a == C(1) ? C(1) : a == C(-1) ? (b % C(2) != C(0) ? C(-1) : C(1)) : C(0);
       }
@@ -191,7 +191,7 @@ struct Power {
   }
 };
 
-struct Maximum {  // NaN wins
+struct Maximum {  // NaN propagates
   template <class T, class C>
   static __device__ __forceinline__ C run(C a, C b) {
     return is_nan(a) || a >= b ? a : b;
@@ -205,7 +205,7 @@ struct Minimum {
   }
 };
 
-struct Fmax {  // NaN loses
+struct Fmax {  // NaN is ignored
   template <class T, class C>
   static __device__ __forceinline__ C run(C a, C b) {
     return is_nan(b) || a >= b ? a : b;
@@ -327,7 +327,7 @@ struct BitwiseInvert {
   }
 };
 
-// Shifts by the width or more (negative counts are huge) leave nothing, or the sign.
+// Shifts by the width or more (negative counts are huge) leave zero, or the sign.
 struct LeftShift {
   template <class T, class C>
   static __device__ __forceinline__ C run(C a, C b) {

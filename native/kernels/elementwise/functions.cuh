@@ -1,5 +1,5 @@
-// Functors: functions of floating-point and complex numbers. run<T>(x) as in arithmetic.cuh; T of
-// sixteen bits computes in float32 with functions a few units in its last place off.
+// Functors: functions of floating-point and complex numbers. run<T>(x) as in arithmetic.cuh; a
+// 16-bit T computes in float32 with fast functions accurate to a few ulp.
 #pragma once
 
 #include "elementwise/arithmetic.cuh"
@@ -40,7 +40,7 @@ __device__ __forceinline__ Complex<R> c_expm1(Complex<R> z) {
   return {expm1(z.re) * c - R(2) * half * half, e * s};
 }
 
-// Name, of a real number, of a complex number.
+// Name, function of a real number, function of a complex number.
 #define GPK_FUNCTION(Name, real, complex)          \
   struct Name {                                    \
     template <class T, class C>                    \

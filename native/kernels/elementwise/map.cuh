@@ -1,7 +1,7 @@
 // out[i] = Op(in0[i], in1[i], ...): the kernels behind every elementwise op.
 // T is the operands' common dtype, In... are the stored ones, Out the result's. kKinds has two bits
 // per operand, an OperandKind.
-// map_dense: everything contiguous. A block owns kBlock * kUnroll * kVec consecutive elements, each
+// map_dense: everything contiguous. A block owns kBlock * kUnroll * kVec consecutive elements; each
 //   thread has kUnroll independent accesses of kVec elements in flight before the first use.
 // map_strided: up to kRank axes; kVec > 1 where the inner axis is contiguous (kind 1: stride 0).
 // map_any: dtypes known only at run time; slower, but one kernel per op and compute type serves
@@ -37,7 +37,7 @@ struct ValueOf<Own, In> {
 template <class T, class In>
 using Value = typename ValueOf<T, In>::Type;
 
-// One operand's values of a thread: kUnroll vectors, or one number.
+// One operand's values in a thread: kUnroll vectors, or one number.
 template <class T, class In, OperandKind kKind, int kVec, int kUnroll>
 struct Lane {
   Vec<In, kVec> v[kUnroll];
@@ -72,7 +72,7 @@ struct Lane<T, In, OperandKind::kNumber, kVec, kUnroll> {
   __device__ __forceinline__ Value<T, In> get(int, int) const { return value; }
 };
 
-// All operands: Lanes<...>::each(f) calls f(operand number, lane) for every one of them.
+// All operands: Lanes<...>::each(f) calls f(operand index, lane) for every one of them.
 template <class T, unsigned kKinds, int kVec, int kUnroll, int kAt, class... In>
 struct Lanes {
   template <class F>
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(256)
 
 // --- strided ------------------------------------------------------------------------------------
 
-// Division by a number known at launch: two instructions instead of twenty. n < 2**31.
+// Division by a launch-time constant: two instructions instead of twenty. n < 2**31.
 __device__ __forceinline__ unsigned divide(unsigned n, const Divider& by) {
   return (__umulhi(n, by.magic) + n) >> by.shift;
 }

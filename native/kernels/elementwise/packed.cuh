@@ -1,6 +1,6 @@
-// Casts between four-bit types, packed two to a byte (the even element in the low nibble), and the
+// Casts between four-bit types, packed two per byte (the even element in the low nibble), and the
 // other dtypes, both contiguous. One thread per byte. Integers keep their low four bits; floats to
-// integers truncate; to float4_e2m1fn round to nearest even, saturating at 6. It has no NaN: NaN
+// integers truncate; to float4_e2m1fn rounds to nearest even, saturating at 6. It has no NaN: NaN
 // becomes -0.0, as in ml_dtypes.
 #pragma once
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ double unpack_value(unsigned code, PackedKind kind) {
   return static_cast<int>(code << 28) >> 28;
 }
 
-// bool and the integers come first; a double would not hold them.
+// bool and integers separately: a double cannot represent all of them.
 __device__ __forceinline__ unsigned pack_one(const void* in, unsigned char dtype, PackedKind kind,
                                              long long at) {
   constexpr auto kLastInteger = static_cast<unsigned char>(DType::kUInt64);

@@ -1,5 +1,5 @@
-// out[b][r][c] = in[b][c][r]: copies between arrays whose inner axes differ, by element width.
-// The result is contiguous along c, the source along r; other axes are in `batch`.
+// out[b][r][c] = in[b][c][r]: copies between arrays whose inner axes differ, by element width. The
+// result is contiguous along c, the source along r; other axes are in `batch`.
 // transpose_blocks: 16 bytes per access on both sides. A block takes 128 bytes along r and 128
 //   elements along c through 16 KiB of shared memory. Elements below 4 bytes enter it in words of
 //   several columns; the 16-byte groups of a row are swizzled, so that no access has bank
@@ -41,7 +41,7 @@ __device__ __forceinline__ Tile this_tile(const TransposeArgs& args) {
   return tile;
 }
 
-// What enters shared memory at once: an element, or those of kCount columns.
+// Unit of a shared memory store: an element, or those of kCount columns.
 template <class W, bool kSmall = (sizeof(W) < 4)>
 struct Packed {
   static constexpr int kCount = 1;

@@ -1,7 +1,7 @@
-// Of several positions with one offset only the last may store: "the last one wins", whatever the
-// order of execution. mark_kernel enters every position in a table, which keeps the highest
+// Among positions with equal offsets only the last may store: "the last one wins", whatever the
+// order of execution. mark_kernel inserts every position into a table, which keeps the highest
 // position per offset; drop_kernel sets the offsets of all others to kSkipOffset.
-// Table: `slots` entries, all -1 before. stride != 0: slot = offset / stride, all different. Else a
+// Table: `slots` entries, initially -1. stride != 0: slot = offset / stride, all distinct. Else a
 // hash table with linear probing; an entry is a position, its key the offset at that position,
 // which no later maximum changes. At least twice as many slots as positions.
 // Grid: ceil(n / 256) blocks. Slot: int, or long long from 2**31 positions on.
@@ -52,7 +52,7 @@ __global__ void mark_kernel(const long long* offsets, long long n, Slot* table, 
   }
 }
 
-// The table holds winners only, and their offsets do not change: reading them here is no race.
+// The table holds only winners, whose offsets do not change: reading them here is not a race.
 template <class Slot>
 __global__ void drop_kernel(long long* offsets, long long n, const Slot* table, long long slots,
                             long long stride) {

@@ -1,6 +1,6 @@
-// dst[...] = value where mask (everywhere without one): value a number, or an array with strides.
-// Side a of the layout is dst, side b the array of values, index[0].stride the mask; words of one
-// element, strides in elements. Grid: ceil(total / (kBlock * kUnroll)) blocks.
+// dst[...] = value where mask (everywhere without one): value is a number, or an array with
+// strides. Side a of the layout is dst, side b the array of values, index[0].stride the mask; words
+// of one element, strides in elements. Grid: ceil(total / (kBlock * kUnroll)) blocks.
 #pragma once
 
 #include "indexing/move.cuh"

@@ -1,6 +1,6 @@
-// What all index kernels share: the layout of an indexed copy, index values and their bounds.
-// An index out of bounds is reported once to a record in host memory and then treated as 0 (loads)
-// or skipped (stores); the host raises when it next waits.
+// Common to all index kernels: the layout of an indexed copy, index values and bounds checks. An
+// out-of-bounds index is reported once to a record in host memory and then treated as 0 (loads) or
+// skipped (stores); the host raises at its next synchronisation.
 #pragma once
 
 #include "args/index_report.h"

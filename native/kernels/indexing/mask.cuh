@@ -1,11 +1,11 @@
-// Compaction by a mask of n bytes (nonzero: true), in order and with a fixed result.
-// count_kernel: true bytes per chunk -> counts[block]. scan_kernel: exclusive sums in place, the
-// total behind them; one block. emit_kernel: what is selected, to out[sum + rank]:
-// kOffsets the offset sum(coordinate * stride), kCoords the coordinates as rows of `pitch`
-// elements, kWords src at the offset.
+// Stream compaction by a mask of n bytes (nonzero: true), ordered and deterministic.
+// count_kernel: true bytes per chunk -> counts[block]. scan_kernel: exclusive sums in place,
+// followed by the total; one block. emit_kernel: the selected items, to out[sum + rank]: kOffsets
+// the offset sum(coordinate * stride), kCoords the coordinates as rows of `pitch` elements, kWords
+// src at the offset.
 // Grid: one block of 256 threads per chunk (a multiple of 4096 bytes). A tile of 4096 mask bytes is
 // read 16 bytes per thread; positions go through a list in shared memory (8 KiB), so that the
-// stores of a tile are contiguous whatever the mask.
+// stores of a tile are coalesced whatever the mask.
 #pragma once
 
 #include "indexing/layout.cuh"
@@ -40,7 +40,7 @@ __device__ __forceinline__ long long chunk_end(long long chunk, long long n) {
   return end < n ? end : n;
 }
 
-// Sum of all lower lanes' values and the own one.
+// Inclusive prefix sum over the warp.
 __device__ __forceinline__ long long warp_sums(long long value) {
   const int lane = threadIdx.x & 31;
 #pragma unroll

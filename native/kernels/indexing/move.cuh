@@ -1,9 +1,9 @@
 // move_kernel: b[...] = a[..., index, ...] (gather) or a[..., index, ...] = b[...] (scatter), by
-// the layout; words of 1 to 16 bytes, whatever the dtype: plans widen them along contiguous rows.
+// the layout; words of 1 to 16 bytes, whatever the dtype: plans vectorise along contiguous rows.
 // address_kernel: the offset in side a that each coordinate selects, or kSkipOffset.
-// Grid: ceil(total / (kBlock * kUnroll)) blocks; word u * kBlock + thread of each block's share, so
-// that neighbours access neighbours and every thread has kUnroll loads in flight.
-// Scatter: where several coordinates select one place, the plan has left only one of them.
+// Grid: ceil(total / (kBlock * kUnroll)) blocks; a thread takes words u * kBlock + thread of its
+// block's range, so that accesses coalesce and every thread has kUnroll loads in flight.
+// Scatter: the plan has removed duplicate destinations.
 #pragma once
 
 #include "indexing/layout.cuh"
@@ -42,7 +42,7 @@ __device__ __forceinline__ Place<Layout::kIndexes> locate(const Layout& l, U n) 
   return place;
 }
 
-// Adds what the indexes select to place.a. False when one is out of bounds or kSkipOffset.
+// Adds the indexed offsets to place.a. False when an index is out of bounds or kSkipOffset.
 template <class Index, class Layout>
 __device__ __forceinline__ bool apply_indexes(const Layout& l, const IndexReport& report,
                                               const long long (&values)[Layout::kIndexes],
@@ -109,7 +109,7 @@ __device__ __forceinline__ void move_words(const Layout& l, Word* a, Word* b, Wo
   }
 }
 
-// `value` is what a scatter stores where b is null.
+// `value` is stored by a scatter where b is null.
 template <class Word, bool kScatter, class Index, int kMaxDims, int kMaxIndexes, int kBlock,
           int kUnroll>
 __global__ void __launch_bounds__(kBlock, 4)
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kBlock, 4)
   }
 }
 
-// out[n] = offset, or += where `accumulate` (kSkipOffset stays). Side b is not used.
+// out[n] = offset, or += with `accumulate` (kSkipOffset is kept). Side b is unused.
 template <int kMaxDims, int kMaxIndexes, int kBlock>
 __global__ void __launch_bounds__(kBlock)
     address_kernel(const __grid_constant__ IndexedLayout<kMaxDims, kMaxIndexes> l, long long* out,

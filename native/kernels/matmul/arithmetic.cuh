@@ -1,7 +1,7 @@
-// The arithmetic of an element type: its accumulator, loads, multiply-adds, stores; for kernels of
-// any strides.
-// float16 and bfloat16 accumulate in float32 and round once, at the end. Integers wrap: they are
-// unsigned here, which gives the same bits. bool is or over and. Strides are in elements.
+// Arithmetic of an element type: accumulator, loads, multiply-adds, stores; for kernels with
+// arbitrary strides. float16 and bfloat16 accumulate in float32 and round once, at the end.
+// Integers wrap: they are unsigned here, which gives the same bits. bool is OR over AND. Strides
+// are in elements.
 #pragma once
 
 #include "args/matmul.h"
@@ -25,7 +25,7 @@ struct AccOf<unsigned char> {
   using type = unsigned int;
 };
 template <>
-struct AccOf<signed char> {  // for results in 32 bits; narrow ones have the same bits unsigned
+struct AccOf<signed char> {  // for 32-bit results; narrow ones have the same bits unsigned
   using type = unsigned int;
 };
 template <>

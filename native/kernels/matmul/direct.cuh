@@ -1,9 +1,9 @@
-// C = A B for shapes that tiles do not suit, batched, any strides: thin, tiny, or short in K.
-//   direct: a thread per element of C; neighbours differ in n, so B is best contiguous along n.
-//   rows:   a warp per element of C; lanes walk K, so A and B are best K-major.
+// C = A B for shapes that do not suit tiles, batched, arbitrary strides: thin, tiny, or short in K.
+//   direct: a thread per element of C; neighbours differ in n, so N-major B coalesces.
+//   rows:   a warp per element of C; lanes walk K, so K-major A and B coalesce.
 // Work items are numbered split first, then batch, m, n. kConj conjugates A.
-// Order of addition is fixed: by k in a thread, then over lanes as a tree. With args.partial, sums
-// go there (matmul/finish.cuh adds the splits).
+// Order of summation is fixed: by k in a thread, then over lanes as a tree. With args.partial, sums
+// go there (matmul/finish.cuh reduces the splits).
 #pragma once
 
 #include "matmul/arithmetic.cuh"
@@ -27,11 +27,11 @@ __device__ __forceinline__ typename Arithmetic<T>::Acc warp_sum(typename Arithme
   return acc;
 }
 
-// One work item: the first elements of its row of A and column of B, its range of K, its place.
+// One work item: its row of A and column of B, its K range, its destination.
 struct DotPlace {
   long long a, b, c;
   long long k_begin, k_end;
-  long long item;  // also the place in `partial`
+  long long item;  // also the index into `partial`
 };
 
 __device__ __forceinline__ DotPlace dot_place(const MatmulArgs& args, long long item) {

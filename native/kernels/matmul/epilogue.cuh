@@ -3,9 +3,9 @@
 //   v = v + bias[j]
 //   v = activation(v)
 //   v = v + beta * residual[i, j]
-// in float32; bias and residual have the type of C. One rounding, at the store. i and j are those
-// of C also where a kernel computes C^T. Strides are in elements; a scale of one element has step
-// 0, a null one is 1.
+// in float32; bias and residual have the type of C. Rounded once, at the store. i and j are those
+// of C even where a kernel computes C^T. Strides are in elements; a scalar scale has step 0, a null
+// one is 1.
 #pragma once
 
 #include "args/matmul.h"

@@ -1,11 +1,11 @@
 // Split-K reduction and epilogue:
 // C[batch, i, j] = epilogue(sum over splits, in order, of partial[split][batch][row][column]).
 // partial is contiguous; with `swap` its rows are the columns of C. args.m and args.n, c_m and c_n
-// are those of partial. C has any strides, or (kVec columns at once) rows of aligned groups.
+// are those of partial. C has arbitrary strides, or (kVec columns at once) rows of aligned vectors.
 //   finish:      a thread computes kVec elements of one row. Grid: x columns, y rows.
-//   finish_warp: a warp per element, lanes take splits in turn, then a tree: many splits.
+//   finish_warp: a warp per element, lanes take splits round-robin, then a tree: for many splits.
 // Arithmetic is in float32 for float32 sums, in float64 for float64 and integers. Flags are those
-// of matmul/epilogue.cuh, given at run time: this pass waits for memory.
+// of matmul/epilogue.cuh, at run time: this pass is memory bound.
 #pragma once
 
 #include "common/vec.cuh"
@@ -16,7 +16,7 @@ namespace gpk {
 
 constexpr int kFinishThreads = 256;
 
-// The type of the epilogue's arithmetic, and how many sums a thread takes.
+// The epilogue's arithmetic type, and the number of elements per thread.
 template <class Acc>
 struct FinishMath {
   using Type = double;
@@ -82,7 +82,7 @@ __device__ __forceinline__ C finish_value(const EpilogueArgs& args, unsigned fla
   return from_compute<C>(v);
 }
 
-// bool: or.
+// bool: OR.
 template <class Acc, class C>
 __device__ __forceinline__ Acc add_sums(Acc x, Acc y) {
   if constexpr (kIsBool<C>) {

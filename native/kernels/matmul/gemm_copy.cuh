@@ -1,8 +1,7 @@
-// A tile of an operand in shared memory: lines of kLineBytes in the operand's own layout
-// (K-major or M-major) of 16-byte chunks, swizzled: a chunk's place is exclusive-or'ed with a
-// function of the line, so that neither copies nor fragment loads have bank conflicts. TileCopy
-// brings tiles in, kGranule bytes at a time: by cp.async
-// from four bytes on, else through registers. Out of range reads give zeros.
+// A tile of an operand in shared memory: lines of kLineBytes in the operand's own layout (K-major
+// or M-major) of 16-byte chunks, swizzled: the chunk index is XORed with a function of the line, so
+// that neither copies nor fragment loads have bank conflicts. TileCopy loads tiles, kGranule bytes
+// at a time: by cp.async from four bytes on, else through registers. Out-of-range reads give zeros.
 #pragma once
 
 #include "common/cp_async.cuh"
@@ -20,18 +19,19 @@ struct TileLayout {
   static constexpr int kBytes = kLines * kPitchBytes;
   static constexpr int kChunks = kLineBytes / 16;
   static_assert(kChunks >= 2 && (kChunks & (kChunks - 1)) == 0, "lines of 32, 64, 128, ... bytes");
-  // Lines this far apart have the same pattern.
+  // Period of the swizzle pattern, in lines.
   static constexpr int kPeriod = kKMajor || sizeof(T) == 2 ? 8 : sizeof(T) == 1 ? 16 : 4;
 
-  // Eight lines that one load takes together get eight (or all) different values.
+  // The eight lines accessed by one load get eight (or all) different values.
   static __device__ __forceinline__ int pattern(int line) {
     int p;
     if constexpr (kKMajor || sizeof(T) == 2) {
       p = line & 7;
     } else if constexpr (sizeof(T) == 1) {
-      p = (line & 1) | (line >> 1 & 6);  // lines 0 1 4 5 8 9 12 13 together, and 2 3 6 7 ...
+      // Lines 0 1 4 5 8 9 12 13 are accessed together, and 2 3 6 7 ....
+      p = (line & 1) | (line >> 1 & 6);
     } else {
-      p = (line & 3) << 1;  // four lines of two chunks together
+      p = (line & 3) << 1;  // four lines of two chunks are accessed together
     }
     return kChunks >= 8 ? p : kChunks == 4 ? p >> 1 : p >> 2;
   }
@@ -48,7 +48,7 @@ struct TileCopy {
   static constexpr int kPerLine = Layout::kLineBytes / kGranule;
   static constexpr int kLineStep = kThreads > kPerLine ? kThreads / kPerLine : 1;
   static constexpr int kColSteps = kThreads > kPerLine ? 1 : kPerLine / kThreads;
-  static constexpr bool kIdle = kLineStep > Layout::kLines;  // some threads have nothing to do
+  static constexpr bool kIdle = kLineStep > Layout::kLines;  // more threads than lines
   static constexpr int kLineSteps = kIdle ? 1 : Layout::kLines / kLineStep;
   static constexpr int kCount = kLineSteps * kColSteps;
   static_assert(kIdle || Layout::kLines % kLineStep == 0, "every thread copies as much");
@@ -56,16 +56,16 @@ struct TileCopy {
 
   const char* from;  // the thread's first granule of the next tile
   unsigned first_to;
-  unsigned held[kAsync ? 1 : kCount];  // not packed: that would wait for them at once
+  unsigned held[kAsync ? 1 : kCount];  // not packed: packing would wait for the loads at once
 
-  // `first`: the tile's first element; `pitch`: from line to line.
+  // `first`: the tile's first element; `pitch`: between lines.
   __device__ __forceinline__ TileCopy(const T* first, long long pitch) {
     from = reinterpret_cast<const char*>(first + line() * pitch) + col_bytes();
     first_to = Layout::offset(line(), col_bytes());
   }
 
-  // Starts on the next tile, of which `lines` lines of `elems` elements exist; the one after it
-  // is `tile_step` elements further.
+  // Starts loading the next tile, of which `lines` lines of `elems` elements exist; the one after
+  // it is `tile_step` elements further.
   __device__ __forceinline__ void begin(unsigned shared, int lines, int elems, long long pitch,
                                         long long tile_step) {
     const long long line_step_bytes = pitch * (kLineStep * static_cast<int>(sizeof(T)));
@@ -80,7 +80,7 @@ struct TileCopy {
     from += tile_step * static_cast<int>(sizeof(T));
   }
 
-  // What came through registers is put down; the space must not be in use.
+  // Stores what was loaded through registers; the buffer must not be in use.
   __device__ __forceinline__ void end(unsigned shared) const {
     if constexpr (!kAsync) {
       if (kIdle && line() >= Layout::kLines) return;
@@ -91,7 +91,7 @@ struct TileCopy {
   }
 
  private:
-  // Made from the thread's number where they are needed: registers are dear.
+  // Recomputed from the thread index where needed: registers are scarce.
   static __device__ __forceinline__ int line() { return static_cast<int>(threadIdx.x) / kPerLine; }
   static __device__ __forceinline__ int col_bytes() {
     return static_cast<int>(threadIdx.x) % kPerLine * kGranule;

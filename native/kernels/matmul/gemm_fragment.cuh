@@ -1,10 +1,10 @@
-// From a tile in shared memory to the registers of mma.sync: kWarp rows of an operand and 32 bytes
-// of k at a time. A block is 16 rows, in four registers: for A in the order rows-half 0 / 1 of
-// k-half 0, then of k-half 1; for B both k-halves of rows-half 0, then of rows-half 1.
-// K-major operands are loaded by ldmatrix as they are. Of M-major ones 16-bit types are transposed
-// by ldmatrix; 8-bit types in pairs, which are then sorted by prmt; 32-bit types come in
-// plain loads that write the registers an instruction takes together: pairs of rows for A, single
-// words for B. Pairs permute the rows of C: see row().
+// From a tile in shared memory to mma.sync fragments: kWarp rows of an operand and 32 bytes of k at
+// a time. A block is 16 rows, in four registers: for A in the order rows-half 0 / 1 of k-half 0,
+// then of k-half 1; for B both k-halves of rows-half 0, then of rows-half 1.
+// K-major operands are loaded by ldmatrix directly. M-major ones: 16-bit types are transposed by
+// ldmatrix; 8-bit types in pairs, which are then reordered by prmt; 32-bit types use plain loads
+// that write the registers an instruction takes together: pairs of rows for A, single words for B.
+// Pairs permute the rows of C: see row().
 #pragma once
 
 #include "common/mma.cuh"
@@ -21,7 +21,7 @@ struct Fragments {
   static constexpr int kStepK = 32 / static_cast<int>(sizeof(T));
   static_assert(kWarp % 32 == 0, "rows that the patterns of the layout repeat after");
 
-  unsigned offset;  // of what the lane addresses, in the tile
+  unsigned offset;  // of the lane's address in the tile
 
   __device__ __forceinline__ Fragments(int first_row, int lane) {
     const int low = lane >> 3 & 1;
@@ -57,7 +57,7 @@ struct Fragments {
     }
   }
 
-  // The operand's row (counted in the warp's) behind row `g` of half `half` of a block.
+  // The operand's row (within the warp's) held in row `g` of half `half` of a block.
   static __device__ __forceinline__ int row(int block, int half, int g) {
     return block * 16 + (kInOrder ? half * 8 + g : g * 2 + half);
   }
@@ -77,7 +77,7 @@ struct Fragments {
     }
   }
 
-  // `byte`: of the block, in 128 bytes of a line.
+  // `byte`: offset of the block within 128 bytes of a line.
   __device__ __forceinline__ void load_words(unsigned (&r)[4], unsigned base, int byte) const {
 #pragma unroll
     for (int k_half = 0; k_half < 2; ++k_half) {

@@ -1,5 +1,5 @@
-// Which tile of which batch a block computes, and where results go: to C through the epilogue, or,
-// with split-K, as accumulators to [split][batch][m][n].
+// Maps blocks to tiles and batches, and results to their destination: C through the epilogue, or,
+// with split-K, accumulators in [split][batch][m][n].
 #pragma once
 
 #include "common/shared.cuh"
@@ -12,8 +12,8 @@ struct TilePlace {
   long long batch;
 };
 
-// Grid: x all tiles of a batch, batch after batch. Made anew at every call, so that nothing of it
-// takes registers in the main loop.
+// Grid: x all tiles of a batch, batch after batch. Recomputed at every call, so that it takes no
+// registers in the main loop.
 __device__ __forceinline__ TilePlace tile_place(const TileGrid& grid) {
   const unsigned tiles = grid.tiles_m * grid.tiles_n;
   const unsigned block = fresh_block_x();
@@ -26,7 +26,7 @@ __device__ __forceinline__ TilePlace tile_place(const TileGrid& grid) {
   return {first + in_group % rows, in_group / rows, batch};
 }
 
-// The copies that bring this block's tiles of A and B in, from its first k on.
+// The copies for this block's tiles of A and B, from its first k on.
 template <class Gemm, class TA, class TB, int kTileM, int kTileN, bool kAKMajor, bool kBKMajor>
 __device__ __forceinline__ typename Gemm::Feed tile_feed(const MatmulArgs& args,
                                                          const TileGrid& grid) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ typename Gemm::Feed tile_feed(const MatmulArgs& args,
           static_cast<int>(min(args.k - first_k, args.k_per_split))};
 }
 
-// A tile of the result: its first element, steps, and how much of it exists.
+// A tile of the result: its first element, strides, and how much of it exists.
 template <class TC>
 struct TileTarget {
   TC* first;

@@ -1,11 +1,10 @@
-// C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32, int8 (sums
-// in int32, no epilogue), FP8 (SM89+). All other sums are float32, in order of k: 16 (8, 32) at a
-// time. A is K-major (kAKMajor) or M-major, B K-major or N-major. Base,
-// pitch and batch strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one
-// element. Grid: x tiles and batches (gemm_grid.cuh), y split-K. A block computes kTileM x kTileN,
-// a warp kWarpM x kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B
-// (gemm_copy), later 16 rows of sums of each warp, from where they are stored in wide, whole lines.
-// Tiles and warps: see engine_mma.cpp.
+// C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32, int8 (int32
+// accumulators, no epilogue), FP8 (SM89+). All others accumulate in float32, in order of k: 16 (8,
+// 32) at a time. A is K-major (kAKMajor) or M-major, B K-major or N-major. Base, pitch and batch
+// strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one element. Grid: x
+// tiles and batches (gemm_grid.cuh), y split-K. A block computes kTileM x kTileN, a warp kWarpM x
+// kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B (gemm_copy), later 16
+// rows of accumulators per warp, for wide, coalesced stores. Tile shapes: engine_mma.cpp.
 #pragma once
 
 #include "matmul/gemm_fragment.cuh"
@@ -37,10 +36,10 @@ struct GemmMma {
   static constexpr int kBlocksN = FragmentsB::kBlocks;
 
   static constexpr int kStageBytes = LayoutA::kBytes + LayoutB::kBytes;
-  static constexpr int kPitchOut = kWarpN + 8;  // of a warp's 16 rows of sums
+  static constexpr int kPitchOut = kWarpN + 8;  // of a warp's 16 rows of accumulators
   static constexpr int kBytesOut = 16 * kPitchOut * 4;
 
-  // The fragments of one step, and their multiply-adds.
+  // The fragments of one step, and their MMAs.
   struct Step {
     unsigned a[kBlocksM][4];
     unsigned b[kBlocksN][4];
@@ -64,7 +63,8 @@ struct GemmMma {
       for (int i = 0; i < kBlocksM; ++i)
 #pragma unroll
         for (int j = 0; j < kBlocksN * 2; ++j) {
-          const int n = i % 2 == 0 ? j : kBlocksN * 2 - 1 - j;  // neighbours share registers
+          // Serpentine order: adjacent MMAs share registers.
+          const int n = i % 2 == 0 ? j : kBlocksN * 2 - 1 - j;
           Mma<TA, TB>::template run<kPart>(acc[i][n], a[i], b[n / 2][n % 2 * 2],
                                            b[n / 2][n % 2 * 2 + 1]);
         }
@@ -75,7 +75,7 @@ struct GemmMma {
     }
   };
 
-  // Brings tile after tile into the ring.
+  // Loads tile after tile into the ring.
   struct Feed {
     CopyA a;
     CopyB b;
@@ -148,7 +148,8 @@ struct GemmMma {
     __syncthreads();
   }
 
-  // Block `i` of the warp's sums into `out`, whose row r is the warp's row FragmentsA::row(i, r).
+  // Writes block `i` of the warp's accumulators to `out`; row r of it is the warp's row
+  // FragmentsA::row(i, r).
   static __device__ __forceinline__ void put_down(Acc* out, const Acc (&acc)[kBlocksN * 2][4]) {
     const int lane = static_cast<int>(threadIdx.x) & 31;
     const int g = lane / 4;
@@ -172,7 +173,7 @@ struct GemmMma {
   static __device__ __forceinline__ void store(
       const WarpStore<T, Acc, kWarpN, FragmentsA, kFinal>& to, Acc* out,
       const Acc (&acc)[kBlocksM][kBlocksN * 2][4]) {
-#pragma unroll 1  // one copy of the epilogue's code: half of the compile time
+#pragma unroll 1  // one copy of the epilogue's code: halves compile time
     for (int block = 0; block < kBlocksM; ++block) {
 #pragma unroll
       for (int i = 0; i < kBlocksM; ++i)

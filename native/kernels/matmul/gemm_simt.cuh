@@ -1,11 +1,10 @@
-// C = epilogue(A B), batched, float32 with fused multiply-adds in order of k: nothing is rounded
-// but the sums. Layouts, alignments, grid: as gemm_mma.cuh (kAlignA, kAlignB: 16, 8 or 4 bytes).
-// A block computes kTileM x kTileN; a warp is 8 x 4 threads of kPerM x kPerN elements, in groups of
-// four rows and columns a warp's width apart. Shared memory (dynamic): a ring of kStages
-// tiles of A as [k][m] and B as [k][n]; a K-major operand is transposed on the way in,
-// four bytes at a time. A lane's place takes its bits in turns for n and m: then two quarters of a
-// warp ask for the same 64 bytes, and a 16-byte load takes two cycles instead of four.
-// Tiles: see engine_simt.cpp.
+// C = epilogue(A B), batched, float32 FMAs in order of k. Layouts, alignments, grid: as in
+// gemm_mma.cuh (kAlignA, kAlignB: 16, 8 or 4 bytes). A block computes kTileM x kTileN; a warp is 8
+// x 4 threads of kPerM x kPerN elements, in groups of four rows and columns a warp's width apart.
+// Shared memory (dynamic): a ring of kStages tiles of A as [k][m] and B as [k][n]; a K-major
+// operand is transposed by the copy, four bytes at a time. Lane bits alternate between n and m: two
+// quarters of a warp then read the same 64 bytes, and a 16-byte load takes two cycles instead of
+// four. Tile shapes: engine_simt.cpp.
 #pragma once
 
 #include "matmul/gemm_copy.cuh"
@@ -13,7 +12,7 @@
 
 namespace gpk {
 
-// Lines of k; transposed ones are padded so that copies of 8 k x 4 rows use all 32 banks.
+// Lines of k; transposed ones are padded so that copies of 8 k x 4 rows hit all 32 banks.
 template <int kTile, int kTileK, bool kTransposed>
 struct SimtLayout {
   static constexpr int kLines = kTileK;
@@ -27,7 +26,7 @@ struct SimtLayout {
   }
 };
 
-// Copies from [row][k] to [k][row]: eight threads take a sector of a row.
+// Copies from [row][k] to [k][row]: eight threads load a sector of a row.
 template <class Layout, int kTile, int kTileK, int kThreads>
 struct TransposedCopy {
   static constexpr int kRowStep = kThreads / 8;
@@ -101,7 +100,7 @@ struct GemmSimt {
   using CopyA = typename OperandA::Copy;
   using CopyB = typename OperandB::Copy;
   static constexpr int kStageBytes = LayoutA::kBytes + LayoutB::kBytes;
-  static constexpr int kBytesOut = 16 * (kWarpN + 8) * 4;  // of a warp's 16 rows of sums
+  static constexpr int kBytesOut = 16 * (kWarpN + 8) * 4;  // of a warp's 16 rows of accumulators
 
   struct Line {  // one k of the thread's rows and columns
     unsigned a[kPerM / 4][4];
@@ -120,7 +119,8 @@ struct GemmSimt {
       for (int i = 0; i < kPerM; ++i)
 #pragma unroll
         for (int j = 0; j < kPerN; ++j) {
-          const int n = i % 2 == 0 ? j : kPerN - 1 - j;  // neighbours share registers
+          // Serpentine order: adjacent FMAs share registers.
+          const int n = i % 2 == 0 ? j : kPerN - 1 - j;
           acc[i][n] =
               fmaf(__uint_as_float(a[i / 4][i % 4]), __uint_as_float(b[n / 4][n % 4]), acc[i][n]);
         }
@@ -190,12 +190,12 @@ struct GemmSimt {
     }
   };
 
-  // `zero` is 0, which the compiler must not know: were sums stored from the accumulator registers,
-  // these would have to be neighbours, and multiply-adds would wait for register banks.
+  // `zero` is 0, which the compiler must not know: stores directly from the accumulator registers
+  // would force those to be adjacent, and FMAs would suffer register bank conflicts.
   static __device__ __forceinline__ void store(
       const WarpStore<float, float, kWarpN, Rows, true>& to, float* out, int lane_m, int lane_n,
       unsigned zero, const float (&acc)[kPerM][kPerN]) {
-#pragma unroll 1  // one copy of the epilogue's code: half of the compile time
+#pragma unroll 1  // one copy of the epilogue's code: halves compile time
     for (int block = 0; block < kPerM / 2; ++block) {
 #pragma unroll
       for (int i = 0; i < kPerM; ++i) {
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kTileM / kPerM * (kTileN / kPerN),
   const TilePlace place = tile_place(grid);
   const long long first_m = static_cast<long long>(place.m) * kTileM;
   const long long first_n = static_cast<long long>(place.n) * kTileN;
-  // Partial sums have C's type: one copy of the store's code serves both.
+  // Partial sums have C's type: both use the same store code.
   const bool partial = args.partial != nullptr;
   const TileTarget<float> target =
       partial ? partial_target<float>(args, first_m, first_n, place.batch, kTileM, kTileN)

@@ -1,8 +1,7 @@
-// From a warp's accumulators to C: 16 rows at a time go to shared memory, where the epilogue (flags
-// are known at run time only: one kernel for all) changes them in place, and from where they are
-// stored in wide, whole lines. Rows come in the order of the kernel's registers: Rows::row(block,
-// half, g) is the warp's row behind row 8 half + g of block `block`. Residuals are added at the
-// store.
+// From a warp's accumulators to C: 16 rows at a time go to shared memory, where the epilogue
+// (run-time flags: one kernel for all) is applied in place, and from where they are stored in wide,
+// coalesced lines. Rows come in the order of the kernel's registers: Rows::row(block, half, g) is
+// the warp's row held in row 8 half + g of block `block`. Residuals are added at the store.
 #pragma once
 
 #include "common/vec.cuh"
@@ -18,14 +17,14 @@ __device__ __forceinline__ float activate(unsigned activation, float x) {
   return x;
 }
 
-// T: of the target. kFinal: it is C; otherwise sums are stored as they are. Integer sums have no
-// epilogue.
+// T: element type of the target. kFinal: it is C; otherwise raw accumulators are stored. Integer
+// accumulators have no epilogue.
 template <class T, class Acc, int kWarpN, class Rows, bool kFinal>
 struct WarpStore {
-  static constexpr int kPitch = kWarpN + 8;  // of a row in shared memory, in sums
+  static constexpr int kPitch = kWarpN + 8;  // of a row in shared memory, in accumulators
   static constexpr bool kEpilogue = kFinal && kIsSame<Acc, float>;
   static constexpr int kVec = 16 / static_cast<int>(sizeof(T));
-  static constexpr int kLanes = kWarpN / kVec;  // for one row
+  static constexpr int kLanes = kWarpN / kVec;  // per row
   static_assert(kLanes <= 32, "a warp stores whole rows");
 
   const TileTarget<T>& target;
@@ -39,7 +38,7 @@ struct WarpStore {
     return warp_m + Rows::row(block, slot / 8, slot % 8);
   }
 
-  // All of the epilogue but the residual, on 16 rows in place.
+  // The epilogue except the residual, on 16 rows in place.
   __device__ __forceinline__ void change(Acc* out, int block) const {
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x) & 31; i < 16 * kWarpN; i += 32) {
@@ -119,7 +118,7 @@ struct WarpStore {
     }
   }
 
-  // The residual has C's layout, in aligned groups that all exist.
+  // The residual has C's layout, in aligned vectors that are all in range.
   __device__ __forceinline__ bool residual_is_wide() const {
     const unsigned long long steps =
         static_cast<unsigned long long>(epilogue.residual_m | epilogue.residual_batch) * sizeof(T);
@@ -127,7 +126,7 @@ struct WarpStore {
            ((reinterpret_cast<unsigned long long>(epilogue.residual) | steps) & 15) == 0;
   }
 
-  // Block `block` is in `out`.
+  // `out` holds block `block`.
   __device__ __forceinline__ void run(Acc* out, int block) const {
     bool add = false;
     bool is_wide = target.wide;

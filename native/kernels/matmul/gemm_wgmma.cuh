@@ -1,10 +1,10 @@
 // C = A B on SM90a with wgmma and TMA; A is K-major or M-major, B K-major or N-major.
-// A block is one producer warpgroup and kTileM / 64 / kReps consumers. The producer's one thread
-// keeps kStages tiles of A and B (128 bytes of k each, 128-byte swizzle) on their way; a consumer
-// multiplies 64 * kReps rows. Blocks are persistent: they take tile after tile, rasterised in
+// A block is one producer warpgroup and kTileM / 64 / kReps consumers. One thread of the producer
+// keeps kStages tiles of A and B (128 bytes of k each, 128-byte swizzle) in flight; a consumer
+// multiplies 64 * kReps rows. Blocks are persistent: they process tile after tile, rasterised in
 // groups of `group` rows of tiles, so that concurrent tiles share A and B in the L2. A cluster
-// either computes tiles one below the other and multicasts B (kSplit false), or one tile by
-// split-K, summed in order of k through distributed shared memory, each block some columns (kSplit
+// either computes vertically adjacent tiles and multicasts B (kSplit false), or one tile by
+// split-K, reduced in order of k through distributed shared memory, each block some columns (kSplit
 // true). Dynamic shared memory: GemmWgmma::kSharedBytes. Shapes and pipeline as in public Hopper
 // kernels.
 #pragma once
@@ -32,7 +32,7 @@ struct GemmWgmma {
   static constexpr int kBarrierBytes = 16 * kStages;
   static constexpr int kSharedBytes =
       1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
-  // Tensor cores accumulate 8-bit products with fewer bits than float32 has: after kPromoteSteps
+  // Tensor cores accumulate 8-bit products with less precision than float32: after kPromoteSteps
   // accumulators are added to float32 ones. kFast: never.
   static constexpr bool kPromote = sizeof(A) == 1 && kIsSame<Acc, float> && !kFast;
   static constexpr int kPromoteSteps = 4;
@@ -72,7 +72,7 @@ struct GemmWgmma {
   static __device__ __forceinline__ void load_b(unsigned to, const TensorMap& map, unsigned full,
                                                 int k, const Tile& tile, int batch, int rank) {
     constexpr unsigned short kAll = (1 << kShare) - 1;
-    constexpr int kRows = (kTransB == 0 ? kTileN : kTileK) / kShare;  // that this block fetches
+    constexpr int kRows = (kTransB == 0 ? kTileN : kTileK) / kShare;  // fetched by this block
     if constexpr (kTransB == 0) {
       if constexpr (kShare == 1) {
         load_box(to, map, full, k, tile.n, batch);
@@ -137,9 +137,9 @@ struct GemmWgmma {
     }
   }
 
-  // Split-K within the cluster: adds the blocks' accumulators for the columns of this block. Two
+  // Split-K within the cluster: sums the blocks' accumulators for the columns of this block. Two
   // cluster barriers: when all are written, and (arrive only) when this block has read them, so
-  // cluster_wait() before the next ones are written.
+  // call cluster_wait() before writing the next ones.
   static __device__ __forceinline__ void reduce_cluster(const Acc (&acc)[kReps][kTileN / 2],
                                                         Acc (&sum)[kReps][kWidth / 2],
                                                         unsigned parts, int consumer, int rank) {
@@ -234,7 +234,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
         }
         if (unit + unit_step >= num_units) release_successor();
       }
-      if constexpr (kSplit) {  // the cluster barriers of reduce_cluster
+      if constexpr (kSplit) {  // matches the cluster barriers in reduce_cluster
         __syncwarp();
         cluster_sync();
         cluster_sync();
@@ -250,7 +250,8 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       const int steps = min(args.k_steps_per_split, args.k_steps - first);
       typename Gemm::Acc acc[kReps][kTileN / 2];
       typename Gemm::Acc promoted[Gemm::kPromote ? kReps : 1][kTileN / 2];
-      if constexpr (kSplit && !Gemm::kPromote) Gemm::clear(acc);  // perhaps no k for this block
+      // This block's K range may be empty.
+      if constexpr (kSplit && !Gemm::kPromote) Gemm::clear(acc);
       if constexpr (Gemm::kPromote) Gemm::clear(promoted);
       unsigned previous = 0;
       for (int step = 0; step < steps; ++step) {

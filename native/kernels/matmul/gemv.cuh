@@ -1,8 +1,8 @@
-// y[m, n] = x[m, k] w[n, k]^T for few rows of x, k contiguous in both: a warp has kRows rows of w,
-// its lanes walk K in chunks of 16 bytes, kUnroll of them in flight per row.
+// y[m, n] = x[m, k] w[n, k]^T for few rows of x, both K-major: a warp has kRows rows of w, its
+// lanes walk K in chunks of 16 bytes, kUnroll of them in flight per row.
 // grid: x = (rows of w) x (blocks of kM rows of x), y = split-K, z = batch; 256 threads.
-// kAlign: what divides the bases, pitches and k, in bytes; below 16, chunks come in pieces.
-// Order of addition, the same for every kM, kRows and kUnroll: see gemv_parts.cuh.
+// kAlign: alignment of the bases, pitches and k, in bytes; below 16, chunks are loaded in pieces.
+// Order of summation, the same for every kM, kRows and kUnroll: see gemv_parts.cuh.
 #pragma once
 
 #include "matmul/gemv_parts.cuh"
@@ -27,7 +27,8 @@ __device__ __forceinline__ Chunk load_input_chunk(const T* row, int at, int end)
   }
 }
 
-// Brings a line into the L1. The register is waited for where it is next used, so it is kept.
+// Prefetches a line into the L1. Reusing the destination register would wait for the load, so it is
+// kept live.
 template <class T>
 __device__ __forceinline__ unsigned touch(const T* p) {
   unsigned short bits;
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(kGemvThreads)
   }
   int at = range.begin + (warp % k_warps * 32 + lane) * kPer;
   gemv_begin<kOrder>();
-  // x first where it is there, a line per thread: behind the weights it would come late.
+  // x first, a line per thread, where it is available: after the weights it would arrive late.
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + first_i * args.x_m;
   unsigned touched = 0;
   if constexpr (kM == 1 && kOrder != kOrderPrefetch) {

@@ -1,9 +1,9 @@
-// y[m, n] = x[m, k] w[k, n] for few rows of x, n contiguous in w: a lane has one chunk (16 bytes)
-// of columns, kLanes lanes beside each other have a run of them, and each such group of lanes walks
-// down its own rows of w, kDepth at a time and all of them in flight.
+// y[m, n] = x[m, k] w[k, n] for few rows of x, w N-major: a lane has one chunk (16 bytes) of
+// columns, kLanes adjacent lanes a run of them, and each such group of lanes walks down its own
+// rows of w, kDepth at a time, all of them in flight.
 // grid: x = (runs of columns) x (blocks of kM rows of x), y = split-K, z = batch; 256 threads.
-// kAlign: what divides the bases, the pitch and n of w, in bytes. x has rows of 16-byte alignment.
-// Order of addition, the same for every kM: by rows of w in a group, over the groups of a warp,
+// kAlign: alignment of the bases, the pitch and n of w, in bytes. Rows of x are 16-byte aligned.
+// Order of summation, the same for every kM: by rows of w in a group, over the groups of a warp,
 // then as in gemv_parts.cuh.
 #pragma once
 

@@ -1,10 +1,10 @@
-// gemv.cuh and gemv_columns.cuh for up to 64 rows of x on tensor cores (SM80+), 16
-// bits: w is the operand of 16 rows, x that of 8 columns, both from global memory into fragments.
-// Any k may go into any slot of the instruction as long as both operands agree: thread t of
-// four takes the 16 bytes from 8t on of each 32 elements of k for two steps of 16.
-// Columns: a thread has 8 columns of w and 4 rows (4t on of 16); two rows form the pairs of k.
+// gemv.cuh and gemv_columns.cuh for up to 64 rows of x on tensor cores (SM80+), 16 bits: w is the
+// 16-row operand, x the 8-column one, both loaded from global memory into fragments. Any k may go
+// into any slot of the instruction as long as both operands agree: thread t of four takes the 16
+// bytes from 8t on of each 32 elements of k for two steps of 16. Columns: a thread has 8 columns of
+// w and 4 rows (4t on of 16); two rows form the pairs of k.
 // grid: x = blocks of j, y = split-K, z = batch; 256 threads. m <= 8 * kTilesM.
-// The order of addition does not depend on m or kTilesM: rows of x are columns of the instruction.
+// The order of summation does not depend on m or kTilesM: rows of x are columns of the instruction.
 #pragma once
 
 #include "matmul/gemv_parts.cuh"
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kGemvThreads)
                     const __grid_constant__ EpilogueArgs epilogue) {
   constexpr int kM = 8 * kTilesM;
   constexpr int kRows = 16 * kTilesN;
-  constexpr int kPitch = kRows + 4;  // threads of a store are in banks of their own
+  constexpr int kPitch = kRows + 4;  // no bank conflicts between the threads of a store
   constexpr int kBlockK = 32 * kUnroll;
   __shared__ float sums[kGemvWarps * kM * kPitch];
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kGemvThreads)
 constexpr int kGemvMmaColumns = 128;
 
 // w [k, n], its base, pitch and n multiples of 16 bytes; k a multiple of 4, rows of x of 8 bytes.
-// The warps of a block share 128 columns and take 16 rows of w in turn.
+// The warps of a block share 128 columns and take 16 rows of w each, round-robin.
 template <class T, int kTilesM, int kOrder>
 __global__ void __launch_bounds__(kGemvThreads)
     gemv_mma_columns_kernel(const __grid_constant__ GemvArgs args,
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kGemvThreads)
 
 #pragma unroll
   for (int i = 0; i < kTilesM; ++i) {
-    if (i > 0) __syncthreads();  // the sums of the tile before have been read
+    if (i > 0) __syncthreads();  // the previous tile's sums have been read
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float* to = sums + (warp * 8 + 2 * t + e % 2) * kPitch + e / 2 * 64 + g * 8;

@@ -1,9 +1,9 @@
-// What the kernels for few rows share: y[i, j] = epilogue(sum over l of x[i, l] * w(j, l)).
-// Weights are read once, 16 bytes (a chunk) at a time and past the L1; x is small and lives there.
-// grid: x = blocks of j, y = split-K, z = batch. Sums are float32. K is added up in this order:
-// in a thread, over the lanes of a warp, over the warps of a block (k_warps), over the splits.
-// Which thread adds what depends on n, k and the launch only, never on m or on the template's kM:
-// a row of y has the same bits whatever the other rows are, and however many.
+// Common to the GEMV kernels: y[i, j] = epilogue(sum over l of x[i, l] * w(j, l)). Weights are read
+// once, 16 bytes (a chunk) at a time and bypassing the L1; x is small and stays there.
+// grid: x = blocks of j, y = split-K, z = batch. Accumulators are float32. K is summed in this
+// order: in a thread, over the lanes of a warp, over the warps of a block (k_warps), over the
+// splits. Which thread sums what depends only on n, k and the launch, never on m or on the
+// template's kM: a row of y has the same bits whatever the other rows are, and however many.
 // Splits are the blocks of a cluster (SM90+), reduced through distributed shared memory, or go to
 // `partial` [split][batch][m][n] for finish.cuh.
 #pragma once
@@ -33,7 +33,7 @@ __device__ __forceinline__ GemvRange gemv_range(const GemvArgs& args) {
   return {static_cast<int>(begin), static_cast<int>(end < args.k ? end : args.k)};
 }
 
-// Weights are used once: they leave the L1 to x. Zeros where `valid` is false.
+// Weights are used once: leave the L1 to x. Zeros where `valid` is false.
 __device__ __forceinline__ Chunk load_weights(const void* p, bool valid) {
   Chunk c;
   asm volatile(
@@ -45,7 +45,7 @@ __device__ __forceinline__ Chunk load_weights(const void* p, bool valid) {
   return c;
 }
 
-// x: through the L1, where all warps of the SM find it.
+// x: cached in the L1 for all warps of the SM.
 __device__ __forceinline__ Chunk load_shared_input(const void* p, bool valid) {
   Chunk c;
   asm volatile(
@@ -84,7 +84,7 @@ __device__ __forceinline__ Chunk load_pieces(const T* p, int valid) {
   return c;
 }
 
-// How a chunk becomes floats. A packed format (W8, W4) is one more of these.
+// Converts a chunk to floats. A packed format (W8, W4) would be another specialisation.
 template <class T>
 struct GemvWeight;
 
@@ -121,7 +121,7 @@ struct GemvWeight<float16> {
   }
 };
 
-// When a kernel touches what the kernel before it in the stream leaves: kOrder is a GemvOrder.
+// Ordering against the preceding kernel in the stream: kOrder is a GemvOrder.
 template <int kOrder>
 __device__ __forceinline__ void gemv_begin() {
 #if __CUDA_ARCH__ >= 900
@@ -140,7 +140,7 @@ __device__ __forceinline__ void gemv_before_input() {
 
 // --- epilogue and store -------------------------------------------------------------------------
 
-// Flags are not template parameters here: a thread does this once or twice in its life.
+// Flags are not template parameters here: a thread runs this only once or twice.
 template <class C>
 __device__ __forceinline__ float gemv_epilogue(const EpilogueArgs& args, unsigned flags, float v,
                                                long long i, long long j, long long batch) {
@@ -233,8 +233,8 @@ __device__ __forceinline__ float load_from_rank(const float* p, unsigned rank) {
 }
 
 // Sums of all warps of the block, in `sums`: [warp][kM][kPitch], of which kRows are used. Warp w
-// has part w % k_warps of K and rows from (w / k_warps) * kRows on; `first_i` and `first_j` are the
-// block's. All threads call this.
+// has K slice w % k_warps and rows from (w / k_warps) * kRows on; `first_i` and `first_j` are the
+// block's. All threads must call this.
 template <class T, int kM, int kRows, int kPitch>
 __device__ __forceinline__ void gemv_finish_block(const GemvArgs& args,
                                                   const EpilogueArgs& epilogue, float* sums,
@@ -267,7 +267,7 @@ __device__ __forceinline__ void gemv_finish_block(const GemvArgs& args,
     for (unsigned rank = 1; rank < cluster.size; ++rank) v += load_from_rank(sum, rank);
     gemv_emit<T>(args, epilogue, v, first_i + i, first_j + j);
   }
-  cluster_barrier();  // nobody leaves while its sums are being read
+  cluster_barrier();  // no block exits while its sums are being read
 }
 
 }  // namespace gpk

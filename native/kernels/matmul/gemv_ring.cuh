@@ -1,12 +1,11 @@
-// y[m, n] = x[m, k] w[n, k]^T for up to four rows of x on SM90+: one block per SM has the same
-// share of the rows of w, and a ring of bulk copies for each warp puts as much of it in flight as
-// shared memory holds before anything else happens. A unit is kPiece elements of each of kRows
-// rows. Warps take the units of a block in turn: each waits for its own copy, adds up along its
-// lanes, and requests the unit kStages later. grid: x = shares of rows, z = batch;
-// kWarps warps. Bases, pitches and k: multiples of 16 bytes. shared:
-// [kWarps][kStages][kRows][kPiece] of w, barriers, then sums [rows][pieces][kM]. Order of addition,
-// the same for every kM, kRows and grid: by chunks in a lane, over the lanes, over the pieces of a
-// row. It depends on k alone.
+// y[m, n] = x[m, k] w[n, k]^T for up to four rows of x on SM90+: one block per SM has an equal
+// share of the rows of w, and a ring of bulk copies per warp puts as much of it in flight as shared
+// memory holds before anything else happens. A unit is kPiece elements of each of kRows rows. Warps
+// take the units of a block round-robin: each waits for its own copy, sums along its lanes, and
+// requests the unit kStages later. grid: x = shares of rows, z = batch; kWarps warps. Bases,
+// pitches and k: multiples of 16 bytes. shared: [kWarps][kStages][kRows][kPiece] of w, barriers,
+// then sums [rows][pieces][kM]. Order of summation, the same for every kM, kRows and grid: by
+// chunks in a lane, over the lanes, over the pieces of a row. It depends on k alone.
 #pragma once
 
 #include "common/barrier.cuh"
@@ -35,7 +34,7 @@ __device__ __forceinline__ Chunk load_shared_chunk(unsigned address) {
   return c;
 }
 
-// What a warp works on, and where.
+// A warp's work and its buffers.
 template <class T, int kRows, int kStages, int kPiece>
 struct GemvRing {
   static constexpr unsigned kRowBytes = kPiece * sizeof(T);
@@ -51,7 +50,7 @@ struct GemvRing {
     return left < kPiece ? left : kPiece;
   }
 
-  // By one lane.
+  // Called by one lane.
   __device__ __forceinline__ void fetch(int unit, int stage) const {
     const int piece = unit / groups;
     const int group = unit - piece * groups;
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
     gemv_ring_kernel(const __grid_constant__ GemvArgs args,
                      const __grid_constant__ EpilogueArgs epilogue) {
   constexpr int kPer = GemvWeight<T>::kPer;
-  constexpr int kSteps = kPiece / (32 * kPer);  // chunks of a lane in a piece
+  constexpr int kSteps = kPiece / (32 * kPer);  // chunks per lane and piece
   constexpr bool kKeep = kM == 1;               // a piece of x stays in registers
   using Ring = GemvRing<T, kRows, kStages, kPiece>;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -95,7 +94,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   ring.barriers = shared_address(shared) + kBarriers + warp * kStages * 8;
   gemv_begin<kOrder>();
 
-  // x first where it is there: behind all of w it would come late.
+  // x first where it is available: after all of w it would arrive late.
   const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch;
   Chunk kept[kKeep ? kSteps : 1];
   int kept_piece = -1;
@@ -114,7 +113,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
   if (lane == 0) {
 #pragma unroll
     for (int s = 0; s < kStages; ++s) barrier_init(ring.barriers + s * 8, 1);
-    // The copies, which are not this thread's own accesses, must see the barriers.
+    // Makes the barriers visible to the copies (async proxy).
     asm volatile("fence.proxy.async;" ::: "memory");
 #pragma unroll
     for (int s = 0; s < kStages; ++s)
@@ -158,7 +157,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1)
         }
       }
     }
-    __syncwarp();  // all have read the stage
+    __syncwarp();  // all lanes have read the stage
     if (lane == 0 && unit + kStages * kWarps < ring.num_units)
       ring.fetch(unit + kStages * kWarps, stage);
     if (++stage == kStages) {

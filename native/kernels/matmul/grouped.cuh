@@ -1,11 +1,12 @@
-// c[i, :] = x[i, :] w[e]^T, e the expert of row i; x [m, k], w [experts, n, k], any strides.
-// Rows come sorted by expert: sizes[e] of them each, at rows[0], rows[1], ... (null: 0, 1, ...).
-// A block of 256 threads computes 64 rows of one expert by 64 columns. Grid: x, tiles of rows with
-// all their tiles of columns; which expert a tile of rows belongs to is found here, by adding up
-// sizes, so there are blocks to spare. What the sizes leave over is written as zeros.
+// c[i, :] = x[i, :] w[e]^T, e the expert of row i; x [m, k], w [experts, n, k], arbitrary strides.
+// Rows are sorted by expert: sizes[e] of them each, at rows[0], rows[1], ... (null: 0, 1, ...). A
+// block of 256 threads computes 64 rows of one expert by 64 columns. Grid: x, tiles of rows with
+// all their tiles of columns; the expert of a tile of rows is found here, by a prefix sum of sizes,
+// so there are surplus blocks. Rows beyond the sum of sizes are written as zeros.
 //   group_rows: sorts rows by expert id, one block of 1024 threads; ids out of range come last.
-// Shared memory as in tiled.cuh. Each element is summed in order of k in the accumulation type and
-// rounded once, whatever its place among the rows: the order of rows inside a group changes no bit.
+// Shared memory as in tiled.cuh. Each element is summed in order of k in the accumulator type and
+// rounded once, whatever its position among the rows: the order of rows within a group changes no
+// bit.
 #pragma once
 
 #include "matmul/tiled.cuh"
@@ -15,7 +16,7 @@ namespace gpk {
 constexpr int kGroupedTile = GroupedArgs::kTile;
 constexpr int kGroupedTileK = 16;
 
-// The sum of a lane's value and those of the lanes below it.
+// Inclusive prefix sum over the lanes.
 __device__ __forceinline__ long long sum_up_to_lane(long long value, int lane) {
 #pragma unroll
   for (int distance = 1; distance < 32; distance *= 2) {
@@ -30,7 +31,7 @@ struct GroupedPlace {
   long long row, end;
 };
 
-// The rows of tile `tile`. Every warp finds them by itself.
+// The rows of tile `tile`. Every warp computes them by itself.
 __device__ __forceinline__ GroupedPlace grouped_place(const GroupedArgs& args, long long tile) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   long long rows_before = 0;
@@ -60,7 +61,7 @@ __device__ __forceinline__ GroupedPlace grouped_place(const GroupedArgs& args, l
   return {args.experts, row, args.m};
 }
 
-// Gathers rows from anywhere in memory into a tile in shared memory, as TileLoader does.
+// Gathers rows from arbitrary addresses into a tile in shared memory, like TileLoader.
 template <class T>
 struct RowLoader {
   using Acc = typename Arithmetic<T>::Acc;
@@ -72,7 +73,7 @@ struct RowLoader {
   long long tile_step;
   int k_first;
   int to;
-  unsigned inside;  // bit i: row i of the thread exists
+  unsigned inside;  // bit i: row i of the thread is in range
   Acc value[kLoads];
 
   __device__ __forceinline__ RowLoader(const GroupedArgs& args, const GroupedPlace& place) {

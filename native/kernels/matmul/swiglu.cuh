@@ -1,7 +1,8 @@
 // result[i, j] = silu(g) * u + residual[i, j], with g = both[i, j] + bias[j] and
 // u = both[i, n + j] + bias[n + j]: the pass after the GEMM of a SwiGLU pair.
-// both is contiguous, [rows, 2 n], in the accumulation type; the others have any strides. A thread
-// computes one element, neighbours differ in j. Computed in float32 (float64 for it), rounded once.
+// both is contiguous, [rows, 2 n], in the accumulator type; the others have arbitrary strides. One
+// thread per element; neighbours differ in j. Computed in float32 (float64 for float64), rounded
+// once.
 #pragma once
 
 #include "matmul/arithmetic.cuh"

@@ -1,9 +1,9 @@
-// C = A B, batched, any strides. A block of 256 threads computes a tile of C, 16 x 16 threads of
-// kPerM x kPerN elements each. K goes through shared memory kTileK at a time, two buffers, as
-// [k][row] in the accumulation type; the next tiles are on their way to registers while one is
-// used. Threads map to the elements of an operand so that neighbours read neighbours (along k or
-// along the other axis, by its strides). Out of range reads give zeros. Grid: x batches of tiles,
-// column first; y split-K. Every element is summed in order of k.
+// C = A B, batched, arbitrary strides. A block of 256 threads computes a tile of C, 16 x 16 threads
+// of kPerM x kPerN elements each. K goes through shared memory kTileK at a time, double buffered,
+// as [k][row] in the accumulator type; the next tiles are loaded into registers while one is used.
+// Threads map to the elements of an operand so that accesses coalesce (along k or along the other
+// axis, by its strides). Out-of-range reads give zeros. Grid: x batches of tiles, column first; y
+// split-K. Every element is summed in order of k.
 #pragma once
 
 #include "common/vec.cuh"
@@ -13,7 +13,7 @@ namespace gpk {
 
 constexpr int kTiledThreads = 256;
 
-// Brings one operand's tiles from memory to shared memory: "row" is m for A, n for B.
+// Loads one operand's tiles into shared memory: "row" is m for A, n for B.
 template <class T, int kTile, int kTileK>
 struct TileLoader {
   using Acc = typename Arithmetic<T>::Acc;
@@ -21,11 +21,11 @@ struct TileLoader {
   static constexpr int kPitch = kTile + 16 / static_cast<int>(sizeof(Acc));
 
   const T* from;        // the thread's first element
-  long long load_step;  // from one of its elements to the next
-  long long tile_step;  // from one tile to the next
+  long long load_step;  // stride between its elements
+  long long tile_step;  // stride between tiles
   int k_first, k_step;  // k of its elements, inside the tile
-  int to, to_step;      // their places in shared memory
-  unsigned inside;      // bit i: the row of element i exists
+  int to, to_step;      // their positions in shared memory
+  unsigned inside;      // bit i: the row of element i is in range
   Acc value[kLoads];
 
   __device__ __forceinline__ TileLoader(const T* base, unsigned tile, long long num_rows,
@@ -68,8 +68,8 @@ struct TileLoader {
   }
 };
 
-// The rows (or columns) of a thread come in groups of 16 bytes, as far apart as all threads' groups
-// are wide, so that a warp's shared memory reads are wide and without conflicts.
+// A thread's rows (or columns) come in groups of 16 bytes, strided by the width of all threads'
+// groups, so that a warp's shared memory reads are wide and free of bank conflicts.
 template <class Acc, int kPer>
 struct Fragment {
   static constexpr int kVec = 16 / static_cast<int>(sizeof(Acc));

@@ -1,6 +1,6 @@
 // From a warpgroup's accumulators (kRows = 64 * kReps rows by kWidth columns) to C: epilogue, then
-// through shared memory, 64 rows by kChunk columns at a time, two buffers, and out by TMA stores
-// that overlap with what the caller does next. Or element by element where C has other strides.
+// through shared memory, 64 rows by kChunk columns at a time, double buffered, and out by TMA
+// stores that overlap with the caller's next work. Or element by element where C has other strides.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -25,7 +25,7 @@ struct WgmmaEpilogue {
   static_assert(kSize == 4 || kSize == 2);
   static_assert(kStore != kStoreColumns || kSize == 2);
 
-  // The place of 16 bytes number `chunk16` of a row, as bulk copies swizzle rows of kPitch bytes.
+  // Address of 16-byte chunk `chunk16` of a row, with the TMA swizzle for rows of kPitch bytes.
   static __device__ __forceinline__ unsigned swizzled(int row, int chunk16) {
     if constexpr (kPitch == 128) return row * 128 + ((chunk16 ^ (row & 7)) << 4);
     if constexpr (kPitch == 64) return row * 64 + ((chunk16 ^ (row >> 1 & 3)) << 4);
@@ -39,7 +39,7 @@ struct WgmmaEpilogue {
     return static_cast<unsigned>(y.bits) << 16 | x.bits;
   }
 
-  // 16 bits: groups g and g + 1 of eight columns of a warp's sixteen rows are four matrices.
+  // 16 bits: groups g and g + 1 of eight columns of a warp's sixteen rows are four 8x8 matrices.
   static __device__ __forceinline__ void stage_pair(const Acc* d, int g, unsigned buffer, int warp,
                                                     int lane) {
     const unsigned x0 = pack(d[0], d[1]);
@@ -99,7 +99,7 @@ struct WgmmaEpilogue {
     }
   }
 
-  // Columns [first, first + kChunk) of the sums to the buffer.
+  // Stages columns [first, first + kChunk) of the accumulators in the buffer.
   static __device__ __forceinline__ void stage(const Acc (&acc)[kWidth / 2], int first,
                                                unsigned buffer, int warp, int lane) {
     const Acc* const d = acc + first / 2;
@@ -129,13 +129,13 @@ struct WgmmaEpilogue {
     return x;
   }
 
-  // From the buffer to C with any strides.
+  // From the buffer to C with arbitrary strides.
   static __device__ __forceinline__ void store_strided(const WgmmaTarget& target, unsigned buffer,
                                                        int row0, int col0, long long batch,
                                                        int thread) {
     Out* const c = static_cast<Out*>(target.c) + batch * target.c_batch;
     for (int e = thread; e < 64 * kChunk; e += 128) {
-      // Neighbours write along C's rows.
+      // Coalesced along C's rows.
       const int row = target.transposed ? e % 64 : e / kChunk;
       const int col = target.transposed ? e / 64 : e % kChunk;
       const int byte = col * kSize;
@@ -145,7 +145,7 @@ struct WgmmaEpilogue {
     }
   }
 
-  // scale_a (with alpha) or scale_b, and bias, of one row or column of the sums.
+  // scale_a (with alpha) or scale_b, and bias, of one row or column of the accumulators.
   struct Factors {
     float scale = 1.0f;
     float bias = 0.0f;
@@ -165,7 +165,7 @@ struct WgmmaEpilogue {
     return found;
   }
 
-  // Of the columns of a chunk: held by the lanes of a warp, so that all are fetched at once.
+  // Of a chunk's columns: distributed over the lanes of a warp, so that all are fetched at once.
   static constexpr int kHeld = (kChunk + 31) / 32;
   static __device__ __forceinline__ void fetch_column_factors(Factors (&across)[kHeld],
                                                               const EpilogueArgs& epilogue,
@@ -177,7 +177,8 @@ struct WgmmaEpilogue {
                              min(first_col + j * 32 + lane, target.n - 1));
   }
 
-  // The epilogue of a thread's sums of a chunk: rows `row` and `row` + 8, two of eight columns.
+  // The epilogue of a thread's accumulators of a chunk: rows `row` and `row` + 8, two of eight
+  // columns.
   static __device__ __forceinline__ void finish(Acc* sums, const Factors (&down)[2],
                                                 const Factors (&across)[kHeld],
                                                 const EpilogueArgs& epilogue,
@@ -185,7 +186,7 @@ struct WgmmaEpilogue {
                                                 long long batch, int lane) {
     const int pair = (lane & 3) * 2;
     Out residuals[kChunk / 4][2];  // of two rows each
-    if constexpr (kResidual) {     // all are fetched at once
+    if constexpr (kResidual) {     // all in flight at once
       const Out* const from =
           static_cast<const Out*>(epilogue.residual) + batch * epilogue.residual_batch;
       const long long row_step = target.transposed ? epilogue.residual_n : epilogue.residual_m;
@@ -217,7 +218,7 @@ struct WgmmaEpilogue {
     }
   }
 
-  // `buffers`: two of kChunkBytes, of this warpgroup alone; `barrier`: a named barrier of its own.
+  // `buffers`: two of kChunkBytes, private to this warpgroup; `barrier`: its own named barrier.
   static __device__ __forceinline__ void run(Acc (&acc)[kReps][kWidth / 2], const TensorMap& map,
                                              const WgmmaTarget& target,
                                              const EpilogueArgs& epilogue, int first_row,
@@ -233,7 +234,7 @@ struct WgmmaEpilogue {
       Factors down[2];
       Factors across[kHeld];
       if constexpr (kEpilogue != 0) {
-        // Rows and columns outside of C are not stored, but must not be looked up either.
+        // Rows and columns outside of C are not stored, but must not be read either.
         down[0] = factors_of(epilogue, target.transposed == 0, min(row, target.m - 1));
         down[1] = factors_of(epilogue, target.transposed == 0, min(row + 8, target.m - 1));
         fetch_column_factors(across, epilogue, target, first_col, lane);
@@ -243,13 +244,13 @@ struct WgmmaEpilogue {
         const int col0 = first_col + i * kChunk;
         if constexpr (kEpilogue != 0) {
           finish(acc[r] + i * (kChunk / 2), down, across, epilogue, target, row, col0, batch, lane);
-          if (i + 1 < kWidth / kChunk)  // on their way while this chunk is stored
+          if (i + 1 < kWidth / kChunk)  // in flight while this chunk is stored
             fetch_column_factors(across, epilogue, target, col0 + kChunk, lane);
         }
         const unsigned buffer = buffers + ((r * (kWidth / kChunk) + i) & 1) * kChunkBytes;
         if (kStore != kStoreStrided && thread == 0) {
-          // The other buffer may still be read; the first one was perhaps the last of the tile
-          // before.
+          // The other buffer may still be in use; for the first chunk, it may be the previous
+          // tile's last.
           r == 0 && i == 0 ? wait_stores_read<0>() : wait_stores_read<1>();
         }
         named_sync(barrier, 128);

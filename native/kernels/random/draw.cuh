@@ -1,6 +1,6 @@
-// From random words to numbers. A draw makes kPerBlock elements of one block of four words: four
-// from a word each, or two from two words each for 64-bit types. Draws that reject words return the
-// elements to be drawn again as bits; redraw() makes one of them. The meaning of every draw is in
+// From random words to numbers. A draw produces kPerBlock elements from one block of four words:
+// four from one word each, or two from two words each for 64-bit types. Draws with rejection return
+// a bitmask of the elements to be redrawn; redraw() produces one of them. Every draw is defined in
 // pygpukit/_reference/random.py: uniforms and integers have the same bits, normals and exponentials
 // differ by rounding (float32: below 2e-6 absolute and relative).
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace gpk {
 
-// In [0, 1), a multiple of the dtype's own step, so that nothing rounds up to 1.
+// In [0, 1), a multiple of the dtype's epsilon, so that nothing rounds up to 1.
 template <class T>
 struct Unit {
   static constexpr int kBits = 24;
@@ -49,8 +49,8 @@ struct UniformDraw<double> : UniformArgs<double> {
   }
 };
 
-// -log of (word + 1/2) * 2**-32 in (0, 1]. The hardware's log2 has an absolute error near 1, so a
-// polynomial takes over there.
+// -log of (word + 1/2) * 2**-32 in (0, 1]. The hardware's log2 loses relative accuracy near 1, so a
+// polynomial is used there.
 __device__ __forceinline__ float minus_log(unsigned int word) {
   const float u = fmaf(__uint2float_rn(word), 0x1p-32f, 0x1p-33f);
   const float v = 1.0f - u;
@@ -67,7 +67,7 @@ __device__ __forceinline__ double minus_log(unsigned long long word) {
   return -log(static_cast<double>((word >> 11) + 1) * 0x1p-53);
 }
 
-// Cosine and sine of a turn of word * 2**-32: the nearest quarter turn, and polynomials.
+// Cosine and sine of word * 2**-32 turns: the nearest quarter turn, and polynomials.
 __device__ __forceinline__ void turn(unsigned int word, float& cosine, float& sine) {
   const unsigned int shifted = word + 0x20000000u;
   const unsigned int quarter = shifted >> 30;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void turn(unsigned int word, float& cosine, float& si
   sine = __uint_as_float(__float_as_uint(x1) ^ (quarter << 30 & 0x80000000u));
 }
 
-// Box and Muller: a pair of words gives a pair of normals.
+// Box-Muller: a pair of words gives a pair of normals.
 template <class T>
 struct NormalDraw : NormalArgs<float> {
   static constexpr int kPerBlock = 4;
@@ -138,7 +138,7 @@ struct BernoulliDraw : BernoulliArgs {
 };
 
 // low + the high half of word * range (Lemire): words whose low half is below 2**32 mod range would
-// make some values likelier than others and are drawn again. range is at most 2**32.
+// bias the result and are rejected. range is at most 2**32.
 template <class T>
 struct IntegerDraw : IntegerArgs {
   static constexpr int kPerBlock = 4;
@@ -148,7 +148,7 @@ struct IntegerDraw : IntegerArgs {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const unsigned long long scaled = words.w[i] * range;
-      // The division is for few: the low half is below range in one word of 2**32 / range.
+      // The division is rare: the low half is below range in one word of 2**32 / range.
       const unsigned int fraction = static_cast<unsigned int>(scaled);
       if (fraction < range32 && fraction < (0u - range32) % range32) rejected |= 1u << i;
       out[i] = static_cast<T>(low + (scaled >> 32));
@@ -170,7 +170,7 @@ struct IntegerDraw : IntegerArgs {
   }
 };
 
-// The same with 64-bit words; a range of 0 stands for 2**64, of which no word is rejected.
+// Same with 64-bit words; a range of 0 means 2**64, which rejects no word.
 struct WideIntegerDraw : IntegerArgs {
   static constexpr int kPerBlock = 2;
   __device__ __forceinline__ unsigned int operator()(const RandomWords& words,

@@ -1,8 +1,8 @@
-// out[i] for i < n: element i comes from block i / kPerBlock of the stream, whatever the grid is.
-// A thread makes kBlocks blocks at a time, one store of 16 bytes (32 for 64-bit integers of small
-// range), kUnroll times. `aligned`: out starts on a boundary of that store.
-// Grid: ceil(n / (256 * kUnroll * elements per store)). Bound by the writes, or for normals by the
-// about thirty instructions per element.
+// out[i] for i < n: element i comes from block i / kPerBlock of the stream, whatever the grid is. A
+// thread produces kBlocks blocks at a time, one store of 16 bytes (32 for 64-bit integers of small
+// range), kUnroll times. `aligned`: out is aligned to that store. Grid: ceil(n / (256 * kUnroll *
+// elements per store)). Bound by the writes, or for normals by some thirty instructions per
+// element.
 #pragma once
 
 #include "common/vec.cuh"
@@ -12,7 +12,7 @@ namespace gpk {
 
 constexpr int kGenerateThreads = 256;
 
-// Elements made together; rejected ones have a bit set.
+// Elements produced together; rejected ones have a bit set.
 template <class T, class Draw, int kBlocks>
 struct Batch {
   static constexpr int kElems = Draw::kPerBlock * kBlocks;
@@ -35,7 +35,7 @@ struct Batch {
     }
   }
 
-  // After the others were stored: rare, so a loop over places in memory.
+  // After the others were stored: rare, so a loop over memory.
   __device__ __forceinline__ void redraw(const RandomStream& stream, const Draw& draw,
                                          unsigned long long first_block, T* out, long long count) {
     if constexpr (kRejects) {

@@ -1,7 +1,7 @@
 // Philox 4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as
 // 1, 2, 3; SC 2011): a counter of four 32-bit words and a key of two give four random words.
-// A stream is a key and a position of 96 bits, the low words of the counter. The top word counts
-// attempts: 0 for the first draw, then 1, 2, ... where a distribution rejects one.
+// A stream is a key and a 96-bit position, the low words of the counter. The top word counts
+// attempts: 0 for the first draw, then 1, 2, ... where a distribution rejects.
 #pragma once
 
 #include "args/random.h"

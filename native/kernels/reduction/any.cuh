@@ -1,5 +1,5 @@
-// Elements whose dtype is known at run time only. One switch for several elements, so that its cost
-// is shared.
+// Elements whose dtype is known only at run time. One switch covers several elements, to amortise
+// its cost.
 #pragma once
 
 #include "common/dtype_code.cuh"
@@ -13,7 +13,7 @@ constexpr unsigned kComplexCodes =
     (1u << kCode<DType::kComplex64>) | (1u << kCode<DType::kComplex128>);
 constexpr unsigned kAllCodes = kRealCodes | kComplexCodes;
 
-// The codes that convert<T> is for.
+// The codes that convert<T> supports.
 template <class T>
 __device__ constexpr unsigned codes_of() {
   return 0;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_as(const void* base, const long long (&at)[
   for (int i = 0; i < kN; ++i) x[i] = Op::value(raw[i]);
 }
 
-// x[i] = Op::value(element at[i] of `base`); Op::kCodes tells which codes there can be.
+// x[i] = Op::value(element at[i] of `base`); Op::kCodes tells which codes can occur.
 template <class Op, int kN>
 __device__ __forceinline__ void load_any(const void* base, int code, const long long (&at)[kN],
                                          typename Op::Value (&x)[kN]) {

@@ -1,9 +1,9 @@
-// out[o, c] = reduction of in[o, :, c]: the results lie side by side in memory (stride 1).
-// Each thread owns 16 bytes of a row of c, blockDim.x (up to 128) threads side by side, blockDim.y
-// threads along the reduction with kU rows in flight. All strides and the number of columns are
-// multiples of 16 bytes, `in` is aligned to them. Grid: x over (o, tile of columns), y over splits
-// (args.per_split rows each); the last block of a column merges the splits in their order.
-// Numerics: kU rows as a tree, then into the accumulator (ops.cuh).
+// out[o, c] = reduction of in[o, :, c]: the results are contiguous (stride 1). Each thread owns 16
+// bytes of a row of c; blockDim.x (up to 128) threads along c, blockDim.y threads along the
+// reduction with kU rows in flight. All strides and the number of columns are multiples of 16
+// bytes, `in` is aligned to them. Grid: x over (o, tile of columns), y over splits (args.per_split
+// rows each); the last block of a column merges the splits in order. Numerics: kU rows as a tree,
+// then into the accumulator (ops.cuh).
 #pragma once
 
 #include "common/vec.cuh"

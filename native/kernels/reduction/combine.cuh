@@ -1,5 +1,5 @@
-// Putting the parts of one reduction together: inside a warp, inside a block, over blocks. The
-// order is fixed by positions alone, never by timing, so results are the same bits every time.
+// Merging the parts of one reduction: within a warp, within a block, across blocks. The order
+// depends only on positions, never on timing, so results are bitwise reproducible.
 #pragma once
 
 #include "reduction/layout.cuh"
@@ -25,7 +25,7 @@ __device__ __forceinline__ A shuffle_down(const A& a, int delta) {
   return to.value;
 }
 
-// Written by another block: read past the L1.
+// Written by another block: bypasses the L1.
 template <class A>
 __device__ __forceinline__ A load_partial(const A* from) {
   union Words {
@@ -40,7 +40,7 @@ __device__ __forceinline__ A load_partial(const A* from) {
   return to.value;
 }
 
-// Merges over `group` neighbouring threads (a power of two); the first of them gets the result.
+// Merges over `group` adjacent threads (a power of two); the first of them gets the result.
 template <class Op>
 __device__ __forceinline__ void merge_group(const Op& op, typename Op::Acc& acc, int group,
                                             typename Op::Acc* shared) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void merge_group(const Op& op, typename Op::Acc& acc,
 }
 
 // Merges the accumulators of threads with equal threadIdx.x; those with threadIdx.y == 0 get the
-// result. `shared` has kV * kBlock / 2 places. For all threads of the block.
+// result. `shared` has kV * kBlock / 2 entries. All threads of the block must call it.
 template <int kV, class Op>
 __device__ __forceinline__ void merge_over_y(const Op& op, typename Op::Acc (&acc)[kV],
                                              typename Op::Acc* shared) {
@@ -78,8 +78,8 @@ __device__ __forceinline__ void merge_over_y(const Op& op, typename Op::Acc (&ac
   }
 }
 
-// True in the last of the blocks with this blockIdx.x to come here; what the others wrote before is
-// then visible. The counter goes back to zero. For all threads of the block.
+// True in the last block with this blockIdx.x to arrive; the others' earlier writes are then
+// visible. Resets the counter to zero. All threads of the block must call it.
 __device__ __forceinline__ bool is_last_block(unsigned* counter) {
   __shared__ bool last;
   __threadfence();
@@ -111,9 +111,9 @@ __device__ __forceinline__ typename Op::Acc merge_splits(const Op& op,
   return acc;
 }
 
-// What follows the accumulation in the kernels whose threads own kV results each: over the threads
-// of the block, over the blocks of the column, to the output. The tile has `count` results, `first`
-// being the first of them, and out_at(i) the place of the i-th. blockDim.x <= kBlock / 2.
+// The tail of the kernels whose threads own kV results each: reduces over the threads of the block,
+// over the blocks of the column, and writes the output. The tile has `count` results from `first`
+// on, and out_at(i) is the location of the i-th. blockDim.x <= kBlock / 2.
 template <int kV, class Op, class OutAt>
 __device__ __forceinline__ void finish_columns(const Op& op, typename Op::Acc (&acc)[kV],
                                                const ReduceArgs& args, long long first, int count,
@@ -145,7 +145,7 @@ __device__ __forceinline__ void finish_columns(const Op& op, typename Op::Acc (&
       Acc part = op.init();
       if (i < count && share < sharers)
         part = merge_splits(op, partials + i, args.layout.kept, share, sharers);
-      // One after the other, so that the order is fixed and one place per column is enough.
+      // Sequentially, so that the order is fixed and one entry per column suffices.
       for (int turn = 0; turn < sharers; ++turn) {
         if (share == turn && i < count) {
           if (turn > 0) {

@@ -1,7 +1,7 @@
-// out[k] = reduction of in[k, :] where every row is a whole number of aligned 16-byte accesses,
-// side by side: the common case of rows.cuh without its masks, splits and stretches, so that four
-// times as many threads fit and enough loads are in flight. args.group threads share a row. Grid:
-// rows, 256 / group per block. Numerics: kU accesses as a tree, then into the accumulator
+// out[k] = reduction of in[k, :] where every row is contiguous and a whole number of aligned
+// 16-byte accesses: the common case of rows.cuh without its masks, splits and segments, so that
+// four times as many threads fit and enough loads are in flight. args.group threads share a row.
+// Grid: rows, 256 / group per block. Numerics: kU accesses as a tree, then into the accumulator
 // (ops.cuh).
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace gpk {
 
-// The accesses at `from`, `width` elements apart, of which kWhole says that all kU are there and
-// else those of the next `left` elements. The loads come first.
+// The accesses at `from`, `width` elements apart: with kWhole all kU are in range, else those of
+// the next `left` elements. Loads are issued first.
 template <int kU, bool kWhole, class In, class Op>
 __device__ __forceinline__ void add_accesses(const Op& op, typename Op::Acc& acc, const In* from,
                                              long long first, int width, int left) {

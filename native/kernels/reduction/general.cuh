@@ -1,10 +1,10 @@
-// out[k] = reduction of in[k, :], any strides, any dtype, through offsets of every element.
-// Block: blockDim.x (up to 128) results side by side, blockDim.y threads along the reduction, up to
-// 256 in all.
+// out[k] = reduction of in[k, :], arbitrary strides and dtype, with an offset computed per element.
+// Block: blockDim.x (up to 128) adjacent results, blockDim.y threads along the reduction, up to 256
+// in total.
 // Grid: x over results, y over splits of the reduction (args.per_split elements each); the last
-// block of a column merges the splits in their order.
-// Numerics: everything in float64 / int64 / complex128 (see ops.cuh). Works where nothing faster
-// does: odd strides, dtypes without a variant of their own, and without NVRTC.
+// block of a column merges the splits in order.
+// Numerics: everything in float64 / int64 / complex128 (see ops.cuh). The fallback: odd strides,
+// dtypes without a specialised variant, and no NVRTC.
 #pragma once
 
 #include "reduction/combine.cuh"

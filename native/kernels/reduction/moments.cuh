@@ -1,7 +1,6 @@
-// Means and variances that count what they saw. Each call of add() finds the mean of its own few
-// values first and sums squares about it, so that nothing cancels; the parts are put together by
-// Chan's formula in float64. A complex variance is that of the real plus that of the imaginary
-// parts.
+// Means and variances with counts. Each call of add() first computes the mean of its own few values
+// and sums squares about it, which avoids cancellation; the parts are merged by Chan's formula in
+// float64. A complex variance is the sum of the variances of the real and imaginary parts.
 #pragma once
 
 #include "reduction/ops.cuh"
@@ -141,13 +140,13 @@ struct Var {
                                         const Finish& f) const {
     const double n = acc.n - f.correction;
     double result = acc.n == 0.0 ? not_a_number(0.0) : acc.m2 / (n > 0.0 ? n : 0.0);
-    // What NumPy's nanvar says of too few values.
+    // Like NumPy's nanvar for too few values.
     if (skip_nan && n <= 0.0) result = not_a_number(0.0);
     store_any(out, at, f.mode == FinishMode::kDeviation ? sqrt(result) : result, f.code);
   }
 };
 
-// Mean of what is not NaN.
+// Mean ignoring NaN.
 template <class V>
 struct NanMean {
   using Value = V;

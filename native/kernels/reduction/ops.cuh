@@ -1,6 +1,6 @@
-// What a reduction does with its values. An Op has
-//   Value   what elements become (value());   kCodes   dtypes that value() takes at run time
-//   Acc     what is kept: init(), merge(a, b) with b later or elsewhere, store()
+// The operations of reductions. An Op has
+//   Value   what elements are converted to (value());   kCodes   dtypes that value() supports
+//   Acc     the accumulator: init(), merge(a, b) with b later or elsewhere, store()
 //   add(acc, x[kU * kV], first, step)      element u * kV + v has index first + u * step + v
 //   add_some(acc, x[kN], valid, first, step)   element i counts when bit i of `valid` is set
 // Values of one call are combined as a tree and then enter Acc, which is wider where rounding
@@ -60,7 +60,7 @@ struct Fold {
   }
   template <int kU, int kV>
   __device__ __forceinline__ void add(Acc& acc, V (&x)[kU * kV], long long, long long) const {
-    // The tree stands in both branches, so that only its result is live across them.
+    // The tree is in both branches, so that only its result is live across them.
     V total;
     if (skip_nan) {
 #pragma unroll
@@ -95,7 +95,7 @@ using Sum = Fold<V, false>;
 template <class V>
 using Prod = Fold<V, true>;
 
-// How many elements are not zero; any and all follow from it.
+// The number of nonzero elements; any and all follow from it.
 struct Count : Fold<int, false> {
   static constexpr unsigned kCodes = kAllCodes;
   template <class In>
@@ -111,7 +111,7 @@ struct Count : Fold<int, false> {
   }
 };
 
-// Largest (kMax) or smallest. NaN wins, or is left out with skip_nan.
+// Largest (kMax) or smallest. NaN propagates, or is ignored with skip_nan.
 template <class V, bool kMax>
 struct Extreme {
   using Value = V;
@@ -156,8 +156,8 @@ using Max = Extreme<V, true>;
 template <class V>
 using Min = Extreme<V, false>;
 
-// Index of the first largest (kMax) or smallest element. NaN wins, or is left out with skip_nan; -1
-// when nothing is left.
+// Index of the first largest (kMax) or smallest element. NaN propagates, or is ignored with
+// skip_nan; -1 when nothing is left.
 template <class V, bool kMax>
 struct Arg {
   struct Acc {

@@ -1,10 +1,11 @@
-// out[k] = reduction of in[k, :]: the elements of a row lie side by side (stride 1), in several
-// stretches when there are more reduced dimensions.
-// args.group threads share a row and read 16 bytes each, aligned; what the first and the last 16
-// bytes hold of other rows is masked out (reading it is safe: a page is never crossed).
+// out[k] = reduction of in[k, :]: the elements of a row are contiguous (stride 1), in several
+// segments when there are more reduced dimensions.
+// args.group threads share a row and read 16 bytes each, aligned; elements of other rows in the
+// first and the last 16 bytes are masked out (reading them is safe: a page boundary is never
+// crossed).
 // Grid: x over rows (256 / group per block, four times that for short rows, where each thread has
 // one access per row and takes four rows at once), y over splits of long rows; the last block of a
-// row merges the splits in their order.
+// row merges the splits in order.
 // Numerics: kU accesses as a tree, then into the accumulator (ops.cuh).
 #pragma once
 
@@ -14,7 +15,8 @@
 
 namespace gpk {
 
-// Which of the kV elements of an access belong to the row: not the first `skip`, and only `left`.
+// Which of the kV elements of an access belong to the row: not the first `skip`, and at most
+// `left`.
 template <int kV>
 __device__ __forceinline__ unsigned valid_elements(int skip, int left) {
   constexpr unsigned kFull = (1u << kV) - 1;
@@ -75,8 +77,8 @@ __device__ __forceinline__ void add_stretch(const Op& op, typename Op::Acc& acc,
   }
 }
 
-// The part of the row at `row` that belongs to this thread and split. One stretch is split by
-// tiles, several are dealt out whole.
+// The part of the row at `row` that belongs to this thread and split. A single segment is split by
+// tiles; several are distributed whole.
 template <int kU, class In, class Op>
 __device__ __forceinline__ void add_row(const Op& op, typename Op::Acc& acc, const In* row,
                                         const ReduceArgs& args, int lane) {

@@ -1,6 +1,6 @@
-// Shared by the scans along rows (elements side by side): a warp's segment of kU slabs of 32 * kV
-// consecutive elements, of which each lane holds kV per slab. Inside a segment prefixes are of the
-// Op's Value type; what comes before it is of the wider Acc type.
+// Common to the scans along contiguous rows: a warp's segment of kU slabs of 32 * kV consecutive
+// elements, of which each lane holds kV per slab. Within a segment prefixes are of the Op's Value
+// type; the carry into it is of the wider Acc type.
 #pragma once
 
 #include "common/vec.cuh"
@@ -10,7 +10,7 @@ namespace gpk {
 
 constexpr int kBlock = ScanArgs::kBlock;
 
-// What the results of scans over In are stored as: sums and products of integers are 64 bits wide.
+// Result type of scans over In: sums and products of integers are 64 bits wide.
 template <class In>
 struct ScanOut {
   using type = long long;
@@ -60,7 +60,7 @@ struct Segment {
   static constexpr int kElements = 32 * kV * kU;
   Value x[kU * kV];
 
-  // As they come from memory: under way while something else is computed.
+  // As loaded: in flight while something else is computed.
   struct Raw {
     Vec<In, kV> v[kU];
 
@@ -96,7 +96,7 @@ struct Segment {
     take(op, raw);
   }
 
-  // Prefixes inside the segment; returns the whole. For all lanes.
+  // Prefixes within the segment; returns the total. All lanes must call it.
   __device__ __forceinline__ Value scan(int lane) {
     Value before = Op::template identity<Value>();
 #pragma unroll

@@ -1,10 +1,10 @@
-// out[r, i] = in[r, 0] op ... op in[r, i] for few, long rows, cut into chunks of whole tiles.
+// out[r, i] = in[r, 0] op ... op in[r, i] for few, long rows, split into chunks of whole tiles.
 //   scan_totals: the total of every chunk but a row's last
-//   scan_chunks: a block folds the totals before its chunk, then walks along it tile by tile, the
-//     next tile's loads under way, and carries what it has so far in the wider type
-// The input is read twice, but no block ever waits for another, and everything is added in an
-// order fixed by positions alone. (One pass with blocks that publish their prefixes has a third
-// less to move and was slower: 1.9 against 2.6 TB/s over 2**28 float32 on an H200.)
+//   scan_chunks: a block folds the totals before its chunk, then walks along it tile by tile, with
+//     the next tile's loads in flight, and keeps the carry in the wider type
+// The input is read twice, but no block ever waits for another, and the order of summation depends
+// only on positions. (A single pass with decoupled look-back moves a third less and was slower: 1.9
+// against 2.6 TB/s over 2**28 float32 on an H200.)
 // Grid of both: rows times args.num_chunks.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace gpk {
 
-// Folds one value of every thread in a fixed order; all threads get the result. `shared` holds one
-// per warp.
+// Folds one value per thread in a fixed order; all threads get the result. `shared` holds one per
+// warp.
 template <class Op, class Acc>
 __device__ __forceinline__ Acc fold_block(Acc x, Acc* shared) {
   const int lane = threadIdx.x % 32;
@@ -31,7 +31,7 @@ __device__ __forceinline__ Acc fold_block(Acc x, Acc* shared) {
   return total;
 }
 
-// Where a block works: elements [begin, end) of a row.
+// A block's range: elements [begin, end) of a row.
 struct Chunk {
   long long row, index, begin, end;
 };
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kBlock) scan_totals(const ScanArgs args) {
     acc = Op::combine(acc, convert<Acc>(total));
   };
   constexpr int kStep = kBlock / 32 * Part::kElements;
-  constexpr int kMany = 4;  // segments at once, so that enough loads are in flight
+  constexpr int kMany = 4;  // segments at once, to keep enough loads in flight
   long long at = chunk.begin + threadIdx.x / 32 * Part::kElements;
   for (; at + (kMany - 1) * kStep + Part::kElements <= chunk.end; at += kMany * kStep) {
     typename Part::Raw raw[kMany];
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kBlock) scan_totals(const ScanArgs args) {
     static_cast<Acc*>(args.totals)[chunk.row * args.num_chunks + chunk.index] = acc;
 }
 
-// Blocks that must fit on a multiprocessor; ptxas for sm_120 would spill for the sake of four.
+// Minimum blocks per multiprocessor; ptxas for sm_120 would spill to reach four.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
 template <class In, class Value>
 constexpr int kChunkBlocks = 2;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kBlock, (kChunkBlocks<In, typename Op::Value>)
   if (args.initial && chunk.index == 0 && threadIdx.x == 0)
     out[-1] = convert<typename Part::Out>(carry);
 
-  // Two halves of `shared` take turns: a warp writes one while others may still read the other.
+  // `shared` is double buffered: a warp writes one half while others may still read the other.
   int half = 0;
   const auto scan_tile = [&](Part& part, long long left) {
     Acc* totals_of_warps = shared + half * kWarps;

@@ -1,7 +1,8 @@
-// out[..., i, ...] = in[..., 0, ...] op ... op in[..., i, ...], any strides, any dtype. A thread
-// walks along one chunk of one line; neighbouring threads have neighbouring lines.
-// Several chunks per line: a first pass (args.only_totals) puts the total of each chunk into
-// totals[line][chunk], a scan makes them running totals, and the second pass starts from those.
+// out[..., i, ...] = in[..., 0, ...] op ... op in[..., i, ...], arbitrary strides and dtype. A
+// thread walks along one chunk of one line; adjacent threads have adjacent lines.
+// Several chunks per line: a first pass (args.only_totals) writes the total of each chunk to
+// totals[line][chunk], a scan turns them into running totals, and the second pass starts from
+// those.
 // Grid: lines * chunks threads. Everything in float64 / int64 / complex128.
 #pragma once
 

@@ -1,6 +1,6 @@
-// out[r, i] = in[r, 0] op ... op in[r, i], a warp per row, which walks along it and carries what it
-// has so far in the wider type. Rows are contiguous; kAligned: all rows of `in` and `out` start on
-// 16-byte boundaries. Grid: ceil(rows / 8).
+// out[r, i] = in[r, 0] op ... op in[r, i], a warp per row, which walks along it and keeps the carry
+// in the wider type. Rows are contiguous; kAligned: all rows of `in` and `out` are 16-byte aligned.
+// Grid: ceil(rows / 8).
 #pragma once
 
 #include "reduction/scan.cuh"

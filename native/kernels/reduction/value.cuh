@@ -1,12 +1,11 @@
-// The values reductions compute with: the wider types that sums are kept in, arithmetic on complex
-// numbers, NaN tests, limits.
+// The value types of reductions: wider accumulator types, complex arithmetic, NaN tests, limits.
 #pragma once
 
 #include "common/dtype.cuh"
 
 namespace gpk {
 
-// What a sum of T is kept in.
+// Accumulator type for sums of T.
 template <class T>
 struct Wide {
   using type = T;
@@ -75,7 +74,7 @@ __device__ __forceinline__ bool is_nonzero(T x) {
 __device__ __forceinline__ bool is_nonzero(complex64 x) { return x.re != 0 || x.im != 0; }
 __device__ __forceinline__ bool is_nonzero(complex128 x) { return x.re != 0 || x.im != 0; }
 
-// Complex numbers are ordered by their real parts, then their imaginary parts.
+// Complex numbers are ordered by real part, then imaginary part.
 template <class T>
 __device__ __forceinline__ bool less(T a, T b) {
   return a < b;
@@ -84,7 +83,7 @@ __device__ __forceinline__ bool less(complex128 a, complex128 b) {
   return a.re < b.re || (a.re == b.re && a.im < b.im);
 }
 
-// The value that no other is below (kMax) or above.
+// The identity of max (kMax) or min.
 template <class T, bool kMax>
 struct Worst;
 template <bool kMax>
@@ -122,7 +121,7 @@ struct Worst<complex128, kMax> {
   }
 };
 
-// The larger (kMax) or smaller of two; NaN when one of them is.
+// The larger (kMax) or smaller of two; NaN if either is.
 template <bool kMax, class T>
 __device__ __forceinline__ T extreme(T a, T b) {
   return (kMax ? less(b, a) : less(a, b)) || is_nan(a) ? a : b;
@@ -138,7 +137,7 @@ __device__ __forceinline__ float extreme(float a, float b) {
   return y;
 }
 
-// The same, but NaN only when both are.
+// Same, but NaN only when both are.
 template <bool kMax, class T>
 __device__ __forceinline__ T extreme_number(T a, T b) {
   return (kMax ? less(b, a) : less(a, b)) || is_nan(b) ? a : b;

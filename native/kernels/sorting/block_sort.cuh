@@ -1,10 +1,10 @@
-// Stable sort of many short rows, each within one block: merge sort in shared memory.
-// A block of T threads holds 8 * T slots, divided into segments of `segment` (a power of two from 8
-// to 8 * T) slots, one row of len <= segment keys each; unused slots hold the highest key behind
-// the row's own. Every thread sorts 8 neighbours in registers (odd-even transposition), then runs
-// double in length: each thread finds its 8 results of a merge by binary search (merge path).
-// Grid: ceil(rows / (8 * T / segment)). With kIndex the row position (or vals_in) travels along,
-// and the sorted keys are written only where keys_out is given. Shared: keys, then indices.
+// Stable sort of many short rows, each within one block: merge sort in shared memory. A block of T
+// threads holds 8 * T slots, divided into segments of `segment` (a power of two from 8 to 8 * T)
+// slots, one row of len <= segment keys each; unused slots hold the highest key after the row's
+// own. Every thread sorts 8 adjacent keys in registers (odd-even transposition), then run lengths
+// double: each thread finds its 8 outputs of a merge by binary search (merge path). Grid: ceil(rows
+// / (8 * T / segment)). With kIndex the row position (or vals_in) is the payload, and the sorted
+// keys are written only where keys_out is given. Shared: keys, then indices.
 #pragma once
 
 #include "common/vec.cuh"
@@ -14,8 +14,7 @@ namespace gpk {
 
 constexpr int kOwn = BlockSortArgs::kItems;
 
-// Narrow keys are whole registers while a thread works on them: packed bytes cost more than they
-// save.
+// Narrow keys are held in whole registers: packed bytes cost more than they save.
 template <class K, bool kNarrow = sizeof(K) < 4>
 struct KeyRegister {
   using Type = K;
@@ -75,8 +74,8 @@ struct BlockSort {
     }
   }
 
-  // Number of keys that the first run gives to the first `diagonal` of the merge of two runs of
-  // `width` keys.
+  // Merge path: the number of keys the first run contributes to the first `diagonal` of the merge
+  // of two runs of `width` keys.
   static __device__ __forceinline__ int split(const K* a, const K* b, int width, int diagonal,
                                               bool merge_zeros) {
     int low = diagonal > width ? diagonal - width : 0;
@@ -91,7 +90,7 @@ struct BlockSort {
     return low;
   }
 
-  // The thread's slots of the merge of the runs of `width` around it.
+  // The thread's slots of the merge of its two runs of `width`.
   static __device__ __forceinline__ void merge(const K* tile, const unsigned* tile_vals, int width,
                                                bool merge_zeros, R (&keys)[kOwn],
                                                unsigned (&vals)[kOwn]) {

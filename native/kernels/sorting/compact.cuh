@@ -1,11 +1,11 @@
-// Selected elements, in order, to the front: those with flags[i] != 0, or, without flags, the heads
-// of runs of equal elements in sorted data (data[i] != data[i - 1]).
+// Stream compaction: elements with flags[i] != 0, or, without flags, the heads of runs of equal
+// elements in sorted data (data[i] != data[i - 1]).
 // Three launches over tiles of 4096 elements: count_kernel (selected per tile), scan_kernel (one
-// block: exclusive sums in place, the total behind them), compact_kernel (writes). Between them the
-// host may read the total, to make results of the right size.
-// Results, each may be null: values[p] = data[i], places[p] = i, index[p] = order[i] of selected
+// block: exclusive sums in place, followed by the total), compact_kernel (writes). In between the
+// host may read the total to size the results.
+// Outputs, each may be null: values[p] = data[i], places[p] = i, index[p] = order[i] of selected
 // element i with p selected before it; inverse[order[i]] = number of the run of any element i.
-// T is any word of the elements' size; grids as said, 256 threads.
+// T is any word of the elements' size; grids as above, 256 threads.
 #pragma once
 
 #include "sorting/gather.cuh"
@@ -17,7 +17,7 @@ constexpr int kCompactThreads = CompactArgs::kThreads;
 constexpr int kCompactItems = CompactArgs::kItems;
 constexpr int kCompactTile = CompactArgs::kTile;
 
-// As numbers, apart from NaN.
+// Numeric equality, apart from NaN.
 template <class K>
 __device__ __forceinline__ bool same_number(K a, K b, const KeyOrder& order) {
   if (a == b) return true;
@@ -123,7 +123,7 @@ __device__ __forceinline__ void write_elem(const CompactArgs& args, long long i,
 template <class T>
 __global__ void __launch_bounds__(kCompactThreads) compact_kernel(const CompactArgs args) {
   constexpr int kWarps = kCompactThreads / 32;
-  constexpr int kGroups = kCompactItems * kWarps;  // of 32 neighbours, in order
+  constexpr int kGroups = kCompactItems * kWarps;  // of 32 consecutive elements, in order
   __shared__ unsigned votes[kGroups];
   __shared__ unsigned befores[kGroups];
   const int lane = threadIdx.x & 31;
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kCompactThreads) compact_kernel(const CompactA
   }
 }
 
-// counts[p] = length of run p, from where the runs start.
+// counts[p] = length of run p, computed from the run starts.
 __global__ void __launch_bounds__(256)
     run_length_kernel(const long long* places, long long* counts, long long runs, long long n) {
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;

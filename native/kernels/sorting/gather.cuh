@@ -4,7 +4,7 @@
 // long long. T is any word of the elements' size.
 // complex_part: keys[r, j] of element [r, index[r, j]] (index null: j): the imaginary part, the
 // real part, or the class that NumPy orders by first: 0 no NaN, 1 imaginary NaN, 2 real NaN, 3
-// both. Grid-stride loops; any grid is right.
+// both. Grid-stride loops; any grid works.
 #pragma once
 
 #include "common/vec.cuh"
@@ -13,7 +13,7 @@
 namespace gpk {
 
 // Row and column of element i = first, first + step, ... of rows of `len`. first and step are below
-// 2**31, so that 32-bit divisions at the start are enough.
+// 2**31, so that 32-bit divisions at the start suffice.
 struct RowWalk {
   long long row, column, len;
   unsigned step_rows, step_columns;

@@ -1,9 +1,9 @@
-// Counts per bin. Bins are edges[b] <= x < edges[b + 1], the last one closed; `direct`: x itself.
-// edges: doubles, each exactly a value of the dtype the user sees. Integer atomics only, privatised
-// in shared memory where the bins fit (shared_bins copies of num_bins), so results do not depend on
-// order. bin_kernel writes each element's bin instead (num_bins: none), for weighted histograms:
-// sorted by bin, the weights of a bin are summed in pieces by a fixed tree of doubles.
-// Grid-stride loops unless said otherwise.
+// Counts per bin. Bins are edges[b] <= x < edges[b + 1], the last one closed; `direct`: x is the
+// bin. edges: doubles, each exactly representable in the user-visible dtype. Integer atomics only,
+// privatised in shared memory where the bins fit (shared_bins copies of num_bins), so results do
+// not depend on order. bin_kernel writes each element's bin instead (num_bins: none), for weighted
+// histograms: sorted by bin, the weights of a bin are summed in pieces by a fixed tree of doubles.
+// Grid-stride loops unless noted otherwise.
 #pragma once
 
 #include "sorting/key.cuh"
@@ -26,7 +26,7 @@ __device__ __forceinline__ long long find_bin(const HistogramArgs& args, double 
     while (bin < bins - 1 && x >= edges[bin + 1]) ++bin;
     return bin;
   }
-  long long low = 0;  // the last edge that is not above x
+  long long low = 0;  // the last edge not above x
   long long high = bins;
   while (high - low > 1) {
     const long long middle = (low + high) / 2;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(256) bin_kernel(const HistogramArgs args) {
 }
 
 // Smallest and largest key of the data: range[0] = complement of the smallest (so that zero is the
-// neutral start of both), range[1] = the largest.
+// identity for both), range[1] = the largest.
 template <class K>
 __global__ void __launch_bounds__(256)
     key_range_kernel(const K* data, uint64* range, long long n, const KeyOrder order) {
@@ -98,15 +98,15 @@ __global__ void __launch_bounds__(256)
   atomicMax(range + 1, high);
 }
 
-// The two ends of key_range_kernel as elements again; one thread.
+// The two results of key_range_kernel decoded to elements; one thread.
 template <class K>
 __global__ void range_ends_kernel(const uint64* range, K* ends, const KeyOrder order) {
   ends[0] = decode_key(static_cast<K>(~range[0]), order);
   ends[1] = decode_key(static_cast<K>(range[1]), order);
 }
 
-// numpy.linspace(low, high, num_bins + 1): in the dtype of ends taken from the data, every step
-// rounded to it, or in float64. A range of one value is widened by one half each way.
+// numpy.linspace(low, high, num_bins + 1): in the dtype of the data's own range, every step rounded
+// to it, or in float64. A range of one value is widened by one half on each side.
 __global__ void __launch_bounds__(256) edges_kernel(const EdgesArgs args) {
   const unsigned code =
       args.ends == nullptr ? static_cast<unsigned>(kCode<DType::kFloat64>) : args.out_code;

@@ -1,7 +1,7 @@
-// Order-preserving keys: the bits of an element mapped to an unsigned number that compares as
-// NumPy orders the elements. Signed: sign bit flipped. Floating: negative numbers complemented,
-// NaN (any payload) one value above +inf; -0.0 keeps its own key, just below +0.0's, so that a
-// sort of keys alone gives it back, and rank_of() makes the two equal. Descending: complemented.
+// Order-preserving keys: the bits of an element mapped to an unsigned number that compares as NumPy
+// orders the elements. Signed: sign bit flipped. Floating: negative numbers complemented, NaN (any
+// payload) one value above +inf; -0.0 keeps its own key, just below +0.0's, so that sorting keys
+// alone preserves it, and rank_of() makes the two equal. Descending: complemented.
 #pragma once
 
 #include "args/sorting.h"
@@ -23,8 +23,8 @@ __device__ __forceinline__ bool is_nan_bits(K bits, const KeyOrder& order) {
   return static_cast<K>(bits & ~KeyBits<K>::kSign) > static_cast<K>(order.inf);
 }
 
-// What is compared. Ascending, kSign - 1 is the key of -0.0 and kSign that of +0.0; descending, the
-// other way round: in both cases adding one to the lower makes them equal.
+// What is compared. Ascending, kSign - 1 is the key of -0.0 and kSign that of +0.0; descending,
+// vice versa: in both cases adding one to the lower makes them equal.
 template <class K>
 __device__ __forceinline__ K rank_of(K key, bool merge_zeros) {
   return merge_zeros && key == static_cast<K>(KeyBits<K>::kSign - 1) ? KeyBits<K>::kSign : key;

@@ -1,5 +1,5 @@
-// Elements of any real dtype as double and back, the dtype known at run time only: for kernels
-// whose cost is elsewhere.
+// Elements of any real dtype as double and back, with a run-time dtype: for kernels bound
+// elsewhere.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -30,8 +30,8 @@ __device__ __forceinline__ double load_number(const void* data, long long i, uns
   }
 }
 
-// double to float16 rounded once: the sum below is exact in its last bits ("round to odd"), so that
-// the second rounding gives what one rounding would.
+// double to float16 rounded once: the float is rounded to odd, so that the second rounding gives
+// the same result as a single one.
 __device__ __forceinline__ float odd_float(double x) {
   const float nearest = __double2float_rz(x);
   const bool inexact = static_cast<double>(nearest) != x && x == x;
@@ -43,7 +43,7 @@ __device__ __forceinline__ void put_number(void* data, long long i, T value) {
   static_cast<T*>(data)[i] = value;
 }
 
-// Rounds to nearest even; integers are cut off towards zero.
+// Rounds to nearest even; integers are truncated towards zero.
 __device__ __forceinline__ void store_number(void* data, long long i, unsigned code, double x) {
   switch (code) {
     case kCode<DType::kBool>: put_number(data, i, x != 0.0); return;
@@ -70,7 +70,7 @@ __device__ __forceinline__ void store_number(void* data, long long i, unsigned c
   }
 }
 
-// The value x has as an element of a floating dtype.
+// x rounded to a floating dtype.
 __device__ __forceinline__ double round_number(double x, unsigned code) {
   switch (code) {
     case kCode<DType::kFloat16>: return to_compute(from_compute<float16>(odd_float(x)));

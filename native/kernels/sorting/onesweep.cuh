@@ -1,12 +1,12 @@
-// One pass of a stable radix sort by 8-bit digit `pass`: each key is read and written once.
-// A tile of kThreads * kItems keys goes to one block, in the order of an atomic counter. The block
-// counts its digits, publishes the counts, ranks its keys within the tile by warp-wide matching,
-// and orders them in shared memory; it then adds the counts of all earlier tiles of the row
-// (look-back over published counts, or sums of counts) and writes each digit's run where it
-// belongs. Rows of len keys, contiguous; several rows or one portion of one row per launch. The
-// first pass encodes keys, the last decodes them; passes over a constant digit do nothing: which
-// these are, and so which buffer is read, follows from *active (radix_histogram.cuh).
-// Values (V) are row positions unless vals_in is given. Shared: tile of keys, then of values.
+// One pass of a stable radix sort by 8-bit digit `pass`: each key is read and written once. A tile
+// of kThreads * kItems keys goes to one block, in the order of an atomic counter. The block counts
+// its digits, publishes the counts, ranks its keys within the tile by warp-level matching, and
+// orders them in shared memory; it then sums the counts of all earlier tiles of the row (decoupled
+// look-back) and writes each digit's run to its destination. Rows of len keys, contiguous; several
+// rows or one portion of one row per launch. The first pass encodes keys, the last decodes them;
+// passes over a constant digit are no-ops: which these are, and so which buffer is read, follows
+// from *active (radix_histogram.cuh). Values (V) are row positions unless vals_in is given. Shared:
+// tile of keys, then of values.
 #pragma once
 
 #include "sorting/key.cuh"
@@ -24,7 +24,7 @@ struct PassRoute {
 };
 
 constexpr unsigned kCountOnly = 1u << 30;  // a tile's own counts
-constexpr unsigned kSumSoFar = 2u << 30;   // with all tiles before it
+constexpr unsigned kSumSoFar = 2u << 30;   // including all tiles before it
 constexpr unsigned kCountBits = (1u << 30) - 1;
 
 __device__ __forceinline__ unsigned load_relaxed(const unsigned* p) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_global(uint64 to, uint64 value) {
   asm volatile("st.global.u64 [%0], %1;" ::"l"(to), "l"(value));
 }
 
-// The passes that run write to keys_out and keys_tmp in turn, the last one to keys_out.
+// The passes that run alternate between keys_out and keys_tmp, ending in keys_out.
 __device__ __forceinline__ PassRoute route_pass(const PassArgs& args, unsigned active) {
   const int done = __popc(active & ((1u << args.pass) - 1));
   const int left = __popc(active >> (args.pass + 1));
@@ -65,7 +65,7 @@ __device__ __forceinline__ PassRoute route_pass(const PassArgs& args, unsigned a
   return route;
 }
 
-// Lanes whose bit is as this lane's. In PTX, since C++ takes twice the instructions.
+// Lanes whose bit equals this lane's. In PTX, since C++ takes twice the instructions.
 template <int kBit>
 __device__ __forceinline__ unsigned match_bit(unsigned digit) {
   unsigned mask;
@@ -121,8 +121,9 @@ struct Onesweep {
   static constexpr bool kPairs = sizeof(V) >= 4;
 
   struct Shared {
-    unsigned counts[kWarps][256];  // per warp; later where its next key of a digit goes
-    uint64 bases[256];  // of a digit's run, less its start in the tile: elements, keys alone: bytes
+    unsigned counts[kWarps][256];  // per warp; later the next position for each digit
+    // Start of a digit's run minus its offset in the tile: elements; keys only: bytes.
+    uint64 bases[256];
     unsigned warp_sums[8];
     unsigned tile;
   };
@@ -131,8 +132,8 @@ struct Onesweep {
     return key_digit(rank_of(key, kMergeZeros), static_cast<int>(args.pass));
   }
 
-  // Items of a warp are consecutive: lane l's item i is 32 * i + l. What is beyond `valid` gets the
-  // highest key, and so stays at the end of the tile.
+  // Items of a warp are consecutive: lane l's item i is 32 * i + l. Slots beyond `valid` get the
+  // highest key, and so stay at the end of the tile.
   static __device__ __forceinline__ void load(const PassArgs& args, const PassRoute& route,
                                               long long at, long long row_at, int valid,
                                               K (&keys)[kItems], V (&vals)[kItems]) {
@@ -166,8 +167,8 @@ struct Onesweep {
     }
   }
 
-  // Counts per warp to places in the tile; publishes the tile's counts. Gives (for threads below
-  // 256) the tile's count of that digit and where its run starts.
+  // Converts counts per warp to positions in the tile; publishes the tile's counts. Returns (for
+  // threads below 256) the tile's count of that digit and where its run starts.
   static __device__ __forceinline__ void place_digits(Shared& shared, unsigned* words, bool first,
                                                       unsigned& total, unsigned& start) {
     const int tid = threadIdx.x;
@@ -190,7 +191,7 @@ struct Onesweep {
       start = sum - total;
       for (int w = 0; w < tid >> 5; ++w) start += shared.warp_sums[w];
       unsigned place = start;
-#pragma unroll 4  // what is live here is live beside all keys
+#pragma unroll 4  // limits registers: all keys are live here
       for (int w = 0; w < kWarps; ++w) {
         const unsigned count = shared.counts[w][tid];
         shared.counts[w][tid] = place;
@@ -200,7 +201,7 @@ struct Onesweep {
     __syncthreads();
   }
 
-  // Stable: earlier items of the warp have taken their places, lower lanes come first.
+  // Stable: earlier items of the warp are already placed, lower lanes come first.
   static __device__ __forceinline__ void order_tile(const PassArgs& args, unsigned* places,
                                                     const K (&keys)[kItems],
                                                     const V (&vals)[kItems], K* tile_keys,
@@ -212,7 +213,7 @@ struct Onesweep {
       const unsigned same = match_digit(d);
       const unsigned end = places[d] + __popc(same & up_to_here);
       __syncwarp();
-      if ((same & ~up_to_here) == 0) places[d] = end;  // the highest lane of the digit
+      if ((same & ~up_to_here) == 0) places[d] = end;  // the highest lane with this digit
       __syncwarp();
       tile_keys[end - 1] = keys[i];
       if constexpr (kPairs) tile_vals[end - 1] = vals[i];
@@ -286,7 +287,7 @@ struct Onesweep {
     unsigned total = 0;
     unsigned start = 0;
     place_digits(shared, words, t == 0, total, start);
-    // Here, so that it has arrived when the look-back ends.
+    // Issued here, so that it has arrived when the look-back ends.
     const uint64 run = tid < 256 ? args.starts[row * args.starts_stride + tid] : 0;
     order_tile(args, places, keys, vals, tile_keys, tile_vals);
     clear_next(args, tile);

@@ -1,6 +1,6 @@
-// Quantiles of sorted rows, interpolated between neighbours: out[k, r] for quantile q[k] of row r.
-// data: rows x len, sorted, NaN last: a row with NaN gives NaN. Median: the mean of the middle one
-// or two. Computed in double, rounded once. Grid-stride over num_q * rows; any grid is right.
+// Quantiles of sorted rows, linearly interpolated: out[k, r] for quantile q[k] of row r. data: rows
+// x len, sorted, NaN last: a row with NaN gives NaN. Median: the mean of the middle one or two.
+// Computed in double, rounded once. Grid-stride over num_q * rows; any grid works.
 #pragma once
 
 #include "args/sorting.h"
@@ -10,7 +10,7 @@ namespace gpk {
 
 using namespace kernels;
 
-// As NumPy: from the nearer end, so that both ends are exact.
+// Like NumPy: from the nearer end, so that both ends are exact.
 __device__ __forceinline__ double interpolate(double low, double high, double t) {
   if (t == 0.0 || low == high) return low;  // also where both are infinite
   const double width = __dadd_rn(high, -low);

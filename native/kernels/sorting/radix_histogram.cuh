@@ -1,17 +1,17 @@
-// Counts of every 8-bit digit of every row, in one read of the keys; then, by the block that ends
-// a row, the exclusive sums over the 256 bins: where each digit's run starts in the sorted row.
-// keys: rows x len, contiguous. counts: rows x sizeof(K) x 256, zero before. done: one zero word
-// per row. active: bit p is set when digit p differs within some row, so that a pass over p has
-// work to do. Grid: rows * blocks_per_row, each block one piece of one row.
-// Shared: sizeof(K) x 256 x copies counts; lane l counts in copy l modulo copies, so that with 32
-// copies every lane has a bank of its own. Integer atomics only: order does not matter.
+// Counts of every 8-bit digit of every row, in one read of the keys; then, in the last block of a
+// row, the exclusive sums over the 256 bins: where each digit's run starts in the sorted row. keys:
+// rows x len, contiguous. counts: rows x sizeof(K) x 256, zeroed. done: one zeroed word per row.
+// active: bit p is set when digit p varies within some row, so that pass p has work to do. Grid:
+// rows * blocks_per_row, each block one piece of one row. Shared: sizeof(K) x 256 x copies counts;
+// lane l counts in copy l modulo copies, so that with 32 copies every lane has its own bank.
+// Integer atomics only: the order does not matter.
 #pragma once
 
 #include "sorting/key.cuh"
 
 namespace gpk {
 
-// One block's piece; the kind of key is known here, so that encoding takes no branches.
+// One block's piece; the key kind is a template parameter, so that encoding takes no branches.
 template <class K, int kThreads, KeyKind kKind>
 __device__ __forceinline__ void count_piece(const RadixHistogramArgs& args, const K* keys,
                                             long long first, long long end, unsigned* bins) {
@@ -36,7 +36,8 @@ __device__ __forceinline__ void count_piece(const RadixHistogramArgs& args, cons
   for (; i < end; i += kThreads) count(keys[i]);
 }
 
-// Exclusive sum over 256 threads; all threads of the block call, threads from 256 on with 0.
+// Exclusive sum over 256 threads; all threads of the block must call it, threads from 256 on with
+// 0.
 __device__ __forceinline__ uint64 scan_bins(uint64 count, uint64* warp_sums) {
   const int lane = threadIdx.x & 31;
   const int warp = threadIdx.x >> 5;
@@ -46,7 +47,7 @@ __device__ __forceinline__ uint64 scan_bins(uint64 count, uint64* warp_sums) {
     const uint64 other = __shfl_up_sync(~0u, sum, step);
     if (lane >= step) sum += other;
   }
-  __syncthreads();  // the last use of warp_sums is over
+  __syncthreads();  // protects the previous use of warp_sums
   if (lane == 31 && warp < 8) warp_sums[warp] = sum;
   __syncthreads();
   for (int w = 0; w < warp && w < 8; ++w) sum += warp_sums[w];
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads) radix_histogram_kernel(const RadixHi
   uint64* counts = args.counts + static_cast<long long>(row) * (kPasses * 256);
   for (int b = tid; b < kPasses * 256; b += kThreads) {
     unsigned count = 0;
-    for (int c = 0; c < copies; ++c)  // from another copy each, to use all banks
+    for (int c = 0; c < copies; ++c)  // staggered start copy, to use all banks
       count += digit_bins[b * copies + ((c + tid) & (copies - 1))];
     if (count != 0) atomicAdd(counts + b, static_cast<uint64>(count));
   }

@@ -1,9 +1,9 @@
 // For each query the number of elements of a sorted table that are below it (left) or not above it
 // (right), or whether it occurs; by binary search in NumPy's order (NaN last and equal, -0.0 equal
-// to 0.0). table: n elements, taken through `sorter` where given. With by_data the table may also
-// be sorted downwards: then it is read backwards and the result is n minus the count (digitize).
-// out: long long, or bool for kOccurs (NaN never occurs), negated by `invert`.
-// K: unsigned bits of the elements, or of one part of complex ones. Grid-stride; any grid is right.
+// to 0.0). table: n elements, indirected through `sorter` where given. With by_data the table may
+// also be in descending order: then it is read backwards and the result is n minus the count
+// (digitize). out: long long, or bool for kOccurs (NaN never occurs), negated by `invert`. K:
+// unsigned bits of the elements, or of one part of complex ones. Grid-stride; any grid works.
 #pragma once
 
 #include "sorting/key.cuh"
@@ -51,13 +51,13 @@ struct ComplexKey {
 template <class Key>
 __device__ __forceinline__ Key table_key(const SearchArgs& args, long long i) {
   if (args.sorter != nullptr) {
-    i = args.sorter[i];  // unchecked on the host: a wrong one must not read elsewhere
+    i = args.sorter[i];  // unchecked on the host: a bad entry must not read out of bounds
     i = i < 0 ? 0 : i < args.n ? i : args.n - 1;
   }
   return Key::load(args.table, i, args.order);
 }
 
-// Number of table elements e (of n, downwards: from the end) with e < query, or e <= query.
+// Number of table elements e (of n, descending: from the end) with e < query, or e <= query.
 template <class Key>
 __device__ __forceinline__ long long bound(const SearchArgs& args, const Key& query, bool right,
                                            bool downwards) {

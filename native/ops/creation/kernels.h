@@ -1,4 +1,4 @@
-// The kernels of the family, as KernelKey numbers them.
+// The kernels of the family, in KernelKey's numbering.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ const char* word_of(DType dtype) {
   }
 }
 
-// By the code, not by the dtype: int32 and uint32 share a kernel.
+// Keyed by generated code, not by dtype: int32 and uint32 share a kernel.
 std::uint64_t variant_key(CreationKernel which, DType dtype) {
   plan::KeyBuilder key;
   if (which == CreationKernel::kRealRamp) return key.field("dtype", dtype, plan::kDTypeBits).key();
@@ -101,7 +101,7 @@ double as_double(const Scalar& scalar, const char* op) {
       scalar);
 }
 
-// Computed in this dtype and cast where the kernels do not have the one asked for.
+// The dtype to compute in, cast afterwards, where the kernels lack the requested one.
 DType computed_in(DType dtype, DType otherwise) {
   return dtype == DType::kBool || is_storage_only(dtype) ? otherwise : dtype;
 }
@@ -124,7 +124,7 @@ Array arange(std::int64_t count, const Scalar& start, const Scalar& step, DType 
   } else {
     kernels::RealRamp ramp;
     ramp.start = from;
-    ramp.step = (from + by) - from;  // the step that NumPy sees between its first two elements
+    ramp.step = (from + by) - from;  // the step NumPy sees between its first two elements
     launch_real(out, "arange", ramp, {}, -1);
   }
   return out;
@@ -137,7 +137,7 @@ kernels::RealRamp creation::plan_linspace(double start, double stop, std::int64_
   kernels::RealRamp ramp{start, delta, 0, stop};
   if (steps > 0) {
     ramp.step = delta / steps;
-    if (ramp.step == 0) {  // underflow: divide last, so that no element is lost
+    if (ramp.step == 0) {  // underflow: divide last, so that elements do not collapse
       ramp.step = delta;
       ramp.div = steps;
     }

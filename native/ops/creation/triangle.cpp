@@ -48,7 +48,7 @@ void check_triangle(const Array& x, const char* op) {
         cat(op, ": x has dtype ", name(x.dtype()), ", which shares bytes; cast it with astype"));
 }
 
-// Beyond these diagonals nothing changes any more, and sums with a row number cannot overflow.
+// Beyond these diagonals nothing changes, and sums with a row number cannot overflow.
 std::int64_t bounded_diagonal(std::int64_t k, const Dims& shape) {
   return std::clamp(k, -shape[shape.size() - 2], shape[shape.size() - 1]);
 }

@@ -1,4 +1,4 @@
-// Parts of matrices: the last two axes; everything before is a batch.
+// Triangles of matrices (the last two axes; all others are batch axes).
 #pragma once
 
 #include <string>

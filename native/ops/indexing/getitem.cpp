@@ -25,7 +25,7 @@ const char* mode_name(IndexMode mode) {
   return mode == IndexMode::kClip ? "clip" : "raise";
 }
 
-// Axes with nothing in them have no valid index, whatever the values are.
+// Axes of size 0 have no valid index, whatever the values are.
 void check_sizes(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle,
                  const char* op) {
   if (num_elements(middle, op) == 0) return;
@@ -62,7 +62,7 @@ bool overlaps(const Array& array, const std::vector<AxisIndex>& indexes) {
   return false;
 }
 
-// Integers in place of masks: one array per axis of each.
+// Replaces masks by integer arrays, one per axis of each mask.
 void expand_masks(Selection& s, const char* op) {
   for (const AxisMask& use : s.masks) {
     const Array coordinates = true_coordinates(count_true(use.mask, op), op);
@@ -85,15 +85,15 @@ std::uint32_t mask_axes(const AxisMask& use) {
   return picked;
 }
 
-// The layout of view[mask] against `plain` (gather: the result, scatter: the value): offsets from
-// the mask take the place of an index.
+// The layout of view[mask] against `plain` (gather: the result, scatter: the value): offsets
+// computed from the mask replace an index.
 void move_by_mask(bool scatter_it, const Selection& s, const CountedMask& counted,
                   const MoveSource& plain, const char* op) {
   const AxisMask& use = s.masks[0];
   const Dims middle{counted.count};
   AxesLayout axes = make_axes(s.view, mask_axes(use), middle, s.at);
   const std::int64_t* strides = s.view.strides().data() + use.axis;
-  std::int64_t step = 0;  // what divides all offsets
+  std::int64_t step = 0;  // divides all offsets
   for (int i = 0; i < use.mask.ndim(); ++i) step = std::gcd(step, strides[i]);
   const Array line({counted.count}, {1}, DType::kInt64, counted.mask.buffer(), 0);
   add_index(axes, middle, line, 0, step, 0);
@@ -154,7 +154,7 @@ void check_device(const Array& target, const Array& value, const char* op) {
                               ", the value on ", to_string(value.device())));
 }
 
-// Numbers have no direct way into storage types: as an array, which is cast.
+// Numbers cannot be converted to storage types directly: go through an array, which is cast.
 AssignValue storable(const AssignValue& value, const Array& target, const char* op) {
   const auto* scalar = std::get_if<Scalar>(&value);
   if (scalar == nullptr || !is_storage_only(target.dtype())) return value;
@@ -170,7 +170,7 @@ void assign(const Array& view, const AssignValue& value, const char* op) {
   const auto& given = std::get<Array>(value);
   check_device(view, given, op);
   if (view.dtype() == given.dtype() && view.shape() == given.shape() && same_place(view, given))
-    return;  // what a[key] += b ends with
+    return;  // the last step of a[key] += b
   const Array array = without_leading_ones(given, view.ndim());
   if (!broadcasts(array.shape(), view.shape()))
     throw InvalidArgument(cat(op, ": could not broadcast input array from shape ",
@@ -178,18 +178,19 @@ void assign(const Array& view, const AssignValue& value, const char* op) {
   copy_into(view, array, op);
 }
 
-// The value for a target's dtype, apart from its memory. Broadcast by the caller.
+// The value in the target's dtype, in memory that does not overlap the target. Broadcast by the
+// caller.
 Array prepared(const Array& value, const Array& target, const char* op) {
   const Array same = cast(value, target.dtype(), op);
   return may_overlap(same, target) ? copy_as(same, same.dtype(), op) : same;
 }
 
-// A value for view[mask], spread over the view's own axes, where it does not depend on which
-// element of the mask it is for; else nothing.
+// A value for view[mask], broadcast over the view's own axes, where it does not vary along the
+// mask's axis; else nullopt.
 std::optional<Array> value_over_view(const Selection& s, const Array& value, const char* op) {
   const AxisMask& use = s.masks[0];
   const int num_free = s.view.ndim() - use.mask.ndim();
-  const int behind = num_free - s.at;  // free axes after that of the mask, in the result
+  const int behind = num_free - s.at;  // free axes after the mask's, in the result
   if (value.ndim() > num_free + 1) return std::nullopt;
   if (value.ndim() > behind && value.shape()[value.ndim() - 1 - behind] != 1) return std::nullopt;
   const Dims line = result_shape(s.view.shape(), mask_axes(use), Dims{1}, s.at, op);
@@ -206,7 +207,7 @@ std::optional<Array> value_over_view(const Selection& s, const Array& value, con
                value.offset_elems());
 }
 
-// The mask with axes of size 1 for the view's others.
+// The mask, with axes of size 1 for the view's other axes.
 Array mask_over_view(const Selection& s) {
   const AxisMask& use = s.masks[0];
   Dims shape = Dims::filled(s.view.ndim(), 1);

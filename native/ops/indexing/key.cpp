@@ -32,7 +32,7 @@ int num_axes(const IndexItem& item) {
   }
 }
 
-// Builds the view axis by axis; `from` is the next axis of the array.
+// Builds the view axis by axis; `from_` is the next axis of the array.
 class Walk {
  public:
   Walk(const Array& array, const char* op) : array_(array), op_(op) {
@@ -64,7 +64,7 @@ class Walk {
     if (step > 0 && start < stop) count = (stop - start - 1) / step + 1;
     const std::int64_t stride = array_.strides()[from_];
     if (count > 0) offset_ += start * stride;
-    // A step past the axis is never taken; multiplied out it could overflow.
+    // A step past the axis is never taken; the product could overflow.
     push(count, count > 1 ? stride * step : stride);
     whole_ = whole_ && count == size && (step == 1 || count <= 1);
     ++from_;
@@ -81,7 +81,7 @@ class Walk {
     strides_[rank_++] = stride;
   }
 
-  // An axis as it is, to be picked from.
+  // An axis kept whole, for an index array to pick from.
   void picked() {
     full(1);
     whole_ = false;
@@ -113,8 +113,8 @@ class Walk {
   bool whole_ = true;
 };
 
-// The place of the index arrays' axes: at the first of them when they all stand side by side in
-// the key, else in front. Numbers count as arrays of no dimensions.
+// Position of the index arrays' axes: at the first of them when they are adjacent in the key, else
+// in front. Integers count as 0-d arrays.
 class Placement {
  public:
   void advanced(int num_free) {
@@ -134,8 +134,8 @@ class Placement {
   bool separated_ = false;
 };
 
-// The mask over the array's own axes from `axis` on. As in NumPy an axis of size 0 fits any size:
-// it selects nothing.
+// The mask over the array's own axes from `axis` on. As in NumPy an axis of size 0 matches any
+// size: it selects nothing.
 Array fitted_mask(const Array& array, const Array& mask, int axis, const char* op) {
   Dims shape = mask.shape();
   for (int i = 0; i < mask.ndim(); ++i) {
@@ -156,7 +156,7 @@ void check_device(const Array& array, const Array& index, const char* op) {
                               to_string(index.device())));
 }
 
-// Number of axes the ellipsis stands for; checks the key as a whole.
+// Number of axes the ellipsis expands to; checks the key as a whole.
 int missing_axes(const Array& array, std::span<const IndexItem> items, const char* op) {
   int used = 0;
   int ellipses = 0;

@@ -1,5 +1,5 @@
-// Keys of a[key]: the basic part becomes a view, integer arrays and masks are left for gather and
-// scatter. No heap for keys without arrays.
+// Keys of a[key]: the basic part becomes a view; integer arrays and masks are left for gather and
+// scatter. No heap allocation for keys without arrays.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ using kernels::IndexMode;
 struct IndexItem {
   enum class Kind : std::uint8_t {
     kInteger,   // start
-    kSlice,     // start, stop, step, as PySlice_Unpack gives them: open ends are very large
-    kEllipsis,  // as many full slices as are missing
+    kSlice,     // start, stop, step, as from PySlice_Unpack: open ends are very large
+    kEllipsis,  // expands to as many full slices as are missing
     kNewAxis,
     kArray,  // an integer array
     kMask,   // a bool array of one or more dimensions
-    kBool,   // a single bool, in start: a mask of no dimensions
+    kBool,   // a single bool, in start: a 0-d mask
   };
   Kind kind;
   std::int64_t start;
@@ -53,7 +53,7 @@ struct Selection {
   Array view;
   std::vector<AxisIndex> indexes;
   std::vector<AxisMask> masks;
-  std::vector<Dims> extra;  // shapes of indices that pick from no axis: (1,) or (0,) for a bool
+  std::vector<Dims> extra;  // shapes of indices without an axis: (1,) or (0,) for a bool
   int at = 0;
   [[nodiscard]] bool basic() const noexcept {
     return indexes.empty() && masks.empty() && extra.empty();
@@ -61,7 +61,7 @@ struct Selection {
 };
 
 // Throws InvalidArgument (kIndex) as NumPy does: too many indices, out of bounds, two ellipses,
-// masks of another shape.
+// masks of the wrong shape.
 Selection select(const Array& array, std::span<const IndexItem> items, const char* op);
 
 // The index arrays' common shape; kIndex where there is none.

@@ -121,7 +121,7 @@ std::size_t widen(WideLayout& layout, std::size_t item, std::uintptr_t a, std::u
                   bool scalar) {
   const int last = layout.rank - 1;
   if (layout.a[last] != 1 || (!scalar && layout.b[last] != 1)) return item;
-  std::int64_t bits = layout.size[last];  // in elements: everything that must be divisible
+  std::int64_t bits = layout.size[last];  // in elements: OR of everything that must be divisible
   for (int i = 0; i < last; ++i) bits |= layout.a[i] | (scalar ? 0 : layout.b[i]);
   for (int k = 0; k < layout.num_indexes; ++k) {
     if (layout.index[k].stride[last] != 0) return item;

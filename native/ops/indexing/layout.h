@@ -1,5 +1,5 @@
-// The layout of an indexed copy: which word of one side goes with which word of the other. Built
-// from shapes and strides, made as short as possible, then given to a kernel as it is.
+// The layout of an indexed copy: which word of one side maps to which word of the other. Built from
+// shapes and strides, collapsed to as few axes as possible, then passed to a kernel as is.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,18 @@ namespace gpk::ops::indexing {
 using kernels::NarrowLayout;
 using kernels::WideLayout;
 
-// As what the kernels read an array of indices; an integer dtype.
+// The type kernels use to read an array of indices; an integer dtype.
 kernels::IndexType index_type(DType dtype) noexcept;
 
-// The axes of result_shape(view, picked, middle, at), side a set from the view.
-// `middle_axis`: where those of `middle` begin.
+// The axes of result_shape(view, picked, middle, at), with side a taken from the view.
+// `middle_axis`: where the axes of `middle` begin.
 struct AxesLayout {
   WideLayout layout;
   int middle_axis = 0;
 };
 AxesLayout make_axes(const Array& view, std::uint32_t picked, const Dims& middle, int at);
 
-// The next index: an array that broadcasts to `middle`, whose values are `step` apart in side a.
+// Adds an index: an array that broadcasts to `middle`; its values have stride `step` in side a.
 void add_index(AxesLayout& axes, const Dims& middle, const Array& array, std::int64_t size,
                std::int64_t step, int axis);
 
@@ -39,12 +39,13 @@ std::uint32_t picked_axes(const std::vector<AxisIndex>& indexes) noexcept;
 // Side b of a layout that is not collapsed yet: strides of an array of the layout's shape.
 void set_plain_side(WideLayout& layout, const Dims& strides);
 
-// Drops axes of size 1 and joins axes that are one in all strides. At least one axis is left.
+// Drops axes of size 1 and merges axes that are contiguous in all strides. Leaves at least one
+// axis.
 void collapse(WideLayout& layout);
 
-// Wider words than elements: the largest of 2, 4, 8, 16 bytes that divides rows, strides and
-// addresses of both sides where the last axis is contiguous in both (`scalar`: in a), and rescales
-// the layout to it. Returns bytes per word; `item` where there is nothing to gain.
+// Vectorises: picks the largest word of 2, 4, 8, 16 bytes that divides rows, strides and addresses
+// of both sides where the last axis is contiguous in both (`scalar`: in a), and rescales the layout
+// to it. Returns bytes per word; `item` where nothing is gained.
 std::size_t widen(WideLayout& layout, std::size_t item, std::uintptr_t a, std::uintptr_t b,
                   bool scalar);
 

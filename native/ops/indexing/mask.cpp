@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFile = "indexing/mask.cuh";
 constexpr unsigned kThreads = kernels::MaskLayout::kThreads;
 constexpr std::int64_t kTile = kernels::MaskLayout::kTile;
-constexpr std::int64_t kMaxBlocks = 2048;  // so that one block can scan their counts
+constexpr std::int64_t kMaxBlocks = 2048;  // one block must be able to scan their counts
 constexpr int kFillBlock = 256;
 constexpr int kFillUnroll = 4;
 
@@ -71,7 +71,7 @@ jit::KernelSpec unravel_spec() {
   return plain_spec(IndexKernel::kUnravel, "unravel_index", "gpk::unravel_kernel");
 }
 
-// C order over `shape`, axes joined where their strides allow it.
+// C order over `shape`, with axes merged where their strides allow it.
 MaskLayout mask_layout(const Dims& shape, std::span<const std::int64_t> strides, bool join) {
   MaskLayout layout;
   int rank = 0;

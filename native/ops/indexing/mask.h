@@ -1,4 +1,4 @@
-// Masks: how many elements are true, which they are, and stores under a mask.
+// Masks: counting true elements, locating them, and masked stores.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace gpk::ops::indexing {
 
-// A mask that was counted. Reading the count back is the one place where indexing waits for the
-// GPU, since shapes depend on it; it cannot be captured.
+// A counted mask. Reading the count back is the only place where indexing waits for the GPU, since
+// shapes depend on it; it cannot be captured.
 struct CountedMask {
   Array mask;                 // bool, C-contiguous
   std::int64_t count = 0;     // true elements
@@ -30,7 +30,7 @@ Array true_offsets(const CountedMask& mask, std::span<const std::int64_t> stride
 // contiguous.
 void compact_on_gpu(const Array& out, const Array& array, const CountedMask& mask);
 
-// dst[...] = value where mask (broadcast to dst's shape; everywhere when null); value an element
+// dst[...] = value where mask (broadcast to dst's shape; everywhere when null); value is an element
 // or an array of dst's shape and dtype. On a GPU, without a synchronisation.
 void masked_fill_on_gpu(const Array& dst, const Array* mask, const MoveSource& value,
                         const char* op);

@@ -16,7 +16,7 @@ namespace {
 constexpr int kBlock = 256;
 constexpr const char* kFile = "indexing/move.cuh";
 
-// How the kernel knows the index type: int32 and int64 one at a time, else whatever it is.
+// How a kernel reads indices: specialised for int32 or int64, or generic.
 enum class Indexing : std::uint8_t { kInt32, kInt64, kAny };
 
 int unroll(Indexing indexing) { return indexing == Indexing::kAny ? 2 : 4; }
@@ -29,7 +29,7 @@ std::uint64_t move_key(bool scatter, std::size_t word, Indexing indexing) {
       .key();
 }
 
-// The template arguments of the layout that a kernel takes.
+// Template arguments of the layout type of a kernel.
 template <class Layout>
 std::string shape_of() {
   return cat(Layout::kDims, ", ", Layout::kIndexes);
@@ -77,7 +77,7 @@ std::vector<const Array*> with_indexes(std::initializer_list<const Array*> first
   return arrays;
 }
 
-// Offsets of the places that up to any number of indexes select, shape `middle`.
+// Offsets of the locations selected by any number of indexes, shape `middle`.
 Array index_offsets(const Array& view, const std::vector<AxisIndex>& indexes, const Dims& middle,
                     IndexMode mode, std::int64_t ratio, const char* op) {
   Array offsets = Array::empty(middle, DType::kInt64, view.device(), op);
@@ -111,8 +111,8 @@ Dims plain_strides(const MoveSource& value, int rank) {
   return Dims::filled(rank, 0);
 }
 
-// True when the value differs along an axis of the index arrays, so that it matters which of two
-// equal indices is the last.
+// True when the value varies along an axis of the index arrays, so that the order of duplicate
+// indices matters.
 bool order_matters(const MoveSource& value, const Dims& middle, const Array& view,
                    std::uint32_t picked, int at) {
   const auto* array = std::get_if<Array>(&value);
@@ -206,7 +206,7 @@ void address_on_gpu(const Array& offsets, WideLayout layout, std::int64_t ratio,
 void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t stride, const char* op) {
   std::int64_t n = offsets.size();
   if (n <= 1) return;
-  // One entry per place costs less than hashing while the table is not much longer than the list.
+  // A direct table is cheaper than hashing while it is not much longer than the list.
   const bool direct = size > 0 && stride != 0 && size / 8 <= n;
   std::int64_t slots = direct ? size : 2 * n;
   std::int64_t unit = direct ? stride : 0;

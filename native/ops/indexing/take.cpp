@@ -38,7 +38,7 @@ void check_unpacked(const Array& x, const char* op) {
 
 Array flat(const Array& x, const char* op) { return reshape(x, Dims{-1}, op); }
 
-// The shapes of both, axis by axis: what take_along_axis runs over.
+// The broadcast shape of both, axis by axis, that take_along_axis iterates over.
 Dims along_shape(const Array& x, const Array& indices, int axis, const char* op) {
   if (x.ndim() != indices.ndim())
     throw InvalidArgument(cat(op, ": indices have shape ", to_string(indices.shape()),
@@ -99,7 +99,7 @@ void put_along_on_gpu(const Array& x, const Array& indices, int axis, const Dims
   move_on_gpu(true, by_offset.layout, x, value, list, op);
 }
 
-// `count` elements of values, from the first on and over again.
+// `count` elements of values, repeated cyclically.
 Array repeated_to(const Array& values, std::int64_t count, const char* op) {
   const Array line = flat(values, op);
   const std::int64_t size = line.size();

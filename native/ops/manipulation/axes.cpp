@@ -10,11 +10,11 @@
 namespace gpk::ops {
 namespace {
 
-// `value` counted in units of `to` bits instead of `from` bits.
+// Converts `value` from units of `from` bits to units of `to` bits.
 std::int64_t rescale(std::int64_t value, int from, int to, const Array& x, DType dtype) {
   if (value * from % to != 0)
     throw InvalidArgument(cat("view: ", name(x.dtype()), " array of shape ", to_string(x.shape()),
-                              " cannot be seen as ", name(dtype),
+                              " cannot be viewed as ", name(dtype),
                               ": its bytes do not divide into whole elements"));
   return value * from / to;
 }
@@ -63,13 +63,13 @@ Array view_as(const Array& x, DType dtype) {
   const int to = info(dtype).bits;
   if (from == to) return reinterpret(x, dtype);
   if (x.ndim() == 0)
-    throw InvalidArgument(cat("view: a 0-d array of ", name(x.dtype()), " cannot be seen as ",
+    throw InvalidArgument(cat("view: a 0-d array of ", name(x.dtype()), " cannot be viewed as ",
                               name(dtype), ", which has another size"));
   const int last = x.ndim() - 1;
   if ((from < 8 || to < 8) && !x.is_contiguous())
-    throw InvalidArgument(cat("view: only contiguous arrays can be seen as ", name(dtype)));
+    throw InvalidArgument(cat("view: only contiguous arrays can be viewed as ", name(dtype)));
   if (x.shape()[last] != 1 && x.strides()[last] != 1 && x.size() > 0)
-    throw InvalidArgument(cat("view: the last axis must be contiguous to see ", name(x.dtype()),
+    throw InvalidArgument(cat("view: the last axis must be contiguous to view ", name(x.dtype()),
                               " as ", name(dtype)));
   Dims shape = x.shape();
   shape[last] = rescale(shape[last], from, to, x, dtype);

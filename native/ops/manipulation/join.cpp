@@ -28,7 +28,7 @@ DType common_dtype(std::span<const Array> arrays, const char* op) {
   return result_type(dtypes, {}, op);
 }
 
-// A new array, or the one given once it is known to fit.
+// A new array, or the caller's `out` after checking it.
 Array make_result(const Dims& shape, DType natural, Device device, const JoinOptions& options,
                   const char* op) {
   if (!options.out) return Array::empty(shape, options.dtype.value_or(natural), device, op);

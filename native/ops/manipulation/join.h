@@ -1,4 +1,4 @@
-// Several arrays into one.
+// Joining arrays.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ struct JoinOptions {
   std::optional<Array> out = {};
 };
 
-// One after the other along `axis` (nullopt: flattened first); other axes equal.
+// Concatenates along `axis` (nullopt: flattened first); other axes must be equal.
 Array concat(std::span<const Array> arrays, std::optional<std::int64_t> axis,
              const JoinOptions& options, const char* op);
 
-// Along a new axis; all shapes equal.
+// Stacks along a new axis; all shapes must be equal.
 Array stack(std::span<const Array> arrays, std::int64_t axis, const JoinOptions& options,
             const char* op);
 

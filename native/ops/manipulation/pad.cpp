@@ -32,7 +32,7 @@ Dims check_pad(const Array& x, const PadWidths& widths, PadMode mode) {
   return shape;
 }
 
-// One axis of the result, of which [begin, end) is filled.
+// One axis of the result, filled in [begin, end).
 struct Filled {
   const Array& out;
   int axis;
@@ -60,7 +60,7 @@ void pad_edge(const Filled& f, std::int64_t before, std::int64_t after) {
 }
 
 // The rest of an axis whose filled part is at least one period long: every copy at least doubles
-// what is there.
+// it.
 void extend_periodic(Filled f, std::int64_t period) {
   const std::int64_t total = f.out.shape()[f.axis];
   while (f.begin > 0 || f.end < total) {
@@ -101,7 +101,7 @@ void pad_axis(const Filled& f, std::int64_t before, std::int64_t after, PadMode 
   }
 }
 
-// Without the border of axis `first` and those after it.
+// A view without the border of axis `first` and of those after it.
 Array without_border(Array out, const Array& x, const PadWidths& widths, int first) {
   for (int i = first; i < x.ndim(); ++i)
     out = slice_axis(out, i, widths[static_cast<std::size_t>(i)].first, x.shape()[i], 1);
@@ -128,7 +128,7 @@ Array pad(const Array& x, const PadWidths& widths, PadMode mode, const PadValues
   }
   Array out = Array::empty(shape, x.dtype(), x.device(), "pad");
   copy_into(without_border(out, x, widths, 0), x, "pad");
-  // Axis by axis; the earlier ones are complete, of the later ones only the middle is.
+  // Axis by axis; earlier axes are complete, later ones are filled only in the middle.
   for (int i = 0; i < x.ndim(); ++i) {
     const auto [before, after] = widths[static_cast<std::size_t>(i)];
     const Array rows = without_border(out, x, widths, i + 1);

@@ -1,4 +1,4 @@
-// Arrays with a border.
+// Padding.
 #pragma once
 
 #include <optional>

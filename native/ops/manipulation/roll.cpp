@@ -27,7 +27,7 @@ Dims broadcast(const Dims& values, int size) {
   return values.size() == 1 ? Dims::filled(size, values[0]) : values;
 }
 
-// One total shift per axis, without those that change nothing.
+// One total shift per axis, without no-ops.
 Shifts check_roll(const Array& x, const Dims& shift, const Dims& axes) {
   const int count = std::max(shift.size(), axes.size());
   const Dims by = broadcast(shift, count);
@@ -64,7 +64,7 @@ void roll_into(const Array& out, const Array& x, const Shift* shifts, int count)
 
 Array roll(const Array& x, const Dims& shift, const std::optional<Dims>& axes) {
   if (!axes) {
-    // NumPy adds up several shifts of the flattened array, too.
+    // NumPy also adds up several shifts of the flattened array.
     const Dims all_zero = Dims::filled(std::max(shift.size(), 1), 0);
     return reshape(roll(reshape(x, {-1}, "roll"), shift, all_zero), x.shape(), "roll");
   }

@@ -1,4 +1,4 @@
-// Elements shifted along axes; what leaves at one end comes in at the other.
+// Cyclic shifts along axes.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace gpk::ops {
 
-// Axis axes[i] by shift[i] places; shifts of one axis add up, and one shift serves all axes.
-// nullopt: the flattened array, in its old shape.
+// Shifts axis axes[i] by shift[i]; shifts of one axis add up, and one shift applies to all axes.
+// nullopt: the flattened array, reshaped back.
 Array roll(const Array& x, const Dims& shift, const std::optional<Dims>& axes);
 
 }  // namespace gpk::ops

@@ -11,10 +11,10 @@
 namespace gpk::ops {
 namespace {
 
-// Where an axis of the result is written as two: copies, then elements (or the other way round).
+// A result in which some axes are split in two: copies, then elements (or vice versa).
 struct Folded {
   Dims shape;    // of the result
-  Dims view;     // of the result with some axes written as two
+  Dims view;     // of the result with some axes split in two
   Array source;  // broadcasts to `view`
 };
 

@@ -17,7 +17,7 @@ constexpr unsigned kThreads = 256;
 constexpr int kUnroll = 2;
 constexpr int kStoreBytes = 16;
 
-// Integers are made as unsigned words of their size.
+// Integers are generated as unsigned words of their size.
 DType kernel_dtype(DrawKind kind, DType dtype) {
   if (kind != DrawKind::kInteger && kind != DrawKind::kWideInteger) return dtype;
   switch (itemsize(dtype)) {

@@ -20,11 +20,11 @@ enum class DrawKind : std::uint8_t {
 // The op a draw belongs to: "random_uniform".
 const char* draw_op(DrawKind kind);
 
-// How the elements of an array are shared out: Philox blocks per store, elements per store.
+// How the elements of an array are partitioned: Philox blocks per store, elements per store.
 struct GeneratePlan {
   int blocks = 1;
   int elems = 4;
-  bool aligned = true;  // the array starts on a boundary of a store
+  bool aligned = true;  // the array is aligned to the store size
   unsigned num_blocks = 0;
   friend bool operator==(const GeneratePlan&, const GeneratePlan&) = default;
 };

@@ -32,7 +32,7 @@ Array target(const RandomResult& result) {
   return out;
 }
 
-// Checks come before; then the numbers are made on the array's device.
+// Called after the checks; generates the numbers on the array's device.
 template <class Draw>
 Array generate(const RandomResult& result, const RandomState& state, DrawKind kind,
                const Draw& draw, std::vector<CpuArg> arguments) {
@@ -63,7 +63,7 @@ void check_scale(const char* op, double scale) {
     throw InvalidArgument(cat(op, ": scale is ", scale, ", expected 0 or more (scale < 0)"));
 }
 
-// A draw of reals: its parameters in the type that the dtype is computed in.
+// A floating-point draw: its parameters in the dtype's arithmetic type.
 template <template <class> class Args, class... Params>
 Array generate_reals(const RandomResult& result, const RandomState& state, DrawKind kind,
                      Params... params) {
@@ -73,7 +73,7 @@ Array generate_reals(const RandomResult& result, const RandomState& state, DrawK
                   {Scalar(params)...});
 }
 
-// As the sign and the bits of a 64-bit two's complement number.
+// Sign and bits of a 64-bit two's complement number.
 struct WideInt {
   bool negative;
   std::uint64_t bits;

@@ -1,6 +1,6 @@
-// Random numbers from a counter: the same seed and position give the same numbers on every device,
-// whatever the shape of the launch. The words of a stream and how they map to elements are defined
-// in kernels/random/philox.cuh and draw.cuh, and again in pygpukit/_reference/random.py.
+// Counter-based random numbers: the same seed and position give the same numbers on every device,
+// whatever the launch shape. The words of a stream and their mapping to elements are defined in
+// kernels/random/philox.cuh and draw.cuh, and mirrored in pygpukit/_reference/random.py.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace gpk::ops {
 
-// Where numbers are taken from: a Philox key and a position of 96 bits in blocks of four words.
+// Position in a stream: a Philox key and a 96-bit counter in blocks of four words.
 struct RandomState {
   std::uint64_t key = 0;
   std::uint64_t position_low = 0;
   std::uint32_t position_high = 0;
 };
 
-// What to make, and what messages call it. `out` must have that shape and dtype.
+// The result to generate, and its name in messages. `out` must have that shape and dtype.
 struct RandomResult {
   const char* op;
   Dims shape;
@@ -27,19 +27,19 @@ struct RandomResult {
   std::optional<Array> out;
 };
 
-// Blocks that `count` elements use: 2 elements of a block for draws of 64 bits, else 4.
+// Number of blocks for `count` elements: a block gives 2 elements for 64-bit draws, else 4.
 std::int64_t random_blocks(std::int64_t count, bool wide);
 
 // low + (high - low) * u with u in [0, 1); floating dtypes. kOverflow when high - low is not
 // finite in the dtype's arithmetic, kValue when it is negative.
 Array random_uniform(const RandomResult& result, double low, double high, const RandomState& state);
 
-// Floating dtypes; `scale` not negative.
+// Floating dtypes; `scale` must not be negative.
 Array random_normal(const RandomResult& result, double loc, double scale, const RandomState& state);
 Array random_exponential(const RandomResult& result, double scale, const RandomState& state);
 
-// Integers from low to high, both included; integer dtypes and bool. Draws are wide when
-// high - low >= 2**32.
+// Integers from low to high, inclusive; integer dtypes and bool. Draws are 64 bits wide when high -
+// low >= 2**32.
 Array random_integers(const RandomResult& result, const Scalar& low, const Scalar& high,
                       const RandomState& state);
 

@@ -35,7 +35,7 @@ Array complex_part(const RowSort& sort, ComplexPart part, const std::optional<Ar
 
 }  // namespace
 
-// By imaginary part, then real part, then NaN class, each stable.
+// LSD order: by imaginary part, then real part, then NaN class, each pass stable.
 void sort_complex_rows(const RowSort& sort, const char* op) {
   std::optional<Array> index;
   const Dims shape{sort.rows * sort.len};

@@ -1,4 +1,4 @@
-// Sorts of complex numbers, by way of stable sorts of their parts.
+// Sorts complex numbers by stable sorts of their parts.
 #pragma once
 
 #include "ops/sorting/row_sort.h"

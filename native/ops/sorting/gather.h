@@ -1,4 +1,4 @@
-// Elements of rows by index.
+// Gathers elements of rows by index.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace gpk::ops::sorting {
 
-// out[r, j] = data[r, index[r, j]] for j < count; indices also to index_out (int64). Either result
-// may be left out. index: position_dtype or int64, rows of index_len.
+// out[r, j] = data[r, index[r, j]] for j < count; indices also go to index_out (int64). Either
+// output may be omitted. index: position_dtype or int64, rows of index_len.
 struct RowGather {
   Array data;
   Array index;

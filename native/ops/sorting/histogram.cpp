@@ -97,7 +97,7 @@ Array ends_of(const Array& x, const char* op) {
   return ends;
 }
 
-// Equally spaced edges to `edges`, and as float64.
+// Writes evenly spaced edges to `edges`, and returns them as float64.
 Array make_edges(const Array& x, const std::optional<std::pair<double, double>>& range,
                  const Array& edges, const char* op) {
   Array wide = Array::empty(edges.shape(), DType::kFloat64, x.device(), op);
@@ -121,7 +121,7 @@ Array make_edges(const Array& x, const std::optional<std::pair<double, double>>&
   return wide;
 }
 
-// The bins of a histogram as the kernels take them. No edges: the elements are the bins.
+// The bins of a histogram as passed to the kernels. No edges: the elements are bin numbers.
 struct Bins {
   std::int64_t number;
   std::optional<Array> edges;  // float64
@@ -158,7 +158,7 @@ void count_bins(const Array& x, const Bins& bins, const Array& counts, const cha
   submit(kernel, config, {&x, &counts, bins.edges ? &*bins.edges : nullptr}, params);
 }
 
-// The sum of weights per bin, to `sums` in its dtype: elements sorted by bin, then added up.
+// The sum of weights per bin, to `sums` in its dtype: elements are sorted by bin, then summed.
 void sum_bins(const Array& x, const Bins& bins, const Array& weights, const Array& sums,
               const char* op) {
   if (bins.number > kMaxWeightedBins)
@@ -266,7 +266,7 @@ HistogramResult histogram_on_cpu(const Array& x, const HistogramRequest& request
   return result;
 }
 
-// The largest element of a contiguous array of integers; negative ones are refused.
+// The largest element of a contiguous array of integers; throws for negative ones.
 std::int64_t largest_of(const Array& x) {
   constexpr const char* op = "bincount";
   const bool is_signed = info(x.dtype()).kind == DTypeClass::kSigned;
@@ -286,7 +286,7 @@ std::int64_t largest_of(const Array& x) {
     high = static_cast<const std::int64_t*>(ends.data())[1];
   }
   if (is_signed && low < 0) throw InvalidArgument(cat(op, ": x has negative elements"));
-  // Unsigned ones beyond 2**63 have wrapped around.
+  // Unsigned values beyond 2**63 have wrapped around.
   if (high < 0 || high == std::numeric_limits<std::int64_t>::max())
     throw InvalidArgument(cat(op, ": the largest element of x is ",
                               static_cast<std::uint64_t>(high),
@@ -330,7 +330,7 @@ Array bincount(const Array& x, const std::optional<Array>& weights, std::int64_t
   const Array data = contiguous(x, op);
   const std::int64_t number =
       x.size() == 0 ? min_length : std::max(min_length, largest_of(data) + 1);
-  // As NumPy: integers where there is nothing to sum.
+  // Like NumPy: integers where there is nothing to sum.
   const bool summed = weights && x.size() > 0;
   Array counts = Array::empty({number}, summed ? DType::kFloat64 : DType::kInt64, x.device(), op);
   if (x.device().is_cuda()) {

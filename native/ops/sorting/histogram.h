@@ -1,5 +1,5 @@
 // Counts per bin. Without weights they are exact integers; with weights each bin is summed in a
-// fixed order in float64, so results are the same every time.
+// fixed order in float64, so results are deterministic.
 #pragma once
 
 #include <optional>
@@ -16,18 +16,18 @@ struct HistogramResult {
 
 struct HistogramRequest {
   std::int64_t num_bins = 10;
-  std::optional<std::pair<double, double>> range = {};  // default: of the data
+  std::optional<std::pair<double, double>> range = {};  // default: that of the data
   std::optional<Array> edges = {};                      // ascending; instead of the two above
   std::optional<Array> weights = {};                    // of x's shape
   bool density = false;
 };
 
-// Bins are half open but for the last. A range found in the data is not checked: where it is not
-// finite (NumPy raises) the edges are NaN and all counts are zero.
+// Bins are half-open except the last. A range computed from the data is not checked: where it is
+// not finite (NumPy raises) the edges are NaN and all counts are zero.
 HistogramResult histogram(const Array& x, const HistogramRequest& request);
 
-// Number (or sum of weights) of each value of a one-dimensional array of integers from zero on.
-// The size of the result depends on the data.
+// Count (or sum of weights) of each value of a one-dimensional array of non-negative integers. The
+// size of the result depends on the data.
 Array bincount(const Array& x, const std::optional<Array>& weights, std::int64_t min_length);
 
 }  // namespace gpk::ops

@@ -36,7 +36,7 @@ jit::KernelSpec histogram_spec(const std::string& name) {
 }  // namespace
 
 OnesweepShape onesweep_shape(int width_bits, int values) {
-  // As many keys as shared memory holds twice per multiprocessor, up to 23 per thread.
+  // As many keys as fit in shared memory with two blocks per SM, up to 23 per thread.
   constexpr OnesweepShape kShapes[4][3] = {
       {{384, 23, 2}, {384, 19, 2}, {384, 11, 2}},
       {{384, 23, 2}, {384, 17, 2}, {384, 11, 2}},

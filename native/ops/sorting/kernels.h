@@ -29,11 +29,11 @@ enum class SortingKernel : std::uint8_t {
   kQuantile,
 };
 
-// Which words a kernel moves, and a small number that the kernel gives its meaning.
+// The word type a kernel moves, and small parameters whose meaning depends on the kernel.
 struct SortingVariant {
   int width_bits = 0;  // log2 of the bytes of a word
   int values = 0;      // kOnesweep: none, 32, 64 bits; kBlockSort, kGather: 0 or 1
-  bool flag = false;   // kOnesweep: zeros of both signs are equal; kSearch: complex
+  bool flag = false;   // kOnesweep: -0.0 and 0.0 compare equal; kSearch: complex
   friend bool operator==(const SortingVariant&, const SortingVariant&) = default;
 };
 
@@ -50,11 +50,11 @@ inline constexpr int kRadixHistogramThreads = 1024;
 
 jit::KernelSpec sorting_spec(SortingKernel kernel, const SortingVariant& variant);
 
-// The device's kernel, compiled when first used.
+// The device's kernel, compiled on first use.
 const Kernel& sorting_kernel(Device device, SortingKernel kernel,
                              const SortingVariant& variant = {});
 
-// Launches a kernel that loops over `items`, one per thread, on as many blocks as fill the device.
+// Launches a grid-stride kernel over `items`, with as many blocks as fill the device.
 void submit_loop(const Kernel& kernel, std::int64_t items, unsigned threads,
                  std::initializer_list<const Array*> arrays, void** params);
 

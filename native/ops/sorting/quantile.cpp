@@ -24,7 +24,7 @@ using namespace sorting;
 
 constexpr std::size_t kMaxQuantiles = kernels::QuantileArgs::kMaxQuantiles;
 
-// x with the axes to reduce last and flattened, and the shape that is left.
+// x with the reduced axes last and flattened, and the remaining shape.
 struct Reduced {
   Array rows;  // two-dimensional, contiguous
   Dims left;
@@ -120,7 +120,7 @@ Array quantile(const Array& x, const std::vector<double>& q, const Dims& q_shape
   for (const double fraction : q)
     if (!(fraction >= 0.0 && fraction <= 1.0))
       throw InvalidArgument(
-          cat(op, ": q is out of its range, expected 0 to ", op[0] == 'p' ? "100" : "1"));
+          cat(op, ": q is out of range, expected 0 to ", op[0] == 'p' ? "100" : "1"));
   const Reduced reduced = reduce_axes(x, axes, keepdims, op);
   const std::int64_t num_rows = reduced.rows.shape()[0];
   if (reduced.rows.shape()[1] == 0)

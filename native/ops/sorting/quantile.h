@@ -8,11 +8,11 @@
 
 namespace gpk::ops {
 
-// Integers give float64; floating dtypes stay. No axes: over all elements.
+// Integers give float64; floating dtypes are kept. No axes: over all elements.
 Array median(const Array& x, const std::optional<Dims>& axes, bool keepdims);
 
-// The values at fractions q (0 to 1), of shape q_shape, in front of what is left of x's shape. The
-// result is float64 when `wide`, else as for median.
+// The values at fractions q (0 to 1): q_shape, then the remaining shape of x. The result is float64
+// when `wide`, else as for median.
 Array quantile(const Array& x, const std::vector<double>& q, const Dims& q_shape, bool wide,
                const std::optional<Dims>& axes, bool keepdims, const char* op);
 

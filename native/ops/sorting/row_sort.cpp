@@ -17,8 +17,8 @@
 namespace gpk::ops::sorting {
 namespace {
 
-constexpr std::int64_t kMaxInBlock = 8192;  // longest row that a block sorts
-constexpr std::int64_t kMaxAlone = 4096;    // the same when it is the only row
+constexpr std::int64_t kMaxInBlock = 8192;  // longest row sorted by one block
+constexpr std::int64_t kMaxAlone = 4096;    // same when it is the only row
 constexpr std::int64_t kMaxTiles = 61440;   // per launch: look-back counts stay below 2**30
 constexpr std::int64_t kWideFrom = std::int64_t{1} << 32;
 
@@ -50,9 +50,9 @@ void sort_in_blocks(const RowSort& sort, const RowSortPlan& plan) {
          params);
 }
 
-// One zeroed and one plain piece of scratch memory, cut into parts.
+// Scratch memory: one zeroed and one uninitialised allocation, each suballocated.
 struct Workspace {
-  std::size_t counters = 256;  // after the word of active passes
+  std::size_t counters = 256;  // after the bitmask of active passes
   std::size_t done = 0;
   std::size_t counts = 0;
   std::size_t lookback[2] = {0, 0};
@@ -79,15 +79,15 @@ Workspace lay_out(const RowSortPlan& plan) {
   return work;
 }
 
-// Copies of the digit counts in shared memory: more take away bank conflicts, but have to be zeroed
-// and added up by every block.
+// Copies of the digit histogram in shared memory: more copies reduce bank conflicts, but every
+// block has to zero and sum them.
 std::uint32_t histogram_copy_bits(std::size_t bytes, std::int64_t piece, std::size_t limit) {
   std::uint32_t bits = 0;
   while (bits < 5 && piece >> (12 + bits) > 1 && (bytes << (bits + 1)) + 1024 <= limit) ++bits;
   return bits;
 }
 
-// A sort by passes: its buffers, and the launches for one group of rows.
+// A radix sort: its buffers, and the launches for one group of rows.
 class RadixSort {
  public:
   RadixSort(const RowSort& sort, const RowSortPlan& plan, const char* op)
@@ -229,7 +229,7 @@ kernels::KeyOrder key_order(DType dtype, bool descending) {
     case DType::kFloat32: order.inf = 0x7f800000; break;
     default: order.inf = 0x7ff0000000000000; break;
   }
-  order.nan = order.inf | (order.inf & (~order.inf + 1)) >> 1;  // the highest fraction bit
+  order.nan = order.inf | (order.inf & (~order.inf + 1)) >> 1;  // the highest mantissa bit
   return order;
 }
 

@@ -1,4 +1,4 @@
-// The sorting engine on a GPU: stable sorts of the rows of a contiguous array.
+// The GPU sorting engine: stable sorts of the rows of a contiguous array.
 #pragma once
 
 #include <optional>
@@ -9,31 +9,31 @@
 
 namespace gpk::ops::sorting {
 
-// How elements map to keys. Of a complex dtype: kind kComplex, bits of one part.
+// How elements map to keys. For a complex dtype: kind kComplex, bits of one part.
 kernels::KeyOrder key_order(DType dtype, bool descending = false);
 
 // log2 of the bytes of one element.
 int width_bits(DType dtype);
 
-// A sort of `rows` rows of `len` elements each. At least one result is asked for.
+// A sort of `rows` rows of `len` elements each. At least one output is set.
 struct RowSort {
   Array keys;  // contiguous, real or complex, rows * len elements
   std::int64_t rows = 0;
   std::int64_t len = 0;
   bool descending = false;
-  std::optional<Array> positions = {};  // what travels with the keys; default: 0, 1, ... per row
+  std::optional<Array> positions = {};  // payload of the keys; default: 0, 1, ... per row
   std::optional<Array> keys_out = {};   // contiguous, not overlapping keys
   // position_dtype(len) or int64; contiguous. Complex keys with positions: the positions' dtype.
   std::optional<Array> positions_out = {};
 };
 
-// uint32 below 2**32 elements, int64 from there on.
+// uint32 below 2**32 elements, else int64.
 DType position_dtype(std::int64_t len);
 
-// Submits the sort; complex keys take several.
+// Launches the sort; complex keys take several.
 void sort_rows(const RowSort& sort, const char* op);
 
-// How rows are sorted: within a block each, or by passes over all of them.
+// How rows are sorted: each within a block, or all together by radix passes.
 struct RowSortPlan {
   bool in_block = false;
   // in_block
@@ -41,7 +41,7 @@ struct RowSortPlan {
   unsigned threads = 0;
   std::int64_t rows_per_block = 0;
   // passes
-  int values = 0;  // 0: keys alone; 1, 2: with 32, 64-bit positions
+  int values = 0;  // 0: keys only; 1, 2: with 32-, 64-bit positions
   int tile = 0;
   int num_passes = 0;
   std::int64_t rows_per_group = 0;  // sorted together

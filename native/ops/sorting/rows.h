@@ -1,5 +1,5 @@
-// Ops along one axis, seen as rows: the axis moved to the end, contiguous. And the checks that all
-// ops of the family share.
+// Ops along one axis, as rows: the axis moved to the end, contiguous. Also the checks shared by all
+// ops of the family.
 #pragma once
 
 #include <optional>
@@ -17,20 +17,19 @@ struct Rows {
   std::int64_t len = 0;
 };
 
-// `array` is at least one-dimensional. No copy where the axis is the last and there are no gaps.
+// `array` is at least one-dimensional. No copy where the axis is already last and contiguous.
 Rows rows_along(const Array& array, int axis, const char* op);
 
 // A contiguous array (of the rows' shape, with `len` as its last size) as a view with its last axis
-// at `axis`.
+// moved back to `axis`.
 Array axis_back(const Array& array, int axis, const char* op);
-// The other way: the view of `array` with `axis` last.
+// The inverse: a view of `array` with `axis` last.
 Array axis_last(const Array& array, int axis, const char* op);
 
 // Throws for storage-only dtypes.
 void check_compute_dtype(const Array& array, const char* argument, const char* op);
 void check_same_device(const Array& a, const char* name_a, const Array& b, const char* name_b,
                        const char* op);
-// Throws unless `out` can take a result of that shape and dtype on that device.
 
 // None in Python where there is no array.
 CpuArg cpu_optional(const std::optional<Array>& array);
@@ -38,7 +37,7 @@ CpuArg cpu_optional(const std::optional<Array>& array);
 // One-dimensional, C order.
 Array flatten(const Array& array, const char* op);
 
-// A new array with the elements of both, one after the other.
+// A new array with the elements of both, concatenated.
 Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* op);
 
 }  // namespace gpk::ops::sorting

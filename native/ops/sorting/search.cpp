@@ -24,7 +24,7 @@ using kernels::SearchMode;
 struct Search {
   SearchMode mode = SearchMode::kLeft;
   bool invert = false;
-  bool by_data = false;  // the table may be sorted downwards
+  bool by_data = false;  // the table may be in descending order
   std::optional<Array> sorter = {};
 };
 

@@ -19,7 +19,7 @@ DType check_sets(const Array& x1, const Array& x2, const char* op) {
   return promote_types(x1.dtype(), x2.dtype(), op);
 }
 
-// The elements once each, sorted.
+// The distinct elements, sorted.
 Array as_set(const Array& x, bool assume_unique, const char* op) {
   if (assume_unique) return sort(x, std::nullopt, false, std::nullopt, op);
   return unique(x, {}, op).values;

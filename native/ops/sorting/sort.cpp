@@ -16,7 +16,7 @@ namespace {
 
 using namespace sorting;
 
-// The array to sort and its axis: flattened for no axis.
+// The array to sort and its axis; flattened where there is no axis.
 struct SortArgs {
   Array x;
   int axis;
@@ -30,13 +30,13 @@ SortArgs check_sort(const Array& x, OptionalAxis axis, const char* op) {
 
 Scalar axis_scalar(int axis) { return Scalar(static_cast<std::int64_t>(axis)); }
 
-// True when rows can be written straight to `out`.
+// True when rows can be written directly to `out`.
 bool takes_rows(const Array& out, DType dtype, const Array& keys, int axis) {
   return out.dtype() == dtype && out.is_contiguous() && axis == out.ndim() - 1 &&
          !may_overlap(out, keys);
 }
 
-// Runs `sort` with the result in `out`, by way of a new array where it has to be.
+// Runs `sort` with the result in `out`, through a temporary where necessary.
 template <class Run>
 void into_rows(const Array& out, DType dtype, const Rows& rows, const char* op, const Run& run) {
   if (takes_rows(out, dtype, rows.data, rows.axis)) {

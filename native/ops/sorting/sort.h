@@ -20,17 +20,16 @@ Array sort(const Array& x, OptionalAxis axis = -1, bool descending = false,
 Array argsort(const Array& x, OptionalAxis axis = -1, bool descending = false,
               const std::optional<Array>& out = std::nullopt, const char* op = "argsort");
 
-// Element kth[i] of each row as in the sorted row, smaller ones before, others behind. (Here: the
-// sorted row.)
+// Element kth[i] of each row is as in the sorted row, with smaller ones before and larger ones
+// after. (Implemented as a full sort.)
 Array partition(const Array& x, const Dims& kth, OptionalAxis axis = -1);
 Array argpartition(const Array& x, const Dims& kth, OptionalAxis axis = -1);
 
-// The k largest (smallest) elements of each row in descending (ascending) order, and where they
-// are.
+// The k largest (smallest) elements of each row in descending (ascending) order, and their indices.
 std::pair<Array, Array> topk(const Array& x, std::int64_t k, std::int64_t axis = -1,
                              bool largest = true);
 
-// The order by keys.back(), ties by the one before it, and so on; along the axis. Equal shapes.
+// The order by keys.back(), ties by the key before it, and so on; along the axis. Equal shapes.
 Array lexsort(const std::vector<Array>& keys, std::int64_t axis = -1);
 
 }  // namespace gpk::ops

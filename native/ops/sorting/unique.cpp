@@ -28,7 +28,7 @@ std::int64_t read_count(const Array& sums, std::int64_t at) {
   return count;
 }
 
-// The selected elements of `data`: how many, and then their places in order.
+// Stream compaction: counts the selected elements of `data`, then writes their positions in order.
 class Compaction {
  public:
   Compaction(const Array& data, const std::optional<Array>& flags, bool nan_equal, const char* op)
@@ -125,7 +125,7 @@ UniqueResult unique_on_gpu(const Array& x, const UniqueRequest& request, const c
   return result;
 }
 
-// The first `count` elements, in memory of their own.
+// The first `count` elements, copied.
 Array first_elems(const Array& array, std::int64_t count, const char* op) {
   return copy_as(slice_axis(array, 0, 0, count, 1), array.dtype(), op);
 }

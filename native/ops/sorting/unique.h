@@ -1,5 +1,5 @@
-// The distinct elements of an array, sorted. Their number depends on the data, so one count comes
-// back to the host, and none of this can be captured in a graph.
+// The distinct elements of an array, sorted. Their number depends on the data, so one count is read
+// back, and none of this can be captured in a graph.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct UniqueRequest {
 
 struct UniqueResult {
   Array values;                       // one-dimensional
-  std::optional<Array> index = {};    // where each value occurs first in the flattened array
-  std::optional<Array> inverse = {};  // of x's shape: which value each element is
+  std::optional<Array> index = {};    // first occurrence of each value in the flattened array
+  std::optional<Array> inverse = {};  // x's shape: index of each element's value
   std::optional<Array> counts = {};
 };
 

@@ -66,7 +66,7 @@ Pool::Pool(PoolDevice& device, PoolOptions options)
       caches_(*this) {}
 
 Pool::~Pool() {
-  // Memory must not be unmapped under running work. What cannot be waited for is lost anyway.
+  // Memory must not be unmapped under running work. Failed waits are ignored: that device is lost.
   const auto quietly = [](auto&& call) {
     try {
       call();
@@ -92,7 +92,7 @@ void Pool::count_central(std::int64_t bytes, std::int64_t num) noexcept {
   if (num > 0) central_num_allocations_.fetch_add(num, std::memory_order_relaxed);
 }
 
-// Evicted bytes are not used ones.
+// Evicted bytes do not count as used.
 void Pool::count_evicted() noexcept {
   const std::size_t now = evictor_.counters().evicted_bytes;
   const std::size_t before = std::exchange(seen_evicted_bytes_, now);
@@ -100,8 +100,8 @@ void Pool::count_evicted() noexcept {
                                 std::memory_order_relaxed);
 }
 
-// Before and after anything that changes the central count: between two such moments the peak of
-// the thread's own cache is the peak of the whole.
+// Call before and after anything that changes the central count: between two calls the peak of the
+// thread's own cache is the peak of the total.
 void Pool::sample_peak() {
   const PoolCaches::Sums sums = caches_.sample();
   const std::int64_t now = central_used_bytes_.load(std::memory_order_relaxed) + sums.peak_bytes;
@@ -265,7 +265,7 @@ void Pool::free_slow(PoolBlock* block, std::span<const Stream> others) {
     if (stream != home && std::find(streams.begin(), streams.end(), stream) == streams.end())
       streams.push_back(stream);
   }
-  // From here on nothing fails.
+  // Nothing fails from here on.
   block->live.store(false, std::memory_order_relaxed);
   if (block->account != nullptr) block->account->uncharge(block->bytes);
   count_central(-static_cast<std::int64_t>(block->bytes), -1);

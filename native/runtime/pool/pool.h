@@ -4,18 +4,16 @@
 //   Pool pool(device, {.quota_bytes = 4 << 30});
 //   PoolBlock* block = pool.allocate(bytes, stream);
 //   {
-//     const PoolUse use(pool, block, stream);  // on the device, and not evicted meanwhile
+//     const PoolUse use(pool, block, stream);  // resident, and not evicted meanwhile
 //     launch(block->address, stream);
 //   }
 //   pool.free(block);
 //
-// Small requests (to small_max_bytes) come from size classes through caches of the calling thread;
-// larger ones are best fit. Memory freed on a stream is handed out again on that stream at once.
-// Another stream's free memory is used only when the quota forbids more, after the device was told
-// to wait.
+// Small requests (to small_max_bytes) come from size classes through per-thread caches; larger ones
+// are best fit. Memory freed on a stream is reused on that stream at once. Another stream's free
+// memory is used only when the quota forbids growth, after a stream-ordered wait.
 //
-// Thread safe. Errors are Error; those of the device pass through, and leave the pool
-// consistent.
+// Thread safe. Errors are Error; those of the device propagate, and leave the pool consistent.
 #pragma once
 
 #include <atomic>
@@ -43,53 +41,54 @@
 namespace gpk::runtime {
 
 struct PoolOptions {
-  std::size_t quota_bytes = 0;                        // of physical memory, 0: none
-  std::size_t chunk_bytes = std::size_t{2} << 20;     // a power of two
-  std::size_t region_bytes = std::size_t{64} << 30;   // address space reserved at a time
-  std::size_t segment_bytes = std::size_t{32} << 20;  // least allocation of a device without maps
+  std::size_t quota_bytes = 0;                       // of physical memory, 0: none
+  std::size_t chunk_bytes = std::size_t{2} << 20;    // a power of two
+  std::size_t region_bytes = std::size_t{64} << 30;  // address space reserved at a time
+  // Minimum allocation of a device without virtual memory.
+  std::size_t segment_bytes = std::size_t{32} << 20;
   std::size_t small_max_bytes = PoolSizeClass::kMaxBytes;  // 0: no size classes
-  // Blocks from this size on are evictable from the start, 0: only those that are marked.
+  // Blocks from this size on are evictable by default, 0: only those that are marked.
   std::size_t evict_from_bytes = 0;
   std::size_t max_host_bytes = 0;  // for evicted blocks, 0: no limit
   // Called without locks when memory is short: to drop what only a garbage collector can.
   std::function<void()> collect;
 };
 
-// Where an allocation belongs. All of it may be left out.
+// Placement of an allocation. Every field is optional.
 struct PoolPlace {
-  PoolAccount* account = nullptr;  // that pays
+  PoolAccount* account = nullptr;  // that is charged
   PoolArena* arena = nullptr;      // of a reservation or a capture
-  bool evictable = false;          // whole chunks of its own, and may be evicted
+  bool evictable = false;          // gets whole chunks of its own, and may be evicted
 };
 
 class Pool final : private PoolCacheSink {
  public:
   using Stream = PoolDevice::Stream;
 
-  // The device must outlive the pool. Throws kValue for sizes that do not fit together.
+  // The device must outlive the pool. Throws kValue for inconsistent sizes.
   Pool(PoolDevice& device, PoolOptions options);
-  // Waits for the device. Blocks still handed out are gone.
+  // Waits for the device. Blocks still in use become dangling.
   ~Pool() override;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
   // At least `bytes` > 0, aligned to 256, for use on `stream` (its home). Contents are undefined.
-  // Throws OutOfMemory, after everything that can make room was tried.
+  // Throws OutOfMemory after all measures to make room have failed.
   PoolBlock* allocate(std::size_t bytes, Stream stream, const PoolPlace& place = {});
-  // `others`: streams besides home that used the block; it is handed out again after the work
-  // submitted to them so far. Throws kValue for what is not a block in use.
+  // `others`: streams besides home that used the block; it is reused only after the work submitted
+  // to them so far. Throws kValue for what is not a block in use.
   void free(PoolBlock* block, std::span<const Stream> others = {});
-  // The stream is about to be destroyed; its id may come back as another stream.
+  // The stream is about to be destroyed; the driver may reuse its id.
   void forget_stream(Stream stream);
 
-  // Gives all free physical memory back to the device, after waiting for the work on it; kept host
+  // Releases all free physical memory to the device, after waiting for the work on it; cached host
   // memory too. Reservations and captures keep theirs. Returns the device bytes.
   std::size_t trim();
-  // Trims and evicts where the new quota asks for it. Throws OutOfMemory, the old quota stays,
-  // when that is not enough.
+  // Trims and evicts as the new quota requires. Throws OutOfMemory, keeping the old quota, when
+  // that is not enough.
   void set_quota(std::size_t quota_bytes);
 
-  // As PoolOptions::evict_from_bytes, for allocations from now on.
+  // Like PoolOptions::evict_from_bytes, for later allocations.
   void set_evict_from(std::size_t bytes) noexcept {
     evict_from_bytes_.store(bytes, std::memory_order_relaxed);
   }
@@ -106,31 +105,31 @@ class Pool final : private PoolCacheSink {
   // does not allow it. Closed like any other, before its parent.
   PoolAccount* open_reservation(PoolAccount& parent, std::size_t bytes);
 
-  // Room that is guaranteed: chunks that from now on only allocations with this arena get, and all
-  // of them. A large block takes as many chunks as its size fills in whole or in part; small ones
-  // share chunks of theirs. What does not fit is taken from the common memory as if no arena had
-  // been given. Throws OutOfMemory.
+  // Guaranteed room: chunks that from now on serve only allocations with this arena. A large block
+  // takes as many chunks as its size fills in whole or in part; small ones share chunks of their
+  // own. What does not fit comes from common memory as if no arena had been given. Throws
+  // OutOfMemory.
   PoolArena* reserve(std::size_t bytes);
-  // The same without waiting for work of the device and without the collector; blocks that the
-  // device does not use are evicted. nullptr where there is no room now.
+  // Same without waiting for the device and without the collector; blocks that the device does not
+  // use are evicted. nullptr where there is no room now.
   PoolArena* try_reserve(std::size_t bytes);
-  // For a graph capture: what is freed is used again within the arena only and stays mapped until
+  // For a graph capture: freed memory is reused within the arena only and stays mapped until
   // close(); it counts against the quota and is never evicted.
   PoolArena* open_private();
-  // Blocks of the arena live on as common ones; its free memory becomes common, after the work
-  // submitted to `streams` so far. No allocation with the arena may be going on.
+  // Blocks of the arena become common ones; its free memory becomes common after the work submitted
+  // to `streams` so far. No allocation with the arena may be in progress.
   void close(PoolArena* arena, std::span<const Stream> streams = {});
   [[nodiscard]] PoolArenaStats arena_stats(PoolArena* arena) const;
 
-  // Eviction. Only large blocks can be evicted, and of them the whole chunks they have to
-  // themselves: with PoolPlace::evictable (or evict_from_bytes) that is all of the block.
+  // Eviction. Only large blocks can be evicted, and only the whole chunks they do not share: with
+  // PoolPlace::evictable (or evict_from_bytes) that is the whole block.
 
-  // False: this block will never leave the device, and needs no acquire() and release().
+  // False: this block is always resident, and needs no acquire() and release().
   [[nodiscard]] static bool can_evict(const PoolBlock* block) noexcept {
     return block->span == nullptr && static_cast<const PoolLarge*>(block)->can_evict;
   }
-  // To be called around the submission of work on the block. Brings it back where it was evicted
-  // (throws OutOfMemory where that fails) and keeps it on the device until release().
+  // Brackets the submission of work on the block. Restores it where it was evicted (throws
+  // OutOfMemory where that fails) and keeps it resident until release().
   void acquire(PoolBlock* block, Stream stream) {
     if (block->span != nullptr) return;
     auto* large = static_cast<PoolLarge*>(block);
@@ -146,26 +145,26 @@ class Pool final : private PoolCacheSink {
     evictor_.note_use(large);
     large->uses.fetch_sub(1, std::memory_order_release);
   }
-  // Brings it back, waits until it is there, and keeps it until unpin(). Counted.
+  // Restores it, waits until it is resident, and keeps it so until unpin(). Counted.
   void pin(PoolBlock* block);
   void unpin(PoolBlock* block) noexcept { release(block); }
-  // Most recently used.
+  // Marks it as most recently used.
   void touch(PoolBlock* block) noexcept;
-  // True when eviction could free something of it.
+  // True when eviction could free some of it.
   bool set_evictable(PoolBlock* block, bool evictable);
-  // Now, after waiting for the work on it. Returns the physical bytes freed: 0 when it has no whole
-  // chunk to itself or is evicted already. Throws kState when it is pinned, when it belongs to a
-  // reservation or a capture, or when the device has no virtual memory management.
+  // Evicts it now, after waiting for the work on it. Returns the physical bytes freed: 0 when it
+  // has no whole chunk to itself or is evicted already. Throws kState when it is pinned, when it
+  // belongs to a reservation or a capture, or when the device has no virtual memory management.
   std::size_t evict(PoolBlock* block);
   void restore(PoolBlock* block, Stream stream);
-  // Starts to bring it back, beside the work of all streams. False: no room.
+  // Starts restoring it, concurrently with the work of all streams. False: no room.
   bool prefetch(PoolBlock* block);
   [[nodiscard]] bool is_evicted(PoolBlock* block) const;
 
-  // Told when memory came free that a refused request may get now; a request that is refused tells
-  // nobody, so that a listener may try again at once. Small blocks that a thread
-  // caches, and memory of other processes, come without notification; so does what depends on work
-  // of the device, of which awaits_device() tells.
+  // Notified when memory became free that a refused request may get now; a refused request notifies
+  // nobody, so that a listener may retry at once. Small blocks cached by a thread, and memory of
+  // other processes, become free without notification; so does memory that depends on device work,
+  // for which there is awaits_device().
   [[nodiscard]] MemoryListeners& listeners() noexcept { return listeners_; }
   // Frees that another stream still works on, or evictable blocks in use.
   [[nodiscard]] bool awaits_device() const;
@@ -179,7 +178,7 @@ class Pool final : private PoolCacheSink {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  // What relieve() works for.
+  // What relieve() makes room for.
   struct Need {
     std::function<bool(bool foreign)> attempt;  // foreign: holes of other streams too
     std::function<std::size_t()> shortage;      // in chunks
@@ -188,8 +187,8 @@ class Pool final : private PoolCacheSink {
     bool foreign = false;
   };
   enum class Step : std::uint8_t;
-  // Tries, and between attempts does more and more to make room. False: all in vain. The lock may
-  // be released and taken again.
+  // Tries, escalating between attempts to make room. False: nothing helped. The lock may be
+  // released and reacquired.
   bool relieve(Lock& lock, Need& need);
   bool climb(Lock& lock, Need& need, std::span<const Step> ladder);
   bool run_step(Lock& lock, Need& need, Step step);
@@ -198,9 +197,9 @@ class Pool final : private PoolCacheSink {
   bool settle_all(Lock& lock, const PoolArena& arena);
   bool poll_pending();
   bool drain_pending(Lock& lock);
-  // For the device, without the lock.
+  // Waits for the device, without the lock.
   PoolWait waiter(Lock& lock);
-  // Until a thread has got what it waits for; false when none waits.
+  // Blocks until a waiting thread has got what it needs; false when none waits.
   bool await_others(Lock& lock);
   void finish_pending(const PoolPending::Item& item) noexcept;
 
@@ -237,7 +236,7 @@ class Pool final : private PoolCacheSink {
   PoolArena* check_arena(PoolArena* arena, const char* what) const;
   void dissolve(PoolArena* arena) noexcept;
 
-  // Lets the lock go for a moment.
+  // Releases the lock temporarily.
   [[noreturn]] void throw_out_of_memory(Lock& lock, const char* what, std::size_t bytes,
                                         const PoolAccount* account, bool account_refused);
   [[nodiscard]] PoolStats stats_with(const PoolCaches::Sums& sums) const;
@@ -246,10 +245,10 @@ class Pool final : private PoolCacheSink {
   std::atomic<std::size_t> evict_from_bytes_;
   mutable PoolCountedDevice device_;
 
-  mutable std::mutex mutex_;  // never held when a lock of the caches is taken
+  mutable std::mutex mutex_;  // never held while a lock of the caches is taken
   std::condition_variable changed_;
   std::size_t num_waiting_ = 0;  // threads that wait for the device
-  std::uint64_t num_waits_ = 0;  // that have ended
+  std::uint64_t num_waits_ = 0;  // completed waits
   PoolStreams streams_;
   PoolSpace space_;
   PoolArena common_;
@@ -263,8 +262,8 @@ class Pool final : private PoolCacheSink {
   PoolEvictor evictor_;
   std::vector<std::unique_ptr<PoolAccount>> accounts_;
   std::uint64_t last_account_id_ = 0;
-  std::size_t num_fresh_ = 0;           // allocations that took new physical memory
-  std::size_t seen_evicted_bytes_ = 0;  // that central_used_bytes_ leaves out
+  std::size_t num_fresh_ = 0;           // allocations that needed new physical memory
+  std::size_t seen_evicted_bytes_ = 0;  // not included in central_used_bytes_
   std::size_t num_frees_since_poll_ = 0;
 
   // What did not go through a cache. Written under the lock.
@@ -277,7 +276,7 @@ class Pool final : private PoolCacheSink {
   mutable PoolCaches caches_;
 };
 
-// acquire() and release() for a scope.
+// acquire() / release() as RAII.
 class PoolUse {
  public:
   PoolUse(Pool& pool, PoolBlock* block, Pool::Stream stream) : pool_(pool), block_(block) {

@@ -1,4 +1,4 @@
-// Who pays for memory: a byte count with a limit of its own, for a partition or a tenant.
+// Accounting: a byte count with its own limit, for a partition or a tenant.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@
 
 namespace gpk::runtime {
 
-// In the order in which their evictable blocks leave the device. Blocks of a class make room only
-// for allocations of the same class or a higher one.
+// In eviction order of their evictable blocks. Blocks of a class are evicted only for allocations
+// of the same or a higher class.
 enum class PoolClass : std::uint8_t { kBestEffort = 0, kBurstable = 1, kGuaranteed = 2 };
 
 // Thread safe and exact: at no instant is more charged than the limit.
 //
-// An account may be a reservation within another one, its parent. `reserved_bytes` of the parent
-// are charged for as long as the reservation lasts, and what is used above them as it is used: the
-// parent holds max(reserved, used), and `used` alone once the reservation has ended.
+// An account may be a reservation within another one, its parent. `reserved_bytes` are charged to
+// the parent while the reservation lasts, and use beyond them as it occurs: the parent is charged
+// max(reserved, used), and `used` alone once the reservation has ended.
 class PoolAccount {
  public:
   // `limit_bytes` 0: none.
@@ -36,7 +36,7 @@ class PoolAccount {
         parent_(&parent),
         reserved_bytes_(reserved_bytes) {}
 
-  // False, and nothing charged, where the limit would be passed.
+  // False, with nothing charged, where the limit would be exceeded.
   [[nodiscard]] bool charge(std::size_t bytes) noexcept {
     return parent_ == nullptr ? charge_own(bytes) : charge_reserved(bytes);
   }
@@ -48,7 +48,7 @@ class PoolAccount {
     }
   }
   void count_refusal() noexcept { payer().num_refused_.fetch_add(1, std::memory_order_relaxed); }
-  // Gives back what was reserved and is not used. Again, or without a parent: nothing.
+  // Releases what was reserved and is not used. Idempotent; no-op without a parent.
   void end_reservation() noexcept {
     const std::lock_guard lock(mutex_);
     const std::size_t used = used_bytes_.load(std::memory_order_relaxed);
@@ -56,7 +56,7 @@ class PoolAccount {
     reserved_bytes_ = 0;
   }
 
-  // A limit below what is used refuses new charges and takes nothing away.
+  // A limit below the current use refuses new charges and revokes nothing.
   void set_limit(std::size_t limit_bytes) noexcept {
     limit_bytes_.store(limit_bytes, std::memory_order_relaxed);
   }
@@ -89,7 +89,7 @@ class PoolAccount {
     }
     return true;
   }
-  // What `used` bytes take of the parent beyond the reservation.
+  // The part of `used` charged to the parent beyond the reservation.
   [[nodiscard]] std::size_t excess(std::size_t used) const noexcept {
     return used > reserved_bytes_ ? used - reserved_bytes_ : 0;
   }

@@ -5,7 +5,7 @@
 namespace gpk::runtime {
 namespace {
 
-// Pools get numbers and not addresses here: an address may come back for another pool.
+// Pools have ids here: the address of a destroyed pool may be reused.
 std::atomic<std::uint64_t> g_last_pool_id{0};
 
 struct Memo {
@@ -53,7 +53,7 @@ PoolThreadCache::Lists* PoolThreadCache::get(PoolStream* stream) noexcept {
     if (lists->stream == stream) return last_ = lists.get();
   try {
     lists_.push_back(std::make_unique<Lists>(stream));
-  } catch (...) {  // without a list the blocks go back to the pool
+  } catch (...) {  // without a list the blocks return to the pool
     return nullptr;
   }
   return last_ = lists_.back().get();
@@ -101,7 +101,7 @@ PoolBlock* PoolThreadCache::push(PoolBlock* block, PoolStream* stream) noexcept 
   const std::lock_guard lock(lock_);
   count(-static_cast<std::int64_t>(block->bytes), -1);
   block->next = nullptr;
-  // Under the lock: whoever ends the stream empties this list after it has said so.
+  // Under the lock: whoever ends the stream sets the flag first and then empties this list.
   if (stream->dead.load(std::memory_order_relaxed)) return block;
   Lists* lists = get(stream);
   if (lists == nullptr) return block;
@@ -112,7 +112,7 @@ PoolBlock* PoolThreadCache::push(PoolBlock* block, PoolStream* stream) noexcept 
   std::uint32_t& num = lists->count[size_class];
   if (++num <= capacity(size_class)) [[likely]]
     return nullptr;
-  const std::uint32_t keep = num / 2;  // the newest, whose memory is warm
+  const std::uint32_t keep = num / 2;  // the newest, most likely still in cache
   PoolBlock* last = first;
   for (std::uint32_t i = 1; i < keep; ++i) last = last->next;
   num = keep;
@@ -177,11 +177,12 @@ PoolThreadCache* PoolCaches::find_or_make() noexcept {
     auto& own = thread_caches().all;
     for (const auto& cache : own)
       if (cache->pool_id() == id_) return cache.get();
-    std::erase_if(own, [](const auto& cache) { return cache->ended(); });  // pools that are gone
+    // Pools that were destroyed.
+    std::erase_if(own, [](const auto& cache) { return cache->ended(); });
     auto cache = std::make_shared<PoolThreadCache>(sink_, id_);
     own.reserve(own.size() + 1);
     const std::lock_guard lock(mutex_);
-    std::erase_if(caches_, [this](const auto& other) {  // threads that are gone
+    std::erase_if(caches_, [this](const auto& other) {  // threads that have ended
       if (!other->ended()) return false;
       const auto& counters = other->counters();
       gone_.used_bytes += counters.used_bytes.load();
@@ -192,7 +193,7 @@ PoolThreadCache* PoolCaches::find_or_make() noexcept {
     caches_.push_back(cache);
     own.push_back(cache);
     return cache.get();
-  } catch (...) {  // no host memory: do without
+  } catch (...) {  // no host memory: work without a cache
     return nullptr;
   }
 }

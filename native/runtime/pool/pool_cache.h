@@ -1,4 +1,4 @@
-// Free small blocks that a thread keeps at hand, so that most calls touch nothing shared.
+// Per-thread caches of free small blocks, so that most calls touch no shared state.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace gpk::runtime {
 
-// For a few instructions at a time.
+// For critical sections of a few instructions.
 class PoolSpinLock {
  public:
   void lock() noexcept {
@@ -26,7 +26,7 @@ class PoolSpinLock {
   std::atomic<bool> held_{false};
 };
 
-// Where cached blocks go back to. Called with the cache's lock held.
+// Where cached blocks return to. Called with the cache's lock held.
 class PoolCacheSink {
  public:
   virtual ~PoolCacheSink() = default;
@@ -34,31 +34,31 @@ class PoolCacheSink {
   virtual void take_back(PoolBlock* blocks) noexcept = 0;
 };
 
-// The cache of one thread for one pool. Its lock is the thread's own: others take it only to empty
-// the cache, so that it costs an uncontended exchange.
+// The cache of one thread for one pool. Its lock is practically private: others take it only to
+// empty the cache, so it costs an uncontended exchange.
 class alignas(64) PoolThreadCache {
  public:
   PoolThreadCache(PoolCacheSink& sink, std::uint64_t pool_id) : sink_(&sink), pool_id_(pool_id) {}
 
-  // As many blocks of a class as a thread keeps per stream; half of it moves at a time.
+  // Blocks of a class that a thread keeps per stream; half of them move at a time.
   static constexpr std::size_t capacity(std::uint32_t size_class) noexcept {
     const std::size_t fit = (std::size_t{128} << 10) / PoolSizeClass::bytes(size_class);
     return fit < 2 ? 2 : (fit > 64 ? 64 : fit);
   }
 
-  // Counts an allocation and returns the block; nullptr when it has none.
+  // Counts an allocation and returns the block; nullptr when empty.
   PoolBlock* pop(PoolDevice::Stream stream, std::uint32_t size_class) noexcept;
-  // Counts an allocation of the first block of the list and keeps the others. Returns those it
-  // cannot keep.
+  // Counts an allocation of the first block of the list and caches the others. Returns those that
+  // do not fit.
   PoolBlock* refill(PoolStream* stream, PoolBlock* blocks) noexcept;
-  // Counts a free and keeps the block. Returns blocks that are too many.
+  // Counts a free and caches the block. Returns surplus blocks.
   PoolBlock* push(PoolBlock* block, PoolStream* stream) noexcept;
-  // Takes everything out, or only what belongs to `stream`, whose list is gone afterwards.
+  // Removes everything, or only what belongs to `stream`, whose list is destroyed.
   PoolBlock* empty(const PoolStream* stream) noexcept;
 
-  // The thread ends: blocks go back.
+  // The thread ends: returns all blocks.
   void end() noexcept;
-  // The pool ends. After this the cache is never used again.
+  // The pool ends. The cache must not be used afterwards.
   void detach() noexcept;
 
   [[nodiscard]] bool ended() const noexcept { return ended_.load(); }
@@ -87,9 +87,9 @@ class alignas(64) PoolThreadCache {
   static PoolBlock* drain(Lists& lists, PoolBlock* onto) noexcept;
 
   PoolSpinLock lock_;
-  Lists* last_ = nullptr;  // the one in use lately
+  Lists* last_ = nullptr;  // most recently used
   Counters counters_;
-  PoolCacheSink* sink_;  // nullptr: the pool is gone
+  PoolCacheSink* sink_;  // nullptr: the pool was destroyed
   const std::uint64_t pool_id_;
   std::atomic<bool> ended_{false};
   std::vector<std::unique_ptr<Lists>> lists_;
@@ -103,10 +103,10 @@ class PoolCaches {
   PoolCaches(const PoolCaches&) = delete;
   PoolCaches& operator=(const PoolCaches&) = delete;
 
-  // The calling thread's; nullptr when it has none because it is ending or memory is short.
+  // The calling thread's; nullptr when the thread is ending or memory is short.
   PoolThreadCache* mine() noexcept;
 
-  // Everything out of all caches, or only what belongs to `stream`.
+  // Empties all caches, or only of what belongs to `stream`.
   PoolBlock* empty(const PoolStream* stream) noexcept;
 
   struct Sums {
@@ -116,7 +116,7 @@ class PoolCaches {
     std::int64_t num_allocations = 0;
   };
   [[nodiscard]] Sums sums();
-  // sums(), and the calling thread's peak starts anew.
+  // sums(), and resets the calling thread's peak.
   Sums sample();
 
  private:
@@ -124,9 +124,9 @@ class PoolCaches {
 
   PoolCacheSink& sink_;
   const std::uint64_t id_;
-  std::mutex mutex_;  // before the lock of a cache
+  std::mutex mutex_;  // taken before the lock of a cache
   std::vector<std::shared_ptr<PoolThreadCache>> caches_;
-  Sums gone_;  // of threads that have ended
+  Sums gone_;  // totals of threads that have ended
 };
 
 }  // namespace gpk::runtime

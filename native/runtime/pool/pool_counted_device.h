@@ -1,4 +1,4 @@
-// A device whose calls are counted.
+// A device wrapper that counts calls.
 #pragma once
 
 #include <atomic>

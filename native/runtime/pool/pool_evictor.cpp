@@ -114,8 +114,8 @@ bool PoolEvictor::has_busy() const noexcept {
   });
 }
 
-// The tick is closed before the events are recorded: work submitted after an event takes, or reads,
-// a later tick, so that a use with a tick up to this one was submitted before the event.
+// The tick is closed before the events are recorded: work submitted after an event gets, or reads,
+// a later tick, so a use with a tick up to this one was submitted before the event.
 void PoolEvictor::mark_streams(const std::vector<PoolLarge*>& blocks) {
   const std::uint64_t now = ticks_.fetch_add(1);
   for (const PoolLarge* block : blocks)
@@ -126,7 +126,7 @@ void PoolEvictor::mark_streams(const std::vector<PoolLarge*>& blocks) {
     });
 }
 
-// Enough blocks for `num` chunks in the order of eviction; none when all are not enough.
+// Enough blocks for `num` chunks in eviction order; none when all together are not enough.
 std::vector<PoolLarge*> PoolEvictor::choose(std::size_t num, PoolClass max_class, bool idle_only) {
   std::vector<PoolLarge*> victims;
   for (PoolLarge* block : blocks_)
@@ -155,7 +155,7 @@ std::size_t PoolEvictor::evict(std::size_t num, PoolClass max_class, bool idle_o
   std::vector<PoolLarge*> victims = choose(num, max_class, idle_only);
   const auto restoring = [](const PoolLarge* block) { return block->ready_stream != nullptr; };
   while (std::any_of(victims.begin(), victims.end(), restoring)) {
-    // On its way back only now, and the next to go. After the wait nothing is as it was.
+    // Still being restored, and the next victim. State may change during the wait.
     PoolLarge* block = *std::find_if(victims.begin(), victims.end(), restoring);
     const PoolStreamScope scope(streams_, block->ready_stream);
     streams_.settle(block->ready_stream, wait);
@@ -169,7 +169,7 @@ bool PoolEvictor::evict_block(PoolLarge* block, const PoolWait& wait) {
   return move_out({block}, false, wait) > 0;
 }
 
-// From here on whoever wants one of them waits for the pool's lock.
+// From here on a thread that wants one of them waits for the pool's lock.
 std::vector<PoolLarge*> PoolEvictor::claim(const std::vector<PoolLarge*>& victims, bool idle_only) {
   std::vector<PoolLarge*> claimed;
   claimed.reserve(victims.size());
@@ -238,7 +238,7 @@ std::size_t PoolEvictor::move_out(const std::vector<PoolLarge*>& victims, bool i
     copy_out(blocks, wait);
   } catch (...) {
     if (prepared) heap_.cancel_detach(blocks.size());
-    try {  // a copy may be going on
+    try {  // a copy may be in flight
       PoolStream copies(device_.copy_stream(), 0);
       streams_.settle(&copies, [this](PoolDevice::Event event) { device_.wait(event); });
     } catch (...) {
@@ -269,7 +269,7 @@ bool PoolEvictor::restore(PoolLarge* block, PoolStream* stream) {
     device_.copy_to_device(heap_.inner(*block->range).address, block->host, block->evicted_bytes,
                            stream->id);
   } catch (...) {
-    heap_.prepare_detach(1);  // what attach() gave up is still there
+    heap_.prepare_detach(1);  // cannot fail: attach() just freed the descriptors
     heap_.detach(*block->range);
     throw;
   }

@@ -1,4 +1,4 @@
-// Large blocks that go to pinned host memory and come back at the same address.
+// Evicts large blocks to pinned host memory and restores them at the same address.
 #pragma once
 
 #include <atomic>
@@ -12,28 +12,28 @@
 
 namespace gpk::runtime {
 
-// Order: least recently used first within a class, lower classes before higher ones. A block is
-// taken only while nobody has pinned it and after all work on it: work known to be over by marks
-// in its streams, or, as the last resort, work that the copy is made to wait for.
+// Order: LRU within a class, lower classes before higher ones. A block is evicted only while not
+// pinned and after all work on it: work known to be done from marks in its streams, or, as a last
+// resort, work that the copy waits for.
 //
 // touch() and note_use() are thread safe; the pool's lock guards the rest.
 class PoolEvictor {
  public:
   PoolEvictor(PoolDevice& device, PoolSpace& space, PoolHeap& heap, PoolStreams& streams,
               std::size_t max_host_bytes);
-  // The device must be done with all copies.
+  // All copies must have completed.
   ~PoolEvictor();
   PoolEvictor(const PoolEvictor&) = delete;
   PoolEvictor& operator=(const PoolEvictor&) = delete;
 
-  // A large block was handed out; reserve() before it, so that enter() cannot fail.
+  // A large block was allocated; call reserve() before, so that enter() cannot fail.
   void reserve() { blocks_.reserve(blocks_.size() + 1); }
   void enter(PoolLarge* block) noexcept;
-  // It is about to be free. Its streams other than home stay in `users`.
+  // It is about to be freed. Its streams other than home stay in `users`.
   void leave(PoolLarge* block) noexcept;
 
-  // After work on the block was submitted, before its pin is released: exact among evictable
-  // blocks, and for others two loads as long as no mark was made.
+  // After work on the block was submitted, before its pin is released: exact for evictable blocks,
+  // and for others two loads as long as no mark was made.
   void note_use(PoolLarge* block) noexcept {
     const std::uint64_t tick = block->evictable.load(std::memory_order_relaxed)
                                    ? ++ticks_
@@ -44,30 +44,30 @@ class PoolEvictor {
   void touch(PoolLarge* block) noexcept { raise_last_use(block, ++ticks_); }
   // `stream` uses the block too.
   void add_user(PoolLarge* block, PoolStream* stream);
-  // The stream's id may come back as another stream.
+  // The driver may reuse the stream's id.
   void forget(const PoolStream* stream) noexcept;
 
-  // How many chunks eviction of the block would free.
+  // Number of chunks that evicting the block would free.
   [[nodiscard]] std::size_t num_chunks(const PoolLarge& block) const noexcept {
     return heap_.inner(*block.range).num_chunks;
   }
   // Evicts until `num` chunks have become spare, blocks of classes up to `max_class` only; with
-  // `idle_only` none that the device may still use. Does nothing when all candidates are not
-  // enough. Returns how many chunks.
+  // `idle_only` none that the device may still use. No-op when all candidates are not enough.
+  // Returns the number of chunks.
   std::size_t evict(std::size_t num, PoolClass max_class, bool idle_only, const PoolWait& wait);
-  // This one, which is not on its way back; false when it is pinned or host memory is short.
+  // Evicts this one, which is not being restored; false when it is pinned or host memory is short.
   bool evict_block(PoolLarge* block, const PoolWait& wait);
 
   // Maps spare chunks and starts the copy on `stream`. False: the device cannot map.
   bool restore(PoolLarge* block, PoolStream* stream);
-  // After restore(): later work of `stream` comes after the copy.
+  // After restore(): orders later work of `stream` after the copy.
   void order_after_restore(PoolLarge* block, PoolDevice::Stream stream);
-  // Ends restores whose copies are done.
+  // Completes restores whose copies are done.
   void poll();
-  // Waits for the copy of this one, where there is one.
+  // Waits for this block's copy, if any.
   void finish(PoolLarge* block, const PoolWait& wait);
 
-  // Evictable blocks that are pinned, on their way back or, as far as is known, in use.
+  // Evictable blocks that are pinned, being restored or possibly in use.
   [[nodiscard]] bool has_busy() const noexcept;
 
   struct Counters {
@@ -83,7 +83,7 @@ class PoolEvictor {
   void trim_host() noexcept { host_.trim(); }
 
  private:
-  struct Copy {  // on its way back while the block is gone already
+  struct Copy {  // copy in flight of a block that was freed
     PoolHost::Piece piece;
     PoolStream* stream;
     PoolDevice::Event event;
@@ -111,8 +111,8 @@ class PoolEvictor {
   PoolStreams& streams_;
   PoolHost host_;
   std::atomic<std::uint64_t> ticks_{0};
-  std::vector<PoolLarge*> blocks_;    // all that are handed out
-  std::vector<PoolLarge*> arriving_;  // with a copy on its way back
+  std::vector<PoolLarge*> blocks_;    // all allocated ones
+  std::vector<PoolLarge*> arriving_;  // being restored
   std::vector<Copy> orphans_;
   Counters counters_;
 };

@@ -8,7 +8,7 @@ namespace {
 
 using Kind = PoolRange::Kind;
 
-// In a region addresses count from its start, so that borders of chunks fall on multiples.
+// Addresses are relative to the region, so that chunk boundaries fall on multiples.
 PoolDevice::Address align_up(const PoolRange& range, std::size_t alignment) noexcept {
   const std::size_t offset = range.address - range.region->address;
   return range.region->address + (offset + alignment - 1) / alignment * alignment;
@@ -65,7 +65,7 @@ void PoolHeap::tag(PoolRange* range, PoolStream* stream) noexcept {
   streams_.drop_ref(std::exchange(range->stream, stream));
 }
 
-// The second part of the range becomes a range of its own, alike, in no set.
+// The second part of the range becomes a separate range with the same properties, in no set.
 PoolRange* PoolHeap::split(PoolRange* range, PoolDevice::Address at) noexcept {
   PoolRange* rest = take();
   rest->address = at;
@@ -94,7 +94,7 @@ void PoolHeap::join(PoolRange* range, PoolRange* next) noexcept {
   recycle(next);
 }
 
-// Nobody's hole may join one that a stream used: the stream then counts for both.
+// A hole without a last stream may join one that has one: the stream then applies to both.
 bool PoolHeap::can_join(const PoolRange* range, const PoolRange* next) noexcept {
   if (range == nullptr || next == nullptr || range->kind != next->kind) return false;
   if (range->kind == Kind::kVoid) return true;
@@ -147,7 +147,8 @@ void PoolHeap::insert_void(PoolRange* range) noexcept {
   voids_.insert(std::move(range->node));
 }
 
-// The part becomes a range alike in no set; what is left of it on both sides stays what it was.
+// The part becomes a range with the same properties, in no set; the rest on both sides is
+// unchanged.
 PoolRange* PoolHeap::isolate(PoolRange* range, PoolDevice::Address address,
                              std::size_t bytes) noexcept {
   remove(range);
@@ -184,8 +185,8 @@ PoolRange* PoolHeap::carve(PoolRange* hole, const Request& request) {
 
 PoolRange* PoolHeap::fit(const Request& request) {
   PoolRange* hole = best_hole(request, request.stream);
-  PoolRange* nobodys = best_hole(request, nullptr);
-  if (hole == nullptr || (nobodys != nullptr && nobodys->bytes < hole->bytes)) hole = nobodys;
+  PoolRange* unused = best_hole(request, nullptr);
+  if (hole == nullptr || (unused != nullptr && unused->bytes < hole->bytes)) hole = unused;
   return hole == nullptr ? nullptr : carve(hole, request);
 }
 

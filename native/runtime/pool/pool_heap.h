@@ -1,5 +1,6 @@
-// Best fit with split and merge over the pool's address space. A hole knows the stream that used it
-// last; holes are unmapped chunk by chunk, and their physical memory is mapped where it is needed.
+// Best fit with splitting and merging over the pool's address space. A hole records the stream that
+// used it last; holes are unmapped chunk by chunk, and their physical memory is mapped where it is
+// needed.
 //
 // The states of a range (PoolRange::Kind):
 //
@@ -24,11 +25,11 @@ namespace gpk::runtime {
 
 inline constexpr std::size_t kPoolAlignment = 512;  // of ranges, in address and size
 
-// Not thread safe: the pool's lock guards it. Calls of the device may throw; the heap is then as
-// before the call, save for chunks that are spare instead of free.
+// Not thread safe: guarded by the pool's lock. Device calls may throw; the heap is then as before
+// the call, except that chunks may be spare instead of free.
 class PoolHeap {
  public:
-  // `segment_bytes`: the least to allocate at once without virtual memory management.
+  // `segment_bytes`: minimum allocation without virtual memory management.
   PoolHeap(PoolSpace& space, PoolStreams& streams, std::size_t segment_bytes);
   ~PoolHeap();
   PoolHeap(const PoolHeap&) = delete;
@@ -41,46 +42,46 @@ class PoolHeap {
     std::size_t alignment_bytes;  // kPoolAlignment or the size of a chunk
   };
 
-  // The best hole that needs no wait: of the request's stream, or nobody's. The three return a
-  // used range whose home is the request's stream, or nullptr.
+  // The best hole that needs no wait: last used by the request's stream, or by none. All three
+  // return a used range whose home is the request's stream, or nullptr.
   PoolRange* fit(const Request& request);
-  // The best hole of any other stream, after which the request's stream is made to wait for it.
+  // The best hole of any other stream, after making the request's stream wait for it.
   PoolRange* fit_foreign(const Request& request);
   // Maps chunks: spare ones, then new ones within the quota.
   PoolRange* grow(const Request& request);
-  // The chunks that grow() is short of, beyond spare and creatable ones.
+  // The chunks grow() lacks beyond spare and creatable ones.
   [[nodiscard]] std::size_t shortage(const Request& request) const;
 
-  // The used range is free again, after the work of its stream so far.
+  // Frees the used range, ordered after its stream's work so far.
   void give_back(PoolRange* range) noexcept;
 
-  // Waits for the stream; the holes it had before are nobody's then.
+  // Waits for the stream; its holes then belong to no stream.
   void settle(PoolStream* stream, const PoolWait& wait);
   // The streams with holes in the arena, in order.
   [[nodiscard]] std::vector<PoolStream*> streams_of(const PoolArena& arena) const;
   // Retags holes of dead streams whose work is done.
   void release_dead();
 
-  // Unmaps up to `num` chunks of nobody's holes; without virtual memory management, gives back
-  // allocations that are free as a whole. Returns how many chunks.
+  // Unmaps up to `num` chunks of holes without a stream; without virtual memory management,
+  // releases allocations that are entirely free. Returns the number of chunks.
   std::size_t reclaim(PoolArena& arena, std::size_t num);
-  // How many chunks reclaim() could take from holes that `stream` used last.
+  // The number of chunks reclaim() could take from holes last used by `stream`.
   [[nodiscard]] std::size_t num_reclaimable(const PoolArena& arena, const PoolStream* stream) const;
-  // Moves up to `num` whole free chunks to the other arena, whatever stream used them last. All
-  // in one piece or none without virtual memory management. Returns how many.
+  // Moves up to `num` whole free chunks to the other arena, whatever stream used them last. Without
+  // virtual memory management, all in one contiguous range or none. Returns the number.
   std::size_t donate(PoolArena& from, PoolArena& to, std::size_t num);
   // `num` chunks, spare or new, as a hole of the arena. False: the quota or the device forbids it.
   bool supply(PoolArena& arena, std::size_t num);
-  // All that `from` owns is the other's.
+  // Transfers everything `from` owns to the other arena.
   void dissolve(PoolArena& from, PoolArena& into) noexcept;
 
-  // The whole chunks within a used range: what eviction can take away.
+  // The whole chunks within a used range: what eviction can unmap.
   struct Inner {
     PoolDevice::Address address;
     std::size_t num_chunks;
   };
   [[nodiscard]] Inner inner(const PoolRange& range) const noexcept;
-  // Sets aside what give_back() of detached ranges needs, and undoes that.
+  // Reserves descriptors for give_back() of detached ranges, and undoes that.
   void prepare_detach(std::size_t num_ranges) {
     ensure(2 * num_ranges);
     num_kept_ += 2 * num_ranges;
@@ -135,7 +136,7 @@ class PoolHeap {
   PoolRangeSet voids_;
   PoolRange* recycled_ = nullptr;
   std::size_t num_recycled_ = 0;
-  std::size_t num_kept_ = 0;  // descriptors set aside for evicted ranges
+  std::size_t num_kept_ = 0;  // descriptors reserved for evicted ranges
   std::uint64_t num_frees_ = 0;
 };
 

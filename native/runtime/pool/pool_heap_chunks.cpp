@@ -15,7 +15,7 @@ PoolHeap::Inner PoolHeap::inner(const PoolRange& range) const noexcept {
   return {range.region->address + first * chunk, last > first ? last - first : 0};
 }
 
-// What it takes to serve the request in this void, joined with usable holes beside it.
+// The cost of serving the request in this void, merged with usable holes beside it.
 void PoolHeap::improve(Growth& best, PoolRange* gap, const Request& request) const {
   const auto usable = [&request](const PoolRange* hole) {
     return hole != nullptr && hole->kind == Kind::kHole && hole->arena == request.arena &&
@@ -104,7 +104,7 @@ PoolRange* PoolHeap::map_part(PoolRange* gap, PoolDevice::Address address, std::
   PoolRange* range = isolate(gap, address, num * space_.chunk_bytes());
   range->arena = &arena;
   arena.reserved_bytes += range->bytes;
-  tag(range, stream);  // as the holes beside it that it was planned with
+  tag(range, stream);  // like the adjacent holes it was planned with
   return insert_hole(range);
 }
 
@@ -131,7 +131,7 @@ bool PoolHeap::supply(PoolArena& arena, std::size_t num) {
   return map_part(gap, gap->address, num, arena, nullptr) != nullptr;
 }
 
-// The smallest hole of the stream with a whole chunk, so that large ones stay whole.
+// The smallest hole of the stream with a whole chunk, to keep large ones intact.
 PoolRange* PoolHeap::find_chunks(const PoolArena& arena, PoolStream* stream) const {
   PoolRange key;
   key.stream = stream;

@@ -38,7 +38,7 @@ PoolHost::Piece PoolHost::allocate(std::size_t bytes) {
 void PoolHost::free(const Piece& piece) noexcept {
   try {
     kept_.emplace(piece.bytes, piece.data);
-  } catch (...) {  // no memory to remember it
+  } catch (...) {  // no memory to record it
     give_back(piece);
   }
 }
@@ -46,7 +46,7 @@ void PoolHost::free(const Piece& piece) noexcept {
 void PoolHost::abandon(const Piece& piece) noexcept {
   try {
     abandoned_.push_back(piece);
-  } catch (...) {  // lost, which is better than reused
+  } catch (...) {  // leaked, which is better than reused
   }
 }
 

@@ -1,4 +1,4 @@
-// Pinned host memory for evicted blocks. It is slow to allocate, so it is kept for the next one.
+// Pinned host memory for evicted blocks. Allocation is slow, so freed blocks are cached.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@ class PoolHost {
 
   struct Piece {
     void* data = nullptr;
-    std::size_t bytes = 0;  // at least what was asked for
+    std::size_t bytes = 0;  // at least the size requested
   };
-  // A kept piece that is not much larger, or a new one; kept pieces make way for it. data is
-  // nullptr when the limit or the device forbids it.
+  // A cached block that is not much larger, or a new one; cached blocks are released for it. data
+  // is nullptr when the limit or the device forbids it.
   Piece allocate(std::size_t bytes);
-  // Keeps the piece.
+  // Caches the block.
   void free(const Piece& piece) noexcept;
-  // Never used or given back again while the pool lives: a copy may still be going on.
+  // Never reused or released while the pool lives: a copy may still be in flight.
   void abandon(const Piece& piece) noexcept;
-  // Gives kept pieces back to the device. Returns the bytes.
+  // Releases cached blocks to the device. Returns the bytes.
   std::size_t trim() noexcept;
 
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_bytes_; }

@@ -26,11 +26,11 @@ bool PoolPending::add(const Item& item, std::span<PoolStream* const> streams) no
     if (entry.unrecorded.empty()) return false;
     entry.number = last_number_ + 1;
     entries_.push_back(std::move(entry));
-  } catch (...) {  // no host memory to remember it
+  } catch (...) {  // no host memory to record it
     for (PoolStream* stream : streams) {
       try {
         streams_.settle(stream, [this](PoolDevice::Event event) { device_.wait(event); });
-      } catch (...) {  // a lost device has no work left
+      } catch (...) {  // the device is lost: no work is left
       }
     }
     return false;
@@ -40,7 +40,7 @@ bool PoolPending::add(const Item& item, std::span<PoolStream* const> streams) no
   if (item.block != nullptr) bytes_ += item.block->bytes;
   try {
     record(entries_.back());
-  } catch (...) {  // a later poll() tries again
+  } catch (...) {  // a later poll() retries
   }
   return true;
 }
@@ -52,7 +52,7 @@ bool PoolPending::record(Entry& entry) {
     if (!stream->dead.load())
       entry.events.push_back(device_.record(stream->id));
     else if (!PoolStreams::is_over(stream))
-      return false;  // the stream's end is what to wait for
+      return false;  // wait for the end of the stream instead
     entry.unrecorded.pop_back();
     streams_.drop_ref(stream);
   }

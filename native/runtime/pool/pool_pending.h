@@ -1,4 +1,4 @@
-// Memory that was freed while other streams than its own may still use it.
+// Memory freed while streams other than its own may still use it.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ class PoolPending {
   PoolPending(const PoolPending&) = delete;
   PoolPending& operator=(const PoolPending&) = delete;
 
-  // One of the two.
+  // Exactly one is set.
   struct Item {
     PoolBlock* block = nullptr;
     PoolArena* arena = nullptr;
   };
-  // Records one event per stream. A stream whose event cannot be had now is tried again later; the
-  // item waits meanwhile. Where there is not even host memory the host waits for the streams.
-  // False: there is nothing to wait for.
+  // Records one event per stream. A stream whose event cannot be recorded now is retried later; the
+  // item waits meanwhile. Without host memory for that, the host waits for the streams. False:
+  // there is nothing to wait for.
   bool add(const Item& item, std::span<PoolStream* const> streams) noexcept;
 
-  // Hands every item whose streams are done to done(item), which must not throw. True when there
+  // Calls done(item), which must not throw, for every item whose streams are done. True when there
   // was one.
   template <class Done>
   bool poll(Done done) {
@@ -42,13 +42,13 @@ class PoolPending {
     }
     return any;
   }
-  // The same for all that are there now, after waiting for them.
+  // Same for all current items, after waiting for them.
   template <class Done>
   bool drain(const PoolWait& wait, Done done) {
     bool any = false;
     const std::uint64_t last = last_number_;
     for (auto it = entries_.begin(); it != entries_.end() && it->number <= last;) {
-      if (it->waited_for) {  // by another thread, which closes it
+      if (it->waited_for) {  // by another thread, which completes it
         ++it;
         continue;
       }

@@ -1,4 +1,4 @@
-// Pieces of the pool's address space, and the arenas that own the mapped ones.
+// Ranges of the pool's address space, and the arenas that own the mapped ones.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct PoolLarge;
 struct PoolRange;
 struct PoolSpan;
 
-// By last stream (nobody's first), size, address: the best fit for a stream is a lower bound.
+// By last stream (none first), size, address: the best fit for a stream is a lower bound.
 struct PoolRangeLess {
   bool operator()(const PoolRange* a, const PoolRange* b) const noexcept;
 };
@@ -26,7 +26,7 @@ using PoolRangeSet = std::set<PoolRange*, PoolRangeLess>;
 // Ranges of a region are neighbours in its list, without gaps.
 struct PoolRange {
   enum class Kind : std::uint8_t {
-    kVoid,  // nothing mapped, nobody's: whole chunks
+    kVoid,  // nothing mapped, no owner: whole chunks
     kHole,  // mapped and free
     kUsed,  // a large block or a span; chunks of an evicted block are not mapped
   };
@@ -38,11 +38,11 @@ struct PoolRange {
   PoolRange* prev = nullptr;
   PoolRange* next = nullptr;
   PoolArena* arena = nullptr;    // nullptr for voids
-  PoolStream* stream = nullptr;  // home of a used range; last user of a hole, nullptr: nobody's
+  PoolStream* stream = nullptr;  // home of a used range; last user of a hole, nullptr: none
   std::uint64_t freed_at = 0;    // of a hole: the heap's count of frees
   PoolSpan* span = nullptr;      // of a used range, one of these two
   PoolLarge* block = nullptr;
-  PoolRangeSet::node_type node;  // while in no set, so that to free memory needs no memory
+  PoolRangeSet::node_type node;  // while in no set, so that freeing needs no allocation
 
   [[nodiscard]] PoolDevice::Address end() const noexcept { return address + bytes; }
 };
@@ -63,12 +63,12 @@ struct PoolBins {
   std::size_t num_spans = 0;  // with or without free blocks
 };
 
-// A set of chunks with free lists of its own.
+// A set of chunks with its own free lists.
 struct PoolArena {
   enum class Kind : std::uint8_t {
     kCommon,
-    kReserved,  // holds its chunks from the start; nobody else can take them
-    kPrivate,   // of a graph capture: chunks it has once taken stay until it is closed
+    kReserved,  // holds its chunks from the start, exclusively
+    kPrivate,   // of a graph capture: keeps its chunks until it is closed
   };
   PoolArena(std::uint64_t arena_id, Kind arena_kind) : id(arena_id), kind(arena_kind) {}
 

@@ -1,4 +1,4 @@
-// What the pool tells about itself.
+// Statistics and snapshots of the pool.
 #include <algorithm>
 
 #include "base/text.h"
@@ -27,7 +27,7 @@ PoolStats Pool::stats_with(const PoolCaches::Sums& sums) const {
   PoolStats stats;
   stats.quota_bytes = space_.quota_bytes();
   stats.reserved_bytes = space_.reserved_bytes();
-  // Other threads may have freed, and trimmed, since the caches were asked.
+  // Other threads may have freed, and trimmed, since the caches were sampled.
   stats.used_bytes = std::min(
       stats.reserved_bytes, static_cast<std::size_t>(central_used_bytes_.load() + sums.used_bytes));
   stats.cached_bytes = stats.reserved_bytes - stats.used_bytes;

@@ -1,4 +1,4 @@
-// The pool's blocks on their way to host memory and back.
+// Eviction and restoring of the pool's blocks.
 #include <string>
 #include <utility>
 
@@ -103,7 +103,7 @@ std::size_t Pool::evict(PoolBlock* block) {
   Lock lock(mutex_);
   PoolLarge* large = check_large(block, "evict");
   if (!space_.can_map())
-    fail("could not come back to its address: the device has no virtual memory management");
+    fail("could not be restored at its address: the device has no virtual memory management");
   if (large != nullptr) await_leaving(lock, large);
   if (large == nullptr || large->evicted_bytes != 0 || evictor_.num_chunks(*large) == 0) return 0;
   if (large->range->arena->kind != PoolArena::Kind::kCommon)

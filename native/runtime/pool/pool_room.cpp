@@ -23,18 +23,18 @@ std::size_t missing(std::size_t needed, std::size_t available) noexcept {
 }  // namespace
 
 enum class Pool::Step : std::uint8_t {
-  kPoll,       // frees that other streams have finished with
+  kPoll,       // frees that other streams have completed
   kForeign,    // from here on holes of other streams too
-  kTakeIdle,   // physical memory of holes that nobody uses, to be mapped elsewhere
-  kReclaim,    // of all holes, after waiting for the work on them
+  kTakeIdle,   // remap physical memory of idle holes
+  kReclaim,    // same of all holes, after waiting for the work on them
   kFlush,      // small blocks cached by threads
   kEvictIdle,  // blocks that the device does not use now
   kDrain,      // wait for frees
-  kOthers,     // wait for what other threads wait for
+  kOthers,     // wait for other waiting threads
   kEvict,      // any evictable block, after the work on it
-  kSettle,     // wait for all streams: all holes join
-  kCollect,    // garbage
-  kPause,      // a moment, for marks that were recorded just now
+  kSettle,     // wait for all streams: all holes merge
+  kCollect,    // garbage collection
+  kPause,      // briefly, for marks that were just recorded
 };
 
 bool Pool::relieve(Lock& lock, Need& need) {
@@ -52,8 +52,8 @@ bool Pool::climb(Lock& lock, Need& need, std::span<const Step> ladder) {
   if (need.attempt(need.foreign)) return true;
   for (const Step step : ladder) {
     if (step == kCollect && !options_.collect) break;
-    // Measures for a shortage may change what is short, and other threads may be faster: as long as
-    // these get somewhere they go on.
+    // Measures for a shortage may change what is short, and other threads may win the race: repeat
+    // these as long as they make progress.
     const bool again = step == kReclaim || step == kTakeIdle || step == kEvict ||
                        step == kEvictIdle || step == kOthers;
     for (int i = 0; i < (again ? kMaxRepeats : 1) && run_step(lock, need, step); ++i)
@@ -124,7 +124,7 @@ bool Pool::reclaim(Lock& lock, const Need& need) {
   const std::size_t num = need.shortage();
   if (num == 0) return false;
   std::size_t gained = heap_.reclaim(common_, num);
-  // The request's own stream first: to wait for it delays nobody else.
+  // The request's own stream first: waiting for it delays nobody else.
   if (gained < num && heap_.num_reclaimable(common_, need.stream) > 0) {
     heap_.settle(need.stream, waiter(lock));
     gained += heap_.reclaim(common_, num - gained);
@@ -159,7 +159,7 @@ bool Pool::flush_caches(Lock& lock) {
 
 bool Pool::settle_all(Lock& lock, const PoolArena& arena) {
   std::uint64_t last = 0;
-  for (;;) {  // streams may come and go while it waits
+  for (;;) {  // streams may come and go during the wait
     const std::vector<PoolStream*> streams = heap_.streams_of(arena);
     const auto next =
         std::find_if(streams.begin(), streams.end(),
@@ -220,14 +220,14 @@ PoolRange* Pool::find_range(Lock& lock, std::size_t bytes, Stream stream, const 
   const bool possible = space_.quota_bytes() == 0 || bytes <= space_.quota_bytes();
   const std::size_t num_spare = space_.num_spare();
   if (!possible || !relieve(lock, need)) {
-    space_.destroy_spare(num_spare);  // what was gathered in vain is the device's again
+    space_.destroy_spare(num_spare);  // release to the device what was gathered in vain
     throw_out_of_memory(lock, "Pool::allocate", asked_bytes, place.account, false);
   }
   if (space_.num_created() != num_created) ++num_fresh_;
   return found;
 }
 
-// Within the arena's own chunks. What is free of them is put together where it must be.
+// Within the arena's own chunks, consolidating free ones where necessary.
 PoolRange* Pool::fit_reserved(Lock& lock, const PoolHeap::Request& request) {
   PoolArena& arena = *request.arena;
   top_up(arena);
@@ -249,7 +249,7 @@ PoolRange* Pool::fit_reserved(Lock& lock, const PoolHeap::Request& request) {
       top_up(arena);
       throw;
     }
-    top_up(arena);  // a hole in the right place may have spared some chunks
+    top_up(arena);  // a suitable hole may have saved some chunks
     if (range != nullptr) return range;
   }
   return nullptr;

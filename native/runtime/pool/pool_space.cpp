@@ -49,7 +49,7 @@ void PoolSpace::count(std::size_t bytes) noexcept {
 }
 
 bool PoolSpace::ensure_spare(std::size_t num) {
-  // Many at once: what cannot be served with all there is must not empty the device first.
+  // A large request that cannot be satisfied must not drain the device first.
   if (num > spare_.size() + 1 &&
       num > device_.free_bytes() / chunk_bytes_ + reserved_bytes_ / chunk_bytes_) {
     refused_ = true;
@@ -57,7 +57,7 @@ bool PoolSpace::ensure_spare(std::size_t num) {
   }
   while (spare_.size() < num) {
     if (num_creatable() == 0) return false;
-    if (spare_.capacity() <= num_handles_)  // so that unmap() never has to allocate
+    if (spare_.capacity() <= num_handles_)  // so that unmap() never allocates
       spare_.reserve(2 * num_handles_ + 16);
     const PoolDevice::Handle handle = device_.create(chunk_bytes_);
     refused_ = handle == 0;
@@ -99,7 +99,7 @@ PoolRegion* PoolSpace::add_region(std::size_t bytes) {
   region->bytes = std::max(num_chunks(bytes) * chunk_bytes_, region_bytes_);
   regions_.reserve(regions_.size() + 1);
   region->address = device_.reserve(region->bytes, chunk_bytes_);
-  if (region->address == 0) {  // address space may be short too (a limit of the process)
+  if (region->address == 0) {  // address space may be short too (a process limit)
     region->bytes = num_chunks(bytes) * chunk_bytes_;
     region->address = device_.reserve(region->bytes, chunk_bytes_);
   }

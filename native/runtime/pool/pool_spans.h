@@ -1,4 +1,4 @@
-// Small blocks: size classes, and the spans that blocks of one class and stream are cut from.
+// Small blocks: size classes, and the spans they are carved from, one class and stream each.
 #pragma once
 
 #include <array>
@@ -60,14 +60,14 @@ class PoolSpans {
 
   // A free block of the stream; nullptr when there is none.
   PoolBlock* take(PoolArena& arena, const PoolStream& stream, std::uint32_t size_class) noexcept;
-  // Makes what add() needs, so that it cannot fail.
+  // Allocates what add() needs, so that it cannot fail.
   void prepare(PoolArena& arena, const PoolStream& stream, std::uint32_t size_class);
-  // Cuts a used range of span_bytes() into blocks.
+  // Splits a used range of span_bytes() into blocks.
   void add(PoolRange* range, std::uint32_t size_class) noexcept;
-  // The block is free. The range of its span when all of that is free and its stream is dead or has
-  // other spans with blocks to give; nullptr else.
+  // Frees the block. Returns the span's range when it is entirely free and its stream is dead or
+  // has other spans with free blocks; else nullptr.
   PoolRange* put(PoolBlock* block) noexcept;
-  // Detaches all spans of which nothing is in use, and calls give_back(range) for each.
+  // Detaches all unused spans, and calls give_back(range) for each.
   template <class GiveBack>
   void release_free(PoolArena& arena, GiveBack give_back) noexcept {
     for (auto it = arena.bins.begin(); it != arena.bins.end();) {

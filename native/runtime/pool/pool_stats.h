@@ -1,4 +1,4 @@
-// What the memory pool tells about itself, as data.
+// Statistics of the memory pool, as data.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@ namespace gpk::runtime {
 struct PoolStats {
   std::size_t quota_bytes = 0;      // 0: none
   std::size_t reserved_bytes = 0;   // physical memory held
-  std::size_t used_bytes = 0;       // handed out and on the device, in block sizes
-  std::size_t cached_bytes = 0;     // held and not handed out
-  std::size_t spare_bytes = 0;      // of cached: physical memory that is mapped nowhere
+  std::size_t used_bytes = 0;       // allocated and resident, in block sizes
+  std::size_t cached_bytes = 0;     // held and not allocated
+  std::size_t spare_bytes = 0;      // of cached: physical memory that is not mapped
   std::size_t pending_bytes = 0;    // of cached: freed, another stream may still use it
   std::size_t set_aside_bytes = 0;  // of cached: holes of reservations and captures
   std::size_t peak_used_bytes = 0;  // exact with one thread, else an upper bound
   std::size_t peak_reserved_bytes = 0;
   std::size_t largest_free_bytes = 0;  // the largest hole
   std::size_t evicted_bytes = 0;       // now in host memory: always whole chunks
-  std::size_t host_bytes = 0;          // pinned host memory held, in use or kept
-  std::size_t num_blocks = 0;          // handed out
+  std::size_t host_bytes = 0;          // pinned host memory held, in use or cached
+  std::size_t num_blocks = 0;          // allocated
   std::size_t num_allocations = 0;
   std::size_t num_reuses = 0;  // allocations that needed no new physical memory
   std::size_t num_driver_calls = 0;
@@ -50,7 +50,7 @@ struct PoolArenaStats {
   std::size_t largest_free_bytes = 0;
 };
 
-// One piece of the pool's address space.
+// One range of the pool's address space.
 struct PoolPiece {
   enum class Kind { kUsed, kPending, kCached, kEvicted, kHole };
   Kind kind = Kind::kHole;
@@ -62,7 +62,7 @@ struct PoolPiece {
   std::uint64_t account = 0;  // 0: none
 };
 
-// In address order per region; mapped nowhere is not listed.
+// In address order per region; unmapped memory is not listed.
 using PoolSnapshot = std::vector<PoolPiece>;
 
 }  // namespace gpk::runtime

@@ -60,7 +60,7 @@ void PoolStreams::forget(PoolStream* stream) noexcept {
   try {
     stream->ended = device_.record(stream->id);
     ++num_ending_;
-  } catch (...) {  // a lost device has no work left
+  } catch (...) {  // the device is lost: no work is left
   }
   stream->dead.store(true);
   erase_if_over(stream);
@@ -78,7 +78,7 @@ void PoolStreams::order(PoolStream* earlier, PoolDevice::Stream later) {
 void PoolStreams::settle(PoolStream* stream, const PoolWait& wait) {
   if (is_over(stream)) return;
   if (stream->dead.load()) {
-    device_.wait(stream->ended);  // everybody's event: it must not go meanwhile
+    device_.wait(stream->ended);  // shared by all waiters: it must not be destroyed meanwhile
     device_.destroy_event(std::exchange(stream->ended, 0));
     --num_ending_;
     erase_if_over(stream);
@@ -94,7 +94,7 @@ bool PoolStreams::poll_dead() {
   if (num_ending_ == 0) return changed;
   for (auto place = all_.begin(); place != all_.end();) {
     PoolStream* stream = place->second.get();
-    ++place;  // the stream may go
+    ++place;  // the stream may be destroyed
     if (stream->ended == 0 || !device_.poll(stream->ended)) continue;
     device_.destroy_event(std::exchange(stream->ended, 0));
     --num_ending_;

@@ -1,4 +1,4 @@
-// The streams a memory pool knows: what order their work has, and what of it is done.
+// The streams known to a memory pool: the order of their work, and its progress.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@
 
 namespace gpk::runtime {
 
-// Waits for an event on the host. The pool's lets its lock go meanwhile: what was true before need
-// not be true after.
+// Waits for an event on the host. The pool's version releases its lock meanwhile: recheck state
+// afterwards.
 using PoolWait = std::function<void(PoolDevice::Event)>;
 
-// One stream from its first use to forget(). The driver may give a later stream the same id.
+// One stream from its first use to forget(). The driver may reuse the id for a later stream.
 struct PoolStream {
   PoolStream(PoolDevice::Stream stream_id, std::uint64_t stream_index)
       : id(stream_id), index(stream_index) {}
@@ -26,9 +26,9 @@ struct PoolStream {
   const std::uint64_t index;  // from 1, in order of first use
   std::atomic<bool> dead{false};
   PoolDevice::Event ended = 0;  // of a dead stream: its last work; 0 when that is done
-  std::size_t num_refs = 0;     // ranges, blocks and waiting frees that name it
+  std::size_t num_refs = 0;     // ranges, blocks and pending frees that refer to it
 
-  // Uses of blocks up to done_tick are over; those up to mark_tick are once `mark` is.
+  // Uses of blocks up to done_tick have completed; those up to mark_tick have once `mark` has.
   std::uint64_t done_tick = 0;
   std::uint64_t mark_tick = 0;
   PoolDevice::Event mark = 0;
@@ -45,30 +45,30 @@ class PoolStreams {
   PoolStream* get(PoolDevice::Stream id);
   // nullptr when it was never used.
   [[nodiscard]] PoolStream* find(PoolDevice::Stream id) const noexcept;
-  // Also the dead ones.
+  // Including dead ones.
   [[nodiscard]] std::vector<PoolStream*> all() const;
-  // The stream is about to be destroyed. A device that cannot record its last work is lost, and
-  // nothing runs on it.
+  // The stream is about to be destroyed. If its last work cannot be recorded the device is lost,
+  // and nothing runs on it.
   void forget(PoolStream* stream) noexcept;
 
-  // Nothing of the stream's work is left, whatever happens: memory it used is anybody's.
+  // All of the stream's work is done for good: memory it used is free for any stream.
   [[nodiscard]] static bool is_over(const PoolStream* stream) noexcept {
     return stream == nullptr ||
            (stream->dead.load(std::memory_order_relaxed) && stream->ended == 0);
   }
 
-  // Work submitted to `later` from now on starts after all work of `earlier` so far.
+  // Orders work submitted to `later` from now on after all work of `earlier` so far.
   void order(PoolStream* earlier, PoolDevice::Stream later);
-  // The host waits for all work so far.
+  // Blocks the host until all work so far is done.
   void settle(PoolStream* stream, const PoolWait& wait);
-  // Looks at the last work of dead streams; true when one has come to its end.
+  // Polls the last work of dead streams; true when one has finished.
   bool poll_dead();
 
-  // Records where the stream is at `tick`, unless an older mark is still open.
+  // Records the stream's position at `tick`, unless an older mark is pending.
   void mark(PoolStream* stream, std::uint64_t tick);
   void poll_mark(PoolStream* stream);
 
-  // A stream lives until it is dead, over, and nobody names it.
+  // A stream is kept until it is dead, done, and unreferenced.
   void add_ref(PoolStream* stream) noexcept {
     if (stream != nullptr) ++stream->num_refs;
   }
@@ -84,7 +84,7 @@ class PoolStreams {
   std::uint64_t last_index_ = 0;
 };
 
-// Keeps a stream while the lock may be released.
+// Keeps a stream alive while the lock may be released.
 class PoolStreamScope {
  public:
   PoolStreamScope(PoolStreams& streams, PoolStream* stream) : streams_(streams), stream_(stream) {

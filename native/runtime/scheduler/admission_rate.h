@@ -1,4 +1,4 @@
-// How often tasks complete, measured while any is in work: the base of wait estimates.
+// Completion rate of tasks, measured while any is active: the basis of wait estimates.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class CompletionRate {
     if (num_active_ > 0) --num_active_;
   }
 
-  // Until `num_ends` more tasks have ended; nothing before the first was measured.
+  // Until `num_ends` more tasks have ended; nullopt before the first measurement.
   [[nodiscard]] std::optional<std::int64_t> wait_ns(std::size_t num_ends) const noexcept {
     if (!measured_) return std::nullopt;
     constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
@@ -33,7 +33,7 @@ class CompletionRate {
   }
 
  private:
-  static constexpr std::int64_t kMemory = 8;  // the last eight or so intervals make the mean
+  static constexpr std::int64_t kMemory = 8;  // the mean covers roughly the last eight intervals
 
   std::size_t num_active_ = 0;
   std::int64_t since_ns_ = 0;

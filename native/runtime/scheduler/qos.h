@@ -1,4 +1,4 @@
-// Quality of service: the classes and their rank. What a class does on the device is in
+// Quality of service: the classes and their rank. Their effect on the device is in
 // qos_enforcement.h.
 #pragma once
 

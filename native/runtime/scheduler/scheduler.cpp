@@ -37,7 +37,7 @@ void Scheduler::settle() {
   table_.trim(config_.max_ended_kept, notices_.exceptions);
 }
 
-// --- tasks coming in ---------------------------------------------------------------------------
+// --- submission ----------------------------------------------------------------------------------
 
 void Scheduler::resolve_dependencies(TaskSpec& spec) const {
   auto& ids = spec.dependencies;
@@ -55,7 +55,7 @@ void Scheduler::check_new(const TaskSpec& spec) const {
   const std::size_t capacity = ledger_->capacity_bytes(spec.account);
   if (spec.memory_bytes > capacity)
     throw Error(Error::Kind::kMemory,
-                cat("Scheduler: task asks for ", bytes_text(spec.memory_bytes), " (",
+                cat("Scheduler: task requests ", bytes_text(spec.memory_bytes), " (",
                     spec.memory_bytes, " bytes), account '", spec.account,
                     "' can never have more than ", bytes_text(capacity)));
 }
@@ -99,7 +99,7 @@ TaskId Scheduler::submit(TaskSpec spec) {
     resolve_dependencies(spec);
     const SharePpb bandwidth_ppb = share_ppb(spec.bandwidth, "TaskSpec: bandwidth");
     const TaskId id = insert(std::move(spec), bandwidth_ppb).id;
-    expire();  // a deadline that has passed already
+    expire();  // its deadline may have passed already
     return id;
   });
 }
@@ -135,7 +135,7 @@ void Scheduler::admit_waiting() {
   if (!blocked_.empty()) admit_awaited();
 }
 
-// The ledger may have moved by itself.
+// The ledger may have changed on its own.
 void Scheduler::retry_all() {
   retry_ = true;
   admit_queued();
@@ -169,7 +169,7 @@ void Scheduler::begin_running(TaskRecord& task) {
   if (task.with_body) ++num_bodies_running_;
 }
 
-// Ends one task: everything it holds goes back.
+// Ends one task and releases everything it holds.
 void Scheduler::end(TaskRecord& task, TaskState state, std::string&& reason,
                     std::exception_ptr&& exception) {
   const bool was_running = task.state == TaskState::kRunning;
@@ -191,7 +191,7 @@ void Scheduler::end(TaskRecord& task, TaskState state, std::string&& reason,
   table_.retire(task);
 }
 
-// Ends a task and, where it did not complete, all that depend on it: in waves, by id in each.
+// Ends a task and, where it did not complete, everything that depends on it: breadth-first, by id.
 void Scheduler::finish(TaskRecord& task, TaskState state, std::string reason,
                        std::exception_ptr exception) {
   end(task, state, std::move(reason), std::move(exception));
@@ -246,7 +246,7 @@ std::int64_t Scheduler::mean_exec_ns() const noexcept {
              : totals_.exec_sum_ns / static_cast<std::int64_t>(totals_.num_executed);
 }
 
-// --- driving tasks from outside ----------------------------------------------------------------
+// --- tasks driven by the caller ------------------------------------------------------------------
 
 std::vector<TaskId> Scheduler::start_runnable(std::size_t max_tasks) {
   return locked([&] {
@@ -268,7 +268,7 @@ bool Scheduler::start(TaskId id) {
     if (task.with_body) return false;
     if (task.state == TaskState::kQueued) {
       queue_.admit_one(task, changes_);
-      if (!changes_.empty()) retry_ = true;  // what was taken back may leave something over
+      if (!changes_.empty()) retry_ = true;  // what was revoked may exceed the need
       apply_changes();
     }
     if (task.state != TaskState::kAdmitted) return false;
@@ -338,7 +338,7 @@ bool Scheduler::cancel(TaskId id, std::string_view reason) {
 
 std::size_t Scheduler::cancel_owner(std::uint64_t owner, std::string_view reason) {
   return locked([&] {
-    // The latest first: a task is cancelled before the end of its dependency can fail it.
+    // Newest first: a task is cancelled before its dependency's end can fail it.
     std::vector<TaskRecord*> mine = table_.in_order();
     std::erase_if(mine, [owner](const TaskRecord* task) { return task->spec.owner != owner; });
     std::size_t num_cancelled = 0;

@@ -1,4 +1,5 @@
-// The scheduler: tasks with dependencies, priorities, deadlines and memory, in a fixed order.
+// The scheduler: tasks with dependencies, priorities, deadlines and memory, in a deterministic
+// order.
 //
 //   Scheduler scheduler(std::make_shared<LimitLedger>(8 * kGiB));
 //   const TaskId load = scheduler.submit({.name = "load", .memory_bytes = kGiB, .body = ...});
@@ -9,13 +10,13 @@
 // A task with a body is run by the threads in run_ready, run_until_idle and serve. One without is
 // driven by the caller: start_runnable, start, complete or fail.
 //
-// Guaranteed: the same calls at the same clock times give the same states, order and reasons.
-// A reservation is taken before a task may start and given back when it ends, however it ends. A
-// failed or cancelled task fails all that depend on it, with a reason that names the first cause.
-// No waiting task is passed for ever (scheduler_order.h, scheduler_queue.h). Callbacks, bodies and
-// what they hold are called and destroyed without the lock.
+// Guarantees: the same calls at the same clock times give the same states, order and reasons. A
+// reservation is taken before a task may start and released when it ends, however it ends. A failed
+// or cancelled task fails everything that depends on it, with a reason that names the root cause.
+// No starvation (scheduler_order.h, scheduler_queue.h). Callbacks, bodies and their captures are
+// called and destroyed without the lock.
 //
-// Thread safe. All calls: kValue when an id is not known.
+// Thread safe. All calls throw kValue for an unknown id.
 #pragma once
 
 #include <array>
@@ -51,14 +52,14 @@ namespace gpk::runtime {
 struct SchedulerConfig {
   OrderRule order;
   double total_bandwidth = 1.0;
-  // How often later tasks may take memory that an earlier one lacks, and how many of an account
-  // are looked at past its first that does not fit.
+  // How often later tasks may take memory that an earlier one lacks, and how many tasks of an
+  // account are considered past its first that does not fit.
   std::uint32_t max_passes = 64;
   std::uint32_t backfill_depth = 32;
-  // Of admit() only.
+  // For admit() only.
   std::size_t max_pending_tasks = 1000;
   bool enable_best_effort = true;
-  // Ended tasks that can still be asked about; older ones are forgotten.
+  // Ended tasks that can still be queried; older ones are dropped.
   std::size_t max_ended_kept = 16384;
   // Transitions kept for take_transitions(); older ones are dropped.
   std::size_t max_transitions_kept = 0;
@@ -66,7 +67,8 @@ struct SchedulerConfig {
 
 struct AdmissionOutcome {
   AdmissionDecision decision;
-  // When the task was taken in. A rejected one may have been: past its deadline, it has failed.
+  // Set when the task was accepted. A rejected one may have an id: past its deadline, it has
+  // failed.
   TaskId id = kNoTask;
 };
 
@@ -75,42 +77,43 @@ class Scheduler {
   // A null ledger is unlimited, a null clock is real time. kValue when the config is out of range.
   explicit Scheduler(std::shared_ptr<MemoryLedger> ledger = nullptr, SchedulerConfig config = {},
                      std::shared_ptr<const Clock> clock = nullptr);
-  // Gives back all reservations. No call may be in progress.
+  // Releases all reservations. No call may be in progress.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Takes the task in, without admission control. kValue: a number out of range, an unknown
+  // Submits the task without admission control. kValue: a number out of range, an unknown
   // dependency; kMemory: more memory than its account can ever have.
   TaskId submit(TaskSpec spec);
-  // Asks admission control first (decide_admission with this scheduler's figures): takes the task
-  // in unless rejected. A task without a bandwidth gets the estimate.
+  // Runs admission control first (decide_admission with this scheduler's figures) and submits the
+  // task unless rejected. A task without a bandwidth gets the estimate.
   AdmissionOutcome admit(TaskSpec spec);
-  // What admit would say; how others wait in the queue can still change it.
+  // What admit would decide now; the order of other queued tasks can still change it.
   [[nodiscard]] AdmissionDecision evaluate_admission(const TaskSpec& spec) const;
 
   // False when it has ended, runs, has a body, waits for dependencies or does not fit now. A queued
-  // task is started out of its turn: order is then the caller's, also what is kept for others.
+  // task is started out of order: the order is then up to the caller, bypassing what is held back
+  // for others.
   bool start(TaskId id);
   // Starts admitted tasks without a body, in order.
   std::vector<TaskId> start_runnable(std::size_t max_tasks);
-  // True when start would succeed without taking a reservation back from others.
+  // True when start would succeed without revoking a reservation of others.
   [[nodiscard]] bool should_run(TaskId id) const;
-  // Running -> completed (or cancelled, if that was asked for a detached task). False in any other
-  // state, and while the body is not detached.
+  // Running -> completed (or cancelled, if cancellation of a detached task was requested). False in
+  // any other state, and while the body is not detached.
   bool complete(TaskId id);
-  // Any state that is not an end -> failed; false else, and while a body runs that is not detached.
+  // Any non-terminal state -> failed; false otherwise, and while a body runs that is not detached.
   bool fail(TaskId id, std::string_view reason);
-  // Any state that is not an end. A task whose body runs is asked to stop and is cancelled when it
-  // has ended; every other one at once. False when it has ended already.
+  // Any non-terminal state. A task whose body runs is asked to stop and is cancelled when it has
+  // ended; every other one at once. False when it has ended already.
   bool cancel(TaskId id, std::string_view reason = "cancelled");
-  // All tasks of a client, by id; returns how many.
+  // Cancels all tasks of a client; returns how many.
   std::size_t cancel_owner(std::uint64_t owner, std::string_view reason = "its owner is gone");
-  // Ends what is over its deadline and tries the queue again. Every call that changes something
-  // does so too, and idle workers do when the ledger tells its listeners; this one is for a clock
-  // or a ledger that moved by itself.
+  // Ends tasks past their deadline and retries the queue. Every mutating call does so too, and idle
+  // workers do when the ledger notifies its listeners; this one is for a clock or a ledger that
+  // changed on its own.
   void poll();
-  // Cancels everything and forgets what has ended; counters start anew when nothing is left.
+  // Cancels everything and drops ended tasks; counters are reset when nothing is left.
   void clear();
 
   [[nodiscard]] TaskState state(TaskId id) const;
@@ -123,21 +126,21 @@ class Scheduler {
   [[nodiscard]] const SchedulerConfig& config() const noexcept { return config_; }
   [[nodiscard]] const Clock& clock() const noexcept { return *clock_; }
 
-  // Called once, without the lock, by the thread that ends the task; at once if it has ended. What
-  // it throws is counted and dropped.
+  // Called once, without the lock, by the thread that ends the task; immediately if it has ended.
+  // Exceptions it throws are counted and dropped.
   void on_end(TaskId id, TaskCallback callback);
-  // Blocks until the task has ended; nothing on a timeout (real time). Inside a body it runs other
-  // bodies meanwhile, so that workers that wait cannot stop all, and without a timeout it throws
-  // DeadlockError when the wait could never end: the task, or one it needs, cannot be granted what
-  // it asks for beside what this one and others that wait hold.
+  // Blocks until the task has ended; nullopt on a timeout (real time). Inside a body it runs other
+  // bodies meanwhile, so that waiting workers cannot stall everything, and without a timeout it
+  // throws DeadlockError when the wait could never end: the task, or one it depends on, cannot get
+  // its reservation beside those held by this task and other waiting ones.
   std::optional<TaskInfo> wait(TaskId id,
                                std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
-  // wait, then: throws what the body threw; kState when failed without an exception, cancelled or
+  // wait, then: rethrows what the body threw; kState when failed without an exception, cancelled or
   // timed out.
   TaskInfo result(TaskId id, std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
 
-  // The same for a wait in several steps: while it lives, the task whose body the calling thread
-  // runs waits for `id` without limit. Does nothing outside of this scheduler's bodies.
+  // Same for a wait in several steps: while alive, the task whose body the calling thread runs
+  // waits for `id` without a timeout. No-op outside of this scheduler's bodies.
   class BodyWait {
    public:
     BodyWait(Scheduler& scheduler, TaskId id);
@@ -148,11 +151,11 @@ class Scheduler {
    private:
     Scheduler& scheduler_;
     TaskRecord* waiter_ = nullptr;
-    TaskRecord* outer_ = nullptr;  // what it waits for already, outside of a signal handler
+    TaskRecord* outer_ = nullptr;  // the wait that this one interrupts (a signal handler)
   };
 
-  // Run bodies on the calling thread; all return how many.
-  // Those that are ready, without waiting for any.
+  // These run bodies on the calling thread and return how many.
+  // Bodies that are ready, without waiting for any.
   std::size_t run_ready(std::size_t max_tasks);
   // Until no body is ready and none runs in other threads. Inside a body: until none is ready.
   std::size_t run_until_idle();
@@ -160,11 +163,11 @@ class Scheduler {
   std::size_t serve(const std::stop_token& stop);
 
  private:
-  // What has to be done once the lock is free.
+  // Work to do once the lock is released.
   struct Notices {
     std::vector<std::pair<TaskInfo, std::vector<TaskCallback>>> ended;
     std::vector<TaskBody> bodies;
-    std::vector<std::exception_ptr> exceptions;  // of tasks that were forgotten
+    std::vector<std::exception_ptr> exceptions;  // of tasks that were dropped
     [[nodiscard]] bool empty() const noexcept {
       return ended.empty() && bodies.empty() && exceptions.empty();
     }
@@ -204,7 +207,7 @@ class Scheduler {
   }
   void expire_due();
   bool cancel_record(TaskRecord& task, std::string_view reason);
-  // `awaited`: what it needs is run first.
+  // `awaited`: what it depends on runs first.
   bool run_one(TaskRecord* awaited = nullptr);
   TaskRecord* next_to_run(TaskRecord* awaited);
   void run_body(TaskRecord& task, TaskBody body);
@@ -221,7 +224,7 @@ class Scheduler {
   [[nodiscard]] std::string shortage_text(const TaskRecord& task,
                                           const std::vector<TaskRecord*>& stuck) const;
   void admit_awaited();
-  // Until an idle worker has to look again by itself.
+  // When an idle worker must look again without being woken.
   [[nodiscard]] SchedulerBell::Time idle_limit() const;
   [[nodiscard]] SchedulerBell::Time before_deadlines(SchedulerBell::Time limit) const;
   [[nodiscard]] std::int64_t mean_exec_ns() const noexcept;
@@ -243,12 +246,12 @@ class Scheduler {
   std::set<std::pair<std::int64_t, TaskId>> deadlines_;  // of tasks that have not ended
   std::deque<TaskTransition> transitions_;
   std::vector<ReservationQueue::Change> changes_;
-  std::vector<TaskRecord*> blocked_;  // running tasks that wait for others, see note_blocked
+  std::vector<TaskRecord*> blocked_;  // running tasks that wait for others: note_blocked
   Notices notices_;
   CompletionRate rate_;
   std::int64_t now_ns_ = 0;  // of the call in progress
-  bool retry_ = false;       // something was queued or given back since the last pass
-  bool changed_ = false;     // some task is in another state than before the call
+  bool retry_ = false;       // something was queued or released since the last pass
+  bool changed_ = false;     // some task changed state during the call
   std::size_t num_bodies_running_ = 0;
 
   std::array<std::size_t, kNumTaskStates> num_in_state_{};

@@ -1,4 +1,4 @@
-// Scheduler: admission control, and what can be asked about tasks.
+// Scheduler: admission control, and queries about tasks.
 #include <algorithm>
 
 #include "base/error.h"
@@ -65,7 +65,7 @@ AdmissionDecision Scheduler::decide(const TaskSpec& spec) const {
   return decision;
 }
 
-// Queued for another reason than the figures.
+// Queued for a reason other than the figures.
 AdmissionDecision Scheduler::decide_queued(std::size_t num_pending, std::size_t num_queued,
                                            std::string text) const {
   const auto wait_ns = rate_.wait_ns(num_queued + 1);
@@ -95,8 +95,8 @@ AdmissionOutcome Scheduler::admit_locked(TaskSpec spec) {
   TaskRecord& task = insert(std::move(spec), bandwidth_ppb);
   expire();
   admit_queued();
-  // What the queue really did counts: order and tasks held back may say no where the figures say
-  // yes, and a task first in order takes what later ones have not begun to use.
+  // The queue decides: order and held-back resources may refuse where the figures would admit, and
+  // a task first in order revokes what later ones have not started to use.
   if (task.state == TaskState::kAdmitted)
     return {AdmissionDecision::admitted(task.spec.memory_bytes, bandwidth_ppb), task.id};
   if (decision.is_queued() && !is_terminal(task.state)) return {std::move(decision), task.id};
@@ -106,7 +106,7 @@ AdmissionOutcome Scheduler::admit_locked(TaskSpec spec) {
   return {decide_queued(num_live() - 1, num_ahead_queued, wait_text(task)), task.id};
 }
 
-// --- questions ---------------------------------------------------------------------------------
+// --- queries -------------------------------------------------------------------------------------
 
 std::size_t Scheduler::num_live() const noexcept {
   std::size_t count = 0;
@@ -179,15 +179,16 @@ std::string Scheduler::wait_text(const TaskRecord& task) const {
       }
       return cat("waits for ", names);
     }
-    case WaitReason::kTurn: return "others are before it";
+    case WaitReason::kTurn: return "others are ahead of it";
     case WaitReason::kAccountMemory: return memory("its account");
     case WaitReason::kDeviceMemory: return memory("the device");
     case WaitReason::kBandwidth:
       return cat("needs ", share_of_ppb(task.bandwidth_ppb), " of the bandwidth, ",
                  share_of_ppb(queue_.available_ppb()), " left");
-    case WaitReason::kHeldBack: return "what is free is kept for a task that was passed too often";
+    case WaitReason::kHeldBack:
+      return "what is free is held back for a task that was passed too often";
     case WaitReason::kStart:
-      return task.with_body ? "admitted, waits for a worker" : "admitted, waits to be started";
+      return task.with_body ? "admitted, waits for a worker" : "admitted, not started yet";
   }
   return {};
 }

@@ -16,14 +16,14 @@
 
 namespace gpk::runtime {
 
-// Its lock is the last one that any thread takes, so that it may be rung under any other.
+// Its lock is a leaf lock, so that it may be rung under any other.
 class SchedulerBell final : public MemoryListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   [[nodiscard]] std::uint64_t rings() const noexcept { return rings_.load(); }
-  // Counted while it lives: who changes something under the scheduler's lock rings only for these,
-  // and memory only for those that wait for it.
+  // Counted while alive: changes under the scheduler's lock ring only if there is a sleeper, and
+  // freed memory only if one waits for memory.
   class Sleeper {
    public:
     Sleeper(SchedulerBell& bell, bool for_memory) : bell_(bell), num_for_memory_(for_memory) {
@@ -66,7 +66,7 @@ class SchedulerBell final : public MemoryListener {
   void wake() noexcept {
     {
       const std::lock_guard lock(mutex_);
-    }  // else it could ring between a look and the sleep
+    }  // else it could ring between the check and the sleep
     condition_.notify_all();
   }
 

@@ -1,4 +1,4 @@
-// The bodies that the calling thread is in. Internal to the scheduler.
+// The task bodies on the calling thread's stack. Internal to the scheduler.
 #pragma once
 
 namespace gpk::runtime {
@@ -9,7 +9,7 @@ struct TaskRecord;
 struct RunningBody {
   const Scheduler* scheduler;
   TaskRecord* task;
-  const RunningBody* outer;  // which waits, and runs this one meanwhile
+  const RunningBody* outer;  // waits, and runs this one meanwhile
 };
 
 // nullptr outside of all bodies.

@@ -8,7 +8,7 @@
 namespace gpk::runtime {
 namespace {
 
-// So that no rank overflows: priorities and estimates are bounded too.
+// Prevents overflow of ranks: priorities and estimates are bounded too.
 constexpr std::int64_t kMaxAgingIntervalNs = 1'000'000'000'000;
 constexpr std::int64_t kMaxSjfPatience = 1000;
 
@@ -50,7 +50,7 @@ QueueKey order_key(const OrderRule& rule, const TaskRecord& task, std::int64_t q
       return {queued_ns - priority * rule.aging_interval_ns, task.id};
     }
   }
-  return {0, task.id};  // ids rise with submission
+  return {0, task.id};  // ids increase with submission
 }
 
 }  // namespace gpk::runtime

@@ -18,7 +18,7 @@ bool needs_nothing(const TaskRecord& task) {
   return task.spec.memory_bytes == 0 && task.bandwidth_ppb == 0;
 }
 
-// Did `taker` get some of what `waiting` lacks?
+// Whether `taker` got some of what `waiting` lacks.
 bool competes(const TaskRecord& taker, const TaskRecord& waiting) {
   switch (waiting.wait_reason) {
     case WaitReason::kBandwidth: return taker.bandwidth_ppb > 0;
@@ -45,7 +45,7 @@ TaskOrder& ReservationQueue::list_of(const TaskRecord& task) {
   }
 }
 
-// Most tasks are the last of their list, and every one brings its place along.
+// Most tasks go to the end of their list, and every one reuses its node.
 void ReservationQueue::enter(TaskRecord& task, TaskList list) {
   task.list = list;
   TaskOrder& order = list_of(task);
@@ -89,7 +89,7 @@ void ReservationQueue::begin_pass() {
   }
 }
 
-// The lane whose next task is first in order; nullptr when the pass is over.
+// The lane whose next task comes first; nullptr when the pass is over.
 ReservationQueue::Lane* ReservationQueue::next_lane() {
   Lane* best = nullptr;
   for (auto& [account, lane] : lanes_) {
@@ -101,8 +101,8 @@ ReservationQueue::Lane* ReservationQueue::next_lane() {
 
 void ReservationQueue::admit(std::vector<Change>& changes) {
   admit_light(changes);
-  // What is taken back for one task may be more than it needs, and the rest may do for one that
-  // was looked at before it. Each further pass has better-ordered holders, so this ends early.
+  // Revocation for one task may free more than it needs, enough for a task considered before it.
+  // Holders are better ordered after each pass, so this converges quickly.
   constexpr int kMaxPassesInARow = 4;
   bool again = true;
   for (int i = 0; again && num_queued_ > 0 && i < kMaxPassesInARow; ++i) {
@@ -117,7 +117,7 @@ void ReservationQueue::pass(std::vector<Change>& changes) {
   begin_pass();
   while (Lane* lane = next_lane()) {
     TaskRecord& task = *lane->next->second;
-    ++lane->next;  // an admitted task leaves the list; a revoked one comes in later than this
+    ++lane->next;  // an admitted task leaves the list; a revoked one re-enters later than this
     offer(task, *lane, changes);
   }
 }
@@ -131,7 +131,7 @@ void ReservationQueue::admit_light(std::vector<Change>& changes) {
   }
 }
 
-// A pass that looks at no lane by itself.
+// A pass that visits no lane by itself.
 void ReservationQueue::begin_single() {
   begin_pass();
   for (auto& [account, lane] : lanes_) lane.next = lane.queued.end();
@@ -144,15 +144,15 @@ void ReservationQueue::admit_one(TaskRecord& task, std::vector<Change>& changes)
 
 void ReservationQueue::admit_if_free(TaskRecord& task, std::vector<Change>& changes) {
   begin_single();
-  task.lane->num_refused = 1;  // as if it were not the first, which alone takes back
+  task.lane->num_refused = 1;  // treat it as not the first: only the first may revoke
   offer(task, *task.lane, changes);
 }
 
 void ReservationQueue::offer(TaskRecord& task, Lane& lane, std::vector<Change>& changes) {
   try {
     WaitReason obstacle = try_reserve(task, lane);
-    // The account's limit, the device's and bandwidth can each stand in the way once. Only the
-    // first of a lane asks: what it could not take back, a later one cannot either.
+    // The account's limit, the device's and bandwidth can each be an obstacle once. Only the first
+    // of a lane revokes: what it could not get, a later one cannot either.
     for (int i = 0; i < 3 && obstacle != WaitReason::kNone && lane.num_refused == 0; ++i) {
       if (!reclaim(task, obstacle, changes)) break;
       obstacle = try_reserve(task, lane);
@@ -161,7 +161,7 @@ void ReservationQueue::offer(TaskRecord& task, Lane& lane, std::vector<Change>& 
       refuse(task, lane, obstacle);
       return;
     }
-  } catch (...) {  // the ledger's; it is this task's failure, not the scheduler's
+  } catch (...) {  // a ledger exception fails this task, not the scheduler
     remove(task);
     --num_queued_;
     changes.push_back({&task, ChangeKind::kFailed, std::current_exception()});
@@ -199,7 +199,7 @@ WaitReason ReservationQueue::try_reserve(TaskRecord& task, Lane& lane) {
 
 WaitReason ReservationQueue::reserve_memory(const TaskRecord& task, Lane& lane) {
   const std::size_t bytes = task.spec.memory_bytes;
-  // Whom memory may be kept for, and from whom, depends on the exact reason.
+  // What may be held back, and from whom, depends on the exact reason.
   const bool exact = task.num_passed >= limits_.max_passes;
   if (bytes >= lane.blocked_bytes && !exact) return lane.blocked_reason;
   ReserveResult result = ReserveResult::kDeviceFull;
@@ -218,8 +218,8 @@ WaitReason ReservationQueue::reserve_memory(const TaskRecord& task, Lane& lane) 
   return obstacle;
 }
 
-// Takes back later-ordered reservations, the last first; false, and nothing taken, when all of them
-// would not be enough.
+// Revokes later-ordered reservations, the last first; false, with nothing revoked, when all of them
+// would not suffice.
 bool ReservationQueue::reclaim(const TaskRecord& task, WaitReason obstacle,
                                std::vector<Change>& changes) {
   if (obstacle == WaitReason::kHeldBack) return false;
@@ -256,7 +256,8 @@ void ReservationQueue::revoke(TaskRecord& task, std::vector<Change>& changes) {
   task.wait_reason = WaitReason::kTurn;
   enter(task, TaskList::kLane);
   ++num_queued_;
-  // The pass has not come so far in any lane: all tasks here are later than the one it looks at.
+  // The pass has not reached this position in any lane: all tasks here are later than the current
+  // one.
   if (lane.next == lane.queued.end() || task.order < lane.next->first) lane.next = task.place;
   changes.push_back({&task, ChangeKind::kRevoked});
 }
@@ -272,8 +273,8 @@ void ReservationQueue::refuse(TaskRecord& task, Lane& lane, WaitReason obstacle)
   if (obstacle == WaitReason::kAccountMemory) lane.keeps_memory = true;
 }
 
-// Memory that others than our tasks hold may never come back: keeping the rest for a task that
-// waits for that would stop everyone.
+// Memory held outside our tasks may never be released: holding back the rest for a task that waits
+// for it would stall everyone.
 bool ReservationQueue::own_tasks_can_free(const TaskRecord& task, const Lane& lane,
                                           WaitReason obstacle) const {
   if (obstacle == WaitReason::kBandwidth) return true;

@@ -1,4 +1,4 @@
-// Who gets memory and bandwidth next: waiting tasks in order, per account, and those that hold a
+// Allocation of memory and bandwidth: waiting tasks in order, per account, and those that hold a
 // reservation and have not started. Internal to the scheduler; not thread safe (its lock is held).
 //
 // One pass of admit() offers every waiting task, in order over all accounts, what is free:
@@ -24,18 +24,18 @@
 
 namespace gpk::runtime {
 
-// One account: its tasks that wait for memory or bandwidth, and what its others hold.
+// One account: its tasks that wait for memory or bandwidth, and the totals its others hold.
 struct QueueLane {
   std::string_view account;
   TaskOrder queued;
   std::size_t num_tasks = 0;  // from queued to their end
   std::size_t reserved_bytes = 0;
   std::size_t num_holding = 0;
-  // Of the pass:
+  // Valid during a pass:
   TaskOrder::iterator next;
   std::uint32_t num_refused = 0;
   bool keeps_memory = false;
-  // The smallest request that was refused, and why: larger ones need not ask.
+  // The smallest request that was refused, and why: larger ones need not be tried.
   std::size_t blocked_bytes = 0;
   WaitReason blocked_reason = WaitReason::kNone;
 };
@@ -45,13 +45,13 @@ class ReservationQueue {
   struct Limits {
     SharePpb total_bandwidth_ppb;
     std::uint32_t max_passes;
-    std::uint32_t backfill_depth;  // tasks of one account that a pass looks at past the first
+    std::uint32_t backfill_depth;  // tasks of one account that a pass considers past the first
   };
   enum class ChangeKind { kAdmitted, kRevoked, kFailed };
   struct Change {
     TaskRecord* task;
     ChangeKind kind;
-    std::exception_ptr error = nullptr;  // of kFailed: what the ledger threw
+    std::exception_ptr error = nullptr;  // of kFailed: the ledger's exception
   };
   struct AccountUse {
     std::string account;
@@ -62,25 +62,26 @@ class ReservationQueue {
 
   ReservationQueue(MemoryLedger& ledger, Limits limits) : ledger_(ledger), limits_(limits) {}
 
-  // `task.order` is set. It waits until a pass admits it; false when a pass would find nothing new:
-  // the task does not fit and is not the first of its account, which alone may take back.
+  // `task.order` is set. It waits until a pass admits it; false when a pass cannot change anything:
+  // the task does not fit and is not the first of its account, which alone may revoke.
   bool enqueue(TaskRecord& task);
-  // Offers what is free until nobody takes it; appends what happened, in order. A failed task still
-  // has to leave().
+  // Offers what is free until nobody takes it; appends the changes, in order. A failed task must
+  // still leave().
   void admit(std::vector<Change>& changes);
-  // Admits this one alone if it fits now; the same changes. `task` waits in the queue.
+  // Admits only this task if it fits now; same changes. `task` waits in the queue.
   void admit_one(TaskRecord& task, std::vector<Change>& changes);
-  // The same without taking anything back from others.
+  // Same without revoking anything.
   void admit_if_free(TaskRecord& task, std::vector<Change>& changes);
 
-  // The first that is admitted; nullptr when there is none.
+  // The first admitted task; nullptr when there is none.
   [[nodiscard]] TaskRecord* first_admitted(bool with_body) const;
   // All that wait, in order: the admitted among the queued.
   [[nodiscard]] std::vector<TaskRecord*> waiting() const;
 
   // From admitted to running: it keeps its reservation.
   void start(TaskRecord& task);
-  // Out of all lists, whatever its state; its reservation goes back. Nothing when it is in none.
+  // Removes it from all lists, whatever its state, and releases its reservation. No-op when it is
+  // in none.
   void leave(TaskRecord& task);
 
   [[nodiscard]] std::size_t num_queued() const noexcept { return num_queued_; }
@@ -97,7 +98,7 @@ class ReservationQueue {
  private:
   using Order = TaskOrder;
   using Lane = QueueLane;
-  // Lanes without tasks that are kept for their next one.
+  // Empty lanes that are kept for reuse.
   static constexpr std::size_t kMaxIdleLanes = 8;
 
   Lane& lane_for(const std::string& account);
@@ -124,12 +125,12 @@ class ReservationQueue {
   MemoryLedger& ledger_;
   const Limits limits_;
   std::map<std::string, Lane, std::less<>> lanes_;
-  Order light_;        // queued and in need of nothing
+  Order light_;        // queued and needing no resources
   Order admitted_[2];  // without and with a body
   std::size_t num_queued_ = 0;
   std::size_t reserved_bytes_ = 0;
   SharePpb reserved_ppb_ = 0;
-  // Of the pass:
+  // Valid during a pass:
   std::vector<TaskRecord*> refused_;
   bool keeps_memory_ = false;
   bool keeps_bandwidth_ = false;

@@ -1,4 +1,4 @@
-// The scheduler's own view of a task, and its place in the order. Internal to the scheduler.
+// The scheduler's own view of a task, and its position in the order. Internal to the scheduler.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace gpk::runtime {
 
 using TaskCallback = std::function<void(const TaskInfo&)>;
 
-// Smaller is earlier. Fixed when the task is queued, see order_key.
+// Smaller is earlier. Fixed when the task is queued; see order_key.
 struct QueueKey {
   std::int64_t rank = 0;
   TaskId id = kNoTask;
@@ -48,7 +48,7 @@ struct TaskRecord {
   QueueKey order;
   TaskList list = TaskList::kNone;
   TaskOrder::iterator place;  // in that list
-  TaskOrder::node_type node;  // what holds that place, kept here between two lists
+  TaskOrder::node_type node;  // the list node, kept here between two lists
   QueueLane* lane = nullptr;  // its account's, from queued on
   WaitReason wait_reason = WaitReason::kNone;
   bool holds_reservation = false;
@@ -67,10 +67,10 @@ struct TaskRecord {
   // A detached task that was ended before its body returned.
   std::optional<TaskState> early_end;
   bool missed_deadline = false;
-  TaskRecord* waits_for = nullptr;  // its body does, without limit
+  TaskRecord* waits_for = nullptr;  // set while its body waits without a timeout
   TaskRecord* above = nullptr;      // what its thread runs while the body waits
 
-  TaskRecord* next_ended = nullptr;  // the table's own
+  TaskRecord* next_ended = nullptr;  // owned by the table
 };
 
 [[nodiscard]] TaskInfo make_info(const TaskRecord& record);

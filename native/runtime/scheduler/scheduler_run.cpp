@@ -47,11 +47,11 @@ void Scheduler::on_end(TaskId id, TaskCallback callback) {
 
 // --- waiting -----------------------------------------------------------------------------------
 
-// `limit`, or the next deadline of any task: nobody else may be there to notice that one.
+// `limit`, or the next deadline of any task: nobody else may be there to notice it.
 SchedulerBell::Time Scheduler::before_deadlines(SchedulerBell::Time limit) const {
   if (deadlines_.empty()) return limit;
   const std::int64_t left_ns = deadlines_.begin()->first - clock_->now_ns();
-  // A clock that stands still makes this a slow poll.
+  // With a clock that does not advance this becomes a slow poll.
   const auto pause =
       std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 1'000'000, 3'600'000'000'000) + 1);
   return std::min(limit, std::chrono::steady_clock::now() + pause);
@@ -79,7 +79,7 @@ std::optional<TaskInfo> Scheduler::wait(TaskId id,
   const bool helps = innermost_body != nullptr;
   std::unique_lock lock(mutex_);
   TaskRecord& task = table_.at(id, "Scheduler: wait");
-  struct Waiting {  // the record stays while someone waits for it
+  struct Waiting {  // keeps the record while someone waits for it
     Waiting(std::size_t& a, std::size_t& b) : num_a(a), num_b(b) {
       ++num_a;
       ++num_b;
@@ -153,7 +153,7 @@ bool Scheduler::run_one(TaskRecord* awaited) {
 }
 
 void Scheduler::run_body(TaskRecord& task, TaskBody body) {
-  // While in_body is set nobody else ends the task, so the record stays.
+  // While in_body is set nobody else ends the task, so the record stays valid.
   TaskContext context(task.id, task.cancel_requested, task.detached);
   std::exception_ptr error;
   std::string reason;
@@ -169,7 +169,7 @@ void Scheduler::run_body(TaskRecord& task, TaskBody body) {
     reason = "an exception that is not a std::exception";
   }
   innermost_body = running.outer;
-  body = nullptr;  // what it holds goes before anyone hears that the task has ended
+  body = nullptr;  // destroy its captures before anyone learns that the task has ended
   locked([&] {
     if (const RunningBody* outer = innermost_body_of(*this)) {
       outer->task->above = nullptr;
@@ -205,7 +205,7 @@ std::size_t Scheduler::run_ready(std::size_t max_tasks) {
 std::size_t Scheduler::run_until_idle() {
   std::size_t num_run = 0;
   for (;;) {
-    const std::uint64_t seen = bell_.rings();  // before the queue is looked at
+    const std::uint64_t seen = bell_.rings();  // before the queue is checked
     while (run_one()) ++num_run;
     std::unique_lock lock(mutex_);
     if (queue_.first_admitted(true) != nullptr) continue;
@@ -221,7 +221,7 @@ std::size_t Scheduler::serve(const std::stop_token& stop) {
   std::size_t num_run = 0;
   const std::stop_callback wake(stop, [this] { bell_.ring(); });
   for (;;) {
-    const std::uint64_t seen = bell_.rings();  // before the queue and `stop` are looked at
+    const std::uint64_t seen = bell_.rings();  // before the queue and `stop` are checked
     if (stop.stop_requested()) break;
     if (run_one()) {
       ++num_run;

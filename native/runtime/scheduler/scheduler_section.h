@@ -8,8 +8,8 @@
 
 namespace gpk::runtime {
 
-// Holds the lock; when it goes, so does the lock, and only then callbacks run and the caller's
-// objects are destroyed, whether the call threw or not.
+// Holds the lock; its destructor unlocks, and only then runs callbacks and destroys the caller's
+// objects, whether the call threw or not.
 class Scheduler::Section {
  public:
   explicit Section(Scheduler& scheduler) : scheduler_(scheduler), lock_(scheduler.mutex_) {
@@ -42,8 +42,8 @@ class Scheduler::Section {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Runs `body` at one clock time: deadlines first, admission after it. A body that throws has
-// changed nothing.
+// Runs `body` at one clock time: deadlines before it, admission after it. A body that throws must
+// have changed nothing.
 template <class F>
 auto Scheduler::locked(F&& body) {
   const Section section(*this);

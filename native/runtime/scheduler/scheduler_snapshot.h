@@ -1,4 +1,4 @@
-// A scheduler at one moment, as data and as a table to read.
+// A consistent snapshot of a scheduler, as data and as a readable table.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ struct SchedulerStats {
   // Pending, queued and admitted.
   [[nodiscard]] std::size_t num_waiting() const noexcept;
   [[nodiscard]] double avg_wait_ns() const noexcept;  // of those that started
-  [[nodiscard]] double avg_exec_ns() const noexcept;  // of those that ran to their end
+  [[nodiscard]] double avg_exec_ns() const noexcept;  // of those that ran to completion
 
   std::size_t total_submitted = 0;
   std::array<std::size_t, kNumTaskStates> num_in_state{};
   std::size_t reserved_memory_bytes = 0;
-  std::size_t available_memory_bytes = 0;  // the device less what is reserved
+  std::size_t available_memory_bytes = 0;  // the device's minus what is reserved
   double reserved_bandwidth = 0.0;
   double available_bandwidth = 0.0;
   std::size_t num_started = 0;
@@ -32,7 +32,7 @@ struct SchedulerStats {
   std::int64_t wait_sum_ns = 0;
   std::int64_t exec_sum_ns = 0;
   std::uint64_t num_transitions = 0;
-  std::size_t num_missed_deadlines = 0;  // failed for it, or running past it
+  std::size_t num_missed_deadlines = 0;  // failed because of it, or running past it
   std::size_t num_revoked = 0;
   std::size_t num_callback_errors = 0;
 };
@@ -43,13 +43,13 @@ struct QueueEntry {
   std::string label;
   TaskState state;  // pending, queued or admitted
   WaitReason reason;
-  std::string text;  // the reason with its numbers
+  std::string text;  // the reason with its figures
 };
 
 struct AccountReservation {
   std::string account;
   std::size_t reserved_bytes;
-  std::size_t num_tasks;  // that hold it
+  std::size_t num_tasks;  // holding it
   std::size_t num_queued;
   std::size_t available_bytes;
   std::size_t capacity_bytes;
@@ -63,7 +63,7 @@ struct SchedulerSnapshot {
   SchedulePolicy policy = SchedulePolicy::kFifo;
   SchedulerStats stats;
   std::vector<TaskInfo> tasks;                   // by id
-  std::vector<QueueEntry> queue;                 // in the order they are served, pending ones last
+  std::vector<QueueEntry> queue;                 // in service order, pending ones last
   std::vector<AccountReservation> reservations;  // by account
 };
 

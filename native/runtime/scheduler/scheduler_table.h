@@ -11,10 +11,10 @@
 
 namespace gpk::runtime {
 
-// Records do not move while they are in the table.
+// Records have stable addresses while they are in the table.
 class TaskTable {
  public:
-  // Gives the task its id.
+  // Assigns the task its id.
   TaskRecord& insert(TaskSpec&& spec);
   [[nodiscard]] TaskRecord* find(TaskId id) noexcept {
     const auto found = records_.find(id);
@@ -23,7 +23,7 @@ class TaskTable {
   [[nodiscard]] const TaskRecord* find(TaskId id) const noexcept {
     return const_cast<TaskTable*>(this)->find(id);
   }
-  // kValue when the id is not, or no longer, known. `who` starts the message: "Scheduler: start".
+  // kValue when the id is unknown or no longer kept. `who` starts the message: "Scheduler: start".
   TaskRecord& at(TaskId id, std::string_view who) {
     TaskRecord* record = find(id);
     if (record == nullptr) fail_unknown(id, who);
@@ -33,10 +33,10 @@ class TaskTable {
     return const_cast<TaskTable*>(this)->at(id, who);
   }
 
-  // The record has ended and may be forgotten from now on.
+  // The record has ended and may be dropped from now on.
   void retire(TaskRecord& record) noexcept;
-  // Forgets the records that ended first until at most `max_ended` are left. One that somebody
-  // waits for stays. The caller destroys `exceptions` outside its lock: they are its user's.
+  // Drops the oldest ended records until at most `max_ended` are left. One with a waiter stays. The
+  // caller destroys `exceptions` outside its lock, since they are user objects.
   void trim(std::size_t max_ended, std::vector<std::exception_ptr>& exceptions);
 
   [[nodiscard]] std::vector<TaskRecord*> in_order();  // by id

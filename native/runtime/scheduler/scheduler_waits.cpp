@@ -1,5 +1,5 @@
-// Scheduler: tasks that wait for tasks. A body that waits keeps its reservation, so a task that
-// cannot be granted beside it never starts, and the wait never ends.
+// Scheduler: tasks that wait for tasks. A waiting body keeps its reservation, so a task that does
+// not fit beside it never starts, and the wait never ends.
 #include <algorithm>
 #include <unordered_set>
 
@@ -72,7 +72,7 @@ Scheduler::BodyWait::~BodyWait() {
   scheduler_.note_blocked(*waiter_);
 }
 
-// A task is blocked while its body waits without limit, or its thread runs another one.
+// A task is blocked while its body waits without a timeout, or its thread runs another one.
 void Scheduler::note_blocked(TaskRecord& task) {
   const auto place = std::find(blocked_.begin(), blocked_.end(), &task);
   const bool blocked = task.waits_for != nullptr || task.above != nullptr;
@@ -80,7 +80,7 @@ void Scheduler::note_blocked(TaskRecord& task) {
   if (!blocked && place != blocked_.end()) blocked_.erase(place);
 }
 
-// `root` and all that must end before it can: the first that matches.
+// The first match among `root` and everything that must end before it can.
 TaskRecord* Scheduler::find_needed(TaskRecord& root, const TaskTest& matches) {
   std::vector<TaskRecord*> open = {&root};
   std::unordered_set<const TaskRecord*> seen = {&root};
@@ -99,10 +99,10 @@ TaskRecord* Scheduler::find_needed(TaskRecord& root, const TaskTest& matches) {
   return nullptr;
 }
 
-// --- what can never end --------------------------------------------------------------------------
+// --- deadlock detection --------------------------------------------------------------------------
 
-// What keeps `task` from ending while the `stuck` ones do not; nullptr: nothing known. Memory that
-// others hold, inside the scheduler or not, may come free.
+// What keeps `task` from ending unless a `stuck` one does; nullptr: nothing known. Memory held by
+// others, inside the scheduler or not, may become free.
 TaskRecord* Scheduler::obstacle_of(TaskRecord& task, const std::vector<TaskRecord*>& stuck) {
   return find_needed(task, [&](const TaskRecord& needed) {
     switch (needed.state) {
@@ -114,7 +114,7 @@ TaskRecord* Scheduler::obstacle_of(TaskRecord& task, const std::vector<TaskRecor
   });
 }
 
-// Also when its deadline will end it.
+// True too when its deadline will end it.
 bool Scheduler::fits_beside(const TaskRecord& task, const std::vector<TaskRecord*>& stuck) const {
   if (task.spec.deadline_ns) return true;
   const Held held = held_by(stuck, task.spec.account);
@@ -126,7 +126,7 @@ bool Scheduler::fits_beside(const TaskRecord& task, const std::vector<TaskRecord
            fits(bytes, held.bytes, ledger_->device_bytes())));
 }
 
-// The blocked tasks, less those that may still go on, until none is left to take away.
+// The blocked tasks that can never proceed: removes those that still may, to a fixed point.
 std::vector<TaskRecord*> Scheduler::stuck_tasks() {
   std::vector<TaskRecord*> stuck = blocked_;
   for (;;) {
@@ -151,7 +151,7 @@ std::string Scheduler::deadlock_text(const TaskRecord& waiter,
     if (obstacle != next) text += cat(", which depends on ", describe(*obstacle));
     if (obstacle->state != TaskState::kRunning)
       return cat(text, ", which can never start: ", shortage_text(*obstacle, stuck));
-    if (contains(named, *obstacle) || obstacle == &waiter) return text + ": a circle";
+    if (contains(named, *obstacle) || obstacle == &waiter) return text + ": a cycle";
     named.push_back(obstacle);
     const bool waits =
         obstacle->waits_for != nullptr && obstacle_of(*obstacle->waits_for, stuck) != nullptr;
@@ -182,11 +182,11 @@ std::string Scheduler::shortage_text(const TaskRecord& task,
   return text;
 }
 
-// --- what is waited for comes first
-// ----------------------------------------------------------------
+// --- awaited tasks first -------------------------------------------------------------------------
 
-// A pass looks at so many tasks of an account only, and keeps memory for those it has passed too
-// often. Neither may stop what a running task waits for: that one's memory comes back only then.
+// A pass considers only a limited number of tasks per account, and holds back memory for those
+// passed too often. Neither may block what a running task waits for: that task's memory is released
+// only afterwards.
 void Scheduler::admit_awaited() {
   std::vector<TaskRecord*> queued;
   for (const TaskRecord* task : blocked_) {

@@ -14,7 +14,8 @@ namespace gpk::runtime {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMaxSimNs = std::int64_t{1} << 52;  // a double holds every one up to here
+// Doubles represent every integer up to here.
+constexpr std::int64_t kMaxSimNs = std::int64_t{1} << 52;
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(Error::Kind::kValue, "simulate: " + message);
@@ -215,7 +216,7 @@ class Simulation {
     }
   }
 
-  // How fast each running task goes from now on, and when it would end.
+  // The speed of each running task from now on, and when it would end.
   void set_speeds() {
     double compute_left = device_.compute;
     double bandwidth_left = device_.bandwidth;
@@ -248,7 +249,7 @@ class Simulation {
 
   [[nodiscard]] std::int64_t end_of(const Running& task) const {
     if (task.left_ns <= 0.0) return now_ns_;
-    const double ns = std::ceil(task.left_ns / task.speed);  // speed 0: never, until others end
+    const double ns = std::ceil(task.left_ns / task.speed);  // speed 0: not until others end
     if (!(ns < static_cast<double>(kMaxSimNs) * 256)) return kNever;
     return now_ns_ + static_cast<std::int64_t>(ns);
   }
@@ -262,7 +263,7 @@ class Simulation {
     now.reserved_memory_bytes = stats.reserved_memory_bytes;
     now.compute = compute_used_;
     now.bandwidth = bandwidth_used_;
-    // Ends and starts of one moment are one sample.
+    // Ends and starts at one time are one sample.
     if (!result_.timeline.empty() && result_.timeline.back().time_ns == now_ns_)
       result_.timeline.back() = now;
     else
@@ -344,7 +345,7 @@ SimResult simulate(const std::vector<SimTask>& trace, const SimDevice& device,
 std::string SimResult::text() const {
   std::string out = cat(tasks.size(), " tasks: ", num_completed, " completed, ", num_failed,
                         " failed, ", num_rejected, " rejected, ", num_missed_deadlines,
-                        " past a deadline; ", duration_text(makespan_ns), " in all\n");
+                        " past a deadline; ", duration_text(makespan_ns), " in total\n");
   out += cat("utilisation: compute ", fixed_text(compute_utilisation, 3), ", bandwidth ",
              fixed_text(bandwidth_utilisation, 3), ", memory ", fixed_text(memory_utilisation, 3),
              "\n");

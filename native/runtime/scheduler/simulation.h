@@ -1,8 +1,8 @@
-// What would happen: the real scheduler and admission, a device in software, a clock that jumps.
+// A simulation: the real scheduler and admission, a modelled device, and a clock that jumps.
 //
-// The device runs up to num_streams tasks at once. Where those ask for more compute or bandwidth
+// The device runs up to num_streams tasks at once. Where those demand more compute or bandwidth
 // than there is, classes are served in the order of their stream priority, and tasks of one class
-// slow down alike. A task that lacks both goes at the lower of its two speeds.
+// slow down equally. A task short of both runs at the lower of its two speeds.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ namespace gpk::runtime {
 struct SimTask {
   std::string name = {};
   std::int64_t arrival_ns = 0;
-  std::int64_t duration_ns = 0;   // alone on the device
-  std::int64_t estimated_ns = 0;  // what the scheduler is told; 0: the duration
+  std::int64_t duration_ns = 0;   // when alone on the device
+  std::int64_t estimated_ns = 0;  // the estimate given to the scheduler; 0: the duration
   std::size_t memory_bytes = 0;
   double compute = 1.0;    // share of the device's compute it uses when alone
-  double bandwidth = 0.0;  // the same of bandwidth; reserved unless best effort
+  double bandwidth = 0.0;  // same for bandwidth; reserved unless best effort
   QosClass qos = QosClass::kBestEffort;
   int priority = 0;
   std::optional<std::int64_t> deadline_ns = {};
@@ -41,25 +41,25 @@ struct SimDevice {
 };
 
 struct SimTaskResult {
-  bool rejected = false;  // by admission; never in the scheduler
+  bool rejected = false;  // by admission; never submitted
   TaskState state = TaskState::kPending;
-  std::string reason;  // of rejected, failed and waiting ones
+  std::string reason;  // of rejected, failed and waiting tasks
   std::int64_t started_ns = -1;
   std::int64_t ended_ns = -1;
-  std::int64_t wait_ns = 0;  // from arrival to start, or to its end without one
+  std::int64_t wait_ns = 0;  // from arrival to start, or to its end if it never started
   int stream = -1;
 };
 
-struct SimSample {  // holds until the next one
+struct SimSample {  // valid until the next one
   std::int64_t time_ns = 0;
   std::size_t num_running = 0;
   std::size_t num_waiting = 0;
   std::size_t reserved_memory_bytes = 0;
   double compute = 0.0;    // in use, of SimDevice::compute
-  double bandwidth = 0.0;  // the same
+  double bandwidth = 0.0;  // in use, of SimDevice::bandwidth
 };
 
-struct WaitSummary {  // of tasks that started
+struct WaitSummary {  // over tasks that started
   std::size_t count = 0;
   double mean_ns = 0.0;
   std::int64_t p50_ns = 0;
@@ -70,8 +70,8 @@ struct WaitSummary {  // of tasks that started
 struct SimResult {
   [[nodiscard]] std::string text() const;
 
-  std::vector<SimTaskResult> tasks;  // as in the trace
-  std::vector<SimSample> timeline;   // one per moment at which something happened
+  std::vector<SimTaskResult> tasks;  // in trace order
+  std::vector<SimSample> timeline;   // one per event time
   std::int64_t makespan_ns = 0;      // from the first arrival to the last end
   double compute_utilisation = 0.0;  // means over the makespan, 0 .. 1
   double bandwidth_utilisation = 0.0;
@@ -85,9 +85,9 @@ struct SimResult {
   SchedulerStats scheduler;
 };
 
-// Deterministic. Admission's limit of pending tasks is the config's; its bandwidth is the device's,
-// and the bound on ended tasks is raised to the length of the trace. kValue: a number out of range,
-// or a dependency that does not come before its dependent by (arrival, index).
+// Deterministic. The limit of pending tasks is the config's; bandwidth is the device's, and the
+// number of ended tasks kept is raised to the length of the trace. kValue: a number out of range,
+// or a dependency that does not precede its dependent by (arrival, index).
 [[nodiscard]] SimResult simulate(const std::vector<SimTask>& trace, const SimDevice& device,
                                  SchedulerConfig config);
 

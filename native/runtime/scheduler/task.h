@@ -1,10 +1,10 @@
-// A task: what it asks for, the states it goes through, and what is known about it.
+// A task: its requirements, its states, and what is known about it.
 //
-//   pending --> queued <--> admitted --> running --> completed
-//      each of the first four may also end as failed or cancelled
+// pending --> queued <--> admitted --> running --> completed
+//    each of the first four may also end as failed or cancelled
 //
 // pending: waits for dependencies. queued: waits for memory, bandwidth or its turn. admitted: holds
-// its reservation and may start (a better-ordered task that lacks memory may still take it back).
+// its reservation and may start (an earlier-ordered task that lacks memory may still revoke it).
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace gpk::runtime {
 
-using TaskId = std::uint64_t;  // from 1; a scheduler never uses one twice
+using TaskId = std::uint64_t;  // from 1; never reused within a scheduler
 inline constexpr TaskId kNoTask = 0;
 
 enum class TaskState : std::uint8_t {
@@ -65,10 +65,10 @@ class TaskContext {
       : id_(id), cancel_(cancel), detached_(detached) {}
 
   [[nodiscard]] TaskId id() const noexcept { return id_; }
-  // Someone has asked for the end; a long body looks here now and then and returns.
+  // Cancellation was requested; a long body polls this and returns early.
   [[nodiscard]] bool cancel_requested() const noexcept { return cancel_.load(); }
-  // The work goes on after the body has returned (on a stream): the task stays running until
-  // Scheduler::complete or fail. A body that throws has failed all the same.
+  // The work continues after the body has returned (on a stream): the task stays running until
+  // Scheduler::complete or fail. A body that throws has failed regardless.
   void detach() noexcept { detached_ = true; }
 
  private:
@@ -83,14 +83,14 @@ inline constexpr int kMaxTaskPriority = 1'000'000;                         // an
 inline constexpr std::int64_t kMaxTaskEstimateNs = 1'000'000'000'000'000;  // 11 days
 
 struct TaskSpec {
-  std::string name = {};     // for people
-  std::string account = {};  // whose memory it is: a partition
+  std::string name = {};     // for display
+  std::string account = {};  // that its memory is charged to: a partition
   std::uint64_t owner = 0;   // the client; all tasks of one can be cancelled together
   QosClass qos = QosClass::kBestEffort;
   int priority = 0;  // higher runs earlier; the class's priority is added
   std::size_t memory_bytes = 0;
   double bandwidth = 0.0;  // share of the device's, 0 .. 1 and above if the scheduler has more
-  std::int64_t estimated_ns = 0;                 // 0: not known
+  std::int64_t estimated_ns = 0;                 // 0: unknown
   std::optional<std::int64_t> deadline_ns = {};  // on the scheduler's clock
   std::vector<TaskId> dependencies = {};
   // Run by Scheduler::run_*. Without one, the caller drives the task with start and complete.
@@ -100,21 +100,21 @@ struct TaskSpec {
 // kValue when a number of `spec` is out of range.
 void check_task(const TaskSpec& spec);
 
-// Why a task that could be next is not running.
+// Why a task that is not running has not started.
 enum class WaitReason : std::uint8_t {
   kNone,           // running or ended
   kDependencies,   // some have not completed
-  kTurn,           // others are before it
+  kTurn,           // others are ahead of it
   kAccountMemory,  // its account's limit
   kDeviceMemory,
   kBandwidth,
-  kHeldBack,  // would fit, but what is free is kept for a task that others have passed too often
-  kStart,     // admitted; nobody has started it yet
+  kHeldBack,  // would fit, but what is free is held back for a task that was passed too often
+  kStart,     // admitted; not started yet
 };
 
 [[nodiscard]] const char* to_string(WaitReason reason) noexcept;
 
-// A copy of all that is known of a task. Times are on the scheduler's clock; -1: not yet.
+// A copy of everything known about a task. Times are on the scheduler's clock; -1: not yet.
 struct TaskInfo {
   TaskInfo() noexcept { entered_ns.fill(-1); }
 
@@ -144,13 +144,13 @@ struct TaskInfo {
   std::vector<TaskId> dependencies;
   TaskState state = TaskState::kPending;
   std::array<std::int64_t, kNumTaskStates> entered_ns;
-  std::size_t reserved_memory_bytes = 0;  // what it holds now
+  std::size_t reserved_memory_bytes = 0;  // currently held
   WaitReason wait_reason = WaitReason::kNone;
   std::string reason;             // of failed and cancelled
-  TaskId first_cause = kNoTask;   // the task whose end failed this one by dependencies
-  std::exception_ptr exception;   // what its body threw
-  std::uint32_t num_passed = 0;   // times a later task took the memory it waits for
-  std::uint32_t num_revoked = 0;  // times it lost its admission to an earlier one
+  TaskId first_cause = kNoTask;   // root cause of a failure by dependencies
+  std::exception_ptr exception;   // thrown by its body
+  std::uint32_t num_passed = 0;   // times a later task took memory it was waiting for
+  std::uint32_t num_revoked = 0;  // times its admission was revoked for an earlier one
   bool cancel_requested = false;
   bool missed_deadline = false;
 };

@@ -5,18 +5,17 @@
 
 namespace gpk::runtime {
 
-// Credit flows in at a fixed rate and never exceeds `burst`. Work may start while there is credit
-// and is charged when its cost is known, so the credit can go below zero; that debt is paid by the
-// inflow before the next start. Over any time t the work started is at most
-// rate * t + burst + the cost of one piece of work. The caller passes the time, which never goes
-// back. Not thread safe.
+// Credit accrues at a fixed rate up to `burst`. Work may start while there is credit and is charged
+// when its cost is known, so the credit can go negative; that debt is repaid before the next start.
+// Over any time t the work started is at most rate * t + burst + the cost of one unit of work. The
+// caller passes the time, which must be monotonic. Not thread safe.
 class TokenBucket {
  public:
   // `rate_per_ns` > 0 and `burst` > 0, finite; kValue otherwise. Starts full.
   TokenBucket(double rate_per_ns, double burst, std::int64_t now_ns);
 
   [[nodiscard]] bool allowed(std::int64_t now_ns) { return credit(now_ns) > 0.0; }
-  // A negative amount gives credit back (never above the burst).
+  // A negative amount returns credit (never above the burst).
   void charge(double amount, std::int64_t now_ns);
   [[nodiscard]] double credit(std::int64_t now_ns);
   // Nanoseconds until allowed(); 0 when it is.

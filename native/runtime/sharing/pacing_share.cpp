@@ -10,8 +10,8 @@
 namespace gpk::runtime {
 namespace {
 
-constexpr double kRounding = 1e-9;     // 0.5 + 0.3 + 0.2 is not 1.0
-constexpr double kMeanWeight = 0.125;  // of the newest cost in the running mean
+constexpr double kRounding = 1e-9;     // 0.5 + 0.3 + 0.2 may exceed 1.0
+constexpr double kMeanWeight = 0.125;  // of the newest cost in the moving average
 
 void check_amount(double amount) {
   if (std::isfinite(amount) && amount >= 0.0) return;
@@ -32,11 +32,11 @@ SharePacer::SharePacer(const Clock& clock, Options options)
 void SharePacer::add(MemberId id, double share, bool capped) {
   if (!(share > 0.0 && share <= 1.0))
     throw Error(Error::Kind::kValue,
-                "SharePacer: share must lie above 0 and up to 1, got " + std::to_string(share));
+                "SharePacer: share must be above 0 and at most 1, got " + std::to_string(share));
   const std::lock_guard lock(mutex_);
   if (members_.contains(id))
     throw Error(Error::Kind::kValue,
-                "SharePacer: member " + std::to_string(id) + " is there already");
+                "SharePacer: member " + std::to_string(id) + " already exists");
   double sum = share;
   for (const auto& [other, member] : members_) sum += member.share;
   if (sum > 1.0 + kRounding)
@@ -66,7 +66,7 @@ SharePacer::Member& SharePacer::member(MemberId id) {
   return found->second;
 }
 
-// Brings the set of active members up to date; `asking` is one of them afterwards.
+// Updates the set of active members; `asking` is one of them afterwards.
 void SharePacer::ask(Member& asking, std::int64_t now_ns) {
   double least = std::numeric_limits<double>::infinity();
   for (auto& [id, other] : members_) {

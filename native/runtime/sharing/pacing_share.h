@@ -1,5 +1,5 @@
-// Shares of one resource among members (partitions or streams), by what they were measured to use:
-// GPU time in nanoseconds, or bytes on a link.
+// Shares one resource among members (partitions or streams) by measured use: GPU time in
+// nanoseconds, or bytes on a link.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,17 @@
 
 namespace gpk::runtime {
 
-// While several members ask, each gets its share of what is used. Work conserving: the share of a
-// member that does not ask goes to the others in proportion to theirs, unless a member is capped,
-// which then gets its share of the capacity at most, by the clock.
+// While several members have demand, each gets its share of what is used. Work conserving: the
+// share of an idle member goes to the others in proportion to theirs, except that a capped member
+// gets at most its share of the capacity over time.
 //
-// How: every member has a virtual time, what it used divided by its share. A member may start work
-// while it is not more than `burst` ahead of the member that is furthest behind among those that
-// ask. What it overdrew is kept (it waits for the others to catch up); what it did not use while it
-// did not ask is lost. Work in flight counts with the member's recent mean cost until it is
-// measured.
+// Algorithm: every member has a virtual time, its use divided by its share. A member may start work
+// while it is at most `burst` ahead of the furthest-behind member with demand. Overdraft is kept
+// (it waits for the others to catch up); a share not used while idle is lost. Work in flight counts
+// with the member's moving average cost until it is measured.
 //
-// Two members that both always ask deviate from their shares by at most `burst` plus the cost of
-// what one of them has in flight, over any span of time. Thread safe.
+// Two members that always have demand deviate from their shares by at most `burst` plus the cost of
+// what one of them has in flight, over any time span. Thread safe.
 class SharePacer {
  public:
   using MemberId = std::uint64_t;
@@ -33,7 +32,7 @@ class SharePacer {
     double capacity_per_ns = 1.0;          // 1 for GPU time; bytes per nanosecond for a link
     std::int64_t window_ns = 100'000'000;  // usage is reported per window
     double burst = 500'000.0;              // in units of the amount
-    // A member with nothing in flight that has not asked for this long gives up its share.
+    // A member with nothing in flight and no request for this long yields its share.
     std::int64_t idle_after_ns = 1'000'000;
   };
 
@@ -43,7 +42,7 @@ class SharePacer {
     bool active = false;
     double used = 0.0;  // since the start
     double used_in_window = 0.0;
-    double last_window_share = 0.0;  // of the capacity, in the last whole window
+    double last_window_share = 0.0;  // of the capacity, in the last complete window
     std::size_t num_in_flight = 0;
     std::uint64_t num_started = 0;
     std::uint64_t num_refused = 0;
@@ -53,30 +52,30 @@ class SharePacer {
   SharePacer(const Clock& clock, Options options);
   explicit SharePacer(const Clock& clock) : SharePacer(clock, Options{}) {}
 
-  // 0 < share <= 1 and a new id, else kValue; kState when the shares would pass 1.
+  // 0 < share <= 1 and a new id, else kValue; kState when the sum of shares would exceed 1.
   void add(MemberId id, double share, bool capped = false);
-  // Work in flight is forgotten. kValue when unknown, here and below.
+  // Work in flight is dropped. kValue for an unknown id, here and below.
   void remove(MemberId id);
   [[nodiscard]] bool contains(MemberId id) const;
 
-  // Between these two `id` counts as asking all the time: it has work that could start. Calls may
-  // be nested.
+  // Between these two `id` counts as having demand throughout: it has work that could start. Calls
+  // may be nested.
   void begin_demand(MemberId id);
   void end_demand(MemberId id);
 
-  // Whether `id` may start work now. Counts as asking.
+  // Whether `id` may start work now. Counts as demand.
   [[nodiscard]] bool allowed(MemberId id);
-  // allowed(), and if so the work is in flight: end() or abandon() follows.
+  // allowed(), and if so the work is in flight: end() or abandon() must follow.
   [[nodiscard]] bool try_begin(MemberId id);
-  // The oldest work of `id` in flight is done and cost `amount` >= 0.
+  // The oldest work in flight of `id` is done and cost `amount` >= 0.
   void end(MemberId id, double amount);
-  // The newest work in flight did not happen.
+  // The newest work in flight was not submitted.
   void abandon(MemberId id);
-  // Work that was not announced by try_begin().
+  // Work not announced by try_begin().
   void charge(MemberId id, double amount);
 
-  // After a refusal: nanoseconds after which asking again makes sense. For a capped member without
-  // credit it is exact; otherwise it depends on others and is a fraction of idle_after_ns.
+  // After a refusal: nanoseconds after which to try again. Exact for a capped member without
+  // credit; otherwise it depends on others and is a fraction of idle_after_ns.
   [[nodiscard]] std::int64_t retry_in_ns(MemberId id);
 
   [[nodiscard]] Stats stats(MemberId id) const;
@@ -89,10 +88,10 @@ class SharePacer {
     bool active = false;
     std::size_t num_demands = 0;
     std::int64_t asked_ns = 0;
-    std::deque<double> in_flight;  // what each piece was charged in advance, oldest first
+    std::deque<double> in_flight;  // what each unit was charged in advance, oldest first
     double mean_cost = 0.0;
     double used = 0.0;
-    std::int64_t window = 0;  // number of the window that used_in_window is of
+    std::int64_t window = 0;  // index of the window used_in_window refers to
     double used_in_window = 0.0;
     double last_window_used = 0.0;
     std::uint64_t num_started = 0;
@@ -110,7 +109,7 @@ class SharePacer {
   const std::int64_t start_ns_;
   mutable std::mutex mutex_;
   std::map<MemberId, Member> members_;
-  double virtual_now_ = 0.0;  // the least virtual time of active members; never goes back
+  double virtual_now_ = 0.0;  // the minimum virtual time of active members; monotonic
 };
 
 }  // namespace gpk::runtime

@@ -38,7 +38,7 @@ void PartitionBook::add(const PartitionShare& share) {
   SharePpb bandwidth_left = kWhole;
   for (const Entry& other : entries_) {
     if (other.share.name == share.name)
-      fail(Error::Kind::kValue, cat("'", share.name, "' exists already"));
+      fail(Error::Kind::kValue, cat("'", share.name, "' already exists"));
     memory_left -= other.share.memory_bytes;
     compute_left -= other.compute_ppb;
     bandwidth_left -= other.bandwidth_ppb;

@@ -1,4 +1,4 @@
-// The book of one device's partitions: who was promised which part of it.
+// The ledger of one device's partitions: which part of it each was promised.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace gpk::runtime {
 
 struct PartitionShare {
   std::string name;
-  std::size_t memory_bytes = 0;  // 0: none of its own
+  std::size_t memory_bytes = 0;  // 0: no memory of its own
   double compute = 0.0;          // 0 .. 1
   double bandwidth = 0.0;        // 0 .. 1
 };
@@ -26,7 +26,7 @@ class PartitionBook {
 
   // kValue: the name is empty or taken, a share is outside 0 .. 1; kState: more than is left.
   void add(const PartitionShare& share);
-  // False where there is none of that name.
+  // False for an unknown name.
   bool remove(std::string_view name) noexcept;
   [[nodiscard]] std::vector<PartitionShare> shares() const;  // oldest first
 

@@ -35,7 +35,7 @@ std::vector<SharePpb> checked_shares(std::size_t total_sms, std::size_t granule_
     sum += checked.back();
     if (checked.back() > 0) ++num_parts;
   }
-  // Thirds and the like miss the whole by less than one part per billion each.
+  // Thirds and the like sum to 1 with an error below one part per billion each.
   if (sum > kWhole + static_cast<SharePpb>(shares.size()))
     fail(Error::Kind::kValue, cat("shares add up to ", share_of_ppb(sum), ", expected at most 1"));
   if (num_parts > total_sms / granule_sms)
@@ -44,7 +44,7 @@ std::vector<SharePpb> checked_shares(std::size_t total_sms, std::size_t granule_
   return checked;
 }
 
-// All in granules times kWhole * granule_sms, so that the comparison of fractions is exact.
+// All in granules times kWhole * granule_sms, so that fractions compare exactly.
 class Split {
  public:
   Split(std::size_t total_sms, std::size_t granule_sms, const std::vector<SharePpb>& shares)
@@ -68,7 +68,7 @@ class Split {
     return granules_;
   }
 
-  // Asked minus given, in SMs times kWhole.
+  // Requested minus given, in SMs times kWhole.
   [[nodiscard]] std::int64_t lack(std::size_t i) const {
     return shares_[i] * total_ - granules_[i] * granule_ * kWhole;
   }
@@ -96,7 +96,7 @@ class Split {
     }
   }
 
-  // The part with the most over its due that can spare a granule.
+  // The part with the largest surplus that can spare a granule.
   [[nodiscard]] std::size_t richest() const {
     std::size_t best = shares_.size();
     for (std::size_t i = 0; i < shares_.size(); ++i) {

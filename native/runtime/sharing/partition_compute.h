@@ -1,4 +1,4 @@
-// From compute shares to whole groups of multiprocessors, as green contexts take them.
+// Maps compute shares to whole groups of multiprocessors, as green contexts require.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ struct SmShare {
   std::size_t given_sms = 0;
   double asked_share = 0.0;
   double given_share = 0.0;
-  // Its group is what is left once the others are carved out, so it may hold SMs beyond a multiple
-  // of the granule: it must be carved last.
+  // Its group is the remainder once the others are split off, so it may hold SMs beyond a multiple
+  // of the granule: it must be split off last.
   bool takes_rest = false;
 };
 
@@ -24,10 +24,10 @@ struct SmSplit {
 };
 
 // Splits `total_sms` by `shares`, in multiples of `granule_sms`, never more than there are.
-//  - Each part gets its whole granules; what is still due goes, one granule each, to the largest
-//    fractions (the earlier part on a tie), as far as the sum of the shares asks for it.
-//  - A share above 0 gets at least one granule, taken from the part that has most over its due.
-//  - SMs that make no granule go to the part with the largest lack, when the shares add up to the
+//  - Each part gets its whole granules; the remaining ones go, one each, to the largest fractions
+//    (the earlier part on a tie), up to the sum of the shares.
+//  - A share above 0 gets at least one granule, taken from the part with the largest surplus.
+//  - SMs that make no granule go to the part with the largest deficit when the shares add up to the
 //    whole device; else they stay unassigned.
 // kValue: no SMs, granule of 0 or above the total, a share outside 0 .. 1, a sum above 1. kState:
 // more parts with a share than granules.

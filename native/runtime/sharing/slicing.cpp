@@ -20,7 +20,7 @@ SlicePlan::Range SlicePlan::slice(std::uint64_t index) const {
     throw_value("SlicePlan: no slice " + std::to_string(index) + " of " +
                 std::to_string(num_slices));
   const std::uint64_t even = total_tiles / num_slices;
-  const std::uint64_t longer = total_tiles % num_slices;  // the first ones have a tile more
+  const std::uint64_t longer = total_tiles % num_slices;  // the first ones have one more tile
   return {index * even + std::min(index, longer), even + (index < longer ? 1 : 0)};
 }
 

@@ -44,7 +44,7 @@ InFlightWindow::Slot InFlightWindow::acquire() {
   Lock lock(mutex_);
   std::int64_t wait_start_ns = -1;
   while (true) {
-    // Polling costs a driver call: only when the answer matters.
+    // Polling costs a driver call: do it only when the result matters.
     if (num_in_flight_ >= limit()) retire_done();
     if (num_in_flight_ < limit()) break;
     if (wait_start_ns < 0) {
@@ -80,7 +80,7 @@ void InFlightWindow::retire_done() {
   }
 }
 
-// The waiting thread owns the event; it still counts as in flight.
+// The waiting thread owns the event; the launch still counts as in flight.
 void InFlightWindow::wait_for_oldest(Lock& lock) {
   if (launched_.empty()) {  // others hold all slots, or wait for all events
     left_.wait(lock);
@@ -104,7 +104,7 @@ void InFlightWindow::wait_for_oldest(Lock& lock) {
 
 void InFlightWindow::Slot::launched() {
   InFlightWindow& window = *window_;
-  // Under the lock, so that events are in the order of the stream.
+  // Under the lock, so that events are in stream order.
   const Lock lock(window.mutex_);
   window.launched_.push_back(0);
   try {
@@ -151,7 +151,7 @@ InFlightWindow::Stats InFlightWindow::stats() const {
   for (const DeviceEvents::EventId event : launched_) {
     try {
       if (!events_.poll(event)) break;
-    } catch (...) {  // over; the next launch or drain() throws it
+    } catch (...) {  // finished; the next launch or drain() rethrows it
     }
     --now.num_in_flight;
   }

@@ -1,4 +1,4 @@
-// The bounded window of launches in flight on a best-effort stream: what bounds how long a
+// The bounded window of launches in flight on a best-effort stream, which limits how long a
 // foreground launch waits behind it.
 #pragma once
 
@@ -34,19 +34,19 @@ class ForegroundActivity {
   std::atomic<std::int64_t> last_ns_{kLongAgo};
 };
 
-// Events of the stream that the window is for, injected.
+// Events of the window's stream, injected.
 class StreamEvents : public DeviceEvents {
  public:
   // An event after everything submitted to the stream so far.
   virtual EventId record() = 0;
 };
 
-// Thread safe. A slot is taken before each launch:
+// Thread safe. Acquire a slot before each launch:
 //   InFlightWindow::Slot slot = window.acquire();
 //   launch(...);
 //   slot.launched();
-// A slot that goes without launched() is given back: nothing was launched. A thread holds one slot
-// at a time.
+// A slot destroyed without launched() is released: nothing was launched. A thread holds at most one
+// slot.
 class InFlightWindow {
  public:
   struct Options {
@@ -57,8 +57,8 @@ class InFlightWindow {
 
   struct Stats {
     std::size_t limit = 0;          // now
-    std::size_t num_in_flight = 0;  // now, with slots taken
-    std::size_t max_in_flight = 0;  // most at a time
+    std::size_t num_in_flight = 0;  // now, including acquired slots
+    std::size_t max_in_flight = 0;  // high-water mark
     std::uint64_t num_launches = 0;
     std::uint64_t num_waits = 0;   // launches that found the window full
     std::uint64_t num_shrunk = 0;  // launches under the smaller limit
@@ -74,35 +74,35 @@ class InFlightWindow {
     ~Slot() {
       if (window_ != nullptr) window_->give_back();
     }
-    // Records the event that ends the launch. When that throws, the launch is not counted.
+    // Records the event that ends the launch. If that throws, the launch is not counted.
     void launched();
 
    private:
     InFlightWindow* window_;
   };
 
-  // 1 <= min_in_flight <= max_in_flight, quiet_ns >= 0; kValue otherwise. The others outlive the
-  // window.
+  // 1 <= min_in_flight <= max_in_flight, quiet_ns >= 0; kValue otherwise. The other arguments
+  // outlive the window.
   InFlightWindow(StreamEvents& events, const ForegroundActivity& foreground, const Clock& clock,
                  Options options);
   InFlightWindow(StreamEvents& events, const ForegroundActivity& foreground, const Clock& clock)
       : InFlightWindow(events, foreground, clock, Options{}) {}
-  // Releases the events; launches go on.
+  // Releases the events; launches continue.
   ~InFlightWindow();
   InFlightWindow(const InFlightWindow&) = delete;
   InFlightWindow& operator=(const InFlightWindow&) = delete;
 
-  // Waits on the host only while the window is full. Throws what the launch that it waited for
-  // failed with; that launch has left the window then.
+  // Blocks the host only while the window is full. Rethrows the failure of the launch it waited
+  // for, which has then left the window.
   [[nodiscard]] Slot acquire();
-  // Waits until nothing is in flight. Throws likewise, after all have left.
+  // Blocks until nothing is in flight. Rethrows likewise, after all have left.
   void drain();
-  // For later launches; brought between min_in_flight and the one it was made with.
+  // For later launches; clamped between min_in_flight and the constructor's value.
   void set_max_in_flight(std::size_t max_in_flight) noexcept;
 
   [[nodiscard]] std::size_t limit() const;  // now
   [[nodiscard]] std::uint64_t num_waits() const;
-  // Asks the device what is in flight.
+  // Polls the device.
   [[nodiscard]] Stats stats() const;
 
  private:
@@ -118,9 +118,9 @@ class InFlightWindow {
   const Options options_;
   std::atomic<std::size_t> max_in_flight_;  // now, while no foreground work is running
   mutable std::mutex mutex_;
-  std::condition_variable left_;                // something left the window
+  std::condition_variable left_;                // signalled when something leaves the window
   std::deque<DeviceEvents::EventId> launched_;  // oldest first
-  // Launches in flight, slots taken, and events some thread is waiting for.
+  // Launches in flight, acquired slots, and events some thread is waiting for.
   std::size_t num_in_flight_ = 0;
   Stats stats_;
 };

@@ -1,4 +1,4 @@
-"""What ``python -m pygpukit`` does: a report about this machine, the kernel cache, a live view."""
+"""``python -m pygpukit``: a report about this machine, the kernel cache, a live view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _parser() -> argparse.ArgumentParser:
     cache = commands.add_parser("cache", help="the cache of compiled kernels")
     actions = cache.add_subparsers(dest="action", metavar="action", required=True)
     actions.add_parser("dir", help="print the folder")
-    stat = actions.add_parser("stat", help="print how much is in it")
+    stat = actions.add_parser("stat", help="print its size")
     stat.add_argument("--json", action="store_true", help="write JSON")
     actions.add_parser("clear", help="remove all cached kernels")
     warm = actions.add_parser("warm", help="compile every built-in kernel into it")
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         help="only the kernels of this op (may be repeated); default: all, which takes minutes",
     )
     top = commands.add_parser("top", help="a live view of processes that publish (PYGPUKIT_TOP=1)")
-    top.add_argument("--once", action="store_true", help="show it once and end")
+    top.add_argument("--once", action="store_true", help="print once and exit")
     top.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds; default 1")
     top.add_argument("--pid", type=int, help="only this process")
     top.add_argument("--json", action="store_true", help="write JSON, one document per line")

@@ -1,4 +1,4 @@
-"""``python -m pygpukit cache``: folder, figures, clearing and warming."""
+"""``python -m pygpukit cache``: folder, statistics, clearing and warm-up."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MIN_SM = 80
 
 
 class UsageError(ValueError):
-    """A command that cannot be carried out as it was given."""
+    """Invalid command-line arguments."""
 
 
 def main(action: str, *, as_json: bool, sms: list[int], ops: list[str]) -> int:
-    """Carries out dir, stat, clear or warm."""
+    """Runs dir, stat, clear or warm."""
     if action == "dir":
         print(_native.config()["cache_dir"])
     elif action == "stat":
@@ -90,5 +90,7 @@ def _warm(sms: list[int], ops: list[str]) -> None:
     names = ", ".join(f"SM {sm}" for sm in targets)
     print(f"{ready} built-in kernels are ready for {names} ({spent:.1f} s)")
     if ready < len(jobs):
-        print(f"{len(jobs) - ready} more are in the PTX bundle, for the driver to assemble there")
+        print(
+            f"{len(jobs) - ready} more are in the PTX bundle, assembled by the driver on first use"
+        )
     print(f"{info['folder']}: {info['entries']} kernels, {human_bytes(info['bytes'])}")

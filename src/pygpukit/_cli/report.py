@@ -1,4 +1,4 @@
-"""The report: what was found on this machine, and what that means."""
+"""The report: what was found on this machine, and what works with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(*, as_json: bool) -> int:
 
 
 def collect() -> dict[str, Any]:
-    """The report as plain data. Asks the driver, but makes no context on a GPU."""
+    """The report as plain data. Queries the driver, but creates no context."""
     report: dict[str, Any] = {
         "version": _native.__version__,
         "python": platform.python_version(),
@@ -49,7 +49,7 @@ def collect() -> dict[str, Any]:
         report["bundle"] = _bundle()
         report["cache"] = {**_native.cache_info(), "folder": _native.config()["cache_dir"]}
         report["cublaslt"] = _cublaslt()
-    except (RuntimeError, ValueError) as error:  # a variable that cannot be read
+    except (RuntimeError, ValueError) as error:  # an invalid environment variable
         report.update({"mode": UNUSABLE, "device": None, "why": str(error)})
     report["variables"] = {
         name: value for name, _meaning, value in _native.config_variables() if value is not None
@@ -60,7 +60,7 @@ def collect() -> dict[str, Any]:
 def _mode(has_nvrtc: bool) -> dict[str, Any]:
     try:
         device, why = _native.default_device()
-    except RuntimeError as error:  # a GPU is required and cannot be had
+    except RuntimeError as error:  # a GPU is required, and none is usable
         return {"mode": UNUSABLE, "device": None, "why": str(error)}
     if device == "cpu":
         mode = CPU_SIMULATION
@@ -112,7 +112,7 @@ def cuda_version(number: int) -> str:
 
 
 def render(report: dict[str, Any], style: Style) -> str:
-    """The report as text for a person."""
+    """The report as readable text."""
     color = {FULL_JIT: style.good, DRIVER_ONLY: style.warn, UNUSABLE: style.bad}
     mode = color.get(report["mode"], style.warn)(report["mode"])
     lines = [
@@ -143,7 +143,7 @@ def _driver_lines(style: Style, report: dict[str, Any]) -> list[str]:
         found = f"CUDA {cuda_version(driver['version'])}, {driver['path']}"
         lines = _row_lines(style, "driver", [found, *driver["problem"].splitlines()])
     else:
-        lines = [_row(style, "driver", "not found (PYGPUKIT_CUDA_DRIVER names its path)")]
+        lines = [_row(style, "driver", "not found (PYGPUKIT_CUDA_DRIVER sets its path)")]
     if nvrtc["available"]:
         headers = nvrtc["include_folder"] or "none (cuda_fp16.h and friends cannot be included)"
         lines += _row_lines(
@@ -155,12 +155,12 @@ def _driver_lines(style: Style, report: dict[str, Any]) -> list[str]:
     if library["available"]:
         found = f"{library['version']}, {library['path']}; used where it is faster (gp.tune_matmul)"
     else:
-        found = "not found; optional, GEMMs have kernels of their own"
+        found = "not found; optional, GEMMs have native kernels"
     lines.append(_row(style, "cuBLASLt", found))
     lines += _row_lines(style, "devices", [_device(d) for d in report["devices"]] or ["no GPU"])
     ptx = f"{bundle['kernels']} built-in kernels, {human_bytes(bundle['bytes'])}"
     if bundle["kernels"]:
-        ptx += f", made by NVRTC {bundle['nvrtc_version']}"
+        ptx += f", compiled by NVRTC {bundle['nvrtc_version']}"
     lines.append(_row(style, "PTX bundle", ptx if bundle["kernels"] else "empty in this build"))
     if cache["enabled"]:
         size = f"{cache['entries']} kernels, {human_bytes(cache['bytes'])}"
@@ -177,4 +177,4 @@ def _device(traits: dict[str, Any]) -> str:
         f"{traits['device']}: {traits['name']}, SM {traits['sm']}, "
         f"{human_bytes(traits['total_memory'])}, {traits['multiprocessor_count']} multiprocessors"
     )
-    return text if traits["sm"] >= 80 else text + " (too old: SM 80 or newer is needed)"
+    return text if traits["sm"] >= 80 else text + " (too old: SM 80 or newer is required)"

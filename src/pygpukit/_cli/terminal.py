@@ -1,4 +1,4 @@
-"""Colour and progress, only where a person watches."""
+"""Colour and progress, only on a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TextIO
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """True when the stream is shown on a terminal."""
+    """True when the stream is a terminal."""
     try:
         return stream.isatty()
     except (AttributeError, ValueError):  # replaced or closed
@@ -23,7 +23,7 @@ def use_color(stream: TextIO) -> bool:
 
 
 class Style:
-    """Wraps text in colours, or leaves it alone."""
+    """Wraps text in colour codes, or returns it unchanged."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -53,7 +53,7 @@ class Style:
 
 
 class ProgressLine:
-    """One line on stderr that is written over again; nothing when stderr is no terminal."""
+    """One line on stderr that is overwritten; nothing when stderr is not a terminal."""
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -72,19 +72,19 @@ class ProgressLine:
         self.show(f"[{'#' * filled}{'.' * (20 - filled)}] {done}/{total} {text}")
 
     def clear(self) -> None:
-        """Removes the line, for other output."""
+        """Clears the line for other output."""
         if self._enabled:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
 
 def run(main: Callable[[], int]) -> int:
-    """Runs a command line; a reader that went away (``| head``) is not an error."""
+    """Runs a command line; a closed pipe (``| head``) is not an error."""
     try:
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush
         return 1
     return code
 

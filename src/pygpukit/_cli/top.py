@@ -1,4 +1,4 @@
-"""``python -m pygpukit top``: what running processes do with the GPU."""
+"""``python -m pygpukit top``: a live view of processes that use the GPU."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pygpukit._cli.terminal import Style, is_terminal, use_color
 from pygpukit.scheduler.inspection import Snapshot
 from pygpukit.scheduler.publishing import folder, published
 
-_NOTHING = """no process publishes what it does.
+_NOTHING = """no process publishes its state.
 Set PYGPUKIT_TOP=1 in the environment of the process to watch (or call
 pygpukit.scheduler.publish() in it), then run this again."""
 
 
 def main(*, once: bool, interval: float, as_json: bool, pid: int | None) -> int:
-    """Shows all that is published, once or until Ctrl-C. 1 when there is nothing to show once."""
+    """Shows all published snapshots, once or until Ctrl-C. 1 when `once` finds none."""
     live = not once and is_terminal(sys.stdout)
     style = Style(use_color(sys.stdout))
     try:

@@ -1,4 +1,4 @@
-"""NumPy meaning of every op: the CPU backend, and the oracle the GPU is tested against.
+"""The NumPy definition of every op: the CPU backend, and the oracle the GPU is tested against.
 
 Each function takes NumPy arrays (or Python numbers) and writes its result to ``out``.
 """

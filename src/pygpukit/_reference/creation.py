@@ -1,4 +1,4 @@
-"""Evenly spaced numbers and triangles."""
+"""Evenly spaced numbers and triangular matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element by element. Operands are converted to `dtype`; 16-bit floats compute in float32."""
+"""Elementwise ops. Operands are converted to `dtype`; 16-bit floats compute in float32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 
 
 def _scalar_function(function: Callable[[float], float]) -> Function:
-    """A function of Python's math module, which NumPy lacks, for arrays."""
+    """Vectorises a function of Python's math module that NumPy lacks."""
     vectorized = np.vectorize(function, otypes=[np.float64])
 
     def run(x: NDArray[Any]) -> NDArray[Any]:
@@ -36,7 +36,7 @@ def _lgamma(x: float) -> float:
 
 
 def _kept_integers(function: Function) -> Function:
-    """Integers and bool are rounded already."""
+    """Leaves integers and bool, which need no rounding."""
     return lambda x: function(x) if x.dtype.kind in "fc" else x
 
 
@@ -63,7 +63,7 @@ def _reciprocal(x: NDArray[Any]) -> Any:
 
 
 def _floor_divide(a: NDArray[Any], b: NDArray[Any]) -> Any:
-    """NumPy's, but with infinities as the array API standard has them: floor(a / b)."""
+    """NumPy's, but with infinities as in the array API standard: floor(a / b)."""
     result = np.floor_divide(a, b)
     if a.dtype.kind == "f":
         result = np.where(np.isinf(a) | np.isinf(b), np.floor(a / b), result)
@@ -71,7 +71,7 @@ def _floor_divide(a: NDArray[Any], b: NDArray[Any]) -> Any:
 
 
 def _expm1(x: NDArray[Any]) -> Any:
-    """NumPy's, but with infinities and NaN in complex numbers as the standard has them."""
+    """NumPy's, but with complex infinities and NaN as in the array API standard."""
     result = np.expm1(x)
     if x.dtype.kind != "c":
         return result
@@ -193,7 +193,7 @@ FUNCTIONS: dict[str, Function] = {
     "nan_to_num": _nan_to_num,
 }
 
-# On the stored bits, not on wider copies of them.
+# On the stored bits, not on widened copies.
 _EXACT = ("nextafter",)
 
 
@@ -237,14 +237,14 @@ def copy(x: Any, *, out: NDArray[Any]) -> None:
 
 
 def unpack4(data: NDArray[Any], dtype: np.dtype[Any], *, out: NDArray[Any]) -> None:
-    """out = the four-bit numbers of `data`, two to a byte, the even one in the low nibble"""
+    """out = the four-bit numbers of `data`, two per byte, the even one in the low nibble"""
     codes = np.stack([data & 15, data >> 4], axis=-1).reshape(-1)[: out.size]
     values = codes.astype(np.uint8).view(dtype).astype(np.float32)
     out[...] = values.reshape(out.shape).astype(out.dtype)
 
 
 def pack4(x: NDArray[Any], dtype: np.dtype[Any], *, out: NDArray[Any]) -> None:
-    """out = x as four-bit numbers, two to a byte; integers keep their low four bits"""
+    """out = x as four-bit numbers, two per byte; integers keep their low four bits"""
     flat = np.asarray(x).reshape(-1)
     with np.errstate(all="ignore"):
         if dtype == np.dtype(ml_dtypes.float4_e2m1fn):

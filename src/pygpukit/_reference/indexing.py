@@ -1,7 +1,7 @@
-"""Elements picked or set by arrays of integers or booleans.
+"""Gather and scatter by integer or boolean arrays.
 
-``axes`` are the axes that ``indices`` pick from, ``names`` the same axes as messages call them;
-``shape`` is what the indices broadcast to, and ``at`` its place among the other axes.
+``axes`` are the indexed axes, ``names`` the same axes as named in messages;
+``shape`` is what the indices broadcast to, and ``at`` its position among the other axes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _inside(index: NDArray[Any], size: int, mode: str, axis: int, op: str) -> NDArray[Any]:
-    """Indices in [0, size); the first one in C order that is out of bounds raises."""
+    """Indices in [0, size); raises for the first one, in C order, that is out of bounds."""
     from pygpukit.core.errors import InvalidIndexError
 
     index = index.astype(np.int64)
@@ -57,8 +57,8 @@ def _resolved(
     mode: str,
     op: str,
 ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...]]:
-    """x with the picked axes first, and flat indices, in C order."""
-    inside = [  # broadcast first: indices that select nothing are not looked at
+    """x with the indexed axes first, and flat indices, in C order."""
+    inside = [  # broadcast first: indices that select nothing are not checked
         _inside(np.broadcast_to(i, shape), x.shape[a], mode, n, op).reshape(-1)
         for i, a, n in zip(indices, axes, names, strict=True)
     ]
@@ -104,7 +104,7 @@ def _scatter(
     full = np.broadcast_to(converted, rest[:at] + shape + rest[at:])
     values = np.moveaxis(full, range(at, at + rank), range(rank))
     if flat:
-        front[flat] = values.reshape((flat[0].size, *rest))  # the last of equal indices is kept
+        front[flat] = values.reshape((flat[0].size, *rest))  # the last of equal indices wins
     elif values.size:
         front[...] = values.reshape((-1, *rest))[-1]
 
@@ -140,7 +140,7 @@ def put(value: Any, *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> No
 
 
 def masked_fill(value: Any, mask: NDArray[Any], *, out: NDArray[Any]) -> None:
-    """out[mask] = value, where it does not matter which true element a value is for"""
+    """out[mask] = value, for a value that does not vary over the true elements"""
     with np.errstate(all="ignore"):
         np.copyto(out, np.asarray(value).astype(out.dtype), where=mask)
 
@@ -156,12 +156,12 @@ def take_along_axis(
 def put_along_axis(value: Any, indices: NDArray[Any], *, axis: int, out: NDArray[Any]) -> None:
     """out[indices[i, j], j] = value[i, j] for axis 0"""
     checked = _inside(indices, out.shape[axis], "raise", axis, "put_along_axis")
-    inside = np.ascontiguousarray(checked)  # C order: the last of equal indices is kept
+    inside = np.ascontiguousarray(checked)  # C order: the last of equal indices wins
     np.put_along_axis(out, inside, np.asarray(value).astype(out.dtype), axis)
 
 
 def nonzero(x: NDArray[Any], *, out: NDArray[Any]) -> None:
-    """out[d] = coordinate d of the elements that are not zero, in C order"""
+    """out[d] = coordinate d of the nonzero elements, in C order"""
     out[...] = np.nonzero(x)
 
 

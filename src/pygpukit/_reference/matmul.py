@@ -15,19 +15,19 @@ _NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def _wide(x: NDArray[Any]) -> NDArray[Any]:
-    """Narrow floats compute in float32 and round once, as the kernels do."""
+    """Narrow floats compute in float32 and round once, like the kernels."""
     return x.astype(np.float32) if x.dtype.name in _NARROW else x
 
 
 def _sums(x1: NDArray[Any], x2: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-    """x1 @ x2 in the dtype of sums; int8 wraps unless the result is int32."""
+    """x1 @ x2 in the accumulator dtype; int8 wraps unless the result is int32."""
     if x1.dtype == np.int8 and out.dtype == np.int32:
         return np.asarray(np.matmul(x1.astype(np.int32), x2.astype(np.int32)))
     return np.asarray(np.matmul(_wide(x1), _wide(x2)))
 
 
 def _per_row(scale: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-    """One number, one per row, or one per row of every matrix."""
+    """A scalar scale, one per row, or one per row of every matrix."""
     if scale.size == 1:
         return scale.reshape(())
     return scale.reshape(out.shape[:-1] if scale.ndim > 1 else (-1,))[..., None]
@@ -55,7 +55,7 @@ def product(
 ) -> None:
     """out = activation(alpha * scale_a * scale_b * (x1 @ x2) + bias) + beta * residual
 
-    At least two dimensions each; conjugate: of x1. All of it is computed in the dtype of sums
+    At least two dimensions each; conjugate applies to x1. Computed in the accumulator dtype
     and rounded once. A residual with beta 0 is not read.
     """
     with np.errstate(all="ignore"):
@@ -92,8 +92,8 @@ def grouped_gemm(
 ) -> None:
     """out[i] = x[i] @ w[expert of row i].T, zero for rows without an expert
 
-    expert_ids names it for every row; group_sizes says how many rows in turn each expert has,
-    cut at the last row, negative ones counted as 0.
+    expert_ids gives it per row; group_sizes the number of consecutive rows of each expert,
+    truncated at the last row, with negative sizes taken as 0.
     """
     experts = w.shape[0]
     if group_sizes is not None:

@@ -1,10 +1,10 @@
-"""Random numbers: which words of a stream an element comes from, and how.
+"""Random numbers: how elements are computed from the words of a stream.
 
-A stream is a Philox 4x32-10 key of 64 bits and a position of 96 bits. The counter of block b is
-position + b in its three low words and the number of the attempt in its top word. A draw of 32 bits
-takes word i % 4 of block i // 4 for element i; a draw of 64 bits takes words 2 * (i % 2) (low half)
-and 2 * (i % 2) + 1 (high half) of block i // 2. Where a draw is rejected, the same words of attempt
-1, 2, ... take its place.
+A stream is a Philox 4x32-10 key of 64 bits and a 96-bit position. The counter of block b is
+position + b in its three low words and the attempt number in its top word. A 32-bit draw
+takes word i % 4 of block i // 4 for element i; a 64-bit draw takes words 2 * (i % 2) (low half)
+and 2 * (i % 2) + 1 (high half) of block i // 2. After a rejection, the same words of attempt
+1, 2, ... are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_CHUNK = 1 << 18  # elements made at a time, a multiple of all that a block can hold
+_CHUNK = 1 << 18  # elements generated at a time, a multiple of every block size
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: int) -> tuple[Any, Any, Any, Any]:
@@ -57,7 +57,7 @@ class Stream:
     def narrow(self, elements: Numbers, attempt: int = 0) -> Any:
         """The 32-bit word of each element."""
         four = np.uint64(4)
-        if attempt == 0:  # a run of elements: each block once
+        if attempt == 0:  # consecutive elements: each block once
             return self.blocks(_blocks_of(elements, 4)).reshape(-1)[: elements.size]
         words = self.blocks(elements // four, attempt)
         return words[np.arange(elements.size), (elements % four).astype(np.intp)]
@@ -79,7 +79,7 @@ def _blocks_of(elements: Numbers, per_block: int) -> Any:
 
 
 def _fill(out: NDArray[Any], draw: Callable[[Numbers], Any]) -> None:
-    """out[i] = draw(i), a part at a time; each part begins at a block."""
+    """out[i] = draw(i), in chunks that begin at a block."""
     for start in range(0, out.size, _CHUNK):
         elements = np.arange(start, min(start + _CHUNK, out.size), dtype=np.uint64)
         with np.errstate(over="ignore"):
@@ -122,7 +122,7 @@ def random_uniform(
 def random_normal(
     key: int, position_low: int, position_high: int, loc: float, scale: float, *, out: NDArray[Any]
 ) -> None:
-    """Box and Muller: words (x, y) give sqrt(-2 log x) times cos and sin of y turns."""
+    """Box-Muller: words (x, y) give sqrt(-2 log x) times cos and sin of y turns."""
     stream = Stream(key, position_low, position_high)
     wide = out.dtype.name == "float64"
 
@@ -179,7 +179,7 @@ def random_integers(
 ) -> None:
     """out = first + the high half of word * (span + 1); 64-bit words where span >= 2**32
 
-    Words whose low half is below 2**bits mod (span + 1) are drawn again (Lemire), so that all
+    Words whose low half is below 2**bits mod (span + 1) are rejected (Lemire), so that all
     values are equally likely. `first` is the lowest value modulo 2**64.
     """
     stream = Stream(key, position_low, position_high)

@@ -1,7 +1,7 @@
 """Reductions along axes and scans along one.
 
-``axis`` is a tuple of axes, all of them non-negative; ``out`` has the other axes only. float16,
-bfloat16 and float32 add up in float64 and round once, as the kernels do.
+``axis`` is a tuple of non-negative axes; ``out`` has only the other axes. float16,
+bfloat16 and float32 accumulate in float64 and round once, like the kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _wide(x: NDArray[Any]) -> NDArray[Any]:
-    """Real floating elements as float64, complex ones as complex128, others as they are."""
+    """Real floating elements as float64, complex ones as complex128, others unchanged."""
     if x.dtype.kind == "c":
         return x.astype(np.complex128, copy=False)
     if x.dtype.kind in "fV":
@@ -33,7 +33,7 @@ def _real(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _put(out: NDArray[Any], result: Any) -> None:
-    """Stores the result, cast to out's dtype without complaint."""
+    """Stores the result, cast to out's dtype without warnings."""
     values = np.asarray(result)
     if out.dtype.kind == "V" and values.dtype.kind in "biu":
         values = values.astype(np.float64)
@@ -46,7 +46,7 @@ def _is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def _elements(x: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """What a sum to `dtype` adds up: integers in 64 bits, the rest in the widest type."""
+    """The operands of a sum to `dtype`: integers in 64 bits, the rest in the widest type."""
     if dtype.kind == "b":
         return _nonzero(x)
     if dtype.kind == "c":
@@ -150,12 +150,12 @@ def _extreme(ufunc: np.ufunc, x: NDArray[Any], axis: Axis, out: NDArray[Any]) ->
 
 
 def max(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
-    """Largest element along axes; NaN wins."""
+    """Largest element along axes; NaN propagates."""
     _extreme(np.maximum, x, axis, out)
 
 
 def min(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
-    """Smallest element along axes; NaN wins."""
+    """Smallest element along axes; NaN propagates."""
     _extreme(np.minimum, x, axis, out)
 
 
@@ -174,17 +174,17 @@ def _nonzero(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def any(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
-    """Whether any element along axes is not zero."""
+    """Whether any element along axes is nonzero."""
     _put(out, np.any(_nonzero(x), axis=axis))
 
 
 def all(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
-    """Whether no element along axes is zero."""
+    """Whether all elements along axes are nonzero."""
     _put(out, np.all(_nonzero(x), axis=axis))
 
 
 def count_nonzero(x: NDArray[Any], *, axis: Axis, out: NDArray[Any]) -> None:
-    """Number of elements along axes that are not zero."""
+    """Number of nonzero elements along axes."""
     _put(out, np.sum(_nonzero(x), axis=axis, dtype=np.int64))
 
 

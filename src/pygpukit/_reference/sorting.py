@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _plain(x: NDArray[Any]) -> NDArray[Any]:
-    """As a dtype that NumPy itself sorts."""
+    """Converts to a dtype that NumPy can sort."""
     return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
 
 
@@ -28,7 +28,7 @@ def _stable_order(x: NDArray[Any], axis: int, descending: bool) -> NDArray[Any]:
 
 
 def sort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
-    """The elements in order; equal ones keep theirs, NaN last (descending: first)"""
+    """The sorted elements; stable, NaN last (descending: first)"""
     order = _stable_order(_plain(x), axis, descending)
     out[...] = np.take_along_axis(x, order, axis)
 
@@ -39,7 +39,7 @@ def argsort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) 
 
 
 def partition(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
-    """A full sort is a partition, too"""
+    """Implemented as a full sort"""
     sort(x, axis=axis, descending=descending, out=out)
 
 
@@ -92,7 +92,7 @@ def select_flagged(x: NDArray[Any], flags: NDArray[Any], *, out: tuple[NDArray[A
 def searchsorted(
     x1: NDArray[Any], x2: NDArray[Any], *, side: Any, sorter: Any, out: NDArray[Any]
 ) -> None:
-    """Where the elements of x2 belong in x1"""
+    """Insertion indices of the elements of x2 in x1"""
     if sorter is not None:
         sorter = np.clip(sorter.astype(np.int64), 0, max(x1.size - 1, 0))
     out[...] = np.searchsorted(_plain(x1), _plain(x2), side, sorter)
@@ -104,7 +104,7 @@ def gather_1d(x: NDArray[Any], index: NDArray[Any], *, out: NDArray[Any]) -> Non
 
 
 def digitize(x: NDArray[Any], bins: NDArray[Any], *, right: bool, out: NDArray[Any]) -> None:
-    """The bin each element falls into; bins ascending or descending"""
+    """The bin of each element; bins ascending or descending"""
     x, bins = _plain(x), _plain(bins)
     side: Any = "left" if right else "right"
     if bins.size > 1 and bins[-1] < bins[0]:
@@ -150,7 +150,7 @@ def _equal_edges(low: Any, high: Any, steps: Any, dtype: Any, number: int) -> ND
 
 
 def _bins_of(x: NDArray[Any], edges: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Which elements lie in a bin, and which bin that is"""
+    """Which elements are in a bin, and in which"""
     inside = (x >= edges[0]) & (x <= edges[-1])
     bins = np.searchsorted(edges, x[inside], "right") - 1
     return inside, np.minimum(bins, edges.size - 2)
@@ -165,7 +165,7 @@ def histogram(
     high: Any = None,
     out: tuple[NDArray[Any], NDArray[Any]],
 ) -> None:
-    """out = (counts, edges): given edges, or equal bins from low to high (None: of the data)"""
+    """out = (counts, edges): given edges, or equal bins from low to high (None: data range)"""
     counts, edges_out = out
     flat = np.ravel(x).astype(np.float64)
     with np.errstate(all="ignore"):
@@ -186,7 +186,7 @@ def histogram(
 
 
 def histogram_density(counts: NDArray[Any], edges: NDArray[Any], *, out: NDArray[Any]) -> None:
-    """Counts over bin widths and their sum"""
+    """Counts divided by bin widths and by their sum"""
     wide = counts.astype(np.float64)
     with np.errstate(all="ignore"):
         out[...] = wide / np.diff(edges.astype(np.float64)) / wide.sum()
@@ -198,13 +198,13 @@ def integer_range(x: NDArray[Any], *, out: NDArray[Any]) -> None:
 
 
 def bincount(x: NDArray[Any], *, weights: Any, out: NDArray[Any]) -> None:
-    """How often each number occurs, or the sum of its weights"""
+    """The count of each number, or the sum of its weights"""
     chosen = None if weights is None else weights.astype(np.float64)
     out[...] = np.bincount(x.astype(np.int64), chosen, out.size)
 
 
 def median(rows: NDArray[Any], *, out: NDArray[Any]) -> None:
-    """The middle of each row, or the mean of its middle two"""
+    """The median of each row: the mean of the middle two for an even length"""
     with np.errstate(all="ignore"):
         wide = np.sort(rows.astype(np.float64), axis=1)
         length = wide.shape[1]
@@ -214,7 +214,7 @@ def median(rows: NDArray[Any], *, out: NDArray[Any]) -> None:
 
 
 def quantile(rows: NDArray[Any], q: NDArray[Any], *, out: NDArray[Any]) -> None:
-    """out[k, r]: the value at fraction q[k] of row r, between neighbours in proportion"""
+    """out[k, r]: the value at fraction q[k] of row r, linearly interpolated"""
     with np.errstate(all="ignore"):
         wide = np.sort(rows.astype(np.float64), axis=1)
         last = wide.shape[1] - 1
@@ -230,7 +230,7 @@ def quantile(rows: NDArray[Any], q: NDArray[Any], *, out: NDArray[Any]) -> None:
 
 
 def percentile(rows: NDArray[Any], q: NDArray[Any], *, out: NDArray[Any]) -> None:
-    """The same with percentages"""
+    """Same with percentages"""
     quantile(rows, q / 100.0, out=out)
 
 

@@ -1,6 +1,6 @@
-"""Measurements of PyGPUkit on this machine, beside its peers.
+"""Benchmarks of PyGPUkit on this machine, against its peers.
 
-``python -m pygpukit.benchmark`` runs them; docs/benchmarks.md says what they mean.
+``python -m pygpukit.benchmark`` runs them; docs/benchmarks.md explains them.
 """
 
 from pygpukit.benchmark.compare import Comparison, ComparisonEntry, compare_reports

@@ -19,7 +19,7 @@ _SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bflo
 
 
 def _integers(text: str) -> list[int]:
-    """ "1024,2**20" as numbers."""
+    """Parses "1024,2**20"."""
     numbers = []
     for part in text.split(","):
         base, power, exponent = part.partition("**")
@@ -35,7 +35,7 @@ def _dtype_names(text: str) -> list[str]:
     for name in names:
         if name not in (*DTYPES, *EIGHT_BITS, "tf32"):
             known = ", ".join([*_SHORT, *DTYPES, *EIGHT_BITS, "tf32"])
-            raise argparse.ArgumentTypeError(f"{name}: no suite takes it ({known})")
+            raise argparse.ArgumentTypeError(f"{name}: no suite supports it ({known})")
     return names
 
 
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--fp8", action="store_true", help="FP8 and INT8 GEMM")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
-    select.add_argument("--sharing", action="store_true", help="partitions and classes")
+    select.add_argument("--sharing", action="store_true", help="partitions and QoS classes")
     for name in UNSUPPORTED:
         select.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
     how = parser.add_argument_group("how")
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes",
         type=_integers,
         metavar="2**20,2**24",
-        help="elements (elementwise), bytes (copy), rows of squares (gemm, gemv)",
+        help="elements (elementwise), bytes (copy), n of square GEMMs (gemm, gemv)",
     )
     how.add_argument("--dtypes", type=_dtype_names, metavar="fp32,bf16,fp16,tf32,fp8")
     how.add_argument(
@@ -102,9 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     out = parser.add_argument_group("results")
     out.add_argument("--save", type=Path, metavar="FILE", help="write the JSON")
     out.add_argument("--compare", type=Path, metavar="FILE", help="compare with an earlier JSON")
-    out.add_argument("--threshold", type=float, default=0.05, help="what counts as a change")
+    out.add_argument("--threshold", type=float, default=0.05, help="relative change to report")
     out.add_argument(
-        "--fail-on-regression", action="store_true", help="exit code 1 when anything became slower"
+        "--fail-on-regression", action="store_true", help="exit code 1 when anything is slower"
     )
     out.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="TFLOP/s of square GEMMs, SVG or PNG"
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.plot and not (args.gemm or args.all):
         parser.error("--plot needs --gemm")
     baseline = None
-    if args.compare:  # before the run: a typing error should not cost a run
+    if args.compare:  # before the run: a typo should not cost a run
         try:
             baseline = BenchmarkReport.load(args.compare)
         except (OSError, ValueError) as error:

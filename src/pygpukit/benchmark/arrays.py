@@ -1,4 +1,4 @@
-"""What arrays do all day, beside the peers: maps, casts, reductions, copies, gathers, sorts, scans.
+"""Everyday array ops against the peers: maps, casts, reductions, copies, gathers, sorts, scans.
 
 A case is one line per library, evaluated with its module and the inputs in scope.
 """
@@ -230,13 +230,13 @@ def _random_numbers(scale: int) -> Iterator[Case]:
 
 
 def cases(scale: int = 1) -> Iterator[Case]:
-    """All of them; sizes divided by `scale`."""
+    """All cases; sizes divided by `scale`."""
     for family in (_maps, _fused, _reductions, _copies, _sorts, _random_numbers):
         yield from family(scale)
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     scale = 1 if session.on_gpu and not session.quick else 16 if session.on_gpu else 2**12
     for case in cases(scale):
         host = [
@@ -291,7 +291,7 @@ def _run_case(session: Session, engine: Engine, case: Case, host: list[NDArray[A
 
 
 def _values(shape: tuple[int, ...], dtype: str, kind: str, seed: int) -> NDArray[Any]:
-    """Random inputs; what is longer than 4 Mi elements repeats, except sort keys and indices."""
+    """Random inputs; they repeat beyond 4 Mi elements, except sort keys and indices."""
     import ml_dtypes
     import numpy as np
 

@@ -9,7 +9,7 @@ from pygpukit.benchmark.report import OURS, BenchmarkReport, BenchmarkResult
 
 @dataclass
 class ComparisonEntry:
-    """One measurement in both reports. delta_percent is negative when it became slower."""
+    """One measurement in both reports. delta_percent is negative when it is slower now."""
 
     key: str
     baseline_us: float
@@ -39,11 +39,11 @@ class Comparison:
 
     @property
     def has_regressions(self) -> bool:
-        """True when anything became slower by more than the threshold, or wrong."""
+        """True when anything is slower by more than the threshold, or wrong."""
         return bool(self.regressions)
 
     def to_text(self) -> str:
-        """The comparison for a person."""
+        """The comparison as readable text."""
         lines = [f"warning: {warning}" for warning in self.warnings]
         lines.append(
             f"compared with the baseline (threshold {self.threshold * 100:g} %): "
@@ -58,7 +58,7 @@ class Comparison:
 
 
 def _own_results(report: BenchmarkReport) -> dict[str, BenchmarkResult]:
-    """By key, without the peers: their speed is not ours to watch."""
+    """By key, without the peers, whose regressions are not ours."""
     return {result.key: result for result in report.results if result.impl == OURS}
 
 

@@ -21,12 +21,12 @@ POISON = 0xA5
 
 @dataclass
 class Case:
-    """One way to copy. `result` gives the destination on the host."""
+    """One kind of copy. `result` returns the destination on the host."""
 
     name: str
     step: Step
     result: Callable[[], NDArray[Any]]
-    by_events: bool  # asynchronous; else it waits, and the host clock counts
+    by_events: bool  # asynchronous; else it blocks, and the host clock counts
 
 
 def transfer_sizes(session: Session) -> list[int]:
@@ -48,7 +48,7 @@ def device_sizes(session: Session) -> list[int]:
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     for nbytes in transfer_sizes(session):
         _run_size(session, nbytes, _transfer_cases)
     for nbytes in device_sizes(session):

@@ -1,4 +1,4 @@
-"""add and mul over large arrays: bytes per second, beside the peers, checked against float64."""
+"""add and mul over large arrays: bytes per second, against the peers, checked against float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPS = ("add", "mul")
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 TOLERANCE = {"float64": 1e-15, "float32": 1e-7, "float16": 1e-3, "bfloat16": 8e-3}
 ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-GRAPH_BELOW = 2**25  # where the cost of a launch shows
+GRAPH_BELOW = 2**25  # where launch overhead matters
 _RANDOM_ELEMS = 2**22
 
 Step = Callable[[], object]
@@ -35,7 +35,7 @@ def sizes(session: Session) -> list[int]:
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     for size in sizes(session):
         for dtype in session.dtypes:
             a, b = _random(size, dtype, 1), _random(size, dtype, 2)
@@ -128,7 +128,7 @@ def _measure(
 
 
 def _num_sets(engine: Engine, size: int, dtype: str) -> int:
-    """How many sets of arrays to take in turn, so that none is still in the L2 when it is due."""
+    """How many sets of arrays to rotate over, so that none is still in the L2 when reused."""
     if not engine.on_gpu:
         return 1
     l2_bytes = max(int(_native.device_traits()["l2_bytes"]), 2**20)

@@ -1,4 +1,4 @@
-"""What a new user waits for: each op of a session once, in a process whose kernel caches are empty.
+"""First-use latency: each op of a session once, in a process whose kernel caches are empty.
 
 Run as a program (``python -m pygpukit.benchmark.first_use``) it prints one JSON object: seconds of
 every op, after the context exists. The startup suite runs it in fresh processes.
@@ -106,7 +106,7 @@ def ops(gp: Any) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def measure(only: str = "") -> dict[str, Any]:
-    """Seconds of the first call of each op (or of those whose name begins with `only`)."""
+    """Seconds of the first call of each op (or of those whose name starts with `only`)."""
     import pygpukit as gp
 
     gp.empty(256)  # the context

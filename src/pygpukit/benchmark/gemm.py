@@ -1,7 +1,7 @@
-"""GEMM: TFLOP/s (and, for few rows, bytes of weights per second) beside the peers.
+"""GEMM: TFLOP/s (and, for few rows, bytes of weights per second) against the peers.
 
-Implementations are interleaved within a round of samples, inputs rotate past the L2, small shapes
-are timed as CUDA graphs, and results are compared with float64 on sampled rows and columns.
+Implementations are interleaved within a round of samples, inputs rotate to defeat the L2, small
+shapes are timed as CUDA graphs, and results are compared with float64 on sampled rows and columns.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from pygpukit.benchmark.session import Session
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-GRAPH_BELOW_FLOPS = 2**36  # about 100 us: where the cost of a launch shows
+GRAPH_BELOW_FLOPS = 2**36  # about 100 us: where launch overhead matters
 MAX_SETS = 64
 MAX_SAMPLES = 25
 _RANDOM_ELEMS = 2**22
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite for many rows."""
+    """Runs the suite for many rows."""
     _run_suite(session, "gemm", product_cases.gemm_cases)
 
 
 def run_few_rows(session: Session) -> None:
-    """Adds the results of the suite for one to 32 rows."""
+    """Runs the suite for one to 32 rows."""
     _run_suite(session, "gemv", product_cases.gemv_cases)
 
 
 def run_eight_bits(session: Session) -> None:
-    """Adds the results of FP8 and INT8 operands."""
+    """Runs the suite for FP8 and INT8 operands."""
     _run_suite(session, "fp8", product_cases.eight_bit_cases)
 
 
@@ -66,11 +66,11 @@ def _run_suite(session: Session, name: str, make: Callable[..., list[Case]]) -> 
 
 @dataclass
 class _Contender:
-    """Someone who takes part in a case."""
+    """An implementation measured in a case."""
 
     engine: Engine
     step: Step  # one pass over all sets, or one GEMM
-    products: int  # in a step
+    products: int  # GEMMs per step
     error: float
 
 
@@ -142,13 +142,13 @@ def _prepare(engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode:
 
 
 def _first_run(work: Step) -> bool:
-    """Kernels are compiled, and workspaces made, before a capture."""
+    """Compiles kernels and allocates workspaces before a capture."""
     work()
     return True
 
 
 def _upload(engine: Engine, host: NDArray[Any]) -> Any:
-    """With the layout in memory: a transposed array stays the transpose of what is stored."""
+    """Preserves the memory layout: a transposed array stays a transposed view."""
     if host.flags.c_contiguous:
         return engine.from_host(host)
     return engine.from_host(host.T).T
@@ -191,10 +191,10 @@ def _measure(
 def summarize_ratios(session: Session, suite: str) -> None:
     """Notes the geometric mean and the worst of each peer's time over ours.
 
-    A shape that was timed in a graph counts by that: its eager time is the cost of a launch.
+    Where a shape was timed in a graph that time counts: its eager time is launch overhead.
     """
     times: dict[str, dict[str, float]] = {}
-    for result in session.report.results:  # a graph comes before eager calls
+    for result in session.report.results:  # graph results precede eager ones
         if result.category == suite:
             shown = (f"{v}" for k, v in result.params.items() if k not in ("impl", "mode"))
             what = " ".join([result.name, *shown])
@@ -221,7 +221,7 @@ def _modes(session: Session, case: Case) -> tuple[str, ...]:
 
 
 def _num_sets(engine: Engine, case: Case) -> int:
-    """How many sets of inputs to take in turn, so that none is still in the L2 when it is due."""
+    """How many sets of inputs to rotate over, so that none is still in the L2 when reused."""
     if not engine.on_gpu:
         return 1
     l2_bytes = max(int(_native.device_traits()["l2_bytes"]), 2**20)
@@ -229,9 +229,9 @@ def _num_sets(engine: Engine, case: Case) -> int:
 
 
 def _random(rows: int, columns: int, dtype: str, transposed: bool, seed: int) -> NDArray[Any]:
-    """Normal random numbers (int8: all values alike).
+    """Normal random numbers (int8: uniform).
 
-    Beyond 4 Mi elements they repeat, never in step with the rows.
+    Beyond 4 Mi elements they repeat, never aligned with the rows.
     """
     import ml_dtypes
     import numpy as np
@@ -249,7 +249,7 @@ def _random(rows: int, columns: int, dtype: str, transposed: bool, seed: int) ->
 
 
 def relative_error(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> float:
-    """||out - ref|| / ||ref|| in float64 over sampled rows and columns, both ends among them."""
+    """||out - ref|| / ||ref|| in float64 over sampled rows and columns, including both ends."""
     import numpy as np
 
     if out.shape != (a.shape[0], b.shape[1]):
@@ -265,7 +265,7 @@ def relative_error(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> float
 
 
 def _sample(size: int, count: int) -> NDArray[Any]:
-    """About that many of range(size), with both ends and a stride that is in step with nothing."""
+    """About that many random elements of range(size), with both ends."""
     import numpy as np
 
     if size <= count:

@@ -1,4 +1,4 @@
-"""Several implementations timed in turn, so that clocks and heat are the same for all of them."""
+"""Interleaved timing of implementations, so that clocks and temperature affect all alike."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Sampler = Callable[[Step, int], float]  # runs a step that many times: microseco
 
 MIN_SAMPLE_US = 1000.0
 MAX_SETTLING_ROUNDS = 20
-SETTLED = 0.01  # rounds that differ by less are of settled clocks
+SETTLED = 0.01  # rounds that differ by less have settled clocks
 
 
 def events_sampler() -> Sampler:
-    """By CUDA events on the default stream, which is everybody's."""
+    """By CUDA events on the default stream, which all implementations share."""
     stream = _native.default_stream()
     start, stop = _native.CudaEvent(), _native.CudaEvent()
 
@@ -33,7 +33,7 @@ def events_sampler() -> Sampler:
 
 
 def host_sampler(clock: Callable[[], float] = time.perf_counter) -> Sampler:
-    """By the host clock, where the work is done when the call returns."""
+    """By the host clock, for synchronous work."""
 
     def sample(step: Step, steps: int) -> float:
         begin = clock()
@@ -51,9 +51,9 @@ def measure_in_turn(
     iterations: int,
     min_sample_us: float = MIN_SAMPLE_US,
 ) -> list[Stats]:
-    """Microseconds of each step. A round has one sample of each; the first one rotates.
+    """Microseconds of each step. A round has one sample of each, in rotating order.
 
-    Rounds before the clocks have settled (two in a row agree, at least `warmup`) do not count.
+    Rounds before the clocks have settled (two in a row agree, at least `warmup`) are discarded.
     """
     counts = []
     for step in steps:

@@ -1,6 +1,6 @@
-"""Host cost of small calls, over the driver's own cost in the same process; graph replay per node.
+"""Host cost of small calls, relative to the driver's in the same process; graph replay per node.
 
-Best of 5 loops of 5000 calls, the loops of all rows in turn so that they meet the same conditions.
+Best of 5 loops of 5000 calls, the loops of all rows interleaved so that conditions are equal.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ extern "C" __global__ void bump(float* x, float amount, int n) {
 
 @dataclass
 class Row:
-    """One call to time. `sample` gives microseconds of one call, averaged over one loop."""
+    """One call to time. `sample` returns microseconds per call, averaged over one loop."""
 
     name: str
     impl: str
     call: str
     sample: Callable[[], float]
     calls: int
-    launches: bool = True  # one launch and nothing else: the floor is its base
+    launches: bool = True  # a single launch: compared with the floor
     samples: list[float] = field(default_factory=list)
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     calls, repeats = (1000, 3) if session.quick else (5000, 5)
     rows = _own_rows(calls, jit_works=session.jit_works)
     if session.jit_works:
@@ -101,7 +101,7 @@ def _add_rows(session: Session, rows: list[Row]) -> None:
 
 
 def _floor_row(calls: int) -> Row:
-    """cuLaunchKernel from a C++ loop, in chunks as all others."""
+    """cuLaunchKernel from a C++ loop, in chunks like all others."""
     chunks = max(1, calls // CHUNK)
     return Row(
         "driver_floor",
@@ -153,7 +153,7 @@ def _own_rows(calls: int, *, jit_works: bool) -> list[Row]:
 
 
 def _peer_rows(session: Session, peer: Engine, calls: int) -> list[Row]:
-    """What the peer has of the same calls."""
+    """The peer's equivalents of the same calls."""
     names: dict[str, Any] = {
         "a": peer.full(ELEMS, 1.0, "float32"),
         "b": peer.full(ELEMS, 1.0, "float32"),
@@ -185,7 +185,7 @@ def _peer_rows(session: Session, peer: Engine, calls: int) -> list[Row]:
         try:
             cost = CallCost(call, names, _native.synchronize, calls=count, chunk=CHUNK)
             cost.sample()
-        except Exception as error:  # whatever a foreign library raises
+        except Exception as error:  # third-party code may raise anything
             session.note(f"{peer.name} left out of launch/{name}: {type(error).__name__}: {error}")
             continue
         launches = peer.on_gpu and name not in ("slice", "empty_drop", "launch_sync")
@@ -210,10 +210,10 @@ def _graphs(session: Session) -> None:
             continue
         array = peer.full(ELEMS, 1.0, "float32")
         function = peer.binary("mul")
-        function(array, array, array)  # loads the kernel, which a capture may not do
+        function(array, array, array)  # loads the kernel, which is not possible during a capture
         try:
             peer_replay = peer.capture(lambda f=function, a=array: _repeat(f, a))  # type: ignore[misc]
-        except Exception as error:  # whatever a foreign library raises
+        except Exception as error:  # third-party code may raise anything
             session.note(f"{peer.name} left out of launch/graph_node: {error}")
             continue
         if peer_replay is None:

@@ -1,4 +1,4 @@
-"""Clocks: host time, cost of a call, and time on the GPU."""
+"""Timing: host time, cost of a call, and GPU time."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def _nothing() -> None:
 class CallCost:
     """Host cost of one call, without waiting for its work.
 
-    The statement is compiled into the loop, so that no wrapper is timed with it. The queue of
-    launches is drained between chunks, outside the timed part: a full queue would make the host
-    wait for the GPU.
+    The statement is compiled into the loop, so that no wrapper is timed with it. The launch queue
+    is drained between chunks, outside the timed part: a full queue would block the host
+    on the GPU.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def measure_events(step: Step, warmup: int, iterations: int, min_sample_us: floa
     """GPU time of one `step`, by CUDA events on the default stream.
 
     One sample spans as many steps as fill `min_sample_us`. Peers are timed by the same events:
-    they use the same context, and the default stream is theirs, too.
+    they share the context and the default stream.
     """
     stream = _native.default_stream()
     start, stop = _native.CudaEvent(), _native.CudaEvent()
@@ -124,7 +124,7 @@ def measure_events(step: Step, warmup: int, iterations: int, min_sample_us: floa
 
 
 def measure_step(step: Step, warmup: int, iterations: int, *, on_gpu: bool) -> Stats:
-    """Events on a GPU; the host clock where the work is done when the call returns."""
+    """Events on a GPU; the host clock for synchronous work."""
     if on_gpu:
         return measure_events(step, warmup, iterations)
     return measure_kernel(step, warmup, iterations)

@@ -1,6 +1,6 @@
 """The memory pool: host cost of an allocation, and the speed of eviction and restore.
 
-Eviction is compared with copies of as many bytes between the device and pinned memory.
+Eviction is compared with copies of the same size between the device and pinned memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EMPTY_BYTES = (4 << 10, MIB, 64 * MIB)
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     for nbytes in EMPTY_BYTES:
         for engine in session.engines:
             _empty(session, engine, nbytes)
@@ -42,7 +42,7 @@ def _array_bytes(session: Session) -> list[int]:
 
 
 def _empty(session: Session, engine: Engine, nbytes: int) -> None:
-    """Host cost of an array that is dropped at once; no work is submitted."""
+    """Host cost of creating and dropping an array; no work is submitted."""
     session.step(f"memory: empty + drop {nbytes} bytes, {engine.name}")
     more = ", device='cuda'" if engine.name == "torch" else ""
     dtype = "lib.uint8" if engine.name == "torch" else "'uint8'"
@@ -64,7 +64,7 @@ def _empty(session: Session, engine: Engine, nbytes: int) -> None:
 
 
 def _moves(session: Session, nbytes: int) -> None:
-    """One array out and back, beside copies of the same size."""
+    """One array evicted and restored, against copies of the same size."""
     import numpy as np
 
     _native.trim()
@@ -125,7 +125,7 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 def _pressure(session: Session, order: str) -> None:
-    """Arrays worth 1.5 times the quota, each changed in turn. Contents and quota are checked."""
+    """Arrays of 1.5 times the quota in total, updated in turn. Contents and quota are checked."""
     num = 24
     each = 4 * MIB if not session.on_gpu else (64 * MIB if session.quick else 256 * MIB)
     session.step(f"memory: {num} arrays of {each} bytes in {order} order")

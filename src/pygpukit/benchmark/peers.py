@@ -1,4 +1,4 @@
-"""The implementations that can be timed, behind one interface: ours, NumPy, CuPy and PyTorch."""
+"""The implementations to time, behind one interface: ours, NumPy, CuPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PEERS = ("numpy", "cupy", "torch")
 
 
 class Engine(Protocol):
-    """What the suites ask of an implementation."""
+    """The interface of an implementation."""
 
     name: str
     version: str
@@ -34,10 +34,10 @@ class Engine(Protocol):
         """add or mul as f(a, b, out)."""
 
     def multiplies(self, dtype: str) -> bool:
-        """True when matmul takes the dtype."""
+        """True when matmul supports the dtype."""
 
     def matmul(self, dtype: str) -> Callable[[Any, Any, Any], object]:
-        """The GEMM as f(a, b, out). "tf32": float32 that may be rounded, else it is not.
+        """The GEMM as f(a, b, out). "tf32" allows TF32 for float32.
 
         FP8 gives bfloat16 (scales are 1), INT8 gives INT32.
         """
@@ -46,13 +46,13 @@ class Engine(Protocol):
         """Sets all elements."""
 
     def to_host(self, array: Any) -> Any:
-        """A NumPy array with the contents; bfloat16 may come as float32."""
+        """A NumPy array with the contents; bfloat16 may be returned as float32."""
 
     def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
-        """The work as a CUDA graph to replay on the default stream; None where it has none."""
+        """Captures the work as a CUDA graph for the default stream; None where unsupported."""
 
     def release(self) -> None:
-        """Gives cached memory back."""
+        """Releases cached memory."""
 
 
 class Ours:
@@ -167,7 +167,7 @@ class CuPy:
 
         self.module = self.namespace = cupy
         self.version = str(cupy.__version__)
-        cupy.zeros(1)  # fails here where there is no GPU
+        cupy.zeros(1)  # fails here without a GPU
 
     def supports(self, dtype: str) -> bool:
         return dtype != "bfloat16"
@@ -213,14 +213,14 @@ class Torch:
 
         self.module = self.namespace = torch
         self.version = str(torch.__version__)
-        torch.zeros(1, device="cuda")  # fails here where there is no GPU
+        torch.zeros(1, device="cuda")  # fails here without a GPU
 
     def supports(self, dtype: str) -> bool:
         return True
 
     def from_host(self, array: Any) -> Any:
         name = array.dtype.name
-        if name in ("bfloat16", FP8):  # NumPy's are unknown to it
+        if name in ("bfloat16", FP8):  # it does not know NumPy's
             bits = self.module.from_numpy(array.view("int16" if name == "bfloat16" else "uint8"))
             return bits.to("cuda").view(getattr(self.module, name))
         return self.module.from_numpy(array).to("cuda")
@@ -243,7 +243,7 @@ class Torch:
             one = module.ones((), device="cuda")
             kind = module.bfloat16
             return lambda a, b, out: module._scaled_mm(a, b, one, one, out_dtype=kind, out=out)
-        # A setting of the process; all GEMMs of a case are of one kind.
+        # A process-wide setting; all GEMMs of a case have the same precision.
         module.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
         return lambda a, b, out: module.matmul(a, b, out=out)
 
@@ -270,7 +270,7 @@ _CLASSES: dict[str, Callable[[], Engine]] = {"numpy": NumPy, "cupy": CuPy, "torc
 
 
 def load_engines(peers: Iterable[str], *, on_gpu: bool) -> tuple[list[Engine], list[str]]:
-    """Ours and the peers that are installed; and a note for each one that is left out."""
+    """Ours and the installed peers, and a note for each one skipped."""
     engines: list[Engine] = [Ours()]
     notes = []
     for name in peers:
@@ -286,6 +286,6 @@ def load_engines(peers: Iterable[str], *, on_gpu: bool) -> tuple[list[Engine], l
             continue
         try:
             engines.append(_CLASSES[name]())
-        except Exception as error:  # whatever a foreign library raises
+        except Exception as error:  # third-party code may raise anything
             notes.append(f"peer {name} skipped: {type(error).__name__}: {error}")
     return engines, notes

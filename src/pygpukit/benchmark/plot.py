@@ -16,7 +16,7 @@ COLORS = ("#0b6e4f", "#c1121f", "#1d4ed8", "#b45309", "#6d28d9", "#475569")
 
 
 def check_plot_path(path: Path) -> str | None:
-    """Why no plot can be written there; None where one can."""
+    """Why no plot can be written there; None if one can."""
     if path.suffix.lower() not in (".png", ".svg"):
         return f"{path} is neither .png nor .svg"
     if not path.resolve().parent.is_dir():
@@ -40,7 +40,7 @@ def square_lines(report: BenchmarkReport) -> Lines:
 
 
 def write_plot(report: BenchmarkReport, path: Path) -> None:
-    """Matplotlib where it is installed, else an SVG of our own. ValueError without two squares."""
+    """Uses Matplotlib where installed, else writes an SVG. ValueError without two squares."""
     lines = square_lines(report)
     if not lines:
         raise ValueError("benchmark: a plot needs the gemm suite with at least two square sizes")
@@ -74,7 +74,7 @@ def _with_matplotlib(lines: Lines, title: str, path: Path) -> None:
 
 
 def to_svg(lines: Lines, title: str) -> str:
-    """The same plot without a library: n in powers of two, TFLOP/s from zero."""
+    """The same plot without Matplotlib: n in powers of two, TFLOP/s from zero."""
     sizes = sorted({n for points in lines.values() for n, _ in points})
     low, high = math.log2(sizes[0]), math.log2(sizes[-1])
     step = _nice(max(rate for points in lines.values() for _, rate in points) / 5)

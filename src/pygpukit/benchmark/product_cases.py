@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LAYOUTS = ("nn", "nt", "tn", "tt")  # t: the operand is the transpose of what lies in memory
+LAYOUTS = ("nn", "nt", "tn", "tt")  # t: the operand is a transposed view
 FP8 = "float8_e4m3fn"
 DTYPES = ("bfloat16", "float16", "float32", "tf32")
 EIGHT_BITS = (FP8, "int8")
 TOLERANCE = {"bfloat16": 6e-3, "float16": 1e-3, "float32": 1e-5, "tf32": 2e-3}
 TOLERANCE |= {"float64": 1e-13, FP8: 6e-3, "int8": 0.0}
 ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, "float64": 8, FP8: 1, "int8": 1}
-# Of the arrays, where it is not the dtype itself.
+# Dtype of the arrays, where it differs from the name.
 OPERAND = {"tf32": "float32"}
 RESULT = {"tf32": "float32", FP8: "bfloat16", "int8": "int32"}
 
@@ -82,7 +82,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """A multiplication and an addition each."""
+        """2 m n k."""
         return 2 * self.m * self.n * self.k
 
     @property
@@ -101,7 +101,7 @@ def gemm_cases(
     dtypes: Sequence[str] | None,
     layouts: Sequence[str] | None,
 ) -> list[Case]:
-    """With sizes: squares of them in all layouts and dtypes asked for (bf16 nn if none are)."""
+    """With sizes: squares in all requested layouts and dtypes (default: bf16 nn)."""
     if sizes:
         return [
             Case("square", n, n, n, layout, dtype)
@@ -126,7 +126,7 @@ def eight_bit_cases(
     dtypes: Sequence[str] | None,
     layouts: Sequence[str] | None,
 ) -> list[Case]:
-    """FP8 with one scale per operand, and INT8; weights [n, k], as tensor cores read them."""
+    """FP8 with one scale per operand, and INT8; K-major weights [n, k], as tensor cores require."""
     every = [
         *(Case("square", n, n, n, "nt", d) for d in EIGHT_BITS for n in sizes or SQUARES[1:-1]),
         *(
@@ -165,7 +165,7 @@ def gemv_cases(
 def small_cases(
     name: str, dtypes: Sequence[str] | None, layouts: Sequence[str] | None
 ) -> list[Case]:
-    """What CPU simulation does in seconds."""
+    """Cases small enough for CPU simulation."""
     rows = (1, 8) if name == "gemv" else (24, 65)
     usual, all_layouts = {"fp8": (EIGHT_BITS, ("nt",))}.get(
         name, (("bfloat16", "float32"), LAYOUTS)
@@ -193,7 +193,7 @@ def quick_cases(cases: Iterable[Case]) -> list[Case]:
 def selected(
     cases: Iterable[Case], dtypes: Sequence[str] | None, layouts: Sequence[str] | None
 ) -> list[Case]:
-    """Those of the dtypes and layouts asked for, each once, in order."""
+    """The cases of the requested dtypes and layouts, without duplicates, in order."""
     kept = (
         case
         for case in cases

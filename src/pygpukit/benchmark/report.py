@@ -1,4 +1,4 @@
-"""What a run gives back: results, the machine they are from, and how they are written down."""
+"""The report of a run: results, the machine, and serialisation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GPUInfo:
 
 @dataclass
 class BenchmarkResult:
-    """One figure. Times are microseconds of one call; params["impl"] says whose call it was."""
+    """One measurement. Times are microseconds per call; params["impl"] is the implementation."""
 
     name: str
     category: str
@@ -50,17 +50,17 @@ class BenchmarkResult:
 
     @property
     def key(self) -> str:
-        """category:name:params, the same for the same measurement in every report."""
+        """category:name:params; identifies a measurement across reports."""
         params = ",".join(f"{k}={self.params[k]}" for k in sorted(self.params))
         return f"{self.category}:{self.name}:{params}"
 
     @property
     def impl(self) -> str:
-        """Whose call was timed."""
+        """The implementation that was timed."""
         return str(self.params.get("impl", OURS))
 
     def to_dict(self) -> dict[str, Any]:
-        """As in the JSON; `extra` is left out where there is none."""
+        """As in the JSON; `extra` is omitted where there is none."""
         data = asdict(self)
         if not self.extra:
             del data["extra"]
@@ -91,7 +91,7 @@ class BenchmarkReport:
         self.results.append(result)
 
     def note(self, text: str) -> None:
-        """Appends a note: something left out, and why. Each text once."""
+        """Appends a note, such as what was skipped and why. Duplicates are dropped."""
         if text not in self.notes:
             self.notes.append(text)
 

@@ -1,4 +1,4 @@
-"""One run: its settings, who takes part, and where results go."""
+"""One run: its settings, implementations and report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pygpukit.benchmark.report import BenchmarkReport, BenchmarkResult, GPUInfo
 
 @dataclass
 class Session:
-    """What every suite gets."""
+    """The argument of every suite."""
 
     engines: list[Engine]  # ours first
     report: BenchmarkReport
@@ -30,7 +30,7 @@ class Session:
     on_gpu: bool = False
     sizes: list[int] | None = None
     dtypes: list[str] = field(default_factory=lambda: ["float32", "bfloat16", "float16"])
-    product_dtypes: list[str] | None = None  # of gemm and gemv, where some were asked for
+    product_dtypes: list[str] | None = None  # of gemm and gemv, where given
     layouts: list[str] | None = None
 
     @property
@@ -44,17 +44,17 @@ class Session:
         return self.on_gpu and bool(_native.nvrtc_info()["available"])
 
     def step(self, text: str) -> None:
-        """Shows what is being measured."""
+        """Shows progress."""
         self.progress.show(text)
 
     def note(self, text: str) -> None:
-        """Writes down what was left out, and why."""
+        """Adds a note to the report."""
         self.report.note(text)
 
     def add(
         self, category: str, name: str, impl: str, stats: Stats, iterations: int, **more: Any
     ) -> None:
-        """Adds a result. `params` of `more` come after impl; the rest are fields of the result."""
+        """Adds a result. `params` in `more` come after impl; the rest are fields of the result."""
         params = {"impl": impl, **more.pop("params", {})}
         median, low, high, std = stats
         self.report.add(
@@ -89,7 +89,7 @@ def _kernel_driver_version() -> str:
 
 
 def machine_facts(engines: list[Engine]) -> dict[str, Any]:
-    """What else a figure depends on."""
+    """Other facts that results depend on."""
     import numpy
 
     return {

@@ -1,7 +1,7 @@
-"""Sharing one GPU: latency of foreground work beside a saturating background, compute splits.
+"""Sharing one GPU: foreground latency under a saturating background load, compute splits.
 
-The foreground is a request of GEMMs and small kernels that comes at a fifth of the rate it could
-be served at; the background never stops. Latencies count from when a request was due.
+Foreground requests of GEMMs and small kernels arrive at a fifth of the rate that could
+be served; the background never stops. Latencies count from a request's scheduled arrival.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pygpukit.scheduler.partition import DevicePartition, partition
 
 LOAD = 0.2
 REQUEST_S = 0.001  # about what one request takes alone
-WINDOW_S = 0.1  # shares are measured over such windows
+WINDOW_S = 0.1  # shares are measured over windows of this length
 
 BUSY = r"""
 extern "C" __global__ void busy(float* out, int rounds) {
@@ -34,7 +34,7 @@ extern "C" __global__ void busy(float* out, int rounds) {
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     if not session.on_gpu:
         session.note("sharing needs a GPU: on CPU simulation work is done when the call returns")
         return
@@ -86,7 +86,7 @@ class Foreground:
 
 
 class Background:
-    """Endless work in another thread, until told to stop."""
+    """Endless work in another thread, until stopped."""
 
     def __init__(self) -> None:
         self._a = gp.full((2048, 2048), 1 / 2048)
@@ -101,7 +101,7 @@ class Background:
         return y, gp.exp(self._x)
 
     def loop(self, stop: threading.Event, inside: Callable[[], Any]) -> None:
-        """Runs until `stop`, counting steps that are done."""
+        """Runs until `stop`, counting completed steps."""
         with inside():
             stream = gp.current_stream()
             start = time.perf_counter()
@@ -149,7 +149,7 @@ def _serve(foreground: Foreground, count: int, inside: Callable[[], Any], alone_
             stream.synchronize()
             now = time.perf_counter()
             latencies.append((now - due) * 1e6)
-            due = max(due, now - gap)  # after a stall the queue does not run away
+            due = max(due, now - gap)  # after a stall the backlog does not grow without bound
         return latencies, result.to_numpy()
 
 
@@ -332,7 +332,7 @@ def _split(session: Session, shares: tuple[float, ...]) -> None:
 
 
 def _quota(session: Session) -> None:
-    """A partition above its memory is refused, while its neighbour goes on."""
+    """A partition that exceeds its memory limit is refused, while its neighbour is unaffected."""
     session.step("sharing: quota")
     small = partition("small", memory="64MiB")
     neighbour = partition("neighbour", memory="1GiB")

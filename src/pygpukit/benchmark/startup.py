@@ -1,4 +1,4 @@
-"""Start-up: whole processes from the outside, and the first use of a custom kernel from inside."""
+"""Start-up: whole processes measured from outside, first use of a custom kernel from inside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST_RESULT = {
     "torch": "import torch; x = torch.ones(256, device='cuda'); (x + x).cpu().numpy()",
 }
 
-# The context exists before the clock starts; finding and loading NVRTC is part of the first use.
+# The context exists before the clock starts; finding and loading NVRTC is part of first use.
 FIRST_KERNEL = f"""
 import time
 import pygpukit as gp
@@ -70,7 +70,7 @@ def _rows(session: Session) -> list[Row]:
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite. The processes of all rows run in turn."""
+    """Runs the suite. The processes of all rows are interleaved."""
     rows = _rows(session)
     for row in rows:
         session.step(f"startup: {row.name}, {row.impl}")

@@ -1,4 +1,4 @@
-"""Suites put together and run."""
+"""Selection and execution of suites."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "sharing": sharing.run,
     }
 )
-# They take gigabytes and the whole GPU, or minutes.
+# These take gigabytes and the whole GPU, or minutes.
 ON_REQUEST = ("gemm", "gemv", "fp8", "memory", "transfer", "sharing")
 UNSUPPORTED = ("attention",)  # flags of 0.2
 
 
 def default_suites() -> list[str]:
-    """What runs when nothing is selected."""
+    """The suites that run by default."""
     on_gpu = _native.default_device()[0] != "cpu"
     skipped = ON_REQUEST if on_gpu else (*ON_REQUEST, "startup")
     return [name for name in SUITES if name not in skipped]
@@ -139,7 +139,7 @@ class BenchmarkSuite:
         return self.add("transfer")
 
     def add_sharing(self) -> BenchmarkSuite:
-        """Latency beside a saturating background, compute splits, quotas."""
+        """Latency under a saturating background load, compute splits, quotas."""
         return self.add("sharing")
 
     def add_all(self) -> BenchmarkSuite:
@@ -149,7 +149,7 @@ class BenchmarkSuite:
         return self
 
     def run(self, verbose: bool = True) -> BenchmarkReport:
-        """Measures what was selected, or the default suites; shows progress on a terminal."""
+        """Runs the selected suites, or the default ones; shows progress on a terminal."""
         device, reason = _native.default_device()
         on_gpu = device != "cpu"
         progress = ProgressLine(quiet=not verbose)
@@ -186,7 +186,7 @@ class BenchmarkSuite:
     def compare(
         self, baseline: BenchmarkReport | str | Path, threshold: float = 0.05
     ) -> Comparison:
-        """The last run (one is made if there was none) beside a baseline: a report or its file."""
+        """Compares the last run (or a new one) with a baseline: a report or its file."""
         base = baseline if isinstance(baseline, BenchmarkReport) else BenchmarkReport.load(baseline)
         current = self._last if self._last is not None else self.run()
         return compare_reports(base, current, threshold)

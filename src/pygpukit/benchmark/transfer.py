@@ -1,4 +1,4 @@
-"""The transfer engine: pinned against the driver, pageable against peers, urgent copies."""
+"""The transfer engine: pinned copies against the driver, pageable against peers, urgent ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pygpukit.transfer import submit_d2h, submit_h2d
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DRIVER = "driver"  # one call of the driver for all bytes
+DRIVER = "driver"  # one driver call for all bytes
 URGENT_BYTES = 4096
 
 
@@ -29,7 +29,7 @@ def sizes(session: Session) -> tuple[int, int]:
 
 
 def run(session: Session) -> None:
-    """Adds the results of the suite."""
+    """Runs the suite."""
     pinned_bytes, pageable_bytes = sizes(session)
     if session.on_gpu:
         _pinned(session, pinned_bytes)
@@ -120,7 +120,7 @@ def _pageable_of(session: Session, engine: Engine, host: NDArray[Any]) -> dict[s
     kept: list[Any] = [None]
 
     def upload() -> None:
-        kept[0] = None  # first, so that two do not have to fit
+        kept[0] = None  # first, so that two need not fit
         kept[0] = engine.from_host(host)
 
     upload()
@@ -144,7 +144,7 @@ def _pageable_of(session: Session, engine: Engine, host: NDArray[Any]) -> dict[s
 
 
 def _urgent(session: Session, nbytes: int) -> None:
-    """A small copy of high priority, alone and behind a large one of low priority."""
+    """A small high-priority copy, alone and behind a large low-priority one."""
     import numpy as np
 
     host = _numbers(nbytes)

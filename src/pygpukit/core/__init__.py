@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pygpukit.core.memory import copy_to_device_async_raw_stream, get_memory_info
     from pygpukit.core.stream import StreamManager
 
-if not TYPE_CHECKING:  # type checkers would take any name for one of the package
+if not TYPE_CHECKING:  # type checkers would accept any name
     __getattr__ = lazy_names(
         "pygpukit.core",
         {

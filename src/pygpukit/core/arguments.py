@@ -1,4 +1,4 @@
-"""Checks of arguments that are used before the C++ core sees them."""
+"""Argument checks ahead of the C++ core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_SIZE = 2**64 - 1
 
 
 def require_arrays(op: str, **arguments: object) -> None:
-    """InvalidTypeError that names the first argument that is not a GPUArray."""
+    """Raises InvalidTypeError naming the first argument that is not a GPUArray."""
     for name, value in arguments.items():
         if not isinstance(value, GPUArray):
             raise InvalidTypeError(

@@ -1,7 +1,7 @@
 """The methods of GPUArray that follow NumPy and version 0.2, attached to the type of the C++ core.
 
-Imported with the package, so nothing is imported at the top that costs time: what a method needs
-beyond the core it imports when called.
+Imported with the package, so nothing expensive is imported at the top: methods import what they
+need beyond the core when called.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
 
 
-# --- the standard's ------------------------------------------------------------------------------
+# --- array API standard ------------------------------------------------------------------------
 
 
 def __array_namespace__(self: GPUArray, /, *, api_version: str | None = None) -> ModuleType:
@@ -42,7 +42,7 @@ def __array_namespace__(self: GPUArray, /, *, api_version: str | None = None) ->
 
 
 def to_device(self: GPUArray, device: _DeviceLike, /, *, stream: _StreamLike = None) -> GPUArray:
-    """This array if it is on that device, else a copy there, made on `stream`."""
+    """This array if it is on that device, else a copy there, on `stream`."""
     if stream is None:
         return _native.to_device(self, device)
     with _native.Stream(stream) if not isinstance(stream, _native.Stream) else stream:
@@ -72,7 +72,7 @@ def reshape(self: GPUArray, *shape: Any, copy: bool | None = None) -> GPUArray:
 
 
 def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
-    """The same memory in another shape or as another dtype; ValueError where that is impossible."""
+    """The same memory with another shape or dtype; ValueError where that is impossible."""
     if not shape_or_dtype:
         return _native.transpose(_native.transpose(self))
     first = shape_or_dtype[0]
@@ -93,7 +93,7 @@ def flatten(self: GPUArray) -> GPUArray:
 
 
 def transpose(self: GPUArray, *axes: Any) -> GPUArray:
-    """A view with the axes in the given order (numbers or one tuple); reversed without one."""
+    """A view with the axes in the given order (numbers or one tuple); reversed by default."""
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
         return _native.transpose(self, axes[0])
     return _native.transpose(self, axes or None)
@@ -105,7 +105,7 @@ def swapaxes(self: GPUArray, axis1: int, axis2: int, /) -> GPUArray:
 
 
 def squeeze(self: GPUArray, axis: _Axes | None = None) -> GPUArray:
-    """A view without the given axes of size 1, or without all of them."""
+    """A view without the given axes, or without all axes, of size 1."""
     return _native.squeeze(self, axis)
 
 
@@ -131,7 +131,7 @@ def slice_rows(self: GPUArray, num_rows: int) -> GPUArray:
         from pygpukit.core.errors import InvalidValueError
 
         raise InvalidValueError(
-            f"slice_rows: an array of shape {self.shape} has no {num_rows} rows"
+            f"slice_rows: an array of shape {self.shape} does not have {num_rows} rows"
         )
     return _native.slice_axis(self, 0, 0, num_rows)
 
@@ -150,7 +150,7 @@ def imag(self: GPUArray) -> GPUArray:
 
 
 def astype(self: GPUArray, dtype: _DTypeLike, copy: bool = False) -> GPUArray:
-    """This array cast to another dtype; itself when it has it already, unless copy is True."""
+    """This array cast to another dtype; itself when it already has it, unless copy is True."""
     if not copy and _native.result_type(dtype) == self.dtype:
         return self
     return _native.astype(self, dtype, copy)
@@ -174,7 +174,7 @@ def tobytes(self: GPUArray) -> bytes:
 
 
 def last_access(self: GPUArray) -> float:
-    """The present time: looking at an array is an access. Kept for programs of 0.2."""
+    """The current time: the call itself is an access. Kept for compatibility with 0.2."""
     import time
 
     return time.time()
@@ -189,14 +189,14 @@ def clip(
     max: _Operand | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Elements limited to [min, max]; a limit of None is none."""
+    """Elements clamped to [min, max]; None means no limit."""
     from pygpukit.ops import elementwise
 
     return elementwise.clip(self, min, max, out=out)
 
 
 def round(self: GPUArray, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
-    """Elements rounded to that many decimals, halves to even."""
+    """Elements rounded to that many decimals, ties to even."""
     from pygpukit.ops import elementwise
 
     return elementwise.round(self, decimals, out=out)
@@ -220,12 +220,12 @@ def argsort(
 
 
 def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
-    """The indices of the elements that are not zero, one array per axis."""
+    """The indices of the nonzero elements, one array per axis."""
     return _native.nonzero(self)
 
 
 def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
-    """The elements at these indices of an axis; without one, of the flattened array."""
+    """The elements at these indices along an axis; without one, of the flattened array."""
     from pygpukit.ops.conversion import asarray
 
     return _native.take(self, asarray(indices, device=self.device), axis=axis)
@@ -234,7 +234,7 @@ def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
 def repeat(
     self: GPUArray, repeats: int | Sequence[int] | GPUArray, axis: int | None = None
 ) -> GPUArray:
-    """Every element that many times along an axis; without one, of the flattened array."""
+    """Repeats each element along an axis; without one, of the flattened array."""
     from pygpukit.ops import repeating
 
     return repeating.repeat(self, repeats, axis)
@@ -247,7 +247,7 @@ def trace(
     axis2: int = 1,
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
-    """The sum over a diagonal of two axes."""
+    """The sum along a diagonal of two axes."""
     return _native.trace(self, offset, axis1, axis2, dtype=dtype)
 
 

@@ -39,7 +39,7 @@ def __dlpack_device__(self: GPUArray) -> tuple[int, int]:
 
 
 def __cuda_array_interface__(self: GPUArray) -> dict[str, Any]:
-    """Version 3 of the interface; AttributeError where it has no meaning."""
+    """Version 3 of the interface; AttributeError where it does not apply."""
     return _native.cuda_array_interface(self)
 
 
@@ -49,11 +49,11 @@ def to_numpy(
     stream: Any = None,
     blocking: bool = True,
 ) -> numpy.typing.NDArray[Any]:
-    """A host copy; waits for this array's own work only.
+    """A host copy; waits only for this array's own work.
 
-    out: where to put it, a C-contiguous NumPy array of the same shape and dtype. stream: where the
+    out: the destination, a C-contiguous NumPy array of the same shape and dtype. stream: where the
     copy runs, the current stream by default. blocking=False returns before the copy is done, and
-    needs `out` from pinned_empty; wait for the stream before reading it.
+    requires `out` from pinned_empty; wait for the stream before reading it.
     """
     return _native.to_numpy(self, out, stream, blocking)
 
@@ -90,7 +90,7 @@ def __array_function__(
 
 
 def item(self: GPUArray, *args: int | tuple[int, ...]) -> bool | int | float | complex:
-    """One element as a Python number: the only one, or that at a flat index or an index tuple."""
+    """One element as a Python number: the only one, or the one at a flat index or index tuple."""
     from pygpukit.core.host_values import element_value
 
     value: bool | int | float | complex = element_value(self, args)
@@ -116,7 +116,7 @@ def __deepcopy__(self: GPUArray, memo: dict[int, object]) -> GPUArray:
 
 
 def __reduce_ex__(self: GPUArray, protocol: int) -> tuple[Any, ...]:
-    """Through host memory; with protocol 5 the bytes can travel outside of the pickle."""
+    """Through host memory; with protocol 5 the bytes can be out-of-band."""
     host = self.to_numpy().reshape(-1).view("uint8")
     content: object = host.tobytes()
     if protocol >= 5:
@@ -131,7 +131,7 @@ def __reduce__(self: GPUArray) -> tuple[Any, ...]:
 
 
 def rebuild(content: Any, shape: tuple[int, ...], dtype: str, device: str) -> GPUArray:
-    """An unpickled array; on the default device where its own does not exist here."""
+    """Unpickles an array; on the default device where its own does not exist."""
     import numpy as np
 
     host_type = _native.DataType.from_string(dtype).to_numpy_dtype()
@@ -142,7 +142,7 @@ def rebuild(content: Any, shape: tuple[int, ...], dtype: str, device: str) -> GP
 
 
 def __sizeof__(self: GPUArray) -> int:
-    """Host memory in bytes: with the data on the CPU, without it on a GPU."""
+    """Host memory in bytes: includes the data on the CPU, not on a GPU."""
     return object.__sizeof__(self) + (0 if self.on_gpu else self.nbytes)
 
 

@@ -1,6 +1,6 @@
-"""Memory and streams of one kind of device behind one interface, with integer handles.
+"""The backend interface of 0.2: memory and streams by integer handle.
 
-New code uses arrays and streams directly; this is the interface of 0.2, on top of them.
+A layer over arrays and streams, which new code uses directly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Backend(ABC):
-    """Where memory lives and work runs."""
+    """Memory and streams of one kind of device."""
 
     @abstractmethod
     def is_available(self) -> bool:
-        """True when it can be used here."""
+        """True when it is usable."""
 
     @abstractmethod
     def get_device_count(self) -> int:
@@ -33,15 +33,15 @@ class Backend(ABC):
 
     @abstractmethod
     def get_device_properties(self, device_id: int = 0) -> DeviceInfo:
-        """The facts of a device."""
+        """Properties of a device."""
 
     @abstractmethod
     def allocate(self, size_bytes: int) -> int:
-        """Memory with undefined contents; a handle, not an address."""
+        """Allocates memory with undefined contents; returns a handle, not an address."""
 
     @abstractmethod
     def free(self, ptr: int) -> None:
-        """Frees memory; the handle is no longer valid."""
+        """Frees memory; the handle becomes invalid."""
 
     @abstractmethod
     def copy_host_to_device(self, host_array: NDArray[Any], device_ptr: int) -> None:
@@ -63,11 +63,11 @@ class Backend(ABC):
 
     @abstractmethod
     def create_stream(self, priority: int = 0) -> Stream:
-        """A new stream; a negative priority is a high one."""
+        """A new stream; a negative priority means high."""
 
     @abstractmethod
     def destroy_stream(self, stream: Stream) -> None:
-        """Waits for the stream's work; the stream ends when nobody holds it any more."""
+        """Waits for the stream's work; it is destroyed with its last reference."""
 
     @abstractmethod
     def stream_synchronize(self, stream: Stream) -> None:
@@ -136,7 +136,7 @@ class _ArrayBackend(Backend):
 
 
 class CPUSimulationBackend(_ArrayBackend):
-    """Host memory; work runs at once."""
+    """Host memory; work is synchronous."""
 
     def __init__(self) -> None:
         super().__init__("cpu")
@@ -175,7 +175,7 @@ _backend: Backend | None = None
 
 
 def get_backend() -> Backend:
-    """The backend of the process: of the default device, unless set_backend chose another."""
+    """The backend of the process: that of the default device, unless set_backend chose another."""
     global _backend
     if _backend is None:
         on_cpu = _native.default_device()[0] == "cpu"
@@ -190,7 +190,7 @@ def set_backend(backend: Backend) -> None:
 
 
 def reset_backend() -> None:
-    """Lets the next get_backend choose again."""
+    """Makes the next get_backend choose again."""
     global _backend
     _backend = None
 
@@ -206,7 +206,7 @@ def get_native_module() -> ModuleType:
 
 
 def get_rust_module() -> ModuleType | None:
-    """None: what 0.2 did in Rust is C++ here."""
+    """None: 0.2's Rust parts are C++ now."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the device can do."""
+"""Device queries and capabilities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MIN_SM = 80
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """The usual facts of a device; compute_capability is None on CPU simulation."""
+    """Basic properties of a device; compute_capability is None on CPU simulation."""
 
     name: str
     total_memory: int
@@ -24,7 +24,7 @@ class DeviceInfo:
 
 
 class KernelType:
-    """A kind of matrix kernel; the kinds are attributes of this class."""
+    """A kind of GEMM kernel; the kinds are attributes of this class."""
 
     FP32_FMA: ClassVar[KernelType]
     TF32_MMA: ClassVar[KernelType]
@@ -75,7 +75,7 @@ KernelType.TILED_SMEM = KernelType("TILED_SMEM", "Tiled in shared memory", 60)
 
 @dataclass(frozen=True)
 class DeviceCapabilities:
-    """What an architecture can do. SM 0 is CPU simulation."""
+    """Capabilities of an architecture. SM 0 is CPU simulation."""
 
     sm_version: int = 86
     device_id: int = 0
@@ -139,7 +139,7 @@ class DeviceCapabilities:
 
     @property
     def async_copy(self) -> bool:
-        """Copies from global to shared memory that do not block."""
+        """Asynchronous copies from global to shared memory."""
         return self.sm_version >= 80
 
     def is_ampere_or_newer(self) -> bool:
@@ -162,12 +162,12 @@ class DeviceCapabilities:
 
 
 def get_device_count() -> int:
-    """GPUs the driver shows; 0 without a driver."""
+    """GPUs visible to the driver; 0 without a driver."""
     return _native.cuda_device_count()
 
 
 def is_cuda_available() -> bool:
-    """True when there is a GPU this package can use. Never raises."""
+    """True when there is a usable GPU. Never raises."""
     try:
         return get_device_count() > 0 and _native.device_traits("cuda:0")["sm"] >= _MIN_SM
     except PyGPUkitError:
@@ -175,7 +175,7 @@ def is_cuda_available() -> bool:
 
 
 def _traits(device_id: int, op: str) -> dict[str, Any]:
-    """Of a GPU, or of CPU simulation when that is the default device."""
+    """Traits of a GPU, or of CPU simulation when that is the default device."""
     traits: dict[str, Any]
     if _native.default_device()[0] != "cpu":
         traits = _native.device_traits(device_id)
@@ -198,7 +198,7 @@ def _info(traits: dict[str, Any]) -> DeviceInfo:
 
 
 def get_device_info(device_id: int = 0) -> DeviceInfo:
-    """The facts of a device."""
+    """Properties of a device."""
     return _info(_traits(device_id, "get_device_info"))
 
 
@@ -212,7 +212,7 @@ def get_sm_version() -> int:
 
 
 def get_device_capabilities(device_id: int = 0) -> DeviceCapabilities:
-    """What a device can do; on CPU simulation SM 0, which has no tensor cores."""
+    """Capabilities of a device; on CPU simulation SM 0, without tensor cores."""
     traits = _traits(device_id, "get_device_capabilities")
     return DeviceCapabilities(
         sm_version=traits["sm"],

@@ -40,19 +40,19 @@ class OperationError(PyGPUkitError, RuntimeError):
 
 
 class UnsupportedError(PyGPUkitError, NotImplementedError):
-    """Not supported; the message says what, and what to use instead."""
+    """Not supported; the message names an alternative."""
 
 
 class GpuUnavailable(PyGPUkitError, RuntimeError):
-    """No usable driver or GPU where one is needed; the message says what was tried."""
+    """No usable driver or GPU where one is required; the message lists what was tried."""
 
 
 class CaptureError(PyGPUkitError, RuntimeError):
-    """Not possible during a graph capture, or a capture begun or ended out of order."""
+    """Not allowed during a graph capture, or a capture begun or ended out of order."""
 
 
 class ExchangeError(PyGPUkitError, BufferError):
-    """Memory that cannot be exchanged with another library as asked."""
+    """Memory that cannot be exchanged with another library as requested."""
 
 
 class OutOfMemory(PyGPUkitError, MemoryError):
@@ -80,7 +80,7 @@ class OutOfMemory(PyGPUkitError, MemoryError):
         self.limit = limit
         self.device_free = device_free
         self.evicted = evicted
-        self.account = account  # that allocations of the thread count against
+        self.account = account  # charged for the thread's allocations
         self.account_used = account_used
         self.account_limit = account_limit
 
@@ -104,7 +104,7 @@ class CudaError(PyGPUkitError, RuntimeError):
 
 
 class DeviceLostError(CudaError):
-    """The GPU context died of an earlier error, which the message names."""
+    """The GPU context was lost to an earlier error, which the message names."""
 
 
 class NvrtcError(PyGPUkitError, RuntimeError):
@@ -124,7 +124,7 @@ class NvrtcError(PyGPUkitError, RuntimeError):
 
     @property
     def compilation_log(self) -> str:
-        """What the compiler printed."""
+        """The compiler's output."""
         return self._log
 
 

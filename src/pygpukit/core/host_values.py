@@ -31,7 +31,7 @@ def _checked(index: object, size: int, where: str) -> int:
 
 
 def _position(shape: tuple[int, ...], args: tuple[Any, ...]) -> tuple[int, ...]:
-    """The index tuple that arguments of item() mean."""
+    """The index tuple for the arguments of item()."""
     if len(args) == 1 and isinstance(args[0], tuple):
         args = args[0]
     if len(args) == len(shape) and len(args) != 1:
@@ -50,7 +50,7 @@ def _position(shape: tuple[int, ...], args: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def element_value(array: GPUArray, args: tuple[Any, ...]) -> Any:
-    """array.item(*args); only that element crosses the bus."""
+    """array.item(*args); transfers only that element."""
     if not args:
         if array.size != 1:
             raise InvalidValueError(

@@ -1,4 +1,4 @@
-"""Memory figures, pinned memory and raw copies."""
+"""Memory info, pinned memory and raw copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions called with GPUArrays: each runs our function of the same meaning."""
+"""NumPy functions called with GPUArrays: each is forwarded to our equivalent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _REDUCTIONS = {
     "multiply": "prod",
 }
 
-# What NumPy's optional arguments are when they ask for nothing.
+# Defaults of NumPy's optional arguments.
 _NEUTRAL: dict[str, tuple[object, ...]] = {
     "casting": ("same_kind",),
     "dtype": (None,),
@@ -63,16 +63,16 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "subok": (True, False),
     "where": (True,),
 }
-# Arguments that may change how a result is found, not the result: every sort of ours is stable, no
-# input is overwritten, unique elements come sorted.
+# Arguments that may affect how a result is computed, but not the result: all our sorts are stable,
+# no input is overwritten, unique elements are sorted.
 _WITHOUT_EFFECT = ("kind", "max_work", "optimize", "overwrite_input", "sorted")
-# Names of NumPy's that we spell as the array API standard does.
+# NumPy argument names that we spell as in the array API standard.
 _RENAMED = {"N": "n", "a": "x", "a_max": "max", "a_min": "min", "ar": "x", "ddof": "correction"}
 
-# As many dimensions as an array may have; a list that holds itself has no end.
+# The maximum rank of an array; a self-referential list has no end.
 _MAX_NESTING = 32
 
-# Functions of NumPy that are questions about an array, answered here.
+# NumPy functions that query an array, answered here.
 _ANSWERS: dict[str, Callable[..., object]] = {
     "array2string": lambda x, /: str(x),
     "array_repr": lambda x, /: repr(x),
@@ -85,10 +85,10 @@ _ANSWERS: dict[str, Callable[..., object]] = {
 def _empty_like(  # type: ignore[no-untyped-def]
     prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None
 ):
-    """The signature is all that is used."""
+    """Only the signature is used."""
 
 
-# NumPy's functions in C, whose signatures are not known to Python before NumPy 2.4.
+# NumPy functions written in C, whose signatures Python cannot inspect before NumPy 2.4.
 _IN_C: dict[str, Callable[..., object]] = {
     "bincount": lambda x, /, weights=None, minlength=0: None,
     "can_cast": lambda from_, to, casting="safe": None,
@@ -126,8 +126,8 @@ def _missing(call: str) -> InvalidTypeError:
 
 
 def _check_values(call: str, values: Iterable[object], depth: int = 0) -> bool:
-    """False when a value belongs to another library that may know what to do. Raises for NumPy
-    arrays; NumPy's 0-d arrays are numbers."""
+    """False when a value belongs to another library, which may handle the call. Raises for NumPy
+    arrays; 0-d NumPy arrays count as numbers."""
     if depth > _MAX_NESTING:
         raise InvalidTypeError(f"{call}: lists are nested more than {_MAX_NESTING} deep")
     for value in values:
@@ -153,7 +153,7 @@ def _number(value: Any) -> Any:
 
 
 def _output(call: str, out: Any) -> Any:
-    """NumPy hands over out= as a tuple; ours is an array, or a tuple for several results."""
+    """NumPy passes out= as a tuple; ours is an array, or a tuple for several results."""
     for array in out:
         if array is not None and not isinstance(array, GPUArray):
             raise InvalidTypeError(f"{call}: out is a {type(array).__name__}, expected a GPUArray")
@@ -170,7 +170,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _is_default(value: object, default: object) -> bool:
-    """Whether an argument says what NumPy does without it. Arrays are not compared."""
+    """Whether an argument has NumPy's default value. Arrays are not compared."""
     simple = value is None or isinstance(value, (bool, int, float, str))
     return value is np._NoValue or (simple and type(value) is type(default) and value == default)
 
@@ -181,7 +181,7 @@ def _asks_for_nothing(name: str, value: object) -> bool:
 
 
 class _Arguments:
-    """The arguments of a NumPy call as our function takes them: matched by name, except for our
+    """The arguments of a NumPy call, mapped to our function's: matched by name, except for our
     positional-only ones, which are the first of NumPy's under any name."""
 
     def __init__(self, call: str, ours: Callable[..., Any]) -> None:
@@ -200,7 +200,7 @@ class _Arguments:
         self.named: dict[str, Any] = {}
 
     def add(self, name: str, value: object, default: object = inspect.Parameter.empty) -> None:
-        """One that NumPy knows by name; InvalidTypeError where we have nothing of the kind."""
+        """Adds an argument by NumPy's name; InvalidTypeError where we have no equivalent."""
         if _is_default(value, default):
             return
         ours = name if name in self.keywords else _RENAMED.get(name, name)
@@ -216,7 +216,7 @@ class _Arguments:
         self.named[ours] = _number(value)
 
     def add_call(self, theirs: inspect.Signature, args: Any, kwargs: dict[str, Any]) -> None:
-        """All of a call of NumPy's function."""
+        """Adds all arguments of a NumPy call."""
         given = theirs.bind(*args, **kwargs).arguments
         for index, parameter in enumerate(theirs.parameters.values()):
             if parameter.name not in given:
@@ -236,7 +236,7 @@ class _Arguments:
 def call_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> object:
-    """What GPUArray.__array_ufunc__ does."""
+    """Implements GPUArray.__array_ufunc__."""
     name = ufunc.__name__
     call = f"numpy.{name}" if method == "__call__" else f"numpy.{name}.{method}"
     out = options.pop("out", None)
@@ -247,7 +247,7 @@ def call_ufunc(
         function = _ours(name)
     elif method == "reduce" and name in _REDUCTIONS:
         function = _ours(_REDUCTIONS[name])
-        options = {"axis": 0, **options}  # a ufunc reduces axis 0 unless told otherwise
+        options = {"axis": 0, **options}  # a ufunc reduces axis 0 by default
     if function is None:
         raise _missing(call)
     arguments = _Arguments(call, function)
@@ -261,7 +261,7 @@ def call_ufunc(
 def call_function(
     function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> object:
-    """What GPUArray.__array_function__ does."""
+    """Implements GPUArray.__array_function__."""
     if not all(issubclass(t, (GPUArray, np.ndarray)) for t in types):
         return NotImplemented
     module, name = function.__module__, function.__name__

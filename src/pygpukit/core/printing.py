@@ -1,4 +1,4 @@
-"""str() and repr() of arrays: NumPy's text, from a few edge items where the array is large."""
+"""str() and repr() of arrays: NumPy's formatting, from a few edge items for a large array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _edges(host: NDArray[Any], edge: int) -> NDArray[Any]:
     """The first edge + 1 and the last edge items of each longer axis."""
     import numpy as np
 
-    if edge == 0:  # NumPy shows the last item then
+    if edge == 0:  # NumPy then shows the last item
         return host[tuple(slice(-1, None) for _ in host.shape)]
     for axis, size in enumerate(host.shape):
         if size > 2 * edge + 1:
@@ -30,7 +30,7 @@ def _edges(host: NDArray[Any], edge: int) -> NDArray[Any]:
 
 
 def _packed_edges(array: GPUArray, edge: int) -> NDArray[Any]:
-    """The same of a four-bit array: whole bytes cross the bus, two values each."""
+    """Same for a four-bit array: whole bytes are transferred, two values each."""
     import numpy as np
 
     if array.shape[-1] % 2:
@@ -42,7 +42,7 @@ def _packed_edges(array: GPUArray, edge: int) -> NDArray[Any]:
 
 
 def _values(array: GPUArray) -> tuple[NDArray[Any], dict[str, Any]]:
-    """What NumPy has to print, and the options that make it the text of the whole array.
+    """The values for NumPy to print, and the options that make it print the whole array's text.
 
     A summary shows `edgeitems` at each end of an axis that is longer than two times that. So one
     item more than those shown makes NumPy summarise the small array as it would the large one.
@@ -64,10 +64,10 @@ def _facts(array: GPUArray) -> str:
 
 
 def array_str(array: GPUArray) -> str:
-    """As NumPy writes the values."""
+    """The values in NumPy's format."""
     import numpy as np
 
-    # Text is wanted most when something went wrong; and a capture has no values yet.
+    # Text is most useful after a failure; and a capture has no values yet.
     with contextlib.suppress(PyGPUkitError):
         host, options = _values(array)
         return np.array2string(host, separator=" ", **options) if array.ndim else str(host[()])

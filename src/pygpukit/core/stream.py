@@ -15,14 +15,14 @@ from pygpukit._native import (
 
 
 class StreamPriority(IntEnum):
-    """HIGH streams run before LOW ones where the GPU has a choice."""
+    """Work on HIGH streams is scheduled before work on LOW ones."""
 
     HIGH = 0
     LOW = 1
 
 
 class StreamManager:
-    """Makes streams and keeps track of them."""
+    """Creates streams and keeps track of them."""
 
     def __init__(self) -> None:
         self._streams: list[Stream] = []
@@ -43,7 +43,7 @@ class StreamManager:
         return default_stream()
 
     def synchronize_all(self) -> None:
-        """Waits for all streams made here, and for the default stream."""
+        """Waits for all streams created here, and for the default stream."""
         for stream in [*self._streams, default_stream()]:
             stream.synchronize()
 

@@ -1,9 +1,9 @@
-"""Launches: limits per stream, and what the gates of streams have counted."""
+"""Launches: limits and counters per stream."""
 
 from pygpukit._lazy import lazy_names
 from pygpukit.dispatch.launches import LaunchStats, limit, stats
 
-# Names of 0.2 and where they live.
+# Names of 0.2 and the modules that define them.
 _COMPAT = {
     "pygpukit._compat.dispatch": (
         *("DispatchStats", "KernelDispatcher", "KernelLaunchRequest", "KernelState"),

@@ -1,4 +1,4 @@
-"""The gates that launches pass: how many of a stream may be on the device, and what was counted.
+"""Launch gates: limits on the launches of a stream in flight, and their counters.
 
 >>> stream = gp.Stream()
 >>> gp.dispatch.limit(stream, 2)
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LaunchStats:
-    """The gate of one stream. Kernels and copies are launches."""
+    """Counters of one stream. Kernels and copies both count as launches."""
 
     launches: int
     last_launch: float  # on the clock of time.monotonic(); 0.0: none yet
     limit: int  # 0: none
     in_flight: int
-    max_in_flight: int  # most at a time
-    waits: int  # launches that found the limit reached
+    max_in_flight: int  # high-water mark
+    waits: int  # launches that had to wait for the limit
     wait_s: float
-    held: int  # launches that gave way to the foreground (best effort only)
+    held: int  # launches that yielded to the foreground (best effort only)
     held_s: float
 
 
 def limit(stream: Stream, max_in_flight: int | None) -> None:
-    """Lets at most so many launches of a stream be on the device; None: they are only counted.
+    """Limits the launches of a stream in flight; None: they are only counted.
 
-    A launch past the limit waits on the host for the oldest. Call it before other threads use the
-    stream. Streams of partitions have their own limits, and the default stream has none. On CPU
-    simulation work is done when the call returns: nothing is limited or counted.
+    A launch beyond the limit blocks the host until the oldest is done. Call it before other threads
+    use the stream. Streams of partitions have their own limits, and the default stream has none. On
+    CPU simulation work is synchronous: nothing is limited or counted.
     """
     _native.limit_launches(stream, max_in_flight)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         warmup,
     )
 
-if not TYPE_CHECKING:  # type checkers would take any name for one of the package
+if not TYPE_CHECKING:  # type checkers would accept any name
     __getattr__ = lazy_names(
         "pygpukit.jit",
         {

@@ -1,4 +1,4 @@
-"""Compilation of CUDA C at run time: kernels, NVRTC, warm-up and driver checks."""
+"""Run-time compilation of CUDA C: kernels, NVRTC, warm-up and driver checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pygpukit.core.errors import CompileError, NvrtcError, PyGPUkitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_MIN_DRIVER = 11000  # as cuDriverGetVersion counts
+_MIN_DRIVER = 11000  # in cuDriverGetVersion's encoding
 _MIN_SM = 80
 _WARMUP_SOURCE = "__global__ void pygpukit_warmup(int* x) { *x = 1; }"
 
@@ -66,13 +66,13 @@ def jit(
     >>> scale = gp.jit("__global__ void scale(float* x, float f, int n) {...}", "scale")
     >>> scale(x, f=0.5, n=x.size)
 
-    `options` are NVRTC flags; nvcc's spellings of a default (-O3) change nothing, and NvrtcError
-    names the others and what to write instead. On CPU simulation a call runs `reference`, a Python
+    `options` are NVRTC flags; nvcc spellings of a default (-O3) are ignored, and NvrtcError
+    names any others and what to write instead. On CPU simulation a call runs `reference`, a Python
     function with the kernel's parameters that gets NumPy views of the arrays; without one it raises
     GpuUnavailable.
 
-    `include_folders`, for source that is not yours: the only folders, but for CUDA's own headers,
-    that `#include` may read; anything else is refused before it is compiled (docs/security.md).
+    `include_folders`, for untrusted source: the only folders, apart from CUDA's own headers,
+    that `#include` may read; anything else is refused before compilation (docs/security.md).
     """
     return JITKernel(
         source, func, options, block_size, reference=reference, include_folders=include_folders
@@ -92,7 +92,7 @@ def compile_to_ptx(
 
 
 def _nvrtc() -> dict[str, Any]:
-    """What is known of NVRTC; empty when it cannot be had."""
+    """Info about NVRTC; empty when it is not available."""
     try:
         info: dict[str, Any] = _native.nvrtc_info()
     except PyGPUkitError:
@@ -118,7 +118,7 @@ def get_nvrtc_path() -> str | None:
 
 
 class _Warmup:
-    """The one warm-up of the process: not begun, running or done."""
+    """The warm-up of the process: not started, running or done."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -130,7 +130,7 @@ class _Warmup:
         try:
             kernel = JITKernel(_WARMUP_SOURCE, "pygpukit_warmup")
             if not kernel.is_compiled:
-                kernel.ptx  # noqa: B018 - raises the error that says what was tried
+                kernel.ptx  # noqa: B018 - raises the error that lists what was tried
         except Exception as error:
             self.error = error
         finally:
@@ -141,9 +141,9 @@ _warmup = _Warmup()
 
 
 def warmup(background: bool = False, callback: Callable[[], object] | None = None) -> bool:
-    """Loads and starts the compiler ahead of time, once per process.
+    """Loads and warms up the compiler, once per process.
 
-    True when that worked, False when it did not (see get_warmup_error). With `background` it runs
+    True on success, False on failure (see get_warmup_error). With `background` it runs
     on a daemon thread and True is returned at once. `callback` is called when it is done.
     """
 
@@ -166,17 +166,17 @@ def warmup(background: bool = False, callback: Callable[[], object] | None = Non
 
 
 def is_warmup_done() -> bool:
-    """True when the warm-up has ended, also when it failed."""
+    """True when the warm-up has ended, successfully or not."""
     return _warmup.done.is_set()
 
 
 def get_warmup_error() -> Exception | None:
-    """Why the warm-up failed, None when it did not."""
+    """Why the warm-up failed; None when it did not."""
     return _warmup.error
 
 
 def get_driver_requirements() -> dict[str, str]:
-    """What PyGPUkit needs of driver and GPU, as text."""
+    """The driver and GPU requirements of PyGPUkit, as text."""
     return {
         "min_driver_version": "11.0",
         "min_gpu_architecture": "SM 80 (Ampere)",
@@ -189,7 +189,7 @@ def get_driver_requirements() -> dict[str, str]:
 
 
 def check_driver_compatibility() -> tuple[bool, str]:
-    """Whether driver and GPU can be used, and why not. Never raises."""
+    """Whether driver and GPU are usable, with the reason. Never raises."""
     try:
         driver = _native.driver_info()
         if driver["problem"]:

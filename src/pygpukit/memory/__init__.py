@@ -1,4 +1,4 @@
-"""Device memory: the pool all arrays live in, who pays, and arrays that may leave the device."""
+"""Device memory: the pool of all arrays, accounts, and eviction."""
 
 from pygpukit._lazy import lazy_names
 from pygpukit.memory.pool_control import (
@@ -28,7 +28,7 @@ GB = 1024 * MB
 
 HAS_RUST_BACKEND = True  # the name is 0.2's
 
-# Names of 0.2 and where they live.
+# Names of 0.2 and the modules that define them.
 _COMPAT = {
     "pygpukit._compat.memory": (
         *("MemoryBlock", "MemoryPool", "PoolStats", "RustMemoryBlock", "RustMemoryPool"),

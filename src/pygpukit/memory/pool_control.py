@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def stats(device: str | int | None = None) -> dict[str, int]:
-    """Figures of the pool, in bytes: limit, used, cached, reserved, peak_used, evicted, ...
+    """Statistics of the pool, in bytes: limit, used, cached, reserved, peak_used, evicted, ...
 
     used + cached = reserved, the physical memory held, in units of chunk. Counts: blocks,
     allocations, reuses, driver_calls, host_waits, evictions, restores. docs/memory.md has them all.
@@ -21,7 +21,7 @@ def stats(device: str | int | None = None) -> dict[str, int]:
 
 
 def accounts(device: str | int | None = None) -> dict[str, dict[str, int]]:
-    """Figures of the open accounts by name: used, peak, limit (bytes), refused (a count)."""
+    """Statistics of the open accounts by name: used, peak, limit (bytes), refused (a count)."""
     return _native.memory_accounts(device)
 
 
@@ -33,7 +33,7 @@ def snapshot(device: str | int | None = None) -> list[dict[str, Any]]:
 def set_limit(limit: int | str | None, device: str | int | None = None) -> None:
     """The most physical memory the pool may hold: bytes, "8GiB", "80%" of the device's, or None.
 
-    Trims and evicts where the new limit asks for it; OutOfMemory, and the old limit stays, when
+    Trims and evicts as the new limit requires; raises OutOfMemory, keeping the old limit, when
     that is not enough.
     """
     _native.set_memory_limit(limit, device)
@@ -48,10 +48,10 @@ def account(
 ) -> MemoryAccount:
     """The account of that name, created where there is none: a byte count with a limit.
 
-    ``with gp.memory.account("tenant", "2GiB"):`` makes allocations of the calling thread on the
-    device count against it. One above the limit raises OutOfMemory, which names the account, the
-    bytes asked for, its use and its limit; other accounts are not affected. `limit` is as in
-    set_limit(); left out, it stays as it is. `evict_class` ("guaranteed", "burstable",
+    ``with gp.memory.account("tenant", "2GiB"):`` charges allocations of the calling thread on the
+    device to it. One above the limit raises OutOfMemory, which names the account, the
+    requested bytes, its use and its limit; other accounts are not affected. `limit` is as in
+    set_limit(); omitted, it is unchanged. `evict_class` ("guaranteed", "burstable",
     "best_effort") orders eviction: arrays of a lower class first, and never for a lower one. The
     account lives as long as you, a ``with`` block or one of its arrays holds it.
     """
@@ -74,7 +74,7 @@ def set_evictable_default(min_bytes: int | str | None, device: str | int | None 
 
 
 def evict(array: GPUArray) -> int:
-    """Moves the array to pinned host memory now. Returns the bytes of device memory freed."""
+    """Evicts the array to pinned host memory now. Returns the bytes of device memory freed."""
     return _native.memory_evict(array)
 
 
@@ -84,12 +84,12 @@ def restore(array: GPUArray) -> None:
 
 
 def prefetch(array: GPUArray) -> bool:
-    """Starts to restore an evicted array in the background. False: no room."""
+    """Starts restoring an evicted array in the background. False: no room."""
     return _native.memory_prefetch(array)
 
 
 def touch(array: GPUArray) -> None:
-    """Makes the array the most recently used one."""
+    """Marks the array as most recently used."""
     _native.memory_touch(array)
 
 
@@ -104,7 +104,7 @@ def unpin(array: GPUArray) -> None:
 
 
 def freeze(array: GPUArray) -> None:
-    """Promises that nothing writes the array's memory any more: weights, once they are loaded.
+    """Declares that nothing will write the array's memory again: weights, once they are loaded.
 
     Waits for pending writes. From then on GEMV kernels (decoding) may prefetch such weights while
     the previous kernel still runs. Ops refuse to write it (ValueError);

@@ -1,9 +1,9 @@
-"""The ops as functions, loaded when first used."""
+"""The ops as functions, loaded on first use."""
 
 from pygpukit._lazy import lazy_names
 from pygpukit._names import OPS
 
-# The module has the name of its function: loaded later, it would take its place.
+# The module has the name of its function: loaded later, it would shadow it.
 from pygpukit.ops.matmul import matmul
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from pygpukit.ops.basic import *  # noqa: F403
 
-if not TYPE_CHECKING:  # type checkers would take any name for one of the package
+if not TYPE_CHECKING:  # type checkers would accept any name
     __getattr__ = lazy_names(
         "pygpukit.ops",
         OPS,

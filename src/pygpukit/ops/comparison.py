@@ -1,4 +1,4 @@
-"""Whether arrays are equal, exactly or nearly. The answers stay on the device, as 0-d arrays."""
+"""Exact and approximate equality. Results stay on the device, as 0-d arrays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def isclose(
     a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
 ) -> GPUArray:
-    """Element by element: abs(a - b) <= atol + rtol * abs(b), or both the same infinity."""
+    """Elementwise abs(a - b) <= atol + rtol * abs(b), or both the same infinity."""
     from pygpukit.ops import elementwise as e
 
     x, y = _operands(a, b)
     if "int" in y.dtype.name or y.dtype.name == "bool":
-        y = _native.astype(y, "float64")  # as NumPy: no wrap-around in the difference
+        y = _native.astype(y, "float64")  # like NumPy: no wrap-around in the difference
     with_tolerance = e.add(e.multiply(e.abs(y), rtol), atol)
     near = e.less_equal(e.abs(e.subtract(x, y)), with_tolerance)
     close = e.logical_or(e.logical_and(near, e.isfinite(y)), e.equal(x, y))

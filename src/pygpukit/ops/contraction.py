@@ -1,4 +1,4 @@
-"""Sums of products over axes."""
+"""Tensor contractions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def einsum(*operands: Any, out: GPUArray | None = None) -> GPUArray:
-    """Sum of products over named axes: ``einsum("ij,jk->ik", a, b)``, as NumPy's einsum.
+    """Contraction over labelled axes: ``einsum("ij,jk->ik", a, b)``, like NumPy's einsum.
 
     Explicit and implicit output, ``...``, repeated indices (diagonals), sizes of 1 that broadcast,
     and the form with lists, ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Operands are contracted from
-    left to right. One operand whose axes are only moved or taken along a diagonal gives a view.
+    left to right. A single operand that is only permuted or reduced to a diagonal gives a view.
     """
     if operands and isinstance(operands[0], str):
         arrays = list(operands[1:])
@@ -40,7 +40,7 @@ def einsum(*operands: Any, out: GPUArray | None = None) -> GPUArray:
     return _native.einsum(arrays, labels, result, out)
 
 
-# Subscripts of one operand: labels, with _ELLIPSIS in the place of "...".
+# Subscripts of one operand: labels, with _ELLIPSIS in place of "...".
 _ELLIPSIS = -1
 
 
@@ -79,7 +79,7 @@ def _parse(subscripts: str, count: int) -> tuple[list[list[int]], list[int] | No
 def _parse_lists(
     operands: tuple[Any, ...],
 ) -> tuple[list[Any], list[list[int]], list[int] | None]:
-    """array, labels, array, labels, ... and perhaps the labels of the result."""
+    """array, labels, array, labels, ... and optionally the labels of the result."""
     if len(operands) < 2:
         raise InvalidValueError("einsum: expected subscripts and at least one operand")
     arrays = list(operands[0 : len(operands) // 2 * 2 : 2])
@@ -137,7 +137,7 @@ def _expand(labels: list[int], dots: list[int]) -> list[int]:
 
 
 def _implicit(inputs: list[list[int]], ellipsis: list[int]) -> list[int]:
-    """The dimensions of "...", then what appears once, sorted."""
+    """The dimensions of "...", then the labels that appear once, sorted."""
     every = [label for labels in inputs for label in labels if label != _ELLIPSIS]
     return [*ellipsis, *sorted(label for label in set(every) if every.count(label) == 1)]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pygpukit._native import DataType, _DeviceLike, _DTypeLike
 
 _NUMBERS = (bool, int, float, complex)
-_MAX_NESTING = 32  # as many dimensions as an array may have; a list may hold itself
+_MAX_NESTING = 32  # the maximum rank of an array; a list may contain itself
 _STORAGE = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "float4_e2m1fn")
 
 
@@ -54,7 +54,7 @@ def array(
     ndmin: int = 0,
     device: _DeviceLike = None,
 ) -> GPUArray:
-    """As asarray, but a copy by default; with at least `ndmin` axes."""
+    """Like asarray, but copies by default; with at least `ndmin` axes."""
     result = asarray(obj, dtype=dtype, device=device, copy=copy)
     missing = ndmin - result.ndim
     return result if missing <= 0 else _native.reshape(result, (1,) * missing + result.shape)
@@ -86,7 +86,7 @@ def _from_number(value: complex, dtype: _DTypeLike | None, device: _DeviceLike) 
         return _native.astype(full((), value, "float32", device=device), kind)
     if kind == _native.result_type(kind, value):
         return full((), value, kind, device=device)
-    # Casts that lose something are as explicit here as astype.
+    # Lossy casts must be as explicit here as with astype.
     if isinstance(value, complex) and kind.name != "bool":
         from pygpukit.core.errors import InvalidTypeError
 
@@ -103,7 +103,7 @@ def _is_numpy(obj: object) -> bool:
 
 
 def _is_sequence(obj: object) -> bool:
-    """A sequence of Python objects, not text, and not bytes in memory (those are buffers)."""
+    """A sequence of Python objects; not text, and not a buffer."""
     if isinstance(obj, (str, bytes, bytearray, memoryview, dict)) or hasattr(obj, "__array__"):
         return False
     return isinstance(obj, range) or (
@@ -133,7 +133,7 @@ def _exchange(obj: Any, device: _DeviceLike, copy: bool | None) -> GPUArray:
         result = interop.from_cuda_array_interface(obj)
         if copy:
             result = _native.copy(result)
-    # What lies in host memory goes to the default device, as NumPy arrays do.
+    # Host memory goes to the default device, like NumPy arrays.
     if device is None and result.device == "cpu" and _native.default_device()[0] != "cpu":
         _no_view(copy, "an object in host memory")
         return _native.to_device(result, None)
@@ -144,7 +144,7 @@ def _from_host(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUAr
     import numpy as np
 
     if isinstance(obj, bytes):
-        obj = memoryview(obj)  # numbers, not one piece of text
+        obj = memoryview(obj)  # numbers, not text
     host = np.asarray(obj, dtype=None if dtype is None else _numpy_dtype(dtype))
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
@@ -157,7 +157,7 @@ def _numpy_dtype(dtype: _DTypeLike) -> Any:
 
 def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUArray:
     if not isinstance(obj, (list, tuple, range)):
-        obj = list(islice(obj, len(obj)))  # once: it need not end, nor give the same again
+        obj = list(islice(obj, len(obj)))  # once: iteration need not end, nor repeat
     leaves: set[type] = set()
     if _collect(obj, leaves):
         parts = [asarray(item, dtype=dtype, device=device) for item in obj]
@@ -171,7 +171,7 @@ def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> G
 
 
 def _collect(obj: Any, leaves: set[type], depth: int = 0) -> bool:
-    """Adds the types of all numbers; True when there are arrays of ours among them."""
+    """Collects the types of all numbers; True when there are GPUArrays among them."""
     if depth > _MAX_NESTING:
         raise InvalidValueError(f"asarray: lists are nested more than {_MAX_NESTING} deep")
     kinds = set(map(type, obj))
@@ -196,7 +196,7 @@ def _holds_array(obj: Any) -> bool:
 
 
 def _default_of(leaves: set[type]) -> DataType | None:
-    """Our defaults for Python numbers; None where NumPy's dtypes decide, or integers' size."""
+    """Our defaults for Python numbers; None where NumPy's dtypes or the integers' size decide."""
     if not leaves:
         return _native.float32
     if not leaves <= set(_NUMBERS):

@@ -1,4 +1,4 @@
-"""New arrays: filled, evenly spaced, triangles and grids."""
+"""New arrays: filled, evenly spaced, triangular matrices and grids."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def arange(
     *,
     device: _DeviceLike = None,
 ) -> GPUArray:
-    """start, start + step, ... up to but without stop; with one argument from 0 to it."""
+    """start, start + step, ... up to but excluding stop; with one argument, from 0 up to it."""
     first, last = (0, start) if stop is None else (start, stop)
     numbers = [_real(n, "arange") for n in (first, last, step)]
     begin, end, by = numbers
@@ -114,11 +114,11 @@ def arange(
             from pygpukit.core.errors import InvalidValueError
 
             raise InvalidValueError(
-                f"arange: from {begin} to {end} in steps of {by} is no finite number of elements"
+                f"arange: from {begin} to {end} in steps of {by} is not a finite number of elements"
             )
         count = math.ceil(length)
         kind = _native.result_type("float32" if dtype is None else dtype)
-        if "int" in kind.name:  # what NumPy makes of it: steps between truncated numbers
+        if "int" in kind.name:  # like NumPy: steps between truncated numbers
             begin, by = int(begin), int(begin + by) - int(begin)
     count = max(int(count), 0)
     if count > 2**62:
@@ -152,7 +152,7 @@ def linspace(
     device: _DeviceLike = None,
     endpoint: bool = True,
 ) -> GPUArray:
-    """num numbers from start to stop (without stop itself when endpoint is False)."""
+    """num numbers from start to stop (excluding stop when endpoint is False)."""
     begin, end = (_number(n, "linspace") for n in (start, stop))
     if dtype is None:
         dtype = "complex64" if _is_complex(begin, end) else "float32"
@@ -199,7 +199,7 @@ def geomspace(
     device: _DeviceLike = None,
     endpoint: bool = True,
 ) -> GPUArray:
-    """num numbers from start to stop, each the same multiple of the one before; ends exact."""
+    """num numbers from start to stop in geometric progression; both ends are exact."""
     begin, end = (float(_real(n, "geomspace")) for n in (start, stop))
     if begin == 0 or end == 0 or (begin < 0) != (end < 0):
         from pygpukit.core.errors import InvalidValueError
@@ -256,7 +256,7 @@ def tri(
 
 
 def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
-    """Of a vector the matrix with it on diagonal k; of a matrix that diagonal (a view)."""
+    """For a vector, the matrix with it on diagonal k; for a matrix, that diagonal (a view)."""
     require_arrays("diag", x=x)
     if x.ndim == 1:
         return _native.diagflat(x, k)

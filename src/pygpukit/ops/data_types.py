@@ -30,7 +30,7 @@ def astype(
 
 
 def result_type(*arrays_and_dtypes: GPUArray | _DTypeLike | _ScalarLike) -> DataType:
-    """The dtype that arrays, dtypes and Python numbers have in common. Numbers are weak."""
+    """The common dtype of arrays, dtypes and Python numbers. Numbers are weak."""
     return _native.result_type(*arrays_and_dtypes)
 
 
@@ -40,7 +40,7 @@ def promote_types(a: _DTypeLike, b: _DTypeLike, /) -> DataType:
 
 
 def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, /, casting: str = "safe") -> bool:
-    """Whether a cast follows a rule: 'no', 'equiv', 'safe', 'same_kind' or 'unsafe'."""
+    """Whether a casting rule allows a cast: 'no', 'equiv', 'safe', 'same_kind' or 'unsafe'."""
     return _native.can_cast(from_, to, casting)
 
 
@@ -64,7 +64,7 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 def isdtype(dtype: _DTypeLike, kind: _DTypeLike | str | tuple[_DTypeLike | str, ...]) -> bool:
-    """Whether a dtype is of a kind: a dtype, the name of a kind, or any of a tuple of these.
+    """Whether a dtype is of a kind: a dtype, the name of a kind, or any in a tuple of these.
 
     Kinds: 'bool', 'signed integer', 'unsigned integer', 'integral', 'real floating',
     'complex floating', 'numeric'.
@@ -126,7 +126,7 @@ _FORMATS = {
 
 
 class finfo:
-    """Limits of a floating-point dtype; of the parts of a complex one."""
+    """Limits of a floating-point dtype, or of the parts of a complex one."""
 
     __slots__ = (
         "bits",
@@ -174,7 +174,7 @@ class finfo:
 
     @property
     def tiny(self) -> float:
-        """NumPy's name of smallest_normal."""
+        """NumPy's name for smallest_normal."""
         return self.smallest_normal
 
     @property
@@ -184,7 +184,7 @@ class finfo:
 
     @property
     def precision(self) -> int:
-        """Decimal digits that survive."""
+        """Decimal digits of precision."""
         import math
 
         return int(self.nmant * math.log10(2))

@@ -1,4 +1,4 @@
-"""Ops element by element. Most are declared in native/ops/elementwise/ops.def."""
+"""Elementwise ops. Most are declared in native/ops/elementwise/ops.def."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def clip(
     *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """x limited to [min, max], element by element; a limit of None is none."""
+    """x clamped to [min, max], elementwise; None means no limit."""
     require_arrays("clip", x=x)
     if min is not None and max is not None:
         return _native.clip(x, min, max, out=out)
@@ -59,12 +59,12 @@ def clip(
 
 
 def clamp(a: GPUArray, min_val: Any, max_val: Any) -> GPUArray:
-    """a limited to [min_val, max_val], element by element."""
+    """a clamped to [min_val, max_val], elementwise."""
     return _native.clip(a, min_val, max_val)
 
 
 def round(x: GPUArray, /, decimals: int = 0, *, out: GPUArray | None = None) -> GPUArray:
-    """x rounded to `decimals` places, halves to even; of integers only places before the point."""
+    """x rounded to `decimals` places, ties to even; integers change only if it is negative."""
     require_arrays("round", x=x)
     if decimals == 0:
         return _native.rint(x, out=out)
@@ -82,22 +82,22 @@ def round(x: GPUArray, /, decimals: int = 0, *, out: GPUArray | None = None) -> 
 
 
 def fix(x: GPUArray, /, *, out: GPUArray | None = None) -> GPUArray:
-    """x rounded towards zero, element by element."""
+    """x rounded towards zero, elementwise."""
     return _native.trunc(x, out=out)
 
 
 def isposinf(x: GPUArray, /, *, out: GPUArray | None = None) -> GPUArray:
-    """Whether x is positive infinity, element by element."""
+    """Whether x is positive infinity, elementwise."""
     return _native.equal(x, float("inf"), out=out)
 
 
 def isneginf(x: GPUArray, /, *, out: GPUArray | None = None) -> GPUArray:
-    """Whether x is negative infinity, element by element."""
+    """Whether x is negative infinity, elementwise."""
     return _native.equal(x, float("-inf"), out=out)
 
 
 def divmod(x1: Operand, x2: Operand, /) -> tuple[GPUArray, GPUArray]:
-    """(x1 // x2, x1 % x2), element by element."""
+    """(x1 // x2, x1 % x2), elementwise."""
     return _native.floor_divide(x1, x2), _native.remainder(x1, x2)
 
 
@@ -110,7 +110,7 @@ def nan_to_num(
     neginf: float | None = None,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """x with NaN and infinities replaced; by default by 0 and the largest finite numbers."""
+    """x with NaN and infinities replaced, by default with 0 and the largest finite numbers."""
     require_arrays("nan_to_num", x=x)
     name = x.dtype.name
     if name == "bool" or "int" in name:

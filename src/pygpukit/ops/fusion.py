@@ -1,8 +1,8 @@
-"""fuse: a Python function of array expressions as one kernel.
+"""fuse: compiles a Python function of array expressions into one kernel.
 
-The function is called once per combination of dtypes with stand-ins that record the ops it
-applies; the record becomes CUDA C. Every op computes and rounds as it does on its own, so the
-result has the same bits as the ops one by one, without their round trips through memory.
+The function is called once per combination of dtypes with tracers that record the ops it
+applies; CUDA C is generated from the record. Every op computes and rounds as it does alone, so the
+result is bit-identical to the separate ops, without their round trips through memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _cuda_type(dtype: DataType) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A Python number in CUDA C, to the bit."""
+    """A Python number in CUDA C, bit-exact."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -55,7 +55,7 @@ def _literal(value: Any) -> str:
 
 
 class Expr:
-    """Stands for an array (or a number given at the call) while a function is traced."""
+    """Represents an array (or a number given at the call) while a function is traced."""
 
     __slots__ = ("_dtype", "_name", "_trace", "_weak")
     __hash__ = None  # type: ignore[assignment]
@@ -78,7 +78,7 @@ class Expr:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "fuse: the function asks for the truth of an array; use where() instead of if"
+            "fuse: the function uses the truth value of an array; use where() instead of if"
         )
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class _Trace:
             if not isinstance(operand, (Expr, bool, int, float, complex)):
                 kind = "a GPUArray" if isinstance(operand, GPUArray) else safe_repr(operand)
                 raise TypeError(
-                    f"fuse: {op} got {kind}; arrays that a fused function uses are its arguments"
+                    f"fuse: {op} got {kind}; arrays used by a fused function must be its arguments"
                 )
         typed = tuple(
             (x._dtype if x._weak is None else x._weak) if isinstance(x, Expr) else x
@@ -174,7 +174,7 @@ class _Trace:
 
 
 def _signature(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a trace depends on: dtypes of arrays, kinds of numbers."""
+    """The key of a trace: dtypes of arrays, kinds of numbers."""
     signature: list[Any] = []
     for i, argument in enumerate(args):
         if isinstance(argument, GPUArray):
@@ -198,10 +198,10 @@ _NUMBERS: dict[type, tuple[str, Any]] = {
 
 
 class FusedFunction:
-    """What fuse() returns: call it like the function it was made from.
+    """The result of fuse(): call it like the original function.
 
     On a GPU with NVRTC a call runs one kernel. On CPU simulation, and where NVRTC is missing (one
-    warning says so), it runs op by op with the same result.
+    warning), it runs op by op with the same result.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -216,7 +216,9 @@ class FusedFunction:
         if self._last is None:
             from pygpukit.core.errors import OperationError
 
-            raise OperationError("fuse: nothing was traced yet; call the function or trace(*args)")
+            raise OperationError(
+                "fuse: nothing has been traced yet; call the function or trace(*args)"
+            )
         return self._last.source
 
     def trace(self, *args: Any) -> str:
@@ -265,7 +267,7 @@ class FusedFunction:
         if not isinstance(result, Expr) or result._weak is not None:
             raise TypeError(
                 f"fuse: {name} returned {safe_repr(result)}, "
-                "expected one array made by elementwise ops"
+                "expected one array computed by elementwise ops"
             )
         return FusedKernel(name, _source(name, trace, inputs, result), inputs, result.dtype)
 
@@ -296,7 +298,7 @@ def _warn_once() -> None:
 
 
 def fuse(function: Callable[..., Any]) -> FusedFunction:
-    """Makes one kernel of a function of arrays and numbers built from elementwise ops.
+    """Compiles a function of arrays and numbers built from elementwise ops into one kernel.
 
     >>> @gp.fuse
     ... def f(a, b, c):

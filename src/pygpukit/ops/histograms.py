@@ -24,11 +24,11 @@ def histogram(
     density: bool | None = None,
     weights: GPUArray | None = None,
 ) -> tuple[GPUArray, GPUArray]:
-    """(counts, edges): how many elements (or what sum of weights) fall into each bin.
+    """(counts, edges): the count of elements (or the sum of weights) in each bin.
 
     `bins` is the number of equal bins over `range` (default: from the smallest to the largest
-    element), or their edges. An array of edges is taken to be ascending, a sequence is checked.
-    Weights of a bin are summed in float64 in a fixed order.
+    element), or their edges. An array of edges must be ascending, which is not checked; a
+    sequence is checked. Weights of a bin are summed in float64 in a fixed order.
     """
     require_arrays("histogram", x=x)
     if not isinstance(bins, _native.GPUArray) and hasattr(bins, "__len__"):
@@ -49,7 +49,7 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> GPUArray:
-    """The values below which fractions q (0 to 1) of the elements lie, interpolated linearly."""
+    """The quantiles q (0 to 1) of the elements, linearly interpolated."""
     return _quantile(x, q, 1.0, axis, method, keepdims, "quantile")
 
 
@@ -61,7 +61,7 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> GPUArray:
-    """The same with percentages (0 to 100)."""
+    """quantile with percentages (0 to 100)."""
     return _quantile(x, q, 100.0, axis, method, keepdims, "percentile")
 
 

@@ -1,4 +1,4 @@
-"""Elements by position: take, put, nonzero and their relatives."""
+"""Elements by position: take, put, nonzero and related functions."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ def from_dlpack(
 ) -> GPUArray:
     """An array over the memory of a PyTorch, CuPy, JAX or NumPy array (any DLPack producer).
 
-    The producer's work is waited for on the current stream, and its memory is kept as long as the
-    result. device: where the result is to be, by default where `x` is. copy: True for memory of its
-    own, False for BufferError where a copy would be needed, None to copy only then.
+    The current stream waits for the producer's work, and its memory is kept alive as long as the
+    result. device: of the result, by default that of `x`. copy: True always copies,
+    False raises BufferError where a copy would be needed, None copies only then.
     """
     return _native.from_dlpack(x, device, copy)
 

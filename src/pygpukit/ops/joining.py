@@ -1,4 +1,4 @@
-"""Several arrays into one, and one into several."""
+"""Joining and splitting arrays."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 
 def vstack(arrays: Sequence[GPUArray], /, *, dtype: _DTypeLike | None = None) -> GPUArray:
-    """Arrays on top of each other: along the first axis, vectors as rows."""
+    """Stacks arrays along the first axis, vectors as rows."""
     rows = [atleast_2d(x) for x in _all_arrays(arrays, "vstack")]
     return _native.concat_as("vstack", rows, 0, dtype)
 
 
 def hstack(arrays: Sequence[GPUArray], /, *, dtype: _DTypeLike | None = None) -> GPUArray:
-    """Arrays side by side: along the second axis, vectors along their only one."""
+    """Joins arrays along the second axis, vectors along their only one."""
     parts = [atleast_1d(x) for x in _all_arrays(arrays, "hstack")]
     axis = 0 if parts and parts[0].ndim == 1 else 1
     return _native.concat_as("hstack", parts, axis, dtype)
 
 
 def dstack(arrays: Sequence[GPUArray], /) -> GPUArray:
-    """Arrays behind each other: along the third axis."""
+    """Stacks arrays along the third axis."""
     layers = [atleast_3d(x) for x in _all_arrays(arrays, "dstack")]
     return _native.concat_as("dstack", layers, 2)
 
 
 def column_stack(arrays: Sequence[GPUArray], /) -> GPUArray:
-    """Vectors as the columns of a matrix; matrices as they are."""
+    """Joins vectors as the columns of a matrix; matrices along the second axis."""
     columns = [
         _native.reshape(x, (-1, 1)) if x.ndim < 2 else x
         for x in _all_arrays(arrays, "column_stack")
@@ -85,7 +85,7 @@ def split(
             from pygpukit.core.errors import InvalidValueError
 
             raise InvalidValueError(
-                f"split: axis {axis} of shape {x.shape} is not divided into {sections} equal parts"
+                f"split: axis {axis} of shape {x.shape} does not divide into {sections} equal parts"
             )
     return array_split(x, indices_or_sections, axis)
 
@@ -93,14 +93,14 @@ def split(
 def array_split(
     x: GPUArray, indices_or_sections: int | Sequence[int], /, axis: int = 0
 ) -> list[GPUArray]:
-    """As split, but the first parts may be one longer than the others."""
+    """Like split, but the first parts may be one longer than the others."""
     size = _axis_size(x, axis)
     if hasattr(indices_or_sections, "__index__"):
         sections = int(indices_or_sections)
         if sections <= 0:
             from pygpukit.core.errors import InvalidValueError
 
-            raise InvalidValueError(f"array_split: {sections} is not a number of parts")
+            raise InvalidValueError(f"array_split: {sections} is not a valid number of parts")
         part, longer = divmod(size, sections)
         stops = [part * (n + 1) + min(n + 1, longer) for n in range(sections - 1)]
     else:
@@ -114,7 +114,7 @@ def array_split(
 
 
 def hsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
-    """Views of parts along the second axis (of a vector: its only one)."""
+    """Views of parts along the second axis (for a vector: its only one)."""
     require_arrays("hsplit", x=x)
     _check_rank(x, 1, "hsplit")
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)

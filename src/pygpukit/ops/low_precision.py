@@ -27,9 +27,9 @@ gemm_fp8_f32_sm120 = _native.matmul_fp8
 
 
 def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """a @ b of matrices whose uint8 elements are e4m3 numbers, to the same.
+    """a @ b of uint8 matrices that hold e4m3 bits; the result does too.
 
-    Without scales; results beyond 448 become 448. New code uses float8_e4m3fn arrays and
+    Without scales; results saturate at 448. New code uses float8_e4m3fn arrays and
     scaled_matmul.
     """
     require_arrays("matmul_fp8_fp8_sm120", a=a, b=b)
@@ -55,7 +55,7 @@ def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = Non
 gemm_fp8_fp8_sm120 = matmul_fp8_fp8_sm120
 
 
-# --- what the device has ------------------------------------------------------------------------
+# --- device capabilities -----------------------------------------------------------------------
 
 
 def _sm() -> int:
@@ -113,7 +113,7 @@ gemm_nvf4_bf16_sm120_available = nvf4_bf16_sm120_available
 
 
 def fp8_get_sizes(K: int, N: int) -> tuple[int, int, int]:
-    """Block scales of FP8 weights: blocks of 128 along K, along N, and bytes of all of them."""
+    """Block scales of FP8 weights: blocks of 128 along K, along N, and their total bytes."""
     blocks_k, blocks_n = -(-K // 128), -(-N // 128)
     return blocks_k, blocks_n, 2 * blocks_k * blocks_n
 
@@ -132,7 +132,7 @@ gemv_nvf4_get_sizes = nvf4_get_sizes
 
 
 def fp8_init_lut() -> None:
-    """Does nothing: there are no tables to build."""
+    """A no-op: there are no tables to build."""
 
 
 w8a16_gemm_init_lut = fp8_init_lut
@@ -163,7 +163,7 @@ def matmul_fp8_fp8_blockwise_sm120(
     _missing(
         "matmul_fp8_fp8_blockwise_sm120",
         "FP8 GEMM with scales per block",
-        "scaled_matmul takes a scale per matrix, row or column",
+        "scaled_matmul supports a scale per matrix, row or column",
     )
 
 
@@ -219,7 +219,7 @@ def gemv_nvf4_bf16(
 
 def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Raises NotImplementedError: NVF4 is not supported."""
-    _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul computes bfloat16 as it is")
+    _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul supports bfloat16 directly")
 
 
 gemv_fp8_bf16_sm120 = gemv_fp8_bf16

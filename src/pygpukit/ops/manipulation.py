@@ -1,4 +1,4 @@
-"""Other shapes and orders of axes: views where possible, copies on the device otherwise."""
+"""Shapes and axes: views where possible, copies on the device otherwise."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def rot90(x: GPUArray, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> GPUArra
     if x.ndim < 2 or (first - second) % x.ndim == 0:
         from pygpukit.core.errors import InvalidValueError
 
-        raise InvalidValueError(f"rot90: axes {axes} of an array of shape {x.shape} are no plane")
+        raise InvalidValueError(
+            f"rot90: axes {axes} of an array of shape {x.shape} do not define a plane"
+        )
     turns = k % 4
     if turns == 0:
         return _native.swapaxes(x, first, first)
@@ -99,14 +101,14 @@ def _at_least(rank: int, arrays: tuple[Any, ...]) -> Any:
 
 
 def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]:
-    """Views of the shape that the arrays have together."""
+    """Views broadcast to the common shape."""
     for x in arrays:
         require_arrays("broadcast_arrays", arrays=x)
     shape = _native.broadcast_shapes(*[x.shape for x in arrays])
     return [_native.broadcast_to(x, shape) for x in arrays]
 
 
-# --- copies and questions ------------------------------------------------------------------------
+# --- copies and queries --------------------------------------------------------------------------
 
 
 def copyto(dst: GPUArray, src: Any, /) -> None:
@@ -118,7 +120,7 @@ def copyto(dst: GPUArray, src: Any, /) -> None:
 
 
 def ascontiguousarray(x: Any, /, dtype: _DTypeLike | None = None) -> GPUArray:
-    """The array itself when it is C-contiguous, else a copy that is."""
+    """The array itself when it is C-contiguous, else a contiguous copy."""
     from pygpukit.ops.conversion import asarray
 
     array = asarray(x, dtype=dtype)
@@ -152,13 +154,13 @@ def size(x: Any, /, axis: int | None = None) -> int:
 
 
 def shares_memory(a: GPUArray, b: GPUArray, /) -> bool:
-    """Whether a byte belongs to both."""
+    """Whether the arrays share any byte."""
     if not _native.may_share_memory(a, b):
         return False
     import numpy as np
 
     class Layout:
-        """Addresses without the memory: NumPy computes with them and reads nothing."""
+        """Addresses without memory access: NumPy only computes with them."""
 
         def __init__(self, x: GPUArray) -> None:
             self.__array_interface__ = {

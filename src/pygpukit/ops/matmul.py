@@ -9,7 +9,7 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops._declared import matmul as _declared
 from pygpukit.ops._declared.matmul import *  # noqa: F403
 
-# 0.2 had them here.
+# 0.2 exported them here.
 from pygpukit.ops.contraction import dot as dot
 from pygpukit.ops.contraction import einsum as einsum
 from pygpukit.ops.contraction import inner as inner
@@ -38,12 +38,12 @@ def batched_matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> 
 def linear_bias_gelu(
     x: GPUArray, w: GPUArray, b: GPUArray, *, out: GPUArray | None = None
 ) -> GPUArray:
-    """gelu(x @ w.T + b), in the tanh form: linear with activation="gelu"."""
+    """gelu(x @ w.T + b), tanh approximation: linear with activation="gelu"."""
     return _native.linear(x, w, b, "gelu", out=out)
 
 
 def gemv_bf16(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """b @ a of bfloat16, summed in float32: a [k] and b [n, k] give [n]."""
+    """b @ a of bfloat16, accumulated in float32: a [k] and b [n, k] give [n]."""
     require_arrays("gemv_bf16", a=a, b=b)
     for name, x, ndim in (("a", a, 1), ("b", b, 2)):
         if x.dtype.name != "bfloat16":

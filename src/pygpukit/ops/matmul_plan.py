@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MatmulExplanation(str):
-    """What explain_matmul returns: a text, with its parts.
+    """The result of explain_matmul: text with structured parts.
 
     ``choice`` and ``candidates`` are dicts with engine, tile, splits, predicted_us and so on;
     ``reason`` is "model", "measured", "policy", "forced" or (no single plan) "copies". For a call
@@ -54,7 +54,7 @@ def _call_of(
     if not callable(a):
         raise InvalidTypeError(f"{op}: a is {safe_repr(a)}, expected a GPUArray or a function")
     if b is not None or options:
-        raise InvalidTypeError(f"{op}: a is a function, expected nothing beside it")
+        raise InvalidTypeError(f"{op}: a is a function, expected no other operand")
     return a
 
 
@@ -80,7 +80,7 @@ def explain_matmul(
 def tune_matmul(
     a: GPUArray | Callable[[], Any], b: GPUArray | None = None, /, **options: Any
 ) -> list[list[tuple[str, float]]]:
-    """Measures every kernel that could run ``matmul(a, b, **options)`` and remembers the fastest.
+    """Measures every kernel that could run ``matmul(a, b, **options)`` and stores the fastest.
 
     The choice is stored beside the kernel cache and used from then on. Returns the plans of each
     GEMM with their times in microseconds, fastest first. Needs a GPU. A function instead of
@@ -92,7 +92,7 @@ def tune_matmul(
 def with_matmul_plan(call: Callable[[], _T], plan: str, /) -> _T:
     """Runs ``call()`` with a plan of your choice for its GEMMs and returns its result.
 
-    ``plan`` is how the text of a candidate of explain_matmul starts: the name of an engine
+    ``plan`` is a prefix of the text of a candidate of explain_matmul: the name of an engine
     ("mma"), or all of it. RuntimeError where a GEMM has no such candidate.
     """
     return _native.with_matmul_plan(call, plan)  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""Reductions along axes. Deterministic: the same bits every time on one kind of GPU.
+"""Reductions along axes. Bitwise reproducible on a given GPU model.
 
 Without ``axis`` the result is a 0-d array. ``axis`` is an int or a tuple of ints, ``keepdims``
-leaves the reduced axes in place with size 1, ``out`` takes a dtype the result can be cast to.
-float16, bfloat16 and float32 add up in float64 on both backends.
+keeps the reduced axes with size 1, ``out`` may have any dtype the result can be cast to.
+float16, bfloat16 and float32 accumulate in float64 on both backends.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> GPUArray | tuple[GPUArray, GPUArray]:
-    """Mean along axes, weighted: sum(x * weights) / sum(weights).
+    """Weighted mean along axes: sum(x * weights) / sum(weights).
 
     ``weights`` has the shape of x, or is 1-d with the length of the one axis given.
-    ``returned=True`` also gives the sums of the weights.
+    ``returned=True`` also returns the sums of the weights.
     """
     if weights is None:
         mean = _native.mean(x, axis, keepdims=keepdims)
@@ -83,9 +83,9 @@ def sum_axis(a: GPUArray, axis: int) -> GPUArray:
 
 
 def logsumexp(x: GPUArray, /, axis: Axis = None, *, keepdims: bool = False) -> GPUArray:
-    """log(sum(exp(x))) along axes, without overflow: the largest element is taken out first."""
+    """log(sum(exp(x))) along axes, without overflow: the maximum is subtracted first."""
     top = _native.max(x, axis, keepdims=True)
-    # Infinities would give inf - inf; exp(x) is right for them as it is.
+    # Infinities would give inf - inf; exp(x) is already right for them.
     top = _native.where(_native.isfinite(top), top, 0.0)
     total = _native.sum(_native.exp(_native.subtract(x, top)), axis, keepdims=keepdims)
     if not keepdims:

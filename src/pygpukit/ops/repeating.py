@@ -1,4 +1,4 @@
-"""The same elements several times, elsewhere, or with a border."""
+"""Repetition, rolling and padding."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def repeat(
     x: GPUArray, repeats: int | Sequence[int] | GPUArray, /, axis: int | None = None
 ) -> GPUArray:
-    """Every element `repeats` times along an axis; without one, of the flattened array.
+    """Repeats each element along an axis; without one, of the flattened array.
 
-    An array of counts, one per element, is read back once: the size of the result depends on it.
+    An array of counts, one per element, synchronises: the size of the result depends on it.
     """
     if hasattr(repeats, "__index__") and not isinstance(repeats, GPUArray):
         return _native.repeat(x, repeats, axis)
@@ -92,7 +92,7 @@ def _negative_repeats(lowest: int) -> None:
 def pad(
     x: GPUArray, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0
 ) -> GPUArray:
-    """The array with a border of pad_width elements: a number, (before, after), or one per axis.
+    """Pads the array by pad_width elements: a number, (before, after), or one per axis.
 
     mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy.
     """
@@ -140,7 +140,7 @@ def _pairs(value: Any, rank: int, argument: str) -> list[tuple[Any, Any]]:
 
 
 def _as_value(value: Any, x: GPUArray) -> Any:
-    """As NumPy casts it to the array's dtype."""
+    """Casts to the array's dtype like NumPy."""
     if "int" in x.dtype.name and isinstance(value, float):
         return int(value)
     return bool(value) if x.dtype.name == "bool" else value

@@ -22,9 +22,9 @@ def diff(
     prepend: GPUArray | None = None,
     append: GPUArray | None = None,
 ) -> GPUArray:
-    """x[1:] - x[:-1] along an axis, n times; of bool arrays whether they differ.
+    """x[1:] - x[:-1] along an axis, n times; for bool arrays, whether they differ.
 
-    ``prepend`` and ``append`` are put before and after x along the axis first; they have x's other
+    ``prepend`` and ``append`` are first joined to x along the axis; they must have x's other
     sizes.
     """
     require_arrays("diff", x=x)
@@ -37,7 +37,7 @@ def diff(
     if n == 0:
         return x
     if not -x.ndim <= axis < x.ndim:
-        _native.flip(x, axis)  # raises the error of an axis out of bounds
+        _native.flip(x, axis)  # raises for an axis out of bounds
     axis %= x.ndim
     parts = [part for part in (prepend, x, append) if part is not None]
     result = concat(parts, axis=axis) if len(parts) > 1 else x

@@ -22,9 +22,9 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: GPUArray | None = None,
 ) -> GPUArray:
-    """Where the elements of x2 belong in the sorted, one-dimensional x1: int64, x2's shape.
+    """Insertion indices of the elements of x2 in the sorted 1-D x1: int64, x2's shape.
 
-    side="left" is before equal elements, "right" behind them. `sorter` (as of argsort) tells the
+    side="left" is before equal elements, "right" after them. `sorter` (from argsort) gives the
     order where x1 is not sorted; it is not checked on a GPU.
     """
     require_arrays("searchsorted", x1=x1)
@@ -32,10 +32,10 @@ def searchsorted(
 
 
 def digitize(x: GPUArray, bins: GPUArray | Sequence[Any], right: bool = False) -> GPUArray:
-    """The number of the bin each element falls into: bins[i - 1] <= x < bins[i].
+    """The index of the bin of each element: bins[i - 1] <= x < bins[i].
 
-    right=True: bins[i - 1] < x <= bins[i]. For descending bins the other way round. An array of
-    bins is taken to be monotonic, a sequence is checked.
+    right=True: bins[i - 1] < x <= bins[i]. Reversed for descending bins. An array of
+    bins must be monotonic (unchecked); a sequence is checked.
     """
     require_arrays("digitize", x=x)
     if not isinstance(bins, _native.GPUArray):
@@ -49,14 +49,14 @@ def digitize(x: GPUArray, bins: GPUArray | Sequence[Any], right: bool = False) -
 
 
 def as_array(value: Any, like: GPUArray) -> GPUArray:
-    """A GPUArray as it is, other arrays and sequences copied to the device of `like`."""
+    """A GPUArray unchanged; other arrays and sequences copied to the device of `like`."""
     if isinstance(value, _native.GPUArray):
         return value
     return _native.from_numpy(value, device=like.device)
 
 
 def as_operand(value: Any, like: GPUArray) -> Any:
-    """A Python number as an array of the dtype of `like`, where it has the number's kind."""
+    """A Python number as an array of `like`'s dtype, where that has the number's kind."""
     if type(value) not in (bool, int, float, complex):
         return value
     dtype = like.dtype.name

@@ -40,18 +40,18 @@ else:  # importing typing costs more than this module
 
 
 def unique_all(x: GPUArray, /) -> UniqueAllResult:
-    """Distinct elements (sorted), where each occurs first, which one each element is, how often."""
+    """Distinct elements (sorted), their first indices, inverse indices and counts."""
     return UniqueAllResult(*_native.unique(x, True, True, True, False, "unique_all"))
 
 
 def unique_counts(x: GPUArray, /) -> UniqueCountsResult:
-    """Distinct elements, sorted, and how often each occurs."""
+    """Distinct elements, sorted, and their counts."""
     values, _, _, counts = _native.unique(x, False, False, True, False, "unique_counts")
     return UniqueCountsResult(values, counts)
 
 
 def unique_inverse(x: GPUArray, /) -> UniqueInverseResult:
-    """Distinct elements, sorted, and which one each element of x is."""
+    """Distinct elements, sorted, and the inverse indices that rebuild x."""
     values, _, inverse, _ = _native.unique(x, False, True, False, False, "unique_inverse")
     return UniqueInverseResult(values, inverse)
 
@@ -71,7 +71,7 @@ def unique(
     *,
     equal_nan: bool = True,
 ) -> Any:
-    """NumPy's unique: the distinct elements, sorted, or a tuple with what else is asked for."""
+    """NumPy's unique: the distinct elements, sorted, or a tuple with the requested extras."""
     if axis is not None:
         raise InvalidValueError(f"unique: axis is {axis}, only None is supported")
     found = _native.unique(x, return_index, return_inverse, return_counts, equal_nan, "unique")
@@ -90,7 +90,7 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = Fal
 def intersect1d(
     x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
-    """The elements of both, sorted; with return_indices also where they first are in each."""
+    """The common elements, sorted; with return_indices also their first indices in each."""
     common = _native.intersect1d(x1, x2, assume_unique)
     if not return_indices:
         return common

@@ -28,14 +28,14 @@ def topk(
 ) -> TopKResult:
     """The k largest (or smallest) elements along an axis, and their indices.
 
-    They come in descending (ascending) order, ties by index, whatever `sorted` says; NaN counts
+    Always in descending (ascending) order, ties by index, regardless of `sorted`; NaN counts
     as the largest value.
     """
     return TopKResult(*_native.topk(x, k, axis=axis, largest=largest))
 
 
 def lexsort(keys: GPUArray | Sequence[GPUArray], /, *, axis: int = -1) -> GPUArray:
-    """The indices that sort by several keys of one shape: by the last, ties by the one before."""
+    """The indices that sort by several keys of one shape: the last key is the primary one."""
     rows: Any = keys
     return _native.lexsort(list(rows), axis=axis)
 

@@ -1,4 +1,4 @@
-"""Shape and cast functions under their names of 0.2. New code uses the array API's names."""
+"""Shape and cast functions under 0.2's names. New code uses the array API's names."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 
 def concat_axis0(a: GPUArray, b: GPUArray) -> GPUArray:
-    """b after a, along the first axis."""
+    """Joins a and b along the first axis."""
     return _native.concat_as("concat_axis0", [a, b], 0)
 
 
 def repeat_interleave_axis1(x: GPUArray, repeats: int) -> GPUArray:
-    """Every element `repeats` times in a row, along the second axis."""
+    """Repeats each element along the second axis."""
     return _native.repeat(x, repeats, 1)
 
 
 def transpose_3d_021(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray | None:
-    """Axes 0 and 1 of three swapped, despite its name; a copy. With out: None is returned."""
+    """Swaps axes 0 and 1 of three, despite its name; a copy. With out: returns None."""
     return _rearranged(x, (1, 0, 2), out, "transpose_3d_021")
 
 
 def transpose_3d_012(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray | None:
-    """Axes 1 and 2 of three swapped; a copy. With out: None is returned."""
+    """Swaps axes 1 and 2 of three; a copy. With out: returns None."""
     return _rearranged(x, (0, 2, 1), out, "transpose_3d_012")
 
 
 def transpose_4d_0213(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray | None:
-    """Axes 1 and 2 of four swapped; a copy. With out: None is returned."""
+    """Swaps axes 1 and 2 of four; a copy. With out: returns None."""
     return _rearranged(x, (0, 2, 1, 3), out, "transpose_4d_0213")
 
 
 def transpose_4d_0132(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray | None:
-    """Axes 2 and 3 of four swapped; a copy. With out: None is returned."""
+    """Swaps axes 2 and 3 of four; a copy. With out: returns None."""
     return _rearranged(x, (0, 1, 3, 2), out, "transpose_4d_0132")
 
 
@@ -60,7 +60,7 @@ def _rearranged(
 def reshape_copy(
     x: GPUArray, new_shape: _ShapeLike | None = None, *, out: GPUArray | None = None
 ) -> GPUArray | None:
-    """A copy in another shape: new_shape, or that of out, which then gets it (returns None)."""
+    """A copy with new_shape, or written to out in out's shape (returns None)."""
     from pygpukit.core.errors import InvalidValueError
 
     if new_shape is None:
@@ -75,7 +75,7 @@ def reshape_copy(
 
 
 def copy_to(src: GPUArray, dst: GPUArray) -> None:
-    """The elements of src into dst, which has as many and the same dtype."""
+    """Copies src to dst, which has the same size and dtype."""
     require_arrays("copy_to", src=src, dst=dst)
     from pygpukit.core.errors import InvalidValueError
 

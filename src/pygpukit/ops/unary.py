@@ -1,4 +1,4 @@
-"""Functions of one array under the module name of 0.2; they live in pygpukit.ops.elementwise."""
+"""Unary functions under the module name of 0.2; defined in pygpukit.ops.elementwise."""
 
 from pygpukit.ops.elementwise import abs, cos, exp, log, neg, relu, rsqrt, sigmoid, sin, sqrt, tanh
 

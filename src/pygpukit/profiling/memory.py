@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 @dataclass
 class MemorySnapshot:
-    """A pool at one moment; sizes in bytes."""
+    """A snapshot of a pool; sizes in bytes."""
 
     name: str
     timestamp: float = field(default_factory=time.time)
@@ -53,7 +53,7 @@ class MemorySnapshot:
 
     @property
     def reuse_rate(self) -> float:
-        """Share of allocations that needed no new memory; 0.0 without any."""
+        """Fraction of allocations that needed no new memory; 0.0 without any."""
         total = self.reuse_count + self.cudamalloc_count
         return self.reuse_count / total if total else 0.0
 
@@ -104,7 +104,7 @@ class MemoryProfiler:
 
     @property
     def peak_used_mb(self) -> float:
-        """The same in MiB."""
+        """Same in MiB."""
         return self.peak_used_bytes / _MIB
 
     def get_snapshot(self, name: str) -> MemorySnapshot | None:
@@ -119,7 +119,7 @@ class MemoryProfiler:
         if found is None:
             names = ", ".join(repr(snapshot.name) for snapshot in self._snapshots) or "none"
             raise InvalidValueError(
-                f"diff: no snapshot is named {_native.safe_repr(which)}; there are {names}"
+                f"diff: no snapshot is named {_native.safe_repr(which)}; known are {names}"
             )
         return found
 
@@ -136,7 +136,7 @@ class MemoryProfiler:
         }
 
     def clear(self) -> None:
-        """Forgets all snapshots."""
+        """Drops all snapshots."""
         self._snapshots.clear()
 
     def print_report(self) -> None:

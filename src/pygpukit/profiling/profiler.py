@@ -1,4 +1,4 @@
-"""How long work on the GPU takes, by events."""
+"""GPU timing by events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class KernelRecord:
-    """Something that was timed. `timestamp` is seconds since 1970, when it was over."""
+    """One timing. `timestamp` is its end, in seconds since 1970."""
 
     name: str
     elapsed_ms: float
@@ -70,7 +70,7 @@ class ProfilerContext:
         traceback: TracebackType | None,
     ) -> None:
         if self._start is None:
-            raise OperationError(f"Profiler: {self.name!r} ends, but was not begun")
+            raise OperationError(f"Profiler: {self.name!r} ends, but was not started")
         stop = CudaEvent()
         stop.record(self._stream)
         stop.synchronize()
@@ -92,7 +92,7 @@ class ProfilerContext:
 
     @property
     def bandwidth(self) -> float | None:
-        """The same as bandwidth_gb_s."""
+        """Same as bandwidth_gb_s."""
         return self.bandwidth_gb_s
 
     def to_record(self) -> KernelRecord:
@@ -139,12 +139,12 @@ class Profiler:
         return list(self._records)
 
     def clear(self) -> None:
-        """Forgets all records."""
+        """Drops all records."""
         self._records.clear()
 
     @property
     def total_time_ms(self) -> float:
-        """Of all records."""
+        """Total of all records."""
         return sum(record.elapsed_ms for record in self._records)
 
     def summary_by_name(self) -> dict[str, dict[str, float]]:

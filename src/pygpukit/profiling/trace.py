@@ -1,4 +1,4 @@
-"""Traces for chrome://tracing and Perfetto: of records, and of all that the runtime does."""
+"""Traces for chrome://tracing and Perfetto: of records, and of the whole runtime."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def export_chrome_trace(
     process_name: str = "PyGPUkit",
     thread_name: str = "GPU",
 ) -> None:
-    """Writes records one after the other, and memory snapshots at their times."""
+    """Writes records in sequence, and memory snapshots at their times."""
     events = [
         _metadata("process_name", process_name, 1),
         _metadata("thread_name", thread_name, 1),
@@ -78,28 +78,28 @@ def export_combined_trace(
 
 
 def start_trace() -> None:
-    """Records tasks, kernels, copies, evictions and memory of the whole process from now on."""
+    """Starts recording tasks, kernels, copies, evictions and memory of the whole process."""
     from pygpukit import _runtime
 
     _runtime.trace_start()
 
 
 def stop_trace() -> None:
-    """Records nothing more; what there is stays for write_trace()."""
+    """Stops recording; recorded events stay for write_trace()."""
     from pygpukit import _runtime
 
     _runtime.trace_stop()
 
 
 def clear_trace() -> None:
-    """Forgets what was recorded."""
+    """Drops the recorded events."""
     from pygpukit import _runtime
 
     _runtime.trace_clear()
 
 
 def write_trace(path: str | Path) -> None:
-    """Writes what was recorded, for chrome://tracing and Perfetto."""
+    """Writes the recorded events, for chrome://tracing and Perfetto."""
     from pygpukit import _runtime
 
     Path(path).write_text(_runtime.trace_json(), encoding="utf-8")

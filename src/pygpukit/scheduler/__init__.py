@@ -1,4 +1,4 @@
-"""The GPU as a resource that tasks share.
+"""The GPU as a shared resource: tasks and partitions.
 
 >>> import pygpukit as gp
 >>> task = gp.scheduler.submit(lambda: (gp.ones(3) + 1).to_numpy(), memory=gp.scheduler.MB)
@@ -50,7 +50,8 @@ from pygpukit.scheduler.tasks import TaskPolicy, TaskState
 
 TaskScheduler = Scheduler
 
-# Names of 0.2 and where they live; `stats` is that of the default scheduler with 0.2's figures.
+# Names of 0.2 and the modules that define them; `stats` is the default scheduler's, with 0.2's
+# fields.
 _COMPAT = {
     "pygpukit._compat.admission": (
         *("AdmissionConfig", "AdmissionController", "AdmissionStats", "QosEvaluation"),

@@ -1,4 +1,4 @@
-"""How a task can end other than well."""
+"""Exceptions of tasks that did not complete."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pygpukit.core.errors import OperationError
 
 
 class TaskError(OperationError):
-    """A task that did not complete, without an exception of its own."""
+    """A task that did not complete, for a reason other than its own exception."""
 
 
 class TaskCancelled(TaskError, CancelledError):
-    """The task was cancelled; the text says why."""
+    """The task was cancelled; the message gives the reason."""
 
 
 class DeadlineMissed(TaskError):
@@ -20,11 +20,11 @@ class DeadlineMissed(TaskError):
 
 
 class DependencyFailed(TaskError):
-    """A task that this one waits for did not complete; `__cause__` is its exception."""
+    """A dependency did not complete; `__cause__` is its exception."""
 
 
 class TaskDeadlock(TaskError):
-    """Waiting inside a task for one that cannot start before the waiting one has ended."""
+    """A wait inside a task for one that cannot start before the waiting one ends."""
 
 
 __all__ = ["DeadlineMissed", "DependencyFailed", "TaskCancelled", "TaskDeadlock", "TaskError"]

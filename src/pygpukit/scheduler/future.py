@@ -1,4 +1,4 @@
-"""A submitted task: its state, its result, its end."""
+"""A submitted task: its state and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def current_task() -> TaskFuture[Any] | None:
 
 
 class TaskFuture(Generic[T]):
-    """What submit() returns. Can be waited for, awaited and cancelled from any thread."""
+    """The result of submit(). Can be waited for, awaited and cancelled from any thread."""
 
     def __init__(self, native: NativeScheduler, function: Callable[[], T]) -> None:
         self._native = native
@@ -55,14 +55,14 @@ class TaskFuture(Generic[T]):
     def _ended(self, info: TaskInfo) -> None:
         with self._lock:
             self._final = info
-            self._function = None  # what it holds is not needed any more
+            self._function = None  # drop what it captures
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
 
     @property
     def id(self) -> int:
-        """Number in its scheduler, from 1."""
+        """Its id in its scheduler, from 1."""
         return self._number
 
     @property
@@ -72,7 +72,7 @@ class TaskFuture(Generic[T]):
 
     @property
     def state(self) -> TaskState:
-        """Where the task is."""
+        """The state of the task."""
         return TaskState(self.info().state)
 
     @property
@@ -83,21 +83,21 @@ class TaskFuture(Generic[T]):
 
     @property
     def cancel_requested(self) -> bool:
-        """Somebody asked it to stop; a long function looks here now and then and returns."""
+        """Cancellation was requested; a long function polls this and returns early."""
         return self.info().cancel_requested
 
     def info(self) -> TaskInfo:
-        """All that is known of the task: times, memory, reasons."""
+        """Everything known about the task: times, memory, reasons."""
         if self._final is None:
             try:
                 return self._native.info(self._number)
-            except InvalidValueError:  # it ended and was forgotten just now
+            except InvalidValueError:  # it ended and was dropped just now
                 self._wait_for_final()
         assert self._final is not None
         return self._final
 
     def _forgotten(self) -> bool:
-        """It has ended, and its scheduler does not keep it any more."""
+        """It has ended, and its scheduler no longer keeps it."""
         try:
             self._native.state(self._number)
         except InvalidValueError:
@@ -109,7 +109,7 @@ class TaskFuture(Generic[T]):
             if self._final is not None:
                 return
             time.sleep(0.001)
-        raise TaskError(f"task {self._number} is not known to its scheduler any more")
+        raise TaskError(f"task {self._number} is no longer known to its scheduler")
 
     def done(self) -> bool:
         """It has completed, failed or was cancelled."""
@@ -124,18 +124,18 @@ class TaskFuture(Generic[T]):
         return self.state is TaskState.CANCELLED
 
     def cancel(self, reason: str = "cancelled") -> bool:
-        """Asks for its end; False when it has ended already.
+        """Requests cancellation; False when it has already ended.
 
-        A task that waits is cancelled at once. One that runs is cancelled when its function has
+        A waiting task is cancelled at once. A running one is cancelled when its function has
         returned and its work on the GPU is done: see cancel_requested.
         """
         return self._final is None and self._native.cancel(self._number, reason)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for its end, at most `timeout` seconds; False on a timeout.
+        """Waits until it has ended, at most `timeout` seconds; False on a timeout.
 
         Inside a task it runs others meanwhile. Without a timeout it raises TaskDeadlock there when
-        this one can never start beside what the waiting task, and others that wait, hold.
+        this one can never start beside what the waiting task and other waiting ones hold.
         """
         if self._final is not None:
             return True
@@ -148,7 +148,7 @@ class TaskFuture(Generic[T]):
             return True
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits; what the task failed with (TaskCancelled when it was cancelled), or None."""
+        """Waits; returns the exception (TaskCancelled when it was cancelled), or None."""
         if not self.wait(timeout):
             raise TimeoutError(f"task {self._number} has not ended after {timeout} s")
         info = self.info()
@@ -169,7 +169,7 @@ class TaskFuture(Generic[T]):
         return TaskError(text)
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits; what the function returned. Raises what it raised."""
+        """Waits; returns what the function returned, or raises what it raised."""
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -177,7 +177,7 @@ class TaskFuture(Generic[T]):
         return value  # type: ignore[no-any-return]
 
     def add_done_callback(self, callback: Callable[[TaskFuture[T]], object]) -> None:
-        """Calls `callback(self)` at the end, on any thread; at once when it has ended."""
+        """Calls `callback(self)` when it ends, on any thread; at once if it has ended."""
         with self._lock:
             if self._final is None:
                 self._callbacks.append(callback)
@@ -211,7 +211,7 @@ class TaskFuture(Generic[T]):
         if info is None:
             try:
                 info = self._native.info(self._number)
-            except InvalidValueError:  # forgotten, and the rest is on its way: no time to wait
+            except InvalidValueError:  # dropped, and its result is about to be set: no time to wait
                 return f"TaskFuture({self._number}, ended)"
         name = f" {info.name!r}" if info.name else ""
         return f"TaskFuture({info.id}{name}, {info.state})"

@@ -1,4 +1,4 @@
-"""A scheduler at one moment, as data and as a table."""
+"""Snapshots of a scheduler, as data and as a table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TaskSummary:
 
 @dataclass(frozen=True)
 class ReservationSummary:
-    """What the tasks of one partition hold; memory in bytes."""
+    """The reservations of one partition's tasks; memory in bytes."""
 
     partition: str
     reserved: int
@@ -50,20 +50,20 @@ class ReservationSummary:
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """An open partition: what it was given and what it uses."""
+    """An open partition: what it was granted and what it uses."""
 
     name: str
     device: str
     qos: str
-    compute_share: float  # given; 0: not limited
+    compute_share: float  # granted; 0: not limited
     compute_how: str
-    sms: int  # of its own; 0: none
+    sms: int  # exclusive; 0: none
     total_sms: int
     memory_limit: int  # 0: not limited
     memory_used: int
     memory_peak: int
     refused_count: int
-    bandwidth_share: float  # asked for; 0: not limited
+    bandwidth_share: float  # requested; 0: not limited
     copied_bytes: int
     streams: int
     launches: int
@@ -76,7 +76,7 @@ class TransferSummary:
     """The copies of one direction through the transfer engine, and how fast they were."""
 
     direction: str  # "h2d", "d2h" or "d2d"
-    rate: float  # bytes per second while any was under way: the link as measured
+    rate: float  # bytes per second while any was in flight: the measured link rate
     copied_bytes: int
     in_flight_bytes: int
     queued_count: int
@@ -89,7 +89,7 @@ class TransferSummary:
 
 @dataclass(frozen=True)
 class MemorySummary:
-    """The device's memory as arrays use it; bytes."""
+    """Use of the device's memory; bytes."""
 
     device: str
     total: int
@@ -102,7 +102,7 @@ class MemorySummary:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A scheduler at one moment. `counts` is by state; `tasks` are those that have not ended."""
+    """A snapshot of a scheduler. `counts` is by state; `tasks` are those that have not ended."""
 
     time: float
     device: str
@@ -126,12 +126,12 @@ class Snapshot:
     transfers: list[TransferSummary] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, fit for JSON."""
+        """Plain data, suitable for JSON."""
         return asdict(self)
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Snapshot:
-        """From what to_dict() gave."""
+        """The inverse of to_dict()."""
         known = {entry.name for entry in fields(Snapshot)}
         rest = {name: value for name, value in data.items() if name in known}
         rest["tasks"] = [TaskSummary(**row) for row in data["tasks"]]
@@ -158,7 +158,7 @@ def add_section(name: str, source: Callable[[], dict[str, Any]]) -> None:
 
 
 def take_snapshot(native: NativeScheduler, workers: int) -> Snapshot:
-    """The native snapshot with what the device and others add."""
+    """The native snapshot, completed with device and section data."""
     now = native.snapshot()
     stats = now.stats
     reasons = {entry.id: entry.reason for entry in now.queue}
@@ -281,7 +281,7 @@ def _memory(device: str) -> MemorySummary:
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest cell; the first row is the head."""
+    """Columns as wide as their widest cell; the first row is the header."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -291,7 +291,7 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def size_text(size: int) -> str:
-    """Bytes for people."""
+    """Bytes as readable text."""
     return "unlimited" if size == UNLIMITED else human_bytes(size)
 
 
@@ -373,7 +373,7 @@ _DIRECTIONS = {"h2d": "to the device", "d2h": "to the host", "d2d": "on the devi
 
 
 def _transfer_rows(transfers: Iterable[TransferSummary]) -> list[list[str]]:
-    head = ["direction", "rate", "copied", "under way", "queued", "done", "failed", "longest wait"]
+    head = ["direction", "rate", "copied", "in flight", "queued", "done", "failed", "longest wait"]
     return [head, *(_transfer_row(t) for t in transfers)]
 
 

@@ -3,7 +3,7 @@
 >>> p = gp.scheduler.partition("batch", compute=0.25, memory="8GiB", qos="best_effort")
 >>> with p:                       # this thread works in the partition
 ...     y = model(x)
->>> gp.scheduler.submit(train, partition="batch")    # a task does
+>>> gp.scheduler.submit(train, partition="batch")    # a task runs in it
 >>> print(p.report())
 >>> p.close()
 """
@@ -25,7 +25,7 @@ _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def memory_bytes(memory: int | float | str | None, total: int) -> int:
-    """Bytes from a count, a fraction of `total` (a float, or "50%") or a text like "8GiB"."""
+    """Bytes from a count, a fraction of `total` (a float, or "50%") or a string like "8GiB"."""
     if memory is None:
         return 0
     amount: float
@@ -36,14 +36,14 @@ def memory_bytes(memory: int | float | str | None, total: int) -> int:
         if match is None or scale is None:
             raise ValueError(
                 f"partition: memory is {_native.safe_repr(memory)}, "
-                "expected bytes, a fraction or a text such as "
+                "expected bytes, a fraction or a string such as "
                 "'8GiB' or '50%'"
             )
         amount = float(match.group(1)) * scale
     elif isinstance(memory, float):
         if not 0 < memory <= 1:
             raise ValueError(
-                f"partition: memory is {memory}, expected a fraction above 0 and up to 1 "
+                f"partition: memory is {memory}, expected a fraction above 0 and at most 1 "
                 "(bytes are an int)"
             )
         amount = memory * total
@@ -58,24 +58,24 @@ def memory_bytes(memory: int | float | str | None, total: int) -> int:
 
 @dataclass(frozen=True)
 class LimitReport:
-    """One limit of a partition: what was asked for and what holds.
+    """One limit of a partition: what was requested and what is in force.
 
-    `hard` limits cannot be passed. The others are cooperative: they hold for work that this
-    library submits, and up to a tolerance.
+    `hard` limits cannot be exceeded. The others are cooperative: they apply to work that this
+    library submits, within a tolerance.
     """
 
     asked: float | int | None  # None: not limited
     given: float | int | None
     how: str
     hard: bool
-    granule: float | int | None = None  # what `given` is a multiple of, apart from the rest
+    granule: float | int | None = None  # `given` is a multiple of this, apart from the remainder
     used: float | int | None = None
     note: str = ""
 
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What a partition asked for, got and used. str() is a table."""
+    """What a partition requested, was granted and used. str() is a table."""
 
     name: str
     device: str
@@ -84,16 +84,16 @@ class PartitionReport:
     memory: LimitReport  # bytes
     bandwidth: LimitReport  # shares of the link to the host; used: bytes
     streams: LimitReport
-    given_sms: int  # 0: no multiprocessors of its own
+    given_sms: int  # 0: no exclusive multiprocessors
     total_sms: int
     memory_peak: int
     memory_refused: int  # allocations refused
-    stream_priority: int  # the driver's number: lower is more urgent
-    eviction_rank: int  # 0 leaves the device first
+    stream_priority: int  # the driver's value: lower is more urgent
+    eviction_rank: int  # 0 is evicted first
     launches: int
     launches_held: int  # that waited for work of a higher class
     held_s: float
-    window_limit: int  # launches that may be on the device at once, per stream; 0: no bound
+    window_limit: int  # launches in flight per stream; 0: unbounded
     window_waits: int
     window_wait_s: float
 
@@ -190,7 +190,7 @@ def open_partitions() -> list[DevicePartition]:
 def find_partition(
     wanted: str | DevicePartition, device: str, op: str = "submit"
 ) -> DevicePartition:
-    """An open partition of `device`, by name or as it is."""
+    """An open partition of `device`, by name or passed through."""
     there = [p for p in open_partitions() if p.device == device]
     for found in there:
         if found is wanted or found.name == wanted:
@@ -202,11 +202,11 @@ def find_partition(
 
 
 class DevicePartition:
-    """A part of a device. ``with partition:`` makes the calling thread work in it.
+    """A partition of a device. ``with partition:`` makes the calling thread work in it.
 
-    Inside, the thread's current stream is one of the partition: what it launches runs on the
-    partition's multiprocessors, what it allocates counts against its memory, what it copies takes
-    its share of the link. Several threads may be inside at once, each on a stream of its own.
+    Inside, the thread's current stream is one of the partition: its launches run on the
+    partition's multiprocessors, its allocations are charged to its memory, its copies use
+    its share of the link. Several threads may be inside at once, each on its own stream.
     """
 
     def __init__(self, native: _native.DevicePartition) -> None:
@@ -221,7 +221,7 @@ class DevicePartition:
 
     @property
     def name(self) -> str:
-        """Its name, which no other open partition of the device has."""
+        """Its name, unique among the open partitions of the device."""
         return self._native.name
 
     @property
@@ -241,7 +241,7 @@ class DevicePartition:
 
     @property
     def closed(self) -> bool:
-        """True when everything has been given back."""
+        """True when everything has been released."""
         return self._native.closed
 
     def __enter__(self) -> DevicePartition:
@@ -257,17 +257,17 @@ class DevicePartition:
         self._native.leave()
 
     def report(self) -> PartitionReport:
-        """What was asked for, what was given, and what is hard or cooperative."""
+        """What was requested, what was granted, and what is hard or cooperative."""
         return _report(self._native.report())
 
     def facts(self) -> dict[str, Any]:
-        """The figures of report() as they are; gives out no share that was not given out yet."""
+        """The raw figures of report(); does not trigger the division of multiprocessors."""
         return self._native.report(divide=False)
 
     def close(self) -> None:
-        """Waits for its work and gives everything back.
+        """Waits for its work and releases everything.
 
-        RuntimeError, and nothing changes, while a thread is inside, arrays made in it live, or
+        RuntimeError, with nothing changed, while a thread is inside, arrays created in it live, or
         tasks of it run or hold memory.
         """
         self._native.close()
@@ -287,22 +287,22 @@ def partition(
     qos: str = "burstable",
     device: str | int | None = None,
 ) -> DevicePartition:
-    """Makes a partition. What is None is not limited.
+    """Creates a partition. None means not limited.
 
-    - `compute`: share of the multiprocessors. Partitions made before the first one is used are
+    - `compute`: share of the multiprocessors. Partitions created before the first one is used are
       divided together, which comes closest to the shares.
-    - `memory`: bytes, a fraction (float) of the device's memory, or a text such as "8GiB".
-    - `bandwidth`: share of the link between host and device while others want theirs.
-    - `qos`: "guaranteed" and "burstable" work goes before "best_effort" work, which launches
-      nothing while there is some on the device, and never has more than a few launches there.
+    - `memory`: bytes, a fraction (float) of the device's memory, or a string such as "8GiB".
+    - `bandwidth`: share of the link between host and device under contention.
+    - `qos`: "guaranteed" and "burstable" work goes before "best_effort" work, which is held
+      back while there is any on the device, and never has more than a few launches in flight.
 
-    RuntimeError when more is asked for than is left, ValueError for a name that is taken.
+    RuntimeError when more is requested than is left, ValueError for a name in use.
     """
     total = _native.memory_info(device)[1]
     for what, share in (("compute", compute), ("bandwidth", bandwidth)):
         if share is not None and not 0 < share <= 1:
             raise ValueError(
-                f"partition: {what} of {name!r} is {share}, expected a share above 0 and up to 1"
+                f"partition: {what} of {name!r} is {share}, expected a share above 0 and at most 1"
             )
     return DevicePartition(
         _native.DevicePartition(

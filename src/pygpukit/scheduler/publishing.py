@@ -1,7 +1,7 @@
 """Snapshots of a running process in a small file, for ``python -m pygpukit top``.
 
-Nothing is written unless asked for: by PYGPUKIT_TOP=1 in the environment of the process that is
-to be watched, or by publish(). The file is the user's own, in a folder that nobody else can enter.
+Nothing is written unless requested: by PYGPUKIT_TOP=1 in the environment of the process
+to watch, or by publish(). The file belongs to the user, in a folder nobody else can access.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _stop = threading.Event()
 
 
 def folder() -> Path:
-    """Where the files are: XDG_RUNTIME_DIR/pygpukit, or a private folder of the temporary one."""
+    """The folder of the files: XDG_RUNTIME_DIR/pygpukit, or a private temporary one."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     if base and Path(base).is_dir():
         return Path(base) / "pygpukit"
@@ -35,7 +35,7 @@ def folder() -> Path:
 
 
 def private_folder() -> Path:
-    """The folder, made where it is missing. RuntimeError when others could write there."""
+    """The folder, created where missing. RuntimeError when others could write there."""
     path = folder()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
@@ -59,7 +59,7 @@ def _write(path: Path, data: dict[str, Any]) -> None:
 
 
 def current() -> dict[str, Any]:
-    """What is published: the process and its snapshot."""
+    """The published data: the process and its snapshot."""
     from pygpukit.scheduler.service import stats
 
     return {
@@ -74,12 +74,12 @@ def _run(path: Path, pid: int) -> None:
         while not _stop.is_set() and os.getpid() == pid:
             _write(path, current())
             _stop.wait(INTERVAL)
-    except OSError as error:  # the folder is gone or full: the watched program goes on
+    except OSError as error:  # the folder is gone or full: the watched program continues
         print(f"pygpukit: top: {error}", file=sys.stderr)
 
 
 def publish() -> None:
-    """Writes a snapshot twice a second from now on, until the process ends or unpublish()."""
+    """Writes a snapshot twice a second until the process ends or unpublish()."""
     global _thread
     with _lock:
         if _thread is not None and _thread.is_alive():
@@ -93,7 +93,7 @@ def publish() -> None:
 
 
 def unpublish() -> None:
-    """Ends publish() and removes the file."""
+    """Stops publish() and removes the file."""
     global _thread
     with _lock:
         thread, _thread = _thread, None
@@ -115,7 +115,7 @@ def _alive(pid: int) -> bool:
 
 
 def published() -> list[dict[str, Any]]:
-    """What running processes of this user publish, by process id."""
+    """The published data of this user's running processes, by process id."""
     if not folder().is_dir():
         return []
     found = []
@@ -127,7 +127,7 @@ def published() -> list[dict[str, Any]]:
             else:
                 path.unlink(missing_ok=True)  # its process was killed
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # gone or written by another version
+            continue  # gone, or written by another version
     return sorted(found, key=lambda data: data["pid"])
 
 

@@ -1,4 +1,4 @@
-"""What would happen: the same scheduler on a simulated device and clock."""
+"""Simulation: the same scheduler on a simulated device and clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pygpukit.scheduler.service import qos_class
 class SimTask:
     """A task of a trace; times in seconds, memory in bytes, shares of the device 0..1.
 
-    `duration` is what it takes alone on the device. `after` are indices of earlier tasks, or
+    `duration` is its run time alone on the device. `after` are indices of earlier tasks, or
     their names.
     """
 
@@ -40,7 +40,7 @@ def _native_task(task: SimTask, index: int, names: dict[str, int]) -> _runtime.S
     for other in task.after:
         if isinstance(other, str) and other not in names:
             raise InvalidValueError(
-                f"simulate: task {index} comes after {safe_repr(other)}, which is no earlier task"
+                f"simulate: task {index} comes after {safe_repr(other)}, not an earlier task"
             )
         dependencies.append(names[other] if isinstance(other, str) else other)
     return _runtime.SimTask(

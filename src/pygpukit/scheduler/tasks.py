@@ -1,4 +1,4 @@
-"""Where a task is, and what it is promised."""
+"""Task states and policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class TaskState(Enum):
-    """Where a task is. QUEUED waits for memory or its turn, ADMITTED may start."""
+    """The state of a task. QUEUED waits for memory or its turn, ADMITTED may start."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -23,7 +23,7 @@ class TaskState(Enum):
 
 
 class TaskPolicy(Enum):
-    """What a task is promised."""
+    """The guarantees a task gets."""
 
     GUARANTEED = "guaranteed"
     BURSTABLE = "burstable"

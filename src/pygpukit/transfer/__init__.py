@@ -12,7 +12,7 @@ from pygpukit.transfer.engine import (
     submit_h2d,
 )
 
-# Names of 0.2 and where they live.
+# Names of 0.2 and the modules that define them.
 _COMPAT = {
     "pygpukit._compat.pinned": (
         *("PinnedBlock", "PinnedMemoryManager", "PinnedPoolConfig", "PinnedStats"),

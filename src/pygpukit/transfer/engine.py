@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TransferResult:
-    """How a copy went. Seconds; `gb_s` is 10**9 bytes per second."""
+    """The outcome of a copy. Seconds; `gb_s` is 10**9 bytes per second."""
 
     id: int
     type: str  # "h2d" or "d2h"
@@ -45,7 +45,7 @@ class TransferFuture:
 
     @property
     def id(self) -> int:
-        """A number of its own."""
+        """A unique id."""
         return self._native.id
 
     def done(self) -> bool:
@@ -53,11 +53,11 @@ class TransferFuture:
         return self._native.done()
 
     def wait(self) -> None:
-        """Returns when the copy is complete; raises what it failed with."""
+        """Waits until the copy is complete; raises its error."""
         self._native.wait()
 
     def result(self) -> TransferResult:
-        """Waits, then says how it went."""
+        """Waits, then returns the outcome."""
         self._native.wait()
         return TransferResult(**self._native.facts())
 
@@ -79,7 +79,7 @@ class TransferFuture:
                 ended.set_result(None)
 
         def notify() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: there is no waiter
                 loop.call_soon_threadsafe(wake)
 
         self._native.add_done_callback(notify)
@@ -93,7 +93,7 @@ class TransferFuture:
 
 @dataclass(frozen=True)
 class DirectionStats:
-    """What the engine did in one direction."""
+    """Counters of one direction."""
 
     submitted: int
     completed: int
@@ -116,7 +116,7 @@ def submit_h2d(
 ) -> TransferFuture:
     """Copies a NumPy array into `array`, of the same shape and dtype; both contiguous.
 
-    Copies of higher priority go first, also past the rest of one that is under way.
+    Copies of higher priority go first, even past the rest of one in flight.
     """
     return TransferFuture(_native.submit_h2d(array, host, priority=priority, stream=stream))
 

@@ -113,7 +113,7 @@ class CoreTest : public ::testing::Test {
       setenv(name.c_str(), value, 1);
   }
 
-  // Contexts live for ever; forgotten by the library, they stay reachable for LeakSanitizer here.
+  // Contexts live forever; dropped by the library, they stay reachable for LeakSanitizer here.
   static void leave_contexts() {
     device::close_transfers();
     unload_dropped_modules();

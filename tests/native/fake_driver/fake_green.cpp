@@ -1,4 +1,4 @@
-// Green contexts: parts of a device's multiprocessors.
+// Green contexts: subsets of a device's multiprocessors.
 #include <algorithm>
 #include <cstring>
 

@@ -84,7 +84,7 @@ Result launch_on(const char* call, cu::Function handle, Launch launch, void** pa
   return submit(*stream, call, std::move(node));
 }
 
-// Fills the error log that the caller asked for.
+// Fills the error log that the caller requested.
 void write_log(const std::string& log, unsigned num_options, const int* options, void** values) {
   char* text = nullptr;
   std::size_t size = 0;

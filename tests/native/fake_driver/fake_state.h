@@ -153,7 +153,7 @@ struct Block {
   bool registered = false;  // memory of the caller
 };
 
-// Virtual memory: ranges of addresses, pieces of the memory file, and which lies where.
+// Virtual memory: address ranges, chunks of the memory file, and the mapping between them.
 struct Mapping {
   std::size_t bytes = 0;
   cu::MemoryHandle handle = 0;
