@@ -66,6 +66,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_scaled_grouped(m);
   bind_matmul_plan(m);
   bind_random(m);
+  bind_nn(m);
   bind_interop(m);
   bind_cuda_interface(m);
   bind_view(m);

@@ -843,8 +843,45 @@ def acos(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def acosh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the inverse hyperbolic cosine, element by element."""
 
+def adain(
+    x: GPUArray,
+    scale: GPUArray,
+    shift: _ShapeLike,
+    eps: float = 1e-05,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Adaptive instance norm: instancenorm(x) * (1 + scale) + shift.
+
+    scale and shift are (samples, channels).
+    """
+
 def add(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 + x2, element by element."""
+
+def add_layernorm(
+    x: GPUArray,
+    residual: GPUArray,
+    weight: GPUArray | None = None,
+    bias: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    out: GPUArray | None = None,
+    sum_out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """layernorm(x + residual), and the sum itself, in one pass."""
+
+def add_rmsnorm(
+    x: GPUArray,
+    residual: GPUArray,
+    weight: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    offset: SupportsIndex = 0.0,
+    out: GPUArray | None = None,
+    sum_out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """rmsnorm(x + residual), and the sum itself, in one pass."""
 
 def addmm(
     c: GPUArray,
@@ -1371,6 +1408,20 @@ def grouped_gemm(
     by sizes that add up to less or ids out of range (-1), are zero.
     """
 
+def groupnorm(
+    x: GPUArray,
+    num_groups: SupportsIndex,
+    weight: GPUArray | None = None,
+    bias: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """layernorm over groups of channels: x is (samples, channels, ...).
+
+    weight and bias have an element per channel.
+    """
+
 def heaviside(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """0 for x1 < 0, x2 at 0, 1 for x1 > 0, element by element."""
 
@@ -1394,6 +1445,16 @@ def imag_part(x: GPUArray) -> GPUArray:
 
 def inner(a: GPUArray, b: GPUArray) -> GPUArray:
     """Sum of products over the last axes of both."""
+
+def instancenorm(
+    x: GPUArray,
+    weight: GPUArray | None = None,
+    bias: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """layernorm over every channel by itself: groupnorm with as many groups as channels."""
 
 def intersect1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
     """The elements common to both arrays, sorted."""
@@ -1422,11 +1483,27 @@ def jit_available() -> builtins.bool:
 def kron(a: GPUArray, b: GPUArray) -> GPUArray:
     """The Kronecker product: blocks of b, scaled by the elements of a."""
 
+def l2norm(x: GPUArray, eps: float = 1e-06, *, out: GPUArray | None = None) -> GPUArray:
+    """x / sqrt(mean(x**2) + eps) over the last axis: rmsnorm without a weight."""
+
 def launch_floor(iterations: SupportsIndex = 5000, repeats: SupportsIndex = 5) -> float:
     """Microseconds of one cuLaunchKernel in a C++ loop, best of `repeats`."""
 
 def launch_stats(device: _DeviceLike = None) -> dict[str, Any]:
     """Launch counters of a device's streams, by stream handle."""
+
+def layernorm(
+    x: GPUArray,
+    weight: GPUArray | None = None,
+    bias: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axis.
+
+    dtypes as rmsnorm.
+    """
 
 def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the lowest common multiple of x1 and x2, element by element."""
@@ -1489,6 +1566,29 @@ def log1p(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 
 def log2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the logarithm to base 2, element by element."""
+
+def log_likelihood(
+    logits: GPUArray,
+    targets: GPUArray,
+    *,
+    ignore_index: SupportsIndex = -100,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """log(softmax(logits)) at the target of each row, in float32.
+
+    logits are [..., n] and read once; targets are int32 or int64 [...]. 0 where the target
+    is ignore_index, NaN where it is no column.
+    """
+
+def log_softmax(
+    x: GPUArray,
+    axis: _Axes | None = -1,
+    *,
+    mask: GPUArray | None = None,
+    scale: float = 1.0,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """The logarithm of softmax; -inf where the mask is False."""
 
 def logaddexp(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """log(exp(x1) + exp(x2)), element by element."""
@@ -1929,8 +2029,72 @@ def result_type(*args: object) -> DataType:
 def rint(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """rounded to nearest, halves to even, element by element."""
 
+def rmsnorm(
+    x: GPUArray,
+    weight: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    offset: SupportsIndex = 0.0,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """x / sqrt(mean(x**2) + eps) * (offset + weight) over the last axis.
+
+    x is float16, bfloat16 or float32; weight has its dtype or float32, and x.shape[-1]
+    elements. Sums are in float32, in an order that does not depend on the other rows. Some
+    models store weight - 1: offset=1.0 adds it back.
+    """
+
+def rmsnorm_fp8(
+    x: GPUArray,
+    weight: GPUArray | None = None,
+    eps: float = 1e-05,
+    *,
+    offset: SupportsIndex = 0.0,
+    residual: GPUArray | None = None,
+) -> tuple[GPUArray, ...]:
+    """rmsnorm quantized: (values, scales), values in float8_e4m3fn and a float32 scale per
+    row.
+
+    The result is about values * scales[..., None]; the largest magnitude of a row becomes
+    448. With a residual (values, scales, x + residual).
+    """
+
 def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
     """Shifts elements along axes, cyclically."""
+
+def rope(
+    x: GPUArray,
+    cos: GPUArray,
+    sin: GPUArray,
+    positions: GPUArray | None = None,
+    *,
+    start: SupportsIndex = 0,
+    interleaved: builtins.bool = False,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Rotary positions of x [..., seq, heads, dim], by tables [rows, half] of cosines and
+    sines.
+
+    The first 2 * half elements of a head are rotated, the others copied: element j with
+    element half + j, or neighbours where interleaved. positions (int32 or int64, [..., seq]
+    or [seq]) are rows of the tables; without them start, start + 1, ... Beyond the tables
+    the result is NaN. out may be x.
+    """
+
+def rope_computed(
+    x: GPUArray,
+    frequencies: GPUArray,
+    positions: GPUArray | None = None,
+    *,
+    start: SupportsIndex = 0,
+    interleaved: builtins.bool = False,
+    factor: float = 1.0,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """rope with angles of position * frequencies [half] (float32), reduced in float64.
+
+    Cosines and sines are multiplied by factor.
+    """
 
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""
@@ -2006,6 +2170,20 @@ def slice_axis(
     step: SupportsIndex = 1,
 ) -> GPUArray:
     """A view of elements first, first + step, ... of one axis."""
+
+def softmax(
+    x: GPUArray,
+    axis: _Axes | None = -1,
+    *,
+    mask: GPUArray | None = None,
+    scale: float = 1.0,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """exp(scale * x) / sum(exp(scale * x)) along an axis.
+
+    mask is bool and broadcasts to x: elements where it is False do not take part and give
+    0, also where a whole row is False. Computed in float32.
+    """
 
 def sort(
     x: GPUArray,

@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 import pytest
-from cases import elementwise_ops, matmul, products, random, reduction, sorting
+from cases import elementwise_ops, matmul, nn, products, random, reduction, sorting
 
 import pygpukit as gp
 from pygpukit import _native, _reference
@@ -36,6 +36,7 @@ CASES: dict[str, set[str]] = {
     "random": {case.op for case in random.CASES},
     "indexing": {"getitem", "setitem"} | used_in("test_indexing.py"),
     "creation": used_in("test_creation.py"),
+    "nn": {case.op for case in nn.CASES} | used_in("test_nn.py"),
 }
 
 

@@ -1,0 +1,116 @@
+"""Neural-network ops: norms, softmax, likelihoods, rotary positions."""
+
+from __future__ import annotations
+
+from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
+from pygpukit.core.errors import InvalidValueError
+from pygpukit.ops._declared import nn as _declared
+from pygpukit.ops._declared.nn import *  # noqa: F403
+from pygpukit.ops.positions import *  # noqa: F403
+from pygpukit.ops.positions import __all__ as _positions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pygpukit._native import GPUArray
+
+
+def rmsnorm_residual(
+    x: GPUArray,
+    residual: GPUArray,
+    gamma: GPUArray,
+    eps: float = 1e-5,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """rmsnorm(x + residual). add_rmsnorm gives the sum, too."""
+    return _native.add_rmsnorm(x, residual, gamma, eps, out=out)[0]
+
+
+def cross_entropy(
+    logits: GPUArray, targets: GPUArray, *, ignore_index: int = -100, reduction: str = "mean"
+) -> GPUArray:
+    """The negative log likelihood of targets: its mean, sum, or one number per row ("none").
+
+    Rows whose target is ignore_index count neither in the sum nor in the mean.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise InvalidValueError(
+            f"cross_entropy: reduction is {_native.safe_repr(reduction)}, expected 'mean', 'sum' "
+            "or 'none'"
+        )
+    losses = _native.negative(_native.log_likelihood(logits, targets, ignore_index=ignore_index))
+    if reduction == "none":
+        return losses
+    total = _native.sum(losses)
+    if reduction == "sum":
+        return total
+    count = _native.count_nonzero(_native.not_equal(targets, ignore_index))
+    return _native.divide(total, _native.astype(count, "float32"))
+
+
+def bias_add_inplace(y: GPUArray, bias: GPUArray) -> None:
+    """y [rows, n] += bias [n], both of one dtype."""
+    require_arrays("bias_add_inplace", y=y, bias=bias)
+    if y.ndim != 2 or bias.shape != y.shape[1:] or bias.dtype != y.dtype:
+        raise InvalidValueError(
+            f"bias_add_inplace: y has shape {y.shape} and dtype {y.dtype}, bias {bias.shape} and "
+            f"{bias.dtype}; expected (rows, n) and (n,) of one dtype"
+        )
+    _native.add(y, bias, out=y)
+
+
+def split_qkv_batch(
+    qkv: GPUArray,
+    q_out: GPUArray,
+    k_out: GPUArray,
+    v_out: GPUArray,
+    q_dim: int,
+    k_dim: int,
+    v_dim: int,
+) -> None:
+    """Copies the columns of qkv [seq, q_dim + k_dim + v_dim] to three arrays of seq rows."""
+    require_arrays("split_qkv_batch", qkv=qkv, q_out=q_out, k_out=k_out, v_out=v_out)
+    if qkv.ndim != 2 or qkv.shape[1] != q_dim + k_dim + v_dim:
+        raise InvalidValueError(
+            f"split_qkv_batch: qkv has shape {qkv.shape}, expected (seq, {q_dim + k_dim + v_dim})"
+        )
+    begin = 0
+    for name, out, dim in (
+        ("q_out", q_out, q_dim),
+        ("k_out", k_out, k_dim),
+        ("v_out", v_out, v_dim),
+    ):
+        if out.size != qkv.shape[0] * dim or not out.is_contiguous():
+            raise InvalidValueError(
+                f"split_qkv_batch: {name} has shape {out.shape}, expected {qkv.shape[0]} x {dim} "
+                "contiguous elements"
+            )
+        _native.copy_into(out.reshape((qkv.shape[0], dim)), qkv[:, begin : begin + dim])
+        begin += dim
+
+
+def slice_rows_range_ptr(
+    table: GPUArray, out: GPUArray, start_pos_buf: GPUArray, count: int
+) -> None:
+    """Copies `count` rows of a table to out, from the row that start_pos_buf[0] holds."""
+    require_arrays("slice_rows_range_ptr", table=table, out=out, start_pos_buf=start_pos_buf)
+    if out.shape != (count, *table.shape[1:]):
+        raise InvalidValueError(
+            f"slice_rows_range_ptr: out has shape {out.shape}, expected {(count, *table.shape[1:])}"
+        )
+    rows = _native.add(
+        start_pos_buf.reshape((1,)), _native.arange(count, 0, 1, "int32", table.device)
+    )
+    _native.copy_into(out, _native.take(table, rows, axis=0))
+
+
+__all__ = [
+    "bias_add_inplace",
+    "cross_entropy",
+    "rmsnorm_residual",
+    "slice_rows_range_ptr",
+    "split_qkv_batch",
+]
+__all__ += _declared.__all__
+__all__ += _positions

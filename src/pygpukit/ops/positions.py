@@ -1,0 +1,359 @@
+"""Position encodings: tables of rotary angles, ALiBi, additive encodings, and 0.2's names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pygpukit import _native
+from pygpukit.core.arguments import require_arrays
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.ops.data_types import isdtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from pygpukit._native import GPUArray
+
+_KINDS = ("default", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
+
+
+def rope_frequencies(
+    dim: int,
+    base: float = 10000.0,
+    scaling: Mapping[str, Any] | None = None,
+    *,
+    max_positions: int | None = None,
+    device: str | None = None,
+) -> tuple[GPUArray, float]:
+    """(angle per position of each pair, factor of cosines and sines), for rope_computed.
+
+    ``scaling`` is the ``rope_scaling`` of a model's config.json: its ``rope_type`` (or ``type``)
+    is one of default, linear, ntk, dynamic, yarn, llama3, longrope. ``max_positions`` is the
+    longest sequence, which dynamic and longrope depend on.
+    """
+    frequencies, factor = _frequencies("rope_frequencies", dim, base, scaling, max_positions)
+    return _native.from_numpy(frequencies.astype("float32"), device=device), factor
+
+
+def rope_table(
+    max_positions: int,
+    dim: int,
+    base: float = 10000.0,
+    scaling: Mapping[str, Any] | None = None,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """(cos, sin) of shape (max_positions, dim / 2), for rope; ``scaling`` as rope_frequencies."""
+    if max_positions < 0:
+        raise InvalidValueError(f"rope_table: max_positions is {max_positions}, expected 0 or more")
+    frequencies, factor = _frequencies("rope_table", dim, base, scaling, max_positions)
+    return _tables(max_positions, frequencies, factor, dtype, device)
+
+
+def _tables(
+    rows: int, frequencies: NDArray[Any], factor: float, dtype: str, device: str | None
+) -> tuple[GPUArray, GPUArray]:
+    import numpy as np
+
+    angles = np.arange(rows, dtype=np.float64)[:, None] * frequencies
+    cos, sin = (
+        _native.from_numpy((f(angles) * factor).astype(np.float32), device=device)
+        for f in (np.cos, np.sin)
+    )
+    return _native.astype(cos, dtype, copy=False), _native.astype(sin, dtype, copy=False)
+
+
+def _frequencies(
+    op: str,
+    dim: int,
+    base: float,
+    scaling: Mapping[str, Any] | None,
+    max_positions: int | None,
+) -> tuple[NDArray[Any], float]:
+    import numpy as np
+
+    if dim < 2 or dim % 2:
+        raise InvalidValueError(f"{op}: dim is {dim}, expected an even number, 2 or more")
+    if not base > 0:
+        raise InvalidValueError(f"{op}: base is {base}, expected a number above 0")
+    given = dict(scaling or {})
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind not in _KINDS:
+        raise InvalidValueError(
+            f"{op}: the scaling's rope_type is {_native.safe_repr(kind)}, expected one of "
+            f"{', '.join(_KINDS)}"
+        )
+
+    def number(key: str, default: float | None = None) -> float:
+        value = given.get(key, default)
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise InvalidValueError(
+                f"{op}: {key} of the {kind} scaling is {_native.safe_repr(value)}, expected a number"
+            )
+        return float(value)
+
+    exponents = np.arange(0, dim, 2, dtype=np.float64) / dim
+    plain = base**-exponents
+    if kind == "default":
+        return plain, 1.0
+    if kind == "longrope":
+        return _longrope(op, given, number, plain, max_positions)
+    factor = number("factor")
+    if factor <= 0:
+        raise InvalidValueError(f"{op}: factor of the {kind} scaling is {factor}, expected > 0")
+    if kind == "linear":
+        return plain / factor, 1.0
+    if kind == "ntk":
+        return (base * factor ** (dim / max(dim - 2, 1))) ** -exponents, 1.0
+    if kind == "dynamic":
+        trained = number("original_max_position_embeddings")
+        grown = max(max_positions or 0, trained) / trained
+        wider = base * (factor * grown - (factor - 1)) ** (dim / max(dim - 2, 1))
+        return wider**-exponents, 1.0
+    if kind == "llama3":
+        return _llama3(plain, factor, number), 1.0
+    return _yarn(plain, base, factor, number, given)
+
+
+def _llama3(plain: NDArray[Any], factor: float, number: Any) -> NDArray[Any]:
+    import numpy as np
+
+    trained = number("original_max_position_embeddings")
+    low, high = number("low_freq_factor"), number("high_freq_factor")
+    turns = trained * plain / (2 * math.pi)  # of a pair over the trained length
+    smooth = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    blended: NDArray[Any] = (1 - smooth) * plain / factor + smooth * plain
+    return blended
+
+
+def _yarn(
+    plain: NDArray[Any], base: float, factor: float, number: Any, given: Mapping[str, Any]
+) -> tuple[NDArray[Any], float]:
+    import numpy as np
+
+    trained = number("original_max_position_embeddings")
+    dim = 2 * len(plain)
+
+    def pair_of(turns: float) -> float:
+        """The pair that makes so many turns over the trained length."""
+        return dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low = max(math.floor(pair_of(number("beta_fast", 32.0))), 0)
+    high = min(math.ceil(pair_of(number("beta_slow", 1.0))), dim - 1)
+    ramp = np.clip((np.arange(len(plain)) - low) / max(high - low, 1e-3), 0.0, 1.0)
+    frequencies = plain / factor * ramp + plain * (1 - ramp)
+    if given.get("attention_factor") is not None:
+        return frequencies, number("attention_factor")
+
+    def magnitude(scale: float) -> float:
+        return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
+
+    if given.get("mscale") and given.get("mscale_all_dim"):
+        return frequencies, magnitude(number("mscale")) / magnitude(number("mscale_all_dim"))
+    return frequencies, magnitude(1.0)
+
+
+def _longrope(
+    op: str,
+    given: Mapping[str, Any],
+    number: Any,
+    plain: NDArray[Any],
+    max_positions: int | None,
+) -> tuple[NDArray[Any], float]:
+    import numpy as np
+
+    trained = number("original_max_position_embeddings")
+    longest = max_positions or trained
+    key = "long_factor" if longest > trained else "short_factor"
+    factors = np.asarray(given.get(key, ()), np.float64)
+    if factors.shape != plain.shape:
+        raise InvalidValueError(
+            f"{op}: {key} of the longrope scaling has shape {factors.shape}, expected {plain.shape}"
+        )
+    if given.get("attention_factor") is not None:
+        return plain / factors, number("attention_factor")
+    ratio = number("factor", max(longest / trained, 1.0))
+    scale = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(trained))
+    return plain / factors, scale
+
+
+# --- 0.2's tables: columns 2i and 2i + 1 hold the same angle ------------------------------------
+
+
+def _columns_twice(
+    op: str, rows: int, dim: int, base: float, scaling: Mapping[str, Any], factor: float = 1.0
+) -> tuple[GPUArray, GPUArray]:
+    import numpy as np
+
+    frequencies, _ = _frequencies(op, dim, base, scaling, rows)
+    return _tables(rows, np.repeat(frequencies, 2), factor, "float32", None)
+
+
+def rope_init_linear(
+    max_seq_len: int, head_dim: int, base: float = 10000.0, scale: float = 1.0
+) -> tuple[GPUArray, GPUArray]:
+    """(cos, sin) of shape (max_seq_len, head_dim), positions divided by scale."""
+    scaling = {"rope_type": "linear", "factor": scale}
+    return _columns_twice("rope_init_linear", max_seq_len, head_dim, base, scaling)
+
+
+def rope_init_ntk_aware(
+    max_seq_len: int, head_dim: int, base: float = 10000.0, scale: float = 1.0
+) -> tuple[GPUArray, GPUArray]:
+    """(cos, sin) of shape (max_seq_len, head_dim) with base * scale**(dim / (dim - 2))."""
+    scaling = {"rope_type": "ntk", "factor": scale}
+    return _columns_twice("rope_init_ntk_aware", max_seq_len, head_dim, base, scaling)
+
+
+def rope_init_yarn(
+    max_seq_len: int,
+    head_dim: int,
+    base: float = 10000.0,
+    scale: float = 1.0,
+    original_max_len: int = 4096,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    mscale: float = 0.1,
+) -> tuple[GPUArray, GPUArray]:
+    """(cos, sin) of shape (max_seq_len, head_dim) by YaRN, times mscale * log(scale) + 1.
+
+    The ramp runs over wavelengths from original_max_len / beta_fast to original_max_len /
+    beta_slow.
+    """
+    import numpy as np
+
+    plain, _ = _frequencies("rope_init_yarn", head_dim, base, None, max_seq_len)
+    wavelengths = 2 * math.pi / plain
+    low, high = original_max_len / beta_fast, original_max_len / beta_slow
+    ramp = np.clip((wavelengths - low) / max(high - low, 1e-9), 0.0, 1.0)
+    frequencies = plain / scale * ramp + plain * (1 - ramp)
+    factor = mscale * math.log(scale) + 1 if scale > 1 else 1.0
+    return _tables(max_seq_len, np.repeat(frequencies, 2), factor, "float32", None)
+
+
+def rope_inplace(q: GPUArray, k: GPUArray, cos: GPUArray, sin: GPUArray) -> None:
+    """Rotates q and k [seq, heads, dim] by the first half of the columns of cos and sin."""
+    require_arrays("rope_inplace", q=q, k=k, cos=cos, sin=sin)
+    half = q.shape[-1] // 2
+    for x in (q, k):
+        _native.rope(x, cos[:, :half], sin[:, :half], out=x)
+
+
+rope_inplace_f32table = rope_inplace
+
+
+# --- additive encodings -------------------------------------------------------------------------
+
+
+def pope_init_encoding(max_seq_len: int, head_dim: int, base: float = 10000.0) -> GPUArray:
+    """Sinusoidal positions of shape (max_seq_len, head_dim): even columns sin, odd ones cos."""
+    import numpy as np
+
+    frequencies, _ = _frequencies("pope_init_encoding", head_dim, base, None, max_seq_len)
+    angles = np.arange(max_seq_len, dtype=np.float64)[:, None] * frequencies
+    table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(max_seq_len, head_dim)
+    return _native.from_numpy(table.astype(np.float32))
+
+
+def pope_inplace(q: GPUArray, k: GPUArray, encoding: GPUArray, start_pos: int = 0) -> None:
+    """Adds row start_pos + s of the encoding to every head of token s, in q and k."""
+    require_arrays("pope_inplace", q=q, k=k, encoding=encoding)
+    for name, x in (("q", q), ("k", k)):
+        last = start_pos + x.shape[0]
+        if start_pos < 0 or last > encoding.shape[0]:
+            raise InvalidValueError(
+                f"pope_inplace: {name} has positions {start_pos} to {last}, the encoding has "
+                f"{encoding.shape[0]}"
+            )
+        rows = _native.expand_dims(encoding[start_pos:last], 1)
+        _native.add(x, rows, out=x)
+
+
+def alibi_init_slopes(num_heads: int) -> GPUArray:
+    """2**(-8 (h + 1) / num_heads) for each head, in float32."""
+    import numpy as np
+
+    if num_heads < 1:
+        raise InvalidValueError(f"alibi_init_slopes: num_heads is {num_heads}, expected 1 or more")
+    heads = np.arange(1, num_heads + 1, dtype=np.float64)
+    return _native.from_numpy((2.0 ** (-8 * heads / num_heads)).astype(np.float32))
+
+
+def alibi_compute_bias(
+    seq_len: int, num_heads: int, slopes: GPUArray, causal: bool = True
+) -> GPUArray:
+    """-slope * (i - j) of shape (num_heads, seq_len, seq_len); causal: -1e9 for j > i."""
+    require_arrays("alibi_compute_bias", slopes=slopes)
+    if slopes.shape != (num_heads,):
+        raise InvalidValueError(
+            f"alibi_compute_bias: slopes has shape {slopes.shape}, expected ({num_heads},)"
+        )
+    distances = _distances(seq_len, seq_len, 0, slopes)
+    bias = _native.multiply(_native.expand_dims(slopes, (1, 2)), distances)
+    if not causal:
+        return bias
+    keep = _native.tril(_native.full((seq_len, seq_len), True, "bool", device=slopes.device))
+    return _native.where(keep, bias, -1e9)
+
+
+def _distances(rows: int, columns: int, start: int, like: GPUArray) -> GPUArray:
+    """j - (start + i) as float32."""
+    import numpy as np
+
+    table = np.arange(columns)[None, :] - (start + np.arange(rows))[:, None]
+    return _native.from_numpy(table.astype(np.float32), device=like.device)
+
+
+def alibi_add_bias(scores: GPUArray, slopes: GPUArray, start_pos: int = 0) -> GPUArray:
+    """Adds -slope * (start_pos + i - j) to scores [batch, heads, q, kv], in place."""
+    require_arrays("alibi_add_bias", scores=scores, slopes=slopes)
+    if scores.ndim != 4 or slopes.shape != scores.shape[1:2]:
+        raise InvalidValueError(
+            f"alibi_add_bias: scores has shape {scores.shape}, slopes {slopes.shape}; expected "
+            "(batch, heads, q, kv) and (heads,)"
+        )
+    distances = _distances(scores.shape[2], scores.shape[3], start_pos, scores)
+    bias = _native.multiply(_native.expand_dims(slopes, (1, 2)), distances)
+    return _native.add(scores, bias, out=scores)
+
+
+def irope_scale_q(
+    q: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0
+) -> GPUArray:
+    """q [seq, heads, dim] times log1p(floor((position + 1) / floor_scale)) * attn_scale + 1."""
+    require_arrays("irope_scale_q", q=q, positions=positions)
+    if q.ndim != 3 or positions.shape != q.shape[:1]:
+        raise InvalidValueError(
+            f"irope_scale_q: q has shape {q.shape}, positions {positions.shape}; expected "
+            "(seq, heads, dim) and (seq,)"
+        )
+    if not isdtype(positions.dtype, "integral"):
+        raise InvalidTypeError(
+            f"irope_scale_q: positions has dtype {positions.dtype}, expected integers"
+        )
+    blocks = _native.floor_divide(_native.add(positions, 1), floor_scale)
+    scale = _native.add(_native.multiply(_native.log1p(blocks), attn_scale), 1.0)
+    scale = _native.astype(_native.expand_dims(scale, (1, 2)), "float32")
+    return _native.astype(_native.multiply(q, scale), q.dtype)
+
+
+__all__ = [
+    "alibi_add_bias",
+    "alibi_compute_bias",
+    "alibi_init_slopes",
+    "irope_scale_q",
+    "pope_init_encoding",
+    "pope_inplace",
+    "rope_frequencies",
+    "rope_init_linear",
+    "rope_init_ntk_aware",
+    "rope_init_yarn",
+    "rope_inplace",
+    "rope_inplace_f32table",
+    "rope_table",
+]

@@ -1,0 +1,76 @@
+"""The nn family on CPU simulation: case tables, out=, special values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases.nn import CASES, DTYPES, MUST_RAISE, Case, MustRaise
+from cases.run_nn import run_case, run_fp8, run_must_raise, run_out
+
+import pygpukit as gp
+from pygpukit.ops import nn
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    run_case(case)
+
+
+@pytest.mark.parametrize("case", MUST_RAISE, ids=str)
+def test_must_raise(case: MustRaise) -> None:
+    run_must_raise(case)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(8,), (3, 64), (2, 2, 100)])
+def test_rmsnorm_fp8(shape: tuple[int, ...], dtype: str) -> None:
+    run_fp8(shape, dtype)
+
+
+def test_rmsnorm_fp8_of_zeros() -> None:
+    values, scales = nn.rmsnorm_fp8(gp.zeros((2, 16)))
+    assert not values.to_numpy().astype(np.float32).any()
+    np.testing.assert_array_equal(scales.to_numpy(), 1)
+
+
+def test_out() -> None:
+    run_out()
+
+
+def test_softmax_of_rows_without_an_element() -> None:
+    x = gp.ones((2, 3))
+    mask = gp.from_numpy(np.array([[False] * 3, [True, False, True]]))
+    np.testing.assert_array_equal(nn.softmax(x, mask=mask).to_numpy(), [[0, 0, 0], [0.5, 0, 0.5]])
+    low = nn.log_softmax(x, mask=mask).to_numpy()
+    assert np.isneginf(low[0]).all()
+    assert np.isneginf(low[1, 1])
+    np.testing.assert_allclose(low[1, [0, 2]], np.log(0.5), rtol=1e-6)
+
+
+def test_softmax_of_special_values() -> None:
+    host = np.array([[0.0, np.nan], [-np.inf, 1.0], [-np.inf, -np.inf], [1e30, -1e30]], np.float32)
+    got = nn.softmax(gp.from_numpy(host)).to_numpy()
+    assert np.isnan(got[0]).all()
+    np.testing.assert_array_equal(got[1:], [[0, 1], [0, 0], [1, 0]])
+
+
+def test_cross_entropy() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(4, 9)).astype(np.float32)
+    targets = np.array([3, -100, 0, 8])
+    losses = -np.log(np.exp(logits) / np.exp(logits).sum(-1, keepdims=True))
+    want = np.array([losses[0, 3], 0, losses[2, 0], losses[3, 8]])
+    x, t = gp.from_numpy(logits), gp.from_numpy(targets)
+    np.testing.assert_allclose(nn.cross_entropy(x, t, reduction="none").to_numpy(), want, rtol=1e-5)
+    assert float(nn.cross_entropy(x, t, reduction="sum")) == pytest.approx(want.sum(), rel=1e-5)
+    assert float(nn.cross_entropy(x, t)) == pytest.approx(want.sum() / 3, rel=1e-5)
+
+
+def test_rmsnorm_residual() -> None:
+    rng = np.random.default_rng(1)
+    x, residual = (gp.from_numpy(rng.normal(size=(3, 8)).astype(np.float32)) for _ in range(2))
+    gamma = gp.ones(8)
+    want = nn.add_rmsnorm(x, residual, gamma)[0].to_numpy()
+    np.testing.assert_array_equal(nn.rmsnorm_residual(x, residual, gamma).to_numpy(), want)
+    out = gp.empty((3, 8))
+    assert nn.rmsnorm_residual(x, residual, gamma, out=out) is out
