@@ -113,7 +113,7 @@ format: $(VENV)/.dev  ## format all files
 
 format-check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	@$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 
 # The stubs and docs/ops.md come from the installed package, which contains the other files.
 generate: $(VENV)/.dev  ## everything that is generated: names, modules, stubs, docs/ops.md

@@ -877,7 +877,7 @@ def add_rmsnorm(
     weight: GPUArray | None = None,
     eps: float = 1e-05,
     *,
-    offset: SupportsIndex = 0.0,
+    offset: float = 0.0,
     out: GPUArray | None = None,
     sum_out: GPUArray | None = None,
 ) -> tuple[GPUArray, GPUArray]:
@@ -2034,7 +2034,7 @@ def rmsnorm(
     weight: GPUArray | None = None,
     eps: float = 1e-05,
     *,
-    offset: SupportsIndex = 0.0,
+    offset: float = 0.0,
     out: GPUArray | None = None,
 ) -> GPUArray:
     """x / sqrt(mean(x**2) + eps) * (offset + weight) over the last axis.
@@ -2049,7 +2049,7 @@ def rmsnorm_fp8(
     weight: GPUArray | None = None,
     eps: float = 1e-05,
     *,
-    offset: SupportsIndex = 0.0,
+    offset: float = 0.0,
     residual: GPUArray | None = None,
 ) -> tuple[GPUArray, ...]:
     """rmsnorm quantized: (values, scales), values in float8_e4m3fn and a float32 scale per

@@ -143,8 +143,8 @@ def rope(
             a, b = (2 * j, 2 * j + 1) if interleaved else (j, half + j)
             known = 0 <= row < len(cos)
             turn = complex(cos[row, j], sin[row, j]) if known else complex(np.nan, np.nan)
-            turned = complex(x[*place, a], x[*place, b]) * turn
-            out[*place, a], out[*place, b] = turned.real, turned.imag
+            turned = complex(x[place][a], x[place][b]) * turn
+            out[place][a], out[place][b] = turned.real, turned.imag
     return out
 
 

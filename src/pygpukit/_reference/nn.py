@@ -215,9 +215,10 @@ def rope(
     at = _positions(x, positions, start)
     known = ((at >= 0) & (at < len(cos)))[..., None]
     rows = np.where(known[..., 0], at, 0)
-    missing = np.float32(np.nan)
-    angles = (np.where(known, _wide(table)[rows], missing) for table in (cos, sin))
-    _rotate(x, *angles, interleaved, out)
+    at_cos, at_sin = (
+        np.where(known, _wide(table)[rows], np.float32(np.nan)) for table in (cos, sin)
+    )
+    _rotate(x, at_cos, at_sin, interleaved, out)
 
 
 def rope_computed(

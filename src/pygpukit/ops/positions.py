@@ -93,7 +93,8 @@ def _frequencies(
         value = given.get(key, default)
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             raise InvalidValueError(
-                f"{op}: {key} of the {kind} scaling is {_native.safe_repr(value)}, expected a number"
+                f"{op}: {key} of the {kind} scaling is {_native.safe_repr(value)}, expected "
+                "a number"
             )
         return float(value)
 
