@@ -95,10 +95,8 @@ void place(const Arguments& args) {
   const Array& x = args.array(0);
   const Array mask = index_from_python(args[1], x.device(), "place");
   ops::AssignValue value = value_from_python(args[2], x.device(), "place");
-  if (const auto* scalar = std::get_if<Scalar>(&value))
-    value = from_numpy(py::make_tuple(std::visit(
-                           [](const auto& v) -> py::object { return py::cast(v); }, *scalar)),
-                       x.device());
+  if (std::holds_alternative<Scalar>(value))
+    value = from_numpy(py::make_tuple(args[2]), x.device());
   const WithoutGil released;
   ops::place(x, mask, std::get<Array>(value));
 }

@@ -125,7 +125,7 @@ UNCONSTRUCTED = [
 
 @pytest.mark.parametrize("use", UNCONSTRUCTED)
 def test_an_object_that_was_never_constructed(use: Callable[[], object]) -> None:
-    with pytest.raises(InvalidTypeError, match="never constructed"):
+    with pytest.raises(InvalidTypeError, match="never initialised"):
         use()
 
 
@@ -139,7 +139,7 @@ def test_subclasses_construct_their_base() -> None:
             self.available()
 
     assert Good().available() == 100
-    with pytest.raises(InvalidTypeError, match="never constructed"):
+    with pytest.raises(InvalidTypeError, match="never initialised"):
         Early()
 
 

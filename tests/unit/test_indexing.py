@@ -370,6 +370,18 @@ def test_compress_extract_place(axis: int | None) -> None:
         ops.compress(gp.from_numpy(mask), x)
 
 
+@pytest.mark.parametrize(("dtype", "value"), [("complex64", 1j), ("int64", 5), ("bool", True)])
+def test_place_of_a_number(dtype: str, value: complex) -> None:
+    host, mask = np.zeros((2, 3), dtype), np.eye(2, 3, dtype=bool)
+    x = gp.from_numpy(host)
+    gp.place(x, gp.from_numpy(mask), value)
+    np.place(host, mask, [value])
+    np.testing.assert_array_equal(x.to_numpy(), host)
+    with pytest.raises(ValueError, match=r"place: the mask has shape \(\), x has \(2, 3\)"):
+        gp.place(x, gp.ones((), "complex64"), value)
+
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_ravel_and_unravel(order: Any) -> None:
     shape = (3, 4, 5)
