@@ -371,6 +371,8 @@ ARGUMENTS = {
     "add_rmsnorm.residual": "GPUArray",
     "add_layernorm.residual": "GPUArray",
     "rope.start": "SupportsIndex",
+    "slope": "_Operand",
+    "snake.alpha": "_Operand",
     "rope_computed.start": "SupportsIndex",
 }
 

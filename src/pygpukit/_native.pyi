@@ -1382,6 +1382,12 @@ def gcd(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
 def gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))), element by element."""
 
+def gelu_erf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """0.5 x (1 + erf(x / sqrt(2))), element by element."""
+
+def gelu_multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """gelu(x1) * x2, element by element."""
+
 def get_matmul_precision() -> str:
     """What float32 GEMMs are computed in unless a call says."""
 
@@ -1507,6 +1513,9 @@ def layernorm(
 
 def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the lowest common multiple of x1 and x2, element by element."""
+
+def leaky_relu(x: GPUArray, slope: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x, or slope * x where x < 0, element by element."""
 
 def less(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x1 < x2, element by element."""
@@ -1969,6 +1978,9 @@ def quantile(
 ) -> GPUArray:
     """The values at fractions q along axes, interpolated linearly; float64 when wide."""
 
+def quick_gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """x * sigmoid(1.702 x), element by element."""
+
 def rad2deg(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """radians to degrees, element by element."""
 
@@ -2156,6 +2168,9 @@ def signbit(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def silu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """x * sigmoid(x), element by element."""
 
+def silu_multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """silu(x1) * x2, element by element."""
+
 def sin(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the sine, element by element."""
 
@@ -2171,6 +2186,9 @@ def slice_axis(
 ) -> GPUArray:
     """A view of elements first, first + step, ... of one axis."""
 
+def snake(x: GPUArray, alpha: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """x + sin(alpha x)**2 / alpha, element by element."""
+
 def softmax(
     x: GPUArray,
     axis: _Axes | None = -1,
@@ -2184,6 +2202,9 @@ def softmax(
     mask is bool and broadcasts to x: elements where it is False do not take part and give
     0, also where a whole row is False. Computed in float32.
     """
+
+def softplus(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """log(1 + exp(x)), element by element."""
 
 def sort(
     x: GPUArray,

@@ -81,6 +81,14 @@ def _gelu(x: Any) -> Any:
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def _gelu_erf(x: Any) -> Any:
+    return 0.5 * x * _by_math(math.erfc)(-x / math.sqrt(2))
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
 def _relu(x: Any) -> Any:
     return np.where(x < 0, x.dtype.type(0), x)
 
@@ -185,6 +193,17 @@ OPS: dict[str, Op] = {
     "sigmoid": _unary(_sigmoid, 4, like=np.cbrt, domain=(-20.0, 20.0)),
     "silu": _unary(lambda x: x * _sigmoid(x), 4, like=np.cbrt, domain=(-20.0, 20.0)),
     "gelu": _unary(_gelu, 8, like=np.cbrt, domain=(-6.0, 6.0), floor=1.0),
+    "gelu_erf": _unary(_gelu_erf, 8, like=np.cbrt, domain=(-6.0, 6.0), floor=1.0),
+    "quick_gelu": _unary(lambda x: x * _sigmoid(1.702 * x), 8, like=np.cbrt, floor=1.0),
+    "softplus": _unary(_softplus, 4, like=np.cbrt, floor=1.0),
+    "leaky_relu": _binary(lambda x, slope: np.where(x < 0, x * slope, x), 1, like=np.hypot),
+    "snake": _binary(
+        lambda x, a: x + np.sin(a * x) ** 2 / a, 8, like=np.hypot, native=True, floor=1.0
+    ),
+    "silu_multiply": _binary(lambda x, y: x * _sigmoid(x) * y, 6, like=np.hypot, native=True),
+    "gelu_multiply": _binary(
+        lambda x, y: _gelu(x) * y, 8, like=np.hypot, domain=(-6.0, 6.0), floor=8.0, native=True
+    ),
     "relu": _unary(_relu, like=_kept(np.cbrt)),
     "relu2": _unary(lambda x: np.square(_relu(x)), like=_kept(np.cbrt)),
     "where": Op(np.where, lambda condition, a, b: _promoted(a, b), 3),

@@ -18,7 +18,7 @@ TRIGONOMETRY = (
     "library, with a few words of local memory that only this rare path touches"
 )
 ALLOWED_LOCAL_MEMORY: dict[str, str] = {
-    r"map_\w+INS_\d(Sin|Cos|Tan)E": TRIGONOMETRY,
+    r"map_\w+INS_\d(Sin|Cos|Tan|Snake)E": TRIGONOMETRY,
     r"gemv_mma_kernelINS_7float16ELi4ELi2E": "two registers more, one block less",
     r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
 }

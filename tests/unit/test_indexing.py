@@ -381,7 +381,6 @@ def test_place_of_a_number(dtype: str, value: complex) -> None:
         gp.place(x, gp.ones((), "complex64"), value)
 
 
-
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_ravel_and_unravel(order: Any) -> None:
     shape = (3, 4, 5)

@@ -74,3 +74,27 @@ def test_rmsnorm_residual() -> None:
     np.testing.assert_array_equal(nn.rmsnorm_residual(x, residual, gamma).to_numpy(), want)
     out = gp.empty((3, 8))
     assert nn.rmsnorm_residual(x, residual, gamma, out=out) is out
+
+
+@pytest.mark.parametrize("name", ["swiglu", "geglu"])
+def test_gated_activations(name: str) -> None:
+    rng = np.random.default_rng(2)
+    gate, up = rng.normal(size=(2, 3, 8)).astype(np.float32)
+    function, activation = getattr(nn, name), nn.silu if name == "swiglu" else nn.gelu
+    want = activation(gp.from_numpy(gate)).to_numpy() * up
+    pair = function(gp.from_numpy(gate), gp.from_numpy(up))
+    np.testing.assert_allclose(pair.to_numpy(), want, rtol=1e-6, atol=1e-7)
+    both = gp.from_numpy(np.concatenate([gate, up], -1))
+    out = gp.empty((3, 8))
+    assert function(both, out=out) is out
+    np.testing.assert_array_equal(out.to_numpy(), pair.to_numpy())
+    with pytest.raises(ValueError, match=rf"{name}: gate has shape \(3, 7\)"):
+        function(both[:, :7])
+
+
+def test_activations_of_the_module() -> None:
+    for name in ("gelu", "gelu_erf", "silu", "sigmoid", "tanh", "relu", "relu2", "quick_gelu"):
+        assert getattr(nn, name) is getattr(gp, name)
+    assert nn.leaky_relu(gp.full(1, -2.0), 0.5).to_numpy() == -1
+    assert nn.softplus(gp.zeros(1)).to_numpy() == pytest.approx(np.log(2))
+    assert nn.snake(gp.ones(1), 2.0).to_numpy() == pytest.approx(1 + np.sin(2) ** 2 / 2)

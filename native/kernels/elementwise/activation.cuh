@@ -39,6 +39,57 @@ struct Gelu {
   }
 };
 
+struct GeluErf {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    return C(0.5) * x * erfc(C(-0.7071067811865476) * x);
+  }
+};
+
+struct QuickGelu {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    return x * sigmoid<T>(C(1.702) * x);
+  }
+};
+
+// log(1 + exp(x)), without overflow.
+struct Softplus {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x) {
+    return fmax(x, C(0)) + log1p(exp(-fabs(x)));
+  }
+};
+
+struct LeakyRelu {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x, C slope) {
+    return x < C(0) ? x * slope : x;
+  }
+};
+
+struct Snake {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C x, C alpha) {
+    const C s = sin(alpha * x);
+    return x + s * s / alpha;
+  }
+};
+
+struct SiluMultiply {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C gate, C up) {
+    return Silu::run<T>(gate) * up;
+  }
+};
+
+struct GeluMultiply {
+  template <class T, class C>
+  static __device__ __forceinline__ C run(C gate, C up) {
+    return Gelu::run<T>(gate) * up;
+  }
+};
+
 struct Relu {
   template <class T, class C>
   static __device__ __forceinline__ C run(C x) {

@@ -1,8 +1,21 @@
-"""Neural-network ops: norms, softmax, likelihoods, rotary positions."""
+"""Neural-network ops: norms, softmax, likelihoods, positions, gated activations."""
 
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._native import (  # noqa: F401 - the activations, which are elementwise
+    gelu,
+    gelu_erf,
+    leaky_relu,
+    quick_gelu,
+    relu,
+    relu2,
+    sigmoid,
+    silu,
+    snake,
+    softplus,
+    tanh,
+)
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import nn as _declared
@@ -25,6 +38,29 @@ def rmsnorm_residual(
 ) -> GPUArray:
     """rmsnorm(x + residual). add_rmsnorm gives the sum, too."""
     return _native.add_rmsnorm(x, residual, gamma, eps, out=out)[0]
+
+
+def swiglu(gate: GPUArray, up: GPUArray | None = None, *, out: GPUArray | None = None) -> GPUArray:
+    """silu(gate) * up; without ``up`` gate and up are the halves of the last axis."""
+    first, second = _halves("swiglu", gate) if up is None else (gate, up)
+    return _native.silu_multiply(first, second, out=out)
+
+
+def geglu(gate: GPUArray, up: GPUArray | None = None, *, out: GPUArray | None = None) -> GPUArray:
+    """gelu(gate) * up; without ``up`` gate and up are the halves of the last axis."""
+    first, second = _halves("geglu", gate) if up is None else (gate, up)
+    return _native.gelu_multiply(first, second, out=out)
+
+
+def _halves(op: str, x: GPUArray) -> tuple[GPUArray, GPUArray]:
+    require_arrays(op, gate=x)
+    if x.ndim == 0 or x.shape[-1] % 2:
+        raise InvalidValueError(
+            f"{op}: gate has shape {x.shape}, expected an even number of elements along the last "
+            "axis"
+        )
+    half = x.shape[-1] // 2
+    return x[..., :half], x[..., half:]
 
 
 def cross_entropy(
@@ -108,9 +144,11 @@ def slice_rows_range_ptr(
 __all__ = [
     "bias_add_inplace",
     "cross_entropy",
+    "geglu",
     "rmsnorm_residual",
     "slice_rows_range_ptr",
     "split_qkv_batch",
+    "swiglu",
 ]
 __all__ += _declared.__all__
 __all__ += _positions
