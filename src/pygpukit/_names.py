@@ -182,6 +182,12 @@ OPS: dict[str, tuple[str, ...]] = {
         "trunc",
         "where",
     ),
+    "pygpukit.ops.embeddings": (
+        "embedding",
+        "embedding_lookup",
+        "embedding_lookup_batch",
+        "embedding_lookup_ptr",
+    ),
     "pygpukit.ops.fusion": ("FusedFunction", "fuse"),
     "pygpukit.ops.histograms": ("bincount", "histogram", "median", "percentile", "quantile"),
     "pygpukit.ops.indexing": (
@@ -218,6 +224,13 @@ OPS: dict[str, tuple[str, ...]] = {
         "unstack",
         "vsplit",
         "vstack",
+    ),
+    "pygpukit.ops.kv_cache": (
+        "kv_cache_prefill",
+        "kv_cache_prefill_gqa",
+        "kv_cache_update",
+        "kv_cache_update_gqa",
+        "kv_cache_update_gqa_ptr",
     ),
     "pygpukit.ops.low_precision": (
         "fp8_available",

@@ -393,7 +393,9 @@ class GPUArray:
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
     ) -> GPUArray:
-        """Mean of elements along axes; of bool and integers float64. Of nothing: NaN."""
+        """Mean of elements along axes; of bool and integers float64. The mean of no elements is
+        NaN.
+        """
 
     def min(
         self,
@@ -415,7 +417,7 @@ class GPUArray:
     ) -> GPUArray:
         """Product of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-        `dtype` asks for another result dtype. Of nothing: 1.
+        `dtype` sets the dtype of the result. The product of no elements is 1.
         """
 
     def std(
@@ -437,7 +439,7 @@ class GPUArray:
     ) -> GPUArray:
         """Sum of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-        `dtype` asks for another result dtype. Of nothing: 0.
+        `dtype` sets the dtype of the result. The sum of no elements is 0.
         """
 
     def var(
@@ -1677,7 +1679,9 @@ def mean(
     keepdims: builtins.bool = False,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """Mean of elements along axes; of bool and integers float64. Of nothing: NaN."""
+    """Mean of elements along axes; of bool and integers float64. The mean of no elements is
+    NaN.
+    """
 
 def median(x: GPUArray, axis: _Axes | None = None, *, keepdims: builtins.bool = False) -> GPUArray:
     """The median along axes: the mean of the middle two for an even count."""
@@ -1946,7 +1950,7 @@ def prod(
 ) -> GPUArray:
     """Product of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-    `dtype` asks for another result dtype. Of nothing: 1.
+    `dtype` sets the dtype of the result. The product of no elements is 1.
     """
 
 def program_counts() -> dict[str, Any]:
@@ -2285,7 +2289,7 @@ def sum(
 ) -> GPUArray:
     """Sum of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-    `dtype` asks for another result dtype. Of nothing: 0.
+    `dtype` sets the dtype of the result. The sum of no elements is 0.
     """
 
 def swapaxes(x: GPUArray, axis1: SupportsIndex, axis2: SupportsIndex) -> GPUArray:

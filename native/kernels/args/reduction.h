@@ -38,7 +38,7 @@ struct ReduceArgs {
   ReduceLayout layout;
   Finish finish;
   long long per_split;  // general, columns: reduced elements per split
-  long long stretches;  // rows: contiguous segments of a row
+  long long segments;   // rows: contiguous segments of a row
   int in_code;
   int skip_nan;
   int group;       // rows: threads per row

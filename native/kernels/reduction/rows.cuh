@@ -43,7 +43,7 @@ __device__ __forceinline__ void add_edge(const Op& op, typename Op::Acc& acc,
 // The n elements at `start` (index `first` in the row): tiles of lanes * kU accesses from `tile`
 // on, every `step`-th. This thread has the lane-th access of each kU.
 template <int kU, class In, class Op>
-__device__ __forceinline__ void add_stretch(const Op& op, typename Op::Acc& acc, const In* start,
+__device__ __forceinline__ void add_segment(const Op& op, typename Op::Acc& acc, const In* start,
                                             long long n, long long first, unsigned tile,
                                             unsigned step, int lane, int lanes) {
   constexpr int kV = 16 / sizeof(In);
@@ -87,12 +87,12 @@ __device__ __forceinline__ void add_row(const Op& op, typename Op::Acc& acc, con
   const long long n = layout.reduced_size[outer];
   const bool single = outer == 0;
   const int side_by_side = args.group / args.lanes;
-  for (long long s = single ? 0 : blockIdx.y * side_by_side + lane / args.lanes; s < args.stretches;
+  for (long long s = single ? 0 : blockIdx.y * side_by_side + lane / args.lanes; s < args.segments;
        s += static_cast<long long>(gridDim.y) * side_by_side) {
     long long index[1] = {s};
     long long at[1];
     reduced_offsets(layout, outer, index, at);
-    add_stretch<kU>(op, acc, row + at[0], n, s * n, single ? blockIdx.y : 0, single ? gridDim.y : 1,
+    add_segment<kU>(op, acc, row + at[0], n, s * n, single ? blockIdx.y : 0, single ? gridDim.y : 1,
                     lane % args.lanes, args.lanes);
   }
 }

@@ -169,8 +169,8 @@ std::map<int, std::int64_t> label_sizes(const std::vector<Term>& terms,
   return sizes;
 }
 
-// Without the axes of size 1 that others stretch.
-Term without_stretched(const Term& term, const std::map<int, std::int64_t>& sizes) {
+// Without the axes of size 1 that others broadcast.
+Term without_broadcast(const Term& term, const std::map<int, std::int64_t>& sizes) {
   Labels kept;
   std::vector<std::int64_t> dropped;
   for (std::size_t i = 0; i < term.labels.size(); ++i) {
@@ -231,7 +231,7 @@ Array einsum(const std::vector<Array>& operands, const std::vector<Labels>& labe
   if (out) check_out(*out, output_shape(output, sizes), dtype, operands[0].device(), op);
 
   const auto prepared = [&](std::size_t i) {
-    Term term = without_stretched(terms[i], sizes);
+    Term term = without_broadcast(terms[i], sizes);
     return Term{cast(term.array, dtype, op), std::move(term.labels)};
   };
   Term result = prepared(0);

@@ -86,7 +86,7 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
   args.per_split = plan.per_split;
   args.in_code = static_cast<std::int32_t>(x.dtype());
   args.skip_nan = work.skip_nan && class_of(x.dtype()) != ResultClass::kInteger;
-  args.stretches = plan.stretches;
+  args.segments = plan.segments;
   args.group = plan.group;
   args.lanes = plan.lanes;
   args.short_rows = plan.short_rows;

@@ -89,19 +89,19 @@ ReducePlan plan_rows(const ReduceLayout& layout, std::int64_t item, std::size_t 
   for (int i = 0; i < layout.num_kept; ++i) bits |= layout.kept_in[i] * item;
   const bool aligned = bits % kAccessBytes == 0 && last == 0;
   const std::int64_t n = layout.reduced_size[last];
-  plan.stretches = layout.reduced / n;
-  const std::int64_t per_stretch = ceil_div(n + (aligned ? 0 : vec - 1), vec);
-  const std::int64_t accesses = per_stretch * plan.stretches;
+  plan.segments = layout.reduced / n;
+  const std::int64_t per_segment = ceil_div(n + (aligned ? 0 : vec - 1), vec);
+  const std::int64_t accesses = per_segment * plan.segments;
   const std::int64_t group = row_group(layout, accesses, unroll, num_sms);
   plan.short_rows = accesses <= kShortRow && last == 0 && layout.num_kept <= 1;
   plan.group = static_cast<int>(group);
-  plan.lanes = static_cast<int>(last == 0 ? group : std::min(group, ceil_pow2(per_stretch)));
+  plan.lanes = static_cast<int>(last == 0 ? group : std::min(group, ceil_pow2(per_segment)));
   plan.block[0] = static_cast<unsigned>(kBlock);
   const std::int64_t per_block = kBlock / group * (plan.short_rows ? unroll : 1);
   plan.num_tiles = static_cast<unsigned>(ceil_div(layout.kept, per_block));
   if (group == kBlock && plan.num_tiles <= kMaxSplitTiles) {
     const std::int64_t most = last == 0 ? ceil_div(accesses, group * unroll)
-                                        : ceil_div(plan.stretches, group / plan.lanes);
+                                        : ceil_div(plan.segments, group / plan.lanes);
     plan.num_splits = static_cast<unsigned>(
         std::clamp<std::int64_t>(num_sms * kRowBlocksPerSm / plan.num_tiles, 1, most));
   }
@@ -141,8 +141,8 @@ ReducePlan plan_reduce(const ReduceLayout& layout, std::size_t item_bytes, std::
   const auto item = static_cast<std::int64_t>(item_bytes);
   if (exact && layout.reduced > 1) {
     const int last = layout.num_reduced - 1;
-    const std::int64_t stretch = layout.reduced_size[last] * item;
-    if (layout.reduced_in[last] == 1 && (last == 0 || stretch >= 4 * kAccessBytes))
+    const std::int64_t segment = layout.reduced_size[last] * item;
+    if (layout.reduced_in[last] == 1 && (last == 0 || segment >= 4 * kAccessBytes))
       return plan_rows(layout, item, alignment, num_sms);
     if (columns_fit(layout, item, alignment)) return plan_columns(layout, item, num_sms);
   }
@@ -153,7 +153,7 @@ std::string to_string(const ReducePlan& plan) {
   constexpr const char* kNames[] = {"general", "rows", "columns", "even_rows"};
   return cat("reduce(", kNames[static_cast<int>(plan.kernel)], ", block=", plan.block[0], "x",
              plan.block[1], ", tiles=", plan.num_tiles, ", splits=", plan.num_splits,
-             ", per_split=", plan.per_split, ", stretches=", plan.stretches, ", group=", plan.group,
+             ", per_split=", plan.per_split, ", segments=", plan.segments, ", group=", plan.group,
              ", lanes=", plan.lanes, ", short_rows=", plan.short_rows, ")");
 }
 

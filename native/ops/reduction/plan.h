@@ -9,8 +9,8 @@ namespace gpk::ops::reduction {
 
 enum class ReduceKernel : std::uint8_t {
   kGeneral,   // any layout
-  kRows,      // reduced elements side by side in memory
-  kColumns,   // results side by side, aligned to 16 bytes
+  kRows,      // reduced elements contiguous in memory
+  kColumns,   // results contiguous, aligned to 16 bytes
   kEvenRows,  // rows that are whole numbers of aligned 16-byte accesses
 };
 
@@ -20,9 +20,9 @@ struct ReducePlan {
   unsigned num_tiles = 1;      // grid x
   unsigned num_splits = 1;     // grid y: parts of one reduction, merged by the last block
   std::int64_t per_split = 0;  // general, columns: reduced elements of a part
-  std::int64_t stretches = 0;  // rows: pieces of a row, each side by side in memory
+  std::int64_t segments = 0;   // rows: pieces of a row, each contiguous
   int group = 0;               // rows: threads that share one
-  int lanes = 0;               // rows: threads that share a stretch
+  int lanes = 0;               // rows: threads that share a segment
   bool short_rows = false;     // rows: one access per thread and row
   friend bool operator==(const ReducePlan&, const ReducePlan&) = default;
 };

@@ -6,8 +6,8 @@
 namespace gpk::ops::reduction {
 
 enum class ReduceRule : std::uint8_t {
-  kFold,      // bool and integers give int64 or uint64, others are kept; dtype= asks for another
-  kMean,      // bool and integers give float64; dtype= asks for another floating one
+  kFold,      // bool and integers give int64 or uint64, others are kept; dtype= sets another
+  kMean,      // bool and integers give float64; dtype= sets another floating one
   kVariance,  // the same, complex gives the real dtype; takes a correction
   kExtreme,   // kept; of nothing it is an error
   kIndex,     // int64; one axis, and of nothing an error

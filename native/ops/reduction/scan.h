@@ -27,16 +27,16 @@ namespace reduction {
 
 enum class ScanKernel : std::uint8_t {
   kLines,   // any strides, a thread per line or chunk of it
-  kRows,    // elements of a row side by side, a warp per row
+  kRows,    // contiguous rows, a warp per row
   kTotals,  // the totals of chunks of few long rows
   kChunks,  // those rows, a block per chunk
 };
 
-// What a plan depends on. Rows are lines whose elements lie side by side.
+// What a plan depends on. Rows are lines with contiguous elements.
 struct ScanShape {
   std::int64_t lines = 1;
   std::int64_t n = 0;
-  bool exact = false;    // side by side, and kernels for the dtype exist
+  bool exact = false;    // contiguous, and kernels for the dtype exist
   bool aligned = false;  // every row of both arrays starts on 16 bytes
   int tile_elems = 0;    // of scan_chunks for the dtype
   int num_sms = 1;

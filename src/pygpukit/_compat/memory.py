@@ -1,7 +1,7 @@
 """MemoryPool of 0.2: blocks by size class with a quota, in the memory pool of the device.
 
 A block is a uint8 array that counts against an account of the pool's own. An evicted block is in
-page-locked host memory.
+pinned host memory.
 """
 
 from __future__ import annotations

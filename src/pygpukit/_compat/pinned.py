@@ -1,4 +1,4 @@
-"""PinnedMemoryManager of 0.2: page-locked memory by size class, pooled and tied to tasks."""
+"""PinnedMemoryManager of 0.2: pinned memory by size class, pooled and tied to tasks."""
 
 from __future__ import annotations
 

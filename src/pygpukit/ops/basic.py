@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from pygpukit.ops.creation import *  # noqa: F403
     from pygpukit.ops.data_types import *  # noqa: F403
     from pygpukit.ops.elementwise import *  # noqa: F403
+    from pygpukit.ops.embeddings import *  # noqa: F403
     from pygpukit.ops.fusion import *  # noqa: F403
     from pygpukit.ops.histograms import *  # noqa: F403
     from pygpukit.ops.indexing import *  # noqa: F403
     from pygpukit.ops.interop import *  # noqa: F403
     from pygpukit.ops.joining import *  # noqa: F403
+    from pygpukit.ops.kv_cache import *  # noqa: F403
     from pygpukit.ops.low_precision import *  # noqa: F403
     from pygpukit.ops.manipulation import *  # noqa: F403
     from pygpukit.ops.matmul import *  # noqa: F403

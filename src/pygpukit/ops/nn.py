@@ -20,6 +20,10 @@ from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import nn as _declared
 from pygpukit.ops._declared.nn import *  # noqa: F403
+from pygpukit.ops.embeddings import *  # noqa: F403
+from pygpukit.ops.embeddings import __all__ as _embedding
+from pygpukit.ops.kv_cache import *  # noqa: F403
+from pygpukit.ops.kv_cache import __all__ as _kv_cache
 from pygpukit.ops.positions import *  # noqa: F403
 from pygpukit.ops.positions import __all__ as _positions
 
@@ -151,4 +155,4 @@ __all__ = [
     "swiglu",
 ]
 __all__ += _declared.__all__
-__all__ += _positions
+__all__ += [*_embedding, *_kv_cache, *_positions]
