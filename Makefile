@@ -58,7 +58,7 @@ lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law,
 cpp: $(VENV)/.dev $(if $(filter package,$(PRESET)),$(VENV)/.package)  ## C++ tests (PRESET=debug, release, asan, tsan)
 ifeq ($(PRESET),package)
 	cmake -S . -B $(CPP_BUILD) --log-level=WARNING -DGPK_BUILD_TESTS=ON
-	cmake --build $(CPP_BUILD) --target gpk_tests
+	cmake --build $(CPP_BUILD) --target gpk_tests --target gpk_kernel_tests
 	ctest --test-dir $(CPP_BUILD) --progress --output-on-failure -j $(JOBS)
 else
 	cmake --preset $(PRESET) --log-level=WARNING

@@ -3,6 +3,8 @@
 // even; float to integer truncates; conversion to bool tests for nonzero.
 #pragma once
 
+#include "common/half_ptx.cuh"
+
 namespace gpk {
 
 struct alignas(2) float16 {
@@ -69,11 +71,7 @@ using Compute = typename ComputeOf<T>::Type;
 
 // --- to the compute type ------------------------------------------------------------------------
 
-__device__ __forceinline__ float to_compute(float16 x) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return y;
-}
+__device__ __forceinline__ float to_compute(float16 x) { return ptx::from_half(x.bits); }
 
 __device__ __forceinline__ float to_compute(bfloat16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
@@ -138,16 +136,10 @@ struct Convert<bool> {
 
 template <>
 struct Convert<float16> {
-  static __device__ __forceinline__ float16 run(double x) {
-    float16 y;
-    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(y.bits) : "d"(x));
-    return y;
-  }
+  static __device__ __forceinline__ float16 run(double x) { return {ptx::to_half(x)}; }
   template <class From>
   static __device__ __forceinline__ float16 run(From x) {
-    float16 y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(x)));
-    return y;
+    return {ptx::to_half(static_cast<float>(x))};
   }
 };
 
@@ -155,9 +147,7 @@ template <>
 struct Convert<bfloat16> {
   template <class From>
   static __device__ __forceinline__ bfloat16 run(From x) {
-    bfloat16 y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(x)));
-    return y;
+    return {ptx::to_bfloat(static_cast<float>(x))};
   }
 };
 

@@ -1,0 +1,31 @@
+// Conversions between float32, float64 and the bits of 16-bit floats: one instruction each, to
+// nearest even. Tests on the host replace this file (tests/native/host_cuda).
+#pragma once
+
+namespace gpk::ptx {
+
+__device__ __forceinline__ float from_half(unsigned short bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+
+__device__ __forceinline__ unsigned short to_half(double x) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x));
+  return bits;
+}
+
+__device__ __forceinline__ unsigned short to_half(float x) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+
+__device__ __forceinline__ unsigned short to_bfloat(float x) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+
+}  // namespace gpk::ptx

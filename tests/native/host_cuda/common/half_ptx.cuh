@@ -1,0 +1,38 @@
+// The conversions of native/kernels/common/half_ptx.cuh, in C++.
+#pragma once
+
+namespace gpk::ptx {
+
+inline float from_half(unsigned short bits) {
+  const unsigned sign = static_cast<unsigned>(bits & 0x8000) << 16;
+  const unsigned exponent = (bits >> 10) & 31u;
+  const unsigned mantissa = bits & 0x3ffu;
+  if (exponent == 0) {
+    const float tiny = std::ldexp(static_cast<float>(mantissa), -24);
+    return sign != 0 ? -tiny : tiny;
+  }
+  const unsigned wide = exponent == 31 ? 0xffu : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+}
+
+// To nearest, ties to even. Through a float64 that holds every float32 exactly.
+inline unsigned short to_half(double x) {
+  const auto sign = static_cast<unsigned short>(std::signbit(x) ? 0x8000 : 0);
+  const double magnitude = std::fabs(x);
+  if (std::isnan(x)) return 0x7fff;
+  if (magnitude >= 65520.0) return static_cast<unsigned short>(sign | 0x7c00);
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  exponent = std::max(exponent, -13);  // subnormal from 2^-14 down
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 11 - exponent)));
+  // A carry out of the mantissa goes into the exponent.
+  return static_cast<unsigned short>(sign | (((exponent + 13) << 10) + steps));
+}
+
+inline unsigned short to_bfloat(float x) {
+  const auto bits = std::bit_cast<unsigned>(x);
+  if (std::isnan(x)) return 0x7fff;
+  return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+}  // namespace gpk::ptx
