@@ -85,6 +85,8 @@ struct NormWork {
   std::optional<Channels> channels;
 };
 
+const Array* pointer(const std::optional<Array>& array) { return array ? &*array : nullptr; }
+
 unsigned flags_of(const NormWork& work) {
   return (work.residual ? kernels::kNormResidual : 0u) |
          (work.scales ? kernels::kNormQuantize : 0u) |
@@ -156,7 +158,6 @@ void launch_norm(NormWork work) {
     args.span = static_cast<int>(work.channels->span);
   }
   void* params[] = {&args};
-  const auto pointer = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
   submit(code, row_grid(x.rows, plan),
          {&x.array, residual ? &residual->array : nullptr, pointer(work.options.weight),
           pointer(work.options.bias), &out.array, pointer(work.sum), pointer(work.scales)},
@@ -184,8 +185,6 @@ Array give(const std::optional<Array>& out, const Array& result, const char* op)
   if (!same_place(*out, result) || out->dtype() != result.dtype()) copy_into(*out, result, op);
   return *out;
 }
-
-const Array* pointer(const std::optional<Array>& array) { return array ? &*array : nullptr; }
 
 Scalar number(double x) { return {x}; }
 

@@ -57,7 +57,7 @@ jit::KernelSpec softmax_spec(const SoftmaxVariant& v) {
       cat("gpk::", v.kernel == NnKernel::kSoftmaxRows ? "softmax_rows" : "softmax_columns", "<",
           info(v.dtype).cuda_name, ", ", text(v.log), ", ", text(v.masked));
   if (v.kernel == NnKernel::kSoftmaxRows) spec.expression += cat(", ", v.vec, ", ", v.accesses);
-  spec.expression += ">";
+  spec.expression += '>';
   return spec;
 }
 
