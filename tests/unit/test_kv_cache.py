@@ -85,6 +85,8 @@ def test_a_position_on_the_device_can_be_replayed() -> None:
 
 def test_errors() -> None:
     cache, new = gp.zeros((6, 8, 3)), gp.from_numpy(tokens(2))
+    with pytest.raises(TypeError, match="kv_cache_prefill: cache"):
+        gp.kv_cache_prefill(new, 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kv_cache_update: new_kv has shape"):
         gp.kv_cache_update(new, cache, 0)
     with pytest.raises(ValueError, match="kv_cache_update_gqa: new_kv has 2 tokens, expected 1"):

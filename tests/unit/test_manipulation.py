@@ -95,6 +95,13 @@ def test_pad_as_numpy(data: st.DataObject, host: Any, mode: str) -> None:
     np.testing.assert_array_equal(got.to_numpy(), np.pad(host, widths, mode=mode))
 
 
+@pytest.mark.parametrize("width", [-1, 10**30, [[0, 0], [0, 2**63]], [[0, -3], [0, 0]]])
+def test_pad_widths_out_of_range(width: Any) -> None:
+    with pytest.raises(ValueError, match="pad: pad_width is"):
+        gp.pad(gp.zeros((2, 3)), width)
+
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     data=st.data(),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def kv_cache_update(new_kv: GPUArray, cache: GPUArray, position: int) -> None:
     """Writes one token [1, kv_heads, dim] at a position of a cache [max, kv_heads, dim]."""
     op = "kv_cache_update"
-    _check(op, new_kv, cache, cache.shape[1:])
+    _check(op, new_kv, cache)
     _one_token(op, new_kv)
     cache[_room(op, cache.shape[0], position, 1)] = new_kv
 
@@ -22,7 +22,7 @@ def kv_cache_update(new_kv: GPUArray, cache: GPUArray, position: int) -> None:
 def kv_cache_prefill(new_kv: GPUArray, cache: GPUArray, start_pos: int = 0) -> None:
     """Writes tokens [seq, kv_heads, dim] to a cache [max, kv_heads, dim]."""
     op = "kv_cache_prefill"
-    _check(op, new_kv, cache, cache.shape[1:])
+    _check(op, new_kv, cache)
     cache[_room(op, cache.shape[0], start_pos, new_kv.shape[0])] = new_kv
 
 
@@ -63,9 +63,9 @@ def kv_cache_prefill_gqa(
     groups[:, :, rows] = _heads_first(new_kv)
 
 
-def _check(op: str, new_kv: GPUArray, cache: GPUArray, token: tuple[int, ...]) -> None:
+def _check(op: str, new_kv: GPUArray, cache: GPUArray) -> None:
     require_arrays(op, new_kv=new_kv, cache=cache)
-    if new_kv.ndim != 3 or cache.ndim != 3 or new_kv.shape[1:] != token:
+    if new_kv.ndim != 3 or cache.ndim != 3 or new_kv.shape[1:] != cache.shape[1:]:
         raise InvalidValueError(
             f"{op}: new_kv has shape {new_kv.shape}, the cache {cache.shape}; expected (seq, "
             "kv_heads, dim) and (max, kv_heads, dim)"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.ops._declared import repeating as _declared
 from pygpukit.ops._declared.repeating import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size
@@ -89,6 +89,10 @@ def _negative_repeats(lowest: int) -> None:
     raise InvalidValueError(f"repeat: repeats has the negative number {lowest}")
 
 
+def _width(value: Any) -> int:
+    return whole("pad", "pad_width", int(value), high=2**62)
+
+
 def pad(
     x: GPUArray, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0
 ) -> GPUArray:
@@ -97,7 +101,8 @@ def pad(
     mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy.
     """
     require_arrays("pad", x=x)
-    widths = [(int(a), int(b)) for a, b in _pairs(pad_width, x.ndim, "pad_width")]
+    pairs = _pairs(pad_width, x.ndim, "pad_width")
+    widths = [(_width(before), _width(after)) for before, after in pairs]
     values: list[tuple[Any, Any]] = []
     if mode == "constant":
         pairs = _pairs(constant_values, x.ndim, "constant_values")
