@@ -53,6 +53,7 @@ class Queue {
   void add(std::vector<Job> jobs) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
+    if (num_running_ == 0) join_finished();
     for (Job& job : jobs) jobs_.push_back(std::move(job));
     try {
       for (; num_running_ < std::min(max_threads(), jobs_.size()); ++num_running_)
@@ -76,9 +77,16 @@ class Queue {
   void finish() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [&] { return num_running_ == 0; });
+    join_finished();
   }
 
  private:
+  // With the lock held and no thread running: those left have released it for good.
+  void join_finished() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
   void run() {
     lower_priority();
     std::unique_lock lock(mutex_);
