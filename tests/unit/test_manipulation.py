@@ -101,7 +101,6 @@ def test_pad_widths_out_of_range(width: Any) -> None:
         gp.pad(gp.zeros((2, 3)), width)
 
 
-
 @settings(max_examples=100, deadline=None)
 @given(
     data=st.data(),
