@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not _native.jit_available():
             pytest.skip("NVRTC is not available")
+
+
+# A shell ignores SIGINT for what it runs in the background, and children would inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -60,14 +60,9 @@ double Arguments::number(int i) const {
 }
 
 std::string Arguments::text(int i) const {
-  if (!PyUnicode_Check(slots_[i])) refuse(i, "a str");
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(slots_[i], &size);
-  if (text == nullptr) {
-    clear_if(PyExc_UnicodeError);
-    refuse(i, "a str");
-  }
-  return {text, static_cast<std::size_t>(size)};
+  auto text = text_from_python(slots_[i]);
+  if (!text) refuse(i, "a str");
+  return std::move(*text);
 }
 
 DType Arguments::dtype(int i) const { return dtype_from_python(slots_[i], op()); }

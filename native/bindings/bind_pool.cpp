@@ -111,7 +111,7 @@ std::size_t amount_from_python(py::handle amount, Device device, const char* op)
     return bytes;
   }
   std::optional<MemoryAmount> parsed;
-  if (py::isinstance<py::str>(amount)) parsed = parse_memory_amount(amount.cast<std::string>());
+  if (const auto text = text_from_python(amount)) parsed = parse_memory_amount(*text);
   if (!parsed) fail();
   return parsed->of(memory_info(device).total_bytes);
 }

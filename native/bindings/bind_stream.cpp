@@ -12,7 +12,7 @@ namespace {
 
 StreamPriority priority_from_python(py::handle object) {
   if (py::isinstance<py::str>(object)) {
-    const auto text = object.attr("lower")().cast<std::string>();
+    const auto text = text_from_python(object.attr("lower")());
     if (text == "high") return StreamPriority::kHigh;
     if (text == "low") return StreamPriority::kLow;
   } else if (PyLong_Check(object.ptr())) {

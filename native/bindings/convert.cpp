@@ -136,6 +136,17 @@ std::optional<Scalar> scalar_from_python(py::handle object, const char* op) {
   return std::nullopt;
 }
 
+std::optional<std::string> text_from_python(py::handle object) {
+  if (!PyUnicode_Check(object.ptr())) return std::nullopt;
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+  if (text == nullptr) {
+    clear_if(PyExc_UnicodeError);
+    return std::nullopt;
+  }
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
 Device device_from_python(py::handle object, const char* op) {
   if (object.is_none()) return default_device();
   constexpr const char* kExpected = "None, 'cpu', 'cuda', 'cuda:<index>' or an index";
@@ -146,14 +157,13 @@ Device device_from_python(py::handle object, const char* op) {
     if (overflow != 0 || value < 0 || value > 1'000'000)
       bad_argument(op, "device", object, kExpected);
     index = static_cast<int>(value);
-  } else if (PyUnicode_Check(object.ptr())) {
-    const auto text = object.cast<std::string>();
-    if (text == "cpu") return {DeviceKind::kCpu, 0};
-    if (text.rfind("cuda", 0) != 0) bad_argument(op, "device", object, kExpected);
-    if (text.size() > 4) {
-      const char* end = text.data() + text.size();
-      const auto parsed = std::from_chars(text.data() + 5, end, index);
-      if (text[4] != ':' || parsed.ec != std::errc() || parsed.ptr != end)
+  } else if (const auto text = text_from_python(object)) {
+    if (*text == "cpu") return {DeviceKind::kCpu, 0};
+    if (!text->starts_with("cuda")) bad_argument(op, "device", object, kExpected);
+    if (text->size() > 4) {
+      const char* end = text->data() + text->size();
+      const auto parsed = std::from_chars(text->data() + 5, end, index);
+      if ((*text)[4] != ':' || parsed.ec != std::errc() || parsed.ptr != end)
         bad_argument(op, "device", object, kExpected);
     }
   } else {

@@ -35,6 +35,9 @@ py::tuple to_tuple(const Dims& dims);
 // bool, int, float, complex and NumPy scalars of these; nullopt for anything else.
 std::optional<Scalar> scalar_from_python(py::handle object, const char* op);
 
+// The text of a str; nullopt for other objects, and for text with lone surrogates.
+std::optional<std::string> text_from_python(py::handle object);
+
 // None (the default device), "cpu", "cuda", "cuda:1", an int. Throws InvalidArgument.
 Device device_from_python(py::handle object, const char* op);
 

@@ -371,3 +371,18 @@ def test_a_subinterpreter_is_refused(module: str, main: str) -> None:
     done = run(SUBINTERPRETER, module, main)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "pygpukit: cannot be imported in a subinterpreter" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda text: gp.ones(1, device=text),
+        lambda text: gp.Stream(priority=text),
+        lambda text: gp.memory.set_limit(text),
+        lambda text: gp.linear(gp.ones((1, 1)), gp.ones((1, 1)), activation=text),
+    ],
+)
+def test_text_with_lone_surrogates(call: Any) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call("\udcff")
+    assert isinstance(caught.value, gp.InvalidArgument)
