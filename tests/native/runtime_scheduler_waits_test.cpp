@@ -147,14 +147,15 @@ TEST_P(RuntimeSchedulerWaits, BandwidthThatTheParentHolds) {
 TEST_P(RuntimeSchedulerWaits, ForEachOther) {
   std::string first_text;
   std::string second_text;
+  TaskId second = kNoTask;
   const TaskId first = submit("first", 0, [&](TaskContext& context) {
     const TaskId self = context.id();
-    const TaskId second =
-        submit("second", 0, [&, self](TaskContext&) { second_text = wait_text(self); });
+    second = submit("second", 0, [&, self](TaskContext&) { second_text = wait_text(self); });
     first_text = wait_text(second);
   });
   serve();
   expect_completed(first);
+  expect_completed(second);
   EXPECT_TRUE(first_text.empty() != second_text.empty()) << first_text << "\n" << second_text;
   EXPECT_NE((first_text + second_text).find("a cycle"), std::string::npos);
 }
@@ -167,8 +168,7 @@ TEST_P(RuntimeSchedulerWaits, ForItself) {
   EXPECT_EQ(text, "Scheduler: task 1 'self' waits for task 1 'self': a cycle");
 }
 
-// --- waits that do end
-// -----------------------------------------------------------------------------
+// --- waits that do end --------------------------------------------------------------------------
 
 TEST_P(RuntimeSchedulerWaits, MemoryThatAThirdTaskGivesBack) {
   const TaskId third = scheduler->submit({.name = "third", .memory_bytes = 50});
