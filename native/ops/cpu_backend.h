@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,6 +17,11 @@ namespace gpk::ops {
 
 // In Python: a NumPy view, a number, a tuple of ints, a numpy.dtype, a str, None.
 using CpuArg = std::variant<Array, Scalar, Dims, DType, std::string, std::monostate>;
+
+// None where there is no array.
+inline CpuArg cpu_optional(const std::optional<Array>& array) {
+  return array ? CpuArg(*array) : CpuArg(std::monostate{});
+}
 
 // <op>(*args, **options, out=view), or out=(view, ...) where an op has several results.
 struct CpuCall {

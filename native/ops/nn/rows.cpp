@@ -163,8 +163,4 @@ LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan) {
   return config;
 }
 
-CpuArg cpu_optional(const std::optional<Array>& array) {
-  return array ? CpuArg(*array) : CpuArg(std::monostate{});
-}
-
 }  // namespace gpk::ops::nn

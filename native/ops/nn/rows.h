@@ -61,7 +61,4 @@ bool is_aligned(const std::optional<Array>& array);
 
 LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan);
 
-// None in Python where there is no array.
-CpuArg cpu_optional(const std::optional<Array>& array);
-
 }  // namespace gpk::ops::nn

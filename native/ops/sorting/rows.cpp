@@ -55,11 +55,6 @@ void check_same_device(const Array& a, const char* name_a, const Array& b, const
                               " on ", to_string(b.device())));
 }
 
-CpuArg cpu_optional(const std::optional<Array>& array) {
-  if (array) return *array;
-  return std::monostate{};
-}
-
 Array flatten(const Array& array, const char* op) { return reshape(array, {-1}, op); }
 
 Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* op) {

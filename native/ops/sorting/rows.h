@@ -31,9 +31,6 @@ void check_compute_dtype(const Array& array, const char* argument, const char* o
 void check_same_device(const Array& a, const char* name_a, const Array& b, const char* name_b,
                        const char* op);
 
-// None in Python where there is no array.
-CpuArg cpu_optional(const std::optional<Array>& array);
-
 // One-dimensional, C order.
 Array flatten(const Array& array, const char* op);
 
