@@ -374,6 +374,26 @@ ARGUMENTS = {
     "slope": "_Operand",
     "snake.alpha": "_Operand",
     "rope_computed.start": "SupportsIndex",
+    **{
+        f"{op}.{name}": "float | GPUArray"
+        for op in ("sample", "sampling_probs")
+        for name in ("temperature", "top_p", "min_p", "typical_p")
+    },
+    "repetition_penalty": "float | GPUArray",
+    "presence_penalty": "float | GPUArray",
+    "frequency_penalty": "float | GPUArray",
+    "top_k": "SupportsIndex | GPUArray",
+    "sample.seed": "SupportsIndex | GPUArray",
+    "sample.step": "SupportsIndex | GPUArray",
+    "counts": "GPUArray | None",
+    "count_tokens.counts": "GPUArray",
+    "logit_bias": "GPUArray | None",
+    "sample.mask": "GPUArray | None",
+    "sampling_probs.mask": "GPUArray | None",
+    "uniforms": "GPUArray | None",
+    "tokens": "GPUArray",
+    "token_logprobs.n": "SupportsIndex",
+    "ids": "GPUArray",
 }
 
 # Result types that the bindings leave untyped. An op, which has an argument `out`, returns an
@@ -390,6 +410,8 @@ RETURNS = {
     "add_rmsnorm": "tuple[GPUArray, GPUArray]",
     "add_layernorm": "tuple[GPUArray, GPUArray]",
     "rmsnorm_fp8": "tuple[GPUArray, ...]",
+    "token_logprobs": "tuple[GPUArray, GPUArray, GPUArray]",
+    "count_tokens": "None",
     "function_list": "list[tuple[str, str, str]]",
     "__repr__": "str",
     "broadcast_shapes": "tuple[int, ...]",

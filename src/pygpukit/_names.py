@@ -5,6 +5,14 @@ It imports nothing, so that `import pygpukit` stays cheap.
 """
 
 OPS: dict[str, tuple[str, ...]] = {
+    "pygpukit.ops.batching": (
+        "argmax_sample",
+        "check_eos",
+        "compute_cumsum",
+        "gather_embeddings",
+        "prepare_position_ids",
+        "scatter_last_token_logits",
+    ),
     "pygpukit.ops.comparison": ("allclose", "array_equal", "array_equiv", "isclose"),
     "pygpukit.ops.contraction": (
         "dot",
@@ -387,6 +395,21 @@ OPS: dict[str, tuple[str, ...]] = {
         "var",
     ),
     "pygpukit.ops.repeating": ("pad", "repeat", "roll", "tile"),
+    "pygpukit.ops.sampling": (
+        "Sampled",
+        "count_tokens",
+        "sample",
+        "sample_greedy",
+        "sample_multinomial",
+        "sample_token_gpu",
+        "sample_topk",
+        "sample_topk_to_buf_ptr",
+        "sample_topp",
+        "sampling_probs",
+        "set_sampling_seed",
+        "token_counts",
+        "token_logprobs",
+    ),
     "pygpukit.ops.scan": (
         "cumprod",
         "cumsum",

@@ -1161,6 +1161,13 @@ def count_nonzero(
 ) -> GPUArray:
     """Number of elements along axes that are not zero, as int64."""
 
+def count_tokens(counts: GPUArray, ids: GPUArray) -> None:
+    """counts[..., id] += 1 for every id, in place.
+
+    counts are int32 [..., vocabulary], ids int32 [...] or [..., n]. Ids that are no column
+    are skipped: pad with -1.
+    """
+
 def cublaslt_info() -> dict[str, Any]:
     """Whether cuBLASLt was found, where, and what was tried."""
 
@@ -2118,6 +2125,53 @@ def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def safe_repr(object: object) -> str:
     """repr(object) for a message: truncated, with a placeholder where __repr__ raises."""
 
+def sample(
+    logits: GPUArray,
+    temperature: float | GPUArray = 1.0,
+    top_k: SupportsIndex | GPUArray = 0,
+    top_p: float | GPUArray = 1.0,
+    min_p: float | GPUArray = 0.0,
+    typical_p: float | GPUArray = 1.0,
+    repetition_penalty: float | GPUArray = 1.0,
+    presence_penalty: float | GPUArray = 0.0,
+    frequency_penalty: float | GPUArray = 0.0,
+    counts: GPUArray | None = None,
+    logit_bias: GPUArray | None = None,
+    mask: GPUArray | None = None,
+    seed: SupportsIndex | GPUArray = 0,
+    step: SupportsIndex | GPUArray = 0,
+    uniforms: GPUArray | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """A token of each row of logits [..., vocabulary], as int32 [...].
+
+    In this order: penalties of tokens whose counts are not 0, logit_bias, mask,
+    temperature, top_k, top_p, min_p, typical_p, and the draw. Exact sums of integers: the
+    same seed and step give the same token, whatever is beside the row. -1 where no token is
+    left.
+    """
+
+def sampling_probs(
+    logits: GPUArray,
+    temperature: float | GPUArray = 1.0,
+    top_k: SupportsIndex | GPUArray = 0,
+    top_p: float | GPUArray = 1.0,
+    min_p: float | GPUArray = 0.0,
+    typical_p: float | GPUArray = 1.0,
+    repetition_penalty: float | GPUArray = 1.0,
+    presence_penalty: float | GPUArray = 0.0,
+    frequency_penalty: float | GPUArray = 0.0,
+    counts: GPUArray | None = None,
+    logit_bias: GPUArray | None = None,
+    mask: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """The probabilities that sample draws from, float32 of the shape of logits.
+
+    Filtered tokens have 0. Rows of temperature 0 have a 1 at the largest logit.
+    """
+
 def scaled_matmul(
     a: GPUArray,
     b: GPUArray,
@@ -2345,6 +2399,15 @@ def to_numpy(
     blocking: builtins.bool = True,
 ) -> NDArray[Any]:
     """array.to_numpy(...)"""
+
+def token_logprobs(
+    logits: GPUArray, tokens: GPUArray, n: SupportsIndex = 0
+) -> tuple[GPUArray, GPUArray, GPUArray]:
+    """(chosen, ids, logprobs): log(softmax(logits)) of tokens, and the n largest of each row.
+
+    logits are [..., vocabulary] as the model gave them, tokens int32 [...]; ids int32 and
+    logprobs float32 are [..., n], largest first. NaN for tokens that are no column.
+    """
 
 def topk(
     x: GPUArray,

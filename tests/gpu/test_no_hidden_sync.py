@@ -36,6 +36,7 @@ class Data:
         self.sizes = gp.from_numpy(np.array([10, 0, 40, 14], np.int32))
         self.ids = gp.from_numpy(rng.integers(0, 4, 64).astype(np.int32))
         self.fp8 = gp.astype(self.x, "float8_e4m3fn")
+        self.tokens = gp.from_numpy(rng.integers(0, 96, (64, 5)).astype(np.int32))
         self.many = gp.from_numpy(rng.integers(0, 50, 5000).astype(np.int32))
 
 
@@ -91,6 +92,8 @@ OPS: dict[str, Callable[[Data], object]] = {
     "groupnorm": lambda d: gp.groupnorm(d.x, 8),
     "softmax": lambda d: gp.softmax(d.x, mask=d.y > 0),
     "softmax over axis 0": lambda d: gp.softmax(d.x, 0),
+    "sample": lambda d: gp.sample(d.x, top_k=5, top_p=0.9, typical_p=0.9, seed=1),
+    "sample with logprobs": lambda d: gp.sample(d.x, previous=d.tokens, seed=1, logprobs=3),
     "cross_entropy": lambda d: gp.cross_entropy(d.x, d.ids),
     "rope": lambda d: gp.rope(d.x.reshape((64, 2, 48)), d.y[:, :24], d.y[:, 24:48], d.ids),
     "rope_computed": lambda d: gp.rope_computed(d.x.reshape((64, 2, 48)), d.row[:24], d.ids),

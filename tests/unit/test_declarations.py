@@ -37,6 +37,7 @@ CASES: dict[str, set[str]] = {
     "indexing": {"getitem", "setitem"} | used_in("test_indexing.py"),
     "creation": used_in("test_creation.py"),
     "nn": {case.op for case in nn.CASES} | used_in("test_nn.py"),
+    "sampling": used_in("../cases/run_sampling.py"),
 }
 
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/dtype.cuh"
-#include "random/philox.cuh"
+#include "common/philox.cuh"
 
 namespace gpk {
 

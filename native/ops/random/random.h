@@ -1,6 +1,7 @@
 // Counter-based random numbers: the same seed and position give the same numbers on every device,
 // whatever the launch shape. The words of a stream and their mapping to elements are defined in
-// kernels/random/philox.cuh and draw.cuh, and mirrored in pygpukit/_reference/random.py.
+// kernels/common/philox.cuh and kernels/random/draw.cuh, and mirrored in
+// pygpukit/_reference/random.py.
 #pragma once
 
 #include <cstdint>

@@ -10,4 +10,5 @@ from pygpukit._reference.matmul import *  # noqa: F403
 from pygpukit._reference.nn import *  # noqa: F403
 from pygpukit._reference.random import *  # noqa: F403
 from pygpukit._reference.reduction import *  # noqa: F403
+from pygpukit._reference.sampling import *  # noqa: F403
 from pygpukit._reference.sorting import *  # noqa: F403

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from pygpukit.ops._declared.nn import *  # noqa: F403
     from pygpukit.ops._declared.reduction import *  # noqa: F403
     from pygpukit.ops._declared.repeating import *  # noqa: F403
+    from pygpukit.ops._declared.sampling import *  # noqa: F403
     from pygpukit.ops._declared.scan import *  # noqa: F403
     from pygpukit.ops._declared.sets import *  # noqa: F403
     from pygpukit.ops._declared.sorting import *  # noqa: F403
+    from pygpukit.ops.batching import *  # noqa: F403
     from pygpukit.ops.comparison import *  # noqa: F403
     from pygpukit.ops.contraction import *  # noqa: F403
     from pygpukit.ops.conversion import *  # noqa: F403
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.positions import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
+    from pygpukit.ops.sampling import *  # noqa: F403
     from pygpukit.ops.scan import *  # noqa: F403
     from pygpukit.ops.searching import *  # noqa: F403
     from pygpukit.ops.sets import *  # noqa: F403

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <bit>
 #include <cmath>
@@ -53,34 +54,60 @@ class Team {
   std::array<std::uint64_t, 32> slots_{};
 };
 
+// The shared memory of common/shared_memory.cuh.
+struct BlockMemory {
+  alignas(16) unsigned char fixed[1 << 16];
+  alignas(16) unsigned char dynamic[1 << 16];
+};
+
+inline thread_local Team* t_cluster = nullptr;
 inline thread_local Team* t_block = nullptr;
 inline thread_local Team* t_warp = nullptr;
+inline thread_local BlockMemory* t_memory = nullptr;          // of the block
+inline thread_local BlockMemory* t_cluster_memory = nullptr;  // of the cluster's first block
 
 inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
-// One-dimensional blocks.
+// One-dimensional blocks. Those of a cluster run at one time; they share every variable that is
+// declared __shared__ outside common/shared_memory.cuh.
 template <class Kernel>
-void launch(unsigned grid, unsigned block, const Kernel& kernel) {
-  for (unsigned b = 0; b < grid; ++b) {
-    Team all(static_cast<int>(block));
+void launch_clusters(unsigned grid, unsigned cluster, unsigned block, const Kernel& kernel) {
+  for (unsigned first_block = 0; first_block < grid; first_block += cluster) {
+    Team all(static_cast<int>(cluster * block));
+    std::vector<BlockMemory> memory(cluster);
+    std::vector<std::unique_ptr<Team>> blocks;
     std::vector<std::unique_ptr<Team>> warps;
-    for (unsigned first = 0; first < block; first += 32)
-      warps.push_back(std::make_unique<Team>(static_cast<int>(std::min(block - first, 32u))));
+    for (unsigned b = 0; b < cluster; ++b) {
+      blocks.push_back(std::make_unique<Team>(static_cast<int>(block)));
+      for (unsigned first = 0; first < block; first += 32)
+        warps.push_back(std::make_unique<Team>(static_cast<int>(std::min(block - first, 32u))));
+    }
+    const unsigned block_warps = (block + 31) / 32;
     std::vector<std::thread> threads;
-    for (unsigned t = 0; t < block; ++t)
-      threads.emplace_back([&, b, t] {
-        threadIdx = {t, 0, 0};
-        blockIdx = {b, 0, 0};
-        blockDim = {block, 1, 1};
-        gridDim = {grid, 1, 1};
-        t_block = &all;
-        t_warp = warps[t / 32].get();
-        kernel();
-        t_warp->leave();
-        t_block->leave();
-      });
+    for (unsigned b = 0; b < cluster; ++b)
+      for (unsigned t = 0; t < block; ++t)
+        threads.emplace_back([&, first_block, b, t] {
+          threadIdx = {t, 0, 0};
+          blockIdx = {first_block + b, 0, 0};
+          blockDim = {block, 1, 1};
+          gridDim = {grid, 1, 1};
+          t_cluster = &all;
+          t_block = blocks[b].get();
+          t_warp = warps[b * block_warps + t / 32].get();
+          t_memory = &memory[b];
+          t_cluster_memory = memory.data();
+          kernel();
+          t_warp->leave();
+          t_block->leave();
+          t_cluster->leave();
+        });
     for (std::thread& thread : threads) thread.join();
   }
+}
+
+template <class Kernel>
+void launch(unsigned grid, unsigned block, const Kernel& kernel) {
+  launch_clusters(grid, 1, block, kernel);
 }
 
 }  // namespace host_cuda
@@ -91,11 +118,32 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
   const int lane = host_cuda::lane();
   return host_cuda::t_warp->exchange(value, lane, lane ^ mask);
 }
+template <class T>
+T __shfl_sync(unsigned, T value, int source) {
+  return host_cuda::t_warp->exchange(value, host_cuda::lane(), source);
+}
+template <class T>
+T __shfl_up_sync(unsigned, T value, int by) {
+  const int lane = host_cuda::lane();
+  return host_cuda::t_warp->exchange(value, lane, lane < by ? lane : lane - by);
+}
+template <class T>
+T atomicAdd(T* p, T value) {
+  return std::atomic_ref<T>(*p).fetch_add(value, std::memory_order_relaxed);
+}
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<unsigned long long>(static_cast<Wide>(x) * y >> 64);
+}
 inline float __expf(float x) { return std::exp(x); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline void sincospif(float x, float* sine, float* cosine) {
