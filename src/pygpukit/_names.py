@@ -352,6 +352,15 @@ OPS: dict[str, tuple[str, ...]] = {
         "split_qkv_batch",
         "swiglu",
     ),
+    "pygpukit.ops.paged_cache": (
+        "allocate_kv_cache",
+        "copy_pages",
+        "copy_to_paged_cache",
+        "gather_pages",
+        "kv_cache_write",
+        "reshape_and_cache",
+        "slot_mapping",
+    ),
     "pygpukit.ops.positions": (
         "alibi_add_bias",
         "alibi_compute_bias",

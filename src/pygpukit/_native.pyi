@@ -1127,6 +1127,14 @@ def copy_device_to_device_offset(
 def copy_into(dst: GPUArray, src: GPUArray) -> None:
     """dst[...] = src, broadcast to its shape and cast to its dtype."""
 
+def copy_pages(k_cache: GPUArray, v_cache: GPUArray | None, pairs: GPUArray) -> None:
+    """k_cache[to] = k_cache[from] and the same of v_cache, for pairs int32 [n, 2] of from and
+    to.
+
+    No page is in two pairs as a target, or in one as a source and in another as a target.
+    Pages that the caches do not have are skipped: pad with -1.
+    """
+
 def copy_to_device(dst: GPUArray, src_ptr: SupportsIndex, size_bytes: SupportsIndex) -> None:
     """Copies from a host address and waits."""
 
@@ -1385,6 +1393,20 @@ def function_list() -> list[tuple[str, str, str]]:
 def gather_1d(x: GPUArray, index: GPUArray) -> GPUArray:
     """x[index] for one-dimensional x and in-bounds int64 indices."""
 
+def gather_pages(
+    cache: GPUArray,
+    block_tables: GPUArray,
+    length: SupportsIndex,
+    lengths: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """The first `length` tokens of sequences from a paged cache, [sequences, length, heads,
+    dim].
+
+    0 where a sequence is shorter: from lengths[i] (int32) on, and where it has no block.
+    """
+
 def gcd(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the greatest common divisor of x1 and x2, element by element."""
 
@@ -1497,6 +1519,34 @@ def jit_available() -> builtins.bool:
 
 def kron(a: GPUArray, b: GPUArray) -> GPUArray:
     """The Kronecker product: blocks of b, scaled by the elements of a."""
+
+def kv_cache_write(
+    k: GPUArray,
+    v: GPUArray,
+    k_cache: GPUArray,
+    v_cache: GPUArray,
+    slots: GPUArray,
+    q: GPUArray | None = None,
+    cos: GPUArray | None = None,
+    sin: GPUArray | None = None,
+    positions: GPUArray | None = None,
+    q_weight: GPUArray | None = None,
+    k_weight: GPUArray | None = None,
+    eps: float = 1e-06,
+    offset: float = 0.0,
+    k_scale: float | GPUArray = 1.0,
+    v_scale: float | GPUArray = 1.0,
+    q_out: GPUArray | None = None,
+) -> Any:
+    """Writes new keys and values [tokens, kv_heads, dim] to slots of caches, in one launch.
+
+    Caches are paged [blocks, page, kv_heads, dim] or contiguous [max, kv_heads, dim], of
+    the dtype of k or float8_e4m3fn of x / scale. slots (int32 or int64 [tokens]) are block
+    * page + offset; tokens whose slot is not in the cache are skipped. With k_weight keys
+    are rmsnorm(k, k_weight, eps, offset) first; with cos and sin [rows, half] rotated by
+    positions (half-split). q [tokens, q_heads, dim] gets the same by q_weight, to q_out or
+    a new array, which is the result; q_out may be q.
+    """
 
 def l2norm(x: GPUArray, eps: float = 1e-06, *, out: GPUArray | None = None) -> GPUArray:
     """x / sqrt(mean(x**2) + eps) over the last axis: rmsnorm without a weight."""
@@ -2243,6 +2293,21 @@ def slice_axis(
     step: SupportsIndex = 1,
 ) -> GPUArray:
     """A view of elements first, first + step, ... of one axis."""
+
+def slot_mapping(
+    block_tables: GPUArray,
+    positions: GPUArray,
+    sequences: GPUArray | None = None,
+    *,
+    page: SupportsIndex,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Slots of tokens, int32: block_tables[sequence, position // page] * page + position %
+    page.
+
+    block_tables are int32 [sequences, max_blocks], positions int32 [tokens]; token i
+    belongs to sequence i, or sequences[i]. -1 where there is no block.
+    """
 
 def snake(x: GPUArray, alpha: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """x + sin(alpha x)**2 / alpha, element by element."""

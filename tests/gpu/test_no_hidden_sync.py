@@ -37,6 +37,8 @@ class Data:
         self.ids = gp.from_numpy(rng.integers(0, 4, 64).astype(np.int32))
         self.fp8 = gp.astype(self.x, "float8_e4m3fn")
         self.tokens = gp.from_numpy(rng.integers(0, 96, (64, 5)).astype(np.int32))
+        self.kv = self.x.reshape((64, 2, 48))
+        self.pages = gp.zeros((8, 16, 2, 48))
         self.many = gp.from_numpy(rng.integers(0, 50, 5000).astype(np.int32))
 
 
@@ -94,6 +96,10 @@ OPS: dict[str, Callable[[Data], object]] = {
     "softmax over axis 0": lambda d: gp.softmax(d.x, 0),
     "sample": lambda d: gp.sample(d.x, top_k=5, top_p=0.9, typical_p=0.9, seed=1),
     "sample with logprobs": lambda d: gp.sample(d.x, previous=d.tokens, seed=1, logprobs=3),
+    "slot_mapping": lambda d: gp.slot_mapping(d.tokens, d.ids, page=16),
+    "kv_cache_write": lambda d: gp.kv_cache_write(d.kv, d.kv, d.pages, d.pages, d.ids, d.kv),
+    "copy_pages": lambda d: gp.copy_pages(d.pages, None, d.tokens[:, :2]),
+    "gather_pages": lambda d: gp.gather_pages(d.pages, d.tokens, 40, d.ids),
     "cross_entropy": lambda d: gp.cross_entropy(d.x, d.ids),
     "rope": lambda d: gp.rope(d.x.reshape((64, 2, 48)), d.y[:, :24], d.y[:, 24:48], d.ids),
     "rope_computed": lambda d: gp.rope_computed(d.x.reshape((64, 2, 48)), d.row[:24], d.ids),

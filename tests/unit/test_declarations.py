@@ -38,6 +38,7 @@ CASES: dict[str, set[str]] = {
     "creation": used_in("test_creation.py"),
     "nn": {case.op for case in nn.CASES} | used_in("test_nn.py"),
     "sampling": used_in("../cases/run_sampling.py"),
+    "kv_cache": used_in("../cases/run_paged_cache.py"),
 }
 
 

@@ -6,6 +6,7 @@ Each function takes NumPy arrays (or Python numbers) and writes its result to ``
 from pygpukit._reference.creation import *  # noqa: F403
 from pygpukit._reference.elementwise import *  # noqa: F403
 from pygpukit._reference.indexing import *  # noqa: F403
+from pygpukit._reference.kv_cache import *  # noqa: F403
 from pygpukit._reference.matmul import *  # noqa: F403
 from pygpukit._reference.nn import *  # noqa: F403
 from pygpukit._reference.random import *  # noqa: F403

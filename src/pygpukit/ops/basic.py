@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pygpukit.ops._declared.manipulation import *  # noqa: F403
     from pygpukit.ops._declared.matmul import *  # noqa: F403
     from pygpukit.ops._declared.nn import *  # noqa: F403
+    from pygpukit.ops._declared.paged_cache import *  # noqa: F403
     from pygpukit.ops._declared.reduction import *  # noqa: F403
     from pygpukit.ops._declared.repeating import *  # noqa: F403
     from pygpukit.ops._declared.sampling import *  # noqa: F403
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.matmul import *  # noqa: F403
     from pygpukit.ops.matmul_plan import *  # noqa: F403
     from pygpukit.ops.nn import *  # noqa: F403
+    from pygpukit.ops.paged_cache import *  # noqa: F403
     from pygpukit.ops.positions import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403

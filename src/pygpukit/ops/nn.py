@@ -24,6 +24,8 @@ from pygpukit.ops.embeddings import *  # noqa: F403
 from pygpukit.ops.embeddings import __all__ as _embedding
 from pygpukit.ops.kv_cache import *  # noqa: F403
 from pygpukit.ops.kv_cache import __all__ as _kv_cache
+from pygpukit.ops.paged_cache import *  # noqa: F403
+from pygpukit.ops.paged_cache import __all__ as _paged_cache
 from pygpukit.ops.positions import *  # noqa: F403
 from pygpukit.ops.positions import __all__ as _positions
 
@@ -155,4 +157,4 @@ __all__ = [
     "swiglu",
 ]
 __all__ += _declared.__all__
-__all__ += [*_embedding, *_kv_cache, *_positions]
+__all__ += [*_embedding, *_kv_cache, *_paged_cache, *_positions]
