@@ -6,6 +6,9 @@ namespace gpk::kernels {
 inline constexpr int kSampleThreads = 1024;
 // Bins of a histogram of distances; a search takes two of them.
 inline constexpr int kSampleBins = 2048;
+// Tokens that one block of a cluster finishes alone, and the bytes of shared memory they take.
+inline constexpr int kShortlist = 4096;
+inline constexpr int kShortlistBytes = 8 * kShortlist;
 
 // A value for all rows, or one for each of them.
 struct RowFloat {

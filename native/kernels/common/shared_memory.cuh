@@ -47,4 +47,18 @@ __device__ __forceinline__ T load_shared_of(const T* p, unsigned rank) {
   return value;
 }
 
+// Stores to it; 4 bytes.
+template <class T>
+__device__ __forceinline__ void store_shared_of(T* p, unsigned rank, T value) {
+  static_assert(sizeof(T) == 4);
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "st.shared::cluster.u32 [remote], %2;\n"
+      "}" ::"r"(shared_address(p)),
+      "r"(rank), "r"(*reinterpret_cast<const unsigned*>(&value))
+      : "memory");
+}
+
 }  // namespace gpk

@@ -24,13 +24,13 @@ class Select {
       : team_(team), shared_(shared), share_(kSampleBins / team.size) {}
 
   // each(add) calls add(key, weight) for the tokens of this thread. goal(total) is from 1 to total.
-  template <class Each, class Goal>
+  // With one level the upper 11 bits.
+  template <int kLevels = 2, class Each, class Goal>
   __device__ __forceinline__ unsigned run(const Each& each, const Goal& goal) {
     unsigned upper = 0;
-    Mass wanted = 0;
     Mass before = 0;
 #pragma unroll 1
-    for (int level = 0; level < 2; ++level) {
+    for (int level = 0; level < kLevels; ++level) {
       clear();
       each([&](unsigned key, Mass weight) {
         if (level == 0) {
@@ -40,12 +40,14 @@ class Select {
         }
       });
       sum_up();
-      if (level == 0) wanted = goal(team_.template all<SumMass>());
-      const unsigned bin = find(wanted, before);
-      upper = upper << 11 | bin;
+      if (level == 0) wanted_ = goal(team_.template all<SumMass>());
+      upper = upper << 11 | find(before);
     }
     return upper;
   }
+
+  // Of the last search.
+  [[nodiscard]] __device__ __forceinline__ Mass wanted() const { return wanted_; }
 
  private:
   __device__ __forceinline__ void clear() {
@@ -61,30 +63,47 @@ class Select {
     if (high != 0) atomicAdd(&shared_.high[bin], high);
   }
 
+  // Threads share the blocks of a bin, too: reads of other blocks take long.
   __device__ __forceinline__ void sum_up() {
     team_.sync();
+    const int thread = static_cast<int>(threadIdx.x);
+    const int parts = min(team_.size, max(1, kThreads / share_));
+    const int per_part = team_.size / parts;
     Mass all = 0;
-    for (int b = static_cast<int>(threadIdx.x); b < share_; b += kThreads) {
-      const int bin = team_.rank * share_ + b;
+#pragma unroll 1
+    for (int at = thread; at < share_ * parts; at += kThreads) {
+      const int bin = team_.rank * share_ + (at & (share_ - 1));
+      const int first = at / share_ * per_part;
       Mass sum = 0;
-      for (int of = 0; of < team_.size; ++of)
+#pragma unroll 2
+      for (int of = first; of < first + per_part; ++of)
         sum += team_.read(&shared_.low[bin], of) +
                (static_cast<Mass>(team_.read(&shared_.high[bin], of)) << 32);
-      shared_.sums[b] = sum;
+      shared_.sums[parts == 1 ? at : share_ + at] = sum;
       all += sum;
     }
-    team_.post(team_.template reduce<SumMass>(all));
+    all = team_.template reduce<SumMass>(all);
+    if (parts > 1 && thread < share_) {
+      Mass sum = 0;
+#pragma unroll 1
+      for (int part = 1; part <= parts; ++part) sum += shared_.sums[part * share_ + thread];
+      shared_.sums[thread] = sum;
+    }
+    team_.post(all);
   }
 
-  // The bin where the sum, which is `before` at the first one, gets to `wanted`. `before` becomes
-  // the sum ahead of that bin.
-  __device__ __forceinline__ unsigned find(Mass wanted, Mass& before) {
+  // The bin where the sum, which is `before` at the first one, gets to what is wanted. `before`
+  // becomes the sum ahead of that bin.
+  __device__ __forceinline__ unsigned find(Mass& before) {
+    const Mass wanted = wanted_;
     int of = 0;
+#pragma unroll 1
     while (of < team_.size - 1 && before + team_.posted(of) < wanted) before += team_.posted(of++);
     const int per_thread = (share_ + kThreads - 1) / kThreads;
     const int first = static_cast<int>(threadIdx.x) * per_thread;
     const int end = min(first + per_thread, share_);
     Mass mine = 0;
+#pragma unroll 1
     for (int b = first; b < end; ++b) mine += team_.read(&shared_.sums[b], of);
     Mass sum = before + team_.scan(mine);
     if (sum < wanted && wanted <= sum + mine) {
@@ -105,6 +124,7 @@ class Select {
   Blocks& team_;
   SelectShared& shared_;
   const int share_;
+  Mass wanted_ = 0;
 };
 
 }  // namespace gpk

@@ -34,12 +34,16 @@ template <int kThreads, bool kClustered>
 class Team {
  public:
   __device__ __forceinline__ Team(const SampleRows& rows, TeamShared& shared)
-      : row(blockIdx.x / static_cast<unsigned>(rows.blocks)),
+      : row(static_cast<int>(blockIdx.x / static_cast<unsigned>(rows.blocks))),
         rank(static_cast<int>(blockIdx.x % static_cast<unsigned>(rows.blocks))),
         size(rows.blocks),
         first(rank * rows.slice),
         count(max(0, min(rows.slice, rows.width - first))),
         shared_(shared) {}
+
+  // A block by itself with `tokens` tokens.
+  __device__ __forceinline__ Team(int of_row, int tokens, TeamShared& shared)
+      : row(of_row), rank(0), size(1), first(0), count(tokens), shared_(shared) {}
 
   __device__ __forceinline__ void sync() const {
     if constexpr (kClustered) {
@@ -109,7 +113,7 @@ class Team {
     return result;
   }
 
-  const long long row;
+  const int row;
   const int rank;
   const int size;
   const int first;  // of the slice
@@ -139,7 +143,7 @@ __device__ __forceinline__ Mass load_slice(const Slice& team, const SampleRows& 
   const T* from = static_cast<const T*>(rows.logits) + team.row * rows.logits_row + team.first;
   float top = lowest_logit();
   int top_index = rows.width;
-#pragma unroll 2
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x) * kV; i < team.count; i += kThreads * kV) {
     const Vec<T, kV> raw = load_vec<T, kV>(from + i);
     constexpr int kStore = kV < 4 ? kV : 4;
@@ -165,7 +169,7 @@ __device__ __forceinline__ Mass load_slice(const Slice& team, const SampleRows& 
 template <class Slice>
 __device__ __forceinline__ float* slice_memory(const Slice& team, const SampleRows& rows) {
   if (rows.cache == nullptr) return dynamic_shared<float>();
-  return rows.cache + team.row * rows.width + team.first;
+  return rows.cache + static_cast<long long>(team.row) * rows.width + team.first;
 }
 
 }  // namespace gpk

@@ -88,7 +88,9 @@ TeamPlan plan_team(const TeamDesc& desc, const DeviceTraits& traits) {
   if (plan.clustered) plan.blocks = static_cast<int>(blocks);
   plan.slice =
       static_cast<int>(ceil_div(ceil_div(desc.width, plan.blocks), kSliceStep) * kSliceStep);
-  plan.shared = plan.slice * sizeof(float) + kStaticBytes <= traits.shared_per_block_optin_bytes;
+  const std::size_t list = plan.clustered ? kernels::kShortlistBytes : 0;
+  plan.shared = static_cast<std::size_t>(plan.slice) * sizeof(float) + list + kStaticBytes <=
+                traits.shared_per_block_optin_bytes;
   return plan;
 }
 
@@ -125,6 +127,7 @@ LaunchConfig LogitRows::config() const {
     config.cluster[1] = config.cluster[2] = 1;
   }
   if (plan.shared) config.shared_bytes = static_cast<std::size_t>(plan.slice) * sizeof(float);
+  if (plan.clustered) config.shared_bytes += kernels::kShortlistBytes;
   return config;
 }
 

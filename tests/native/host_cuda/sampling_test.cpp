@@ -96,11 +96,17 @@ void check(SampleArgs args, const std::vector<float>& x, int rows) {
   args.tokens = tokens.data();
   args.probs = probs.data();
   run<kClustered>(args, rows);
+  std::vector<int> without_probs(tokens.size(), -7);  // by a short list
+  SampleArgs tokens_only = args;
+  tokens_only.tokens = without_probs.data();
+  tokens_only.probs = nullptr;
+  run<kClustered>(tokens_only, rows);
+  EXPECT_EQ(without_probs, tokens);
   for (int r = 0; r < rows; ++r) {
     const auto first = x.begin() + static_cast<std::ptrdiff_t>(r) * args.rows.width;
     const auto masses = filtered({first, first + args.rows.width}, args);
     const Mass total = std::accumulate(masses.begin(), masses.end(), Mass{0});
-    const Mass target = __umul64hi(random_word(args, r, args.step), total);
+    const Mass target = __umul64hi(random_word(args, r), total);
     Mass sum = 0;
     int want = 0;
     while ((sum += masses[static_cast<std::size_t>(want)]) <= target) ++want;

@@ -15,11 +15,21 @@ T* dynamic_shared() {
 }
 
 template <class T>
+T* shared_of(T* p, unsigned rank) {
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(host_cuda::t_memory);
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(host_cuda::t_cluster_memory + rank) +
+                              offset);
+}
+
+template <class T>
 T load_shared_of(const T* p, unsigned rank) {
-  const auto offset = reinterpret_cast<const unsigned char*>(p) -
-                      reinterpret_cast<const unsigned char*>(host_cuda::t_memory);
-  return *reinterpret_cast<const T*>(
-      reinterpret_cast<const unsigned char*>(host_cuda::t_cluster_memory + rank) + offset);
+  return *shared_of(p, rank);
+}
+
+template <class T>
+void store_shared_of(T* p, unsigned rank, T value) {
+  *shared_of(p, rank) = value;
 }
 
 }  // namespace gpk
