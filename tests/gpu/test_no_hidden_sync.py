@@ -93,6 +93,7 @@ OPS: dict[str, Callable[[Data], object]] = {
     "rmsnorm_fp8": lambda d: gp.rmsnorm_fp8(d.x, d.row),
     "groupnorm": lambda d: gp.groupnorm(d.x, 8),
     "softmax": lambda d: gp.softmax(d.x, mask=d.y > 0),
+    "attention": lambda d: gp.attention(*(d.x.reshape((1, -1, 1, 8)),) * 3),
     "softmax over axis 0": lambda d: gp.softmax(d.x, 0),
     "sample": lambda d: gp.sample(d.x, top_k=5, top_p=0.9, typical_p=0.9, seed=1),
     "sample with logprobs": lambda d: gp.sample(d.x, previous=d.tokens, seed=1, logprobs=3),

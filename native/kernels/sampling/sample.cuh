@@ -336,7 +336,8 @@ __global__ void __launch_bounds__(kThreads) sample_rows(const SampleArgs args) {
       if (args.probs == nullptr && (top_k_of(args, row) > 0 || at_row(args.top_p, row) < 1.0f)) {
         Mass top_p_goal = 0;
         const unsigned bound = filter.bound(args, top_p_goal);
-        float* list = dynamic_shared<float>() + (args.rows.cache == nullptr ? args.rows.slice : 0);
+        float* list = reinterpret_cast<float*>(dynamic_shared()) +
+                      (args.rows.cache == nullptr ? args.rows.slice : 0);
         const auto key_at = [&](int i) { return filter.key(i); };
         const Mass listed = list_tokens<kThreads>(team, key_at, x, bound, list);
         if (listed <= kShortlist) {

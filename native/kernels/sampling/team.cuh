@@ -5,8 +5,9 @@
 
 #include "args/sampling.h"
 #include "common/barrier.cuh"
+#include "common/cluster_memory.cuh"
 #include "common/dtype.cuh"
-#include "common/shared_memory.cuh"
+#include "common/shared.cuh"
 #include "common/vec.cuh"
 #include "sampling/mass.cuh"
 
@@ -168,7 +169,7 @@ __device__ __forceinline__ Mass load_slice(const Slice& team, const SampleRows& 
 
 template <class Slice>
 __device__ __forceinline__ float* slice_memory(const Slice& team, const SampleRows& rows) {
-  if (rows.cache == nullptr) return dynamic_shared<float>();
+  if (rows.cache == nullptr) return reinterpret_cast<float*>(dynamic_shared());
   return rows.cache + static_cast<long long>(team.row) * rows.width + team.first;
 }
 

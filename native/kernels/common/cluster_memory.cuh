@@ -1,7 +1,8 @@
-// The shared memory of a block, and of the other blocks of its cluster.
+// The static shared memory of a block, and the shared memory of other blocks of its cluster. Tests
+// on the host replace this file (tests/native/host_cuda).
 #pragma once
 
-#include "common/barrier.cuh"
+#include "common/shared.cuh"
 
 namespace gpk {
 
@@ -10,12 +11,6 @@ template <class T>
 __device__ __forceinline__ T& block_shared() {
   __shared__ T memory;
   return memory;
-}
-
-template <class T>
-__device__ __forceinline__ T* dynamic_shared() {
-  extern __shared__ __align__(16) unsigned char dynamic_bytes[];
-  return reinterpret_cast<T*>(dynamic_bytes);
 }
 
 // The variable of block `rank` of the cluster that is `p` in this one; 4 or 8 bytes.
