@@ -16,9 +16,9 @@ namespace {
 
 using Kind = InvalidArgument::Kind;
 
-constexpr std::size_t kStaticBytes = 35 * 1024;  // shared memory that the kernels declare
-constexpr std::int64_t kSliceStep = 8;           // the widest access
-constexpr std::int64_t kMinSlice = 4096;         // fewer tokens are not worth another block
+constexpr std::size_t kStaticBytes = 35840;  // shared memory that the kernels declare
+constexpr std::int64_t kSliceStep = 8;       // the widest access
+constexpr std::int64_t kMinSlice = 4096;     // fewer tokens are not worth another block
 
 std::uint64_t pack(DType dtype, int vec, bool clustered) {
   return plan::KeyBuilder()
