@@ -35,4 +35,17 @@ inline unsigned short to_bfloat(float x) {
   return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+inline unsigned to_halves(float low, float high) {
+  return static_cast<unsigned>(to_half(low)) | static_cast<unsigned>(to_half(high)) << 16;
+}
+inline unsigned to_bfloats(float low, float high) {
+  return static_cast<unsigned>(to_bfloat(low)) | static_cast<unsigned>(to_bfloat(high)) << 16;
+}
+
 }  // namespace gpk::ptx
+
+namespace gpk {
+
+inline void hide(unsigned&) {}
+
+}  // namespace gpk
