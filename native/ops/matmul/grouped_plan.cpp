@@ -45,7 +45,9 @@ bool is_aligned(const MatmulDesc& desc) {
 }
 
 bool fits_tma(const MatmulDesc& desc) {
-  const bool b_fits = desc.b_k_major() || itemsize(desc.b.dtype) == 2;
+  // One matrix for all groups would need a map without a coordinate for them.
+  const bool b_fits = (desc.b_k_major() || itemsize(desc.b.dtype) == 2) &&
+                      (desc.groups.b_stride != 0 || desc.groups.count == 1);
   const bool c_fits = desc.groups.kind == GroupKind::kExpertIds
                           ? whole_lines(desc.problem.n, desc.dtype_c)
                           : desc.c_n_major() && desc.align_c >= 16;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <bit>
 #include <cmath>
@@ -90,6 +91,20 @@ template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   const int lane = host_cuda::lane();
   return host_cuda::t_warp->exchange(value, lane, lane ^ mask);
+}
+
+template <class T>
+T __shfl_up_sync(unsigned, T value, int distance) {
+  const int lane = host_cuda::lane();
+  return host_cuda::t_warp->exchange(value, lane, lane < distance ? lane : lane - distance);
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int source) {
+  return host_cuda::t_warp->exchange(value, host_cuda::lane(), source & 31);
+}
+inline void __syncwarp() { host_cuda::t_warp->sync(); }
+inline int atomicAdd(int* address, int value) {
+  return std::atomic_ref(*address).fetch_add(value);
 }
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
