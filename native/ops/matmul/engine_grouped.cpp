@@ -302,9 +302,14 @@ void enumerate_grouped(std::vector<jit::KernelSpec>& specs) {
       p.b_k = n_major ? 4096 : 1;
       std::vector<MatmulPlan> plans;
       all_grouped_plans(desc, machine, plans);
-      for (const MatmulPlan& plan : plans)
-        if (static_cast<GroupedKernel>(plan.kernel) != GroupedKernel::kSimt)
+      for (const MatmulPlan& plan : plans) {
+        const auto kernel = static_cast<GroupedKernel>(plan.kernel);
+        // Every tile of bfloat16; the other types, which share their code, in one.
+        const bool repeats = kernel == GroupedKernel::kWgmma && dtype != DType::kBFloat16 &&
+                             plan.tile_m * plan.tile_n != 64 * 128;
+        if (kernel != GroupedKernel::kSimt && !repeats)
           specs.push_back(spec_of(grouped_variant(desc, plan)));
+      }
     }
 }
 
