@@ -124,9 +124,7 @@ def test_columns_that_end_inside_a_vector() -> None:
     for n in (129, 131):
 
         def run(n: int = n) -> None:
-            gp.grouped_gemm(
-                operands.x, operands.w[:, :n], operands.device_sizes, out=wide[:, :n]
-            )
+            gp.grouped_gemm(operands.x, operands.w[:, :n], operands.device_sizes, out=wide[:, :n])
 
         for plan in explain_matmul(run).candidates:
             wide[...] = float("nan")

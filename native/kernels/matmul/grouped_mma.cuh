@@ -25,27 +25,29 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
   const int warp_m = warp % Gemm::kWarpsM * kWarpM;
   const int warp_n = warp / Gemm::kWarpsM * kWarpN;
   Tiles::fill(table, groups);
-  const int num_units = Tiles::num_units(table, groups);
 #pragma unroll 1
-  for (int unit = static_cast<int>(blockIdx.x); unit < num_units;
+  for (int unit = static_cast<int>(blockIdx.x); unit < Tiles::num_units(table, groups);
        unit += static_cast<int>(gridDim.x)) {
-    const GroupTile at = Tiles::at(table, groups, unit);
-    const int rows = min(at.end - at.m, kTileM);
-    const int cols = static_cast<int>(min(args.n - at.n, static_cast<long long>(kTileN)));
-    const bool any = at.group < groups.groups;
-    const T* const b =
-        static_cast<const T*>(args.b) + (any ? at.group : 0) * b_step + at.n * args.b_n;
     Acc acc[Gemm::kBlocksM][Gemm::kBlocksN * 2][4] = {};
-    typename Gemm::Feed feed{
-        typename Gemm::CopyA(static_cast<const T*>(args.a) + at.m * args.a_m, args.a_m),
-        typename Gemm::CopyB(b, kBKMajor ? args.b_n : args.b_k), rows, cols,
-        any ? static_cast<int>(args.k) : 0};
-    Gemm::sum(args, feed, shared_address(gemm_shared), warp_m, warp_n, acc);
+    {
+      const GroupTile at = Tiles::at(table, groups, unit);
+      const bool any = at.group < groups.groups;
+      const T* const b =
+          static_cast<const T*>(args.b) + (any ? at.group : 0) * b_step + at.n * args.b_n;
+      typename Gemm::Feed feed{
+          typename Gemm::CopyA(static_cast<const T*>(args.a) + at.m * args.a_m, args.a_m),
+          typename Gemm::CopyB(b, kBKMajor ? args.b_n : args.b_k), min(at.end - at.m, kTileM),
+          static_cast<int>(min(args.n - at.n, static_cast<long long>(kTileN))),
+          any ? static_cast<int>(args.k) : 0};
+      Gemm::sum(args, feed, shared_address(gemm_shared), warp_m, warp_n, acc);
+    }
+    // Found again instead of being kept in registers.
+    const GroupTile at = Tiles::at(table, groups, unit);
     TileTarget<T> target;
     target.row_step = args.c_m;
     target.col_step = args.c_n;
     target.first = static_cast<T*>(args.c) + at.m * args.c_m + at.n * args.c_n;
-    target.bound(rows, cols, kTileM, kTileN);
+    target.bound(at.end - at.m, args.n - at.n, kTileM, kTileN);
     Acc* const out = reinterpret_cast<Acc*>(gemm_shared + warp * Gemm::kBytesOut);
     // No epilogue: accumulators are rounded and stored.
     const EpilogueArgs none{};

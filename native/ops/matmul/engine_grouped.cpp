@@ -113,8 +113,7 @@ void launch_simt(const GemmCall& call, const MatmulDesc& desc, const Array& size
          params);
 }
 
-// --- tensor cores
-// ---------------------------------------------------------------------------------
+// --- tensor cores --------------------------------------------------------------------------------
 
 std::uint64_t key_of(const GroupedVariant& v) {
   return plan::KeyBuilder()

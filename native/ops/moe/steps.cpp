@@ -18,12 +18,6 @@
 namespace gpk::ops {
 namespace {
 
-void check_shape(const Array& array, const char* argument, const Dims& shape, const char* op) {
-  if (!(array.shape() == shape))
-    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected ", to_string(shape)));
-}
-
 void check_int32(const Array& array, const char* argument, const char* op) {
   if (array.dtype() != DType::kInt32)
     throw InvalidArgument(
@@ -32,7 +26,9 @@ void check_int32(const Array& array, const char* argument, const char* op) {
 }
 
 void check_target(const Array& array, const char* argument, const Dims& shape, const char* op) {
-  check_shape(array, argument, shape, op);
+  if (!(array.shape() == shape))
+    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
+                              ", expected ", to_string(shape)));
   check_writable(array, op, argument);
 }
 
@@ -113,7 +109,10 @@ void moe_expand_expert_offsets(const Array& expert_offsets, const Array& row_exp
                                std::int64_t num_experts) {
   constexpr const char* kOp = "moe_expand_expert_offsets";
   check_int32(expert_offsets, "expert_offsets", kOp);
-  check_shape(expert_offsets, "expert_offsets", {num_experts + 1}, kOp);
+  if (expert_offsets.ndim() != 1 || expert_offsets.size() < 1 ||
+      expert_offsets.size() - 1 != num_experts)
+    throw InvalidArgument(cat(kOp, ": expert_offsets has shape ", to_string(expert_offsets.shape()),
+                              ", expected (", num_experts, " + 1,)"));
   check_int32(row_expert_ids, "row_expert_ids", kOp);
   check_target(row_expert_ids, "row_expert_ids", {row_expert_ids.size()}, kOp);
   const Array ends = slice_axis(expert_offsets, 0, 1, num_experts, 1);

@@ -93,7 +93,7 @@ def moe_unpermute(
 ) -> None:
     """Weighted sums of the rows of each token"""
     places = row_map.reshape(len(row_map), -1)
-    factors = np.ones(places.shape, np.float32)
+    factors: NDArray[Any] = np.ones(places.shape, np.float32)
     if weights is not None:
         factors = weights.astype(np.float32).reshape(places.shape)
     total = np.zeros(out.shape, np.float32)

@@ -231,8 +231,7 @@ void check_permute(const std::vector<Index>& ids, int top_k, int experts, int wo
   };
   Ints order(ids.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int x, int y) { return bucket(x) < bucket(y); });
+  std::stable_sort(order.begin(), order.end(), [&](int x, int y) { return bucket(x) < bucket(y); });
   EXPECT_EQ(got.slots, order);
   for (std::size_t place = 0; place < order.size(); ++place) {
     const int slot = order[place];
