@@ -289,7 +289,7 @@ void enumerate_grouped(std::vector<jit::KernelSpec>& specs) {
   specs.push_back(group_rows_spec());
   GemmMachine machine;
   MatmulDesc desc;
-  desc.groups = {GroupKind::kSizes, true, 64, 4096 * 4096};
+  desc.groups = {GroupKind::kSizes, true, 64, std::int64_t{4096} * 4096};
   MatmulProblem& p = desc.problem;
   p.m = p.n = p.k = p.a_m = p.c_m = 4096;
   p.a_k = p.c_n = 1;

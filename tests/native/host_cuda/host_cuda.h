@@ -103,9 +103,7 @@ T __shfl_sync(unsigned, T value, int source) {
   return host_cuda::t_warp->exchange(value, host_cuda::lane(), source & 31);
 }
 inline void __syncwarp() { host_cuda::t_warp->sync(); }
-inline int atomicAdd(int* address, int value) {
-  return std::atomic_ref(*address).fetch_add(value);
-}
+inline int atomicAdd(int* address, int value) { return std::atomic_ref(*address).fetch_add(value); }
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
