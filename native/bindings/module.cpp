@@ -67,6 +67,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_matmul_plan(m);
   bind_random(m);
   bind_nn(m);
+  bind_attention(m);
   bind_moe(m);
   bind_interop(m);
   bind_cuda_interface(m);

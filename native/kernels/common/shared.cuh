@@ -1,10 +1,17 @@
 // Shared memory by 32-bit address, which takes one register and no conversion; and the block index.
+// Tests on the host replace this file, cp_async.cuh and mma.cuh (tests/native/host_cuda).
 #pragma once
 
 namespace gpk {
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// The block's dynamic shared memory.
+__device__ __forceinline__ unsigned char* dynamic_shared() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_bytes[];
+  return dynamic_shared_bytes;
 }
 
 __device__ __forceinline__ void load_shared(unsigned (&v)[4], unsigned address) {

@@ -17,7 +17,9 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __shared__ static  // blocks run one after another
+#define __grid_constant__
+#define __align__(bytes) alignas(bytes)
+#define __shared__ static  // blocks run one after another, but for launch_together
 
 struct Dim3 {
   unsigned x = 1;
@@ -41,17 +43,29 @@ class Team {
 
   template <class T>
   T exchange(T value, int lane, int source) {
-    static_assert(sizeof(T) <= sizeof(std::uint64_t));
+    T result;
+    share(value, lane, [&](const auto& of) { result = of(source); });
+    return result;
+  }
+
+  // Calls read(of), with of(l) the value of lane l.
+  template <class T, class Read>
+  void share(const T& value, int lane, const Read& read) {
+    static_assert(sizeof(T) <= sizeof(Slot));
     std::memcpy(&slots_[static_cast<std::size_t>(lane)], &value, sizeof(T));
     sync();
-    std::memcpy(&value, &slots_[static_cast<std::size_t>(source)], sizeof(T));
+    read([this](int of) {
+      T other;
+      std::memcpy(&other, &slots_[static_cast<std::size_t>(of)], sizeof(T));
+      return other;
+    });
     sync();
-    return value;
   }
 
  private:
+  using Slot = std::array<std::uint64_t, 4>;
   std::barrier<> barrier_;
-  std::array<std::uint64_t, 32> slots_{};
+  std::array<Slot, 32> slots_{};
 };
 
 inline thread_local Team* t_block = nullptr;
@@ -59,50 +73,92 @@ inline thread_local Team* t_warp = nullptr;
 
 inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
-// One-dimensional blocks.
-template <class Kernel>
-void launch(unsigned grid, unsigned block, const Kernel& kernel) {
-  for (unsigned b = 0; b < grid; ++b) {
-    Team all(static_cast<int>(block));
-    std::vector<std::unique_ptr<Team>> warps;
-    for (unsigned first = 0; first < block; first += 32)
-      warps.push_back(std::make_unique<Team>(static_cast<int>(std::min(block - first, 32u))));
-    std::vector<std::thread> threads;
-    for (unsigned t = 0; t < block; ++t)
-      threads.emplace_back([&, b, t] {
+// Dynamic shared memory, a part for each block that runs at the same time.
+inline constexpr std::size_t kArenaBytes = 256 << 10;
+inline constexpr unsigned kMaxTogether = 16;
+alignas(1024) inline std::array<unsigned char, kArenaBytes * kMaxTogether> g_arena;
+inline thread_local unsigned char* t_arena = nullptr;
+
+// One block: its teams and threads.
+class Block {
+ public:
+  template <class Kernel>
+  Block(Dim3 grid, Dim3 at, unsigned size, unsigned slot, const Kernel& kernel)
+      : all_(static_cast<int>(size)) {
+    for (unsigned first = 0; first < size; first += 32)
+      warps_.push_back(std::make_unique<Team>(static_cast<int>(std::min(size - first, 32u))));
+    for (unsigned t = 0; t < size; ++t)
+      threads_.emplace_back([this, &kernel, grid, at, size, slot, t] {
         threadIdx = {t, 0, 0};
-        blockIdx = {b, 0, 0};
-        blockDim = {block, 1, 1};
-        gridDim = {grid, 1, 1};
-        t_block = &all;
-        t_warp = warps[t / 32].get();
+        blockIdx = at;
+        blockDim = {size, 1, 1};
+        gridDim = grid;
+        t_block = &all_;
+        t_warp = warps_[t / 32].get();
+        t_arena = g_arena.data() + slot * kArenaBytes;
         kernel();
         t_warp->leave();
         t_block->leave();
       });
-    for (std::thread& thread : threads) thread.join();
   }
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  Team all_;
+  std::vector<std::unique_ptr<Team>> warps_;
+  std::vector<std::thread> threads_;
+};
+
+template <class Visit>
+void for_each_block(Dim3 grid, const Visit& visit) {
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) visit(Dim3{x, y, z});
+}
+
+// One-dimensional blocks, one after another.
+template <class Kernel>
+void launch(Dim3 grid, unsigned block, const Kernel& kernel) {
+  for_each_block(grid, [&](Dim3 at) { Block(grid, at, block, 0, kernel).join(); });
+}
+template <class Kernel>
+void launch(unsigned grid, unsigned block, const Kernel& kernel) {
+  launch(Dim3{grid, 1, 1}, block, kernel);
+}
+
+// All blocks at the same time, for kernels that wait for other blocks. They have no static shared
+// memory: there is one of each variable.
+template <class Kernel>
+void launch_together(Dim3 grid, unsigned block, const Kernel& kernel) {
+  std::vector<std::unique_ptr<Block>> blocks;
+  for_each_block(grid, [&](Dim3 at) {
+    const auto slot = static_cast<unsigned>(blocks.size());
+    blocks.push_back(std::make_unique<Block>(grid, at, block, slot, kernel));
+  });
+  for (const auto& each : blocks) each->join();
 }
 
 }  // namespace host_cuda
 
 inline void __syncthreads() { host_cuda::t_block->sync(); }
+inline void __syncwarp() { host_cuda::t_warp->sync(); }
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+template <class T>
+T __shfl_sync(unsigned, T value, int source) {
+  return host_cuda::t_warp->exchange(value, host_cuda::lane(), source & 31);
+}
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   const int lane = host_cuda::lane();
   return host_cuda::t_warp->exchange(value, lane, lane ^ mask);
 }
-
 template <class T>
 T __shfl_up_sync(unsigned, T value, int distance) {
   const int lane = host_cuda::lane();
   return host_cuda::t_warp->exchange(value, lane, lane < distance ? lane : lane - distance);
 }
-template <class T>
-T __shfl_sync(unsigned, T value, int source) {
-  return host_cuda::t_warp->exchange(value, host_cuda::lane(), source & 31);
-}
-inline void __syncwarp() { host_cuda::t_warp->sync(); }
 inline int atomicAdd(int* address, int value) { return std::atomic_ref(*address).fetch_add(value); }
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
