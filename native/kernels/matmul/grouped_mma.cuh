@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
       GemmMma<T, T, T, kTileM, kTileN, kTileK, kWarpM, kWarpN, kStages, true, kBKMajor, 16, 16>;
   using Tiles = GroupTiles<kTileM, kTileN>;
   using Acc = typename Gemm::Acc;
-  extern __shared__ __align__(128) unsigned char gemm_shared[];
+  unsigned char* const gemm_shared = dynamic_shared();
   GroupEnds* const table = reinterpret_cast<GroupEnds*>(gemm_shared + kStages * Gemm::kStageBytes);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_m = warp % Gemm::kWarpsM * kWarpM;
