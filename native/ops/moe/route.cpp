@@ -37,12 +37,17 @@ std::uint64_t pack(DType dtype, int per) {
   return plan::KeyBuilder().field("dtype", dtype, plan::kDTypeBits).field("per", per, 6).key();
 }
 
+// Any number of experts, with the same bits; and up to 128.
+constexpr int kGeneralPer = kernels::kMaxExperts / 32;
+bool is_bundled(int per) { return per == kGeneralPer || per == 4; }
+
 jit::KernelSpec route_spec(DType dtype, int per) {
   jit::KernelSpec spec;
   spec.file = "moe/route.cuh";
   spec.op = "moe_route";
   spec.kernel = kKernel;
   spec.variant = pack(dtype, per);
+  spec.bundled = is_bundled(per);
   spec.expression = cat("gpk::moe_route_rows<", info(dtype).cuda_name, ", ", per, ">");
   return spec;
 }
@@ -108,7 +113,8 @@ void launch_route(const Array& logits, const MoeRouteOptions& options, const Moe
   args.num_groups = static_cast<int>(options.num_groups);
   args.top_groups = static_cast<int>(options.top_groups);
   args.scale = static_cast<float>(options.scale);
-  const int per = experts_per_lane(x.width);
+  int per = experts_per_lane(x.width);
+  if (!is_bundled(per) && !jit::jit_available()) per = kGeneralPer;
   const Kernel& code =
       kernel(Context::get(logits.device().index), {Family::moe, kKernel, pack(logits.dtype(), per)},
              [&] { return route_spec(logits.dtype(), per); });
@@ -149,8 +155,7 @@ MoeRouting moe_route(const Array& logits, std::int64_t top_k, const MoeRouteOpti
 
 void moe::enumerate_route(std::vector<jit::KernelSpec>& specs) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32})
-    for (int per = 1; per <= kernels::kMaxExperts / 32; per *= 2)
-      specs.push_back(route_spec(dtype, per));
+    for (int per = 1; per <= kGeneralPer; per *= 2) specs.push_back(route_spec(dtype, per));
 }
 
 }  // namespace gpk::ops
