@@ -68,6 +68,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_random(m);
   bind_nn(m);
   bind_attention(m);
+  bind_moe(m);
   bind_interop(m);
   bind_cuda_interface(m);
   bind_view(m);

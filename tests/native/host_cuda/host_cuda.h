@@ -154,12 +154,27 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
   const int lane = host_cuda::lane();
   return host_cuda::t_warp->exchange(value, lane, lane ^ mask);
 }
+template <class T>
+T __shfl_up_sync(unsigned, T value, int distance) {
+  const int lane = host_cuda::lane();
+  return host_cuda::t_warp->exchange(value, lane, lane < distance ? lane : lane - distance);
+}
+inline int atomicAdd(int* address, int value) { return std::atomic_ref(*address).fetch_add(value); }
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
 inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+// Four of the eight bytes of x (low) and y, by the low three bits of each nibble of `selector`.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(y) << 32 | x;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    result |= static_cast<unsigned>(bytes >> (selector >> 4 * i & 7u) * 8 & 0xffu) << 8 * i;
+  return result;
+}
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline void sincospif(float x, float* sine, float* cosine) {
   constexpr double kPi = 3.14159265358979323846;

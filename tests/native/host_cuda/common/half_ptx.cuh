@@ -20,6 +20,7 @@ inline unsigned short to_half(double x) {
   const auto sign = static_cast<unsigned short>(std::signbit(x) ? 0x8000 : 0);
   const double magnitude = std::fabs(x);
   if (std::isnan(x)) return 0x7fff;
+  if (magnitude == 0) return sign;
   if (magnitude >= 65520.0) return static_cast<unsigned short>(sign | 0x7c00);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
