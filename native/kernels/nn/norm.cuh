@@ -43,7 +43,7 @@ struct Affine {
 template <class W, unsigned kFlags, int kV, int kA>
 class HeldWeights {
  public:
-  static constexpr bool kHeld = kA == 4 && (kFlags & kNormChannels) == 0;
+  static constexpr bool kHeld = kA == 4 && (kFlags & (kNormChannels | kNormResidual)) == 0;
 
   __device__ __forceinline__ HeldWeights(const void* weights, int lane, int group, int width)
       : weights_(weights) {
@@ -181,6 +181,7 @@ __global__ void __launch_bounds__(kMaxRowGroup) norm_rows(const NormArgs args) {
         store_floats<T, kV>(static_cast<T*>(args.out) + row * args.out_row + i, y);
       });
     }
+    if constexpr (!Stream::kAhead) break;
   }
 }
 

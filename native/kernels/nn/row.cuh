@@ -1,5 +1,5 @@
-// Rows that `group` threads share, each read from memory once. Blocks are persistent: they step
-// through the rows and fetch ahead.
+// Rows that `group` threads share, each read from memory once. Blocks that fetch rows ahead are
+// persistent and step through them; others have those of their place only.
 // Thread `lane` owns kA accesses of kV elements, `group` accesses apart, so that a warp's accesses
 // are coalesced. group <= 32 is a power of two and a block of kRowBlock threads has several rows;
 // above, it is a multiple of 32 and the block has one row. kA = 0 is for rows that do not fit into

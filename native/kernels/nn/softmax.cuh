@@ -132,6 +132,7 @@ __global__ void __launch_bounds__(kMaxRowGroup) softmax_rows(const SoftmaxArgs a
       for (int v = 0; v < kV; ++v) y[v] = result(score(e[v], i + v));
       store_floats<T, kV>(static_cast<T*>(args.out) + row * args.out_row + i, y);
     });
+    if constexpr (!RowStream<T, kV, kA, 1>::kAhead) break;
   }
 }
 

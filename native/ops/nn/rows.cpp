@@ -20,9 +20,7 @@ using kernels::kRowBlock;
 
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kWarp = 32;
-// Of a multiprocessor.
-constexpr int kThreads = 2048;
-constexpr int kThreadsAhead = 640;
+constexpr int kThreadsAhead = 640;  // of a multiprocessor
 
 std::int64_t round_up(std::int64_t x, std::int64_t to) { return ceil_div(x, to) * to; }
 
@@ -182,10 +180,10 @@ LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan, int sms, int array
   const int threads = block_size(plan);
   const std::int64_t blocks = several ? ceil_div(rows, kRowBlock / plan.group) : rows;
   config.shared_bytes = shared_bytes(plan, arrays);
-  // What is resident: kernels that fetch ahead have up to 128 registers.
-  const std::int64_t per_sm =
-      std::max(1, (config.shared_bytes > 0 ? kThreadsAhead : kThreads) / threads);
-  config.grid[0] = static_cast<unsigned>(std::min(blocks, per_sm * sms));
+  // Those that fetch ahead are persistent, with up to 128 registers.
+  const std::int64_t resident = std::int64_t{std::max(1, kThreadsAhead / threads)} * sms;
+  config.grid[0] =
+      static_cast<unsigned>(config.shared_bytes > 0 ? std::min(blocks, resident) : blocks);
   config.block[0] = static_cast<unsigned>(threads);
   return config;
 }

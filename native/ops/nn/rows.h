@@ -62,7 +62,8 @@ RowPlan general_plan(std::int64_t width);
 bool is_aligned(std::initializer_list<const Rows*> rows);
 bool is_aligned(const std::optional<Array>& array);
 
-// Persistent blocks with room to fetch `arrays` arrays ahead (kernels/nn/row.cuh).
+// Blocks for all rows; where `arrays` arrays are fetched ahead (kernels/nn/row.cuh), as many as are
+// resident.
 LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan, int sms, int arrays = 1);
 
 }  // namespace gpk::ops::nn
