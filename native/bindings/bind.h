@@ -25,6 +25,7 @@ void bind_matmul_plan(py::module_& m);
 void bind_random(py::module_& m);
 void bind_nn(py::module_& m);
 void bind_attention(py::module_& m);
+void bind_moe(py::module_& m);
 void bind_sampling(py::module_& m);
 void bind_kv_cache(py::module_& m);
 void bind_interop(py::module_& m);

@@ -68,6 +68,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_random(m);
   bind_nn(m);
   bind_attention(m);
+  bind_moe(m);
   bind_sampling(m);
   bind_kv_cache(m);
   bind_interop(m);

@@ -329,6 +329,7 @@ OPS: dict[str, tuple[str, ...]] = {
         "tune_matmul",
         "with_matmul_plan",
     ),
+    "pygpukit.ops.moe": ("moe_mlp", "moe_permute", "moe_route", "moe_unpermute"),
     "pygpukit.ops.nn": (
         "adain",
         "add_layernorm",

@@ -1844,6 +1844,88 @@ def min(
 def minimum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """the smaller of x1 and x2; NaN if one is, element by element."""
 
+def moe_compute_permutation(
+    expert_indices: GPUArray,
+    expert_counts: GPUArray,
+    expert_offsets: GPUArray,
+    permute_indices: GPUArray,
+    reverse_perm: GPUArray,
+    num_experts: SupportsIndex,
+    k: SupportsIndex,
+) -> None:
+    """Writes the order of slots (token * k + choice) by expert, and its inverse."""
+
+def moe_expand_expert_offsets(
+    expert_offsets: GPUArray, row_expert_ids: GPUArray, num_experts: SupportsIndex
+) -> None:
+    """Writes the expert of each row, given where the rows of experts begin."""
+
+def moe_gather(
+    hidden: GPUArray, permute_indices: GPUArray, gathered: GPUArray, k: SupportsIndex
+) -> None:
+    """gathered[i] = hidden[permute_indices[i] // k]."""
+
+def moe_permute(
+    x: GPUArray, experts: GPUArray, num_experts: SupportsIndex, *, out: GPUArray | None = None
+) -> tuple[GPUArray, GPUArray, GPUArray]:
+    """Rows sorted by expert: (rows, sizes, row_map).
+
+    x is [tokens, n], experts (int32 or int64) [tokens, top_k]; rows are [tokens * top_k,
+    n], in the order of experts and for one expert in that of tokens. sizes (int32) says how
+    many each expert has, row_map (int32, as experts) where a token's rows are. Rows of
+    experts out of range come last and count nowhere. Everything stays on the device.
+    """
+
+def moe_route(
+    logits: GPUArray,
+    top_k: SupportsIndex,
+    *,
+    scoring: str = "softmax",
+    renormalize: builtins.bool = False,
+    num_groups: SupportsIndex = 1,
+    top_groups: SupportsIndex = 1,
+    bias: GPUArray | None = None,
+    scale: float = 1.0,
+) -> tuple[GPUArray, GPUArray]:
+    """The experts of each token and their weights: (weights, experts), both [tokens, top_k].
+
+    logits are [tokens, num_experts]; the best top_k are chosen, best first, of equal ones
+    the lower index. Their weights (float32) are scores, the softmax or sigmoid of the
+    logits, over their sum where renormalize, times scale. bias (float32, one per expert) is
+    added to the scores for the choice only. With num_groups groups of consecutive experts,
+    a token chooses from its top_groups best: by their best expert, with a bias by the sum
+    of their best two.
+    """
+
+def moe_scatter(
+    expert_outputs: GPUArray,
+    router_weights: GPUArray,
+    reverse_perm: GPUArray,
+    output: GPUArray,
+    k: SupportsIndex,
+) -> None:
+    """moe_unpermute into output."""
+
+def moe_softmax_topk(values: GPUArray, k: SupportsIndex) -> None:
+    """Replaces values [tokens, k] by their softmax over k."""
+
+def moe_topk_with_indices(
+    logits: GPUArray, values: GPUArray, indices: GPUArray, k: SupportsIndex
+) -> None:
+    """Writes the k largest logits of each token, largest first, and their experts."""
+
+def moe_unpermute(
+    rows: GPUArray,
+    row_map: GPUArray,
+    weights: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """out[t] = sum over j of weights[t, j] * rows[row_map[t, j]], in the order of j.
+
+    Summed in float32; without weights they are 1. Places out of range add nothing.
+    """
+
 def moveaxis(x: GPUArray, source: _ShapeLike, destination: _ShapeLike) -> GPUArray:
     """A view with some axes moved; the others keep their order."""
 

@@ -129,6 +129,11 @@ OPS: dict[str, Callable[[Data], object]] = {
     "grouped_gemm by sizes": lambda d: gp.grouped_gemm(d.x, d.experts, d.sizes),
     "grouped_gemm by host sizes": lambda d: gp.grouped_gemm(d.x, d.experts, [10, 0, 40, 14]),
     "grouped_gemm by ids": lambda d: gp.grouped_gemm(d.x, d.experts, expert_ids=d.ids),
+    "moe_route": lambda d: gp.moe_route(d.x, 4, renormalize=True, num_groups=8, top_groups=2),
+    "moe_permute": lambda d: gp.moe_permute(d.x, d.ids, 8),
+    "moe_mlp": lambda d: gp.moe_mlp(
+        d.x, d.x[:, :4], d.experts, gp.ones((4, 96, d.experts.shape[1] // 2)), 2
+    ),
     "einsum": lambda d: gp.einsum("ij,kj->ik", d.x, d.y),
     "searchsorted": lambda d: gp.searchsorted(gp.sort(d.row), d.row),
 }

@@ -20,7 +20,7 @@ TEST(RowPlan, FourAccessesOfSixteenBytesPerThread) {
 TEST(RowPlan, NarrowRowsShareABlock) {
   EXPECT_EQ(plan(1, 4, false), "rows(vec=1, accesses=4, group=1)");
   EXPECT_EQ(plan(64, 2), "rows(vec=8, accesses=4, group=2)");
-  const LaunchConfig config = row_grid(1000, plan_rows(64, 2, true));
+  const LaunchConfig config = row_grid(1000, plan_rows(64, 2, true), 132);
   EXPECT_EQ(config.block[0], 128u);
   EXPECT_EQ(config.grid[0], 16u);  // 64 rows each
 }
@@ -28,7 +28,7 @@ TEST(RowPlan, NarrowRowsShareABlock) {
 TEST(RowPlan, WideRowsAreHeldWhileTheyFit) {
   EXPECT_EQ(plan(32768, 2), "rows(vec=8, accesses=8, group=512)");
   EXPECT_EQ(plan(65536, 2), "rows(vec=8, accesses=0, group=512)");
-  EXPECT_EQ(row_grid(7, plan_rows(65536, 2, true)).grid[0], 7u);
+  EXPECT_EQ(row_grid(7, plan_rows(65536, 2, true), 132).grid[0], 7u);
 }
 
 TEST(RowPlan, OddOrMisalignedRowsAreReadByElement) {

@@ -133,6 +133,29 @@ struct GroupedArgs {
 };
 static_assert(sizeof(GroupedArgs) == 144 && __is_trivially_copyable(GroupedArgs));
 
+// Tiles of groups of rows: kernels/matmul/group_tiles.cuh.
+struct GroupTilesArgs {
+  const int* sizes;  // of groups
+  long long sizes_step;
+  int m, groups;
+  int tiles_n;
+  int raster;  // rows of tiles rasterised column by column, for L2 reuse
+};
+static_assert(sizeof(GroupTilesArgs) == 32 && __is_trivially_copyable(GroupTilesArgs));
+
+// Its table in shared memory: where the tiles and the rows of a group end.
+struct GroupEnds {
+  int tiles, rows;
+};
+
+struct GroupedWgmmaArgs {
+  GroupTilesArgs tiles;
+  void* c;
+  long long c_m;
+  int n, k_steps;
+};
+static_assert(sizeof(GroupedWgmmaArgs) == 56 && __is_trivially_copyable(GroupedWgmmaArgs));
+
 struct GroupRowsArgs {
   const int* ids;
   int* sizes;  // [experts + 1]

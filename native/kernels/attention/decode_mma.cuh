@@ -4,8 +4,8 @@
 // After every `split` keys the results of the warps are merged in shared memory and become a part;
 // the last block of a tile merges all parts. Both happen in the order of keys, so that bits depend
 // on neither the batch, nor the number of blocks, nor timing.
-// Grid -> data: x has key heads times tiles of rows (neighbours share DRAM pages), y groups of
-// splits, z sequences. 8-bit caches are widened to float16 in registers.
+// Grid -> data: x has groups of splits, y key heads times tiles of rows, z sequences. 8-bit caches
+// are widened to float16 in registers.
 // Numerics: scores, softmax and sums in float32, P rounded to 16 bits.
 #pragma once
 
@@ -93,10 +93,10 @@ struct DecodeUnit {
 
   // False: no keys.
   __device__ __forceinline__ bool init(const AttentionArgs& args) {
-    const int y = static_cast<int>(blockIdx.x);
+    const int y = static_cast<int>(blockIdx.y);
     const int num_rows = args.group * args.q_len;
     batch = static_cast<int>(blockIdx.z);
-    tile = batch * static_cast<int>(gridDim.x) + y;
+    tile = batch * static_cast<int>(gridDim.y) + y;
     kv_head = args.row_tiles == 1 ? y : y / args.row_tiles;
     first_row = (y - kv_head * args.row_tiles) * kDecodeRows;
     rows = min(kDecodeRows, num_rows - first_row);
@@ -109,7 +109,7 @@ struct DecodeUnit {
     num_splits = max(1, ((end + (1 << args.split_log2) - 1) >> args.split_log2) - first_split);
     const int first_block = first_split >> args.splits_log2;
     num_blocks = ((first_split + num_splits - 1) >> args.splits_log2) - first_block + 1;
-    const int block = static_cast<int>(blockIdx.y);
+    const int block = static_cast<int>(blockIdx.x);
     const int block_log2 = args.split_log2 + args.splits_log2;
     from = max(first_split << args.split_log2, block << block_log2);
     to = min(end, (block + 1) << block_log2);
@@ -371,7 +371,7 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
   const int inside_to =
       min(DecodeUnit::query_of(args, unit.first_row) + unit.shift + args.right + 1, unit.length);
   float* const parts =
-      args.parts + (static_cast<long long>(unit.tile) * gridDim.y << args.splits_log2) *
+      args.parts + (static_cast<long long>(unit.tile) * gridDim.x << args.splits_log2) *
                        (kDecodeRows * kMergeRow);
 
   float o[Decode::kGroupsV][4];

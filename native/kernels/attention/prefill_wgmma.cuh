@@ -62,10 +62,11 @@ struct PrefillWgmma {
     return round * blocks + ((round & 1) == 0 ? block : blocks - 1 - block);
   }
 
-  // The same value, of which the compiler knows nothing.
+  // Computed again rather than kept in registers.
   static __device__ __forceinline__ int opaque(int x) {
-    asm volatile("" : "+r"(x));
-    return x;
+    auto word = static_cast<unsigned>(x);
+    hide(word);
+    return static_cast<int>(word);
   }
 
   // The thread's upper row of the block's tile.
@@ -299,9 +300,10 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
       wgmma_touch(o);
       if (thread == 0) barrier_arrive(v_empty + 8 * stage_of(step - 1));
     }
-    // Found again rather than kept in registers through the loop.
-    Tile again;
-    Prefill::tile_at(args, Prefill::opaque(unit), again);
+    // Where registers are few, found again rather than kept through the loop.
+    Tile again = tile;
+    if constexpr (kConsumers == 3 || kDim > 128)
+      Prefill::tile_at(args, Prefill::opaque(unit), again);
     sums.finish(args.sinks != nullptr ? args.sinks + again.head : nullptr, args.v_scale);
     T* const out = static_cast<T*>(args.out) + again.sequence.result(args, 0, again.head);
     store_rows<T, kDim>(o, sums.inverse, out, args.out_at.row, again.row + Prefill::own_row(),

@@ -81,13 +81,20 @@ __device__ __forceinline__ unsigned cluster_rank() {
   return rank;
 }
 
-// Sixteen bytes, to the block's own shared memory and from the same address in block `rank`'s.
+// Sixteen bytes, to and from the block's own shared memory, and from the same address in block
+// `rank`'s.
 template <class T>
 __device__ __forceinline__ void store_shared_quad(unsigned address, const T* x) {
   static_assert(sizeof(T) == 4);
   const unsigned* const bits = reinterpret_cast<const unsigned*>(x);
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(bits[0]),
                "r"(bits[1]), "r"(bits[2]), "r"(bits[3])
+               : "memory");
+}
+__device__ __forceinline__ void load_shared_quad(unsigned address, unsigned (&x)[4]) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
                : "memory");
 }
 template <class T>

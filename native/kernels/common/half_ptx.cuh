@@ -1,5 +1,6 @@
 // Conversions between float32, float64 and the bits of 16-bit floats: one instruction each, to
-// nearest even. Tests on the host replace this file (tests/native/host_cuda).
+// nearest even; and a barrier for the optimiser. Tests on the host replace this file
+// (tests/native/host_cuda).
 #pragma once
 
 namespace gpk::ptx {
@@ -42,3 +43,10 @@ __device__ __forceinline__ unsigned to_bfloats(float low, float high) {
 }
 
 }  // namespace gpk::ptx
+
+namespace gpk {
+
+// The same value, of which the compiler knows nothing.
+__device__ __forceinline__ void hide(unsigned& word) { asm volatile("" : "+r"(word)); }
+
+}  // namespace gpk

@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
   using Gemm = GemmMma<TA, TB, TC, kTileM, kTileN, kTileK, kWarpM, kWarpN, kStages, kAKMajor,
                        kBKMajor, kAlignA, kAlignB>;
   using Acc = typename Gemm::Acc;
-  extern __shared__ __align__(128) unsigned char gemm_shared[];
+  unsigned char* const gemm_shared = dynamic_shared();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_m = warp % Gemm::kWarpsM * kWarpM;
   const int warp_n = warp / Gemm::kWarpsM * kWarpN;

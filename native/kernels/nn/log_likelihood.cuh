@@ -8,14 +8,14 @@ namespace gpk {
 
 template <class T, class Index, int kV>
 __global__ void __launch_bounds__(kMaxRowGroup) log_likelihood_rows(const LogLikelihoodArgs args) {
-  __shared__ float shared[2][32];
+  __shared__ float shared[2][16];
   const int group = args.group;
-  const RowPlace at = place_row(group, args.rows);
-  const long long row = at.active ? at.row : 0;
-  const T* from = static_cast<const T*>(args.x) + row * args.x_row;
-  const Row<T, kV, 0> x(from, at.lane, group, at.active ? args.width : 0);
+  const RowPlace at(group);
+  const bool active = at.row < args.rows;
+  const T* const row = static_cast<const T*>(args.x) + (active ? at.row : 0) * args.x_row;
+  const Row<T, kV, 0> x(row, at.lane, group, active ? args.width : 0);
   Exponentials<T> part;
-  x.each([&](const float (&e)[kV], int) {
+  x.each([&](const float (&e)[kV], int, int) {
     float top = e[0];
 #pragma unroll
     for (int v = 1; v < kV; ++v) top = fmaxf(top, e[v]);
@@ -32,15 +32,15 @@ __global__ void __launch_bounds__(kMaxRowGroup) log_likelihood_rows(const LogLik
                                        ? part.sum * exponential<T>(part.largest - largest)
                                        : part.sum,
                                    group, shared[1]);
-  if (!at.active || at.lane != 0) return;
-  const long long target = static_cast<const Index*>(args.targets)[row];
+  if (!active || at.lane != 0) return;
+  const long long target = static_cast<const Index*>(args.targets)[at.row];
   float result = __int_as_float(0x7fffffff);  // NaN
   if (target == args.ignored) {
     result = 0.0f;
   } else if (target >= 0 && target < args.width) {
-    result = to_compute(from[target]) - (largest + logf(sum));
+    result = to_compute(row[target]) - (largest + logf(sum));
   }
-  args.out[row] = result;
+  args.out[at.row] = result;
 }
 
 }  // namespace gpk

@@ -39,78 +39,149 @@ struct Affine {
   }
 };
 
-template <class T, class W, NormMode kMode, unsigned kFlags, int kV, int kA>
-__global__ void __launch_bounds__(kMaxRowGroup) norm_rows(const NormArgs args) {
-  __shared__ float shared[3][32];
-  const int group = args.group;
-  const RowPlace at = place_row(group, args.rows);
-  const long long row = at.active ? at.row : 0;
-  Row<T, kV, kA> x(static_cast<const T*>(args.x) + row * args.x_row, at.lane, group,
-                   at.active ? args.width : 0);
-  if constexpr ((kFlags & kNormResidual) != 0)
-    x.add(static_cast<const T*>(args.residual) + row * args.residual_row,
-          static_cast<T*>(args.sum) + row * args.sum_row);
+// Weights and biases of a thread's columns, kept in registers from row to row where they fit.
+template <class W, unsigned kFlags, int kV, int kA>
+class HeldWeights {
+ public:
+  static constexpr bool kHeld = kA == 4 && (kFlags & (kNormChannels | kNormResidual)) == 0;
 
-  const float n = static_cast<float>(args.width);
-  float mean = 0.0f;
-  if constexpr (kMode == NormMode::kLayer) {
-    float sum = 0.0f;
-    x.each([&](const float (&e)[kV], int) {
+  __device__ __forceinline__ HeldWeights(const void* weights, int lane, int group, int width)
+      : weights_(weights) {
+    if constexpr (kHeld) {
+      if (weights == nullptr) return;
 #pragma unroll
-      for (int v = 0; v < kV; ++v) sum += e[v];
-    });
-    mean = combine<SumOp>(sum, group, shared[0]) / n;
+      for (int a = 0; a < kA; ++a) {
+        const int i = (lane + a * group) * kV;
+        const W* const from = static_cast<const W*>(weights) + i;
+        if (i >= width) continue;
+        if constexpr (kV == 1) {
+          *reinterpret_cast<W*>(raw_[a].words) = *from;
+        } else {
+#pragma unroll
+          for (int j = 0; j < kWords; j += 4)
+            *reinterpret_cast<Vec<unsigned, 4>*>(&raw_[a].words[j]) =
+                load_vec<unsigned, 4>(reinterpret_cast<const unsigned*>(from) + j);
+        }
+      }
+    }
   }
-  float squares = 0.0f;
-  x.each([&](const float (&e)[kV], int) {
-#pragma unroll
-    for (int v = 0; v < kV; ++v) squares = fmaf(e[v] - mean, e[v] - mean, squares);
-  });
-  const float scale = rsqrtf(combine<SumOp>(squares, group, shared[1]) / n + args.eps);
 
-  const Affine<kFlags> affine(args, row);
-  const auto normalise = [&](const float (&e)[kV], int i, float (&y)[kV]) {
+  __device__ __forceinline__ bool given() const { return weights_ != nullptr; }
+  __device__ __forceinline__ void get(const Affine<kFlags>& affine, int i, int a,
+                                      float (&w)[kV]) const {
+    if constexpr (kHeld) {
+      Raw raw = raw_[a];
+      // Or the compiler keeps them as float32, in twice as many registers.
 #pragma unroll
-    for (int v = 0; v < kV; ++v) y[v] = (e[v] - mean) * scale;
-    if (args.weight != nullptr) {
-      float w[kV];
-      affine.template load<W>(args.weight, i, w);
+      for (int j = 0; j < kWords; ++j) hide(raw.words[j]);
 #pragma unroll
-      for (int v = 0; v < kV; ++v) y[v] *= args.offset + w[v];
+      for (int v = 0; v < kV; ++v) w[v] = to_compute(reinterpret_cast<const W*>(raw.words)[v]);
+    } else {
+      affine.template load<W>(weights_, i, w);
     }
-    if (args.bias != nullptr) {
-      float b[kV];
-      affine.template load<W>(args.bias, i, b);
-#pragma unroll
-      for (int v = 0; v < kV; ++v) y[v] += b[v];
-    }
+  }
+
+ private:
+  static constexpr int kWords = kHeld ? (kV * sizeof(W) + 3) / 4 : 1;
+  struct alignas(16) Raw {
+    unsigned words[kWords];
   };
 
-  if constexpr ((kFlags & kNormQuantize) != 0) {
-    float largest = 0.0f;
-    x.each([&](const float (&e)[kV], int i) {
-      float y[kV];
-      normalise(e, i, y);
+  const void* weights_;
+  Raw raw_[kHeld ? kA : 1];
+};
+
+template <class T, class W, NormMode kMode, unsigned kFlags, int kV, int kA>
+__global__ void __launch_bounds__(kMaxRowGroup) norm_rows(const NormArgs args) {
+  constexpr bool kResidual = (kFlags & kNormResidual) != 0;
+  __shared__ float shared[2][3][16];
+  const int group = args.group;
+  RowPlace at(group);
+  using Stream = RowStream<T, kV, kA, kResidual ? 2 : 1>;
+  Stream stream = [&] {
+    const unsigned slots = shared_address(dynamic_shared());
+    if constexpr (kResidual) {
+      const RowArray arrays[2] = {{args.x, args.x_row}, {args.residual, args.residual_row}};
+      return Stream(arrays, at, args.rows, args.width, slots);
+    } else {
+      const RowArray arrays[1] = {{args.x, args.x_row}};
+      return Stream(arrays, at, args.rows, args.width, slots);
+    }
+  }();
+  const HeldWeights<W, kFlags, kV, kA> weights(args.weight, at.lane, group, args.width);
+  const HeldWeights<W, kFlags, kV, kA> biases(args.bias, at.lane, group, args.width);
+  const float n = static_cast<float>(args.width);
+
+  for (int turn = 0; at.first < args.rows; at.next(), turn ^= 1) {
+    const bool active = at.row < args.rows;
+    const long long row = active ? at.row : 0;
+    stream.wait();
+    Row<T, kV, kA> x = stream.template get<0>(at);
+    if constexpr (kResidual)
+      x.add(stream.template get<1>(at), static_cast<T*>(args.sum) + row * args.sum_row);
+    stream.next(at);
+
+    float mean = 0.0f;
+    if constexpr (kMode == NormMode::kLayer) {
+      float sum = 0.0f;
+      x.each([&](const float (&e)[kV], int, int) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) largest = fmaxf(largest, fabsf(y[v]));
-    });
-    largest = combine<MaxOp>(largest, group, shared[2]);
-    const float unit = largest > 0.0f ? largest / 448.0f : 1.0f;
-    if (at.active && at.lane == 0) args.scales[row] = unit;
-    x.each([&](const float (&e)[kV], int i) {
-      float y[kV];
-      normalise(e, i, y);
+        for (int v = 0; v < kV; ++v) sum += e[v];
+      });
+      mean = combine<SumOp>(sum, group, shared[turn][0]) / n;
+    }
+    float squares = 0.0f;
+    x.each([&](const float (&e)[kV], int, int) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) y[v] /= unit;
-      store_floats<float8_e4m3fn, kV>(
-          static_cast<float8_e4m3fn*>(args.out) + row * args.out_row + i, y);
+      for (int v = 0; v < kV; ++v) squares = fmaf(e[v] - mean, e[v] - mean, squares);
     });
-  } else {
-    x.each([&](const float (&e)[kV], int i) {
-      float y[kV];
-      normalise(e, i, y);
-      store_floats<T, kV>(static_cast<T*>(args.out) + row * args.out_row + i, y);
-    });
+    const float scale = rsqrtf(combine<SumOp>(squares, group, shared[turn][1]) / n + args.eps);
+
+    const Affine<kFlags> affine(args, row);
+    const auto normalise = [&](const float (&e)[kV], int i, int a, float (&y)[kV]) {
+#pragma unroll
+      for (int v = 0; v < kV; ++v) y[v] = (e[v] - mean) * scale;
+      if (weights.given()) {
+        float w[kV];
+        weights.get(affine, i, a, w);
+#pragma unroll
+        for (int v = 0; v < kV; ++v) y[v] *= args.offset + w[v];
+      }
+      if (biases.given()) {
+        float b[kV];
+        biases.get(affine, i, a, b);
+#pragma unroll
+        for (int v = 0; v < kV; ++v) y[v] += b[v];
+      }
+    };
+
+    if constexpr ((kFlags & kNormQuantize) != 0) {
+      float largest = 0.0f;
+      x.each([&](const float (&e)[kV], int i, int a) {
+        float y[kV];
+        normalise(e, i, a, y);
+#pragma unroll
+        for (int v = 0; v < kV; ++v) largest = fmaxf(largest, fabsf(y[v]));
+      });
+      largest = combine<MaxOp>(largest, group, shared[turn][2]);
+      const float unit = largest > 0.0f ? largest / 448.0f : 1.0f;
+      if (active && at.lane == 0) args.scales[row] = unit;
+      x.each([&](const float (&e)[kV], int i, int a) {
+        float y[kV];
+        normalise(e, i, a, y);
+#pragma unroll
+        for (int v = 0; v < kV; ++v) y[v] /= unit;
+        store_floats<float8_e4m3fn, kV>(
+            static_cast<float8_e4m3fn*>(args.out) + row * args.out_row + i, y);
+      });
+    } else {
+      x.each([&](const float (&e)[kV], int i, int a) {
+        float y[kV];
+        normalise(e, i, a, y);
+        store_floats<T, kV>(static_cast<T*>(args.out) + row * args.out_row + i, y);
+      });
+    }
+    if constexpr (!Stream::kAhead) break;
   }
 }
 

@@ -85,49 +85,55 @@ class SoftmaxResult {
 
 template <class T, bool kLog, bool kMasked, int kV, int kA>
 __global__ void __launch_bounds__(kMaxRowGroup) softmax_rows(const SoftmaxArgs args) {
-  __shared__ float shared[2][32];
+  __shared__ float shared[2][2][16];
   const int group = args.group;
-  const RowPlace at = place_row(group, args.rows);
-  const long long row = at.active ? at.row : 0;
-  const bool* mask = kMasked ? mask_row(args, row) : nullptr;
-  const Row<T, kV, kA> x(static_cast<const T*>(args.x) + row * args.x_row, at.lane, group,
-                         at.active ? args.width : 0);
-  const auto score = [&](float e, int i) {
-    if constexpr (kMasked)
-      if (!mask[i * args.mask_layout.step]) return minus_infinity();
-    return e * args.scale;
-  };
+  RowPlace at(group);
+  RowStream<T, kV, kA, 1> stream({{args.x, args.x_row}}, at, args.rows, args.width,
+                                 shared_address(dynamic_shared()));
+  for (int turn = 0; at.first < args.rows; at.next(), turn ^= 1) {
+    const long long row = at.row < args.rows ? at.row : 0;
+    const bool* mask = kMasked ? mask_row(args, row) : nullptr;
+    stream.wait();
+    const Row<T, kV, kA> x = stream.template get<0>(at);
+    stream.next(at);
+    const auto score = [&](float e, int i) {
+      if constexpr (kMasked)
+        if (!mask[i * args.mask_layout.step]) return minus_infinity();
+      return e * args.scale;
+    };
 
-  float largest = minus_infinity();
-  float sum = 0.0f;
-  if constexpr (kA > 0) {
-    x.each([&](const float (&e)[kV], int i) {
+    float largest = minus_infinity();
+    float sum = 0.0f;
+    if constexpr (kA > 0) {
+      x.each([&](const float (&e)[kV], int i, int) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) largest = fmaxf(largest, score(e[v], i + v));
-    });
-    largest = combine<MaxOp>(largest, group, shared[0]);
-    const float base = largest > minus_infinity() ? largest : 0.0f;
-    x.each([&](const float (&e)[kV], int i) {
+        for (int v = 0; v < kV; ++v) largest = fmaxf(largest, score(e[v], i + v));
+      });
+      largest = combine<MaxOp>(largest, group, shared[turn][0]);
+      const float base = largest > minus_infinity() ? largest : 0.0f;
+      x.each([&](const float (&e)[kV], int i, int) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) sum += exponential<T>(score(e[v], i + v) - base);
-    });
-  } else {  // one pass over memory
-    Exponentials<T> part;
-    x.each([&](const float (&e)[kV], int i) {
+        for (int v = 0; v < kV; ++v) sum += exponential<T>(score(e[v], i + v) - base);
+      });
+    } else {  // one pass over memory
+      Exponentials<T> part;
+      x.each([&](const float (&e)[kV], int i, int) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) part.add(score(e[v], i + v));
+        for (int v = 0; v < kV; ++v) part.add(score(e[v], i + v));
+      });
+      largest = combine<MaxOp>(part.largest, group, shared[turn][0]);
+      sum = part.largest > minus_infinity() ? part.sum * exponential<T>(part.largest - largest)
+                                            : part.sum;
+    }
+    const SoftmaxResult<T, kLog> result(largest, combine<SumOp>(sum, group, shared[turn][1]));
+    x.each([&](const float (&e)[kV], int i, int) {
+      float y[kV];
+#pragma unroll
+      for (int v = 0; v < kV; ++v) y[v] = result(score(e[v], i + v));
+      store_floats<T, kV>(static_cast<T*>(args.out) + row * args.out_row + i, y);
     });
-    largest = combine<MaxOp>(part.largest, group, shared[0]);
-    sum = part.largest > minus_infinity() ? part.sum * exponential<T>(part.largest - largest)
-                                          : part.sum;
+    if constexpr (!RowStream<T, kV, kA, 1>::kAhead) break;
   }
-  const SoftmaxResult<T, kLog> result(largest, combine<SumOp>(sum, group, shared[1]));
-  x.each([&](const float (&e)[kV], int i) {
-    float y[kV];
-#pragma unroll
-    for (int v = 0; v < kV; ++v) y[v] = result(score(e[v], i + v));
-    store_floats<T, kV>(static_cast<T*>(args.out) + row * args.out_row + i, y);
-  });
 }
 
 template <class T, bool kLog, bool kMasked>

@@ -212,8 +212,8 @@ void launch_decode(const AttentionCall& call, const AttentionPlan& plan, const K
   args.split_log2 = plan.split_log2;
   args.splits_log2 = plan.splits_log2;
   args.row_tiles = static_cast<int>(row_tiles);
-  config.grid[0] = static_cast<unsigned>(d.kv_heads * row_tiles);
-  config.grid[1] = static_cast<unsigned>(blocks);
+  config.grid[0] = static_cast<unsigned>(blocks);
+  config.grid[1] = static_cast<unsigned>(d.kv_heads * row_tiles);
   config.grid[2] = static_cast<unsigned>(d.batch);
   config.block[0] = 128;
   void* params[] = {&args};

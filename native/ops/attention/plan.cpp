@@ -68,10 +68,10 @@ AttentionPlan plan_prefill(const AttentionDesc& d) {
 // splits a block has does not change results: enough blocks for two rounds of all multiprocessors.
 AttentionPlan plan_decode(const AttentionDesc& d, const plan::Machine& machine) {
   AttentionPlan plan{Engine::kDecode, static_cast<int>(d.dim), 16, 2, 2};
-  plan.split_log2 = d.kv_len <= 8192 ? 8 : 9;
+  plan.split_log2 = d.kv_len <= 4096 ? 8 : 9;
   const std::int64_t tiles = d.batch * d.kv_heads * decode_row_tiles(d);
   const std::int64_t splits = ceil_div(d.kv_len, std::int64_t{1} << plan.split_log2);
-  while (plan.splits_log2 < 2 &&
+  while (plan.splits_log2 < 1 &&
          tiles * (splits >> (plan.splits_log2 + 1)) >= std::int64_t{4} * machine.sms)
     ++plan.splits_log2;
   return plan;
@@ -85,7 +85,7 @@ std::int64_t decode_row_tiles(const AttentionDesc& desc) {
 
 std::int64_t prefill_section(const AttentionDesc& desc, const plan::Machine& machine) {
   const auto bytes = desc.kv_len * (desc.dim + desc.value_dim) * 2;
-  const auto room = static_cast<std::int64_t>(machine.l2_bytes) * 5 / 8;
+  const auto room = static_cast<std::int64_t>(machine.l2_bytes) / 2;  // each half has its own copy
   const std::int64_t kv_heads = std::max<std::int64_t>(1, room / std::max<std::int64_t>(1, bytes));
   return std::min(desc.batch * desc.heads, kv_heads * (desc.heads / desc.kv_heads));
 }

@@ -27,18 +27,6 @@ const char* kernel_type(DType dtype) {
   }
 }
 
-struct WarpTile {
-  int m, n;
-};
-WarpTile warp_tile(MmaKernel kernel) {
-  switch (kernel) {
-    case MmaKernel::k64x128: return {32, 64};
-    case MmaKernel::k64x64: return {32, 32};
-    case MmaKernel::kLoose: return {64, 32};
-    default: return {64, 64};
-  }
-}
-
 // What selects code, besides the tile.
 struct Variant {
   DType a, b;
@@ -143,6 +131,15 @@ GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize) {
   return {row.m,          row.n,       row.line_bytes / static_cast<std::int32_t>(itemsize),
           row.stages,     row.threads, (row.m + row.n) * row.line_bytes * row.stages,
           row.max_blocks, row.share,   row.alone};
+}
+
+WarpTile warp_tile(MmaKernel kernel) {
+  switch (kernel) {
+    case MmaKernel::k64x128: return {32, 64};
+    case MmaKernel::k64x64: return {32, 32};
+    case MmaKernel::kLoose: return {64, 32};
+    default: return {64, 64};
+  }
 }
 
 bool takes_mma(const MatmulDesc& d) { return takes_tensor_cores(d); }

@@ -17,4 +17,10 @@ enum class MmaKernel : std::uint8_t {
 // The tile of a kernel for operands of `itemsize` bytes, with shares as measured on an H200.
 GemmTile mma_tile(MmaKernel kernel, std::size_t itemsize);
 
+// What one warp of it computes.
+struct WarpTile {
+  int m, n;
+};
+WarpTile warp_tile(MmaKernel kernel);
+
 }  // namespace gpk::ops::gemm

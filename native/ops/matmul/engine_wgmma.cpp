@@ -11,10 +11,10 @@
 #include "ops/kernel_table.h"
 #include "ops/matmul/finish.h"
 #include "ops/matmul/kernel_ids.h"
+#include "ops/matmul/tma_matrix.h"
 #include "ops/matmul/wgmma_plan.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"
-#include "plan/tensor_maps.h"
 
 namespace gpk::ops::gemm {
 namespace {
@@ -81,61 +81,27 @@ jit::KernelSpec spec_of(const Variant& v) {
   return spec;
 }
 
-int tensor_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16: return cu::kTensorFloat16;
-    case DType::kBFloat16: return cu::kTensorBFloat16;
-    case DType::kFloat32: return cu::kTensorFloat32;
-    case DType::kInt32: return cu::kTensorInt32;
-    default: return cu::kTensorUInt8;
-  }
-}
-
-// A matrix whose inner dimension is contiguous, once or for each batch.
-struct Matrix {
-  const Array& array;
-  std::int64_t inner, outer, pitch;
-  std::int64_t batches, batch_pitch;  // pitch 0: one for all
-};
-
-cu::TensorMap map_of(const Matrix& x, int type, std::int64_t box_inner, std::int64_t box_outer,
-                     std::int64_t swizzle_bytes) {
-  TensorMapSpec spec;
-  spec.address = x.array.device_ptr();
-  spec.type = type;
-  spec.element_bytes = static_cast<std::uint32_t>(itemsize(x.array.dtype()));
-  const bool many = x.batches > 1 && x.batch_pitch != 0;
-  spec.sizes[0] = static_cast<std::uint64_t>(x.inner);
-  spec.sizes[1] = static_cast<std::uint64_t>(x.outer);
-  spec.sizes[2] = many ? static_cast<std::uint64_t>(x.batches) : 1;
-  spec.pitches[0] = static_cast<std::uint64_t>(x.pitch);
-  spec.pitches[1] = static_cast<std::uint64_t>(many ? x.batch_pitch : x.pitch * x.outer);
-  spec.box[0] = static_cast<std::uint32_t>(box_inner);
-  spec.box[1] = static_cast<std::uint32_t>(box_outer);
-  spec.swizzle_bytes = static_cast<std::uint32_t>(swizzle_bytes);
-  return plan::tensor_map(spec);
-}
-
 std::int64_t batch_stride(const Dims& strides) { return strides.empty() ? 0 : strides[0]; }
 
 cu::TensorMap map_a(const Array& a, const MatmulDesc& desc, const MatmulPlan& plan, bool mn_major) {
   const MatmulProblem& p = desc.problem;
-  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.a.dtype);
+  const int type = tma_type(desc.a.dtype, desc.tf32);
   const std::int64_t batch = batch_stride(p.batch_a);
   if (mn_major)
-    return map_of({a, p.m, p.k, p.a_k, p.num_batches(), batch}, type, 64, plan.tile_k, 128);
-  return map_of({a, p.k, p.m, p.a_m, p.num_batches(), batch}, type, plan.tile_k, plan.tile_m, 128);
+    return tma_map({a, p.m, p.k, p.a_k, p.num_batches(), batch}, type, 64, plan.tile_k, 128);
+  return tma_map({a, p.k, p.m, p.a_m, p.num_batches(), batch}, type, plan.tile_k, plan.tile_m, 128);
 }
 
 cu::TensorMap map_b(const Array& b, const MatmulDesc& desc, const MatmulPlan& plan, bool mn_major) {
   const MatmulProblem& p = desc.problem;
-  const int type = desc.tf32 ? cu::kTensorTf32 : tensor_type(desc.b.dtype);
+  const int type = tma_type(desc.b.dtype, desc.tf32);
   const std::int64_t batch = batch_stride(p.batch_b);
   const int share = (plan.kernel & kWgmmaSplit) != 0 ? 1 : plan.cluster;
   if (mn_major)
-    return map_of({b, p.n, p.k, p.b_k, p.num_batches(), batch}, type, 64, plan.tile_k / share, 128);
-  return map_of({b, p.k, p.n, p.b_n, p.num_batches(), batch}, type, plan.tile_k,
-                plan.tile_n / share, 128);
+    return tma_map({b, p.n, p.k, p.b_k, p.num_batches(), batch}, type, 64, plan.tile_k / share,
+                   128);
+  return tma_map({b, p.k, p.n, p.b_n, p.num_batches(), batch}, type, plan.tile_k,
+                 plan.tile_n / share, 128);
 }
 
 // Split-K: one range after the other, all batches of each.
@@ -147,15 +113,15 @@ cu::TensorMap map_c(const Array& c, const MatmulDesc& desc, const MatmulPlan& pl
                     WgmmaStoreKind store) {
   if (store == WgmmaStoreKind::kStrided) return {};
   const MatmulProblem& p = desc.problem;
-  const int type = tensor_type(desc.dtype_c);
+  const int type = tma_type(desc.dtype_c);
   const std::int64_t batches = p.num_batches() * plan.splits;
   const std::int64_t batch = c_batch_stride(p, plan);
   const int chunk = wgmma_chunk(plan, store, desc.dtype_c);
   if (store == WgmmaStoreKind::kColumns)
-    return map_of({c, p.m, p.n, p.c_n, batches, batch}, type, 64, chunk, 128);
+    return tma_map({c, p.m, p.n, p.c_n, batches, batch}, type, 64, chunk, 128);
   const int row_bytes = chunk * static_cast<int>(itemsize(desc.dtype_c));
-  return map_of({c, p.n, p.m, p.c_m, batches, batch}, type, chunk, 64,
-                row_bytes == 16 ? 0 : row_bytes);
+  return tma_map({c, p.n, p.m, p.c_m, batches, batch}, type, chunk, 64,
+                 row_bytes == 16 ? 0 : row_bytes);
 }
 
 kernels::GemmWgmmaArgs args_of(const Array& c, const MatmulDesc& desc, const MatmulPlan& plan) {

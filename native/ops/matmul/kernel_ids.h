@@ -14,6 +14,8 @@ inline constexpr std::uint8_t kWgmmaKernel = 48;
 inline constexpr std::uint8_t kGemvKernel = 64;
 inline constexpr std::uint8_t kGroupedKernel = 80;
 inline constexpr std::uint8_t kGroupRowsKernel = 81;
+inline constexpr std::uint8_t kGroupedMmaKernel = 82;
+inline constexpr std::uint8_t kGroupedWgmmaKernel = 83;
 inline constexpr std::uint8_t kSwigluKernel = 96;
 
 }  // namespace gpk::ops::gemm

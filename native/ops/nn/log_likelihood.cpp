@@ -66,12 +66,14 @@ Dims check_log_likelihood(const Array& logits, const Array& targets) {
 void launch_log_likelihood(const Array& logits, const Array& targets, std::int64_t ignored,
                            const Array& out) {
   const Rows x = rows_of(logits, kOp);
-  RowPlan plan = plan_rows(x.width, itemsize(logits.dtype()), is_aligned({&x}));
-  if (plan.accesses == 0) plan.group = kernels::kMaxRowGroup;
+  Context& context = Context::get(logits.device().index);
+  const DeviceTraits& traits = context.traits();
+  const DType dtype = logits.dtype();
+  RowPlan plan = plan_rows(x.width, itemsize(dtype), is_aligned({&x}));
+  plan.accesses = 0;  // one pass: nothing is held
   const Kernel& code =
-      kernel(Context::get(logits.device().index),
-             {Family::nn, kKernel, pack(logits.dtype(), targets.dtype(), plan.vec)},
-             [&] { return log_likelihood_spec(logits.dtype(), targets.dtype(), plan.vec); });
+      kernel(context, {Family::nn, kKernel, pack(dtype, targets.dtype(), plan.vec)},
+             [&] { return log_likelihood_spec(dtype, targets.dtype(), plan.vec); });
   kernels::LogLikelihoodArgs args{};
   args.x = address(x.array);
   args.targets = address(targets);
@@ -82,7 +84,8 @@ void launch_log_likelihood(const Array& logits, const Array& targets, std::int64
   args.width = static_cast<int>(x.width);
   args.group = plan.group;
   void* params[] = {&args};
-  submit(code, row_grid(x.rows, plan), {&x.array, &targets, &out}, params);
+  submit(code, row_grid(x.rows, plan, traits.multiprocessor_count), {&x.array, &targets, &out},
+         params);
 }
 
 }  // namespace

@@ -120,8 +120,11 @@ void launch_norm(NormWork work) {
       is_aligned({&x, residual ? &*residual : nullptr, sum ? &*sum : nullptr}) &&
       (work.scales ? out.stride % 16 == 0 && is_aligned(work.out) : is_aligned({&out})) &&
       (work.channels || (is_aligned(work.options.weight) && is_aligned(work.options.bias)));
-  RowPlan plan = plan_rows(x.width, itemsize(work.x.dtype()), aligned);
-  if (work.residual && plan.accesses == 8) plan.accesses = 0;  // two rows do not fit in registers
+  Context& context = Context::get(work.x.device().index);
+  const DeviceTraits& traits = context.traits();
+  const int arrays = work.residual ? 2 : 1;
+  RowPlan plan = fit_rows(plan_rows(x.width, itemsize(work.x.dtype()), aligned), arrays,
+                          traits.shared_per_block_optin_bytes);
   NormVariant variant{work.x.dtype(), weight, work.mode, flags_of(work), plan.vec, plan.accesses};
   if (!is_bundled(variant) && !jit::jit_available()) {
     plan = general_plan(x.width);
@@ -129,8 +132,7 @@ void launch_norm(NormWork work) {
     variant.accesses = plan.accesses;
   }
   const Kernel& code =
-      kernel(Context::get(work.x.device().index), {Family::nn, kKernel, pack(variant)},
-             [&] { return norm_spec(variant); });
+      kernel(context, {Family::nn, kKernel, pack(variant)}, [&] { return norm_spec(variant); });
 
   kernels::NormArgs args{};
   args.x = address(x.array);
@@ -158,7 +160,7 @@ void launch_norm(NormWork work) {
     args.span = static_cast<int>(work.channels->span);
   }
   void* params[] = {&args};
-  submit(code, row_grid(x.rows, plan),
+  submit(code, row_grid(x.rows, plan, traits.multiprocessor_count, arrays),
          {&x.array, residual ? &residual->array : nullptr, pointer(work.options.weight),
           pointer(work.options.bias), &out.array, pointer(work.sum), pointer(work.scales)},
          params);
@@ -379,7 +381,7 @@ void nn::enumerate_norm(std::vector<jit::KernelSpec>& specs) {
       for (const unsigned flags : kFlags)
         for (const int vec : {1, static_cast<int>(16 / itemsize(dtype))})
           for (const int accesses : {4, 8, 0}) {
-            if (accesses == 8 && (vec == 1 || (flags & kernels::kNormResidual) != 0)) continue;
+            if (accesses == 8 && vec == 1) continue;
             // Only rmsnorm is quantised, and only layernorm knows channels.
             if ((flags & kernels::kNormQuantize) != 0 && mode != NormMode::kRms) continue;
             if ((flags & kernels::kNormChannels) != 0 && mode != NormMode::kLayer) continue;

@@ -20,6 +20,7 @@ using kernels::kRowBlock;
 
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kWarp = 32;
+constexpr int kThreadsAhead = 640;  // of a multiprocessor
 
 std::int64_t round_up(std::int64_t x, std::int64_t to) { return ceil_div(x, to) * to; }
 
@@ -29,6 +30,18 @@ int group_for(std::int64_t num_accesses, int accesses) {
   if (threads > kWarp) return static_cast<int>(round_up(threads, kWarp));
   return static_cast<int>(
       std::bit_ceil(static_cast<std::uint64_t>(std::max(threads, std::int64_t{1}))));
+}
+
+int block_size(const RowPlan& plan) { return plan.group <= kWarp ? kRowBlock : plan.group; }
+
+// Of rows fetched ahead.
+std::size_t shared_bytes(const RowPlan& plan, int arrays) {
+  if (plan.vec == 1 || plan.accesses == 0) return 0;
+  const int stages = arrays == 1          ? kernels::kRowStages<4, 1>
+                     : plan.accesses == 8 ? kernels::kRowStages<8, 2>
+                                          : kernels::kRowStages<4, 2>;
+  return static_cast<std::size_t>(stages * arrays * plan.accesses * block_size(plan)) *
+         static_cast<std::size_t>(kAccessBytes);
 }
 
 bool is_aligned(const Array& array) {
@@ -136,6 +149,12 @@ RowPlan plan_rows(std::int64_t width, std::size_t itemsize, bool aligned) {
   return plan;
 }
 
+RowPlan fit_rows(const RowPlan& plan, int arrays, std::size_t shared_limit) {
+  constexpr std::size_t kOther = 2048;  // sums, and what alignment takes
+  if (shared_bytes(plan, arrays) + kOther <= shared_limit) return plan;
+  return {plan.vec, 0, kMaxRowGroup};
+}
+
 RowPlan general_plan(std::int64_t width) {
   return {1, 0, std::min(group_for(width, 4), kMaxRowGroup)};
 }
@@ -155,11 +174,17 @@ bool is_aligned(std::initializer_list<const Rows*> rows) {
 
 bool is_aligned(const std::optional<Array>& array) { return !array || is_aligned(*array); }
 
-LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan) {
+LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan, int sms, int arrays) {
   LaunchConfig config;
-  const bool shared = plan.group <= kWarp;
-  config.grid[0] = static_cast<unsigned>(shared ? ceil_div(rows, kRowBlock / plan.group) : rows);
-  config.block[0] = static_cast<unsigned>(shared ? kRowBlock : plan.group);
+  const bool several = plan.group <= kWarp;
+  const int threads = block_size(plan);
+  const std::int64_t blocks = several ? ceil_div(rows, kRowBlock / plan.group) : rows;
+  config.shared_bytes = shared_bytes(plan, arrays);
+  // Those that fetch ahead are persistent, with up to 128 registers.
+  const std::int64_t resident = std::int64_t{std::max(1, kThreadsAhead / threads)} * sms;
+  config.grid[0] =
+      static_cast<unsigned>(config.shared_bytes > 0 ? std::min(blocks, resident) : blocks);
+  config.block[0] = static_cast<unsigned>(threads);
   return config;
 }
 

@@ -51,6 +51,9 @@ struct RowPlan {
   friend bool operator==(const RowPlan&, const RowPlan&) = default;
 };
 RowPlan plan_rows(std::int64_t width, std::size_t itemsize, bool aligned);
+// The same where `arrays` arrays fetched ahead fit into the shared memory of a block, else rows
+// that are read from memory in every pass.
+RowPlan fit_rows(const RowPlan& plan, int arrays, std::size_t shared_limit);
 std::string to_string(const RowPlan& plan);  // "rows(vec=8, accesses=4, group=128)"
 // The plan that every bundle has a kernel for.
 RowPlan general_plan(std::int64_t width);
@@ -59,6 +62,8 @@ RowPlan general_plan(std::int64_t width);
 bool is_aligned(std::initializer_list<const Rows*> rows);
 bool is_aligned(const std::optional<Array>& array);
 
-LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan);
+// Blocks for all rows; where `arrays` arrays are fetched ahead (kernels/nn/row.cuh), as many as are
+// resident.
+LaunchConfig row_grid(std::int64_t rows, const RowPlan& plan, int sms, int arrays = 1);
 
 }  // namespace gpk::ops::nn

@@ -135,7 +135,9 @@ void launch_softmax(const Array& given, const SoftmaxOptions& options, int axis,
   }
   const Rows in = *try_rows(x);
   const Rows to = *try_rows(out);
-  RowPlan plan = plan_rows(in.width, itemsize(x.dtype()), is_aligned({&in, &to}));
+  const DeviceTraits& traits = Context::get(x.device().index).traits();
+  RowPlan plan = fit_rows(plan_rows(in.width, itemsize(x.dtype()), is_aligned({&in, &to})), 1,
+                          traits.shared_per_block_optin_bytes);
   variant.kernel = NnKernel::kSoftmaxRows;
   variant.vec = plan.vec;
   variant.accesses = plan.accesses;
@@ -149,7 +151,8 @@ void launch_softmax(const Array& given, const SoftmaxOptions& options, int axis,
   args.rows = in.rows;
   args.width = static_cast<int>(in.width);
   args.group = plan.group;
-  submit(code_of(x, variant), row_grid(in.rows, plan), {&x, mask_pointer, &out}, params);
+  submit(code_of(x, variant), row_grid(in.rows, plan, traits.multiprocessor_count),
+         {&x, mask_pointer, &out}, params);
 }
 
 SoftmaxOptions check_softmax(const Array& x, SoftmaxOptions options, int axis, const char* op) {

@@ -9,6 +9,7 @@ from pygpukit._reference.elementwise import *  # noqa: F403
 from pygpukit._reference.indexing import *  # noqa: F403
 from pygpukit._reference.kv_cache import *  # noqa: F403
 from pygpukit._reference.matmul import *  # noqa: F403
+from pygpukit._reference.moe import *  # noqa: F403
 from pygpukit._reference.nn import *  # noqa: F403
 from pygpukit._reference.random import *  # noqa: F403
 from pygpukit._reference.reduction import *  # noqa: F403

@@ -52,9 +52,11 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
   }
 }
 
-unsigned blocks(std::int64_t rows, int group) {
+// Persistent ones have several rows each.
+unsigned blocks(std::int64_t rows, int group, bool ahead) {
   const std::int64_t per_block = group > 32 ? 1 : kRowBlock / group;
-  return static_cast<unsigned>((rows + per_block - 1) / per_block);
+  const std::int64_t all = (rows + per_block - 1) / per_block;
+  return static_cast<unsigned>(ahead ? (all + 2) / 3 : all);
 }
 unsigned threads(int group) { return static_cast<unsigned>(group > 32 ? group : kRowBlock); }
 
@@ -92,7 +94,8 @@ void check_norm(const NormShape& shape) {
   args.group = shape.group;
   args.eps = 1e-5f;
   args.offset = 0.5f;
-  host_cuda::launch(blocks(shape.rows, shape.group), threads(shape.group),
+  constexpr bool kAhead = RowStream<T, kV, kA, (kFlags & kNormResidual) != 0 ? 2 : 1>::kAhead;
+  host_cuda::launch(blocks(shape.rows, shape.group, kAhead), threads(shape.group),
                     [&] { norm_rows<T, float, kMode, kFlags, kV, kA>(args); });
 
   std::vector<double> want;
@@ -223,8 +226,8 @@ void check_softmax(const NormShape& shape) {
   args.mask_layout.size[0] = shape.rows;
   args.mask_layout.stride[0] = shape.width;
   args.mask_layout.step = 1;
-  host_cuda::launch(blocks(shape.rows, shape.group), threads(shape.group),
-                    [&] { softmax_rows<T, kLog, kMasked, kV, kA>(args); });
+  host_cuda::launch(blocks(shape.rows, shape.group, RowStream<T, kV, kA, 1>::kAhead),
+                    threads(shape.group), [&] { softmax_rows<T, kLog, kMasked, kV, kA>(args); });
   std::vector<double> want(count);
   for (std::size_t r = 0; r < static_cast<std::size_t>(shape.rows); ++r)
     softmax_oracle(x, mask, r * shape.width, shape.width, 1, 0.5, kLog, want);

@@ -20,6 +20,7 @@ inline unsigned short to_half(double x) {
   const auto sign = static_cast<unsigned short>(std::signbit(x) ? 0x8000 : 0);
   const double magnitude = std::fabs(x);
   if (std::isnan(x)) return 0x7fff;
+  if (magnitude == 0) return sign;
   if (magnitude >= 65520.0) return static_cast<unsigned short>(sign | 0x7c00);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
@@ -35,4 +36,17 @@ inline unsigned short to_bfloat(float x) {
   return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+inline unsigned to_halves(float low, float high) {
+  return static_cast<unsigned>(to_half(low)) | static_cast<unsigned>(to_half(high)) << 16;
+}
+inline unsigned to_bfloats(float low, float high) {
+  return static_cast<unsigned>(to_bfloat(low)) | static_cast<unsigned>(to_bfloat(high)) << 16;
+}
+
 }  // namespace gpk::ptx
+
+namespace gpk {
+
+inline void hide(unsigned&) {}
+
+}  // namespace gpk
