@@ -67,6 +67,8 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_matmul_plan(m);
   bind_random(m);
   bind_nn(m);
+  bind_conv(m);
+  bind_recurrent(m);
   bind_interop(m);
   bind_cuda_interface(m);
   bind_view(m);

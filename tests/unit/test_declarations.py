@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 import pytest
-from cases import elementwise_ops, matmul, nn, products, random, reduction, sorting
+from cases import conv, elementwise_ops, matmul, nn, products, random, recurrent, reduction, sorting
 
 import pygpukit as gp
 from pygpukit import _native, _reference
@@ -37,6 +37,8 @@ CASES: dict[str, set[str]] = {
     "indexing": {"getitem", "setitem"} | used_in("test_indexing.py"),
     "creation": used_in("test_creation.py"),
     "nn": {case.op for case in nn.CASES} | used_in("test_nn.py"),
+    "conv": {case.op for case in conv.CASES},
+    "recurrent": {case.op for case in recurrent.CASES},
 }
 
 

@@ -9,6 +9,7 @@ from pygpukit._names import OPS
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
     from pygpukit.ops._declared.contraction import *  # noqa: F403
+    from pygpukit.ops._declared.conv import *  # noqa: F403
     from pygpukit.ops._declared.creation import *  # noqa: F403
     from pygpukit.ops._declared.elementwise import *  # noqa: F403
     from pygpukit.ops._declared.histograms import *  # noqa: F403
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pygpukit.ops._declared.manipulation import *  # noqa: F403
     from pygpukit.ops._declared.matmul import *  # noqa: F403
     from pygpukit.ops._declared.nn import *  # noqa: F403
+    from pygpukit.ops._declared.recurrent import *  # noqa: F403
     from pygpukit.ops._declared.reduction import *  # noqa: F403
     from pygpukit.ops._declared.repeating import *  # noqa: F403
     from pygpukit.ops._declared.scan import *  # noqa: F403
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pygpukit.ops._declared.sorting import *  # noqa: F403
     from pygpukit.ops.comparison import *  # noqa: F403
     from pygpukit.ops.contraction import *  # noqa: F403
+    from pygpukit.ops.conv import *  # noqa: F403
     from pygpukit.ops.conversion import *  # noqa: F403
     from pygpukit.ops.creation import *  # noqa: F403
     from pygpukit.ops.data_types import *  # noqa: F403
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.matmul_plan import *  # noqa: F403
     from pygpukit.ops.nn import *  # noqa: F403
     from pygpukit.ops.positions import *  # noqa: F403
+    from pygpukit.ops.recurrent import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
     from pygpukit.ops.scan import *  # noqa: F403

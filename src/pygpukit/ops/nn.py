@@ -26,6 +26,7 @@ from pygpukit.ops.kv_cache import *  # noqa: F403
 from pygpukit.ops.kv_cache import __all__ as _kv_cache
 from pygpukit.ops.positions import *  # noqa: F403
 from pygpukit.ops.positions import __all__ as _positions
+from pygpukit.ops.recurrent import lstm_bidirectional, lstm_forward  # noqa: F401 - 0.2's place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
