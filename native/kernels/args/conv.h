@@ -65,7 +65,7 @@ static_assert(sizeof(ConvTiles) == 88 && __is_trivially_copyable(ConvTiles));
 struct ConvPackArgs {
   const void* w;
   void* packed;
-  long long num_chunks;           // of 16 bytes
+  long long num_chunks;           // of 16 bytes, below 2^31
   int in_channels, out_channels;  // of a group
   int taps;                       // of the kernel
   int phases;

@@ -39,8 +39,8 @@ struct ConvMma {
   static constexpr int kBlocksN = kWarpN / 16;
   static constexpr int kStageBytes = kTileM * kConvLineBytes;
   static constexpr int kPerWarp = kChunks * 32 / kThreads;  // chunks of a line
-  static constexpr int kHold = 2;  // chunks of a window that a thread loads at a time
-  static constexpr int kPitchOut = kTileN + 4;
+  static constexpr int kHold = 2;               // chunks of a window that a thread loads at a time
+  static constexpr int kPitchOut = kTileN + 8;  // no bank conflicts
   static_assert(kTileM * kChunks % kThreads == 0 && kPerWarp > 0, "every thread copies as much");
   using Sums = float[kBlocksM][kBlocksN * 2][4];
 
@@ -317,29 +317,39 @@ struct ConvMma {
     }
   }
 
-  // Element by element, in the order of the output: the phases of a channel interleave.
+  // Element by element, in the order of the output: the phases of a channel interleave. A warp
+  // stores a channel at a time.
   static __device__ __forceinline__ void store_narrow(const ConvArgs& args, const ConvTiles& tiles,
                                                       const Target& to, const float* sums) {
     const int phases = tiles.phases;
-    const int span = kTileN * phases;
-    const int first = to.first_row / phases;
-    const int channels = (to.first_row + kTileM - 1) / phases - first + 1;
-    for (int i = static_cast<int>(threadIdx.x); i < channels * span; i += kThreads) {
-      const int c = first + i / span;
-      const int n = i % span / phases;
-      const int row = c * phases + i % phases - to.first_row;
-      int h, w;
-      if (row < 0 || row >= kTileM || c >= args.out_channels || !to.place(tiles, n, h, w)) continue;
-      const int ow = w * phases + i % phases + tiles.out_first;
-      if (ow < 0 || ow >= args.out_w) continue;
+    const int lane = static_cast<int>(threadIdx.x) & 31;
+    const int last = min((to.first_row + kTileM - 1) / phases, args.out_channels - 1);
+    for (int c = to.first_row / phases + static_cast<int>(threadIdx.x) / 32; c <= last;
+         c += kThreads / 32) {
       const int channel = to.group * args.out_channels + c;
-      float v = conv_finish<T>(args, sums[row * kPitchOut + n], channel);
-      if (args.residual != nullptr)
-        v += to_compute(static_cast<const T*>(
-            args.residual)[to.batch * args.residual_batch + channel * args.residual_channel +
-                           h * args.residual_row + ow]);
-      static_cast<T*>(args.out)[to.batch * args.out_batch + channel * args.out_channel +
-                                h * args.out_row + ow] = from_compute<T>(v);
+      const long long out = to.batch * args.out_batch + channel * args.out_channel;
+      const long long residual = to.batch * args.residual_batch + channel * args.residual_channel;
+      int n = lane / phases;
+      int phase = lane % phases;
+      while (n < kTileN) {
+        const int row = c * phases + phase - to.first_row;
+        int h, w;
+        const bool inside = to.place(tiles, n, h, w) && row >= 0 && row < kTileM;
+        const int ow = w * phases + phase + tiles.out_first;
+        if (inside && ow >= 0 && ow < args.out_w) {
+          float v = conv_finish<T>(args, sums[row * kPitchOut + n], channel);
+          if (args.residual != nullptr)
+            v += to_compute(
+                static_cast<const T*>(args.residual)[residual + h * args.residual_row + ow]);
+          static_cast<T*>(args.out)[out + h * args.out_row + ow] = from_compute<T>(v);
+        }
+        n += 32 / phases;
+        phase += 32 % phases;
+        if (phase >= phases) {
+          phase -= phases;
+          ++n;
+        }
+      }
     }
   }
 };

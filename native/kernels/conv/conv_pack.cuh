@@ -16,16 +16,17 @@ template <class T, bool kTransposed>
 __global__ void __launch_bounds__(256) conv_pack(const __grid_constant__ ConvPackArgs args) {
   constexpr int kVec = 16 / static_cast<int>(sizeof(T));
   constexpr int kChunks = kConvLineBytes / 16;
-  const long long id = static_cast<long long>(blockIdx.x) * 256 + threadIdx.x;
+  const unsigned id = blockIdx.x * 256 + threadIdx.x;
   if (id >= args.num_chunks) return;
-  const int rows = args.out_channels * args.phases;
-  const long long tile = id / (rows * kChunks);  // (group, k_block, tap)
-  const int within = static_cast<int>(id % (rows * kChunks));
-  const int row = kTransposed ? within % rows : within / kChunks;
-  const int chunk = kTransposed ? within / rows : within % kChunks;
-  const int tap = static_cast<int>(tile % args.gemm_taps);
-  const int block = static_cast<int>(tile / args.gemm_taps % args.k_blocks);
-  const long long group = tile / args.gemm_taps / args.k_blocks;
+  const auto rows = static_cast<unsigned>(args.out_channels * args.phases);
+  const unsigned tile = id / (rows * kChunks);  // (group, k_block, tap)
+  const unsigned within = id - tile * (rows * kChunks);
+  const int chunk = static_cast<int>(kTransposed ? within / rows : within % kChunks);
+  const int row = static_cast<int>(kTransposed ? within % rows : within / kChunks);
+  const int tap = static_cast<int>(tile % static_cast<unsigned>(args.gemm_taps));
+  const unsigned blocks = tile / static_cast<unsigned>(args.gemm_taps);
+  const int block = static_cast<int>(blocks % static_cast<unsigned>(args.k_blocks));
+  const long long group = blocks / static_cast<unsigned>(args.k_blocks);
   const int first = block * kChunks * kVec + chunk * kVec;
   const T* const w = static_cast<const T*>(args.w);
   Vec<T, kVec> line;
@@ -46,7 +47,8 @@ __global__ void __launch_bounds__(256) conv_pack(const __grid_constant__ ConvPac
           w[((group * args.out_channels + row) * args.in_channels + channel) * args.taps + tap];
     }
   }
-  store_vec<T, kVec>(static_cast<T*>(args.packed) + ((tile * rows + row) * kChunks + chunk) * kVec,
+  store_vec<T, kVec>(static_cast<T*>(args.packed) +
+                         ((static_cast<long long>(tile) * rows + row) * kChunks + chunk) * kVec,
                      line);
 }
 

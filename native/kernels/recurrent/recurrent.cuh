@@ -66,16 +66,26 @@ struct Recurrent {
 
   // The hidden states that `step` starts from, to shared memory.
   __device__ __forceinline__ void gather(int step, float* hidden) const {
-    for (int sample = 0; sample < args.num_batch; ++sample)
-      for (int i = static_cast<int>(threadIdx.x); i < args.hidden; i += kThreads) {
-        float value = 0.0f;
-        if (step > 0) {
-          value = receive(slot(step - 1, sample, i), static_cast<unsigned>(step));
-        } else if (args.h0 != nullptr) {
-          value = to_compute(static_cast<const T*>(args.h0)[place(sample, i)]);
-        }
-        hidden[sample * args.pitch + i] = value;
+    constexpr int kWords = 4;  // in flight
+    const int total = args.num_batch * args.hidden;
+    for (int first = static_cast<int>(threadIdx.x); first < total; first += kWords * kThreads) {
+      const int count = min((total - first + kThreads - 1) / kThreads, kWords);
+      float values[kWords] = {};
+      if (step > 0) {
+        receive(slot(step - 1, 0, first), kThreads, count, static_cast<unsigned>(step), values);
+      } else if (args.h0 != nullptr) {
+#pragma unroll
+        for (int i = 0; i < kWords; ++i)
+          if (i < count)
+            values[i] = to_compute(static_cast<const T*>(args.h0)[place(0, first) + i * kThreads]);
       }
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        const int at = first + i * kThreads;
+        const int sample = args.num_batch == 1 ? 0 : at / args.hidden;
+        if (i < count) hidden[at + sample * (args.pitch - args.hidden)] = values[i];
+      }
+    }
   }
 
   // w h of one sample, in every lane.

@@ -45,10 +45,10 @@ std::optional<Array> as_matrices(const Array& array, const char* op) {
   return flat ? std::optional(permute(*flat, {0, 2, 1}, op)) : std::nullopt;
 }
 
-// A pointwise convolution is x^T w^T; false where arrays or the activation do not fit.
-bool run_matmul(const ConvCall& call) {
+// Rows of inputs [batch, positions, channels * taps] times w^T, the epilogue in the matmul; false
+// where arrays or the activation do not fit.
+bool run_matmul(const ConvCall& call, const std::optional<Array>& x) {
   const auto activation = of_matmul(call.activation);
-  const auto x = as_matrices(call.x, call.op);
   const auto out = as_matrices(call.out, call.op);
   if (!activation || !x || !out) return false;
   MatmulOptions options;
@@ -60,18 +60,38 @@ bool run_matmul(const ConvCall& call) {
     options.residual = as_matrices(*call.residual, call.op);
     if (!options.residual) return false;
   }
-  const Array w = reshape(call.w, {call.w.shape()[0], call.w.shape()[1]}, call.op);
+  const Array w = reshape(call.w, {call.w.shape()[0], -1}, call.op);
   matmul(*x, transpose(w, call.op), options, call.op);
   return true;
 }
 
+// Whether taps of unpadded inputs are worth a copy side by side: windows too large for shared
+// memory, as those of patches.
+bool is_unfolded(const ConvCall& call) {
+  const ConvDesc& desc = call.desc;
+  return of_matmul(call.activation) && !desc.transposed && desc.groups == 1 && desc.pad_h == 0 &&
+         desc.pad_w == 0 && desc.in_channels * desc.taps() >= 32 && desc.out_channels >= 16;
+}
+
+// The inputs of every output: [batch, positions, channels * taps].
+Array unfolded(const ConvCall& call) {
+  const ConvDesc& d = call.desc;
+  const Dims& strides = call.x.strides();
+  const Array windows({d.batch, d.out_h, d.out_w, d.in_channels, d.kernel_h, d.kernel_w},
+                      {strides[0], strides[2] * d.stride_h, strides[3] * d.stride_w, strides[1],
+                       strides[2] * d.dilation_h, strides[3] * d.dilation_w},
+                      d.dtype, call.x.buffer(), call.x.offset_elems());
+  return reshape(contiguous(windows, call.op),
+                 {d.batch, d.out_h * d.out_w, d.in_channels * d.taps()}, call.op);
+}
+
 void launch(const ConvCall& call) {
-  if (is_pointwise(call.desc) && run_matmul(call)) return;
+  if (is_pointwise(call.desc) && run_matmul(call, as_matrices(call.x, call.op))) return;
   const DeviceTraits& traits = device_traits(call.out.device());
   const ConvPlan plan = plan_conv(call.desc, traits, !jit::jit_available());
   if (plan.engine == ConvEngine::kMma) {
     launch_mma(call, plan);
-  } else {
+  } else if (!is_unfolded(call) || !run_matmul(call, unfolded(call))) {
     launch_direct(call, plan);
   }
 }

@@ -52,8 +52,12 @@ ConvTiles tiles_of(const ConvDesc& desc, const MmaShape& shape, bool image) {
 std::size_t shared_bytes(const ConvTiles& tiles, const MmaShape& shape) {
   const auto lines =
       static_cast<std::size_t>(kMmaStages * shape.m + 2 * tiles.window_h * tiles.pitch);
-  const auto sums = static_cast<std::size_t>(shape.m * (shape.n + 4)) * sizeof(float);
+  const auto sums = static_cast<std::size_t>(shape.m * (shape.n + 8)) * sizeof(float);
   return std::max(lines * kConvLineBytes, sums);
+}
+
+std::int64_t packed_bytes(const ConvDesc& desc, const ConvTiles& t) {
+  return desc.groups * t.k_blocks * t.taps_h * t.taps_w * t.rows * kConvLineBytes;
 }
 
 bool fits(const ConvDesc& desc, const ConvTiles& t, std::size_t shared,
@@ -61,7 +65,7 @@ bool fits(const ConvDesc& desc, const ConvTiles& t, std::size_t shared,
   constexpr auto kMaxInt = std::numeric_limits<std::int32_t>::max();
   const std::int64_t window = std::int64_t{t.window_h} * t.pitch * kConvLineBytes;
   return window < kMaxInt / 4 && shared <= traits.shared_per_block_optin_bytes &&
-         desc.groups * t.tiles_m <= kMaxGridY &&
+         desc.groups * t.tiles_m <= kMaxGridY && packed_bytes(desc, t) / 16 < kMaxInt &&
          std::int64_t{t.tiles_h} * t.tiles_w * desc.batch <= kMaxInt;
 }
 

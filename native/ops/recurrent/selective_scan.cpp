@@ -26,17 +26,16 @@ namespace {
 using namespace recurrent;
 
 constexpr const char* kOp = "selective_scan";
-constexpr std::int64_t kMaxStates = 32;
+constexpr int kMaxStates = 32;
 constexpr std::int64_t kMaxGrid = 65535;
 // Fixed, so that results depend on the sequence alone. Shorter ones are not worth three launches.
 constexpr std::int64_t kChunk = 256;
 constexpr std::int64_t kLongSequence = 1024;
 
-// Lanes of a channel: at least so many in the PTX bundle.
-constexpr int kBundledStates = 16;
+// Lanes of a channel. The PTX bundle has kernels for the most states alone.
 int lanes_of(std::int64_t states) {
-  const auto lanes = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(states)));
-  return std::max(lanes, jit::jit_available() ? 4 : kBundledStates);
+  if (!jit::jit_available()) return kMaxStates;
+  return std::max(4, static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(states))));
 }
 
 std::uint64_t pack(DType dtype, int states) {
@@ -57,7 +56,7 @@ jit::KernelSpec scan_spec(RecurrentKernel which, DType dtype, int states) {
           ? std::string("gpk::scan_combine")
           : cat(which == RecurrentKernel::kScanStates ? "gpk::scan_states<" : "gpk::scan_outputs<",
                 info(dtype).cuda_name, ", ", states, ">");
-  spec.bundled = states >= kBundledStates;
+  spec.bundled = states == kMaxStates;
   return spec;
 }
 
@@ -141,9 +140,12 @@ void launch_scan(const SelectiveScanInputs& in, const SelectiveScanResult& resul
   const auto run = [&](RecurrentKernel which, const LaunchConfig& config) {
     const std::uint64_t variant =
         which == RecurrentKernel::kScanCombine ? 0 : pack(x.dtype(), lanes);
-    const Kernel& code = kernel(Context::get(x.device().index),
-                                {Family::recurrent, static_cast<std::uint8_t>(which), variant},
-                                [&] { return scan_spec(which, x.dtype(), lanes); });
+    const Kernel& code =
+        kernel(Context::get(x.device().index),
+               {Family::recurrent, static_cast<std::uint8_t>(which), variant}, [&] {
+                 return scan_spec(which, x.dtype(),
+                                  which == RecurrentKernel::kScanCombine ? kMaxStates : lanes);
+               });
     void* params[] = {&args};
     submit(code, config,
            {&x, &in.delta, &in.a, &in.b, &in.c, optional(in.d), optional(in.z),
@@ -208,7 +210,7 @@ SelectiveScanResult selective_scan(const SelectiveScanInputs& inputs,
 }
 
 void recurrent::enumerate_scan(std::vector<jit::KernelSpec>& specs) {
-  specs.push_back(scan_spec(RecurrentKernel::kScanCombine, DType::kFloat32, 16));
+  specs.push_back(scan_spec(RecurrentKernel::kScanCombine, DType::kFloat32, kMaxStates));
   for (const DType dtype : kDTypes)
     for (const int states : {4, 8, 16, 32})
       for (const RecurrentKernel which :

@@ -116,13 +116,13 @@ def selective_scan(
     out: Outs,
 ) -> None:
     """step by step"""
-    dt = _wide(delta)
+    dt: NDArray[Any] = _wide(delta)
     if delta_bias is not None:
         dt = dt + delta_bias[:, None]
     if delta_softplus:
         dt = np.maximum(dt, 0) + np.log1p(np.exp(-np.abs(dt)))
-    h = np.zeros((*x.shape[:2], a.shape[1]), np.float32) if state is None else state.copy()
-    y = np.empty(x.shape, np.float32)
+    h: Any = np.zeros((*x.shape[:2], a.shape[1]), np.float32) if state is None else state.copy()
+    y: NDArray[Any] = np.empty(x.shape, np.float32)
     values, b, c = _wide(x), _wide(b), _wide(c)
     for t in range(x.shape[2]):
         step = dt[:, :, t, None]
