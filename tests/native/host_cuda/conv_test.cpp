@@ -216,9 +216,18 @@ Problem sequence(int in_channels, int out_channels, int length, int taps, int st
 
 TEST(HostConvMma, Sequences) {
   check_mma<float16, false, 64, 64, 64, 32, 32>(sequence(80, 40, 75, 3, 1, 1));
-  check_mma<bfloat16, false, 64, 64, 64, 32, 32>(sequence(24, 70, 100, 3, 2, 1));
-  check_mma<float16, false, 64, 64, 64, 32, 32>(sequence(16, 8, 64, 7, 1, 9, 3), true);
-  check_mma<float, true, 64, 64, 64, 32, 32>(sequence(40, 12, 70, 5, 3, 2));
+}
+
+TEST(HostConvMma, Strides) {
+  check_mma<bfloat16, false, 64, 64, 64, 32, 32>(sequence(24, 40, 100, 3, 2, 1));
+}
+
+TEST(HostConvMma, DilationsAndWideStores) {
+  check_mma<float16, false, 64, 64, 64, 32, 32>(sequence(16, 8, 64, 5, 1, 6, 3), true);
+}
+
+TEST(HostConvMma, Float32) {
+  check_mma<float, true, 64, 64, 64, 32, 32>(sequence(40, 12, 70, 3, 3, 2));
 }
 
 TEST(HostConvMma, LargeTilesAndGroups) {
