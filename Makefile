@@ -66,7 +66,7 @@ else
 	ctest --preset $(PRESET) --progress
 endif
 
-unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.package  ## Python tests that need no GPU
+unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.bundle  ## Python tests that need no GPU
 	@seq 1 $(JOBS) | GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) xargs -P $(JOBS) -I PART \
 	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
 	    --ignore=tests/unit/test_builtin_kernels.py --ignore=tests/unit/test_bundle.py'
@@ -151,10 +151,17 @@ $(VENV)/.ptxas: $(VENV)/.base
 	$(PY) -m pip install -q --no-deps --upgrade --target $(VENV)/ptxas/12.9 nvidia-cuda-nvcc-cu12==12.9.86
 	touch $@
 
-# build/py keeps the object files, so only what changed is compiled again.
+# build/py keeps the object files, so only what changed is compiled again. Without the PTX bundle,
+# which takes a minute: this environment has NVRTC.
+INSTALL := $(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py \
+  --config-settings=cmake.define.GPK_FAST_BUILD=ON
 $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
-	$(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py \
-	  --config-settings=cmake.define.GPK_FAST_BUILD=ON .
+	$(INSTALL) --config-settings=cmake.define.GPK_BUNDLE=OFF .
+	touch $@
+
+# The package as wheels have it.
+$(VENV)/.bundle: $(VENV)/.package
+	$(INSTALL) --config-settings=cmake.define.GPK_BUNDLE=ON .
 	touch $@
 
 # Unity builds of six binding files: most of the time goes into parsing pybind11.

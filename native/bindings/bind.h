@@ -24,6 +24,7 @@ void bind_scaled_grouped(py::module_& m);
 void bind_matmul_plan(py::module_& m);
 void bind_random(py::module_& m);
 void bind_nn(py::module_& m);
+void bind_attention(py::module_& m);
 void bind_conv(py::module_& m);
 void bind_recurrent(py::module_& m);
 void bind_interop(py::module_& m);

@@ -12,7 +12,7 @@ namespace gpk::bind {
 
 class FastSignature {
  public:
-  static constexpr int kMaxArguments = 12;
+  static constexpr int kMaxArguments = 20;
 
   // `text` in Python syntax: "(x, /, axis=None, *, out=None)". Defaults are None, True, False,
   // numbers and strings in single quotes.

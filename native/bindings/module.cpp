@@ -67,6 +67,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_matmul_plan(m);
   bind_random(m);
   bind_nn(m);
+  bind_attention(m);
   bind_conv(m);
   bind_recurrent(m);
   bind_interop(m);

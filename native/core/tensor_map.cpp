@@ -22,10 +22,11 @@ bool has_tensor_maps() { return driver().cuTensorMapEncodeTiled != nullptr; }
 
 cu::TensorMap encode_tensor_map(const TensorMapSpec& spec) {
   cu::TensorMap map;
-  const std::uint64_t pitch_bytes[2] = {spec.pitches[0] * spec.element_bytes,
-                                        spec.pitches[1] * spec.element_bytes};
-  const std::uint32_t steps[3] = {1, 1, 1};
-  GPK_CU_CHECK(cuTensorMapEncodeTiled, &map, spec.type, 3U,
+  const std::uint64_t pitch_bytes[3] = {spec.pitches[0] * spec.element_bytes,
+                                        spec.pitches[1] * spec.element_bytes,
+                                        spec.pitches[2] * spec.element_bytes};
+  const std::uint32_t steps[4] = {1, 1, 1, 1};
+  GPK_CU_CHECK(cuTensorMapEncodeTiled, &map, spec.type, spec.rank,
                reinterpret_cast<void*>(spec.address),  // NOLINT: the driver's own convention
                spec.sizes, pitch_bytes, spec.box, steps, 0, swizzle_of(spec.swizzle_bytes),
                cu::kTensorL2Promote128, 0);

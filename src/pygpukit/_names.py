@@ -332,6 +332,7 @@ OPS: dict[str, tuple[str, ...]] = {
         "adain",
         "add_layernorm",
         "add_rmsnorm",
+        "attention",
         "bias_add_inplace",
         "cross_entropy",
         "geglu",
@@ -409,6 +410,15 @@ OPS: dict[str, tuple[str, ...]] = {
         "diff",
         "nancumprod",
         "nancumsum",
+    ),
+    "pygpukit.ops.sdpa": (
+        "fa3_fp8_available",
+        "paged_attention_v1",
+        "sdpa_causal",
+        "sdpa_causal_fixed_cache",
+        "sdpa_causal_fixed_cache_ptr",
+        "sdpa_causal_fp8",
+        "sdpa_irope",
     ),
     "pygpukit.ops.searching": ("digitize", "searchsorted"),
     "pygpukit.ops.sets": (

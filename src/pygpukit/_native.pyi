@@ -984,6 +984,41 @@ def atan2(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArra
 def atanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the inverse hyperbolic tangent, element by element."""
 
+def attention(
+    q: GPUArray,
+    k: GPUArray,
+    v: GPUArray,
+    *,
+    causal: builtins.bool = False,
+    mask: GPUArray | None = None,
+    bias: GPUArray | None = None,
+    window: SupportsIndex = 0,
+    softcap: float = 0.0,
+    sinks: GPUArray | None = None,
+    scale: float | None = None,
+    lengths: GPUArray | None = None,
+    cu_seqlens_q: GPUArray | None = None,
+    cu_seqlens_k: GPUArray | None = None,
+    max_seqlen_q: SupportsIndex = 0,
+    block_table: GPUArray | None = None,
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """softmax(scale * q @ k.T + bias) @ v for each head.
+
+    q is [batch, q_len, heads, dim], k and v are [batch, kv_len, kv_heads, dim]; without
+    batch, one sequence. kv_heads divides heads, dims are at most 256. Query i is at
+    position i + kv_len - q_len. causal: it sees keys up to its own; window: only the last
+    so many of them, its own included. mask (bool) and bias broadcast to [batch, heads,
+    q_len, kv_len]. softcap c: scores become c * tanh(score / c). sinks [heads]: a logit
+    without a value. scale: 1 / sqrt(dim). lengths (int32 [batch]): how many keys of each
+    sequence are valid. cu_seqlens_q, cu_seqlens_k (int32 [batch + 1]): sequences packed
+    into [total, heads, dim]; max_seqlen_q bounds their queries. block_table (int32 [batch,
+    blocks]): k and v are pages, [num_blocks, page, kv_heads, dim]. k and v may be
+    float8_e4m3fn, with k_scale and v_scale. Rows that see no key give 0.
+    """
+
 def bincount(
     x: GPUArray, weights: GPUArray | None = None, minlength: SupportsIndex = 0
 ) -> GPUArray:

@@ -78,7 +78,9 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    # As x sigmoid(2 u): 1 + tanh(u) would cancel.
+    s = _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return np.where(s == 0, 0 * x, x * s)
 
 
 def _gelu_erf(x: Any) -> Any:
@@ -202,7 +204,7 @@ OPS: dict[str, Op] = {
     ),
     "silu_multiply": _binary(lambda x, y: x * _sigmoid(x) * y, 6, like=np.hypot, native=True),
     "gelu_multiply": _binary(
-        lambda x, y: _gelu(x) * y, 8, like=np.hypot, domain=(-6.0, 6.0), floor=8.0, native=True
+        lambda x, y: _gelu(x) * y, 24, like=np.hypot, domain=(-6.0, 6.0), floor=8.0, native=True
     ),
     "relu": _unary(_relu, like=_kept(np.cbrt)),
     "relu2": _unary(lambda x: np.square(_relu(x)), like=_kept(np.cbrt)),

@@ -25,8 +25,8 @@ ALLOWED_LOCAL_MEMORY: dict[str, str] = {
 
 # ptxas would rather spill a little than use one register more and lose a block per multiprocessor:
 # up to so many bytes, at most so many registers. Kernels that run out of registers have more of
-# both.
-CHOSEN_SPILLS = {40: 128, 64: 16}
+# both. The warp-specialised kernel of attention keeps two words outside of its inner loop.
+CHOSEN_SPILLS = {40: 128, 64: 16, 128: 8}
 
 # The first test waits for all compiles. Every variant for every architecture takes a while.
 TIMEOUT_SECONDS = 0 if os.environ.get("GPK_TEST_ALL_ARCHS") else 900

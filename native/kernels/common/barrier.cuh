@@ -1,11 +1,9 @@
 // mbarriers in shared memory (eight bytes each, by address), cluster barriers and named barriers.
 #pragma once
 
-namespace gpk {
+#include "common/shared.cuh"
 
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
+namespace gpk {
 
 __device__ __forceinline__ void barrier_init(unsigned barrier, unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -119,6 +117,11 @@ __device__ __forceinline__ void release_successor() {
 // `threads` threads of the block synchronise at barrier `id` (0 is that of __syncthreads).
 __device__ __forceinline__ void named_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Arrives there without waiting.
+__device__ __forceinline__ void named_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 }  // namespace gpk

@@ -28,4 +28,17 @@ __device__ __forceinline__ unsigned short to_bfloat(float x) {
   return bits;
 }
 
+// Two of them in one word.
+__device__ __forceinline__ unsigned to_halves(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+__device__ __forceinline__ unsigned to_bfloats(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
 }  // namespace gpk::ptx

@@ -24,6 +24,16 @@ __device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, unsi
       : "memory");
 }
 
+// Same of a tensor of four dimensions.
+__device__ __forceinline__ void load_box(unsigned to, const TensorMap& map, unsigned barrier, int x,
+                                         int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 // Same to the corresponding address in every block of the cluster whose bit is set in `blocks`,
 // signalling the barrier of each.
 __device__ __forceinline__ void load_box_multicast(unsigned to, const TensorMap& map,

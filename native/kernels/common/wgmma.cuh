@@ -205,6 +205,36 @@ GPK_WGMMA(224, 112, 113, 114, 115, 116)
 GPK_WGMMA(240, 120, 121, 122, 123, 124)
 GPK_WGMMA(256, 128, 129, 130, 131, 132)
 
+// A in registers: run(d, a, b, add) with the four words of a 64 x 16 tile, in the layout of
+// accumulators: a thread's pairs of columns of its upper row, its lower row, and both again eight
+// columns on.
+template <int kN, class T, int kTransB>
+struct WgmmaRegisters;
+
+#define GPK_WGMMA_REGISTERS_OF(N, T, NAME, A0, A1, A2, A3, B, ADD, TRANS)                         \
+  template <int kTransB>                                                                          \
+  struct WgmmaRegisters<N, T, kTransB> {                                                          \
+    static __device__ __forceinline__ void run(float (&d)[N / 2], const unsigned* a,              \
+                                               unsigned long long b, int add) {                   \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #ADD                                      \
+                   ", 0;\n"                                                                       \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME                \
+                   " {" GPK_SUMS_##N "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B          \
+                                     ", p, 1, 1, %" #TRANS ";\n}"                                 \
+                   : GPK_LIST_##N("+f")                                                           \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(kTransB)); \
+    }                                                                                             \
+  };
+#define GPK_WGMMA_REGISTERS(N, A0, A1, A2, A3, B, ADD, TRANS)                \
+  GPK_WGMMA_REGISTERS_OF(N, bfloat16, "bf16", A0, A1, A2, A3, B, ADD, TRANS) \
+  GPK_WGMMA_REGISTERS_OF(N, float16, "f16", A0, A1, A2, A3, B, ADD, TRANS)
+
+GPK_WGMMA_REGISTERS(64, 32, 33, 34, 35, 36, 37, 38)
+GPK_WGMMA_REGISTERS(96, 48, 49, 50, 51, 52, 53, 54)
+GPK_WGMMA_REGISTERS(128, 64, 65, 66, 67, 68, 69, 70)
+GPK_WGMMA_REGISTERS(192, 96, 97, 98, 99, 100, 101, 102)
+GPK_WGMMA_REGISTERS(256, 128, 129, 130, 131, 132, 133, 134)
+
 // Integers support fewer widths.
 GPK_WGMMA_NARROW(8, 32, signed char, signed char, int, "+r", "s32.s8.s8", 4, 5, 6, "")
 GPK_WGMMA_NARROW(16, 32, signed char, signed char, int, "+r", "s32.s8.s8", 8, 9, 10, "")

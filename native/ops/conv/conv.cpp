@@ -123,7 +123,7 @@ Array run(const Array& x, const Array& w, const ConvOptions& options,
   const Dims shape = result_shape(desc, dims);
   if (out) check_out(*out, shape, x.dtype(), x.device(), op);
   const bool direct = out && (!x.device().is_cuda() || takes_result(*out, x, w, options));
-  const Array result = direct ? *out : Array::empty(shape, x.dtype(), x.device(), op);
+  Array result = direct ? *out : Array::empty(shape, x.dtype(), x.device(), op);
   if (result.size() == 0) return out ? *out : result;
   if (!x.device().is_cuda()) {
     run_reference(x, w, options, desc, result, op);

@@ -116,7 +116,7 @@ void launch_mma(const ConvCall& call, const ConvPlan& plan) {
   tiles.wide =
       tiles.phases == 1 && is_wide(call.out) && (!call.residual || is_wide(*call.residual));
   LaunchConfig config;
-  config.grid[0] = static_cast<unsigned>(tiles.tiles_h * tiles.tiles_w * call.desc.batch);
+  config.grid[0] = static_cast<unsigned>(call.desc.batch * tiles.tiles_h * tiles.tiles_w);
   config.grid[1] = static_cast<unsigned>(tiles.tiles_m * call.desc.groups);
   config.block[0] = static_cast<unsigned>(shape_of(plan.tile).threads);
   config.shared_bytes = plan.shared_bytes;

@@ -45,15 +45,15 @@ ConvTiles tiles_of(const ConvDesc& desc, const MmaShape& shape, bool image) {
   t.window_h = (tile_h - 1) * t.stride_h + (t.taps_h - 1) * t.dilation_h + 1;
   t.window_w = (tile_w - 1) * t.stride_w + (t.taps_w - 1) * t.dilation_w + 1;
   t.phase_pitch = narrow(ceil_div(t.window_w, t.stride_w));
-  t.pitch = narrow(ceil_div(t.phase_pitch * t.stride_w, 8) * 8);  // the swizzle's period
+  t.pitch =
+      narrow(ceil_div(std::int64_t{t.phase_pitch} * t.stride_w, 8) * 8);  // the swizzle's period
   return t;
 }
 
 std::size_t shared_bytes(const ConvTiles& tiles, const MmaShape& shape) {
-  const auto lines =
-      static_cast<std::size_t>(kMmaStages * shape.m + 2 * tiles.window_h * tiles.pitch);
-  const auto sums = static_cast<std::size_t>(shape.m * (shape.n + 8)) * sizeof(float);
-  return std::max(lines * kConvLineBytes, sums);
+  const std::int64_t lines = kMmaStages * shape.m + std::int64_t{2} * tiles.window_h * tiles.pitch;
+  const std::int64_t sums = std::int64_t{shape.m} * (shape.n + 8) * std::int64_t{sizeof(float)};
+  return static_cast<std::size_t>(std::max(lines * kConvLineBytes, sums));
 }
 
 std::int64_t packed_bytes(const ConvDesc& desc, const ConvTiles& t) {
@@ -77,8 +77,8 @@ double cost(const ConvDesc& desc, const ConvTiles& t, std::size_t shared, MmaTil
   const auto blocks =
       static_cast<double>(desc.groups * t.tiles_m * desc.batch * t.tiles_h * t.tiles_w);
   const double per_sm = std::max(1.0, std::ceil(blocks / std::max(traits.multiprocessor_count, 1)));
-  const double room = std::max<double>(
-      1.0, static_cast<double>(traits.shared_per_sm_bytes / std::max<std::size_t>(shared, 1)));
+  const std::size_t fitting = traits.shared_per_sm_bytes / std::max<std::size_t>(shared, 1);
+  const double room = std::max(1.0, static_cast<double>(fitting));
   const double resident = std::min({per_sm, room, static_cast<double>(shape.blocks)});
   const double share = tile == MmaTile::k128x128 ? 1.0 : 0.7;
   const double alone = tile == MmaTile::k128x128 ? 0.75 : 0.35;

@@ -23,7 +23,7 @@ int columns(std::int64_t hidden) {
 }  // namespace
 
 int pitch_of(std::int64_t hidden) {
-  constexpr std::int64_t kChunk = 4 * kColumnsOfWarp;  // 16 bytes of every lane
+  constexpr std::int64_t kChunk = std::int64_t{4} * kColumnsOfWarp;  // 16 bytes of every lane
   return static_cast<int>(ceil_div(hidden, kChunk) * kChunk);
 }
 

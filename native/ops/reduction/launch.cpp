@@ -3,10 +3,10 @@
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/counters.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
-#include "ops/reduction/counters.h"
 #include "ops/submit.h"
 
 namespace gpk::ops::reduction {
@@ -103,7 +103,7 @@ void launch_reduce(const ReduceWork& work, const Array& x, std::uint32_t axes, c
   }
   const Array partials = Array::empty({collapsed.layout.kept * plan.num_splits * kPartialBytes},
                                       DType::kUInt8, x.device(), work.op);
-  const Array counters = zeroed_counters(x.device());
+  const Array counters = zeroed_counters(x.device(), kMaxSplitTiles);
   args.partials = address(partials);
   args.counters = address(counters);
   submit(k, config, {&x, &out, &partials, &counters}, params);

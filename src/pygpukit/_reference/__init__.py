@@ -3,6 +3,7 @@
 Each function takes NumPy arrays (or Python numbers) and writes its result to ``out``.
 """
 
+from pygpukit._reference.attention import *  # noqa: F403
 from pygpukit._reference.conv import *  # noqa: F403
 from pygpukit._reference.creation import *  # noqa: F403
 from pygpukit._reference.elementwise import *  # noqa: F403

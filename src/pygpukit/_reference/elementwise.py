@@ -49,7 +49,8 @@ def _sigmoid(x: NDArray[Any]) -> Any:
 
 
 def _gelu(x: NDArray[Any]) -> Any:
-    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+    s = _sigmoid(1.5957691216057308 * (x + 0.044715 * x**3))
+    return np.where(s == 0, 0 * x, x * s)
 
 
 def _relu(x: NDArray[Any]) -> Any:

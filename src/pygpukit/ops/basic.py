@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
     from pygpukit.ops.scan import *  # noqa: F403
+    from pygpukit.ops.sdpa import *  # noqa: F403
     from pygpukit.ops.searching import *  # noqa: F403
     from pygpukit.ops.sets import *  # noqa: F403
     from pygpukit.ops.sorting import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Neural-network ops: norms, softmax, likelihoods, positions, gated activations."""
+"""Neural-network ops: norms, softmax, attention, likelihoods, positions, gated activations."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from pygpukit.ops.kv_cache import __all__ as _kv_cache
 from pygpukit.ops.positions import *  # noqa: F403
 from pygpukit.ops.positions import __all__ as _positions
 from pygpukit.ops.recurrent import lstm_bidirectional, lstm_forward  # noqa: F401 - 0.2's place
+from pygpukit.ops.sdpa import *  # noqa: F403
+from pygpukit.ops.sdpa import __all__ as _sdpa
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,4 +158,4 @@ __all__ = [
     "swiglu",
 ]
 __all__ += _declared.__all__
-__all__ += [*_embedding, *_kv_cache, *_positions]
+__all__ += [*_embedding, *_kv_cache, *_positions, *_sdpa]

@@ -1,5 +1,7 @@
-#include "ops/reduction/counters.h"
+#include "ops/counters.h"
 
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,9 +11,8 @@
 #include "core/stream.h"
 #include "device/memory_account.h"
 #include "ops/elementwise/fill.h"
-#include "ops/reduction/plan.h"
 
-namespace gpk::ops::reduction {
+namespace gpk::ops {
 namespace {
 
 struct Owned {
@@ -19,30 +20,34 @@ struct Owned {
   std::optional<Array> counters;
 };
 
-Array make_counters(Device device) {
-  return full({kMaxSplitTiles}, Scalar(std::int64_t{0}), DType::kUInt32, device, "reduce");
+constexpr std::int64_t kFewest = 4096;
+
+Array make_counters(Device device, std::int64_t count) {
+  return full({count}, Scalar(std::int64_t{0}), DType::kUInt32, device, "counters");
 }
 
 }  // namespace
 
-Array zeroed_counters(Device device) {
-  if (capturing_graph() != nullptr) return make_counters(device);
+Array zeroed_counters(Device device, std::int64_t count) {
+  if (capturing_graph() != nullptr) return make_counters(device, count);
   const std::shared_ptr<Stream>& stream = current_stream(device);
   thread_local std::map<Stream*, Owned> owned;
   thread_local Stream* last_stream = nullptr;
   thread_local Owned* last = nullptr;
-  if (last_stream == stream.get() && !last->stream.expired()) return *last->counters;
+  const auto fits = [&](const Owned& of) { return of.counters && of.counters->size() >= count; };
+  if (last_stream == stream.get() && !last->stream.expired() && fits(*last)) return *last->counters;
   last_stream = nullptr;
   for (auto it = owned.begin(); it != owned.end();)
     it = it->second.stream.expired() ? owned.erase(it) : std::next(it);
   Owned& found = owned[stream.get()];
-  if (!found.counters) {
+  if (!fits(found)) {
     const device::AccountScope nobodys(device);  // they stay when the caller's account is closed
-    found = {stream, make_counters(device)};
+    const auto room = std::bit_ceil(static_cast<std::uint64_t>(std::max(count, kFewest)));
+    found = {stream, make_counters(device, static_cast<std::int64_t>(room))};
   }
   last_stream = stream.get();
   last = &found;
   return *found.counters;
 }
 
-}  // namespace gpk::ops::reduction
+}  // namespace gpk::ops
