@@ -51,7 +51,8 @@ ConvTiles tiles_of(const ConvDesc& desc, const MmaShape& shape, bool image) {
 }
 
 std::size_t shared_bytes(const ConvTiles& tiles, const MmaShape& shape) {
-  const std::int64_t lines = kMmaStages * shape.m + std::int64_t{2} * tiles.window_h * tiles.pitch;
+  const std::int64_t lines =
+      std::int64_t{kMmaStages} * shape.m + std::int64_t{2} * tiles.window_h * tiles.pitch;
   const std::int64_t sums = std::int64_t{shape.m} * (shape.n + 8) * std::int64_t{sizeof(float)};
   return static_cast<std::size_t>(std::max(lines * kConvLineBytes, sums));
 }

@@ -25,7 +25,8 @@ def _finish(
     if bias is not None:
         total = total + _wide(bias).reshape(-1, *(1,) * (total.ndim - 2))
     if activation != "none":
-        total = FUNCTIONS[activation](total)
+        with np.errstate(over="ignore"):  # exp(-x) = inf gives 0
+            total = FUNCTIONS[activation](total)
     out[...] = total if residual is None else total + _wide(residual)
 
 
