@@ -166,6 +166,7 @@ struct Recurrent {
       gather(step, hidden);
       __syncthreads();
       Gates recurrent = {};
+#pragma unroll 1  // registers are full of weights
       for (int b = 0; b < args.num_batch; ++b) {
         Gates sums;
         multiply(hidden + b * args.pitch, sums);

@@ -56,6 +56,11 @@ jit::KernelSpec cell_spec(const CellVariant& v) {
   return spec;
 }
 
+// Columns of weights that fit in registers beside their conversion.
+int max_cols(DType dtype, RecurrentCell cell) {
+  return cell == RecurrentCell::kLstm && dtype != DType::kFloat32 ? 16 : 32;
+}
+
 std::int64_t gates_of(RecurrentCell cell) { return cell == RecurrentCell::kLstm ? 4 : 3; }
 
 // --- checks -------------------------------------------------------------------------------------
@@ -100,7 +105,8 @@ LayerDesc check_layer(const RecurrentLayer& layer, const Array& x, const char* o
   for (const std::int64_t size : {x.shape()[0], x.shape()[1], gates * hidden})
     if (size >= std::numeric_limits<std::int32_t>::max())
       throw InvalidArgument(cat(op, ": a dimension of ", size, ", expected fewer than 2**31 - 1"));
-  return {x.shape()[0], x.shape()[1], hidden, static_cast<int>(layer.directions.size())};
+  return {x.shape()[0], x.shape()[1], hidden, static_cast<int>(layer.directions.size()),
+          max_cols(dtype, layer.cell)};
 }
 
 Dims state_shape(const LayerDesc& desc) {
@@ -325,7 +331,8 @@ RecurrentResult run_recurrent(const RecurrentLayer& layer, const Array& x,
 void recurrent::enumerate_cells(std::vector<jit::KernelSpec>& specs) {
   for (const DType dtype : kDTypes)
     for (const RecurrentCell cell : {RecurrentCell::kLstm, RecurrentCell::kGru})
-      for (const int cols : {0, 4, 8, 16, 32}) specs.push_back(cell_spec({dtype, cell, cols}));
+      for (const int cols : {0, 4, 8, 16, 32})
+        if (cols <= max_cols(dtype, cell)) specs.push_back(cell_spec({dtype, cell, cols}));
 }
 
 }  // namespace gpk::ops

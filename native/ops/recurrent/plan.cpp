@@ -14,9 +14,9 @@ using kernels::kRecurrentUnits;
 constexpr int kColumnsOfWarp = 32;
 
 // Columns of a lane: what holds the row, so that few kernels do for all sizes.
-int columns(std::int64_t hidden) {
+int columns(std::int64_t hidden, int max_cols) {
   for (const int cols : {4, 8, 16, 32})
-    if (hidden <= std::int64_t{cols} * kColumnsOfWarp) return cols;
+    if (cols <= max_cols && hidden <= std::int64_t{cols} * kColumnsOfWarp) return cols;
   return 0;
 }
 
@@ -34,7 +34,7 @@ std::size_t shared_bytes(std::int64_t hidden, int batch) {
 
 LayerPlan plan_layer(const LayerDesc& desc, const DeviceTraits& traits, int num_sms, bool general) {
   LayerPlan plan;
-  plan.cols = general ? 0 : columns(desc.hidden);
+  plan.cols = general ? 0 : columns(desc.hidden, desc.max_cols);
   const std::size_t one = shared_bytes(desc.hidden, 1);
   const auto room = static_cast<std::int64_t>(traits.shared_per_block_optin_bytes / one);
   plan.batch = static_cast<int>(std::clamp<std::int64_t>(

@@ -14,6 +14,7 @@ struct LayerDesc {
   std::int64_t steps = 1;
   std::int64_t hidden = 1;
   int directions = 1;
+  int max_cols = 32;  // that kernels have
 };
 
 struct LayerPlan {
