@@ -40,7 +40,7 @@ run_test() {
 }
 
 # The tests that compare every op with its reference, over the case tables.
-op_tests=(tests/gpu/test_{elementwise,indexing,manipulation,matmul,matmul_gemv,nn,attention,products,random,reduction,sorting}.py)
+op_tests=(tests/gpu/test_{conv,elementwise,indexing,manipulation,matmul,matmul_gemv,nn,attention,products,random,recurrent,reduction,sorting}.py)
 
 # test_in_parts NAME PYTEST_ARGUMENTS...: everything that need not be alone on the GPU, in PARTS processes.
 test_in_parts() {
