@@ -71,6 +71,8 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_moe(m);
   bind_sampling(m);
   bind_kv_cache(m);
+  bind_conv(m);
+  bind_recurrent(m);
   bind_interop(m);
   bind_cuda_interface(m);
   bind_view(m);

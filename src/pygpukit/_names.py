@@ -26,6 +26,13 @@ OPS: dict[str, tuple[str, ...]] = {
         "vdot",
         "vecdot",
     ),
+    "pygpukit.ops.conv": (
+        "causal_conv1d",
+        "conv1d",
+        "conv2d",
+        "conv_transpose1d",
+        "fold_weight_norm",
+    ),
     "pygpukit.ops.conversion": ("array", "asarray"),
     "pygpukit.ops.creation": (
         "arange",
@@ -377,6 +384,13 @@ OPS: dict[str, tuple[str, ...]] = {
         "rope_inplace",
         "rope_inplace_f32table",
         "rope_table",
+    ),
+    "pygpukit.ops.recurrent": (
+        "gru_bidirectional",
+        "gru_forward",
+        "lstm_bidirectional",
+        "lstm_forward",
+        "selective_scan",
     ),
     "pygpukit.ops.reduction": (
         "all",

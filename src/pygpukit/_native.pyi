@@ -1072,6 +1072,24 @@ def cache_warm(index: SupportsIndex, sm: SupportsIndex) -> builtins.bool:
 def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, casting: str = "safe") -> builtins.bool:
     """Whether a casting rule allows a cast between two dtypes."""
 
+def causal_conv1d(
+    x: GPUArray,
+    w: GPUArray,
+    bias: GPUArray | None = None,
+    state: GPUArray | None = None,
+    activation: str | None = None,
+    *,
+    out: GPUArray | None = None,
+    state_out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """Depthwise convolution of x [batch, channels, length] with w [channels, taps], and its
+    state.
+
+    Output t depends on inputs up to t; those before the first are in state [batch,
+    channels, taps - 1] (zeros without). Returns (result, the state after x); state_out may
+    be state.
+    """
+
 def cbrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the cube root, element by element."""
 
@@ -1140,6 +1158,66 @@ def config_variables() -> list[tuple[str, str, str | None]]:
 
 def conj(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """the complex conjugate, element by element."""
+
+def conv1d(
+    x: GPUArray,
+    w: GPUArray,
+    bias: GPUArray | None = None,
+    stride: _Axes = 1,
+    padding: _Axes = 0,
+    dilation: _Axes = 1,
+    groups: SupportsIndex = 1,
+    activation: str | None = None,
+    *,
+    residual: GPUArray | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """activation(convolution of x [batch, in, length] with w [out, in / groups, taps] + bias).
+
+    As PyTorch's conv1d: (length + 2 * padding - dilation * (taps - 1) - 1) // stride + 1
+    outputs. All arrays have one dtype: float16, bfloat16 or float32; sums are in float32,
+    and float32 is multiplied in full unless TF32 is allowed. activation is 'relu', 'gelu'
+    (tanh), 'gelu_erf', 'silu' or 'tanh'; residual has the result's shape and is added after
+    it.
+    """
+
+def conv2d(
+    x: GPUArray,
+    w: GPUArray,
+    bias: GPUArray | None = None,
+    stride: _Axes = 1,
+    padding: _Axes = 0,
+    dilation: _Axes = 1,
+    groups: SupportsIndex = 1,
+    activation: str | None = None,
+    *,
+    residual: GPUArray | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """conv1d in two dimensions: x [batch, in, h, w], w [out, in / groups, taps_h, taps_w].
+
+    stride, padding and dilation are an integer or one for each dimension.
+    """
+
+def conv_transpose1d(
+    x: GPUArray,
+    w: GPUArray,
+    bias: GPUArray | None = None,
+    stride: _Axes = 1,
+    padding: _Axes = 0,
+    output_padding: SupportsIndex = 0,
+    groups: SupportsIndex = 1,
+    dilation: _Axes = 1,
+    activation: str | None = None,
+    *,
+    residual: GPUArray | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Transposed convolution of x [batch, in, length] with w [in, out / groups, taps].
+
+    As PyTorch's: (length - 1) * stride - 2 * padding + dilation * (taps - 1) +
+    output_padding + 1 outputs. The rest as conv1d.
+    """
 
 def copied(array: GPUArray) -> GPUArray:
     """A contiguous copy in its own memory."""
@@ -1494,6 +1572,38 @@ def groupnorm(
     weight and bias have an element per channel.
     """
 
+def gru_bidirectional(
+    x: GPUArray,
+    w_ih: GPUArray,
+    w_hh: GPUArray,
+    b_ih: GPUArray | None,
+    b_hh: GPUArray | None,
+    w_ih_reverse: GPUArray,
+    w_hh_reverse: GPUArray,
+    b_ih_reverse: GPUArray | None,
+    b_hh_reverse: GPUArray | None,
+    h0: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """gru_forward in both directions at once: (out [batch, steps, 2 hidden], h_n [2, ...])."""
+
+def gru_forward(
+    x: GPUArray,
+    w_ih: GPUArray,
+    w_hh: GPUArray,
+    b_ih: GPUArray | None = None,
+    b_hh: GPUArray | None = None,
+    h0: GPUArray | None = None,
+    reverse: builtins.bool = False,
+    *,
+    out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """A GRU over x [batch, steps, in]: (out [batch, steps, hidden], h_n [batch, hidden]).
+
+    w_ih is [3 hidden, in], gates in the order r, z, n. The rest as lstm_forward.
+    """
+
 def heaviside(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """0 for x1 < 0, x2 at 0, 1 for x1 > 0, element by element."""
 
@@ -1710,6 +1820,47 @@ def logical_or(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GP
 
 def logical_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
     """whether just one is true, element by element."""
+
+def lstm_bidirectional(
+    x: GPUArray,
+    w_ih: GPUArray,
+    w_hh: GPUArray,
+    b_ih: GPUArray | None,
+    b_hh: GPUArray | None,
+    w_ih_reverse: GPUArray,
+    w_hh_reverse: GPUArray,
+    b_ih_reverse: GPUArray | None,
+    b_hh_reverse: GPUArray | None,
+    h0: GPUArray | None = None,
+    c0: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray, GPUArray]:
+    """lstm_forward in both directions at once: (out [batch, steps, 2 hidden], h_n, c_n).
+
+    States are [2, batch, hidden], forward first. Biases may be None.
+    """
+
+def lstm_forward(
+    x: GPUArray,
+    w_ih: GPUArray,
+    w_hh: GPUArray,
+    b_ih: GPUArray | None = None,
+    b_hh: GPUArray | None = None,
+    h0: GPUArray | None = None,
+    c0: GPUArray | None = None,
+    reverse: builtins.bool = False,
+    *,
+    out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray, GPUArray]:
+    """An LSTM over x [batch, steps, in]: (out [batch, steps, hidden], h_n, c_n [batch,
+    hidden]).
+
+    w_ih is [4 hidden, in], w_hh [4 hidden, hidden], biases [4 hidden], gates in the order
+    i, f, g, o; h0 and c0 are zeros where not given. All arrays have one dtype: float16,
+    bfloat16 or float32; the recurrence is in float32. reverse goes from the last step to
+    the first.
+    """
 
 def matmul(
     x1: GPUArray,
@@ -2362,6 +2513,28 @@ def searchsorted(
     x1: _Operand, x2: _Operand, *, side: str = "left", sorter: GPUArray | None = None
 ) -> GPUArray:
     """Insertion indices of the elements of x2 in the sorted array x1."""
+
+def selective_scan(
+    x: GPUArray,
+    delta: GPUArray,
+    a: GPUArray,
+    b: GPUArray,
+    c: GPUArray,
+    d: GPUArray | None = None,
+    z: GPUArray | None = None,
+    delta_bias: GPUArray | None = None,
+    delta_softplus: builtins.bool = False,
+    state: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """Mamba's scan of x [batch, channels, length]: (out, state [batch, channels, states]).
+
+    With dt = softplus(delta + delta_bias), for each channel and state, step by step: state
+    = exp(dt * a) * state + dt * b * x; out = (sum of c * state + d * x) * silu(z). delta
+    and z are as x, b and c [batch, states, length], all of one dtype; a [channels, states]
+    with up to 32 states, d and delta_bias [channels] and the state are float32.
+    """
 
 def set_default_device(device: _DeviceLike) -> None:
     """Makes a device the default of this process."""

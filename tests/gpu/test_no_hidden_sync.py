@@ -105,6 +105,17 @@ OPS: dict[str, Callable[[Data], object]] = {
     "rope": lambda d: gp.rope(d.x.reshape((64, 2, 48)), d.y[:, :24], d.y[:, 24:48], d.ids),
     "rope_computed": lambda d: gp.rope_computed(d.x.reshape((64, 2, 48)), d.row[:24], d.ids),
     "swiglu": lambda d: gp.swiglu(d.x),
+    "conv1d": lambda d: gp.conv1d(d.x[None], d.experts.reshape((64, 64, 3)), padding=1),
+    "conv1d depthwise": lambda d: gp.conv1d(d.x[None], d.y[:, None, :4], groups=64),
+    "conv_transpose1d": lambda d: gp.conv_transpose1d(
+        d.x[None], d.experts.reshape((64, 16, 12)), stride=6
+    ),
+    "causal_conv1d": lambda d: gp.causal_conv1d(d.x[None], d.y[:, :4], activation="silu"),
+    "lstm_forward": lambda d: gp.lstm_forward(d.x[None], d.y, d.y[:, :16]),
+    "gru_forward": lambda d: gp.gru_forward(d.x[None], d.y[:48], d.y[:48, :16]),
+    "selective_scan": lambda d: gp.selective_scan(
+        d.x[None], d.x[None], d.y[:, :16], d.y[None, :16], d.y[None, 16:32]
+    ),
     "sort": lambda d: gp.sort(d.many),
     "argsort": lambda d: gp.argsort(d.many),
     "topk": lambda d: gp.topk(d.row, 5),

@@ -10,7 +10,18 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 import pytest
-from cases import elementwise_ops, matmul, moe, nn, products, random, reduction, sorting
+from cases import (
+    conv,
+    elementwise_ops,
+    matmul,
+    moe,
+    nn,
+    products,
+    random,
+    recurrent,
+    reduction,
+    sorting,
+)
 
 import pygpukit as gp
 from pygpukit import _native, _reference
@@ -37,9 +48,12 @@ CASES: dict[str, set[str]] = {
     "indexing": {"getitem", "setitem"} | used_in("test_indexing.py"),
     "creation": used_in("test_creation.py"),
     "nn": {case.op for case in nn.CASES} | used_in("test_nn.py"),
+    "attention": used_in("../cases/run_attention.py"),
     "moe": set(moe.OPS),
     "sampling": used_in("../cases/run_sampling.py"),
     "kv_cache": used_in("../cases/run_paged_cache.py"),
+    "conv": {case.op for case in conv.CASES},
+    "recurrent": {case.op for case in recurrent.CASES},
 }
 
 

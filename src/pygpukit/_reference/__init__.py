@@ -4,6 +4,7 @@ Each function takes NumPy arrays (or Python numbers) and writes its result to ``
 """
 
 from pygpukit._reference.attention import *  # noqa: F403
+from pygpukit._reference.conv import *  # noqa: F403
 from pygpukit._reference.creation import *  # noqa: F403
 from pygpukit._reference.elementwise import *  # noqa: F403
 from pygpukit._reference.indexing import *  # noqa: F403
@@ -12,6 +13,7 @@ from pygpukit._reference.matmul import *  # noqa: F403
 from pygpukit._reference.moe import *  # noqa: F403
 from pygpukit._reference.nn import *  # noqa: F403
 from pygpukit._reference.random import *  # noqa: F403
+from pygpukit._reference.recurrent import *  # noqa: F403
 from pygpukit._reference.reduction import *  # noqa: F403
 from pygpukit._reference.sampling import *  # noqa: F403
 from pygpukit._reference.sorting import *  # noqa: F403

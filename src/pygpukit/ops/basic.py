@@ -9,6 +9,7 @@ from pygpukit._names import OPS
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
     from pygpukit.ops._declared.contraction import *  # noqa: F403
+    from pygpukit.ops._declared.conv import *  # noqa: F403
     from pygpukit.ops._declared.creation import *  # noqa: F403
     from pygpukit.ops._declared.elementwise import *  # noqa: F403
     from pygpukit.ops._declared.histograms import *  # noqa: F403
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pygpukit.ops._declared.moe import *  # noqa: F403
     from pygpukit.ops._declared.nn import *  # noqa: F403
     from pygpukit.ops._declared.paged_cache import *  # noqa: F403
+    from pygpukit.ops._declared.recurrent import *  # noqa: F403
     from pygpukit.ops._declared.reduction import *  # noqa: F403
     from pygpukit.ops._declared.repeating import *  # noqa: F403
     from pygpukit.ops._declared.sampling import *  # noqa: F403
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.batching import *  # noqa: F403
     from pygpukit.ops.comparison import *  # noqa: F403
     from pygpukit.ops.contraction import *  # noqa: F403
+    from pygpukit.ops.conv import *  # noqa: F403
     from pygpukit.ops.conversion import *  # noqa: F403
     from pygpukit.ops.creation import *  # noqa: F403
     from pygpukit.ops.data_types import *  # noqa: F403
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.nn import *  # noqa: F403
     from pygpukit.ops.paged_cache import *  # noqa: F403
     from pygpukit.ops.positions import *  # noqa: F403
+    from pygpukit.ops.recurrent import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
     from pygpukit.ops.sampling import *  # noqa: F403

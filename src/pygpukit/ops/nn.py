@@ -28,6 +28,7 @@ from pygpukit.ops.paged_cache import *  # noqa: F403
 from pygpukit.ops.paged_cache import __all__ as _paged_cache
 from pygpukit.ops.positions import *  # noqa: F403
 from pygpukit.ops.positions import __all__ as _positions
+from pygpukit.ops.recurrent import lstm_bidirectional, lstm_forward  # noqa: F401 - 0.2's place
 from pygpukit.ops.sdpa import *  # noqa: F403
 from pygpukit.ops.sdpa import __all__ as _sdpa
 
