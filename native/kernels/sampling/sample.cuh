@@ -144,16 +144,33 @@ class RowFilter {
   }
 
  private:
+  // What a selection adds up, as types: older NVRTC does not take generic lambdas here.
+  struct KeyCounts {
+    const RowFilter& row;
+    template <class Add>
+    __device__ __forceinline__ void operator()(const Add& add) const {
+      row.each([&](float d) {
+        const unsigned key = key_of(d);
+        if (key < kNumKeys) add(key, 1);
+      });
+    }
+  };
+  struct KeyMasses {
+    const RowFilter& row;
+    template <class Add>
+    __device__ __forceinline__ void operator()(const Add& add) const {
+      row.each([&](float d) {
+        const Mass mass = row.filter_.mass(d);
+        if (mass != 0) add(row.filter_.from_centre(key_of(d)), mass);
+      });
+    }
+  };
+
   template <int kLevels>
   __device__ __forceinline__ unsigned top_k(int k) {
-    return select_.template run<kLevels>(
-        [&](const auto& add) {
-          each([&](float d) {
-            const unsigned key = key_of(d);
-            if (key < kNumKeys) add(key, 1);
-          });
-        },
-        [&](Mass total) { return total < static_cast<Mass>(k) ? total : static_cast<Mass>(k); });
+    return select_.template run<kLevels>(KeyCounts{*this}, [&](Mass total) {
+      return total < static_cast<Mass>(k) ? total : static_cast<Mass>(k);
+    });
   }
 
   // At least the share p of the largest mass, 2^40.
@@ -190,13 +207,7 @@ class RowFilter {
   template <int kLevels>
   __device__ __forceinline__ unsigned select_mass(float p, Mass goal) {
     return select_.template run<kLevels>(
-        [&](const auto& add) {
-          each([&](float d) {
-            const Mass mass = filter_.mass(d);
-            if (mass != 0) add(filter_.from_centre(key_of(d)), mass);
-          });
-        },
-        [&](Mass total) { return goal != 0 ? goal : share_of(p, total); });
+        KeyMasses{*this}, [&](Mass total) { return goal != 0 ? goal : share_of(p, total); });
   }
 
   Blocks& team_;
