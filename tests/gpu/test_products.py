@@ -154,6 +154,27 @@ def _errors(**options: Any) -> Any:
     return np.abs(got.to_numpy() - want) / (np.abs(a).astype(float) @ np.abs(b).astype(float))
 
 
+@pytest.mark.parametrize("n", [129, 131, 136])
+@pytest.mark.parametrize("along_rows", [True, False])
+def test_a_view_of_c_has_no_other_columns_written(n: int, along_rows: bool) -> None:
+    """C has a pitch of whole lines, but not so many columns."""
+    rng = np.random.default_rng(n)
+    a, b = (
+        gp.astype(gp.from_numpy(rng.integers(-3, 4, s).astype("f4"), device="cuda"), "bfloat16")
+        for s in ((512, 256), (256, n))
+    )
+    wide = gp.full(
+        (512, 144) if along_rows else (144, 512), float("nan"), "bfloat16", device="cuda"
+    )
+    out = wide[:, :n] if along_rows else wide[:n].T
+    gp.matmul(a, b, out=out)
+    host = wide.to_numpy().astype(np.float32)
+    host = host if along_rows else host.T
+    want = a.to_numpy().astype("f4") @ b.to_numpy().astype("f4")
+    np.testing.assert_allclose(host[:, :n], want, rtol=1e-2, atol=1e-2)
+    assert np.isnan(host[:, n:]).all()
+
+
 def test_float32_stays_float32() -> None:
     assert _errors().max() < 1e-6
     assert _errors(use_tf32=False).max() < 1e-6

@@ -113,8 +113,8 @@ void launch_mma(const ConvCall& call, const ConvPlan& plan) {
   kernels::ConvArgs args = args_of(call);
   args.w = address(packed);
   kernels::ConvTiles tiles = plan.tiles;
-  tiles.wide =
-      tiles.phases == 1 && is_wide(call.out) && (!call.residual || is_wide(*call.residual));
+  tiles.wide = tiles.phases == 1 && tiles.out_first == 0 && is_wide(call.out) &&
+               (!call.residual || is_wide(*call.residual));
   LaunchConfig config;
   config.grid[0] = static_cast<unsigned>(call.desc.batch * tiles.tiles_h * tiles.tiles_w);
   config.grid[1] = static_cast<unsigned>(tiles.tiles_m * call.desc.groups);

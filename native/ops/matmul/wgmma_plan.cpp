@@ -162,8 +162,12 @@ MatmulDesc wgmma_output(const MatmulDesc& desc, const MatmulPlan& plan) {
 }
 
 WgmmaStoreKind wgmma_store(const MatmulDesc& desc) {
-  if (desc.align_c >= 16 && desc.c_n_major()) return WgmmaStoreKind::kRows;
-  if (desc.align_c >= 16 && desc.c_m_major() && is_16bit(desc.dtype_c))
+  // A TMA store writes 16 bytes also where a row of C ends inside of them.
+  const auto whole = [&](std::int64_t elems) {
+    return elems * static_cast<std::int64_t>(itemsize(desc.dtype_c)) % 16 == 0;
+  };
+  if (desc.align_c >= 16 && desc.c_n_major() && whole(desc.problem.n)) return WgmmaStoreKind::kRows;
+  if (desc.align_c >= 16 && desc.c_m_major() && is_16bit(desc.dtype_c) && whole(desc.problem.m))
     return WgmmaStoreKind::kColumns;
   return WgmmaStoreKind::kStrided;
 }

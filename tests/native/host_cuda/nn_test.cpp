@@ -94,7 +94,7 @@ void check_norm(const NormShape& shape) {
   args.group = shape.group;
   args.eps = 1e-5f;
   args.offset = 0.5f;
-  constexpr bool kAhead = RowStream<T, kV, kA, (kFlags & kNormResidual) != 0 ? 2 : 1>::kAhead;
+  constexpr bool kAhead = RowStream < T, kV, kA, (kFlags & kNormResidual) != 0 ? 2 : 1 > ::kAhead;
   host_cuda::launch(blocks(shape.rows, shape.group, kAhead), threads(shape.group),
                     [&] { norm_rows<T, float, kMode, kFlags, kV, kA>(args); });
 
