@@ -12,6 +12,7 @@ constexpr int kDecodeRows = 16;
 constexpr int kDecodeWarps = 4;
 constexpr int kMaxDecodeRows = 64;
 constexpr int kTileM = 64;
+constexpr std::size_t kStaticBytes = 1024;  // room for what kernels declare themselves
 
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
@@ -92,7 +93,10 @@ std::int64_t prefill_section(const AttentionDesc& desc, const plan::Machine& mac
 
 AttentionPlan plan_attention(const AttentionDesc& desc, const plan::Machine& machine) {
   constexpr int kDims[] = {32, 64, 96, 128, 192, 256};
-  if (takes_decode(desc, machine)) return plan_decode(desc, machine);
+  if (takes_decode(desc, machine)) {
+    const AttentionPlan plan = plan_decode(desc, machine);
+    if (shared_bytes(desc, plan) + kStaticBytes <= machine.shared_bytes) return plan;
+  }
   if (takes_prefill(desc, machine)) return plan_prefill(desc);
   const std::int64_t widest = std::max(desc.dim, desc.value_dim);
   if (takes_tile(desc, machine)) {
