@@ -19,6 +19,9 @@ SHARED = {
     "reduction/columns.cuh": 3,
     "matmul/gemm_wgmma.cuh": 2,
     "matmul/gemm_mma.cuh": 3,
+    "nn/norm.cuh": 3,
+    "nn/softmax.cuh": 2,
+    "attention/decode_mma.cuh": 4,
 }
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 

@@ -20,13 +20,14 @@ TRIGONOMETRY = (
 ALLOWED_LOCAL_MEMORY: dict[str, str] = {
     r"map_\w+INS_\d(Sin|Cos|Tan|Snake)E": TRIGONOMETRY,
     r"gemv_mma_kernelINS_7float16ELi4ELi2E": "two registers more, one block less",
+    r"prefill_wgmma_kernelI\w+Li64ELi128ELi3E": "two words, outside of the loop over keys",
     r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
 }
 
 # ptxas would rather spill a little than use one register more and lose a block per multiprocessor:
 # up to so many bytes, at most so many registers. Kernels that run out of registers have more of
-# both. The warp-specialised kernel of attention keeps two words outside of its inner loop.
-CHOSEN_SPILLS = {40: 128, 64: 16, 128: 8}
+# both.
+CHOSEN_SPILLS = {40: 128, 64: 16}
 
 # The first test waits for all compiles. Every variant for every architecture takes a while.
 TIMEOUT_SECONDS = 0 if os.environ.get("GPK_TEST_ALL_ARCHS") else 900

@@ -9,12 +9,10 @@ namespace gpk::kernels {
 inline constexpr int kRowBlock = 128;
 inline constexpr int kMaxRowGroup = 512;
 
-// Rows that are fetched ahead, where a thread has kAccesses accesses of 16 bytes to each, of
-// kArrays arrays. 0: two arrays in registers leave room for so few threads that none is gained.
-template <int kAccesses, int kArrays>
-inline constexpr int kRowStages = kArrays == 1     ? 3
-                                  : kAccesses == 8 ? 1
-                                                   : 0;
+// Rows of kArrays arrays that are fetched ahead. Two arrays in registers leave room for so few
+// threads that nothing is gained.
+template <int kArrays>
+inline constexpr int kRowStages = kArrays == 1 ? 3 : 0;
 
 // --- norms --------------------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ struct RowArray {
 template <class T, int kV, int kA, int kArrays>
 class RowStream {
  public:
-  static constexpr int kStages = kRowStages<kA, kArrays>;
+  static constexpr int kStages = kRowStages<kArrays>;
   static constexpr bool kAhead = kA > 0 && kV > 1 && kStages > 0;
 
   // `shared`: kStages * kArrays * kA * 16 bytes for each thread of the block.

@@ -280,8 +280,9 @@ void enumerate_attention(std::vector<jit::KernelSpec>& specs) {
           specs.push_back(spec_of({dtype, dtype, plan, softcap}));
       for (const int dim : {32, 64, 96, 128, 160, 192, 224, 256})
         for (const DType kv : {dtype, e4m3})
-          specs.push_back(
-              spec_of({dtype, kv, AttentionPlan{Engine::kDecode, dim, 16, 2, 2}, softcap}));
+          if (kv == dtype || dim < 256)
+            specs.push_back(
+                spec_of({dtype, kv, AttentionPlan{Engine::kDecode, dim, 16, 2, 2}, softcap}));
     }
     for (const int dim : {32, 64, 96, 128, 192, 256})
       specs.push_back(

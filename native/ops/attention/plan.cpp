@@ -31,7 +31,7 @@ bool takes_prefill(const AttentionDesc& d, const plan::Machine& machine) {
 }
 
 bool takes_decode(const AttentionDesc& d, const plan::Machine& machine) {
-  const bool narrow = d.kv_dtype == DType::kFloat8E4M3FN && machine.sm >= 89;
+  const bool narrow = d.kv_dtype == DType::kFloat8E4M3FN && machine.sm >= 89 && d.dim < 256;
   return is_half(d.dtype) && (d.kv_dtype == d.dtype || narrow) && d.dim == d.value_dim &&
          (d.dim == 64 || d.dim == 128 || (d.dim % 32 == 0 && d.dim <= 256 && machine.jit)) &&
          (machine.jit || (!d.softcap && !narrow)) && !d.masked && !d.packed && d.aligned &&

@@ -125,6 +125,8 @@ void launch_norm(NormWork work) {
   const int arrays = work.residual ? 2 : 1;
   RowPlan plan = fit_rows(plan_rows(x.width, itemsize(work.x.dtype()), aligned), arrays,
                           traits.shared_per_block_optin_bytes);
+  if (work.residual && plan.accesses == 8)  // two rows do not fit in registers
+    plan = {plan.vec, 0, kernels::kMaxRowGroup};
   NormVariant variant{work.x.dtype(), weight, work.mode, flags_of(work), plan.vec, plan.accesses};
   if (!is_bundled(variant) && !jit::jit_available()) {
     plan = general_plan(x.width);
@@ -381,7 +383,7 @@ void nn::enumerate_norm(std::vector<jit::KernelSpec>& specs) {
       for (const unsigned flags : kFlags)
         for (const int vec : {1, static_cast<int>(16 / itemsize(dtype))})
           for (const int accesses : {4, 8, 0}) {
-            if (accesses == 8 && vec == 1) continue;
+            if (accesses == 8 && (vec == 1 || (flags & kernels::kNormResidual) != 0)) continue;
             // Only rmsnorm is quantised, and only layernorm knows channels.
             if ((flags & kernels::kNormQuantize) != 0 && mode != NormMode::kRms) continue;
             if ((flags & kernels::kNormChannels) != 0 && mode != NormMode::kLayer) continue;

@@ -37,9 +37,7 @@ int block_size(const RowPlan& plan) { return plan.group <= kWarp ? kRowBlock : p
 // Of rows fetched ahead.
 std::size_t shared_bytes(const RowPlan& plan, int arrays) {
   if (plan.vec == 1 || plan.accesses == 0) return 0;
-  const int stages = arrays == 1          ? kernels::kRowStages<4, 1>
-                     : plan.accesses == 8 ? kernels::kRowStages<8, 2>
-                                          : kernels::kRowStages<4, 2>;
+  const int stages = arrays == 1 ? kernels::kRowStages<1> : kernels::kRowStages<2>;
   return static_cast<std::size_t>(stages * arrays * plan.accesses * block_size(plan)) *
          static_cast<std::size_t>(kAccessBytes);
 }

@@ -138,6 +138,8 @@ void launch_softmax(const Array& given, const SoftmaxOptions& options, int axis,
   const DeviceTraits& traits = Context::get(x.device().index).traits();
   RowPlan plan = fit_rows(plan_rows(in.width, itemsize(x.dtype()), is_aligned({&in, &to})), 1,
                           traits.shared_per_block_optin_bytes);
+  if (mask && plan.accesses == 8)  // no room for the mask in registers
+    plan = {plan.vec, 0, kernels::kMaxRowGroup};
   variant.kernel = NnKernel::kSoftmaxRows;
   variant.vec = plan.vec;
   variant.accesses = plan.accesses;
@@ -217,7 +219,7 @@ void nn::enumerate_softmax(std::vector<jit::KernelSpec>& specs) {
       for (const bool masked : {false, true}) {
         for (const int vec : {1, static_cast<int>(16 / itemsize(dtype))})
           for (const int accesses : {4, 8, 0})
-            if (vec > 1 || accesses < 8)
+            if (accesses < 8 || (vec > 1 && !masked))
               specs.push_back(
                   softmax_spec({NnKernel::kSoftmaxRows, dtype, log, masked, vec, accesses}));
         specs.push_back(softmax_spec({NnKernel::kSoftmaxColumns, dtype, log, masked}));
