@@ -44,7 +44,7 @@ help:  ## this list
 demo: $(VENV)/.package  ## install the package and show what it can do on this machine
 	$(PY) examples/demo.py
 
-test: lint cpp tidy unit  ## all checks and tests that need no GPU
+test: lint cpp unit  ## checks and tests that need no GPU (clang-tidy apart: make tidy)
 
 lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, generated files
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ SHARED = {
     "matmul/gemm_mma.cuh": 3,
     "nn/norm.cuh": 3,
     "nn/softmax.cuh": 2,
-    "attention/decode_mma.cuh": 4,
+    "attention/decode_mma.cuh": 2,
 }
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 

@@ -276,7 +276,7 @@ void enumerate_attention(std::vector<jit::KernelSpec>& specs) {
                                         AttentionPlan{Engine::kPrefill, 64, 128, 2, 3},
                                         AttentionPlan{Engine::kPrefill, 128, 128, 2, 2},
                                         AttentionPlan{Engine::kPrefill, 256, 48, 2, 2}})
-        if (!softcap || plan.consumers == 2)
+        if (!softcap || (plan.consumers == 2 && plan.dim < 256))
           specs.push_back(spec_of({dtype, dtype, plan, softcap}));
       for (const int dim : {32, 64, 96, 128, 160, 192, 224, 256})
         for (const DType kv : {dtype, e4m3})

@@ -26,8 +26,8 @@ int smallest(const int (&sizes)[kCount], std::int64_t x) {
 
 bool takes_prefill(const AttentionDesc& d, const plan::Machine& machine) {
   return machine.sm == 90 && machine.jit && is_half(d.dtype) && d.kv_dtype == d.dtype &&
-         d.dim == d.value_dim && (d.dim == 64 || d.dim == 128 || d.dim == 256) && !d.masked &&
-         !d.paged && d.aligned && d.q_len > kDecodeRows;
+         d.dim == d.value_dim && (d.dim == 64 || d.dim == 128 || (d.dim == 256 && !d.softcap)) &&
+         !d.masked && !d.paged && d.aligned && d.q_len > kDecodeRows;
 }
 
 bool takes_decode(const AttentionDesc& d, const plan::Machine& machine) {
