@@ -301,14 +301,11 @@ def test_memory_suite_checks_what_it_moves() -> None:
     assert gp.memory.stats()["limit"] == 0
 
 
-def test_suites_of_later_versions() -> None:
-    with pytest.raises(ValueError, match="there is no attention suite; the suites are launch, "):
-        BenchmarkSuite().add("attention")
-
-
 def test_suite_refuses_bad_arguments() -> None:
     with pytest.raises(ValueError, match="iterations is 0"):
         BenchmarkSuite(iterations=0)
+    with pytest.raises(ValueError, match="shapes_seed is -1"):
+        BenchmarkSuite(shapes_seed=-1)
     with pytest.raises(ValueError, match="unknown suite 'x'"):
         BenchmarkSuite().add("x")
     with pytest.raises(ValueError, match="unknown peer 'x'"):
@@ -330,8 +327,9 @@ FAST = ["--copy", "--quick", "--sizes", "4096", "--iterations", "2", "--warmup",
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--attention"], "there is no attention suite"),
-        (["--seq-lens", "512"], "attention suite"),
+        (["--seq-lens", "512"], "--seq-lens needs --attention"),
+        (["--shapes-seed", "1"], "--shapes-seed needs --attention or --nn"),
+        (["--nn", "--shapes-seed", "-1"], "-1 is negative"),
         (["--dtypes", "fp4"], "fp4"),
         (["--peers", "matlab"], "matlab"),
         (["--sizes", "0"], "not a size"),
@@ -342,7 +340,7 @@ FAST = ["--copy", "--quick", "--sizes", "4096", "--iterations", "2", "--warmup",
         (["--compare", "no-such-file.json"], "no-such-file.json"),
         (["--save", "no-such-folder/x.json"], "no-such-folder"),
         (["--gemm", "--layouts", "nx"], "nx is not one of nn, nt, tn, tt"),
-        (["--plot", "x.svg"], "--plot needs --gemm"),
+        (["--plot", "x.svg"], "--plot needs --gemm, --attention or --nn"),
         (["--gemm", "--plot", "x.gif"], "neither .png nor .svg"),
         (["--gemm", "--plot", "no-such-folder/x.svg"], "no-such-folder"),
         (["--no-such-flag"], "--no-such-flag"),

@@ -14,10 +14,10 @@ import pytest
 from pygpukit._cli.terminal import ProgressLine
 from pygpukit.benchmark import BenchmarkReport, BenchmarkResult, BenchmarkSuite, GPUInfo
 from pygpukit.benchmark.__main__ import main
-from pygpukit.benchmark.gemm import relative_error, summarize_ratios
+from pygpukit.benchmark.gemm import product_error
 from pygpukit.benchmark.interleave import geometric_mean, host_sampler, measure_in_turn
 from pygpukit.benchmark.peers import load_engines
-from pygpukit.benchmark.plot import check_plot_path, square_lines, to_svg, write_plot
+from pygpukit.benchmark.plot import Chart, check_plot_path, square_lines, to_svg, write_plot
 from pygpukit.benchmark.product_cases import (
     FEW_ROWS,
     LAYOUTS,
@@ -31,6 +31,7 @@ from pygpukit.benchmark.product_cases import (
     quick_cases,
 )
 from pygpukit.benchmark.session import Session
+from pygpukit.benchmark.summary import note_speedups
 
 GPU = GPUInfo("GPU A", 9, 0, 141.0, "580.0", "13.0")
 
@@ -150,23 +151,23 @@ def test_geometric_mean() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_relative_error_sees_mistakes(dtype: str) -> None:
+def test_product_error_sees_mistakes(dtype: str) -> None:
     rng = np.random.default_rng(0)
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float32
     a = rng.standard_normal((300, 200)).astype(kind)
     b = rng.standard_normal((200, 500)).astype(kind)
     right = (a.astype(np.float64) @ b.astype(np.float64)).astype(kind)
-    assert relative_error(a, b, right) <= TOLERANCE[dtype]
-    assert relative_error(a, b, right[:-1]) == math.inf
+    assert product_error(a, b, right) <= TOLERANCE[dtype]
+    assert product_error(a, b, right[:-1]) == math.inf
     for row, column in ((0, 0), (299, 499)):  # both ends are always looked at
         wrong = right.copy()
         wrong[row, column] = np.nan
-        assert relative_error(a, b, wrong) == math.inf
+        assert product_error(a, b, wrong) == math.inf
         wrong = right.copy()
         wrong[row] = 0  # one row of many
-        assert relative_error(a, b, wrong) > TOLERANCE[dtype]
+        assert product_error(a, b, wrong) > TOLERANCE[dtype]
     shifted = np.roll(right, 1, axis=1)
-    assert relative_error(a, b, shifted) > 0.5
+    assert product_error(a, b, shifted) > 0.5
 
 
 # --- suites -------------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ def test_summary_prefers_graphs() -> None:
         name = "torch"
 
     session = Session([*engines, Peer()], done, ProgressLine(quiet=True))  # type: ignore[list-item]
-    summarize_ratios(session, "gemm")
+    note_speedups(session, "gemm", done.results)
     (note,) = done.notes
     assert note.startswith("gemm: 2 shapes, speedup over torch: geometric mean 1.000, worst 0.500")
     assert note.endswith("(square 4096 4096 4096 nn bfloat16)")
@@ -292,13 +293,13 @@ def test_svg_is_valid_and_shows_every_line() -> None:
         "pygpukit <a>": [(512.0, 100.0), (4096.0, 740.0)],
         "torch": [(512.0, 90.0), (2048.0, 7.0)],
     }
-    root = ElementTree.fromstring(to_svg(lines, "A & B"))
+    root = ElementTree.fromstring(to_svg([Chart("A & B", "n", "TFLOP/s", lines)]))
     space = "{http://www.w3.org/2000/svg}"
     texts = {element.text for element in root.iter(f"{space}text")}
     assert {"pygpukit <a>", "torch", "A & B", "512", "2048", "4096", "800"} <= texts
-    drawn = root.findall(f"{space}polyline")
+    drawn = root.findall(f".//{space}polyline")
     assert len(drawn) == 2
-    assert len(root.findall(f"{space}circle")) == 4
+    assert len(root.findall(f".//{space}circle")) == 4
     for point in drawn[0].attrib["points"].split():
         x, y = map(float, point.split(","))
         assert 0 < x < 760
@@ -313,6 +314,6 @@ def test_plot_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "matplotlib is not installed" in str(check_plot_path(tmp_path / "x.png"))
     write_plot(report(product("pygpukit", 256, 1.0), product("pygpukit", 512, 1.0)), path)
     assert path.read_text().startswith("<svg")
-    with pytest.raises(ValueError, match="at least two square sizes"):
+    with pytest.raises(ValueError, match="a plot needs two square sizes"):
         write_plot(report(product("pygpukit", 256, 1.0)), path)
     assert "matplotlib" not in set(sys.modules) - before

@@ -13,7 +13,7 @@ from pygpukit.benchmark.peers import PEERS
 from pygpukit.benchmark.plot import check_plot_path, write_plot
 from pygpukit.benchmark.product_cases import EIGHT_BITS, FP8, LAYOUTS
 from pygpukit.benchmark.report import BenchmarkReport
-from pygpukit.benchmark.suite import SUITES, UNSUPPORTED, BenchmarkSuite, unsupported
+from pygpukit.benchmark.suite import SUITES, BenchmarkSuite
 
 _SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": FP8}
 
@@ -62,6 +62,13 @@ def _count(text: str) -> int:
     return number
 
 
+def _seed(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pygpukit.benchmark",
@@ -78,11 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--gemm", action="store_true", help="GEMM")
     select.add_argument("--gemv", action="store_true", help="GEMM with 1 to 32 rows")
     select.add_argument("--fp8", action="store_true", help="FP8 and INT8 GEMM")
+    select.add_argument("--attention", action="store_true", help="prefill and decode")
+    select.add_argument("--nn", action="store_true", help="norms, experts, sampling, conv, LSTM")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and QoS classes")
-    for name in UNSUPPORTED:
-        select.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
     how = parser.add_argument_group("how")
     how.add_argument("--peers", type=_peer_names, default=[], metavar="numpy,cupy,torch")
     how.add_argument(
@@ -95,7 +102,15 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--layouts", type=_layout_names, metavar="nn,nt,tn,tt", help="of gemm and gemv operands"
     )
-    how.add_argument("--seq-lens", type=_integers, help=argparse.SUPPRESS)
+    how.add_argument(
+        "--seq-lens", type=_integers, metavar="1024,4096", help="lengths of attention's prefill"
+    )
+    how.add_argument(
+        "--shapes-seed",
+        type=_seed,
+        metavar="N",
+        help="random shapes instead of the fixed ones (attention, nn)",
+    )
     how.add_argument("--quick", action="store_true", help="5 warm-up, 20 runs, fewer sizes")
     how.add_argument("--warmup", type=_count, default=10)
     how.add_argument("--iterations", type=_count, default=50)
@@ -107,7 +122,10 @@ def _parser() -> argparse.ArgumentParser:
         "--fail-on-regression", action="store_true", help="exit code 1 when anything is slower"
     )
     out.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="TFLOP/s of square GEMMs, SVG or PNG"
+        "--plot",
+        type=Path,
+        metavar="FILE.svg",
+        help="square GEMMs, prefill and row-wise ops, SVG or PNG",
     )
     out.add_argument("--quiet", action="store_true", help="no table, no progress")
     out.add_argument("--markdown", action="store_true", help="the table in Markdown")
@@ -118,11 +136,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line. 1 only for a regression with --fail-on-regression, 2 for bad usage."""
     parser = _parser()
     args = parser.parse_args(argv)
-    for name in UNSUPPORTED:
-        if getattr(args, name):
-            parser.error(unsupported(name))
-    if args.seq_lens:
-        parser.error(f"--seq-lens: {unsupported('attention')}")
+    if args.seq_lens and not (args.attention or args.all):
+        parser.error("--seq-lens needs --attention")
+    if args.shapes_seed is not None and not (args.attention or args.nn or args.all):
+        parser.error("--shapes-seed needs --attention or --nn")
     if args.threshold < 0:
         parser.error(f"--threshold {args.threshold} is negative")
     if args.fail_on_regression and not args.compare:
@@ -131,8 +148,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--save: the folder of {args.save} does not exist")
     if args.plot and (why := check_plot_path(args.plot)):
         parser.error(f"--plot: {why}")
-    if args.plot and not (args.gemm or args.all):
-        parser.error("--plot needs --gemm")
+    if args.plot and not (args.gemm or args.attention or args.nn or args.all):
+        parser.error("--plot needs --gemm, --attention or --nn")
     baseline = None
     if args.compare:  # before the run: a typo should not cost a run
         try:
@@ -148,6 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sizes=args.sizes,
         dtypes=args.dtypes,
         layouts=args.layouts,
+        seq_lens=args.seq_lens,
+        shapes_seed=args.shapes_seed,
     )
     for name in SUITES:
         if args.all or getattr(args, name):
@@ -156,7 +175,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.save:
         report.save(args.save)
     if args.plot:
-        write_plot(report, args.plot)
+        try:
+            write_plot(report, args.plot)
+        except ValueError as error:  # the results are worth more
+            print(f"no plot: {error}", file=sys.stderr)
     if not args.quiet:
         print(report.to_markdown() if args.markdown else report.to_text())
     for result in report.results:

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit.benchmark import product_cases
-from pygpukit.benchmark.interleave import (
-    events_sampler,
-    geometric_mean,
-    host_sampler,
-    measure_in_turn,
-)
+from pygpukit.benchmark.interleave import events_sampler, host_sampler, measure_in_turn
 from pygpukit.benchmark.measure import Stats, Step
+from pygpukit.benchmark.oracle import relative_error, sample_indices
 from pygpukit.benchmark.peers import Engine
 from pygpukit.benchmark.product_cases import TOLERANCE, Case
 from pygpukit.benchmark.report import OURS
 from pygpukit.benchmark.session import Session
+from pygpukit.benchmark.summary import note_speedups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +58,7 @@ def _run_suite(session: Session, name: str, make: Callable[..., list[Case]]) -> 
     for i, case in enumerate(cases):
         session.step(f"{name}: {i + 1} of {len(cases)}, {case.name} {case.m}x{case.n}x{case.k}")
         _run_case(session, name, case)
-    summarize_ratios(session, name)
+    note_speedups(session, name, [r for r in session.report.results if r.category == name])
 
 
 @dataclass
@@ -135,7 +132,7 @@ def _prepare(engine: Engine, case: Case, a: NDArray[Any], b: NDArray[Any], mode:
         every_set()
     if engine.on_gpu:
         _native.synchronize()
-    error = max(relative_error(a, b, engine.to_host(out)) for out in (sets[0][2], sets[-1][2]))
+    error = max(product_error(a, b, engine.to_host(out)) for out in (sets[0][2], sets[-1][2]))
     if replay is not None:
         return _Contender(engine, replay, len(sets), error)
     return _Contender(engine, one_set, 1, error)
@@ -188,31 +185,6 @@ def _measure(
         )
 
 
-def summarize_ratios(session: Session, suite: str) -> None:
-    """Notes the geometric mean and the worst of each peer's time over ours.
-
-    Where a shape was timed in a graph that time counts: its eager time is launch overhead.
-    """
-    times: dict[str, dict[str, float]] = {}
-    for result in session.report.results:  # graph results precede eager ones
-        if result.category == suite:
-            shown = (f"{v}" for k, v in result.params.items() if k not in ("impl", "mode"))
-            what = " ".join([result.name, *shown])
-            times.setdefault(what, {}).setdefault(result.impl, result.median_us)
-    for peer in session.peers:
-        ratios = {
-            what: by[peer.name] / by[OURS]
-            for what, by in times.items()
-            if peer.name in by and OURS in by
-        }
-        if ratios:
-            worst = min(ratios, key=lambda what: ratios[what])
-            session.note(
-                f"{suite}: {len(ratios)} shapes, speedup over {peer.name}: geometric mean "
-                f"{geometric_mean(list(ratios.values())):.3f}, worst {ratios[worst]:.3f} ({worst})"
-            )
-
-
 def _modes(session: Session, case: Case) -> tuple[str, ...]:
     small = case.flops < GRAPH_BELOW_FLOPS or case.m <= 32
     if not session.on_gpu or not small:
@@ -248,27 +220,12 @@ def _random(rows: int, columns: int, dtype: str, transposed: bool, seed: int) ->
     return flat.reshape(columns, rows).T if transposed else flat.reshape(rows, columns)
 
 
-def relative_error(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> float:
-    """||out - ref|| / ||ref|| in float64 over sampled rows and columns, including both ends."""
+def product_error(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> float:
+    """The error of a @ b against float64 over sampled rows and columns, including both ends."""
     import numpy as np
 
     if out.shape != (a.shape[0], b.shape[1]):
         return float("inf")
-    rows, columns = _sample(out.shape[0], 32), _sample(out.shape[1], 256)
-    got = out[np.ix_(rows, columns)].astype(np.float64)
+    rows, columns = sample_indices(out.shape[0], 32), sample_indices(out.shape[1], 256)
     ref = a[rows].astype(np.float64) @ b[:, columns].astype(np.float64)
-    if not np.isfinite(got).all():
-        return float("inf")
-    # The worst row too: one wrong row among many right ones is an error.
-    norms = np.linalg.norm(got - ref, axis=1) / np.linalg.norm(ref, axis=1)
-    return float(max(np.linalg.norm(got - ref) / np.linalg.norm(ref), 0.5 * norms.max()))
-
-
-def _sample(size: int, count: int) -> NDArray[Any]:
-    """About that many random elements of range(size), with both ends."""
-    import numpy as np
-
-    if size <= count:
-        return np.arange(size)
-    inner = np.random.default_rng(size).integers(0, size, count - 2)
-    return np.unique(np.r_[0, inner, size - 1])
+    return relative_error(out[np.ix_(rows, columns)], ref)

@@ -257,7 +257,8 @@ class Torch:
 
     def capture(self, work: Callable[[], object]) -> Callable[[], object] | None:
         graph = self.module.cuda.CUDAGraph()
-        with self.module.cuda.graph(graph):
+        # Our background loads of kernels must not end its capture.
+        with self.module.cuda.graph(graph, capture_error_mode="thread_local"):
             work()
         replay: Callable[[], object] = graph.replay
         return replay

@@ -169,7 +169,6 @@ _HEAD = ("benchmark", "impl", "params", "median us", "min us", "over base", "rat
 
 def _cells(result: BenchmarkResult) -> tuple[str, ...]:
     params = " ".join(f"{k}={v}" for k, v in result.params.items() if k != "impl")
-    over = next((v for k, v in result.extra.items() if k.startswith("over_")), None)
     error = "" if result.rel_error is None else f"{result.rel_error:.1e}"
     if result.correct is False:
         error += " WRONG"
@@ -179,10 +178,20 @@ def _cells(result: BenchmarkResult) -> tuple[str, ...]:
         params,
         _time(result.median_us),
         _time(result.min_us),
-        "" if over is None else f"{over:+.2f}" if abs(over) < 1000 else f"{over:+.0f}",
+        _over(result),
         _rate(result),
         error,
     )
+
+
+def _over(result: BenchmarkResult) -> str:
+    """The difference from a base in us, or the ratio to one."""
+    for name, value in result.extra.items():
+        if name.startswith("over_"):
+            return f"{value:+.2f}" if abs(value) < 1000 else f"{value:+.0f}"
+        if name.startswith("of_"):
+            return f"{value:.2f}x"
+    return ""
 
 
 def _time(us: float) -> str:

@@ -32,6 +32,8 @@ class Session:
     dtypes: list[str] = field(default_factory=lambda: ["float32", "bfloat16", "float16"])
     product_dtypes: list[str] | None = None  # of gemm and gemv, where given
     layouts: list[str] | None = None
+    seq_lens: list[int] | None = None  # of attention
+    shapes_seed: int | None = None  # random shapes instead of the fixed ones (attention, nn)
 
     @property
     def peers(self) -> list[Engine]:
@@ -53,15 +55,15 @@ class Session:
 
     def add(
         self, category: str, name: str, impl: str, stats: Stats, iterations: int, **more: Any
-    ) -> None:
+    ) -> BenchmarkResult:
         """Adds a result. `params` in `more` come after impl; the rest are fields of the result."""
         params = {"impl": impl, **more.pop("params", {})}
         median, low, high, std = stats
-        self.report.add(
-            BenchmarkResult(
-                name, category, params, median, low, high, std, iterations=iterations, **more
-            )
+        result = BenchmarkResult(
+            name, category, params, median, low, high, std, iterations=iterations, **more
         )
+        self.report.add(result)
+        return result
 
 
 def get_gpu_info() -> GPUInfo:

@@ -10,11 +10,13 @@ from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
 from pygpukit.benchmark import (
     arrays,
+    attention,
     copy,
     elementwise,
     gemm,
     launch,
     memory,
+    nn,
     sharing,
     startup,
     transfer,
@@ -34,14 +36,15 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "gemm": gemm.run,
         "gemv": gemm.run_few_rows,
         "fp8": gemm.run_eight_bits,
+        "attention": attention.run,
+        "nn": nn.run,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
     }
 )
 # These take gigabytes and the whole GPU, or minutes.
-ON_REQUEST = ("gemm", "gemv", "fp8", "memory", "transfer", "sharing")
-UNSUPPORTED = ("attention",)  # flags of 0.2
+ON_REQUEST = ("gemm", "gemv", "fp8", "attention", "nn", "memory", "transfer", "sharing")
 
 
 def default_suites() -> list[str]:
@@ -49,11 +52,6 @@ def default_suites() -> list[str]:
     on_gpu = _native.default_device()[0] != "cpu"
     skipped = ON_REQUEST if on_gpu else (*ON_REQUEST, "startup")
     return [name for name in SUITES if name not in skipped]
-
-
-def unsupported(suite: str) -> str:
-    """The message for a suite of 0.2 that does not exist."""
-    return f"there is no {suite} suite; the suites are {', '.join(SUITES)}"
 
 
 class BenchmarkSuite:
@@ -69,12 +67,16 @@ class BenchmarkSuite:
         sizes: Iterable[int] | None = None,
         dtypes: Iterable[str] | None = None,
         layouts: Iterable[str] | None = None,
+        seq_lens: Iterable[int] | None = None,
+        shapes_seed: int | None = None,
     ) -> None:
         if warmup < 0 or iterations < 1:
             raise ValueError(
                 f"BenchmarkSuite: warmup is {warmup}, iterations is {iterations}, "
                 "expected at least 0 and 1"
             )
+        if shapes_seed is not None and shapes_seed < 0:
+            raise ValueError(f"BenchmarkSuite: shapes_seed is {shapes_seed}, expected 0 or more")
         self.warmup = min(warmup, 5) if quick else warmup
         self.iterations = min(iterations, 20) if quick else iterations
         self.quick = quick
@@ -85,13 +87,13 @@ class BenchmarkSuite:
         if self._product_dtypes is not None:  # some are for GEMM only
             self._dtypes = [name for name in self._product_dtypes if name in elementwise.DTYPES]
         self._layouts = None if layouts is None else list(layouts)
+        self._seq_lens = None if seq_lens is None else list(seq_lens)
+        self._shapes_seed = shapes_seed
         self._selected: list[str] = []
         self._last: BenchmarkReport | None = None
 
     def add(self, name: str) -> BenchmarkSuite:
         """Selects a suite by name."""
-        if name in UNSUPPORTED:
-            raise ValueError(f"benchmark: {unsupported(name)}")
         if name not in SUITES:
             raise ValueError(f"benchmark: unknown suite '{name}', expected {', '.join(SUITES)}")
         if name not in self._selected:
@@ -129,6 +131,16 @@ class BenchmarkSuite:
     def add_fp8_gemm(self) -> BenchmarkSuite:
         """FP8 and INT8 GEMM."""
         return self.add("fp8")
+
+    def add_attention(self) -> BenchmarkSuite:
+        """Prefill and decode, with grouped heads too."""
+        return self.add("attention")
+
+    add_gqa = add_attention  # 0.2's name
+
+    def add_nn(self) -> BenchmarkSuite:
+        """Row-wise ops, grouped GEMM, sampling, convolutions, LSTM."""
+        return self.add("nn")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and restore."""
@@ -174,6 +186,8 @@ class BenchmarkSuite:
             dtypes=self._dtypes,
             product_dtypes=self._product_dtypes,
             layouts=self._layouts,
+            seq_lens=self._seq_lens,
+            shapes_seed=self._shapes_seed,
         )
         try:
             for name in self._selected or default_suites():
