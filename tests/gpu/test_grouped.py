@@ -26,6 +26,9 @@ SIZES: dict[str, tuple[int, ...]] = {
 }
 SHAPES = ((64, 64), (200, 264), (128, 520))  # k, n: below, beside and above whole tiles
 
+# SIMT and tensor cores; without NVRTC only the variants of the PTX bundle.
+MIN_PLANS = 3 if gp.is_nvrtc_available() else 2
+
 
 @pytest.fixture(autouse=True)
 def tf32() -> Iterator[None]:
@@ -96,7 +99,7 @@ class Operands:
 def test_every_plan(sizes: str, k: int, n: int, n_major: bool) -> None:
     operands = Operands("bfloat16", SIZES[sizes], k, n, n_major=n_major)
     plans = operands.plans()
-    assert len(plans) >= 3
+    assert len(plans) >= MIN_PLANS
     for plan in plans:
         operands.check(plan)
 
@@ -170,7 +173,7 @@ def test_expert_ids(index: str) -> None:
         gp.grouped_gemm(gx, gw, expert_ids=gids, out=out)
 
     plans = explain_matmul(run).candidates
-    assert len(plans) >= 3
+    assert len(plans) >= MIN_PLANS
     for plan in plans:
         out[...] = float("nan")
         with_matmul_plan(run, plan["text"])

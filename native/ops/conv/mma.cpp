@@ -38,7 +38,7 @@ jit::KernelSpec mma_spec(const MmaVariant& v) {
   spec.op = "conv";
   spec.kernel = kMmaKernel;
   spec.variant = pack(v);
-  spec.bundled = v.tile == MmaTile::k64x64 && !v.image && (v.dtype != DType::kFloat32 || v.precise);
+  spec.bundled = v.tile == MmaTile::k64x64 && !v.image;
   // Two sets of sums leave room for half as many blocks.
   const int blocks = v.precise ? shape.blocks / 2 : shape.blocks;
   spec.expression =

@@ -26,6 +26,14 @@ MatmulDesc contiguous(DType dtype, std::int64_t m, std::int64_t n, std::int64_t 
   return desc;
 }
 
+// Rows for each of `experts` matrices [n, k], as many as the device says.
+MatmulDesc grouped(std::int64_t rows, std::int64_t experts, std::int64_t n, std::int64_t k,
+                   bool b_k_major) {
+  MatmulDesc desc = contiguous(DType::kBFloat16, rows, n, k, b_k_major, false);
+  desc.groups = {GroupKind::kSizes, true, experts, n * k};
+  return desc;
+}
+
 std::vector<MatmulDesc> typical_gemms() {
   std::vector<MatmulDesc> all;
   const auto squares = [&](DType dtype, bool tf32, std::initializer_list<std::int64_t> sizes) {
@@ -54,6 +62,12 @@ std::vector<MatmulDesc> typical_gemms() {
         if (m == 1) all.push_back(contiguous(dtype, m, layer.n, layer.k, false, false));
       }
     }
+  // Mixtures of experts: a few rows for each, and many.
+  for (const std::int64_t rows : {256, 4096, 32768}) {
+    all.push_back(grouped(rows, 8, 14336, 4096, true));
+    all.push_back(grouped(rows, 128, 1536, 2048, true));
+  }
+  all.push_back(grouped(4096, 8, 14336, 4096, false));
   return all;
 }
 
