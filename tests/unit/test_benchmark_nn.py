@@ -173,6 +173,23 @@ def test_fixed_shapes_are_those_of_the_targets() -> None:
         assert few <= set(shapes(on_gpu))
 
 
+def test_work_of_attention() -> None:
+    shape = attention.Shape(2, 8, 4, 1, 16)
+    full = attention.prefill_case(attention.Shape(2, 8, 4, 1, 16, causal=False)).entries[0].flops
+    assert full == 4 * 2 * 4 * 8 * 8 * 16
+    assert attention.prefill_case(shape).entries[0].flops == full / 2
+    moved = {
+        e.name: e.bytes for e in attention.decode_case(attention.Shape(2, 64, 4, 1, 16)).entries
+    }
+    caches = 2 * 2 * 64 * 16
+    assert moved == {
+        "": 2 * caches,
+        "decode_paged16": 2 * caches,
+        "decode_paged64": 2 * caches,
+        "decode_fp8": caches,
+    }
+
+
 def test_lengths_can_be_chosen() -> None:
     shapes = attention.prefill_shapes(session(on_gpu=True, seq_lens=[512, 20000]))
     assert {(s.batch, s.length) for s in shapes} == {(32, 512), (1, 20000)}

@@ -152,8 +152,8 @@ def _drawn_decode(sizes: Sizes, on_gpu: bool) -> Shape:
 
 def prefill_case(shape: Shape) -> Case:
     """All queries of a sequence at once."""
-    flops = 4.0 * shape.batch * shape.heads * shape.length**2 * shape.dim
-    flops /= 2 if shape.causal else 1
+    query_elems = shape.batch * shape.length * shape.heads * shape.dim
+    flops = 4.0 * query_elems * shape.length / (2 if shape.causal else 1)
 
     def ours(q: Any, k: Any, v: Any, out: Any) -> Step:
         return lambda: _native.attention(q, k, v, causal=shape.causal, out=out)
@@ -170,7 +170,7 @@ def prefill_case(shape: Shape) -> Case:
         {**shape.params, "causal": shape.causal, "dtype": "bfloat16"},
         lambda: _random_arrays(shape, shape.length),
         [entry(ours), *(entry(b, impl="torch", backend=n) for n, b in _peers(shape))],
-        rotated_bytes=2 * shape.cache_elems,
+        rotated_bytes=2 * (shape.cache_elems + 2 * query_elems),
     )
 
 

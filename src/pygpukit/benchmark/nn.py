@@ -28,7 +28,6 @@ def run(session: Session) -> None:
     _run_rows(session)
     _run_small_rows(session)
     _run_experts(session)
-    filters = nn_experts.FILTERS
     dtypes = ("bfloat16",) if session.quick else ("bfloat16", "float32")
     _run_cases(
         session,
@@ -37,17 +36,16 @@ def run(session: Session) -> None:
             nn_experts.sampling_case(how, batch, vocabulary, dtype)
             for dtype in dtypes
             for batch, vocabulary in nn_experts.sampling_shapes(session)
-            for how in filters
+            for how in nn_experts.FILTERS
         ],
     )
     _run_cases(session, "conv1d", [nn_speech.conv_case(s) for s in nn_speech.conv_shapes(session)])
     _run_cases(session, "lstm", [nn_speech.lstm_case(s) for s in nn_speech.lstm_shapes(session)])
 
 
-def _run_cases(session: Session, title: str, cases: list[Case]) -> list[BenchmarkResult]:
+def _run_cases(session: Session, title: str, cases: list[Case]) -> None:
     rows = [row for case in cases for row in run_case(session, "nn", case)]
     note_speedups(session, f"nn, {title}", rows)
-    return rows
 
 
 # --- rows ---------------------------------------------------------------------------------------
