@@ -14,13 +14,13 @@ namespace gpk::ops::attention {
 struct AttentionCall {
   AttentionDesc desc;
   Array q, k, v, out;
-  std::optional<Array> mask;  // [batch, heads, q_len, kv_len], by strides
-  std::optional<Array> bias;
-  std::optional<Array> sinks;
-  std::optional<Array> lengths;
-  std::optional<Array> q_starts;
-  std::optional<Array> k_starts;
-  std::optional<Array> blocks;
+  std::optional<Array> mask = {};  // [batch, heads, q_len, kv_len], by strides
+  std::optional<Array> bias = {};
+  std::optional<Array> sinks = {};
+  std::optional<Array> lengths = {};
+  std::optional<Array> q_starts = {};
+  std::optional<Array> k_starts = {};
+  std::optional<Array> blocks = {};
   std::int64_t left = 0;  // keys before its own that a query sees
   std::int64_t right = 0;
   double scale = 1.0;
