@@ -171,6 +171,8 @@ LAYERS: tuple[Shape, ...] = (
     (1, 7, 20, 33),
     (3, 4, 16, 128),
     (1, 3, 8, 200),
+    (5, 3, 8, 300),  # columns in registers beyond those in shared memory
+    (32, 2, 8, 530),
     (33, 2, 4, 12),
     (2, 0, 3, 4),
     (0, 3, 3, 4),

@@ -95,6 +95,7 @@ struct Recurrent {
     if constexpr (kCols > 0) {
 #pragma unroll
       for (int q = 0; q < kCols / 4; ++q) {
+        if (q * 128 >= args.pitch) break;
         const Vec<float, 4> h = load_vec<float, 4>(hidden + q * 128 + lane * 4);
 #pragma unroll
         for (int e = 0; e < 4; ++e)
