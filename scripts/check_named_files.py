@@ -20,11 +20,11 @@ NAME = re.compile(
 )
 COMMENT = {".h": "//", ".cpp": "//", ".cuh": "//", ".def": "//", ".py": "#", ".cmake": "#"}
 BASES = ("", "native", "native/kernels", "src", "src/pygpukit")
-# Headers of CUDA and Python, files written by the build or a command, pybind11's m.def, and the
-# family
-# nn that docs/adding-an-op.md adds.
+# Headers of CUDA and Python, files written by the build or a command, files of model folders,
+# pybind11's m.def, and the family nn that docs/adding-an-op.md adds.
 ELSEWHERE = re.compile(
     r"(cuda\w*|cublas\w*|Python|x)\.h|kernel_sources\.cpp|(base|trace|gemm|FILE)\.(json|svg)"
+    r"|special_tokens_map\.json"
     r"|m\.def|native/ops/nn/\w+\.\w+|(\w+/)+(bind_|test_)?nn\.\w+"
 )
 

@@ -43,6 +43,10 @@ class UnsupportedError(PyGPUkitError, NotImplementedError):
     """Not supported; the message names an alternative."""
 
 
+class MissingPackageError(PyGPUkitError, ImportError):
+    """An optional package that is not installed; the message has the pip command."""
+
+
 class GpuUnavailable(PyGPUkitError, RuntimeError):
     """No usable driver or GPU where one is required; the message lists what was tried."""
 
