@@ -73,6 +73,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_kv_cache(m);
   bind_conv(m);
   bind_recurrent(m);
+  bind_safetensors(m);
   bind_interop(m);
   bind_cuda_interface(m);
   bind_view(m);
