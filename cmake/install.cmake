@@ -8,7 +8,7 @@ install(EXPORT pygpukitTargets NAMESPACE pygpukit::
   DESTINATION "${gpk_cmake_dir}" COMPONENT cpp)
 
 install(FILES native/gpk.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpk" COMPONENT cpp OPTIONAL)
-foreach(folder IN ITEMS base core runtime device jit plan ops)
+foreach(folder IN ITEMS base core runtime device jit plan ops llm)
   if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/native/${folder}")
     install(DIRECTORY native/${folder} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpk" COMPONENT cpp
       FILES_MATCHING PATTERN "*.h" PATTERN "*.def")

@@ -16,6 +16,8 @@
 #include "device/host_copy.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
+#include "llm/safetensors_writer.h"
+#include "llm/weight_set.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"

@@ -40,7 +40,7 @@ run_test() {
 }
 
 # The tests that compare every op with its reference, over the case tables.
-op_tests=(tests/gpu/test_{attention,conv,elementwise,grouped,indexing,manipulation,matmul,matmul_gemv,moe,nn,paged_cache,products,random,recurrent,reduction,sampling,sorting}.py)
+op_tests=(tests/gpu/test_{attention,conv,elementwise,grouped,indexing,manipulation,matmul,matmul_gemv,moe,nn,paged_cache,products,random,recurrent,reduction,safetensors,sampling,sorting}.py)
 
 # test_in_parts NAME PYTEST_ARGUMENTS...: everything that need not be alone on the GPU, in PARTS processes.
 test_in_parts() {

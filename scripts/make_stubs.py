@@ -35,7 +35,7 @@ PRELUDE = '''
 """PyGPUkit's C++ core."""
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
 
@@ -340,6 +340,8 @@ ARGUMENTS = {
     "GPUArray.__setitem__.key": "Any",
     "GPUArray.__setitem__.value": "Any",
     "RawModule.set_global.value": "ArrayLike",
+    "WeightSet.__contains__.key": "object",
+    "WeightSet.load.progress": "Callable[[int, int], object] | None",
     "TransferFuture.add_done_callback.callback": "Callable[[], object]",
     "Stream.__init__.handle": "_StreamLike",
     "Stream.__init__.priority": "str | int",
@@ -538,6 +540,7 @@ RETURNS = {
     "CudaGraph.launches": "list[dict[str, Any]]",
     "DataType.kind": "DataTypeKind",
     "DataType.to_numpy_dtype": "np.dtype[Any]",
+    "WeightSet.info": "tuple[str, DataType | None, tuple[int, ...], int, int]",
     "GPUArray.__eq__": "Any",  # an array, but object says bool
     "GPUArray.__ne__": "Any",
     "RawModule.get_function": "JITKernel",

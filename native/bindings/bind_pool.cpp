@@ -12,6 +12,7 @@
 #include "device/device_pool.h"
 #include "device/memory_account.h"
 #include "device/pool_buffer.h"
+#include "llm/weight_staging.h"
 
 namespace gpk::bind {
 namespace {
@@ -90,8 +91,10 @@ py::list memory_snapshot(py::handle device) {
 
 std::size_t trim(py::handle device) {
   runtime::Pool& pool = pool_from_python(device, "trim");
+  const Device where = device_from_python(device, "trim");
   const WithoutGil released;
   unload_dropped_modules();
+  llm::WeightStaging::of(where).trim();
   return pool.trim();
 }
 

@@ -1,6 +1,7 @@
 #include "bindings/errors.h"
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/text.h"
 #include "bindings/guard.h"
 
@@ -63,6 +64,12 @@ void raise_cuda(const char* name, const CudaError& error) {
            py::cast(error.launches()));
 }
 
+// OSError picks its subclass by the code.
+void raise_file(const FileError& error) {
+  const auto type = py::reinterpret_borrow<py::object>(PyExc_OSError);
+  raise(type, type(error.code(), message_of(error), to_python(error.path())));
+}
+
 // pybind11's message for an object without a value where its holder is required.
 bool is_unconstructed(const py::cast_error& error) {
   return std::string_view(error.what()).starts_with("Unable to cast from non-held");
@@ -94,6 +101,8 @@ void translate() {
     raise_as("CaptureError", message_of(error));
   } catch (const ExchangeError& error) {
     raise_as("ExchangeError", message_of(error));
+  } catch (const FileError& error) {
+    raise_file(error);
   } catch (const DeadlockError& error) {
     raise(py::module_::import("pygpukit.scheduler.errors").attr("TaskDeadlock"), message_of(error));
   } catch (const Error& error) {

@@ -11,9 +11,10 @@
 
 namespace gpk::device {
 
-PoolBuffer::PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes)
+PoolBuffer::PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes, bool evictable)
     : Buffer(device, nullptr, bytes), pool_(pool) {
   runtime::PoolPlace place;
+  place.evictable = evictable;
   runtime::Pool::Stream stream = 0;
   if (has_thread_places()) [[unlikely]]
     account_ = apply_thread_place(device, place);

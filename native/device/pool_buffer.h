@@ -14,8 +14,9 @@ class MemoryAccount;
 class PoolBuffer final : public Buffer {
  public:
   // From `pool` (or the private memory of the graph being captured), for use on the calling
-  // thread's current stream, charged to its account. Throws OutOfMemory.
-  PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes);
+  // thread's current stream, charged to its account. `evictable`: may be evicted, whole. Throws
+  // OutOfMemory.
+  PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes, bool evictable = false);
   ~PoolBuffer() override;
 
   [[nodiscard]] runtime::Pool& pool() const noexcept { return pool_; }

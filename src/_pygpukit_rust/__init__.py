@@ -1,6 +1,6 @@
 """The module name of version 0.2. The classes are those of pygpukit; there is no Rust."""
 
-from _pygpukit_rust import device, dispatch, memory, scheduler, transfer
+from _pygpukit_rust import device, dispatch, llm, memory, scheduler, transfer
 from _pygpukit_rust.device import DeviceCapabilities, KernelType
 from _pygpukit_rust.dispatch import (
     CacheConfig,
@@ -20,6 +20,7 @@ from _pygpukit_rust.dispatch import (
     SliceScheduler,
     SliceStats,
 )
+from _pygpukit_rust.llm import Dtype, SafeTensorsFile, TensorInfo
 from _pygpukit_rust.memory import (
     MemoryBlock,
     MemoryPool,
@@ -73,6 +74,7 @@ __all__ = [
     "CompileOptions",
     "DeviceCapabilities",
     "DispatchStats",
+    "Dtype",
     "KernelCache",
     "KernelDispatcher",
     "KernelPacingEngine",
@@ -103,6 +105,7 @@ __all__ = [
     "RejectReason",
     "RejectReasonDetails",
     "ResourceRequirements",
+    "SafeTensorsFile",
     "Scheduler",
     "SchedulerStats",
     "SliceConfig",
@@ -111,11 +114,13 @@ __all__ = [
     "SliceStats",
     "TaskMeta",
     "TaskStats",
+    "TensorInfo",
     "TransferOp",
     "TransferStats",
     "__version__",
     "device",
     "dispatch",
+    "llm",
     "memory",
     "scheduler",
     "transfer",

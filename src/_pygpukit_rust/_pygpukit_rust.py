@@ -1,6 +1,6 @@
 """The inner name that some code of version 0.2 imports: the same classes."""
 
 from _pygpukit_rust import *  # noqa: F403
-from _pygpukit_rust import device, dispatch, memory, scheduler, transfer
+from _pygpukit_rust import device, dispatch, llm, memory, scheduler, transfer
 
-__all__ = ["device", "dispatch", "memory", "scheduler", "transfer"]
+__all__ = ["device", "dispatch", "llm", "memory", "scheduler", "transfer"]

@@ -2,7 +2,7 @@
 """PyGPUkit's C++ core."""
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
 
@@ -611,6 +611,63 @@ class FusedKernel:
     @property
     def source(self) -> str:
         """The generated CUDA C."""
+
+class WeightSet:
+    """The tensors of a SafeTensors file, or of an index with shards."""
+
+    @staticmethod
+    def open(path: str) -> WeightSet:
+        """A file, an index (x.index.json), or a folder with one of them."""
+
+    @staticmethod
+    def open_file(path: str) -> WeightSet:
+        """A SafeTensors file."""
+
+    @staticmethod
+    def open_index(path: str) -> WeightSet:
+        """An index; its shards are opened when they are needed."""
+
+    def __contains__(self, key: object) -> builtins.bool: ...
+    def address(self, name: str) -> tuple[int, int]:
+        """(address in a mapping of the file, bytes)."""
+
+    def check_names(self, expected: Sequence[str]) -> None:
+        """Raises where names are missing or left over."""
+
+    def info(self, name: str) -> tuple[str, DataType | None, tuple[int, ...], int, int]:
+        """(stored type, dtype or None, shape, offset, bytes)."""
+
+    def load(
+        self,
+        names: Sequence[str],
+        *,
+        dtype: _DTypeLike | None = None,
+        device: _DeviceLike = None,
+        evictable: builtins.bool = False,
+        block_bytes: SupportsIndex = 0,
+        num_threads: SupportsIndex = 0,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> dict[str, Any]:
+        """The tensors as read-only arrays, by name."""
+
+    def read(self, name: str) -> bytes:
+        """The tensor's bytes."""
+
+    def verify(self) -> None:
+        """Raises where shards and index disagree."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of all files."""
+
+    @property
+    def files(self) -> list[str]: ...
+    @property
+    def metadata(self) -> dict[str, str]: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def path(self) -> str: ...
 
 @final
 class JITKernel:
@@ -2489,6 +2546,11 @@ def sampling_probs(
 
     Filtered tokens have 0. Rows of temperature 0 have a 1 at the largest logit.
     """
+
+def save_safetensors(
+    path: str, tensors: Sequence[tuple[str, Any]], metadata: Mapping[str, str]
+) -> None:
+    """Writes arrays, given as (name, array) pairs, to a SafeTensors file."""
 
 def scaled_matmul(
     a: GPUArray,

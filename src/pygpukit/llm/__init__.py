@@ -1,4 +1,4 @@
-"""Language models from Hugging Face folders."""
+"""Language models: weight files, tokenizers, generation. Names are loaded on first use."""
 
 from pygpukit._lazy import lazy_names
 
@@ -6,9 +6,14 @@ _HOMES = {
     "pygpukit.llm.chat_template": ("ChatTemplate", "ChatTemplateError"),
     "pygpukit.llm.detokenizer": ("Detokenizer",),
     "pygpukit.llm.generation_config": ("GenerationConfig",),
+    "pygpukit.llm.language_model": ("LanguageModel", "load"),
     "pygpukit.llm.optimization_info": (
         *("FP8QuantConfig", "ModelOptimizationInfo", "PruningConfig", "QATQuantConfig"),
         "SparsityConfig",
+    ),
+    "pygpukit.llm.safetensors": (
+        *("Dtype", "SafeTensorsFile", "ShardedSafeTensorsFile", "TensorInfo"),
+        *("load_safetensors", "save_safetensors"),
     ),
     "pygpukit.llm.stop_strings": ("StopStrings",),
     "pygpukit.llm.tokenizer": ("Tokenizer",),
@@ -18,22 +23,35 @@ _COMPAT = {
     "pygpukit._compat.chat": (
         *("ChatMessage", "apply_chat_template", "create_chat_prompt", "format_chat_messages"),
     ),
+    "pygpukit._compat.lazy_loader": ("LazyModelLoader", "TensorState"),
+    "pygpukit._compat.memory": ("PoolStats",),
     "pygpukit._compat.token_sampling": ("sample_token",),
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pygpukit._compat.chat import *  # noqa: F403
+    from pygpukit._compat.lazy_loader import LazyModelLoader, TensorState
+    from pygpukit._compat.memory import PoolStats
     from pygpukit._compat.token_sampling import *  # noqa: F403
     from pygpukit.llm.chat_template import ChatTemplate, ChatTemplateError
     from pygpukit.llm.detokenizer import Detokenizer
     from pygpukit.llm.generation_config import GenerationConfig
+    from pygpukit.llm.language_model import LanguageModel, load
     from pygpukit.llm.optimization_info import (
         FP8QuantConfig,
         ModelOptimizationInfo,
         PruningConfig,
         QATQuantConfig,
         SparsityConfig,
+    )
+    from pygpukit.llm.safetensors import (
+        Dtype,
+        SafeTensorsFile,
+        ShardedSafeTensorsFile,
+        TensorInfo,
+        load_safetensors,
+        save_safetensors,
     )
     from pygpukit.llm.stop_strings import StopStrings
     from pygpukit.llm.tokenizer import Tokenizer
@@ -42,14 +60,25 @@ __all__ = [
     "ChatTemplate",
     "ChatTemplateError",
     "Detokenizer",
+    "Dtype",
     "FP8QuantConfig",
     "GenerationConfig",
+    "LanguageModel",
+    "LazyModelLoader",
     "ModelOptimizationInfo",
+    "PoolStats",
     "PruningConfig",
     "QATQuantConfig",
+    "SafeTensorsFile",
+    "ShardedSafeTensorsFile",
     "SparsityConfig",
     "StopStrings",
+    "TensorInfo",
+    "TensorState",
     "Tokenizer",
+    "load",
+    "load_safetensors",
+    "save_safetensors",
 ]
 if not TYPE_CHECKING:
     __getattr__ = lazy_names("pygpukit.llm", {**_HOMES, **_COMPAT})

@@ -1,0 +1,130 @@
+// Language models: a model, its runner, sequences of its cache, texts that are generated.
+#include "base/error.h"
+#include "base/text.h"
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "llm/config_json.h"
+#include "llm/generation.h"
+
+namespace gpk::bind {
+namespace {
+
+using llm::Generation;
+using llm::Model;
+using llm::Runner;
+using llm::Sequence;
+using Tokens = std::vector<std::int32_t>;
+
+// Every tensor's shape, and the Python function that gives one as an array.
+Model::Tensors tensors_from(const py::dict& shapes, const py::function& load) {
+  Model::Tensors tensors;
+  for (const auto& [name, shape] : shapes)
+    tensors.shapes.emplace(py::cast<std::string>(name), shape_from_python(shape, "load"));
+  tensors.load = [load](const std::string& name) {
+    const py::object array = load(name);
+    if (!is_array(array.ptr()))
+      throw InvalidArgument(Error::Kind::kType,
+                            cat("load: tensor ", name, " is no GPUArray"));
+    return array_of(array.ptr());
+  };
+  return tensors;
+}
+
+std::shared_ptr<Model> make_model(const std::string& config, const std::string& family,
+                                  const py::dict& shapes, const py::function& load,
+                                  py::handle dtype, py::handle device) {
+  const Json json = parse_json(config, "config.json");
+  const std::string type = family.empty() ? llm::model_type_of(json) : family;
+  const llm::ModelSpec& spec = llm::spec_of_type(type);
+  return std::make_shared<Model>(spec, llm::read_config(json, spec),
+                                 dtype_from_python(dtype, "load"),
+                                 device_from_python(device, "load"), tensors_from(shapes, load));
+}
+
+void bind_model(py::module_& m) {
+  py::class_<Model, std::shared_ptr<Model>>(m, "LlmModel",
+                                            "A language model's weights on a device.")
+      .def(py::init(&make_model), py::arg("config"), py::arg("family"), py::arg("shapes"),
+           py::arg("load"), py::arg("dtype"), py::arg("device"))
+      .def("explain", &Model::explain, "The steps of a forward pass, as text.")
+      .def_property_readonly("family", [](const Model& x) { return x.spec().name; })
+      .def_property_readonly("num_parameters", &Model::num_parameters)
+      .def_property_readonly("num_bytes", &Model::num_bytes)
+      .def_property_readonly("vocab_size", [](const Model& x) { return x.config().vocab_size; })
+      .def_property_readonly("hidden_size", [](const Model& x) { return x.config().hidden_size; })
+      .def_property_readonly("num_layers", [](const Model& x) { return x.config().num_layers; })
+      .def_property_readonly("max_positions",
+                             [](const Model& x) { return x.config().max_positions; });
+}
+
+void bind_runner(py::module_& m) {
+  py::class_<Sequence>(m, "LlmSequence", "Tokens that a runner's cache holds.")
+      .def_property_readonly("length", &Sequence::length)
+      .def_property_readonly("max_length", &Sequence::max_length)
+      .def("truncate", &Sequence::truncate, py::arg("length"),
+           "Forgets what comes after the first tokens.");
+  py::class_<Runner, std::shared_ptr<Runner>>(m, "LlmRunner",
+                                              "Forward passes of a model, and their memory.")
+      .def(py::init([](const std::shared_ptr<Model>& model, std::int64_t max_tokens,
+                       std::int64_t max_sequences, std::int64_t max_length,
+                       std::int64_t num_pages, std::int64_t page) {
+             const WithoutGil released;
+             return std::make_shared<Runner>(
+                 model, llm::RunnerOptions{max_tokens, max_sequences, max_length, num_pages, page});
+           }),
+           py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"),
+           py::arg("max_length"), py::arg("num_pages"), py::arg("page"))
+      .def("make_sequence", &Runner::make_sequence, py::keep_alive<0, 1>(), "An empty sequence.")
+      .def(
+          "forward",
+          [](Runner& runner, Sequence& sequence, const Tokens& tokens, bool all_rows) {
+            const Runner::Chunk chunk{sequence, tokens, all_rows};
+            const WithoutGil released;
+            return runner.forward({&chunk, 1});
+          },
+          py::arg("sequence"), py::arg("tokens"), py::arg("all_rows"),
+          "Logits after the last token, or after every one; overwritten by the next pass.")
+      .def_property_readonly("max_tokens", [](const Runner& x) { return x.options().max_tokens; })
+      .def_property_readonly("max_sequences",
+                             [](const Runner& x) { return x.options().max_sequences; })
+      .def_property_readonly("max_length", [](const Runner& x) { return x.options().max_length; })
+      .def_property_readonly("num_pages", [](const Runner& x) { return x.pages().num_pages(); })
+      .def_property_readonly("num_free_pages", [](const Runner& x) { return x.pages().num_free(); });
+}
+
+std::unique_ptr<Generation> make_generation(const std::shared_ptr<Runner>& runner,
+                                            const std::vector<Tokens>& prompts,
+                                            std::int64_t max_new_tokens, double temperature,
+                                            std::int64_t top_k, double top_p, double min_p,
+                                            double repetition_penalty, std::int64_t seed,
+                                            const Tokens& stop_tokens, bool use_graph) {
+  const WithoutGil released;
+  return std::make_unique<Generation>(
+      runner, prompts,
+      llm::GenerationOptions{max_new_tokens,
+                             {temperature, top_k, top_p, min_p, repetition_penalty, seed},
+                             stop_tokens,
+                             use_graph});
+}
+
+}  // namespace
+
+void bind_llm(py::module_& m) {
+  bind_model(m);
+  bind_runner(m);
+  py::class_<Generation>(m, "LlmGeneration", "Texts that grow by a token a step.")
+      .def(py::init(&make_generation), py::arg("runner"), py::arg("prompts"),
+           py::arg("max_new_tokens"), py::arg("temperature"), py::arg("top_k"), py::arg("top_p"),
+           py::arg("min_p"), py::arg("repetition_penalty"), py::arg("seed"),
+           py::arg("stop_tokens"), py::arg("use_graph"))
+      .def(
+          "next",
+          [](Generation& x) {
+            const WithoutGil released;
+            return x.next();
+          },
+          "A token of each text, -1 for those that have ended; empty when all have.");
+}
+
+}  // namespace gpk::bind

@@ -1,0 +1,221 @@
+#include "llm/config_json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace gpk::llm {
+namespace {
+
+[[noreturn]] void refuse(const char* field, const Json& value, const char* expected) {
+  throw InvalidArgument(cat("load: ", field, " of config.json is ", to_string(value.kind()),
+                            ", expected ", expected));
+}
+
+// An object's fields; null counts as not given.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {}
+
+  [[nodiscard]] const Json* find(const char* field) const {
+    const Json* value = object_.find(field);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+  [[nodiscard]] std::int64_t integer(const char* field) const {
+    const Json* value = find(field);
+    if (value == nullptr)
+      throw InvalidArgument(cat("load: config.json has no ", field, ", expected an integer"));
+    return integer(field, 0);
+  }
+  [[nodiscard]] std::int64_t integer(const char* field, std::int64_t otherwise) const {
+    const Json* value = find(field);
+    if (value == nullptr) return otherwise;
+    const std::optional<std::int64_t> number = value->integer();
+    if (!number) refuse(field, *value, "an integer");
+    return *number;
+  }
+  [[nodiscard]] double number(const char* field, double otherwise) const {
+    const Json* value = find(field);
+    if (value == nullptr) return otherwise;
+    const std::optional<double> number = value->number();
+    if (!number) refuse(field, *value, "a number");
+    return *number;
+  }
+  [[nodiscard]] bool boolean(const char* field, bool otherwise) const {
+    const Json* value = find(field);
+    if (value == nullptr) return otherwise;
+    const std::optional<bool> flag = value->boolean();
+    if (!flag) refuse(field, *value, "true or false");
+    return *flag;
+  }
+  [[nodiscard]] std::string text(const char* field, const char* otherwise) const {
+    const Json* value = find(field);
+    if (value == nullptr) return otherwise;
+    if (value->string() == nullptr) refuse(field, *value, "a string");
+    return *value->string();
+  }
+  [[nodiscard]] std::vector<double> numbers(const char* field) const {
+    std::vector<double> result;
+    const Json* value = find(field);
+    if (value == nullptr) return result;
+    if (value->items() == nullptr) refuse(field, *value, "an array of numbers");
+    for (const Json& item : *value->items()) {
+      if (!item.number()) refuse(field, item, "an array of numbers");
+      result.push_back(*item.number());
+    }
+    return result;
+  }
+
+ private:
+  const Json& object_;
+};
+
+// Transformers 4: "rope_theta" and "rope_scaling"; 5: "rope_parameters", for models with windows
+// one by type of layer.
+RopeConfig read_rope(const Fields& fields, const ModelConfig& config, const ModelSpec& spec,
+                     bool local) {
+  RopeConfig rope;
+  const Json* given = fields.find("rope_parameters");
+  if (given != nullptr) {
+    const Json* by_layer = given->find(local ? "sliding_attention" : "full_attention");
+    if (by_layer != nullptr) given = by_layer;
+  }
+  const bool own_scaling = given != nullptr;
+  if (given == nullptr) given = fields.find("rope_scaling");
+  if (local && !own_scaling && fields.find("rope_local_base_freq") != nullptr) given = nullptr;
+  static const Json kNone;
+  const Fields scaling(given == nullptr ? kNone : *given);
+
+  rope.theta = fields.number("rope_theta", spec.default_rope_theta);
+  if (local) rope.theta = fields.number("rope_local_base_freq", rope.theta);
+  rope.theta = scaling.number("rope_theta", rope.theta);
+  const double share =
+      scaling.number("partial_rotary_factor", fields.number("partial_rotary_factor", 1.0));
+  rope.dim = static_cast<std::int64_t>(static_cast<double>(config.head_dim) * share);
+
+  ops::RopeScaling& s = rope.scaling;
+  std::string kind = scaling.text("rope_type", scaling.text("type", "default").c_str());
+  if (kind == "su") kind = "longrope";  // Phi-3's first name for it
+  s.kind = ops::rope_kind_named(kind, "load");
+  s.factor = scaling.number("factor", 0.0);
+  s.original_max_positions = scaling.number(
+      "original_max_position_embeddings",
+      fields.number("original_max_position_embeddings", static_cast<double>(config.max_positions)));
+  if (s.kind == ops::RopeKind::kLongrope)
+    s.factor = static_cast<double>(config.max_positions) / s.original_max_positions;
+  s.low_freq_factor = scaling.number("low_freq_factor", 0.0);
+  s.high_freq_factor = scaling.number("high_freq_factor", 0.0);
+  s.beta_fast = scaling.number("beta_fast", s.beta_fast);
+  s.beta_slow = scaling.number("beta_slow", s.beta_slow);
+  s.attention_factor = scaling.number("attention_factor", 0.0);
+  s.mscale = scaling.number("mscale", 0.0);
+  s.mscale_all_dim = scaling.number("mscale_all_dim", 0.0);
+  s.short_factor = scaling.numbers("short_factor");
+  s.long_factor = scaling.numbers("long_factor");
+  return rope;
+}
+
+// "layer_types" where it is given; else what the family did before there was such a field.
+void read_windows(const Fields& fields, const ModelSpec& spec, ModelConfig& config) {
+  config.window = fields.integer("sliding_window", 0);
+  if (!fields.boolean("use_sliding_window", true)) config.window = 0;
+  const auto layers = static_cast<std::size_t>(std::clamp<std::int64_t>(config.num_layers, 0, 4096));
+  config.has_window.assign(layers, config.window > 0);
+  if (const Json* types = fields.find("layer_types")) {
+    if (types->items() == nullptr) refuse("layer_types", *types, "an array of strings");
+    config.has_window.clear();
+    for (const Json& type : *types->items()) {
+      const std::string* text = type.string();
+      if (text == nullptr || (*text != "full_attention" && *text != "sliding_attention"))
+        throw InvalidArgument(cat("load: layer_types of config.json has '",
+                                  text == nullptr ? to_string(type.kind()) : shorten(*text, 80),
+                                  "', expected full_attention or sliding_attention"));
+      config.has_window.push_back(*text == "sliding_attention" && config.window > 0);
+    }
+    return;
+  }
+  const std::int64_t every =  // which layer sees everything
+      spec.name == "gemma2" ? 2 : fields.integer("sliding_window_pattern", 0);
+  const std::int64_t first = fields.integer("max_window_layers", 0);  // Qwen2: those before do not
+  for (std::size_t i = 0; i < layers; ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if ((every > 0 && (layer + 1) % every == 0) || layer < first) config.has_window[i] = false;
+  }
+}
+
+void read_experts(const Fields& fields, ModelConfig& config) {
+  config.num_experts = fields.integer("num_local_experts", fields.integer("num_experts", 0));
+  config.experts_per_token = fields.integer("num_experts_per_tok", 2);
+  config.intermediate_size = fields.integer("moe_intermediate_size", config.intermediate_size);
+  config.renormalize_experts = fields.boolean("norm_topk_prob", true);
+  if (config.num_experts <= 0)
+    throw InvalidArgument("load: config.json has neither num_local_experts nor num_experts");
+  const std::vector<double> plain = fields.numbers("mlp_only_layers");
+  if (!plain.empty() || fields.integer("decoder_sparse_step", 1) != 1)
+    throw InvalidArgument("load: config.json has layers without experts, which is not supported");
+}
+
+void check_activation(const Fields& fields, const ModelSpec& spec) {
+  const char* const fallback = spec.activation == MlpActivation::kSilu ? "silu" : "gelu_new";
+  const std::string given = fields.text(
+      "hidden_activation", fields.text("hidden_act", fields.text("activation_function", fallback).c_str()).c_str());
+  const bool is_silu = given == "silu" || given == "swish";
+  const bool is_gelu = given == "gelu_new" || given == "gelu_pytorch_tanh" || given == "gelu";
+  if (spec.activation == MlpActivation::kSilu ? !is_silu : !is_gelu)
+    throw InvalidArgument(cat("load: the activation of config.json is '", shorten(given, 80),
+                              "', expected ", fallback, " for ", spec.name));
+}
+
+}  // namespace
+
+std::string model_type_of(const Json& config) {
+  if (config.kind() != Json::Kind::kObject)
+    throw InvalidArgument(
+        cat("load: config.json is ", to_string(config.kind()), ", expected an object"));
+  const Fields fields(config);
+  if (const Json* text = fields.find("text_config"); text != nullptr)
+    return Fields(*text).text("model_type", "");
+  return fields.text("model_type", "");
+}
+
+ModelConfig read_config(const Json& config, const ModelSpec& spec) {
+  const Json* part = config.find("text_config");
+  const Fields fields(part != nullptr ? *part : config);
+  if (fields.find("quantization_config") != nullptr)
+    throw InvalidArgument("load: config.json has a quantization_config, which is not supported");
+  ModelConfig c;
+  const bool old_names = fields.find("n_embd") != nullptr;  // GPT-2's
+  c.vocab_size = fields.integer("vocab_size");
+  c.hidden_size = fields.integer(old_names ? "n_embd" : "hidden_size");
+  c.num_layers = fields.integer(old_names ? "n_layer" : "num_hidden_layers");
+  c.num_heads = fields.integer(old_names ? "n_head" : "num_attention_heads");
+  c.num_kv_heads = fields.integer("num_key_value_heads", c.num_heads);
+  c.head_dim = fields.integer("head_dim", c.num_heads > 0 ? c.hidden_size / c.num_heads : 0);
+  c.intermediate_size = old_names ? fields.integer("n_inner", 4 * c.hidden_size)
+                                  : fields.integer("intermediate_size");
+  c.max_positions = old_names ? fields.integer("n_positions", 1024)
+                              : fields.integer("max_position_embeddings", 2048);
+  c.norm_eps =
+      fields.number("rms_norm_eps", fields.number("layer_norm_epsilon", spec.default_norm_eps));
+  c.tie_word_embeddings = fields.boolean("tie_word_embeddings", old_names || spec.scale_embeddings);
+  c.attention_bias = fields.boolean("attention_bias", spec.attention_bias);
+  if (spec.attention_bias) c.attention_bias = true;
+  c.attention_softcap = fields.number("attn_logit_softcapping", 0.0);
+  c.final_softcap = fields.number("final_logit_softcapping", 0.0);
+  const double scalar = fields.number("query_pre_attn_scalar", 0.0);
+  if (scalar > 0.0) c.attention_scale = 1.0 / std::sqrt(scalar);
+  if (spec.scale_embeddings) c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
+  if (spec.is_moe()) read_experts(fields, c);
+  check_activation(fields, spec);
+  read_windows(fields, spec, c);
+  if (spec.use_rope) {
+    c.rope = read_rope(fields, c, spec, false);
+    c.local_rope = read_rope(fields, c, spec, true);
+  }
+  check_config(c);
+  return c;
+}
+
+}  // namespace gpk::llm

@@ -1,0 +1,199 @@
+#include "llm/forward.h"
+
+#include "core/view.h"
+#include "ops/attention/attention.h"
+#include "ops/elementwise/copy.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/indexing/take.h"
+#include "ops/kv_cache/write.h"
+#include "ops/matmul/grouped.h"
+#include "ops/matmul/linear.h"
+#include "ops/moe/permute.h"
+#include "ops/moe/route.h"
+#include "ops/moe/unpermute.h"
+#include "ops/nn/norm.h"
+
+namespace gpk::llm {
+namespace {
+
+struct Pass {
+  const PassInput& input;
+  PassState& state;
+  const Step& step;
+
+  [[nodiscard]] const ModelConfig& config() const { return state.model.config(); }
+  [[nodiscard]] const Array& slot(Slot which) const {
+    return *state.slots[static_cast<std::size_t>(which)];
+  }
+  [[nodiscard]] const Array& in() const { return slot(step.in); }
+  [[nodiscard]] const Array& out() const { return slot(step.out); }
+  [[nodiscard]] const Array& weight(Role role) const {
+    return *state.model.weight(role, step.layer);
+  }
+  [[nodiscard]] std::optional<Array> maybe(Role role) const {
+    return role == Role::kNone ? std::nullopt : state.model.weight(role, step.layer);
+  }
+  [[nodiscard]] bool has_window() const {
+    return config().has_window[static_cast<std::size_t>(step.layer)];
+  }
+
+  // Columns [first, first + heads * dim) of rows as [tokens, heads, dim].
+  [[nodiscard]] Array heads_of(const Array& rows, std::int64_t first, std::int64_t heads) const {
+    const std::int64_t dim = config().head_dim;
+    return {{rows.shape()[0], heads, dim},
+            {rows.strides()[0], dim, 1},
+            rows.dtype(),
+            rows.buffer(),
+            rows.offset_elems() + first};
+  }
+
+  void embed() const {
+    ops::take(weight(step.weight), input.tokens, 0, ops::IndexMode::kClip, out());
+    if (config().embedding_scale != 1.0)
+      ops::multiply(out(), Scalar(rounded(config().embedding_scale)), &out());
+  }
+  // To the model's type first, as Transformers does.
+  [[nodiscard]] double rounded(double x) const {
+    const DType dtype = state.model.dtype();
+    if (dtype == DType::kFloat16) return from_float16(to_float16(x));
+    if (dtype != DType::kBFloat16) return x;
+    const auto bits = static_cast<std::uint32_t>(to_bfloat16(static_cast<float>(x))) << 16;
+    return std::bit_cast<float>(bits);
+  }
+
+  void add_positions() const {
+    const Array rows = ops::take(weight(step.weight), input.positions, 0, ops::IndexMode::kClip,
+                                 std::nullopt);
+    ops::add(in(), rows, &out());
+  }
+
+  void norm() const {
+    const ModelSpec& spec = state.model.spec();
+    const ops::NormOptions options{weight(step.weight), maybe(step.bias), config().norm_eps,
+                                   spec.norm_offset};
+    if (spec.norm == NormKind::kRms)
+      ops::rmsnorm(in(), options, out());
+    else
+      ops::layernorm(in(), options, out());
+  }
+
+  void linear() const {
+    ops::LinearOptions options;
+    options.bias = maybe(step.bias);
+    if (step.residual != Slot::kNone) options.residual = slot(step.residual);
+    if (step.gelu) options.activation = ops::Activation::kGelu;
+    options.swiglu = step.kind == StepKind::kSwiglu;
+    options.out = out();
+    options.batch_invariant = true;
+    ops::linear(in(), weight(step.weight), options);
+  }
+
+  void geglu() const {
+    const std::int64_t inner = config().intermediate_size;
+    const Array gate = slice_axis(in(), 1, 0, inner, 1);
+    const Array up = slice_axis(in(), 1, inner, inner, 1);
+    ops::gelu_multiply(gate, up, &out());
+  }
+
+  void write_kv() const {
+    const ModelConfig& c = config();
+    ops::KvWriteOptions options;
+    options.q = heads_of(in(), 0, c.num_heads);
+    options.q_weight = state.model.weight(Role::kQNorm, step.layer);
+    options.k_weight = state.model.weight(Role::kKNorm, step.layer);
+    options.eps = c.norm_eps;
+    options.offset = state.model.spec().norm_offset;
+    const RopeTable* rope = has_window() ? state.local_rope : state.rope;
+    if (rope != nullptr) {
+      options.cos = rope->cos;
+      options.sin = rope->sin;
+      options.positions = input.positions;
+    }
+    ops::kv_cache_write(heads_of(in(), c.q_size(), c.num_kv_heads),
+                        heads_of(in(), c.q_size() + c.kv_size(), c.num_kv_heads),
+                        {state.cache.k(step.layer), {}}, {state.cache.v(step.layer), {}},
+                        input.slots, options, heads_of(out(), 0, c.num_heads));
+  }
+
+  void attention() const {
+    const ModelConfig& c = config();
+    ops::AttentionOptions options;
+    options.causal = true;
+    options.window = has_window() ? c.window : 0;
+    options.softcap = c.attention_softcap;
+    options.scale = c.attention_scale;
+    options.lengths = input.lengths;
+    options.block_table = input.tables;
+    Array q = heads_of(in(), 0, c.num_heads);
+    Array result = heads_of(out(), 0, c.num_heads);
+    if (input.num_tokens == input.num_sequences) {  // one token of each
+      q = expand_dims(q, {1}, "attention");
+      result = expand_dims(result, {1}, "attention");
+    } else {
+      options.cu_seqlens_q = input.starts;
+      options.max_seqlen_q = input.longest;
+    }
+    ops::run_attention(q, state.cache.k(step.layer), state.cache.v(step.layer), options, result);
+  }
+
+  void experts() const {
+    const ModelConfig& c = config();
+    ops::LinearOptions exact;
+    exact.batch_invariant = true;
+    const Array logits = ops::linear(in(), weight(step.weight), exact);
+    ops::MoeRouteOptions options;
+    options.renormalize = c.renormalize_experts;
+    const ops::MoeRouting routing = ops::moe_route(logits, c.experts_per_token, options);
+    const ops::MoePermutation sorted =
+        ops::moe_permute(in(), routing.experts, c.num_experts, std::nullopt);
+    const Array pair =
+        ops::grouped_gemm_by_sizes(sorted.rows, weight(Role::kExpertsUp), sorted.sizes);
+    const Array gate = slice_axis(pair, 1, 0, c.intermediate_size, 1);
+    const Array up = slice_axis(pair, 1, c.intermediate_size, c.intermediate_size, 1);
+    const bool silu = state.model.spec().activation == MlpActivation::kSilu;
+    const Array inner = silu ? ops::silu_multiply(gate, up) : ops::gelu_multiply(gate, up);
+    const Array down =
+        ops::grouped_gemm_by_sizes(inner, weight(Role::kExpertsDown), sorted.sizes);
+    if (step.residual == Slot::kNone) {
+      ops::moe_unpermute(down, sorted.row_map, routing.weights, out());
+      return;
+    }
+    const Array added = ops::moe_unpermute(down, sorted.row_map, routing.weights, std::nullopt);
+    ops::add(slot(step.residual), added, &out());
+  }
+
+  void softcap() const {
+    const double cap = config().final_softcap;
+    ops::multiply(in(), Scalar(1.0 / cap), &out());
+    ops::tanh(out(), &out());
+    ops::multiply(out(), Scalar(cap), &out());
+  }
+
+  void run() const {
+    switch (step.kind) {
+      case StepKind::kEmbed: embed(); break;
+      case StepKind::kAddPositions: add_positions(); break;
+      case StepKind::kNorm: norm(); break;
+      case StepKind::kLinear:
+      case StepKind::kSwiglu: linear(); break;
+      case StepKind::kGeglu: geglu(); break;
+      case StepKind::kWriteKv: write_kv(); break;
+      case StepKind::kAttention: attention(); break;
+      case StepKind::kAdd: ops::add(out(), in(), &out()); break;
+      case StepKind::kExperts: experts(); break;
+      case StepKind::kSelect:
+        ops::take(in(), input.rows, 0, ops::IndexMode::kClip, out());
+        break;
+      case StepKind::kSoftcap: softcap(); break;
+    }
+  }
+};
+
+}  // namespace
+
+void run_steps(const PassInput& input, PassState& state, std::size_t first, std::size_t last) {
+  const std::vector<Step>& steps = state.model.plan().steps;
+  for (std::size_t i = first; i < last; ++i) Pass{input, state, steps[i]}.run();
+}
+
+}  // namespace gpk::llm

@@ -1,0 +1,56 @@
+// A model: its spec, its numbers and its weights on a device.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/array.h"
+#include "llm/model_plan.h"
+
+namespace gpk::llm {
+
+class Model {
+ public:
+  // What a model is made from: the shapes of all tensors, and the way to one of them, as an array
+  // on the device in any floating-point type.
+  struct Tensors {
+    std::map<std::string, Dims> shapes;
+    std::function<Array(const std::string& name)> load;
+  };
+
+  // Throws InvalidArgument for missing, left over or misshapen tensors, naming them.
+  Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, const Tensors& tensors);
+
+  [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] const ModelConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const ModelPlan& plan() const noexcept { return plan_; }
+  [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  [[nodiscard]] std::int64_t num_parameters() const noexcept { return num_parameters_; }
+  [[nodiscard]] std::int64_t num_bytes() const noexcept;  // of the weights
+
+  // Of a layer, or of the whole model (-1). nullopt for roles that it does not have.
+  [[nodiscard]] const std::optional<Array>& weight(Role role, std::int64_t layer) const {
+    const auto row = static_cast<std::size_t>(layer + 1);
+    return weights_[row][static_cast<std::size_t>(role)];
+  }
+
+  // The plan and the sizes of everything, as text.
+  [[nodiscard]] std::string explain() const;
+
+ private:
+  ModelSpec spec_;
+  ModelConfig config_;
+  ModelPlan plan_;
+  DType dtype_;
+  Device device_;
+  std::int64_t num_parameters_ = 0;
+  std::vector<std::array<std::optional<Array>, kNumRoles>> weights_;  // row 0: of no layer
+};
+
+}  // namespace gpk::llm

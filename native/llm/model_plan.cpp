@@ -1,0 +1,185 @@
+#include "llm/model_plan.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace gpk::llm {
+namespace {
+
+struct Planner {
+  const ModelSpec& spec;
+  const ModelConfig& config;
+  std::vector<Step>& steps;
+
+  // A block's last layer: added to the residual stream, normalised before that where the family
+  // does so.
+  void finish(Step last, Role post_norm, const std::string& post_norm_tensor) {
+    if (post_norm_tensor.empty()) {
+      last.out = last.residual = Slot::kHidden;
+      steps.push_back(last);
+      return;
+    }
+    last.out = Slot::kDelta;
+    steps.push_back(last);
+    steps.push_back({StepKind::kNorm, last.layer, Slot::kDelta, Slot::kDelta, post_norm});
+    steps.push_back({StepKind::kAdd, last.layer, Slot::kDelta, Slot::kHidden});
+  }
+
+  void attention(std::int64_t i) {
+    steps.push_back({StepKind::kNorm, i, Slot::kHidden, Slot::kNormed, Role::kAttentionNorm,
+                     bias(Role::kAttentionNormBias, spec.attn_norm_bias)});
+    steps.push_back({StepKind::kLinear, i, Slot::kNormed, Slot::kQkv, Role::kQkv,
+                     config.attention_bias ? Role::kQkvBias : Role::kNone});
+    steps.push_back({StepKind::kWriteKv, i, Slot::kQkv, Slot::kQuery});
+    steps.push_back({StepKind::kAttention, i, Slot::kQuery, Slot::kHeads});
+    const Role output_bias =
+        config.attention_bias ? bias(Role::kOutputBias, spec.o_bias) : Role::kNone;
+    finish({StepKind::kLinear, i, Slot::kHeads, Slot::kNone, Role::kOutput, output_bias},
+           Role::kAttentionPostNorm, spec.attn_post_norm);
+  }
+
+  void mlp(std::int64_t i) {
+    steps.push_back({StepKind::kNorm, i, Slot::kHidden, Slot::kNormed, Role::kMlpNorm,
+                     bias(Role::kMlpNormBias, spec.mlp_norm_bias)});
+    if (spec.is_moe()) {
+      finish({StepKind::kExperts, i, Slot::kNormed, Slot::kNone, Role::kRouter},
+             Role::kMlpPostNorm, spec.mlp_post_norm);
+      return;
+    }
+    if (!spec.is_gated()) {
+      steps.push_back({StepKind::kLinear, i, Slot::kNormed, Slot::kInner, Role::kUp,
+                       bias(Role::kUpBias, spec.fc1_bias), Slot::kNone, true});
+    } else if (spec.activation == MlpActivation::kSilu) {
+      steps.push_back({StepKind::kSwiglu, i, Slot::kNormed, Slot::kInner, Role::kUp});
+    } else {
+      steps.push_back({StepKind::kLinear, i, Slot::kNormed, Slot::kPair, Role::kUp});
+      steps.push_back({StepKind::kGeglu, i, Slot::kPair, Slot::kInner});
+    }
+    finish({StepKind::kLinear, i, Slot::kInner, Slot::kNone, Role::kDown,
+            bias(Role::kDownBias, spec.fc2_bias)},
+           Role::kMlpPostNorm, spec.mlp_post_norm);
+  }
+
+  void head() {
+    steps.push_back({StepKind::kSelect, -1, Slot::kHidden, Slot::kSelected});
+    steps.push_back({StepKind::kNorm, -1, Slot::kSelected, Slot::kSelected, Role::kFinalNorm,
+                     bias(Role::kFinalNormBias, spec.final_norm_bias)});
+    const Role matrix = config.tie_word_embeddings ? Role::kEmbedding : Role::kHead;
+    steps.push_back({StepKind::kLinear, -1, Slot::kSelected, Slot::kLogits, matrix});
+    if (config.final_softcap > 0.0)
+      steps.push_back({StepKind::kSoftcap, -1, Slot::kLogits, Slot::kLogits});
+  }
+
+  static Role bias(Role role, const std::string& tensor) {
+    return tensor.empty() ? Role::kNone : role;
+  }
+};
+
+std::string norm_text(const Step& step, const ModelSpec& spec) {
+  const bool rms = spec.norm == NormKind::kRms;
+  std::string text = cat(rms ? "rmsnorm(" : "layernorm(", to_string(step.in), ", ");
+  if (spec.norm_offset != 0.0) text += cat(spec.norm_offset, " + ");
+  text += to_string(step.weight);
+  if (step.bias != Role::kNone) text += cat(", ", to_string(step.bias));
+  return text + ")";
+}
+
+std::string linear_text(const Step& step) {
+  std::string text = cat(to_string(step.in), " @ ", to_string(step.weight), "^T");
+  if (step.bias != Role::kNone) text += cat(" + ", to_string(step.bias));
+  if (step.gelu) text = cat("gelu(", text, ")");
+  if (step.residual != Slot::kNone) text += cat(" + ", to_string(step.residual));
+  return text;
+}
+
+std::string attention_text(const Step& step, const ModelConfig& c) {
+  std::string text = cat("attention(", to_string(step.in), ", cache");
+  if (c.has_window[static_cast<std::size_t>(step.layer)]) text += cat(", window=", c.window);
+  if (c.attention_softcap > 0.0) text += cat(", softcap=", c.attention_softcap);
+  if (c.attention_scale > 0.0) text += cat(", scale=", c.attention_scale);
+  return text + ")";
+}
+
+std::string kv_text(const Step& step, const ModelSpec& spec, const ModelConfig& c) {
+  std::string text = cat("write(", to_string(step.in));
+  if (!spec.q_norm.empty()) text += ", q_norm, k_norm";
+  if (spec.use_rope)
+    text += c.has_window[static_cast<std::size_t>(step.layer)] ? ", local_rope" : ", rope";
+  return text + ")";
+}
+
+std::string value_text(const Step& step, const ModelSpec& spec, const ModelConfig& c) {
+  switch (step.kind) {
+    case StepKind::kEmbed:
+      return c.embedding_scale == 1.0 ? "embedding[tokens]"
+                                      : cat("embedding[tokens] * ", c.embedding_scale);
+    case StepKind::kAddPositions: return cat(to_string(step.out), " + positions[position]");
+    case StepKind::kNorm: return norm_text(step, spec);
+    case StepKind::kLinear: return linear_text(step);
+    case StepKind::kSwiglu: return cat("swiglu(", linear_text(step), ")");
+    case StepKind::kGeglu: return cat("geglu(", to_string(step.in), ")");
+    case StepKind::kWriteKv: return kv_text(step, spec, c);
+    case StepKind::kAttention: return attention_text(step, c);
+    case StepKind::kAdd: return cat(to_string(step.out), " + ", to_string(step.in));
+    case StepKind::kExperts:
+      return cat("experts(", to_string(step.in), ", ", c.experts_per_token, " of ", c.num_experts,
+                 ")", step.residual != Slot::kNone ? " + hidden" : "");
+    case StepKind::kSelect: return cat(to_string(step.in), "[rows]");
+    case StepKind::kSoftcap: return cat("softcap(", to_string(step.in), ", ", c.final_softcap, ")");
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* to_string(Slot slot) {
+  static constexpr const char* kNames[kNumSlots] = {"none",  "hidden", "normed",   "qkv",
+                                                    "query", "heads",  "pair",     "inner",
+                                                    "delta", "selected", "logits"};
+  return kNames[static_cast<int>(slot)];
+}
+
+ModelPlan plan_model(const ModelSpec& spec, const ModelConfig& config) {
+  ModelPlan plan;
+  Planner planner{spec, config, plan.steps};
+  plan.steps.push_back({StepKind::kEmbed, -1, Slot::kNone, Slot::kHidden, Role::kEmbedding});
+  if (!spec.position_embed.empty())
+    plan.steps.push_back(
+        {StepKind::kAddPositions, -1, Slot::kHidden, Slot::kHidden, Role::kPositions});
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    planner.attention(i);
+    planner.mlp(i);
+  }
+  planner.head();
+  return plan;
+}
+
+std::int64_t slot_width(Slot slot, const ModelSpec& spec, const ModelConfig& c) {
+  switch (slot) {
+    case Slot::kNone: return 0;
+    case Slot::kHidden:
+    case Slot::kNormed:
+    case Slot::kDelta:
+    case Slot::kSelected: return c.hidden_size;
+    case Slot::kQkv: return c.q_size() + 2 * c.kv_size();
+    case Slot::kQuery:
+    case Slot::kHeads: return c.q_size();
+    case Slot::kPair: return spec.is_gated() ? 2 * c.intermediate_size : 0;
+    case Slot::kInner: return c.intermediate_size;
+    case Slot::kLogits: return c.vocab_size;
+  }
+  return 0;
+}
+
+std::string to_string(const ModelPlan& plan, const ModelSpec& spec, const ModelConfig& config) {
+  std::string text;
+  for (const Step& step : plan.steps) {
+    if (step.layer >= 0) text += cat("layer ", step.layer, ": ");
+    text += cat(to_string(step.out), step.kind == StepKind::kWriteKv ? ", cache" : "", " = ",
+                value_text(step, spec, config), "\n");
+  }
+  return text;
+}
+
+}  // namespace gpk::llm

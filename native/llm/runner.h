@@ -1,0 +1,59 @@
+// Forward passes of a model over chunks of sequences, with memory for them and for their cache.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "llm/forward.h"
+#include "llm/slot_memory.h"
+
+namespace gpk::llm {
+
+struct RunnerOptions {
+  std::int64_t max_tokens = 512;    // of one pass
+  std::int64_t max_sequences = 1;   // of one pass
+  std::int64_t max_length = 0;      // tokens of a sequence; 0: the model's, up to 4096
+  std::int64_t num_pages = 0;       // 0: for max_sequences of max_length
+  std::int64_t page = 64;           // tokens
+};
+
+class Runner {
+ public:
+  // Throws InvalidArgument for options that the model cannot have, OutOfMemory.
+  Runner(std::shared_ptr<const Model> model, const RunnerOptions& options);
+
+  [[nodiscard]] const Model& model() const noexcept { return *model_; }
+  [[nodiscard]] const RunnerOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const KvPages& pages() const noexcept { return *pages_; }
+  [[nodiscard]] Sequence make_sequence() const { return {pages_, options_.max_length}; }
+
+  // New tokens of a sequence, after those that it has.
+  struct Chunk {
+    Sequence& sequence;
+    std::span<const std::int32_t> tokens;
+    bool all_rows = false;  // logits of every token, not of the last one alone
+  };
+  // Logits [rows, vocabulary] in the order of the chunks. They are overwritten by the next pass.
+  // Throws InvalidArgument for too many or no tokens and for ids that are not in the vocabulary;
+  // sequences are unchanged then.
+  Array forward(std::span<const Chunk> chunks);
+
+  // A pass whose input is on the device already: enqueued without a check, and without a wait.
+  Array enqueue(const PassInput& input);
+
+ private:
+  struct HostInput;
+  HostInput gather(std::span<const Chunk> chunks);
+  PassInput upload(const HostInput& host);
+  std::array<std::optional<Array>, kNumSlots> slots_of(std::int64_t tokens, std::int64_t rows);
+
+  std::shared_ptr<const Model> model_;
+  RunnerOptions options_;
+  std::shared_ptr<KvPages> pages_;
+  SlotMemory memory_;
+  Array activations_;  // [max_tokens * width]
+  std::optional<Array> selected_, logits_;
+  std::optional<RopeTable> rope_, local_rope_;
+};
+
+}  // namespace gpk::llm
