@@ -6,6 +6,7 @@
 #include "bindings/convert.h"
 #include "llm/config_json.h"
 #include "llm/generation.h"
+#include "llm/model_folder.h"
 
 namespace gpk::bind {
 namespace {
@@ -42,11 +43,29 @@ std::shared_ptr<Model> make_model(const std::string& config, const std::string& 
                                  device_from_python(device, "load"), tensors_from(shapes, load));
 }
 
+std::shared_ptr<Model> load_folder(const std::string& folder, py::handle dtype, py::handle device,
+                                   bool evictable, py::handle progress) {
+  llm::LoadOptions options;
+  options.dtype = optional_dtype(dtype, "load");
+  options.evictable = evictable;
+  if (!progress.is_none())
+    options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      const WithGil gil;
+      call_function(progress, py::make_tuple(done, total));
+    };
+  const Device where = device_from_python(device, "load");
+  const WithoutGil released;
+  return llm::load_model(folder, where, options);
+}
+
 void bind_model(py::module_& m) {
   py::class_<Model, std::shared_ptr<Model>>(m, "LlmModel",
                                             "A language model's weights on a device.")
       .def(py::init(&make_model), py::arg("config"), py::arg("family"), py::arg("shapes"),
            py::arg("load"), py::arg("dtype"), py::arg("device"))
+      .def_static("load_folder", &load_folder, py::arg("folder"), py::arg("dtype"),
+                  py::arg("device"), py::arg("evictable"), py::arg("progress"),
+                  "A model from a Hugging Face folder.")
       .def("explain", &Model::explain, "The steps of a forward pass, as text.")
       .def_property_readonly("family", [](const Model& x) { return x.spec().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)

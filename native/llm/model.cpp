@@ -10,25 +10,36 @@
 namespace gpk::llm {
 namespace {
 
-// The tensor where nothing has to be done to it, else a new array that its parts are copied to.
+// The parts as one array, where they are one already; else nothing.
+std::optional<Array> joined_view(const Weight& weight, const std::vector<Array>& parts,
+                                 DType dtype) {
+  std::int64_t next = parts.front().offset_elems();
+  for (const Array& part : parts) {
+    if (part.dtype() != dtype || !part.is_contiguous() || part.offset_elems() != next ||
+        part.buffer() != parts.front().buffer())
+      return std::nullopt;
+    next += part.size();
+  }
+  return Array(weight.shape, contiguous_strides(weight.shape), dtype, parts.front().buffer(),
+               parts.front().offset_elems());
+}
+
 Array load_weight(const Weight& weight, const std::string& prefix, DType dtype, Device device,
                   const Model::Tensors& tensors) {
-  const auto load = [&](const WeightPart& part) {
-    Array array = tensors.load(prefix + part.tensor);
-    return weight.transposed ? ops::swapaxes(array, 0, 1, "load") : array;
-  };
-  if (weight.parts.size() == 1 && weight.shape.size() < 3) {
-    const Array array = load(weight.parts.front());
-    return ops::contiguous(ops::cast(array, dtype, "load"), "load");
-  }
-  const Array whole = Array::empty(weight.shape, dtype, device, "load");
+  std::vector<Array> parts;
   for (const WeightPart& part : weight.parts) {
-    const Array source = load(part);
-    Array matrix = whole;
+    const Array array = tensors.load(prefix + part.tensor);
+    parts.push_back(weight.transposed ? ops::swapaxes(array, 0, 1, "load") : array);
+  }
+  if (auto view = joined_view(weight, parts, dtype)) return *view;
+  const Array whole = Array::empty(weight.shape, dtype, device, "load");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Array to = whole;
     if (weight.shape.size() == 3)
-      matrix = Array({weight.shape[1], weight.shape[2]}, {weight.shape[2], 1}, dtype,
-                     whole.buffer(), whole.offset_elems() + part.matrix * whole.strides()[0]);
-    ops::copy_into(slice_axis(matrix, 0, part.row, source.shape()[0], 1), source, "load");
+      to = Array({weight.shape[1], weight.shape[2]}, {weight.shape[2], 1}, dtype, whole.buffer(),
+                 whole.offset_elems() + weight.parts[i].matrix * whole.strides()[0]);
+    const std::int64_t rows = parts[i].shape()[0];
+    ops::copy_into(slice_axis(to, 0, weight.parts[i].row, rows, 1), parts[i], "load");
   }
   return whole;
 }

@@ -17,7 +17,8 @@ namespace gpk::llm {
 class Model {
  public:
   // What a model is made from: the shapes of all tensors, and the way to one of them, as an array
-  // on the device in any floating-point type.
+  // on the device in any floating-point type. Tensors of one weight that are neighbours in memory
+  // are used where they are, others are copied.
   struct Tensors {
     std::map<std::string, Dims> shapes;
     std::function<Array(const std::string& name)> load;

@@ -1,6 +1,7 @@
 #include "llm/weight_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -31,21 +32,36 @@ std::vector<WeightBlock> plan_weights(std::span<const WeightSource> sources,
                                       std::optional<DType> dtype, std::size_t block_bytes) {
   std::vector<WeightBlock> blocks;
   std::optional<std::size_t> open[2];  // the last block that does not convert, that does
-  for (const WeightSource& source : sources) {
+  const auto dtypes_of = [&](const WeightSource& source) {
     const DType stored = loadable_dtype(*source.tensor, source.file->file().path());
-    PlacedWeight weight{source, stored, weight_dtype(stored, dtype)};
-    const auto raw_bytes = static_cast<std::size_t>(source.tensor->size_bytes);
-    if (raw_bytes == 0) continue;
-    const bool converts = weight.dtype != stored;
-    const std::size_t bytes = raw_bytes / itemsize(stored) * itemsize(weight.dtype);
+    return std::pair(stored, weight_dtype(stored, dtype));
+  };
+  bool converted_before = false;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto [stored, loaded] = dtypes_of(sources[i]);
+    const bool converts = loaded != stored;
+    const std::size_t raw_bytes = sources[i].tensor->size_bytes;
+    const std::size_t bytes = raw_bytes / itemsize(stored) * itemsize(loaded);
     std::optional<std::size_t>& at = open[converts ? 1 : 0];
-    if (!at || align_up(blocks[*at].bytes) + bytes > block_bytes) {
-      at = blocks.size();
-      blocks.emplace_back().converts = converts;
+    const bool joined = sources[i].joined && i > 0 && at && converts == converted_before;
+    converted_before = converts;
+    if (raw_bytes == 0) continue;
+    if (!joined) {
+      // All that are joined to it go to the same block.
+      std::size_t together = bytes;
+      for (std::size_t j = i + 1; j < sources.size() && sources[j].joined; ++j) {
+        const auto [from, to] = dtypes_of(sources[j]);
+        together += sources[j].tensor->size_bytes / itemsize(from) * itemsize(to);
+      }
+      if (!at || align_up(blocks[*at].bytes) + together > block_bytes) {
+        at = blocks.size();
+        blocks.emplace_back().converts = converts;
+      }
     }
     WeightBlock& block = blocks[*at];
-    weight.raw_offset = align_up(block.raw_bytes);
-    weight.offset = align_up(block.bytes);
+    PlacedWeight weight{sources[i], stored, loaded};
+    weight.raw_offset = joined ? block.raw_bytes : align_up(block.raw_bytes);
+    weight.offset = joined ? block.bytes : align_up(block.bytes);
     block.raw_bytes = weight.raw_offset + raw_bytes;
     block.bytes = weight.offset + bytes;
     block.weights.push_back(weight);

@@ -18,6 +18,7 @@ namespace gpk::llm {
 struct WeightSource {
   const SafeTensorsFile* file;
   const TensorInfo* tensor;
+  bool joined = false;  // directly behind the one before it, where both are converted or none
 };
 
 struct PlacedWeight {

@@ -1,0 +1,18 @@
+// A model from a Hugging Face folder: config.json and SafeTensors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "llm/model.h"
+#include "llm/weight_loader.h"
+
+namespace gpk::llm {
+
+// `options.dtype`: nothing for that of the files. Throws FileError, InvalidArgument for a family
+// that is not known and for tensors that do not fit config.json (nothing was loaded then),
+// OutOfMemory.
+std::shared_ptr<Model> load_model(const std::string& folder, Device device, LoadOptions options);
+
+}  // namespace gpk::llm
