@@ -25,6 +25,7 @@ class Runner {
   [[nodiscard]] const Model& model() const noexcept { return *model_; }
   [[nodiscard]] const RunnerOptions& options() const noexcept { return options_; }
   [[nodiscard]] const KvPages& pages() const noexcept { return *pages_; }
+  [[nodiscard]] const std::shared_ptr<KvPages>& shared_pages() const noexcept { return pages_; }
   [[nodiscard]] Sequence make_sequence() const { return {pages_, options_.max_length}; }
 
   // New tokens of a sequence, after those that it has.
