@@ -20,8 +20,12 @@ class KvPages {
           std::int64_t page);
 
   // [pages, page, kv_heads, head_dim].
-  [[nodiscard]] const Array& k(std::int64_t layer) const { return k_.at(static_cast<std::size_t>(layer)); }
-  [[nodiscard]] const Array& v(std::int64_t layer) const { return v_.at(static_cast<std::size_t>(layer)); }
+  [[nodiscard]] const Array& k(std::int64_t layer) const {
+    return k_.at(static_cast<std::size_t>(layer));
+  }
+  [[nodiscard]] const Array& v(std::int64_t layer) const {
+    return v_.at(static_cast<std::size_t>(layer));
+  }
   [[nodiscard]] std::int64_t page() const noexcept { return page_; }
   [[nodiscard]] std::int64_t num_layers() const noexcept {
     return static_cast<std::int64_t>(k_.size());
