@@ -293,6 +293,9 @@ void Engine::end(Request& request, FinishReason reason, const std::string& error
   const bool finished = reason == FinishReason::kStop || reason == FinishReason::kLength;
   const bool cancelled = reason == FinishReason::kCancelled;
   ++(finished ? counts_.finished : cancelled ? counts_.cancelled : counts_.failed);
+  request.enter(finished    ? RequestState::kFinished
+                : cancelled ? RequestState::kCancelled
+                            : RequestState::kFailed);
   if (request.options().timeout_ns > 0) --num_deadlines_;
   request.times.ended_ns = clock_.now_ns();
   RequestEvent event;
