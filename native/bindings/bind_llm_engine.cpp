@@ -26,8 +26,8 @@ struct EngineSettings {
 
 // Pages in so many bytes; 0: for max_rows texts of full length, in up to half of what is free.
 std::int64_t pages_in(std::int64_t bytes, const Model& model, const EngineSettings& s) {
-  const auto page_bytes =
-      static_cast<std::int64_t>(llm::KvPages::page_bytes(model.config(), model.dtype(), s.runner.page));
+  const auto page_bytes = static_cast<std::int64_t>(
+      llm::KvPages::page_bytes(model.config(), model.dtype(), s.runner.page));
   if (bytes > 0) {
     if (bytes < page_bytes)
       throw InvalidArgument(cat("Engine: kv_memory is ", bytes, " bytes, expected at least ",
@@ -72,8 +72,8 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
                                           std::int64_t max_batch, std::int64_t max_tokens,
                                           std::int64_t max_length, std::int64_t kv_memory,
                                           std::int64_t host_memory, std::int64_t page,
-                                          bool prefix_cache, std::int64_t max_waiting,
-                                          double aging, bool use_graph) {
+                                          bool prefix_cache, std::int64_t max_waiting, double aging,
+                                          bool use_graph) {
   const auto check = [](const char* what, std::int64_t value, std::int64_t least,
                         std::int64_t most) {
     if (value < least || value > most)
@@ -97,7 +97,7 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
   s.runner.max_length = max_length > 0 ? max_length : std::min<std::int64_t>(most, 4096);
   s.runner.num_pages = pages_in(kv_memory, *model, s);
   s.engine.prefix_cache = prefix_cache;
-  s.engine.host_pages = host_memory < 0 ? s.runner.num_pages
+  s.engine.host_pages = host_memory < 0    ? s.runner.num_pages
                         : host_memory == 0 ? 0
                                            : pages_in(host_memory, *model, s);
   s.engine.max_waiting = max_waiting;
@@ -117,8 +117,8 @@ llm::MaskFunction mask_from(const py::object& function) {
     Py_ssize_t size = 0;
     if (PyBytes_AsStringAndSize(result.ptr(), &data, &size) != 0) throw py::error_already_set();
     if (static_cast<std::size_t>(size) != bits.size_bytes())
-      throw InvalidArgument(cat("submit: the grammar's mask has ", size, " bytes, expected ",
-                                bits.size_bytes()));
+      throw InvalidArgument(
+          cat("submit: the grammar's mask has ", size, " bytes, expected ", bits.size_bytes()));
     std::memcpy(bits.data(), data, bits.size_bytes());
     return true;
   };
@@ -133,8 +133,9 @@ std::uint64_t submit(EngineObject& self, const Tokens& prompt, std::int64_t max_
   llm::RequestOptions options;
   options.prompt = prompt;
   options.max_new_tokens = max_new_tokens;
-  options.sampling = {temperature,        top_k,            top_p,             min_p, typical_p,
-                      repetition_penalty, presence_penalty, frequency_penalty, seed,  logprobs};
+  options.sampling = {
+      temperature,       top_k, top_p,   min_p, typical_p, repetition_penalty, presence_penalty,
+      frequency_penalty, seed,  logprobs};
   options.stop_tokens = stop_tokens;
   if (qos < 0 || qos > static_cast<int>(runtime::QosClass::kBestEffort))
     throw InvalidArgument(cat("submit: qos is ", qos, ", expected a QosClass"));
@@ -212,10 +213,10 @@ void bind_llm_engine(py::module_& m) {
            py::arg("prefix_cache"), py::arg("max_waiting"), py::arg("aging"), py::arg("use_graph"))
       .def("submit", &submit, py::arg("prompt"), py::arg("max_new_tokens"), py::arg("temperature"),
            py::arg("top_k"), py::arg("top_p"), py::arg("min_p"), py::arg("typical_p"),
-           py::arg("repetition_penalty"), py::arg("presence_penalty"),
-           py::arg("frequency_penalty"), py::arg("seed"), py::arg("logprobs"),
-           py::arg("stop_tokens"), py::arg("qos"), py::arg("priority"), py::arg("deadline"),
-           py::arg("mask"), "Queues a request and returns its id.")
+           py::arg("repetition_penalty"), py::arg("presence_penalty"), py::arg("frequency_penalty"),
+           py::arg("seed"), py::arg("logprobs"), py::arg("stop_tokens"), py::arg("qos"),
+           py::arg("priority"), py::arg("deadline"), py::arg("mask"),
+           "Queues a request and returns its id.")
       .def(
           "cancel",
           [](EngineObject& self, std::uint64_t id) {

@@ -51,7 +51,8 @@ void Sequence::reserve(std::int64_t length) {
   const auto wanted = static_cast<std::size_t>(ceil_div(length, pages_->page()));
   try {
     while (table_.size() < wanted) table_.push_back(counts.take());
-    for (auto i = static_cast<std::size_t>(length_ / pages_->page()); i < before && i < wanted; ++i) {
+    for (auto i = static_cast<std::size_t>(length_ / pages_->page()); i < before && i < wanted;
+         ++i) {
       if (counts.holders(table_[i]) == 1) continue;
       const std::int32_t own = counts.take();
       pages_->copy(table_[i], own);
