@@ -24,7 +24,7 @@ struct Spectrum {
     if (value > 0.0 && std::isfinite(value)) return value;
     throw InvalidArgument(cat(op, ": ", key, " of the ",
                               kKindNames[static_cast<std::size_t>(scaling.kind)], " scaling is ",
-                              value, ", expected a number above 0"));
+                              value == 0.0 ? "missing" : cat(value), ", expected a number above 0"));
   }
   [[nodiscard]] double trained() const {
     return needed(scaling.original_max_positions, "original_max_position_embeddings");
