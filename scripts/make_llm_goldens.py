@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,11 +51,17 @@ LONGROPE = {
     "original_max_position_embeddings": 128,
     "partial_rotary_factor": 0.75,
 }
-FAMILIES = {
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": (
         "GPT2Config",
-        {"vocab_size": 160, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 128,
-         "initializer_range": 0.2},
+        {
+            "vocab_size": 160,
+            "n_embd": 48,
+            "n_layer": 3,
+            "n_head": 4,
+            "n_positions": 128,
+            "initializer_range": 0.2,
+        },
     ),
     "llama": ("LlamaConfig", COMMON),
     "llama31": ("LlamaConfig", {**COMMON, "rope_parameters": LLAMA3, "tie_word_embeddings": True}),
@@ -64,8 +71,14 @@ FAMILIES = {
     "qwen3": ("Qwen3Config", COMMON),
     "gemma2": (
         "Gemma2Config",
-        {**COMMON, "num_hidden_layers": 4, "sliding_window": 7, "query_pre_attn_scalar": 24,
-         "attn_logit_softcapping": 20.0, "final_logit_softcapping": 10.0},
+        {
+            **COMMON,
+            "num_hidden_layers": 4,
+            "sliding_window": 7,
+            "query_pre_attn_scalar": 24,
+            "attn_logit_softcapping": 20.0,
+            "final_logit_softcapping": 10.0,
+        },
     ),
     "gemma3_text": (
         "Gemma3TextConfig",
@@ -73,14 +86,25 @@ FAMILIES = {
     ),
     "phi3": (
         "Phi3Config",
-        {**COMMON, "hidden_size": 64, "rope_parameters": LONGROPE, "pad_token_id": 0,
-         "sliding_window": None, "original_max_position_embeddings": 128},
+        {
+            **COMMON,
+            "hidden_size": 64,
+            "rope_parameters": LONGROPE,
+            "pad_token_id": 0,
+            "sliding_window": None,
+            "original_max_position_embeddings": 128,
+        },
     ),
     "mixtral": ("MixtralConfig", {**COMMON, "num_local_experts": 6, "num_experts_per_tok": 2}),
     "qwen3_moe": (
         "Qwen3MoeConfig",
-        {**COMMON, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 40,
-         "norm_topk_prob": True},
+        {
+            **COMMON,
+            "num_experts": 6,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 40,
+            "norm_topk_prob": True,
+        },
     ),
 }
 TOKENS, NEW = 40, 12
@@ -107,7 +131,9 @@ def make(name: str, folder: Path) -> None:
         file.unlink()
     weights = folder / "model.safetensors"
     save_file(load_file(weights), weights)  # without what Transformers adds to the header
-    ids = torch.randint(0, config.vocab_size, (1, TOKENS), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(
+        0, config.vocab_size, (1, TOKENS), generator=torch.Generator().manual_seed(1)
+    )
     with torch.no_grad():
         logits = model(ids).logits[0].double().numpy()
         grown = ids

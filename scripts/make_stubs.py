@@ -342,6 +342,7 @@ ARGUMENTS = {
     "RawModule.set_global.value": "ArrayLike",
     "WeightSet.__contains__.key": "object",
     "WeightSet.load.progress": "Callable[[int, int], object] | None",
+    "LlmModel.load_folder.progress": "Callable[[int, int], object] | None",
     "TransferFuture.add_done_callback.callback": "Callable[[], object]",
     "Stream.__init__.handle": "_StreamLike",
     "Stream.__init__.priority": "str | int",

@@ -25,8 +25,7 @@ Model::Tensors tensors_from(const py::dict& shapes, const py::function& load) {
   tensors.load = [load](const std::string& name) {
     const py::object array = load(name);
     if (!is_array(array.ptr()))
-      throw InvalidArgument(Error::Kind::kType,
-                            cat("load: tensor ", name, " is no GPUArray"));
+      throw InvalidArgument(Error::Kind::kType, cat("load: tensor ", name, " is no GPUArray"));
     return array_of(array.ptr());
   };
   return tensors;
@@ -86,14 +85,14 @@ void bind_runner(py::module_& m) {
   py::class_<Runner, std::shared_ptr<Runner>>(m, "LlmRunner",
                                               "Forward passes of a model, and their memory.")
       .def(py::init([](const std::shared_ptr<Model>& model, std::int64_t max_tokens,
-                       std::int64_t max_sequences, std::int64_t max_length,
-                       std::int64_t num_pages, std::int64_t page) {
+                       std::int64_t max_sequences, std::int64_t max_length, std::int64_t num_pages,
+                       std::int64_t page) {
              const WithoutGil released;
              return std::make_shared<Runner>(
                  model, llm::RunnerOptions{max_tokens, max_sequences, max_length, num_pages, page});
            }),
-           py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"),
-           py::arg("max_length"), py::arg("num_pages"), py::arg("page"))
+           py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"), py::arg("max_length"),
+           py::arg("num_pages"), py::arg("page"))
       .def("make_sequence", &Runner::make_sequence, py::keep_alive<0, 1>(), "An empty sequence.")
       .def(
           "forward",
@@ -109,7 +108,8 @@ void bind_runner(py::module_& m) {
                              [](const Runner& x) { return x.options().max_sequences; })
       .def_property_readonly("max_length", [](const Runner& x) { return x.options().max_length; })
       .def_property_readonly("num_pages", [](const Runner& x) { return x.pages().num_pages(); })
-      .def_property_readonly("num_free_pages", [](const Runner& x) { return x.pages().num_free(); });
+      .def_property_readonly("num_free_pages",
+                             [](const Runner& x) { return x.pages().num_free(); });
 }
 
 std::unique_ptr<Generation> make_generation(const std::shared_ptr<Runner>& runner,
@@ -122,7 +122,12 @@ std::unique_ptr<Generation> make_generation(const std::shared_ptr<Runner>& runne
   return std::make_unique<Generation>(
       runner, prompts,
       llm::GenerationOptions{max_new_tokens,
-                             {temperature, top_k, top_p, min_p, repetition_penalty, seed},
+                             {.temperature = temperature,
+                              .top_k = top_k,
+                              .top_p = top_p,
+                              .min_p = min_p,
+                              .repetition_penalty = repetition_penalty,
+                              .seed = seed},
                              stop_tokens,
                              use_graph});
 }
@@ -135,8 +140,8 @@ void bind_llm(py::module_& m) {
   py::class_<Generation>(m, "LlmGeneration", "Texts that grow by a token a step.")
       .def(py::init(&make_generation), py::arg("runner"), py::arg("prompts"),
            py::arg("max_new_tokens"), py::arg("temperature"), py::arg("top_k"), py::arg("top_p"),
-           py::arg("min_p"), py::arg("repetition_penalty"), py::arg("seed"),
-           py::arg("stop_tokens"), py::arg("use_graph"))
+           py::arg("min_p"), py::arg("repetition_penalty"), py::arg("seed"), py::arg("stop_tokens"),
+           py::arg("use_graph"))
       .def(
           "next",
           [](Generation& x) {

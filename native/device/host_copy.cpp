@@ -3,28 +3,45 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "core/graph.h"
+#include "core/memory.h"
 #include "core/stream.h"
 #include "device/transfers.h"
 
 namespace gpk::device {
 
+namespace {
+
+void check_contiguous(const Array& array, const char* op) {
+  if (!array.is_contiguous()) throw InvalidArgument(cat(op, ": the array is not contiguous"));
+}
+
+}  // namespace
+
 Array from_host(const void* src, Dims shape, DType dtype, Device device) {
-  forbid_in_capture("from_numpy", "host memory is read once, a replay could not read it again");
   Array array = Array::empty(std::move(shape), dtype, device, "from_numpy");
-  const auto& stream = current_stream(device);
-  const BufferUse use(array.buffer(), stream);
-  if (!device.is_cuda()) {
-    if (array.nbytes() > 0) std::memcpy(array.data(), src, array.nbytes());
-    return array;
-  }
-  upload(array.device_ptr(), src, array.nbytes(), stream);
+  copy_from_host(array, src);
   return array;
+}
+
+void copy_from_host(const Array& array, const void* src) {
+  forbid_in_capture("from_numpy", "host memory is read once, a replay could not read it again");
+  check_contiguous(array, "from_numpy");
+  if (array.nbytes() == 0) return;
+  const auto& stream = current_stream(array.device());
+  const BufferUse use(array.buffer(), stream);
+  if (!array.device().is_cuda()) {
+    std::memcpy(array.data(), src, array.nbytes());
+    return;
+  }
+  array.buffer()->order_before(*stream);
+  upload(array.device_ptr(), src, array.nbytes(), stream);
 }
 
 void to_host(const Array& array, void* dst) {
   forbid_in_capture("to_numpy", "the result is needed now, the work is only being recorded");
-  if (!array.is_contiguous()) throw InvalidArgument("to_numpy: the array is not contiguous");
+  check_contiguous(array, "to_numpy");
   if (array.nbytes() == 0) return;
   const auto& stream = current_stream(array.device());
   const BufferUse use(array.buffer(), stream);
@@ -34,6 +51,19 @@ void to_host(const Array& array, void* dst) {
   }
   array.buffer()->order_before(*stream);
   download(dst, array.device_ptr(), array.nbytes(), stream);
+}
+
+void copy_to_pinned(const Array& array, void* dst) {
+  check_contiguous(array, "to_numpy");
+  if (array.nbytes() == 0) return;
+  const auto& stream = current_stream(array.device());
+  const BufferUse use(array.buffer(), stream);
+  if (!array.device().is_cuda()) {
+    std::memcpy(dst, array.data(), array.nbytes());
+    return;
+  }
+  array.buffer()->order_before(*stream);
+  core::copy_to_host(dst, array.device_ptr(), array.nbytes(), *stream);
 }
 
 }  // namespace gpk::device

@@ -121,7 +121,8 @@ RopeConfig read_rope(const Fields& fields, const ModelConfig& config, const Mode
 void read_windows(const Fields& fields, const ModelSpec& spec, ModelConfig& config) {
   config.window = fields.integer("sliding_window", 0);
   if (!fields.boolean("use_sliding_window", true)) config.window = 0;
-  const auto layers = static_cast<std::size_t>(std::clamp<std::int64_t>(config.num_layers, 0, 4096));
+  const auto layers =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(config.num_layers, 0, 4096));
   config.has_window.assign(layers, config.window > 0);
   if (const Json* types = fields.find("layer_types")) {
     if (types->items() == nullptr) refuse("layer_types", *types, "an array of strings");
@@ -160,7 +161,8 @@ void read_experts(const Fields& fields, ModelConfig& config) {
 void check_activation(const Fields& fields, const ModelSpec& spec) {
   const char* const fallback = spec.activation == MlpActivation::kSilu ? "silu" : "gelu_new";
   const std::string given = fields.text(
-      "hidden_activation", fields.text("hidden_act", fields.text("activation_function", fallback).c_str()).c_str());
+      "hidden_activation",
+      fields.text("hidden_act", fields.text("activation_function", fallback).c_str()).c_str());
   const bool is_silu = given == "silu" || given == "swish";
   const bool is_gelu = given == "gelu_new" || given == "gelu_pytorch_tanh" || given == "gelu";
   if (spec.activation == MlpActivation::kSilu ? !is_silu : !is_gelu)

@@ -1,5 +1,8 @@
 #include "llm/forward.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "core/view.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/copy.h"
@@ -62,8 +65,8 @@ struct Pass {
   }
 
   void add_positions() const {
-    const Array rows = ops::take(weight(step.weight), input.positions, 0, ops::IndexMode::kClip,
-                                 std::nullopt);
+    const Array rows =
+        ops::take(weight(step.weight), input.positions, 0, ops::IndexMode::kClip, std::nullopt);
     ops::add(in(), rows, &out());
   }
 
@@ -84,8 +87,26 @@ struct Pass {
     if (step.gelu) options.activation = ops::Activation::kGelu;
     options.swiglu = step.kind == StepKind::kSwiglu;
     options.out = out();
+    run_linear(in(), weight(step.weight), options);
+  }
+
+  // Batches of more rows than decoding kernels take are cut.
+  void run_linear(const Array& x, const Array& w, ops::LinearOptions& options) const {
     options.batch_invariant = true;
-    ops::linear(in(), weight(step.weight), options);
+    options.few_rows = input.decodes;
+    const std::int64_t rows = x.shape()[0];
+    if (!input.decodes || rows <= ops::kMaxFewRows) {
+      ops::linear(x, w, options);
+      return;
+    }
+    const Array result = *options.out;
+    const std::optional<Array> residual = options.residual;
+    for (std::int64_t first = 0; first < rows; first += ops::kMaxFewRows) {
+      const std::int64_t count = std::min(ops::kMaxFewRows, rows - first);
+      options.out = slice_axis(result, 0, first, count, 1);
+      if (residual) options.residual = slice_axis(*residual, 0, first, count, 1);
+      ops::linear(slice_axis(x, 0, first, count, 1), w, options);
+    }
   }
 
   void geglu() const {
@@ -139,8 +160,10 @@ struct Pass {
   void experts() const {
     const ModelConfig& c = config();
     ops::LinearOptions exact;
-    exact.batch_invariant = true;
-    const Array logits = ops::linear(in(), weight(step.weight), exact);
+    const Array logits =
+        Array::empty({in().shape()[0], c.num_experts}, in().dtype(), in().device(), "router");
+    exact.out = logits;
+    run_linear(in(), weight(step.weight), exact);
     ops::MoeRouteOptions options;
     options.renormalize = c.renormalize_experts;
     const ops::MoeRouting routing = ops::moe_route(logits, c.experts_per_token, options);
@@ -152,8 +175,7 @@ struct Pass {
     const Array up = slice_axis(pair, 1, c.intermediate_size, c.intermediate_size, 1);
     const bool silu = state.model.spec().activation == MlpActivation::kSilu;
     const Array inner = silu ? ops::silu_multiply(gate, up) : ops::gelu_multiply(gate, up);
-    const Array down =
-        ops::grouped_gemm_by_sizes(inner, weight(Role::kExpertsDown), sorted.sizes);
+    const Array down = ops::grouped_gemm_by_sizes(inner, weight(Role::kExpertsDown), sorted.sizes);
     if (step.residual == Slot::kNone) {
       ops::moe_unpermute(down, sorted.row_map, routing.weights, out());
       return;
@@ -181,9 +203,7 @@ struct Pass {
       case StepKind::kAttention: attention(); break;
       case StepKind::kAdd: ops::add(out(), in(), &out()); break;
       case StepKind::kExperts: experts(); break;
-      case StepKind::kSelect:
-        ops::take(in(), input.rows, 0, ops::IndexMode::kClip, out());
-        break;
+      case StepKind::kSelect: ops::take(in(), input.rows, 0, ops::IndexMode::kClip, out()); break;
       case StepKind::kSoftcap: softcap(); break;
     }
   }
@@ -191,9 +211,11 @@ struct Pass {
 
 }  // namespace
 
-void run_steps(const PassInput& input, PassState& state, std::size_t first, std::size_t last) {
-  const std::vector<Step>& steps = state.model.plan().steps;
-  for (std::size_t i = first; i < last; ++i) Pass{input, state, steps[i]}.run();
+void run_steps(const PassInput& input, PassState& state) {
+  const std::int64_t last =
+      input.num_layers > 0 ? input.num_layers : state.model.config().num_layers;
+  for (const Step& step : state.model.plan().steps)
+    if (step.layer < last) Pass{input, state, step}.run();
 }
 
 }  // namespace gpk::llm

@@ -15,14 +15,16 @@ namespace gpk::llm {
 struct PassInput {
   std::int64_t num_tokens = 0;
   std::int64_t num_sequences = 0;
-  std::int64_t longest = 0;  // most tokens of one sequence
-  Array tokens;              // int32 [num_tokens]
-  Array positions;           // int32 [num_tokens]
-  Array slots;               // int32 [num_tokens]: where in the cache
-  Array starts;              // int32 [num_sequences + 1]: first token of each
-  Array lengths;             // int32 [num_sequences]: with the new tokens
-  Array tables;              // int32 [num_sequences, blocks]
-  Array rows;                // int32 [num_rows]: tokens whose logits are wanted
+  std::int64_t longest = 0;     // most tokens of one sequence
+  bool decodes = false;         // rows of GEMMs agree with those of other passes that decode
+  std::int64_t num_layers = 0;  // that are run; 0: all
+  Array tokens;                 // int32 [num_tokens]
+  Array positions;              // int32 [num_tokens]
+  Array slots;                  // int32 [num_tokens]: where in the cache
+  Array starts;                 // int32 [num_sequences + 1]: first token of each
+  Array lengths;                // int32 [num_sequences]: with the new tokens
+  Array tables;                 // int32 [num_sequences, blocks]
+  Array rows;                   // int32 [num_rows]: tokens whose logits are wanted
 };
 
 struct PassState {
@@ -33,7 +35,7 @@ struct PassState {
   std::array<std::optional<Array>, kNumSlots> slots;
 };
 
-// Enqueues steps [first, last) of the model's plan. Nothing waits.
-void run_steps(const PassInput& input, PassState& state, std::size_t first, std::size_t last);
+// Enqueues the model's plan, without the layers from input.num_layers on. Nothing waits.
+void run_steps(const PassInput& input, PassState& state);
 
 }  // namespace gpk::llm

@@ -1,60 +1,50 @@
-// Texts that grow by a token a step. Tokens, positions and lengths stay on the device; a step of
-// the whole batch is one CUDA graph.
+// Texts that grow by a token a step.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "core/graph.h"
-#include "llm/runner.h"
-#include "ops/sampling/sample.h"
+#include "llm/decoder.h"
 
 namespace gpk::llm {
 
-struct SamplingOptions {
-  double temperature = 0.0;  // 0: the largest logit
-  std::int64_t top_k = 0;    // 0: all
-  double top_p = 1.0;
-  double min_p = 0.0;
-  double repetition_penalty = 1.0;
-  std::int64_t seed = 0;  // of the first text; others follow
-};
-
 struct GenerationOptions {
   std::int64_t max_new_tokens = 20;
-  SamplingOptions sampling;
+  SamplingOptions sampling;  // the seed is that of the first text; others follow
   std::vector<std::int32_t> stop_tokens;
   bool use_graph = true;
 };
 
+// Runs a prompt through the model, in chunks of the runner's max_tokens, after what the sequence
+// has. Returns the logits [1, vocabulary] after it, which the next pass overwrites. Throws
+// InvalidArgument for an empty or too long prompt and for ids outside of the vocabulary.
+Array prefill(Runner& runner, Sequence& sequence, std::span<const std::int32_t> prompt);
+
 class Generation {
  public:
-  // Runs the prompts through the model, in chunks of the runner's max_tokens. Throws
-  // InvalidArgument for an empty or too long prompt and for ids outside of the vocabulary.
+  // Prefills. Throws InvalidArgument for bad options, and as prefill().
   Generation(std::shared_ptr<Runner> runner, std::vector<std::vector<std::int32_t>> prompts,
              GenerationOptions options);
 
   // The next token of each text; kEnded for texts that have ended. Empty when all have: at a stop
-  // token (which is given), or after max_new_tokens. Waits for the device.
+  // token (which is given), or after max_new_tokens. Waits for the device, which is a step ahead.
   std::vector<std::int32_t> next();
   static constexpr std::int32_t kEnded = -1;
 
  private:
-  Array prefill(const std::vector<std::vector<std::int32_t>>& prompts);  // first tokens
-  [[nodiscard]] PassInput first_input(const Array& tokens) const;
-  void enqueue_step();
-  void step();
+  [[nodiscard]] std::vector<DecodeRow> rows_after(std::int64_t draws) const;
+  void launch();
 
   std::shared_ptr<Runner> runner_;
   GenerationOptions options_;
+  Decoder decoder_;
   std::vector<Sequence> sequences_;
+  std::vector<SamplingOptions> sampling_;  // of each text
+  std::vector<std::vector<std::int32_t>> prompts_;
   std::vector<bool> ended_;
-  std::int64_t num_steps_ = 0;
-  ops::SampleFilter filter_;
-  ops::SampleSource source_;
-  std::optional<PassInput> input_;  // one token of each sequence
-  std::unique_ptr<Graph> graph_;
+  std::vector<std::int32_t> first_;  // tokens
+  std::int64_t num_given_ = 0;       // tokens of each text
 };
 
 // All of it: the new tokens of each text.

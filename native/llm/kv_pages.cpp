@@ -1,16 +1,20 @@
 #include "llm/kv_pages.h"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "device/host_copy.h"
+#include "ops/kv_cache/pages.h"
 
 namespace gpk::llm {
 
 KvPages::KvPages(const ModelConfig& config, DType dtype, Device device, std::int64_t num_pages,
                  std::int64_t page)
-    : page_(page), num_pages_(num_pages) {
+    : page_(page), counts_(std::max<std::int64_t>(num_pages, 0)) {
   if (page < 16 || !std::has_single_bit(static_cast<std::uint64_t>(page)))
     throw InvalidArgument(
         cat("kv_pages: page is ", page, " tokens, expected a power of two from 16 on"));
@@ -21,36 +25,57 @@ KvPages::KvPages(const ModelConfig& config, DType dtype, Device device, std::int
     k_.push_back(Array::empty(shape, dtype, device, "kv_pages"));
     v_.push_back(Array::empty(shape, dtype, device, "kv_pages"));
   }
-  for (std::int64_t i = num_pages; i-- > 0;) free_.push_back(static_cast<std::int32_t>(i));
 }
 
-std::int32_t KvPages::take() {
-  if (free_.empty())
-    throw Error(Error::Kind::kMemory,
-                cat("kv_pages: all ", num_pages_, " pages of ", page_, " tokens are in use"));
-  const std::int32_t page = free_.back();
-  free_.pop_back();
-  return page;
+std::size_t KvPages::page_bytes() const {
+  return 2 * k_.size() * k_.front().nbytes() / static_cast<std::size_t>(num_pages());
+}
+
+void KvPages::copy(std::int32_t from, std::int32_t to) {
+  const std::int32_t pair[] = {from, to};
+  const Array pairs = device::from_host(pair, {1, 2}, DType::kInt32, k_.front().device());
+  for (std::size_t i = 0; i < k_.size(); ++i) ops::copy_pages(k_[i], v_[i], pairs);
 }
 
 void Sequence::reserve(std::int64_t length) {
   if (length > max_length_)
     throw InvalidArgument(cat("generate: the text would have ", length,
                               " tokens, expected at most max_length, ", max_length_));
+  PageCounts& counts = pages_->counts();
   const std::size_t before = table_.size();
   const auto wanted = static_cast<std::size_t>(ceil_div(length, pages_->page()));
   try {
-    while (table_.size() < wanted) table_.push_back(pages_->take());
+    while (table_.size() < wanted) table_.push_back(counts.take());
+    for (auto i = static_cast<std::size_t>(length_ / pages_->page()); i < before && i < wanted; ++i) {
+      if (counts.holders(table_[i]) == 1) continue;
+      const std::int32_t own = counts.take();
+      pages_->copy(table_[i], own);
+      counts.give(std::exchange(table_[i], own));
+    }
   } catch (...) {
-    for (; table_.size() > before; table_.pop_back()) pages_->give(table_.back());
+    for (; table_.size() > before; table_.pop_back()) counts.give(table_.back());
     throw;
   }
+}
+
+std::int64_t Sequence::pages_missing(std::int64_t length) const {
+  const std::int64_t wanted = ceil_div(length, pages_->page());
+  const auto held = static_cast<std::int64_t>(table_.size());
+  std::int64_t missing = std::max<std::int64_t>(wanted - held, 0);
+  for (std::int64_t i = length_ / pages_->page(); i < std::min(held, wanted); ++i)
+    if (pages_->counts().holders(table_[static_cast<std::size_t>(i)]) > 1) ++missing;
+  return missing;
+}
+
+void Sequence::adopt(std::span<const std::int32_t> pages, std::int64_t length) {
+  table_.assign(pages.begin(), pages.end());
+  length_ = length;
 }
 
 void Sequence::truncate(std::int64_t length) {
   if (pages_ == nullptr) return;  // moved from
   const auto kept = static_cast<std::size_t>(ceil_div(length, pages_->page()));
-  for (; table_.size() > kept; table_.pop_back()) pages_->give(table_.back());
+  for (; table_.size() > kept; table_.pop_back()) pages_->counts().give(table_.back());
   length_ = std::min(length_, length);
 }
 

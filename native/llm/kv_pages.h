@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "llm/model_config.h"
+#include "llm/page_counts.h"
 
 namespace gpk::llm {
 
@@ -19,25 +20,32 @@ class KvPages {
           std::int64_t page);
 
   // [pages, page, kv_heads, head_dim].
-  [[nodiscard]] const Array& k(std::int64_t layer) const { return k_.at(static_cast<std::size_t>(layer)); }
-  [[nodiscard]] const Array& v(std::int64_t layer) const { return v_.at(static_cast<std::size_t>(layer)); }
-  [[nodiscard]] std::int64_t page() const noexcept { return page_; }
-  [[nodiscard]] std::int64_t num_pages() const noexcept { return num_pages_; }
-  [[nodiscard]] std::int64_t num_free() const noexcept {
-    return static_cast<std::int64_t>(free_.size());
+  [[nodiscard]] const Array& k(std::int64_t layer) const {
+    return k_.at(static_cast<std::size_t>(layer));
   }
+  [[nodiscard]] const Array& v(std::int64_t layer) const {
+    return v_.at(static_cast<std::size_t>(layer));
+  }
+  [[nodiscard]] std::int64_t page() const noexcept { return page_; }
+  [[nodiscard]] std::int64_t num_layers() const noexcept {
+    return static_cast<std::int64_t>(k_.size());
+  }
+  [[nodiscard]] std::int64_t num_pages() const noexcept { return counts_.num_pages(); }
+  [[nodiscard]] std::int64_t num_free() const noexcept { return counts_.num_free(); }
+  [[nodiscard]] PageCounts& counts() noexcept { return counts_; }
+  [[nodiscard]] std::size_t page_bytes() const;  // of all layers, keys and values
 
-  // Throws Error (kMemory) when all pages are taken.
-  std::int32_t take();
-  void give(std::int32_t page) { free_.push_back(page); }
+  // Enqueues a copy of a page, of all layers, to another. Nothing waits.
+  void copy(std::int32_t from, std::int32_t to);
 
  private:
   std::vector<Array> k_, v_;
-  std::int64_t page_, num_pages_;
-  std::vector<std::int32_t> free_;  // the next one last
+  std::int64_t page_;
+  PageCounts counts_;
 };
 
-// The tokens of one text that the cache holds, and their pages, which it owns.
+// The tokens of one text that the cache holds, and their pages, which it holds: alone, or with
+// others until it writes to them.
 class Sequence {
  public:
   Sequence(std::shared_ptr<KvPages> pages, std::int64_t max_length)
@@ -50,9 +58,16 @@ class Sequence {
   [[nodiscard]] std::int64_t max_length() const noexcept { return max_length_; }
   [[nodiscard]] std::span<const std::int32_t> table() const noexcept { return table_; }
 
-  // Pages for `length` tokens; the cache holds nothing in new ones yet. Throws InvalidArgument
-  // beyond max_length, Error (kMemory), and is unchanged then.
+  // Pages for `length` tokens, of which those from length() on are held by nobody else: a page
+  // that is shared is copied. Throws InvalidArgument beyond max_length, Error (kMemory).
   void reserve(std::int64_t length);
+  // Pages that reserve(length) would take.
+  [[nodiscard]] std::int64_t pages_missing(std::int64_t length) const;
+  // Pages with `length` tokens as the beginning of an empty sequence, which becomes their holder
+  // in the caller's place.
+  void adopt(std::span<const std::int32_t> pages, std::int64_t length);
+  // For the prefix cache, which may replace a page by one with the same tokens.
+  [[nodiscard]] std::span<std::int32_t> mutable_table() noexcept { return table_; }
   // `count` more tokens are in the cache.
   void advance(std::int64_t count) { length_ += count; }
   // Forgets what comes after the first `length` tokens, pages included.

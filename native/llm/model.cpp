@@ -46,13 +46,11 @@ Array load_weight(const Weight& weight, const std::string& prefix, DType dtype, 
 
 }  // namespace
 
-Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device,
-             const Tensors& tensors)
+Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, const Tensors& tensors)
     : spec_(std::move(spec)), config_(std::move(config)), dtype_(dtype), device_(device) {
   if (dtype != DType::kFloat32 && dtype != DType::kFloat16 && dtype != DType::kBFloat16)
-    throw InvalidArgument(Error::Kind::kType,
-                          cat("load: dtype is ", name(dtype),
-                              ", expected float32, float16 or bfloat16"));
+    throw InvalidArgument(Error::Kind::kType, cat("load: dtype is ", name(dtype),
+                                                  ", expected float32, float16 or bfloat16"));
   check_config(config_);
   plan_ = plan_model(spec_, config_);
   const std::vector<Weight> layout = weight_layout(spec_, config_);

@@ -29,12 +29,12 @@ void check_config(const ModelConfig& c) {
     throw InvalidArgument(cat("load: num_key_value_heads is ", c.num_kv_heads,
                               ", expected a divisor of num_attention_heads, ", c.num_heads));
   if (!(c.norm_eps >= 0.0))
-    throw InvalidArgument(cat("load: the epsilon of norms is ", c.norm_eps, ", expected 0 or more"));
+    throw InvalidArgument(
+        cat("load: the epsilon of norms is ", c.norm_eps, ", expected 0 or more"));
   if (c.has_window.size() != static_cast<std::size_t>(c.num_layers))
     throw InvalidArgument(cat("load: layer_types has ", c.has_window.size(),
                               " entries, expected one for each of ", c.num_layers, " layers"));
-  if (c.num_experts > 0 &&
-      (c.experts_per_token < 1 || c.experts_per_token > c.num_experts))
+  if (c.num_experts > 0 && (c.experts_per_token < 1 || c.experts_per_token > c.num_experts))
     throw InvalidArgument(cat("load: num_experts_per_tok is ", c.experts_per_token,
                               ", expected 1 to ", c.num_experts));
 }

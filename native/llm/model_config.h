@@ -34,9 +34,9 @@ struct ModelConfig {
   std::vector<bool> has_window;    // by layer
   double attention_softcap = 0.0;  // 0: none
   double final_softcap = 0.0;
-  double attention_scale = 0.0;    // 0: 1 / sqrt(head_dim)
+  double attention_scale = 0.0;  // 0: 1 / sqrt(head_dim)
   double embedding_scale = 1.0;
-  std::int64_t num_experts = 0;    // 0: one MLP
+  std::int64_t num_experts = 0;  // 0: one MLP
   std::int64_t experts_per_token = 0;
   bool renormalize_experts = true;
 

@@ -28,8 +28,7 @@ std::vector<WeightSource> sources_of(const std::vector<Weight>& layout, const We
   std::vector<WeightSource> sources;
   for (const Weight& weight : layout)
     for (std::size_t i = 0; i < weight.parts.size(); ++i) {
-      const std::string name =
-          (weight.role == Role::kHead ? "" : prefix) + weight.parts[i].tensor;
+      const std::string name = (weight.role == Role::kHead ? "" : prefix) + weight.parts[i].tensor;
       sources.push_back({&files.file_of(name), &files.info(name), i > 0 && !weight.transposed});
     }
   return sources;
@@ -47,7 +46,8 @@ std::shared_ptr<Model> load_model(const std::string& weights, const Json& json,
   ModelConfig config = read_config(json, spec);
   const std::shared_ptr<WeightSet> files = WeightSet::open(weights);
   Model::Tensors tensors;
-  for (const std::string& name : files->names()) tensors.shapes.emplace(name, files->info(name).shape);
+  for (const std::string& name : files->names())
+    tensors.shapes.emplace(name, files->info(name).shape);
   const std::vector<Weight> layout = weight_layout(spec, config);
   std::string prefix;
   check_tensors(layout, spec, tensors.shapes, prefix);

@@ -43,8 +43,8 @@ struct Planner {
     steps.push_back({StepKind::kNorm, i, Slot::kHidden, Slot::kNormed, Role::kMlpNorm,
                      bias(Role::kMlpNormBias, spec.mlp_norm_bias)});
     if (spec.is_moe()) {
-      finish({StepKind::kExperts, i, Slot::kNormed, Slot::kNone, Role::kRouter},
-             Role::kMlpPostNorm, spec.mlp_post_norm);
+      finish({StepKind::kExperts, i, Slot::kNormed, Slot::kNone, Role::kRouter}, Role::kMlpPostNorm,
+             spec.mlp_post_norm);
       return;
     }
     if (!spec.is_gated()) {
@@ -134,8 +134,8 @@ std::string value_text(const Step& step, const ModelSpec& spec, const ModelConfi
 }  // namespace
 
 const char* to_string(Slot slot) {
-  static constexpr const char* kNames[kNumSlots] = {"none",  "hidden", "normed",   "qkv",
-                                                    "query", "heads",  "pair",     "inner",
+  static constexpr const char* kNames[kNumSlots] = {"none",  "hidden",   "normed", "qkv",
+                                                    "query", "heads",    "pair",   "inner",
                                                     "delta", "selected", "logits"};
   return kNames[static_cast<int>(slot)];
 }

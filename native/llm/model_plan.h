@@ -12,7 +12,7 @@ namespace gpk::llm {
 // Where a step reads and writes: a buffer with a row for each token (or each row of logits).
 enum class Slot : std::uint8_t {
   kNone,
-  kHidden,    // the residual stream
+  kHidden,  // the residual stream
   kNormed,
   kQkv,
   kQuery,     // normalised and rotated

@@ -167,7 +167,8 @@ const ModelSpec& detect_spec(std::span<const std::string> tensors) {
     });
   };
   if (any("block_sparse_moe")) return spec_of_type("mixtral");
-  if (any("pre_feedforward_layernorm")) return spec_of_type(any("q_norm") ? "gemma3_text" : "gemma2");
+  if (any("pre_feedforward_layernorm"))
+    return spec_of_type(any("q_norm") ? "gemma3_text" : "gemma2");
   if (any("mlp.experts") && any("q_norm")) return spec_of_type("qwen3_moe");
   if (any("q_norm")) return spec_of_type("qwen3");
   if (any("self_attn.qkv_proj")) return spec_of_type("phi3");

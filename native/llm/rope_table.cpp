@@ -17,8 +17,10 @@ RopeTable make_rope_table(const RopeConfig& rope, std::int64_t positions, Device
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < pairs; ++j) {
       const float angle = static_cast<float>(i) * static_cast<float>(spectrum.frequencies[j]);
-      cos[i * pairs + j] = static_cast<float>(std::cos(static_cast<double>(angle)) * spectrum.factor);
-      sin[i * pairs + j] = static_cast<float>(std::sin(static_cast<double>(angle)) * spectrum.factor);
+      cos[i * pairs + j] =
+          static_cast<float>(std::cos(static_cast<double>(angle)) * spectrum.factor);
+      sin[i * pairs + j] =
+          static_cast<float>(std::sin(static_cast<double>(angle)) * spectrum.factor);
     }
   const Dims shape{positions, static_cast<std::int64_t>(pairs)};
   return {device::from_host(cos.data(), shape, DType::kFloat32, device),

@@ -12,7 +12,8 @@ struct RopeTable {
   Array cos, sin;  // float32 [positions, pairs]
 };
 
-// For positions 0 to `positions` - 1. Angles are products in float32, as Transformers computes them.
+// For positions 0 to `positions` - 1. Angles are products in float32, as Transformers computes
+// them.
 RopeTable make_rope_table(const RopeConfig& rope, std::int64_t positions, Device device);
 
 }  // namespace gpk::llm

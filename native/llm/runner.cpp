@@ -55,19 +55,19 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
   host.sequences = static_cast<std::int64_t>(chunks.size());
   host.blocks = ceil_div(options_.max_length, options_.page);
   if (host.sequences < 1 || host.sequences > options_.max_sequences)
-    throw InvalidArgument(cat("forward: ", host.sequences, " sequences, expected 1 to ",
-                              options_.max_sequences));
+    throw InvalidArgument(
+        cat("forward: ", host.sequences, " sequences, expected 1 to ", options_.max_sequences));
   std::vector<std::int32_t> positions, slots, starts{0}, lengths, tables, rows;
   for (const Chunk& chunk : chunks) {
     const auto count = static_cast<std::int64_t>(chunk.tokens.size());
     if (count < 1) throw InvalidArgument("forward: a chunk has no tokens, expected 1 or more");
     if (host.tokens + count > options_.max_tokens)
-      throw InvalidArgument(cat("forward: more than ", options_.max_tokens,
-                                " tokens, expected at most max_tokens"));
+      throw InvalidArgument(
+          cat("forward: more than ", options_.max_tokens, " tokens, expected at most max_tokens"));
     for (const std::int32_t token : chunk.tokens)
       if (token < 0 || token >= model_->config().vocab_size)
-        throw InvalidArgument(cat("forward: token ", token, ", expected 0 to ",
-                                  model_->config().vocab_size - 1));
+        throw InvalidArgument(
+            cat("forward: token ", token, ", expected 0 to ", model_->config().vocab_size - 1));
     host.tokens += count;
   }
   std::int64_t first = 0;
@@ -100,9 +100,9 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
 }
 
 PassInput Runner::upload(const HostInput& host) {
-  const Array all = device::from_host(host.numbers.data(),
-                                      {static_cast<std::int64_t>(host.numbers.size())},
-                                      DType::kInt32, model_->device());
+  const Array all =
+      device::from_host(host.numbers.data(), {static_cast<std::int64_t>(host.numbers.size())},
+                        DType::kInt32, model_->device());
   std::int64_t at = 0;
   const auto next = [&](std::int64_t count) {
     const std::int64_t first = at;
@@ -115,20 +115,26 @@ PassInput Runner::upload(const HostInput& host) {
   const Array starts = next(host.sequences + 1);
   const Array lengths = next(host.sequences);
   const Array rows = next(host.rows);
-  const Array tables = *try_reshape(next(host.sequences * host.blocks),
-                                    {host.sequences, host.blocks});
-  return {host.tokens, host.sequences, host.longest, tokens, positions,
-          slots,       starts,         lengths,      tables, rows};
+  const Array tables =
+      *try_reshape(next(host.sequences * host.blocks), {host.sequences, host.blocks});
+  return {host.tokens, host.sequences, host.longest, false,   0,      tokens,
+          positions,   slots,          starts,       lengths, tables, rows};
+}
+
+void Runner::reserve_rows(std::int64_t rows) {
+  if (logits_ && logits_->shape()[0] >= rows) return;
+  const ModelConfig& config = model_->config();
+  const auto make = [&](std::int64_t width) {
+    return Array::empty({rows, width}, model_->dtype(), model_->device(), "runner");
+  };
+  logits_ = make(config.vocab_size);
+  selected_ = make(config.hidden_size);
 }
 
 std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens,
                                                              std::int64_t rows) {
   const ModelConfig& config = model_->config();
-  if (!logits_ || logits_->shape()[0] < rows) {
-    logits_ = Array::empty({rows, config.vocab_size}, model_->dtype(), model_->device(), "runner");
-    selected_ =
-        Array::empty({rows, config.hidden_size}, model_->dtype(), model_->device(), "runner");
-  }
+  reserve_rows(rows);
   std::array<std::optional<Array>, kNumSlots> slots;
   for (int s = 1; s < kNumSlots; ++s) {
     const auto slot = static_cast<Slot>(s);
@@ -151,7 +157,7 @@ Array Runner::enqueue(const PassInput& input) {
   PassState state{*model_, *pages_, rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
                   slots_of(input.num_tokens, input.rows.size())};
-  run_steps(input, state, 0, model_->plan().steps.size());
+  run_steps(input, state);
   return *state.slots[static_cast<std::size_t>(Slot::kLogits)];
 }
 

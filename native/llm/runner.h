@@ -10,11 +10,11 @@
 namespace gpk::llm {
 
 struct RunnerOptions {
-  std::int64_t max_tokens = 512;    // of one pass
-  std::int64_t max_sequences = 1;   // of one pass
-  std::int64_t max_length = 0;      // tokens of a sequence; 0: the model's, up to 4096
-  std::int64_t num_pages = 0;       // 0: for max_sequences of max_length
-  std::int64_t page = 64;           // tokens
+  std::int64_t max_tokens = 512;   // of one pass
+  std::int64_t max_sequences = 1;  // of one pass
+  std::int64_t max_length = 0;     // tokens of a sequence; 0: the model's, up to 4096
+  std::int64_t num_pages = 0;      // 0: for max_sequences of max_length
+  std::int64_t page = 64;          // tokens
 };
 
 class Runner {
@@ -25,6 +25,7 @@ class Runner {
   [[nodiscard]] const Model& model() const noexcept { return *model_; }
   [[nodiscard]] const RunnerOptions& options() const noexcept { return options_; }
   [[nodiscard]] const KvPages& pages() const noexcept { return *pages_; }
+  [[nodiscard]] const std::shared_ptr<KvPages>& shared_pages() const noexcept { return pages_; }
   [[nodiscard]] Sequence make_sequence() const { return {pages_, options_.max_length}; }
 
   // New tokens of a sequence, after those that it has.
@@ -38,6 +39,8 @@ class Runner {
   // sequences are unchanged then.
   Array forward(std::span<const Chunk> chunks);
 
+  // Memory for the logits of so many rows; passes that need more make it larger.
+  void reserve_rows(std::int64_t rows);
   // A pass whose input is on the device already: enqueued without a check, and without a wait.
   Array enqueue(const PassInput& input);
 

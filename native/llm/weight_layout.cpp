@@ -107,9 +107,8 @@ struct Builder {
 };
 
 std::string list(const std::vector<std::string>& names) {
-  std::vector<std::string> first(names.begin(),
-                                 names.begin() + static_cast<std::ptrdiff_t>(
-                                                     std::min(names.size(), kNamed)));
+  std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamed)));
   std::string text = join(first, ", ");
   if (names.size() > kNamed) text += cat(" and ", names.size() - kNamed, " more");
   return text;
@@ -118,13 +117,31 @@ std::string list(const std::vector<std::string>& names) {
 }  // namespace
 
 const char* to_string(Role role) {
-  static constexpr const char* kNames[kNumRoles] = {
-      "none",          "embedding",       "positions", "final_norm",   "final_norm_bias",
-      "head",          "attention_norm",  "attention_norm_bias",       "qkv",
-      "qkv_bias",      "q_norm",          "k_norm",    "output",       "output_bias",
-      "attention_post_norm",              "mlp_norm",  "mlp_norm_bias", "up",
-      "up_bias",       "down",            "down_bias", "mlp_post_norm", "router",
-      "experts_up",    "experts_down"};
+  static constexpr const char* kNames[kNumRoles] = {"none",
+                                                    "embedding",
+                                                    "positions",
+                                                    "final_norm",
+                                                    "final_norm_bias",
+                                                    "head",
+                                                    "attention_norm",
+                                                    "attention_norm_bias",
+                                                    "qkv",
+                                                    "qkv_bias",
+                                                    "q_norm",
+                                                    "k_norm",
+                                                    "output",
+                                                    "output_bias",
+                                                    "attention_post_norm",
+                                                    "mlp_norm",
+                                                    "mlp_norm_bias",
+                                                    "up",
+                                                    "up_bias",
+                                                    "down",
+                                                    "down_bias",
+                                                    "mlp_post_norm",
+                                                    "router",
+                                                    "experts_up",
+                                                    "experts_down"};
   return kNames[static_cast<int>(role)];
 }
 
@@ -165,8 +182,8 @@ void check_tensors(const std::vector<Weight>& layout, const ModelSpec& spec,
                                   ", expected ", to_string(part.shape), " by config.json"));
     }
   if (!missing.empty())
-    throw InvalidArgument(cat("load: ", missing.size(), " tensors of ", spec.name,
-                              " are missing: ", list(missing)));
+    throw InvalidArgument(
+        cat("load: ", missing.size(), " tensors of ", spec.name, " are missing: ", list(missing)));
   std::vector<std::string> extra;
   for (const auto& [name, shape] : tensors) {
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };
@@ -175,8 +192,8 @@ void check_tensors(const std::vector<Weight>& layout, const ModelSpec& spec,
     if (!used.contains(name) && !ignored && !tied_head) extra.push_back(name);
   }
   if (!extra.empty())
-    throw InvalidArgument(cat("load: ", extra.size(), " tensors are none of ", spec.name, "'s: ",
-                              list(extra)));
+    throw InvalidArgument(
+        cat("load: ", extra.size(), " tensors are none of ", spec.name, "'s: ", list(extra)));
 }
 
 }  // namespace gpk::llm

@@ -45,15 +45,15 @@ const char* to_string(Role role);
 
 struct WeightPart {
   std::string tensor;
-  Dims shape;             // in the file
-  std::int64_t row = 0;   // of the weight's rows, the first one that it fills
+  Dims shape;               // in the file
+  std::int64_t row = 0;     // of the weight's rows, the first one that it fills
   std::int64_t matrix = 0;  // expert
 };
 
 struct Weight {
   Role role;
-  std::int64_t layer;  // -1: none
-  Dims shape;          // [n, k], [n] or [experts, n, k]
+  std::int64_t layer;       // -1: none
+  Dims shape;               // [n, k], [n] or [experts, n, k]
   bool transposed = false;  // parts are [k, n]
   std::vector<WeightPart> parts;
 };

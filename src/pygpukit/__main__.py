@@ -1,4 +1,4 @@
-"""The command line: a report, the kernel cache (``cache``) and a live view (``top``)."""
+"""The command line: a report, ``cache``, ``top``, ``chat``, ``generate``, ``perplexity``."""
 
 import sys
 

@@ -612,6 +612,108 @@ class FusedKernel:
     def source(self) -> str:
         """The generated CUDA C."""
 
+class LlmModel:
+    """A language model's weights on a device."""
+
+    @staticmethod
+    def load_folder(
+        folder: str,
+        dtype: _DTypeLike | None,
+        device: _DeviceLike,
+        evictable: builtins.bool,
+        progress: Callable[[int, int], object] | None,
+    ) -> LlmModel:
+        """A model from a Hugging Face folder."""
+
+    def __init__(
+        self,
+        config: str,
+        family: str,
+        shapes: dict[str, Any],
+        load: Callable[..., object],
+        dtype: _DTypeLike | None,
+        device: _DeviceLike,
+    ) -> None: ...
+    def explain(self) -> str:
+        """The steps of a forward pass, as text."""
+
+    @property
+    def family(self) -> str: ...
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def max_positions(self) -> int: ...
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_parameters(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+
+class LlmSequence:
+    """Tokens that a runner's cache holds."""
+
+    def truncate(self, length: SupportsIndex) -> None:
+        """Forgets what comes after the first tokens."""
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def max_length(self) -> int: ...
+
+class LlmRunner:
+    """Forward passes of a model, and their memory."""
+
+    def __init__(
+        self,
+        model: LlmModel,
+        max_tokens: SupportsIndex,
+        max_sequences: SupportsIndex,
+        max_length: SupportsIndex,
+        num_pages: SupportsIndex,
+        page: SupportsIndex,
+    ) -> None: ...
+    def forward(
+        self, sequence: LlmSequence, tokens: Sequence[SupportsIndex], all_rows: builtins.bool
+    ) -> GPUArray:
+        """Logits after the last token, or after every one; overwritten by the next pass."""
+
+    def make_sequence(self) -> LlmSequence:
+        """An empty sequence."""
+
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def max_sequences(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def num_free_pages(self) -> int: ...
+    @property
+    def num_pages(self) -> int: ...
+
+class LlmGeneration:
+    """Texts that grow by a token a step."""
+
+    def __init__(
+        self,
+        runner: LlmRunner,
+        prompts: Sequence[Sequence[SupportsIndex]],
+        max_new_tokens: SupportsIndex,
+        temperature: float,
+        top_k: SupportsIndex,
+        top_p: float,
+        min_p: float,
+        repetition_penalty: float,
+        seed: SupportsIndex,
+        stop_tokens: Sequence[SupportsIndex],
+        use_graph: builtins.bool,
+    ) -> None: ...
+    def next(self) -> list[int]:
+        """A token of each text, -1 for those that have ended; empty when all have."""
+
 class WeightSet:
     """The tensors of a SafeTensors file, or of an index with shards."""
 

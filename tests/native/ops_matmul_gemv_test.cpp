@@ -147,6 +147,45 @@ TEST(GemvPlan, WhatItLeavesToOthers) {
   EXPECT_FALSE(proposals(wide).empty());
 }
 
+// A row has the same bits in a batch of 1 to 64: only the rows of a tile may depend on m.
+TEST(GemvPlan, FewRowsAreCutByNAndKAlone) {
+  for (const int sm : {80, 90})
+    for (const auto& [n, k] : {std::pair{1024, 1024},
+                               {6144, 4096},
+                               {151936, 1024},
+                               {64, 64},
+                               {1000, 3072},
+                               {4096, 12288},
+                               {72, 200}}) {
+      std::optional<MatmulPlan> first;
+      for (const std::int64_t m : {1, 2, 7, 8, 9, 16, 17, 33, 64}) {
+        GemmCall call = linear(m, n, k);
+        call.batch_invariant = call.few_rows = true;
+        const std::vector<MatmulPlan> plans = propose_matmul(make_desc(call), of_sm(sm));
+        ASSERT_EQ(plans.size(), 1u);
+        MatmulPlan plan = plans.front();
+        EXPECT_TRUE(is(plan, GemvKernel::kMmaRows));
+        EXPECT_GE(plan.tile_m, m);
+        plan.tile_m = 0;
+        plan.predicted_us = 0.0f;
+        if (!first) first = plan;
+        EXPECT_EQ(plan, *first) << m << " " << n << " " << k;
+      }
+    }
+}
+
+TEST(GemvPlan, FewRowsThatDoNotFitAreBatchInvariant) {
+  for (GemmCall call :
+       {linear(1, 4096, 4096, DType::kFloat32), linear(3, 6, 4096), linear(2, 4096, 4097)}) {
+    call.batch_invariant = true;
+    const std::vector<MatmulPlan> all = propose_matmul(make_desc(call), {});
+    call.few_rows = true;
+    const std::vector<MatmulPlan> few = propose_matmul(make_desc(call), {});
+    ASSERT_EQ(few.size(), all.size());
+    EXPECT_EQ(few.front().engine, all.front().engine);
+  }
+}
+
 TEST(GemvPlan, EpiloguesAreFused) {
   GemmCall p = linear(1, 4096, 4096);
   p.epilogue.bias = ghost({4096}, DType::kBFloat16);

@@ -36,10 +36,9 @@ def test_example_on_the_installed_library(tmp_path: pathlib.Path) -> None:
         "-DCMAKE_BUILD_TYPE=Debug",
     )
     run("cmake", "--build", str(tmp_path / "build"))
-    program = next(
-        p for p in (tmp_path / "build").iterdir() if p.is_file() and os.access(p, os.X_OK)
-    )
-    assert "device" in run(str(program)).lower()
+    assert "device" in run(str(tmp_path / "build" / "gpk_example")).lower()
+    tiny = str(ROOT / "tests" / "data" / "tiny-qwen3-1m")
+    assert "device" in run(str(tmp_path / "build" / "gpk_generate"), tiny, "3", "5")
 
     # The programs of docs/cpp.md, as far as the compiler reads them.
     programs = [b for b in read_blocks(ROOT / "docs" / "cpp.md") if b.language == "cpp"]

@@ -124,6 +124,7 @@ MatmulDesc format_desc(const GemmCall& call) {
   desc.conjugate = call.conjugate;
   desc.tf32 = call.tf32;
   desc.batch_invariant = call.batch_invariant;
+  desc.few_rows = call.few_rows;
   desc.fast_accum = call.fast_accum;
   if (call.groups.kind != GroupKind::kNone)
     desc.groups = {call.groups.kind, call.groups.device.has_value(), call.b.shape()[0],
@@ -224,7 +225,7 @@ std::string to_string(const MatmulDesc& desc) {
                 to_string(desc.groups));
   if (desc.conjugate) text += ", conjugate";
   if (desc.tf32) text += ", tf32";
-  if (desc.batch_invariant) text += ", batch_invariant";
+  if (desc.batch_invariant) text += desc.few_rows ? ", few_rows" : ", batch_invariant";
   if (desc.fast_accum) text += ", fast_accum";
   return text;
 }

@@ -26,6 +26,7 @@ struct MatmulDesc {
   bool conjugate = false;
   bool tf32 = false;
   bool batch_invariant = false;
+  bool few_rows = false;
   bool fast_accum = false;  // FP8 only
 
   // Layouts: which stride is 1. Neither: strided both ways.

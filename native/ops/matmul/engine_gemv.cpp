@@ -38,7 +38,8 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
   spec.kernel = static_cast<std::uint8_t>(kGemvKernel + static_cast<int>(v.kernel));
   spec.variant = variant_bits(v);
   spec.op = "matmul";
-  spec.bundled = false;
+  // All of them, or none could be used: they agree with each other.
+  spec.bundled = v.kernel == GemvKernel::kMmaRows && v.tile_n == 16 && v.tile_k == 4;
   const char* const type = info(v.dtype).cuda_name;
   const int per_lane = 16 / static_cast<int>(itemsize(v.dtype));
   const int order = v.frozen ? kernels::kOrderPrefetch : kernels::kOrderWait;
@@ -56,7 +57,7 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
     case GemvKernel::kMmaRows:
       spec.file = "matmul/gemv_mma.cuh";
       spec.expression = cat("gpk::gemv_mma_kernel<", type, ", ", v.tile_m / 8, ", ", v.tile_n / 16,
-                            ", ", v.tile_k, ", 1>");
+                            ", ", v.tile_k, ", ", order, ">");
       break;
     case GemvKernel::kMmaColumns:
       spec.file = "matmul/gemv_mma.cuh";
@@ -73,7 +74,10 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
 }
 
 // kRows has the order too, but has not run with it on a GPU.
-bool gemv_can_prefetch(const GemvVariant& v) { return v.kernel == GemvKernel::kRing; }
+bool gemv_can_prefetch(const GemvVariant& v) {
+  return v.kernel == GemvKernel::kRing ||
+         (v.kernel == GemvKernel::kMmaRows && v.tile_n == 16 && v.tile_k == 4);
+}
 
 // Rows of x at multiples of 16 bytes, k contiguous.
 Array copy_input(const Array& x, const MatmulProblem& p, const char* op) {
@@ -199,7 +203,7 @@ std::vector<GemvVariant> gemv_variants() {
     add(GemvKernel::kMmaRows, 8, 32, 4);
     add(GemvKernel::kMmaRows, 16, 32, 4);
     add(GemvKernel::kMmaRows, 32, 32, 2);
-    add(GemvKernel::kMmaRows, 64, 16, 4);
+    for (const int m : {8, 16, 32, 64}) add(GemvKernel::kMmaRows, m, 16, 4);
     for (const int m : {8, 16}) add(GemvKernel::kMmaColumns, m, 128, 0);
   }
   return variants;

@@ -38,6 +38,10 @@ struct GemvVariant {
 };
 GemvVariant gemv_variant(const MatmulDesc& desc, const MatmulPlan& plan);
 
+// For 1 to kMaxFewRows rows of 16 bits: one plan, whose order of summation depends on n and k
+// alone. None where the operands do not fit it, for no number of rows, or without NVRTC and bundle.
+std::vector<MatmulPlan> propose_few_rows(const MatmulDesc& desc, const GemmMachine& machine);
+
 // Every variant that plans can choose.
 std::vector<GemvVariant> gemv_variants();
 

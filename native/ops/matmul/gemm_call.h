@@ -30,6 +30,7 @@ struct GemmCall {
   bool conjugate = false;        // a, which is complex, is conjugated
   bool tf32 = false;             // float32 operands may be rounded to TF32
   bool batch_invariant = false;  // a row's result does not depend on how many rows there are
+  bool few_rows = false;         // the same among calls of up to kMaxFewRows rows
   bool fast_accum = false;       // FP8: accumulators may have fewer bits than float32
   Epilogue epilogue = {};
   Quantization quant_a = {}, quant_b = {};

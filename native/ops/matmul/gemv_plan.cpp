@@ -4,8 +4,10 @@
 
 #include "base/ceil_div.h"
 #include "core/promote.h"
+#include "jit/bundle.h"
 #include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/formats.h"
+#include "ops/matmul/matmul.h"
 
 namespace gpk::ops::gemm {
 namespace {
@@ -273,6 +275,31 @@ bool takes_gemv(const MatmulDesc& d) {
   if (d.a.dtype != DType::kFloat32 && d.a.dtype != DType::kFloat16 && d.a.dtype != DType::kBFloat16)
     return false;
   return d.dtype_c == d.a.dtype || d.dtype_c == DType::kFloat32;
+}
+
+std::vector<MatmulPlan> propose_few_rows(const MatmulDesc& desc, const GemmMachine& machine) {
+  constexpr std::int64_t kLeastSize = 64;
+  const Few few{desc, machine, false};
+  const MatmulProblem& p = desc.problem;
+  if (!takes_gemv(desc) || !few.half() || few.align() != 16 || machine.sm < 80 || !few.by_rows() ||
+      p.m > kMaxFewRows || p.n < kLeastSize || p.k < kLeastSize || p.k >= kMaxSize ||
+      p.n >= kMaxSize || !p.batch_shape.empty())
+    return {};
+  MatmulPlan plan = make_plan(few, GemvKernel::kMmaRows);
+  plan.tile_m =
+      static_cast<std::int32_t>(8 * std::bit_ceil(static_cast<std::uint64_t>(ceil_div(p.m, 8))));
+  plan.tile_n = 16;
+  plan.tile_k = 4;
+  int warps = kBlockWarps;
+  const auto blocks = [&] { return ceil_div(p.n, plan.tile_n * kBlockWarps / warps); };
+  const std::int64_t step = std::int64_t{32} * plan.tile_k;
+  while (warps > 1 && (p.k < step * warps || blocks() > std::int64_t{3} * machine.sms)) warps /= 2;
+  plan.group = warps;
+  split(plan, few, blocks(), machine.sms, step * warps);
+  plan.predicted_us = static_cast<float>(predict(few, plan, desc));
+  const jit::KernelSpec spec = spec_gemv(desc, plan);
+  if (!machine.jit && !jit::in_bundle(spec.file, spec.expression, machine.sm)) return {};
+  return {plan};
 }
 
 void propose_gemv(const MatmulDesc& desc, const GemmMachine& machine,

@@ -54,6 +54,7 @@ Array linear_swiglu(const Array& x, const Array& w, const LinearOptions& options
                              MatmulOptions sums;
                              sums.use_tf32 = options.use_tf32;
                              sums.batch_invariant = options.batch_invariant;
+                             sums.few_rows = options.few_rows;
                              sums.dtype = gemm::accumulator(x.dtype());
                              const Array both = matmul(x, transpose(w, op), sums, op);
                              gemm::run_swiglu(both, options.bias, residual, result, op);
@@ -69,6 +70,7 @@ Array linear(const Array& x, const Array& w, const LinearOptions& options, const
   fused.out = options.out;
   fused.use_tf32 = options.use_tf32;
   fused.batch_invariant = options.batch_invariant;
+  fused.few_rows = options.few_rows;
   fused.bias = options.bias;
   fused.activation = options.activation;
   if (options.residual)

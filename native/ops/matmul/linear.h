@@ -13,6 +13,7 @@ struct LinearOptions {
   std::optional<Array> out;
   std::optional<bool> use_tf32;
   bool batch_invariant = false;
+  bool few_rows = false;  // as MatmulOptions
 };
 
 // activation(x w^T + bias) + residual, [..., k] with [n, k] (SwiGLU: [2 n, k]) to [..., n]. All

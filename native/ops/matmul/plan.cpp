@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "jit/bundle.h"
+#include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/finish.h"
 #include "plan/candidates.h"
 
@@ -92,6 +93,8 @@ void keep_loadable(const MatmulDesc& desc, const GemmMachine& machine,
 
 std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const GemmMachine& machine) {
   std::vector<MatmulPlan> plans;
+  if (desc.few_rows) plans = propose_few_rows(desc, machine);
+  if (!plans.empty()) return plans;
   propose_all(desc, machine, plans);
   if (desc.epilogue == 0) {
     for (MatmulPlan& plan : plans) plan.fused = true;

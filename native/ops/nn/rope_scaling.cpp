@@ -86,8 +86,7 @@ struct Spectrum {
 
   [[nodiscard]] RopeSpectrum longrope(std::int64_t max_positions) const {
     RopeSpectrum result{plain(base), 1.0};
-    const double longest =
-        max_positions > 0 ? static_cast<double>(max_positions) : trained();
+    const double longest = max_positions > 0 ? static_cast<double>(max_positions) : trained();
     const bool is_long = longest > trained();
     const std::vector<double>& factors = is_long ? scaling.long_factor : scaling.short_factor;
     if (factors.size() != result.frequencies.size())
@@ -95,8 +94,7 @@ struct Spectrum {
                                 " of the longrope scaling has ", factors.size(),
                                 " numbers, expected ", result.frequencies.size()));
     for (std::size_t i = 0; i < factors.size(); ++i) result.frequencies[i] /= factors[i];
-    const double ratio =
-        scaling.factor > 0.0 ? scaling.factor : std::max(longest / trained(), 1.0);
+    const double ratio = scaling.factor > 0.0 ? scaling.factor : std::max(longest / trained(), 1.0);
     if (scaling.attention_factor > 0.0)
       result.factor = scaling.attention_factor;
     else if (ratio > 1.0)

@@ -1,10 +1,12 @@
-"""``python -m pygpukit``: a report about this machine, the kernel cache, a live view."""
+"""``python -m pygpukit``: a report, the kernel cache, a live view, language models."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+
+from pygpukit._cli import llm
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     top.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds; default 1")
     top.add_argument("--pid", type=int, help="only this process")
     top.add_argument("--json", action="store_true", help="write JSON, one document per line")
+    llm.add_parsers(commands)
     return parser
 
 
@@ -59,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pygpukit._cli import cache
 
     try:
+        if args.command in llm.COMMANDS:
+            return llm.main(args)
         return cache.main(
             args.action, as_json=getattr(args, "json", False), sms=_sms(args), ops=_ops(args)
         )
