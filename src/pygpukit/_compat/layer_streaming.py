@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygpukit import _native
 from pygpukit._compat.lazy_loader import LazyModelLoader
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError, OperationError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class LoadingStrategy(ABC):
@@ -116,7 +113,7 @@ class LayerStreamingContext:
         self.prefix_template = prefix_template
         self._is_open = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> LayerStreamingContext:
         self._is_open = True
         return self
 

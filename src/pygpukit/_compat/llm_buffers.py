@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pygpukit._compat.llm_configs import TransformerConfig
     from pygpukit._native import GPUArray
 
-    Self = Any
-
 
 @dataclass
 class ScratchRows:
@@ -43,7 +41,7 @@ class ScratchRows:
                 f"buffers: {count} tokens, expected at most {self.num_rows}, for which they were "
                 "allocated"
             )
-        views = {}
+        views: dict[str, Any] = {}
         for field in fields(ScratchRows):
             array = getattr(self, field.name)
             views[field.name] = None if array is None else array[:count]

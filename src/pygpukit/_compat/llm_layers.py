@@ -11,10 +11,12 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.moe import moe_mlp
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from pygpukit._compat.llm_configs import TransformerConfig
     from pygpukit._native import GPUArray
 
-    Matrix = GPUArray | "LinearBF16" | "LinearFP8"
+    Matrix: TypeAlias = "GPUArray | LinearBF16 | LinearFP8"
 
 
 class LinearBF16:

@@ -119,12 +119,11 @@ class _Weights:
             tie_word_embeddings=n["tie_word_embeddings"],
         )
         most = n["max_positions"]
-        self.ropes = [
-            RopeTables(
-                lambda rows, local=local: _native.llm_rope_table(model, min(rows, most), local)
-            )
-            for local in (False, True)
-        ]
+
+        def rope(local: bool) -> RopeTables:
+            return RopeTables(lambda rows: _native.llm_rope_table(model, min(rows, most), local))
+
+        self.ropes = [rope(False), rope(True)]
 
     def get(self, role: str, layer: int = -1) -> Any:
         return _native.llm_weight(self.model, role, layer)
@@ -139,17 +138,21 @@ class _Weights:
 
     def attention(self, layer: int) -> Attention:
         n, c = self.numbers, self.config
-        dims = [c.num_heads * c.head_dim, c.kv_heads * c.head_dim, c.kv_heads * c.head_dim]
         qkv, bias = self.get("qkv", layer), self.get("qkv_bias", layer)
-        parts, begin = [], 0
-        for rows in dims:
-            part = slice(begin, begin + rows)
-            parts.append(LinearBF16(qkv[part], None if bias is None else bias[part]))
+        begin = 0
+
+        def part(rows: int) -> LinearBF16:
+            nonlocal begin
+            at = slice(begin, begin + rows)
             begin += rows
+            return LinearBF16(qkv[at], None if bias is None else bias[at])
+
         local = bool(n["has_window"][layer])
         output = LinearBF16(self.get("output", layer), self.get("output_bias", layer))
         return Attention(
-            *parts,
+            part(c.num_heads * c.head_dim),
+            part(c.kv_heads * c.head_dim),
+            part(c.kv_heads * c.head_dim),
             output,
             c,
             q_norm=self.norm("q_norm", layer, of_heads=True),
@@ -221,11 +224,12 @@ def repack_norm(norm: Norm) -> None:
     _repack("repack_norm", norm, Norm)
 
 
-def _repack(op: str, layer: Any, kind: type) -> None:
-    if not isinstance(layer, kind):
+def _repack(op: str, given: object, kind: type) -> None:
+    if not isinstance(given, kind):
         raise InvalidTypeError(
-            f"{op}: the layer is of type {type(layer).__name__}, expected {kind.__name__}"
+            f"{op}: the layer is of type {type(given).__name__}, expected {kind.__name__}"
         )
+    layer: Any = given
     layer.weight = repack_weight(layer.weight)
     if layer.bias is not None:
         layer.bias = repack_weight(layer.bias)

@@ -134,7 +134,7 @@ class CausalTransformerModel:
     ) -> tuple[GPUArray, list[KeyValues] | None]:
         """(hidden [seq, hidden], keys and values [seq, kv_heads, dim] of each block)."""
         op = "CausalTransformerModel"
-        past = past_key_values or [None] * len(self.blocks)
+        past: Sequence[KeyValues | None] = past_key_values or [None] * len(self.blocks)
         if len(past) != len(self.blocks):
             raise InvalidValueError(
                 f"{op}: {len(past)} past_key_values, expected one for each of {len(self.blocks)} "

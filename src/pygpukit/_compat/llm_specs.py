@@ -72,7 +72,7 @@ _FOLLOWS = ("use_qk_norm", "use_position_embed", "is_moe")
 
 
 def _spec(given: dict[str, Any]) -> ModelSpec:
-    values = {key: None if value == "" else value for key, value in given.items()}
+    values: dict[str, Any] = {key: None if value == "" else value for key, value in given.items()}
     for key in ("final_norm", "attn_norm", "q_proj", "o_proj", "mlp_norm", "prefix"):
         values[key] = given[key]
     return ModelSpec(
