@@ -42,8 +42,8 @@ T field(const py::dict& d, const char* name) {
   try {
     return py::cast<T>(d[name]);
   } catch (const py::cast_error&) {
-    throw InvalidArgument(Error::Kind::kType, cat("load: ", name, " of the spec is ",
-                                                  safe_repr(py::object(d[name]))));
+    throw InvalidArgument(Error::Kind::kType,
+                          cat("load: ", name, " of the spec is ", safe_repr(py::object(d[name]))));
   }
 }
 
@@ -119,8 +119,8 @@ std::shared_ptr<Model> load_files(const std::string& path, const std::string& co
 
 py::object weight_of(const Model& model, const std::string& role, std::int64_t layer) {
   if (layer < -1 || layer >= model.config().num_layers)
-    throw InvalidArgument(cat("llm_weight: layer is ", layer, ", expected -1 to ",
-                              model.config().num_layers - 1));
+    throw InvalidArgument(
+        cat("llm_weight: layer is ", layer, ", expected -1 to ", model.config().num_layers - 1));
   for (int i = 1; i < llm::kNumRoles; ++i) {
     const auto which = static_cast<llm::Role>(i);
     if (llm::to_string(which) != role) continue;
@@ -134,8 +134,8 @@ py::object weight_of(const Model& model, const std::string& role, std::int64_t l
 py::tuple rope_table_of(const Model& model, std::int64_t positions, bool local) {
   const llm::ModelConfig& c = model.config();
   if (positions < 1 || positions > c.max_positions)
-    throw InvalidArgument(cat("llm_rope_table: positions is ", positions, ", expected 1 to ",
-                              c.max_positions));
+    throw InvalidArgument(
+        cat("llm_rope_table: positions is ", positions, ", expected 1 to ", c.max_positions));
   const auto table = [&] {
     const WithoutGil released;
     return llm::make_rope_table(local ? c.local_rope : c.rope, positions, model.device());
@@ -167,8 +167,8 @@ void bind_llm_parts(py::module_& m) {
   m.def("llm_config", &config_dict, py::arg("model"), "The numbers of a model.");
   m.def("llm_weight", &weight_of, py::arg("model"), py::arg("role"), py::arg("layer"),
         "A weight of a layer, or of the whole model (-1); None where it has no such weight.");
-  m.def("llm_rope_table", &rope_table_of, py::arg("model"), py::arg("positions"),
-        py::arg("local"), "(cos, sin) of the positions, of layers with a window or of others.");
+  m.def("llm_rope_table", &rope_table_of, py::arg("model"), py::arg("positions"), py::arg("local"),
+        "(cos, sin) of the positions, of layers with a window or of others.");
 }
 
 }  // namespace gpk::bind

@@ -82,8 +82,7 @@ void bind_rope_scaling(py::module_& m) {
                                                      max_positions, op.c_str());
         return std::pair(std::move(found.frequencies), found.factor);
       },
-      py::arg("op"), py::arg("dim"), py::arg("base"), py::arg("scaling"),
-      py::arg("max_positions"),
+      py::arg("op"), py::arg("dim"), py::arg("base"), py::arg("scaling"), py::arg("max_positions"),
       "(angle per position of each pair, factor of cosines and sines) of a rope_scaling.");
 }
 
