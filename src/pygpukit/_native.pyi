@@ -1983,6 +1983,28 @@ def linspace(
 ) -> GPUArray:
     """num numbers from start to stop."""
 
+def llm_config(model: LlmModel) -> dict[str, Any]:
+    """The numbers of a model."""
+
+def llm_detect_family(tensors: Sequence[str]) -> str:
+    """The family whose tensors have such names."""
+
+def llm_load_files(
+    path: str, config: str, spec: dict[str, Any], dtype: _DTypeLike | None, device: _DeviceLike
+) -> LlmModel:
+    """A model from weight files, the text of a config.json and a spec."""
+
+def llm_rope_table(
+    model: LlmModel, positions: SupportsIndex, local: builtins.bool
+) -> tuple[GPUArray, GPUArray]:
+    """(cos, sin) of the positions, of layers with a window or of others."""
+
+def llm_specs() -> list[dict[str, Any]]:
+    """The known families of language models, as data."""
+
+def llm_weight(model: LlmModel, role: str, layer: SupportsIndex) -> GPUArray | None:
+    """A weight of a layer, or of the whole model (-1); None where it has no such weight."""
+
 def load_runtime() -> ModuleType:
     """The submodule with the classes of the runtime, created on the first call."""
 
@@ -2654,6 +2676,11 @@ def rope_computed(
 
     Cosines and sines are multiplied by factor.
     """
+
+def rope_spectrum(
+    op: str, dim: SupportsIndex, base: float, scaling: dict[str, Any], max_positions: SupportsIndex
+) -> tuple[list[float], float]:
+    """(angle per position of each pair, factor of cosines and sines) of a rope_scaling."""
 
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""
