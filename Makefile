@@ -130,13 +130,16 @@ clean:  ## remove everything that was built
 .PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check generate tutorial clean
 
 # --- environment: what the package needs, then what developers need -----------------------------
-# NVRTC is optional: without it the package builds with an empty PTX bundle and still works.
+# NVRTC and the tokenizer are optional: without them the package builds with an empty PTX bundle and
+# still works, and language models take token ids.
 $(VENV)/.base: pyproject.toml scripts/requirements.py
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) scripts/requirements.py build core > $(VENV)/base.txt
 	$(PY) scripts/requirements.py jit > $(VENV)/jit.txt
+	$(PY) scripts/requirements.py llm > $(VENV)/llm.txt
 	$(PY) -m pip install -q -r $(VENV)/base.txt
 	$(PY) -m pip install -q -r $(VENV)/jit.txt || echo "note: NVRTC could not be installed; going on without"
+	$(PY) -m pip install -q -r $(VENV)/llm.txt || echo "note: tokenizers could not be installed; going on without"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base

@@ -13,12 +13,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 import pygpukit as gp
 
 MIB = 2**20
+TINY = Path(__file__).resolve().parents[1] / "tests" / "data" / "tiny-qwen3-1m"
 
 
 def require(ok: object, what: str) -> None:
@@ -193,7 +195,31 @@ def scheduler() -> str:
     return f"17 tasks in {spent:.1f} ms, 8 of them in a partition; its 8 MiB quota held"
 
 
-PARTS = (arrays, fused_expression, gemm, custom_kernel, cuda_graph, memory, scheduler)
+def language_model() -> str:
+    """Greedy text of a small trained model, token for token what Transformers gives."""
+    text = json.loads((TINY / "golden.json").read_text())["greedy"][0]
+    model = gp.llm.load(TINY, "float32", max_length=128, max_batch=1)
+    count = len(text["float32"])
+
+    def generate() -> list[int]:
+        return model.generate(text["prompt_ids"], max_new_tokens=count, stop_tokens=[])
+
+    tokens = generate()
+    require(tokens == text["float32"], "the tokens are not those of Transformers")
+    start = time.perf_counter()
+    require(generate() == tokens, "the same prompt gave another text")
+    rate = count / (time.perf_counter() - start)
+    try:
+        words = model.tokenizer.decode(tokens[:8])
+    except ImportError:
+        words = f" {tokens[:8]}"
+    return f'"{text["prompt"]}" -> "{words}...": {rate:.0f} tokens per second'
+
+
+PARTS = (
+    *(arrays, fused_expression, gemm, custom_kernel, cuda_graph, memory, scheduler),
+    language_model,
+)
 
 
 def mode() -> str:

@@ -479,6 +479,9 @@ ARGUMENTS = {
 # array, and a plain dict has names as keys; neither needs a row.
 RETURNS = {
     "get_matmul_precision": "str",
+    "llm_rope_table": "tuple[GPUArray, GPUArray]",
+    "llm_specs": "list[dict[str, Any]]",
+    "llm_weight": "GPUArray | None",
     "histogram": "tuple[GPUArray, GPUArray]",
     "may_share_memory": "bool",
     "place": "None",

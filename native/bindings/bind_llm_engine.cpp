@@ -124,12 +124,12 @@ llm::MaskFunction mask_from(const py::object& function) {
   };
 }
 
-std::uint64_t submit(EngineObject& self, const Tokens& prompt, std::int64_t max_new_tokens,
-                     double temperature, std::int64_t top_k, double top_p, double min_p,
-                     double typical_p, double repetition_penalty, double presence_penalty,
-                     double frequency_penalty, std::int64_t seed, std::int64_t logprobs,
-                     const Tokens& stop_tokens, int qos, int priority, double deadline,
-                     const py::object& mask) {
+std::uint64_t submit_request(EngineObject& self, const Tokens& prompt, std::int64_t max_new_tokens,
+                             double temperature, std::int64_t top_k, double top_p, double min_p,
+                             double typical_p, double repetition_penalty, double presence_penalty,
+                             double frequency_penalty, std::int64_t seed, std::int64_t logprobs,
+                             const Tokens& stop_tokens, int qos, int priority, double deadline,
+                             const py::object& mask) {
   llm::RequestOptions options;
   options.prompt = prompt;
   options.max_new_tokens = max_new_tokens;
@@ -166,7 +166,7 @@ py::list wait_events(EngineObject& self, double timeout) {
   return list;
 }
 
-py::dict metrics(EngineObject& self) {
+py::dict engine_metrics(EngineObject& self) {
   EngineMetrics m;
   {
     const WithoutGil released;
@@ -211,12 +211,12 @@ void bind_llm_engine(py::module_& m) {
       .def(py::init(&make_engine), py::arg("model"), py::arg("max_batch"), py::arg("max_tokens"),
            py::arg("max_length"), py::arg("kv_memory"), py::arg("host_memory"), py::arg("page"),
            py::arg("prefix_cache"), py::arg("max_waiting"), py::arg("aging"), py::arg("use_graph"))
-      .def("submit", &submit, py::arg("prompt"), py::arg("max_new_tokens"), py::arg("temperature"),
-           py::arg("top_k"), py::arg("top_p"), py::arg("min_p"), py::arg("typical_p"),
-           py::arg("repetition_penalty"), py::arg("presence_penalty"), py::arg("frequency_penalty"),
-           py::arg("seed"), py::arg("logprobs"), py::arg("stop_tokens"), py::arg("qos"),
-           py::arg("priority"), py::arg("deadline"), py::arg("mask"),
-           "Queues a request and returns its id.")
+      .def("submit", &submit_request, py::arg("prompt"), py::arg("max_new_tokens"),
+           py::arg("temperature"), py::arg("top_k"), py::arg("top_p"), py::arg("min_p"),
+           py::arg("typical_p"), py::arg("repetition_penalty"), py::arg("presence_penalty"),
+           py::arg("frequency_penalty"), py::arg("seed"), py::arg("logprobs"),
+           py::arg("stop_tokens"), py::arg("qos"), py::arg("priority"), py::arg("deadline"),
+           py::arg("mask"), "Queues a request and returns its id.")
       .def(
           "cancel",
           [](EngineObject& self, std::uint64_t id) {
@@ -247,7 +247,7 @@ void bind_llm_engine(py::module_& m) {
             self.engine().close();
           },
           "Cancels what is left and ends the thread.")
-      .def("metrics", &metrics, "Counters and states.")
+      .def("metrics", &engine_metrics, "Counters and states.")
       .def_property_readonly("closed",
                              [](EngineObject& self) {
                                const WithoutGil released;

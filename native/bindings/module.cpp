@@ -67,6 +67,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_matmul_plan(m);
   bind_random(m);
   bind_nn(m);
+  bind_rope_scaling(m);
   bind_attention(m);
   bind_moe(m);
   bind_sampling(m);
@@ -75,6 +76,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_recurrent(m);
   bind_llm(m);
   bind_llm_engine(m);
+  bind_llm_parts(m);
   bind_safetensors(m);
   bind_interop(m);
   bind_cuda_interface(m);

@@ -38,9 +38,13 @@ std::vector<WeightSource> sources_of(const std::vector<Weight>& layout, const We
 
 std::shared_ptr<Model> load_model(const std::string& folder, Device device, LoadOptions options) {
   const Json json = read_json(folder + "/config.json");
-  const ModelSpec& spec = spec_of_type(model_type_of(json));
+  return load_model(folder, json, spec_of_type(model_type_of(json)), device, std::move(options));
+}
+
+std::shared_ptr<Model> load_model(const std::string& weights, const Json& json,
+                                  const ModelSpec& spec, Device device, LoadOptions options) {
   ModelConfig config = read_config(json, spec);
-  const std::shared_ptr<WeightSet> files = WeightSet::open(folder);
+  const std::shared_ptr<WeightSet> files = WeightSet::open(weights);
   Model::Tensors tensors;
   for (const std::string& name : files->names())
     tensors.shapes.emplace(name, files->info(name).shape);
@@ -53,6 +57,7 @@ std::shared_ptr<Model> load_model(const std::string& folder, Device device, Load
   }
   const std::map<std::string, Array> arrays =
       load_weights(sources_of(layout, *files, prefix), device, options);
+  tensors.evictable = options.evictable;
   tensors.load = [&arrays](const std::string& name) { return arrays.at(name); };
   return std::make_shared<Model>(spec, std::move(config), *options.dtype, device, tensors);
 }

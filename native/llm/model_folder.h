@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/json.h"
 #include "llm/model.h"
 #include "llm/weight_loader.h"
 
@@ -14,5 +15,9 @@ namespace gpk::llm {
 // that is not known and for tensors that do not fit config.json (nothing was loaded then),
 // OutOfMemory.
 std::shared_ptr<Model> load_model(const std::string& folder, Device device, LoadOptions options);
+
+// With a config and a spec of one's own. `weights`: a file, an index or a folder.
+std::shared_ptr<Model> load_model(const std::string& weights, const Json& config,
+                                  const ModelSpec& spec, Device device, LoadOptions options);
 
 }  // namespace gpk::llm

@@ -621,6 +621,7 @@ class LlmModel:
         dtype: _DTypeLike | None,
         device: _DeviceLike,
         evictable: builtins.bool,
+        block_bytes: SupportsIndex,
         progress: Callable[[int, int], object] | None,
     ) -> LlmModel:
         """A model from a Hugging Face folder."""
@@ -638,6 +639,8 @@ class LlmModel:
         """The steps of a forward pass, as text."""
 
     @property
+    def evictable(self) -> builtins.bool: ...
+    @property
     def family(self) -> str: ...
     @property
     def hidden_size(self) -> int: ...
@@ -654,6 +657,9 @@ class LlmModel:
 
 class LlmSequence:
     """Tokens that a runner's cache holds."""
+
+    def fork(self) -> LlmSequence:
+        """Another sequence with the same tokens; pages are shared until one of them writes."""
 
     def truncate(self, length: SupportsIndex) -> None:
         """Forgets what comes after the first tokens."""
@@ -694,6 +700,25 @@ class LlmRunner:
     @property
     def num_pages(self) -> int: ...
 
+class LlmGenerationOptions:
+    """How texts are continued."""
+
+    def __init__(
+        self,
+        max_new_tokens: SupportsIndex,
+        temperature: float,
+        top_k: SupportsIndex,
+        top_p: float,
+        min_p: float,
+        typical_p: float,
+        repetition_penalty: float,
+        presence_penalty: float,
+        frequency_penalty: float,
+        seed: SupportsIndex,
+        stop_tokens: Sequence[SupportsIndex],
+        use_graph: builtins.bool,
+    ) -> None: ...
+
 class LlmGeneration:
     """Texts that grow by a token a step."""
 
@@ -701,18 +726,52 @@ class LlmGeneration:
         self,
         runner: LlmRunner,
         prompts: Sequence[Sequence[SupportsIndex]],
-        max_new_tokens: SupportsIndex,
-        temperature: float,
-        top_k: SupportsIndex,
-        top_p: float,
-        min_p: float,
-        repetition_penalty: float,
-        seed: SupportsIndex,
-        stop_tokens: Sequence[SupportsIndex],
-        use_graph: builtins.bool,
+        options: LlmGenerationOptions,
     ) -> None: ...
     def next(self) -> list[int]:
         """A token of each text, -1 for those that have ended; empty when all have."""
+
+class LlmDrafter:
+    """Guesses of what comes next in a text."""
+
+    @staticmethod
+    def jacobi() -> LlmDrafter: ...
+    @staticmethod
+    def layers(
+        runner: LlmRunner, num_layers: SupportsIndex, use_graph: builtins.bool
+    ) -> LlmDrafter: ...
+    @staticmethod
+    def lookahead(
+        window: SupportsIndex, ngram: SupportsIndex, guesses: SupportsIndex
+    ) -> LlmDrafter: ...
+    @staticmethod
+    def model(runner: LlmRunner, use_graph: builtins.bool) -> LlmDrafter: ...
+    @staticmethod
+    def ngram(longest: SupportsIndex) -> LlmDrafter: ...
+
+class LlmSpeculation:
+    """A text that grows by several tokens a step."""
+
+    def __init__(
+        self,
+        runner: LlmRunner,
+        prompt: Sequence[SupportsIndex],
+        options: LlmGenerationOptions,
+        drafter: LlmDrafter,
+        max_drafts: SupportsIndex,
+        max_branches: SupportsIndex,
+    ) -> None: ...
+    def next(self) -> list[int]:
+        """The next tokens, one or more; empty at the end."""
+
+    @property
+    def accepted(self) -> int: ...
+    @property
+    def drafted(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
 
 class LlmEngine:
     """Continuous batching of requests."""
@@ -1988,6 +2047,28 @@ def linspace(
 ) -> GPUArray:
     """num numbers from start to stop."""
 
+def llm_config(model: LlmModel) -> dict[str, Any]:
+    """The numbers of a model."""
+
+def llm_detect_family(tensors: Sequence[str]) -> str:
+    """The family whose tensors have such names."""
+
+def llm_load_files(
+    path: str, config: str, spec: dict[str, Any], dtype: _DTypeLike | None, device: _DeviceLike
+) -> LlmModel:
+    """A model from weight files, the text of a config.json and a spec."""
+
+def llm_rope_table(
+    model: LlmModel, positions: SupportsIndex, local: builtins.bool
+) -> tuple[GPUArray, GPUArray]:
+    """(cos, sin) of the positions, of layers with a window or of others."""
+
+def llm_specs() -> list[dict[str, Any]]:
+    """The known families of language models, as data."""
+
+def llm_weight(model: LlmModel, role: str, layer: SupportsIndex) -> GPUArray | None:
+    """A weight of a layer, or of the whole model (-1); None where it has no such weight."""
+
 def load_runtime() -> ModuleType:
     """The submodule with the classes of the runtime, created on the first call."""
 
@@ -2659,6 +2740,11 @@ def rope_computed(
 
     Cosines and sines are multiplied by factor.
     """
+
+def rope_spectrum(
+    op: str, dim: SupportsIndex, base: float, scaling: dict[str, Any], max_positions: SupportsIndex
+) -> tuple[list[float], float]:
+    """(angle per position of each pair, factor of cosines and sines) of a rope_scaling."""
 
 def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(x), element by element."""

@@ -442,7 +442,7 @@ MUST_RAISE = [
               ("'odd'", "llama3")),
     MustRaise("rope_frequencies", "factor",
               lambda a: F["rope_frequencies"](8, scaling={"type": "linear"}), ValueError,
-              ("factor of the linear scaling is None",)),
+              ("factor of the linear scaling is missing",)),
     MustRaise("cross_entropy", "reduction",
               lambda a: F["cross_entropy"](a(X), a(np.zeros(2, int)), reduction="max"), ValueError,
               ("reduction is 'max'",)),

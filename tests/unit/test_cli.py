@@ -26,7 +26,9 @@ NO_DRIVER = {"PYGPUKIT_DEVICE": "", "PYGPUKIT_CUDA_DRIVER": "no-such-driver.so"}
 def run(tmp_path: Path) -> Run:
     """run(*arguments, VARIABLE=value): Python with a private cache; "" unsets a variable."""
 
-    def start(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def start(
+        *arguments: str, stdin: str | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYGPUKIT_")}
         environment |= {"PYGPUKIT_CACHE_DIR": str(tmp_path / "cache"), "PYGPUKIT_DEVICE": "cpu"}
         environment |= variables
@@ -34,6 +36,7 @@ def run(tmp_path: Path) -> Run:
             [sys.executable, *arguments],
             env={k: v for k, v in environment.items() if v},
             cwd=tmp_path,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=120,
@@ -248,8 +251,19 @@ def test_a_reader_that_goes_away_is_no_error(run: Run) -> None:
 # --- examples -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["arrays.py", "custom_kernel.py", "quickstart.py"])
+@pytest.mark.parametrize(
+    "name", ["arrays.py", "custom_kernel.py", "llm_generate.py", "quickstart.py"]
+)
 def test_example(run: Run, name: str) -> None:
     done = run(str(EXAMPLES / name))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout
+
+
+def test_chat_example(run: Run) -> None:
+    done = run(str(EXAMPLES / "llm_chat.py"), stdin="Who is there?\nAnd who else?\n\nignored\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) >= 2
+    again = run(str(EXAMPLES / "llm_chat.py"), stdin="Who is there?\n")
+    assert done.stdout.startswith(again.stdout.rstrip())
+    assert len(again.stdout) < len(done.stdout)

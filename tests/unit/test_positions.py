@@ -93,7 +93,9 @@ def test_longrope_takes_the_factors_of_the_length() -> None:
     found, factor = frequencies(4, scaling, max_positions=512)
     np.testing.assert_allclose(found, plain(4) / [4, 8], rtol=1e-6)
     assert factor == pytest.approx(math.sqrt(1 + math.log(4) / math.log(128)))
-    with pytest.raises(ValueError, match="long_factor of the longrope scaling has shape"):
+    with pytest.raises(
+        ValueError, match="long_factor of the longrope scaling has 2 numbers, expected 4"
+    ):
         frequencies(8, scaling, max_positions=512)
 
 

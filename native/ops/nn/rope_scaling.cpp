@@ -22,9 +22,9 @@ struct Spectrum {
   // Of the scaling, which must have it.
   [[nodiscard]] double needed(double value, const char* key) const {
     if (value > 0.0 && std::isfinite(value)) return value;
-    throw InvalidArgument(cat(op, ": ", key, " of the ",
-                              kKindNames[static_cast<std::size_t>(scaling.kind)], " scaling is ",
-                              value, ", expected a number above 0"));
+    throw InvalidArgument(
+        cat(op, ": ", key, " of the ", kKindNames[static_cast<std::size_t>(scaling.kind)],
+            " scaling is ", value == 0.0 ? "missing" : cat(value), ", expected a number above 0"));
   }
   [[nodiscard]] double trained() const {
     return needed(scaling.original_max_positions, "original_max_position_embeddings");

@@ -19,6 +19,10 @@ _HOMES = {
         *("load_safetensors", "save_safetensors"),
     ),
     "pygpukit.llm.stop_strings": ("StopStrings",),
+    "pygpukit.llm.strategies": (
+        *("DraftModel", "Jacobi", "Lookahead", "NgramLookup", "SelfSpeculation", "Strategy"),
+        "StrategyStats",
+    ),
     "pygpukit.llm.tokenizer": ("Tokenizer",),
 }
 # Names of 0.2 and the modules that define them.
@@ -27,6 +31,40 @@ _COMPAT = {
         *("ChatMessage", "apply_chat_template", "create_chat_prompt", "format_chat_messages"),
     ),
     "pygpukit._compat.lazy_loader": ("LazyModelLoader", "TensorState"),
+    "pygpukit._compat.layer_streaming": (
+        *("AutoLRU", "LayerStreamingContext", "LoadingStrategy", "SimpleStreaming"),
+        *("SlidingWindow", "create_streaming_context"),
+    ),
+    "pygpukit._compat.llm_attention": (
+        *("Attention", "CausalSelfAttention", "LlamaAttention"),
+        *("apply_rotary_pos_emb_numpy", "precompute_freqs_cis"),
+    ),
+    "pygpukit._compat.llm_buffers": ("DecodeBuffers", "PrefillBuffers"),
+    "pygpukit._compat.llm_configs": (
+        *("GPT2Config", "LlamaConfig", "Qwen3Config", "TransformerConfig"),
+    ),
+    "pygpukit._compat.llm_decode": (
+        *("DecodeBatch", "DecodeJacobi", "DecodeM1", "DecodeM1Graph"),
+        *("DecodeSpeculative", "DecodeStrategy"),
+    ),
+    "pygpukit._compat.llm_layers": (
+        *("LayerNorm", "Linear", "LinearBF16", "LinearFP8", "LlamaMLP", "MLP"),
+        *("MoELayer", "Norm", "RMSNorm"),
+    ),
+    "pygpukit._compat.llm_load": (
+        *("load_gpt2_from_safetensors", "load_llama_from_safetensors"),
+        *("load_mixtral_from_safetensors", "load_model_from_safetensors"),
+        *("load_qwen3_from_safetensors", "repack_linear", "repack_model_weights"),
+        *("repack_norm", "repack_weight"),
+    ),
+    "pygpukit._compat.llm_model": (
+        *("CausalTransformerModel", "GPT2Model", "LlamaBlock", "LlamaModel"),
+        *("TransformerBlock",),
+    ),
+    "pygpukit._compat.llm_specs": (
+        *("GPT2_SPEC", "LLAMA_SPEC", "MIXTRAL_SPEC", "MODEL_SPECS", "ModelSpec"),
+        *("QWEN2_SPEC", "QWEN3_MOE_SPEC", "QWEN3_SPEC", "detect_model_spec"),
+    ),
     "pygpukit._compat.memory": ("PoolStats",),
     "pygpukit._compat.token_sampling": ("sample_token",),
 }
@@ -34,7 +72,16 @@ _COMPAT = {
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pygpukit._compat.chat import *  # noqa: F403
+    from pygpukit._compat.layer_streaming import *  # noqa: F403
     from pygpukit._compat.lazy_loader import LazyModelLoader, TensorState
+    from pygpukit._compat.llm_attention import *  # noqa: F403
+    from pygpukit._compat.llm_buffers import *  # noqa: F403
+    from pygpukit._compat.llm_configs import *  # noqa: F403
+    from pygpukit._compat.llm_decode import *  # noqa: F403
+    from pygpukit._compat.llm_layers import *  # noqa: F403
+    from pygpukit._compat.llm_load import *  # noqa: F403
+    from pygpukit._compat.llm_model import *  # noqa: F403
+    from pygpukit._compat.llm_specs import *  # noqa: F403
     from pygpukit._compat.memory import PoolStats
     from pygpukit._compat.token_sampling import *  # noqa: F403
     from pygpukit.llm.chat_template import ChatTemplate, ChatTemplateError
@@ -60,29 +107,45 @@ if TYPE_CHECKING:
         save_safetensors,
     )
     from pygpukit.llm.stop_strings import StopStrings
+    from pygpukit.llm.strategies import (
+        DraftModel,
+        Jacobi,
+        Lookahead,
+        NgramLookup,
+        SelfSpeculation,
+        Strategy,
+        StrategyStats,
+    )
     from pygpukit.llm.tokenizer import Tokenizer
 
 __all__ = [
     "ChatTemplate",
     "ChatTemplateError",
     "Detokenizer",
+    "DraftModel",
     "Dtype",
     "Engine",
     "EngineMetrics",
     "FP8QuantConfig",
     "GenerationConfig",
     "Grammar",
+    "Jacobi",
     "LanguageModel",
     "LazyModelLoader",
+    "Lookahead",
     "ModelOptimizationInfo",
+    "NgramLookup",
     "PoolStats",
     "PruningConfig",
     "QATQuantConfig",
     "Request",
     "SafeTensorsFile",
+    "SelfSpeculation",
     "ShardedSafeTensorsFile",
     "SparsityConfig",
     "StopStrings",
+    "Strategy",
+    "StrategyStats",
     "TensorInfo",
     "TensorState",
     "TokenLogprob",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pygpukit._native import GPUArray
 
-_KINDS = ("default", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
-
 
 def rope_frequencies(
     dim: int,
@@ -77,110 +75,10 @@ def _frequencies(
 ) -> tuple[NDArray[Any], float]:
     import numpy as np
 
-    if dim < 2 or dim % 2:
-        raise InvalidValueError(f"{op}: dim is {dim}, expected an even number, 2 or more")
-    if not base > 0:
-        raise InvalidValueError(f"{op}: base is {base}, expected a number above 0")
-    given = dict(scaling or {})
-    kind = given.get("rope_type", given.get("type", "default"))
-    if kind not in _KINDS:
-        raise InvalidValueError(
-            f"{op}: the scaling's rope_type is {_native.safe_repr(kind)}, expected one of "
-            f"{', '.join(_KINDS)}"
-        )
-
-    def number(key: str, default: float | None = None) -> float:
-        value = given.get(key, default)
-        if not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise InvalidValueError(
-                f"{op}: {key} of the {kind} scaling is {_native.safe_repr(value)}, expected "
-                "a number"
-            )
-        return float(value)
-
-    exponents = np.arange(0, dim, 2, dtype=np.float64) / dim
-    plain = base**-exponents
-    if kind == "default":
-        return plain, 1.0
-    if kind == "longrope":
-        return _longrope(op, given, number, plain, max_positions)
-    factor = number("factor")
-    if factor <= 0:
-        raise InvalidValueError(f"{op}: factor of the {kind} scaling is {factor}, expected > 0")
-    if kind == "linear":
-        return plain / factor, 1.0
-    if kind == "ntk":
-        return (base * factor ** (dim / max(dim - 2, 1))) ** -exponents, 1.0
-    if kind == "dynamic":
-        trained = number("original_max_position_embeddings")
-        grown = max(max_positions or 0, trained) / trained
-        wider = base * (factor * grown - (factor - 1)) ** (dim / max(dim - 2, 1))
-        return wider**-exponents, 1.0
-    if kind == "llama3":
-        return _llama3(plain, factor, number), 1.0
-    return _yarn(plain, base, factor, number, given)
-
-
-def _llama3(plain: NDArray[Any], factor: float, number: Any) -> NDArray[Any]:
-    import numpy as np
-
-    trained = number("original_max_position_embeddings")
-    low, high = number("low_freq_factor"), number("high_freq_factor")
-    turns = trained * plain / (2 * math.pi)  # of a pair over the trained length
-    smooth = np.clip((turns - low) / (high - low), 0.0, 1.0)
-    blended: NDArray[Any] = (1 - smooth) * plain / factor + smooth * plain
-    return blended
-
-
-def _yarn(
-    plain: NDArray[Any], base: float, factor: float, number: Any, given: Mapping[str, Any]
-) -> tuple[NDArray[Any], float]:
-    import numpy as np
-
-    trained = number("original_max_position_embeddings")
-    dim = 2 * len(plain)
-
-    def pair_of(turns: float) -> float:
-        """The pair that makes so many turns over the trained length."""
-        return dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
-
-    low = max(math.floor(pair_of(number("beta_fast", 32.0))), 0)
-    high = min(math.ceil(pair_of(number("beta_slow", 1.0))), dim - 1)
-    ramp = np.clip((np.arange(len(plain)) - low) / max(high - low, 1e-3), 0.0, 1.0)
-    frequencies = plain / factor * ramp + plain * (1 - ramp)
-    if given.get("attention_factor") is not None:
-        return frequencies, number("attention_factor")
-
-    def magnitude(scale: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
-
-    if given.get("mscale") and given.get("mscale_all_dim"):
-        return frequencies, magnitude(number("mscale")) / magnitude(number("mscale_all_dim"))
-    return frequencies, magnitude(1.0)
-
-
-def _longrope(
-    op: str,
-    given: Mapping[str, Any],
-    number: Any,
-    plain: NDArray[Any],
-    max_positions: int | None,
-) -> tuple[NDArray[Any], float]:
-    import numpy as np
-
-    trained = number("original_max_position_embeddings")
-    longest = max_positions or trained
-    key = "long_factor" if longest > trained else "short_factor"
-    factors = np.asarray(given.get(key, ()), np.float64)
-    if factors.shape != plain.shape:
-        raise InvalidValueError(
-            f"{op}: {key} of the longrope scaling has shape {factors.shape}, expected {plain.shape}"
-        )
-    if given.get("attention_factor") is not None:
-        return plain / factors, number("attention_factor")
-    ratio = number("factor", max(longest / trained, 1.0))
-    scale = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(trained))
-    return plain / factors, scale
+    frequencies, factor = _native.rope_spectrum(
+        op, dim, base, dict(scaling or {}), max_positions or 0
+    )
+    return np.asarray(frequencies), factor
 
 
 # --- 0.2's tables: columns 2i and 2i + 1 hold the same angle ------------------------------------
