@@ -214,6 +214,48 @@ TEST_F(LlmEngine, AHighPriorityIsServedNext) {
   expect_nothing_held();
 }
 
+// Somebody urgent who comes while another prompt is computed does not wait for a decode step.
+TEST_F(LlmEngine, AHighPriorityIsSeenWithinAStep) {
+  make(32);
+  engine_->submit(request_of(prompt_of(20), 30));
+  for (int i = 0; i < 5; ++i) step();
+  std::uint64_t id = 0;
+  passes_->on_prefill = [&] {
+    if (id != 0) return;
+    RequestOptions urgent = request_of(prompt_of(20, 500), 8);
+    urgent.qos = QosClass::kGuaranteed;
+    id = engine_->submit(urgent);
+  };
+  engine_->submit(request_of(prompt_of(20, 300), 30));
+  passes_->log.clear();
+  step();
+  step();
+  EXPECT_EQ(results_[id].tokens.size(), 1u);
+  step();
+  EXPECT_EQ(passes_->log, "ppd");
+  finish();
+  expect_nothing_held();
+}
+
+TEST_F(LlmEngine, NobodyStarves) {
+  EngineOptions options;
+  options.aging_ns = 1000;
+  make(32, options, {1000, 256, 48, 1, 1});
+  const auto low = engine_->submit(request_of(prompt_of(20), 5));
+  int steps = 0;
+  for (; !results_[low].end && steps < 1000; ++steps) {
+    RequestOptions high = request_of(prompt_of(20, 100 + steps), 5);
+    high.priority = 10;
+    engine_->submit(high);
+    for (int i = 0; i < 3; ++i) step();
+    clock_.advance_ns(500);
+  }
+  EXPECT_GT(steps, 5);  // others were first
+  EXPECT_LT(steps, 60);
+  finish();
+  expect_nothing_held();
+}
+
 TEST_F(LlmEngine, CancelFreesAtOnce) {
   make(32);
   const auto id = engine_->submit(request_of(prompt_of(40), 100));

@@ -370,6 +370,21 @@ def test_without_a_tokenizer(model: gp.llm.LanguageModel) -> None:
             engine.submit_chat([])
 
 
+def test_a_tokenizer_that_fails(
+    model: gp.llm.LanguageModel, engine: gp.llm.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, token: int) -> str:
+        raise KeyError("no such token")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gp.llm.Detokenizer, "push", fail)
+        request = engine.submit("In the beginning", max_new_tokens=50, stop_tokens=[])
+        with pytest.raises(gp.scheduler.TaskError, match="no such token"):
+            request.result(60)
+    wanted = model.generate("In the beginning", max_new_tokens=4)
+    assert engine.submit("In the beginning", max_new_tokens=4).result(60) == wanted
+
+
 def test_too_many_wait(model: gp.llm.LanguageModel) -> None:
     engine = stepped(model, 8, max_waiting=1)
     engine.submit([1, 2], max_new_tokens=1)
