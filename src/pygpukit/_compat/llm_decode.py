@@ -242,8 +242,9 @@ class DecodeBatch(_Captured):
 class _Rounds(DecodeStrategy):
     """Rounds that settle one or more tokens, the ones greedy decoding would give.
 
-    The pass that checks guesses writes the keys and values of those it accepts, the same ones as a
-    pass of one token: nothing is run again. Later entries of the caches are overwritten.
+    The pass that checks guesses writes the keys and values of those it accepts, up to rounding the
+    same ones as a pass of one token: nothing is run again. Later entries of the caches are
+    overwritten.
     """
 
     def step(
