@@ -124,5 +124,5 @@ __all__ = [
     "save_safetensors",
 ]
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names("pygpukit.llm", {**_HOMES, **_COMPAT})
+    __getattr__ = lazy_names("pygpukit.llm", {**_HOMES, **_COMPAT}, ("models",))
     __all__ = sorted({*__all__, *(name for names in _COMPAT.values() for name in names)})

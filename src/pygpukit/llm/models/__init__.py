@@ -1,0 +1,1 @@
+"""Models of 0.2 that have modules of their own."""
