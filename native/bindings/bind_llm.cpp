@@ -6,7 +6,11 @@
 #include "bindings/convert.h"
 #include "llm/config_json.h"
 #include "llm/generation.h"
+#include "llm/jacobi_drafter.h"
+#include "llm/model_drafter.h"
 #include "llm/model_folder.h"
+#include "llm/ngram_drafter.h"
+#include "llm/speculation.h"
 
 namespace gpk::bind {
 namespace {
@@ -43,10 +47,11 @@ std::shared_ptr<Model> make_model(const std::string& config, const std::string& 
 }
 
 std::shared_ptr<Model> load_folder(const std::string& folder, py::handle dtype, py::handle device,
-                                   bool evictable, py::handle progress) {
+                                   bool evictable, std::size_t block_bytes, py::handle progress) {
   llm::LoadOptions options;
   options.dtype = optional_dtype(dtype, "load");
   options.evictable = evictable;
+  options.block_bytes = block_bytes;
   if (!progress.is_none())
     options.progress = [&](std::uint64_t done, std::uint64_t total) {
       const WithGil gil;
@@ -63,12 +68,13 @@ void bind_model(py::module_& m) {
       .def(py::init(&make_model), py::arg("config"), py::arg("family"), py::arg("shapes"),
            py::arg("load"), py::arg("dtype"), py::arg("device"))
       .def_static("load_folder", &load_folder, py::arg("folder"), py::arg("dtype"),
-                  py::arg("device"), py::arg("evictable"), py::arg("progress"),
-                  "A model from a Hugging Face folder.")
+                  py::arg("device"), py::arg("evictable"), py::arg("block_bytes"),
+                  py::arg("progress"), "A model from a Hugging Face folder.")
       .def("explain", &Model::explain, "The steps of a forward pass, as text.")
       .def_property_readonly("family", [](const Model& x) { return x.spec().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)
       .def_property_readonly("num_bytes", &Model::num_bytes)
+      .def_property_readonly("evictable", &Model::evictable)
       .def_property_readonly("vocab_size", [](const Model& x) { return x.config().vocab_size; })
       .def_property_readonly("hidden_size", [](const Model& x) { return x.config().hidden_size; })
       .def_property_readonly("num_layers", [](const Model& x) { return x.config().num_layers; })
@@ -81,7 +87,9 @@ void bind_runner(py::module_& m) {
       .def_property_readonly("length", &Sequence::length)
       .def_property_readonly("max_length", &Sequence::max_length)
       .def("truncate", &Sequence::truncate, py::arg("length"),
-           "Forgets what comes after the first tokens.");
+           "Forgets what comes after the first tokens.")
+      .def("fork", &Sequence::fork, py::keep_alive<0, 1>(),
+           "Another sequence with the same tokens; pages are shared until one of them writes.");
   py::class_<Runner, std::shared_ptr<Runner>>(m, "LlmRunner",
                                               "Forward passes of a model, and their memory.")
       .def(py::init([](const std::shared_ptr<Model>& model, std::int64_t max_tokens,
@@ -112,36 +120,39 @@ void bind_runner(py::module_& m) {
                              [](const Runner& x) { return x.pages().num_free(); });
 }
 
-std::unique_ptr<Generation> make_generation(const std::shared_ptr<Runner>& runner,
-                                            const std::vector<Tokens>& prompts,
-                                            std::int64_t max_new_tokens, double temperature,
-                                            std::int64_t top_k, double top_p, double min_p,
-                                            double repetition_penalty, std::int64_t seed,
-                                            const Tokens& stop_tokens, bool use_graph) {
-  const WithoutGil released;
-  return std::make_unique<Generation>(
-      runner, prompts,
-      llm::GenerationOptions{max_new_tokens,
-                             {.temperature = temperature,
-                              .top_k = top_k,
-                              .top_p = top_p,
-                              .min_p = min_p,
-                              .repetition_penalty = repetition_penalty,
-                              .seed = seed},
-                             stop_tokens,
-                             use_graph});
+llm::GenerationOptions generation_options(std::int64_t max_new_tokens, double temperature,
+                                          std::int64_t top_k, double top_p, double min_p,
+                                          double typical_p, double repetition_penalty,
+                                          double presence_penalty, double frequency_penalty,
+                                          std::int64_t seed, const Tokens& stop_tokens,
+                                          bool use_graph) {
+  return {max_new_tokens,
+          {.temperature = temperature,
+           .top_k = top_k,
+           .top_p = top_p,
+           .min_p = min_p,
+           .typical_p = typical_p,
+           .repetition_penalty = repetition_penalty,
+           .presence_penalty = presence_penalty,
+           .frequency_penalty = frequency_penalty,
+           .seed = seed},
+          stop_tokens,
+          use_graph};
 }
 
-}  // namespace
-
-void bind_llm(py::module_& m) {
-  bind_model(m);
-  bind_runner(m);
+void bind_generation(py::module_& m) {
+  py::class_<llm::GenerationOptions>(m, "LlmGenerationOptions", "How texts are continued.")
+      .def(py::init(&generation_options), py::arg("max_new_tokens"), py::arg("temperature"),
+           py::arg("top_k"), py::arg("top_p"), py::arg("min_p"), py::arg("typical_p"),
+           py::arg("repetition_penalty"), py::arg("presence_penalty"), py::arg("frequency_penalty"),
+           py::arg("seed"), py::arg("stop_tokens"), py::arg("use_graph"));
   py::class_<Generation>(m, "LlmGeneration", "Texts that grow by a token a step.")
-      .def(py::init(&make_generation), py::arg("runner"), py::arg("prompts"),
-           py::arg("max_new_tokens"), py::arg("temperature"), py::arg("top_k"), py::arg("top_p"),
-           py::arg("min_p"), py::arg("repetition_penalty"), py::arg("seed"), py::arg("stop_tokens"),
-           py::arg("use_graph"))
+      .def(py::init([](const std::shared_ptr<Runner>& runner, const std::vector<Tokens>& prompts,
+                       const llm::GenerationOptions& options) {
+             const WithoutGil released;
+             return std::make_unique<Generation>(runner, prompts, options);
+           }),
+           py::arg("runner"), py::arg("prompts"), py::arg("options"))
       .def(
           "next",
           [](Generation& x) {
@@ -149,6 +160,73 @@ void bind_llm(py::module_& m) {
             return x.next();
           },
           "A token of each text, -1 for those that have ended; empty when all have.");
+}
+
+void bind_speculation(py::module_& m) {
+  using llm::Drafter;
+  using llm::Speculation;
+  py::class_<Drafter, std::shared_ptr<Drafter>>(m, "LlmDrafter",
+                                                "Guesses of what comes next in a text.")
+      .def_static(
+          "ngram",
+          [](std::int64_t longest) -> std::shared_ptr<Drafter> {
+            return std::make_shared<llm::NgramDrafter>(longest);
+          },
+          py::arg("longest"))
+      .def_static(
+          "model",
+          [](const std::shared_ptr<Runner>& runner, bool use_graph) -> std::shared_ptr<Drafter> {
+            return std::make_shared<llm::ModelDrafter>(runner, use_graph);
+          },
+          py::arg("runner"), py::arg("use_graph"))
+      .def_static(
+          "layers",
+          [](const std::shared_ptr<Runner>& runner, std::int64_t num_layers,
+             bool use_graph) -> std::shared_ptr<Drafter> {
+            return std::make_shared<llm::LayerDrafter>(runner, num_layers, use_graph);
+          },
+          py::arg("runner"), py::arg("num_layers"), py::arg("use_graph"))
+      .def_static(
+          "jacobi",
+          []() -> std::shared_ptr<Drafter> { return std::make_shared<llm::JacobiDrafter>(); })
+      .def_static(
+          "lookahead",
+          [](std::int64_t window, std::int64_t ngram,
+             std::int64_t guesses) -> std::shared_ptr<Drafter> {
+            return std::make_shared<llm::LookaheadDrafter>(window, ngram, guesses);
+          },
+          py::arg("window"), py::arg("ngram"), py::arg("guesses"));
+  py::class_<Speculation>(m, "LlmSpeculation", "A text that grows by several tokens a step.")
+      .def(py::init([](const std::shared_ptr<Runner>& runner, const Tokens& prompt,
+                       const llm::GenerationOptions& options,
+                       const std::shared_ptr<Drafter>& drafter, std::int64_t max_drafts,
+                       std::int64_t max_branches) {
+             const WithoutGil released;
+             return std::make_unique<Speculation>(runner, prompt, options, drafter,
+                                                  Speculation::Options{max_drafts, max_branches});
+           }),
+           py::arg("runner"), py::arg("prompt"), py::arg("options"), py::arg("drafter"),
+           py::arg("max_drafts"), py::arg("max_branches"))
+      .def(
+          "next",
+          [](Speculation& x) {
+            const WithoutGil released;
+            return x.next();
+          },
+          "The next tokens, one or more; empty at the end.")
+      .def_property_readonly("steps", [](const Speculation& x) { return x.stats().steps; })
+      .def_property_readonly("tokens", [](const Speculation& x) { return x.stats().tokens; })
+      .def_property_readonly("drafted", [](const Speculation& x) { return x.stats().drafted; })
+      .def_property_readonly("accepted", [](const Speculation& x) { return x.stats().accepted; });
+}
+
+}  // namespace
+
+void bind_llm(py::module_& m) {
+  bind_model(m);
+  bind_runner(m);
+  bind_generation(m);
+  bind_speculation(m);
 }
 
 }  // namespace gpk::bind

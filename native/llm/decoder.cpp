@@ -37,6 +37,8 @@ Decoder::Options completed(Decoder::Options options, const Runner& runner) {
   };
   check("max_rows", options.max_rows, 1, runner.options().max_tokens);
   check("num_layers", options.num_layers, 0, runner.model().config().num_layers);
+  options.use_graph =
+      options.use_graph && runner.model().device().is_cuda() && !runner.model().evictable();
   options.max_rows = std::min(bucket_of(options.max_rows), runner.options().max_tokens);
   return options;
 }
@@ -236,7 +238,7 @@ void Decoder::enqueue(Step& step) {
 // The first step of a shape loads kernels, the second is captured.
 void Decoder::run() {
   Step& step = steps_[shape_];
-  if (!step.was_run || !options_.use_graph || !runner_->model().device().is_cuda()) {
+  if (!step.was_run || !options_.use_graph) {
     enqueue(step);
     step.was_run = true;
   } else {

@@ -7,34 +7,44 @@
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "device/host_copy.h"
-#include "ops/kv_cache/pages.h"
+#include "core/view.h"
+#include "ops/elementwise/copy.h"
 
 namespace gpk::llm {
+namespace {
 
-KvPages::KvPages(const ModelConfig& config, DType dtype, Device device, std::int64_t num_pages,
-                 std::int64_t page)
-    : page_(page), counts_(std::max<std::int64_t>(num_pages, 0)) {
+// The number of pages.
+std::int64_t checked(std::int64_t num_pages, std::int64_t page) {
   if (page < 16 || !std::has_single_bit(static_cast<std::uint64_t>(page)))
     throw InvalidArgument(
         cat("kv_pages: page is ", page, " tokens, expected a power of two from 16 on"));
   if (num_pages < 1)
     throw InvalidArgument(cat("kv_pages: num_pages is ", num_pages, ", expected 1 or more"));
-  const Dims shape{num_pages, page, config.num_kv_heads, config.head_dim};
+  return num_pages;
+}
+
+}  // namespace
+
+KvPages::KvPages(const ModelConfig& config, DType dtype, Device device, std::int64_t num_pages,
+                 std::int64_t page)
+    : cache_(Array::empty({2 * config.num_layers, checked(num_pages, page), page,
+                           config.num_kv_heads, config.head_dim},
+                          dtype, device, "kv_pages")),
+      page_(page),
+      counts_(num_pages) {
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    k_.push_back(Array::empty(shape, dtype, device, "kv_pages"));
-    v_.push_back(Array::empty(shape, dtype, device, "kv_pages"));
+    k_.push_back(squeeze(slice_axis(cache_, 0, 2 * i, 1, 1), {0}, "kv_pages"));
+    v_.push_back(squeeze(slice_axis(cache_, 0, 2 * i + 1, 1, 1), {0}, "kv_pages"));
   }
 }
 
 std::size_t KvPages::page_bytes() const {
-  return 2 * k_.size() * k_.front().nbytes() / static_cast<std::size_t>(num_pages());
+  return cache_.nbytes() / static_cast<std::size_t>(num_pages());
 }
 
 void KvPages::copy(std::int32_t from, std::int32_t to) {
-  const std::int32_t pair[] = {from, to};
-  const Array pairs = device::from_host(pair, {1, 2}, DType::kInt32, k_.front().device());
-  for (std::size_t i = 0; i < k_.size(); ++i) ops::copy_pages(k_[i], v_[i], pairs);
+  const auto page = [&](std::int32_t i) { return slice_axis(cache_, 1, i, 1, 1); };
+  ops::copy_into(page(to), page(from), "kv_pages");
 }
 
 void Sequence::reserve(std::int64_t length) {
@@ -46,7 +56,8 @@ void Sequence::reserve(std::int64_t length) {
   const auto wanted = static_cast<std::size_t>(ceil_div(length, pages_->page()));
   try {
     while (table_.size() < wanted) table_.push_back(counts.take());
-    for (auto i = static_cast<std::size_t>(length_ / pages_->page()); i < before && i < wanted; ++i) {
+    for (auto i = static_cast<std::size_t>(length_ / pages_->page()); i < before && i < wanted;
+         ++i) {
       if (counts.holders(table_[i]) == 1) continue;
       const std::int32_t own = counts.take();
       pages_->copy(table_[i], own);
@@ -70,6 +81,14 @@ std::int64_t Sequence::pages_missing(std::int64_t length) const {
 void Sequence::adopt(std::span<const std::int32_t> pages, std::int64_t length) {
   table_.assign(pages.begin(), pages.end());
   length_ = length;
+}
+
+Sequence Sequence::fork() const {
+  Sequence copy(pages_, max_length_);
+  const auto held = static_cast<std::size_t>(ceil_div(length_, pages_->page()));
+  for (const std::int32_t page : table().first(held)) pages_->counts().share(page);
+  copy.adopt(table().first(held), length_);
+  return copy;
 }
 
 void Sequence::truncate(std::int64_t length) {

@@ -39,6 +39,7 @@ class KvPages {
   void copy(std::int32_t from, std::int32_t to);
 
  private:
+  Array cache_;  // [2 * layers, pages, page, kv_heads, head_dim], so that one copy moves a page
   std::vector<Array> k_, v_;
   std::int64_t page_;
   PageCounts counts_;
@@ -66,6 +67,8 @@ class Sequence {
   // Pages with `length` tokens as the beginning of an empty sequence, which becomes their holder
   // in the caller's place.
   void adopt(std::span<const std::int32_t> pages, std::int64_t length);
+  // Another sequence with the same tokens and pages.
+  [[nodiscard]] Sequence fork() const;
   // For the prefix cache, which may replace a page by one with the same tokens.
   [[nodiscard]] std::span<std::int32_t> mutable_table() noexcept { return table_; }
   // `count` more tokens are in the cache.

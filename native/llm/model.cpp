@@ -47,7 +47,11 @@ Array load_weight(const Weight& weight, const std::string& prefix, DType dtype, 
 }  // namespace
 
 Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, const Tensors& tensors)
-    : spec_(std::move(spec)), config_(std::move(config)), dtype_(dtype), device_(device) {
+    : spec_(std::move(spec)),
+      config_(std::move(config)),
+      dtype_(dtype),
+      device_(device),
+      evictable_(tensors.evictable) {
   if (dtype != DType::kFloat32 && dtype != DType::kFloat16 && dtype != DType::kBFloat16)
     throw InvalidArgument(Error::Kind::kType, cat("load: dtype is ", name(dtype),
                                                   ", expected float32, float16 or bfloat16"));

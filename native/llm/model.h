@@ -22,6 +22,7 @@ class Model {
   struct Tensors {
     std::map<std::string, Dims> shapes;
     std::function<Array(const std::string& name)> load;
+    bool evictable = false;  // they may be moved to host memory and back
   };
 
   // Throws InvalidArgument for missing, left over or misshapen tensors, naming them.
@@ -32,6 +33,8 @@ class Model {
   [[nodiscard]] const ModelPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] DType dtype() const noexcept { return dtype_; }
   [[nodiscard]] Device device() const noexcept { return device_; }
+  // Weights may be evicted, so no graph may hold them.
+  [[nodiscard]] bool evictable() const noexcept { return evictable_; }
   [[nodiscard]] std::int64_t num_parameters() const noexcept { return num_parameters_; }
   [[nodiscard]] std::int64_t num_bytes() const noexcept;  // of the weights
 
@@ -50,6 +53,7 @@ class Model {
   ModelPlan plan_;
   DType dtype_;
   Device device_;
+  bool evictable_;
   std::int64_t num_parameters_ = 0;
   std::vector<std::array<std::optional<Array>, kNumRoles>> weights_;  // row 0: of no layer
 };

@@ -57,6 +57,7 @@ std::shared_ptr<Model> load_model(const std::string& weights, const Json& json,
   }
   const std::map<std::string, Array> arrays =
       load_weights(sources_of(layout, *files, prefix), device, options);
+  tensors.evictable = options.evictable;
   tensors.load = [&arrays](const std::string& name) { return arrays.at(name); };
   return std::make_shared<Model>(spec, std::move(config), *options.dtype, device, tensors);
 }

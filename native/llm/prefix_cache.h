@@ -68,8 +68,7 @@ class PrefixCache {
   };
 
   [[nodiscard]] Step next(const Node& from, std::span<const std::int32_t> tokens) const;
-  [[nodiscard]] std::vector<Step> path(std::span<const std::int32_t> tokens,
-                                       bool partly) const;
+  [[nodiscard]] std::vector<Step> path(std::span<const std::int32_t> tokens, bool partly) const;
   void touch(Node& node);
 
   PageCounts& counts_;

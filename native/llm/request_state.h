@@ -33,7 +33,8 @@ enum class RequestState : std::uint8_t {
   if (has_ended(from)) return false;
   if (to == RequestState::kCancelled || to == RequestState::kFailed) return true;
   switch (from) {
-    case RequestState::kWaiting: return to == RequestState::kPrefilling;
+    case RequestState::kWaiting:
+      return to == RequestState::kPrefilling || to == RequestState::kFinished;
     case RequestState::kPrefilling:
       return to == RequestState::kRunning || to == RequestState::kSwapped ||
              to == RequestState::kFinished;

@@ -621,6 +621,7 @@ class LlmModel:
         dtype: _DTypeLike | None,
         device: _DeviceLike,
         evictable: builtins.bool,
+        block_bytes: SupportsIndex,
         progress: Callable[[int, int], object] | None,
     ) -> LlmModel:
         """A model from a Hugging Face folder."""
@@ -638,6 +639,8 @@ class LlmModel:
         """The steps of a forward pass, as text."""
 
     @property
+    def evictable(self) -> builtins.bool: ...
+    @property
     def family(self) -> str: ...
     @property
     def hidden_size(self) -> int: ...
@@ -654,6 +657,9 @@ class LlmModel:
 
 class LlmSequence:
     """Tokens that a runner's cache holds."""
+
+    def fork(self) -> LlmSequence:
+        """Another sequence with the same tokens; pages are shared until one of them writes."""
 
     def truncate(self, length: SupportsIndex) -> None:
         """Forgets what comes after the first tokens."""
@@ -694,6 +700,25 @@ class LlmRunner:
     @property
     def num_pages(self) -> int: ...
 
+class LlmGenerationOptions:
+    """How texts are continued."""
+
+    def __init__(
+        self,
+        max_new_tokens: SupportsIndex,
+        temperature: float,
+        top_k: SupportsIndex,
+        top_p: float,
+        min_p: float,
+        typical_p: float,
+        repetition_penalty: float,
+        presence_penalty: float,
+        frequency_penalty: float,
+        seed: SupportsIndex,
+        stop_tokens: Sequence[SupportsIndex],
+        use_graph: builtins.bool,
+    ) -> None: ...
+
 class LlmGeneration:
     """Texts that grow by a token a step."""
 
@@ -701,18 +726,52 @@ class LlmGeneration:
         self,
         runner: LlmRunner,
         prompts: Sequence[Sequence[SupportsIndex]],
-        max_new_tokens: SupportsIndex,
-        temperature: float,
-        top_k: SupportsIndex,
-        top_p: float,
-        min_p: float,
-        repetition_penalty: float,
-        seed: SupportsIndex,
-        stop_tokens: Sequence[SupportsIndex],
-        use_graph: builtins.bool,
+        options: LlmGenerationOptions,
     ) -> None: ...
     def next(self) -> list[int]:
         """A token of each text, -1 for those that have ended; empty when all have."""
+
+class LlmDrafter:
+    """Guesses of what comes next in a text."""
+
+    @staticmethod
+    def jacobi() -> LlmDrafter: ...
+    @staticmethod
+    def layers(
+        runner: LlmRunner, num_layers: SupportsIndex, use_graph: builtins.bool
+    ) -> LlmDrafter: ...
+    @staticmethod
+    def lookahead(
+        window: SupportsIndex, ngram: SupportsIndex, guesses: SupportsIndex
+    ) -> LlmDrafter: ...
+    @staticmethod
+    def model(runner: LlmRunner, use_graph: builtins.bool) -> LlmDrafter: ...
+    @staticmethod
+    def ngram(longest: SupportsIndex) -> LlmDrafter: ...
+
+class LlmSpeculation:
+    """A text that grows by several tokens a step."""
+
+    def __init__(
+        self,
+        runner: LlmRunner,
+        prompt: Sequence[SupportsIndex],
+        options: LlmGenerationOptions,
+        drafter: LlmDrafter,
+        max_drafts: SupportsIndex,
+        max_branches: SupportsIndex,
+    ) -> None: ...
+    def next(self) -> list[int]:
+        """The next tokens, one or more; empty at the end."""
+
+    @property
+    def accepted(self) -> int: ...
+    @property
+    def drafted(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
 
 class WeightSet:
     """The tensors of a SafeTensors file, or of an index with shards."""

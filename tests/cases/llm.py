@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -38,3 +39,90 @@ def check_family(family: str, device: str, dtype: str) -> None:
     new = model.generate(ids, max_new_tokens=len(wanted["greedy"]), stop_tokens=[])
     assert new == wanted["greedy"].tolist()
     assert error(gp.llm.LanguageModel(model._model, max_length=128, chunk=7)) < 2e-5  # in pieces
+
+
+def strategies(draft: gp.llm.LanguageModel) -> dict[str, gp.llm.Strategy]:
+    """One of each kind."""
+    return {
+        "ngram": gp.llm.NgramLookup(),
+        "draft-model": gp.llm.DraftModel(draft),
+        "self": gp.llm.SelfSpeculation(2),
+        "jacobi": gp.llm.Jacobi(),
+        "lookahead": gp.llm.Lookahead(),
+    }
+
+
+def write_model(folder: Path, **sizes: int) -> Path:
+    """A Qwen3 of random weights in float32."""
+    rng = np.random.default_rng(7)
+    hidden, inner, layers, vocab = (sizes[name] for name in ("hidden", "inner", "layers", "vocab"))
+    heads, kv_heads, dim = 8, 4, 64
+    tensors = {
+        "model.embed_tokens.weight": (vocab, hidden),
+        "model.norm.weight": (hidden,),
+    }
+    for i in range(layers):
+        at = f"model.layers.{i}."
+        tensors |= {
+            f"{at}input_layernorm.weight": (hidden,),
+            f"{at}post_attention_layernorm.weight": (hidden,),
+            f"{at}self_attn.q_proj.weight": (heads * dim, hidden),
+            f"{at}self_attn.k_proj.weight": (kv_heads * dim, hidden),
+            f"{at}self_attn.v_proj.weight": (kv_heads * dim, hidden),
+            f"{at}self_attn.o_proj.weight": (hidden, heads * dim),
+            f"{at}self_attn.q_norm.weight": (dim,),
+            f"{at}self_attn.k_norm.weight": (dim,),
+            f"{at}mlp.gate_proj.weight": (inner, hidden),
+            f"{at}mlp.up_proj.weight": (inner, hidden),
+            f"{at}mlp.down_proj.weight": (hidden, inner),
+        }
+    folder.mkdir(parents=True, exist_ok=True)
+    gp.llm.save_safetensors(
+        folder / "model.safetensors",
+        {
+            name: rng.normal(float(len(shape) == 1), 0.03, shape).astype(np.float32)
+            for name, shape in tensors.items()
+        },
+    )
+    config = {
+        "model_type": "qwen3",
+        "vocab_size": vocab,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": dim,
+        "max_position_embeddings": 256,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "hidden_act": "silu",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def check_layer_streaming(folder: Path, device: str) -> None:
+    """The same tokens with room for half of the weights."""
+    write_model(folder, hidden=512, inner=1536, layers=10, vocab=1024)
+    options: dict[str, Any] = {"device": device, "max_length": 64, "max_batch": 1}
+    prompt = [5, 700, 31, 8]
+    model = gp.llm.load(folder, **options)
+    wanted = model.generate(prompt, max_new_tokens=6, stop_tokens=[])
+    num_bytes = model.num_bytes
+    del model
+    gc.collect()
+    gp.memory.trim(device)
+    before = gp.memory.stats(device)
+    limit = before["reserved"] + num_bytes // 2
+    try:
+        model = gp.llm.load(folder, max_memory=limit, **options)
+        assert model.generate(prompt, max_new_tokens=6, stop_tokens=[]) == wanted
+        after = gp.memory.stats(device)
+        assert after["reserved"] <= limit
+        assert after["restores"] - before["restores"] > 10
+        del model
+    finally:
+        gc.collect()
+        gp.memory.set_limit(None, device)

@@ -16,6 +16,10 @@ _HOMES = {
         *("load_safetensors", "save_safetensors"),
     ),
     "pygpukit.llm.stop_strings": ("StopStrings",),
+    "pygpukit.llm.strategies": (
+        *("DraftModel", "Jacobi", "Lookahead", "NgramLookup", "SelfSpeculation", "Strategy"),
+        "StrategyStats",
+    ),
     "pygpukit.llm.tokenizer": ("Tokenizer",),
 }
 # Names of 0.2 and the modules that define them.
@@ -97,25 +101,41 @@ if TYPE_CHECKING:
         save_safetensors,
     )
     from pygpukit.llm.stop_strings import StopStrings
+    from pygpukit.llm.strategies import (
+        DraftModel,
+        Jacobi,
+        Lookahead,
+        NgramLookup,
+        SelfSpeculation,
+        Strategy,
+        StrategyStats,
+    )
     from pygpukit.llm.tokenizer import Tokenizer
 
 __all__ = [
     "ChatTemplate",
     "ChatTemplateError",
     "Detokenizer",
+    "DraftModel",
     "Dtype",
     "FP8QuantConfig",
     "GenerationConfig",
+    "Jacobi",
     "LanguageModel",
     "LazyModelLoader",
+    "Lookahead",
     "ModelOptimizationInfo",
+    "NgramLookup",
     "PoolStats",
     "PruningConfig",
     "QATQuantConfig",
     "SafeTensorsFile",
+    "SelfSpeculation",
     "ShardedSafeTensorsFile",
     "SparsityConfig",
     "StopStrings",
+    "Strategy",
+    "StrategyStats",
     "TensorInfo",
     "TensorState",
     "Tokenizer",

@@ -13,6 +13,7 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
 from pygpukit.llm.stop_strings import StopStrings
+from pygpukit.llm.strategies import Strategy
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     Prompt = str | Sequence[int]
     Progress = Callable[[int, int], object] | bool | None
 
+_LEAST_BLOCK, _MOST_BLOCK = 2 << 20, 64 << 20
+
 
 def load(
     path: str | os.PathLike[str],
@@ -31,6 +34,7 @@ def load(
     device: str | None = None,
     max_length: int | None = None,
     max_batch: int = 8,
+    max_memory: int | str | None = None,
     evictable: bool = False,
     progress: Progress = None,
 ) -> LanguageModel:
@@ -39,13 +43,24 @@ def load(
     ``dtype`` "auto" is that of the files. ``max_length`` is the longest text in tokens (default:
     what the model was made for, up to 4096), ``max_batch`` the most texts of one call: both decide
     how much memory the cache takes. With ``evictable`` weights may be moved to host memory and
-    back, so that a model larger than the memory limit runs.
+    back, so that a model larger than the memory limit runs. ``max_memory`` (bytes, "8GiB", "50%")
+    sets that limit, which is the pool's (gp.memory.set_limit) and stays, and makes weights
+    evictable.
     """
+    block_bytes = 0
+    if max_memory is not None:
+        _native.set_memory_limit(max_memory, device)
+        evictable = True
+        # Some layers must fit beside the one that runs.
+        block_bytes = min(
+            max(_native.memory_stats(device)["limit"] // 16, _LEAST_BLOCK), _MOST_BLOCK
+        )
     where = _native.LlmModel.load_folder(
         os.fspath(path),
         None if isinstance(dtype, str) and dtype == "auto" else dtype,
         device,
         evictable,
+        block_bytes,
         _bar if progress is True else (progress or None),
     )
     return LanguageModel(where, path, max_length=max_length, max_batch=max_batch)
@@ -170,12 +185,14 @@ class LanguageModel:
         """The continuation piece by piece: whole characters of a text, or ids.
 
         ``max_new_tokens``, ``temperature`` (0: the likeliest token), ``top_k``, ``top_p``,
-        ``min_p``, ``repetition_penalty``, ``seed``, ``stop`` (strings), ``use_graph``. What is not
-        given comes from the folder's generation_config.json.
+        ``min_p``, ``typical_p``, ``repetition_penalty``, ``presence_penalty``,
+        ``frequency_penalty``, ``seed``, ``stop`` (strings), ``stop_tokens``, ``use_graph``. What
+        is not given comes from the folder's generation_config.json. ``strategy`` may compute
+        several tokens at once (NgramLookup(), DraftModel(small), ...); the text is the same.
         """
         stop = options.pop("stop", ())
         given = self._ids("generate", prompt)
-        ids = (row[0] for row in _steps(self._start("generate", [given], options)))
+        ids = self._tokens("generate", given, options)
         if isinstance(prompt, str):
             return _pieces(ids, Detokenizer(self.tokenizer, prompt=given), StopStrings(stop))
         if stop:
@@ -190,7 +207,7 @@ class LanguageModel:
         stop = options.pop("stop", ())
         text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
         given = self.tokenizer.encode(text, add_special_tokens=False)
-        ids = (row[0] for row in _steps(self._start("chat", [given], options)))
+        ids = self._tokens("chat", given, options)
         return _pieces(ids, Detokenizer(self.tokenizer, prompt=given), StopStrings(stop))
 
     def generate_batch(self, prompts: Iterable[Prompt], **options: Any) -> list[str | list[int]]:
@@ -198,7 +215,8 @@ class LanguageModel:
         prompts = list(prompts)
         rows = [self._ids("generate_batch", prompt) for prompt in prompts]
         texts: list[list[int]] = [[] for _ in rows]
-        for step in _steps(self._start("generate_batch", rows, options)):
+        values = self._options("generate_batch", rows, options)
+        for step in _steps(_native.LlmGeneration(self._runner, rows, values)):
             for text, token in zip(texts, step, strict=True):
                 if token >= 0:
                     text.append(token)
@@ -216,9 +234,22 @@ class LanguageModel:
             )
         return [whole(op, "a token id", token) for token in prompt]
 
-    def _start(
+    def _tokens(self, op: str, prompt: list[int], options: dict[str, Any]) -> Iterator[int]:
+        strategy = options.pop("strategy", None)
+        values = self._options(op, [prompt], options)
+        if strategy is None:
+            return (row[0] for row in _steps(_native.LlmGeneration(self._runner, [prompt], values)))
+        if not isinstance(strategy, Strategy):
+            raise InvalidTypeError(
+                f"{op}: strategy is of type {type(strategy).__name__}, expected one of "
+                "pygpukit.llm: NgramLookup, DraftModel, SelfSpeculation, Jacobi, Lookahead"
+            )
+        use_graph = bool(options.get("use_graph", True))
+        return strategy._tokens(self._model, self._runner, prompt, values, use_graph)
+
+    def _options(
         self, op: str, prompts: list[list[int]], options: dict[str, Any]
-    ) -> _native.LlmGeneration:
+    ) -> _native.LlmGenerationOptions:
         given = self.generation_config
         room = self.max_length - max((len(prompt) for prompt in prompts), default=0)
         values: dict[str, Any] = {
@@ -227,7 +258,10 @@ class LanguageModel:
             "top_k": given.top_k if given.do_sample else 0,
             "top_p": given.top_p,
             "min_p": given.min_p,
+            "typical_p": given.typical_p,
             "repetition_penalty": given.repetition_penalty,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
             "seed": 0,
             "stop_tokens": list(given.eos_token_ids),
             "use_graph": True,
@@ -238,7 +272,7 @@ class LanguageModel:
                 f"{op}: unknown option {unknown[0]!r}, expected one of {', '.join(values)}"
             )
         values.update(options)
-        return _native.LlmGeneration(self._runner, prompts, **values)
+        return _native.LlmGenerationOptions(**values)
 
 
 def _pieces(ids: Iterator[int], text: Detokenizer, stop: StopStrings) -> Iterator[str]:
