@@ -237,17 +237,22 @@ class CausalTransformerModel:
     def _by_runner(
         self, ids: list[int], count: int, options: tuple[float, int, float], eos: int | None
     ) -> Iterator[int]:
-        generation = _native.LlmGeneration(
-            self._runner_for(len(ids) + count),
-            [ids],
-            count,
-            *options,
-            0.0,
-            1.0,
-            sampling._source.draw() >> 1,
-            [] if eos is None else [eos],
-            True,
+        temperature, top_k, top_p = options
+        how = _native.LlmGenerationOptions(
+            max_new_tokens=count,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=0.0,
+            typical_p=1.0,
+            repetition_penalty=1.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            seed=sampling._source.draw() >> 1,
+            stop_tokens=[] if eos is None else [eos],
+            use_graph=True,
         )
+        generation = _native.LlmGeneration(self._runner_for(len(ids) + count), [ids], how)
 
         def tokens() -> Iterator[int]:
             while step := generation.next():
