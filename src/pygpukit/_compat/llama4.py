@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._compat.llm_attention import Attention, RopeTables
+from pygpukit._compat.llm_attention import Attention
+from pygpukit._compat.llm_block import TransformerBlock
 from pygpukit._compat.llm_configs import TransformerConfig
 from pygpukit._compat.llm_layers import MLP, LinearBF16, Norm
-from pygpukit._compat.llm_model import CausalTransformerModel, TransformerBlock
+from pygpukit._compat.llm_model import CausalTransformerModel
+from pygpukit._compat.llm_rotary import RopeTables
 from pygpukit.core.errors import InvalidValueError, UnsupportedError
 from pygpukit.llm.json_file import read_object
 from pygpukit.llm.safetensors import load_safetensors
