@@ -205,9 +205,9 @@ class Llama4Model(CausalTransformerModel):
     def from_tensors(cls, config: Llama4Config, load: Callable[[str], GPUArray]) -> Llama4Model:
         """``load`` gives a tensor by its name after "model."."""
         sizes = config.to_transformer_config()
-        rope = RopeTables(
-            lambda n: rope_table(n, config.head_dim, config.rope_theta, config.rope_scaling)
-        )
+        embed_tokens = load("embed_tokens.weight")
+        theta, scaling, device = config.rope_theta, config.rope_scaling, str(embed_tokens.device)
+        rope = RopeTables(lambda n: rope_table(n, config.head_dim, theta, scaling, device=device))
 
         def norm(name: str) -> Norm:
             return Norm(load(f"{name}.weight"), eps=config.rms_norm_eps)
@@ -239,7 +239,7 @@ class Llama4Model(CausalTransformerModel):
 
         return cls(
             sizes,
-            load("embed_tokens.weight"),
+            embed_tokens,
             [block(i) for i in range(config.num_hidden_layers)],
             norm("norm"),
             None if config.tie_word_embeddings else load("lm_head.weight"),

@@ -64,7 +64,10 @@ class Attention:
                 )
         self.window, self.softcap, self.scale = window, softcap, scale
         if rope is None and config.use_rope:
-            rope = RopeTables(lambda n: rope_table(n, self.head_dim, config.rope_theta))
+            device = self._device()
+            rope = RopeTables(
+                lambda n: rope_table(n, self.head_dim, config.rope_theta, device=device)
+            )
         self.rope = rope if config.use_rope else None
         self.k_cache: GPUArray | None = None
         self.v_cache: GPUArray | None = None

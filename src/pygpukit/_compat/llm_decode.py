@@ -86,7 +86,7 @@ class DecodeM1(DecodeStrategy):
         context_len: int,
         buffers: ScratchRows | None = None,
     ) -> GPUArray:
-        """The hidden state [1, hidden] after a token at a position."""
+        """The hidden state [1, hidden] after a token at a position, in the buffers if given."""
         return self._forward([token_id], position, context_len, buffers)
 
 
