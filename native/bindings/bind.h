@@ -32,6 +32,7 @@ void bind_kv_cache(py::module_& m);
 void bind_conv(py::module_& m);
 void bind_recurrent(py::module_& m);
 void bind_llm(py::module_& m);
+void bind_llm_engine(py::module_& m);
 void bind_llm_parts(py::module_& m);
 void bind_safetensors(py::module_& m);
 void bind_interop(py::module_& m);

@@ -29,7 +29,7 @@ const TensorInfo& info_of(const WeightSet& set, const std::string& name) {
 }
 
 // (stored type, dtype or None, shape, offset in the file, bytes).
-py::tuple describe(const WeightSet& set, const std::string& name) {
+py::tuple describe_tensor(const WeightSet& set, const std::string& name) {
   const TensorInfo& tensor = info_of(set, name);
   py::object dtype = py::none();
   if (tensor.dtype) dtype = py::reinterpret_borrow<py::object>(dtype_object(*tensor.dtype));
@@ -120,7 +120,7 @@ void bind_safetensors(py::module_& m) {
             return text && set.contains(*text);
           },
           py::arg("key"))
-      .def("info", describe, name, "(stored type, dtype or None, shape, offset, bytes).")
+      .def("info", describe_tensor, name, "(stored type, dtype or None, shape, offset, bytes).")
       .def("read", read, name, "The tensor's bytes.")
       .def("address", address, name, "(address in a mapping of the file, bytes).")
       .def("load", load, py::arg("names"), py::kw_only(), py::arg("dtype") = py::none(),

@@ -56,7 +56,7 @@ void leave(const std::shared_ptr<Stream>&, const py::args&) {
   stack.pop_back();
 }
 
-std::string describe(const Stream& stream) {
+std::string describe_stream(const Stream& stream) {
   return cat("Stream(handle=", stream.handle_value(),
              ", priority=", stream.priority() == StreamPriority::kHigh ? "HIGH" : "LOW",
              ", device=", to_string(stream.device()), ")");
@@ -162,7 +162,7 @@ void bind_stream(py::module_& m) {
       .def("__cuda_stream__", [](const Stream& s) { return py::make_tuple(0, s.handle_value()); })
       .def("__enter__", enter)
       .def("__exit__", leave)
-      .def("__repr__", describe);
+      .def("__repr__", describe_stream);
   m.def("limit_launches", limit, py::arg("stream"), py::arg("max_in_flight"),
         "Limits the launches of the stream in flight; None: they are only counted.");
   m.def("launch_stats", launch_stats, py::arg("device") = py::none(),

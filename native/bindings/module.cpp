@@ -75,6 +75,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_conv(m);
   bind_recurrent(m);
   bind_llm(m);
+  bind_llm_engine(m);
   bind_llm_parts(m);
   bind_safetensors(m);
   bind_interop(m);

@@ -23,14 +23,13 @@ Engine::Engine(std::unique_ptr<EnginePasses> passes, std::shared_ptr<KvPages> pa
       swap_(pages_, options.host_pages) {
   const auto check = [](const char* what, std::int64_t value, std::int64_t least) {
     if (value < least)
-      throw InvalidArgument(
-          cat("Engine: ", what, " is ", value, ", expected ", least, " or more"));
+      throw InvalidArgument(cat("Engine: ", what, " is ", value, ", expected ", least, " or more"));
   };
   check("host_pages", options.host_pages, 0);
   check("max_waiting", options.max_waiting, 1);
   check("aging_ns", options.aging_ns, 0);
   if (options.prefix_cache) cache_.emplace(pages_->counts(), pages_->page());
-  update_metrics(clock_.now_ns());
+  publish();
 }
 
 Engine::~Engine() { close(); }
@@ -41,8 +40,7 @@ void Engine::check(const RequestOptions& o) const {
   for (const std::int32_t token : o.prompt)
     if (token < 0 || token >= limits_.vocab_size)
       refuse("prompt has token ", token, ", expected 0 to ", limits_.vocab_size - 1);
-  if (o.max_new_tokens < 1)
-    refuse("max_new_tokens is ", o.max_new_tokens, ", expected 1 or more");
+  if (o.max_new_tokens < 1) refuse("max_new_tokens is ", o.max_new_tokens, ", expected 1 or more");
   check_sampling(o.sampling, kOp);
   if (o.priority < -runtime::kMaxTaskPriority || o.priority > runtime::kMaxTaskPriority)
     refuse("priority is ", o.priority, ", expected ", -runtime::kMaxTaskPriority, " to ",
@@ -66,12 +64,13 @@ std::uint64_t Engine::submit(RequestOptions options) {
   if (closing_) throw Error(cat(kOp, ": the engine is closed"));
   const auto waiting = static_cast<std::int64_t>(inbox_.submitted.size()) + metrics_.waiting;
   if (waiting >= options_.max_waiting)
-    throw Error(Error::Kind::kMemory, cat(kOp, ": ", waiting, " requests are waiting, expected at most ",
-                                          options_.max_waiting));
+    throw Error(
+        Error::Kind::kMemory,
+        cat(kOp, ": ", waiting, " requests are waiting, expected at most ", options_.max_waiting));
   const std::uint64_t id = next_id_++;
-  inbox_.submitted.push_back(std::make_unique<Request>(
-      id, std::move(options), Sequence(pages_, limits_.max_length), clock_.now_ns(),
-      options_.aging_ns, limits_.vocab_size));
+  inbox_.submitted.push_back(
+      std::make_unique<Request>(id, std::move(options), Sequence(pages_, limits_.max_length),
+                                clock_.now_ns(), options_.aging_ns, limits_.vocab_size));
   live_.insert(id);
   ++metrics_.submitted;
   work_.notify_one();
@@ -112,7 +111,8 @@ bool Engine::step() {
   const std::int64_t began_ns = clock_.now_ns();
   try {
     const bool busy = run_step();
-    update_metrics(began_ns);
+    counts_.busy_ns += clock_.now_ns() - began_ns;
+    publish();
     return busy;
   } catch (const std::exception& error) {
     fail_all(error.what());
@@ -151,7 +151,7 @@ void Engine::close() noexcept {
     intake();
     in_flight_.clear();
     while (!by_id_.empty()) end(*by_id_.begin()->second, FinishReason::kCancelled);
-    update_metrics(clock_.now_ns());
+    publish();
   } catch (const std::exception& error) {
     fail_all(error.what());
   }
@@ -173,18 +173,10 @@ void Engine::fail_all(const std::string& error) noexcept {
   }
   in_flight_.clear();
   while (!by_id_.empty()) end(*by_id_.begin()->second, FinishReason::kFailed, error);
-  update_metrics(clock_.now_ns());
+  publish();
 }
 
-void Engine::publish(RequestEvent event) {
-  const std::lock_guard lock(mutex_);
-  if (event.end) live_.erase(event.id);
-  // A reader that is slower than the engine gets tokens of a request together.
-  events_.push_back(std::move(event));
-  news_.notify_all();
-}
-
-void Engine::update_metrics(std::int64_t began_ns) {
+void Engine::publish() {
   EngineMetrics now = counts_;
   now.waiting = static_cast<std::int64_t>(waiting_.size());
   for (const auto& [order, request] : active_) {
@@ -202,11 +194,16 @@ void Engine::update_metrics(std::int64_t began_ns) {
     now.prefix_asked_tokens = cache_->stats().asked_tokens;
     now.prefix_hit_tokens = cache_->stats().hit_tokens;
   }
-  counts_.busy_ns += clock_.now_ns() - began_ns;
-  now.busy_ns = counts_.busy_ns;
   const std::lock_guard lock(mutex_);
   now.submitted = metrics_.submitted;
   metrics_ = now;
+  if (outbox_.empty()) return;
+  for (RequestEvent& event : outbox_) {
+    if (event.end) live_.erase(event.id);
+    events_.push_back(std::move(event));
+  }
+  outbox_.clear();
+  news_.notify_all();
 }
 
 }  // namespace gpk::llm

@@ -97,13 +97,13 @@ class Engine {
   void check(const RequestOptions& options) const;
   void loop();
   void fail_all(const std::string& error) noexcept;
-  void publish(RequestEvent event);
-  void update_metrics(std::int64_t began_ns);
+  void publish();  // the outbox, and metrics
 
   // Parts of a step, engine_step.cpp.
   bool run_step();
   void intake();
   void expire();
+  [[nodiscard]] bool urgent_arrived(const std::vector<std::uint64_t>& ids) const;
   bool run_ahead();
   void take_tokens(std::int64_t back);
   [[nodiscard]] StepPlan plan() const;
@@ -135,6 +135,7 @@ class Engine {
   std::vector<std::uint64_t> in_flight_;  // rows of a decode step whose tokens were not taken
   std::int64_t num_deadlines_ = 0;        // requests that have one
   bool changed_ = false;                  // since the last plan
+  std::vector<RequestEvent> outbox_;
   EngineMetrics counts_;
 
   mutable std::mutex mutex_;  // of what follows

@@ -1,5 +1,8 @@
 #include "llm/engine_passes.h"
 
+#include <algorithm>
+
+#include "core/context.h"
 #include "core/view.h"
 
 namespace gpk::llm {
@@ -40,7 +43,10 @@ class ModelPasses final : public EnginePasses {
 
 std::unique_ptr<EnginePasses> make_engine_passes(std::shared_ptr<Runner> runner,
                                                  std::int64_t max_rows, bool use_graph) {
-  return std::make_unique<ModelPasses>(std::move(runner), max_rows, use_graph);
+  auto passes = std::make_unique<ModelPasses>(std::move(runner), max_rows, use_graph);
+  const Device device = passes->device();
+  if (device.is_cuda()) Context::get(device.index).synchronize();
+  return passes;
 }
 
 }  // namespace gpk::llm

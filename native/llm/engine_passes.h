@@ -37,7 +37,7 @@ class EnginePasses {
   virtual std::vector<TokenScore> scores() = 0;
 };
 
-// Of a model on a device.
+// Of a model on a device. Waits for it, so that any stream may be used from here on.
 std::unique_ptr<EnginePasses> make_engine_passes(std::shared_ptr<Runner> runner,
                                                  std::int64_t max_rows, bool use_graph);
 

@@ -13,27 +13,31 @@ Request* Engine::find(std::uint64_t id) const {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-// The device has work while the host takes the tokens of the step before.
+// The next step is started as soon as one is done, before its tokens are looked at: the device does
+// not wait for the host, and somebody urgent waits for one step only.
 bool Engine::run_step() {
   ++counts_.steps;
+  if (!in_flight_.empty()) passes_->tokens(0);
   intake();
   expire();
   if (!in_flight_.empty()) {
     if (run_ahead()) return true;
     take_tokens(0);
+    publish();
   }
   if (by_id_.empty()) return false;
   const StepPlan next = plan();
   changed_ = false;
   apply(next);
   prefill(next.prefill);
-  decode(next.rows);
+  if (!next.prefill.empty()) publish();
+  if (next.prefill.empty() || !urgent_arrived(next.rows)) decode(next.rows);
+  std::size_t num_running = 0;
   for (const auto& [order, request] : active_) {
-    const bool idles = request->state() == RequestState::kRunning &&
-                       std::find(in_flight_.begin(), in_flight_.end(), request->id()) ==
-                           in_flight_.end();
-    if (idles || request->state() == RequestState::kPrefilling) changed_ = true;
+    if (request->state() == RequestState::kPrefilling) changed_ = true;
+    if (request->state() == RequestState::kRunning) ++num_running;
   }
+  if (num_running != in_flight_.size()) changed_ = true;
   return !by_id_.empty();
 }
 
@@ -63,14 +67,24 @@ void Engine::expire() {
   for (Request* request : late) end(*request, FinishReason::kDeadline);
 }
 
-// Starts the step after the one in flight, whose tokens nobody has seen, if it has the same rows
-// whatever they are. A row that has ended is computed in vain.
+// True when somebody was submitted whose prompt should not wait for these rows.
+bool Engine::urgent_arrived(const std::vector<std::uint64_t>& ids) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(inbox_.submitted.begin(), inbox_.submitted.end(), [&](const auto& urgent) {
+    return std::any_of(ids.begin(), ids.end(), [&](std::uint64_t id) {
+      const Request* r = find(id);
+      return r != nullptr && urgent->priority() > r->priority() && urgent->rank() < r->rank();
+    });
+  });
+}
+
+// Starts the step after the one in flight if it has the same rows whatever the tokens are. A row
+// that has ended is computed in vain.
 bool Engine::run_ahead() {
   if (changed_) return false;
   for (const std::uint64_t id : in_flight_) {
     const Request* r = find(id);
-    if (r == nullptr || !r->can_run_ahead() ||
-        r->num_new() + 2 > r->options().max_new_tokens ||
+    if (r == nullptr || !r->can_run_ahead() || r->num_new() + 2 > r->options().max_new_tokens ||
         r->sequence.pages_missing(r->sequence.length() + 1) > 0)
       return false;
   }
@@ -122,7 +136,8 @@ StepPlan Engine::plan() const {
   for (const Request* r : order) {
     PolicyRequest p{r->id(), r->priority(), r->state(), r->prompt_left()};
     const std::int64_t length = r->sequence.length();
-    if (r->state() == RequestState::kRunning) p.pages_wanted = r->sequence.pages_missing(length + 1);
+    if (r->state() == RequestState::kRunning)
+      p.pages_wanted = r->sequence.pages_missing(length + 1);
     if (r->swapped) {
       const auto prompt = static_cast<std::int64_t>(r->prompt().size());
       p.pages_wanted = ceil_div(std::max(r->swapped->length() + 1, prompt), pages_->page());
@@ -281,7 +296,7 @@ void Engine::accept(Request& request, std::int32_t token, const TokenScore* scor
   event.times = request.times;
   try {
     const std::optional<FinishReason> reason = request.append(token);
-    publish(std::move(event));
+    outbox_.push_back(std::move(event));
     if (reason) end(request, *reason);
   } catch (const std::exception& error) {  // of the mask
     end(request, FinishReason::kFailed, error.what());
@@ -306,7 +321,7 @@ void Engine::end(Request& request, FinishReason reason, const std::string& error
   const Order order{request.rank(), request.id()};
   by_id_.erase(request.id());
   if (active_.erase(order) == 0) waiting_.erase(order);
-  publish(std::move(event));
+  outbox_.push_back(std::move(event));
 }
 
 }  // namespace gpk::llm

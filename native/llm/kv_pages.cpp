@@ -38,6 +38,11 @@ KvPages::KvPages(const ModelConfig& config, DType dtype, Device device, std::int
   }
 }
 
+std::size_t KvPages::page_bytes(const ModelConfig& config, DType dtype, std::int64_t page) {
+  return static_cast<std::size_t>(2 * config.num_layers * page * config.kv_size()) *
+         itemsize(dtype);
+}
+
 std::size_t KvPages::page_bytes() const {
   return cache_.nbytes() / static_cast<std::size_t>(num_pages());
 }

@@ -33,7 +33,10 @@ class KvPages {
   [[nodiscard]] std::int64_t num_pages() const noexcept { return counts_.num_pages(); }
   [[nodiscard]] std::int64_t num_free() const noexcept { return counts_.num_free(); }
   [[nodiscard]] PageCounts& counts() noexcept { return counts_; }
-  [[nodiscard]] std::size_t page_bytes() const;  // of all layers, keys and values
+  // Of a page in all layers, keys and values.
+  [[nodiscard]] static std::size_t page_bytes(const ModelConfig& config, DType dtype,
+                                              std::int64_t page);
+  [[nodiscard]] std::size_t page_bytes() const;
 
   // Enqueues a copy of a page, of all layers, to another. Nothing waits.
   void copy(std::int32_t from, std::int32_t to);

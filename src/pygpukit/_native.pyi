@@ -773,6 +773,70 @@ class LlmSpeculation:
     @property
     def tokens(self) -> int: ...
 
+class LlmEngine:
+    """Continuous batching of requests."""
+
+    def __init__(
+        self,
+        model: LlmModel,
+        max_batch: SupportsIndex,
+        max_tokens: SupportsIndex,
+        max_length: SupportsIndex,
+        kv_memory: SupportsIndex,
+        host_memory: SupportsIndex,
+        page: SupportsIndex,
+        prefix_cache: builtins.bool,
+        max_waiting: SupportsIndex,
+        aging: float,
+        use_graph: builtins.bool,
+    ) -> None: ...
+    def cancel(self, id: SupportsIndex) -> builtins.bool:
+        """False where the request has ended."""
+
+    def close(self) -> None:
+        """Cancels what is left and ends the thread."""
+
+    def metrics(self) -> dict[str, Any]:
+        """Counters and states."""
+
+    def start(self) -> None:
+        """Steps on a thread, until close()."""
+
+    def step(self) -> builtins.bool:
+        """One iteration; False when there is nothing to do."""
+
+    def submit(
+        self,
+        prompt: Sequence[SupportsIndex],
+        max_new_tokens: SupportsIndex,
+        temperature: float,
+        top_k: SupportsIndex,
+        top_p: float,
+        min_p: float,
+        typical_p: float,
+        repetition_penalty: float,
+        presence_penalty: float,
+        frequency_penalty: float,
+        seed: SupportsIndex,
+        logprobs: SupportsIndex,
+        stop_tokens: Sequence[SupportsIndex],
+        qos: SupportsIndex,
+        priority: SupportsIndex,
+        deadline: float,
+        mask: Callable[[int], bytes | None] | None,
+    ) -> int:
+        """Queues a request and returns its id."""
+
+    def wait_events(self, timeout: float) -> list[tuple[Any, ...]]:
+        """What happened since the last call; waits for it, up to a time in seconds."""
+
+    @property
+    def closed(self) -> builtins.bool: ...
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def page(self) -> int: ...
+
 class WeightSet:
     """The tensors of a SafeTensors file, or of an index with shards."""
 

@@ -25,8 +25,7 @@ inline ModelConfig fake_config() {
 }
 
 inline std::shared_ptr<KvPages> fake_pages(std::int64_t count) {
-  return std::make_shared<KvPages>(fake_config(), DType::kFloat32, Device{}, count,
-                                   kFakePage);
+  return std::make_shared<KvPages>(fake_config(), DType::kFloat32, Device{}, count, kFakePage);
 }
 
 inline std::int32_t fake_token(std::span<const std::int32_t> text, const SamplingOptions& sampling,
@@ -133,22 +132,23 @@ class FakePasses final : public EnginePasses {
   }
   float* at(std::span<const std::int32_t> table, std::int64_t position, std::int64_t layer) {
     const std::int32_t page = table[static_cast<std::size_t>(position / kFakePage)];
-    auto* data = static_cast<float*>((position % 2 == 0 ? pages_->k(layer) : pages_->v(layer)).data());
+    auto* data =
+        static_cast<float*>((position % 2 == 0 ? pages_->k(layer) : pages_->v(layer)).data());
     return data + page * kFakePage + position % kFakePage;
   }
   void write(std::span<const std::int32_t> table, std::int64_t position, std::int32_t token) {
     const std::int32_t page = table[static_cast<std::size_t>(position / kFakePage)];
     if (pages_->counts().holders(page) != 1)
       throw std::runtime_error("a page of others is written");
-    for (const std::int64_t layer : {0, 1})
-      *at(table, position, layer) = static_cast<float>(token);
+    for (const std::int64_t layer : {0, 1}) *at(table, position, layer) = static_cast<float>(token);
   }
   std::int32_t next(const DecodeRow& row) {
     std::vector<std::int32_t> text;
     for (std::int64_t i = 0; i <= row.position; ++i)
       text.push_back(static_cast<std::int32_t>(*at(row.table, i, i % 3 == 0 ? 0 : 1)));
     std::int32_t token = fake_token(text, *row.sampling, row.draws);
-    while (!row.mask.empty() && (row.mask[static_cast<std::size_t>(token / 32)] >> (token % 32) & 1) == 0)
+    while (!row.mask.empty() &&
+           (row.mask[static_cast<std::size_t>(token / 32)] >> (token % 32) & 1) == 0)
       token = (token + 1) % 1000;
     scores_.push_back({-static_cast<float>(token), {{token, -1.0f}}});
     return token;

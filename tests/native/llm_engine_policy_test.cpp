@@ -58,8 +58,7 @@ TEST(EnginePolicy, PromptsOfOneTokenHaveAPassOfTheirOwn) {
 }
 
 TEST(EnginePolicy, AHigherPriorityHasTheStepToItself) {
-  const StepPlan p =
-      plan({running(1, 100), waiting(2, 20, 100), running(3), prefilling(4, 20)});
+  const StepPlan p = plan({running(1, 100), waiting(2, 20, 100), running(3), prefilling(4, 20)});
   EXPECT_EQ(p.prefill, (Chunks{{2, 20}}));
   EXPECT_EQ(p.rows, Ids{1});
 }
@@ -97,9 +96,8 @@ TEST(EnginePolicy, AdmissionNeedsPages) {
 TEST(EnginePolicy, NobodyPassesTheFirstThatWaits) {
   PolicyLimits limits = kLimits;
   limits.pages = 4;
-  const StepPlan p = plan_step(
-      std::vector<PolicyRequest>{waiting(1, 900), waiting(2, 9)}, limits,
-      [](std::uint64_t id) { return id == 1 ? 20 : 1; });
+  const StepPlan p = plan_step(std::vector<PolicyRequest>{waiting(1, 900), waiting(2, 9)}, limits,
+                               [](std::uint64_t id) { return id == 1 ? 20 : 1; });
   EXPECT_TRUE(p.admitted.empty());
 }
 

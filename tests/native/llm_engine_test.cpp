@@ -131,7 +131,8 @@ TEST_F(LlmEngine, ManyRequestsGetWhatTheyGetAlone) {
     std::vector<std::uint64_t> cancelled;
     while (requests.size() < 256) {
       for (unsigned i = random() % 4; i > 0; --i) {
-        RequestOptions o = request_of(prompt_of(random() % 120 + 1, random() % 3), random() % 60 + 1);
+        RequestOptions o =
+            request_of(prompt_of(random() % 120 + 1, random() % 3), random() % 60 + 1);
         o.priority = static_cast<int>(random() % 3);
         o.qos = static_cast<QosClass>(random() % 3);
         if (random() % 2 == 0) o.sampling.temperature = 1.0;
@@ -356,7 +357,8 @@ TEST_F(LlmEngine, Threads) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
       for (int i = 0; i < 32; ++i) {
-        const RequestOptions o = request_of(prompt_of(random() % 60 + 1, random() % 5), random() % 30 + 1);
+        const RequestOptions o =
+            request_of(prompt_of(random() % 60 + 1, random() % 5), random() % 30 + 1);
         const auto id = engine_->submit(o);
         if (random() % 8 == 0) engine_->cancel(id);
         const std::lock_guard lock(mutex);
@@ -365,7 +367,8 @@ TEST_F(LlmEngine, Threads) {
     });
   for (auto& thread : threads) thread.join();
   const auto ended = [&] {
-    return std::count_if(results_.begin(), results_.end(), [](const auto& r) { return r.second.end.has_value(); });
+    return std::count_if(results_.begin(), results_.end(),
+                         [](const auto& r) { return r.second.end.has_value(); });
   };
   while (ended() < 128) collect(1'000'000'000);
   engine_->close();

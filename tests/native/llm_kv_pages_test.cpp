@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "expect.h"
+#include "fake_driver/core_fixture.h"
 #include "llm/kv_swap.h"
 #include "llm_engine_fake.h"
 
@@ -102,6 +105,47 @@ TEST(KvSwap, IsBounded) {
   other.reserve(64);
   EXPECT_EQ(kind_of([&] { swap.restore(swapped, sequence); }), Error::Kind::kMemory);
   EXPECT_EQ(swapped.num_pages(), 1);
+}
+
+class KvSwapOnAGpu : public CoreTest {};
+
+TEST_F(KvSwapOnAGpu, BytesComeBack) {
+  const auto pages = std::make_shared<KvPages>(fake_config(), DType::kFloat32, kGpu, 4, kFakePage);
+  KvSwap swap(pages, 4);
+  Stream& stream = *current_stream(kGpu);
+  const auto page_of = [&](const Array& cache, std::int32_t page) {
+    return cache.device_ptr() + static_cast<std::size_t>(page * kFakePage) * 4;
+  };
+  Sequence sequence(pages, 100);
+  sequence.reserve(32);
+  sequence.advance(32);
+  std::vector<float> numbers(kFakePage);
+  const auto fill = [&](float first) {
+    std::iota(numbers.begin(), numbers.end(), first);
+    for (std::int64_t layer = 0; layer < 2; ++layer)
+      for (std::int32_t i = 0; i < 2; ++i)
+        for (const Array* cache : {&pages->k(layer), &pages->v(layer)}) {
+          numbers[0] = ++first;
+          copy_to_device(page_of(*cache, i), numbers.data(), kFakePage * 4, stream);
+        }
+    stream.synchronize();
+  };
+  fill(0.0f);  // pages 0 and 1 are the sequence's
+  SwappedSequence swapped = swap.evict(sequence);
+  fill(1000.0f);
+  Sequence other(pages, 100);
+  other.reserve(16);
+  swap.restore(swapped, sequence);
+  float expected = 0.0f;
+  for (std::int64_t layer = 0; layer < 2; ++layer)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (const Array* cache : {&pages->k(layer), &pages->v(layer)}) {
+        std::vector<float> back(kFakePage);
+        copy_to_host(back.data(), page_of(*cache, sequence.table()[i]), kFakePage * 4, stream);
+        stream.synchronize();
+        EXPECT_EQ(back[0], ++expected);
+        EXPECT_EQ(back[5], 5.0f);
+      }
 }
 
 }  // namespace

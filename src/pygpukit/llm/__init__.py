@@ -5,12 +5,15 @@ from pygpukit._lazy import lazy_names
 _HOMES = {
     "pygpukit.llm.chat_template": ("ChatTemplate", "ChatTemplateError"),
     "pygpukit.llm.detokenizer": ("Detokenizer",),
+    "pygpukit.llm.engine": ("Engine", "EngineMetrics"),
     "pygpukit.llm.generation_config": ("GenerationConfig",),
+    "pygpukit.llm.grammar": ("Grammar",),
     "pygpukit.llm.language_model": ("LanguageModel", "load"),
     "pygpukit.llm.optimization_info": (
         *("FP8QuantConfig", "ModelOptimizationInfo", "PruningConfig", "QATQuantConfig"),
         "SparsityConfig",
     ),
+    "pygpukit.llm.request": ("Request", "TokenLogprob"),
     "pygpukit.llm.safetensors": (
         *("Dtype", "SafeTensorsFile", "ShardedSafeTensorsFile", "TensorInfo"),
         *("load_safetensors", "save_safetensors"),
@@ -82,7 +85,9 @@ if TYPE_CHECKING:
     from pygpukit._compat.token_sampling import *  # noqa: F403
     from pygpukit.llm.chat_template import ChatTemplate, ChatTemplateError
     from pygpukit.llm.detokenizer import Detokenizer
+    from pygpukit.llm.engine import Engine, EngineMetrics
     from pygpukit.llm.generation_config import GenerationConfig
+    from pygpukit.llm.grammar import Grammar
     from pygpukit.llm.language_model import LanguageModel, load
     from pygpukit.llm.optimization_info import (
         FP8QuantConfig,
@@ -91,6 +96,7 @@ if TYPE_CHECKING:
         QATQuantConfig,
         SparsityConfig,
     )
+    from pygpukit.llm.request import Request, TokenLogprob
     from pygpukit.llm.safetensors import (
         Dtype,
         SafeTensorsFile,
@@ -117,8 +123,11 @@ __all__ = [
     "Detokenizer",
     "DraftModel",
     "Dtype",
+    "Engine",
+    "EngineMetrics",
     "FP8QuantConfig",
     "GenerationConfig",
+    "Grammar",
     "Jacobi",
     "LanguageModel",
     "LazyModelLoader",
@@ -128,6 +137,7 @@ __all__ = [
     "PoolStats",
     "PruningConfig",
     "QATQuantConfig",
+    "Request",
     "SafeTensorsFile",
     "SelfSpeculation",
     "ShardedSafeTensorsFile",
@@ -137,6 +147,7 @@ __all__ = [
     "StrategyStats",
     "TensorInfo",
     "TensorState",
+    "TokenLogprob",
     "Tokenizer",
     "load",
     "load_safetensors",

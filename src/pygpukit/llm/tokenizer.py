@@ -62,6 +62,11 @@ class Tokenizer:
         made._open(text.encode("utf-8", "surrogatepass"), "Tokenizer.from_json: text")
         return made
 
+    def to_json(self) -> str:
+        """The content of a tokenizer.json."""
+        text: str = self._tokenizer.to_str()
+        return text
+
     def _open(self, data: bytes, name: str) -> None:
         library = import_extra("Tokenizer", "tokenizers", "llm")
         try:
