@@ -79,13 +79,26 @@ void check_rows(const ops::FusedRows& rows, const py::tuple& args, py::handle ou
   rows.check(operands_of(args), output_from_python(out.ptr(), "fuse"));
 }
 
-ops::FusedRowsPlan plan_rows(const ops::FusedRows& rows, const py::tuple& args, py::handle out) {
-  return rows.plan(operands_of(args), output_from_python(out.ptr(), "fuse"), kSharedLimit);
+ops::FusedRows::Prepared prepare_rows(const ops::FusedRows& rows, const py::tuple& args,
+                                      py::handle out) {
+  const Array* into = output_from_python(out.ptr(), "fuse");
+  if (into == nullptr) bad_argument("fuse", "out", out.ptr(), "a GPUArray");
+  return rows.prepare(operands_of(args), *into, kSharedLimit);
 }
 
-py::tuple compile_rows(const ops::FusedRows& rows, const py::tuple& args, int sm,
+py::tuple describe_rows(const ops::FusedRows& rows, const py::tuple& args, py::handle out) {
+  ops::FusedRows::Prepared prepared = prepare_rows(rows, args, out);
+  py::list arrays;
+  for (Array& array : prepared.arrays)
+    arrays.append(py::reinterpret_steal<py::object>(make_array_object(std::move(array))));
+  return py::make_tuple(ops::to_string(prepared.plan), ops::expression(prepared.plan),
+                        prepared.config.grid[0], prepared.config.block[0], py::bytes(prepared.args),
+                        arrays);
+}
+
+py::tuple compile_rows(const ops::FusedRows& rows, const py::tuple& args, py::handle out, int sm,
                        const std::vector<std::string>& options) {
-  jit::CompileRequest request = rows.request(plan_rows(rows, args, py::none()), sm);
+  jit::CompileRequest request = rows.request(prepare_rows(rows, args, out).plan, sm);
   request.options = options;
   jit::CompiledImage image;
   {
@@ -116,13 +129,10 @@ void bind_fused(py::module_& m) {
       .def("run", run_function<ops::FusedRows>, py::arg("args"), py::arg("out") = py::none(),
            "Runs it on arrays and numbers of the traced dtypes.")
       .def(
-          "plan",
-          [](const ops::FusedRows& rows, const py::tuple& args, py::handle out) {
-            return ops::to_string(plan_rows(rows, args, out));
-          },
-          py::arg("args"), py::arg("out") = py::none(),
-          "How run() would launch it on an SM 90, as text.")
-      .def("compile", compile_rows, py::arg("args"), py::arg("sm"),
+          "prepare", describe_rows, py::arg("args"), py::arg("out"),
+          "What run() would launch on an SM 90: (plan, kernel, grid, block, bytes of its argument, "
+          "arrays they point into).")
+      .def("compile", compile_rows, py::arg("args"), py::arg("out"), py::arg("sm"),
            py::arg("options") = std::vector<std::string>(),
            "Compiles the kernel of such arguments for an architecture: (image, log).")
       .def_property_readonly("source", &ops::FusedRows::source, "The generated CUDA C.");

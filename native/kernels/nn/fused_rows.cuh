@@ -119,6 +119,17 @@ struct Accesses {
 template <class T, int kV, int kA>
 class HeldRow {
  public:
+  // Before such a pass, or the compiler keeps narrow values as float32, in twice as many registers.
+  __device__ __forceinline__ void forget() {
+    if constexpr (sizeof(T) < 4 && kV * sizeof(T) >= 4) {
+#pragma unroll
+      for (int a = 0; a < kA; ++a) {
+#pragma unroll
+        for (int w = 0; w < static_cast<int>(kV * sizeof(T) / 4); ++w)
+          hide(reinterpret_cast<unsigned*>(&raw_[a])[w]);
+      }
+    }
+  }
   template <class At>
   __device__ __forceinline__ void set(const At& at, int a, int v, T value) {
     raw_[at.first + a].v[v] = value;
@@ -139,6 +150,7 @@ class FusedRow {
   static constexpr int kA = kAccesses;
   static constexpr bool kHeld = kA > 0;
   static constexpr bool kOnline = kOnlineSoftmax;
+  static constexpr int kBytesInFlight = 64;  // of a thread
   template <class T>
   using Held = HeldRow<T, kV, kA>;
 
@@ -174,10 +186,11 @@ class FusedRow {
     return gpk::combine<Op, V>(x, at_.group, reinterpret_cast<V*>(shared_[kSlot]));
   }
 
-  // f(accesses) for all of them, as many at once as loads of kBytes per element are in flight.
-  template <int kBytes, class F>
+  // f(accesses) for all of them, some at once: their loads are in flight together, kLoads of kBytes
+  // per element.
+  template <int kLoads, int kBytes, class F>
   __device__ __forceinline__ void pass(const F& f) const {
-    constexpr int kC = at_once(kBytes);
+    constexpr int kC = at_once(kLoads, kBytes);
     const int first = at_.lane * kV;
     const int step = at_.group * kV;
     if constexpr (kHeld) {
@@ -190,20 +203,21 @@ class FusedRow {
   }
 
   // The same where f(accesses, out) stores the result.
-  template <int kBytes, class T, class F>
+  template <int kLoads, int kBytes, class T, class F>
   __device__ __forceinline__ void last(const F& f) const {
     T* const out = static_cast<T*>(args_.out) + offset(FusedRowsArgs::kMaxInputs);
     if constexpr (kOneResult) {
       if (at_.lane == 0 && at_.row < args_.rows) f(Accesses<1, 1>{0, 0, 1, 1}, out);
     } else {
-      pass<kBytes>([&](const auto& at) { f(at, out); });
+      pass<kLoads, kBytes>([&](const auto& at) { f(at, out); });
     }
   }
 
  private:
-  static __device__ constexpr int at_once(int bytes) {
+  static __device__ constexpr int at_once(int loads, int bytes) {
+    const int taken = kV * bytes > 4 * loads ? kV * bytes : 4 * loads;  // whole registers
     int accesses = kHeld ? kA : 4;
-    while (accesses > 1 && accesses * kV * bytes > 128) accesses /= 2;
+    while (accesses > 1 && accesses * taken > kBytesInFlight) accesses /= 2;
     return accesses;
   }
 
@@ -227,7 +241,7 @@ class FusedRow {
 };
 
 template <class F, int kV, int kA, bool kOnline, bool kOneResult, unsigned kKinds>
-__global__ void __launch_bounds__(kMaxRowGroup)
+__global__ void __launch_bounds__(kMaxRowGroup, 1)
     fused_rows(const __grid_constant__ FusedRowsArgs args) {
   __shared__ double shared[2][16];
   const FusedRow<kV, kA, kOnline, kOneResult, kKinds> row(args, shared);

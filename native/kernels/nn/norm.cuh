@@ -97,7 +97,7 @@ __device__ __forceinline__ float normalised(float x, float mean, float scale) {
   return __fmul_rn(__fsub_rn(x, mean), scale);
 }
 __device__ __forceinline__ float weighted(float x, float offset, float weight) {
-  return __fmul_rn(x, offset + weight);
+  return __fmul_rn(x, __fadd_rn(offset, weight));
 }
 __device__ __forceinline__ float biased(float x, float bias) { return __fadd_rn(x, bias); }
 

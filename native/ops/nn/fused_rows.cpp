@@ -29,9 +29,11 @@ using nn::RowPlan;
 constexpr const char* kFile = "nn/fused_rows.cuh";
 constexpr const char* kFunctors = "elementwise/activation.cuh";
 constexpr std::int64_t kAccessBytes = 16;
-// Of a thread, held between passes: half of the registers that a block of 512 has.
+// Of a thread, held between passes: half of the registers that a block of 512 has. Single elements
+// take a register each, and their address another.
 constexpr std::int64_t kHeldBytes = 256;
 constexpr std::int64_t kHeldElems = 64;
+constexpr std::int64_t kHeldSingles = 16;
 
 std::uint64_t variant_key(const FusedRowsPlan& plan) {
   return plan::KeyBuilder()
@@ -53,7 +55,8 @@ FusedRowsPlan plan_fused_rows(std::int64_t width, std::size_t itemsize, int held
   const std::int64_t needed = ceil_div(ceil_div(width, plan.rows.vec), plan.rows.group);
   plan.rows.accesses = 0;
   if (width == 0) return plan;
-  for (std::int64_t accesses = 4; accesses * plan.rows.vec <= kHeldElems; accesses *= 2) {
+  const std::int64_t most = plan.rows.vec == 1 ? kHeldSingles : kHeldElems;
+  for (std::int64_t accesses = 4; accesses * plan.rows.vec <= most; accesses *= 2) {
     if (accesses < needed) continue;
     if (accesses * plan.rows.vec * held_bytes <= kHeldBytes)
       plan.rows.accesses = static_cast<int>(accesses);
@@ -94,6 +97,12 @@ std::string to_string(const FusedRowsPlan& plan) {
   return cat("fused_rows(vec=", plan.rows.vec, ", accesses=", plan.rows.accesses,
              ", group=", plan.rows.group, ", online=", plan.online,
              ", one_result=", plan.one_result, ", kinds=", plan.kinds, ")");
+}
+
+std::string expression(const FusedRowsPlan& plan) {
+  const auto text = [](bool flag) { return flag ? "true" : "false"; };
+  return cat("gpk::fused_rows<gpk::Fused, ", plan.rows.vec, ", ", plan.rows.accesses, ", ",
+             text(plan.online), ", ", text(plan.one_result), ", ", plan.kinds, "u>");
 }
 
 // The arrays as the kernel reads them, and how it is launched. Stays where it is.
@@ -174,8 +183,9 @@ void FusedRows::read_arrays(std::span<const Operand> operands, const Array& resu
   call.axes = nn::merge_rows(shapes.result, {call.arrays, call.count});
 }
 
-void FusedRows::prepare(std::span<const Operand> operands, const Array& result,
-                        const nn::FusedShapes& shapes, std::size_t shared_limit, Call& call) const {
+void FusedRows::plan_call(std::span<const Operand> operands, const Array& result,
+                          const nn::FusedShapes& shapes, std::size_t shared_limit,
+                          Call& call) const {
   read_arrays(operands, result, shapes, call);
   const std::size_t item = itemsize(function_.row_dtype);
   const auto widest = kAccessBytes / static_cast<std::int64_t>(item);
@@ -215,16 +225,19 @@ void FusedRows::prepare(std::span<const Operand> operands, const Array& result,
   }
 }
 
-FusedRowsPlan FusedRows::plan(std::span<const Operand> operands, const Array* out,
-                              std::size_t shared_limit) const {
-  const nn::FusedShapes shapes = check(operands, out);
-  const bool direct = out != nullptr && out->shape() == shapes.result && !has_gaps(*out);
-  const Array result = direct ? *out
-                              : Array::empty(shapes.result, function_.result, device_of(operands),
-                                             function_.name.c_str());
+FusedRows::Prepared FusedRows::prepare(std::span<const Operand> operands, const Array& out,
+                                       std::size_t shared_limit) const {
+  const nn::FusedShapes shapes = check(operands, &out);
+  if (!(out.shape() == shapes.result) || has_gaps(out))
+    throw InvalidArgument(cat(function_.name, ": out has shape ", gpk::to_string(out.shape()),
+                              ", expected rows of shape ", gpk::to_string(shapes.result)));
   Call call;
-  prepare(operands, result, shapes, shared_limit, call);
-  return call.plan;
+  plan_call(operands, out, shapes, shared_limit, call);
+  Prepared prepared{call.plan, nn::row_grid(shapes.rows, call.plan.rows, 1, 2), {}, {}};
+  prepared.args.assign(reinterpret_cast<const char*>(&call.args), sizeof call.args);
+  for (std::size_t i = 0; i < call.count; ++i)
+    if (call.arrays[i] != nullptr) prepared.arrays.push_back(*call.arrays[i]);
+  return prepared;
 }
 
 jit::CompileRequest FusedRows::request(const FusedRowsPlan& plan, int sm) const {
@@ -266,7 +279,7 @@ Array FusedRows::run(std::span<const Operand> operands, const Array* out) {
     Context& context = Context::get(device.index);
     const DeviceTraits& traits = context.traits();
     Call call;
-    prepare(operands, result, shapes, traits.shared_per_block_optin_bytes, call);
+    plan_call(operands, result, shapes, traits.shared_per_block_optin_bytes, call);
     void* params[] = {&call.args};
     // As two arrays: none is fetched ahead.
     submit(kernel_for(context, call.plan),

@@ -24,8 +24,10 @@ struct FusedRowsPlan {
   std::uint32_t kinds = 0;  // two bits per input: kernels::OperandKind
   friend bool operator==(const FusedRowsPlan&, const FusedRowsPlan&) = default;
 };
-// "fused_rows(vec=8, accesses=4, group=128, online=0, one_result=0, kinds=0)"
+// "fused_rows(vec=8, accesses=4, group=128, online=false, one_result=false, kinds=0)"
 std::string to_string(const FusedRowsPlan& plan);
+
+std::string expression(const FusedRowsPlan& plan);  // "gpk::fused_rows<gpk::Fused, 8, 4, ...>"
 
 class FusedRows {
  public:
@@ -49,9 +51,16 @@ class FusedRows {
   // GPU arrays. `out` as in run_elementwise(), of the result's dtype.
   Array run(std::span<const Operand> operands, const Array* out);
 
-  // What run() would choose. `shared_limit`: bytes of shared memory of a block.
-  [[nodiscard]] FusedRowsPlan plan(std::span<const Operand> operands, const Array* out,
-                                   std::size_t shared_limit) const;
+  // What run() would launch into `out`, of the result's shape; on any device. `shared_limit`: bytes
+  // of shared memory of a block.
+  struct Prepared {
+    FusedRowsPlan plan;
+    LaunchConfig config;
+    std::string args;           // the bytes of kernels::FusedRowsArgs
+    std::vector<Array> arrays;  // that they point into
+  };
+  [[nodiscard]] Prepared prepare(std::span<const Operand> operands, const Array& out,
+                                 std::size_t shared_limit) const;
 
   // The request for NVRTC.
   [[nodiscard]] jit::CompileRequest request(const FusedRowsPlan& plan, int sm) const;
@@ -63,8 +72,8 @@ class FusedRows {
   struct Call;
   void read_arrays(std::span<const Operand> operands, const Array& result,
                    const nn::FusedShapes& shapes, Call& call) const;
-  void prepare(std::span<const Operand> operands, const Array& result,
-               const nn::FusedShapes& shapes, std::size_t shared_limit, Call& call) const;
+  void plan_call(std::span<const Operand> operands, const Array& result,
+                 const nn::FusedShapes& shapes, std::size_t shared_limit, Call& call) const;
   const Kernel& kernel_for(Context& context, const FusedRowsPlan& plan);
 
   Function function_;

@@ -160,15 +160,17 @@ struct Fused {{  // {name}
         return "\n".join(f"    {line}" for line in lines)
 
     def _pass(self, one: _Pass, held: list[str], *, last: bool) -> list[str]:
-        load_bytes = sum(self._dtype(x).itemsize for x in one.loads if not self._inputs[x][2])
+        arrays = [self._dtype(x).itemsize for x in one.loads if not self._inputs[x][2]]
+        loads = f"{len(arrays)}, {sum(arrays)}"
         lines = [f"{x.part} part_{x.name}{{{x.initial}}};" for x in one.reductions]
+        lines += [f"held_{name}.forget();" for name in one.kept]
         result = cuda_type(self._result.dtype)
         if last:
             lines.append(
-                f"row.template last<{load_bytes}, {result}>([&](const auto& at, {result}* out) {{"
+                f"row.template last<{loads}, {result}>([&](const auto& at, {result}* out) {{"
             )
         else:
-            lines.append(f"row.template pass<{load_bytes}>([&](const auto& at) {{")
+            lines.append(f"row.template pass<{loads}>([&](const auto& at) {{")
         lines += [f"  const auto loaded_{name} = at.load(in_{name});" for name in one.loads]
         lines.append(
             "  at.store(out, [&](int a, int v) {" if last else "  at.each([&](int a, int v) {"
