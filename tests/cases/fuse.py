@@ -147,3 +147,49 @@ CASES = (
     ),
     Case("held_column", "row column", lambda m, x, c: m.rmsnorm(x * (c * 2)) * (c * 2)),
 )
+
+
+# --- random functions ---------------------------------------------------------------------------
+
+# By name: of one value or two, the vectors w and b of a row's width, and the column c.
+STEPS: dict[str, Callable[..., Any]] = {
+    "add": lambda m, x, y, w, b, c: x + y,
+    "multiply": lambda m, x, y, w, b, c: x * y,
+    "scale": lambda m, x, y, w, b, c: x * c - b,
+    "silu": lambda m, x, y, w, b, c: m.silu(x),
+    "where": lambda m, x, y, w, b, c: m.where(x > y, x, w),
+    "rmsnorm": lambda m, x, y, w, b, c: m.rmsnorm(x, w),
+    "layernorm": lambda m, x, y, w, b, c: m.layernorm(x, w, b),
+    "softmax": lambda m, x, y, w, b, c: m.softmax(x) + y,
+    "log_softmax": lambda m, x, y, w, b, c: m.log_softmax(x * 0.5),
+    "above": lambda m, x, y, w, b, c: x - m.max(y, **LAST),
+    "below": lambda m, x, y, w, b, c: m.min(x, **LAST) + y,
+}
+
+
+def chain(steps: list[tuple[str, int, int]]) -> Case:
+    """A function of `steps`: each takes two of the values so far. Norms keep them small."""
+
+    def function(m: Any, x: Any, y: Any, w: Any, b: Any, c: Any) -> Any:
+        values = [x, y]
+        for name, i, j in steps:
+            pair = (values[i % len(values)], values[j % len(values)])
+            values.append(m.l2norm(STEPS[name](m, *pair, w, b, c)))
+        return values[-1] * 2 + x
+
+    name = " ".join(f"{name}{i}{j}" for name, i, j in steps)
+    return Case(name, "row row vector vector column", function)
+
+
+def random_chains(seed: int, count: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+    names = list(STEPS)
+    return [
+        chain(
+            [
+                (names[rng.integers(len(names))], int(rng.integers(9)), int(rng.integers(9)))
+                for _ in range(rng.integers(1, 5))
+            ]
+        )
+        for _ in range(count)
+    ]

@@ -10,6 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cases.fuse import CASES, DTYPES, SHAPES, TOLERANCE, Case
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pygpukit as gp
 from pygpukit import _native
@@ -338,6 +340,28 @@ def test_refused_shapes() -> None:
         norm(x, gp.ones(8), out=gp.empty(8))
 
 
+SIZES = st.sampled_from([0, 1, 2, 3])
+AXES = st.lists(SIZES, min_size=0, max_size=3).map(tuple)
+
+
+@given(AXES, AXES, AXES)
+def test_shapes_are_those_of_the_ops_one_by_one(x: Any, y: Any, c: Any) -> None:
+    def function(x: Any, y: Any, c: Any) -> Any:
+        return nn.softmax(x) * y + x.sum(**LAST) * c
+
+    arrays = [gp.ones(shape) for shape in (x, y, c)]
+    try:
+        want = function(*arrays)
+    except InvalidArgument:
+        want = None
+    broadcast = want is not None and x[-1] != want.shape[-1]
+    if want is None or broadcast:
+        with pytest.raises(InvalidArgument):
+            gp.fuse(function)(*arrays)
+    else:
+        assert gp.fuse(function)(*arrays).shape == want.shape
+
+
 def test_refused_functions() -> None:
     with pytest.raises(OperationError, match="nothing has been traced"):
         _ = gp.fuse(lambda x: x).source
@@ -356,9 +380,9 @@ def test_native_objects_check_their_arguments() -> None:
     x = gp.ones((2, 4))
     function.trace(x)
     rows: Any = function._last
-    for given in ((), (x, x), (1.0,), (gp.ones(3, "float16"),)):
+    for wrong in ((), (x, x), (1.0,), (gp.ones(3, "float16"),)):
         with pytest.raises(InvalidTypeError):
-            rows.check(given)
+            rows.check(wrong)
     with pytest.raises(InvalidValueError, match="expected rows of shape"):
         rows.prepare((x,), gp.empty((2, 8))[:, ::2])
     with pytest.raises(InvalidValueError, match="has no op over rows"):

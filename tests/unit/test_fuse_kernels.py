@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.fuse import CASES, TOLERANCE, Case
+from cases.fuse import CASES, TOLERANCE, Case, random_chains
 from cases.run_fuse import COMPILER, HostKernels, to_device
 from cases.views import VIEWS
 
@@ -98,6 +98,21 @@ def test_layouts_on_the_host(tmp_path: Path) -> None:
     kernels.run(tmp_path)
     for name, got, want in done:
         np.testing.assert_allclose(got.to_numpy(), want, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+@needs_compiler
+@pytest.mark.timeout(600)
+def test_random_functions_on_the_host(tmp_path: Path) -> None:
+    kernels = HostKernels()
+    done = []
+    for case in random_chains(7, 20):
+        for shape in ((3, 24), (2, 77)):
+            host = case.draw(shape, "float32")
+            out = kernels.add(case.name, gp.fuse(case.ours), *to_device(host))
+            done.append((case.name, out, case.want(*host)))
+    kernels.run(tmp_path)
+    for name, out, want in done:
+        np.testing.assert_allclose(out.to_numpy(), want, rtol=2e-3, atol=2e-3, err_msg=name)
 
 
 SEPARATE = """

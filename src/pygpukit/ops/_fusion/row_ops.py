@@ -215,8 +215,8 @@ def apply_row_op(trace: Trace, op: str, arguments: dict[str, Any]) -> Expr:
     """The op on tracers; `arguments` are all of its signature, by name."""
     apply = _ROW_OPS.get(op)
     if apply is None:
-        known = ", ".join(_ROW_OPS)
-        raise InvalidTypeError(f"fuse: {op} cannot be part of a fused function; over rows: {known}")
+        ops = ", ".join(_ROW_OPS)
+        raise InvalidTypeError(f"fuse: {op} cannot be part of a fused function; over rows: {ops}")
     call = _RowOp(trace, op, arguments)
     known = len(trace.uses)
     result = apply(call)
