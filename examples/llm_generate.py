@@ -1,6 +1,6 @@
 """Texts from a language model: one as it comes, and several at once.
 
-usage: llm_generate.py [FOLDER [PROMPT...]]    a Hugging Face folder; default: the tests' small model
+usage: llm_generate.py [FOLDER [PROMPT...]]    a Hugging Face folder; default: a small model
 """
 
 import sys

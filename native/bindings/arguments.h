@@ -19,6 +19,7 @@ class Arguments {
   }
 
   [[nodiscard]] const char* op() const noexcept { return signature_.function(); }
+  [[nodiscard]] int size() const noexcept { return signature_.size(); }
   [[nodiscard]] const char* name(int i) const noexcept { return signature_.name(i); }
   [[nodiscard]] py::handle operator[](int i) const noexcept { return slots_[i]; }
   [[nodiscard]] bool is_none(int i) const noexcept { return slots_[i] == Py_None; }

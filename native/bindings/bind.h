@@ -15,6 +15,7 @@ void bind_memory(py::module_& m);
 void bind_pool(py::module_& m);
 void bind_ops(py::module_& m);
 void bind_elementwise(py::module_& m);
+void bind_fused(py::module_& m);
 void bind_reduction(py::module_& m);
 void bind_sorting(py::module_& m);
 void bind_indexing(py::module_& m);

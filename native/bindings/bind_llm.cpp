@@ -88,7 +88,7 @@ void bind_runner(py::module_& m) {
       .def_property_readonly("max_length", &Sequence::max_length)
       .def("truncate", &Sequence::truncate, py::arg("length"),
            "Forgets what comes after the first tokens.")
-      .def("fork", &Sequence::fork, py::keep_alive<0, 1>(),
+      .def("fork", &Sequence::fork,
            "Another sequence with the same tokens; pages are shared until one of them writes.");
   py::class_<Runner, std::shared_ptr<Runner>>(m, "LlmRunner",
                                               "Forward passes of a model, and their memory.")
@@ -101,7 +101,7 @@ void bind_runner(py::module_& m) {
            }),
            py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"), py::arg("max_length"),
            py::arg("num_pages"), py::arg("page"))
-      .def("make_sequence", &Runner::make_sequence, py::keep_alive<0, 1>(), "An empty sequence.")
+      .def("make_sequence", &Runner::make_sequence, "An empty sequence.")
       .def(
           "forward",
           [](Runner& runner, Sequence& sequence, const Tokens& tokens, bool all_rows) {

@@ -2,6 +2,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
+#include "bindings/tracer.h"
 #include "ops/nn/log_likelihood.h"
 #include "ops/nn/norm.h"
 #include "ops/nn/rope.h"
@@ -22,17 +23,17 @@ PyObject* given_or(const Arguments& args, int i, Array array) {
 }
 
 void bind_norms(py::module_& m) {
-  define(m, "rmsnorm", [](const Arguments& args) {
+  define_row_op(m, "rmsnorm", [](const Arguments& args) {
     const Array& x = args.array(0);
     const ops::NormOptions options{args.optional_array(1), {}, args.number(2), args.number(3)};
     return run_into(args, 4, [&](const auto& out) { return ops::rmsnorm(x, options, out); });
   });
-  define(m, "layernorm", [](const Arguments& args) {
+  define_row_op(m, "layernorm", [](const Arguments& args) {
     const Array& x = args.array(0);
     const ops::NormOptions options{args.optional_array(1), args.optional_array(2), args.number(3)};
     return run_into(args, 4, [&](const auto& out) { return ops::layernorm(x, options, out); });
   });
-  define(m, "l2norm", [](const Arguments& args) {
+  define_row_op(m, "l2norm", [](const Arguments& args) {
     const Array& x = args.array(0);
     const ops::NormOptions options{{}, {}, args.number(1)};
     return run_into(args, 2,
@@ -107,7 +108,7 @@ void bind_channel_norms(py::module_& m) {
 }
 
 void define_softmax(py::module_& m, const char* op, bool log) {
-  define(m, op, [log](const Arguments& args) {
+  define_row_op(m, op, [log](const Arguments& args) {
     const Array& x = args.array(0);
     const ops::SoftmaxOptions options{args.integer(1), args.optional_array(2), args.number(3), log};
     return run_into(args, 4, [&](const auto& out) { return ops::softmax(x, options, out); });

@@ -7,6 +7,7 @@
 #include "bindings/bind.h"
 #include "bindings/errors.h"
 #include "bindings/op_function.h"
+#include "bindings/tracer.h"
 #include "ops/reduction/reduce.h"
 #include "ops/reduction/scan.h"
 
@@ -79,8 +80,11 @@ PyObject* run(const AxisOp& op, const Array& x, const Arguments& args, const Pla
 
 void define_function(py::module_& m, const char* name, const AxisOp& op) {
   const Places places(FastSignature(name, declaration_of(name).signature));
-  add_op(m, name,
-         [op, places](const Arguments& args) { return run(op, args.array(0), args, places); });
+  add_op(m, name, [op, places](const Arguments& args) {
+    if (is_tracer(args[0].ptr())) [[unlikely]]
+      return record_row_op(args[0].ptr(), args);
+    return run(op, args.array(0), args, places);
+  });
 }
 
 // --- methods ------------------------------------------------------------------------------------

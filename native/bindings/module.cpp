@@ -58,6 +58,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_pool(m);
   bind_ops(m);
   bind_elementwise(m);
+  bind_fused(m);
   bind_reduction(m);
   bind_sorting(m);
   bind_indexing(m);

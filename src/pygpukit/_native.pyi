@@ -612,6 +612,43 @@ class FusedKernel:
     def source(self) -> str:
         """The generated CUDA C."""
 
+class FusedRows:
+    """One kernel generated from several ops, some of them over rows."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        inputs: list[tuple[DataType, builtins.bool]],
+        result: _DTypeLike,
+        columns: SupportsIndex,
+        arrays: SupportsIndex,
+        uses: list[tuple[str, str, int, int, builtins.bool, builtins.bool]],
+        row_dtype: _DTypeLike,
+        held_bytes: SupportsIndex,
+    ) -> None: ...
+    def check(self, args: tuple[Any, ...], out: GPUArray | None = None) -> None:
+        """Raises what run() would."""
+
+    def compile(
+        self, args: tuple[Any, ...], out: GPUArray, sm: SupportsIndex, options: Sequence[str] = []
+    ) -> tuple[bytes, str]:
+        """Compiles the kernel of such arguments for an architecture: (image, log)."""
+
+    def prepare(
+        self, args: tuple[Any, ...], out: GPUArray
+    ) -> tuple[str, str, int, int, bytes, list[GPUArray]]:
+        """What run() would launch on an SM 90: (plan, kernel, grid, block, bytes of its argument,
+        arrays they point into).
+        """
+
+    def run(self, args: tuple[Any, ...], out: GPUArray | None = None) -> GPUArray:
+        """Runs it on arrays and numbers of the traced dtypes."""
+
+    @property
+    def source(self) -> str:
+        """The generated CUDA C."""
+
 class LlmModel:
     """A language model's weights on a device."""
 

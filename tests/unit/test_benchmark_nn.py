@@ -91,6 +91,10 @@ def test_suites_on_cpu_simulation() -> None:
     notes = [note.split(":")[0] for note in done.notes]
     assert {"attention, paged decode", "attention, fp8 decode", "nn, rows"} <= set(notes)
     assert any("of the copy rate: geometric mean" in note for note in done.notes)
+    fused = [r for r in done.results if r.name in ("fused_norm", "fused_softmax")]
+    assert len(fused) == 4
+    assert all(r.extra["over_separate"] > 0 for r in fused)
+    assert any("speedup over the separate ops: geometric mean" in note for note in done.notes)
     assert len(suite.compare(done).unchanged) == len(done.results)
 
 

@@ -97,6 +97,25 @@ def test_layers_are_views(tiny: llm.CausalTransformerModel) -> None:
     assert tiny.blocks[0].attn.q_proj.weight is q.weight
 
 
+def test_replaced_layers_count(tiny: llm.CausalTransformerModel) -> None:
+    model = llm.load_model_from_safetensors(weights("llama"), device="cpu")
+    ids = [3, 4, 5]
+    before = model.generate(ids, 8, temperature=0.0)
+    assert model._is_as_loaded()
+    for block in model.blocks:
+        block.attn.init_fixed_cache(16, "float32")  # no weights
+    assert model._is_as_loaded()
+    kept = model.blocks[1].mlp.down_proj
+    model.blocks[1].mlp.down_proj = llm.Linear(gp.zeros(kept.weight.shape))
+    changed = model.generate(ids, 8, temperature=0.0)
+    hidden, _ = model(ids)
+    assert changed[3] == int(model.get_logits(hidden).to_numpy()[-1].argmax())
+    assert changed != before
+    model.blocks[1].mlp.down_proj = kept
+    assert model._is_as_loaded()
+    assert model.generate(ids, 8, temperature=0.0) == before
+
+
 def test_generation_options(tiny: llm.CausalTransformerModel) -> None:
     text = golden()["greedy"][0]
     ids, tokens = text["prompt_ids"], text["float32"]

@@ -185,3 +185,26 @@ def test_small_functions_of_0_2() -> None:
     np.testing.assert_array_equal(out.to_numpy(), table.to_numpy()[3:])
     with pytest.raises(ValueError, match="slice_rows_range_ptr: out has shape"):
         nn.slice_rows_range_ptr(table, out, gp.zeros(1, "int32"), 3)
+
+
+@pytest.mark.parametrize(
+    ("dim", "scaling", "words"),
+    [
+        (2**40, {}, "dim is 1099511627776, expected an even number from 2 to 65536"),
+        (8, {"rope_type": 3}, "rope_type is '3'"),
+        (8, {"type": "linear", "factor": "4"}, "factor of the scaling is '4', expected a number"),
+        (8, {"type": "linear", "factor": -1}, "factor of the scaling is -1, expected a number abo"),
+        (8, {"type": "linear", "factor": math.nan}, "factor of the scaling is nan"),
+        (8, {"type": "linear", "factor": 10**400}, "factor of the scaling is 1000"),
+        (8, {"type": "longrope", "short_factor": 2}, "short_factor of the scaling is 2"),
+        (8, {"type": "longrope", "short_factor": [None]}, "short_factor of the scaling is None"),
+        (
+            8,
+            {"type": "yarn", "factor": 2.0},
+            "original_max_position_embeddings of the yarn .* miss",
+        ),
+    ],
+)
+def test_bad_scalings(dim: int, scaling: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^rope_frequencies: .*{words}"):
+        nn.rope_frequencies(dim, scaling=scaling)

@@ -77,6 +77,25 @@ struct SoftmaxArgs {
 };
 static_assert(sizeof(SoftmaxArgs) == 184 && __is_trivially_copyable(SoftmaxArgs));
 
+// --- fused functions ----------------------------------------------------------------------------
+
+// Arrays that broadcast to the rows of the result, and numbers.
+struct FusedRowsArgs {
+  static constexpr int kMaxInputs = 8;
+  static constexpr int kMaxDims = 6;
+  const void* in[kMaxInputs];
+  void* out;
+  long long rows;
+  long long size[kMaxDims];                          // of the axes of rows, the inner one first
+  long long stride[kMaxDims][kMaxInputs + 1];        // the result's last
+  alignas(16) unsigned char number[kMaxInputs][16];  // values of the compute type
+  int num_dims;                                      // at least 1
+  int width;
+  int group;
+  int unused;
+};
+static_assert(sizeof(FusedRowsArgs) == 704 && __is_trivially_copyable(FusedRowsArgs));
+
 // --- log likelihood -----------------------------------------------------------------------------
 
 struct LogLikelihoodArgs {

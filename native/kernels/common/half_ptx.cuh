@@ -1,6 +1,6 @@
 // Conversions between float32, float64 and the bits of 16-bit floats: one instruction each, to
-// nearest even; and a barrier for the optimiser. Tests on the host replace this file
-// (tests/native/host_cuda).
+// nearest even; extremes that propagate NaN; and a barrier for the optimiser. Tests on the host
+// replace this file (tests/native/host_cuda).
 #pragma once
 
 namespace gpk::ptx {
@@ -40,6 +40,19 @@ __device__ __forceinline__ unsigned to_bfloats(float low, float high) {
   unsigned bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
+}
+
+// NaN if either is; 0 is larger than -0.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
 }
 
 }  // namespace gpk::ptx

@@ -91,6 +91,16 @@ class HeldWeights {
   Raw raw_[kHeld ? kA : 1];
 };
 
+// Every step rounds, or the bits would depend on what the compiler contracts: fused functions
+// (fused_rows.cuh) give those of the op alone.
+__device__ __forceinline__ float normalised(float x, float mean, float scale) {
+  return __fmul_rn(__fsub_rn(x, mean), scale);
+}
+__device__ __forceinline__ float weighted(float x, float offset, float weight) {
+  return __fmul_rn(x, __fadd_rn(offset, weight));
+}
+__device__ __forceinline__ float biased(float x, float bias) { return __fadd_rn(x, bias); }
+
 template <class T, class W, NormMode kMode, unsigned kFlags, int kV, int kA>
 __global__ void __launch_bounds__(kMaxRowGroup) norm_rows(const NormArgs args) {
   constexpr bool kResidual = (kFlags & kNormResidual) != 0;
@@ -140,18 +150,18 @@ __global__ void __launch_bounds__(kMaxRowGroup) norm_rows(const NormArgs args) {
     const Affine<kFlags> affine(args, row);
     const auto normalise = [&](const float (&e)[kV], int i, int a, float (&y)[kV]) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) y[v] = (e[v] - mean) * scale;
+      for (int v = 0; v < kV; ++v) y[v] = normalised(e[v], mean, scale);
       if (weights.given()) {
         float w[kV];
         weights.get(affine, i, a, w);
 #pragma unroll
-        for (int v = 0; v < kV; ++v) y[v] *= args.offset + w[v];
+        for (int v = 0; v < kV; ++v) y[v] = weighted(y[v], args.offset, w[v]);
       }
       if (biases.given()) {
         float b[kV];
         biases.get(affine, i, a, b);
 #pragma unroll
-        for (int v = 0; v < kV; ++v) y[v] += b[v];
+        for (int v = 0; v < kV; ++v) y[v] = biased(y[v], b[v]);
       }
     };
 

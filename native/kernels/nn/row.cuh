@@ -226,8 +226,8 @@ struct MaxOp {
 
 // Over the threads of a row; all of them get the same bits. `shared` has 16 places, others than
 // those of the call before. For all threads of the block.
-template <class Op>
-__device__ __forceinline__ float combine(float x, int group, float* shared) {
+template <class Op, class V>
+__device__ __forceinline__ V combine(V x, int group, V* shared) {
   for (int o = (group < 32 ? group : 32) / 2; o > 0; o /= 2)
     x = Op::run(x, __shfl_xor_sync(0xffffffffu, x, o));
   if (group <= 32) return x;

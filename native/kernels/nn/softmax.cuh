@@ -3,7 +3,8 @@
 // (kLog: -inf).
 // softmax_rows: contiguous rows (row.cuh). softmax_columns: x is [outer, width, inner] and the
 // softmax runs along the middle; a block has 32 columns and 8 threads for each of them.
-// Numerics: float32, exponents relative to the largest s.
+// Numerics: float32, exponents relative to the largest s. Differences round by themselves, so that
+// fused functions (fused_rows.cuh) give the same bits.
 #pragma once
 
 #include "nn/row.cuh"
@@ -41,11 +42,15 @@ struct Exponentials {
 
   __device__ __forceinline__ void add(float s) {
     if (s > largest) {
-      sum *= exponential<T>(largest - s);
+      sum *= exponential<T>(__fsub_rn(largest, s));
       largest = s;
     }
-    if (s > minus_infinity()) sum += exponential<T>(s - largest);
+    if (s > minus_infinity()) sum = __fadd_rn(sum, exponential<T>(__fsub_rn(s, largest)));
     if (s != s) sum = s;  // NaN
+  }
+  // The sum as it is with a larger maximum.
+  __device__ __forceinline__ float relative_to(float top) const {
+    return largest > minus_infinity() ? __fmul_rn(sum, exponential<T>(largest - top)) : sum;
   }
   __device__ __forceinline__ void merge(const Exponentials& other) {
     const float top = fmaxf(largest, other.largest);
@@ -72,9 +77,9 @@ class SoftmaxResult {
   }
   __device__ __forceinline__ float operator()(float s) const {
     if constexpr (kLog) {
-      return s - base_;
+      return __fsub_rn(s, base_);
     } else {
-      return exponential<T>(s - base_) * factor_;
+      return __fmul_rn(exponential<T>(__fsub_rn(s, base_)), factor_);
     }
   }
 
@@ -113,7 +118,8 @@ __global__ void __launch_bounds__(kMaxRowGroup) softmax_rows(const SoftmaxArgs a
       const float base = largest > minus_infinity() ? largest : 0.0f;
       x.each([&](const float (&e)[kV], int i, int) {
 #pragma unroll
-        for (int v = 0; v < kV; ++v) sum += exponential<T>(score(e[v], i + v) - base);
+        for (int v = 0; v < kV; ++v)
+          sum = __fadd_rn(sum, exponential<T>(__fsub_rn(score(e[v], i + v), base)));
       });
     } else {  // one pass over memory
       Exponentials<T> part;
@@ -122,8 +128,7 @@ __global__ void __launch_bounds__(kMaxRowGroup) softmax_rows(const SoftmaxArgs a
         for (int v = 0; v < kV; ++v) part.add(score(e[v], i + v));
       });
       largest = combine<MaxOp>(part.largest, group, shared[turn][0]);
-      sum = part.largest > minus_infinity() ? part.sum * exponential<T>(part.largest - largest)
-                                            : part.sum;
+      sum = part.relative_to(largest);
     }
     const SoftmaxResult<T, kLog> result(largest, combine<SumOp>(sum, group, shared[turn][1]));
     x.each([&](const float (&e)[kV], int i, int) {

@@ -128,13 +128,7 @@ __device__ __forceinline__ T extreme(T a, T b) {
 }
 template <bool kMax>
 __device__ __forceinline__ float extreme(float a, float b) {
-  float y;
-  if constexpr (kMax) {
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-  } else {
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-  }
-  return y;
+  return kMax ? ptx::max_or_nan(a, b) : ptx::min_or_nan(a, b);
 }
 
 // Same, but NaN only when both are.

@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view kKindNames[] = {"default", "linear", "ntk",     "dynamic",
                                            "yarn",    "llama3", "longrope"};
 
+constexpr std::int64_t kMaxDim = 65536;
+
 struct Spectrum {
   std::int64_t dim;
   double base;
@@ -115,8 +117,9 @@ RopeKind rope_kind_named(std::string_view text, const char* op) {
 
 RopeSpectrum rope_spectrum(std::int64_t dim, double base, const RopeScaling& scaling,
                            std::int64_t max_positions, const char* op) {
-  if (dim < 2 || dim % 2 != 0)
-    throw InvalidArgument(cat(op, ": dim is ", dim, ", expected an even number, 2 or more"));
+  if (dim < 2 || dim % 2 != 0 || dim > kMaxDim)
+    throw InvalidArgument(
+        cat(op, ": dim is ", dim, ", expected an even number from 2 to ", kMaxDim));
   if (!(base > 0.0))
     throw InvalidArgument(cat(op, ": base is ", base, ", expected a number above 0"));
   const Spectrum s{dim, base, scaling, op};

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._compat.llm_attention import Attention, RopeTables
+from pygpukit._compat.llm_attention import Attention
+from pygpukit._compat.llm_block import TransformerBlock
 from pygpukit._compat.llm_configs import TransformerConfig
 from pygpukit._compat.llm_layers import MLP, LinearBF16, MoELayer, Norm
-from pygpukit._compat.llm_model import CausalTransformerModel, TransformerBlock, require_model
+from pygpukit._compat.llm_model import CausalTransformerModel, require_model
+from pygpukit._compat.llm_rotary import RopeTables
 from pygpukit._compat.llm_sizes import config_from_tensors
 from pygpukit._compat.llm_specs import MODEL_SPECS, ModelSpec, detect_model_spec, native_spec
 from pygpukit.core.arguments import require_arrays

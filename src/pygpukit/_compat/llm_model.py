@@ -1,22 +1,23 @@
 """CausalTransformerModel of 0.2: layers that can be called one by one.
 
 A model that was loaded generates with the runner of gp.llm, whose weights its layers are views of.
-A model that was put together from layers runs them.
+A model that was put together from layers runs them, and so does one whose layers were replaced.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._compat.llm_layers import MLP, MoELayer
 from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops import sampling
 
 if TYPE_CHECKING:
-    from pygpukit._compat.llm_attention import Attention, KeyValues
+    from pygpukit._compat.llm_attention import KeyValues
+    from pygpukit._compat.llm_block import TransformerBlock
     from pygpukit._compat.llm_buffers import ScratchRows
     from pygpukit._compat.llm_configs import TransformerConfig
     from pygpukit._compat.llm_layers import Norm
@@ -24,64 +25,6 @@ if TYPE_CHECKING:
     from pygpukit._native import GPUArray
 
     Round = tuple[list[int], int, dict[str, Any]]
-
-
-class TransformerBlock:
-    """x + attention(norm(x)), then x + mlp(norm(x))."""
-
-    def __init__(
-        self,
-        attn_norm: Norm,
-        attn: Attention,
-        mlp_norm: Norm,
-        mlp: MLP | MoELayer,
-        *,
-        attn_post_norm: Norm | None = None,
-        mlp_post_norm: Norm | None = None,
-    ) -> None:
-        self.attn_norm, self.attn, self.attn_post_norm = attn_norm, attn, attn_post_norm
-        self.mlp_norm, self.mlp, self.mlp_post_norm = mlp_norm, mlp, mlp_post_norm
-
-    def __call__(
-        self,
-        x: GPUArray,
-        position_ids: Sequence[int] | None = None,
-        past_kv: KeyValues | None = None,
-        use_cache: bool = False,
-    ) -> tuple[GPUArray, KeyValues | None]:
-        """(hidden, (k, v)) of x [seq, hidden]."""
-        mixed, present = self.attn(self.attn_norm(x), position_ids, past_kv, use_cache)
-        return self._rest(_native.copy(x), mixed, None), present
-
-    def forward_rows(
-        self,
-        hidden: GPUArray,
-        position: int | GPUArray,
-        context_len: int | GPUArray,
-        scratch: ScratchRows | None,
-    ) -> GPUArray:
-        """With the fixed cache, into `hidden`."""
-        outs = (None, None) if scratch is None else (scratch.normed, scratch.delta)
-        normed = self.attn_norm(hidden, out=outs[0])
-        mixed = self.attn.forward_rows(normed, position, context_len, out=outs[1], scratch=scratch)
-        return self._rest(hidden, mixed, scratch)
-
-    def _rest(self, hidden: GPUArray, mixed: GPUArray, scratch: ScratchRows | None) -> GPUArray:
-        if self.attn_post_norm is not None:
-            mixed = self.attn_post_norm(mixed, out=mixed)
-        _native.add(hidden, mixed, out=hidden)
-        if scratch is None:
-            inner = self.mlp(self.mlp_norm(hidden))
-        else:
-            normed = self.mlp_norm(hidden, out=scratch.normed)
-            if isinstance(self.mlp, MoELayer):
-                inner = self.mlp(normed, out=scratch.delta, logits_out=scratch.router_logits)
-            else:
-                outs = {"gate_out": scratch.gate, "up_out": scratch.up}
-                inner = self.mlp(normed, out=scratch.delta, **outs)
-        if self.mlp_post_norm is not None:
-            inner = self.mlp_post_norm(inner, out=inner)
-        return _native.add(hidden, inner, out=hidden)
 
 
 class CausalTransformerModel:
@@ -114,6 +57,22 @@ class CausalTransformerModel:
         self._lm_head = lm_head
         self._native = native
         self._runner: _native.LlmRunner | None = None
+        self._loaded = [] if native is None else self._parts()
+
+    def _parts(self) -> list[object]:
+        """All layers and their matrices, to see whether one was replaced."""
+        found: list[object] = [self.embed_tokens, self._lm_head, self.final_norm]
+        for block in self.blocks:
+            layers = [x for x in (*vars(block).values(), *vars(block.attn).values()) if callable(x)]
+            layers += vars(block.mlp).values()
+            found += [block, *layers, *(getattr(x, "weight", None) for x in layers)]
+        return found
+
+    def _is_as_loaded(self) -> bool:
+        if self._native is None:
+            return False
+        now = self._parts()
+        return len(now) == len(self._loaded) and all(map(operator.is_, now, self._loaded))
 
     @property
     def lm_head(self) -> GPUArray:
@@ -230,24 +189,29 @@ class CausalTransformerModel:
         ids = [int(i) for i in self.token_ids("generate", input_ids).to_numpy()]
         count = whole("generate", "max_new_tokens", max_new_tokens, 1)
         options = (temperature, top_k, top_p)
-        if self._native is not None:
+        if self._is_as_loaded():
             return self._by_runner(ids, count, options, eos_token_id)
         return self._by_layers(ids, count, options, eos_token_id, use_cache)
 
     def _by_runner(
         self, ids: list[int], count: int, options: tuple[float, int, float], eos: int | None
     ) -> Iterator[int]:
-        generation = _native.LlmGeneration(
-            self._runner_for(len(ids) + count),
-            [ids],
-            count,
-            *options,
-            0.0,
-            1.0,
-            sampling._source.draw() >> 1,
-            [] if eos is None else [eos],
-            True,
+        temperature, top_k, top_p = options
+        how = _native.LlmGenerationOptions(
+            max_new_tokens=count,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=0.0,
+            typical_p=1.0,
+            repetition_penalty=1.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            seed=sampling._source.draw() >> 1,
+            stop_tokens=[] if eos is None else [eos],
+            use_graph=True,
         )
+        generation = _native.LlmGeneration(self._runner_for(len(ids) + count), [ids], how)
 
         def tokens() -> Iterator[int]:
             while step := generation.next():
@@ -362,7 +326,7 @@ class CausalTransformerModel:
         draft_layers: int = 8,
     ) -> Round:
         """DecodeSpeculative.step_lookahead()."""
-        from pygpukit._compat.llm_decode import DecodeSpeculative
+        from pygpukit._compat.llm_speculation import DecodeSpeculative
 
         strategy = DecodeSpeculative(max_draft_tokens, draft_layers)
         strategy.bind(self)
@@ -378,7 +342,7 @@ class CausalTransformerModel:
         init_strategy: str = "repeat",
     ) -> Round:
         """DecodeJacobi.step_lookahead()."""
-        from pygpukit._compat.llm_decode import DecodeJacobi
+        from pygpukit._compat.llm_speculation import DecodeJacobi
 
         strategy = DecodeJacobi(n_tokens, max_iter, init_strategy)
         strategy.bind(self)
@@ -395,12 +359,5 @@ def require_model(op: str, model: object) -> CausalTransformerModel:
 
 
 GPT2Model = LlamaModel = CausalTransformerModel
-LlamaBlock = TransformerBlock
 
-__all__ = [
-    "CausalTransformerModel",
-    "GPT2Model",
-    "LlamaBlock",
-    "LlamaModel",
-    "TransformerBlock",
-]
+__all__ = ["CausalTransformerModel", "GPT2Model", "LlamaModel"]

@@ -91,10 +91,11 @@ def _run_rows(session: Session) -> None:
             done = run_case(session, "nn", case)
             for row in done:
                 row.extra["of_copy"] = (row.bandwidth_gbps or 0.0) / copies[num_bytes]
-            results += done
+            results += _without_separate(done)
     note_speedups(session, "nn, rows", results)
     shares = {shape_label(r): r.extra["of_copy"] for r in results if r.impl == OURS}
     note_ratios(session, "nn, rows", "of the copy rate", shares)
+    _note_fused(session, "nn, fused rows", results)
 
 
 def _run_small_rows(session: Session) -> None:
@@ -106,8 +107,9 @@ def _run_small_rows(session: Session) -> None:
             for row in done:
                 if floor is not None:
                     row.extra["over_node_us"] = row.median_us - floor
-            results += done
+            results += _without_separate(done)
     note_speedups(session, "nn, small rows", results)
+    _note_fused(session, "nn, small fused rows", results)
     over = {shape_label(r): r.extra["over_node_us"] for r in results if _is_ours_over(r)}
     if over:
         worst = max(over, key=lambda shape: over[shape])
@@ -115,6 +117,24 @@ def _run_small_rows(session: Session) -> None:
             f"nn, small rows: {len(over)} shapes, us over an empty node: mean "
             f"{sum(over.values()) / len(over):.2f}, worst {over[worst]:.2f} ({worst})"
         )
+
+
+def _without_separate(rows: list[BenchmarkResult]) -> list[BenchmarkResult]:
+    """All but the ops one by one; our row of a fused function says how much longer they take."""
+    separate = next((row for row in rows if row.name.endswith(nn_rows.SEPARATE)), None)
+    if separate is None:
+        return rows
+    for row in rows:
+        if row.impl == OURS and row is not separate:
+            row.extra["over_separate"] = separate.median_us / row.median_us
+    return [row for row in rows if row is not separate]
+
+
+def _note_fused(session: Session, title: str, results: list[BenchmarkResult]) -> None:
+    ratios = {
+        shape_label(r): r.extra["over_separate"] for r in results if "over_separate" in r.extra
+    }
+    note_ratios(session, title, "speedup over the separate ops", ratios)
 
 
 def _is_ours_over(row: BenchmarkResult) -> bool:

@@ -11,12 +11,14 @@ from pygpukit import _native
 from pygpukit.benchmark.contest import Arrays, Build, Case, Entry
 from pygpukit.benchmark.measure import Step
 from pygpukit.benchmark.oracle import relative_error, sample_indices, to_float64
+from pygpukit.ops.fusion import fuse
 from pygpukit.random import default_rng
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EPS = 1e-5
+SEPARATE = "_separate"  # after the name of a fused function: its ops one by one
 DIM = 128  # of a head, in rope
 
 
@@ -29,6 +31,7 @@ class RowOp:
     ours: Callable[..., Any]
     reference: Callable[..., Any]
     torch: Callable[..., Any] | None = None
+    separate: Callable[..., Any] | None = None  # of a fused function: the same op by op
 
 
 # --- references in float64, of sampled rows -----------------------------------------------------
@@ -98,6 +101,19 @@ def _their_add_rmsnorm(torch: Any, x: Any, y: Any, w: Any, *_: Any) -> Any:
     return torch.nn.functional.rms_norm(total, w.shape, w, EPS), total
 
 
+_fused_norm = fuse(lambda x, y, weight: _native.rmsnorm(x + y, weight, EPS) * 2)
+_fused_softmax = fuse(lambda x, y: _native.softmax(x) * _native.silu(y))
+
+
+def _separate_norm(x: Any, y: Any, weight: Any, out: Any) -> Any:
+    _native.rmsnorm(_native.add(x, y, out=out), weight, EPS, out=out)
+    return _native.multiply(out, 2, out=out)
+
+
+def _separate_softmax(x: Any, y: Any, out: Any) -> Any:
+    return _native.silu_multiply(y, _native.softmax(x, out=out), out=out)
+
+
 ROW_OPS = (
     RowOp(
         "rmsnorm",
@@ -155,6 +171,22 @@ ROW_OPS = (
         lambda x, t, out: _native.log_likelihood(x, t, out=out),
         _loss,
         lambda torch, x, t, out: torch.nn.functional.cross_entropy(x, t, reduction="none"),
+    ),
+    RowOp(
+        "fused_norm",
+        "x y weight out",
+        lambda x, y, w, out: _fused_norm(x, y, w, out=out),
+        lambda x, y, w: 2 * _normalize(x + y, w),
+        lambda torch, x, y, w, out: 2 * torch.nn.functional.rms_norm(x + y, w.shape, w, EPS),
+        _separate_norm,
+    ),
+    RowOp(
+        "fused_softmax",
+        "x y out",
+        lambda x, y, out: _fused_softmax(x, y, out=out),
+        lambda x, y: _softmax(x) * _swiglu(y, 1.0),
+        lambda torch, x, y, out: torch.softmax(x, -1) * torch.nn.functional.silu(y),
+        _separate_softmax,
     ),
 )
 _RESULTS = ("out", "sum", "column")
@@ -217,7 +249,14 @@ def row_case(op: RowOp, rows: int, width: int, *, rotate: bool) -> Case:
         call = op.torch
         return lambda: call(torch, *tensors)
 
+    def separately(*arrays: Any) -> Step:
+        assert op.separate is not None
+        call = op.separate
+        return lambda: call(*arrays)
+
     entries = [Entry(ours, error, bytes=num_bytes)]
+    if op.separate is not None:
+        entries.append(Entry(separately, error, name=op.name + SEPARATE, bytes=num_bytes))
     if op.torch is not None:
         entries.append(Entry(theirs, error, impl="torch", bytes=num_bytes))
     return Case(

@@ -35,17 +35,14 @@ _COMPAT = {
         *("AutoLRU", "LayerStreamingContext", "LoadingStrategy", "SimpleStreaming"),
         *("SlidingWindow", "create_streaming_context"),
     ),
-    "pygpukit._compat.llm_attention": (
-        *("Attention", "CausalSelfAttention", "LlamaAttention"),
-        *("apply_rotary_pos_emb_numpy", "precompute_freqs_cis"),
-    ),
+    "pygpukit._compat.llm_attention": (*("Attention", "CausalSelfAttention", "LlamaAttention"),),
+    "pygpukit._compat.llm_block": ("LlamaBlock", "TransformerBlock"),
     "pygpukit._compat.llm_buffers": ("DecodeBuffers", "PrefillBuffers"),
     "pygpukit._compat.llm_configs": (
         *("GPT2Config", "LlamaConfig", "Qwen3Config", "TransformerConfig"),
     ),
     "pygpukit._compat.llm_decode": (
-        *("DecodeBatch", "DecodeJacobi", "DecodeM1", "DecodeM1Graph"),
-        *("DecodeSpeculative", "DecodeStrategy"),
+        *("DecodeBatch", "DecodeM1", "DecodeM1Graph", "DecodeStrategy"),
     ),
     "pygpukit._compat.llm_layers": (
         *("LayerNorm", "Linear", "LinearBF16", "LinearFP8", "LlamaMLP", "MLP"),
@@ -57,14 +54,13 @@ _COMPAT = {
         *("load_qwen3_from_safetensors", "repack_linear", "repack_model_weights"),
         *("repack_norm", "repack_weight"),
     ),
-    "pygpukit._compat.llm_model": (
-        *("CausalTransformerModel", "GPT2Model", "LlamaBlock", "LlamaModel"),
-        *("TransformerBlock",),
-    ),
+    "pygpukit._compat.llm_model": (*("CausalTransformerModel", "GPT2Model", "LlamaModel"),),
+    "pygpukit._compat.llm_rotary": ("apply_rotary_pos_emb_numpy", "precompute_freqs_cis"),
     "pygpukit._compat.llm_specs": (
         *("GPT2_SPEC", "LLAMA_SPEC", "MIXTRAL_SPEC", "MODEL_SPECS", "ModelSpec"),
         *("QWEN2_SPEC", "QWEN3_MOE_SPEC", "QWEN3_SPEC", "detect_model_spec"),
     ),
+    "pygpukit._compat.llm_speculation": ("DecodeJacobi", "DecodeSpeculative"),
     "pygpukit._compat.memory": ("PoolStats",),
     "pygpukit._compat.token_sampling": ("sample_token",),
 }
@@ -75,13 +71,16 @@ if TYPE_CHECKING:
     from pygpukit._compat.layer_streaming import *  # noqa: F403
     from pygpukit._compat.lazy_loader import LazyModelLoader, TensorState
     from pygpukit._compat.llm_attention import *  # noqa: F403
+    from pygpukit._compat.llm_block import *  # noqa: F403
     from pygpukit._compat.llm_buffers import *  # noqa: F403
     from pygpukit._compat.llm_configs import *  # noqa: F403
     from pygpukit._compat.llm_decode import *  # noqa: F403
     from pygpukit._compat.llm_layers import *  # noqa: F403
     from pygpukit._compat.llm_load import *  # noqa: F403
     from pygpukit._compat.llm_model import *  # noqa: F403
+    from pygpukit._compat.llm_rotary import *  # noqa: F403
     from pygpukit._compat.llm_specs import *  # noqa: F403
+    from pygpukit._compat.llm_speculation import *  # noqa: F403
     from pygpukit._compat.memory import PoolStats
     from pygpukit._compat.token_sampling import *  # noqa: F403
     from pygpukit.llm.chat_template import ChatTemplate, ChatTemplateError
@@ -155,5 +154,5 @@ __all__ = [
     "save_safetensors",
 ]
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names("pygpukit.llm", {**_HOMES, **_COMPAT})
+    __getattr__ = lazy_names("pygpukit.llm", {**_HOMES, **_COMPAT}, ("models",))
     __all__ = sorted({*__all__, *(name for names in _COMPAT.values() for name in names)})

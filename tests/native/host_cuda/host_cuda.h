@@ -186,6 +186,7 @@ T atomicAdd(T* p, T value) {
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
 inline float __fadd_rn(float x, float y) { return x + y; }

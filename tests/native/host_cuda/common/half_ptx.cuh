@@ -36,6 +36,12 @@ inline unsigned short to_bfloat(float x) {
   return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+inline float max_or_nan(float a, float b) {
+  if (std::isnan(a) || std::isnan(b)) return std::nanf("");
+  return a > b || (a == b && std::signbit(b)) ? a : b;
+}
+inline float min_or_nan(float a, float b) { return -max_or_nan(-a, -b); }
+
 inline unsigned to_halves(float low, float high) {
   return static_cast<unsigned>(to_half(low)) | static_cast<unsigned>(to_half(high)) << 16;
 }
