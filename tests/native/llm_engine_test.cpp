@@ -152,10 +152,11 @@ TEST_F(LlmEngine, ManyRequestsGetWhatTheyGetAlone) {
       ASSERT_TRUE(got.end);
       ASSERT_LE(got.tokens.size(), alone.size());
       EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), alone.begin())) << id;
-      if (got.end == FinishReason::kCancelled)
+      if (got.end == FinishReason::kCancelled) {
         ++num_cancelled;
-      else
+      } else {
         EXPECT_EQ(got.tokens.size(), alone.size());
+      }
     }
     EXPECT_LE(num_cancelled, cancelled.size());
     const EngineMetrics m = engine_->metrics();
@@ -418,7 +419,9 @@ TEST_F(LlmEngine, Threads) {
     const Tokens alone = fake_text(o.prompt, o.max_new_tokens);
     const Tokens& got = results_[id].tokens;
     EXPECT_TRUE(got.size() <= alone.size() && std::equal(got.begin(), got.end(), alone.begin()));
-    if (results_[id].end == FinishReason::kLength) EXPECT_EQ(got.size(), alone.size());
+    if (results_[id].end == FinishReason::kLength) {
+      EXPECT_EQ(got.size(), alone.size());
+    }
   }
   expect_nothing_held();
 }
