@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import pygpukit as gp
+from pygpukit.benchmark.serving import measure_first_token, measure_throughput
 from tests.cases.llm import TINY, golden
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -269,6 +270,14 @@ def test_chat(model: gp.llm.LanguageModel, engine: gp.llm.Engine) -> None:
     assert engine.submit_chat(messages, max_new_tokens=8).result(60) == "".join(
         model.chat(messages, max_new_tokens=8)
     )
+
+
+def test_benchmark(model: gp.llm.LanguageModel) -> None:
+    rows = measure_throughput(model, (1, 2), prompt=6, new=4)
+    assert [(row.concurrency, row.requests) for row in rows] == [(1, 3), (2, 6)]
+    assert all(row.tokens_per_second > 0 for row in rows)
+    first = measure_first_token(model, load=2, prompt=8, samples=1)
+    assert first.ratio == first.loaded / first.alone > 0
 
 
 # --- grammars ------------------------------------------------------------------------------------
