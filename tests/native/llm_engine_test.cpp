@@ -329,8 +329,10 @@ TEST_F(LlmEngine, Logprobs) {
   finish();
   const Result& result = results_[id];
   ASSERT_EQ(result.scores.size(), 10u);
-  for (std::size_t i = 0; i < 10; ++i)
+  for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(result.scores[i].logprob, -static_cast<float>(result.tokens[i]));
+    EXPECT_EQ(result.scores[i].top.size(), 1u);  // as many as it asked for
+  }
   EXPECT_TRUE(results_[id - 1].scores.empty());
 }
 

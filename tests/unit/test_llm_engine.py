@@ -206,8 +206,11 @@ def test_stop_tokens(engine: gp.llm.Engine) -> None:
 def test_logprobs(model: gp.llm.LanguageModel, engine: gp.llm.Engine) -> None:
     import numpy as np
 
+    more = engine.submit([9, 10], max_new_tokens=20, logprobs=5, stop_tokens=[])
     request = engine.submit([9, 10, 11], max_new_tokens=4, logprobs=3, stop_tokens=[])
     tokens = request.result(60)
+    more.result(60)
+    assert {len(score.top) for score in more.logprobs} == {5}
     logits = model.logits([9, 10, 11, *tokens[:-1]]).to_numpy()[2:].astype(np.float64)  # type: ignore[list-item]
     wanted = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     assert len(request.logprobs) == 4
