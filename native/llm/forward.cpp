@@ -147,7 +147,7 @@ struct Pass {
     options.block_table = input.tables;
     Array q = heads_of(in(), 0, c.num_heads);
     Array result = heads_of(out(), 0, c.num_heads);
-    if (input.num_tokens == input.num_sequences) {  // one token of each
+    if (input.decodes) {
       q = expand_dims(q, {1}, "attention");
       result = expand_dims(result, {1}, "attention");
     } else {

@@ -16,7 +16,7 @@ struct PassInput {
   std::int64_t num_tokens = 0;
   std::int64_t num_sequences = 0;
   std::int64_t longest = 0;     // most tokens of one sequence
-  bool decodes = false;         // rows of GEMMs agree with those of other passes that decode
+  bool decodes = false;         // one token of each sequence; bits agree with passes of that kind
   std::int64_t num_layers = 0;  // that are run; 0: all
   Array tokens;                 // int32 [num_tokens]
   Array positions;              // int32 [num_tokens]
