@@ -5,6 +5,7 @@
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "core/view.h"
 #include "device/host_copy.h"
 
@@ -26,12 +27,20 @@ RunnerOptions completed(RunnerOptions o, const ModelConfig& config) {
   return o;
 }
 
+// The fastest attention of long prompts reads contiguous keys (docs/attention.md).
+bool gathers_pages(const Model& model) {
+  const std::int64_t dim = model.config().head_dim;
+  return model.device().is_cuda() && Context::get(model.device().index).traits().sm == 90 &&
+         model.dtype() != DType::kFloat32 && (dim == 64 || dim == 128 || dim == 256);
+}
+
 }  // namespace
 
 // The integers of a pass, one after the other, so that one copy brings them to the device.
 struct Runner::HostInput {
   std::int64_t tokens = 0, sequences = 0, rows = 0, longest = 0, blocks = 0;
   std::vector<std::int32_t> numbers;
+  std::vector<std::int64_t> ends;
 };
 
 Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
@@ -43,6 +52,7 @@ Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
       activations_(Array::empty({options_.max_tokens * memory_.width}, model_->dtype(),
                                 model_->device(), "runner")) {
   const ModelConfig& config = model_->config();
+  gathers_ = gathers_pages(*model_);
   if (!model_->spec().use_rope) return;
   rope_ = make_rope_table(config.rope, options_.max_length, model_->device());
   if (std::find(config.has_window.begin(), config.has_window.end(), true) !=
@@ -89,6 +99,7 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
     first += count;
     starts.push_back(static_cast<std::int32_t>(first));
     lengths.push_back(static_cast<std::int32_t>(end));
+    host.ends.push_back(end);
     tables.insert(tables.end(), table.begin(), table.end());
     tables.resize(lengths.size() * static_cast<std::size_t>(host.blocks), 0);
     host.longest = std::max(host.longest, count);
@@ -118,7 +129,7 @@ PassInput Runner::upload(const HostInput& host) {
   const Array tables =
       *try_reshape(next(host.sequences * host.blocks), {host.sequences, host.blocks});
   return {host.tokens, host.sequences, host.longest, false,   0,      tokens,
-          positions,   slots,          starts,       lengths, tables, rows};
+          positions,   slots,          starts,       lengths, tables, rows,   host.ends};
 }
 
 void Runner::reserve_rows(std::int64_t rows) {
@@ -156,6 +167,7 @@ std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens
 Array Runner::enqueue(const PassInput& input) {
   PassState state{*model_, *pages_, rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
+                  gathers_,
                   slots_of(input.num_tokens, input.rows.size())};
   run_steps(input, state);
   return *state.slots[static_cast<std::size_t>(Slot::kLogits)];

@@ -57,6 +57,7 @@ class Runner {
   Array activations_;  // [max_tokens * width]
   std::optional<Array> selected_, logits_;
   std::optional<RopeTable> rope_, local_rope_;
+  bool gathers_ = false;  // pages before attention of prompts
 };
 
 }  // namespace gpk::llm
