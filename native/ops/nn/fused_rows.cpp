@@ -276,6 +276,9 @@ Array FusedRows::run(std::span<const Operand> operands, const Array* out) {
   const char* op = function_.name.c_str();
   const nn::FusedShapes shapes = check(operands, out);
   const Device device = device_of(operands);
+  if (!device.is_cuda())
+    throw InvalidArgument(
+        cat(op, ": operands are on ", gpk::to_string(device), ", expected a GPU"));
   const bool direct = out != nullptr && out->shape() == shapes.result && !has_gaps(*out);
   const Array result = direct ? *out : Array::empty(shapes.result, function_.result, device, op);
   if (result.size() > 0) {
