@@ -63,7 +63,7 @@ std::shared_ptr<ops::FusedRows> make_rows(const std::string& name, const std::st
                                           const py::list& inputs, py::handle result,
                                           std::uint32_t columns, std::uint32_t arrays,
                                           const py::list& uses, py::handle row_dtype,
-                                          int held_bytes) {
+                                          int held_bytes, int num_values) {
   return std::make_shared<ops::FusedRows>(
       ops::FusedRows::Function{name,
                                source,
@@ -72,7 +72,8 @@ std::shared_ptr<ops::FusedRows> make_rows(const std::string& name, const std::st
                                {columns, arrays},
                                uses_of(uses),
                                dtype_from_python(row_dtype, "fuse"),
-                               held_bytes});
+                               held_bytes,
+                               num_values});
 }
 
 void check_rows(const ops::FusedRows& rows, const py::tuple& args, py::handle out) {
@@ -123,7 +124,7 @@ void bind_fused(py::module_& m) {
       m, "FusedRows", "One kernel generated from several ops, some of them over rows.")
       .def(py::init(&make_rows), py::arg("name"), py::arg("source"), py::arg("inputs"),
            py::arg("result"), py::arg("columns"), py::arg("arrays"), py::arg("uses"),
-           py::arg("row_dtype"), py::arg("held_bytes"))
+           py::arg("row_dtype"), py::arg("held_bytes"), py::arg("num_values"))
       .def("check", check_rows, py::arg("args"), py::arg("out") = py::none(),
            "Raises what run() would.")
       .def("run", run_function<ops::FusedRows>, py::arg("args"), py::arg("out") = py::none(),

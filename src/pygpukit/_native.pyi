@@ -626,6 +626,7 @@ class FusedRows:
         uses: list[tuple[str, str, int, int, builtins.bool, builtins.bool]],
         row_dtype: _DTypeLike,
         held_bytes: SupportsIndex,
+        num_values: SupportsIndex,
     ) -> None: ...
     def check(self, args: tuple[Any, ...], out: GPUArray | None = None) -> None:
         """Raises what run() would."""

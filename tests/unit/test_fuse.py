@@ -126,6 +126,18 @@ def test_only_what_later_passes_use_is_held() -> None:
     assert "Held<" not in source
 
 
+def test_weights_are_not_held() -> None:
+    def function(x: Any, w: Any, b: Any) -> Any:
+        return nn.layernorm(nn.layernorm(x, w * 2, b), w * 2) + b
+
+    given = (gp.zeros((2, 8)), gp.ones(8), gp.ones(8))
+    source = gp.fuse(function).trace(*given)
+    held = source[source.index("run_held(const") : source.index("run_streamed(const")]
+    assert len(re.findall(r"Held<float> held_", held)) == 2  # x, and its norm
+    assert held.count("at.load(in_x1)") == 2
+    assert held.count("at.load(in_x0)") == 1
+
+
 def test_ops_that_are_not_used_are_dropped() -> None:
     def unused(x: Any, y: Any) -> Any:
         nn.softmax(x)
@@ -383,10 +395,12 @@ def test_native_objects_check_their_arguments() -> None:
     for wrong in ((), (x, x), (1.0,), (gp.ones(3, "float16"),)):
         with pytest.raises(InvalidTypeError):
             rows.check(wrong)
+    with pytest.raises(InvalidValueError, match=r"operands are on cpu.*, expected a GPU"):
+        rows.run((x,))
     with pytest.raises(InvalidValueError, match="expected rows of shape"):
         rows.prepare((x,), gp.empty((2, 8))[:, ::2])
     with pytest.raises(InvalidValueError, match="has no op over rows"):
-        _native.FusedRows("f", "", [(gp.float32, False)], gp.float32, 1, 1, [], gp.float32, 0)
+        _native.FusedRows("f", "", [(gp.float32, False)], gp.float32, 1, 1, [], gp.float32, 0, 0)
 
 
 def test_where_rows_have_special_values() -> None:

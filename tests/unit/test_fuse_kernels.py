@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -214,3 +215,34 @@ def test_compiles_without_spills(case: Case) -> None:
     with ThreadPoolExecutor(2) as pool:
         bad = [(plan, used) for plan, used in pool.map(compile_one, jobs) if used != "0 0"]
     assert bad == []
+
+
+# --- the CUDA path ------------------------------------------------------------------------------
+
+
+@needs_nvrtc
+def test_one_launch_on_the_fake_driver(run_on_fake: Callable[..., str]) -> None:
+    out = run_on_fake("""
+from pygpukit.ops import nn
+x, w, column = gp.empty((64, 4096), "bfloat16"), gp.empty(4096, "bfloat16"), gp.empty((64, 1))
+function = gp.fuse(lambda x, r, w: nn.softmax(nn.rmsnorm(x + r, w) * 2))
+total = gp.fuse(lambda x, c: x.sum(axis=-1, keepdims=True) + c)
+out = gp.empty_like(x)
+print(function(x, x, w).shape, total(x, column).shape, function(x, x, w, out=out) is out)
+graph = gp.CudaGraph()
+with graph:
+    function(x, x, w, out=out)
+    total(x, column)
+for launch in graph.launches:
+    print(launch["grid"], launch["block"])
+print(function(x[:, ::2], x[:, 1::2], w[::2]).shape)   # copied first
+try:
+    function(x, x, gp.empty(8, "bfloat16"))
+except ValueError as error:
+    print(error)
+""")
+    lines = out.splitlines()
+    assert lines[0] == "(64, 4096) (64, 1) True"
+    assert lines[1:3] == ["(64, 1, 1) (128, 1, 1)"] * 2
+    assert lines[3] == "(64, 2048)"
+    assert lines[4] == "<lambda>: rmsnorm: weight has shape (8,), expected (4096,)"

@@ -151,6 +151,7 @@ class FusedRow {
   static constexpr bool kHeld = kA > 0;
   static constexpr bool kOnline = kOnlineSoftmax;
   static constexpr int kBytesInFlight = 64;  // of a thread
+  static constexpr int kMaxUnrolled = 1024;  // values in the code of a pass that need not be
   template <class T>
   using Held = HeldRow<T, kV, kA>;
 
@@ -187,10 +188,10 @@ class FusedRow {
   }
 
   // f(accesses) for all of them, some at once: their loads are in flight together, kLoads of kBytes
-  // per element.
-  template <int kLoads, int kBytes, class F>
+  // per element, of which kValues are computed.
+  template <int kLoads, int kBytes, int kValues, class F>
   __device__ __forceinline__ void pass(const F& f) const {
-    constexpr int kC = at_once(kLoads, kBytes);
+    constexpr int kC = at_once(kLoads, kBytes, kValues);
     const int first = at_.lane * kV;
     const int step = at_.group * kV;
     if constexpr (kHeld) {
@@ -203,21 +204,23 @@ class FusedRow {
   }
 
   // The same where f(accesses, out) stores the result.
-  template <int kLoads, int kBytes, class T, class F>
+  template <int kLoads, int kBytes, int kValues, class T, class F>
   __device__ __forceinline__ void last(const F& f) const {
     T* const out = static_cast<T*>(args_.out) + offset(FusedRowsArgs::kMaxInputs);
     if constexpr (kOneResult) {
       if (at_.lane == 0 && at_.row < args_.rows) f(Accesses<1, 1>{0, 0, 1, 1}, out);
     } else {
-      pass<kLoads, kBytes>([&](const auto& at) { f(at, out); });
+      pass<kLoads, kBytes, kValues>([&](const auto& at) { f(at, out); });
     }
   }
 
  private:
-  static __device__ constexpr int at_once(int loads, int bytes) {
+  static __device__ constexpr int at_once(int loads, int bytes, int values) {
     const int taken = kV * bytes > 4 * loads ? kV * bytes : 4 * loads;  // whole registers
     int accesses = kHeld ? kA : 4;
-    while (accesses > 1 && accesses * taken > kBytesInFlight) accesses /= 2;
+    while (accesses > 1 &&
+           (accesses * taken > kBytesInFlight || (!kHeld && accesses * kV * values > kMaxUnrolled)))
+      accesses /= 2;
     return accesses;
   }
 

@@ -29,11 +29,13 @@ using nn::RowPlan;
 constexpr const char* kFile = "nn/fused_rows.cuh";
 constexpr const char* kFunctors = "elementwise/activation.cuh";
 constexpr std::int64_t kAccessBytes = 16;
-// Of a thread, held between passes: half of the registers that a block of 512 has. Single elements
-// take a register each, and their address another.
-constexpr std::int64_t kHeldBytes = 256;
+// Of a thread, held between passes: less than half of the registers that a block of 512 has. Single
+// elements take a register each, and their address another.
+constexpr std::int64_t kHeldBytes = 192;
 constexpr std::int64_t kHeldElems = 64;
 constexpr std::int64_t kHeldSingles = 16;
+// What is held is unrolled: values of a thread, so that the code stays small and compiles fast.
+constexpr std::int64_t kHeldValues = 2048;
 
 std::uint64_t variant_key(const FusedRowsPlan& plan) {
   return plan::KeyBuilder()
@@ -47,10 +49,11 @@ std::uint64_t variant_key(const FusedRowsPlan& plan) {
 
 // Vector and group are those that norms and softmax have alone for such rows, and with them the
 // order of sums.
-FusedRowsPlan plan_fused_rows(std::int64_t width, std::size_t itemsize, int held_bytes,
-                              bool aligned, std::size_t shared_limit) {
+FusedRowsPlan plan_fused_rows(std::int64_t width, const FusedRows::Function& function, bool aligned,
+                              std::size_t shared_limit) {
   FusedRowsPlan plan;
-  plan.rows = nn::fit_rows(nn::plan_rows(width, itemsize, aligned), 1, shared_limit);
+  plan.rows =
+      nn::fit_rows(nn::plan_rows(width, itemsize(function.row_dtype), aligned), 1, shared_limit);
   plan.online = plan.rows.accesses == 0;
   const std::int64_t needed = ceil_div(ceil_div(width, plan.rows.vec), plan.rows.group);
   plan.rows.accesses = 0;
@@ -58,7 +61,8 @@ FusedRowsPlan plan_fused_rows(std::int64_t width, std::size_t itemsize, int held
   const std::int64_t most = plan.rows.vec == 1 ? kHeldSingles : kHeldElems;
   for (std::int64_t accesses = 4; accesses * plan.rows.vec <= most; accesses *= 2) {
     if (accesses < needed) continue;
-    if (accesses * plan.rows.vec * held_bytes <= kHeldBytes)
+    const std::int64_t elems = accesses * plan.rows.vec;
+    if (elems * function.held_bytes <= kHeldBytes && elems * function.num_values <= kHeldValues)
       plan.rows.accesses = static_cast<int>(accesses);
     break;
   }
@@ -187,8 +191,7 @@ void FusedRows::plan_call(std::span<const Operand> operands, const Array& result
                           const nn::FusedShapes& shapes, std::size_t shared_limit,
                           Call& call) const {
   read_arrays(operands, result, shapes, call);
-  const std::size_t item = itemsize(function_.row_dtype);
-  const auto widest = kAccessBytes / static_cast<std::int64_t>(item);
+  const auto widest = kAccessBytes / static_cast<std::int64_t>(itemsize(function_.row_dtype));
   const bool one_result = shapes.result[shapes.result.size() - 1] != shapes.width;
   bool aligned = one_result || aligned_for(result, call.axes, operands.size(), widest);
   std::uint32_t kinds = 0;
@@ -201,7 +204,7 @@ void FusedRows::plan_call(std::span<const Operand> operands, const Array& result
     const OperandKind kind = array == nullptr ? OperandKind::kNumber : OperandKind::kOneElement;
     kinds |= static_cast<std::uint32_t>(kind) << (2 * i);
   }
-  call.plan = plan_fused_rows(shapes.width, item, function_.held_bytes, aligned, shared_limit);
+  call.plan = plan_fused_rows(shapes.width, function_, aligned, shared_limit);
   call.plan.kinds = kinds;
   call.plan.one_result = one_result;
 
@@ -273,6 +276,9 @@ Array FusedRows::run(std::span<const Operand> operands, const Array* out) {
   const char* op = function_.name.c_str();
   const nn::FusedShapes shapes = check(operands, out);
   const Device device = device_of(operands);
+  if (!device.is_cuda())
+    throw InvalidArgument(
+        cat(op, ": operands are on ", gpk::to_string(device), ", expected a GPU"));
   const bool direct = out != nullptr && out->shape() == shapes.result && !has_gaps(*out);
   const Array result = direct ? *out : Array::empty(shapes.result, function_.result, device, op);
   if (result.size() > 0) {

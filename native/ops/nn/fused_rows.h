@@ -39,7 +39,8 @@ class FusedRows {
     nn::Expression expression;  // of the result
     std::vector<nn::RowUse> uses;
     DType row_dtype;  // whose rows decide the order of sums
-    int held_bytes;   // per element, in registers between passes
+    int held_bytes;   // per element, in registers for later passes
+    int num_values;   // per element, computed in one pass
   };
 
   explicit FusedRows(Function function);

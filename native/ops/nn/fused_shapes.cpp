@@ -63,14 +63,15 @@ FusedShapes check_fused_rows(const char* name, std::span<const Operand> operands
   FusedShapes checked;
   checked.width = 1;
   for (const RowUse& use : uses) {
-    const std::int64_t own = last_axis(shape_of(use.of, operands, use.op.c_str()));
-    if (!use.is_vector && checked.width == 1) checked.width = own;
+    if (checked.width != 1) break;
+    if (!use.is_vector) checked.width = last_axis(shape_of(use.of, operands, use.op.c_str()));
   }
-  checked.result = shape_of(result, operands, name);
-  const std::int64_t last = last_axis(checked.result);
-  if (checked.width == 1) checked.width = last;  // an op over rows of one element is refused
+  if (checked.width == 1)  // an op over rows of one element is refused where the result has more
+    checked.width = last_axis(shape_of(result, operands, name));
   for (const RowUse& use : uses)
     check_use(use, shape_of(use.of, operands, use.op.c_str()), checked.width);
+  checked.result = shape_of(result, operands, name);
+  const std::int64_t last = last_axis(checked.result);
   if (last != checked.width && last != 1)
     throw InvalidArgument(cat(name, ": the result has shape ", to_string(checked.result),
                               ", expected rows of ", checked.width,

@@ -133,6 +133,7 @@ class FusedFunction:
             [use.as_tuple() for use in trace.uses],
             trace.row_dtype,
             rows.held_bytes,
+            rows.num_values,
         )
 
 

@@ -53,6 +53,10 @@ class _Pass:
     row_values: list[RowValue] = field(default_factory=list)  # after it
 
 
+def _made(one: _Pass) -> list[str]:
+    return [*one.loads, *(value.name for value in one.values)]
+
+
 class RowSource:
     """The functor for native/kernels/nn/fused_rows.cuh, and what a plan has to know of it."""
 
@@ -60,9 +64,14 @@ class RowSource:
         self._inputs = {f"x{i}": (i, dtype, number) for i, (dtype, number) in enumerate(inputs)}
         self._nodes: dict[str, Node] = {node.name: node for node in trace.nodes}
         self._result = result
+        # What weights are computed from is as wide as one row: read again, from the cache.
+        self._shared = 0
+        for use in trace.uses:
+            self._shared |= use.arrays if use.is_vector else 0
         held_passes, self._held = self._passes(hold=True)
         again, _ = self._passes(hold=False)
-        self.held_bytes = sum(self._dtype(held).itemsize for held in self._held)
+        self.held_bytes = self._held_bytes(held_passes)
+        self.num_values = max(len(one.values) for one in held_passes)
         self.text = f"""
 namespace gpk {{
 struct Fused {{  // {name}
@@ -95,6 +104,15 @@ struct Fused {{  // {name}
         assert isinstance(node, Value)
         return node.dtype
 
+    def _held_bytes(self, passes: list[_Pass]) -> int:
+        """Per element, the most that a pass has at once: held before it, or for a later one."""
+        first = {name: i for i, one in reversed(list(enumerate(passes))) for name in _made(one)}
+        last = {name: i for i, one in enumerate(passes) for name in one.kept}
+        return max(
+            sum(self._dtype(x).itemsize for x in self._held if first[x] <= i <= last[x])
+            for i in range(len(passes))
+        )
+
     def _levels(self) -> dict[str, int]:
         """The pass before which every value is known."""
         levels = dict.fromkeys(self._inputs, 0)
@@ -115,7 +133,7 @@ struct Fused {{  // {name}
         held: list[str] = []
         for one in passes:
             self._fill(one, known if hold else set())
-            known.update(one.loads, (value.name for value in one.values))
+            known.update(_made(one))
             held += [name for name in one.kept if name not in held]
         return passes, held
 
@@ -125,14 +143,15 @@ struct Fused {{  // {name}
         for node in reversed(self._nodes.values()):
             if node.name not in wanted or not isinstance(node, Value):
                 continue
-            if node.columns and node.name in known:
+            if node.columns & ~self._shared and node.name in known:
                 one.kept.insert(0, node.name)
             else:
                 one.values.insert(0, node)
                 wanted.update(node.operands)
-        for name, (_, _, is_number) in self._inputs.items():
+        for name, (i, _, is_number) in self._inputs.items():
             if name in wanted:
-                (one.kept if name in known and not is_number else one.loads).append(name)
+                again = is_number or self._shared >> i & 1 or name not in known
+                (one.loads if again else one.kept).append(name)
 
     def _body(self, passes: list[_Pass], held: list[str]) -> str:
         lines = []
@@ -161,7 +180,7 @@ struct Fused {{  // {name}
 
     def _pass(self, one: _Pass, held: list[str], *, last: bool) -> list[str]:
         arrays = [self._dtype(x).itemsize for x in one.loads if not self._inputs[x][2]]
-        loads = f"{len(arrays)}, {sum(arrays)}"
+        loads = f"{len(arrays)}, {sum(arrays)}, {len(one.values)}"
         lines = [f"{x.part} part_{x.name}{{{x.initial}}};" for x in one.reductions]
         lines += [f"held_{name}.forget();" for name in one.kept]
         result = cuda_type(self._result.dtype)
