@@ -100,7 +100,7 @@ py::tuple describe_rows(const ops::FusedRows& rows, const py::tuple& args, py::h
 py::tuple compile_rows(const ops::FusedRows& rows, const py::tuple& args, py::handle out, int sm,
                        const std::vector<std::string>& options) {
   jit::CompileRequest request = rows.request(prepare_rows(rows, args, out).plan, sm);
-  request.options = options;
+  request.options.insert(request.options.end(), options.begin(), options.end());
   jit::CompiledImage image;
   {
     const WithoutGil released;

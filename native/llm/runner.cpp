@@ -128,8 +128,8 @@ PassInput Runner::upload(const HostInput& host) {
   const Array rows = next(host.rows);
   const Array tables =
       *try_reshape(next(host.sequences * host.blocks), {host.sequences, host.blocks});
-  return {host.tokens, host.sequences, host.longest, false,   0,      tokens,
-          positions,   slots,          starts,       lengths, tables, rows,   host.ends};
+  return {host.tokens, host.sequences, host.longest, false,  0,    tokens,   positions,
+          slots,       starts,         lengths,      tables, rows, host.ends};
 }
 
 void Runner::reserve_rows(std::int64_t rows) {
@@ -165,7 +165,9 @@ std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens
 }
 
 Array Runner::enqueue(const PassInput& input) {
-  PassState state{*model_, *pages_, rope_ ? &*rope_ : nullptr,
+  PassState state{*model_,
+                  *pages_,
+                  rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
                   gathers_,
                   slots_of(input.num_tokens, input.rows.size())};

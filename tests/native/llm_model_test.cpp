@@ -130,10 +130,12 @@ TEST(ModelPlan, EveryStepReadsWhatWasWritten) {
     const ModelPlan plan = plan_model(spec, config);
     std::vector<bool> written(kNumSlots, false);
     for (const Step& step : plan.steps) {
-      if (step.in != Slot::kNone)
+      if (step.in != Slot::kNone) {
         EXPECT_TRUE(written[static_cast<std::size_t>(step.in)]) << spec.name;
-      if (step.residual != Slot::kNone)
+      }
+      if (step.residual != Slot::kNone) {
         EXPECT_TRUE(written[static_cast<std::size_t>(step.residual)]) << spec.name;
+      }
       written[static_cast<std::size_t>(step.out)] = true;
     }
     EXPECT_TRUE(written[static_cast<std::size_t>(Slot::kLogits)]);

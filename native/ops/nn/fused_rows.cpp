@@ -258,6 +258,7 @@ jit::CompileRequest FusedRows::request(const FusedRowsPlan& plan, int sm) const 
       request.headers.push_back({std::string(source->name), std::string(source->text)});
   }
   request.source += cat("#include \"", kFunctors, "\"\n", function_.source);
+  request.options.emplace_back("-default-device");  // generic lambdas, before NVRTC 13
   return request;
 }
 
