@@ -1,10 +1,13 @@
 // Language models: a model, its runner, sequences of its cache, texts that are generated.
+#include <set>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "llm/config_json.h"
+#include "llm/decoder.h"
 #include "llm/generation.h"
 #include "llm/jacobi_drafter.h"
 #include "llm/model_drafter.h"
@@ -82,12 +85,31 @@ void bind_model(py::module_& m) {
                              [](const Model& x) { return x.config().max_positions; });
 }
 
+void skip_tokens(Sequence& sequence, std::int64_t count) {
+  if (count < 0) throw InvalidArgument(cat("skip: count is ", count, ", expected 0 or more"));
+  const WithoutGil released;
+  sequence.reserve(sequence.length() + count);
+  sequence.advance(count);
+}
+
+py::tuple cache_of(const Runner& runner, std::int64_t layer) {
+  const llm::KvPages& pages = runner.pages();
+  if (layer < 0 || layer >= pages.num_layers())
+    throw InvalidArgument(
+        cat("cache: layer is ", layer, ", expected 0 to ", pages.num_layers() - 1));
+  return py::make_tuple(py::reinterpret_steal<py::object>(make_array_object(pages.k(layer))),
+                        py::reinterpret_steal<py::object>(make_array_object(pages.v(layer))));
+}
+
 void bind_runner(py::module_& m) {
   py::class_<Sequence>(m, "LlmSequence", "Tokens that a runner's cache holds.")
       .def_property_readonly("length", &Sequence::length)
       .def_property_readonly("max_length", &Sequence::max_length)
       .def("truncate", &Sequence::truncate, py::arg("length"),
            "Forgets what comes after the first tokens.")
+      .def("skip", &skip_tokens, py::arg("count"),
+           "Makes room for tokens as if they were in the cache, whose contents stay as they are: "
+           "for measurements.")
       .def("fork", &Sequence::fork,
            "Another sequence with the same tokens; pages are shared until one of them writes.");
   py::class_<Runner, std::shared_ptr<Runner>>(m, "LlmRunner",
@@ -111,6 +133,8 @@ void bind_runner(py::module_& m) {
           },
           py::arg("sequence"), py::arg("tokens"), py::arg("all_rows"),
           "Logits after the last token, or after every one; overwritten by the next pass.")
+      .def("cache", &cache_of, py::arg("layer"),
+           "Keys and values of a layer: [pages, page, kv_heads, head_dim].")
       .def_property_readonly("max_tokens", [](const Runner& x) { return x.options().max_tokens; })
       .def_property_readonly("max_sequences",
                              [](const Runner& x) { return x.options().max_sequences; })
@@ -160,6 +184,68 @@ void bind_generation(py::module_& m) {
             return x.next();
           },
           "A token of each text, -1 for those that have ended; empty when all have.");
+}
+
+// Decode steps of the same sequences, over and over: what a benchmark times.
+class DecodeLoop {
+ public:
+  DecodeLoop(const std::shared_ptr<Runner>& runner, const std::vector<Sequence*>& sequences,
+             Tokens tokens, bool use_graph)
+      : sequences_(sequences), first_(std::move(tokens)) {
+    if (sequences.empty() || sequences.size() != first_.size())
+      throw InvalidArgument(cat("LlmDecoder: ", sequences.size(), " sequences and ", first_.size(),
+                                " tokens, expected a token for each of one or more"));
+    if (std::set<Sequence*>(sequences.begin(), sequences.end()).size() != sequences.size())
+      throw InvalidArgument("LlmDecoder: a sequence is given twice");
+    for (Sequence* const sequence : sequences) {
+      if (sequence == nullptr)
+        throw InvalidArgument(Error::Kind::kType,
+                              "LlmDecoder: a sequence is None, expected LlmSequence");
+      owners_.push_back(py::cast(sequence));
+    }
+    const WithoutGil released;
+    decoder_.emplace(runner,
+                     llm::Decoder::Options{static_cast<std::int64_t>(sequences.size()), use_graph});
+  }
+
+  // Every run starts at the end of the sequences, which stay as they are.
+  void run(std::int64_t steps) {
+    if (steps < 1) throw InvalidArgument(cat("run: steps is ", steps, ", expected 1 or more"));
+    const WithoutGil released;
+    std::vector<llm::DecodeRow> rows(sequences_.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      Sequence& sequence = *sequences_[i];
+      sequence.reserve(sequence.length() + steps);
+      rows[i].token = first_[i];
+      rows[i].position = sequence.length();
+      rows[i].table = sequence.table();
+    }
+    decoder_->launch(rows);
+    for (std::int64_t i = 1; i < steps; ++i) decoder_->launch();
+  }
+
+  Tokens tokens() {
+    const WithoutGil released;
+    const std::span<const std::int32_t> newest = decoder_->tokens();
+    return {newest.begin(), newest.end()};
+  }
+
+ private:
+  std::vector<Sequence*> sequences_;
+  std::vector<py::object> owners_;
+  Tokens first_;
+  std::optional<llm::Decoder> decoder_;
+};
+
+void bind_decoder(py::module_& m) {
+  py::class_<DecodeLoop>(m, "LlmDecoder",
+                         "Greedy decode steps of sequences, a token of each at a time.")
+      .def(py::init<const std::shared_ptr<Runner>&, const std::vector<Sequence*>&, Tokens, bool>(),
+           py::arg("runner"), py::arg("sequences"), py::arg("tokens"), py::arg("use_graph"))
+      .def("run", &DecodeLoop::run, py::arg("steps"),
+           "Starts steps after the sequences' ends, without a wait. The sequences stay as they "
+           "are: each run overwrites the one before.")
+      .def("tokens", &DecodeLoop::tokens, "What the newest step sampled. Waits for it.");
 }
 
 void bind_speculation(py::module_& m) {
@@ -226,6 +312,7 @@ void bind_llm(py::module_& m) {
   bind_model(m);
   bind_runner(m);
   bind_generation(m);
+  bind_decoder(m);
   bind_speculation(m);
 }
 
