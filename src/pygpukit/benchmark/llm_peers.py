@@ -109,7 +109,9 @@ class TransformersModel:
                 logits_to_keep=1,
                 **self._positions(torch.arange(context, device=device)),
             )
-        forward = torch.compile(self._model.forward, mode="reduce-overhead", fullgraph=True)
+        forward = torch.compile(
+            self._model.forward, mode="reduce-overhead", fullgraph=True, dynamic=False
+        )
         ids = torch.full((1, 1), token, device=device)
         position = torch.full((1,), context, device=device)
         given = self._positions(position)

@@ -94,7 +94,6 @@ TINY: dict[str, Any] = {
     "tie_word_embeddings": True,
 }
 
-_GATHERED = ("embedding", "positions")  # one row of a token
 _EXPERTS = ("experts_up", "experts_down")
 _MATRICES = ("qkv", "output", "up", "down", "router")
 
@@ -145,7 +144,9 @@ class ModelShape:
 
     def step_weight_bytes(self, batch: int) -> float:
         """Weights that a decode step reads. A tied embedding is read by the head."""
-        skipped = (*_EXPERTS, *(() if self.config["tie_word_embeddings"] else _GATHERED[:1]))
+        skipped = [*_EXPERTS, "positions"]  # a token gathers one row of positions
+        if not self.config["tie_word_embeddings"]:
+            skipped.append("embedding")
         read = float(sum(math.prod(s) for _, s, role in self.tensors if role not in skipped))
         if experts := int(self.config.get("num_experts", 0)):
             read += self._elements(_EXPERTS) * self.experts_read(batch) / experts
