@@ -143,7 +143,7 @@ $(VENV)/.base: pyproject.toml scripts/requirements.py
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PY) scripts/requirements.py dev llm > $(VENV)/dev.txt
+	$(PY) scripts/requirements.py dev llm grammar > $(VENV)/dev.txt
 	$(PY) -m pip install -q -r $(VENV)/dev.txt
 	touch $@
 

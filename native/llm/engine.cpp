@@ -1,5 +1,7 @@
 #include "llm/engine.h"
 
+#include <limits>
+
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -9,6 +11,7 @@ namespace gpk::llm {
 namespace {
 
 constexpr char kOp[] = "submit";
+constexpr std::int64_t kMaxAgingNs = 1'000'000'000'000;  // ranks do not overflow
 
 }  // namespace
 
@@ -21,13 +24,15 @@ Engine::Engine(std::unique_ptr<EnginePasses> passes, std::shared_ptr<KvPages> pa
       stream_(Stream::create(passes_->device(), StreamPriority::kHigh)),
       pages_(std::move(pages)),
       swap_(pages_, options.host_pages) {
-  const auto check = [](const char* what, std::int64_t value, std::int64_t least) {
-    if (value < least)
-      throw InvalidArgument(cat("Engine: ", what, " is ", value, ", expected ", least, " or more"));
+  const auto check = [](const char* what, std::int64_t value, std::int64_t least,
+                        std::int64_t most) {
+    if (value < least || value > most)
+      throw InvalidArgument(
+          cat("Engine: ", what, " is ", value, ", expected ", least, " to ", most));
   };
-  check("host_pages", options.host_pages, 0);
-  check("max_waiting", options.max_waiting, 1);
-  check("aging_ns", options.aging_ns, 0);
+  check("host_pages", options.host_pages, 0, std::numeric_limits<std::int64_t>::max());
+  check("max_waiting", options.max_waiting, 1, std::numeric_limits<std::int64_t>::max());
+  check("aging_ns", options.aging_ns, 0, kMaxAgingNs);
   if (options.prefix_cache) cache_.emplace(pages_->counts(), pages_->page());
   publish();
 }
@@ -140,9 +145,12 @@ void Engine::loop() {
 }
 
 void Engine::close() noexcept {
+  std::call_once(close_once_, [this] { close_now(); });
+}
+
+void Engine::close_now() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (closed_) return;
     closing_ = true;
     work_.notify_all();
   }

@@ -95,6 +95,7 @@ class Engine {
   };
 
   void check(const RequestOptions& options) const;
+  void close_now() noexcept;
   void loop();
   void fail_all(const std::string& error) noexcept;
   void publish();  // the outbox, and metrics
@@ -147,6 +148,7 @@ class Engine {
   std::uint64_t next_id_ = 1;
   std::string failure_;
   bool closing_ = false, closed_ = false;
+  std::once_flag close_once_;
   std::thread thread_;
 };
 

@@ -79,11 +79,12 @@ class Planner {
 
   // A waiting or swapped request gets its pages, if its turn has come.
   void enter(std::size_t i) {
+    if (blocked_) return;
     const PolicyRequest& r = requests_[i];
     bool is_urgent = false;
     for (std::size_t v = i + 1; v < requests_.size() && !is_urgent; ++v)
       is_urgent = resident_[v] && outranks(i, v);
-    if (blocked_ || (num_resident_ >= limits_.max_rows && !is_urgent)) {
+    if (num_resident_ >= limits_.max_rows && !is_urgent) {
       blocked_ = true;
       return;
     }

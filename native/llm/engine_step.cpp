@@ -292,7 +292,11 @@ void Engine::accept(Request& request, std::int32_t token, const TokenScore* scor
   RequestEvent event;
   event.id = request.id();
   event.tokens.push_back(token);
-  if (score != nullptr && request.options().sampling.logprobs > 0) event.scores.push_back(*score);
+  const auto top = static_cast<std::size_t>(request.options().sampling.logprobs);
+  if (score != nullptr && top > 0) {
+    event.scores.push_back(*score);  // with as many as the row that asks for most
+    event.scores[0].top.resize(std::min(top, score->top.size()));
+  }
   event.times = request.times;
   try {
     const std::optional<FinishReason> reason = request.append(token);

@@ -1,5 +1,6 @@
 #include "llm/kv_swap.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/ceil_div.h"
@@ -9,6 +10,11 @@
 #include "core/stream.h"
 
 namespace gpk::llm {
+namespace {
+
+constexpr std::int64_t kReadyPages = 8;
+
+}  // namespace
 
 SwappedSequence::~SwappedSequence() {
   if (blocks_.empty()) return;
@@ -17,7 +23,12 @@ SwappedSequence::~SwappedSequence() {
 }
 
 KvSwap::KvSwap(std::shared_ptr<KvPages> pages, std::int64_t max_pages)
-    : pages_(std::move(pages)), max_pages_(max_pages) {}
+    : pages_(std::move(pages)), max_pages_(max_pages) {
+  const Device device = pages_->k(0).device();
+  if (!device.is_cuda()) return;
+  for (std::int64_t i = 0; i < std::min(max_pages, kReadyPages); ++i)
+    free_.push_back(PinnedMemory::allocate(device, pages_->page_bytes()));
+}
 
 // Copies may be in flight.
 KvSwap::~KvSwap() {

@@ -37,7 +37,8 @@ class SwappedSequence {
 // stream. Not thread-safe.
 class KvSwap {
  public:
-  // Up to `max_pages` pages in host memory, which is allocated when it is needed and then kept.
+  // Up to `max_pages` pages in host memory: a few on a GPU at once, since pinning takes long, the
+  // others when they are needed. All are kept. Throws OutOfMemory.
   KvSwap(std::shared_ptr<KvPages> pages, std::int64_t max_pages);
   ~KvSwap();
   KvSwap(const KvSwap&) = delete;

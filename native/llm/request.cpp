@@ -54,7 +54,7 @@ DecodeRow Request::row() const {
   row.table = sequence.table();
   row.sampling = &options_.sampling;
   row.draws = num_new();
-  row.history = std::span(tokens_).first(tokens_.size() - 1);
+  if (options_.sampling.has_penalty()) row.history = std::span(tokens_).first(tokens_.size() - 1);
   row.mask = mask_;
   return row;
 }

@@ -3,6 +3,7 @@
 // wrong text.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -40,17 +41,18 @@ inline std::int32_t fake_token(std::span<const std::int32_t> text, const Samplin
   return static_cast<std::int32_t>((hash >> 20) % 1000);
 }
 
-// While alive, copy_pages works on the CPU.
+// While alive, pages of these caches can be copied on the CPU.
 class FakeCopies {
  public:
   FakeCopies() {
     ops::set_cpu_backend([](const ops::CpuCall& call) {
-      if (std::string(call.op) != "copy_pages") throw std::runtime_error(call.op);
-      const auto* pair = static_cast<const std::int32_t*>(std::get<Array>(call.args[0]).data());
-      for (const Array& cache : call.outs) {
-        auto* data = static_cast<float*>(cache.data());
-        std::copy_n(data + pair[0] * kFakePage, kFakePage, data + pair[1] * kFakePage);
-      }
+      const Array& from = std::get<Array>(call.args[0]);
+      const Array& to = call.outs[0];
+      if (std::string(call.op) != "copy" || from.size() != to.shape()[0] * kFakePage)
+        throw std::runtime_error(call.op);
+      for (std::int64_t i = 0; i < to.shape()[0]; ++i)  // by layer, keys and values
+        std::copy_n(static_cast<const float*>(from.data()) + i * from.strides()[0], kFakePage,
+                    static_cast<float*>(to.data()) + i * to.strides()[0]);
     });
   }
   ~FakeCopies() { ops::set_cpu_backend(nullptr); }
@@ -63,6 +65,8 @@ class FakePasses final : public EnginePasses {
 
   std::int64_t num_passes = 0, num_ahead = 0;
   bool fails = false;
+  std::function<void()> on_prefill = [] {};
+  std::string log;                 // p for a prefill pass, d for a decode step
   bool single_tokens_mix = false;  // a chunk of one token was in a pass with others
 
   [[nodiscard]] EngineLimits limits() const override { return limits_; }
@@ -72,6 +76,8 @@ class FakePasses final : public EnginePasses {
                                     std::span<const DecodeRow> rows) override {
     if (fails) throw std::runtime_error("the device is lost");
     ++num_passes;
+    log += 'p';
+    on_prefill();
     std::int64_t total = 0;
     for (const Runner::Chunk& chunk : chunks) {
       const auto count = static_cast<std::int64_t>(chunk.tokens.size());
@@ -120,6 +126,7 @@ class FakePasses final : public EnginePasses {
   };
 
   void run() {
+    log += 'd';
     tokens_[1] = std::move(tokens_[0]);
     tokens_[0].clear();
     scores_.clear();
@@ -150,7 +157,7 @@ class FakePasses final : public EnginePasses {
     while (!row.mask.empty() &&
            (row.mask[static_cast<std::size_t>(token / 32)] >> (token % 32) & 1) == 0)
       token = (token + 1) % 1000;
-    scores_.push_back({-static_cast<float>(token), {{token, -1.0f}}});
+    scores_.push_back({-static_cast<float>(token), {{token, -1.0f}, {0, -2.0f}}});
     return token;
   }
 

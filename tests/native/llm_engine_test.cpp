@@ -152,10 +152,11 @@ TEST_F(LlmEngine, ManyRequestsGetWhatTheyGetAlone) {
       ASSERT_TRUE(got.end);
       ASSERT_LE(got.tokens.size(), alone.size());
       EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), alone.begin())) << id;
-      if (got.end == FinishReason::kCancelled)
+      if (got.end == FinishReason::kCancelled) {
         ++num_cancelled;
-      else
+      } else {
         EXPECT_EQ(got.tokens.size(), alone.size());
+      }
     }
     EXPECT_LE(num_cancelled, cancelled.size());
     const EngineMetrics m = engine_->metrics();
@@ -211,6 +212,48 @@ TEST_F(LlmEngine, AHighPriorityIsServedNext) {
   EXPECT_EQ(results_[id].tokens, fake_text(urgent.prompt, 8));
   EXPECT_GT(engine_->metrics().preemptions, 0);
   EXPECT_EQ(engine_->metrics().preemptions, engine_->metrics().restores);
+  expect_nothing_held();
+}
+
+// Somebody urgent who comes while another prompt is computed does not wait for a decode step.
+TEST_F(LlmEngine, AHighPriorityIsSeenWithinAStep) {
+  make(32);
+  engine_->submit(request_of(prompt_of(20), 30));
+  for (int i = 0; i < 5; ++i) step();
+  std::uint64_t id = 0;
+  passes_->on_prefill = [&] {
+    if (id != 0) return;
+    RequestOptions urgent = request_of(prompt_of(20, 500), 8);
+    urgent.qos = QosClass::kGuaranteed;
+    id = engine_->submit(urgent);
+  };
+  engine_->submit(request_of(prompt_of(20, 300), 30));
+  passes_->log.clear();
+  step();
+  step();
+  EXPECT_EQ(results_[id].tokens.size(), 1u);
+  step();
+  EXPECT_EQ(passes_->log, "ppd");
+  finish();
+  expect_nothing_held();
+}
+
+TEST_F(LlmEngine, NobodyStarves) {
+  EngineOptions options;
+  options.aging_ns = 1000;
+  make(32, options, {1000, 256, 48, 1, 1});
+  const auto low = engine_->submit(request_of(prompt_of(20), 5));
+  int steps = 0;
+  for (; !results_[low].end && steps < 1000; ++steps) {
+    RequestOptions high = request_of(prompt_of(20, 100 + steps), 5);
+    high.priority = 10;
+    engine_->submit(high);
+    for (int i = 0; i < 3; ++i) step();
+    clock_.advance_ns(500);
+  }
+  EXPECT_GT(steps, 5);  // others were first
+  EXPECT_LT(steps, 60);
+  finish();
   expect_nothing_held();
 }
 
@@ -286,8 +329,10 @@ TEST_F(LlmEngine, Logprobs) {
   finish();
   const Result& result = results_[id];
   ASSERT_EQ(result.scores.size(), 10u);
-  for (std::size_t i = 0; i < 10; ++i)
+  for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(result.scores[i].logprob, -static_cast<float>(result.tokens[i]));
+    EXPECT_EQ(result.scores[i].top.size(), 1u);  // as many as it asked for
+  }
   EXPECT_TRUE(results_[id - 1].scores.empty());
 }
 
@@ -376,7 +421,9 @@ TEST_F(LlmEngine, Threads) {
     const Tokens alone = fake_text(o.prompt, o.max_new_tokens);
     const Tokens& got = results_[id].tokens;
     EXPECT_TRUE(got.size() <= alone.size() && std::equal(got.begin(), got.end(), alone.begin()));
-    if (results_[id].end == FinishReason::kLength) EXPECT_EQ(got.size(), alone.size());
+    if (results_[id].end == FinishReason::kLength) {
+      EXPECT_EQ(got.size(), alone.size());
+    }
   }
   expect_nothing_held();
 }

@@ -112,6 +112,7 @@ class KvSwapOnAGpu : public CoreTest {};
 TEST_F(KvSwapOnAGpu, BytesComeBack) {
   const auto pages = std::make_shared<KvPages>(fake_config(), DType::kFloat32, kGpu, 4, kFakePage);
   KvSwap swap(pages, 4);
+  EXPECT_EQ(fake::num_live(fake::Kind::kPinned), 4u);  // ready before anybody waits for them
   Stream& stream = *current_stream(kGpu);
   const auto page_of = [&](const Array& cache, std::int32_t page) {
     return cache.device_ptr() + static_cast<std::size_t>(page * kFakePage) * 4;

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import pygpukit as gp
+from pygpukit.benchmark.serving import measure_first_token, measure_throughput
 from tests.cases.llm import TINY, golden
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -205,8 +206,11 @@ def test_stop_tokens(engine: gp.llm.Engine) -> None:
 def test_logprobs(model: gp.llm.LanguageModel, engine: gp.llm.Engine) -> None:
     import numpy as np
 
+    more = engine.submit([9, 10], max_new_tokens=20, logprobs=5, stop_tokens=[])
     request = engine.submit([9, 10, 11], max_new_tokens=4, logprobs=3, stop_tokens=[])
     tokens = request.result(60)
+    more.result(60)
+    assert {len(score.top) for score in more.logprobs} == {5}
     logits = model.logits([9, 10, 11, *tokens[:-1]]).to_numpy()[2:].astype(np.float64)  # type: ignore[list-item]
     wanted = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     assert len(request.logprobs) == 4
@@ -269,6 +273,14 @@ def test_chat(model: gp.llm.LanguageModel, engine: gp.llm.Engine) -> None:
     assert engine.submit_chat(messages, max_new_tokens=8).result(60) == "".join(
         model.chat(messages, max_new_tokens=8)
     )
+
+
+def test_benchmark(model: gp.llm.LanguageModel) -> None:
+    rows = measure_throughput(model, (1, 2), prompt=6, new=4)
+    assert [(row.concurrency, row.requests) for row in rows] == [(1, 3), (2, 6)]
+    assert all(row.tokens_per_second > 0 for row in rows)
+    first = measure_first_token(model, load=2, prompt=8, samples=1)
+    assert first.ratio == first.loaded / first.alone > 0
 
 
 # --- grammars ------------------------------------------------------------------------------------
@@ -368,6 +380,21 @@ def test_without_a_tokenizer(model: gp.llm.LanguageModel) -> None:
             engine.submit("text")
         with pytest.raises(ValueError, match="without a tokenizer"):
             engine.submit_chat([])
+
+
+def test_a_tokenizer_that_fails(
+    model: gp.llm.LanguageModel, engine: gp.llm.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, token: int) -> str:
+        raise KeyError("no such token")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gp.llm.Detokenizer, "push", fail)
+        request = engine.submit("In the beginning", max_new_tokens=50, stop_tokens=[])
+        with pytest.raises(gp.scheduler.TaskError, match="no such token"):
+            request.result(60)
+    wanted = model.generate("In the beginning", max_new_tokens=4)
+    assert engine.submit("In the beginning", max_new_tokens=4).result(60) == wanted
 
 
 def test_too_many_wait(model: gp.llm.LanguageModel) -> None:

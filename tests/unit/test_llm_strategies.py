@@ -1,4 +1,4 @@
-"""Strategies on CPU simulation: the same tokens as one by one, in fewer steps where guesses hold."""
+"""Strategies on CPU simulation: the tokens of one by one, in fewer steps where guesses hold."""
 
 from __future__ import annotations
 

@@ -75,8 +75,11 @@ class _Readers:
                     del self.requests[number]
             if first >= 0:
                 request.time_to_first_token = (first - submitted) * 1e-9
-            if tokens:
+            try:
                 request._deliver(tokens, scores)
+            except Exception as broken:  # of the tokenizer; others go on
+                request._finish("failed", f"{type(broken).__name__}: {broken}")
+                request.cancel()
             if reason is not None:
                 request._finish(reason, error)
         return bool(events) or not closed
@@ -145,7 +148,7 @@ class Engine:
             whole("Engine", "page", page),
             bool(prefix_cache),
             whole("Engine", "max_waiting", max_waiting, 1),
-            amount("Engine", "aging", aging, 0.0, 1e6),
+            amount("Engine", "aging", aging, 0.0, 1000.0),
             bool(use_graph),
         )
         self._readers = _Readers(self._native)
@@ -193,7 +196,7 @@ class Engine:
             raise InvalidValueError("submit: stop is given for ids, expected a text prompt")
         room = self._native.max_length - len(ids) + 1
         if max_new_tokens is None:
-            max_new_tokens = given.max_new_tokens or max(min(room, 256), 1)
+            max_new_tokens = max(min(given.max_new_tokens or 256, room), 1)
         if temperature is None:
             temperature = given.temperature if given.do_sample else 0.0
         if top_k is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -155,7 +156,7 @@ class Request:
         with self._changed:
             if self.done:
                 return
-            if self._text is not None:
+            if self._text is not None and reason != "failed":
                 rest = self._stop.push(self._text.finish()) + self._stop.finish()
                 if rest:
                     self._pieces.append(rest)
@@ -167,7 +168,7 @@ class Request:
         self._changed.notify_all()
         waiters, self._waiters = self._waiters, []
         for loop, woken in waiters:
-            if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_set, woken)
 
 

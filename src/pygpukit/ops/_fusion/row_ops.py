@@ -7,6 +7,7 @@ as the op does alone.
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -70,7 +71,11 @@ class _RowOp:
         axis = self.given["axis"]
         if isinstance(axis, (tuple, list)) and len(axis) == 1:
             axis = axis[0]
-        if type(axis) is not int or axis != -1:
+        try:
+            is_last = not isinstance(axis, bool) and operator.index(axis) == -1
+        except TypeError:
+            is_last = False
+        if not is_last:
             raise InvalidValueError(
                 f"fuse: {self.op}: axis is {safe_repr(axis)}, expected -1: a fused function has "
                 "rows along the last axis"
