@@ -776,24 +776,6 @@ class LlmGeneration:
     def next(self) -> list[int]:
         """A token of each text, -1 for those that have ended; empty when all have."""
 
-class LlmDecoder:
-    """Greedy decode steps of sequences, a token of each at a time."""
-
-    def __init__(
-        self,
-        runner: LlmRunner,
-        sequences: Sequence[LlmSequence],
-        tokens: Sequence[SupportsIndex],
-        use_graph: builtins.bool,
-    ) -> None: ...
-    def run(self, steps: SupportsIndex) -> None:
-        """Starts steps after the sequences' ends, without a wait. The sequences stay as they are:
-        each run overwrites the one before.
-        """
-
-    def tokens(self) -> list[int]:
-        """What the newest step sampled. Waits for it."""
-
 class LlmDrafter:
     """Guesses of what comes next in a text."""
 
@@ -899,6 +881,24 @@ class LlmEngine:
     def max_length(self) -> int: ...
     @property
     def page(self) -> int: ...
+
+class LlmDecoder:
+    """Greedy decode steps of sequences, a token of each at a time."""
+
+    def __init__(
+        self,
+        runner: LlmRunner,
+        sequences: Sequence[LlmSequence],
+        tokens: Sequence[SupportsIndex],
+        use_graph: builtins.bool,
+    ) -> None: ...
+    def run(self, steps: SupportsIndex) -> None:
+        """Starts steps after the sequences' ends, without a wait. The sequences stay as they are:
+        each run overwrites the one before.
+        """
+
+    def tokens(self) -> list[int]:
+        """What the newest step sampled. Waits for it."""
 
 class WeightSet:
     """The tensors of a SafeTensors file, or of an index with shards."""
