@@ -32,6 +32,7 @@ LOADED_SHAPE = "qwen3-0.6b"
 H200_BYTES_PER_S = 4.43e12
 STEPS = 32  # of a sample of decode
 PREFILL_TOKENS = 4096
+PREFILL_SAMPLE_US = 30_000.0  # several passes, so that the host is ahead of the device
 PROMPT_TOKENS = 128  # of the first token
 GEMM_SIZE = 8192
 PAGE = 64
@@ -181,12 +182,15 @@ def _measure_alone(session: Session, step: Step) -> Stats:
     return measure_step(step, session.warmup, _samples(session), on_gpu=session.on_gpu)
 
 
-def _measure(session: Session, ours: Step, steps: dict[str, Step]) -> dict[str, Stats]:
+def _measure(
+    session: Session, ours: Step, steps: dict[str, Step], min_sample_us: float = 0.0
+) -> dict[str, Stats]:
     """Ours and those of peers in turn."""
     named = {OURS: ours, **steps}
     sampler = events_sampler() if session.on_gpu else host_sampler()
-    warmup = min(session.warmup, 2)
-    all_stats = measure_in_turn(list(named.values()), sampler, warmup, _samples(session), 0.0)
+    all_stats = measure_in_turn(
+        list(named.values()), sampler, min(session.warmup, 2), _samples(session), min_sample_us
+    )
     return dict(zip(named, all_stats, strict=True))
 
 
@@ -235,7 +239,8 @@ def _prefill(
     session.step(f"llm: {what}")
     flops = shape.prefill_flops(count)
     rows = []
-    for impl, stats in _measure(session, prefill_step(model, tokens), steps).items():
+    enough_us = PREFILL_SAMPLE_US if session.on_gpu else 0.0
+    for impl, stats in _measure(session, prefill_step(model, tokens), steps, enough_us).items():
         tflops = flops / stats.median / 1e6
         rows.append(
             session.add(
