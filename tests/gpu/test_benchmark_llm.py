@@ -6,7 +6,7 @@ import pytest
 
 from pygpukit import _native
 from pygpukit.benchmark import BenchmarkSuite
-from pygpukit.benchmark.llm import make_decoder, random_model
+from pygpukit.benchmark.llm_models import make_decoder, random_model
 from pygpukit.benchmark.llm_shapes import TINY, ModelShape, shape_named
 
 pytestmark = pytest.mark.gpu

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pygpukit import _native
-from pygpukit.benchmark.llm import random_model
+from pygpukit.benchmark.llm_models import random_model
 from pygpukit.benchmark.llm_shapes import TINY, ModelShape
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.llm.language_model import LanguageModel

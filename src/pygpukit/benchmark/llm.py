@@ -16,6 +16,13 @@ from typing import Any
 
 from pygpukit import _native
 from pygpukit.benchmark.interleave import events_sampler, host_sampler, measure_in_turn
+from pygpukit.benchmark.llm_models import (
+    make_decoder,
+    prefill_step,
+    random_ids,
+    random_model,
+    random_tensor,
+)
 from pygpukit.benchmark.llm_peers import ModelPeer, PeerModel
 from pygpukit.benchmark.llm_shapes import DEFAULT_SHAPES, TINY, ModelShape, shape_named
 from pygpukit.benchmark.measure import Stats, Step, measure_kernel, measure_step, summarize
@@ -35,7 +42,6 @@ PREFILL_TOKENS = 4096
 PREFILL_SAMPLE_US = 30_000.0  # several passes, so that the host is ahead of the device
 PROMPT_TOKENS = 128  # of the first token
 GEMM_SIZE = 8192
-PAGE = 64
 MAX_SAMPLES = 7
 NUM_LOADS = 3
 
@@ -126,28 +132,6 @@ def decode_cases(session: Session) -> list[tuple[int, int]]:
     )
 
 
-def random_tensor(shape: tuple[int, ...], role: str, rng: Any) -> Any:
-    """A weight as an untrained model has it, drawn on the device."""
-    if "norm" in role:
-        return _native.full(shape, 1.0, "bfloat16")
-    return rng.normal(0.0, 0.02, shape, dtype="bfloat16")
-
-
-def random_model(shape: ModelShape) -> _native.LlmModel:
-    """In bfloat16, on the default device."""
-    rng = default_rng(1)
-    by_name = {name: (dims, role) for name, dims, role in shape.tensors}
-    dims_of = {name: dims for name, (dims, _) in by_name.items()}
-    load = lambda name: random_tensor(*by_name[name], rng)  # noqa: E731
-    return _native.LlmModel(shape.text, "", dims_of, load, "bfloat16", None)
-
-
-def _random_ids(shape: ModelShape, count: int) -> list[int]:
-    import numpy as np
-
-    return [int(x) for x in np.random.default_rng(count).integers(0, shape.vocab_size, count)]
-
-
 # --- rates of the machine -----------------------------------------------------------------------
 
 
@@ -234,7 +218,7 @@ def _prefill(
 ) -> list[BenchmarkResult]:
     count = PREFILL_TOKENS if session.on_gpu else 32
     what = f"{shape.name}: prefill of {count} tokens"
-    tokens = _random_ids(shape, count)
+    tokens = random_ids(shape, count)
     steps = _peer_steps(session, peers, what, lambda other: other.prefill(tokens))
     session.step(f"llm: {what}")
     flops = shape.prefill_flops(count)
@@ -260,25 +244,13 @@ def _prefill(
     return rows
 
 
-def prefill_step(model: Any, tokens: list[int]) -> Step:
-    """A pass over a new text."""
-    runner = _native.LlmRunner(model, len(tokens), 1, len(tokens), 0, PAGE)
-    sequence = runner.make_sequence()
-
-    def step() -> object:
-        sequence.truncate(0)
-        return runner.forward(sequence, tokens, False)
-
-    return step
-
-
 def _first_token(session: Session, shape: ModelShape, model: Any) -> None:
     """From the call to the first id, by the host's clock, beside the prefill alone."""
     from pygpukit.llm.language_model import LanguageModel
 
     count = PROMPT_TOKENS if session.on_gpu else 8
     session.step(f"llm: {shape.name}: first token")
-    tokens = _random_ids(shape, count)
+    tokens = random_ids(shape, count)
     samples = _samples(session)
     warmup = min(session.warmup, 3)
     alone = measure_kernel(prefill_step(model, tokens), warmup, samples, _native.synchronize)
@@ -315,7 +287,7 @@ def _decode(
         return []
     session.step(f"llm: {what}")
     decoder = make_decoder(shape, model, batch, context, steps)
-    token = _random_ids(shape, 1)[0]
+    token = random_ids(shape, 1)[0]
     others = _peer_steps(session, peers, what, lambda other: other.decode(token, context, steps))
     weight_bytes = shape.step_weight_bytes(batch)
     cache_bytes = shape.cache_bytes(batch * context)
@@ -345,21 +317,6 @@ def _decode(
             )
         )
     return rows
-
-
-def make_decoder(
-    shape: ModelShape, model: Any, batch: int, context: int, steps: int
-) -> _native.LlmDecoder:
-    """Sequences of `context` tokens that were never computed."""
-    runner = _native.LlmRunner(model, batch, batch, context + steps, 0, PAGE)
-    rng = default_rng(2)
-    for layer in range(model.num_layers):
-        for array in runner.cache(layer):
-            array[...] = rng.standard_normal(array.shape[1:], dtype="bfloat16")
-    sequences = [runner.make_sequence() for _ in range(batch)]
-    for sequence in sequences:
-        sequence.skip(context)
-    return _native.LlmDecoder(runner, sequences, _random_ids(shape, batch), True)
 
 
 def _load(session: Session, shape: ModelShape) -> None:
