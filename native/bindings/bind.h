@@ -34,6 +34,7 @@ void bind_conv(py::module_& m);
 void bind_recurrent(py::module_& m);
 void bind_llm(py::module_& m);
 void bind_llm_engine(py::module_& m);
+void bind_llm_decode(py::module_& m);
 void bind_llm_parts(py::module_& m);
 void bind_safetensors(py::module_& m);
 void bind_interop(py::module_& m);

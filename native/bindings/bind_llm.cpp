@@ -82,12 +82,31 @@ void bind_model(py::module_& m) {
                              [](const Model& x) { return x.config().max_positions; });
 }
 
+void skip_tokens(Sequence& sequence, std::int64_t count) {
+  if (count < 0) throw InvalidArgument(cat("skip: count is ", count, ", expected 0 or more"));
+  const WithoutGil released;
+  sequence.reserve(sequence.length() + count);
+  sequence.advance(count);
+}
+
+py::tuple cache_of(const Runner& runner, std::int64_t layer) {
+  const llm::KvPages& pages = runner.pages();
+  if (layer < 0 || layer >= pages.num_layers())
+    throw InvalidArgument(
+        cat("cache: layer is ", layer, ", expected 0 to ", pages.num_layers() - 1));
+  return py::make_tuple(py::reinterpret_steal<py::object>(make_array_object(pages.k(layer))),
+                        py::reinterpret_steal<py::object>(make_array_object(pages.v(layer))));
+}
+
 void bind_runner(py::module_& m) {
   py::class_<Sequence>(m, "LlmSequence", "Tokens that a runner's cache holds.")
       .def_property_readonly("length", &Sequence::length)
       .def_property_readonly("max_length", &Sequence::max_length)
       .def("truncate", &Sequence::truncate, py::arg("length"),
            "Forgets what comes after the first tokens.")
+      .def("skip", &skip_tokens, py::arg("count"),
+           "Makes room for tokens as if they were in the cache, whose contents stay as they are: "
+           "for measurements.")
       .def("fork", &Sequence::fork,
            "Another sequence with the same tokens; pages are shared until one of them writes.");
   py::class_<Runner, std::shared_ptr<Runner>>(m, "LlmRunner",
@@ -111,6 +130,8 @@ void bind_runner(py::module_& m) {
           },
           py::arg("sequence"), py::arg("tokens"), py::arg("all_rows"),
           "Logits after the last token, or after every one; overwritten by the next pass.")
+      .def("cache", &cache_of, py::arg("layer"),
+           "Keys and values of a layer: [pages, page, kv_heads, head_dim].")
       .def_property_readonly("max_tokens", [](const Runner& x) { return x.options().max_tokens; })
       .def_property_readonly("max_sequences",
                              [](const Runner& x) { return x.options().max_sequences; })

@@ -7,6 +7,7 @@
 #include "llm/config_json.h"
 #include "llm/model_folder.h"
 #include "llm/rope_table.h"
+#include "llm/weight_layout.h"
 
 namespace gpk::bind {
 namespace {
@@ -106,6 +107,17 @@ py::dict config_dict(const Model& model) {
   return d;
 }
 
+py::list tensors_of(const std::string& config) {
+  const Json json = parse_json(config, "config.json");
+  const ModelSpec& spec = llm::spec_of_type(llm::model_type_of(json));
+  py::list tensors;
+  for (const llm::Weight& weight : llm::weight_layout(spec, llm::read_config(json, spec)))
+    for (const llm::WeightPart& part : weight.parts)
+      tensors.append(
+          py::make_tuple(part.tensor, to_tuple(part.shape), llm::to_string(weight.role)));
+  return tensors;
+}
+
 std::shared_ptr<Model> load_files(const std::string& path, const std::string& config,
                                   const py::dict& spec, py::handle dtype, py::handle device) {
   const ModelSpec family = spec_from(spec);
@@ -161,6 +173,8 @@ void bind_llm_parts(py::module_& m) {
       "llm_detect_family",
       [](const std::vector<std::string>& tensors) { return llm::detect_spec(tensors).name; },
       py::arg("tensors"), "The family whose tensors have such names.");
+  m.def("llm_tensors", &tensors_of, py::arg("config"),
+        "Name, shape and role of every tensor of a model, by the text of its config.json.");
   m.def("llm_load_files", &load_files, py::arg("path"), py::arg("config"), py::arg("spec"),
         py::arg("dtype"), py::arg("device"),
         "A model from weight files, the text of a config.json and a spec.");

@@ -77,6 +77,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_recurrent(m);
   bind_llm(m);
   bind_llm_engine(m);
+  bind_llm_decode(m);
   bind_llm_parts(m);
   bind_safetensors(m);
   bind_interop(m);

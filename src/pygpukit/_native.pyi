@@ -699,6 +699,11 @@ class LlmSequence:
     def fork(self) -> LlmSequence:
         """Another sequence with the same tokens; pages are shared until one of them writes."""
 
+    def skip(self, count: SupportsIndex) -> None:
+        """Makes room for tokens as if they were in the cache, whose contents stay as they are: for
+        measurements.
+        """
+
     def truncate(self, length: SupportsIndex) -> None:
         """Forgets what comes after the first tokens."""
 
@@ -719,6 +724,9 @@ class LlmRunner:
         num_pages: SupportsIndex,
         page: SupportsIndex,
     ) -> None: ...
+    def cache(self, layer: SupportsIndex) -> tuple[GPUArray, GPUArray]:
+        """Keys and values of a layer: [pages, page, kv_heads, head_dim]."""
+
     def forward(
         self, sequence: LlmSequence, tokens: Sequence[SupportsIndex], all_rows: builtins.bool
     ) -> GPUArray:
@@ -874,6 +882,24 @@ class LlmEngine:
     def max_length(self) -> int: ...
     @property
     def page(self) -> int: ...
+
+class LlmDecoder:
+    """Greedy decode steps of sequences, a token of each at a time."""
+
+    def __init__(
+        self,
+        runner: LlmRunner,
+        sequences: Sequence[LlmSequence],
+        tokens: Sequence[SupportsIndex],
+        use_graph: builtins.bool,
+    ) -> None: ...
+    def run(self, steps: SupportsIndex) -> None:
+        """Starts steps after the sequences' ends, without a wait. The sequences stay as they are:
+        each run overwrites the one before.
+        """
+
+    def tokens(self) -> list[int]:
+        """What the newest step sampled. Waits for it."""
 
 class WeightSet:
     """The tensors of a SafeTensors file, or of an index with shards."""
@@ -2103,6 +2129,9 @@ def llm_rope_table(
 
 def llm_specs() -> list[dict[str, Any]]:
     """The known families of language models, as data."""
+
+def llm_tensors(config: str) -> list[tuple[str, tuple[int, ...], str]]:
+    """Name, shape and role of every tensor of a model, by the text of its config.json."""
 
 def llm_weight(model: LlmModel, role: str, layer: SupportsIndex) -> GPUArray | None:
     """A weight of a layer, or of the whole model (-1); None where it has no such weight."""

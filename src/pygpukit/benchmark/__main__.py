@@ -9,7 +9,9 @@ from pathlib import Path
 
 from pygpukit._cli.terminal import run
 from pygpukit.benchmark.elementwise import DTYPES
-from pygpukit.benchmark.peers import PEERS
+from pygpukit.benchmark.llm import BATCHES, CONTEXTS, PEER_CONTEXTS
+from pygpukit.benchmark.llm_shapes import CONFIGS, DEFAULT_SHAPES
+from pygpukit.benchmark.peers import MODEL_PEERS, PEERS
 from pygpukit.benchmark.plot import check_plot_path, write_plot
 from pygpukit.benchmark.product_cases import EIGHT_BITS, FP8, LAYOUTS
 from pygpukit.benchmark.report import BenchmarkReport
@@ -50,9 +52,22 @@ def _layout_names(text: str) -> list[str]:
 def _peer_names(text: str) -> list[str]:
     names = [name for name in text.split(",") if name]
     for name in names:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(PEERS)}")
+        if name not in (*PEERS, *MODEL_PEERS):
+            known = ", ".join((*PEERS, *MODEL_PEERS))
+            raise argparse.ArgumentTypeError(f"{name} is not one of {known}")
     return names
+
+
+def _shape_names(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in CONFIGS:
+            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(CONFIGS)}")
+    return names
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def _count(text: str) -> int:
@@ -87,11 +102,31 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--fp8", action="store_true", help="FP8 and INT8 GEMM")
     select.add_argument("--attention", action="store_true", help="prefill and decode")
     select.add_argument("--nn", action="store_true", help="norms, experts, sampling, conv, LSTM")
+    select.add_argument("--llm", action="store_true", help="language models, random weights")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and QoS classes")
     how = parser.add_argument_group("how")
     how.add_argument("--peers", type=_peer_names, default=[], metavar="numpy,cupy,torch")
+    models = parser.add_argument_group("language models (--llm)")
+    models.add_argument(
+        "--shapes",
+        type=_shape_names,
+        metavar="NAMES",
+        help=f"of {', '.join(CONFIGS)}; default: {', '.join(DEFAULT_SHAPES)}",
+    )
+    models.add_argument(
+        "--batch", type=_integers, metavar=_list(BATCHES), help="sequences of a decode step"
+    )
+    models.add_argument(
+        "--context", type=_integers, metavar=_list(CONTEXTS), help="tokens before a decode step"
+    )
+    models.add_argument(
+        "--peer-context",
+        type=_integers,
+        metavar=_list(PEER_CONTEXTS),
+        help="contexts, of --context, at which --peers transformers decodes (batch 1)",
+    )
     how.add_argument(
         "--sizes",
         type=_integers,
@@ -125,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         "--plot",
         type=Path,
         metavar="FILE.svg",
-        help="square GEMMs, prefill and row-wise ops, SVG or PNG",
+        help="square GEMMs, prefill, row-wise ops and decode of models, SVG or PNG",
     )
     out.add_argument("--quiet", action="store_true", help="no table, no progress")
     out.add_argument("--markdown", action="store_true", help="the table in Markdown")
@@ -140,6 +175,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--seq-lens needs --attention")
     if args.shapes_seed is not None and not (args.attention or args.nn or args.all):
         parser.error("--shapes-seed needs --attention or --nn")
+    if not (args.llm or args.all):
+        for option in ("shapes", "batch", "context", "peer_context"):
+            if getattr(args, option):
+                parser.error(f"--{option.replace('_', '-')} needs --llm")
+        for peer in MODEL_PEERS:
+            if peer in args.peers:
+                parser.error(f"--peers {peer} needs --llm")
+    if args.peer_context:
+        if not set(args.peers) & set(MODEL_PEERS):
+            parser.error(f"--peer-context needs --peers {MODEL_PEERS[0]}")
+        for context in args.peer_context:
+            if context not in (args.context or CONTEXTS):
+                parser.error(f"--peer-context: {context} is not in --context")
     if args.threshold < 0:
         parser.error(f"--threshold {args.threshold} is negative")
     if args.fail_on_regression and not args.compare:
@@ -148,8 +196,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--save: the folder of {args.save} does not exist")
     if args.plot and (why := check_plot_path(args.plot)):
         parser.error(f"--plot: {why}")
-    if args.plot and not (args.gemm or args.attention or args.nn or args.all):
-        parser.error("--plot needs --gemm, --attention or --nn")
+    if args.plot and not (args.gemm or args.attention or args.nn or args.llm or args.all):
+        parser.error("--plot needs --gemm, --attention, --nn or --llm")
     baseline = None
     if args.compare:  # before the run: a typo should not cost a run
         try:
@@ -167,6 +215,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         layouts=args.layouts,
         seq_lens=args.seq_lens,
         shapes_seed=args.shapes_seed,
+        shapes=args.shapes,
+        batches=args.batch,
+        contexts=args.context,
+        peer_contexts=args.peer_context,
     )
     for name in SUITES:
         if args.all or getattr(args, name):

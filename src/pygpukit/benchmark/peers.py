@@ -11,6 +11,7 @@ from pygpukit.benchmark.product_cases import FP8
 from pygpukit.benchmark.report import OURS
 
 PEERS = ("numpy", "cupy", "torch")
+MODEL_PEERS = ("transformers",)  # of suite llm, see llm_peers.py
 
 
 class Engine(Protocol):
@@ -275,8 +276,11 @@ def load_engines(peers: Iterable[str], *, on_gpu: bool) -> tuple[list[Engine], l
     engines: list[Engine] = [Ours()]
     notes = []
     for name in peers:
+        if name in MODEL_PEERS:
+            continue
         if name not in _CLASSES:
-            raise ValueError(f"benchmark: unknown peer '{name}', expected {', '.join(PEERS)}")
+            known = ", ".join((*PEERS, *MODEL_PEERS))
+            raise ValueError(f"benchmark: unknown peer '{name}', expected {known}")
         if name != "numpy" and not on_gpu:
             notes.append(f"peer {name} skipped: there is no GPU to compare on")
             continue

@@ -1,5 +1,5 @@
-"""Charts of a report as PNG or SVG: TFLOP/s of square GEMMs and of prefill, and what row-wise ops
-reach of the copy rate.
+"""Charts of a report as PNG or SVG: TFLOP/s of square GEMMs and of prefill, what row-wise ops
+reach of the copy rate, and decode steps of models of the memory limit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pygpukit.benchmark.report import OURS, BenchmarkReport
+from pygpukit.benchmark.report import OURS, BenchmarkReport, BenchmarkResult
 
 Lines = dict[str, list[tuple[float, float]]]
 Bars = dict[str, dict[str, float]]  # by series and category
@@ -89,6 +89,33 @@ def row_bars(report: BenchmarkReport) -> Bars:
     return dict(list(bars.items())[:MAX_SERIES])
 
 
+def decode_lines(report: BenchmarkReport) -> Lines:
+    """Points (context, share of the limit) of our decode steps by model and batch."""
+    lines: Lines = {}
+    for result in _decode_rows(report):
+        p = result.params
+        if result.impl == OURS:
+            point = (float(p["context"]), float(result.extra["of_limit"]))
+            lines.setdefault(f"{OURS} {p['model']} batch {p['batch']}", []).append(point)
+    return _sorted_lines(lines)
+
+
+def decode_bars(report: BenchmarkReport) -> Bars:
+    """What decode steps of one sequence reach of the limit, by context and model."""
+    bars: Bars = {}
+    for result in _decode_rows(report):
+        p = result.params
+        if p["batch"] == 1:
+            impl = "" if result.impl == OURS else f"{result.impl} "
+            values = bars.setdefault(f"{impl}{p['context']}", {})
+            values[str(p["model"])] = float(result.extra["of_limit"])
+    return dict(list(bars.items())[:MAX_SERIES])
+
+
+def _decode_rows(report: BenchmarkReport) -> list[BenchmarkResult]:
+    return [r for r in report.results if (r.category, r.name) == ("llm", "decode")]
+
+
 def charts(report: BenchmarkReport) -> list[Chart]:
     """All charts that the report has results for."""
     gpu = report.gpu.name
@@ -96,6 +123,8 @@ def charts(report: BenchmarkReport) -> list[Chart]:
         Chart(f"GEMM, {gpu}", "n (m = n = k)", "TFLOP/s", square_lines(report)),
         Chart(f"Attention, prefill, {gpu}", "sequence length", "TFLOP/s", prefill_lines(report)),
         Chart(f"Row-wise ops, {gpu}", "", "of the copy rate", bars=row_bars(report)),
+        Chart(f"Decode, {gpu}", "context", "of the memory limit", decode_lines(report)),
+        Chart(f"Decode of one sequence, {gpu}", "", "of the limit", bars=decode_bars(report)),
     ]
     return [chart for chart in found if chart.lines or chart.bars]
 
@@ -105,7 +134,7 @@ def write_plot(report: BenchmarkReport, path: Path) -> None:
     found = charts(report)
     if not found:
         raise ValueError(
-            "benchmark: a plot needs two square sizes of gemm, two lengths of attention, or nn"
+            "benchmark: a plot needs two square sizes of gemm, two lengths of attention, nn, or llm"
         )
     if importlib.util.find_spec("matplotlib") is not None:
         _with_matplotlib(found, path)

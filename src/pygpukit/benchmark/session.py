@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from pygpukit import _native
 from pygpukit._cli.report import cuda_version
 from pygpukit._cli.terminal import ProgressLine
+from pygpukit.benchmark.llm_peers import ModelPeer
 from pygpukit.benchmark.measure import Stats
 from pygpukit.benchmark.peers import Engine
 from pygpukit.benchmark.report import BenchmarkReport, BenchmarkResult, GPUInfo
@@ -34,6 +36,11 @@ class Session:
     layouts: list[str] | None = None
     seq_lens: list[int] | None = None  # of attention
     shapes_seed: int | None = None  # random shapes instead of the fixed ones (attention, nn)
+    model_peers: list[ModelPeer] = field(default_factory=list)  # of llm, as all below
+    model_shapes: list[str] | None = None
+    batches: list[int] | None = None
+    contexts: list[int] | None = None
+    peer_contexts: list[int] | None = None
 
     @property
     def peers(self) -> list[Engine]:
@@ -90,7 +97,7 @@ def _kernel_driver_version() -> str:
     return match.group(1) if match else ""
 
 
-def machine_facts(engines: list[Engine]) -> dict[str, Any]:
+def machine_facts(engines: list[Engine], models: Sequence[ModelPeer] = ()) -> dict[str, Any]:
     """Other facts that results depend on."""
     import numpy
 
@@ -98,7 +105,10 @@ def machine_facts(engines: list[Engine]) -> dict[str, Any]:
         "commit": _commit(),
         "python": platform.python_version(),
         "numpy": numpy.__version__,
-        "peers": {engine.name: engine.version for engine in engines[1:]},
+        "peers": {
+            **{engine.name: engine.version for engine in engines[1:]},
+            **{peer.name: peer.version for peer in models},
+        },
         "platform": platform.platform(),
         "processor": platform.machine(),
     }

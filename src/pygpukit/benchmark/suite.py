@@ -15,6 +15,7 @@ from pygpukit.benchmark import (
     elementwise,
     gemm,
     launch,
+    llm,
     memory,
     nn,
     sharing,
@@ -22,6 +23,8 @@ from pygpukit.benchmark import (
     transfer,
 )
 from pygpukit.benchmark.compare import Comparison, compare_reports
+from pygpukit.benchmark.llm_peers import load_model_peers
+from pygpukit.benchmark.llm_shapes import shape_named
 from pygpukit.benchmark.peers import load_engines
 from pygpukit.benchmark.report import BenchmarkReport
 from pygpukit.benchmark.session import Session, get_gpu_info, machine_facts
@@ -38,13 +41,14 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "fp8": gemm.run_eight_bits,
         "attention": attention.run,
         "nn": nn.run,
+        "llm": llm.run,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
     }
 )
 # These take gigabytes and the whole GPU, or minutes.
-ON_REQUEST = ("gemm", "gemv", "fp8", "attention", "nn", "memory", "transfer", "sharing")
+ON_REQUEST = ("gemm", "gemv", "fp8", "attention", "nn", "llm", "memory", "transfer", "sharing")
 
 
 def default_suites() -> list[str]:
@@ -52,6 +56,14 @@ def default_suites() -> list[str]:
     on_gpu = _native.default_device()[0] != "cpu"
     skipped = ON_REQUEST if on_gpu else (*ON_REQUEST, "startup")
     return [name for name in SUITES if name not in skipped]
+
+
+def _positive(name: str, given: Iterable[int] | None) -> list[int] | None:
+    numbers = None if given is None else list(given)
+    for number in numbers or ():
+        if number < 1:
+            raise ValueError(f"BenchmarkSuite: {name} has {number}, expected 1 or more")
+    return numbers
 
 
 class BenchmarkSuite:
@@ -69,6 +81,10 @@ class BenchmarkSuite:
         layouts: Iterable[str] | None = None,
         seq_lens: Iterable[int] | None = None,
         shapes_seed: int | None = None,
+        shapes: Iterable[str] | None = None,
+        batches: Iterable[int] | None = None,
+        contexts: Iterable[int] | None = None,
+        peer_contexts: Iterable[int] | None = None,
     ) -> None:
         if warmup < 0 or iterations < 1:
             raise ValueError(
@@ -89,6 +105,10 @@ class BenchmarkSuite:
         self._layouts = None if layouts is None else list(layouts)
         self._seq_lens = None if seq_lens is None else list(seq_lens)
         self._shapes_seed = shapes_seed
+        self._model_shapes = None if shapes is None else [shape_named(x).name for x in shapes]
+        self._batches = _positive("batches", batches)
+        self._contexts = _positive("contexts", contexts)
+        self._peer_contexts = _positive("peer_contexts", peer_contexts)
         self._selected: list[str] = []
         self._last: BenchmarkReport | None = None
 
@@ -142,6 +162,10 @@ class BenchmarkSuite:
         """Row-wise ops, grouped GEMM, sampling, convolutions, LSTM."""
         return self.add("nn")
 
+    def add_llm(self) -> BenchmarkSuite:
+        """Language models with random weights: prefill, decode, time to the first token, load."""
+        return self.add("llm")
+
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and restore."""
         return self.add("memory")
@@ -167,12 +191,13 @@ class BenchmarkSuite:
         progress = ProgressLine(quiet=not verbose)
         progress.show("looking for peers")
         engines, notes = load_engines(self._peers, on_gpu=on_gpu)
+        models, more = load_model_peers(self._peers, on_gpu=on_gpu)
         report = BenchmarkReport(
-            version=_native.__version__, gpu=get_gpu_info(), machine=machine_facts(engines)
+            version=_native.__version__, gpu=get_gpu_info(), machine=machine_facts(engines, models)
         )
         if not on_gpu:
             report.note(f"CPU simulation: {reason.splitlines()[0].removesuffix(' Tried:')}")
-        for note in notes:
+        for note in (*notes, *more):
             report.note(note)
         session = Session(
             engines=engines,
@@ -188,6 +213,11 @@ class BenchmarkSuite:
             layouts=self._layouts,
             seq_lens=self._seq_lens,
             shapes_seed=self._shapes_seed,
+            model_peers=models,
+            model_shapes=self._model_shapes,
+            batches=self._batches,
+            contexts=self._contexts,
+            peer_contexts=self._peer_contexts,
         )
         try:
             for name in self._selected or default_suites():

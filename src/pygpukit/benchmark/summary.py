@@ -34,10 +34,9 @@ def note_speedups(session: Session, title: str, results: Iterable[BenchmarkResul
     times: dict[str, dict[str, float]] = {}
     for result in results:  # graph results precede eager ones
         times.setdefault(shape_label(result), {}).setdefault(result.impl, result.median_us)
-    for peer in session.peers:
+    names = [peer.name for peer in session.peers] + [peer.name for peer in session.model_peers]
+    for name in names:
         ratios = {
-            shape: by[peer.name] / by[OURS]
-            for shape, by in times.items()
-            if peer.name in by and OURS in by
+            shape: by[name] / by[OURS] for shape, by in times.items() if name in by and OURS in by
         }
-        note_ratios(session, title, f"speedup over {peer.name}", ratios)
+        note_ratios(session, title, f"speedup over {name}", ratios)
