@@ -256,4 +256,8 @@ void run_steps(const PassInput& input, PassState& state) {
     if (step.layer < last) Pass{input, state, step}.run();
 }
 
+void run_first_step(const PassInput& input, PassState& state) {
+  Pass{input, state, state.model.plan().steps.front()}.run();
+}
+
 }  // namespace gpk::llm

@@ -723,6 +723,7 @@ class LlmRunner:
         max_length: SupportsIndex,
         num_pages: SupportsIndex,
         page: SupportsIndex,
+        one_launch: builtins.bool = False,
     ) -> None: ...
     def cache(self, layer: SupportsIndex) -> tuple[GPUArray, GPUArray]:
         """Keys and values of a layer: [pages, page, kv_heads, head_dim]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tests.cases.llm import (
     check_layer_streaming,
     golden,
     strategies,
+    write_model,
 )
 
 pytestmark = pytest.mark.gpu
@@ -81,6 +83,24 @@ def test_small_model_with_a_tiny_draft(dtype: str) -> None:
                 text["prompt_ids"], max_new_tokens=64, stop_tokens=[], strategy=strategy
             )
             assert got == plain, name
+
+
+def test_all_layers_in_one_launch(tmp_path: Path) -> None:
+    """Sizes that are no multiples of the kernel's tiles; one to eight texts; long contexts."""
+    folder = write_model(tmp_path / "model", hidden=576, inner=1088, layers=3, vocab=1004)
+    weights = gp.llm.load(folder, "bfloat16", device="cuda")._model
+    model = gp.llm.LanguageModel(weights, max_length=1024, one_launch=True)
+    rng = np.random.default_rng(11)
+    sizes = (1, 5, 200, 260, 530, 31, 64, 700)
+    prompts = [rng.integers(0, 1004, size).tolist() for size in sizes]
+    options: dict[str, Any] = {"max_new_tokens": 24, "stop_tokens": []}
+    alone = [model.generate(p, use_graph=False, **options) for p in prompts]
+    assert [model.generate(p, **options) for p in prompts] == alone
+    for count in (2, 3, 8):
+        assert model.generate_batch(prompts[:count], **options) == alone[:count]
+    for strategy in strategies(model).values():
+        assert model.generate(prompts[2], strategy=strategy, **options) == alone[2]
+    assert model.free_tokens == 8 * 1024
 
 
 def test_logits() -> None:

@@ -21,6 +21,7 @@ ALLOWED_LOCAL_MEMORY: dict[str, str] = {
     r"map_\w+INS_\d(Sin|Cos|Tan|Snake)E": TRIGONOMETRY,
     r"gemv_mma_kernelINS_7float16ELi4ELi2E": "two registers more, one block less",
     r"prefill_wgmma_kernelI\w+Li64ELi128ELi3E": "two words, outside of the loop over keys",
+    r"decode_layers_kernel|attend_rows": "a few words, once a layer, outside of the GEMMs' loops",
     r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
 }
 

@@ -11,6 +11,7 @@
 
 #include "args/attention.h"
 #include "attention/softmax.cuh"
+#include "common/barrier.cuh"
 #include "common/cp_async.cuh"
 #include "common/dtype.cuh"
 #include "common/mma.cuh"
@@ -91,12 +92,12 @@ struct DecodeUnit {
     return args.q_len == 1 ? 0 : row / args.group;
   }
 
-  // False: no keys.
-  __device__ __forceinline__ bool init(const AttentionArgs& args) {
-    const int y = static_cast<int>(blockIdx.y);
+  // The `block`-th group of splits of tile y (of `tiles`) of sequence z. False: no keys.
+  __device__ __forceinline__ bool init(const AttentionArgs& args, int block, int y, int z,
+                                       int tiles) {
     const int num_rows = args.group * args.q_len;
-    batch = static_cast<int>(blockIdx.z);
-    tile = batch * static_cast<int>(gridDim.y) + y;
+    batch = z;
+    tile = batch * tiles + y;
     kv_head = args.row_tiles == 1 ? y : y / args.row_tiles;
     first_row = (y - kv_head * args.row_tiles) * kDecodeRows;
     rows = min(kDecodeRows, num_rows - first_row);
@@ -109,7 +110,6 @@ struct DecodeUnit {
     num_splits = max(1, ((end + (1 << args.split_log2) - 1) >> args.split_log2) - first_split);
     const int first_block = first_split >> args.splits_log2;
     num_blocks = ((first_split + num_splits - 1) >> args.splits_log2) - first_block + 1;
-    const int block = static_cast<int>(blockIdx.x);
     const int block_log2 = args.split_log2 + args.splits_log2;
     from = max(first_split << args.split_log2, block << block_log2);
     to = min(end, (block + 1) << block_log2);
@@ -185,9 +185,10 @@ struct DecodeMma {
     return y;
   }
 
-  // s[16 x 16] = q k^T.
-  static __device__ __forceinline__ void multiply_qk(float (&s)[8], const unsigned (&q)[kStepsK][4],
-                                                     unsigned k, int lane) {
+  // s[16 x 16] = q k^T. q.load(a, step) gives the operand of 16 columns of q.
+  template <class Queries>
+  static __device__ __forceinline__ void multiply_qk(float (&s)[8], const Queries& q, unsigned k,
+                                                     int lane) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) s[i] = 0.0f;
     float (&left)[4] = *reinterpret_cast<float (*)[4]>(&s[0]);
@@ -196,10 +197,11 @@ struct DecodeMma {
       const unsigned at = k + ((lane / 16) * 8 + lane % 8) * kPitchK + (lane / 8 % 2) * 16;
 #pragma unroll
       for (int step = 0; step < kStepsK; ++step) {
-        unsigned b[4];
+        unsigned a[4], b[4];
+        q.load(a, step);
         load_matrices(b, at + step * 32);
-        Mma<Mul, Mul>::template run<0>(left, q[step], b[0], b[1]);
-        Mma<Mul, Mul>::template run<0>(right, q[step], b[2], b[3]);
+        Mma<Mul, Mul>::template run<0>(left, a, b[0], b[1]);
+        Mma<Mul, Mul>::template run<0>(right, a, b[2], b[3]);
       }
     } else {
       const unsigned at = k + ((lane / 8 % 2) * 8 + lane % 8) * kPitchK + (lane / 16) * 16;
@@ -209,9 +211,10 @@ struct DecodeMma {
         load_matrices(b, at + step * 16);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          Mma<Mul, Mul>::template run<0>(left, q[step + j], widen(b[2 * j]), widen(b[2 * j] >> 16));
-          Mma<Mul, Mul>::template run<0>(right, q[step + j], widen(b[2 * j + 1]),
-                                         widen(b[2 * j + 1] >> 16));
+          unsigned a[4];
+          q.load(a, step + j);
+          Mma<Mul, Mul>::template run<0>(left, a, widen(b[2 * j]), widen(b[2 * j] >> 16));
+          Mma<Mul, Mul>::template run<0>(right, a, widen(b[2 * j + 1]), widen(b[2 * j + 1] >> 16));
         }
       }
     }
@@ -259,43 +262,92 @@ struct DecodeMma {
                     y);
   }
 
-  // A operand: 16 rows (query, head) of q; rows beyond are zero.
-  static __device__ __forceinline__ void load_queries(unsigned (&q)[kStepsK][4],
-                                                      const AttentionArgs& args, const T* base,
-                                                      int first_row, int num_rows, int lane) {
-    const int t = lane % 4;
+  // 16 rows (query, head) of q as the A operand; rows beyond are zero.
+  struct HeldQueries {
+    unsigned q[kStepsK][4];
+
+    __device__ __forceinline__ HeldQueries(const AttentionArgs& args, const T* base, int first_row,
+                                           unsigned, int thread) {
+      const int lane = thread & 31;
+      const int t = lane % 4;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = first_row + lane / 4 + 8 * half;
-      const bool real = row < num_rows;
-      const int query = DecodeUnit::query_of(args, row);
-      const T* from =
-          base + (real ? query * args.q_at.row + (row - query * args.group) * args.q_at.head : 0);
+      for (int half = 0; half < 2; ++half) {
+        const int row = first_row + lane / 4 + 8 * half;
+        const T* from = row_of(args, base, row);
 #pragma unroll
-      for (int step = 0; step < kStepsK; ++step)
+        for (int step = 0; step < kStepsK; ++step)
 #pragma unroll
-        for (int part = 0; part < 2; ++part) {
-          const int at = 16 * step + (kNarrow ? 4 * t + 2 * part : 2 * t + 8 * part);
-          unsigned pair = 0;
-          if (real) {
-            if constexpr (kNarrow) {
-              pair = pack_pair<Mul>(to_compute(from[at]), to_compute(from[at + 1]));
-            } else {
-              pair = *reinterpret_cast<const unsigned*>(from + at);
+          for (int part = 0; part < 2; ++part) {
+            const int at = 16 * step + (kNarrow ? 4 * t + 2 * part : 2 * t + 8 * part);
+            unsigned pair = 0;
+            if (from != nullptr) {
+              if constexpr (kNarrow) {
+                pair = pack_pair<Mul>(to_compute(from[at]), to_compute(from[at + 1]));
+              } else {
+                pair = *reinterpret_cast<const unsigned*>(from + at);
+              }
             }
+            q[step][half + 2 * part] = pair;
           }
-          q[step][half + 2 * part] = pair;
-        }
+      }
     }
+    __device__ __forceinline__ void load(unsigned (&a)[4], int step) const {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[i] = q[step][i];
+    }
+  };
+
+  // Same in shared memory, for kernels without registers to spare; 16-bit caches only.
+  struct SharedQueries {
+    unsigned at;
+
+    __device__ __forceinline__ SharedQueries(const AttentionArgs& args, const T* base,
+                                             int first_row, unsigned shared, int thread) {
+      static_assert(!kNarrow);
+      for (int i = thread; i < kDecodeRows * kDim / 8; i += 32 * kWarps) {
+        const int row = i / (kDim / 8);
+        const int piece = i % (kDim / 8);
+        const T* from = row_of(args, base, first_row + row);
+        Vec<unsigned, 4> x{{0u, 0u, 0u, 0u}};
+        if (from != nullptr)
+          x = load_vec<unsigned, 4>(reinterpret_cast<const unsigned*>(from) + piece * 4);
+        store_shared_quad(shared + row * kPitchK + piece * 16, x.v);
+      }
+      named_sync(1, 32 * kWarps);
+      const int lane = thread & 31;
+      at = shared + lane % 16 * kPitchK + lane / 16 * 16;
+    }
+    __device__ __forceinline__ void load(unsigned (&a)[4], int step) const {
+      load_matrices(a, at + step * 32);
+    }
+  };
+
+  static __device__ __forceinline__ const T* row_of(const AttentionArgs& args, const T* base,
+                                                    int row) {
+    if (row >= args.group * args.q_len) return nullptr;
+    const int query = DecodeUnit::query_of(args, row);
+    return base + query * args.q_at.row + (row - query * args.group) * args.q_at.head;
   }
 };
 
-template <class T, class Kv, int kDim, int kValueDim, int kWarps, int kStages, bool kSoftcap>
-__global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const AttentionArgs args) {
+template <bool kShared, class Decode>
+struct QueriesOf {
+  using Type = typename Decode::HeldQueries;
+};
+template <class Decode>
+struct QueriesOf<true, Decode> {
+  using Type = typename Decode::SharedQueries;
+};
+
+// The work of a block of 32 * kWarps threads (from thread 0 on). `max_blocks` is the distance of
+// the tiles in `parts`; shared memory as decode_mma_kernel's.
+template <class T, class Kv, int kDim, int kValueDim, int kWarps, int kStages, bool kSoftcap,
+          bool kSharedQueries = false>
+__device__ __forceinline__ void decode_attention(const AttentionArgs& args, const DecodeUnit& unit,
+                                                 int max_blocks, unsigned char* raw_shared) {
   using Decode = DecodeMma<T, Kv, kDim, kValueDim, kWarps, kStages>;
   constexpr int kColumns = kValueDim / 4;
   constexpr int kMergeRow = Decode::kMergeRow;
-  extern __shared__ __align__(16) unsigned char raw_shared[];
   __shared__ bool is_last;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread & 31;
@@ -303,8 +355,6 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
   const unsigned ring = shared_address(raw_shared) + warp * Decode::kWarpBytes;
   float* const merge = reinterpret_cast<float*>(raw_shared + kWarps * Decode::kWarpBytes);
   const int merge_rows = min(kDecodeRows, args.group * args.q_len);
-  DecodeUnit unit;
-  if (!unit.init(args)) return;
 
   // Fetches this warp's keys of the step from `ahead` on.
   constexpr long long kSize = sizeof(Kv);
@@ -352,11 +402,11 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
 #pragma unroll 1
   for (int i = 0; i < kStages - 1; ++i) fetch();
 
-  unsigned q[Decode::kStepsK][4];
-  Decode::load_queries(q, args,
-                       static_cast<const T*>(args.q) + unit.batch * args.q_at.batch +
-                           static_cast<long long>(unit.kv_head) * args.group * args.q_at.head,
-                       unit.first_row, args.group * args.q_len, lane);
+  const typename QueriesOf<kSharedQueries, Decode>::Type q(
+      args,
+      static_cast<const T*>(args.q) + unit.batch * args.q_at.batch +
+          static_cast<long long>(unit.kv_head) * args.group * args.q_at.head,
+      unit.first_row, shared_address(merge + kWarps * merge_rows * kMergeRow), thread);
   int low[2];
   int high[2];
 #pragma unroll
@@ -371,7 +421,7 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
   const int inside_to =
       min(DecodeUnit::query_of(args, unit.first_row) + unit.shift + args.right + 1, unit.length);
   float* const parts =
-      args.parts + (static_cast<long long>(unit.tile) * gridDim.x << args.splits_log2) *
+      args.parts + (static_cast<long long>(unit.tile) * max_blocks << args.splits_log2) *
                        (kDecodeRows * kMergeRow);
 
   float o[Decode::kGroupsV][4];
@@ -436,7 +486,7 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
       }
     }
     reset();
-    __syncthreads();
+    named_sync(1, 32 * kWarps);
     for (int i = thread; i < unit.rows * kColumns; i += 32 * kWarps) {
       const int row = i / kColumns;
       const int column = (i - row * kColumns) * 4;
@@ -454,7 +504,7 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
         }
       }
     }
-    __syncthreads();
+    named_sync(1, 32 * kWarps);
   }
   if (unit.num_splits == 1) return;
   if (thread == 0) {
@@ -463,7 +513,7 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
     is_last = atomicInc(args.counters + unit.tile, last) == last;
     __threadfence();
   }
-  __syncthreads();
+  named_sync(1, 32 * kWarps);
   if (!is_last) return;
   for (int i = thread; i < unit.rows * kColumns; i += 32 * kWarps) {
     const int row = i / kColumns;
@@ -474,6 +524,17 @@ __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const Attention
         unit.num_splits, kDecodeRows * kMergeRow, column);
     Decode::store(args, unit, row, column, sum);
   }
+}
+
+template <class T, class Kv, int kDim, int kValueDim, int kWarps, int kStages, bool kSoftcap>
+__global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const AttentionArgs args) {
+  extern __shared__ __align__(16) unsigned char raw_shared[];
+  DecodeUnit unit;
+  if (!unit.init(args, static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
+                 static_cast<int>(blockIdx.z), static_cast<int>(gridDim.y)))
+    return;
+  decode_attention<T, Kv, kDim, kValueDim, kWarps, kStages, kSoftcap>(
+      args, unit, static_cast<int>(gridDim.x), raw_shared);
 }
 
 }  // namespace gpk
