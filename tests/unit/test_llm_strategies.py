@@ -21,14 +21,14 @@ NAMES = ("ngram", "draft-model", "self", "jacobi", "lookahead")
 @pytest.mark.parametrize("name", NAMES)
 def test_greedy_tokens_are_those_of_one_by_one(tiny: gp.llm.LanguageModel, name: str) -> None:
     strategy = strategies(tiny)[name]
-    for text in golden()["greedy"][:3]:
+    for text in golden()["greedy"][:2]:
         got = tiny.generate(
-            text["prompt_ids"], max_new_tokens=40, stop_tokens=[], strategy=strategy
+            text["prompt_ids"], max_new_tokens=30, stop_tokens=[], strategy=strategy
         )
-        assert got == text["float32"][:40]
+        assert got == text["float32"][:30]
         assert strategy.stats is not None
-        assert strategy.stats.tokens == 40
-        assert strategy.stats.accepted + strategy.stats.steps == 39
+        assert strategy.stats.tokens == 30
+        assert strategy.stats.accepted + strategy.stats.steps == 29
     assert tiny.free_tokens == 8 * 256
 
 

@@ -16,7 +16,7 @@ ONLY_IN_SUBMODULES = {
     "dispatch": "KernelState KernelLaunchRequest StreamPacingStats ArchFingerprint PersistentCache "
     "PersistentCacheConfig PersistentCacheStats PersistentCacheEntry",
 }
-SUBMODULES = ("memory", "scheduler", "transfer", "dispatch", "device")
+SUBMODULES = ("memory", "scheduler", "transfer", "dispatch", "device", "llm")
 
 
 def test_the_three_spellings_of_0_2_give_the_same_classes() -> None:

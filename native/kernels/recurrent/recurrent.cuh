@@ -103,7 +103,8 @@ struct Recurrent {
           for (int g = 0; g < kGates; ++g) sums[g] += weights[g][q * 4 + e] * h.v[e];
       }
     } else {
-      for (int col = lane; col < args.hidden; col += 32)
+      // The last block may have more warps than units.
+      for (int col = unit < args.hidden ? lane : args.hidden; col < args.hidden; col += 32)
 #pragma unroll
         for (int g = 0; g < kGates; ++g) sums[g] += weight(g, col) * hidden[col];
     }
