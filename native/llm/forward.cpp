@@ -8,7 +8,6 @@
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/indexing/take.h"
-#include "ops/kv_cache/pages.h"
 #include "ops/kv_cache/write.h"
 #include "ops/matmul/grouped.h"
 #include "ops/matmul/linear.h"
@@ -19,11 +18,6 @@
 
 namespace gpk::llm {
 namespace {
-
-// From here on attention has no separate kernel for few queries.
-constexpr std::int64_t kManyQueries = 64;
-// Tokens whose keys and values are copied at once.
-constexpr std::int64_t kMaxGathered = 1 << 16;
 
 struct Pass {
   const PassInput& input;
@@ -151,48 +145,16 @@ struct Pass {
     options.scale = c.attention_scale;
     options.lengths = input.lengths;
     options.block_table = input.tables;
-    const Array q = heads_of(in(), 0, c.num_heads);
-    const Array result = heads_of(out(), 0, c.num_heads);
-    const Array& k = state.cache.k(step.layer);
-    const Array& v = state.cache.v(step.layer);
+    Array q = heads_of(in(), 0, c.num_heads);
+    Array result = heads_of(out(), 0, c.num_heads);
     if (input.decodes) {
-      ops::run_attention(expand_dims(q, {1}, "attention"), k, v, options,
-                         expand_dims(result, {1}, "attention"));
-      return;
+      q = expand_dims(q, {1}, "attention");
+      result = expand_dims(result, {1}, "attention");
+    } else {
+      options.cu_seqlens_q = input.starts;
+      options.max_seqlen_q = input.longest;
     }
-    // One kernel for all chunks: the one for many queries.
-    options.max_seqlen_q = std::max(input.longest, kManyQueries);
-    options.cu_seqlens_q = input.starts;
-    if (!state.gathers) {
-      ops::run_attention(q, k, v, options, result);
-      return;
-    }
-    for (std::int64_t first = 0, count = 0; first < input.num_sequences; first += count) {
-      std::int64_t length = 0;
-      count = gathered_together(first, length);
-      const auto some = [&](const Array& x, std::int64_t more = 0) {
-        return slice_axis(x, 0, first, count + more, 1);
-      };
-      options.lengths = some(input.lengths);
-      options.cu_seqlens_q = some(input.starts, 1);
-      options.block_table.reset();
-      const Array tables = some(input.tables);
-      ops::run_attention(q, ops::gather_pages(k, tables, length, options.lengths, std::nullopt),
-                         ops::gather_pages(v, tables, length, options.lengths, std::nullopt),
-                         options, result);
-    }
-  }
-
-  // How many sequences from `first` on have room in a buffer, and the longest length of them.
-  [[nodiscard]] std::int64_t gathered_together(std::int64_t first, std::int64_t& length) const {
-    std::int64_t count = 0;
-    for (; first + count < input.num_sequences; ++count) {
-      const std::int64_t longest =
-          std::max(length, input.ends[static_cast<std::size_t>(first + count)]);
-      if (count > 0 && (count + 1) * longest > kMaxGathered) break;
-      length = longest;
-    }
-    return count;
+    ops::run_attention(q, state.cache.k(step.layer), state.cache.v(step.layer), options, result);
   }
 
   void experts() const {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <optional>
-#include <vector>
 
 #include "llm/kv_pages.h"
 #include "llm/model.h"
@@ -26,7 +25,6 @@ struct PassInput {
   Array lengths;                // int32 [num_sequences]: with the new tokens
   Array tables;                 // int32 [num_sequences, blocks]
   Array rows;                   // int32 [num_rows]: tokens whose logits are wanted
-  std::vector<std::int64_t> ends = {};  // lengths on the host; none where it decodes
 };
 
 struct PassState {
@@ -34,7 +32,6 @@ struct PassState {
   const KvPages& cache;
   const RopeTable* rope = nullptr;        // none: the model has learned positions
   const RopeTable* local_rope = nullptr;  // of layers with a window
-  bool gathers = false;                   // pages before attention of more than one token
   std::array<std::optional<Array>, kNumSlots> slots;
 };
 

@@ -12,14 +12,6 @@ namespace {
 
 constexpr char kOp[] = "generate";
 
-GenerationOptions checked(GenerationOptions options) {
-  if (options.max_new_tokens < 1)
-    throw InvalidArgument(
-        cat(kOp, ": max_new_tokens is ", options.max_new_tokens, ", expected 1 or more"));
-  check_sampling(options.sampling, kOp);
-  return options;
-}
-
 Decoder::Options decoder_options(const Runner& runner, std::size_t prompts, bool use_graph) {
   const auto count = static_cast<std::int64_t>(prompts);
   const std::int64_t most = runner.options().max_sequences;
@@ -29,6 +21,14 @@ Decoder::Options decoder_options(const Runner& runner, std::size_t prompts, bool
 }
 
 }  // namespace
+
+GenerationOptions checked(GenerationOptions options) {
+  if (options.max_new_tokens < 1)
+    throw InvalidArgument(
+        cat(kOp, ": max_new_tokens is ", options.max_new_tokens, ", expected 1 or more"));
+  check_sampling(options.sampling, kOp);
+  return options;
+}
 
 Array prefill(Runner& runner, Sequence& sequence, std::span<const std::int32_t> prompt) {
   if (prompt.empty())

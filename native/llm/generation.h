@@ -16,6 +16,9 @@ struct GenerationOptions {
   bool use_graph = true;
 };
 
+// Throws InvalidArgument that names the option.
+GenerationOptions checked(GenerationOptions options);
+
 // Runs a prompt through the model, in chunks of the runner's max_tokens, after what the sequence
 // has. Returns the logits [1, vocabulary] after it, which the next pass overwrites. Throws
 // InvalidArgument for an empty or too long prompt and for ids outside of the vocabulary.

@@ -5,7 +5,6 @@
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "core/context.h"
 #include "core/view.h"
 #include "device/host_copy.h"
 #include "llm/one_launch.h"
@@ -28,20 +27,12 @@ RunnerOptions completed(RunnerOptions o, const ModelConfig& config) {
   return o;
 }
 
-// The fastest attention of long prompts reads contiguous keys (docs/attention.md).
-bool gathers_pages(const Model& model) {
-  const std::int64_t dim = model.config().head_dim;
-  return model.device().is_cuda() && Context::get(model.device().index).traits().sm == 90 &&
-         model.dtype() != DType::kFloat32 && (dim == 64 || dim == 128 || dim == 256);
-}
-
 }  // namespace
 
 // The integers of a pass, one after the other, so that one copy brings them to the device.
 struct Runner::HostInput {
   std::int64_t tokens = 0, sequences = 0, rows = 0, longest = 0, blocks = 0;
   std::vector<std::int32_t> numbers;
-  std::vector<std::int64_t> ends;
 };
 
 Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
@@ -53,7 +44,6 @@ Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
       activations_(Array::empty({options_.max_tokens * memory_.width}, model_->dtype(),
                                 model_->device(), "runner")) {
   const ModelConfig& config = model_->config();
-  gathers_ = gathers_pages(*model_);
   if (!model_->spec().use_rope) return;
   rope_ = make_rope_table(config.rope, options_.max_length, model_->device());
   if (std::find(config.has_window.begin(), config.has_window.end(), true) !=
@@ -102,7 +92,6 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
     first += count;
     starts.push_back(static_cast<std::int32_t>(first));
     lengths.push_back(static_cast<std::int32_t>(end));
-    host.ends.push_back(end);
     tables.insert(tables.end(), table.begin(), table.end());
     tables.resize(lengths.size() * static_cast<std::size_t>(host.blocks), 0);
     host.longest = std::max(host.longest, count);
@@ -131,8 +120,8 @@ PassInput Runner::upload(const HostInput& host) {
   const Array rows = next(host.rows);
   const Array tables =
       *try_reshape(next(host.sequences * host.blocks), {host.sequences, host.blocks});
-  return {host.tokens, host.sequences, host.longest, false,  0,    tokens,   positions,
-          slots,       starts,         lengths,      tables, rows, host.ends};
+  return {host.tokens, host.sequences, host.longest, false,   0,      tokens,
+          positions,   slots,          starts,       lengths, tables, rows};
 }
 
 void Runner::reserve_rows(std::int64_t rows) {
@@ -168,11 +157,8 @@ std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens
 }
 
 Array Runner::enqueue(const PassInput& input) {
-  PassState state{*model_,
-                  *pages_,
-                  rope_ ? &*rope_ : nullptr,
+  PassState state{*model_, *pages_, rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
-                  gathers_,
                   slots_of(input.num_tokens, input.rows.size())};
   if (decode_layers_ && input.decodes && input.num_tokens <= ops::kMaxDecodeLayersRows)
     decode_in_one_launch(input, state);

@@ -63,7 +63,6 @@ class Runner {
   std::optional<Array> selected_, logits_;
   std::optional<RopeTable> rope_, local_rope_;
   std::unique_ptr<ops::DecodeLayers> decode_layers_;  // none: step by step
-  bool gathers_ = false;                              // pages before attention of prompts
 };
 
 }  // namespace gpk::llm

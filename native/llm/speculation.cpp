@@ -10,14 +10,10 @@ namespace {
 
 constexpr char kOp[] = "generate";
 
-GenerationOptions checked(GenerationOptions options) {
-  if (options.max_new_tokens < 1)
-    throw InvalidArgument(
-        cat(kOp, ": max_new_tokens is ", options.max_new_tokens, ", expected 1 or more"));
-  check_sampling(options.sampling, kOp);
+GenerationOptions without_penalties(GenerationOptions options) {
   if (options.sampling.has_penalty())
     throw InvalidArgument(cat(kOp, ": penalties are given, expected none with a strategy"));
-  return options;
+  return checked(std::move(options));
 }
 
 Decoder::Options decoder_options(const Runner& runner, const Speculation::Options& o,
@@ -43,7 +39,7 @@ std::size_t num_accepted(const Tokens& branch, const Tokens& after) {
 Speculation::Speculation(std::shared_ptr<Runner> runner, Tokens prompt, GenerationOptions options,
                          std::shared_ptr<Drafter> drafter, const Options& speculation)
     : runner_(std::move(runner)),
-      options_(checked(std::move(options))),
+      options_(without_penalties(std::move(options))),
       speculation_(speculation),
       drafter_(std::move(drafter)),
       decoder_(runner_, decoder_options(*runner_, speculation_, options_.use_graph)),

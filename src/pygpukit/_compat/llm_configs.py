@@ -106,6 +106,21 @@ class GPT2Config:
         )
 
 
+def _gated(config: LlamaConfig | Qwen3Config, head_dim: int | None = None) -> TransformerConfig:
+    return TransformerConfig(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_hidden_layers,
+        num_heads=config.num_attention_heads,
+        num_kv_heads=config.num_key_value_heads,
+        intermediate_size=config.intermediate_size,
+        _head_dim=head_dim,
+        max_position_embeddings=config.max_position_embeddings,
+        norm_eps=config.rms_norm_eps,
+        rope_theta=config.rope_theta,
+    )
+
+
 @dataclass
 class LlamaConfig:
     """Sizes of a LLaMA model, by default of TinyLlama."""
@@ -122,17 +137,7 @@ class LlamaConfig:
 
     def to_transformer_config(self) -> TransformerConfig:
         """The same as a TransformerConfig."""
-        return TransformerConfig(
-            vocab_size=self.vocab_size,
-            hidden_size=self.hidden_size,
-            num_layers=self.num_hidden_layers,
-            num_heads=self.num_attention_heads,
-            num_kv_heads=self.num_key_value_heads,
-            intermediate_size=self.intermediate_size,
-            max_position_embeddings=self.max_position_embeddings,
-            norm_eps=self.rms_norm_eps,
-            rope_theta=self.rope_theta,
-        )
+        return _gated(self)
 
 
 @dataclass
@@ -152,18 +157,7 @@ class Qwen3Config:
 
     def to_transformer_config(self) -> TransformerConfig:
         """The same as a TransformerConfig."""
-        return TransformerConfig(
-            vocab_size=self.vocab_size,
-            hidden_size=self.hidden_size,
-            num_layers=self.num_hidden_layers,
-            num_heads=self.num_attention_heads,
-            num_kv_heads=self.num_key_value_heads,
-            intermediate_size=self.intermediate_size,
-            _head_dim=self.head_dim,
-            max_position_embeddings=self.max_position_embeddings,
-            norm_eps=self.rms_norm_eps,
-            rope_theta=self.rope_theta,
-        )
+        return _gated(self, self.head_dim)
 
 
 __all__ = ["GPT2Config", "LlamaConfig", "Qwen3Config", "TransformerConfig"]

@@ -9,33 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._compat.llm_decode import DecodeStrategy
+from pygpukit._compat.llm_decode import DecodeM1
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from pygpukit._compat.llm_buffers import ScratchRows
     from pygpukit._compat.llm_model import CausalTransformerModel, Round
-    from pygpukit._native import GPUArray
 
 
-class _Rounds(DecodeStrategy):
+class _Rounds(DecodeM1):
     """Rounds that settle one or more tokens, the ones greedy decoding would give.
 
     The pass that checks guesses writes the keys and values of those it accepts, up to rounding the
     same ones as a pass of one token: nothing is run again. Later entries of the caches are
     overwritten.
     """
-
-    def step(
-        self,
-        token_id: int,
-        position: int,
-        context_len: int,
-        buffers: ScratchRows | None = None,
-    ) -> GPUArray:
-        """The hidden state [1, hidden] after one token, without guesses."""
-        return self._forward([token_id], position, context_len, buffers)
 
     def _room(self, position: int, wanted: int) -> int:
         """Tokens that a round may guess."""
