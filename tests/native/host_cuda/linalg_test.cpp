@@ -1,0 +1,374 @@
+// The kernels of native/kernels/linalg on the host: residuals in float64, orders around warps.
+#include "host_cuda/host_cuda.h"
+// First: CUDA's built-ins.
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <random>
+
+#include "linalg/cholesky.cuh"
+#include "linalg/eigh.cuh"
+#include "linalg/lu.cuh"
+#include "linalg/qr.cuh"
+#include "linalg/triangular.cuh"
+
+namespace gpk {
+namespace {
+
+using Wide = std::complex<double>;
+
+std::size_t as_size(long long x) { return static_cast<std::size_t>(x); }
+
+template <class T>
+Wide widen(T x) {
+  return {static_cast<double>(Number<T>::real(x)), static_cast<double>(Number<T>::imag(x))};
+}
+
+template <class T>
+T narrow(Wide x) {
+  using R = RealOf<T>;
+  if constexpr (sizeof(T) == sizeof(R)) {
+    return static_cast<R>(x.real());
+  } else {
+    return {static_cast<R>(x.real()), static_cast<R>(x.imag())};
+  }
+}
+
+template <class T>
+double epsilon() {
+  return static_cast<double>(kEpsilon<RealOf<T>>);
+}
+
+// A row-major stack of matrices.
+template <class T>
+struct Stack {
+  int batch, rows, cols;
+  std::vector<T> data;
+
+  Stack(int b, int m, int n) : batch(b), rows(m), cols(n), data(as_size(1LL * b * m * n)) {}
+  Wide at(int b, int i, int j) const { return widen(data[as_size((b * rows + i) * cols + j)]); }
+  void set(int b, int i, int j, Wide x) { data[as_size((b * rows + i) * cols + j)] = narrow<T>(x); }
+  LinalgMatrix args() { return {data.data(), 1LL * rows * cols, cols, 1}; }
+};
+
+template <class T>
+Stack<T> random_stack(int batch, int rows, int cols, unsigned seed) {
+  std::mt19937 bits(seed);
+  std::normal_distribution<double> draw;
+  Stack<T> a(batch, rows, cols);
+  for (int b = 0; b < batch; ++b)
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) {
+        const double re = draw(bits);
+        a.set(b, i, j, {re, draw(bits)});
+      }
+  return a;
+}
+
+// a a^H / n, plus `shift` on the diagonal.
+template <class T>
+Stack<T> gram_of(const Stack<T>& a, double shift) {
+  Stack<T> g(a.batch, a.rows, a.rows);
+  for (int b = 0; b < a.batch; ++b)
+    for (int i = 0; i < a.rows; ++i)
+      for (int j = 0; j <= i; ++j) {
+        Wide sum = i == j ? shift : 0.0;
+        for (int k = 0; k < a.cols; ++k)
+          sum += a.at(b, i, k) * std::conj(a.at(b, j, k)) / static_cast<double>(a.cols);
+        g.set(b, i, j, i == j ? sum.real() : sum);
+        g.set(b, j, i, i == j ? sum.real() : std::conj(sum));
+      }
+  return g;
+}
+
+template <class T>
+void check_cholesky(int n) {
+  Stack<T> a = gram_of(random_stack<T>(2, n, n, 1), 0.5);
+  const Stack<T> given = a;
+  std::vector<int> status(2);
+  const CholeskyArgs args{a.args(), status.data(), n, 100};
+  host_cuda::launch(2, kLinalgThreads, [&] { cholesky_leaf<T>(args); });
+  EXPECT_EQ(status, std::vector<int>(2));
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j <= i; ++j) {
+        Wide sum = given.at(b, i, j);
+        for (int k = 0; k <= j; ++k) sum -= a.at(b, i, k) * std::conj(a.at(b, j, k));
+        ASSERT_LE(std::abs(sum), 10 * n * epsilon<T>()) << i << ", " << j;
+      }
+      for (int j = i + 1; j < n; ++j) ASSERT_EQ(a.at(b, i, j), given.at(b, i, j));  // not written
+    }
+}
+
+TEST(Linalg, Cholesky) {
+  for (const int n : {1, 2, 33}) check_cholesky<float>(n);
+  check_cholesky<double>(64);
+  check_cholesky<complex64>(17);
+  check_cholesky<complex128>(33);
+}
+
+TEST(Linalg, CholeskyReportsTheFirstBadPivot) {
+  Stack<double> a = gram_of(random_stack<double>(2, 5, 5, 1), 0.5);
+  a.set(1, 3, 3, -1.0);
+  std::vector<int> status(2);
+  const CholeskyArgs args{a.args(), status.data(), 5, 100};
+  host_cuda::launch(2, kLinalgThreads, [&] { cholesky_leaf<double>(args); });
+  EXPECT_EQ(status, (std::vector<int>{0, 104}));
+  status = {7, 7};
+  host_cuda::launch(2, kLinalgThreads, [&] { cholesky_leaf<double>(args); });
+  EXPECT_EQ(status[1], 7);  // the first report stays
+}
+
+// Lower, or upper by negative strides; plain, or conjugate.
+template <class T>
+void check_triangular(int n, int cols, bool upper, bool unit, bool conjugate) {
+  Stack<T> t = random_stack<T>(2, n, n, 2);
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j) t.set(b, i, j, t.at(b, i, j) / static_cast<double>(n));
+      t.set(b, i, i, 1.0 + t.at(b, i, i));
+    }
+  Stack<T> x = random_stack<T>(2, n, cols, 3);
+  const Stack<T> b = x;
+  TriangularArgs args{};
+  args.t = t.args();
+  args.b = x.args();
+  if (upper) {
+    args.t.data = t.data.data() + n * n - 1;
+    args.t.row = -n;
+    args.t.col = -1;
+    args.b.data = x.data.data() + (n - 1) * cols;
+    args.b.row = -cols;
+  }
+  args.cols = cols;
+  args.n = n;
+  args.unit = unit ? 1 : 0;
+  args.conjugate = conjugate ? 1 : 0;
+  const auto tiles = static_cast<unsigned>((cols + kTriangularCols - 1) / kTriangularCols);
+  host_cuda::launch(2 * tiles, kLinalgThreads, [&] { triangular_leaf<T>(args); });
+  for (int m = 0; m < 2; ++m)
+    for (int i = 0; i < n; ++i)
+      for (int c = 0; c < cols; ++c) {
+        Wide rest = b.at(m, i, c);
+        double size = std::abs(rest);
+        for (int k = upper ? i : 0; k <= (upper ? n - 1 : i); ++k) {
+          const Wide element = unit && k == i ? Wide(1.0) : t.at(m, i, k);
+          const Wide term = (conjugate ? std::conj(element) : element) * x.at(m, k, c);
+          rest -= term;
+          size += std::abs(term);
+        }
+        ASSERT_LE(std::abs(rest), 10 * n * epsilon<T>() * size);
+      }
+}
+
+TEST(Linalg, Triangular) {
+  check_triangular<float>(1, 1, false, false, false);
+  check_triangular<float>(33, 33, false, true, false);
+  check_triangular<double>(64, 3, true, false, false);
+  check_triangular<complex64>(5, 40, true, true, true);
+  check_triangular<complex128>(31, 32, false, false, true);
+}
+
+template <class T, bool kShared>
+void check_lu(int rows, int cols) {
+  Stack<T> a = random_stack<T>(2, rows, cols, 4);
+  const Stack<T> given = a;
+  const int k = std::min(rows, cols);
+  std::vector<int> pivots(as_size(2 * k));
+  std::vector<int> status(2);
+  LuArgs args{};
+  args.a = a.args();
+  args.pivots = pivots.data();
+  args.pivots_batch = k;
+  args.status = status.data();
+  args.rows = rows;
+  args.cols = cols;
+  args.first = 10;
+  host_cuda::launch(2, 128, [&] { lu_leaf<T, kShared>(args); });
+  EXPECT_EQ(status, std::vector<int>(2));
+  Stack<T> swapped = given;
+  SwapRowsArgs swap{};
+  swap.a = swapped.args();
+  swap.pivots = pivots.data();
+  swap.pivots_batch = k;
+  swap.cols = cols;
+  swap.count = k;
+  swap.first = 10;
+  host_cuda::launch(2, kLinalgThreads, [&] { swap_rows<T>(swap); });
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) {
+        Wide rest = swapped.at(b, i, j);
+        for (int l = 0; l <= std::min({i, j, k - 1}); ++l)
+          rest -= (l == i ? Wide(1.0) : a.at(b, i, l)) * a.at(b, l, j);
+        ASSERT_LE(std::abs(rest), 50 * k * epsilon<T>()) << i << ", " << j;
+        if (j < i && j < k) {
+          ASSERT_LE(std::abs(a.at(b, i, j)), 1.5);  // pivoted by |re| + |im|
+        }
+      }
+  swap.backward = 1;
+  host_cuda::launch(2, kLinalgThreads, [&] { swap_rows<T>(swap); });
+  EXPECT_EQ(0, std::memcmp(swapped.data.data(), given.data.data(), given.data.size() * sizeof(T)));
+}
+
+TEST(Linalg, Lu) {
+  check_lu<float, true>(1, 1);
+  check_lu<float, true>(33, 33);
+  check_lu<float, false>(40, 8);
+  check_lu<double, true>(7, 12);
+  check_lu<double, false>(5, 3);
+  check_lu<complex64, true>(17, 17);
+  check_lu<complex128, false>(33, 5);
+}
+
+TEST(Linalg, LuReportsAColumnOfZeros) {
+  Stack<float> a = random_stack<float>(1, 4, 4, 5);
+  for (int i = 0; i < 4; ++i) a.set(0, i, 2, 2.0 * a.at(0, i, 0).real());  // rank 3, exactly
+  std::vector<int> pivots(4);
+  std::vector<int> status(1);
+  LuArgs args{};
+  args.a = a.args();
+  args.pivots = pivots.data();
+  args.pivots_batch = 4;
+  args.status = status.data();
+  args.rows = args.cols = 4;
+  host_cuda::launch(1, 128, [&] { lu_leaf<float, true>(args); });
+  EXPECT_EQ(status[0], 3);
+}
+
+// The panel's Q from its WY form, times R.
+template <class T, bool kShared>
+void check_qr(int rows, int cols, double scale) {
+  Stack<T> a = random_stack<T>(2, rows, cols, 6);
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) a.set(b, i, j, a.at(b, i, j) * std::pow(scale, j));
+  const Stack<T> given = a;
+  const int k = std::min(rows, cols);
+  std::vector<T> tau(as_size(2 * k));
+  const QrArgs args{a.args(), tau.data(), k, rows, cols};
+  host_cuda::launch(2, 128, [&] { qr_leaf<T, kShared>(args); });
+  Stack<T> gram(2, k, k);
+  Stack<T> t(2, k, k);
+  const auto v = [&](int b, int i, int j) {
+    return i == j ? Wide(1.0) : i > j ? a.at(b, i, j) : Wide(0.0);
+  };
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < k; ++i)
+      for (int j = 0; j < k; ++j) {
+        Wide sum = 0.0;
+        for (int r = 0; r < rows; ++r) sum += std::conj(v(b, r, i)) * v(b, r, j);
+        gram.set(b, i, j, sum);
+      }
+  WyArgs wy{};
+  wy.gram = gram.args();
+  wy.t = t.args();
+  wy.tau = tau.data();
+  wy.tau_batch = k;
+  wy.n = k;
+  host_cuda::launch(2, kLinalgPanel, [&] { wy_leaf<T>(wy); });
+  for (int b = 0; b < 2; ++b)
+    for (int j = 0; j < cols; ++j) {
+      // Q R[:, j] = R[:, j] - V T V^H R[:, j]
+      const auto r = [&](int i) { return i <= j && i < k ? a.at(b, i, j) : Wide(0.0); };
+      std::vector<Wide> inner(as_size(k));
+      double size = 0.0;
+      for (int p = 0; p < k; ++p)
+        for (int i = 0; i < rows; ++i) inner[as_size(p)] += std::conj(v(b, i, p)) * r(i);
+      for (int i = 0; i < rows; ++i) size += std::norm(given.at(b, i, j));
+      for (int i = 0; i < rows; ++i) {
+        Wide value = r(i);
+        for (int p = 0; p < k; ++p)
+          for (int q = p; q < k; ++q) value -= v(b, i, p) * t.at(b, p, q) * inner[as_size(q)];
+        ASSERT_LE(std::abs(value - given.at(b, i, j)), 20 * k * epsilon<T>() * std::sqrt(size))
+            << rows << " x " << cols << ": " << i << ", " << j;
+      }
+      for (int i = 1; i < k; ++i)
+        for (int p = 0; p < i; ++p) ASSERT_EQ(t.at(b, i, p), Wide(0.0));
+    }
+}
+
+TEST(Linalg, Qr) {
+  check_qr<float, true>(1, 1, 1.0);
+  check_qr<float, true>(34, 20, 1.0);
+  check_qr<float, false>(40, 12, 0.01);  // squares of the last columns underflow
+  check_qr<double, true>(3, 9, 1.0);
+  check_qr<complex64, true>(9, 9, 10.0);
+  check_qr<complex128, false>(40, 7, 1.0);
+}
+
+template <class T>
+void check_eigh(int n, bool relative, bool descending, double grade) {
+  Stack<T> a = gram_of(random_stack<T>(2, n, n, 7), 0.01);
+  double largest = 0.0;
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) {
+        a.set(b, i, j, a.at(b, i, j) * std::pow(grade, i + j));
+        largest = std::max(largest, std::abs(a.at(b, i, j)));
+      }
+  using R = RealOf<T>;
+  Stack<T> v(2, n, n);
+  std::vector<R> w(as_size(2 * n));
+  std::vector<R> off(2);
+  std::vector<int> status(2);
+  EighArgs args{};
+  args.a = a.args();
+  args.v = v.args();
+  args.w = w.data();
+  args.off = off.data();
+  args.status = status.data();
+  args.w_batch = n;
+  args.n = n;
+  args.relative = relative ? 1 : 0;
+  args.descending = descending ? 1 : 0;
+  host_cuda::launch(2, kLinalgThreads, [&] { eigh_leaf<T>(args); });
+  EXPECT_EQ(status, std::vector<int>(2));
+  const double tolerance = 10 * n * epsilon<T>();
+  for (int b = 0; b < 2; ++b) {
+    double seen = 0.0;
+    for (int j = 0; j < n; ++j) {
+      const double value = w[as_size(b * n + j)];
+      if (j > 0) {
+        const double before = w[as_size(b * n + j - 1)];
+        ASSERT_TRUE(descending ? before >= value : before <= value);
+      }
+      double size = 0.0;
+      for (int i = 0; i < n; ++i) {
+        Wide rest = -value * v.at(b, i, j);
+        Wide dot = i == j ? -1.0 : 0.0;
+        for (int k = 0; k < n; ++k) {
+          rest += a.at(b, i, k) * v.at(b, k, j);
+          dot += std::conj(v.at(b, k, i)) * v.at(b, k, j);
+        }
+        size += std::norm(rest);
+        ASSERT_LE(std::abs(dot), tolerance);
+        if (i < j)
+          seen = std::max(
+              seen, std::abs(a.at(b, i, j)) /
+                        (relative ? std::sqrt(std::abs(a.at(b, i, i) * a.at(b, j, j))) : 1.0));
+      }
+      ASSERT_LE(std::sqrt(size), tolerance * (relative ? largest : std::max(largest, 1.0)));
+      if (relative) {
+        ASSERT_GT(value, 0.0);  // positive definite: small ones keep their sign
+      }
+    }
+    EXPECT_NEAR(off[as_size(b)], seen, 1e-5 * (1.0 + seen));
+  }
+}
+
+TEST(Linalg, Eigh) {
+  check_eigh<float>(1, false, false, 1.0);
+  check_eigh<float>(2, false, true, 1.0);
+  check_eigh<double>(9, false, false, 1.0);
+  check_eigh<complex64>(12, false, false, 1.0);
+  check_eigh<complex128>(7, false, true, 1.0);
+}
+
+TEST(Linalg, EighOfGradedGramMatrices) {
+  check_eigh<float>(8, true, true, 0.1);  // eigenvalues over 14 orders of magnitude
+  check_eigh<complex128>(6, true, false, 0.01);
+}
+
+}  // namespace
+}  // namespace gpk
