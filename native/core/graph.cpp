@@ -127,6 +127,7 @@ void Graph::begin_capture() {
 
 // Restores the calling thread's state, whatever becomes of the capture.
 void Graph::leave_capture() {
+  shared_.clear();
   slot_->graph = nullptr;
   capturing_ = false;
   exchange_current_stream(std::move(previous_stream_));

@@ -88,6 +88,9 @@ class Graph {
 
   [[nodiscard]] CaptureMemory* memory() const noexcept { return memory_.get(); }
 
+  // What ops of the capture on `stream` share; dropped when the capture ends.
+  std::shared_ptr<void>& shared_by(const Stream& stream) { return shared_[&stream]; }
+
  private:
   void capture_where_current();
   void leave_capture();
@@ -111,6 +114,7 @@ class Graph {
   std::vector<GraphLaunch> launches_;
   std::unordered_map<const Buffer*, std::shared_ptr<Buffer>> kept_;
   std::unordered_map<const Buffer*, std::weak_ptr<Buffer>> own_;  // of memory_
+  std::unordered_map<const Stream*, std::shared_ptr<void>> shared_;
   std::vector<std::function<void()>> host_calls_;
 };
 

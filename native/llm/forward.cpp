@@ -86,6 +86,8 @@ struct Pass {
     if (step.residual != Slot::kNone) options.residual = slot(step.residual);
     if (step.gelu) options.activation = ops::Activation::kGelu;
     options.swiglu = step.kind == StepKind::kSwiglu;
+    if (step.norm != Role::kNone)
+      options.norm = {weight(step.norm), config().norm_eps, state.model.spec().norm_offset};
     options.out = out();
     run_linear(in(), weight(step.weight), options);
   }
@@ -184,6 +186,11 @@ struct Pass {
     ops::add(slot(step.residual), added, &out());
   }
 
+  // Of a decode step all rows are wanted: both slots are one array.
+  void select() const {
+    if (!input.decodes) ops::take(in(), input.rows, 0, ops::IndexMode::kClip, out());
+  }
+
   void softcap() const {
     const double cap = config().final_softcap;
     ops::multiply(in(), Scalar(1.0 / cap), &out());
@@ -203,7 +210,7 @@ struct Pass {
       case StepKind::kAttention: attention(); break;
       case StepKind::kAdd: ops::add(out(), in(), &out()); break;
       case StepKind::kExperts: experts(); break;
-      case StepKind::kSelect: ops::take(in(), input.rows, 0, ops::IndexMode::kClip, out()); break;
+      case StepKind::kSelect: select(); break;
       case StepKind::kSoftcap: softcap(); break;
     }
   }
@@ -214,12 +221,9 @@ struct Pass {
 void run_steps(const PassInput& input, PassState& state) {
   const std::int64_t last =
       input.num_layers > 0 ? input.num_layers : state.model.config().num_layers;
-  for (const Step& step : state.model.plan().steps)
+  const Model& model = state.model;
+  for (const Step& step : (input.decodes ? model.decode_plan() : model.plan()).steps)
     if (step.layer < last) Pass{input, state, step}.run();
-}
-
-void run_first_step(const PassInput& input, PassState& state) {
-  Pass{input, state, state.model.plan().steps.front()}.run();
 }
 
 }  // namespace gpk::llm

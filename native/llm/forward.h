@@ -37,7 +37,5 @@ struct PassState {
 
 // Enqueues the model's plan, without the layers from input.num_layers on. Nothing waits.
 void run_steps(const PassInput& input, PassState& state);
-// The embeddings alone.
-void run_first_step(const PassInput& input, PassState& state);
 
 }  // namespace gpk::llm

@@ -57,6 +57,7 @@ Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, con
                                                   ", expected float32, float16 or bfloat16"));
   check_config(config_);
   plan_ = plan_model(spec_, config_);
+  decode_plan_ = fuse_norms(plan_, spec_);
   const std::vector<Weight> layout = weight_layout(spec_, config_);
   std::string prefix;
   check_tensors(layout, spec_, tensors.shapes, prefix);

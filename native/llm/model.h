@@ -31,6 +31,7 @@ class Model {
   [[nodiscard]] const ModelSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] const ModelConfig& config() const noexcept { return config_; }
   [[nodiscard]] const ModelPlan& plan() const noexcept { return plan_; }
+  [[nodiscard]] const ModelPlan& decode_plan() const noexcept { return decode_plan_; }
   [[nodiscard]] DType dtype() const noexcept { return dtype_; }
   [[nodiscard]] Device device() const noexcept { return device_; }
   // Weights may be evicted, so no graph may hold them.
@@ -50,7 +51,7 @@ class Model {
  private:
   ModelSpec spec_;
   ModelConfig config_;
-  ModelPlan plan_;
+  ModelPlan plan_, decode_plan_;
   DType dtype_;
   Device device_;
   bool evictable_;

@@ -85,8 +85,12 @@ std::string norm_text(const Step& step, const ModelSpec& spec) {
   return text + ")";
 }
 
-std::string linear_text(const Step& step) {
-  std::string text = cat(to_string(step.in), " @ ", to_string(step.weight), "^T");
+std::string linear_text(const Step& step, const ModelSpec& spec) {
+  const std::string in =
+      step.norm == Role::kNone
+          ? to_string(step.in)
+          : norm_text({StepKind::kNorm, step.layer, step.in, Slot::kNone, step.norm}, spec);
+  std::string text = cat(in, " @ ", to_string(step.weight), "^T");
   if (step.bias != Role::kNone) text += cat(" + ", to_string(step.bias));
   if (step.gelu) text = cat("gelu(", text, ")");
   if (step.residual != Slot::kNone) text += cat(" + ", to_string(step.residual));
@@ -116,8 +120,8 @@ std::string value_text(const Step& step, const ModelSpec& spec, const ModelConfi
                                       : cat("embedding[tokens] * ", c.embedding_scale);
     case StepKind::kAddPositions: return cat(to_string(step.out), " + positions[position]");
     case StepKind::kNorm: return norm_text(step, spec);
-    case StepKind::kLinear: return linear_text(step);
-    case StepKind::kSwiglu: return cat("swiglu(", linear_text(step), ")");
+    case StepKind::kLinear: return linear_text(step, spec);
+    case StepKind::kSwiglu: return cat("swiglu(", linear_text(step, spec), ")");
     case StepKind::kGeglu: return cat("geglu(", to_string(step.in), ")");
     case StepKind::kWriteKv: return kv_text(step, spec, c);
     case StepKind::kAttention: return attention_text(step, c);
@@ -153,6 +157,25 @@ ModelPlan plan_model(const ModelSpec& spec, const ModelConfig& config) {
   }
   planner.head();
   return plan;
+}
+
+ModelPlan fuse_norms(const ModelPlan& plan, const ModelSpec& spec) {
+  if (spec.norm != NormKind::kRms) return plan;
+  ModelPlan fused;
+  for (const Step& step : plan.steps) {
+    const bool is_linear = step.kind == StepKind::kLinear || step.kind == StepKind::kSwiglu;
+    const Step* const last = fused.steps.empty() ? nullptr : &fused.steps.back();
+    if (!is_linear || last->kind != StepKind::kNorm || last->out != step.in ||
+        last->bias != Role::kNone) {
+      fused.steps.push_back(step);
+      continue;
+    }
+    Step whole = step;
+    whole.in = last->in;
+    whole.norm = last->weight;
+    fused.steps.back() = whole;
+  }
+  return fused;
 }
 
 std::int64_t slot_width(Slot slot, const ModelSpec& spec, const ModelConfig& c) {

@@ -49,7 +49,8 @@ struct Step {
   Role weight = Role::kNone;
   Role bias = Role::kNone;
   Slot residual = Slot::kNone;
-  bool gelu = false;  // kLinear: an activation
+  bool gelu = false;        // kLinear: an activation
+  Role norm = Role::kNone;  // kLinear, kSwiglu: in is normalised first
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -58,6 +59,9 @@ struct ModelPlan {
 };
 
 ModelPlan plan_model(const ModelSpec& spec, const ModelConfig& config);
+
+// The plan of a decode step: norms become part of the linear layers that read them.
+ModelPlan fuse_norms(const ModelPlan& plan, const ModelSpec& spec);
 
 // Elements in a row of a slot.
 std::int64_t slot_width(Slot slot, const ModelSpec& spec, const ModelConfig& config);

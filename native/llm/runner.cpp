@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "core/view.h"
 #include "device/host_copy.h"
-#include "llm/one_launch.h"
 
 namespace gpk::llm {
 namespace {
@@ -49,8 +48,6 @@ Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
   if (std::find(config.has_window.begin(), config.has_window.end(), true) !=
       config.has_window.end())
     local_rope_ = make_rope_table(config.local_rope, options_.max_length, model_->device());
-  if (!options_.one_launch) return;
-  decode_layers_ = make_decode_layers(*model_, *pages_, *rope_, options_.max_length);
 }
 
 Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
@@ -160,19 +157,11 @@ Array Runner::enqueue(const PassInput& input) {
   PassState state{*model_, *pages_, rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
                   slots_of(input.num_tokens, input.rows.size())};
-  if (decode_layers_ && input.decodes && input.num_tokens <= ops::kMaxDecodeLayersRows)
-    decode_in_one_launch(input, state);
-  else
-    run_steps(input, state);
+  if (input.decodes)
+    state.slots[static_cast<std::size_t>(Slot::kSelected)] =
+        state.slots[static_cast<std::size_t>(Slot::kHidden)];
+  run_steps(input, state);
   return *state.slots[static_cast<std::size_t>(Slot::kLogits)];
-}
-
-void Runner::decode_in_one_launch(const PassInput& input, PassState& state) {
-  const auto slot = [&](Slot which) { return *state.slots[static_cast<std::size_t>(which)]; };
-  run_first_step(input, state);
-  const std::int64_t layers = input.num_layers > 0 ? input.num_layers : model_->config().num_layers;
-  decode_layers_->run(slot(Slot::kHidden), input.positions, input.slots, input.lengths,
-                      input.tables, layers, slot(Slot::kLogits));
 }
 
 Array Runner::forward(std::span<const Chunk> chunks) {

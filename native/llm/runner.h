@@ -6,7 +6,6 @@
 
 #include "llm/forward.h"
 #include "llm/slot_memory.h"
-#include "ops/transformer/decode_layers.h"
 
 namespace gpk::llm {
 
@@ -16,9 +15,6 @@ struct RunnerOptions {
   std::int64_t max_length = 0;     // tokens of a sequence; 0: the model's, up to 4096
   std::int64_t num_pages = 0;      // 0: for max_sequences of max_length
   std::int64_t page = 64;          // tokens
-  // Decode steps of up to 8 rows run all layers in one launch, where the model and the GPU allow
-  // it. Bits differ from those of larger steps.
-  bool one_launch = false;
 };
 
 class Runner {
@@ -49,7 +45,6 @@ class Runner {
   Array enqueue(const PassInput& input);
 
  private:
-  void decode_in_one_launch(const PassInput& input, PassState& state);
   struct HostInput;
   HostInput gather(std::span<const Chunk> chunks);
   PassInput upload(const HostInput& host);
@@ -62,7 +57,6 @@ class Runner {
   Array activations_;  // [max_tokens * width]
   std::optional<Array> selected_, logits_;
   std::optional<RopeTable> rope_, local_rope_;
-  std::unique_ptr<ops::DecodeLayers> decode_layers_;  // none: step by step
 };
 
 }  // namespace gpk::llm

@@ -26,10 +26,22 @@ Array make_counters(Device device, std::int64_t count) {
   return full({count}, Scalar(std::int64_t{0}), DType::kUInt32, device, "counters");
 }
 
+// In a capture one fill serves all kernels of the stream: each leaves the counters at zero.
+Array captured_counters(Graph& graph, Device device, std::int64_t count) {
+  std::shared_ptr<void>& shared = graph.shared_by(*current_stream(device));
+  const auto* found = static_cast<const Array*>(shared.get());
+  if (found == nullptr || found->size() < count) {
+    auto made = std::make_shared<Array>(make_counters(device, std::max(count, kFewest)));
+    found = made.get();
+    shared = std::move(made);
+  }
+  return *found;
+}
+
 }  // namespace
 
 Array zeroed_counters(Device device, std::int64_t count) {
-  if (capturing_graph() != nullptr) return make_counters(device, count);
+  if (Graph* graph = capturing_graph()) return captured_counters(*graph, device, count);
   const std::shared_ptr<Stream>& stream = current_stream(device);
   thread_local std::map<Stream*, Owned> owned;
   thread_local Stream* last_stream = nullptr;

@@ -34,10 +34,10 @@ struct AttentionArgs {
   AttentionStrides k_at;  // paged: batch is the stride from page to page
   AttentionStrides v_at;
   AttentionStrides out_at;
-  AttentionStrides mask_at;  // stride 1, or 0 where mask_step is 0, along the keys
+  AttentionStrides mask_at;
   AttentionStrides bias_at;
-  int mask_step;
-  int bias_step;
+  long long mask_step;  // along the keys
+  long long bias_step;
   int batch;
   int heads;
   int group;   // query heads of a key head
@@ -57,6 +57,6 @@ struct AttentionArgs {
   float softcap;    // 0: none; else scores become softcap * tanh(score / softcap)
   float v_scale;    // of 8-bit values (that of keys is part of `scale`)
 };
-static_assert(sizeof(AttentionArgs) == 328 && __is_trivially_copyable(AttentionArgs));
+static_assert(sizeof(AttentionArgs) == 336 && __is_trivially_copyable(AttentionArgs));
 
 }  // namespace gpk::kernels

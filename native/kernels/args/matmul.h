@@ -112,11 +112,13 @@ struct GemvArgs {
   long long w_pitch;  // row pitch of w: of its n rows, or (columns kernels) of its k rows
   long long y_m, y_n;
   long long x_batch, w_batch, y_batch;
-  long long k_per_split;  // a multiple of 64
-  long long k_warps;      // warps of a block that share rows: a power of two up to 8
-  long long flags;        // EpilogueFlags and GemvFlags
+  long long k_per_split;    // a multiple of 64
+  long long k_warps;        // warps of a block that share rows: a power of two up to 8
+  long long flags;          // EpilogueFlags and GemvFlags
+  const void* norm_weight;  // gemv_mma with kNorm: of x's columns
+  float norm_eps, norm_offset;
 };
-static_assert(sizeof(GemvArgs) == 136 && __is_trivially_copyable(GemvArgs));
+static_assert(sizeof(GemvArgs) == 152 && __is_trivially_copyable(GemvArgs));
 
 // --- grouped ------------------------------------------------------------------------------------
 

@@ -38,4 +38,11 @@ struct IntegerArgs {
   unsigned long long low, range;
 };
 
+// Up to two parameters: one number for all elements, or an array with one for each.
+struct VariateArgs {
+  const double* first;  // null: first_value
+  const double* second;
+  double first_value, second_value;
+};
+
 }  // namespace gpk::kernels

@@ -11,6 +11,7 @@
 
 #include "attention/decode_parts.cuh"
 #include "common/barrier.cuh"
+#include "common/dependent_launch.cuh"
 #include "common/dtype.cuh"
 #include "common/mma.cuh"
 
@@ -52,12 +53,6 @@ struct DecodeMma {
     }
   }
 
-  static __device__ __forceinline__ unsigned widen(unsigned pair) {
-    unsigned y;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"(static_cast<unsigned short>(pair)));
-    return y;
-  }
-
   // s[16 x 16] = q k^T. q.load(a, step) gives the operand of 16 columns of q.
   template <class Queries>
   static __device__ __forceinline__ void multiply_qk(float (&s)[8], const Queries& q, unsigned k,
@@ -86,8 +81,10 @@ struct DecodeMma {
         for (int j = 0; j < 2; ++j) {
           unsigned a[4];
           q.load(a, step + j);
-          Mma<Mul, Mul>::template run<0>(left, a, widen(b[2 * j]), widen(b[2 * j] >> 16));
-          Mma<Mul, Mul>::template run<0>(right, a, widen(b[2 * j + 1]), widen(b[2 * j + 1] >> 16));
+          Mma<Mul, Mul>::template run<0>(left, a, halves_of_e4m3(b[2 * j]),
+                                         halves_of_e4m3(b[2 * j] >> 16));
+          Mma<Mul, Mul>::template run<0>(right, a, halves_of_e4m3(b[2 * j + 1]),
+                                         halves_of_e4m3(b[2 * j + 1] >> 16));
         }
       }
     }
@@ -115,8 +112,9 @@ struct DecodeMma {
 #pragma unroll
           for (int odd = 0; odd < 2; ++odd)
             Mma<Mul, Mul>::template run<0>(
-                o[g + 2 * j + odd], p, widen(__byte_perm(b[2 * j], 0, odd == 0 ? 0x20 : 0x31)),
-                widen(__byte_perm(b[2 * j + 1], 0, odd == 0 ? 0x20 : 0x31)));
+                o[g + 2 * j + odd], p,
+                halves_of_e4m3(__byte_perm(b[2 * j], 0, odd == 0 ? 0x20 : 0x31)),
+                halves_of_e4m3(__byte_perm(b[2 * j + 1], 0, odd == 0 ? 0x20 : 0x31)));
       }
     }
   }
@@ -140,8 +138,7 @@ struct DecodeMma {
     unsigned q[kStepsK][4];
 
     __device__ __forceinline__ HeldQueries(const AttentionArgs& args, const T* base, int first_row,
-                                           unsigned, int thread) {
-      const int lane = thread & 31;
+                                           int lane) {
       const int t = lane % 4;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -170,31 +167,6 @@ struct DecodeMma {
     }
   };
 
-  // Same in shared memory, for kernels without registers to spare; 16-bit caches only.
-  struct SharedQueries {
-    unsigned at;
-
-    __device__ __forceinline__ SharedQueries(const AttentionArgs& args, const T* base,
-                                             int first_row, unsigned shared, int thread) {
-      static_assert(!kNarrow);
-      for (int i = thread; i < kDecodeRows * kDim / 8; i += 32 * kWarps) {
-        const int row = i / (kDim / 8);
-        const int piece = i % (kDim / 8);
-        const T* from = row_of(args, base, first_row + row);
-        Vec<unsigned, 4> x{{0u, 0u, 0u, 0u}};
-        if (from != nullptr)
-          x = load_vec<unsigned, 4>(reinterpret_cast<const unsigned*>(from) + piece * 4);
-        store_shared_quad(shared + row * kPitchK + piece * 16, x.v);
-      }
-      named_sync(1, 32 * kWarps);
-      const int lane = thread & 31;
-      at = shared + lane % 16 * kPitchK + lane / 16 * 16;
-    }
-    __device__ __forceinline__ void load(unsigned (&a)[4], int step) const {
-      load_matrices(a, at + step * 32);
-    }
-  };
-
   static __device__ __forceinline__ const T* row_of(const AttentionArgs& args, const T* base,
                                                     int row) {
     if (row >= args.group * args.q_len) return nullptr;
@@ -203,19 +175,9 @@ struct DecodeMma {
   }
 };
 
-template <bool kShared, class Decode>
-struct QueriesOf {
-  using Type = typename Decode::HeldQueries;
-};
-template <class Decode>
-struct QueriesOf<true, Decode> {
-  using Type = typename Decode::SharedQueries;
-};
-
 // The work of a block of 32 * kWarps threads (from thread 0 on). `max_blocks` is the distance of
 // the tiles in `parts`; shared memory as decode_mma_kernel's.
-template <class T, class Kv, int kDim, int kValueDim, int kWarps, int kStages, bool kSoftcap,
-          bool kSharedQueries = false>
+template <class T, class Kv, int kDim, int kValueDim, int kWarps, int kStages, bool kSoftcap>
 __device__ __forceinline__ void decode_attention(const AttentionArgs& args, const DecodeUnit& unit,
                                                  int max_blocks, unsigned char* raw_shared) {
   using Decode = DecodeMma<T, Kv, kDim, kValueDim, kWarps, kStages>;
@@ -275,11 +237,11 @@ __device__ __forceinline__ void decode_attention(const AttentionArgs& args, cons
 #pragma unroll 1
   for (int i = 0; i < kStages - 1; ++i) fetch();
 
-  const typename QueriesOf<kSharedQueries, Decode>::Type q(
+  const typename Decode::HeldQueries q(
       args,
       static_cast<const T*>(args.q) + unit.batch * args.q_at.batch +
           static_cast<long long>(unit.kv_head) * args.group * args.q_at.head,
-      unit.first_row, shared_address(merge + kWarps * merge_rows * kMergeRow), thread);
+      unit.first_row, lane);
   int low[2];
   int high[2];
 #pragma unroll
@@ -401,13 +363,13 @@ __device__ __forceinline__ void decode_attention(const AttentionArgs& args, cons
 
 template <class T, class Kv, int kDim, int kValueDim, int kWarps, int kStages, bool kSoftcap>
 __global__ void __launch_bounds__(32 * kWarps) decode_mma_kernel(const AttentionArgs args) {
-  extern __shared__ __align__(16) unsigned char raw_shared[];
+  start_dependent();
   DecodeUnit unit;
   if (!unit.init(args, static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
                  static_cast<int>(blockIdx.z), static_cast<int>(gridDim.y)))
     return;
   decode_attention<T, Kv, kDim, kValueDim, kWarps, kStages, kSoftcap>(
-      args, unit, static_cast<int>(gridDim.x), raw_shared);
+      args, unit, static_cast<int>(gridDim.x), dynamic_shared());
 }
 
 }  // namespace gpk

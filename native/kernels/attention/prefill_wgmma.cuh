@@ -11,6 +11,7 @@
 #include "args/attention.h"
 #include "attention/sequence.cuh"
 #include "attention/softmax.cuh"
+#include "common/dependent_launch.cuh"
 #include "common/dtype.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
@@ -140,8 +141,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
   using Prefill = PrefillWgmma<T, kDim, kTileN, kConsumers, kStages, kSoftcap>;
   using Tile = typename Prefill::Tile;
   constexpr int kTileM = Prefill::kTileM;
-  extern __shared__ unsigned char raw_shared[];
-  const unsigned queries = (shared_address(raw_shared) + 1023) & ~1023u;
+  const unsigned queries = (shared_address(dynamic_shared()) + 1023) & ~1023u;
   const unsigned keys = queries + Prefill::kBuffersQ * Prefill::kBytesQ;
   const unsigned values = keys + kStages * Prefill::kBytesKv;
   const unsigned q_full = values + kStages * Prefill::kBytesKv;  // barriers, eight bytes each

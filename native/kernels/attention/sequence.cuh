@@ -52,7 +52,8 @@ struct Sequence {
   __device__ __forceinline__ long long key(const AttentionArgs& args, const AttentionStrides& at,
                                            int row, int kv_head) const {
     if (args.blocks == nullptr) return row_of(at, args.k_starts, k_start, row, kv_head);
-    const int page = args.blocks[batch * args.blocks_row + (row >> args.page_log2)];
+    const int page =
+        args.blocks[static_cast<long long>(batch) * args.blocks_row + (row >> args.page_log2)];
     return page * at.batch + (row & ((1 << args.page_log2) - 1)) * at.row + kv_head * at.head;
   }
 
@@ -64,9 +65,8 @@ struct Sequence {
       return minus_infinity();
     float s = dot * args.scale;
     if (args.softcap != 0.0f) s = capped_score(s, args.softcap);
-    const auto place = [&](const AttentionStrides& strides, int step) {
-      return batch * strides.batch + head * strides.head + row * strides.row +
-             static_cast<long long>(column) * step;
+    const auto place = [&](const AttentionStrides& strides, long long step) {
+      return batch * strides.batch + head * strides.head + row * strides.row + column * step;
     };
     if (args.mask != nullptr && !args.mask[place(args.mask_at, args.mask_step)])
       return minus_infinity();

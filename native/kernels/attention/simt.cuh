@@ -7,6 +7,7 @@
 #include "attention/sequence.cuh"
 #include "attention/softmax.cuh"
 #include "common/dtype.cuh"
+#include "common/shared.cuh"
 
 namespace gpk {
 
@@ -15,10 +16,9 @@ __global__ void __launch_bounds__(128) attention_simt_kernel(const AttentionArgs
   constexpr int kRows = 16;
   constexpr int kKeys = 32;
   constexpr int kSlots = kDim / 32;
-  extern __shared__ float shared[];
-  float* const queries = shared;                    // [kRows][kDim]
-  float* const keys = queries + kRows * kDim;       // [kKeys][kDim + 1]
-  float* const values = keys + kKeys * (kDim + 1);  // [kKeys][kDim]
+  float* const queries = reinterpret_cast<float*>(dynamic_shared());  // [kRows][kDim]
+  float* const keys = queries + kRows * kDim;                         // [kKeys][kDim + 1]
+  float* const values = keys + kKeys * (kDim + 1);                    // [kKeys][kDim]
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread & 31;
   const int warp = thread >> 5;

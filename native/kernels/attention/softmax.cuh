@@ -4,18 +4,12 @@
 #pragma once
 
 #include "common/dtype.cuh"
+#include "common/fast_math.cuh"
 #include "common/vec.cuh"
 
 namespace gpk {
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
-
-// 2^x, about 2 ulp; 0 for -inf.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 __device__ __forceinline__ float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));

@@ -80,8 +80,7 @@ struct TileMma {
 template <class T, int kDim, int kTileN>
 __global__ void __launch_bounds__(128) attention_tile_kernel(const AttentionArgs args) {
   using Tile = TileMma<T, kDim, kTileN>;
-  extern __shared__ __align__(16) unsigned char raw_shared[];
-  const unsigned queries = shared_address(raw_shared);
+  const unsigned queries = shared_address(dynamic_shared());
   const unsigned keys = queries + Tile::kTileM * Tile::kPitch;
   const unsigned values = keys + kTileN * Tile::kPitch;
   const int lane = static_cast<int>(threadIdx.x) & 31;

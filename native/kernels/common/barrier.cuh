@@ -112,15 +112,6 @@ __device__ __forceinline__ void load_shared_quad_of(unsigned address, unsigned r
       : "memory");
 }
 
-// Programmatic dependent launch: waits until the preceding kernel in the stream has completed and
-// its results are visible; and: allows the next one to start. No-ops in an ordinary launch.
-__device__ __forceinline__ void wait_for_predecessor() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-__device__ __forceinline__ void release_successor() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
 // `threads` threads of the block synchronise at barrier `id` (0 is that of __syncthreads).
 __device__ __forceinline__ void named_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

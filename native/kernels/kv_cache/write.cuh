@@ -8,6 +8,7 @@
 #pragma once
 
 #include "args/kv_cache.h"
+#include "common/dependent_launch.cuh"
 #include "common/floats.cuh"
 
 namespace gpk {
@@ -178,6 +179,7 @@ class HeadWriter {
 
 template <class T, class C, int kV>
 __global__ void __launch_bounds__(256) kv_write(const KvWriteArgs args) {
+  start_dependent();
   const long long item = static_cast<long long>(blockIdx.x) * 256 + threadIdx.x;
   const int lane = static_cast<int>(item & (args.group - 1));
   HeadWriter<T, C, kV> head(args, item / args.group);

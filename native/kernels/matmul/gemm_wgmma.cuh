@@ -9,6 +9,7 @@
 // kernels.
 #pragma once
 
+#include "common/dependent_launch.cuh"
 #include "common/dtype.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"

@@ -4,9 +4,15 @@
 // bytes from 8t on of each 32 elements of k for two steps of 16. Columns: a thread has 8 columns of
 // w and 4 rows (4t on of 16); two rows form the pairs of k.
 // grid: x = blocks of j, y = split-K, z = batch; 256 threads. m <= 8 * kTilesM.
-// The order of summation does not depend on m or kTilesM: rows of x are columns of the instruction.
+// The order of summation does not depend on m or on tiles: rows of x are columns of the
+// instruction. kNorm: x is rmsnorm(x) (args.norm_weight), rounded, in m * (k + 32) elements of
+// dynamic shared memory. kGated: y = silu(x w^T) * (x w'^T), w' being the n rows after w; kTilesN
+// is 2.
 #pragma once
 
+#include "common/barrier.cuh"
+#include "common/cp_async.cuh"
+#include "common/shared.cuh"
 #include "matmul/gemv_parts.cuh"
 
 namespace gpk {
@@ -29,14 +35,110 @@ __device__ __forceinline__ void gemv_mma(float (&c)[4], unsigned a0, unsigned a1
   }
 }
 
+// Rows of x as they are in memory.
+template <class T>
+struct GemvRows {
+  const T* x;
+  long long pitch;
+
+  __device__ __forceinline__ explicit GemvRows(const GemvArgs& args)
+      : x(static_cast<const T*>(args.x) + blockIdx.z * args.x_batch), pitch(args.x_m) {}
+  // 8 elements of a row; zeros where `valid` is false.
+  __device__ __forceinline__ Chunk load(int row, int at, bool valid) const {
+    return load_shared_input(x + row * pitch + at, valid);
+  }
+};
+
+// x in shared memory, normalised and rounded, for kernels with kNorm. Rows are padded, so that the
+// two rows of a quarter warp are in different banks. Sums are in the order of norm_rows with 256
+// threads to a row: over a thread's chunks, the lanes, the warps.
+template <class T, int kM>
+class GemvNormedRows {
+ public:
+  static constexpr int kPad = 32;
+
+  // Loads and normalises all rows. For all threads of the block.
+  __device__ __forceinline__ explicit GemvNormedRows(const GemvArgs& args)
+      : base_(shared_address(dynamic_shared())), pitch_(static_cast<int>(args.k) + kPad) {
+    __shared__ float squares[kM][kGemvWarps];
+    const int m = static_cast<int>(args.m);
+    const int k = static_cast<int>(args.k);
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int i = 0; i < m; ++i)
+      for (int at = thread * 8; at < k; at += 8 * kGemvThreads)
+        cp_async<16>(address(i, at), static_cast<const T*>(args.x) + i * args.x_m + at);
+    cp_async_commit();
+    cp_async_wait<0>();
+    for (int i = 0; i < m; ++i) {  // a thread reads what it copied
+      float sum = 0.0f;
+      for (int at = thread * 8; at < k; at += 8 * kGemvThreads) {
+        float e[8];
+        GemvWeight<T>::unpack(load(i, at), e);
+#pragma unroll
+        for (int v = 0; v < 8; ++v) sum = fmaf(e[v], e[v], sum);
+      }
+#pragma unroll
+      for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+      if (thread % 32 == 0) squares[i][thread / 32] = sum;
+    }
+    __syncthreads();
+    for (int at = thread * 8; at < k; at += 8 * kGemvThreads) {
+      float w[8];
+      GemvWeight<T>::unpack(load_shared_input(static_cast<const T*>(args.norm_weight) + at, true),
+                            w);
+      for (int i = 0; i < m; ++i) {
+        float sum = squares[i][0];
+#pragma unroll
+        for (int warp = 1; warp < kGemvWarps; ++warp) sum += squares[i][warp];
+        const float scale = rsqrtf(sum / static_cast<float>(k) + args.norm_eps);
+        float e[8];
+        GemvWeight<T>::unpack(load(i, at), e);
+        Chunk y;
+        T* const rounded = reinterpret_cast<T*>(y.v);
+#pragma unroll
+        for (int v = 0; v < 8; ++v)  // every step rounds, as in norm.cuh
+          rounded[v] =
+              convert<T>(__fmul_rn(__fmul_rn(e[v], scale), __fadd_rn(args.norm_offset, w[v])));
+        store_shared_quad(address(i, at), y.v);
+      }
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ Chunk load(int row, int at, bool valid = true) const {
+    Chunk c{};
+    if (valid) load_shared_quad(address(row, at), c.v);
+    return c;
+  }
+
+ private:
+  __device__ __forceinline__ unsigned address(int row, int at) const {
+    return base_ + static_cast<unsigned>(row * pitch_ + at) * 2;
+  }
+
+  unsigned base_;
+  int pitch_;
+};
+
+template <class T, int kM, bool kNorm>
+struct GemvInput {
+  using Type = GemvRows<T>;
+};
+template <class T, int kM>
+struct GemvInput<T, kM, true> {
+  using Type = GemvNormedRows<T, kM>;
+};
+
 // Bases, pitches and k are multiples of 16 bytes. A warp has kTilesN times 16 rows of w and blocks
-// of 32 * kUnroll of k.
-template <class T, int kTilesM, int kTilesN, int kUnroll, int kOrder>
-__global__ void __launch_bounds__(kGemvThreads)
+// of 32 * kUnroll of k; the block steps through the tiles of w, one grid apart.
+template <class T, int kTilesM, int kTilesN, int kUnroll, int kOrder, bool kNorm, bool kGated>
+__global__ void __launch_bounds__(kGemvThreads, kTilesM == 1 && kGated && !kNorm ? 1 : 0)
     gemv_mma_kernel(const __grid_constant__ GemvArgs args,
                     const __grid_constant__ EpilogueArgs epilogue) {
   constexpr int kM = 8 * kTilesM;
   constexpr int kRows = 16 * kTilesN;
+  constexpr int kColumns = kGated ? 16 : kRows;  // of y
+  static_assert(!kGated || kTilesN == 2);
   constexpr int kPitch = kRows + 4;  // no bank conflicts between the threads of a store
   constexpr int kBlockK = 32 * kUnroll;
   __shared__ float sums[kGemvWarps * kM * kPitch];
@@ -44,72 +146,84 @@ __global__ void __launch_bounds__(kGemvThreads)
   const int g = static_cast<int>(threadIdx.x) % 32 / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
   const int k_warps = static_cast<int>(args.k_warps);
-  const int first_j = static_cast<int>(blockIdx.x) * (kGemvWarps / k_warps * kRows);
-  const int row = first_j + warp / k_warps * kRows + g;
+  const int tile_rows = kGemvWarps / k_warps * kColumns;
   const GemvRange range = gemv_range(args);
   const int step = k_warps * kBlockK;
-  int at = range.begin + warp % k_warps * kBlockK + t * 8;
+  const int first_at = range.begin + warp % k_warps * kBlockK + t * 8;
+  const int n = static_cast<int>(args.n);
 
   const T* w[kTilesN][2];
-#pragma unroll
-  for (int tile = 0; tile < kTilesN; ++tile) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {  // rows past the end repeat the last one
-      const int j = row + tile * 16 + half * 8;
-      w[tile][half] = static_cast<const T*>(args.w) + blockIdx.z * args.w_batch +
-                      (j < args.n ? j : args.n - 1) * args.w_pitch;
-    }
-  }
-  gemv_begin<kOrder>();
   Chunk ahead[kUnroll][kTilesN][2];
+  int first_j = static_cast<int>(blockIdx.x) * tile_rows;
+  const auto fetch_first = [&] {
+    const int row = first_j + warp / k_warps * kColumns + g;
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u)
+    for (int tile = 0; tile < kTilesN; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {  // rows past the end repeat the last one
+        const int j = row + (kGated ? 0 : tile * 16) + half * 8;
+        const long long of_w = (j < n ? j : n - 1) + (kGated ? tile * args.n : 0);
+        w[tile][half] =
+            static_cast<const T*>(args.w) + blockIdx.z * args.w_batch + of_w * args.w_pitch;
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+#pragma unroll
+      for (int tile = 0; tile < kTilesN; ++tile)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          ahead[u][tile][half] =
+              load_weights(w[tile][half] + first_at + u * 32, first_at + u * 32 < range.end);
+  };
+  gemv_begin<kOrder>();
+  fetch_first();
+  gemv_before_input<kOrder>();
+  const typename GemvInput<T, kM, kNorm>::Type x(args);
+  while (true) {
+    float acc[kTilesN][kTilesM][4] = {};
+    for (int at = first_at; at - t * 8 < range.end; at += step) {
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const int here = at + u * 32;
+        Chunk a[kTilesN][2];
+#pragma unroll
+        for (int tile = 0; tile < kTilesN; ++tile) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            a[tile][half] = ahead[u][tile][half];
+            ahead[u][tile][half] =
+                load_weights(w[tile][half] + here + step, here + step < range.end);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < kTilesM; ++i) {
+          const Chunk b = x.load(8 * i + g, here, 8 * i + g < args.m && here < range.end);
+#pragma unroll
+          for (int tile = 0; tile < kTilesN; ++tile) {
+            const Chunk& a0 = a[tile][0];
+            const Chunk& a1 = a[tile][1];
+            gemv_mma<T>(acc[tile][i], a0.v[0], a1.v[0], a0.v[1], a1.v[1], b.v[0], b.v[1]);
+            gemv_mma<T>(acc[tile][i], a0.v[2], a1.v[2], a0.v[3], a1.v[3], b.v[2], b.v[3]);
+          }
+        }
+      }
+    }
+
 #pragma unroll
     for (int tile = 0; tile < kTilesN; ++tile)
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        ahead[u][tile][half] = load_weights(w[tile][half] + at + u * 32, at + u * 32 < range.end);
-
-  gemv_before_input<kOrder>();
-  const T* x = static_cast<const T*>(args.x) + blockIdx.z * args.x_batch + g * args.x_m;
-  float acc[kTilesN][kTilesM][4] = {};
-  for (; at - t * 8 < range.end; at += step) {
+      for (int i = 0; i < kTilesM; ++i)
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int here = at + u * 32;
-      Chunk a[kTilesN][2];
-#pragma unroll
-      for (int tile = 0; tile < kTilesN; ++tile) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          a[tile][half] = ahead[u][tile][half];
-          ahead[u][tile][half] = load_weights(w[tile][half] + here + step, here + step < range.end);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kTilesM; ++i) {
-        const Chunk b =
-            load_shared_input(x + 8 * i * args.x_m + here, 8 * i + g < args.m && here < range.end);
-#pragma unroll
-        for (int tile = 0; tile < kTilesN; ++tile) {
-          const Chunk& a0 = a[tile][0];
-          const Chunk& a1 = a[tile][1];
-          gemv_mma<T>(acc[tile][i], a0.v[0], a1.v[0], a0.v[1], a1.v[1], b.v[0], b.v[1]);
-          gemv_mma<T>(acc[tile][i], a0.v[2], a1.v[2], a0.v[3], a1.v[3], b.v[2], b.v[3]);
-        }
-      }
-    }
+        for (int e = 0; e < 4; ++e)
+          sums[(warp * kM + 8 * i + 2 * t + e % 2) * kPitch + tile * 16 + e / 2 * 8 + g] =
+              acc[tile][i][e];
+    gemv_finish_block<T, kM, kRows, kPitch, kGated>(args, epilogue, sums, k_warps, 0, first_j);
+    first_j += static_cast<int>(gridDim.x) * tile_rows;
+    if (first_j >= n) break;
+    __syncthreads();  // the sums have been read
+    fetch_first();
   }
-
-#pragma unroll
-  for (int tile = 0; tile < kTilesN; ++tile)
-#pragma unroll
-    for (int i = 0; i < kTilesM; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        sums[(warp * kM + 8 * i + 2 * t + e % 2) * kPitch + tile * 16 + e / 2 * 8 + g] =
-            acc[tile][i][e];
-  gemv_finish_block<T, kM, kRows, kPitch>(args, epilogue, sums, k_warps, 0, first_j);
 }
 
 constexpr int kGemvMmaColumns = 128;

@@ -8,6 +8,7 @@
 // `partial` [split][batch][m][n] for finish.cuh.
 #pragma once
 
+#include "common/dependent_launch.cuh"
 #include "common/dtype.cuh"
 #include "matmul/epilogue.cuh"
 
@@ -124,18 +125,14 @@ struct GemvWeight<float16> {
 // Ordering against the preceding kernel in the stream: kOrder is a GemvOrder.
 template <int kOrder>
 __device__ __forceinline__ void gemv_begin() {
-#if __CUDA_ARCH__ >= 900
-  if constexpr (kOrder == kOrderWait) asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  if constexpr (kOrder == kOrderWait) wait_for_predecessor();
 }
 
 // Between the first loads of w and the first of x.
 template <int kOrder>
 __device__ __forceinline__ void gemv_before_input() {
-#if __CUDA_ARCH__ >= 900
-  if constexpr (kOrder != kOrderPlain) asm volatile("griddepcontrol.launch_dependents;");
-  if constexpr (kOrder == kOrderPrefetch) asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  if constexpr (kOrder != kOrderPlain) release_successor();
+  if constexpr (kOrder == kOrderPrefetch) wait_for_predecessor();
 }
 
 // --- epilogue and store -------------------------------------------------------------------------
@@ -232,40 +229,64 @@ __device__ __forceinline__ float load_from_rank(const float* p, unsigned rank) {
   return v;
 }
 
+// What an output is made of: one sum, or with kGated those of gate and up.
+template <bool kGated>
+struct GemvSum {
+  float value, up;
+
+  // From `at`, and `apart` floats behind it, as `load` reads them.
+  template <class Load>
+  __device__ __forceinline__ void add(const float* at, int apart, const Load& load) {
+    value += load(at);
+    if constexpr (kGated) up += load(at + apart);
+  }
+  __device__ __forceinline__ float result() const {
+    if constexpr (kGated) return value * (1.0f / (1.0f + expf(-value))) * up;
+    return value;
+  }
+};
+
 // Sums of all warps of the block, in `sums`: [warp][kM][kPitch], of which kRows are used. Warp w
 // has K slice w % k_warps and rows from (w / k_warps) * kRows on; `first_i` and `first_j` are the
-// block's. All threads must call this.
-template <class T, int kM, int kRows, int kPitch>
+// block's. kGated: the second half of the rows are those of up. All threads must call this.
+template <class T, int kM, int kRows, int kPitch, bool kGated = false>
 __device__ __forceinline__ void gemv_finish_block(const GemvArgs& args,
                                                   const EpilogueArgs& epilogue, float* sums,
                                                   int k_warps, int first_i, int first_j) {
   constexpr int kTile = kM * kPitch;
-  const int num_rows = kGemvWarps / k_warps * kRows;
-  const int num_outputs = num_rows * kM;
+  constexpr int kColumns = kGated ? kRows / 2 : kRows;
+  const int num_columns = kGemvWarps / k_warps * kColumns;
+  const int num_outputs = num_columns * kM;
   const Cluster cluster = gemv_cluster();
+  const auto place = [&](int i, int j) {
+    return sums + j / kColumns * k_warps * kTile + i * kPitch + j % kColumns;
+  };
   __syncthreads();
   for (int o = static_cast<int>(threadIdx.x); o < num_outputs; o += kGemvThreads) {
-    const int i = o / num_rows;
-    const int j = o - i * num_rows;
-    float* sum = sums + j / kRows * k_warps * kTile + i * kPitch + j % kRows;
-    float v = sum[0];
-    for (int part = 1; part < k_warps; ++part) v += sum[part * kTile];
+    const int i = o / num_columns;
+    const int j = o - i * num_columns;
+    float* const at = place(i, j);
+    GemvSum<kGated> sum{at[0], kGated ? at[kColumns] : 0.0f};
+    for (int part = 1; part < k_warps; ++part)
+      sum.add(at + part * kTile, kColumns, [](const float* p) { return *p; });
     if (cluster.size == 1) {
-      gemv_emit<T>(args, epilogue, v, first_i + i, first_j + j);
+      gemv_emit<T>(args, epilogue, sum.result(), first_i + i, first_j + j);
     } else {
-      sum[0] = v;
+      at[0] = sum.value;
+      if constexpr (kGated) at[kColumns] = sum.up;
     }
   }
   if (cluster.size == 1) return;
   cluster_barrier();
   for (int o = static_cast<int>(cluster.rank * kGemvThreads + threadIdx.x); o < num_outputs;
        o += static_cast<int>(cluster.size * kGemvThreads)) {
-    const int i = o / num_rows;
-    const int j = o - i * num_rows;
-    const float* sum = sums + j / kRows * k_warps * kTile + i * kPitch + j % kRows;
-    float v = load_from_rank(sum, 0);
-    for (unsigned rank = 1; rank < cluster.size; ++rank) v += load_from_rank(sum, rank);
-    gemv_emit<T>(args, epilogue, v, first_i + i, first_j + j);
+    const int i = o / num_columns;
+    const int j = o - i * num_columns;
+    const float* const at = place(i, j);
+    GemvSum<kGated> sum{load_from_rank(at, 0), kGated ? load_from_rank(at + kColumns, 0) : 0.0f};
+    for (unsigned rank = 1; rank < cluster.size; ++rank)
+      sum.add(at, kColumns, [&](const float* p) { return load_from_rank(p, rank); });
+    gemv_emit<T>(args, epilogue, sum.result(), first_i + i, first_j + j);
   }
   cluster_barrier();  // no block exits while its sums are being read
 }

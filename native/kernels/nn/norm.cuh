@@ -5,6 +5,7 @@
 // Grid: rows (row.cuh). Numerics: float32; the variance is that of x - mean, in a second pass.
 #pragma once
 
+#include "common/dependent_launch.cuh"
 #include "nn/row.cuh"
 
 namespace gpk {
@@ -105,6 +106,7 @@ template <class T, class W, NormMode kMode, unsigned kFlags, int kV, int kA>
 __global__ void __launch_bounds__(kMaxRowGroup) norm_rows(const NormArgs args) {
   constexpr bool kResidual = (kFlags & kNormResidual) != 0;
   __shared__ float shared[2][3][16];
+  start_dependent();
   const int group = args.group;
   RowPlace at(group);
   using Stream = RowStream<T, kV, kA, kResidual ? 2 : 1>;

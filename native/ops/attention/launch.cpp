@@ -143,12 +143,12 @@ kernels::AttentionArgs args_of(const AttentionCall& call) {
   if (call.mask) {
     args.mask = address(*call.mask);
     args.mask_at = mask_strides(*call.mask);
-    args.mask_step = narrow(call.mask->strides()[3]);
+    args.mask_step = call.mask->strides()[3];
   }
   if (call.bias) {
     args.bias = address(*call.bias);
     args.bias_at = mask_strides(*call.bias);
-    args.bias_step = narrow(call.bias->strides()[3]);
+    args.bias_step = call.bias->strides()[3];
   }
   args.batch = narrow(d.batch);
   args.heads = narrow(d.heads);
@@ -216,6 +216,7 @@ void launch_decode(const AttentionCall& call, const AttentionPlan& plan, const K
   config.grid[1] = static_cast<unsigned>(d.kv_heads * row_tiles);
   config.grid[2] = static_cast<unsigned>(d.batch);
   config.block[0] = 128;
+  config = dependent(config, Context::get(call.q.device().index).traits());
   void* params[] = {&args};
   Arrays arrays(call);
   if (d.kv_len <= std::int64_t{1} << plan.split_log2) {  // no parts

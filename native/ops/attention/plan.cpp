@@ -13,6 +13,8 @@ constexpr int kDecodeWarps = 4;
 constexpr int kMaxDecodeRows = 64;
 constexpr int kTileM = 64;
 constexpr std::size_t kStaticBytes = 1024;  // room for what kernels declare themselves
+constexpr std::int64_t kMaxGridY = 65535;
+constexpr std::int64_t kMaxUnits = std::int64_t{1} << 30;  // the prefill kernel counts in 32 bits
 
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
@@ -27,7 +29,8 @@ int smallest(const int (&sizes)[kCount], std::int64_t x) {
 bool takes_prefill(const AttentionDesc& d, const plan::Machine& machine) {
   return machine.sm == 90 && machine.jit && is_half(d.dtype) && d.kv_dtype == d.dtype &&
          d.dim == d.value_dim && (d.dim == 64 || d.dim == 128 || (d.dim == 256 && !d.softcap)) &&
-         !d.masked && !d.paged && d.aligned && d.q_len > kDecodeRows;
+         !d.masked && !d.paged && d.aligned && d.q_len > kDecodeRows &&
+         d.batch * d.heads * ceil_div(d.q_len, 2 * kTileM) <= kMaxUnits;
 }
 
 bool takes_decode(const AttentionDesc& d, const plan::Machine& machine) {
@@ -35,7 +38,8 @@ bool takes_decode(const AttentionDesc& d, const plan::Machine& machine) {
   return is_half(d.dtype) && (d.kv_dtype == d.dtype || narrow) && d.dim == d.value_dim &&
          (d.dim == 64 || d.dim == 128 || (d.dim % 32 == 0 && d.dim <= 256 && machine.jit)) &&
          (machine.jit || (!d.softcap && !narrow)) && !d.masked && !d.packed && d.aligned &&
-         d.heads / d.kv_heads * d.q_len <= kMaxDecodeRows;
+         d.heads / d.kv_heads * d.q_len <= kMaxDecodeRows &&
+         d.kv_heads * decode_row_tiles(d) <= kMaxGridY;
 }
 
 bool takes_tile(const AttentionDesc& d, const plan::Machine& machine) {

@@ -301,15 +301,16 @@ void launch_write(WriteOperands x, const KvWriteOptions& options) {
   const DType cache = x.k_cache.array.dtype();
   const int vec = x.vector(x.cos ? x.cos->shape()[1] : 0);
   kernels::KvWriteArgs args = write_args(x, options, vec);
-  const Kernel& code =
-      kernel(Context::get(x.k.device().index), {Family::kv_cache, kKernel, pack(dtype, cache, vec)},
-             [&] { return write_spec(dtype, cache, vec); });
+  Context& context = Context::get(x.k.device().index);
+  const Kernel& code = kernel(context, {Family::kv_cache, kKernel, pack(dtype, cache, vec)},
+                              [&] { return write_spec(dtype, cache, vec); });
   std::vector<const Array*> arrays{&x.k, &x.v, &x.k_cache.array, &x.v_cache.array, &x.slots};
   for (const auto* part : {&x.q, &x.q_out, &x.cos, &x.sin, &x.positions, &x.q_weight, &x.k_weight,
                            &x.k_cache.scale.array, &x.v_cache.scale.array})
     if (*part) arrays.push_back(&**part);
   void* params[] = {&args};
-  submit(code, grid_1d(args.num_rows * args.group, kBlock, kBlock), arrays, params);
+  const LaunchConfig config = grid_1d(args.num_rows * args.group, kBlock, kBlock);
+  submit(code, dependent(config, context.traits()), arrays, params);
 }
 
 void run_write_on_cpu(const WriteOperands& x, const KvWriteOptions& options) {

@@ -125,6 +125,8 @@ MatmulDesc format_desc(const GemmCall& call) {
   desc.tf32 = call.tf32;
   desc.batch_invariant = call.batch_invariant;
   desc.few_rows = call.few_rows;
+  desc.gated = call.gated;
+  desc.normed = call.norm.has_value();
   desc.fast_accum = call.fast_accum;
   if (call.groups.kind != GroupKind::kNone)
     desc.groups = {call.groups.kind, call.groups.device.has_value(), call.b.shape()[0],
@@ -226,6 +228,8 @@ std::string to_string(const MatmulDesc& desc) {
   if (desc.conjugate) text += ", conjugate";
   if (desc.tf32) text += ", tf32";
   if (desc.batch_invariant) text += desc.few_rows ? ", few_rows" : ", batch_invariant";
+  if (desc.gated) text += ", gated";
+  if (desc.normed) text += ", normed";
   if (desc.fast_accum) text += ", fast_accum";
   return text;
 }

@@ -27,7 +27,8 @@ struct MatmulDesc {
   bool tf32 = false;
   bool batch_invariant = false;
   bool few_rows = false;
-  bool fast_accum = false;  // FP8 only
+  bool gated = false, normed = false;  // as GemmCall
+  bool fast_accum = false;             // FP8 only
 
   // Layouts: which stride is 1. Neither: strided both ways.
   [[nodiscard]] bool a_k_major() const noexcept { return problem.a_k == 1; }

@@ -1,5 +1,7 @@
 #include "ops/matmul/engine_gemv.h"
 
+#include <algorithm>
+
 #include "base/ceil_div.h"
 #include "base/text.h"
 #include "core/context.h"
@@ -30,7 +32,14 @@ std::uint64_t variant_bits(const GemvVariant& v) {
       .field("align", v.align, 5)
       .field("stages", v.stages, 7)
       .field("frozen", v.frozen, 1)
+      .field("gated", v.gated, 1)
+      .field("normed", v.normed, 1)
       .key();
+}
+
+// Of propose_few_rows(), whose variants sum in one order.
+bool is_for_few_rows(const GemvVariant& v) {
+  return v.kernel == GemvKernel::kMmaRows && v.tile_k == 4;
 }
 
 jit::KernelSpec spec_of(const GemvVariant& v) {
@@ -39,7 +48,7 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
   spec.variant = variant_bits(v);
   spec.op = "matmul";
   // All of them, or none could be used: they agree with each other.
-  spec.bundled = v.kernel == GemvKernel::kMmaRows && v.tile_n == 16 && v.tile_k == 4;
+  spec.bundled = is_for_few_rows(v);
   const char* const type = info(v.dtype).cuda_name;
   const int per_lane = 16 / static_cast<int>(itemsize(v.dtype));
   const int order = v.frozen ? kernels::kOrderPrefetch : kernels::kOrderWait;
@@ -57,7 +66,7 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
     case GemvKernel::kMmaRows:
       spec.file = "matmul/gemv_mma.cuh";
       spec.expression = cat("gpk::gemv_mma_kernel<", type, ", ", v.tile_m / 8, ", ", v.tile_n / 16,
-                            ", ", v.tile_k, ", ", order, ">");
+                            ", ", v.tile_k, ", ", order, ", ", v.normed, ", ", v.gated, ">");
       break;
     case GemvKernel::kMmaColumns:
       spec.file = "matmul/gemv_mma.cuh";
@@ -75,8 +84,7 @@ jit::KernelSpec spec_of(const GemvVariant& v) {
 
 // kRows has the order too, but has not run with it on a GPU.
 bool gemv_can_prefetch(const GemvVariant& v) {
-  return v.kernel == GemvKernel::kRing ||
-         (v.kernel == GemvKernel::kMmaRows && v.tile_n == 16 && v.tile_k == 4);
+  return v.kernel == GemvKernel::kRing || is_for_few_rows(v);
 }
 
 // Rows of x at multiples of 16 bytes, k contiguous.
@@ -87,6 +95,12 @@ Array copy_input(const Array& x, const MatmulProblem& p, const char* op) {
   const Array to({p.m, p.k}, {pitch, 1}, x.dtype(), room.buffer(), room.offset_elems());
   copy_into(to, Array({p.m, p.k}, {p.a_m, p.a_k}, x.dtype(), x.buffer(), x.offset_elems()), op);
   return to;
+}
+
+// By their registers, on a multiprocessor.
+int resident_blocks(const GemvVariant& v) {
+  if (v.tile_m > 8) return 1;
+  return v.gated ? 2 : 3;
 }
 
 LaunchConfig config_of(const GemvVariant& v, const MatmulProblem& p, const MatmulPlan& plan,
@@ -102,8 +116,12 @@ LaunchConfig config_of(const GemvVariant& v, const MatmulProblem& p, const Matmu
     return config;
   }
   const bool by_rows = v.kernel == GemvKernel::kRows || v.kernel == GemvKernel::kMmaRows;
-  const std::int64_t block_n = by_rows ? v.tile_n * kBlockWarps / v.group : v.tile_n;
+  const std::int64_t columns = v.gated ? v.tile_n / 2 : v.tile_n;
+  const std::int64_t block_n = by_rows ? columns * kBlockWarps / v.group : columns;
   config.grid[0] = static_cast<unsigned>(ceil_div(p.n, block_n) * ceil_div(p.m, v.tile_m));
+  if (v.normed) config.shared_bytes = gemv_norm_bytes(p.m, p.k);
+  if (is_for_few_rows(v))  // these step through their tiles: as many blocks as are resident
+    config.grid[0] = std::min(config.grid[0], static_cast<unsigned>(resident_blocks(v) * sms));
   if (plan.cluster > 1) {
     config.cluster[0] = config.cluster[2] = 1;
     config.cluster[1] = static_cast<unsigned>(plan.cluster);
@@ -158,6 +176,11 @@ void launch_gemv(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan&
   args.x = address(copied ? *copied : x);
   args.w = address(w);
   args.y = address(call.c);
+  if (call.norm) {
+    args.norm_weight = address(call.norm->weight);
+    args.norm_eps = call.norm->eps;
+    args.norm_offset = call.norm->offset;
+  }
   if (plan.splits > 1 && plan.cluster == 1) {
     partial = make_partial(desc, plan.splits, call.c.device(), op);
     args.partial = address(partial);
@@ -203,7 +226,15 @@ std::vector<GemvVariant> gemv_variants() {
     add(GemvKernel::kMmaRows, 8, 32, 4);
     add(GemvKernel::kMmaRows, 16, 32, 4);
     add(GemvKernel::kMmaRows, 32, 32, 2);
-    for (const int m : {8, 16, 32, 64}) add(GemvKernel::kMmaRows, m, 16, 4);
+    add(GemvKernel::kMmaRows, 32, 32, 4);
+    for (const int m : {8, 64}) add(GemvKernel::kMmaRows, m, 16, 4);
+    for (const bool normed : {false, true})
+      for (const bool gated : {false, true})
+        for (const int m : {8, 16, 32})
+          if ((gated || normed) && (!normed || m == 8))
+            for (const bool frozen : {false, true})
+              variants.push_back({GemvKernel::kMmaRows, dtype, m, gated ? 32 : 16, 4, 1, 0, 16,
+                                  frozen, gated, normed});
     for (const int m : {8, 16}) add(GemvKernel::kMmaColumns, m, 128, 0);
   }
   return variants;

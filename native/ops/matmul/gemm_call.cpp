@@ -127,7 +127,7 @@ void run_gemm(const GemmCall& call, const char* op) {
   }
 }
 
-std::array<const Array*, 8> arrays_of(const GemmCall& call, const Array* workspace) {
+std::array<const Array*, 9> arrays_of(const GemmCall& call, const Array* workspace) {
   const auto given = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
   return {&call.a,
           &call.b,
@@ -136,7 +136,8 @@ std::array<const Array*, 8> arrays_of(const GemmCall& call, const Array* workspa
           given(call.quant_a.scales),
           given(call.quant_b.scales),
           given(call.epilogue.bias),
-          given(call.epilogue.residual)};
+          given(call.epilogue.residual),
+          call.norm ? &call.norm->weight : nullptr};
 }
 
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization) {

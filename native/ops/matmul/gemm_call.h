@@ -8,6 +8,12 @@
 #include "ops/matmul/row_groups.h"
 #include "plan/operand_format.h"
 
+namespace gpk::ops {
+
+inline constexpr std::int64_t kMaxFewRows = 64;
+
+}  // namespace gpk::ops
+
 namespace gpk::ops::gemm {
 
 // What makes numbers of an operand's stored values.
@@ -18,6 +24,13 @@ struct Quantization {
   // One element; kRow: m (1-D), or c.shape[:-1]; kColumn: n (1-D); blocks: [rows, blocks of k].
   std::optional<Array> scales = {};
   std::optional<Array> zero_points = {};
+};
+
+// Of the rows of a: rmsnorm with (offset + weight), rounded to a's dtype.
+struct InputNorm {
+  Array weight;  // k elements, contiguous, a's dtype
+  float eps = 0.0f;
+  float offset = 0.0f;
 };
 
 struct GemmCall {
@@ -31,7 +44,11 @@ struct GemmCall {
   bool tf32 = false;             // float32 operands may be rounded to TF32
   bool batch_invariant = false;  // a row's result does not depend on how many rows there are
   bool few_rows = false;         // the same among calls of up to kMaxFewRows rows
-  bool fast_accum = false;       // FP8: accumulators may have fewer bits than float32
+  // With few_rows, where takes_few_rows(): c = silu(a b) * (a b'), b' being the n columns after b;
+  // and a norm in front (up to kMaxNormRows rows).
+  bool gated = false;
+  std::optional<InputNorm> norm = {};
+  bool fast_accum = false;  // FP8: accumulators may have fewer bits than float32
   Epilogue epilogue = {};
   Quantization quant_a = {}, quant_b = {};
   RowGroups groups = {};
@@ -41,7 +58,7 @@ struct GemmCall {
 void run_gemm(const GemmCall& call, const char* op);
 
 // All arrays of a call, for submit(); absent ones are nullptr.
-std::array<const Array*, 8> arrays_of(const GemmCall& call, const Array* workspace = nullptr);
+std::array<const Array*, 9> arrays_of(const GemmCall& call, const Array* workspace = nullptr);
 
 // Pure.
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization);

@@ -21,6 +21,7 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;  // kernels count in 32
 constexpr std::int64_t kMaxGrid = 65535;
 constexpr int kBlockWarps = 8;
 constexpr int kMaxCluster = 8;
+constexpr std::size_t kStaticBytes = 16384;  // of kMmaRows with a norm: sums of 8 rows
 
 int largest_power(std::int64_t x) {
   return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));
@@ -248,7 +249,9 @@ GemvVariant gemv_variant(const MatmulDesc& desc, const MatmulPlan& plan) {
           .tile_k = plan.tile_k,
           .group = plan.group,
           .stages = plan.stages,
-          .align = Few{t, GemmMachine{}, plan.transpose}.align()};
+          .align = Few{t, GemmMachine{}, plan.transpose}.align(),
+          .gated = desc.gated,
+          .normed = desc.normed};
 }
 
 std::size_t gemv_ring_bytes(const GemvVariant& v, std::int64_t n, std::int64_t k, int blocks) {
@@ -256,6 +259,11 @@ std::size_t gemv_ring_bytes(const GemvVariant& v, std::int64_t n, std::int64_t k
   const std::int64_t rows = ceil_div(n, blocks) + v.tile_n;
   return stages * static_cast<std::size_t>(v.tile_n * v.tile_k) * itemsize(v.dtype) + stages * 8 +
          static_cast<std::size_t>(rows * ceil_div(k, v.tile_k) * v.tile_m) * sizeof(float);
+}
+
+std::size_t gemv_norm_bytes(std::int64_t m, std::int64_t k) {
+  constexpr std::int64_t kPad = 32;
+  return static_cast<std::size_t>(m * (k + kPad) * 2);
 }
 
 int gemv_ring_blocks(int tile_n, int sms) { return tile_n == 1 ? 2 * sms : sms; }
@@ -277,25 +285,35 @@ bool takes_gemv(const MatmulDesc& d) {
   return d.dtype_c == d.a.dtype || d.dtype_c == DType::kFloat32;
 }
 
-std::vector<MatmulPlan> propose_few_rows(const MatmulDesc& desc, const GemmMachine& machine) {
+bool takes_few_rows(const MatmulDesc& desc, const GemmMachine& machine) {
   constexpr std::int64_t kLeastSize = 64;
   const Few few{desc, machine, false};
   const MatmulProblem& p = desc.problem;
-  if (!takes_gemv(desc) || !few.half() || few.align() != 16 || machine.sm < 80 || !few.by_rows() ||
-      p.m > kMaxFewRows || p.n < kLeastSize || p.k < kLeastSize || p.k >= kMaxSize ||
-      p.n >= kMaxSize || !p.batch_shape.empty())
-    return {};
+  const std::int64_t most = desc.normed ? kMaxNormRows : desc.gated ? kMaxGatedRows : kMaxFewRows;
+  return takes_gemv(desc) && few.half() && few.align() == 16 && machine.sm >= 80 && few.by_rows() &&
+         p.m <= most && p.n >= kLeastSize && p.k >= kLeastSize && p.k < kMaxSize &&
+         p.n < kMaxSize / 2 && p.batch_shape.empty() &&
+         (!desc.normed || (p.a_k == 1 && desc.align_a == 16 &&
+                           gemv_norm_bytes(p.m, p.k) + kStaticBytes <= machine.shared_bytes));
+}
+
+std::vector<MatmulPlan> propose_few_rows(const MatmulDesc& desc, const GemmMachine& machine) {
+  if (!takes_few_rows(desc, machine)) return {};
+  const Few few{desc, machine, false};
+  const MatmulProblem& p = desc.problem;
   MatmulPlan plan = make_plan(few, GemvKernel::kMmaRows);
   plan.tile_m =
       static_cast<std::int32_t>(8 * std::bit_ceil(static_cast<std::uint64_t>(ceil_div(p.m, 8))));
-  plan.tile_n = 16;
   plan.tile_k = 4;
-  int warps = kBlockWarps;
-  const auto blocks = [&] { return ceil_div(p.n, plan.tile_n * kBlockWarps / warps); };
+  // The order of sums follows from warps and splits: these must not depend on m.
+  const std::int64_t rows = desc.gated ? 2 * p.n : p.n;
+  // Warps side by side along k read long runs of each row of w.
   const std::int64_t step = std::int64_t{32} * plan.tile_k;
-  while (warps > 1 && (p.k < step * warps || blocks() > std::int64_t{3} * machine.sms)) warps /= 2;
-  plan.group = warps;
-  split(plan, few, blocks(), machine.sms, step * warps);
+  plan.group = static_cast<int>(std::min<std::int64_t>(kBlockWarps, largest_power(p.k / step)));
+  const std::int64_t blocks = ceil_div(rows, std::int64_t{16} * kBlockWarps / plan.group);
+  split(plan, few, blocks, machine.sms, step * plan.group);
+  // A fragment of x serves two tiles of w where loads of x would cost as much as those of w.
+  plan.tile_n = desc.gated || (p.m > 8 && p.m <= 32) ? 32 : 16;
   plan.predicted_us = static_cast<float>(predict(few, plan, desc));
   const jit::KernelSpec spec = spec_gemv(desc, plan);
   if (!machine.jit && !jit::in_bundle(spec.file, spec.expression, machine.sm)) return {};

@@ -2,11 +2,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "core/context.h"
 #include "core/view.h"
-#include "ops/matmul/desc.h"
+#include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/layer.h"
 #include "ops/matmul/result.h"
 #include "ops/matmul/swiglu.h"
+#include "ops/nn/norm.h"
 
 namespace gpk::ops {
 namespace {
@@ -26,6 +28,14 @@ void check_weights(const Array& x, const Array& w, const LinearOptions& options,
   if (options.swiglu && w.shape()[0] % 2 != 0)
     throw InvalidArgument(cat(op, ": w has shape ", to_string(w.shape()),
                               ", swiglu needs an even number of rows: gate, then up"));
+  if (options.few_rows && x.size() > kMaxFewRows * w.shape()[1])
+    throw InvalidArgument(cat(op, ": x has shape ", to_string(x.shape()), ", few_rows takes up to ",
+                              kMaxFewRows, " rows"));
+  if (options.norm &&
+      (options.norm->weight.ndim() != 1 || options.norm->weight.size() != w.shape()[1]))
+    throw InvalidArgument(cat(op, ": norm has shape ", to_string(options.norm->weight.shape()),
+                              ", w has shape ", to_string(w.shape()), ", expected (", w.shape()[1],
+                              ",)"));
   if (!options.bias) return;
   gemm::check_like(*options.bias, "bias", x, "x", op);
   if (options.bias->ndim() != 1 || options.bias->size() != w.shape()[0])
@@ -54,10 +64,80 @@ Array linear_swiglu(const Array& x, const Array& w, const LinearOptions& options
                              MatmulOptions sums;
                              sums.use_tf32 = options.use_tf32;
                              sums.batch_invariant = options.batch_invariant;
-                             sums.few_rows = options.few_rows;
                              sums.dtype = gemm::accumulator(x.dtype());
                              const Array both = matmul(x, transpose(w, op), sums, op);
                              gemm::run_swiglu(both, options.bias, residual, result, op);
+                           });
+}
+
+NormOptions norm_options(const LinearNorm& norm, bool few_rows) {
+  return {norm.weight, std::nullopt, norm.eps, norm.offset, few_rows};
+}
+
+// GEMM and epilogue of few rows in one launch, with the gate where `gated`.
+gemm::GemmCall few_rows_call(const Array& x, const Array& w, const Array& result, bool gated,
+                             const char* op) {
+  gemm::GemmCall call{x, transpose(slice_axis(w, 0, 0, result.shape()[1], 1), op), result};
+  call.batch_invariant = call.few_rows = true;
+  call.gated = gated;
+  return call;
+}
+
+// x normalised by the GEMM's launch where that takes it, else before it.
+void run_with_norm(gemm::GemmCall call, const std::optional<LinearNorm>& norm,
+                   const gemm::GemmMachine& machine, const char* op) {
+  if (norm) {
+    call.norm = gemm::InputNorm{contiguous(norm->weight, op), static_cast<float>(norm->eps),
+                                static_cast<float>(norm->offset)};
+    if (norm->weight.dtype() != call.a.dtype() || !takes_few_rows(make_desc(call), machine)) {
+      call.norm.reset();
+      call.a = rmsnorm(call.a, norm_options(*norm, true), std::nullopt);
+    }
+  }
+  run_gemm(call, op);
+}
+
+// `residual` has the result's shape. False: not for these kernels, whatever the number of rows.
+bool run_few_rows(const Array& x, const Array& w, const LinearOptions& options,
+                  const std::optional<Array>& residual, const Array& result, const char* op) {
+  if (!x.device().is_cuda() || x.ndim() != 2 || (options.swiglu && options.bias)) return false;
+  const gemm::GemmMachine machine = gemm::gemm_machine_of(Context::get(x.device().index));
+  gemm::GemmCall call = few_rows_call(x, w, result, options.swiglu, op);
+  call.epilogue.bias = options.bias;
+  call.epilogue.activation = options.activation;
+  call.epilogue.residual = residual;
+  if (takes_few_rows(make_desc(call), machine)) {
+    run_with_norm(call, options.norm, machine, op);
+    return true;
+  }
+  if (!options.swiglu) return false;
+  // More rows than the gate takes: the same sums, and a pass over both halves.
+  const Array both =
+      Array::empty({x.shape()[0], w.shape()[0]}, gemm::accumulator(x.dtype()), x.device(), op);
+  const gemm::GemmCall halves = few_rows_call(x, w, both, false, op);
+  if (!takes_few_rows(make_desc(halves), machine)) return false;
+  run_with_norm(halves, options.norm, machine, op);
+  gemm::run_swiglu(both, std::nullopt, residual, result, op);
+  return true;
+}
+
+// Up to kMaxFewRows rows, whose results agree with those of other calls of that kind.
+Array linear_few_rows(const Array& x, const Array& w, const LinearOptions& options,
+                      const char* op) {
+  LinearOptions rest = options;
+  rest.few_rows = false;
+  rest.batch_invariant = true;
+  const Dims shape = with_last(x.shape(), options.swiglu ? w.shape()[0] / 2 : w.shape()[0]);
+  std::optional<Array> residual;
+  if (options.residual) residual = gemm::check_residual(*options.residual, shape, x, op);
+  const Array* read_late = residual ? &*residual : nullptr;
+  if (residual && options.out && same_place(*options.out, *residual)) read_late = nullptr;
+  return gemm::fill_result(options.out, shape, x.dtype(), x.device(),
+                           {&x, &w, options.bias ? &*options.bias : nullptr, read_late}, op,
+                           [&](const Array& result) {
+                             if (run_few_rows(x, w, options, residual, result, op)) return;
+                             rest.out = result;
+                             linear(x, w, rest, op);
                            });
 }
 
@@ -65,12 +145,17 @@ Array linear_swiglu(const Array& x, const Array& w, const LinearOptions& options
 
 Array linear(const Array& x, const Array& w, const LinearOptions& options, const char* op) {
   check_weights(x, w, options, op);
+  if (options.few_rows) return linear_few_rows(x, w, options, op);
+  if (options.norm) {
+    LinearOptions rest = options;
+    rest.norm.reset();
+    return linear(rmsnorm(x, norm_options(*options.norm, false), std::nullopt), w, rest, op);
+  }
   if (options.swiglu) return linear_swiglu(x, w, options, op);
   MatmulOptions fused;
   fused.out = options.out;
   fused.use_tf32 = options.use_tf32;
   fused.batch_invariant = options.batch_invariant;
-  fused.few_rows = options.few_rows;
   fused.bias = options.bias;
   fused.activation = options.activation;
   if (options.residual)

@@ -1,11 +1,20 @@
 // Linear layers: one GEMM, x w^T, with a fused epilogue.
 #pragma once
 
+#include "ops/matmul/gemm_call.h"
 #include "ops/matmul/matmul.h"
 
 namespace gpk::ops {
 
+// Of x: rmsnorm(x) * (offset + weight), rounded to its dtype.
+struct LinearNorm {
+  Array weight;
+  double eps = 1e-5;
+  double offset = 0.0;
+};
+
 struct LinearOptions {
+  std::optional<LinearNorm> norm;
   std::optional<Array> bias;      // n elements (SwiGLU: 2 n)
   std::optional<Array> residual;  // broadcasts to the result
   Activation activation = Activation::kNone;
@@ -13,11 +22,13 @@ struct LinearOptions {
   std::optional<Array> out;
   std::optional<bool> use_tf32;
   bool batch_invariant = false;
-  bool few_rows = false;  // as MatmulOptions
+  // Up to kMaxFewRows rows, which agree with other calls of that kind, but not with calls of more
+  // rows; the norm and SwiGLU are part of the same launch. Implies batch_invariant.
+  bool few_rows = false;
 };
 
-// activation(x w^T + bias) + residual, [..., k] with [n, k] (SwiGLU: [2 n, k]) to [..., n]. All
-// arrays have one dtype: float16, bfloat16, float32 or float64. Rounded once. Throws
+// activation(norm(x) w^T + bias) + residual, [..., k] with [n, k] (SwiGLU: [2 n, k]) to [..., n].
+// All arrays have one dtype: float16, bfloat16, float32 or float64. Rounded once. Throws
 // InvalidArgument.
 Array linear(const Array& x, const Array& w, const LinearOptions& options = {},
              const char* op = "linear");

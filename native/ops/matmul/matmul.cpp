@@ -189,7 +189,6 @@ gemm::GemmCall make_call(const Checked& checked, const Array& x1, const Array& x
                       as_stack(checked, result, op)};
   call.tf32 = checked.operand == DType::kFloat32 && gemm::tf32_allowed(options.use_tf32);
   call.batch_invariant = options.batch_invariant;
-  call.few_rows = options.few_rows && options.batch_invariant;
   if (!with_epilogue) return call;
   gemm::Epilogue& epilogue = call.epilogue;
   epilogue.alpha = static_cast<float>(options.alpha);

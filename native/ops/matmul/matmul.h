@@ -8,8 +8,6 @@
 
 namespace gpk::ops {
 
-inline constexpr std::int64_t kMaxFewRows = 64;
-
 // What a call may say besides its operands. The result is
 //   activation(alpha * x1 x2 + bias) + beta * residual
 // in the accumulation type, rounded once for float16, bfloat16 and float32.
@@ -19,10 +17,7 @@ struct MatmulOptions {
   // The dtype that is computed in, as NumPy's dtype=: one the operands cast to within their kind.
   // float32 for float16 and bfloat16, and int32 for int8, cast nothing: sums are kept as they are.
   std::optional<DType> dtype;
-  bool batch_invariant = false;  // rows do not depend on how many there are
-  // With batch_invariant: there are up to kMaxFewRows rows, which agree with other calls of that
-  // kind, but not with calls of more rows. Faster: large GEMMs run on other engines.
-  bool few_rows = false;
+  bool batch_invariant = false;               // rows do not depend on how many there are
   double alpha = 1.0;                         // of integers: a whole number
   std::optional<Array> bias;                  // n elements, dtype of the result
   Activation activation = Activation::kNone;  // of real floating-point results

@@ -95,6 +95,7 @@ std::vector<MatmulPlan> propose_matmul(const MatmulDesc& desc, const GemmMachine
   std::vector<MatmulPlan> plans;
   if (desc.few_rows) plans = propose_few_rows(desc, machine);
   if (!plans.empty()) return plans;
+  if (desc.gated || desc.normed) throw Error(cat("matmul: no engine takes ", to_string(desc)));
   propose_all(desc, machine, plans);
   if (desc.epilogue == 0) {
     for (MatmulPlan& plan : plans) plan.fused = true;

@@ -1,11 +1,11 @@
 #include "ops/nn/fused_shapes.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "core/view.h"
+#include "ops/nn/rows.h"
 
 namespace gpk::ops::nn {
 namespace {
@@ -51,8 +51,7 @@ void check_use(const RowUse& use, const Dims& shape, std::int64_t width) {
   if (last_axis(shape) != width)
     refuse("expected rows of ", width, " elements, as the function's other ops over rows have");
   if (use.needs_elements && width == 0) refuse("expected at least 1 element along the last axis");
-  if (width > std::numeric_limits<std::int32_t>::max())
-    refuse("expected fewer than 2**31 elements along the last axis");
+  if (width > kMaxRowWidth) refuse("expected at most 2**31 - 2**16 elements along the last axis");
 }
 
 }  // namespace

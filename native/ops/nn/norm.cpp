@@ -1,7 +1,6 @@
 #include "ops/nn/norm.h"
 
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -49,6 +48,7 @@ std::uint64_t pack(const NormVariant& v) {
 // The general variant takes everything; of the others the bundle has those of models.
 bool is_bundled(const NormVariant& v) {
   if (v.vec == 1) return v.accesses == 0;
+  if (v.accesses == 0) return v.mode == NormMode::kRms && v.weight == v.dtype && v.flags == 0;
   return v.accesses == 4 && v.weight == v.dtype && (v.flags & ~kernels::kNormResidual) == 0;
 }
 
@@ -127,6 +127,7 @@ void launch_norm(NormWork work) {
                           traits.shared_per_block_optin_bytes);
   if (work.residual && plan.accesses == 8)  // two rows do not fit in registers
     plan = {plan.vec, 0, kernels::kMaxRowGroup};
+  if (work.options.few_rows) plan = {plan.vec, 0, 256};
   NormVariant variant{work.x.dtype(), weight, work.mode, flags_of(work), plan.vec, plan.accesses};
   if (!is_bundled(variant) && !jit::jit_available()) {
     plan = general_plan(x.width);
@@ -162,7 +163,7 @@ void launch_norm(NormWork work) {
     args.span = static_cast<int>(work.channels->span);
   }
   void* params[] = {&args};
-  submit(code, row_grid(x.rows, plan, traits.multiprocessor_count, arrays),
+  submit(code, dependent(row_grid(x.rows, plan, traits.multiprocessor_count, arrays), traits),
          {&x.array, residual ? &residual->array : nullptr, pointer(work.options.weight),
           pointer(work.options.bias), &out.array, pointer(work.sum), pointer(work.scales)},
          params);
@@ -260,10 +261,10 @@ Array channel_norm(const Array& x, std::int64_t num_groups, const NormOptions& o
   const std::int64_t samples = x.shape()[0];
   const std::int64_t channels = x.shape()[1];
   const std::int64_t span = x.size() / (samples * channels);
-  if (channels / num_groups * span > std::numeric_limits<std::int32_t>::max())
+  if (channels / num_groups * span > kMaxRowWidth)
     throw InvalidArgument(cat(op, ": x has shape ", to_string(x.shape()), ", ",
                               channels / num_groups * span,
-                              " elements to a group; expected fewer than 2**31"));
+                              " elements to a group; expected at most 2**31 - 2**16"));
   const Dims shape{samples * num_groups, x.size() / (samples * num_groups)};
   const bool direct = out && out->dtype() == x.dtype() && out->is_contiguous() &&
                       (same_place(*out, x) || !may_overlap(*out, x));

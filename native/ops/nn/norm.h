@@ -13,6 +13,8 @@ struct NormOptions {
   std::optional<Array> bias;    // none: 0
   double eps = 1e-5;
   double offset = 0.0;  // added to the weight
+  // rmsnorm: sums in the order of gemm::InputNorm, 256 threads to a row.
+  bool few_rows = false;
 };
 
 // All throw InvalidArgument. x is float16, bfloat16 or float32; sums are in float32, and the order

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
@@ -88,9 +87,9 @@ void check_rows(const Array& array, const char* argument, int ndim, const char* 
     throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
                               ", expected at least ", ndim,
                               ndim == 1 ? " dimension" : " dimensions"));
-  if (array.shape()[array.ndim() - 1] > std::numeric_limits<std::int32_t>::max())
+  if (array.shape()[array.ndim() - 1] > kMaxRowWidth)
     throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected fewer than 2**31 elements along the last axis"));
+                              ", expected at most 2**31 - 2**16 elements along the last axis"));
 }
 
 void check_same_device(const Array& x, const Array& other, const char* argument, const char* op) {

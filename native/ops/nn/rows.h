@@ -26,9 +26,12 @@ std::optional<Rows> try_rows(const Array& array);
 // The same, of a contiguous copy where it has to be. `array` has at least one dimension.
 Rows rows_of(const Array& array, const char* op);
 
+// Threads go through a row in 32 bits, by steps of less than 2^16 elements.
+inline constexpr std::int64_t kMaxRowWidth = (std::int64_t{1} << 31) - (1 << 16);
+
 // Throws unless the dtype is float16, bfloat16 or float32.
 void check_float(const Array& array, const char* argument, const char* op);
-// The same, and at least `ndim` dimensions, the last one of fewer than 2^31 elements.
+// The same, and at least `ndim` dimensions, the last one of at most kMaxRowWidth elements.
 void check_rows(const Array& array, const char* argument, int ndim, const char* op);
 void check_same_device(const Array& x, const Array& other, const char* argument, const char* op);
 // Throws unless `other` has x's shape, dtype and device.

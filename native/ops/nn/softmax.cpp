@@ -1,7 +1,6 @@
 #include "ops/nn/softmax.h"
 
 #include <cmath>
-#include <limits>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
@@ -159,9 +158,9 @@ void launch_softmax(const Array& given, const SoftmaxOptions& options, int axis,
 
 SoftmaxOptions check_softmax(const Array& x, SoftmaxOptions options, int axis, const char* op) {
   check_float(x, "x", op);
-  if (x.shape()[axis] > std::numeric_limits<std::int32_t>::max())
+  if (x.shape()[axis] > kMaxRowWidth)
     throw InvalidArgument(cat(op, ": x has shape ", to_string(x.shape()),
-                              ", expected fewer than 2**31 elements along the axis"));
+                              ", expected at most 2**31 - 2**16 elements along the axis"));
   if (!std::isfinite(options.scale))
     throw InvalidArgument(cat(op, ": scale is ", options.scale, ", expected a finite number"));
   if (!options.mask) return options;
