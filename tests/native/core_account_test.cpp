@@ -53,9 +53,10 @@ TEST_F(AccountTest, RefusesPastItsLimitAndTheNeighbourGoesOn) {
   const auto held = Buffer::allocate(kGpu, 3 * kChunk);
   const auto error = thrown<OutOfMemory>([] { Buffer::allocate(kGpu, 2 * kChunk + 7); });
   ASSERT_TRUE(error);
-  EXPECT_STREQ(error->what(),
-               "allocate: out of memory: asked 4194311 bytes, account 'tenant a' has used 6291456 "
-               "of its limit of 8388608");
+  EXPECT_STREQ(
+      error->what(),
+      "allocate: out of memory: asked 4.00 MiB (4194311 bytes), account 'tenant a' has used "
+      "6.00 MiB of its limit of 8.00 MiB");
   EXPECT_TRUE(error->numbers().account_refused);
   EXPECT_EQ(error->numbers().account, "tenant a");
   EXPECT_EQ(error->numbers().account_used_bytes, 3 * kChunk);

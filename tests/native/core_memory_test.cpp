@@ -90,7 +90,8 @@ TEST_F(DevicePoolTest, OutOfMemoryTellsAllNumbers) {
   EXPECT_EQ(error->numbers().asked_bytes, 4 * kChunk);
   EXPECT_EQ(error->numbers().used_bytes, kChunk);
   EXPECT_EQ(error->numbers().limit_bytes, 1u << 30);
-  EXPECT_CONTAINS(error->what(), "allocate: out of memory: asked 8388608 bytes, used 2097152");
+  EXPECT_CONTAINS(error->what(),
+                  "allocate: out of memory: asked 8.00 MiB (8388608 bytes), used 2.00 MiB");
   EXPECT_EQ(pool().stats().used_bytes, kChunk);  // the failure left no trace
 }
 

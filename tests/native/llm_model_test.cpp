@@ -124,10 +124,19 @@ TEST(WeightLayout, TensorsThatDoNotFitAreNamed) {
   EXPECT_EQ(message([&](auto& t) { t["model.rotary_emb.inv_freq"] = {3}; }), "accepted");
 }
 
-TEST(ModelPlan, EveryStepReadsWhatWasWritten) {
+// f(spec, config, plan) for every family: the plan of any pass, and that of decode steps.
+template <class F>
+void each_plan(const F& f) {
   for (const ModelSpec& spec : model_specs()) {
     const ModelConfig config = small(spec);
     const ModelPlan plan = plan_model(spec, config);
+    f(spec, config, plan);
+    f(spec, config, fuse_norms(plan, spec));
+  }
+}
+
+TEST(ModelPlan, EveryStepReadsWhatWasWritten) {
+  each_plan([](const ModelSpec& spec, const ModelConfig&, const ModelPlan& plan) {
     std::vector<bool> written(kNumSlots, false);
     for (const Step& step : plan.steps) {
       if (step.in != Slot::kNone) {
@@ -139,7 +148,7 @@ TEST(ModelPlan, EveryStepReadsWhatWasWritten) {
       written[static_cast<std::size_t>(step.out)] = true;
     }
     EXPECT_TRUE(written[static_cast<std::size_t>(Slot::kLogits)]);
-  }
+  });
 }
 
 TEST(ModelPlan, AsText) {
@@ -171,12 +180,29 @@ TEST(ModelPlan, AsText) {
             "logits = softcap(logits, 10)\n");
 }
 
+TEST(ModelPlan, NormsBelongToTheLayersThatReadThem) {
+  const ModelSpec& spec = spec_of_type("qwen3");
+  ModelConfig config = small(spec);
+  config.num_layers = 1;
+  EXPECT_EQ(to_string(fuse_norms(plan_model(spec, config), spec), spec, config),
+            "hidden = embedding[tokens]\n"
+            "layer 0: qkv = rmsnorm(hidden, attention_norm) @ qkv^T\n"
+            "layer 0: query, cache = write(qkv, q_norm, k_norm, rope)\n"
+            "layer 0: heads = attention(query, cache)\n"
+            "layer 0: hidden = heads @ output^T + hidden\n"
+            "layer 0: inner = swiglu(rmsnorm(hidden, mlp_norm) @ up^T)\n"
+            "layer 0: hidden = inner @ down^T + hidden\n"
+            "selected = hidden[rows]\n"
+            "logits = rmsnorm(selected, final_norm) @ head^T\n");
+  const ModelSpec& layers = spec_of_type("gpt2");
+  const ModelPlan plan = plan_model(layers, small(layers));
+  EXPECT_EQ(fuse_norms(plan, layers).steps, plan.steps);
+}
+
 // No step may read a slot whose memory another slot took after it was written.
 TEST(SlotMemory, LiveSlotsDoNotOverlap) {
-  for (const ModelSpec& spec : model_specs()) {
-    const ModelConfig config = small(spec);
-    const ModelPlan plan = plan_model(spec, config);
-    const SlotMemory memory = place_slots(plan, spec, config);
+  each_plan([](const ModelSpec& spec, const ModelConfig& config, const ModelPlan& plan) {
+    const SlotMemory memory = place_slots(plan_model(spec, config), spec, config);
     std::vector<Slot> owner(static_cast<std::size_t>(memory.width), Slot::kNone);
     const auto each = [&](Slot slot, const auto& visit) {
       if (slot == Slot::kNone || slot == Slot::kSelected || slot == Slot::kLogits) return;
@@ -190,7 +216,7 @@ TEST(SlotMemory, LiveSlotsDoNotOverlap) {
       each(step.out, [&](Slot& o) { o = step.out; });
       each(step.in, [&](Slot o) { ASSERT_EQ(o, step.in) << spec.name; });  // not overwritten by out
     }
-  }
+  });
 }
 
 TEST(Sequence, OwnsItsPages) {

@@ -79,6 +79,25 @@ TEST(AttentionPlan, OthersTakeTheGeneralKernels) {
   EXPECT_EQ(plan_of(d, 90, false), "simt(dim=256)");
 }
 
+// 4096 packed sequences in a million rows, the longest of which is unknown.
+TEST(AttentionPlan, PrefillHasFewerUnitsThan32BitsCount) {
+  AttentionDesc d = desc(1 << 20, 1 << 20, 64);
+  d.packed = true;
+  d.heads = 64;
+  d.batch = 2047;
+  EXPECT_EQ(plan_attention(d, machine(90)).engine, Engine::kPrefill);
+  d.batch = 4096;
+  EXPECT_EQ(plan_attention(d, machine(90)).engine, Engine::kTile);
+}
+
+TEST(AttentionPlan, DecodeFitsTheGrid) {
+  AttentionDesc d = desc(16, 100);
+  d.heads = d.kv_heads = 65535;
+  EXPECT_EQ(plan_attention(d, machine(90)).engine, Engine::kDecode);
+  d.q_len = 17;  // two tiles of rows
+  EXPECT_NE(plan_attention(d, machine(90)).engine, Engine::kDecode);
+}
+
 TEST(AttentionPlan, FitsTheSharedMemoryOfEveryMachine) {
   for (const plan::Machine& m : plan::typical_machines())
     for (const std::int64_t q_len : {1, 5, 300})

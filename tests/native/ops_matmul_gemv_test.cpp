@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "core/view.h"
 #include "ops/matmul/engine_gemv.h"
 
@@ -149,7 +150,7 @@ TEST(GemvPlan, WhatItLeavesToOthers) {
 
 // A row has the same bits in a batch of 1 to 64: only the rows of a tile may depend on m.
 TEST(GemvPlan, FewRowsAreCutByNAndKAlone) {
-  for (const int sm : {80, 90})
+  for (const auto& [sm, gated] : {std::pair{80, false}, {90, false}, {90, true}})
     for (const auto& [n, k] : {std::pair{1024, 1024},
                                {6144, 4096},
                                {151936, 1024},
@@ -161,12 +162,14 @@ TEST(GemvPlan, FewRowsAreCutByNAndKAlone) {
       for (const std::int64_t m : {1, 2, 7, 8, 9, 16, 17, 33, 64}) {
         GemmCall call = linear(m, n, k);
         call.batch_invariant = call.few_rows = true;
+        call.gated = gated;
+        if (gated && m > kMaxGatedRows) continue;
         const std::vector<MatmulPlan> plans = propose_matmul(make_desc(call), of_sm(sm));
         ASSERT_EQ(plans.size(), 1u);
         MatmulPlan plan = plans.front();
         EXPECT_TRUE(is(plan, GemvKernel::kMmaRows));
         EXPECT_GE(plan.tile_m, m);
-        plan.tile_m = 0;
+        plan.tile_m = plan.tile_n = 0;  // other rows and columns, not other sums
         plan.predicted_us = 0.0f;
         if (!first) first = plan;
         EXPECT_EQ(plan, *first) << m << " " << n << " " << k;
@@ -186,6 +189,33 @@ TEST(GemvPlan, FewRowsThatDoNotFitAreBatchInvariant) {
   }
 }
 
+// SwiGLU of many rows is a GEMM of 2 n columns and a pass: the sums of both are the same.
+TEST(GemvPlan, GatesAreCutLikeTheirTwoHalves) {
+  for (const auto& [n, k] : {std::pair{3072, 1024}, {12288, 4096}, {8192, 2048}, {96, 64}}) {
+    GemmCall halves = linear(1, 2 * n, k);
+    GemmCall gated = linear(1, n, k);
+    gated.gated = true;
+    for (GemmCall* call : {&halves, &gated}) call->batch_invariant = call->few_rows = true;
+    const MatmulPlan a = propose_matmul(make_desc(halves), {}).front();
+    const MatmulPlan b = propose_matmul(make_desc(gated), {}).front();
+    EXPECT_EQ(a.group, b.group);
+    EXPECT_EQ(a.splits, b.splits);
+    EXPECT_EQ(a.k_per_split, b.k_per_split);
+  }
+}
+
+TEST(GemvPlan, NormsInFrontAreForFewRows) {
+  GemmCall call = linear(kMaxNormRows, 4096, 4096);
+  call.batch_invariant = call.few_rows = true;
+  call.norm = InputNorm{ghost({4096}, DType::kBFloat16)};
+  EXPECT_TRUE(takes_few_rows(make_desc(call), {}));
+  GemmCall more = linear(kMaxNormRows + 1, 4096, 4096);
+  more.batch_invariant = more.few_rows = true;
+  more.norm = call.norm;
+  EXPECT_FALSE(takes_few_rows(make_desc(more), {}));
+  EXPECT_THROW(propose_matmul(make_desc(more), {}), Error);
+}
+
 TEST(GemvPlan, EpiloguesAreFused) {
   GemmCall p = linear(1, 4096, 4096);
   p.epilogue.bias = ghost({4096}, DType::kBFloat16);
@@ -198,7 +228,7 @@ TEST(GemvPlan, EpiloguesAreFused) {
 // Every plan has a kernel in the enumeration, parts that cover K, and room in shared memory.
 TEST(GemvPlan, EveryPlanIsEnumerated) {
   std::vector<GemvVariant> known = gemv_variants();
-  EXPECT_LT(known.size(), 90u);
+  EXPECT_LT(known.size(), 100u);
   int count = 0;
   for (const int sm : {80, 89, 90, 100, 120})
     for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})

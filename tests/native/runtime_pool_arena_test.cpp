@@ -28,7 +28,7 @@ TEST_F(PoolArenaTest, AccountsRefuseBeyondTheirLimit) {
     EXPECT_TRUE(error.numbers().account_refused);
     EXPECT_EQ(error.numbers().account_used_bytes, 60 * kKiB);
     EXPECT_EQ(error.numbers().account_limit_bytes, 100 * kKiB);
-    EXPECT_NE(std::string(error.what()).find("account 'tenant' has used 61440 of its limit of"),
+    EXPECT_NE(std::string(error.what()).find("account 'tenant' has used 60.00 KiB of its limit of"),
               std::string::npos);
   }
   PoolBlock* b = pool.allocate(41 * kKiB, 0, {.account = other});  // the neighbour is unaffected

@@ -158,7 +158,7 @@ TEST_F(PoolTest, QuotaIsAHardLimitAndSaysAllNumbers) {
     EXPECT_EQ(error.numbers().limit_bytes, 4 * kChunk);
     EXPECT_EQ(error.numbers().cached_bytes + error.numbers().used_bytes,
               error.numbers().reserved_bytes);
-    EXPECT_NE(std::string(error.what()).find("asked 131063 bytes"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("asked 127.99 KiB (131063 bytes)"), std::string::npos);
     EXPECT_FALSE(error.numbers().account_refused);
   }
   EXPECT_EQ(kind_of([&] { pool.allocate(100 * kChunk, 0); }), Error::Kind::kMemory);

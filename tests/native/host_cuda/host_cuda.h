@@ -6,10 +6,12 @@
 #include <barrier>
 #include <bit>
 #include <cmath>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -68,8 +70,34 @@ class Team {
   std::array<Slot, 32> slots_{};
 };
 
+// A barrier that completes when as many threads as each says have arrived (bar.sync, bar.arrive).
+class NamedBarrier {
+ public:
+  void arrive(int threads, bool waits) {
+    std::unique_lock lock(mutex_);
+    const unsigned phase = phase_;
+    if (++num_arrived_ == threads) {
+      num_arrived_ = 0;
+      ++phase_;
+      completed_.notify_all();
+    } else if (waits) {
+      completed_.wait(lock, [&] { return phase_ != phase; });
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable completed_;
+  int num_arrived_ = 0;
+  unsigned phase_ = 0;
+};
+// CUDA's sixteen, then one for each warpgroup.
+inline constexpr unsigned kWarpgroupBarrier = 16;
+using NamedBarriers = std::array<NamedBarrier, 24>;
+
 inline thread_local Team* t_block = nullptr;
 inline thread_local Team* t_warp = nullptr;
+inline thread_local NamedBarriers* t_named = nullptr;
 
 inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
@@ -95,6 +123,7 @@ class Block {
         gridDim = grid;
         t_block = &all_;
         t_warp = warps_[t / 32].get();
+        t_named = &named_;
         t_arena = g_arena.data() + slot * kArenaBytes;
         kernel();
         t_warp->leave();
@@ -107,6 +136,7 @@ class Block {
 
  private:
   Team all_;
+  NamedBarriers named_;
   std::vector<std::unique_ptr<Team>> warps_;
   std::vector<std::thread> threads_;
 };
@@ -179,9 +209,24 @@ T __shfl_up_sync(unsigned, T value, int by) {
   const int lane = host_cuda::lane();
   return host_cuda::t_warp->exchange(value, lane, lane < by ? lane : lane - by);
 }
+inline bool __any_sync(unsigned, bool mine) {
+  bool any = false;
+  host_cuda::t_warp->share(mine, host_cuda::lane(), [&](const auto& of) {
+    for (int lane = 0; lane < 32; ++lane) any = any || of(lane);
+  });
+  return any;
+}
 template <class T>
 T atomicAdd(T* p, T value) {
   return std::atomic_ref<T>(*p).fetch_add(value, std::memory_order_relaxed);
+}
+
+inline unsigned atomicInc(unsigned* p, unsigned largest) {
+  std::atomic_ref word(*p);
+  unsigned before = word.load();
+  while (!word.compare_exchange_weak(before, before >= largest ? 0 : before + 1)) {
+  }
+  return before;
 }
 
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
@@ -212,6 +257,11 @@ inline void sincospif(float x, float* sine, float* cosine) {
   constexpr double kPi = 3.14159265358979323846;
   *sine = static_cast<float>(std::sin(x * kPi));
   *cosine = static_cast<float>(std::cos(x * kPi));
+}
+inline void sincospi(double x, double* sine, double* cosine) {
+  constexpr long double kPi = 3.14159265358979323846264338327950288L;
+  *sine = static_cast<double>(std::sin(x * kPi));
+  *cosine = static_cast<double>(std::cos(x * kPi));
 }
 using std::max;
 using std::min;
