@@ -36,6 +36,8 @@ BASIC = f'''"""Every op in one namespace, loaded on first use.
 {NOTICE}
 """
 
+# ruff: noqa: F405
+
 from pygpukit._lazy import lazy_names
 from pygpukit._names import OPS
 
@@ -45,11 +47,14 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:  # type checkers would accept any name
     __getattr__ = lazy_names("pygpukit.ops.basic", OPS)
-    __all__ = sorted(name for names in OPS.values() for name in names)
 
 
 def __dir__() -> list[str]:
-    return sorted(name for names in OPS.values() for name in names)
+    return sorted(__all__)
+
+
+# Static: type checkers take the names of pygpukit and pygpukit.ops from here.
+__all__ = @NAMES@
 '''
 
 
@@ -127,5 +132,6 @@ def generate() -> dict[Path, str]:
                 sys.exit(f"make_names: {name} is in {homes[name]} and in {home}")
             homes[name] = home
     files[PACKAGE / "_names.py"] = NAMES + repr(table) + "\n"
-    files[OPS / "basic.py"] = BASIC.replace("@IMPORTS@", "\n".join(sorted(imports)))
+    basic = BASIC.replace("@IMPORTS@", "\n".join(sorted(imports)))
+    files[OPS / "basic.py"] = basic.replace("@NAMES@", repr(sorted(homes)))
     return {path: formatted(text, path) for path, text in files.items()}

@@ -33,6 +33,8 @@ from stub_tables import (
     RUNTIME_PRELUDE,
     RUNTIME_TYPES,
     SPELLINGS,
+    TAKE_ARRAYS,
+    TAKE_LISTS,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +74,10 @@ class Typer:
     def __init__(self, module: object) -> None:
         self.module = module
         self.used: set[str] = set()
-        self.declared = {declaration.name for declaration in declarations.read()}
+        rows = declarations.read()
+        self.declared = {row.name for row in rows}
+        self.take_lists = {row.name for row in rows if row.module in TAKE_LISTS}
+        self.take_lists = (self.take_lists | {"matmul"}) - set(TAKE_ARRAYS)
         self.members = {c.name: c for c in ast.parse(MEMBERS).body if isinstance(c, ast.ClassDef)}
 
     def complete(self, tree: ast.Module) -> list[ast.stmt]:
@@ -131,6 +136,8 @@ class Typer:
         is_static = any(ast.unparse(d) == "staticmethod" for d in node.decorator_list)
         for arg in named[1:] if "." in path and not is_static else named:
             arg.annotation = self.resolve(arg.annotation, ARGUMENTS, path, arg.arg)
+            if path in self.take_lists and ast.unparse(arg.annotation) == "GPUArray":
+                arg.annotation = expression("_ArrayLike")
         for rest in filter(None, (args.vararg, args.kwarg)):
             rest.annotation = expression("object")
         returns_any = node.returns is None or ast.unparse(node.returns) == "typing.Any"

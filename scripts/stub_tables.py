@@ -18,19 +18,44 @@ from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, f
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pygpukit.core.dtypes import DataTypeKind
 from pygpukit.core.stream import StreamPriority
 
 class _HasCudaStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
+_Activation: TypeAlias = Literal["relu", "gelu", "gelu_erf", "silu", "tanh"]
+_ArrayLike: TypeAlias = GPUArray | list[Any] | tuple[Any, ...]
 _Axes: TypeAlias = int | tuple[int, ...]
 _DeviceLike: TypeAlias = str | int | None
-_DTypeLike: TypeAlias = DataType | DTypeLike
+_DTypeName: TypeAlias = Literal[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int4",
+    "uint4",
+    "float4_e2m1fn",
+]
+_DTypeLike: TypeAlias = DataType | _DTypeName | DTypeLike
+_IndexMode: TypeAlias = Literal["raise", "wrap", "clip"]
 _Numbers: TypeAlias = list[Any] | tuple[Any, ...]
 _Operand: TypeAlias = GPUArray | _ScalarLike
 _ScalarLike: TypeAlias = complex | np.generic
 _ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+_SortKind: TypeAlias = Literal["quicksort", "mergesort", "heapsort", "stable"]
 _StreamLike: TypeAlias = int | _HasCudaStream | None
 '''
 
@@ -113,6 +138,23 @@ class BoundKernel:
     def __new__(cls, cannot_be_made: NoReturn, /) -> BoundKernel: ...
     def __call__(self) -> None: ...
 
+class ufunc:
+    nin: int
+    nout: int
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., GPUArray]
+    def __new__(cls, cannot_be_made: NoReturn, /) -> ufunc: ...
+    def __call__(
+        self,
+        x1: _Operand | _Numbers,
+        x2: _Operand | _Numbers = ...,
+        /,
+        *,
+        out: GPUArray | None = None,
+        **options: Any,
+    ) -> GPUArray: ...
+
 class DataType:
     def __new__(cls, cannot_be_made: NoReturn, /) -> DataType: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -173,6 +215,7 @@ HIDDEN = {
     "GPUArray.__reduce_ex__",
     "GPUArray.__array_function__",
     "GPUArray.__array_ufunc__",
+    "ufunc.__reduce__",
 }
 
 # Functions along one axis, which may be None.
@@ -184,13 +227,38 @@ ONE_AXIS = (
 )
 NEEDS_AXIS = ("lexsort", "stack", "topk", "vecdot")
 
+# Modules whose functions take a list of numbers where they take an array, and the functions there
+# that write to it or ask about its memory.
+TAKE_LISTS = (
+    *("contraction", "creation", "histograms", "indexing", "joining", "manipulation"),
+    *("reduction", "repeating", "scan", "searching", "sets", "sorting"),
+)
+TAKE_ARRAYS = ("may_share_memory", "place", "put", "put_along_axis")
+
 # Types of arguments declared as object, by name: "function.argument" before "argument".
 ARGUMENTS = {
+    "adjoint": "SupportsIndex",
+    "blocked": "bool",
+    "check": "bool",
+    "full_matrices": "bool",
+    "lu": "GPUArray",
+    "pivots": "GPUArray",
+    "unit": "bool",
+    "upper": "bool",
+    "vectors": "bool",
+    "fft_execute.name": "str",
+    "fft_execute.kind": "str",
+    "fft_execute.lengths": "Sequence[SupportsIndex] | None",
+    "fft_execute.axes": "_Axes | Sequence[SupportsIndex] | None",
+    "fft_execute.norm": "str | None",
     "a": "GPUArray",
-    "activation": "str | None",
+    "activation": "_Activation | None",
+    "linear.norm": "GPUArray | None",
+    "few_rows": "bool",
+    "linear.activation": "Literal['relu', 'gelu', 'silu', 'swiglu'] | None",
     "alpha": "float",
     "array": "ArrayLike",
-    "arrays": "Sequence[GPUArray]",
+    "arrays": "Sequence[_ArrayLike]",
     "assume_unique": "bool",
     "axes": "Sequence[SupportsIndex] | None",
     "axis": "_Axes | None",
@@ -204,10 +272,10 @@ ARGUMENTS = {
     "block_table": "GPUArray | None",
     "c": "GPUArray",
     "causal": "bool",
-    "condition": "_Operand",
+    "condition": "_Operand | _Numbers",
     "constant_values": "list[tuple[Any, Any]]",
     "copy": "bool | None",
-    "correction": "float",
+    "correction": "float | None",
     "count": "SupportsIndex",
     "cu_seqlens_k": "GPUArray | None",
     "cu_seqlens_q": "GPUArray | None",
@@ -227,6 +295,7 @@ ARGUMENTS = {
     "group_sizes": "GPUArray | Sequence[SupportsIndex] | None",
     "high": "float",
     "include_initial": "bool",
+    "initial": "_ScalarLike | None",
     "index": "GPUArray",
     "indices": "Any",
     "invert": "bool",
@@ -249,10 +318,11 @@ ARGUMENTS = {
     "min": "_Operand",
     "min_bytes": "int | str | None",
     "minlength": "SupportsIndex",
-    "mode": "str",
+    "M": "SupportsIndex | None",
+    "linalg_qr.mode": "str",
+    "mode": "_IndexMode",
+    "N": "SupportsIndex",
     "multi_index": "Sequence[Any]",
-    "n_cols": "SupportsIndex | None",
-    "n_rows": "SupportsIndex",
     "nan": "_ScalarLike",
     "neginf": "_ScalarLike",
     "num": "SupportsIndex",
@@ -261,19 +331,20 @@ ARGUMENTS = {
     "add_rmsnorm.offset": "float",
     "rmsnorm_fp8.offset": "float",
     "op": "str",
+    "order": "Literal['C', 'F', 'A']",
     "operands": "Any",
     "out": "GPUArray | None",
     "output": "list[int]",
     "p": "float",
     "pad_width": "list[tuple[int, int]]",
     "posinf": "_ScalarLike",
-    "precision": "str",
+    "precision": "Literal['float32', 'tf32']",
     "q": "Sequence[float]",
     "q_shape": "_ShapeLike",
     "range": "tuple[float, float] | None",
     "reference": "Callable[..., object] | None",
     "repeats": "SupportsIndex",
-    "repetitions": "_ShapeLike",
+    "reps": "_ShapeLike",
     "request": "tuple[object, ...]",
     "residual": "GPUArray | None",
     "return_counts": "bool",
@@ -285,13 +356,13 @@ ARGUMENTS = {
     "scale_b": "GPUArray | float",
     "shape": "_ShapeLike",
     "shift": "_ShapeLike",
-    "side": "str",
+    "side": "Literal['left', 'right']",
     "sinks": "GPUArray | None",
     "softcap": "float",
     "sorted": "bool",
     "sorter": "GPUArray | None",
     "source": "_ShapeLike",
-    "stable": "bool",
+    "stable": "bool | None",
     "start": "_ScalarLike",
     "step": "_ScalarLike",
     "stop": "complex",
@@ -305,9 +376,23 @@ ARGUMENTS = {
     "weights": "GPUArray | None",
     "window": "SupportsIndex",
     "wide": "bool",
+    "where": "_ArrayLike | bool | None",
     "x": "GPUArray",
-    "x1": "_Operand",
-    "x2": "_Operand",
+    "random_binomial.n": "float | GPUArray",
+    "random_binomial.p": "float | GPUArray",
+    "random_gamma.scale": "float | GPUArray",
+    "random_gamma.shape": "float | GPUArray",
+    "random_poisson.lam": "float | GPUArray",
+    "x1": "_Operand | _Numbers",
+    "x2": "_Operand | _Numbers",
+    "where.x1": "_Operand | _Numbers | None",
+    "where.x2": "_Operand | _Numbers | None",
+    "pad.mode": "str",
+    "ravel_multi_index.mode": "_IndexMode",
+    "sort.kind": "_SortKind | None",
+    "argsort.kind": "_SortKind | None",
+    "kind": "str",
+    "DataType.__call__.value": "complex | np.generic | GPUArray",
     "DataType.from_string.name": "str",
     "FusedKernel.__init__.inputs": "list[tuple[DataType, bool]]",
     "FusedKernel.__init__.result": "_DTypeLike",
@@ -332,7 +417,7 @@ ARGUMENTS = {
     "LlmModel.load_folder.progress": "Callable[[int, int], object] | None",
     "TransferFuture.add_done_callback.callback": "Callable[[], object]",
     "Stream.__init__.handle": "_StreamLike",
-    "Stream.__init__.priority": "str | int",
+    "Stream.__init__.priority": "Literal['high', 'low'] | int",
     "Stream.wait.other": "CudaEvent | int | _HasCudaStream",
     "compress.condition": "Any",
     "dlpack_capsule.copy": "bool | None",
@@ -394,8 +479,6 @@ ARGUMENTS = {
     "add_rmsnorm.residual": "GPUArray",
     "add_layernorm.residual": "GPUArray",
     "rope.start": "SupportsIndex",
-    "slope": "_Operand",
-    "snake.alpha": "_Operand",
     "rope_computed.start": "SupportsIndex",
     **{
         f"{op}.{name}": "float | GPUArray"
@@ -498,6 +581,12 @@ RETURNS = {
     "gru_forward": "tuple[GPUArray, GPUArray]",
     "gru_bidirectional": "tuple[GPUArray, GPUArray]",
     "selective_scan": "tuple[GPUArray, GPUArray]",
+    "linalg_eig": "tuple[GPUArray, Any]",
+    "linalg_eigh": "tuple[GPUArray, Any]",
+    "linalg_lu": "tuple[GPUArray, GPUArray]",
+    "linalg_qr": "tuple[Any, GPUArray]",
+    "linalg_slogdet": "tuple[GPUArray, GPUArray]",
+    "linalg_svd": "tuple[Any, GPUArray, Any]",
     "function_list": "list[tuple[str, str, str]]",
     "LlmEngine.wait_events": "list[tuple[Any, ...]]",
     "LlmRunner.cache": "tuple[GPUArray, GPUArray]",
@@ -523,9 +612,12 @@ RETURNS = {
     "op_list": "list[tuple[str, str, str]]",
     "pinned_empty": "NDArray[Any]",
     "random_bernoulli": "GPUArray",
+    "random_binomial": "GPUArray",
     "random_exponential": "GPUArray",
+    "random_gamma": "GPUArray",
     "random_integers": "GPUArray",
     "random_normal": "GPUArray",
+    "random_poisson": "GPUArray",
     "random_uniform": "GPUArray",
     "to_numpy": "NDArray[Any]",
     "tune_products": "list[list[tuple[str, float]]]",
@@ -534,7 +626,10 @@ RETURNS = {
     "with_matmul_plan": "Any",
     "zeros": "GPUArray",
     "CudaGraph.launches": "list[dict[str, Any]]",
-    "DataType.kind": "DataTypeKind",
+    "DataType.__call__": "Any",  # a NumPy scalar
+    "DataType.__numpy_dtype__": "np.dtype[Any]",
+    "DataType.dtype": "np.dtype[Any]",
+    "DataType.type": "type[np.generic]",
     "DataType.to_numpy_dtype": "np.dtype[Any]",
     "WeightSet.info": "tuple[str, DataType | None, tuple[int, ...], int, int]",
     "GPUArray.__eq__": "Any",  # an array, but object says bool

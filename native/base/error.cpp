@@ -6,15 +6,17 @@ namespace gpk::inline base {
 namespace {
 
 std::string describe(const std::string& what, const OutOfMemory::Numbers& n) {
-  const std::string asked = cat(what, ": out of memory: asked ", n.asked_bytes, " bytes");
+  const std::string asked = cat(what, ": out of memory: asked ", bytes_text(n.asked_bytes), " (",
+                                n.asked_bytes, " bytes)");
   if (n.account_refused)
-    return cat(asked, ", account '", n.account, "' has used ", n.account_used_bytes,
-               " of its limit of ", n.account_limit_bytes);
-  return cat(asked, ", used ", n.used_bytes, ", cached ", n.cached_bytes, ", largest free block ",
-             n.largest_free_bytes, ", limit ",
-             n.limit_bytes == 0 ? std::string("none") : cat(n.limit_bytes), ", free on the device ",
-             n.device_free_bytes,
-             n.evicted_bytes == 0 ? std::string() : cat(", evicted to the host ", n.evicted_bytes));
+    return cat(asked, ", account '", n.account, "' has used ", bytes_text(n.account_used_bytes),
+               " of its limit of ", bytes_text(n.account_limit_bytes));
+  return cat(asked, ", used ", bytes_text(n.used_bytes), ", cached ", bytes_text(n.cached_bytes),
+             ", largest free block ", bytes_text(n.largest_free_bytes), ", limit ",
+             n.limit_bytes == 0 ? std::string("none") : bytes_text(n.limit_bytes),
+             ", free on the device ", bytes_text(n.device_free_bytes),
+             n.evicted_bytes == 0 ? std::string()
+                                  : cat(", evicted to the host ", bytes_text(n.evicted_bytes)));
 }
 
 // what() is for reading and is truncated; log() and source() are complete.

@@ -17,6 +17,24 @@ const Array& Arguments::array(int i) const {
   return array_of(slots_[i]);
 }
 
+const Array& Arguments::array_like(int i) const {
+  if (is_array(slots_[i])) [[likely]]
+    return array_of(slots_[i]);
+  const Array* beside = nullptr;
+  for (int k = 0; k < size() && beside == nullptr; ++k)
+    if (is_array(slots_[k])) beside = &array_of(slots_[k]);
+  if (!is_list(slots_[i])) refuse(i, "a GPUArray");
+  made_.push_front(array_from_list(slots_[i], beside, op(), name(i)));
+  return made_.front();
+}
+
+const Array& Arguments::array_like(int i, const Array& beside) const {
+  if (is_array(slots_[i])) return array_of(slots_[i]);
+  if (!is_list(slots_[i])) refuse(i, "a GPUArray");
+  made_.push_front(array_from_list(slots_[i], &beside, op(), name(i)));
+  return made_.front();
+}
+
 std::optional<Array> Arguments::optional_array(int i) const {
   if (is_none(i)) return std::nullopt;
   return array(i);

@@ -1,6 +1,7 @@
 // The arguments of one op call, as C++ values. Errors name the op and the argument.
 #pragma once
 
+#include <forward_list>
 #include <optional>
 
 #include "bindings/fast_call.h"
@@ -28,6 +29,10 @@ class Arguments {
   }
 
   [[nodiscard]] const Array& array(int i) const;
+  // A GPUArray, or what asarray() makes of a list or tuple of numbers: on the device of the first
+  // array among the arguments, else on the default one. It lives as long as these arguments.
+  [[nodiscard]] const Array& array_like(int i) const;
+  [[nodiscard]] const Array& array_like(int i, const Array& beside) const;
   [[nodiscard]] std::optional<Array> optional_array(int i) const;
   [[nodiscard]] std::int64_t integer(int i) const;
   [[nodiscard]] std::optional<std::int64_t> optional_integer(int i) const;
@@ -48,6 +53,7 @@ class Arguments {
  private:
   const FastSignature& signature_;
   PyObject* slots_[FastSignature::kMaxArguments];
+  mutable std::forward_list<Array> made_;  // of lists
 };
 
 }  // namespace gpk::bind

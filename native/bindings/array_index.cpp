@@ -1,5 +1,7 @@
 #include "bindings/array_index.h"
 
+#include <pybind11/numpy.h>
+
 #include <list>
 
 #include "base/error.h"
@@ -161,15 +163,16 @@ Array index_from_python(py::handle object, Device device, const char* op) {
 ops::AssignValue value_from_python(py::handle object, Device device, const char* op) {
   if (is_array(object.ptr())) return array_of(object.ptr());
   if (auto scalar = scalar_from_python(object, op)) return *scalar;
-  if (PyList_Check(object.ptr()) == 0 && PyTuple_Check(object.ptr()) == 0)
+  // An assignment says that it copies, so NumPy arrays are taken too.
+  if (!is_list(object.ptr()) && !py::isinstance<py::array>(object))
     bad_value(op, object,
               has_attribute(object, "__array__")
                   ? "which is in host memory; copy it with from_numpy() first"
-                  : "expected a GPUArray, a number or a list of numbers");
+                  : "expected a GPUArray, a NumPy array, a number or a list of numbers");
   const py::object array = py::module_::import("numpy").attr("asarray")(object);
   const auto kind = array.attr("dtype").attr("kind").cast<std::string>();
   if (kind == "O" || kind == "U" || kind == "S")
-    bad_value(op, object, "expected a GPUArray, a number or a list of numbers");
+    bad_value(op, object, "expected a GPUArray, a NumPy array, a number or a list of numbers");
   return from_numpy(array, device);
 }
 

@@ -21,7 +21,10 @@ PyObject* array_iter(PyObject* self);
 // integers or bools. Throws InvalidArgument.
 Array index_from_python(py::handle object, Device device, const char* op);
 
-// Assignable values: a GPUArray, a number, a (nested) list of numbers.
+// The coordinates of the nonzero elements: one int64 array per axis.
+py::tuple nonzero_tuple(const Array& x, const char* op);
+
+// Assignable values: a GPUArray, a NumPy array, a number, a (nested) list of numbers.
 ops::AssignValue value_from_python(py::handle object, Device device, const char* op);
 
 }  // namespace gpk::bind

@@ -83,7 +83,7 @@ Array linspace(const Arguments& args) {
   return ops::linspace(start, stop, n, endpoint, dtype, device);
 }
 
-// (n_rows, n_cols, k, dtype, device)
+// (N, M, k, dtype, device)
 Array eye(const Arguments& args) {
   const std::int64_t num_rows = args.integer(0);
   const std::int64_t num_cols = args.optional_integer(1).value_or(num_rows);
@@ -98,7 +98,7 @@ Array eye(const Arguments& args) {
 template <class Function>
 void define_diagonal(py::module_& m, const char* op, Function function) {
   define(m, op, [function](const Arguments& args) {
-    const Array& x = args.array(0);
+    const Array& x = args.array_like(0);
     const std::int64_t k = args.integer(1);
     const WithoutGil released;
     return function(x, k);

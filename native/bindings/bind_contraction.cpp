@@ -15,8 +15,8 @@ namespace {
 
 // (x1, x2, axis, out)
 PyObject* vecdot(const Arguments& args) {
-  const Array& x1 = product_operand(args[0].ptr(), "vecdot", 0);
-  const Array& x2 = product_operand(args[1].ptr(), "vecdot", 1);
+  const Array& x1 = product_operand(args, 0);
+  const Array& x2 = product_operand(args, 1);
   const std::int64_t axis = args.integer(2);
   return run_into(args, 3,
                   [&](const std::optional<Array>& out) { return ops::vecdot(x1, x2, axis, out); });
@@ -41,8 +41,8 @@ PyObject* einsum(const Arguments& args) {
 
 // (x1, x2, axes): a count, or one axis or several for each operand.
 Array tensordot(const Arguments& args) {
-  const Array& x1 = product_operand(args[0].ptr(), "tensordot", 0);
-  const Array& x2 = product_operand(args[1].ptr(), "tensordot", 1);
+  const Array& x1 = product_operand(args, 0);
+  const Array& x2 = product_operand(args, 1);
   if (PyIndex_Check(args[2].ptr()) != 0) {
     const std::int64_t count = args.integer(2);
     const WithoutGil released;
@@ -60,9 +60,9 @@ Array tensordot(const Arguments& args) {
 using PairFunction = Array (*)(const Array&, const Array&);
 
 void define_pair(py::module_& m, const char* op, PairFunction function) {
-  define(m, op, [op, function](const Arguments& args) {
-    const Array& a = product_operand(args[0].ptr(), op, 0);
-    const Array& b = product_operand(args[1].ptr(), op, 1);
+  define(m, op, [function](const Arguments& args) {
+    const Array& a = product_operand(args, 0);
+    const Array& b = product_operand(args, 1);
     const WithoutGil released;
     return function(a, b);
   });
@@ -70,7 +70,7 @@ void define_pair(py::module_& m, const char* op, PairFunction function) {
 
 // (x, offset, axis1, axis2, dtype)
 Array trace(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const std::int64_t offset = args.integer(1);
   const std::int64_t axis1 = args.integer(2);
   const std::int64_t axis2 = args.integer(3);
@@ -92,7 +92,7 @@ void bind_contraction(py::module_& m) {
   define_pair(m, "kron", ops::kron);
   define(m, "trace", trace);
   define(m, "matrix_transpose",
-         [](const Arguments& args) { return ops::matrix_transpose(args.array(0)); });
+         [](const Arguments& args) { return ops::matrix_transpose(args.array_like(0)); });
 }
 
 }  // namespace gpk::bind

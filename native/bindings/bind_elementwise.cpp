@@ -3,11 +3,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bindings/array_index.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/operand.h"
 #include "bindings/tracer.h"
+#include "bindings/ufunc_object.h"
 
 namespace gpk::bind {
 namespace {
@@ -17,16 +19,32 @@ PyObject* run(ops::OpId id, const Arguments& args, std::integer_sequence<int, i.
   constexpr int arity = sizeof...(i);
   if (PyObject* tracer = find_tracer(args, arity)) [[unlikely]]
     return record_elementwise(tracer, args, arity);
-  const ops::Operand operands[] = {require_operand(args[i].ptr(), args.op(), args.name(i))...};
   PyObject* out = args[arity].ptr();
+  if ((is_list(args[i].ptr()) || ...)) [[unlikely]] {
+    ListOperands listed(args, arity);
+    const ops::Operand operands[] = {listed(args, i)...};
+    return call_elementwise(id, operands, output_from_python(out, args.op()), out);
+  }
+  const ops::Operand operands[] = {require_operand(args[i].ptr(), args.op(), args.name(i))...};
   return call_elementwise(id, operands, output_from_python(out, args.op()), out);
 }
 
 template <int arity>
 void define_op(py::module_& m, const ops::ElementwiseOp& op) {
-  add_op(m, op.name, [id = op.id](const Arguments& args) {
+  const OpFunction& function = add_op(m, op.name, [id = op.id](const Arguments& args) {
     return run(id, args, std::make_integer_sequence<int, arity>());
   });
+  if constexpr (arity <= 2) add_ufunc(m, function, arity);
+}
+
+// (condition, x1, x2, out): without x1 and x2 the coordinates of the true elements, as in NumPy.
+PyObject* run_where(const Arguments& args) {
+  if (!args.is_none(1) && !args.is_none(2))
+    return run(ops::OpId::where, args, std::make_integer_sequence<int, 3>());
+  if (!args.is_none(1) || !args.is_none(2))
+    throw InvalidArgument("where: one of x1 and x2 was given, expected both or neither");
+  if (!args.is_none(3)) args.refuse(3, "None: the number of true elements is not known");
+  return nonzero_tuple(args.array_like(0), "where").release().ptr();
 }
 
 // (common dtype, result dtype, functor) of an op for operands given as DataTypes or Python numbers.
@@ -53,7 +71,12 @@ py::tuple resolve(const std::string& name, const py::tuple& operands) {
 void bind_elementwise(py::module_& m) {
   m.def("elementwise_types", resolve, py::arg("op"), py::arg("operands"),
         "(common dtype, result dtype, functor) for operands given as DataTypes or numbers.");
+  bind_ufunc_type(m);
   for (const ops::ElementwiseOp& op : ops::elementwise_ops()) {
+    if (op.id == ops::OpId::where) {
+      add_op(m, op.name, run_where);
+      continue;
+    }
     switch (op.arity) {
       case 1: define_op<1>(m, op); break;
       case 2: define_op<2>(m, op); break;

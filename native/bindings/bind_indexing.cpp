@@ -32,20 +32,20 @@ py::tuple rows(const Array& array) {
   return result;
 }
 
-// (x, indices, axis, mode, out)
+// (x, indices, axis, out, mode)
 py::object take(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const Array index = index_from_python(args[1], x.device(), "take");
   const Axis axis = args.optional_integer(2);
-  const ops::IndexMode mode = mode_from(args.text(3), "take");
-  return call_with_out(args[4], "take", [&](const std::optional<Array>& out) {
+  const ops::IndexMode mode = mode_from(args.text(4), "take");
+  return call_with_out(args[3], "take", [&](const std::optional<Array>& out) {
     return ops::take(x, index, axis, mode, out);
   });
 }
 
 // (x, indices, axis)
 Array take_along_axis(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const Array index = index_from_python(args[1], x.device(), "take_along_axis");
   const Axis axis = args.optional_integer(2);
   const WithoutGil released;
@@ -74,7 +74,7 @@ void put(const Arguments& args) {
 
 // (condition, x, axis, out)
 py::object compress(const Arguments& args) {
-  const Array& x = args.array(1);
+  const Array& x = args.array_like(1);
   const Array mask = index_from_python(args[0], x.device(), "compress");
   const Axis axis = args.optional_integer(2);
   return call_with_out(args[3], "compress", [&](const std::optional<Array>& out) {
@@ -84,7 +84,7 @@ py::object compress(const Arguments& args) {
 
 // (condition, x)
 Array extract(const Arguments& args) {
-  const Array& x = args.array(1);
+  const Array& x = args.array_like(1);
   const Array mask = index_from_python(args[0], x.device(), "extract");
   const WithoutGil released;
   return ops::extract(mask, x);
@@ -101,17 +101,10 @@ void place(const Arguments& args) {
   ops::place(x, mask, std::get<Array>(value));
 }
 
-py::object nonzero(const Arguments& args) {
-  const Array& x = args.array(0);
-  const Array found = [&] {
-    const WithoutGil released;
-    return ops::nonzero(x, "nonzero");
-  }();
-  return rows(found);
-}
+py::object nonzero(const Arguments& args) { return nonzero_tuple(args.array_like(0), "nonzero"); }
 
 Array flatnonzero(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const WithoutGil released;
   const Array line = ops::nonzero(ops::reshape(x, Dims{-1}, "flatnonzero"), "flatnonzero");
   return *try_reshape(line, Dims{line.size()});
@@ -119,7 +112,7 @@ Array flatnonzero(const Arguments& args) {
 
 // Of a 0-d array: none.
 Array argwhere(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const WithoutGil released;
   const bool scalar = x.ndim() == 0;
   const Array line = scalar ? expand_dims(x, Dims{0}, "argwhere") : x;
@@ -129,7 +122,7 @@ Array argwhere(const Arguments& args) {
 
 // (indices, shape)
 py::object unravel_index(const Arguments& args) {
-  const Array& indices = args.array(0);
+  const Array& indices = args.array_like(0);
   const Dims dims = args.shape(1);
   const Array found = [&] {
     const WithoutGil released;
@@ -156,6 +149,14 @@ Array ravel_multi_index(const Arguments& args) {
 }
 
 }  // namespace
+
+py::tuple nonzero_tuple(const Array& x, const char* op) {
+  const Array found = [&] {
+    const WithoutGil released;
+    return ops::nonzero(x, op);
+  }();
+  return rows(found);
+}
 
 void bind_indexing(py::module_& m) {
   define(m, "take", take);

@@ -113,14 +113,13 @@ void bind_runner(py::module_& m) {
                                               "Forward passes of a model, and their memory.")
       .def(py::init([](const std::shared_ptr<Model>& model, std::int64_t max_tokens,
                        std::int64_t max_sequences, std::int64_t max_length, std::int64_t num_pages,
-                       std::int64_t page, bool one_launch) {
+                       std::int64_t page) {
              const WithoutGil released;
              return std::make_shared<Runner>(
-                 model, llm::RunnerOptions{max_tokens, max_sequences, max_length, num_pages, page,
-                                           one_launch});
+                 model, llm::RunnerOptions{max_tokens, max_sequences, max_length, num_pages, page});
            }),
            py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"), py::arg("max_length"),
-           py::arg("num_pages"), py::arg("page"), py::arg("one_launch") = false)
+           py::arg("num_pages"), py::arg("page"))
       .def("make_sequence", &Runner::make_sequence, "An empty sequence.")
       .def(
           "forward",

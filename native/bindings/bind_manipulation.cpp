@@ -15,20 +15,26 @@
 namespace gpk::bind {
 namespace {
 
+// GPUArrays, and lists of numbers on the device of the first of those.
 std::vector<Array> arrays_from_python(py::handle object, const char* op) {
   if (is_array(object.ptr()) || !py::isinstance<py::iterable>(object))
     throw InvalidArgument(InvalidArgument::Kind::kType, cat(op, ": arrays is ", safe_repr(object),
                                                             ", expected a sequence of arrays"));
   const py::tuple items = items_from_python(object);
+  const Array* beside = nullptr;
+  for (const py::handle item : items)
+    if (beside == nullptr && is_array(item.ptr())) beside = &array_of(item.ptr());
   std::vector<Array> arrays;
   arrays.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.ptr(), i);
-    if (!is_array(item))
-      throw InvalidArgument(
-          InvalidArgument::Kind::kType,
-          cat(op, ": arrays[", i, "] is ", safe_repr(item), ", expected a GPUArray"));
-    arrays.push_back(array_of(item));
+    const std::string argument = is_array(item) ? std::string() : cat("arrays[", i, "]");
+    if (is_array(item))
+      arrays.push_back(array_of(item));
+    else if (is_list(item))
+      arrays.push_back(array_from_list(item, beside, op, argument.c_str()));
+    else
+      bad_argument(op, argument.c_str(), item, "a GPUArray");
   }
   return arrays;
 }
@@ -66,16 +72,16 @@ PyObject* stack(const Arguments& args) {
 
 // (x, repeats, axis)
 Array repeat(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const std::int64_t count = args.integer(1);
   const auto axis = args.optional_integer(2);
   const WithoutGil released;
   return ops::repeat(x, count, axis, "repeat");
 }
 
-// (x, repetitions)
+// (x, reps)
 Array tile(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const Dims counts = args.integers(1);
   const WithoutGil released;
   return ops::tile(x, counts);
@@ -83,7 +89,7 @@ Array tile(const Arguments& args) {
 
 // (x, shift, axis)
 Array roll(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const Dims shift = args.integers(1);
   const auto axes = args.optional_integers(2);
   const WithoutGil released;
@@ -93,7 +99,7 @@ Array roll(const Arguments& args) {
 // (x, pad_width, mode, constant_values): pairs (before, after), one per axis, as expanded by the
 // Python layer.
 Array pad(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const auto widths = args[1].cast<ops::PadWidths>();
   const std::string mode = args.text(2);
   const auto values = args[3].cast<std::vector<std::pair<py::object, py::object>>>();

@@ -12,14 +12,15 @@
 
 namespace gpk::bind {
 
-const Array& product_operand(PyObject* object, const char* op, int number) {
-  if (is_array(object)) return array_of(object);
-  const char* argument = number == 0 ? "x1" : "x2";
-  if (scalar_from_python(object, op))
-    throw InvalidArgument(cat(op, ": Input operand ", number,
-                              " does not have enough dimensions (has 0, requires 1): ", argument,
-                              " is ", safe_repr(object)));
-  bad_argument(op, argument, object, "a GPUArray");
+const Array& product_operand(const Arguments& args, int number) {
+  PyObject* object = args[number].ptr();
+  if (is_array(object)) [[likely]]
+    return array_of(object);
+  if (scalar_from_python(object, args.op()))
+    throw InvalidArgument(cat(args.op(), ": Input operand ", number,
+                              " does not have enough dimensions (has 0, requires 1): ",
+                              args.name(number), " is ", safe_repr(object)));
+  return args.array_like(number);
 }
 
 PyObject* multiply_arrays(PyObject* a, PyObject* b) {
@@ -56,8 +57,8 @@ void read_activation(PyObject* object, const char* op, ops::LinearOptions& optio
 
 // (x1, x2, out, use_tf32, alpha, dtype, batch_invariant)
 PyObject* matmul(const Arguments& args) {
-  const Array& x1 = product_operand(args[0].ptr(), "matmul", 0);
-  const Array& x2 = product_operand(args[1].ptr(), "matmul", 1);
+  const Array& x1 = product_operand(args, 0);
+  const Array& x2 = product_operand(args, 1);
   const std::optional<bool> use_tf32 = args.optional_flag(3);
   if (args.is_default(4) && args.is_none(5) && args.is_default(6))
     return run_into(args, 2, [&](const std::optional<Array>& out) {
@@ -74,7 +75,7 @@ PyObject* matmul(const Arguments& args) {
   });
 }
 
-// (x, w, bias, activation, residual, out, use_tf32, batch_invariant)
+// (x, w, bias, activation, residual, out, use_tf32, batch_invariant, norm, eps, few_rows)
 PyObject* linear(const Arguments& args) {
   const Array& x = args.array(0);
   const Array& w = args.array(1);
@@ -84,6 +85,9 @@ PyObject* linear(const Arguments& args) {
   options.residual = args.optional_array(4);
   options.use_tf32 = args.optional_flag(6);
   options.batch_invariant = args.optional_flag(7).value_or(false);
+  if (const std::optional<Array> norm = args.optional_array(8))
+    options.norm = ops::LinearNorm{*norm, args.number(9)};
+  options.few_rows = args.flag(10);
   return run_into(args, 5, [&](const std::optional<Array>& out) {
     options.out = out;
     return ops::linear(x, w, options);

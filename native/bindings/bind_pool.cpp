@@ -124,8 +124,8 @@ void set_memory_limit(py::handle limit, py::handle device) {
   const std::size_t bytes = amount_from_python(limit, where, "memory.set_limit");
   runtime::Pool& pool = device::device_pool(where);
   if (bytes != 0 && bytes < pool.chunk_bytes())
-    throw InvalidArgument(cat("memory.set_limit: limit is ", bytes,
-                              " bytes, expected 0 or at least ", pool.chunk_bytes(),
+    throw InvalidArgument(cat("memory.set_limit: limit is ", bytes_text(bytes),
+                              ", expected 0 or at least ", bytes_text(pool.chunk_bytes()),
                               ", a chunk of the pool"));
   const WithoutGil released;
   try {
@@ -317,7 +317,8 @@ void bind_accounts(py::module_& m) {
       .def("__exit__", leave_account)
       .def("__repr__", [](const device::MemoryAccount& a) {
         const auto s = a.stats();
-        return cat("MemoryAccount('", s.name, "', used=", s.used_bytes, ", limit=", s.limit_bytes,
+        return cat("MemoryAccount('", s.name, "', used=", bytes_text(s.used_bytes),
+                   ", limit=", s.limit_bytes == 0 ? std::string("none") : bytes_text(s.limit_bytes),
                    ", device='", to_string(a.device()), "')");
       });
   m.def("memory_account", open_account, py::arg("name"), py::arg("limit") = py::none(),

@@ -93,6 +93,35 @@ Scalar integer(const Arguments& args, int i) {
   throw InvalidArgument(cat("integers: ", args.name(i), " is out of bounds: ", safe_repr(args[i])));
 }
 
+ops::RandomParameter parameter(const Arguments& args, int i) {
+  if (is_array(args[i].ptr())) return args.array(i);
+  return args.number(i);
+}
+
+using OneParameter = Array (*)(const ops::RandomResult&, const ops::RandomParameter&,
+                               const ops::RandomState&);
+using TwoParameters = Array (*)(const ops::RandomResult&, const ops::RandomParameter&,
+                                const ops::RandomParameter&, const ops::RandomState&);
+
+void define_random(py::module_& m, const char* op, OneParameter function) {
+  define(m, op, [function](const Arguments& args) {
+    const ops::RandomParameter first = parameter(args, 1);
+    return made(args, [&](const ops::RandomResult& result, const ops::RandomState& state) {
+      return function(result, first, state);
+    });
+  });
+}
+
+void define_random(py::module_& m, const char* op, TwoParameters function) {
+  define(m, op, [function](const Arguments& args) {
+    const ops::RandomParameter first = parameter(args, 1);
+    const ops::RandomParameter second = parameter(args, 2);
+    return made(args, [&](const ops::RandomResult& result, const ops::RandomState& state) {
+      return function(result, first, second, state);
+    });
+  });
+}
+
 // (request, low, high)
 py::object integers(const Arguments& args) {
   const Scalar low = integer(args, 1);
@@ -109,6 +138,9 @@ void bind_random(py::module_& m) {
   define_random(m, "random_normal", ops::random_normal);
   define_random(m, "random_exponential", ops::random_exponential);
   define_random(m, "random_bernoulli", ops::random_bernoulli);
+  define_random(m, "random_gamma", ops::random_gamma);
+  define_random(m, "random_poisson", ops::random_poisson);
+  define_random(m, "random_binomial", ops::random_binomial);
   define(m, "random_integers", integers);
   m.def("random_blocks", ops::random_blocks, py::arg("count"), py::arg("wide"),
         "Counter positions consumed by `count` elements; wide: 64-bit draws.");

@@ -5,10 +5,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/bind.h"
+#include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/op_function.h"
 #include "bindings/tracer.h"
-#include "ops/reduction/reduce.h"
+#include "ops/reduction/masked.h"
 #include "ops/reduction/scan.h"
 
 namespace gpk::bind {
@@ -24,14 +25,20 @@ struct Places {
       : axis(signature.index("axis")),
         dtype(signature.index("dtype")),
         keepdims(signature.index("keepdims")),
-        correction(std::max(signature.index("correction"), signature.index("ddof"))),
+        ddof(signature.index("ddof")),
+        correction(signature.index("correction")),
+        initial(signature.index("initial")),
+        where(signature.index("where")),
         include_initial(signature.index("include_initial")),
         out(signature.index("out")) {}
 
   int axis;
   int dtype;
   int keepdims;
+  int ddof;
   int correction;
+  int initial;
+  int where;
   int include_initial;
   int out;
 };
@@ -42,6 +49,34 @@ struct AxisOp {
   std::optional<ReduceRule> rule;
 };
 
+// `where=True` is NumPy's way to say every element.
+bool is_given(const Arguments& args, int i) {
+  return i >= 0 && !args.is_none(i) && args[i].ptr() != Py_True;
+}
+
+// The array API standard's `correction` and NumPy's `ddof` are one number.
+double correction_from(const Arguments& args, const Places& at) {
+  if (args.is_none(at.correction)) return args.number(at.ddof);
+  if (!args.is_default(at.ddof))
+    throw InvalidArgument(
+        cat(args.op(), ": ddof and correction are the same number, and both were given"));
+  return args.number(at.correction);
+}
+
+PyObject* run_masked(OpId id, const Array& x, const Arguments& args, const Places& at,
+                     const ops::ReduceOptions& options) {
+  ops::MaskedReduction request{options, std::nullopt, std::nullopt};
+  if (is_given(args, at.where)) request.where = args.array_like(at.where, x);
+  if (at.initial >= 0 && !args.is_none(at.initial)) {
+    request.initial = scalar_from_python(args[at.initial], args.op());
+    if (!request.initial) args.refuse(at.initial, "a number");
+  }
+  return run_into(args, at.out, [&](const std::optional<Array>& out) {
+    request.options.out = out;
+    return ops::reduce_masked(id, x, request);
+  });
+}
+
 PyObject* run_reduction(const AxisOp& op, const Array& x, const Arguments& args, const Places& at) {
   ops::ReduceOptions options;
   if (op.rule != ReduceRule::kIndex)
@@ -49,8 +84,10 @@ PyObject* run_reduction(const AxisOp& op, const Array& x, const Arguments& args,
   else if (const auto axis = args.optional_integer(at.axis))
     options.axes = Dims{*axis};
   if (at.dtype >= 0) options.dtype = args.optional_dtype(at.dtype);
-  if (at.correction >= 0) options.correction = args.number(at.correction);
+  if (at.correction >= 0) options.correction = correction_from(args, at);
   options.keepdims = args.flag(at.keepdims);
+  if (is_given(args, at.where) || is_given(args, at.initial)) [[unlikely]]
+    return run_masked(op.id, x, args, at, options);
   return run_into(args, at.out, [&](const std::optional<Array>& out) {
     options.out = out;
     return ops::reduce(op.id, x, options);
@@ -83,7 +120,7 @@ void define_function(py::module_& m, const char* name, const AxisOp& op) {
   add_op(m, name, [op, places](const Arguments& args) {
     if (is_tracer(args[0].ptr())) [[unlikely]]
       return record_row_op(args[0].ptr(), args);
-    return run(op, args.array(0), args, places);
+    return run(op, args.array_like(0), args, places);
   });
 }
 

@@ -1,4 +1,7 @@
 // Views, copies and casts, and type promotion.
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/bind.h"
@@ -20,7 +23,7 @@ namespace {
 // --- axes ---------------------------------------------------------------------------------------
 
 Array squeeze_axes(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   if (const auto axes = args.optional_integers(1)) return squeeze(x, *axes, "squeeze");
   std::vector<std::int64_t> ones;
   for (int i = 0; i < x.ndim(); ++i)
@@ -30,14 +33,14 @@ Array squeeze_axes(const Arguments& args) {
 
 // (x, axes)
 Array permute_axes(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   const auto order = args.optional_integers(1);
   return order ? permute(x, *order, args.op()) : transpose(x, args.op());
 }
 
 // (x, offset, axis1, axis2)
 Array diagonal_of(const Arguments& args) {
-  const Array& x = args.array(0);
+  const Array& x = args.array_like(0);
   if (x.ndim() < 2)
     throw InvalidArgument(
         cat("diagonal: x has shape ", to_string(x.shape()), ", expected at least two dimensions"));
@@ -54,17 +57,18 @@ void bind_axes(py::module_& m) {
   define(m, "squeeze", squeeze_axes);
   define(m, "diagonal", diagonal_of);
   define(m, "expand_dims", [](const Arguments& args) {
-    return expand_dims(args.array(0), args.integers(1), "expand_dims");
+    return expand_dims(args.array_like(0), args.integers(1), "expand_dims");
   });
-  define(m, "flip",
-         [](const Arguments& args) { return ops::flip(args.array(0), args.optional_integers(1)); });
+  define(m, "flip", [](const Arguments& args) {
+    return ops::flip(args.array_like(0), args.optional_integers(1));
+  });
   define(m, "moveaxis", [](const Arguments& args) {
-    const Array& x = args.array(0);
+    const Array& x = args.array_like(0);
     const Dims source = args.integers(1);
     return ops::moveaxis(x, source, args.integers(2));
   });
   define(m, "swapaxes", [](const Arguments& args) {
-    const Array& x = args.array(0);
+    const Array& x = args.array_like(0);
     const std::int64_t axis1 = args.integer(1);
     return ops::swapaxes(x, axis1, args.integer(2), "swapaxes");
   });
@@ -72,11 +76,14 @@ void bind_axes(py::module_& m) {
 
 // --- shapes -------------------------------------------------------------------------------------
 
-// (x, shape, copy)
-Array reshape_to(const Arguments& args) {
-  const Array& x = args.array(0);
-  const Dims target = resolve_shape(args.shape(1), x.size(), "reshape");
-  const std::optional<bool> copy = args.is_none(2) ? std::nullopt : std::optional(args.flag(2));
+Dims reversed(const Dims& dims) {
+  Dims result = Dims::filled(dims.size(), 0);
+  for (int i = 0; i < dims.size(); ++i) result[i] = dims[dims.size() - 1 - i];
+  return result;
+}
+
+// C order, of the array or of its transpose.
+Array reshape_in_c_order(const Array& x, const Dims& target, std::optional<bool> copy) {
   if (!copy.value_or(false)) {
     if (auto view = try_reshape(x, target)) return *view;
     if (copy)
@@ -86,6 +93,60 @@ Array reshape_to(const Arguments& args) {
   }
   const WithoutGil released;
   return *try_reshape(ops::copy_as(x, x.dtype(), "reshape"), target);
+}
+
+// Elements of x's buffer at x's first one plus any multiples of the strides (in bytes).
+Array strided_view(const Array& x, const std::vector<std::int64_t>& shape,
+                   const std::vector<std::int64_t>& strides) {
+  constexpr const char* op = "as_strided";
+  const auto bytes = static_cast<std::int64_t>(itemsize(x.dtype()));
+  if (shape.size() != strides.size() || shape.size() > 32)
+    throw InvalidArgument(cat(op, ": ", shape.size(), " sizes and ", strides.size(),
+                              " strides, expected as many, at most 32"));
+  if (info(x.dtype()).bits < 8)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": elements of ", name(x.dtype()), " share bytes"));
+  // Each step is compared with the memory's end before it is added, so that nothing overflows.
+  const auto end = static_cast<std::int64_t>(x.buffer()->bytes()) / bytes;
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  std::vector<std::int64_t> steps;
+  std::int64_t first = x.offset_elems();
+  std::int64_t last = first;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 0) throw InvalidArgument(cat(op, ": shape has a negative size: ", shape[i]));
+    if (strides[i] % bytes != 0)
+      throw InvalidArgument(cat(op, ": the stride ", strides[i], " is not a multiple of the ",
+                                bytes, " bytes of an element"));
+    const std::int64_t step = steps.emplace_back(strides[i] / bytes);
+    if (empty || shape[i] == 1 || step == 0) continue;
+    bool inside = step >= -end && step <= end && shape[i] - 1 <= end / std::abs(step);
+    if (inside) {
+      (step < 0 ? first : last) += step * (shape[i] - 1);
+      inside = first >= 0 && last < end;
+    }
+    if (!inside)
+      throw InvalidArgument(cat(op, ": shape ", to_string(Dims(shape)), " with strides ",
+                                to_string(Dims(strides)), " is outside of the array's memory"));
+  }
+  return {Dims(shape), Dims(steps), x.dtype(), x.buffer(), x.offset_elems()};
+}
+
+// (x, shape, order, copy)
+Array reshape_to(const Arguments& args) {
+  const Array& x = args.array_like(0);
+  const Dims target = resolve_shape(args.shape(1), x.size(), "reshape");
+  const std::optional<bool> copy = args.is_none(3) ? std::nullopt : std::optional(args.flag(3));
+  if (args.is_default(2)) [[likely]]
+    return reshape_in_c_order(x, target, copy);
+  const std::string order = args.text(2);
+  if (order != "C" && order != "F" && order != "A")
+    throw InvalidArgument(cat("reshape: order is '", order, "', expected 'C', 'F' or 'A'"));
+  // 'A': Fortran order where the memory has it.
+  const bool fortran = order == "F" || (order == "A" && !x.is_contiguous() &&
+                                        transpose(x, "reshape").is_contiguous());
+  if (!fortran) return reshape_in_c_order(x, target, copy);
+  const Array flipped = transpose(x, "reshape");
+  return transpose(reshape_in_c_order(flipped, reversed(target), copy), "reshape");
 }
 
 Array slice_part(const Array& x, std::int64_t axis, std::int64_t first, std::int64_t count,
@@ -116,7 +177,7 @@ void bind_shapes(py::module_& m) {
   const auto x = py::arg("x");
   define(m, "reshape", reshape_to);
   define(m, "broadcast_to", [](const Arguments& args) {
-    return broadcast_to(args.array(0), args.shape(1), "broadcast_to");
+    return broadcast_to(args.array_like(0), args.shape(1), "broadcast_to");
   });
   define(m, "may_share_memory", [](const Arguments& args) {
     return py::bool_(may_overlap(args.array(0), args.array(1)));
@@ -124,6 +185,8 @@ void bind_shapes(py::module_& m) {
   m.def("broadcast_shapes", broadcast_all, "The common broadcast shape.");
   m.def("slice_axis", slice_part, x, py::arg("axis"), py::arg("first"), py::arg("count"),
         py::arg("step") = 1, "A view of elements first, first + step, ... of one axis.");
+  m.def("strided_view", strided_view, x, py::arg("shape"), py::arg("strides"),
+        "A view with any shape and strides (in bytes) inside the array's memory.");
   m.def(
       "view_as",
       [](const Array& a, py::handle dtype) {
@@ -186,7 +249,7 @@ void bind_copies(py::module_& m) {
       py::arg("dst"), py::arg("src"),
       "dst[...] = src, broadcast to its shape and cast to its dtype.");
   define(m, "copy", [](const Arguments& args) {
-    const Array& a = args.array(0);
+    const Array& a = args.array_like(0);
     const WithoutGil released;
     return ops::copy_as(a, a.dtype(), "copy");
   });

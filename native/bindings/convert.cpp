@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bindings/array_object.h"
 
 namespace gpk::bind {
 namespace {
@@ -53,19 +54,24 @@ std::optional<Scalar> integer_scalar(PyObject* number, const char* op) {
 
 }  // namespace
 
-DType dtype_from_python(py::handle object, const char* op) {
-  for (const DTypeInfo& row : detail::kDTypes)  // the common case: one of ours
-    if (object.ptr() == dtype_object(row.dtype)) return row.dtype;
+std::optional<DType> find_dtype(py::handle object) {
   if (PyUnicode_Check(object.ptr())) {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
     if (text == nullptr) throw py::error_already_set();
-    if (const auto found = dtype_from_name({text, static_cast<std::size_t>(size)})) return *found;
+    if (const auto found = dtype_from_name({text, static_cast<std::size_t>(size)})) return found;
   } else if (py::isinstance<DTypeInfo>(object)) {
     return object.cast<const DTypeInfo&>().dtype;
-  } else if (!object.is_none()) {
-    if (const auto found = dtype_from_numpy(object)) return *found;
+  } else if (object.is_none()) {
+    return std::nullopt;  // float64 to NumPy
   }
+  return dtype_from_numpy(object);
+}
+
+DType dtype_from_python(py::handle object, const char* op) {
+  for (const DTypeInfo& row : detail::kDTypes)  // the common case: one of ours
+    if (object.ptr() == dtype_object(row.dtype)) return row.dtype;
+  if (const auto found = find_dtype(object)) return *found;
   std::vector<const char*> names;
   for (const DTypeInfo& row : detail::kDTypes) names.push_back(row.name);
   const bool text = PyUnicode_Check(object.ptr()) != 0;
@@ -80,17 +86,43 @@ std::optional<DType> optional_dtype(py::handle object, const char* op) {
 }
 
 py::object numpy_dtype(DType dtype) {
-  const py::module_ numpy = py::module_::import("numpy");
-  switch (dtype) {
-    case DType::kBFloat16:
-    case DType::kFloat8E4M3FN:
-    case DType::kFloat8E5M2:
-    case DType::kInt4:
-    case DType::kUInt4:
-    case DType::kFloat4E2M1FN:
-      return numpy.attr("dtype")(py::module_::import("ml_dtypes").attr(name(dtype)));
-    default: return numpy.attr("dtype")(name(dtype));
+  static PyObject* made[kNumDTypes] = {};  // under the GIL
+  PyObject*& found = made[static_cast<std::size_t>(dtype)];
+  if (found == nullptr) {
+    const py::object make = py::module_::import("numpy").attr("dtype");
+    switch (dtype) {
+      case DType::kBFloat16:
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+      case DType::kInt4:
+      case DType::kUInt4:
+      case DType::kFloat4E2M1FN:
+        found = make(py::module_::import("ml_dtypes").attr(name(dtype))).release().ptr();
+        break;
+      default: found = make(name(dtype)).release().ptr();
+    }
   }
+  return py::reinterpret_borrow<py::object>(found);
+}
+
+Array array_from_list(py::handle list, const Array* beside, const char* op, const char* argument) {
+  const py::object asarray = py::module_::import("pygpukit.ops.conversion").attr("asarray");
+  const auto convert = [&](const py::object& dtype) {
+    const py::object device =
+        beside != nullptr ? py::object(py::str(to_string(beside->device()))) : py::none();
+    return asarray(list, py::arg("dtype") = dtype, py::arg("device") = device).cast<Array>();
+  };
+  try {
+    const Array made = convert(py::none());
+    const bool in_double = beside != nullptr && (beside->dtype() == DType::kFloat64 ||
+                                                 beside->dtype() == DType::kComplex128);
+    if (in_double && made.dtype() == DType::kFloat32) return convert(py::str("float64"));
+    if (in_double && made.dtype() == DType::kComplex64) return convert(py::str("complex128"));
+    return made;
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
+  }
+  bad_argument(op, argument, list, "a GPUArray or a list of numbers");
 }
 
 py::tuple items_from_python(py::handle sequence) {

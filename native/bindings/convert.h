@@ -16,8 +16,12 @@ namespace gpk::bind {
 // The DataType object of a dtype (one object per dtype), borrowed.
 PyObject* dtype_object(DType dtype);
 
-// DataType, name, NumPy dtype or scalar type, bool / int / float / complex. Throws InvalidArgument.
+// DataType, name (ours or one of NumPy's, such as "f4"), NumPy dtype or scalar type, bool / int /
+// float / complex. Throws InvalidArgument.
 DType dtype_from_python(py::handle object, const char* op);
+
+// Same; nullopt for anything that is not a dtype.
+std::optional<DType> find_dtype(py::handle object);
 
 // Same; nullopt for None.
 std::optional<DType> optional_dtype(py::handle object, const char* op);
@@ -46,6 +50,15 @@ std::shared_ptr<Stream> stream_from_python(py::handle object, Device device, con
 
 // A C-order NumPy array over an array's host memory, which it keeps alive. CPU arrays only.
 py::object numpy_view(const Array& array);
+
+// A list or a tuple: numbers in Python's hands, on no device.
+inline bool is_list(PyObject* object) noexcept {
+  return PyList_Check(object) || PyTuple_Check(object);
+}
+
+// What asarray() makes of a list of numbers: Python floats are float32, next to an array of float64
+// or complex128 float64. On the device of `beside`, else the default one.
+Array array_from_list(py::handle list, const Array* beside, const char* op, const char* argument);
 
 // New NumPy array with the contents; new array from anything NumPy accepts.
 py::object to_numpy(const Array& array);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/linalg_error.h"
 #include "base/text.h"
 #include "bindings/guard.h"
 
@@ -103,6 +104,8 @@ void translate() {
     raise_as("ExchangeError", message_of(error));
   } catch (const FileError& error) {
     raise_file(error);
+  } catch (const LinAlgError& error) {
+    raise(py::module_::import("pygpukit.linalg").attr("LinAlgError"), message_of(error));
   } catch (const DeadlockError& error) {
     raise(py::module_::import("pygpukit.scheduler.errors").attr("TaskDeadlock"), message_of(error));
   } catch (const Error& error) {
@@ -162,7 +165,20 @@ std::string safe_repr(py::handle object) {
   return cat("<", Py_TYPE(object.ptr())->tp_name, ", whose repr() raises>");
 }
 
+namespace {
+
+bool is_numpy_array(py::handle object) {
+  return std::string_view(Py_TYPE(object.ptr())->tp_name) == "numpy.ndarray";
+}
+
+}  // namespace
+
 void bad_argument(const char* op, const char* argument, py::handle given, const char* expected) {
+  if (is_numpy_array(given))  // its elements say less than where they are
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": ", argument, " is a numpy.ndarray of shape ",
+                              std::string(py::str(given.attr("shape"))), ", expected ", expected,
+                              "; from_numpy() copies it to the device"));
   throw InvalidArgument(InvalidArgument::Kind::kType,
                         cat(op, ": ", argument, " is ", safe_repr(given), ", expected ", expected));
 }

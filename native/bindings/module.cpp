@@ -75,6 +75,8 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_kv_cache(m);
   bind_conv(m);
   bind_recurrent(m);
+  bind_linalg(m);
+  bind_fft(m);
   bind_llm(m);
   bind_llm_engine(m);
   bind_llm_decode(m);

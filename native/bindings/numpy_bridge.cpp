@@ -130,21 +130,33 @@ Array upload_in_parts(const py::array& source, const Dims& shape, DType dtype, D
 
 }  // namespace
 
+// Made for every operand of every op on the CPU, hence the C API: pybind11's constructor copies
+// shape and strides twice.
 py::object numpy_view(const Array& array) {
   if (is_packed(array.dtype()))
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat("numpy_view: ", name(array.dtype()),
                               " is packed two to a byte, which NumPy cannot view"));
-  std::vector<py::ssize_t> shape(array.shape().begin(), array.shape().end());
-  std::vector<py::ssize_t> strides;
-  for (const std::int64_t stride : array.strides())
-    strides.push_back(
-        static_cast<py::ssize_t>(stride * static_cast<std::int64_t>(itemsize(array.dtype()))));
-  const py::capsule base(new BufferPin(array.buffer()),
-                         [](void* pin) { delete static_cast<BufferPin*>(pin); });
-  py::array view(py::reinterpret_borrow<py::dtype>(numpy_dtype(array.dtype())), std::move(shape),
-                 std::move(strides), array.data(), base);
-  if (array.buffer()->read_only()) view.attr("flags").attr("writeable") = false;
+  using Api = py::detail::npy_api;
+  const Api& api = Api::get();
+  const int rank = array.ndim();
+  py::ssize_t shape[kMaxRank];
+  py::ssize_t strides[kMaxRank];
+  for (int i = 0; i < rank; ++i) {
+    shape[i] = array.shape()[i];
+    strides[i] = array.strides()[i] * static_cast<py::ssize_t>(itemsize(array.dtype()));
+  }
+  const int flags = array.buffer()->read_only() ? 0 : Api::NPY_ARRAY_WRITEABLE_;
+  auto view = py::reinterpret_steal<py::object>(
+      api.PyArray_NewFromDescr_(api.PyArray_Type_, numpy_dtype(array.dtype()).release().ptr(), rank,
+                                shape, strides, array.data(), flags, nullptr));
+  if (!view) throw py::error_already_set();
+  if (array.data() == nullptr) return view;  // empty: NumPy has given it memory of its own
+  PyObject* base = PyCapsule_New(new BufferPin(array.buffer()), nullptr, [](PyObject* capsule) {
+    delete static_cast<BufferPin*>(PyCapsule_GetPointer(capsule, nullptr));
+  });
+  if (base == nullptr || api.PyArray_SetBaseObject_(view.ptr(), base) < 0)
+    throw py::error_already_set();
   return view;
 }
 

@@ -10,13 +10,6 @@
 namespace gpk::bind {
 namespace {
 
-struct OpFunction {
-  FastSignature signature;
-  OpCall call;
-  std::string doc;
-  PyMethodDef definition;
-};
-
 PyObject* call_op(PyObject* self, PyObject* const* args, Py_ssize_t num_args, PyObject* keywords) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&] {
     const auto* function = static_cast<const OpFunction*>(PyCapsule_GetPointer(self, nullptr));
@@ -33,7 +26,7 @@ const ops::OpInfo& declaration_of(const char* name) {
   throw Error(cat(name, " is not in ops/op_list.def"));
 }
 
-void add_op(py::module_& m, const char* name, OpCall call) {
+const OpFunction& add_op(py::module_& m, const char* name, OpCall call) {
   static auto* functions = new std::deque<OpFunction>;  // stable addresses
   const ops::OpInfo& info = declaration_of(name);
   OpFunction& f =
@@ -44,6 +37,7 @@ void add_op(py::module_& m, const char* name, OpCall call) {
   f.definition = {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_op)),
                   METH_FASTCALL | METH_KEYWORDS, f.doc.c_str()};
   add_function(m, &f.definition, py::capsule(&f));
+  return f;
 }
 
 }  // namespace gpk::bind

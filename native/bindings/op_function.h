@@ -17,8 +17,16 @@ using OpCall = std::function<PyObject*(const Arguments&)>;
 // The line of `name`. Throws Error when there is none.
 const ops::OpInfo& declaration_of(const char* name);
 
+// A function of the module; lives as long as the process.
+struct OpFunction {
+  FastSignature signature;
+  OpCall call;
+  std::string doc;
+  PyMethodDef definition;
+};
+
 // Adds the function of that line. `call` gets the arguments and returns a new reference.
-void add_op(py::module_& m, const char* name, OpCall call);
+const OpFunction& add_op(py::module_& m, const char* name, OpCall call);
 
 // Same for a call that returns an Array, a py::object or nothing.
 template <class Call>

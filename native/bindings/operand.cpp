@@ -76,6 +76,22 @@ ops::Operand require_operand(PyObject* object, const char* op, const char* argum
   bad_argument(op, argument, object, "a GPUArray or a number");
 }
 
+ListOperands::ListOperands(const Arguments& args, int count) : device_(default_device()) {
+  for (int i = count - 1; i >= 0; --i)
+    if (is_array(args[i].ptr())) device_ = array_of(args[i].ptr()).device();
+}
+
+ops::Operand ListOperands::operator()(const Arguments& args, int i) {
+  if (!is_list(args[i].ptr())) return require_operand(args[i].ptr(), args.op(), args.name(i));
+  try {
+    return made_.emplace_back(from_numpy(args[i], device_));
+  } catch (const InvalidArgument&) {  // its dtype
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
+  }
+  args.refuse(i, "a GPUArray, a number or a list of numbers");
+}
+
 PyObject* call_elementwise(ops::OpId id, std::span<const ops::Operand> operands, const Array* out,
                            PyObject* out_object) {
   std::optional<Array> result;

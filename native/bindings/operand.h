@@ -1,8 +1,10 @@
 // Python objects as operands of elementwise ops.
 #pragma once
 
+#include <list>
 #include <optional>
 
+#include "bindings/arguments.h"
 #include "bindings/python.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -14,6 +16,19 @@ std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op
 
 // Same; throws InvalidArgument (kType) naming the argument instead of returning nullopt.
 ops::Operand require_operand(PyObject* object, const char* op, const char* argument);
+
+// The operands of a call where some may be lists or tuples of numbers: as in NumPy they count as
+// int64, float64 or complex128 arrays, on the device of the first GPUArray. They live as long as
+// this object.
+class ListOperands {
+ public:
+  ListOperands(const Arguments& args, int count);
+  ops::Operand operator()(const Arguments& args, int i);
+
+ private:
+  Device device_;
+  std::list<Array> made_;
+};
 
 // op(operands...) into `out` (nullptr: a new array), with the GIL released briefly. Returns a new
 // reference: `out_object` itself when `out` was given.

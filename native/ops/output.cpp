@@ -1,5 +1,7 @@
 #include "ops/output.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "core/promote.h"
@@ -7,9 +9,28 @@
 namespace gpk::ops {
 namespace {
 
+// Whether elements may share memory: from the smallest stride to the largest, each axis must step
+// over all that the smaller ones span. True of every slice and permutation of an array.
 bool shares_elements(const Array& array) {
-  for (int i = 0; i < array.ndim(); ++i)
-    if (array.shape()[i] > 1 && array.strides()[i] == 0) return true;
+  if (array.is_contiguous()) return false;
+  std::int64_t span = 0;
+  std::int64_t last = -1;
+  for (int seen = 0; seen < array.ndim(); ++seen) {
+    std::int64_t next =
+        INT64_MAX;  // the next larger stride, and the sizes of the axes that have it
+    std::int64_t size = 1;
+    for (int i = 0; i < array.ndim(); ++i) {
+      const std::int64_t stride = std::abs(array.strides()[i]);
+      if (array.shape()[i] <= 1 || stride <= last || stride > next) continue;
+      if (stride == next) return true;
+      next = stride;
+      size = array.shape()[i];
+    }
+    if (next == INT64_MAX) return false;
+    if (next <= span) return true;
+    span += next * (size - 1);
+    last = next;
+  }
   return false;
 }
 

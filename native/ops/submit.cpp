@@ -55,4 +55,13 @@ LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned thread
   return config;
 }
 
+LaunchConfig dependent(LaunchConfig config, const DeviceTraits& traits) {
+  constexpr int kWaves = 4;
+  const std::int64_t blocks =
+      std::int64_t{config.grid[0]} * config.grid[1] * std::int64_t{config.grid[2]};
+  config.programmatic =
+      traits.sm >= 90 && blocks <= std::int64_t{kWaves} * traits.multiprocessor_count;
+  return config;
+}
+
 }  // namespace gpk::ops

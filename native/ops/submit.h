@@ -40,4 +40,8 @@ class Submission {
 // A grid of ceil(items / per_block) blocks of `threads` threads.
 LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads);
 
+// For kernels that begin with start_dependent(): a grid of few waves is launched programmatically,
+// so that it is set up while its predecessor in the stream ends (SM90+).
+LaunchConfig dependent(LaunchConfig config, const DeviceTraits& traits);
+
 }  // namespace gpk::ops

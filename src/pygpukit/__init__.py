@@ -10,9 +10,10 @@ loads no heavy module: the names below are resolved on first use.
 
 import atexit
 
-# Imported eagerly: they attach GPUArray's methods.
+# Imported eagerly: they attach the methods of GPUArray and ufunc.
 import pygpukit.core.array_methods as _array_methods  # noqa: F401
 import pygpukit.core.array_protocols as _array_protocols  # noqa: F401
+import pygpukit.core.ufunc_methods as _ufunc_methods  # noqa: F401
 
 # Imported eagerly: loaded later, the package would shadow the function jit.
 import pygpukit.jit as _jit_package  # noqa: F401
@@ -49,6 +50,7 @@ from pygpukit._native import (
     int64,
     pinned_empty,
     synchronize,
+    ufunc,
     uint4,
     uint8,
     uint16,
@@ -62,12 +64,16 @@ if TYPE_CHECKING:
         benchmark,
         core,
         dispatch,
+        fft,
+        lib,
+        linalg,
         llm,
         memory,
         ops,
         profiling,
         random,
         scheduler,
+        special,
         transfer,
     )
     from pygpukit._array_info import ArrayNamespaceInfo
@@ -96,6 +102,7 @@ if TYPE_CHECKING:
         PyGPUkitError,
         UnsupportedError,
     )
+    from pygpukit.core.implicit import allow_implicit_conversion
     from pygpukit.core.stream import StreamManager, StreamPriority
     from pygpukit.jit.compiler import (
         NvrtcErrorCode,
@@ -109,12 +116,15 @@ if TYPE_CHECKING:
         jit,
         warmup,
     )
+    from pygpukit.jit.cupy_kernels import ElementwiseKernel, RawKernel, ReductionKernel
+    from pygpukit.ops import basic as _basic
     from pygpukit.ops.basic import *  # noqa: F403
 
 __version__: str = _native.__version__
 __array_api_version__ = "2024.12"
 
 e = 2.718281828459045
+euler_gamma = 0.5772156649015329
 inf = float("inf")
 nan = float("nan")
 newaxis = None
@@ -159,6 +169,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
                 "PyGPUkitError",
                 "UnsupportedError",
             ),
+            "pygpukit.core.implicit": ("allow_implicit_conversion",),
             "pygpukit.core.stream": ("StreamManager", "StreamPriority"),
             "pygpukit.jit.compiler": (
                 "NvrtcErrorCode",
@@ -172,18 +183,23 @@ if not TYPE_CHECKING:  # type checkers would accept any name
                 "jit",
                 "warmup",
             ),
+            "pygpukit.jit.cupy_kernels": ("ElementwiseKernel", "RawKernel", "ReductionKernel"),
             **_OPS,
         },
         submodules=(
             "benchmark",
             "core",
             "dispatch",
+            "lib",
+            "linalg",
+            "fft",
             "llm",
             "memory",
             "ops",
             "profiling",
             "random",
             "scheduler",
+            "special",
             "transfer",
         ),
     )
@@ -206,6 +222,7 @@ __all__ = [
     "DeviceCapabilities",
     "DeviceInfo",
     "DeviceLostError",
+    "ElementwiseKernel",
     "ExchangeError",
     "GPUArray",
     "GpuUnavailable",
@@ -217,13 +234,16 @@ __all__ = [
     "NvrtcErrorCode",
     "OutOfMemory",
     "PyGPUkitError",
+    "RawKernel",
     "RawModule",
+    "ReductionKernel",
     "Stream",
     "StreamManager",
     "StreamPriority",
     "UnsupportedError",
     "__array_api_version__",
     "__array_namespace_info__",
+    "allow_implicit_conversion",
     "benchmark",
     "bfloat16",
     "bool",
@@ -235,8 +255,10 @@ __all__ = [
     "default_stream",
     "dispatch",
     "e",
+    "euler_gamma",
     "event_elapsed_ms",
     "event_elapsed_us",
+    "fft",
     "float4_e2m1fn",
     "float8_e4m3fn",
     "float8_e5m2",
@@ -261,6 +283,8 @@ __all__ = [
     "is_nvrtc_available",
     "is_warmup_done",
     "jit",
+    "lib",
+    "linalg",
     "llm",
     "memory",
     "nan",
@@ -271,8 +295,10 @@ __all__ = [
     "profiling",
     "random",
     "scheduler",
+    "special",
     "synchronize",
     "transfer",
+    "ufunc",
     "uint4",
     "uint8",
     "uint16",
@@ -280,5 +306,7 @@ __all__ = [
     "uint64",
     "warmup",
 ]
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    __all__ += _basic.__all__
+else:
     __all__ = sorted({*__all__, *(_name for _names in _OPS.values() for _name in _names)})

@@ -9,19 +9,44 @@ from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, f
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pygpukit.core.dtypes import DataTypeKind
 from pygpukit.core.stream import StreamPriority
 
 class _HasCudaStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
+_Activation: TypeAlias = Literal["relu", "gelu", "gelu_erf", "silu", "tanh"]
+_ArrayLike: TypeAlias = GPUArray | list[Any] | tuple[Any, ...]
 _Axes: TypeAlias = int | tuple[int, ...]
 _DeviceLike: TypeAlias = str | int | None
-_DTypeLike: TypeAlias = DataType | DTypeLike
+_DTypeName: TypeAlias = Literal[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int4",
+    "uint4",
+    "float4_e2m1fn",
+]
+_DTypeLike: TypeAlias = DataType | _DTypeName | DTypeLike
+_IndexMode: TypeAlias = Literal["raise", "wrap", "clip"]
 _Numbers: TypeAlias = list[Any] | tuple[Any, ...]
 _Operand: TypeAlias = GPUArray | _ScalarLike
 _ScalarLike: TypeAlias = complex | np.generic
 _ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+_SortKind: TypeAlias = Literal["quicksort", "mergesort", "heapsort", "stable"]
 _StreamLike: TypeAlias = int | _HasCudaStream | None
 
 class DataType:
@@ -37,6 +62,7 @@ class DataType:
     def from_string(name: str) -> DataType:
         """The DataType of that name."""
 
+    def __call__(self, value: complex | np.generic | GPUArray = 0) -> Any: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> str: ...
     def __repr__(self) -> str: ...
@@ -45,20 +71,42 @@ class DataType:
         """The numpy.dtype; an ml_dtypes type where NumPy has none."""
 
     @property
+    def __numpy_dtype__(self) -> np.dtype[Any]: ...
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+
+    @property
     def bits(self) -> int:
         """Bits of one element."""
+
+    @property
+    def char(self) -> str:
+        """NumPy's character code."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy.dtype: numpy.dtype(gp.float32) looks here."""
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element (1 for four-bit types, which share bytes)."""
 
     @property
-    def kind(self) -> DataTypeKind:
-        """The DataTypeKind."""
+    def kind(self) -> str:
+        """NumPy's letter: b, i, u, f, c, and what ml_dtypes has."""
 
     @property
     def name(self) -> str:
         """Public name."""
+
+    @property
+    def str(self) -> str:
+        """NumPy's type string, such as '<f4'."""
+
+    @property
+    def type(self) -> type[np.generic]:
+        """The class of NumPy scalars, such as numpy.float32."""
 
 @final
 class GPUArray:
@@ -178,8 +226,18 @@ class GPUArray:
         """
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
+    def argpartition(
+        self, kth: int | tuple[int, ...], axis: int | None = -1, kind: str = "introselect"
+    ) -> GPUArray:
+        """The indices that partition along an axis."""
+
     def argsort(
-        self, axis: int = -1, *, descending: builtins.bool = False, stable: builtins.bool = True
+        self,
+        axis: int | None = -1,
+        kind: _SortKind | None = None,
+        *,
+        descending: builtins.bool = False,
+        stable: builtins.bool | None = True,
     ) -> GPUArray:
         """The indices that sort along an axis."""
 
@@ -191,11 +249,16 @@ class GPUArray:
     ) -> GPUArray:
         """Elements clamped to [min, max]; None means no limit."""
 
+    def compress(
+        self, condition: Any, axis: int | None = None, out: GPUArray | None = None
+    ) -> GPUArray:
+        """Slices along an axis selected by a list of bools."""
+
     def conj(self) -> GPUArray:
         """The complex conjugate."""
 
-    def copy(self) -> GPUArray:
-        """A C-contiguous copy."""
+    def copy(self, order: Literal["C", "K", "A"] = "C") -> GPUArray:
+        """A C-contiguous copy, whatever the order."""
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
         """A view of the elements (i, i + offset) of two axes, as a last axis."""
@@ -206,8 +269,11 @@ class GPUArray:
     def fill(self, value: _ScalarLike | GPUArray) -> None:
         """Sets every element."""
 
-    def flatten(self) -> GPUArray:
-        """One axis, elements in C order; always a copy."""
+    def flatten(self, order: Literal["C", "F", "A", "K"] = "C") -> GPUArray:
+        """One axis, elements in C order (order 'F': Fortran order); always a copy."""
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None) -> Any:
+        """CuPy's name for to_numpy: a host copy."""
 
     def narrow(self, offset: int, length: int) -> GPUArray:
         """A view of the elements [offset, offset + length) of the last axis."""
@@ -215,25 +281,47 @@ class GPUArray:
     def nonzero(self) -> tuple[GPUArray, ...]:
         """The indices of the nonzero elements, one array per axis."""
 
-    def ravel(self) -> GPUArray:
-        """One axis, elements in C order; a view where possible."""
+    def partition(
+        self, kth: int | tuple[int, ...], axis: int = -1, kind: str = "introselect"
+    ) -> None:
+        """Brings element kth along an axis to its place in the sorted order, in place."""
+
+    def put(
+        self, indices: Any, values: Any, mode: Literal["raise", "wrap", "clip"] = "raise"
+    ) -> None:
+        """Sets elements at positions of the array in C order; values are repeated as needed."""
+
+    def ravel(self, order: Literal["C", "F", "A", "K"] = "C") -> GPUArray:
+        """One axis, elements in C order (order 'F': Fortran order); a view where possible."""
 
     def repeat(self, repeats: int | Sequence[int] | GPUArray, axis: int | None = None) -> GPUArray:
         """Repeats each element along an axis; without one, of the flattened array."""
 
-    def reshape(self, *shape: Any, copy: builtins.bool | None = None) -> GPUArray:
+    def reshape(
+        self, *shape: Any, order: Literal["C", "F", "A"] = "C", copy: builtins.bool | None = None
+    ) -> GPUArray:
         """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
 
     def round(self, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
         """Elements rounded to that many decimals, ties to even."""
 
+    def searchsorted(
+        self, v: Any, side: Literal["left", "right"] = "left", sorter: GPUArray | None = None
+    ) -> GPUArray:
+        """Insertion indices of the elements of v in this sorted vector."""
+
     def slice_rows(self, num_rows: int) -> GPUArray:
         """A view of the first rows."""
 
     def sort(
-        self, axis: int = -1, *, descending: builtins.bool = False, stable: builtins.bool = True
+        self,
+        axis: int = -1,
+        kind: _SortKind | None = None,
+        *,
+        descending: builtins.bool = False,
+        stable: builtins.bool | None = True,
     ) -> None:
-        """Sorts along an axis, in place; always stable."""
+        """Sorts along an axis, in place; always stable, so kind and stable change nothing."""
 
     def squeeze(self, axis: _Axes | None = None) -> GPUArray:
         """A view without the given axes, or without all axes, of size 1."""
@@ -241,7 +329,13 @@ class GPUArray:
     def swapaxes(self, axis1: int, axis2: int, /) -> GPUArray:
         """A view with two axes swapped."""
 
-    def take(self, indices: Any, axis: int | None = None) -> GPUArray:
+    def take(
+        self,
+        indices: Any,
+        axis: int | None = None,
+        out: GPUArray | None = None,
+        mode: Literal["raise", "wrap", "clip"] = "raise",
+    ) -> GPUArray:
         """The elements at these indices along an axis; without one, of the flattened array."""
 
     def to_device(self, device: _DeviceLike, /, *, stream: _StreamLike = None) -> GPUArray:
@@ -315,6 +409,8 @@ class GPUArray:
         axis: _Axes | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        *,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Whether no element along axes is zero."""
 
@@ -323,6 +419,8 @@ class GPUArray:
         axis: _Axes | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        *,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Whether any element along axes is not zero."""
 
@@ -330,6 +428,7 @@ class GPUArray:
         self,
         axis: SupportsIndex | None = None,
         out: GPUArray | None = None,
+        *,
         keepdims: builtins.bool = False,
     ) -> GPUArray:
         """Index (int64) of the first largest element along an axis, or in C order; NaN wins."""
@@ -338,6 +437,7 @@ class GPUArray:
         self,
         axis: SupportsIndex | None = None,
         out: GPUArray | None = None,
+        *,
         keepdims: builtins.bool = False,
     ) -> GPUArray:
         """Index (int64) of the first smallest element along an axis, or in C order; NaN wins."""
@@ -351,8 +451,9 @@ class GPUArray:
     def count_nonzero(
         self,
         axis: _Axes | None = None,
-        out: GPUArray | None = None,
+        *,
         keepdims: builtins.bool = False,
+        out: GPUArray | None = None,
     ) -> GPUArray:
         """Number of elements along axes that are not zero, as int64."""
 
@@ -380,6 +481,8 @@ class GPUArray:
         axis: _Axes | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        initial: _ScalarLike | None = None,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Largest element along axes; NaN if there is one.
 
@@ -392,6 +495,8 @@ class GPUArray:
         dtype: _DTypeLike | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        *,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Mean of elements along axes; of bool and integers float64. The mean of no elements is
         NaN.
@@ -402,6 +507,8 @@ class GPUArray:
         axis: _Axes | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        initial: _ScalarLike | None = None,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Smallest element along axes; NaN if there is one.
 
@@ -414,6 +521,8 @@ class GPUArray:
         dtype: _DTypeLike | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        initial: _ScalarLike | None = None,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Product of elements along axes; of bool and integers int64 or uint64, which wrap.
 
@@ -425,8 +534,11 @@ class GPUArray:
         axis: _Axes | None = None,
         dtype: _DTypeLike | None = None,
         out: GPUArray | None = None,
-        ddof: float = 0,
+        ddof: float = 0.0,
         keepdims: builtins.bool = False,
+        *,
+        where: _ArrayLike | builtins.bool | None = None,
+        correction: float | None = None,
     ) -> GPUArray:
         """Standard deviation of elements along axes: the square root of var."""
 
@@ -436,10 +548,13 @@ class GPUArray:
         dtype: _DTypeLike | None = None,
         out: GPUArray | None = None,
         keepdims: builtins.bool = False,
+        initial: _ScalarLike | None = None,
+        where: _ArrayLike | builtins.bool | None = None,
     ) -> GPUArray:
         """Sum of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-        `dtype` sets the dtype of the result. The sum of no elements is 0.
+        `dtype` sets the dtype of the result. `where`, a bool array, selects elements; `initial`
+        is added. The sum of no elements is 0.
         """
 
     def var(
@@ -447,13 +562,16 @@ class GPUArray:
         axis: _Axes | None = None,
         dtype: _DTypeLike | None = None,
         out: GPUArray | None = None,
-        ddof: float = 0,
+        ddof: float = 0.0,
         keepdims: builtins.bool = False,
+        *,
+        where: _ArrayLike | builtins.bool | None = None,
+        correction: float | None = None,
     ) -> GPUArray:
         """Variance of elements along axes: squares about the mean over n - correction.
 
-        Of bool and integers float64, of complex arrays the real dtype. The method calls the
-        correction `ddof`.
+        Of bool and integers float64, of complex arrays the real dtype. `ddof` is NumPy's name
+        for the correction.
         """
 
 class CudaEvent:
@@ -484,7 +602,11 @@ class Stream:
     def __enter__(self) -> Stream: ...
     def __exit__(self, *args: object) -> None: ...
     def __init__(
-        self, handle: _StreamLike = None, priority: str | int = "low", *, device: _DeviceLike = None
+        self,
+        handle: _StreamLike = None,
+        priority: Literal["high", "low"] | int = "low",
+        *,
+        device: _DeviceLike = None,
     ) -> None:
         """A new stream, or with `handle` (an int or an object with __cuda_stream__) an existing
         one.
@@ -594,6 +716,84 @@ class MemoryAccount:
     @property
     def used(self) -> int:
         """Bytes of live arrays, on the device or evicted."""
+
+@final
+class ufunc:
+    ...
+
+    @property
+    def nin(self) -> int:
+        """Number of operands."""
+
+    @property
+    def nout(self) -> int:
+        """Number of results: 1."""
+
+    @property
+    def __name__(self) -> str: ...
+    @property
+    def __qualname__(self) -> str: ...
+    @property
+    def __wrapped__(self) -> Callable[..., GPUArray]: ...
+    def __new__(cls, cannot_be_made: NoReturn, /) -> ufunc: ...
+    def __call__(
+        self,
+        x1: _Operand | _Numbers,
+        x2: _Operand | _Numbers = ...,
+        /,
+        *,
+        out: GPUArray | None = None,
+        **options: object,
+    ) -> GPUArray: ...
+    def accumulate(
+        self,
+        array: Any,
+        axis: int = 0,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        """The results of reduce for the first 1, 2, ... elements along an axis.
+
+        Sums and products are scans; other associative functions take log2(n) launches, the rest
+        n.
+        """
+
+    def at(self, a: GPUArray, indices: Any, b: Any = None, /) -> None:
+        """a[indices] = self(a[indices], b), in place, where an index may occur several times.
+
+        Values for one place are combined in the order of the indices by pairs, so that sums are
+        deterministic. Nothing is read back.
+        """
+
+    def outer(self, A: Any, B: Any, /, **kwargs: Any) -> GPUArray:
+        """The function of all pairs: the axes of A, then those of B."""
+
+    def reduce(
+        self,
+        array: Any,
+        axis: int | tuple[int, ...] | None = 0,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+        keepdims: builtins.bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> GPUArray:
+        """The function applied along an axis (default: the first), element after element.
+
+        Sums, products, extremes, any and all are reductions of their own; other associative
+        functions take log2(n) launches, and those where the order matters (subtract, divide,
+        ...) n.
+        """
+
+    @property
+    def identity(self) -> Any:
+        """What reduce gives for no elements; None where there is none."""
+
+    @property
+    def nargs(self) -> int:
+        """Number of operands and results."""
+
+    def __repr__(self) -> str: ...
 
 class FusedKernel:
     """One kernel generated from several ops."""
@@ -723,7 +923,6 @@ class LlmRunner:
         max_length: SupportsIndex,
         num_pages: SupportsIndex,
         page: SupportsIndex,
-        one_launch: builtins.bool = False,
     ) -> None: ...
     def cache(self, layer: SupportsIndex) -> tuple[GPUArray, GPUArray]:
         """Keys and values of a layer: [pages, page, kv_heads, head_dim]."""
@@ -1183,15 +1382,6 @@ class DevicePartition:
     @property
     def qos(self) -> str: ...
 
-def abs(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the absolute value, element by element."""
-
-def acos(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the inverse cosine, element by element."""
-
-def acosh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the inverse hyperbolic cosine, element by element."""
-
 def adain(
     x: GPUArray,
     scale: GPUArray,
@@ -1204,9 +1394,6 @@ def adain(
 
     scale and shift are (samples, channels).
     """
-
-def add(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 + x2, element by element."""
 
 def add_layernorm(
     x: GPUArray,
@@ -1250,20 +1437,22 @@ def addmm(
     """
 
 def all(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Whether no element along axes is zero."""
 
 def any(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Whether any element along axes is not zero."""
 
@@ -1277,59 +1466,47 @@ def arange(
     """start + i * step for i below count."""
 
 def argmax(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
+    out: GPUArray | None = None,
     *,
     keepdims: builtins.bool = False,
-    out: GPUArray | None = None,
 ) -> GPUArray:
     """Index (int64) of the first largest element along an axis, or in C order; NaN wins."""
 
 def argmin(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
+    out: GPUArray | None = None,
     *,
     keepdims: builtins.bool = False,
-    out: GPUArray | None = None,
 ) -> GPUArray:
     """Index (int64) of the first smallest element along an axis, or in C order; NaN wins."""
 
-def argpartition(x: GPUArray, kth: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
+def argpartition(
+    x: _ArrayLike, kth: Any, axis: SupportsIndex | None = -1, kind: str = "introselect"
+) -> GPUArray:
     """The int64 indices of partition."""
 
 def argsort(
-    x: GPUArray,
-    *,
+    x: _ArrayLike,
     axis: SupportsIndex | None = -1,
+    kind: _SortKind | None = None,
+    *,
     descending: builtins.bool = False,
-    stable: builtins.bool = True,
+    stable: builtins.bool | None = True,
     out: GPUArray | None = None,
 ) -> GPUArray:
     """The int64 indices that sort along an axis (axis=None: of the flattened array)."""
 
-def argwhere(x: GPUArray) -> GPUArray:
+def argwhere(x: _ArrayLike) -> GPUArray:
     """Coordinates of nonzero elements: one row each."""
 
 def ascontiguousarray(x: GPUArray) -> GPUArray:
     """The array itself when it is C-contiguous, else a contiguous copy."""
 
-def asin(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the inverse sine, element by element."""
-
-def asinh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the inverse hyperbolic sine, element by element."""
-
 def astype(x: GPUArray, dtype: _DTypeLike | None, copy: builtins.bool = True) -> GPUArray:
     """A cast to another dtype; with copy=False the array itself when it already has it."""
-
-def atan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the inverse tangent, element by element."""
-
-def atan2(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the angle of the point (x2, x1), element by element."""
-
-def atanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the inverse hyperbolic tangent, element by element."""
 
 def attention(
     q: GPUArray,
@@ -1367,32 +1544,14 @@ def attention(
     """
 
 def bincount(
-    x: GPUArray, weights: GPUArray | None = None, minlength: SupportsIndex = 0
+    x: _ArrayLike, weights: GPUArray | None = None, minlength: SupportsIndex = 0
 ) -> GPUArray:
     """The count of each integer from 0 to the largest, or the float64 sum of its weights."""
-
-def bitwise_and(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 & x2, element by element."""
-
-def bitwise_invert(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """~x, element by element."""
-
-def bitwise_left_shift(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 << x2, element by element."""
-
-def bitwise_or(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 | x2, element by element."""
-
-def bitwise_right_shift(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 >> x2, element by element."""
-
-def bitwise_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 ^ x2, element by element."""
 
 def broadcast_shapes(*args: object) -> tuple[int, ...]:
     """The common broadcast shape."""
 
-def broadcast_to(x: GPUArray, shape: _ShapeLike) -> GPUArray:
+def broadcast_to(x: _ArrayLike, shape: _ShapeLike) -> GPUArray:
     """A view of that shape; axes of size 1 are repeated."""
 
 def builtin_kernels() -> list[tuple[str, str, str, list[int], builtins.bool]]:
@@ -1424,7 +1583,7 @@ def causal_conv1d(
     w: GPUArray,
     bias: GPUArray | None = None,
     state: GPUArray | None = None,
-    activation: str | None = None,
+    activation: _Activation | None = None,
     *,
     out: GPUArray | None = None,
     state_out: GPUArray | None = None,
@@ -1437,16 +1596,10 @@ def causal_conv1d(
     be state.
     """
 
-def cbrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the cube root, element by element."""
-
-def ceil(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """rounded up, element by element."""
-
 def clear_matmul_tuning(file: builtins.bool = True) -> int:
     """Drops measured choices; returns how many there were."""
 
-def clip(x: GPUArray, min: _Operand, max: _Operand, *, out: GPUArray | None = None) -> GPUArray:
+def clip(x: GPUArray, min: _Operand, max: _Operand, out: GPUArray | None = None) -> GPUArray:
     """x limited to [min, max], element by element."""
 
 def compile_builtin(
@@ -1470,12 +1623,12 @@ def compile_to_ptx(
     """PTX and log of a source."""
 
 def compress(
-    condition: Any, x: GPUArray, *, axis: SupportsIndex | None = None, out: GPUArray | None = None
+    condition: Any, x: _ArrayLike, axis: SupportsIndex | None = None, out: GPUArray | None = None
 ) -> GPUArray:
     """Slices along an axis selected by a list of bools."""
 
 def concat(
-    arrays: Sequence[GPUArray],
+    arrays: Sequence[_ArrayLike],
     axis: SupportsIndex | None = 0,
     out: GPUArray | None = None,
     *,
@@ -1484,12 +1637,15 @@ def concat(
     """Joins arrays along an axis; None: flattened first."""
 
 def concat_as(
-    op: str, arrays: Sequence[GPUArray], axis: SupportsIndex | None, dtype: _DTypeLike | None = None
+    op: str,
+    arrays: Sequence[_ArrayLike],
+    axis: SupportsIndex | None,
+    dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """concat, named `op` in error messages."""
 
 def concatenate(
-    arrays: Sequence[GPUArray],
+    arrays: Sequence[_ArrayLike],
     axis: SupportsIndex | None = 0,
     out: GPUArray | None = None,
     *,
@@ -1503,9 +1659,6 @@ def config() -> dict[str, Any]:
 def config_variables() -> list[tuple[str, str, str | None]]:
     """Environment variables as (name, meaning, value or None)."""
 
-def conj(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the complex conjugate, element by element."""
-
 def conv1d(
     x: GPUArray,
     w: GPUArray,
@@ -1514,7 +1667,7 @@ def conv1d(
     padding: _Axes = 0,
     dilation: _Axes = 1,
     groups: SupportsIndex = 1,
-    activation: str | None = None,
+    activation: _Activation | None = None,
     *,
     residual: GPUArray | None = None,
     out: GPUArray | None = None,
@@ -1536,7 +1689,7 @@ def conv2d(
     padding: _Axes = 0,
     dilation: _Axes = 1,
     groups: SupportsIndex = 1,
-    activation: str | None = None,
+    activation: _Activation | None = None,
     *,
     residual: GPUArray | None = None,
     out: GPUArray | None = None,
@@ -1555,7 +1708,7 @@ def conv_transpose1d(
     output_padding: SupportsIndex = 0,
     groups: SupportsIndex = 1,
     dilation: _Axes = 1,
-    activation: str | None = None,
+    activation: _Activation | None = None,
     *,
     residual: GPUArray | None = None,
     out: GPUArray | None = None,
@@ -1569,7 +1722,7 @@ def conv_transpose1d(
 def copied(array: GPUArray) -> GPUArray:
     """A contiguous copy in its own memory."""
 
-def copy(x: GPUArray) -> GPUArray:
+def copy(x: _ArrayLike) -> GPUArray:
     """A C-contiguous copy."""
 
 def copy_device_to_device_async(dst: GPUArray, src: GPUArray, stream: _StreamLike = None) -> None:
@@ -1608,20 +1761,11 @@ def copy_to_host_async(
 ) -> None:
     """Copies to a host address on a stream; wait for the stream before reading."""
 
-def copysign(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 with the sign of x2, element by element."""
-
-def cos(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the cosine, element by element."""
-
-def cosh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the hyperbolic cosine, element by element."""
-
 def count_driver_calls() -> DriverCalls:
     """Counts driver calls of all threads inside `with`. For tests: one at a time."""
 
 def count_nonzero(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
     *,
     keepdims: builtins.bool = False,
@@ -1646,7 +1790,7 @@ def cuda_device_count() -> int:
     """GPUs visible to the driver; 0 without a driver."""
 
 def cumprod(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
@@ -1654,7 +1798,7 @@ def cumprod(
     """Running product along an axis; without one, over the elements in C order."""
 
 def cumsum(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
@@ -1662,7 +1806,7 @@ def cumsum(
     """Running sum along an axis; without one, over the elements in C order."""
 
 def cumulative_prod(
-    x: GPUArray,
+    x: _ArrayLike,
     *,
     axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
@@ -1675,7 +1819,7 @@ def cumulative_prod(
     """
 
 def cumulative_sum(
-    x: GPUArray,
+    x: _ArrayLike,
     *,
     axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
@@ -1696,25 +1840,19 @@ def default_device() -> tuple[str, str]:
 def default_stream(device: _DeviceLike = None) -> Stream:
     """The device's default stream."""
 
-def deg2rad(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """degrees to radians, element by element."""
-
 def device_traits(device: _DeviceLike = None) -> dict[str, Any]:
     """Properties of a device."""
 
-def diagflat(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
+def diagflat(x: _ArrayLike, k: SupportsIndex = 0) -> GPUArray:
     """The square matrix with the elements of x, flattened, on diagonal k."""
 
 def diagonal(
-    x: GPUArray, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
+    x: _ArrayLike, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1
 ) -> GPUArray:
     """A view of the elements (i, i + offset) of two axes, as a last axis."""
 
-def digitize(x: GPUArray, bins: Any, right: builtins.bool = False) -> GPUArray:
+def digitize(x: _ArrayLike, bins: Any, right: builtins.bool = False) -> GPUArray:
     """The index of the bin of each element: bins[i - 1] <= x < bins[i]."""
-
-def divide(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 / x2, element by element."""
 
 def dlpack_capsule(
     array: GPUArray,
@@ -1728,7 +1866,7 @@ def dlpack_capsule(
 def dlpack_device(array: GPUArray) -> tuple[int, int]:
     """array.__dlpack_device__()"""
 
-def dot(a: GPUArray, b: GPUArray) -> GPUArray:
+def dot(a: _ArrayLike, b: _ArrayLike) -> GPUArray:
     """NumPy's dot: the last axis of a with the last but one (or only) axis of b."""
 
 def driver_info() -> dict[str, Any]:
@@ -1756,28 +1894,13 @@ def empty(
 ) -> GPUArray:
     """A new array with undefined contents; float32 unless `dtype` says otherwise."""
 
-def equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 == x2, element by element."""
-
-def erf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the error function, element by element."""
-
-def erfc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """1 - erf(x), element by element."""
-
 def event_elapsed_ms(start: CudaEvent, stop: CudaEvent) -> float:
     """Milliseconds between two recorded events."""
 
 def event_elapsed_us(start: CudaEvent, stop: CudaEvent) -> float:
     """Microseconds between two recorded events."""
 
-def exp(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """e**x, element by element."""
-
-def exp2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """2**x, element by element."""
-
-def expand_dims(x: GPUArray, axis: _Axes | None = 0) -> GPUArray:
+def expand_dims(x: _ArrayLike, axis: _Axes | None = 0) -> GPUArray:
     """A view with new axes of size 1 at these positions of the result."""
 
 def explain_products(
@@ -1785,15 +1908,12 @@ def explain_products(
 ) -> list[dict[str, Any]]:
     """The plan of each GEMM of a call; nothing is computed."""
 
-def expm1(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """e**x - 1, element by element."""
-
-def extract(condition: Any, x: GPUArray) -> GPUArray:
+def extract(condition: Any, x: _ArrayLike) -> GPUArray:
     """Elements where the condition is true, in C order."""
 
 def eye(
-    n_rows: SupportsIndex,
-    n_cols: SupportsIndex | None = None,
+    N: SupportsIndex,
+    M: SupportsIndex | None = None,
     k: SupportsIndex = 0,
     dtype: _DTypeLike | None = None,
     *,
@@ -1801,29 +1921,35 @@ def eye(
 ) -> GPUArray:
     """Ones on diagonal k (above the main one when positive), zeros elsewhere."""
 
+def fft_execute(
+    name: str,
+    x: GPUArray,
+    kind: str,
+    lengths: Sequence[SupportsIndex] | None,
+    axes: _Axes | Sequence[SupportsIndex] | None,
+    norm: str | None,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Fourier transforms along axes, one after another, as numpy.fft.
+
+    name is that of the public function, for messages; kind one of fft, ifft, rfft, irfft,
+    hfft and ihfft: what is done along the last of the axes, fft or ifft along the others.
+    lengths are those of the transforms, -1: the axis's own; None: all; axes None: the last
+    ones.
+    """
+
+def fft_plan(kind: str, n: SupportsIndex, dtype: _DTypeLike | None) -> str:
+    """The passes and kernels of transforms of n along rows, as text."""
+
 def finish() -> None:
     """Runs at interpreter exit."""
 
-def flatnonzero(x: GPUArray) -> GPUArray:
+def flatnonzero(x: _ArrayLike) -> GPUArray:
     """Positions of nonzero elements of the array in C order."""
 
-def flip(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
+def flip(x: _ArrayLike, axis: _Axes | None = None) -> GPUArray:
     """A view reversed along the given axes, or along all."""
-
-def floor(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """rounded down, element by element."""
-
-def floor_divide(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 // x2, rounded down, element by element."""
-
-def fmax(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the larger of x1 and x2; a NaN is ignored, element by element."""
-
-def fmin(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the smaller of x1 and x2; a NaN is ignored, element by element."""
-
-def fmod(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the remainder of x1 / x2, with the sign of x1, element by element."""
 
 def from_cuda_array_interface(x: object) -> GPUArray:
     """An array over the memory of an object with __cuda_array_interface__."""
@@ -1867,26 +1993,8 @@ def gather_pages(
     0 where a sequence is shorter: from lengths[i] (int32) on, and where it has no block.
     """
 
-def gcd(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the greatest common divisor of x1 and x2, element by element."""
-
-def gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))), element by element."""
-
-def gelu_erf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """0.5 x (1 + erf(x / sqrt(2))), element by element."""
-
-def gelu_multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """gelu(x1) * x2, element by element."""
-
 def get_matmul_precision() -> str:
     """What float32 GEMMs are computed in unless a call says."""
-
-def greater(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 > x2, element by element."""
-
-def greater_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 >= x2, element by element."""
 
 def grouped_gemm(
     x: GPUArray,
@@ -1951,11 +2059,8 @@ def gru_forward(
     w_ih is [3 hidden, in], gates in the order r, z, n. The rest as lstm_forward.
     """
 
-def heaviside(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """0 for x1 < 0, x2 at 0, 1 for x1 > 0, element by element."""
-
 def histogram(
-    x: GPUArray,
+    x: _ArrayLike,
     bins: Any = 10,
     range: tuple[float, float] | None = None,
     density: builtins.bool = False,
@@ -1963,16 +2068,10 @@ def histogram(
 ) -> tuple[GPUArray, GPUArray]:
     """(counts, edges): bins is the number of bins, or an array of edges."""
 
-def hypot(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """sqrt(x1**2 + x2**2), element by element."""
-
-def imag(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the imaginary part, element by element."""
-
 def imag_part(x: GPUArray) -> GPUArray:
     """A view of the imaginary parts; zeros for a real array."""
 
-def inner(a: GPUArray, b: GPUArray) -> GPUArray:
+def inner(a: _ArrayLike, b: _ArrayLike) -> GPUArray:
     """Sum of products over the last axes of both."""
 
 def instancenorm(
@@ -1985,31 +2084,23 @@ def instancenorm(
 ) -> GPUArray:
     """layernorm over every channel by itself: groupnorm with as many groups as channels."""
 
-def intersect1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
+def intersect1d(
+    x1: _Operand | _Numbers, x2: _Operand | _Numbers, assume_unique: builtins.bool = False
+) -> GPUArray:
     """The elements common to both arrays, sorted."""
 
-def isfinite(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """whether x is neither infinite nor NaN, element by element."""
-
 def isin(
-    x1: _Operand,
-    x2: _Operand,
-    *,
-    invert: builtins.bool = False,
+    x1: _Operand | _Numbers,
+    x2: _Operand | _Numbers,
     assume_unique: builtins.bool = False,
+    invert: builtins.bool = False,
 ) -> GPUArray:
     """Whether each element of x1 occurs in x2 (invert: does not); NaN never does."""
-
-def isinf(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """whether x is infinite, element by element."""
-
-def isnan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """whether x is NaN, element by element."""
 
 def jit_available() -> builtins.bool:
     """Whether NVRTC is available."""
 
-def kron(a: GPUArray, b: GPUArray) -> GPUArray:
+def kron(a: _ArrayLike, b: _ArrayLike) -> GPUArray:
     """The Kronecker product: blocks of b, scaled by the elements of a."""
 
 def kv_cache_write(
@@ -2062,37 +2153,111 @@ def layernorm(
     dtypes as rmsnorm.
     """
 
-def lcm(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the lowest common multiple of x1 and x2, element by element."""
-
-def leaky_relu(x: GPUArray, slope: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x, or slope * x where x < 0, element by element."""
-
-def less(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 < x2, element by element."""
-
-def less_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 <= x2, element by element."""
-
-def lexsort(keys: Sequence[GPUArray], *, axis: SupportsIndex = -1) -> GPUArray:
+def lexsort(keys: Sequence[GPUArray], axis: SupportsIndex = -1) -> GPUArray:
     """The indices that sort by several keys of one shape: the last key is the primary one."""
-
-def lgamma(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """log(abs(gamma(x))), element by element."""
 
 def limit_launches(stream: Stream, max_in_flight: SupportsIndex | None) -> None:
     """Limits the launches of the stream in flight; None: they are only counted."""
+
+def linalg_cholesky(
+    x: GPUArray,
+    upper: builtins.bool = False,
+    check: builtins.bool = True,
+    blocked: builtins.bool = False,
+    op: str = "cholesky",
+) -> GPUArray:
+    """The triangle with x = L L^H (upper: U^H U); the other triangle of x is not read."""
+
+def linalg_eig(
+    x: GPUArray, vectors: builtins.bool = True, check: builtins.bool = True, op: str = "eig"
+) -> tuple[GPUArray, Any]:
+    """(w, v): complex eigenvalues of general matrices, eigenvectors as columns. CPU only."""
+
+def linalg_eigh(
+    x: GPUArray,
+    upper: builtins.bool = False,
+    vectors: builtins.bool = True,
+    check: builtins.bool = True,
+    blocked: builtins.bool = False,
+    op: str = "eigh",
+) -> tuple[GPUArray, Any]:
+    """(w, v): eigenvalues of Hermitian matrices in ascending order, eigenvectors as columns."""
+
+def linalg_inv(
+    x: GPUArray, check: builtins.bool = True, blocked: builtins.bool = False, op: str = "inv"
+) -> GPUArray:
+    """The inverses."""
+
+def linalg_lu(
+    x: GPUArray, check: builtins.bool = False, blocked: builtins.bool = False, op: str = "lu_factor"
+) -> tuple[GPUArray, GPUArray]:
+    """(lu, pivots): L below the diagonal, U on and above it; row i was swapped with pivots[i]."""
+
+def linalg_lu_solve(
+    lu: GPUArray,
+    pivots: GPUArray,
+    b: GPUArray,
+    adjoint: SupportsIndex = 0,
+    blocked: builtins.bool = False,
+    op: str = "lu_solve",
+) -> GPUArray:
+    """The solution for factors of linalg_lu; adjoint: 1 of the transpose, 2 conjugate as well."""
+
+def linalg_qr(
+    x: GPUArray, mode: str = "reduced", blocked: builtins.bool = False, op: str = "qr"
+) -> tuple[Any, GPUArray]:
+    """(q, r) with x = q r; modes reduced, complete and r, whose q is None."""
+
+def linalg_slogdet(
+    x: GPUArray, blocked: builtins.bool = False, op: str = "slogdet"
+) -> tuple[GPUArray, GPUArray]:
+    """(sign, logabsdet): sign 0 and -infinity for singular matrices."""
+
+def linalg_solve(
+    x1: _Operand | _Numbers,
+    x2: _Operand | _Numbers,
+    check: builtins.bool = True,
+    blocked: builtins.bool = False,
+    op: str = "solve",
+) -> GPUArray:
+    """The solution of x1 y = x2: a vector where x2 has one axis, else matrices."""
+
+def linalg_svd(
+    x: GPUArray,
+    full_matrices: builtins.bool = True,
+    vectors: builtins.bool = True,
+    check: builtins.bool = True,
+    blocked: builtins.bool = False,
+    op: str = "svd",
+) -> tuple[Any, GPUArray, Any]:
+    """(u, s, vh) with x = u diag(s) vh, s in descending order; without vectors (None, s,
+    None).
+    """
+
+def linalg_triangular(
+    x1: _Operand | _Numbers,
+    x2: _Operand | _Numbers,
+    upper: builtins.bool = False,
+    unit: builtins.bool = False,
+    adjoint: SupportsIndex = 0,
+    blocked: builtins.bool = False,
+    op: str = "solve_triangular",
+) -> GPUArray:
+    """The solution of a triangular system; adjoint: 1 of the transpose, 2 conjugate as well."""
 
 def linear(
     x: GPUArray,
     w: GPUArray,
     bias: GPUArray | None = None,
-    activation: str | None = None,
+    activation: Literal["relu", "gelu", "silu", "swiglu"] | None = None,
     residual: GPUArray | None = None,
     *,
     out: GPUArray | None = None,
     use_tf32: builtins.bool | None = None,
     batch_invariant: builtins.bool = False,
+    norm: GPUArray | None = None,
+    eps: float = 1e-05,
+    few_rows: builtins.bool = False,
 ) -> GPUArray:
     """activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].
 
@@ -2100,6 +2265,10 @@ def linear(
     (and bias [2 n]) holds the gate's rows, then those of up, and the result is silu(gate) *
     up. All arrays have one floating-point dtype; bias has n elements, the residual
     broadcasts to the result and may be out. Rounded once, at the end.
+
+    With norm, k weights, x becomes rmsnorm(x, norm, eps) first. few_rows, for up to 64 rows
+    of float16 or bfloat16: a row's result does not depend on the number of rows, and norm
+    and SwiGLU are part of the same launch (the norm up to 2 rows, SwiGLU up to 32).
     """
 
 def linspace(
@@ -2140,18 +2309,6 @@ def llm_weight(model: LlmModel, role: str, layer: SupportsIndex) -> GPUArray | N
 def load_runtime() -> ModuleType:
     """The submodule with the classes of the runtime, created on the first call."""
 
-def log(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the natural logarithm, element by element."""
-
-def log10(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the logarithm to base 10, element by element."""
-
-def log1p(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """log(1 + x), element by element."""
-
-def log2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the logarithm to base 2, element by element."""
-
 def log_likelihood(
     logits: GPUArray,
     targets: GPUArray,
@@ -2174,24 +2331,6 @@ def log_softmax(
     out: GPUArray | None = None,
 ) -> GPUArray:
     """The logarithm of softmax; -inf where the mask is False."""
-
-def logaddexp(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """log(exp(x1) + exp(x2)), element by element."""
-
-def logaddexp2(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """log2(2**x1 + 2**x2), element by element."""
-
-def logical_and(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """whether both are true, element by element."""
-
-def logical_not(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """whether x is false, element by element."""
-
-def logical_or(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """whether one is true, element by element."""
-
-def logical_xor(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """whether just one is true, element by element."""
 
 def lstm_bidirectional(
     x: GPUArray,
@@ -2235,10 +2374,10 @@ def lstm_forward(
     """
 
 def matmul(
-    x1: GPUArray,
-    x2: GPUArray,
-    *,
+    x1: _ArrayLike,
+    x2: _ArrayLike,
     out: GPUArray | None = None,
+    *,
     use_tf32: builtins.bool | None = None,
     alpha: float = 1.0,
     dtype: _DTypeLike | None = None,
@@ -2265,40 +2404,41 @@ def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUA
 def matmul_tuning_path() -> str:
     """The file they are kept in; empty: none."""
 
-def matrix_transpose(x: GPUArray) -> GPUArray:
+def matrix_transpose(x: _ArrayLike) -> GPUArray:
     """A view with the last two axes swapped."""
 
 def max(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Largest element along axes; NaN if there is one.
 
     Complex numbers compare by real part, then imaginary part.
     """
 
-def maximum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the larger of x1 and x2; NaN if one is, element by element."""
-
 def may_share_memory(a: GPUArray, b: GPUArray) -> builtins.bool:
     """False only when the arrays share no byte."""
 
 def mean(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
     dtype: _DTypeLike | None = None,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Mean of elements along axes; of bool and integers float64. The mean of no elements is
     NaN.
     """
 
-def median(x: GPUArray, axis: _Axes | None = None, *, keepdims: builtins.bool = False) -> GPUArray:
+def median(
+    x: _ArrayLike, axis: _Axes | None = None, *, keepdims: builtins.bool = False
+) -> GPUArray:
     """The median along axes: the mean of the middle two for an even count."""
 
 def memory_account(
@@ -2353,19 +2493,17 @@ def memory_unpin(array: GPUArray) -> None:
     """Undoes one pin()."""
 
 def min(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Smallest element along axes; NaN if there is one.
 
     Complex numbers compare by real part, then imaginary part.
     """
-
-def minimum(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the smaller of x1 and x2; NaN if one is, element by element."""
 
 def moe_compute_permutation(
     expert_indices: GPUArray,
@@ -2449,31 +2587,27 @@ def moe_unpermute(
     Summed in float32; without weights they are 1. Places out of range add nothing.
     """
 
-def moveaxis(x: GPUArray, source: _ShapeLike, destination: _ShapeLike) -> GPUArray:
+def moveaxis(x: _ArrayLike, source: _ShapeLike, destination: _ShapeLike) -> GPUArray:
     """A view with some axes moved; the others keep their order."""
 
 def moved_to(array: GPUArray, device: _DeviceLike) -> GPUArray:
     """The array itself when it is on that device, else a copy."""
-
-def multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 * x2, element by element."""
 
 def nan_to_num(
     x: GPUArray,
     nan: _ScalarLike,
     posinf: _ScalarLike,
     neginf: _ScalarLike,
-    *,
     out: GPUArray | None = None,
 ) -> GPUArray:
     """NaN and infinities replaced by numbers, element by element."""
 
 def nanargmax(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
+    out: GPUArray | None = None,
     *,
     keepdims: builtins.bool = False,
-    out: GPUArray | None = None,
 ) -> GPUArray:
     """Index of the first largest element that is not NaN, along an axis or in C order.
 
@@ -2482,11 +2616,11 @@ def nanargmax(
     """
 
 def nanargmin(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
+    out: GPUArray | None = None,
     *,
     keepdims: builtins.bool = False,
-    out: GPUArray | None = None,
 ) -> GPUArray:
     """Index of the first smallest element that is not NaN, along an axis or in C order.
 
@@ -2495,7 +2629,7 @@ def nanargmin(
     """
 
 def nancumprod(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
@@ -2503,7 +2637,7 @@ def nancumprod(
     """cumprod with NaN as 1."""
 
 def nancumsum(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: SupportsIndex | None = None,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
@@ -2511,89 +2645,89 @@ def nancumsum(
     """cumsum with NaN as 0."""
 
 def nanmax(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """max of the elements that are not NaN; NaN where there are none."""
 
 def nanmean(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
     dtype: _DTypeLike | None = None,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """mean of the elements that are not NaN; NaN where there are none."""
 
 def nanmin(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """min of the elements that are not NaN; NaN where there are none."""
 
 def nanprod(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
     dtype: _DTypeLike | None = None,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """prod without NaN, which counts as 1."""
 
 def nanstd(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    correction: float = 0.0,
-    keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
+    ddof: float = 0.0,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
+    correction: float | None = None,
 ) -> GPUArray:
     """std of the elements that are not NaN; NaN where n - correction is not positive."""
 
 def nansum(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
     dtype: _DTypeLike | None = None,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """sum without NaN, which counts as 0."""
 
 def nanvar(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    correction: float = 0.0,
-    keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
+    ddof: float = 0.0,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
+    correction: float | None = None,
 ) -> GPUArray:
     """var of the elements that are not NaN; NaN where n - correction is not positive."""
 
-def negative(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """-x, element by element."""
-
-def nextafter(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """the next value after x1 towards x2, element by element."""
-
-def nonzero(x: GPUArray) -> tuple[GPUArray, ...]:
+def nonzero(x: _ArrayLike) -> tuple[GPUArray, ...]:
     """Coordinates of nonzero elements: one int64 array per axis.
 
     Synchronises: the shape of the result depends on the data.
     """
-
-def not_equal(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 != x2, element by element."""
 
 def nvrtc_info() -> dict[str, Any]:
     """NVRTC: version, path, header folder, or the paths tried."""
@@ -2606,21 +2740,26 @@ def ones(
 def op_list() -> list[tuple[str, str, str]]:
     """Every op as (name, family, description)."""
 
-def outer(a: GPUArray, b: GPUArray) -> GPUArray:
+def outer(a: _ArrayLike, b: _ArrayLike) -> GPUArray:
     """All products of an element of a and one of b, both flattened."""
 
 def packed_bytes(array: GPUArray) -> GPUArray:
     """The bytes of a four-bit array whose last axis is even, as a uint8 view."""
 
 def pad(
-    x: GPUArray, pad_width: list[tuple[int, int]], mode: str, constant_values: list[tuple[Any, Any]]
+    x: _ArrayLike,
+    pad_width: list[tuple[int, int]],
+    mode: str,
+    constant_values: list[tuple[Any, Any]],
 ) -> GPUArray:
     """The array with a border: pairs of widths and of numbers, one per axis."""
 
-def partition(x: GPUArray, kth: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
+def partition(
+    x: _ArrayLike, kth: Any, axis: SupportsIndex | None = -1, kind: str = "introselect"
+) -> GPUArray:
     """Element kth along an axis as in the sorted array, with none larger before it."""
 
-def permute_dims(x: GPUArray, axes: Sequence[SupportsIndex] | None) -> GPUArray:
+def permute_dims(x: _ArrayLike, axes: Sequence[SupportsIndex] | None) -> GPUArray:
     """A view with the axes in the given order."""
 
 def pinned_empty(
@@ -2631,19 +2770,14 @@ def pinned_empty(
 def place(x: GPUArray, mask: Any, values: Any) -> None:
     """Sets the elements where the mask is true; values are repeated as needed."""
 
-def positive(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """+x, a copy, element by element."""
-
-def pow(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 ** x2, element by element."""
-
 def prod(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
     dtype: _DTypeLike | None = None,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Product of elements along axes; of bool and integers int64 or uint64, which wrap.
 
@@ -2656,7 +2790,7 @@ def program_counts() -> dict[str, Any]:
 def programs() -> list[Program]:
     """Live programs compiled by jit, oldest first."""
 
-def put(x: GPUArray, indices: Any, values: Any, *, mode: str = "raise") -> None:
+def put(x: GPUArray, indices: Any, values: Any, mode: _IndexMode = "raise") -> None:
     """Sets elements at positions of the array in C order; values are repeated as needed.
 
     Of several values for one element the last one wins.
@@ -2669,7 +2803,7 @@ def put_along_axis(x: GPUArray, indices: Any, values: Any, axis: SupportsIndex |
     """
 
 def quantile(
-    x: GPUArray,
+    x: _ArrayLike,
     q: Sequence[float],
     q_shape: _ShapeLike,
     wide: builtins.bool,
@@ -2679,14 +2813,13 @@ def quantile(
 ) -> GPUArray:
     """The values at fractions q along axes, interpolated linearly; float64 when wide."""
 
-def quick_gelu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """x * sigmoid(1.702 x), element by element."""
-
-def rad2deg(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """radians to degrees, element by element."""
-
 def random_bernoulli(request: tuple[object, ...], p: float) -> GPUArray:
     """True with probability p."""
+
+def random_binomial(
+    request: tuple[object, ...], n: float | GPUArray, p: float | GPUArray
+) -> GPUArray:
+    """Successes in n trials with probability p."""
 
 def random_blocks(count: SupportsIndex, wide: builtins.bool) -> int:
     """Counter positions consumed by `count` elements; wide: 64-bit draws."""
@@ -2694,53 +2827,49 @@ def random_blocks(count: SupportsIndex, wide: builtins.bool) -> int:
 def random_exponential(request: tuple[object, ...], scale: float) -> GPUArray:
     """Exponential numbers with the given mean."""
 
+def random_gamma(
+    request: tuple[object, ...], shape: float | GPUArray, scale: float | GPUArray
+) -> GPUArray:
+    """Gamma numbers with the given shape and scale."""
+
 def random_integers(request: tuple[object, ...], low: float, high: float) -> GPUArray:
     """Integers from low to high, inclusive."""
 
 def random_normal(request: tuple[object, ...], loc: float, scale: float) -> GPUArray:
     """Normal numbers with the given mean and standard deviation."""
 
+def random_poisson(request: tuple[object, ...], lam: float | GPUArray) -> GPUArray:
+    """Poisson numbers with mean lam."""
+
 def random_uniform(request: tuple[object, ...], low: float, high: float) -> GPUArray:
     """Uniform numbers in [low, high)."""
 
 def ravel_multi_index(
-    multi_index: Sequence[Any], dims: _ShapeLike, mode: str = "raise"
+    multi_index: Sequence[Any], dims: _ShapeLike, mode: _IndexMode = "raise"
 ) -> GPUArray:
     """Coordinates, one array per axis, to flat positions."""
-
-def real(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the real part, element by element."""
 
 def real_part(x: GPUArray) -> GPUArray:
     """A view of the real parts; a real array itself."""
 
-def reciprocal(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """1 / x, element by element."""
-
-def relu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """max(x, 0), element by element."""
-
-def relu2(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """max(x, 0)**2, element by element."""
-
-def remainder(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 % x2, with the sign of x2, element by element."""
-
-def repeat(x: GPUArray, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> GPUArray:
+def repeat(x: _ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> GPUArray:
     """Repeats each element; axis None: of the flattened array."""
 
-def reshape(x: GPUArray, shape: _ShapeLike, *, copy: builtins.bool | None = None) -> GPUArray:
-    """Another shape, elements in C order; one size may be -1. A view unless that is
-    impossible.
+def reshape(
+    x: _ArrayLike,
+    shape: _ShapeLike,
+    order: Literal["C", "F", "A"] = "C",
+    *,
+    copy: builtins.bool | None = None,
+) -> GPUArray:
+    """Another shape, elements in C order (order 'F': in Fortran order); one size may be -1.
 
-    copy=True always copies; copy=False raises ValueError where a copy is needed.
+    A view unless that is impossible. copy=True always copies; copy=False raises ValueError
+    where a copy is needed.
     """
 
 def result_type(*args: object) -> DataType:
     """The common dtype of arrays, dtypes and Python numbers."""
-
-def rint(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """rounded to nearest, halves to even, element by element."""
 
 def rmsnorm(
     x: GPUArray,
@@ -2772,7 +2901,7 @@ def rmsnorm_fp8(
     448. With a residual (values, scales, x + residual).
     """
 
-def roll(x: GPUArray, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
+def roll(x: _ArrayLike, shift: _ShapeLike, axis: _Axes | None = None) -> GPUArray:
     """Shifts elements along axes, cyclically."""
 
 def rope(
@@ -2813,9 +2942,6 @@ def rope_spectrum(
     op: str, dim: SupportsIndex, base: float, scaling: dict[str, Any], max_positions: SupportsIndex
 ) -> tuple[list[float], float]:
     """(angle per position of each pair, factor of cosines and sines) of a rope_scaling."""
-
-def rsqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """1 / sqrt(x), element by element."""
 
 def safe_repr(object: object) -> str:
     """repr(object) for a message: truncated, with a placeholder where __repr__ raises."""
@@ -2892,7 +3018,10 @@ def scaled_matmul(
     """
 
 def searchsorted(
-    x1: _Operand, x2: _Operand, *, side: str = "left", sorter: GPUArray | None = None
+    x1: _Operand | _Numbers,
+    x2: _Operand | _Numbers,
+    side: Literal["left", "right"] = "left",
+    sorter: GPUArray | None = None,
 ) -> GPUArray:
     """Insertion indices of the elements of x2 in the sorted array x1."""
 
@@ -2924,38 +3053,21 @@ def set_default_device(device: _DeviceLike) -> None:
 def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = None) -> None:
     """New arrays of at least that size are evictable by default; None: only marked ones."""
 
-def set_matmul_precision(precision: str) -> None:
+def set_matmul_precision(precision: Literal["float32", "tf32"]) -> None:
     """'float32' or 'tf32': what float32 GEMMs are computed in unless a call says."""
 
 def set_memory_limit(limit: int | str | None, device: _DeviceLike = None) -> None:
     """The most physical memory the pool may hold: bytes, '8GiB', '80%', None."""
 
-def setdiff1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
+def setdiff1d(
+    x1: _Operand | _Numbers, x2: _Operand | _Numbers, assume_unique: builtins.bool = False
+) -> GPUArray:
     """The elements of x1 that are not in x2; sorted, or in x1's order with assume_unique."""
 
-def setxor1d(x1: _Operand, x2: _Operand, assume_unique: builtins.bool = False) -> GPUArray:
+def setxor1d(
+    x1: _Operand | _Numbers, x2: _Operand | _Numbers, assume_unique: builtins.bool = False
+) -> GPUArray:
     """The elements of exactly one of the two, sorted."""
-
-def sigmoid(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """1 / (1 + exp(-x)), element by element."""
-
-def sign(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """-1, 0 or 1; x / abs(x) for complex x, element by element."""
-
-def signbit(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """whether the sign is negative, also of -0.0, element by element."""
-
-def silu(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """x * sigmoid(x), element by element."""
-
-def silu_multiply(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """silu(x1) * x2, element by element."""
-
-def sin(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the sine, element by element."""
-
-def sinh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the hyperbolic sine, element by element."""
 
 def slice_axis(
     x: GPUArray,
@@ -2981,9 +3093,6 @@ def slot_mapping(
     belongs to sequence i, or sequences[i]. -1 where there is no block.
     """
 
-def snake(x: GPUArray, alpha: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x + sin(alpha x)**2 / alpha, element by element."""
-
 def softmax(
     x: GPUArray,
     axis: _Axes | None = -1,
@@ -2998,34 +3107,26 @@ def softmax(
     0, also where a whole row is False. Computed in float32.
     """
 
-def softplus(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """log(1 + exp(x)), element by element."""
-
 def sort(
-    x: GPUArray,
-    *,
+    x: _ArrayLike,
     axis: SupportsIndex | None = -1,
+    kind: _SortKind | None = None,
+    *,
     descending: builtins.bool = False,
-    stable: builtins.bool = True,
+    stable: builtins.bool | None = True,
     out: GPUArray | None = None,
 ) -> GPUArray:
     """The elements along an axis in order (axis=None: of the flattened array).
 
     Descending puts NaN first; equal elements keep their order either way. The sort is
-    always stable, so stable=False changes nothing.
+    always stable, so kind and stable change nothing.
     """
 
-def sqrt(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the square root, element by element."""
-
-def square(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """x * x, element by element."""
-
-def squeeze(x: GPUArray, axis: _Axes | None = None) -> GPUArray:
+def squeeze(x: _ArrayLike, axis: _Axes | None = None) -> GPUArray:
     """A view without the given axes, or without all axes, of size 1."""
 
 def stack(
-    arrays: Sequence[GPUArray],
+    arrays: Sequence[_ArrayLike],
     axis: SupportsIndex = 0,
     out: GPUArray | None = None,
     *,
@@ -3034,15 +3135,22 @@ def stack(
     """Joins arrays of one shape along a new axis."""
 
 def std(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    correction: float = 0.0,
-    keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
+    ddof: float = 0.0,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
+    correction: float | None = None,
 ) -> GPUArray:
     """Standard deviation of elements along axes: the square root of var."""
+
+def strided_view(
+    x: GPUArray, shape: Sequence[SupportsIndex], strides: Sequence[SupportsIndex]
+) -> GPUArray:
+    """A view with any shape and strides (in bytes) inside the array's memory."""
 
 def submit_copy(
     type: str,
@@ -3067,54 +3175,45 @@ def submit_h2d(
 ) -> TransferFuture:
     """Copies a NumPy array into an array in the background, after the array's work so far."""
 
-def subtract(x1: _Operand, x2: _Operand, *, out: GPUArray | None = None) -> GPUArray:
-    """x1 - x2, element by element."""
-
 def sum(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
     dtype: _DTypeLike | None = None,
-    keepdims: builtins.bool = False,
     out: GPUArray | None = None,
+    keepdims: builtins.bool = False,
+    initial: _ScalarLike | None = None,
+    where: _ArrayLike | builtins.bool | None = None,
 ) -> GPUArray:
     """Sum of elements along axes; of bool and integers int64 or uint64, which wrap.
 
-    `dtype` sets the dtype of the result. The sum of no elements is 0.
+    `dtype` sets the dtype of the result. `where`, a bool array, selects elements; `initial`
+    is added. The sum of no elements is 0.
     """
 
-def swapaxes(x: GPUArray, axis1: SupportsIndex, axis2: SupportsIndex) -> GPUArray:
+def swapaxes(x: _ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> GPUArray:
     """A view with two axes swapped."""
 
 def synchronize() -> None:
     """Waits for all work of this process on all GPUs."""
 
 def take(
-    x: GPUArray,
+    x: _ArrayLike,
     indices: Any,
-    *,
     axis: SupportsIndex | None = None,
-    mode: str = "raise",
     out: GPUArray | None = None,
+    mode: _IndexMode = "raise",
 ) -> GPUArray:
     """Elements at positions along an axis (without one: of the array in C order).
 
     mode: 'raise' (negative positions count from the end), 'wrap' or 'clip'.
     """
 
-def take_along_axis(x: GPUArray, indices: Any, *, axis: SupportsIndex | None = -1) -> GPUArray:
+def take_along_axis(x: _ArrayLike, indices: Any, axis: SupportsIndex | None = -1) -> GPUArray:
     """Elements at positions given per 1-D slice along the axis, such as those of argsort."""
 
-def tan(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the tangent, element by element."""
-
-def tanh(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """the hyperbolic tangent, element by element."""
-
 def tensordot(
-    x1: _Operand,
-    x2: _Operand,
-    *,
+    x1: _Operand | _Numbers,
+    x2: _Operand | _Numbers,
     axes: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]] = 2,
 ) -> GPUArray:
     """Sum of products over pairs of axes.
@@ -3123,7 +3222,7 @@ def tensordot(
     The result has the other axes of x1, then those of x2.
     """
 
-def tile(x: GPUArray, repetitions: _ShapeLike) -> GPUArray:
+def tile(x: _ArrayLike, reps: _ShapeLike) -> GPUArray:
     """The array repeated along its axes."""
 
 def to_device(x: GPUArray, device: _DeviceLike) -> GPUArray:
@@ -3147,7 +3246,7 @@ def token_logprobs(
     """
 
 def topk(
-    x: GPUArray,
+    x: _ArrayLike,
     k: SupportsIndex,
     *,
     axis: SupportsIndex = -1,
@@ -3157,11 +3256,10 @@ def topk(
     """The k largest (or smallest) elements along an axis in order, and their indices."""
 
 def trace(
-    x: GPUArray,
+    x: _ArrayLike,
     offset: SupportsIndex = 0,
     axis1: SupportsIndex = 0,
     axis2: SupportsIndex = 1,
-    *,
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """Sum over a diagonal. Integers are summed in 64 bits unless `dtype` says otherwise."""
@@ -3177,29 +3275,26 @@ def transfer_configure(
 def transfer_stats(device: _DeviceLike = None) -> dict[str, Any]:
     """Counters of the transfer engine, by direction."""
 
-def transpose(x: GPUArray, axes: Sequence[SupportsIndex] | None = None) -> GPUArray:
+def transpose(x: _ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> GPUArray:
     """A view with the axes in the given order; reversed by default."""
 
-def tril(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
+def tril(x: _ArrayLike, k: SupportsIndex = 0) -> GPUArray:
     """The elements on and below diagonal k of matrices (the last two axes), zeros above."""
 
 def trim(device: _DeviceLike = None) -> int:
     """Releases cached device memory and unused modules to the driver; returns the bytes freed."""
 
-def triu(x: GPUArray, k: SupportsIndex = 0) -> GPUArray:
+def triu(x: _ArrayLike, k: SupportsIndex = 0) -> GPUArray:
     """The elements on and above diagonal k of matrices (the last two axes), zeros below."""
-
-def trunc(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """rounded towards zero, element by element."""
 
 def tune_products(call: Callable[..., object]) -> list[list[tuple[str, float]]]:
     """Measures every plan of each GEMM of a call: (plan, microseconds), fastest first."""
 
-def union1d(x1: _Operand, x2: _Operand) -> GPUArray:
+def union1d(x1: _Operand | _Numbers, x2: _Operand | _Numbers) -> GPUArray:
     """The elements in either array, sorted."""
 
 def unique(
-    x: GPUArray,
+    x: _ArrayLike,
     return_index: builtins.bool = False,
     return_inverse: builtins.bool = False,
     return_counts: builtins.bool = False,
@@ -3212,25 +3307,31 @@ def unravel_index(indices: Any, shape: _ShapeLike) -> tuple[GPUArray, ...]:
     """Flat positions to coordinates: one int64 array per axis."""
 
 def var(
-    x: GPUArray,
+    x: _ArrayLike,
     axis: _Axes | None = None,
-    *,
-    correction: float = 0.0,
-    keepdims: builtins.bool = False,
     dtype: _DTypeLike | None = None,
     out: GPUArray | None = None,
+    ddof: float = 0.0,
+    keepdims: builtins.bool = False,
+    *,
+    where: _ArrayLike | builtins.bool | None = None,
+    correction: float | None = None,
 ) -> GPUArray:
     """Variance of elements along axes: squares about the mean over n - correction.
 
-    Of bool and integers float64, of complex arrays the real dtype. The method calls the
-    correction `ddof`.
+    Of bool and integers float64, of complex arrays the real dtype. `ddof` is NumPy's name
+    for the correction.
     """
 
-def vdot(a: GPUArray, b: GPUArray) -> GPUArray:
+def vdot(a: _ArrayLike, b: _ArrayLike) -> GPUArray:
     """Sum of conj(a) * b over all elements, in order."""
 
 def vecdot(
-    x1: _Operand, x2: _Operand, *, axis: SupportsIndex = -1, out: GPUArray | None = None
+    x1: _Operand | _Numbers,
+    x2: _Operand | _Numbers,
+    *,
+    axis: SupportsIndex = -1,
+    out: GPUArray | None = None,
 ) -> GPUArray:
     """Sum over one axis of conj(x1) * x2; the other axes broadcast."""
 
@@ -3238,9 +3339,14 @@ def view_as(x: GPUArray, dtype: _DTypeLike | None) -> GPUArray:
     """The same bytes as another dtype."""
 
 def where(
-    condition: _Operand, x1: _Operand, x2: _Operand, *, out: GPUArray | None = None
+    condition: _Operand | _Numbers,
+    x1: _Operand | _Numbers | None = None,
+    x2: _Operand | _Numbers | None = None,
+    out: GPUArray | None = None,
 ) -> GPUArray:
-    """x1 where condition is true, else x2, element by element."""
+    """x1 where condition is true, else x2; without both nonzero(condition), element by
+    element.
+    """
 
 def with_matmul_plan(call: Callable[..., object], prefix: str) -> Any:
     """Runs a call; its GEMMs use the first plan whose text starts with `prefix`."""
@@ -3254,23 +3360,128 @@ def zeros(
     """A new array of zeros; float32 unless `dtype` says otherwise."""
 
 __version__: str
+abs: ufunc
+acos: ufunc
+acosh: ufunc
+add: ufunc
+asin: ufunc
+asinh: ufunc
+atan: ufunc
+atan2: ufunc
+atanh: ufunc
 bfloat16: DataType
+bitwise_and: ufunc
+bitwise_invert: ufunc
+bitwise_left_shift: ufunc
+bitwise_or: ufunc
+bitwise_right_shift: ufunc
+bitwise_xor: ufunc
 bool: DataType
+cbrt: ufunc
+ceil: ufunc
 complex128: DataType
 complex64: DataType
+conj: ufunc
+copysign: ufunc
+cos: ufunc
+cosh: ufunc
+deg2rad: ufunc
+digamma: ufunc
+divide: ufunc
+entr: ufunc
+equal: ufunc
+erf: ufunc
+erfc: ufunc
+erfcinv: ufunc
+erfinv: ufunc
+exp: ufunc
+exp2: ufunc
+expm1: ufunc
 float16: DataType
 float32: DataType
 float4_e2m1fn: DataType
 float64: DataType
 float8_e4m3fn: DataType
 float8_e5m2: DataType
+floor: ufunc
+floor_divide: ufunc
+fmax: ufunc
+fmin: ufunc
+fmod: ufunc
+gamma: ufunc
+gcd: ufunc
+gelu: ufunc
+gelu_erf: ufunc
+gelu_multiply: ufunc
+greater: ufunc
+greater_equal: ufunc
+heaviside: ufunc
+hypot: ufunc
+i0: ufunc
+imag: ufunc
 int16: DataType
 int32: DataType
 int4: DataType
 int64: DataType
 int8: DataType
+isfinite: ufunc
+isinf: ufunc
+isnan: ufunc
+lcm: ufunc
+leaky_relu: ufunc
+less: ufunc
+less_equal: ufunc
+lgamma: ufunc
+log: ufunc
+log10: ufunc
+log1p: ufunc
+log2: ufunc
+logaddexp: ufunc
+logaddexp2: ufunc
+logical_and: ufunc
+logical_not: ufunc
+logical_or: ufunc
+logical_xor: ufunc
+logit: ufunc
+maximum: ufunc
+minimum: ufunc
+multiply: ufunc
+ndtr: ufunc
+ndtri: ufunc
+negative: ufunc
+nextafter: ufunc
+not_equal: ufunc
+positive: ufunc
+pow: ufunc
+quick_gelu: ufunc
+rad2deg: ufunc
+real: ufunc
+reciprocal: ufunc
+relu: ufunc
+relu2: ufunc
+remainder: ufunc
+rint: ufunc
+rsqrt: ufunc
+sigmoid: ufunc
+sign: ufunc
+signbit: ufunc
+silu: ufunc
+silu_multiply: ufunc
+sin: ufunc
+sinc: ufunc
+sinh: ufunc
+snake: ufunc
+softplus: ufunc
+sqrt: ufunc
+square: ufunc
+subtract: ufunc
+tan: ufunc
+tanh: ufunc
+trunc: ufunc
 uint16: DataType
 uint32: DataType
 uint4: DataType
 uint64: DataType
 uint8: DataType
+xlog1py: ufunc
+xlogy: ufunc

@@ -1,7 +1,7 @@
 // Activation functors, and binary functions of floating-point numbers.
 #pragma once
 
-#include "elementwise/functions.cuh"
+#include "elementwise/special.cuh"
 
 namespace gpk {
 

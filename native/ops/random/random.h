@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "core/array.h"
 #include "core/scalar.h"
@@ -46,5 +47,23 @@ Array random_integers(const RandomResult& result, const Scalar& low, const Scala
 
 // bool: true with a probability in [0, 1].
 Array random_bernoulli(const RandomResult& result, double probability, const RandomState& state);
+
+// A parameter of the draws below: a number, or an array with the result's device that broadcasts to
+// its shape. Numbers are checked; elements of arrays are not, since that would synchronise: where
+// one is invalid the result is NaN, or -1 for integers.
+using RandomParameter = std::variant<double, Array>;
+
+// Element i takes block i of the stream, as many attempts as it needs: `count` blocks in all.
+// Floating dtypes; shape and scale must not be negative.
+Array random_gamma(const RandomResult& result, const RandomParameter& shape,
+                   const RandomParameter& scale, const RandomState& state);
+
+// int64. `mean` is at most 2**63 - 10 * 2**31.5, so that no number overflows.
+Array random_poisson(const RandomResult& result, const RandomParameter& mean,
+                     const RandomState& state);
+
+// int64. `n` is a whole number of at most 2**53.
+Array random_binomial(const RandomResult& result, const RandomParameter& n,
+                      const RandomParameter& probability, const RandomState& state);
 
 }  // namespace gpk::ops

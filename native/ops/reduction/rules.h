@@ -17,26 +17,43 @@ enum class ReduceRule : std::uint8_t {
 
 enum class Elements : std::uint8_t { kEvery, kNotNan };
 
-// Of the function in pygpukit.
+// Of the function in pygpukit: NumPy's, with the array API standard's `correction`.
 constexpr const char* function_signature(ReduceRule rule) {
   switch (rule) {
     case ReduceRule::kFold:
-    case ReduceRule::kMean: return "(x, /, axis=None, *, dtype=None, keepdims=False, out=None)";
+      return "(x, /, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None)";
+    case ReduceRule::kMean:
+      return "(x, /, axis=None, dtype=None, out=None, keepdims=False, *, where=None)";
     case ReduceRule::kVariance:
-      return "(x, /, axis=None, *, correction=0.0, keepdims=False, dtype=None, out=None)";
-    default: return "(x, /, axis=None, *, keepdims=False, out=None)";
+      return "(x, /, axis=None, dtype=None, out=None, ddof=0.0, keepdims=False, *, where=None, "
+             "correction=None)";
+    case ReduceRule::kExtreme:
+      return "(x, /, axis=None, out=None, keepdims=False, initial=None, where=None)";
+    case ReduceRule::kTest: return "(x, /, axis=None, out=None, keepdims=False, *, where=None)";
+    case ReduceRule::kIndex: return "(x, /, axis=None, out=None, *, keepdims=False)";
+    case ReduceRule::kCount: return "(x, /, axis=None, *, keepdims=False, out=None)";
   }
+  return "";
 }
 inline constexpr const char* kScanFunction = "(x, /, axis=None, dtype=None, out=None)";
 
-// Of the method of GPUArray, which is NumPy's.
+// Of the method of GPUArray.
 constexpr const char* method_signature(ReduceRule rule) {
   switch (rule) {
     case ReduceRule::kFold:
-    case ReduceRule::kMean: return "(axis=None, dtype=None, out=None, keepdims=False)";
-    case ReduceRule::kVariance: return "(axis=None, dtype=None, out=None, ddof=0, keepdims=False)";
-    default: return "(axis=None, out=None, keepdims=False)";
+      return "(axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None)";
+    case ReduceRule::kMean:
+      return "(axis=None, dtype=None, out=None, keepdims=False, *, where=None)";
+    case ReduceRule::kVariance:
+      return "(axis=None, dtype=None, out=None, ddof=0.0, keepdims=False, *, where=None, "
+             "correction=None)";
+    case ReduceRule::kExtreme:
+      return "(axis=None, out=None, keepdims=False, initial=None, where=None)";
+    case ReduceRule::kTest: return "(axis=None, out=None, keepdims=False, *, where=None)";
+    case ReduceRule::kIndex: return "(axis=None, out=None, *, keepdims=False)";
+    case ReduceRule::kCount: return "(axis=None, *, keepdims=False, out=None)";
   }
+  return "";
 }
 inline constexpr const char* kScanMethod = "(axis=None, dtype=None, out=None)";
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/text.h"
 #include "runtime/pool/pool.h"
 
 namespace gpk::runtime {
@@ -279,9 +280,9 @@ std::size_t Pool::trim() {
 
 void Pool::set_quota(std::size_t quota_bytes) {
   if (quota_bytes != 0 && quota_bytes < space_.chunk_bytes())
-    throw Error(Error::Kind::kValue, "Pool: set_quota of " + std::to_string(quota_bytes) +
-                                         " bytes, expected 0 or at least a chunk, " +
-                                         std::to_string(space_.chunk_bytes()));
+    throw Error(Error::Kind::kValue, "Pool: set_quota of " + bytes_text(quota_bytes) +
+                                         ", expected 0 or at least a chunk, " +
+                                         bytes_text(space_.chunk_bytes()));
   Lock lock(mutex_);
   const auto excess = [&] {
     const std::size_t bytes = quota_bytes == 0 ? 0 : missing(space_.reserved_bytes(), quota_bytes);
@@ -417,7 +418,7 @@ void Pool::close_account(PoolAccount* account) {
   if (const std::size_t used = account->stats().used_bytes; used != 0)
     throw Error(Error::Kind::kState, "Pool: close_account of account " +
                                          std::to_string(account->id()) + " that holds " +
-                                         std::to_string(used) + " bytes, expected none");
+                                         bytes_text(used) + ", expected none");
   account->end_reservation();
   accounts_.erase(found);
 }

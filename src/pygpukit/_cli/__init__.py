@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+import pygpukit
 from pygpukit._cli import llm
 
 
@@ -14,6 +15,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m pygpukit",
         description="Reports what PyGPUkit found on this machine.",
     )
+    parser.add_argument("--version", action="version", version=f"pygpukit {pygpukit.__version__}")
     parser.add_argument("--json", action="store_true", help="write the report as JSON")
     commands = parser.add_subparsers(dest="command", metavar="command")
     cache = commands.add_parser("cache", help="the cache of compiled kernels")

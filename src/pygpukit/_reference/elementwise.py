@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from pygpukit._reference.special import SPECIAL
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -184,6 +186,7 @@ FUNCTIONS: dict[str, Function] = {
     "erf": _scalar_function(math.erf),
     "erfc": _scalar_function(math.erfc),
     "lgamma": _scalar_function(_lgamma),
+    **SPECIAL,
     "sigmoid": _sigmoid,
     "silu": lambda x: x * _sigmoid(x),
     "gelu": _gelu,
@@ -225,12 +228,30 @@ def _run(name: str, operands: tuple[Any, ...], dtype: np.dtype[Any], out: NDArra
         out[...] = result.astype(out.dtype, copy=False)
 
 
+# Dtypes that NumPy computes in as the kernels do: all but the 16-bit floats.
+_AS_THEY_ARE = "?bhilqBHILQfdFD"
+
+
 def _make(name: str) -> Function:
+    function = FUNCTIONS[name]
+
     def run(*operands: Any, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
         _run(name, operands, dtype, out)
 
-    run.__name__ = run.__qualname__ = name
-    return run
+    def run_ufunc(*operands: Any, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+        """Straight into `out`, where no operand has to be converted."""
+        if dtype.char in _AS_THEY_ARE:
+            for x in operands:
+                if type(x) is np.ndarray and x.dtype is not dtype:
+                    break
+            else:
+                function(*operands, out=out)
+                return
+        _run(name, operands, dtype, out)
+
+    chosen = run_ufunc if isinstance(function, np.ufunc) else run
+    chosen.__name__ = chosen.__qualname__ = name
+    return chosen
 
 
 globals().update({name: _make(name) for name in FUNCTIONS})
@@ -238,6 +259,9 @@ globals().update({name: _make(name) for name in FUNCTIONS})
 
 def copy(x: Any, *, out: NDArray[Any]) -> None:
     """out[...] = x, cast to its dtype"""
+    if type(x) is np.ndarray and x.dtype is out.dtype:
+        np.copyto(out, x)
+        return
     with np.errstate(all="ignore"):
         if np.asarray(x).dtype.kind == "c" and out.dtype.kind not in "cb":
             x = np.asarray(x).real

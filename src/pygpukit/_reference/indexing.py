@@ -76,6 +76,13 @@ def _gather(
     mode: str,
     out: NDArray[Any],
 ) -> None:
+    if len(indices) == 1 and mode == "raise" and at == axes[0] and indices[0].dtype.kind == "i":
+        try:  # NumPy checks and gathers in one pass
+            index = indices[0]
+            out[...] = x.take(index if index.shape == shape else np.broadcast_to(index, shape), at)
+            return
+        except IndexError:
+            pass  # the message is ours
     front, flat = _resolved(x, indices, axes, names, shape, mode, op)
     if flat:
         picked = front[flat].reshape(shape + front.shape[len(axes) :])

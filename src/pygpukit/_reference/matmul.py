@@ -35,6 +35,9 @@ def _per_row(scale: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
 
 def matmul(x1: NDArray[Any], x2: NDArray[Any], *, out: NDArray[Any]) -> None:
     """out = x1 @ x2, at least two dimensions each"""
+    if x1.dtype is x2.dtype is out.dtype and x1.dtype.char in "?bhilqBHILQfdFD":
+        np.matmul(x1, x2, out=out)
+        return
     with np.errstate(all="ignore"):
         out[...] = _sums(x1, x2, out).astype(out.dtype, copy=False)
 

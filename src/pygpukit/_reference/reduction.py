@@ -69,8 +69,15 @@ def _fold(
         return ufunc.reduce(values, axis=axis)
 
 
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.char in "efd"
+
+
 def sum(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
     """Sum of elements along axes."""
+    if _is_float(x.dtype) and _is_float(dtype):
+        out[...] = np.add.reduce(x, axis=axis, dtype=np.float64)
+        return
     _put(out, _fold(np.add, x, axis, dtype, None))
 
 
@@ -102,6 +109,10 @@ def _mean(x: NDArray[Any], axis: Axis, dtype: np.dtype[Any], skip_nan: bool) -> 
 
 def mean(x: NDArray[Any], *, axis: Axis, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
     """Mean of elements along axes."""
+    if _is_float(x.dtype) and _is_float(dtype) and x.size:
+        count = x.size // (out.size or 1)
+        out[...] = np.add.reduce(x, axis=axis, dtype=np.float64) / count
+        return
     _put(out, _mean(x, axis, dtype, False))
 
 
@@ -145,6 +156,9 @@ def nanstd(x: NDArray[Any], *, axis: Axis, correction: float, out: NDArray[Any])
 
 
 def _extreme(ufunc: np.ufunc, x: NDArray[Any], axis: Axis, out: NDArray[Any]) -> None:
+    if x.dtype is out.dtype and x.dtype.kind != "V":
+        ufunc.reduce(x, axis=axis, out=out)
+        return
     with np.errstate(all="ignore"):
         _put(out, ufunc.reduce(_real(x), axis=axis))
 

@@ -27,8 +27,23 @@ def _stable_order(x: NDArray[Any], axis: int, descending: bool) -> NDArray[Any]:
     return order
 
 
+def _equal_means_same(x: NDArray[Any]) -> bool:
+    """Whether elements that compare equal have the same bits, so that no order among them shows:
+    integers, and floats without NaN and -0.0."""
+    if x.dtype.kind in "biu":
+        return True
+    if x.dtype.kind != "f" or np.isnan(x).any():
+        return False
+    zeros = x == 0
+    return not (zeros.any() and np.signbit(x[zeros]).any())
+
+
 def sort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
     """The sorted elements; stable, NaN last (descending: first)"""
+    if _equal_means_same(x):
+        ordered = np.sort(x, axis=axis)
+        out[...] = np.flip(ordered, axis) if descending else ordered
+        return
     order = _stable_order(_plain(x), axis, descending)
     out[...] = np.take_along_axis(x, order, axis)
 

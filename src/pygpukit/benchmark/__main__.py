@@ -25,10 +25,15 @@ def _integers(text: str) -> list[int]:
     numbers = []
     for part in text.split(","):
         base, power, exponent = part.partition("**")
-        number = int(base) ** int(exponent) if power else int(base)
+        try:
+            number = int(base) ** int(exponent) if power else int(base)
+        except ValueError:
+            number = 0
         if number < 1:
-            raise argparse.ArgumentTypeError(f"{part} is not a size")
-        numbers.append(number)
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is not a size, expected integers above 0 such as 1024,2**20"
+            )
+        numbers.append(int(number))
     return numbers
 
 
@@ -70,15 +75,22 @@ def _list(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+
+
 def _count(text: str) -> int:
-    number = int(text)
+    number = _integer(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is below 1")
     return number
 
 
 def _seed(text: str) -> int:
-    number = int(text)
+    number = _integer(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return number
@@ -102,6 +114,8 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--fp8", action="store_true", help="FP8 and INT8 GEMM")
     select.add_argument("--attention", action="store_true", help="prefill and decode")
     select.add_argument("--nn", action="store_true", help="norms, experts, sampling, conv, LSTM")
+    select.add_argument("--linalg", action="store_true", help="factorisations, eigenvalues")
+    select.add_argument("--fft", action="store_true", help="Fourier transforms")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pygpukit import _native
 from pygpukit.benchmark.contest import Arrays, Case, Entry
@@ -119,7 +119,7 @@ def conv_case(shape: Conv) -> Case:
         return x, w, b, _native.empty((1, shape.outputs, shape.out_length), shape.dtype)
 
     def ours(x: Any, w: Any, b: Any, out: Any) -> Step:
-        activation = "gelu_erf" if shape.gelu else None
+        activation: Literal["gelu_erf"] | None = "gelu_erf" if shape.gelu else None
         call = _native.conv_transpose1d if shape.transposed else _native.conv1d
         return lambda: call(x, w, b, activation=activation, out=out, **options)
 

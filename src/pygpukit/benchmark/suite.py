@@ -13,8 +13,10 @@ from pygpukit.benchmark import (
     attention,
     copy,
     elementwise,
+    fft,
     gemm,
     launch,
+    linalg,
     llm,
     memory,
     nn,
@@ -41,6 +43,8 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "fp8": gemm.run_eight_bits,
         "attention": attention.run,
         "nn": nn.run,
+        "linalg": linalg.run,
+        "fft": fft.run,
         "llm": llm.run,
         "memory": memory.run,
         "transfer": transfer.run,
@@ -48,7 +52,19 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
     }
 )
 # These take gigabytes and the whole GPU, or minutes.
-ON_REQUEST = ("gemm", "gemv", "fp8", "attention", "nn", "llm", "memory", "transfer", "sharing")
+ON_REQUEST = (
+    "gemm",
+    "gemv",
+    "fp8",
+    "attention",
+    "nn",
+    "linalg",
+    "fft",
+    "llm",
+    "memory",
+    "transfer",
+    "sharing",
+)
 
 
 def default_suites() -> list[str]:
@@ -161,6 +177,14 @@ class BenchmarkSuite:
     def add_nn(self) -> BenchmarkSuite:
         """Row-wise ops, grouped GEMM, sampling, convolutions, LSTM."""
         return self.add("nn")
+
+    def add_linalg(self) -> BenchmarkSuite:
+        """Factorisations, systems, eigenvalues and singular values."""
+        return self.add("linalg")
+
+    def add_fft(self) -> BenchmarkSuite:
+        """Fourier transforms: powers of two, smooth lengths, primes, real ones, images."""
+        return self.add("fft")
 
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""

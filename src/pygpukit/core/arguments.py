@@ -16,9 +16,30 @@ def require_arrays(op: str, **arguments: object) -> None:
     """Raises InvalidTypeError naming the first argument that is not a GPUArray."""
     for name, value in arguments.items():
         if not isinstance(value, GPUArray):
-            raise InvalidTypeError(
-                f"{op}: {name} is of type {type(value).__name__}, expected a GPUArray"
-            )
+            raise _not_an_array(op, name, value)
+
+
+def array_argument(op: str, name: str, value: Any, beside: GPUArray | None = None) -> GPUArray:
+    """`value`, or what asarray() makes of a list or tuple, on the device of `beside`."""
+    if isinstance(value, GPUArray):
+        return value
+    if not isinstance(value, (list, tuple)):
+        raise _not_an_array(op, name, value)
+    from pygpukit.ops.conversion import asarray
+
+    try:
+        return asarray(value, device=None if beside is None else beside.device)
+    except (TypeError, ValueError):
+        given = safe_repr(value)
+        raise InvalidTypeError(
+            f"{op}: {name} is {given}, expected a GPUArray or a list of numbers"
+        ) from None
+
+
+def _not_an_array(op: str, name: str, value: object) -> InvalidTypeError:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    hint = "; from_numpy() copies it to the device" if kind == "numpy.ndarray" else ""
+    return InvalidTypeError(f"{op}: {name} is of type {kind}, expected a GPUArray{hint}")
 
 
 def whole(op: str, name: str, value: Any, low: int = 0, high: int = _MAX_SIZE) -> int:

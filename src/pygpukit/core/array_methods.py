@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # a name type checkers know; importing typing costs more 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
-    from typing import Any
+    from typing import Any, Literal
 
     from pygpukit._native import (
         _Axes,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         _DTypeLike,
         _Operand,
         _ScalarLike,
+        _SortKind,
         _StreamLike,
     )
 
@@ -66,9 +67,14 @@ def mT(self: GPUArray) -> GPUArray:
 # --- shapes and views ----------------------------------------------------------------------------
 
 
-def reshape(self: GPUArray, *shape: Any, copy: bool | None = None) -> GPUArray:
+def reshape(
+    self: GPUArray,
+    *shape: Any,
+    order: Literal["C", "F", "A"] = "C",
+    copy: bool | None = None,
+) -> GPUArray:
     """Another shape, as separate sizes or one tuple; a view unless that is impossible."""
-    return _native.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
+    return _native.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
@@ -82,14 +88,22 @@ def view(self: GPUArray, *shape_or_dtype: Any) -> GPUArray:
     return _native.view_as(self, first)
 
 
-def ravel(self: GPUArray) -> GPUArray:
-    """One axis, elements in C order; a view where possible."""
-    return _native.reshape(self, -1)
+def ravel(self: GPUArray, order: Literal["C", "F", "A", "K"] = "C") -> GPUArray:
+    """One axis, elements in C order (order 'F': Fortran order); a view where possible."""
+    if order == "C":
+        return _native.reshape(self, -1)
+    from pygpukit.ops import manipulation
+
+    return manipulation.ravel(self, order)
 
 
-def flatten(self: GPUArray) -> GPUArray:
-    """One axis, elements in C order; always a copy."""
-    return _native.reshape(self, -1, copy=True)
+def flatten(self: GPUArray, order: Literal["C", "F", "A", "K"] = "C") -> GPUArray:
+    """One axis, elements in C order (order 'F': Fortran order); always a copy."""
+    if order == "K":
+        from pygpukit.ops.manipulation import memory_order
+
+        order = memory_order(self)
+    return _native.reshape(self, -1, order, copy=True)
 
 
 def transpose(self: GPUArray, *axes: Any) -> GPUArray:
@@ -156,8 +170,8 @@ def astype(self: GPUArray, dtype: _DTypeLike, copy: bool = False) -> GPUArray:
     return _native.astype(self, dtype, copy)
 
 
-def copy(self: GPUArray) -> GPUArray:
-    """A C-contiguous copy."""
+def copy(self: GPUArray, order: Literal["C", "K", "A"] = "C") -> GPUArray:
+    """A C-contiguous copy, whatever the order."""
     return _native.copy(self)
 
 
@@ -171,6 +185,13 @@ def fill(self: GPUArray, value: _ScalarLike | GPUArray) -> None:
 def tobytes(self: GPUArray) -> bytes:
     """The elements in C order, as bytes."""
     return self.to_numpy().tobytes()
+
+
+def get(self: GPUArray, stream: Any = None, order: str = "C", out: Any = None) -> Any:
+    """CuPy's name for to_numpy: a host copy."""
+    from pygpukit.ops.porting import asnumpy
+
+    return asnumpy(self, stream, order, out)
 
 
 def last_access(self: GPUArray) -> float:
@@ -207,16 +228,71 @@ def conj(self: GPUArray) -> GPUArray:
     return _native.conj(self)
 
 
-def sort(self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True) -> None:
-    """Sorts along an axis, in place; always stable."""
-    _native.copy_into(self, _native.sort(self, axis=axis, descending=descending))
+def sort(
+    self: GPUArray,
+    axis: int = -1,
+    kind: _SortKind | None = None,
+    *,
+    descending: bool = False,
+    stable: bool | None = True,
+) -> None:
+    """Sorts along an axis, in place; always stable, so kind and stable change nothing."""
+    _native.copy_into(self, _native.sort(self, axis, kind, descending=descending))
 
 
 def argsort(
-    self: GPUArray, axis: int = -1, *, descending: bool = False, stable: bool = True
+    self: GPUArray,
+    axis: int | None = -1,
+    kind: _SortKind | None = None,
+    *,
+    descending: bool = False,
+    stable: bool | None = True,
 ) -> GPUArray:
     """The indices that sort along an axis."""
-    return _native.argsort(self, axis=axis, descending=descending)
+    return _native.argsort(self, axis, kind, descending=descending)
+
+
+def partition(
+    self: GPUArray, kth: int | tuple[int, ...], axis: int = -1, kind: str = "introselect"
+) -> None:
+    """Brings element kth along an axis to its place in the sorted order, in place."""
+    _native.copy_into(self, _native.partition(self, kth, axis, kind))
+
+
+def argpartition(
+    self: GPUArray, kth: int | tuple[int, ...], axis: int | None = -1, kind: str = "introselect"
+) -> GPUArray:
+    """The indices that partition along an axis."""
+    return _native.argpartition(self, kth, axis, kind)
+
+
+def searchsorted(
+    self: GPUArray,
+    v: Any,
+    side: Literal["left", "right"] = "left",
+    sorter: GPUArray | None = None,
+) -> GPUArray:
+    """Insertion indices of the elements of v in this sorted vector."""
+    from pygpukit.ops import searching
+
+    return searching.searchsorted(self, v, side, sorter)
+
+
+def compress(
+    self: GPUArray, condition: Any, axis: int | None = None, out: GPUArray | None = None
+) -> GPUArray:
+    """Slices along an axis selected by a list of bools."""
+    return _native.compress(condition, self, axis, out)
+
+
+def put(
+    self: GPUArray,
+    indices: Any,
+    values: Any,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+) -> None:
+    """Sets elements at positions of the array in C order; values are repeated as needed."""
+    _native.put(self, indices, values, mode)
 
 
 def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
@@ -224,11 +300,15 @@ def nonzero(self: GPUArray) -> tuple[GPUArray, ...]:
     return _native.nonzero(self)
 
 
-def take(self: GPUArray, indices: Any, axis: int | None = None) -> GPUArray:
+def take(
+    self: GPUArray,
+    indices: Any,
+    axis: int | None = None,
+    out: GPUArray | None = None,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+) -> GPUArray:
     """The elements at these indices along an axis; without one, of the flattened array."""
-    from pygpukit.ops.conversion import asarray
-
-    return _native.take(self, asarray(indices, device=self.device), axis=axis)
+    return _native.take(self, indices, axis, out, mode)
 
 
 def repeat(
@@ -248,7 +328,7 @@ def trace(
     dtype: _DTypeLike | None = None,
 ) -> GPUArray:
     """The sum along a diagonal of two axes."""
-    return _native.trace(self, offset, axis1, axis2, dtype=dtype)
+    return _native.trace(self, offset, axis1, axis2, dtype)
 
 
 def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
@@ -258,21 +338,27 @@ def dot(self: GPUArray, other: GPUArray, /) -> GPUArray:
 
 _METHODS = (
     __array_namespace__,
+    argpartition,
     argsort,
     astype,
     clip,
+    compress,
     conj,
     copy,
     diagonal,
     dot,
     fill,
     flatten,
+    get,
     narrow,
     nonzero,
+    partition,
+    put,
     ravel,
     repeat,
     reshape,
     round,
+    searchsorted,
     slice_rows,
     sort,
     squeeze,

@@ -10,12 +10,9 @@ from pygpukit._native import GPUArray
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
-    import typing
     from typing import Any
 
     import numpy.typing
-
-_VALUES_NOW = "implicit conversion to a NumPy array; call to_numpy()"
 
 
 # --- exchange -------------------------------------------------------------------------------------
@@ -61,11 +58,14 @@ def to_numpy(
 # --- NumPy ----------------------------------------------------------------------------------------
 
 
-def __array__(self: GPUArray, *args: object, **kwargs: object) -> typing.NoReturn:
-    """Raises: transfers are explicit, call to_numpy()."""
-    from pygpukit.core.errors import ImplicitConversionError
+def __array__(
+    self: GPUArray, dtype: Any = None, copy: bool | None = None
+) -> numpy.typing.NDArray[Any]:
+    """A copy for NumPy. On a GPU only where allow_implicit_conversion() says so: transfers are
+    explicit."""
+    from pygpukit.core.implicit import to_host
 
-    raise ImplicitConversionError(f"GPUArray: {_VALUES_NOW}")
+    return to_host(self, dtype, copy)
 
 
 def __array_ufunc__(

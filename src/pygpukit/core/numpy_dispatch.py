@@ -12,6 +12,7 @@ import numpy as np
 import pygpukit
 from pygpukit._native import GPUArray
 from pygpukit.core.errors import InvalidTypeError
+from pygpukit.core.implicit import is_allowed, may_convert
 
 # Other names under which we may have a NumPy function, tried in order after its own.
 _OTHER_NAMES = {
@@ -69,6 +70,9 @@ _WITHOUT_EFFECT = ("kind", "max_work", "optimize", "overwrite_input", "sorted")
 # NumPy argument names that we spell as in the array API standard.
 _RENAMED = {"N": "n", "a": "x", "a_max": "max", "a_min": "min", "ar": "x", "ddof": "correction"}
 
+# NumPy functions whose result is a file.
+_TO_FILES = ("save", "savetxt", "savez", "savez_compressed")
+
 # The maximum rank of an array; a self-referential list has no end.
 _MAX_NESTING = 32
 
@@ -122,7 +126,27 @@ def _ours(name: str, module: str = "numpy") -> Callable[..., Any] | None:
 
 
 def _missing(call: str) -> InvalidTypeError:
-    return InvalidTypeError(f"{call}: not available for GPUArray; call to_numpy() first")
+    return InvalidTypeError(
+        f"{call}: not available for GPUArray; call to_numpy() first, or allow conversions with "
+        "gp.allow_implicit_conversion()"
+    )
+
+
+def _on_host(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], call: str
+) -> object:
+    """NumPy's own function, where its arguments may be converted: one that writes to a file, or any
+    where the program allows it. Elsewhere a program that works on the CPU would fail on a GPU."""
+
+    def host(value: Any) -> Any:
+        if isinstance(value, GPUArray):
+            allowed = may_convert(value) if function.__name__ in _TO_FILES else is_allowed()
+            if not allowed:
+                raise _missing(call)
+            return value.to_numpy()
+        return type(value)(map(host, value)) if type(value) in (list, tuple) else value
+
+    return function(*map(host, args), **{name: host(value) for name, value in kwargs.items()})
 
 
 def _check_values(call: str, values: Iterable[object], depth: int = 0) -> bool:
@@ -248,6 +272,8 @@ def call_ufunc(
     elif method == "reduce" and name in _REDUCTIONS:
         function = _ours(_REDUCTIONS[name])
         options = {"axis": 0, **options}  # a ufunc reduces axis 0 by default
+    elif method in ("reduce", "accumulate", "outer", "at"):
+        function = getattr(_ours(name), method, None)
     if function is None:
         raise _missing(call)
     arguments = _Arguments(call, function)
@@ -271,9 +297,7 @@ def call_function(
     ours = ours or _ours(name, module)
     theirs = _signature(function)
     if ours is None or theirs is None:
-        raise _missing(call)
-    if function is np.where and len(args) == 1:
-        return pygpukit.nonzero(*args)
+        return _on_host(function, args, kwargs, call)
     arguments = _Arguments(call, ours)
     arguments.add_call(theirs, args, kwargs)
     return ours(*arguments.positional, **arguments.named)

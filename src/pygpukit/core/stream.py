@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal
 
 from pygpukit._native import (
     CudaEvent,
@@ -27,7 +28,7 @@ class StreamManager:
     def __init__(self) -> None:
         self._streams: list[Stream] = []
 
-    def create_stream(self, priority: str | int = "low") -> Stream:
+    def create_stream(self, priority: Literal["high", "low"] | int = "low") -> Stream:
         """A new stream of priority "high", "low" or a StreamPriority."""
         stream = Stream(priority=priority)
         self._streams.append(stream)

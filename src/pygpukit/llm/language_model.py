@@ -87,13 +87,10 @@ class LanguageModel:
         max_length: int | None = None,
         max_batch: int = 8,
         chunk: int = 512,
-        one_launch: bool = False,
     ) -> None:
         """Of a model that has been loaded; without a folder, for token ids only.
 
-        ``chunk`` is the number of prompt tokens of one pass. ``one_launch`` (experimental; SM90,
-        float16 and bfloat16, models like LLaMA and Qwen) runs all layers of a step of up to 8 texts
-        in one kernel.
+        ``chunk`` is the number of prompt tokens of one pass.
         """
         self.folder = None if folder is None else os.fspath(folder)
         self.generation_config = (
@@ -108,7 +105,6 @@ class LanguageModel:
             0 if max_length is None else whole("LanguageModel", "max_length", max_length),
             0,
             64,
-            one_launch,
         )
 
     @property

@@ -43,5 +43,7 @@ __all__ = [
     "tensor",
     "unary",
 ]
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    __all__ += basic.__all__
+else:
     __all__ = sorted({*__all__, *(name for names in OPS.values() for name in names)})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def isclose(
-    a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> GPUArray:
     """Elementwise abs(a - b) <= atol + rtol * abs(b), or both the same infinity."""
     from pygpukit.ops import elementwise as e
@@ -29,7 +29,7 @@ def isclose(
 
 
 def allclose(
-    a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> GPUArray:
     """Whether all elements are close, as a 0-d bool array."""
     from pygpukit.ops.reduction import all
@@ -37,7 +37,7 @@ def allclose(
     return all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
 
 
-def array_equal(a: Any, b: Any, /, *, equal_nan: bool = False) -> GPUArray:
+def array_equal(a: Any, b: Any, /, equal_nan: bool = False) -> GPUArray:
     """Whether shapes and all elements are equal, as a 0-d bool array."""
     x, y = _operands(a, b)
     if x.shape != y.shape:

@@ -10,15 +10,19 @@ from pygpukit.ops._declared.contraction import *  # noqa: F403
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 
-def einsum(*operands: Any, out: GPUArray | None = None) -> GPUArray:
+def einsum(
+    *operands: Any, out: GPUArray | None = None, optimize: bool | str | Sequence[Any] = False
+) -> GPUArray:
     """Contraction over labelled axes: ``einsum("ij,jk->ik", a, b)``, like NumPy's einsum.
 
     Explicit and implicit output, ``...``, repeated indices (diagonals), sizes of 1 that broadcast,
     and the form with lists, ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Operands are contracted from
-    left to right. A single operand that is only permuted or reduced to a diagonal gives a view.
+    left to right, whatever ``optimize`` says: write them in the order to contract. A single operand
+    that is only permuted or reduced to a diagonal gives a view.
     """
     if operands and isinstance(operands[0], str):
         arrays = list(operands[1:])

@@ -47,7 +47,7 @@ def asarray(
 
 
 def array(
-    obj: Any,
+    object: Any,
     dtype: _DTypeLike | None = None,
     *,
     copy: bool | None = True,
@@ -55,7 +55,7 @@ def array(
     device: _DeviceLike = None,
 ) -> GPUArray:
     """Like asarray, but copies by default; with at least `ndmin` axes."""
-    result = asarray(obj, dtype=dtype, device=device, copy=copy)
+    result = asarray(object, dtype=dtype, device=device, copy=copy)
     missing = ndmin - result.ndim
     return result if missing <= 0 else _native.reshape(result, (1,) * missing + result.shape)
 

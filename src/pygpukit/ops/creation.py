@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 from pygpukit.ops._declared import creation as _declared
 from pygpukit.ops._declared.creation import *  # noqa: F403
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal
 
-    from pygpukit._native import _DeviceLike, _DTypeLike, _ScalarLike, _ShapeLike
+    from pygpukit._native import _ArrayLike, _DeviceLike, _DTypeLike, _ScalarLike, _ShapeLike
 
 
 # --- filled --------------------------------------------------------------------------------------
@@ -31,7 +32,7 @@ def _like(
 
 
 def empty_like(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
     dtype: _DTypeLike | None = None,
     *,
@@ -39,13 +40,13 @@ def empty_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array with undefined contents, with x's shape, dtype and device unless given."""
-    require_arrays("empty_like", x=x)
+    x = array_argument("empty_like", "x", x)
     size, kind, where = _like(x, dtype, device, shape)
     return _native.empty(size, kind, device=where)
 
 
 def zeros_like(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
     dtype: _DTypeLike | None = None,
     *,
@@ -53,13 +54,13 @@ def zeros_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array of zeros, with x's shape, dtype and device unless given."""
-    require_arrays("zeros_like", x=x)
+    x = array_argument("zeros_like", "x", x)
     size, kind, where = _like(x, dtype, device, shape)
     return _native.zeros(size, kind, device=where)
 
 
 def ones_like(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
     dtype: _DTypeLike | None = None,
     *,
@@ -67,13 +68,13 @@ def ones_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array of ones, with x's shape, dtype and device unless given."""
-    require_arrays("ones_like", x=x)
+    x = array_argument("ones_like", "x", x)
     size, kind, where = _like(x, dtype, device, shape)
     return _native.ones(size, kind, device=where)
 
 
 def full_like(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
     fill_value: _ScalarLike | GPUArray,
     dtype: _DTypeLike | None = None,
@@ -82,7 +83,7 @@ def full_like(
     shape: _ShapeLike | None = None,
 ) -> GPUArray:
     """A new array of fill_value, with x's shape, dtype and device unless given."""
-    require_arrays("full_like", x=x)
+    x = array_argument("full_like", "x", x)
     size, kind, where = _like(x, dtype, device, shape)
     return _native.full(size, fill_value, kind, device=where)
 
@@ -142,21 +143,53 @@ def _real(value: Any, op: str) -> Any:
         raise InvalidTypeError(f"{op}: {safe_repr(value)} is not a real number") from None
 
 
+@overload
 def linspace(
     start: complex,
     stop: complex,
     /,
     num: int = 50,
+    endpoint: bool = True,
+    retstep: Literal[False] = False,
+    dtype: _DTypeLike | None = None,
     *,
+    device: _DeviceLike = None,
+) -> GPUArray: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int = 50,
+    endpoint: bool = True,
+    *,
+    retstep: Literal[True],
     dtype: _DTypeLike | None = None,
     device: _DeviceLike = None,
+) -> tuple[GPUArray, complex]: ...
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int = 50,
     endpoint: bool = True,
-) -> GPUArray:
-    """num numbers from start to stop (excluding stop when endpoint is False)."""
+    retstep: bool = False,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
+) -> GPUArray | tuple[GPUArray, complex]:
+    """num numbers from start to stop (excluding stop when endpoint is False).
+
+    With retstep also the step, a Python number (NaN where there is none).
+    """
     begin, end = (_number(n, "linspace") for n in (start, stop))
     if dtype is None:
         dtype = "complex64" if _is_complex(begin, end) else "float32"
-    return _native.linspace(begin, end, num, endpoint, dtype, device)
+    numbers = _native.linspace(begin, end, num, endpoint, dtype, device)
+    if not retstep:
+        return numbers
+    steps = num - 1 if endpoint else num
+    return numbers, (end - begin) / steps if steps > 0 else math.nan
 
 
 def _number(value: Any, op: str) -> Any:
@@ -173,11 +206,11 @@ def logspace(
     stop: complex,
     /,
     num: int = 50,
-    *,
+    endpoint: bool = True,
     base: float = 10.0,
     dtype: _DTypeLike | None = None,
+    *,
     device: _DeviceLike = None,
-    endpoint: bool = True,
 ) -> GPUArray:
     """base ** x for num evenly spaced x from start to stop."""
     from pygpukit.ops.elementwise import pow
@@ -194,10 +227,10 @@ def geomspace(
     stop: float,
     /,
     num: int = 50,
-    *,
-    dtype: _DTypeLike | None = None,
-    device: _DeviceLike = None,
     endpoint: bool = True,
+    dtype: _DTypeLike | None = None,
+    *,
+    device: _DeviceLike = None,
 ) -> GPUArray:
     """num numbers from start to stop in geometric progression; both ends are exact."""
     begin, end = (float(_real(n, "geomspace")) for n in (start, stop))
@@ -241,23 +274,20 @@ def identity(n: int, dtype: _DTypeLike | None = None, *, device: _DeviceLike = N
 
 
 def tri(
-    n_rows: int,
-    n_cols: int | None = None,
-    /,
+    N: int,
+    M: int | None = None,
     k: int = 0,
     dtype: _DTypeLike | None = None,
     *,
     device: _DeviceLike = None,
 ) -> GPUArray:
     """Ones on and below diagonal k, zeros above."""
-    return _native.tril(
-        _native.ones((n_rows, n_rows if n_cols is None else n_cols), dtype, device=device), k
-    )
+    return _native.tril(_native.ones((N, N if M is None else M), dtype, device=device), k)
 
 
-def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
+def diag(x: _ArrayLike, /, k: int = 0) -> GPUArray:
     """For a vector, the matrix with it on diagonal k; for a matrix, that diagonal (a view)."""
-    require_arrays("diag", x=x)
+    x = array_argument("diag", "x", x)
     if x.ndim == 1:
         return _native.diagflat(x, k)
     if x.ndim != 2:
@@ -267,16 +297,16 @@ def diag(x: GPUArray, /, k: int = 0) -> GPUArray:
     return _native.diagonal(x, k)
 
 
-def vander(x: GPUArray, /, n: int | None = None, *, increasing: bool = False) -> GPUArray:
+def vander(x: _ArrayLike, /, N: int | None = None, increasing: bool = False) -> GPUArray:
     """The matrix whose columns are powers of a vector, highest first unless increasing."""
-    require_arrays("vander", x=x)
+    x = array_argument("vander", "x", x)
     from pygpukit.ops.elementwise import pow
 
     if x.ndim != 1:
         from pygpukit.core.errors import InvalidValueError
 
         raise InvalidValueError(f"vander: x has shape {x.shape}, expected one dimension")
-    count = x.size if n is None else n
+    count = x.size if N is None else N
     base = _native.astype(x, _native.result_type(x, "int64"), False)
     exponents = _native.arange(count, 0, 1, "int64", x.device)
     powers: GPUArray = pow(_native.expand_dims(base, 1), exponents)
@@ -293,8 +323,8 @@ def meshgrid(
         raise InvalidValueError(
             f"meshgrid: indexing is {safe_repr(indexing)}, expected 'xy' or 'ij'"
         )
+    arrays = tuple(array_argument("meshgrid", "arrays", x) for x in arrays)
     for n, x in enumerate(arrays):
-        require_arrays("meshgrid", arrays=x)
         if x.ndim > 1:
             raise InvalidValueError(f"meshgrid: array {n} has shape {x.shape}, expected one axis")
     swaps = indexing == "xy" and len(arrays) >= 2

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import DataType, GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 
 if TYPE_CHECKING:
-    from pygpukit._native import _DeviceLike, _DTypeLike, _ScalarLike
+    from pygpukit._native import _ArrayLike, _DeviceLike, _DTypeLike, _ScalarLike
 
 
 def astype(
-    x: GPUArray,
+    x: _ArrayLike,
     dtype: _DTypeLike,
     /,
     *,
@@ -21,7 +22,7 @@ def astype(
     device: _DeviceLike = None,
 ) -> GPUArray:
     """x cast to another dtype, a new array; with copy=False x itself when nothing changes."""
-    require_arrays("astype", x=x)
+    x = array_argument("astype", "x", x)
     moved = x if device is None else _native.to_device(x, device)
     kind = _native.result_type(dtype)
     if not copy and kind == x.dtype and moved.device == x.device:
@@ -39,7 +40,7 @@ def promote_types(a: _DTypeLike, b: _DTypeLike, /) -> DataType:
     return _native.result_type(_dtype(a), _dtype(b))
 
 
-def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, /, casting: str = "safe") -> bool:
+def can_cast(from_: GPUArray | _DTypeLike, to: _DTypeLike, casting: str = "safe") -> bool:
     """Whether a casting rule allows a cast: 'no', 'equiv', 'safe', 'same_kind' or 'unsafe'."""
     return _native.can_cast(from_, to, casting)
 
@@ -81,6 +82,36 @@ def isdtype(dtype: _DTypeLike, kind: _DTypeLike | str | tuple[_DTypeLike | str, 
             f"isdtype: kind is {safe_repr(kind)}, expected one of {', '.join(_KINDS)}"
         )
     return found == _dtype(kind)
+
+
+def issubdtype(dtype: Any, kind: Any, /) -> bool:
+    """numpy.issubdtype for our dtypes: issubdtype(x.dtype, numpy.floating).
+
+    bfloat16, float8 and float4 are floating, int4 and uint4 integers; ml_dtypes does not say so.
+    """
+    import numpy as np
+
+    given = dtype.dtype if isinstance(dtype, GPUArray) else dtype
+    if isinstance(kind, DataType):
+        kind = kind.to_numpy_dtype()
+    if not isinstance(given, DataType):
+        return bool(np.issubdtype(given, kind))
+    host = given.to_numpy_dtype()
+    if host.isbuiltin != 1 and isinstance(kind, type) and issubclass(kind, np.generic):
+        ancestor = next(
+            (base for name, base in _ANCESTORS.items() if given.name in _KINDS[name]), None
+        )
+        if ancestor is not None and kind is not host.type:
+            return issubclass(getattr(np, ancestor), kind)
+    return bool(np.issubdtype(host, kind))
+
+
+# NumPy's abstract class of the kinds of the array API standard.
+_ANCESTORS = {
+    "signed integer": "signedinteger",
+    "unsigned integer": "unsignedinteger",
+    "real floating": "floating",
+}
 
 
 def _dtype(dtype: Any) -> DataType:
@@ -133,8 +164,12 @@ class finfo:
         "dtype",
         "eps",
         "epsneg",
+        "machep",
         "max",
+        "maxexp",
         "min",
+        "minexp",
+        "negep",
         "nexp",
         "nmant",
         "smallest_normal",
@@ -145,8 +180,12 @@ class finfo:
     dtype: DataType
     eps: float
     epsneg: float
+    machep: int
     max: float
+    maxexp: int
     min: float
+    minexp: int
+    negep: int
     nexp: int
     nmant: int
     smallest_normal: float
@@ -164,13 +203,17 @@ class finfo:
         self.bits = dtype.bits
         self.dtype = dtype
         self.eps = 2.0**-fraction
-        self.epsneg = 2.0 ** (-fraction - 1)
-        self.max = largest
-        self.min = -largest
-        self.nexp = exponent
-        self.nmant = fraction
         self.smallest_normal = 2.0 ** (2 - 2 ** (exponent - 1))
         self.smallest_subnormal = self.smallest_normal * self.eps
+        self.epsneg = max(2.0 ** (-fraction - 1), self.smallest_subnormal)
+        self.machep = -fraction
+        self.max = largest
+        self.maxexp = math.frexp(largest)[1]
+        self.min = -largest
+        self.minexp = 2 - 2 ** (exponent - 1)
+        self.negep = int(math.log2(self.epsneg))
+        self.nexp = exponent
+        self.nmant = fraction
 
     @property
     def tiny(self) -> float:
@@ -185,12 +228,19 @@ class finfo:
     @property
     def precision(self) -> int:
         """Decimal digits of precision."""
-        import math
-
         return int(self.nmant * math.log10(2))
 
     def __repr__(self) -> str:
         return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype.name})"
 
 
-__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "promote_types", "result_type"]
+__all__ = [
+    "astype",
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "issubdtype",
+    "promote_types",
+    "result_type",
+]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 from pygpukit.ops._declared import elementwise as _declared
 from pygpukit.ops._declared.elementwise import *  # noqa: F403
 
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
     from typing import Any
+
+    from pygpukit._native import _ArrayLike
 
     Operand = GPUArray | bool | int | float | complex
 
@@ -38,15 +40,19 @@ sub = _native.subtract
 
 
 def clip(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
     min: Any = None,
     max: Any = None,
-    *,
     out: GPUArray | None = None,
+    *,
+    a_min: Any = None,
+    a_max: Any = None,
 ) -> GPUArray:
-    """x clamped to [min, max], elementwise; None means no limit."""
-    require_arrays("clip", x=x)
+    """x clamped to [min, max], elementwise; None means no limit. a_min, a_max: NumPy's names."""
+    if a_min is not None or a_max is not None:
+        min, max = _one_of("min", min, a_min), _one_of("max", max, a_max)
+    x = array_argument("clip", "x", x)
     if min is not None and max is not None:
         return _native.clip(x, min, max, out=out)
     if min is not None:
@@ -58,14 +64,22 @@ def clip(
     )
 
 
+def _one_of(name: str, value: Any, other: Any) -> Any:
+    if value is not None and other is not None:
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(f"clip: {name} and a_{name} are the same limit, both were given")
+    return other if value is None else value
+
+
 def clamp(a: GPUArray, min_val: Any, max_val: Any) -> GPUArray:
     """a clamped to [min_val, max_val], elementwise."""
     return _native.clip(a, min_val, max_val)
 
 
-def round(x: GPUArray, /, decimals: int = 0, *, out: GPUArray | None = None) -> GPUArray:
+def round(x: _ArrayLike, /, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
     """x rounded to `decimals` places, ties to even; integers change only if it is negative."""
-    require_arrays("round", x=x)
+    x = array_argument("round", "x", x)
     if decimals == 0:
         return _native.rint(x, out=out)
     is_integer = x.dtype.name.lstrip("u").startswith("int")
@@ -81,17 +95,17 @@ def round(x: GPUArray, /, decimals: int = 0, *, out: GPUArray | None = None) -> 
     return rounded if out is None else _native.positive(rounded, out=out)
 
 
-def fix(x: GPUArray, /, *, out: GPUArray | None = None) -> GPUArray:
+def fix(x: GPUArray, /, out: GPUArray | None = None) -> GPUArray:
     """x rounded towards zero, elementwise."""
     return _native.trunc(x, out=out)
 
 
-def isposinf(x: GPUArray, /, *, out: GPUArray | None = None) -> GPUArray:
+def isposinf(x: GPUArray, /, out: GPUArray | None = None) -> GPUArray:
     """Whether x is positive infinity, elementwise."""
     return _native.equal(x, float("inf"), out=out)
 
 
-def isneginf(x: GPUArray, /, *, out: GPUArray | None = None) -> GPUArray:
+def isneginf(x: GPUArray, /, out: GPUArray | None = None) -> GPUArray:
     """Whether x is negative infinity, elementwise."""
     return _native.equal(x, float("-inf"), out=out)
 
@@ -102,16 +116,22 @@ def divmod(x1: Operand, x2: Operand, /) -> tuple[GPUArray, GPUArray]:
 
 
 def nan_to_num(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
-    *,
+    copy: bool = True,
     nan: float = 0.0,
     posinf: float | None = None,
     neginf: float | None = None,
+    *,
     out: GPUArray | None = None,
 ) -> GPUArray:
-    """x with NaN and infinities replaced, by default with 0 and the largest finite numbers."""
-    require_arrays("nan_to_num", x=x)
+    """x with NaN and infinities replaced, by default with 0 and the largest finite numbers.
+
+    copy=False writes to x itself.
+    """
+    if not copy and out is None and isinstance(x, GPUArray):
+        out = x
+    x = array_argument("nan_to_num", "x", x)
     name = x.dtype.name
     if name == "bool" or "int" in name:
         return _native.add(x, False, out=out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import histograms as _declared
 from pygpukit.ops._declared.histograms import *  # noqa: F403
@@ -13,12 +13,30 @@ from pygpukit.ops.searching import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal
 
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
+
+    QuantileMethod = Literal[
+        "linear",
+        "lower",
+        "higher",
+        "midpoint",
+        "nearest",
+        "inverted_cdf",
+        "averaged_inverted_cdf",
+        "closest_observation",
+        "interpolated_inverted_cdf",
+        "hazen",
+        "weibull",
+        "median_unbiased",
+        "normal_unbiased",
+    ]
 
 
 def histogram(
-    x: GPUArray,
+    x: _ArrayLike,
+    /,
     bins: int | GPUArray | Sequence[Any] = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,
@@ -30,7 +48,7 @@ def histogram(
     element), or their edges. An array of edges must be ascending, which is not checked; a
     sequence is checked. Weights of a bin are summed in float64 in a fixed order.
     """
-    require_arrays("histogram", x=x)
+    x = array_argument("histogram", "x", x)
     if not isinstance(bins, _native.GPUArray) and hasattr(bins, "__len__"):
         import numpy as np
 
@@ -42,47 +60,88 @@ def histogram(
 
 
 def quantile(
-    x: GPUArray,
+    x: _ArrayLike,
+    /,
     q: float | Sequence[Any],
     axis: int | tuple[int, ...] | None = None,
-    *,
-    method: str = "linear",
+    out: GPUArray | None = None,
+    overwrite_input: bool = False,
+    method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> GPUArray:
-    """The quantiles q (0 to 1) of the elements, linearly interpolated."""
-    return _quantile(x, q, 1.0, axis, method, keepdims, "quantile")
+    """The quantiles q (0 to 1) of the elements; `method` as in NumPy.
+
+    overwrite_input changes nothing: no input is overwritten.
+    """
+    return _quantile(x, q, 1.0, axis, out, method, keepdims, "quantile")
 
 
 def percentile(
-    x: GPUArray,
+    x: _ArrayLike,
+    /,
     q: float | Sequence[Any],
     axis: int | tuple[int, ...] | None = None,
-    *,
-    method: str = "linear",
+    out: GPUArray | None = None,
+    overwrite_input: bool = False,
+    method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> GPUArray:
     """quantile with percentages (0 to 100)."""
-    return _quantile(x, q, 100.0, axis, method, keepdims, "percentile")
+    return _quantile(x, q, 100.0, axis, out, method, keepdims, "percentile")
+
+
+def median(
+    x: _ArrayLike,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    out: GPUArray | None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> GPUArray:
+    """The median along axes: the mean of the middle two for an even count.
+
+    overwrite_input changes nothing: no input is overwritten.
+    """
+    return _delivered(_native.median(x, axis, keepdims=keepdims), out, "median")
 
 
 def _quantile(
-    x: GPUArray, q: Any, scale: float, axis: Any, method: str, keepdims: bool, op: str
+    x: _ArrayLike, q: Any, scale: float, axis: Any, out: Any, method: str, keepdims: bool, op: str
 ) -> GPUArray:
-    if method != "linear":
-        raise InvalidValueError(
-            f"{op}: method is {_native.safe_repr(method)}, only 'linear' is supported"
-        )
-    if isinstance(q, (int, float)):
-        return _native.quantile(x, [q / scale], (), False, axis, keepdims, op)
-    import numpy as np
-
+    x = array_argument(op, "x", x)
     if isinstance(q, _native.GPUArray):
         raise TypeError(f"{op}: q is a GPUArray, expected numbers on the host")
-    fractions = np.asarray(q, dtype=np.float64) / scale
-    return _native.quantile(
-        x, fractions.ravel().tolist(), fractions.shape, True, axis, keepdims, op
-    )
+    is_number = isinstance(q, (int, float))
+    if is_number:
+        shape, fractions = (), [q / scale]
+    else:
+        import numpy as np
+
+        table = np.asarray(q, dtype=np.float64) / scale
+        shape, fractions = table.shape, table.ravel().tolist()
+    if method == "linear":
+        wide = not is_number
+        result = _native.quantile(x, fractions, shape, wide, axis, keepdims, op)
+        return _delivered(result, out, op)
+    from pygpukit.ops._quantile_methods import METHODS, quantile_by
+
+    if method not in METHODS:
+        known = ", ".join(sorted([*METHODS, "linear"]))
+        raise InvalidValueError(
+            f"{op}: method is {_native.safe_repr(method)}, expected one of {known}"
+        )
+    return _delivered(quantile_by(x, fractions, shape, axis, method, keepdims, op), out, op)
 
 
-__all__ = ["histogram", "percentile", "quantile"]
+def _delivered(result: GPUArray, out: GPUArray | None, op: str) -> GPUArray:
+    """The result, or `out` with it."""
+    if out is None:
+        return result
+    require_arrays(op, out=out)
+    if out.shape != result.shape:
+        raise InvalidValueError(f"{op}: out has shape {out.shape}, the result {result.shape}")
+    return _native.positive(result, out=out)
+
+
+__all__ = ["histogram", "median", "percentile", "quantile"]
 __all__ += _declared.__all__

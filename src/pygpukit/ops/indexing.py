@@ -6,9 +6,13 @@ from collections.abc import Sequence
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 from pygpukit.ops._declared import indexing as _declared
 from pygpukit.ops._declared.indexing import *  # noqa: F403
+
+TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this module
+if TYPE_CHECKING:
+    from typing import Literal
 
 __all__ = [
     "diag_indices",
@@ -22,7 +26,7 @@ __all__ += _declared.__all__
 
 
 def unravel_index(
-    indices: GPUArray, shape: int | Sequence[int], *, order: str = "C"
+    indices: GPUArray, shape: int | Sequence[int], order: Literal["C", "F"] = "C"
 ) -> tuple[GPUArray, ...]:
     """Flat positions to coordinates: one int64 array per axis."""
     dims = _dims(shape)
@@ -34,9 +38,8 @@ def unravel_index(
 def ravel_multi_index(
     multi_index: Sequence[GPUArray],
     dims: int | Sequence[int],
-    *,
-    mode: str = "raise",
-    order: str = "C",
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+    order: Literal["C", "F"] = "C",
 ) -> GPUArray:
     """Coordinates, one array per axis, to flat positions."""
     shape = _dims(dims)
@@ -50,7 +53,7 @@ def ix_(*lists: GPUArray) -> tuple[GPUArray, ...]:
     """Index arrays that select the grid of all combinations of the lists."""
     found = []
     for place, given in enumerate(lists):
-        require_arrays("ix_", lists=given)
+        given = array_argument("ix_", "lists", given)
         if given.ndim != 1:
             raise ValueError(f"ix_: argument {place} has {given.ndim} dimensions, expected 1")
         line = _native.flatnonzero(given) if given.dtype.name == "bool" else given

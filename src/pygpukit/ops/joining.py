@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit._native import GPUArray
+from pygpukit.core.arguments import array_argument
 from pygpukit.ops._declared import joining as _declared
 from pygpukit.ops._declared.joining import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
@@ -15,7 +15,7 @@ from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleas
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pygpukit._native import _DTypeLike
+    from pygpukit._native import _ArrayLike, _DTypeLike
 
 
 # --- joining -------------------------------------------------------------------------------------
@@ -50,15 +50,16 @@ def column_stack(arrays: Sequence[GPUArray], /) -> GPUArray:
 
 
 def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
+    beside = next((x for x in arrays if isinstance(x, GPUArray)), None)
+    found = []
     for n, x in enumerate(arrays):
-        if not isinstance(x, GPUArray):
-            from pygpukit.core.errors import InvalidTypeError
+        if isinstance(x, (int, float, complex)) and beside is not None:
+            x = [x]  # as in NumPy, a number is an array of one element
+        found.append(array_argument(op, f"arrays[{n}]", x, beside))
+    return found
 
-            raise InvalidTypeError(f"{op}: arrays[{n}] is {safe_repr(x)}, expected a GPUArray")
-    return arrays
 
-
-def append(x: GPUArray, values: GPUArray, /, axis: int | None = None) -> GPUArray:
+def append(x: GPUArray, /, values: GPUArray, axis: int | None = None) -> GPUArray:
     """A new array with values after x; without an axis both are flattened."""
     return _native.concat_as("append", [x, values], axis)
 
@@ -75,9 +76,10 @@ def unstack(x: GPUArray, /, axis: int = 0) -> tuple[GPUArray, ...]:
 
 
 def split(
-    x: GPUArray, indices_or_sections: int | Sequence[int], /, axis: int = 0
+    x: _ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[GPUArray]:
     """Views of equal parts, or of the parts between the given indices, along an axis."""
+    x = array_argument("split", "x", x)
     if hasattr(indices_or_sections, "__index__"):
         size = _axis_size(x, axis)
         sections = int(indices_or_sections)
@@ -91,9 +93,10 @@ def split(
 
 
 def array_split(
-    x: GPUArray, indices_or_sections: int | Sequence[int], /, axis: int = 0
+    x: _ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[GPUArray]:
     """Like split, but the first parts may be one longer than the others."""
+    x = array_argument("array_split", "x", x)
     size = _axis_size(x, axis)
     if hasattr(indices_or_sections, "__index__"):
         sections = int(indices_or_sections)
@@ -113,23 +116,23 @@ def array_split(
     return pieces
 
 
-def hsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
+def hsplit(x: _ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[GPUArray]:
     """Views of parts along the second axis (for a vector: its only one)."""
-    require_arrays("hsplit", x=x)
+    x = array_argument("hsplit", "x", x)
     _check_rank(x, 1, "hsplit")
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def vsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
+def vsplit(x: _ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[GPUArray]:
     """Views of parts along the first axis."""
-    require_arrays("vsplit", x=x)
+    x = array_argument("vsplit", "x", x)
     _check_rank(x, 2, "vsplit")
     return split(x, indices_or_sections, 0)
 
 
-def dsplit(x: GPUArray, indices_or_sections: int | Sequence[int], /) -> list[GPUArray]:
+def dsplit(x: _ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[GPUArray]:
     """Views of parts along the third axis."""
-    require_arrays("dsplit", x=x)
+    x = array_argument("dsplit", "x", x)
     _check_rank(x, 3, "dsplit")
     return split(x, indices_or_sections, 2)
 

@@ -6,25 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, broadcast_shapes
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.ops._declared import manipulation as _declared
 from pygpukit.ops._declared.manipulation import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from pygpukit._native import _DTypeLike
+    from typing import Literal
+
+    from pygpukit._native import _ArrayLike, _DTypeLike
 
 
 # --- shapes and axes: views ----------------------------------------------------------------------
 
 
-def ravel(x: GPUArray, /) -> GPUArray:
-    """One axis, elements in C order; a view where possible."""
-    return _native.reshape(x, -1)
+def ravel(x: GPUArray, /, order: Literal["C", "F", "A", "K"] = "C") -> GPUArray:
+    """One axis, elements in C order (order 'F': Fortran order); a view where possible."""
+    return _native.reshape(x, -1, memory_order(x) if order == "K" else order)
 
 
-def rollaxis(x: GPUArray, axis: int, start: int = 0, /) -> GPUArray:
+def memory_order(x: GPUArray) -> Literal["C", "F"]:
+    """'C' or 'F' for NumPy's 'K', the order in memory: which of the two is nearer."""
+    strides = [abs(step) for step, size in zip(x.strides, x.shape, strict=True) if size > 1]
+    return "F" if len(strides) > 1 and strides == sorted(strides) else "C"
+
+
+def rollaxis(x: _ArrayLike, /, axis: int, start: int = 0) -> GPUArray:
     """A view with one axis moved before another; new code uses moveaxis."""
-    require_arrays("rollaxis", x=x)
+    x = array_argument("rollaxis", "x", x)
     if not -x.ndim <= start <= x.ndim:
         from pygpukit.core.errors import AxisError
 
@@ -44,9 +52,9 @@ def fliplr(x: GPUArray, /) -> GPUArray:
     return _native.flip(x, 1)
 
 
-def rot90(x: GPUArray, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> GPUArray:
+def rot90(x: _ArrayLike, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> GPUArray:
     """A view rotated by k quarter turns in the plane of two axes, from the first to the second."""
-    require_arrays("rot90", x=x)
+    x = array_argument("rot90", "x", x)
     first, second = axes
     if x.ndim < 2 or (first - second) % x.ndim == 0:
         from pygpukit.core.errors import InvalidValueError
@@ -102,21 +110,36 @@ def _at_least(rank: int, arrays: tuple[Any, ...]) -> Any:
 
 def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]:
     """Views broadcast to the common shape."""
-    for x in arrays:
-        require_arrays("broadcast_arrays", arrays=x)
-    shape = _native.broadcast_shapes(*[x.shape for x in arrays])
-    return [_native.broadcast_to(x, shape) for x in arrays]
+    found = [array_argument("broadcast_arrays", "arrays", x) for x in arrays]
+    shape = _native.broadcast_shapes(*[x.shape for x in found])
+    return [_native.broadcast_to(x, shape) for x in found]
 
 
 # --- copies and queries --------------------------------------------------------------------------
 
 
-def copyto(dst: GPUArray, src: Any, /) -> None:
-    """dst[...] = src, broadcast to its shape and cast to its dtype."""
+def copyto(
+    dst: GPUArray,
+    src: Any,
+    /,
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "same_kind",
+    where: GPUArray | bool = True,
+) -> None:
+    """dst[...] = src, broadcast to its shape and cast to its dtype; `where`: only there."""
     require_arrays("copyto", dst=dst)
     from pygpukit.ops.conversion import asarray
 
-    _native.copy_into(dst, asarray(src, device=dst.device))
+    values = asarray(src, device=dst.device)
+    if not _native.can_cast(values.dtype, dst.dtype, casting):
+        from pygpukit.core.errors import InvalidTypeError
+
+        raise InvalidTypeError(
+            f"copyto: {values.dtype} cannot be cast to {dst.dtype} with casting {casting!r}"
+        )
+    if where is not True:
+        mask = asarray(where, dtype="bool", device=dst.device)
+        values = _native.where(mask, _native.astype(values, dst.dtype, False), dst)
+    _native.copy_into(dst, values)
 
 
 def ascontiguousarray(x: Any, /, dtype: _DTypeLike | None = None) -> GPUArray:

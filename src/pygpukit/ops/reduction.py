@@ -10,30 +10,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.ops._declared import reduction as _declared
 from pygpukit.ops._declared.reduction import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
     Axis = int | tuple[int, ...] | None
 
 
-def ptp(x: GPUArray, /, axis: Axis = None, *, keepdims: bool = False) -> GPUArray:
+def ptp(
+    x: GPUArray, /, axis: Axis = None, out: GPUArray | None = None, keepdims: bool = False
+) -> GPUArray:
     """Largest minus smallest element along axes."""
-    return _native.subtract(
-        _native.max(x, axis, keepdims=keepdims), _native.min(x, axis, keepdims=keepdims)
-    )
+    largest = _native.max(x, axis, keepdims=keepdims)
+    return _native.subtract(largest, _native.min(x, axis, keepdims=keepdims), out=out)
 
 
 def average(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
     axis: Axis = None,
-    *,
-    weights: GPUArray | None = None,
+    weights: _ArrayLike | None = None,
     returned: bool = False,
+    *,
     keepdims: bool = False,
 ) -> GPUArray | tuple[GPUArray, GPUArray]:
     """Weighted mean along axes: sum(x * weights) / sum(weights).
@@ -41,13 +42,14 @@ def average(
     ``weights`` has the shape of x, or is 1-d with the length of the one axis given.
     ``returned=True`` also returns the sums of the weights.
     """
+    x = array_argument("average", "x", x)
     if weights is None:
         mean = _native.mean(x, axis, keepdims=keepdims)
         if not returned:
             return mean
         count = x.size // mean.size if mean.size else 0
         return mean, _native.full(mean.shape, count, mean.dtype, device=mean.device)
-    require_arrays("average", x=x, weights=weights)
+    weights = array_argument("average", "weights", weights, x)
     if weights.shape != x.shape:
         if not isinstance(axis, int) or weights.ndim != 1:
             raise TypeError(

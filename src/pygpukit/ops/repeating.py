@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays, whole
+from pygpukit.core.arguments import array_argument, whole
 from pygpukit.ops._declared import repeating as _declared
 from pygpukit.ops._declared.repeating import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal
+
+    from pygpukit._native import _ArrayLike
 
 
 def repeat(
-    x: GPUArray, repeats: int | Sequence[int] | GPUArray, /, axis: int | None = None
+    x: _ArrayLike, /, repeats: int | Sequence[int] | GPUArray, axis: int | None = None
 ) -> GPUArray:
     """Repeats each element along an axis; without one, of the flattened array.
 
@@ -24,6 +27,7 @@ def repeat(
     """
     if hasattr(repeats, "__index__") and not isinstance(repeats, GPUArray):
         return _native.repeat(x, repeats, axis)
+    x = array_argument("repeat", "x", x)
     source, along = (_native.reshape(x, -1), 0) if axis is None else (x, axis)
     size = _axis_size(source, along)
     if isinstance(repeats, GPUArray):
@@ -94,13 +98,18 @@ def _width(value: Any) -> int:
 
 
 def pad(
-    x: GPUArray, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0
+    x: _ArrayLike,
+    /,
+    pad_width: Any,
+    mode: Literal["constant", "edge", "reflect", "symmetric", "wrap", "empty"] = "constant",
+    *,
+    constant_values: Any = 0,
 ) -> GPUArray:
     """Pads the array by pad_width elements: a number, (before, after), or one per axis.
 
     mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy.
     """
-    require_arrays("pad", x=x)
+    x = array_argument("pad", "x", x)
     pairs = _pairs(pad_width, x.ndim, "pad_width")
     widths = [(_width(before), _width(after)) for before, after in pairs]
     values: list[tuple[Any, Any]] = []

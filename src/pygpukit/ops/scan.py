@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 from pygpukit.ops._declared import scan as _declared
 from pygpukit.ops._declared.scan import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from pygpukit._native import GPUArray
+    from collections.abc import Sequence
+
+    from pygpukit._native import GPUArray, _ArrayLike
 
 
 def diff(
-    x: GPUArray,
+    x: _ArrayLike,
     /,
-    *,
-    axis: int = -1,
     n: int = 1,
-    prepend: GPUArray | None = None,
-    append: GPUArray | None = None,
+    axis: int = -1,
+    prepend: GPUArray | complex | Sequence[Any] | None = None,
+    append: GPUArray | complex | Sequence[Any] | None = None,
 ) -> GPUArray:
     """x[1:] - x[:-1] along an axis, n times; for bool arrays, whether they differ.
 
-    ``prepend`` and ``append`` are first joined to x along the axis; they must have x's other
-    sizes.
+    ``prepend`` and ``append`` are first joined to x along the axis: arrays of x's other sizes, or
+    numbers.
     """
-    require_arrays("diff", x=x)
+    x = array_argument("diff", "x", x)
     from pygpukit.ops.joining import concat
 
     if n < 0:
@@ -39,7 +40,7 @@ def diff(
     if not -x.ndim <= axis < x.ndim:
         _native.flip(x, axis)  # raises for an axis out of bounds
     axis %= x.ndim
-    parts = [part for part in (prepend, x, append) if part is not None]
+    parts = [_joined(part, x, axis) for part in (prepend, x, append) if part is not None]
     result = concat(parts, axis=axis) if len(parts) > 1 else x
     rest = (slice(None),) * axis
     subtract = _native.not_equal if result.dtype.name == "bool" else _native.subtract
@@ -47,6 +48,18 @@ def diff(
         later, earlier = (*rest, slice(1, None)), (*rest, slice(None, -1))
         result = subtract(result[later], result[earlier])
     return result
+
+
+def _joined(part: Any, x: GPUArray, axis: int) -> GPUArray:
+    """What diff joins to x: an array, or a number as a slice of x's shape."""
+    from pygpukit.ops.conversion import asarray
+
+    if not isinstance(part, _native.GPUArray):
+        part = asarray(part, device=x.device)
+    if part.ndim > 0:
+        return part  # type: ignore[no-any-return]
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return _native.broadcast_to(part, shape)
 
 
 __all__ = ["diff"]

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
 
 def searchsorted(
-    x1: GPUArray,
+    x1: _ArrayLike,
     x2: Any,
     /,
-    *,
     side: Literal["left", "right"] = "left",
     sorter: GPUArray | None = None,
 ) -> GPUArray:
@@ -27,17 +26,17 @@ def searchsorted(
     side="left" is before equal elements, "right" after them. `sorter` (from argsort) gives the
     order where x1 is not sorted; it is not checked on a GPU.
     """
-    require_arrays("searchsorted", x1=x1)
+    x1 = array_argument("searchsorted", "x1", x1, x2 if isinstance(x2, _native.GPUArray) else None)
     return _native.searchsorted(x1, as_operand(x2, x1), side=side, sorter=sorter)
 
 
-def digitize(x: GPUArray, bins: GPUArray | Sequence[Any], right: bool = False) -> GPUArray:
+def digitize(x: _ArrayLike, bins: GPUArray | Sequence[Any], right: bool = False) -> GPUArray:
     """The index of the bin of each element: bins[i - 1] <= x < bins[i].
 
     right=True: bins[i - 1] < x <= bins[i]. Reversed for descending bins. An array of
     bins must be monotonic (unchecked); a sequence is checked.
     """
-    require_arrays("digitize", x=x)
+    x = array_argument("digitize", "x", x)
     if not isinstance(bins, _native.GPUArray):
         import numpy as np
 

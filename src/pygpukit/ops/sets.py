@@ -6,16 +6,15 @@ from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
-from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.ops._declared import sets as _declared
 from pygpukit.ops._declared.sets import *  # noqa: F403
 from pygpukit.ops.searching import as_operand
 
 if TYPE_CHECKING:
-    from typing import NamedTuple
+    from typing import Literal, NamedTuple
 
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
     class UniqueAllResult(NamedTuple):
         values: GPUArray
@@ -63,25 +62,48 @@ def unique_values(x: GPUArray, /) -> GPUArray:
 
 
 def unique(
-    x: GPUArray,
+    x: _ArrayLike,
+    /,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
-    axis: None = None,
+    axis: int | None = None,
     *,
     equal_nan: bool = True,
+    sorted: bool = True,
 ) -> Any:
-    """NumPy's unique: the distinct elements, sorted, or a tuple with the requested extras."""
+    """NumPy's unique: the distinct elements, sorted, or a tuple with the requested extras.
+
+    With an axis, the distinct slices along it, in lexicographic order. Results are sorted
+    whatever `sorted` says.
+    """
     if axis is not None:
-        raise InvalidValueError(f"unique: axis is {axis}, only None is supported")
+        from pygpukit.ops._unique_slices import unique_slices
+
+        x = array_argument("unique", "x", x)
+        return unique_slices(x, axis, return_index, return_inverse, return_counts)
     found = _native.unique(x, return_index, return_inverse, return_counts, equal_nan, "unique")
     results = tuple(result for result in found if result is not None)
     return results if len(results) > 1 else results[0]
 
 
-def isin(x1: Any, x2: Any, /, *, invert: bool = False, assume_unique: bool = False) -> GPUArray:
-    """Whether each element of x1 occurs in x2 (invert: does not); NaN never does."""
-    if not isinstance(x1, _native.GPUArray):
+def isin(
+    x1: Any,
+    x2: Any,
+    /,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Literal["sort", "table"] | None = None,
+) -> GPUArray:
+    """Whether each element of x1 occurs in x2 (invert: does not); NaN never does.
+
+    assume_unique and kind change nothing: there is one way.
+    """
+    if isinstance(x1, (list, tuple)):
+        beside = x2 if isinstance(x2, _native.GPUArray) else None
+        x1 = array_argument("isin", "x1", x1, beside)
+    elif not isinstance(x1, _native.GPUArray):
         require_arrays("isin", x2=x2)
         x1 = as_operand(x1, x2)
     return _native.isin(x1, as_operand(x2, x1), invert=invert)

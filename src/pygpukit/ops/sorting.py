@@ -34,7 +34,7 @@ def topk(
     return TopKResult(*_native.topk(x, k, axis=axis, largest=largest))
 
 
-def lexsort(keys: GPUArray | Sequence[GPUArray], /, *, axis: int = -1) -> GPUArray:
+def lexsort(keys: GPUArray | Sequence[GPUArray], /, axis: int = -1) -> GPUArray:
     """The indices that sort by several keys of one shape: the last key is the primary one."""
     rows: Any = keys
     return _native.lexsort(list(rows), axis=axis)

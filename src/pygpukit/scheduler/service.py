@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pygpukit import _native
 from pygpukit._runtime import (
@@ -29,6 +29,11 @@ from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import Snapshot, take_snapshot
 from pygpukit.scheduler.partition import DevicePartition, find_partition
 from pygpukit.scheduler.tasks import TaskPolicy
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from pygpukit.scheduler.options import QosName, TaskOptions
 
 T = TypeVar("T")
 
@@ -155,8 +160,8 @@ class Scheduler:
         memory: int = 0,
         bandwidth: float = 0.0,
         estimate: float = 0.0,
-        qos: QosClass | TaskPolicy | str | None = None,
-        policy: TaskPolicy | str | None = None,
+        qos: QosClass | TaskPolicy | QosName | None = None,
+        policy: TaskPolicy | QosName | None = None,
         partition: str | DevicePartition | None = None,
         owner: int = 0,
         kwargs: dict[str, Any] | None = None,
@@ -291,7 +296,9 @@ class Client:
         """The number its tasks carry."""
         return self._owner
 
-    def submit(self, fn: Callable[..., T], *args: Any, **options: Any) -> TaskFuture[T]:
+    def submit(
+        self, fn: Callable[..., T], *args: Any, **options: Unpack[TaskOptions]
+    ) -> TaskFuture[T]:
         """As Scheduler.submit."""
         if self._closed:
             raise OperationError("Client.submit: the client was closed")
@@ -369,8 +376,12 @@ def _publish_if_asked() -> None:
         publish()
 
 
-def submit(fn: Callable[..., T], *args: Any, **options: Any) -> TaskFuture[T]:
-    """Takes a function in as a task of the default scheduler; see Scheduler.submit."""
+def submit(fn: Callable[..., T], *args: Any, **options: Unpack[TaskOptions]) -> TaskFuture[T]:
+    """Takes a function in as a task of the default scheduler; see Scheduler.submit.
+
+    Options: name, priority, deadline, after, memory, bandwidth, estimate, qos, policy, partition,
+    kwargs.
+    """
     return default_scheduler().submit(fn, *args, **options)
 
 

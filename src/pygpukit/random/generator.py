@@ -18,6 +18,7 @@ from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import AxisError, InvalidTypeError, InvalidValueError
+from pygpukit.random.distributions import Distributions, as_shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _key_from_seed(seed: int | Sequence[int]) -> int:
     return key
 
 
-class Generator:
+class Generator(Distributions):
     """A stream of random numbers. Created by default_rng.
 
     Methods take ``size`` (None: one number, as a 0-d array), floating ones ``dtype`` (float16,
@@ -150,6 +151,17 @@ class Generator:
                 wide = result.dtype.itemsize == 8
             used = _native.random_blocks(result.size, wide)
             self._position = (self._position + used) % _POSITIONS
+        return result
+
+    def _draw_by_rejection(
+        self, op: str, function: Callable[..., GPUArray], shape: Any, dtype: Any, *args: Any
+    ) -> GPUArray:
+        """Each element takes a block of its own."""
+        with self._lock:
+            low, high = self._position & _MASK, self._position >> 64
+            request = (op, shape, dtype, self._device, None, self._key, low, high)
+            result = function(request, *args)
+            self._position = (self._position + result.size) % _POSITIONS
         return result
 
     def random(self, size: Size = None, dtype: Any = None, out: GPUArray | None = None) -> GPUArray:
@@ -283,22 +295,13 @@ class Generator:
             # The smallest exponential numbers over their weights: equivalent to sequential draws.
             times = self.standard_exponential(population, dtype="float64") / weights
             chosen = gp.argsort(times, stable=True)[:count]
-        chosen = gp.reshape(chosen, _shape(size))
+        chosen = gp.reshape(chosen, as_shape(size))
         return gp.take(a, chosen, axis=axis) if isinstance(a, GPUArray) else chosen
-
-
-def _shape(size: Size) -> tuple[int, ...]:
-    if size is None:
-        return ()
-    try:
-        return (index(size),)  # type: ignore[arg-type]
-    except TypeError:
-        return tuple(index(n) for n in size)  # type: ignore[union-attr]
 
 
 def _count(size: Size) -> int:
     count = 1
-    for n in _shape(size):
+    for n in as_shape(size):
         count *= n
     return count
 
