@@ -22,6 +22,7 @@ SHARED = {
     "nn/norm.cuh": 5,
     "nn/softmax.cuh": 4,
     "attention/decode_mma.cuh": 3,
+    "fft/block.cuh": 8,
 }
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import scipy.special
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -58,6 +59,24 @@ def _lgamma(x: float) -> float:
     if math.isinf(x) or abs(x) > 1e300 or (x <= 0 and x == math.floor(x)):
         return math.inf
     return math.lgamma(x)
+
+
+def _by_scipy(name: str) -> Function:
+    """In float64, which scipy.special computes in."""
+    function = getattr(scipy.special, name)
+    return lambda *operands: function(*(x.astype(np.float64) for x in operands))
+
+
+def _erfcinv(c: Any) -> Any:
+    """SciPy's; where that loses the tail, through its inverse of log(ndtr)."""
+    c = c.astype(np.float64)
+    tail = -scipy.special.ndtri_exp(np.log(c) - math.log(2)) / math.sqrt(2)
+    return np.where((c > 0) & (c < 1e-10), tail, scipy.special.erfcinv(c))
+
+
+def _i0(x: Any) -> Any:
+    """SciPy's has NaN at infinity."""
+    return np.where(np.isinf(x), np.inf, _by_scipy("i0")(x))
 
 
 def _kept(function: Function) -> Function:
@@ -192,6 +211,18 @@ OPS: dict[str, Op] = {
     "erf": _unary(_by_math(math.erf), 3, like=np.cbrt),
     "erfc": _unary(_by_math(math.erfc), 8, like=np.cbrt),
     "lgamma": _unary(_by_math(_lgamma), 8, like=np.cbrt, domain=(0.05, 30.0), floor=1.0),
+    "gamma": _unary(_by_scipy("gamma"), 10, like=np.cbrt),
+    "digamma": _unary(_by_scipy("digamma"), 8, like=np.cbrt, domain=(0.05, 30.0), floor=1.0),
+    "erfinv": _unary(_by_scipy("erfinv"), 8, like=np.cbrt, domain=(-1.0, 1.0)),
+    "erfcinv": _unary(_erfcinv, 8, like=np.cbrt, domain=(0.0, 2.0)),
+    "ndtr": _unary(_by_scipy("ndtr"), 8, like=np.cbrt, domain=(-2.0, 6.0)),
+    "ndtri": _unary(_by_scipy("ndtri"), 8, like=np.cbrt, domain=(0.0, 1.0)),
+    "logit": _unary(_by_scipy("logit"), 4, like=np.cbrt, domain=(0.0, 1.0)),
+    "i0": _unary(_i0, 8, like=np.cbrt),
+    "sinc": _unary(np.sinc, 4, like=np.cbrt, floor=1.0),
+    "entr": _unary(_by_scipy("entr"), 4, like=np.cbrt, domain=(0.0, 10.0)),
+    "xlogy": _binary(_by_scipy("xlogy"), 4, like=np.hypot, domain=(0.0, 10.0)),
+    "xlog1py": _binary(_by_scipy("xlog1py"), 4, like=np.hypot, domain=(-0.99, 10.0)),
     "sigmoid": _unary(_sigmoid, 4, like=np.cbrt, domain=(-20.0, 20.0)),
     "silu": _unary(lambda x: x * _sigmoid(x), 4, like=np.cbrt, domain=(-20.0, 20.0)),
     "gelu": _unary(_gelu, 8, like=np.cbrt, domain=(-6.0, 6.0), floor=1.0),

@@ -282,7 +282,7 @@ MUST_RAISE = [
     ),
     MustRaise("set complex", _set(0, 1j), TypeError, "complex"),
     MustRaise("set str", _set(0, "x"), TypeError, "setitem: the value is str"),
-    MustRaise("set NumPy", _set(0, np.zeros(4)), TypeError, "from_numpy"),
+    MustRaise("set NumPy", _set(0, np.array(["a"] * 4)), TypeError, "the value is numpy.ndarray"),
     MustRaise("delete", lambda x: x.__delitem__(0), TypeError, "cannot be deleted"),
 ]
 

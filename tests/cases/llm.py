@@ -101,7 +101,7 @@ def write_model(folder: Path, **sizes: int) -> Path:
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": dim,
-        "max_position_embeddings": 256,
+        "max_position_embeddings": sizes.get("positions", 256),
         "rms_norm_eps": 1e-6,
         "rope_theta": 10000.0,
         "tie_word_embeddings": True,

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 
+import pygpukit as gp
 from pygpukit.ops import nn
 
 Shape = tuple[int, ...]
@@ -373,7 +374,18 @@ class MustRaise:
 F = FUNCTIONS
 X = np.ones((2, 3), np.float32)
 Y = np.ones((2, 2, 8), np.float32)
+
+
+def longest(a: Callable[[Any], Any]) -> Any:
+    """A row that no kernel can step through in 32 bits; it takes no memory."""
+    return gp.broadcast_to(a(X[0, :1]), (2**31 - 1,))
+
+
 MUST_RAISE = [
+    MustRaise("rmsnorm", "width", lambda a: F["rmsnorm"](longest(a)), ValueError,
+              ("(2147483647,)", "2**31 - 2**16")),
+    MustRaise("softmax", "width", lambda a: F["softmax"](longest(a)), ValueError,
+              ("(2147483647,)", "2**31 - 2**16")),
     MustRaise("rmsnorm", "dtype", lambda a: F["rmsnorm"](a(X.astype("f8"))), TypeError,
               ("x has dtype float64", "float32")),
     MustRaise("rmsnorm", "0-d", lambda a: F["rmsnorm"](a(X[0, 0])), ValueError, ("shape ()",)),

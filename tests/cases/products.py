@@ -169,11 +169,15 @@ def run_linear(case: Linear, device: str | None = None, **options: Any) -> Any:
     return got
 
 
-def check_linear(case: Linear, got: Any, x: Any, w: Any, bias: Any, residual: Any) -> None:
+def check_linear(
+    case: Linear, got: Any, x: Any, w: Any, bias: Any, residual: Any, allowance: Any = 0.0
+) -> None:
+    """`allowance`: what x w^T may be off by on top of its rounding."""
     dtype = x.dtype
     eps = float(np.finfo(np.float64 if dtype == np.float64 else np.float32).eps)
     v = np.matmul(wide(x), wide(w).T)
     error = sum_error(np.matmul(np.abs(wide(x)), np.abs(wide(w)).T), x.shape[-1], dtype)
+    error = error + allowance
     if bias is not None:
         v = v + wide(bias)
         error = error + eps * np.abs(v)

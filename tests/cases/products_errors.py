@@ -119,6 +119,18 @@ _ROWS: list[tuple[str, Callable[[Ones], object], type[Exception], tuple[str, ...
     ("linear w", call("linear", (2, 3), (3,)), ValueError, ("linear: w has shape (3,)",)),
     ("linear 0-d", call("linear", (), (4, 3)), ValueError, ("linear: x has shape ()",)),
     (
+        "linear norm",
+        call("linear", (2, 3), (4, 3), norm=(4,)),
+        ValueError,
+        ("linear: norm has shape (4,)", "expected (3,)"),
+    ),
+    (
+        "linear many rows",
+        call("linear", (65, 3), (4, 3), few_rows=True),
+        ValueError,
+        ("linear: x has shape (65, 3)", "few_rows takes up to 64 rows"),
+    ),
+    (
         "linear dtypes",
         call("linear", (2, 3), [(4, 3), BF]),
         TypeError,

@@ -76,12 +76,23 @@ CASES = [
     *(_case("random_exponential", "standard_exponential", False, dtype=d) for d in FLOATS),
     *(_case("random_exponential", "exponential", False, scale=2.5, dtype=d) for d in FLOATS),
     *_integers(),
+    *(_case("random_gamma", "gamma", False, shape=2.5, scale=0.3, dtype=d) for d in FLOATS),
+    *(
+        _case("random_gamma", "standard_gamma", False, shape=a, dtype="float64")
+        for a in (0.2, 900.0)
+    ),
+    *(_case("random_poisson", "poisson", True, lam=lam) for lam in (0.0, 3.5, 10.0, 4000.0)),
+    *(
+        _case("random_binomial", "binomial", True, n=n, p=p)
+        for n, p in ((7, 0.3), (40, 0.5), (10_000, 0.98), (2**40, 0.25))
+    ),
     *(_case("random_bernoulli", "bernoulli", True, p=p) for p in (0.0, 0.25, 1 / 3, 1.0)),
 ]
 
 
 def dtype_of(case: Case) -> str:
-    default = {"integers": "int64", "bernoulli": "bool"}.get(case.method, "float32")
+    whole = dict.fromkeys(("integers", "poisson", "binomial"), "int64")
+    default = {**whole, "bernoulli": "bool"}.get(case.method, "float32")
     return str(dict(case.options).get("dtype", default))
 
 

@@ -436,3 +436,33 @@ def test_text_of_a_huge_array() -> None:
         "         shape=(65536, 65537), dtype=uint8, device='cuda:0')"
     )
     assert gp.from_dlpack(x).item(-1) == 0
+
+
+# --- implicit conversions -------------------------------------------------------------------------
+
+
+def test_no_silent_conversion_to_numpy() -> None:
+    x = gp.ones(3)
+    for convert in (np.asarray, np.array, gp.from_numpy, lambda x: np.array([x, x])):
+        with pytest.raises(gp.ImplicitConversionError, match=r"to_numpy\(\).*allow_implicit"):
+            convert(x)
+    with gp.allow_implicit_conversion():
+        np.testing.assert_array_equal(x, np.ones(3, np.float32))
+    with pytest.raises(gp.ImplicitConversionError):
+        np.asarray(x)
+
+
+def test_masked_reductions_and_assignments() -> None:
+    host = np.random.default_rng(3).standard_normal((5, 4099)).astype(np.float32)
+    x = gp.from_numpy(host)
+    for name in ("sum", "mean", "std", "var"):
+        got = getattr(gp, name)(x, 1, where=x > 0).to_numpy()
+        np.testing.assert_allclose(got, getattr(np, name)(host, 1, where=host > 0), rtol=1e-4)
+    got = gp.max(x, 1, initial=0.5, where=x < 0).to_numpy()
+    np.testing.assert_array_equal(got, np.max(host, 1, initial=0.5, where=host < 0))
+    x[0:2] = host[2:4]
+    np.testing.assert_array_equal(x.to_numpy()[0:2], host[2:4])
+    rows = np.array([[1, 2], [0, 1], [1, 2]])
+    np.testing.assert_array_equal(
+        gp.unique(gp.from_numpy(rows), axis=0).to_numpy(), np.unique(rows, axis=0)
+    )

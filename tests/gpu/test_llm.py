@@ -85,14 +85,14 @@ def test_small_model_with_a_tiny_draft(dtype: str) -> None:
             assert got == plain, name
 
 
-def test_all_layers_in_one_launch(tmp_path: Path) -> None:
-    """Sizes that are no multiples of the kernel's tiles; one to eight texts; long contexts."""
-    folder = write_model(tmp_path / "model", hidden=576, inner=1088, layers=3, vocab=1004)
-    weights = gp.llm.load(folder, "bfloat16", device="cuda")._model
-    model = gp.llm.LanguageModel(weights, max_length=1024, one_launch=True)
+def test_sizes_that_are_no_multiples_of_tiles(tmp_path: Path) -> None:
+    """One to eight texts, long contexts, every strategy."""
+    sizes = {"hidden": 576, "inner": 1088, "layers": 3, "vocab": 1004, "positions": 1024}
+    folder = write_model(tmp_path / "model", **sizes)
+    model = gp.llm.load(folder, "bfloat16", device="cuda", max_length=1024)
     rng = np.random.default_rng(11)
-    sizes = (1, 5, 200, 260, 530, 31, 64, 700)
-    prompts = [rng.integers(0, 1004, size).tolist() for size in sizes]
+    lengths = (1, 5, 200, 260, 530, 31, 64, 700)
+    prompts = [rng.integers(0, 1004, length).tolist() for length in lengths]
     options: dict[str, Any] = {"max_new_tokens": 24, "stop_tokens": []}
     alone = [model.generate(p, use_graph=False, **options) for p in prompts]
     assert [model.generate(p, **options) for p in prompts] == alone

@@ -30,6 +30,7 @@ class Data:
         rng = np.random.default_rng(0)
         self.x = gp.from_numpy(rng.normal(size=(64, 96)).astype(np.float32))
         self.y = gp.from_numpy(rng.normal(size=(64, 96)).astype(np.float32))
+        self.rng = gp.random.default_rng(1)
         self.row = gp.from_numpy(rng.normal(size=96).astype(np.float32))
         self.i = gp.from_numpy(rng.integers(0, 64, 40))
         self.experts = gp.from_numpy(rng.normal(size=(4, 32, 96)).astype(np.float32))
@@ -71,6 +72,28 @@ OPS: dict[str, Callable[[Data], object]] = {
     "mixed dtypes": lambda d: d.row + gp.ones(96, "int32"),
     "where": lambda d: gp.where(d.x > 0, d.x, 0.0),
     "exp": lambda d: gp.exp(d.x),
+    "special": lambda d: gp.special.digamma(gp.special.erfinv(gp.special.ndtr(d.x))),
+    "add.reduce": lambda d: gp.add.reduce(d.x),
+    "maximum.accumulate": lambda d: gp.maximum.accumulate(d.x, 1),
+    "multiply.outer": lambda d: gp.multiply.outer(d.row, d.row),
+    "add.at": lambda d: gp.add.at(d.y, d.i, d.x[:40]),
+    "convolve": lambda d: gp.convolve(d.row, d.row[:7]),
+    "interp": lambda d: gp.interp(d.x, d.row, d.row),
+    "gradient": lambda d: gp.gradient(d.x),
+    "trapezoid": lambda d: gp.trapezoid(d.x, d.row),
+    "unwrap": lambda d: gp.unwrap(d.x),
+    "cov": lambda d: gp.cov(d.x),
+    "nanmedian": lambda d: gp.nanmedian(d.x, axis=1),
+    "histogram2d": lambda d: gp.histogram2d(d.row, d.row, 5, [(-2, 2), (-2, 2)]),
+    "select": lambda d: gp.select([d.x < 0, d.x > 1], [d.x, d.y], 2.0),
+    "insert by array": lambda d: gp.insert(d.row, d.i, d.row[:40]),
+    "sliding_window_view": lambda d: gp.sum(gp.sliding_window_view(d.row, 5), axis=1),
+    "polyval": lambda d: gp.polyval(d.row[:4], d.x),
+    "kaiser": lambda d: gp.kaiser(51, 8.6),
+    "distributions": lambda d: [
+        draw(4.0, 0.5, (100,)) for draw in (d.rng.gamma, d.rng.beta, d.rng.laplace, d.rng.binomial)
+    ],
+    "poisson of an array": lambda d: d.rng.poisson(d.row * d.row),
     "clip": lambda d: gp.clip(d.x, -1, 1),
     "strided operands": lambda d: d.x[:, ::2] + d.y[:, 1::2],
     "transposing copy": lambda d: d.x.T.contiguous(),
@@ -111,6 +134,9 @@ OPS: dict[str, Callable[[Data], object]] = {
         d.x[None], d.experts.reshape((64, 16, 12)), stride=6
     ),
     "causal_conv1d": lambda d: gp.causal_conv1d(d.x[None], d.y[:, :4], activation="silu"),
+    "rfft": lambda d: gp.fft.rfft(d.x),
+    "rfft of a prime": lambda d: gp.fft.rfft(d.x, 97),
+    "fft in two passes": lambda d: gp.fft.fft(d.x, 2**16),
     "lstm_forward": lambda d: gp.lstm_forward(d.x[None], d.y, d.y[:, :16]),
     "gru_forward": lambda d: gp.gru_forward(d.x[None], d.y[:48], d.y[:48, :16]),
     "selective_scan": lambda d: gp.selective_scan(
@@ -147,6 +173,14 @@ OPS: dict[str, Callable[[Data], object]] = {
     ),
     "einsum": lambda d: gp.einsum("ij,kj->ik", d.x, d.y),
     "searchsorted": lambda d: gp.searchsorted(gp.sort(d.row), d.row),
+    "qr": lambda d: gp.linalg.qr(d.x),
+    "slogdet": lambda d: gp.linalg.slogdet(d.x[:, :64]),
+    "cholesky without a check": lambda d: gp.linalg.cholesky(d.x[:, :64], check=False),
+    "solve without a check": lambda d: gp.linalg.solve(d.x[:, :64], d.y, check=False),
+    "inv without a check": lambda d: gp.linalg.inv(d.x[:, :64], check=False),
+    "eigh without a check": lambda d: gp.linalg.eigh(d.x[:, :64], check=False),
+    "lu_factor": lambda d: gp.linalg.lu_factor(d.x),
+    "solve_triangular": lambda d: gp.linalg.solve_triangular(d.x[:, :64], d.y),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import few_rows as few
 from cases import matmul as matmul_cases
 from cases import products as cases
 from cases.products_errors import MUST_RAISE
@@ -21,6 +22,18 @@ FLOATS = ("float16", "bfloat16", "float32")
 @pytest.mark.parametrize("case", [case for case in cases.LINEAR if case.gpu], ids=str)
 def test_linear(case: cases.Linear) -> None:
     cases.run_linear(case, "cuda")
+
+
+@pytest.mark.parametrize("case", few.few_rows_cases(few.SMALL + few.LARGE), ids=str)
+def test_few_rows(case: few.FewRows) -> None:
+    few.run_few_rows(case, "cuda")
+
+
+@pytest.mark.parametrize(("n", "k"), [(4096, 1024), (1536, 1024), (512, 4096), (9000, 520)])
+@pytest.mark.parametrize("activation", [None, "swiglu"])
+def test_few_rows_do_not_depend_on_each_other(n: int, k: int, activation: str | None) -> None:
+    case = few.FewRows("bfloat16", 64, n, k, activation, activation is None, True)
+    few.rows_do_not_depend_on_each_other(case, "cuda")
 
 
 @pytest.mark.parametrize("case", cases.ADDMM, ids=str)

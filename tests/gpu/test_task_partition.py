@@ -136,7 +136,9 @@ def test_a_task_that_replays_a_graph_elsewhere(blocker: Blocker) -> None:
 def test_a_task_that_starts_a_transfer(blocker: Blocker) -> None:
     host = np.ones(8 * MB, np.uint8)
     x = gp.zeros(8 * MB, "uint8")
-    gp.transfer.submit_h2d(x, host).wait()  # the engine's pinned memory: it waits for kernels
+    # What waits for running kernels comes first: pinned memory of the engine, modules of kernels.
+    gp.transfer.submit_h2d(x, host).wait()
+    small_work()
     x[:] = 0
     gp.synchronize()
     side = gp.Stream()

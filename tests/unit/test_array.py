@@ -299,7 +299,7 @@ def test_cpu_device_by_name() -> None:
 
 
 def test_too_much_memory() -> None:
-    with pytest.raises(gp.OutOfMemory, match="asked 4503599627370496 bytes") as caught:
+    with pytest.raises(gp.OutOfMemory, match=r"asked 4.00 PiB \(4503599627370496 bytes") as caught:
         gp.empty(2**50)
     assert isinstance(caught.value, MemoryError)
     assert caught.value.asked == 2**52
@@ -322,14 +322,6 @@ def test_from_numpy_refuses(host: Any) -> None:
     with pytest.raises(TypeError, match=r"^from_numpy: Unsupported dtype: ") as caught:
         gp.from_numpy(host)
     assert repr(host.dtype) in str(caught.value)
-
-
-def test_no_silent_conversion_to_numpy() -> None:
-    x = gp.ones(3)
-    for convert in (np.asarray, np.array, gp.from_numpy, lambda a: np.array(a, dtype=np.float64)):
-        with pytest.raises(TypeError, match=r"to_numpy\(\)") as caught:
-            convert(x)
-        assert isinstance(caught.value, gp.InvalidArgument)
 
 
 def test_constructor_is_not_for_users() -> None:

@@ -324,6 +324,15 @@ def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 FAST = ["--copy", "--quick", "--sizes", "4096", "--iterations", "2", "--warmup", "1"]
 
 
+@pytest.mark.parametrize("text", ["x", "10,y", "0", "2**z", ""])
+def test_bad_sizes_are_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--copy", "--sizes", text])
+    assert stopped.value.code == 2
+    wrong = next(part for part in text.split(",") if part != "10")
+    assert f"--sizes: {wrong!r} is not a size, expected integers" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -123,7 +123,7 @@ def test_command_and_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--peer-context", "128"], "--peer-context needs --llm"),
         (["--peers", "numpy,transformers"], "--peers transformers needs --llm"),
         (["--llm", "--shapes", "gpt-9"], "gpt-9 is not one of llama-3.2-1b, qwen3-0.6b"),
-        (["--llm", "--batch", "0"], "0 is not a size"),
+        (["--llm", "--batch", "0"], "'0' is not a size"),
         (["--llm", "--context", "x"], "--context"),
         (["--llm", "--peers", "vllm"], "vllm is not one of numpy, cupy, torch, transformers"),
         (["--llm", "--peer-context", "128"], "--peer-context needs --peers transformers"),

@@ -19,9 +19,10 @@ TRIGONOMETRY = (
 )
 ALLOWED_LOCAL_MEMORY: dict[str, str] = {
     r"map_\w+INS_\d(Sin|Cos|Tan|Snake)E": TRIGONOMETRY,
+    r"gemv_mma_kernelINS_\w+Li[1248]ELi[12]ELi4E": "up to ten words, none on SM90: one block less",
     r"gemv_mma_kernelINS_7float16ELi4ELi2E": "two registers more, one block less",
     r"prefill_wgmma_kernelI\w+Li64ELi128ELi3E": "two words, outside of the loop over keys",
-    r"decode_layers_kernel|attend_rows": "a few words, once a layer, outside of the GEMMs' loops",
+    r"fft_blockIfLi512ELi1ELi174\d\dE": "four words, once; the other way is a second pass",
     r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
 }
 

@@ -238,6 +238,13 @@ def test_bad_usage_exits_2(arguments: list[str], capsys: pytest.CaptureFixture[s
     assert "usage:" in capsys.readouterr().err
 
 
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"pygpukit {gp.__version__}\n"
+
+
 def test_a_reader_that_goes_away_is_no_error(run: Run) -> None:
     code = (
         "import subprocess, sys;"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import operator
 import pickle
 from typing import Any
 
@@ -57,8 +58,7 @@ def test_dtype(name: str) -> None:
     assert repr(d) == f"DataType({name})"
     assert d.bits == SIZES[name]
     assert d.itemsize == max(1, SIZES[name] // 8)
-    assert d.kind is dtypes.DataTypeKind(name)
-    assert d.kind.name == name.upper()
+    assert dtypes.DataTypeKind(name).name == name.upper()
     wanted = np.dtype(getattr(ml_dtypes, name, name))
     assert d.to_numpy_dtype() == wanted
     assert d.itemsize == wanted.itemsize
@@ -72,8 +72,119 @@ def test_equality_and_hash() -> None:
     assert len(set(all_)) == len(SIZES)
     assert gp.float32 == gp.float32
     assert gp.float32 != gp.float64
-    assert gp.float32 != "float32"
     assert {gp.float32: 1}[gp.zeros(1).dtype] == 1
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_as_numpy(name: str) -> None:
+    """The attributes of numpy.dtype, equality with what names it, and its hash."""
+    d, theirs = singleton(name), numpy_type(name)
+    for attribute in ("name", "itemsize", "kind", "char", "str", "type", "alignment"):
+        assert getattr(d, attribute) == getattr(theirs, attribute), attribute
+    assert np.dtype(d) == theirs
+    assert np.zeros(1, d).dtype == theirs
+    for same in (name, theirs, theirs.type):
+        assert d == same
+        assert same == d
+        assert operator.ne(d, same) is False
+    assert hash(d) == hash(theirs)
+    assert {theirs: 1}[d] == 1
+    for other in ("nonsense", None, 3, object(), object, "M8[s]", np.dtype("U3"), [], gp.ones(1)):
+        assert (d == other) is False
+        assert d != other
+
+
+SPELLINGS = {
+    "f4": "float32",
+    "<f4": "float32",
+    "=f8": "float64",
+    "<i8": "int64",
+    "i1": "int8",
+    "u2": "uint16",
+    "?": "bool",
+    "c8": "complex64",
+    "int": "int64",
+    "float": "float64",
+    "complex": "complex128",
+    "half": "float16",
+    "single": "float32",
+    "double": "float64",
+    "byte": "int8",
+}
+
+
+@pytest.mark.parametrize("spelling", [*SPELLINGS, int, float, bool, complex, np.half, np.intp])
+def test_spellings_of_numpy(spelling: Any) -> None:
+    """Wherever a dtype is taken."""
+    want = np.dtype(spelling).name
+    assert want == SPELLINGS.get(spelling, want)
+    assert gp.zeros(2, spelling).dtype.name == want
+    assert gp.ones(2).astype(spelling).dtype.name == want if want != "complex128" else True
+    assert gp.asarray([1, 2], dtype=spelling).dtype.name == want
+    assert gp.sum(gp.ones(2, "bool"), dtype=spelling).dtype.name == want
+    assert gp.result_type(spelling).name == want
+    assert gp.zeros(2, want).dtype == spelling
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_calls_make_numpy_scalars(name: str) -> None:
+    d, theirs = singleton(name), numpy_type(name)
+    for value in (0, 1, True) if name not in ("float4_e2m1fn",) else (0.0, 1.0):
+        scalar = d(value)
+        assert type(scalar) is theirs.type
+        assert scalar == theirs.type(value)
+    assert d() == theirs.type(0)
+    assert d(gp.ones((), "float32")) == theirs.type(1)
+
+
+def test_scalars_bring_their_dtype() -> None:
+    x = gp.ones(3, "int8")
+    assert (x + gp.int32(2)).dtype == gp.int32
+    assert (x + gp.bfloat16(2)).dtype == gp.bfloat16
+    for wrong in ([1, 2], np.ones(3), "1", None):
+        with pytest.raises(TypeError, match=r"^float32: value is .*expected a number"):
+            gp.float32(wrong)
+
+
+KINDS = (np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact)
+KINDS += (np.floating, np.complexfloating, np.bool_, np.float32, np.int64)
+
+
+@pytest.mark.parametrize("name", COMPUTE)
+def test_issubdtype(name: str) -> None:
+    d = singleton(name)
+    like = np.dtype("float16") if name == "bfloat16" else numpy_type(name)
+    for kind in KINDS:
+        assert gp.issubdtype(d, kind) == np.issubdtype(like, kind), kind
+    for other in COMPUTE:
+        assert gp.issubdtype(d, singleton(other)) == (name == other)
+    assert gp.issubdtype(gp.ones(1, name), d)
+    assert gp.issubdtype(np.float32, np.floating)
+
+
+FLOATS = ["float16", "float32", "float64", "complex64", "complex128"]
+FLOATS += ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_finfo_as_numpy(name: str) -> None:
+    ours = gp.finfo(name)
+    theirs = np.finfo(name) if name in FLOATS[:5] else ml_dtypes.finfo(name)
+    fields = ["bits", "eps", "epsneg", "max", "min", "tiny", "smallest_normal"]
+    fields += ["smallest_subnormal", "nmant", "nexp", "machep", "negep", "maxexp", "minexp"]
+    if name in FLOATS[:5]:
+        fields += ["precision"]
+    for field in fields:
+        assert float(getattr(ours, field)) == float(getattr(theirs, field)), field
+    if name in FLOATS[:5]:
+        assert ours.resolution == pytest.approx(float(theirs.resolution), rel=1e-3)
+    assert gp.finfo(gp.zeros(1, name)).max == ours.max if name in COMPUTE else True
+
+
+@pytest.mark.parametrize("name", [name for name in SIZES if "int" in name])
+def test_iinfo_as_numpy(name: str) -> None:
+    ours, theirs = gp.iinfo(name), (ml_dtypes if "int4" in name else np).iinfo(name)
+    assert (ours.min, ours.max, ours.bits) == (int(theirs.min), int(theirs.max), theirs.bits)
 
 
 def test_frozen() -> None:
@@ -93,7 +204,7 @@ def test_copies_are_the_same_object(name: str) -> None:
         assert pickle.loads(pickle.dumps(d, protocol)) is d
 
 
-@pytest.mark.parametrize("name", ["nope", "", "Float32", "float", "f4 "])
+@pytest.mark.parametrize("name", ["nope", "", "Float32", "f4,f4", "U3", ">f4", "object"])
 def test_from_string_refuses(name: str) -> None:
     with pytest.raises(ValueError, match="Unsupported dtype string: ") as caught:
         gp.DataType.from_string(name)

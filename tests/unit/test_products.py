@@ -9,6 +9,7 @@ import hypothesis.extra.numpy as hnp
 import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 import pytest
+from cases import few_rows as few
 from cases import matmul as matmul_cases
 from cases import products as cases
 from cases.products_errors import MUST_RAISE, UNSUPPORTED
@@ -23,6 +24,11 @@ from pygpukit import _native, _reference
 @pytest.mark.parametrize("case", cases.LINEAR, ids=str)
 def test_linear(case: cases.Linear) -> None:
     cases.run_linear(case)
+
+
+@pytest.mark.parametrize("case", few.few_rows_cases(few.SMALL), ids=str)
+def test_few_rows(case: few.FewRows) -> None:
+    few.run_few_rows(case)
 
 
 @pytest.mark.parametrize("case", cases.ADDMM, ids=str)
@@ -344,7 +350,7 @@ def test_explain_takes_the_keywords_of_linear() -> None:
 
 def test_signatures() -> None:
     assert str(inspect.signature(gp.matmul)) == (
-        "(x1, x2, /, *, out=None, use_tf32=None, alpha=1.0, dtype=None, batch_invariant=False)"
+        "(x1, x2, /, out=None, *, use_tf32=None, alpha=1.0, dtype=None, batch_invariant=False)"
     )
     assert list(inspect.signature(gp.linear).parameters) == [
         "x",
@@ -355,6 +361,9 @@ def test_signatures() -> None:
         "out",
         "use_tf32",
         "batch_invariant",
+        "norm",
+        "eps",
+        "few_rows",
     ]
 
 

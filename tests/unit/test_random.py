@@ -83,7 +83,8 @@ def test_a_second_call_goes_on_at_the_next_block(case: cases.Case) -> None:
     rng = default_rng(5)
     case.call(rng, 6)
     used = rng.state["position"]
-    assert used == (3 if _is_wide(case) else 2)
+    by_rejection = case.op in ("random_gamma", "random_poisson", "random_binomial")
+    assert used == (6 if by_rejection else 3 if _is_wide(case) else 2)
     fresh = default_rng(5).advance(used)
     np.testing.assert_array_equal(values(case.call(rng, 9)), values(case.call(fresh, 9)))
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import pygpukit as gp
+
 api = pytest.importorskip("mypy.api")
 
-SOURCES = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src"
+PROGRAM = ROOT / "tests" / "data" / "typed_program.py"
 
 RIGHT = """
 from typing import Any
@@ -57,7 +64,7 @@ gp.zeros(3) + np.ones(3)
 gp.zeros(3) + "1"
 gp.zeros("3")
 gp.zeros(2.5)
-gp.add(gp.zeros(3), 1, gp.zeros(3))
+gp.add(gp.zeros(3), 1, gp.zeros(3), 1)
 gp.zeros(3, device=1.5)
 gp.zeros(3).shape = (3,)
 gp.float32.name = "float64"
@@ -70,6 +77,12 @@ gp.DataType.from_string(1)
 gp.DataType()
 gp.GPUArray()
 gp.CudaGraph().replay("stream")
+gp.Stream(priority="medium")
+gp.ops.linear(gp.ones(3), gp.ones(3), activation="tanhh")
+gp.scheduler.submit(print, qos="best")
+gp.scheduler.submit(print, deadlines=3)
+gp.quantile(gp.ones(3), 0.5, method="best")
+gp.sort(gp.ones(3), kind="bogo")
 np.sum(gp.zeros(3))
 class Array(gp.GPUArray): ...
 """
@@ -87,6 +100,35 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> tupl
     out, problem, code = api.run(options)
     assert not problem
     return code, out.splitlines()
+
+
+def test_program_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes mypy --strict, and it runs."""
+    assert check(tmp_path, monkeypatch, PROGRAM.read_text(encoding="utf-8")) == (0, [])
+    done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_pyright(tmp_path: Path) -> None:
+    """The same program, and every public name is exported."""
+    pytest.importorskip("basedpyright")  # pyright with its own Node.js
+    names = "".join(f"    gp.{name},\n" for name in gp.__all__)
+    (tmp_path / "program.py").write_text(PROGRAM.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "names.py").write_text(
+        f"import pygpukit as gp\n\nEVERY = (\n{names})\n", encoding="utf-8"
+    )
+    config = {
+        "typeCheckingMode": "standard",
+        "extraPaths": [str(SOURCES)],
+        "reportPrivateImportUsage": "error",
+        "reportMissingModuleSource": "none",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [f"{Path(e['file']).name}: {e['message']}" for e in found if e["severity"] == "error"]
+    assert errors == []
 
 
 def test_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,161 @@
+"""Elementwise functions as objects: call, attributes, reduce, accumulate, outer, at."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+
+RNG = np.random.default_rng(5)
+M = RNG.normal(size=(4, 6, 5))
+POSITIVE = np.abs(M) + 0.5
+INTEGERS = RNG.integers(1, 60, (4, 6, 5))
+BOOL = INTEGERS > 30
+
+# Operands on which a function of that name can be reduced.
+OPERANDS: dict[str, Any] = {
+    "add": M, "multiply": M, "maximum": M, "minimum": M, "fmax": M, "fmin": M, "subtract": M,
+    "divide": POSITIVE, "hypot": M, "logaddexp": M, "logaddexp2": M, "power": POSITIVE,
+    "logical_and": BOOL, "logical_or": BOOL, "logical_xor": BOOL, "bitwise_and": INTEGERS,
+    "bitwise_or": INTEGERS, "bitwise_xor": INTEGERS, "gcd": INTEGERS, "floor_divide": INTEGERS,
+    "remainder": INTEGERS, "lcm": INTEGERS[:3],
+}  # fmt: skip
+
+
+def same(got: Any, want: Any, close: float = 1e-12) -> None:
+    ours = got.to_numpy()
+    assert (ours.shape, ours.dtype) == (np.shape(want), np.asarray(want).dtype)
+    np.testing.assert_allclose(ours, want, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", OPERANDS)
+def test_reduce_and_accumulate(name: str, axis: int) -> None:
+    theirs, ours, x = getattr(np, name), getattr(gp, name), OPERANDS[name]
+    same(ours.reduce(gp.from_numpy(x), axis), theirs.reduce(x, axis))
+    same(ours.reduce(gp.from_numpy(x), axis, keepdims=True), theirs.reduce(x, axis, keepdims=True))
+    same(ours.accumulate(gp.from_numpy(x), axis), theirs.accumulate(x, axis))
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "bitwise_or", "hypot"])
+@pytest.mark.parametrize("axis", [None, (0, 2)])
+def test_reduce_several_axes(name: str, axis: Any) -> None:
+    x = OPERANDS[name]
+    same(getattr(gp, name).reduce(gp.from_numpy(x), axis), getattr(np, name).reduce(x, axis))
+
+
+def test_reduce_options() -> None:
+    x = gp.from_numpy(M)
+    same(gp.add.reduce(x), np.add.reduce(M))
+    same(
+        gp.add.reduce(gp.from_numpy(INTEGERS.astype(np.int8))),
+        np.add.reduce(INTEGERS.astype(np.int8)),
+    )
+    same(gp.add.reduce(x, dtype="float32"), np.add.reduce(M, dtype=np.float32), 1e-5)
+    same(gp.add.reduce(x, 1, initial=3.0), np.add.reduce(M, 1, initial=3.0))
+    same(gp.maximum.reduce(x, 1, initial=0.7), np.maximum.reduce(M, 1, initial=0.7))
+    same(gp.add.reduce(x, 0, where=gp.from_numpy(BOOL)), np.add.reduce(M, 0, where=BOOL))
+    same(
+        gp.minimum.reduce(x, 0, initial=0.1, where=gp.from_numpy(BOOL)),
+        np.minimum.reduce(M, 0, initial=0.1, where=BOOL),
+    )
+    out = gp.empty((6, 5), "float64")
+    assert gp.hypot.reduce(x, out=out) is out
+    same(out, np.hypot.reduce(M))
+    nothing = gp.zeros((3, 0), "float64")
+    same(gp.add.reduce(nothing, 1), np.zeros(3))
+    same(gp.hypot.reduce(nothing, 1), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda xp, x: xp.maximum.reduce(x[:0]), ValueError),
+        (lambda xp, x: xp.subtract.reduce(x, (0, 1)), ValueError),
+        (lambda xp, x: xp.sqrt.reduce(x), ValueError),
+        (lambda xp, x: xp.sqrt.accumulate(x), ValueError),
+        (lambda xp, x: xp.sqrt.outer(x, x), ValueError),
+        (lambda xp, x: xp.add.reduce(x, 5), IndexError),
+        (lambda xp, x: xp.add.accumulate(x[0, 0, 0]), TypeError),
+        (lambda xp, x: xp.maximum.reduce(x, where=x > 0), ValueError),
+    ],
+)
+def test_errors(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call(np, M)
+    with pytest.raises(error, match=": "):
+        call(gp, gp.from_numpy(M))
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "greater", "arctan2"])
+def test_outer(name: str) -> None:
+    a, b = M[0, 0], M[1]
+    same(getattr(gp, name).outer(gp.from_numpy(a), gp.from_numpy(b)), getattr(np, name).outer(a, b))
+
+
+def test_maximum_accumulate_of_a_long_vector() -> None:
+    x = RNG.normal(size=5000)
+    same(gp.maximum.accumulate(gp.from_numpy(x)), np.maximum.accumulate(x))
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "subtract", "multiply", "divide", "maximum", "minimum", "logaddexp"]
+)
+def test_at_with_repeated_indices(name: str) -> None:
+    want = np.abs(RNG.normal(size=50)) + 1
+    got = gp.from_numpy(want)
+    at, values = RNG.integers(-50, 50, 400), np.abs(RNG.normal(size=400)) + 0.5
+    getattr(np, name).at(want, at, values)
+    getattr(gp, name).at(got, gp.from_numpy(at), gp.from_numpy(values))
+    same(got, want, 1e-10)
+
+
+def test_at_other_indices() -> None:
+    want = M[0].copy()
+    got = gp.from_numpy(want)
+    rows, columns = np.array([0, 0, 5]), np.array([1, 1, 2])
+    np.add.at(want, (rows, columns), 2.0)
+    gp.add.at(got, (gp.from_numpy(rows), gp.from_numpy(columns)), 2.0)
+    np.add.at(want, (slice(1, 3), 0), [1.0, 2.0])
+    gp.add.at(got, (slice(1, 3), 0), [1.0, 2.0])
+    np.negative.at(want, [0, 3])
+    gp.negative.at(got, [0, 3])
+    np.add.at(want, np.array([], int), 1.0)
+    gp.add.at(got, gp.zeros(0, "int64"), 1.0)
+    same(got, want)
+    counts = gp.zeros(5, "int64")
+    gp.add.at(counts, gp.from_numpy(np.array([1, 1, 4])), 1)
+    assert counts.tolist() == [0, 2, 0, 0, 1]
+    with pytest.raises(NotImplementedError, match=r"power\.at|pow\.at"):
+        gp.power.at(got, gp.zeros(1, "int64"), 2.0)
+    with pytest.raises(TypeError, match=r"add\.at: a is of type numpy.ndarray"):
+        gp.add.at(want, [0], 1.0)
+
+
+def test_attributes() -> None:
+    assert (gp.add.nin, gp.add.nout, gp.add.nargs) == (2, 1, 3)
+    assert (gp.sqrt.nin, gp.sqrt.nargs) == (1, 2)
+    assert gp.add.identity == 0
+    assert gp.multiply.identity == 1
+    assert gp.subtract.identity is None
+    assert repr(gp.add) == "<ufunc 'add'>"
+    assert gp.add.__name__ == "add"
+    assert "element by element" in (gp.add.__doc__ or "")
+    assert list(inspect.signature(gp.add).parameters)[:2] == ["x1", "x2"]
+    assert isinstance(gp.add, gp.ufunc)
+    assert pickle.loads(pickle.dumps(gp.add)) is gp.add
+    assert len({gp.add, gp.add, gp.subtract}) == 2
+    with pytest.raises(TypeError):
+        gp.ufunc()
+
+
+def test_numpy_forwards_methods() -> None:
+    x = gp.from_numpy(M)
+    same(np.add.reduce(x), np.add.reduce(M))
+    same(np.maximum.accumulate(x), np.maximum.accumulate(M))
+    same(np.subtract.outer(x[0, 0], x[1, 0]), np.subtract.outer(M[0, 0], M[1, 0]))
