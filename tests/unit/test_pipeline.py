@@ -114,7 +114,7 @@ def test_long_and_short_sentences() -> None:
     assert splitter.finish() == "Yes."
     found = splitter.push("one two three, four five six seven eight nine")
     assert found == ["one two three,", "four five six"]
-    assert SentenceSplitter(max_chars=4).push("abcdefgh ") == ["abcd"]
+    assert SentenceSplitter(max_chars=4).push("abcdefgh ") == ["abcd", "efgh"]
     for low, high in ((0, 5), (6, 5)):
         with pytest.raises(ValueError, match="SentenceSplitter: min_chars"):
             SentenceSplitter(low, high)
