@@ -82,6 +82,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_llm_engine(m);
   bind_llm_decode(m);
   bind_llm_parts(m);
+  bind_whisper(m);
   bind_safetensors(m);
   bind_interop(m);
   bind_cuda_interface(m);

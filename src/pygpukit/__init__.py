@@ -61,6 +61,7 @@ from pygpukit._native import (
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
     from pygpukit import (
+        asr,
         benchmark,
         core,
         dispatch,
@@ -188,6 +189,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
             **_OPS,
         },
         submodules=(
+            "asr",
             "benchmark",
             "core",
             "dispatch",
@@ -246,6 +248,7 @@ __all__ = [
     "__array_api_version__",
     "__array_namespace_info__",
     "allow_implicit_conversion",
+    "asr",
     "benchmark",
     "bfloat16",
     "bool",

@@ -506,6 +506,7 @@ OPS: dict[str, tuple[str, ...]] = {
         "sample_topp",
         "sampling_probs",
         "set_sampling_seed",
+        "timestamp_rules",
         "token_counts",
         "token_logprobs",
     ),

@@ -591,6 +591,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "timestamp_rules",
     "token_counts",
     "token_logprobs",
     "topk",
