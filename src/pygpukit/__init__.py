@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         random,
         scheduler,
         special,
+        testing,
         transfer,
     )
     from pygpukit._array_info import ArrayNamespaceInfo
@@ -200,6 +201,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
             "random",
             "scheduler",
             "special",
+            "testing",
             "transfer",
         ),
     )
@@ -297,6 +299,7 @@ __all__ = [
     "scheduler",
     "special",
     "synchronize",
+    "testing",
     "transfer",
     "ufunc",
     "uint4",
