@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         random,
         scheduler,
         special,
+        testing,
         transfer,
     )
     from pygpukit._array_info import ArrayNamespaceInfo
@@ -204,6 +205,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
             "random",
             "scheduler",
             "special",
+            "testing",
             "transfer",
         ),
     )
@@ -303,6 +305,7 @@ __all__ = [
     "scheduler",
     "special",
     "synchronize",
+    "testing",
     "transfer",
     "ufunc",
     "uint4",

@@ -383,6 +383,7 @@ class GPUArray:
     @imag.setter
     def imag(self, value: _ScalarLike | GPUArray) -> None: ...
     def __copy__(self) -> GPUArray: ...
+    def __dask_tokenize__(self) -> object: ...
     def __deepcopy__(self, memo: dict[int, object]) -> GPUArray: ...
     def __dlpack__(
         self,
@@ -783,6 +784,21 @@ class ufunc:
         Sums, products, extremes, any and all are reductions of their own; other associative
         functions take log2(n) launches, and those where the order matters (subtract, divide,
         ...) n.
+        """
+
+    def reduceat(
+        self,
+        array: Any,
+        indices: Any,
+        axis: int = 0,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        """reduce over slices of an axis: from each index to the next, from the last to the end.
+
+        Where an index is not below the next one, the element at it. Indices in a GPUArray are
+        read back. Associative functions take log2(n) launches, the rest as many as there are
+        elements.
         """
 
     @property
