@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SILENCE = 1e-8
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class AudioBuffer:
     """Samples on a device: [frames * channels], the channels of a frame next to each other."""
 
