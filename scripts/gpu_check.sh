@@ -43,7 +43,7 @@ run_test() {
 }
 
 # The tests that compare every op with its reference, over the case tables.
-op_tests=(tests/gpu/test_{attention,conv,elementwise,fft,grouped,indexing,linalg,manipulation,matmul,matmul_gemv,moe,nn,paged_cache,products,random,recurrent,reduction,safetensors,sampling,sorting}.py)
+op_tests=(tests/gpu/test_{attention,audio,conv,elementwise,fft,grouped,indexing,linalg,manipulation,matmul,matmul_gemv,moe,nn,paged_cache,products,random,recurrent,reduction,safetensors,sampling,sorting}.py)
 
 # test_in_parts NAME PYTEST_ARGUMENTS...: in PARTS processes, all tests that need not be alone on the
 # GPU, or those that TEST_MARK and TEST_SELECT (pytest's -m and -k) say; under TEST_UNDER.

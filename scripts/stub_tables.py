@@ -17,6 +17,7 @@ from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, f
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from typing_extensions import Buffer
 
 from pygpukit.core.stream import StreamPriority
 

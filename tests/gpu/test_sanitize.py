@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import (
     attention,
+    audio,
     conv,
     fuse,
     moe,
@@ -21,6 +22,7 @@ from cases import (
     sorting,
 )
 from cases import run_attention as attention_runs
+from cases import run_audio as audio_runs
 from cases import run_conv as conv_runs
 from cases import run_moe as moe_runs
 from cases import run_nn as nn_runs
@@ -43,6 +45,23 @@ def pick(table: Iterable[Case], *names: str) -> Any:
     """The cases of those names, each of which must exist."""
     by_name = {str(case): case for case in table}
     return pytest.mark.parametrize("case", [by_name[name] for name in names], ids=str)
+
+
+# --- audio ----------------------------------------------------------------------------------------
+
+
+@pick(
+    audio.CASES,
+    "golden-stft",
+    "golden-whisper_128",
+    "golden-istft",
+    "sosfilt",
+    "median-time",
+    "crossings",
+    "resample-3-7",
+)
+def test_audio(case: Case) -> None:
+    audio_runs.run_case(case, DEVICE)
 
 
 # --- rows: a warp, a block and a cluster for each ------------------------------------------------

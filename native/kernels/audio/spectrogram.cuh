@@ -23,10 +23,8 @@ __device__ __forceinline__ float padded_sample(const SpectrogramArgs& args, cons
   if (i < 0 || i >= args.n) {
     if (args.pad == AudioPad::kConstant) return 0.0f;
     if (args.pad == AudioPad::kEdge || args.n == 1) return x[i < 0 ? 0 : args.n - 1];
-    const long long period = 2 * (args.n - 1);
-    i %= period;
-    if (i < 0) i += period;
-    if (i >= args.n) i = period - i;
+    // Once, but for signals shorter than the padding; no division, whose code would be large.
+    while (i < 0 || i >= args.n) i = i < 0 ? -i : 2 * (args.n - 1) - i;
   }
   return x[i];
 }

@@ -11,6 +11,7 @@ from pygpukit._cli.terminal import ProgressLine
 from pygpukit.benchmark import (
     arrays,
     attention,
+    audio,
     copy,
     elementwise,
     fft,
@@ -45,6 +46,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "nn": nn.run,
         "linalg": linalg.run,
         "fft": fft.run,
+        "audio": audio.run,
         "llm": llm.run,
         "memory": memory.run,
         "transfer": transfer.run,
@@ -60,6 +62,7 @@ ON_REQUEST = (
     "nn",
     "linalg",
     "fft",
+    "audio",
     "llm",
     "memory",
     "transfer",
@@ -185,6 +188,10 @@ class BenchmarkSuite:
     def add_fft(self) -> BenchmarkSuite:
         """Fourier transforms: powers of two, smooth lengths, primes, real ones, images."""
         return self.add("fft")
+
+    def add_audio(self) -> BenchmarkSuite:
+        """Spectra, mel and Whisper features, resampling and filters of 16 signals of 30 s."""
+        return self.add("audio")
 
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""

@@ -47,7 +47,7 @@ def real(op: str, name: str, x: GPUArray) -> GPUArray:
     raise InvalidTypeError(f"{op}: {name} has dtype {kind}, expected float32 or float64{hint}")
 
 
-def rows(op: str, name: str, x: Any, least: int = 2) -> GPUArray:
+def rows(op: str, name: str, x: GPUArray, least: int = 2) -> GPUArray:
     """A real array of at least `least` axes."""
     require_arrays(op, **{name: x})
     x = real(op, name, x)

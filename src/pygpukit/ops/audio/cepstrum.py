@@ -22,6 +22,7 @@ def dct_values(n: int, count: int) -> NDArray[np.float64]:
     import numpy as np
 
     k = np.arange(count)
+    basis: NDArray[np.float64]
     basis = np.cos(math.pi / n * (np.arange(n)[:, None] + 0.5) * k) * math.sqrt(2.0 / n)
     basis[:, 0] *= math.sqrt(0.5)
     return basis

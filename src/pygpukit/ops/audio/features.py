@@ -26,7 +26,7 @@ def bin_frequencies(bins: int, sample_rate: float) -> NDArray[np.float64]:
     """Of the bins of a spectrum, in Hz."""
     import numpy as np
 
-    return np.arange(bins) * (sample_rate / max(1, 2 * (bins - 1)))
+    return np.arange(bins, dtype=np.float64) * (sample_rate / max(1, 2 * (bins - 1)))
 
 
 def _spectrum(op: str, spec: GPUArray, sample_rate: int) -> tuple[GPUArray, GPUArray]:

@@ -210,8 +210,9 @@ def _smooth(n: int) -> int:
 def _target(op: str, a: Signal) -> GPUArray:
     """The array that is written: float32 or float64."""
     x = signal(op, a, "a")
-    if x.dtype.name not in ("float32", "float64") or (isinstance(a, GPUArray) and x is not a):
-        raise InvalidTypeError(f"{op}: a has dtype {a.dtype}, expected float32 or float64")
+    given = a if isinstance(a, GPUArray) else a.data
+    if x is not given:  # converted
+        raise InvalidTypeError(f"{op}: a has dtype {given.dtype}, expected float32 or float64")
     return x
 
 

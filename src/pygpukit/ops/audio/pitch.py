@@ -141,7 +141,7 @@ def detect_pitch_yin(
     if x.ndim != 1 or x.size == 0:
         raise InvalidValueError(f"{op}: a has shape {x.shape}, expected one axis with samples")
     pitch, voiced = _pitches(op, x, sample_rate, x.size, 1, f_min, f_max, threshold)
-    return float(_native.where(voiced, pitch, 0.0)[0].item())
+    return float(_native.where(voiced, pitch, 0.0)[0])
 
 
 __all__ = ["detect_pitch_yin", "detect_pitch_yin_frames", "yin"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
@@ -181,7 +181,7 @@ def as_pairs(s: GPUArray) -> GPUArray:
     return _native.stack([_native.real(s), _native.imag(s)], -1)
 
 
-def as_complex(op: str, s: Any, name: str = "s") -> GPUArray:
+def as_complex(op: str, s: GPUArray, name: str = "s") -> GPUArray:
     """Complex spectra, also from reals [..., bins, 2]."""
     require_arrays(op, **{name: s})
     if s.dtype.name.startswith("complex"):

@@ -39,12 +39,18 @@ def _advance(bins: int, n_fft: int, hop: int) -> NDArray[np.float64]:
     return hop * _TURN * np.arange(bins) / n_fft
 
 
-def _positions(frames: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Frames that are read, and how far between them and the next."""
+def _positions(frames: int, rate: float) -> NDArray[np.int64]:
+    """Frames that are read."""
     import numpy as np
 
-    steps = np.arange(0, frames, rate, dtype=np.float64)
-    return steps.astype(np.int64), np.mod(steps, 1.0)
+    return np.arange(0, frames, rate, dtype=np.float64).astype(np.int64)
+
+
+def _between(frames: int, rate: float) -> NDArray[np.float64]:
+    """How far between them and the next, [frames, 1]."""
+    import numpy as np
+
+    return np.mod(np.arange(0, frames, rate, dtype=np.float64), 1.0)[:, None]
 
 
 def phase_vocoder(
@@ -72,18 +78,17 @@ def _stretched(z: GPUArray, speed: float, n_fft: int, hop: int) -> GPUArray:
     frames, bins = z.shape[-2:]
     if frames == 0:
         return _native.copy(z)
-    at, between = _positions(frames, speed)
     wide = _native.astype(z, "complex128", False)
     nothing = _native.zeros((*z.shape[:-2], 2, bins), "complex128", device=z.device)
     padded = _native.concat([wide, nothing], -2)
-    device = str(z.device)
-    index = _native.from_numpy(at, device=device)
     magnitudes, phases = _native.abs(padded), _angle(padded)
+
+    index = table(_positions, (frames, speed), magnitudes)
+    part = table(_between, (frames, speed), magnitudes)
 
     def pick(x: GPUArray, offset: int) -> GPUArray:
         return _native.take(x, _native.add(index, offset), axis=-2)
 
-    part = _native.from_numpy(between[:, None].copy(), device=device)
     low, high = pick(magnitudes, 0), pick(magnitudes, 1)
     magnitude = _native.add(
         _native.multiply(low, _native.subtract(1.0, part)), _native.multiply(high, part)
