@@ -34,6 +34,7 @@ void bind_conv(py::module_& m);
 void bind_recurrent(py::module_& m);
 void bind_linalg(py::module_& m);
 void bind_fft(py::module_& m);
+void bind_audio(py::module_& m);
 void bind_llm(py::module_& m);
 void bind_llm_engine(py::module_& m);
 void bind_llm_decode(py::module_& m);

@@ -77,6 +77,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_recurrent(m);
   bind_linalg(m);
   bind_fft(m);
+  bind_audio(m);
   bind_llm(m);
   bind_llm_engine(m);
   bind_llm_decode(m);

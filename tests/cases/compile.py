@@ -23,6 +23,7 @@ SHARED = {
     "nn/softmax.cuh": 4,
     "attention/decode_mma.cuh": 3,
     "fft/block.cuh": 8,
+    "audio/spectrogram.cuh": 3,
 }
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 
