@@ -14,6 +14,7 @@ import pytest
 import pygpukit as gp
 from pygpukit.asr.batched import cut_at_pauses
 from pygpukit.asr.options import TranscribeOptions
+from pygpukit.asr.sequential import one_source
 from pygpukit.asr.words import split_words
 from tests.cases.asr import (
     SHAPES,
@@ -76,7 +77,7 @@ def test_clips_at_another_rate_and_with_two_channels(model: gp.asr.WhisperModel)
 
 def test_clips_cut_at_pauses(model: gp.asr.WhisperModel) -> None:
     """One recording of clips with silence between them, five pieces at a time."""
-    parts, gap, wanted = [], np.zeros(16000 * 22, np.float32), []
+    parts, gap, wanted = [], np.zeros(16000 * 4, np.float32), []
     for clip in [clip for clip in clips() if clip["language"] == "en"][:5]:
         parts += [samples(clip["name"]), gap]
         wanted.append(clip["name"])
@@ -151,12 +152,20 @@ def test_temperatures(model: gp.asr.WhisperModel) -> None:
 
 def test_prompts(model: gp.asr.WhisperModel) -> None:
     """What is said before is ahead of the prompt, and changes how likely a text is."""
-    plain = model.transcribe(wav("clip5"), language="en")
-    hot = model.transcribe(
-        wav("clip5"), language="en", hotwords="kernel music", initial_prompt="stop"
+    mel = gp.asr.preprocess_audio(wav("clip5"), device="cpu")
+    source = one_source(model._windows, mel)
+    start = model.tokens.prompt("en", "transcribe", timestamps=True)
+    context = model.tokens.context(model.tokens.encode(" kernel music"), 64)
+    options = TranscribeOptions()
+    plain, hot = (
+        model._windows.decode([source], [p], options)[0] for p in (start, context + start)
     )
-    assert plain.text == hot.text == golden()["clip5"]["text"]
-    assert plain.segments[0].avg_logprob != hot.segments[0].avg_logprob
+    result = model.transcribe(wav("clip5"), language="en", hotwords="kernel music")
+    found = result.segments[0].tokens
+    assert found == hot.tokens[: len(found)]
+    assert plain.avg_logprob != hot.avg_logprob
+    begun = model.transcribe(wav("clip5"), language="en", initial_prompt="kernel music")
+    assert begun.segments[0].tokens == found
 
 
 def test_a_batch_gives_the_same_tokens(model: gp.asr.WhisperModel) -> None:
@@ -241,8 +250,9 @@ def test_config(tmp_path: Path) -> None:
 
 def test_pieces_are_cut_at_pauses() -> None:
     speech = [(100, 200), (250, 300), (900, 950), (1000, 3500)]
-    pieces = cut_at_pauses(speech, 4000, 1000, padding=10)
+    pieces = cut_at_pauses(speech, 4000, 1000, pause=700, padding=10)
     assert pieces[0] == (90, 960)
+    assert cut_at_pauses(speech, 4000, 1000, pause=500, padding=10)[:2] == [(90, 310), (890, 960)]
     assert all(b - a <= 1000 for a, b in pieces)
     assert pieces[-1][1] == 3510
     assert all(a[1] <= b[0] for a, b in zip(pieces, pieces[1:], strict=False))
@@ -250,19 +260,22 @@ def test_pieces_are_cut_at_pauses() -> None:
 
 
 def test_words_keep_their_punctuation() -> None:
-    class Letters:
+    pieces = [" hello", ",", " (", "big", ")", " wor", "ld", ".", " -", " a"]
+
+    class Pieces:
         def decode(self, ids: list[int]) -> str:
-            return "".join(map(chr, ids))
+            return "".join(pieces[i] for i in ids)
 
     class Tokens:
-        tokenizer = Letters()
+        tokenizer = Pieces()
 
-    def words(text: str, language: str | None = "en") -> list[str]:
-        return [w for w, _ in split_words(Tokens(), list(map(ord, text)), language)]  # type: ignore[arg-type]
+    def words(ids: list[int], language: str | None = "en") -> list[str]:
+        return [text for text, _ in split_words(Tokens(), ids, language)]  # type: ignore[arg-type]
 
-    assert words(" hello, (big) world.") == [" hello,", " (big)", " world."]
-    assert words("ab c", "ja") == ["a", "b", " ", "c"]
-    assert words("") == []
+    assert words(list(range(10))) == [" hello,", " (big)", " world.", " -a"]
+    assert words([0, 5, 6, 8]) == [" hello", " world", " -"]
+    assert words([0, 3, 6], "ja") == [" hello", "big", "ld"]
+    assert words([]) == []
 
 
 def test_formats() -> None:
@@ -353,7 +366,7 @@ def test_bad_calls(model: gp.asr.WhisperModel) -> None:
         model.transcribe("nowhere.wav")
     with pytest.raises(ValueError, match="mel has shape"):
         model.encoder(gp.zeros((1, 79, 3000), device="cpu"))
-    with pytest.raises(TypeError, match="mel is of type ndarray"):
+    with pytest.raises(TypeError, match="mel is of type numpy.ndarray"):
         model.encoder(np.zeros((1, 80, 3000)))  # type: ignore[arg-type]
     states = gp.zeros((1, 1500, 160), device="cpu")
     with pytest.raises(ValueError, match="ids has 2 rows"):

@@ -300,9 +300,7 @@ class WhisperModel:
             return language, transcribe_pieces(self._windows, sound, options, language, progress)
         mel = self._mel(sound)
         frames = min(mel.shape[-1], -(-sound.shape[0] // WHISPER_HOP_LENGTH))
-        return language, transcribe_windows(
-            self._windows, mel, frames, options, language, progress
-        )
+        return language, transcribe_windows(self._windows, mel, frames, options, language, progress)
 
 
 __all__ = ["WhisperModel"]

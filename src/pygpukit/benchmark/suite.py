@@ -10,6 +10,7 @@ from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
 from pygpukit.benchmark import (
     arrays,
+    asr,
     attention,
     copy,
     elementwise,
@@ -46,6 +47,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "linalg": linalg.run,
         "fft": fft.run,
         "llm": llm.run,
+        "asr": asr.run,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
@@ -61,6 +63,7 @@ ON_REQUEST = (
     "linalg",
     "fft",
     "llm",
+    "asr",
     "memory",
     "transfer",
     "sharing",
@@ -189,6 +192,10 @@ class BenchmarkSuite:
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""
         return self.add("llm")
+
+    def add_asr(self) -> BenchmarkSuite:
+        """Whisper with random weights: encoder, decode."""
+        return self.add("asr")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and restore."""
