@@ -20,7 +20,9 @@ import numpy as np
 import pygpukit as gp
 
 MIB = 2**20
-TINY = Path(__file__).resolve().parents[1] / "tests" / "data" / "tiny-qwen3-1m"
+DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
+TINY = DATA / "tiny-qwen3-1m"
+WHISPER = DATA / "tiny-whisper-words"
 
 
 def require(ok: object, what: str) -> None:
@@ -216,9 +218,24 @@ def language_model() -> str:
     return f'"{text["prompt"]}" -> "{words}...": {rate:.0f} tokens per second'
 
 
+def speech_to_text() -> str:
+    """A clip through a small trained Whisper, word for word what was said."""
+    clips = json.loads((WHISPER / "golden.json").read_text(encoding="utf-8"))["clips"]
+    clip = next(clip for clip in clips if clip["name"] == "clip7")
+    try:
+        model = gp.asr.WhisperModel.from_pretrained(WHISPER, max_batch=1, max_beams=1)
+    except ImportError as error:
+        return f"0 clips: {error}"
+    start = time.perf_counter()
+    result = model.transcribe(WHISPER / "clip7.wav", language="en")
+    spent = time.perf_counter() - start
+    require(result.text == clip["text"], f"{result.text!r} is not what was said")
+    return f'{result.duration:.1f} s of sound -> "{result.text}" in {spent * 1e3:.0f} ms'
+
+
 PARTS = (
     *(arrays, fused_expression, gemm, custom_kernel, cuda_graph, memory, scheduler),
-    language_model,
+    *(language_model, speech_to_text),
 )
 
 

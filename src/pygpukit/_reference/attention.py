@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Optional = NDArray[Any] | None
 
 # Scores computed at once: rows are taken in blocks of so many elements.
-_BLOCK = 1 << 24
+_BLOCK = 1 << 18
 
 
 def attention(
@@ -113,30 +113,33 @@ def _sequence(
     # [heads, rows, dim]
     wide = (np.moveaxis(x.astype(np.float32), 1, 0) for x in (q, k, v))
     queries, keys, values = wide
-    keys, values = np.repeat(keys, group, 0), np.repeat(values, group, 0)
+    if group > 1:
+        keys, values = np.repeat(keys, group, 0), np.repeat(values, group, 0)
     positions = np.arange(len(q)) + len(k) - len(q)
     columns = np.arange(len(k))
     step = max(1, _BLOCK // max(1, heads * len(k)))
     for first in range(0, len(q), step):
         rows = slice(first, first + step)
         at = positions[rows, None]
-        scores = queries[:, rows] @ np.swapaxes(keys, 1, 2) * scale
+        scores = queries[:, rows] @ np.swapaxes(keys, 1, 2)
+        scores *= scale
         if softcap:
             scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
         if bias is not None:
             scores = scores + bias[:, rows].astype(np.float32)
-        seen = np.ones((len(at), len(k)), bool)
-        if right is not None:
-            seen &= columns <= at + right
-        if left is not None:
-            seen &= columns >= at - left
-        visible = seen if mask is None else seen & mask[:, rows]
-        scores = np.where(visible, scores, np.float32(-np.inf))
+        if right is not None or left is not None or mask is not None:
+            seen = np.ones((len(at), len(k)), bool)
+            if right is not None:
+                seen &= columns <= at + right
+            if left is not None:
+                seen &= columns >= at - left
+            visible = seen if mask is None else seen & mask[:, rows]
+            scores = np.where(visible, scores, np.float32(-np.inf))
         logits = None if sinks is None else sinks.astype(np.float32)[:, None, None]
         top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
         top = top if logits is None else np.maximum(top, logits)
         top = np.where(np.isneginf(top), np.float32(0), top)
-        weights = np.exp(scores - top)
+        weights = np.exp(np.subtract(scores, top, out=scores), out=scores)
         total = np.sum(weights, axis=-1, keepdims=True)
         total = total if logits is None else total + np.exp(logits - top)
         result = weights @ values * v_scale / np.where(total == 0, np.float32(1), total)

@@ -19,19 +19,27 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], object]
 
 _PADDING = WHISPER_SAMPLE_RATE // 5  # samples around speech
+_PAUSE = 2 * WHISPER_SAMPLE_RATE  # a longer one is a border: models guess in long silence
 
 
 def cut_at_pauses(
-    speech: Sequence[tuple[int, int]], total: int, most: int, padding: int = _PADDING
+    speech: Sequence[tuple[int, int]],
+    total: int,
+    most: int,
+    *,
+    pause: int = _PAUSE,
+    padding: int = _PADDING,
 ) -> list[tuple[int, int]]:
     """Pieces of up to ``most`` samples that hold all speech, cut where there is none.
 
-    ``speech`` are (start, end) in samples, in order. Speech that is longer is cut anyway.
+    ``speech`` are (start, end) in samples, in order. A longer ``pause`` is in no piece. Speech that
+    is longer than a piece is cut anyway.
     """
     pieces: list[tuple[int, int]] = []
     for start, end in speech:
         begin, stop = max(0, start - padding), min(total, end + padding)
-        if pieces and stop - pieces[-1][0] <= most:
+        near = bool(pieces) and begin - pieces[-1][1] < pause
+        if near and stop - pieces[-1][0] <= most:
             pieces[-1] = (pieces[-1][0], max(stop, pieces[-1][1]))
             continue
         if pieces:

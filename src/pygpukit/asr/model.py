@@ -14,6 +14,7 @@ from pygpukit.asr.encoder import WhisperEncoder
 from pygpukit.asr.options import TranscribeOptions
 from pygpukit.asr.preprocessing import (
     WHISPER_CHUNK_LENGTH,
+    WHISPER_HOP_LENGTH,
     WHISPER_N_SAMPLES,
     WHISPER_SAMPLE_RATE,
     load_sound,
@@ -298,7 +299,8 @@ class WhisperModel:
         if method == "batched":
             return language, transcribe_pieces(self._windows, sound, options, language, progress)
         mel = self._mel(sound)
-        return language, transcribe_windows(self._windows, mel, options, language, progress)
+        frames = min(mel.shape[-1], -(-sound.shape[0] // WHISPER_HOP_LENGTH))
+        return language, transcribe_windows(self._windows, mel, frames, options, language, progress)
 
 
 __all__ = ["WhisperModel"]

@@ -24,24 +24,23 @@ _SECONDS_PER_FRAME = SECONDS_PER_TIMESTAMP / 2
 def transcribe_windows(
     decoder: WindowDecoder,
     mel: GPUArray,
+    total: int,
     options: TranscribeOptions,
     language: str | None,
     progress: Progress | None = None,
 ) -> Iterator[TranscriptionSegment]:
-    """The segments of a spectrogram [mels, frames] of any length."""
+    """The segments of a spectrogram [mels, frames], of which ``total`` frames are sound."""
     tokens = decoder.tokens
     start = tokens.prompt(language, options.task, timestamps=options.timestamps)
     room = decoder.config.max_target_positions // 2
     hot = tokens.encode(" " + options.hotwords.strip()) if options.hotwords else []
     said = tokens.encode(" " + options.initial_prompt.strip()) if options.initial_prompt else []
-    total = mel.shape[-1]
     seek = 0
     while seek < total:
         if progress is not None:
             progress(seek, total)
         frames = min(decoder.model.num_frames, total - seek)
-        window = pad_or_trim(mel[:, seek : seek + frames], decoder.model.num_frames)
-        source = decoder.sources(_native.expand_dims(window, 0))[0]
+        source = one_source(decoder, mel[:, seek:])
         prompt = [*tokens.context([*hot, *said], room), *start]
         decoded = decoder.decode([source], [prompt], options)[0]
         if decoded.is_silence:

@@ -118,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--fft", action="store_true", help="Fourier transforms")
     select.add_argument("--audio", action="store_true", help="STFT, mel, resampling, filters")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
+    select.add_argument("--asr", action="store_true", help="Whisper, random weights")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and QoS classes")
@@ -195,8 +196,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if getattr(args, option):
                 parser.error(f"--{option.replace('_', '-')} needs --llm")
         for peer in MODEL_PEERS:
-            if peer in args.peers:
-                parser.error(f"--peers {peer} needs --llm")
+            if peer in args.peers and not args.asr:
+                parser.error(f"--peers {peer} needs --llm or --asr")
     if args.peer_context:
         if not set(args.peers) & set(MODEL_PEERS):
             parser.error(f"--peer-context needs --peers {MODEL_PEERS[0]}")

@@ -10,6 +10,7 @@ from pygpukit import _native
 from pygpukit._cli.terminal import ProgressLine
 from pygpukit.benchmark import (
     arrays,
+    asr,
     attention,
     audio,
     copy,
@@ -48,6 +49,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "fft": fft.run,
         "audio": audio.run,
         "llm": llm.run,
+        "asr": asr.run,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
@@ -64,6 +66,7 @@ ON_REQUEST = (
     "fft",
     "audio",
     "llm",
+    "asr",
     "memory",
     "transfer",
     "sharing",
@@ -196,6 +199,10 @@ class BenchmarkSuite:
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""
         return self.add("llm")
+
+    def add_asr(self) -> BenchmarkSuite:
+        """Whisper with random weights: encoder, decode."""
+        return self.add("asr")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and restore."""

@@ -1,0 +1,47 @@
+"""python -m pygpukit transcribe on CPU simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pygpukit._cli import main
+from tests.cases.asr import TINY, golden, wav
+
+MODEL = ["--model", str(TINY), "--device", "cpu"]
+
+
+def test_text_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transcribe", str(wav("clip2")), *MODEL, "--language", "en"]) == 0
+    assert capsys.readouterr().out == golden()["clip2"]["text"] + "\n"
+
+
+def test_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that cannot be read is named; the others are transcribed."""
+    files = [str(wav("clip4")), str(tmp_path / "nowhere.wav"), str(TINY / "config.json")]
+    more = ["--format", "txt,srt,vtt,json", "--out", str(tmp_path / "out"), "--words"]
+    assert main(["transcribe", *files, *MODEL, *more]) == 1
+    err = capsys.readouterr().err
+    assert "nowhere.wav" in err
+    assert "config.json" in err
+    made = {path.suffix: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
+    assert sorted(made) == [".json", ".srt", ".txt", ".vtt"]
+    assert made[".txt"].strip() == golden()["clip4"]["text"]
+    assert "00:00:00,000 --> " in made[".srt"]
+    assert made[".vtt"].startswith("WEBVTT")
+    result = json.loads(made[".json"])
+    assert result["language"] == "de"
+    assert len(result["segments"][0]["words"]) == 3
+
+
+def test_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transcribe", str(wav("clip4")), *MODEL, "--format", "pdf"]) == 1
+    assert "'pdf'" in capsys.readouterr().err
+    assert main(["transcribe", str(wav("clip4")), *MODEL, "--format", "txt,srt"]) == 1
+    assert "--out" in capsys.readouterr().err
+    assert main(["transcribe", "x.wav", "--model", "nowhere"]) == 1
+    assert "is no folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["transcribe", "x.wav"])
