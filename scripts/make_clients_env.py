@@ -41,7 +41,7 @@ def make(folder: Path) -> bool:
         listed.write(requirements())
         listed.flush()
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
-        command = [*pip, "install", "-q", "--no-warn-conflicts", "-r", listed.name]
+        command = [*pip, "install", "-q", "--no-compile", "--no-warn-conflicts", "-r", listed.name]
         return subprocess.run(command, check=False).returncode == 0
 
 
