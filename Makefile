@@ -44,7 +44,7 @@ help:  ## this list
 demo: $(VENV)/.package  ## install the package and show what it can do on this machine
 	$(PY) examples/demo.py
 
-test: lint cpp unit  ## checks and tests that need no GPU (clang-tidy apart: make tidy)
+test: lint cpp unit clients  ## checks and tests that need no GPU (clang-tidy apart: make tidy)
 
 lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, generated files
 	$(BIN)/ruff check .
@@ -71,6 +71,12 @@ unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.bundle  ## Python tests that need no 
 	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
 	    --ignore=tests/unit/test_builtin_kernels.py --ignore=tests/unit/test_bundle.py'
 	$(PY) -m pytest tests/unit/test_builtin_kernels.py tests/unit/test_bundle.py -q  # all cores each
+
+clients: $(VENV)/.package $(VENV)/.clients  ## scikit-learn, SciPy, Dask, xarray, einops, ... on our arrays
+	@if test -x $(VENV)/clients/bin/python; then \
+	  $(VENV)/clients/bin/python -m pytest tests/clients -q -p no:cacheprovider && \
+	  $(VENV)/clients/bin/python -m pytest tests/unit/test_implicit_conversion.py -q -p no:cacheprovider; \
+	else echo "note: the other libraries are not installed; their tests are skipped"; fi
 
 kernels: $(VENV)/.dev $(VENV)/.package  ## every built-in kernel for every architecture (long)
 	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py -q
@@ -127,7 +133,8 @@ tutorial: $(VENV)/.dev $(VENV)/.package  ## follow docs/adding-an-op.md in a cop
 clean:  ## remove everything that was built
 	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check generate tutorial clean
+.PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check generate tutorial clean \
+  clients
 
 # --- environment: what the package needs, then what developers need -----------------------------
 # NVRTC and the tokenizer are optional: without them the package builds with an empty PTX bundle and
@@ -146,6 +153,11 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PY) scripts/requirements.py dev llm grammar > $(VENV)/dev.txt
 	$(PY) -m pip install -q -r $(VENV)/dev.txt
 	touch $@
+
+# What other libraries are tested in; it borrows the packages of $(VENV), whose own stay as they are.
+$(VENV)/.clients: $(VENV)/.dev scripts/make_clients_env.py
+	$(PY) scripts/make_clients_env.py $(VENV)/clients
+	if test -d $(VENV)/clients; then touch $@; fi
 
 # The assemblers of the oldest driver supported by the PTX bundle, and of one that knows all
 # targets. They conflict in one site-packages.

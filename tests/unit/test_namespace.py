@@ -1,15 +1,13 @@
-"""The public namespace: the names and signatures of the standard, NumPy and 0.2, and inspection."""
+"""The public namespace: its names, the inspection of the standard; test_standard.py has signatures."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,84 +15,6 @@ import pygpukit as gp
 from pygpukit._names import OPS
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# Array API 2024.12: the signatures of creation, dtype and manipulation functions.
-STANDARD = """
-arange(start, /, stop=None, step=1, *, dtype=None, device=None)
-asarray(obj, /, *, dtype=None, device=None, copy=None)
-empty(shape, *, dtype=None, device=None)
-empty_like(x, /, *, dtype=None, device=None)
-eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
-full(shape, fill_value, *, dtype=None, device=None)
-full_like(x, /, fill_value, *, dtype=None, device=None)
-linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True)
-meshgrid(*arrays, indexing='xy')
-ones(shape, *, dtype=None, device=None)
-ones_like(x, /, *, dtype=None, device=None)
-tril(x, /, *, k=0)
-triu(x, /, *, k=0)
-zeros(shape, *, dtype=None, device=None)
-zeros_like(x, /, *, dtype=None, device=None)
-astype(x, dtype, /, *, copy=True, device=None)
-can_cast(from_, to, /)
-finfo(type, /)
-iinfo(type, /)
-isdtype(dtype, kind)
-result_type(*arrays_and_dtypes)
-broadcast_arrays(*arrays)
-broadcast_to(x, /, shape)
-concat(arrays, /, *, axis=0)
-expand_dims(x, /, *, axis=0)
-flip(x, /, *, axis=None)
-moveaxis(x, source, destination, /)
-permute_dims(x, /, axes)
-repeat(x, repeats, /, *, axis=None)
-reshape(x, /, shape, *, copy=None)
-roll(x, /, shift, *, axis=None)
-squeeze(x, /, axis)
-stack(arrays, /, *, axis=0)
-tile(x, repetitions, /)
-unstack(x, /, *, axis=0)
-"""
-
-POSITIONAL_ONLY = inspect.Parameter.POSITIONAL_ONLY
-EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
-KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
-
-
-def signature_of(text: str) -> tuple[str, inspect.Signature]:
-    scope: dict[str, Any] = {}
-    exec(f"def {text}: ...", scope)
-    name = text.partition("(")[0]
-    return name, inspect.signature(scope[name])
-
-
-@pytest.mark.parametrize("text", STANDARD.split("\n")[1:-1])
-def test_signature(text: str) -> None:
-    """Every way to call that the standard has; keywords may be positional, as in NumPy."""
-    name, want = signature_of(text)
-    function = getattr(gp, name)
-    assert name in gp.__all__
-    try:
-        got = inspect.signature(function)
-    except ValueError:
-        pytest.skip(f"{name} is a C++ function without a signature")
-    ours = got.parameters
-    for position, parameter in enumerate(want.parameters.values()):
-        if parameter.kind is KEYWORD_ONLY:
-            assert ours[parameter.name].kind in (KEYWORD_ONLY, EITHER)
-            assert ours[parameter.name].default == parameter.default
-            continue
-        mine = list(ours.values())[position]
-        assert mine.kind is parameter.kind or (
-            parameter.kind is POSITIONAL_ONLY and mine.kind is EITHER
-        )
-        if parameter.kind is not POSITIONAL_ONLY:
-            assert mine.name == parameter.name
-        if parameter.default is not inspect.Parameter.empty:
-            assert mine.default == parameter.default
-    for mine in list(ours.values())[len(want.parameters) :]:  # what we have in addition
-        assert mine.name in want.parameters or mine.default is not inspect.Parameter.empty
 
 
 def test_calls_of_the_standard_by_keyword() -> None:

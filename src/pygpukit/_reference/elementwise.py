@@ -171,6 +171,14 @@ def _expm1(x: NDArray[Any]) -> Any:
     return whole
 
 
+def _sign(x: NDArray[Any]) -> Any:
+    """NumPy's, but with complex NaN as in the array API standard: both parts are NaN."""
+    result = np.sign(x)
+    if x.dtype.kind == "c":
+        result = np.where(np.isnan(x), x.dtype.type(complex(np.nan, np.nan)), result)
+    return result
+
+
 def _nan_to_num(x: NDArray[Any], nan: Any, positive: Any, negative: Any) -> Any:
     if x.dtype.kind == "c":
         real, imag = (
@@ -225,7 +233,7 @@ FUNCTIONS: dict[str, Function] = {
     "negative": np.negative,
     "positive": np.positive,
     "abs": np.abs,
-    "sign": np.sign,
+    "sign": _sign,
     "square": np.square,
     "reciprocal": _reciprocal,
     "conj": np.conj,
