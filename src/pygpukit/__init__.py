@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         scheduler,
         special,
         transfer,
+        tts,
     )
     from pygpukit._array_info import ArrayNamespaceInfo
     from pygpukit.core.device import (
@@ -201,6 +202,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
             "scheduler",
             "special",
             "transfer",
+            "tts",
         ),
     )
 del jit  # the function, not the package
@@ -298,6 +300,7 @@ __all__ = [
     "special",
     "synchronize",
     "transfer",
+    "tts",
     "ufunc",
     "uint4",
     "uint8",
