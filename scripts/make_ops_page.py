@@ -56,6 +56,8 @@ def generate() -> dict[Path, str]:
     kernels = {name for name, _, _ in _native.op_list()}
     parts = [HEADER]
     for module, names in OPS.items():
+        if module == "pygpukit.ops.numpy_names":  # types and settings
+            continue
         title = (importlib.import_module(module).__doc__ or "").partition("\n")[0]
         parts.append(f"\n## {module}\n\n{title}\n\n| function | |\n|---|---|\n")
         for name in names:

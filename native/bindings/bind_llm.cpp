@@ -124,7 +124,8 @@ void bind_runner(py::module_& m) {
       .def(
           "forward",
           [](Runner& runner, Sequence& sequence, const Tokens& tokens, bool all_rows) {
-            const Runner::Chunk chunk{sequence, tokens, all_rows};
+            const auto rows = static_cast<std::int64_t>(all_rows ? tokens.size() : 1);
+            const Runner::Chunk chunk{sequence, tokens, rows};
             const WithoutGil released;
             return runner.forward({&chunk, 1});
           },

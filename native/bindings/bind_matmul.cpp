@@ -34,13 +34,13 @@ PyObject* multiply_arrays(PyObject* a, PyObject* b) {
 
 namespace {
 
-// None, "relu", "gelu", "silu" or "swiglu".
+// None, "relu", "gelu", "gelu_erf", "silu" or "swiglu".
 void read_activation(PyObject* object, const char* op, ops::LinearOptions& options) {
   if (object == Py_None) return;
   const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
   if (text != nullptr) {
-    for (const auto activation :
-         {ops::Activation::kRelu, ops::Activation::kGelu, ops::Activation::kSilu}) {
+    for (const auto activation : {ops::Activation::kRelu, ops::Activation::kGelu,
+                                  ops::Activation::kGeluErf, ops::Activation::kSilu}) {
       if (std::string_view(text) != name(activation)) continue;
       options.activation = activation;
       return;
@@ -52,7 +52,7 @@ void read_activation(PyObject* object, const char* op, ops::LinearOptions& optio
   throw InvalidArgument(
       PyUnicode_Check(object) ? InvalidArgument::Kind::kValue : InvalidArgument::Kind::kType,
       cat(op, ": activation is ", safe_repr(object),
-          ", expected None, 'relu', 'gelu', 'silu' or 'swiglu'"));
+          ", expected None, 'relu', 'gelu', 'gelu_erf', 'silu' or 'swiglu'"));
 }
 
 // (x1, x2, out, use_tf32, alpha, dtype, batch_invariant)

@@ -4,6 +4,7 @@
 #include "bindings/op_function.h"
 #include "ops/sampling/logprobs.h"
 #include "ops/sampling/sample.h"
+#include "ops/sampling/timestamp_rules.h"
 
 namespace gpk::bind {
 namespace {
@@ -57,6 +58,16 @@ void bind_sampling(py::module_& m) {
     return py::object(py::make_tuple(object(std::move(result.chosen)),
                                      object(std::move(result.ids)),
                                      object(std::move(result.logprobs))));
+  });
+  define(m, "timestamp_rules", [](const Arguments& args) {
+    const Array& logits = args.array(0);
+    const Array& tokens = args.array(1);
+    const Array& history = args.array(2);
+    const ops::TimestampRules rules{args.array(3), args.array(4), args.integer(5), args.integer(6),
+                                    args.integer(7)};
+    return run_into(args, 8, [&](const auto& out) {
+      return ops::timestamp_rules(logits, tokens, history, rules, out);
+    });
   });
   define(m, "count_tokens", [](const Arguments& args) {
     const Array& counts = args.array(0);

@@ -77,10 +77,12 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_recurrent(m);
   bind_linalg(m);
   bind_fft(m);
+  bind_audio(m);
   bind_llm(m);
   bind_llm_engine(m);
   bind_llm_decode(m);
   bind_llm_parts(m);
+  bind_whisper(m);
   bind_safetensors(m);
   bind_torch_file(m);
   bind_kokoro(m);

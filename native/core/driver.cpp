@@ -71,13 +71,12 @@ class Resolver {
 
   void* find(const char* base, int version, const char* exported) const {
     if (version > version_) return nullptr;
-    constexpr std::uint64_t kLegacyStream = 1;  // not the per-thread default stream variants
+    constexpr std::uint64_t kLegacy = 1;  // not the per-thread default stream variants
     void* address = nullptr;
     int status = 0;
-    if (get12_ != nullptr &&
-        get12_(base, &address, version, kLegacyStream, &status) == cu::kSuccess)
+    if (get12_ != nullptr && get12_(base, &address, version, kLegacy, &status) == cu::kSuccess)
       return address;
-    if (get11_ != nullptr && get11_(base, &address, version, kLegacyStream) == cu::kSuccess)
+    if (get11_ != nullptr && get11_(base, &address, version, kLegacy) == cu::kSuccess)
       return address;
     return library_.symbol(exported);
   }

@@ -5,72 +5,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "llm/json_fields.h"
 
 namespace gpk::llm {
 namespace {
 
-[[noreturn]] void refuse(const char* field, const Json& value, const char* expected) {
-  throw InvalidArgument(cat("load: ", field, " of config.json is ", to_string(value.kind()),
-                            ", expected ", expected));
-}
-
-// An object's fields; null counts as not given.
-class Fields {
- public:
-  explicit Fields(const Json& object) : object_(object) {}
-
-  [[nodiscard]] const Json* find(const char* field) const {
-    const Json* value = object_.find(field);
-    return value == nullptr || value->is_null() ? nullptr : value;
-  }
-  [[nodiscard]] std::int64_t integer(const char* field) const {
-    const Json* value = find(field);
-    if (value == nullptr)
-      throw InvalidArgument(cat("load: config.json has no ", field, ", expected an integer"));
-    return integer(field, 0);
-  }
-  [[nodiscard]] std::int64_t integer(const char* field, std::int64_t otherwise) const {
-    const Json* value = find(field);
-    if (value == nullptr) return otherwise;
-    const std::optional<std::int64_t> number = value->integer();
-    if (!number) refuse(field, *value, "an integer");
-    return *number;
-  }
-  [[nodiscard]] double number(const char* field, double otherwise) const {
-    const Json* value = find(field);
-    if (value == nullptr) return otherwise;
-    const std::optional<double> number = value->number();
-    if (!number) refuse(field, *value, "a number");
-    return *number;
-  }
-  [[nodiscard]] bool boolean(const char* field, bool otherwise) const {
-    const Json* value = find(field);
-    if (value == nullptr) return otherwise;
-    const std::optional<bool> flag = value->boolean();
-    if (!flag) refuse(field, *value, "true or false");
-    return *flag;
-  }
-  [[nodiscard]] std::string text(const char* field, const char* otherwise) const {
-    const Json* value = find(field);
-    if (value == nullptr) return otherwise;
-    if (value->string() == nullptr) refuse(field, *value, "a string");
-    return *value->string();
-  }
-  [[nodiscard]] std::vector<double> numbers(const char* field) const {
-    std::vector<double> result;
-    const Json* value = find(field);
-    if (value == nullptr) return result;
-    if (value->items() == nullptr) refuse(field, *value, "an array of numbers");
-    for (const Json& item : *value->items()) {
-      if (!item.number()) refuse(field, item, "an array of numbers");
-      result.push_back(*item.number());
-    }
-    return result;
-  }
-
- private:
-  const Json& object_;
-};
+using Fields = JsonFields;
 
 // Transformers 4: "rope_theta" and "rope_scaling"; 5: "rope_parameters", for models with windows
 // one by type of layer.
@@ -125,7 +65,7 @@ void read_windows(const Fields& fields, const ModelSpec& spec, ModelConfig& conf
       static_cast<std::size_t>(std::clamp<std::int64_t>(config.num_layers, 0, 4096));
   config.has_window.assign(layers, config.window > 0);
   if (const Json* types = fields.find("layer_types")) {
-    if (types->items() == nullptr) refuse("layer_types", *types, "an array of strings");
+    if (types->items() == nullptr) refuse_field("layer_types", *types, "an array of strings");
     config.has_window.clear();
     for (const Json& type : *types->items()) {
       const std::string* text = type.string();

@@ -15,6 +15,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"
 #include "ops/kv_cache/pages.h"
+#include "ops/sampling/timestamp_rules.h"
 
 namespace gpk::llm {
 namespace {
@@ -56,20 +57,23 @@ struct Decoder::Fields {
   static constexpr std::int64_t kSeed = 0, kDraws = 2, kTemperature = 4, kTopP = 5, kMinP = 6,
                                 kTypicalP = 7, kRepetition = 8, kPresence = 9, kFrequency = 10,
                                 kTopK = 11, kToken = 12, kPosition = 13, kLength = 14,
-                                kAdvance = 15, kTables = 16;
+                                kAdvance = 15, kHistory = 16, kCrossLength = 20, kTables = 21;
 };
 
 Decoder::Decoder(std::shared_ptr<Runner> runner, const Options& options)
     : runner_(std::move(runner)),
       options_(completed(options, *runner_)),
       blocks_(ceil_div(runner_->options().max_length, runner_->options().page)),
-      host_(static_cast<std::size_t>(options_.max_rows * (Fields::kTables + blocks_))),
+      cross_blocks_(runner_->cross() == nullptr ? 0 : runner_->cross()->blocks()),
+      host_(static_cast<std::size_t>(options_.max_rows *
+                                     (Fields::kTables + blocks_ + cross_blocks_))),
       state_(Array::empty({static_cast<std::int64_t>(host_.size())}, DType::kInt32,
                           runner_->model().device(), kOp)),
       iota_(iota(options_.max_rows + 1, state_.device())),
       ring_(PinnedMemory::allocate(state_.device(),
-                                   static_cast<std::size_t>(kRing * options_.max_rows) * 4)) {
+                                   static_cast<std::size_t>(kRing * options_.max_rows) * 8)) {
   runner_->reserve_rows(options_.max_rows);
+  if (options_.rules) load_rules();
   for (auto& event : fetched_) event = Event::create(state_.device(), {.timing = false});
 }
 
@@ -92,18 +96,25 @@ PassInput Decoder::make_input() const {
   const Array positions = field(Fields::kPosition, DType::kInt32);
   const Array tables({rows, blocks_}, {blocks_, 1}, DType::kInt32, state_.buffer(),
                      options_.max_rows * Fields::kTables);
-  return {rows,
-          rows,
-          1,
-          true,
-          options_.num_layers,
-          field(Fields::kToken, DType::kInt32),
-          positions,
-          ops::slot_mapping(tables, positions, std::nullopt, runner_->options().page, std::nullopt),
-          slice_axis(iota_, 0, 0, rows + 1, 1),
-          field(Fields::kLength, DType::kInt32),
-          tables,
-          slice_axis(iota_, 0, 0, rows, 1)};
+  PassInput input{
+      rows,
+      rows,
+      1,
+      true,
+      options_.num_layers,
+      field(Fields::kToken, DType::kInt32),
+      positions,
+      ops::slot_mapping(tables, positions, std::nullopt, runner_->options().page, std::nullopt),
+      slice_axis(iota_, 0, 0, rows + 1, 1),
+      field(Fields::kLength, DType::kInt32),
+      tables,
+      slice_axis(iota_, 0, 0, rows, 1)};
+  if (cross_blocks_ > 0) {
+    input.cross_lengths = field(Fields::kCrossLength, DType::kInt32);
+    input.cross_tables = Array({rows, cross_blocks_}, {cross_blocks_, 1}, DType::kInt32,
+                               state_.buffer(), options_.max_rows * (Fields::kTables + blocks_));
+  }
+  return input;
 }
 
 void Decoder::load(std::span<const DecodeRow> rows, bool pads) {
@@ -161,16 +172,70 @@ void Decoder::load(std::span<const DecodeRow> rows, bool pads) {
     integer(Fields::kPosition, row.position);
     integer(Fields::kLength, is_padding ? 0 : row.position + 1);
     integer(Fields::kAdvance, is_padding ? 0 : 1);
+    const TokenHistory& h = row.rules;
+    const std::int32_t history[kNumHistoryFields] = {h.count, h.last, h.before, h.newest};
+    for (int k = 0; k < kNumHistoryFields; ++k) integer(Fields::kHistory + k, history[k]);
     const std::size_t table = at(Fields::kTables, i * blocks_);
     if (is_padding)
       std::fill_n(&host_[table], blocks_, ~0u);
     else
       std::copy(row.table.begin(), row.table.end(), &host_[table]);
   }
-  const std::int64_t used = options_.max_rows * Fields::kTables + shape.rows * blocks_;
+  if (cross_blocks_ > 0) load_cross(rows);
+  const std::int64_t used = cross_blocks_ > 0
+                                ? state_.size()
+                                : options_.max_rows * Fields::kTables + shape.rows * blocks_;
   device::copy_from_host(slice_axis(state_, 0, 0, used, 1), host_.data());
   if (shape.penalized) load_counts(rows);
   if (shape.masked) load_masks(rows);
+}
+
+// Padding rows have no source: their length is 0.
+void Decoder::load_cross(std::span<const DecodeRow> rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].source == nullptr)
+      throw InvalidArgument(
+          cat(kOp, ": a row has no source, expected one for ", runner_->model().spec().name));
+    host_[static_cast<std::size_t>(options_.max_rows * Fields::kCrossLength) + i] =
+        static_cast<std::uint32_t>(rows[i].source->length());
+    const std::span<const std::int32_t> table = rows[i].source->table();
+    const std::int64_t first = options_.max_rows * (Fields::kTables + blocks_);
+    std::copy(table.begin(), table.end(),
+              host_.begin() + first + static_cast<std::int64_t>(i) * cross_blocks_);
+  }
+}
+
+void Decoder::load_rules() {
+  const ModelConfig& config = runner_->model().config();
+  const Device device = runner_->model().device();
+  const auto bits_of = [&](const std::vector<std::int32_t>& ids) {
+    std::vector<std::uint32_t> bits(
+        static_cast<std::size_t>(ceil_div(config.vocab_size, std::int64_t{32})));
+    for (const std::int32_t id : ids) {
+      if (id < 0 || id >= config.vocab_size)
+        throw InvalidArgument(
+            cat(kOp, ": token ", id, " is suppressed, expected 0 to ", config.vocab_size - 1));
+      bits[static_cast<std::size_t>(id / 32)] |= 1u << (id % 32);
+    }
+    return device::from_host(bits.data(), {static_cast<std::int64_t>(bits.size())}, DType::kUInt32,
+                             device);
+  };
+  suppressed_ = bits_of(options_.rules->suppressed);
+  begin_suppressed_ = bits_of(options_.rules->begin_suppressed);
+  allowed_ =
+      Array::empty({options_.max_rows, config.vocab_size}, runner_->model().dtype(), device, kOp);
+}
+
+// Logits without the tokens that may not come next. The token of each row becomes part of its
+// history.
+Array Decoder::apply_rules(const Array& logits) const {
+  const TokenRules& rules = *options_.rules;
+  const Array history({kNumHistoryFields, shape_.rows}, {options_.max_rows, 1}, DType::kInt32,
+                      state_.buffer(), options_.max_rows * Fields::kHistory);
+  return ops::timestamp_rules(logits, field(Fields::kToken, DType::kInt32), history,
+                              {*suppressed_, *begin_suppressed_, rules.eos, rules.first_timestamp,
+                               rules.max_initial_timestamp},
+                              slice_axis(*allowed_, 0, 0, shape_.rows, 1));
 }
 
 void Decoder::load_counts(std::span<const DecodeRow> rows) {
@@ -200,8 +265,10 @@ void Decoder::load_masks(std::span<const DecodeRow> rows) {
   device::copy_from_host(slice_axis(*masks_, 0, 0, shape_.rows, 1), bits.data());
 }
 
-// The token after each row of logits.
-Array Decoder::draw(const Array& logits, const Array& out) const {
+// The token after each row of logits, and what is known of it.
+void Decoder::draw(const Array& logits, Step& step) const {
+  const Array tokens = field(Fields::kToken, DType::kInt32);
+  const Array allowed = options_.rules ? apply_rules(logits) : logits;
   ops::SampleFilter filter;
   ops::SampleSource source;
   filter.temperature.value = 0.0;
@@ -219,20 +286,22 @@ Array Decoder::draw(const Array& logits, const Array& out) const {
     filter.presence_penalty.values = field(Fields::kPresence, DType::kFloat32);
     filter.frequency_penalty.values = field(Fields::kFrequency, DType::kFloat32);
     filter.counts = slice_axis(*counts_, 0, 0, shape_.rows, 1);
-    ops::count_tokens(*filter.counts, field(Fields::kToken, DType::kInt32));
+    ops::count_tokens(*filter.counts, tokens);
   }
   if (shape_.masked) filter.mask = slice_axis(*masks_, 0, 0, shape_.rows, 1);
-  return ops::sample(logits, filter, source, out);
+  ops::sample(allowed, filter, source, tokens);
+  if (shape_.logprobs > 0 || options_.keeps_logprobs)
+    step.logprobs = ops::token_logprobs(allowed, tokens, shape_.logprobs);
+  if (shape_.logprobs > 0 && options_.rules)
+    step.raw = ops::token_logprobs(logits, tokens, 0).chosen;
 }
 
 void Decoder::enqueue(Step& step) {
   const PassInput in = make_input();
-  const Array logits = runner_->enqueue(in);
-  draw(logits, in.tokens);
-  if (shape_.logprobs > 0) step.logprobs = ops::token_logprobs(logits, in.tokens, shape_.logprobs);
+  draw(runner_->enqueue(in), step);
   const Array advance = field(Fields::kAdvance, DType::kInt32);
-  ops::add(in.positions, advance, &in.positions);
-  ops::add(in.lengths, advance, &in.lengths);
+  ops::add(*in.positions, advance, &*in.positions);
+  ops::add(*in.lengths, advance, &*in.lengths);
 }
 
 // The first step of a shape loads kernels, the second is captured.
@@ -257,6 +326,7 @@ void Decoder::run() {
     step.graph->replay();
   }
   scores_ = step.logprobs;
+  raw_scores_ = step.raw;
   fetch(field(Fields::kToken, DType::kInt32));
 }
 
@@ -265,6 +335,9 @@ void Decoder::fetch(const Array& tokens) {
   auto* const dst = static_cast<std::int32_t*>(ring_->data()) +
                     slot * static_cast<std::size_t>(options_.max_rows);
   device::copy_to_pinned(slice_axis(tokens, 0, 0, num_rows_, 1), dst);
+  if (options_.keeps_logprobs)
+    device::copy_to_pinned(slice_axis(scores_->chosen, 0, 0, num_rows_, 1),
+                           dst + kRing * options_.max_rows);
   fetched_[slot]->record(*current_stream(tokens.device()));
   fetched_rows_[slot] = num_rows_;
 }
@@ -279,13 +352,28 @@ void Decoder::launch() {
   run();
 }
 
-std::span<const std::int32_t> Decoder::tokens(std::int64_t back) {
+// Waits for it.
+std::size_t Decoder::ring_slot(std::int64_t back) {
   if (back < 0 || back >= std::min(kRing, num_launches_))
     throw InvalidArgument(
         cat(kOp, ": back is ", back, ", expected 0 to ", std::min(kRing, num_launches_) - 1));
   const auto slot = static_cast<std::size_t>((num_launches_ - 1 - back) % kRing);
   fetched_[slot]->synchronize();
+  return slot;
+}
+
+std::span<const std::int32_t> Decoder::tokens(std::int64_t back) {
+  const std::size_t slot = ring_slot(back);
   const auto* const data = static_cast<const std::int32_t*>(ring_->data());
+  return {data + slot * static_cast<std::size_t>(options_.max_rows),
+          static_cast<std::size_t>(fetched_rows_[slot])};
+}
+
+std::span<const float> Decoder::logprobs(std::int64_t back) {
+  if (!options_.keeps_logprobs)
+    throw InvalidArgument(cat(kOp, ": log-probabilities are not kept, expected keeps_logprobs"));
+  const std::size_t slot = ring_slot(back);
+  const auto* const data = static_cast<const float*>(ring_->data()) + kRing * options_.max_rows;
   return {data + slot * static_cast<std::size_t>(options_.max_rows),
           static_cast<std::size_t>(fetched_rows_[slot])};
 }
@@ -300,9 +388,12 @@ std::vector<TokenScore> Decoder::scores() {
   device::to_host(all.chosen, chosen.data());
   device::to_host(all.ids, ids.data());
   device::to_host(all.logprobs, logprobs.data());
+  std::vector<float> raw = chosen;
+  if (raw_scores_) device::to_host(*raw_scores_, raw.data());
   std::vector<TokenScore> scores(static_cast<std::size_t>(num_rows_));
   for (std::size_t i = 0; i < scores.size(); ++i) {
     scores[i].logprob = chosen[i];
+    scores[i].raw_logprob = raw[i];
     for (std::size_t j = i * n; j < (i + 1) * n; ++j)
       scores[i].top.emplace_back(ids[j], logprobs[j]);
   }
@@ -312,10 +403,11 @@ std::vector<TokenScore> Decoder::scores() {
 std::span<const std::int32_t> Decoder::sample(const Array& logits,
                                               std::span<const DecodeRow> rows) {
   load(rows, false);
-  const Array tokens = draw(logits, field(Fields::kToken, DType::kInt32));
-  scores_.reset();
-  if (shape_.logprobs > 0) scores_ = ops::token_logprobs(logits, tokens, shape_.logprobs);
-  fetch(tokens);
+  Step step;
+  draw(logits, step);
+  scores_ = step.logprobs;
+  raw_scores_ = step.raw;
+  fetch(field(Fields::kToken, DType::kInt32));
   return this->tokens();
 }
 

@@ -15,6 +15,7 @@
 #include "core/memory.h"
 #include "llm/runner.h"
 #include "llm/sampling_options.h"
+#include "llm/token_rules.h"
 #include "ops/sampling/logprobs.h"
 #include "ops/sampling/sample.h"
 
@@ -28,10 +29,13 @@ struct DecodeRow {
   std::int64_t draws = 0;                     // tokens drawn from the seed so far
   std::span<const std::int32_t> history;      // tokens before this one, for penalties
   std::span<const std::uint32_t> mask;        // a bit for each token that may be drawn; empty: all
+  const Sequence* source = nullptr;           // of the cross cache, beside an encoder
+  TokenHistory rules;                         // without `token`, where the decoder has rules
 };
 
 struct TokenScore {
-  float logprob = 0.0f;
+  float logprob = 0.0f;                             // after the rules
+  float raw_logprob = 0.0f;                         // before them
   std::vector<std::pair<std::int32_t, float>> top;  // the likeliest tokens, largest first
 };
 
@@ -41,6 +45,8 @@ class Decoder {
     std::int64_t max_rows = 1;
     bool use_graph = true;        // one CUDA graph for each bucket of rows, from its second step on
     std::int64_t num_layers = 0;  // that are run before the head; 0: all
+    std::optional<TokenRules> rules = {};
+    bool keeps_logprobs = false;  // of every token that was sampled
   };
 
   // Throws InvalidArgument for more rows than the runner's max_tokens.
@@ -60,6 +66,8 @@ class Decoder {
 
   // What the rows of the newest launch sampled, or those of the one before. Waits for it.
   std::span<const std::int32_t> tokens(std::int64_t back = 0);
+  // Their log-probabilities, where they are kept.
+  std::span<const float> logprobs(std::int64_t back = 0);
   // Of the newest launch, where a row asked for them. Waits.
   std::vector<TokenScore> scores();
 
@@ -77,6 +85,7 @@ class Decoder {
   struct Step {
     std::unique_ptr<Graph> graph;
     std::optional<ops::TokenLogprobs> logprobs;
+    std::optional<Array> raw;
     bool was_run = false;
   };
   struct Fields;
@@ -86,24 +95,31 @@ class Decoder {
   void load_masks(std::span<const DecodeRow> rows);
   [[nodiscard]] Array field(std::int64_t first, DType dtype) const;
   [[nodiscard]] PassInput make_input() const;
-  Array draw(const Array& logits, const Array& out) const;
+  void load_rules();
+  void load_cross(std::span<const DecodeRow> rows);
+  Array apply_rules(const Array& logits) const;
+  void draw(const Array& logits, Step& step) const;
   void enqueue(Step& step);
   void run();
   void fetch(const Array& tokens);
+  std::size_t ring_slot(std::int64_t back);
 
   static constexpr std::int64_t kRing = 2;
 
   std::shared_ptr<Runner> runner_;
   Options options_;
-  std::int64_t blocks_;
+  std::int64_t blocks_, cross_blocks_;
   std::vector<std::uint32_t> host_;  // as state_
   Array state_;                      // everything that differs from row to row, in one block
   Array iota_;                       // int32 0, 1, ...
   std::optional<Array> counts_, masks_;
+  std::optional<Array> suppressed_, begin_suppressed_;  // bits, by the rules
+  std::optional<Array> allowed_;                        // logits after them
   Shape shape_;
   std::int64_t num_rows_ = 0;
   std::map<Shape, Step> steps_;
   std::optional<ops::TokenLogprobs> scores_;  // of the newest tokens
+  std::optional<Array> raw_scores_;
   std::int64_t num_launches_ = 0;
   std::shared_ptr<PinnedMemory> ring_;
   std::array<std::shared_ptr<Event>, kRing> fetched_;

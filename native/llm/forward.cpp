@@ -5,10 +5,12 @@
 
 #include "core/view.h"
 #include "ops/attention/attention.h"
+#include "ops/conv/conv.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/indexing/take.h"
 #include "ops/kv_cache/write.h"
+#include "ops/manipulation/axes.h"
 #include "ops/matmul/grouped.h"
 #include "ops/matmul/linear.h"
 #include "ops/moe/permute.h"
@@ -51,7 +53,7 @@ struct Pass {
   }
 
   void embed() const {
-    ops::take(weight(step.weight), input.tokens, 0, ops::IndexMode::kClip, out());
+    ops::take(weight(step.weight), *input.tokens, 0, ops::IndexMode::kClip, out());
     if (config().embedding_scale != 1.0)
       ops::multiply(out(), Scalar(rounded(config().embedding_scale)), &out());
   }
@@ -66,7 +68,7 @@ struct Pass {
 
   void add_positions() const {
     const Array rows =
-        ops::take(weight(step.weight), input.positions, 0, ops::IndexMode::kClip, std::nullopt);
+        ops::take(weight(step.weight), *input.positions, 0, ops::IndexMode::kClip, std::nullopt);
     ops::add(in(), rows, &out());
   }
 
@@ -84,7 +86,10 @@ struct Pass {
     ops::LinearOptions options;
     options.bias = maybe(step.bias);
     if (step.residual != Slot::kNone) options.residual = slot(step.residual);
-    if (step.gelu) options.activation = ops::Activation::kGelu;
+    if (step.gelu)
+      options.activation = state.model.spec().activation == MlpActivation::kGeluErf
+                               ? ops::Activation::kGeluErf
+                               : ops::Activation::kGelu;
     options.swiglu = step.kind == StepKind::kSwiglu;
     if (step.norm != Role::kNone)
       options.norm = {weight(step.norm), config().norm_eps, state.model.spec().norm_offset};
@@ -134,8 +139,8 @@ struct Pass {
     }
     ops::kv_cache_write(heads_of(in(), c.q_size(), c.num_kv_heads),
                         heads_of(in(), c.q_size() + c.kv_size(), c.num_kv_heads),
-                        {state.cache.k(step.layer), {}}, {state.cache.v(step.layer), {}},
-                        input.slots, options, heads_of(out(), 0, c.num_heads));
+                        {state.cache->k(step.layer), {}}, {state.cache->v(step.layer), {}},
+                        *input.slots, options, heads_of(out(), 0, c.num_heads));
   }
 
   void attention() const {
@@ -147,8 +152,22 @@ struct Pass {
     options.scale = c.attention_scale;
     options.lengths = input.lengths;
     options.block_table = input.tables;
-    Array q = heads_of(in(), 0, c.num_heads);
-    Array result = heads_of(out(), 0, c.num_heads);
+    attend(*state.cache, options);
+  }
+
+  void cross_attention() const {
+    if (state.on_cross_query)
+      state.on_cross_query(step.layer, heads_of(in(), 0, config().num_heads));
+    ops::AttentionOptions options;
+    options.lengths = input.cross_lengths;
+    options.block_table = input.cross_tables;
+    attend(state.cross->pages(), options);
+  }
+
+  // The queries of each sequence to the keys that its table names.
+  void attend(const KvPages& cache, ops::AttentionOptions& options) const {
+    Array q = heads_of(in(), 0, config().num_heads);
+    Array result = heads_of(out(), 0, config().num_heads);
     if (input.decodes) {
       q = expand_dims(q, {1}, "attention");
       result = expand_dims(result, {1}, "attention");
@@ -156,7 +175,42 @@ struct Pass {
       options.cu_seqlens_q = input.starts;
       options.max_seqlen_q = input.longest;
     }
-    ops::run_attention(q, state.cache.k(step.layer), state.cache.v(step.layer), options, result);
+    ops::run_attention(q, cache.k(step.layer), cache.v(step.layer), options, result);
+  }
+
+  // All sequences have as many rows.
+  void self_attention() const {
+    const ModelConfig& c = config();
+    const auto by_sequence = [&](const Array& heads) {
+      return *try_reshape(heads,
+                          {input.num_sequences, input.longest, heads.shape()[1], c.head_dim});
+    };
+    ops::run_attention(by_sequence(heads_of(in(), 0, c.num_heads)),
+                       by_sequence(heads_of(in(), c.q_size(), c.num_kv_heads)),
+                       by_sequence(heads_of(in(), c.q_size() + c.kv_size(), c.num_kv_heads)), {},
+                       by_sequence(heads_of(out(), 0, c.num_heads)));
+  }
+
+  void write_cross() const {
+    const ModelConfig& c = config();
+    ops::kv_cache_write(heads_of(in(), 0, c.num_kv_heads),
+                        heads_of(in(), c.kv_size(), c.num_kv_heads),
+                        {state.cross->pages().k(step.layer), {}},
+                        {state.cross->pages().v(step.layer), {}}, *input.slots, {}, std::nullopt);
+  }
+
+  // [sequences, channels, frames] to rows of channels.
+  void convolve() const {
+    ops::ConvOptions options;
+    options.padding = {1};
+    options.activation = ops::conv::Activation::kGeluErf;
+    options.bias = weight(Role::kConv1Bias);
+    const Array first = ops::conv1d(*input.features, weight(Role::kConv1), options, std::nullopt);
+    options.stride = {2};
+    options.bias = weight(Role::kConv2Bias);
+    const Array second = ops::conv1d(first, weight(Role::kConv2), options, std::nullopt);
+    const Array rows = *try_reshape(out(), {input.num_sequences, input.longest, out().shape()[1]});
+    ops::copy_into(rows, ops::swapaxes(second, 1, 2, "encode"), "encode");
   }
 
   void experts() const {
@@ -188,7 +242,7 @@ struct Pass {
 
   // Of a decode step all rows are wanted: both slots are one array.
   void select() const {
-    if (!input.decodes) ops::take(in(), input.rows, 0, ops::IndexMode::kClip, out());
+    if (!input.decodes) ops::take(in(), *input.rows, 0, ops::IndexMode::kClip, out());
   }
 
   void softcap() const {
@@ -201,6 +255,7 @@ struct Pass {
   void run() const {
     switch (step.kind) {
       case StepKind::kEmbed: embed(); break;
+      case StepKind::kConvolve: convolve(); break;
       case StepKind::kAddPositions: add_positions(); break;
       case StepKind::kNorm: norm(); break;
       case StepKind::kLinear:
@@ -208,6 +263,9 @@ struct Pass {
       case StepKind::kGeglu: geglu(); break;
       case StepKind::kWriteKv: write_kv(); break;
       case StepKind::kAttention: attention(); break;
+      case StepKind::kSelfAttention: self_attention(); break;
+      case StepKind::kWriteCross: write_cross(); break;
+      case StepKind::kCrossAttention: cross_attention(); break;
       case StepKind::kAdd: ops::add(out(), in(), &out()); break;
       case StepKind::kExperts: experts(); break;
       case StepKind::kSelect: select(); break;
@@ -217,6 +275,10 @@ struct Pass {
 };
 
 }  // namespace
+
+void run_steps(const ModelPlan& plan, const PassInput& input, PassState& state) {
+  for (const Step& step : plan.steps) Pass{input, state, step}.run();
+}
 
 void run_steps(const PassInput& input, PassState& state) {
   const std::int64_t last =

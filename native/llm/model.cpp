@@ -5,15 +5,23 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "ops/elementwise/copy.h"
+#include "ops/elementwise/fill.h"
 #include "ops/manipulation/axes.h"
 
 namespace gpk::llm {
 namespace {
 
+std::int64_t elements_of(const std::vector<Array>& parts) {
+  std::int64_t count = 0;
+  for (const Array& part : parts) count += part.size();
+  return count;
+}
+
 // The parts as one array, where they are one already; else nothing.
 std::optional<Array> joined_view(const Weight& weight, const std::vector<Array>& parts,
                                  DType dtype) {
   std::int64_t next = parts.front().offset_elems();
+  if (elements_of(parts) != num_elements(weight.shape, "load")) return std::nullopt;
   for (const Array& part : parts) {
     if (part.dtype() != dtype || !part.is_contiguous() || part.offset_elems() != next ||
         part.buffer() != parts.front().buffer())
@@ -33,9 +41,10 @@ Array load_weight(const Weight& weight, const std::string& prefix, DType dtype, 
   }
   if (auto view = joined_view(weight, parts, dtype)) return *view;
   const Array whole = Array::empty(weight.shape, dtype, device, "load");
+  if (elements_of(parts) < whole.size()) ops::fill(whole, Scalar(0.0), "load");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Array to = whole;
-    if (weight.shape.size() == 3)
+    if (weight.shape.size() == 3 && parts[i].ndim() == 2)
       to = Array({weight.shape[1], weight.shape[2]}, {weight.shape[2], 1}, dtype, whole.buffer(),
                  whole.offset_elems() + weight.parts[i].matrix * whole.strides()[0]);
     const std::int64_t rows = parts[i].shape()[0];
@@ -58,6 +67,7 @@ Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, con
   check_config(config_);
   plan_ = plan_model(spec_, config_);
   decode_plan_ = fuse_norms(plan_, spec_);
+  source_plan_ = plan_source(spec_, config_);
   const std::vector<Weight> layout = weight_layout(spec_, config_);
   std::string prefix;
   check_tensors(layout, spec_, tensors.shapes, prefix);
@@ -82,7 +92,8 @@ std::int64_t Model::num_bytes() const noexcept {
 
 std::string Model::explain() const {
   return cat(spec_.name, ", ", num_parameters_, " parameters, ", name(dtype_), ", on ",
-             to_string(device_), "\n", to_string(plan_, spec_, config_));
+             to_string(device_), "\n", to_string(source_plan_, spec_, config_),
+             to_string(plan_, spec_, config_));
 }
 
 }  // namespace gpk::llm

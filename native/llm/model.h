@@ -32,6 +32,8 @@ class Model {
   [[nodiscard]] const ModelConfig& config() const noexcept { return config_; }
   [[nodiscard]] const ModelPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] const ModelPlan& decode_plan() const noexcept { return decode_plan_; }
+  // What is computed once from the states of an encoder; empty without one.
+  [[nodiscard]] const ModelPlan& source_plan() const noexcept { return source_plan_; }
   [[nodiscard]] DType dtype() const noexcept { return dtype_; }
   [[nodiscard]] Device device() const noexcept { return device_; }
   // Weights may be evicted, so no graph may hold them.
@@ -51,7 +53,7 @@ class Model {
  private:
   ModelSpec spec_;
   ModelConfig config_;
-  ModelPlan plan_, decode_plan_;
+  ModelPlan plan_, decode_plan_, source_plan_;
   DType dtype_;
   Device device_;
   bool evictable_;

@@ -17,7 +17,7 @@ void check_positive(const char* field, std::int64_t value) {
 }  // namespace
 
 void check_config(const ModelConfig& c) {
-  check_positive("vocab_size", c.vocab_size);
+  if (c.num_mels == 0) check_positive("vocab_size", c.vocab_size);
   check_positive("hidden_size", c.hidden_size);
   check_positive("num_hidden_layers", c.num_layers);
   check_positive("num_attention_heads", c.num_heads);

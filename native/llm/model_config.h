@@ -36,7 +36,9 @@ struct ModelConfig {
   double final_softcap = 0.0;
   double attention_scale = 0.0;  // 0: 1 / sqrt(head_dim)
   double embedding_scale = 1.0;
-  std::int64_t num_experts = 0;  // 0: one MLP
+  std::int64_t source_positions = 0;  // of an encoder: rows; of a decoder beside one: its rows
+  std::int64_t num_mels = 0;          // of an encoder: channels of the spectrogram
+  std::int64_t num_experts = 0;       // 0: one MLP
   std::int64_t experts_per_token = 0;
   bool renormalize_experts = true;
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{1} << 24;
 
+}  // namespace
+
 Json read_json(const std::string& path) {
   const WeightFile file(path);
   if (file.size_bytes() > kMaxConfigBytes)
@@ -21,6 +23,8 @@ Json read_json(const std::string& path) {
   file.read(0, text.data(), text.size());
   return parse_json(text, path);
 }
+
+namespace {
 
 // The tensors of a weight one behind the other, so that it needs no copy.
 std::vector<WeightSource> sources_of(const std::vector<Weight>& layout, const WeightSet& files,
@@ -46,18 +50,29 @@ std::shared_ptr<Model> load_model(const std::string& weights, const Json& json,
                                   const ModelSpec& spec, Device device, LoadOptions options) {
   ModelConfig config = read_config(json, spec);
   const std::shared_ptr<WeightSet> files = WeightSet::open(weights);
+  return load_part(*files, shapes_of(*files), spec, std::move(config), device, std::move(options));
+}
+
+std::map<std::string, Dims> shapes_of(const WeightSet& files) {
+  std::map<std::string, Dims> shapes;
+  for (const std::string& name : files.names()) shapes.emplace(name, files.info(name).shape);
+  return shapes;
+}
+
+std::shared_ptr<Model> load_part(const WeightSet& files, std::map<std::string, Dims> shapes,
+                                 const ModelSpec& spec, ModelConfig config, Device device,
+                                 LoadOptions options) {
   Model::Tensors tensors;
-  for (const std::string& name : files->names())
-    tensors.shapes.emplace(name, files->info(name).shape);
+  tensors.shapes = std::move(shapes);
   const std::vector<Weight> layout = weight_layout(spec, config);
   std::string prefix;
   check_tensors(layout, spec, tensors.shapes, prefix);
   if (!options.dtype) {
-    const std::string name = prefix + spec.embed_tokens;
-    options.dtype = loadable_dtype(files->info(name), files->path());
+    const std::string name = prefix + layout.front().parts.front().tensor;
+    options.dtype = loadable_dtype(files.info(name), files.path());
   }
   const std::map<std::string, Array> arrays =
-      load_weights(sources_of(layout, *files, prefix), device, options);
+      load_weights(sources_of(layout, files, prefix), device, options);
   tensors.evictable = options.evictable;
   tensors.load = [&arrays](const std::string& name) { return arrays.at(name); };
   return std::make_shared<Model>(spec, std::move(config), *options.dtype, device, tensors);

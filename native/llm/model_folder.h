@@ -1,6 +1,7 @@
 // A model from a Hugging Face folder: config.json and SafeTensors.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "base/json.h"
 #include "llm/model.h"
 #include "llm/weight_loader.h"
+#include "llm/weight_set.h"
 
 namespace gpk::llm {
 
@@ -19,5 +21,14 @@ std::shared_ptr<Model> load_model(const std::string& folder, Device device, Load
 // With a config and a spec of one's own. `weights`: a file, an index or a folder.
 std::shared_ptr<Model> load_model(const std::string& weights, const Json& config,
                                   const ModelSpec& spec, Device device, LoadOptions options);
+
+// One model of several whose tensors are in the same files: of `shapes`, which are all of this one.
+std::map<std::string, Dims> shapes_of(const WeightSet& files);
+std::shared_ptr<Model> load_part(const WeightSet& files, std::map<std::string, Dims> shapes,
+                                 const ModelSpec& spec, ModelConfig config, Device device,
+                                 LoadOptions options);
+
+// The JSON in a file of a model folder. Throws FileError, InvalidArgument.
+Json read_json(const std::string& path);
 
 }  // namespace gpk::llm

@@ -31,12 +31,28 @@ struct Planner {
                      bias(Role::kAttentionNormBias, spec.attn_norm_bias)});
     steps.push_back({StepKind::kLinear, i, Slot::kNormed, Slot::kQkv, Role::kQkv,
                      config.attention_bias ? Role::kQkvBias : Role::kNone});
-    steps.push_back({StepKind::kWriteKv, i, Slot::kQkv, Slot::kQuery});
-    steps.push_back({StepKind::kAttention, i, Slot::kQuery, Slot::kHeads});
+    if (spec.is_encoder()) {
+      steps.push_back({StepKind::kSelfAttention, i, Slot::kQkv, Slot::kHeads});
+    } else {
+      steps.push_back({StepKind::kWriteKv, i, Slot::kQkv, Slot::kQuery});
+      steps.push_back({StepKind::kAttention, i, Slot::kQuery, Slot::kHeads});
+    }
     const Role output_bias =
         config.attention_bias ? bias(Role::kOutputBias, spec.o_bias) : Role::kNone;
     finish({StepKind::kLinear, i, Slot::kHeads, Slot::kNone, Role::kOutput, output_bias},
            Role::kAttentionPostNorm, spec.attn_post_norm);
+  }
+
+  void cross(std::int64_t i) {
+    const CrossTensors& x = spec.cross;
+    steps.push_back({StepKind::kNorm, i, Slot::kHidden, Slot::kNormed, Role::kCrossNorm,
+                     bias(Role::kCrossNormBias, x.norm_bias)});
+    steps.push_back({StepKind::kLinear, i, Slot::kNormed, Slot::kQuery, Role::kCrossQuery,
+                     bias(Role::kCrossQueryBias, x.q_bias)});
+    steps.push_back({StepKind::kCrossAttention, i, Slot::kQuery, Slot::kHeads});
+    finish({StepKind::kLinear, i, Slot::kHeads, Slot::kNone, Role::kCrossOutput,
+            bias(Role::kCrossOutputBias, x.o_bias)},
+           Role::kNone, "");
   }
 
   void mlp(std::int64_t i) {
@@ -62,6 +78,11 @@ struct Planner {
   }
 
   void head() {
+    if (spec.is_encoder()) {
+      steps.push_back({StepKind::kNorm, -1, Slot::kHidden, Slot::kSelected, Role::kFinalNorm,
+                       bias(Role::kFinalNormBias, spec.final_norm_bias)});
+      return;
+    }
     steps.push_back({StepKind::kSelect, -1, Slot::kHidden, Slot::kSelected});
     steps.push_back({StepKind::kNorm, -1, Slot::kSelected, Slot::kSelected, Role::kFinalNorm,
                      bias(Role::kFinalNormBias, spec.final_norm_bias)});
@@ -118,6 +139,7 @@ std::string value_text(const Step& step, const ModelSpec& spec, const ModelConfi
     case StepKind::kEmbed:
       return c.embedding_scale == 1.0 ? "embedding[tokens]"
                                       : cat("embedding[tokens] * ", c.embedding_scale);
+    case StepKind::kConvolve: return "gelu(conv2(gelu(conv1(mel))))^T";
     case StepKind::kAddPositions: return cat(to_string(step.out), " + positions[position]");
     case StepKind::kNorm: return norm_text(step, spec);
     case StepKind::kLinear: return linear_text(step, spec);
@@ -125,6 +147,9 @@ std::string value_text(const Step& step, const ModelSpec& spec, const ModelConfi
     case StepKind::kGeglu: return cat("geglu(", to_string(step.in), ")");
     case StepKind::kWriteKv: return kv_text(step, spec, c);
     case StepKind::kAttention: return attention_text(step, c);
+    case StepKind::kSelfAttention: return cat("attention(", to_string(step.in), ")");
+    case StepKind::kWriteCross: return cat("write(", to_string(step.in), ")");
+    case StepKind::kCrossAttention: return cat("attention(", to_string(step.in), ", cross cache)");
     case StepKind::kAdd: return cat(to_string(step.out), " + ", to_string(step.in));
     case StepKind::kExperts:
       return cat("experts(", to_string(step.in), ", ", c.experts_per_token, " of ", c.num_experts,
@@ -138,24 +163,39 @@ std::string value_text(const Step& step, const ModelSpec& spec, const ModelConfi
 }  // namespace
 
 const char* to_string(Slot slot) {
-  static constexpr const char* kNames[kNumSlots] = {"none",  "hidden",   "normed", "qkv",
-                                                    "query", "heads",    "pair",   "inner",
-                                                    "delta", "selected", "logits"};
+  static constexpr const char* kNames[kNumSlots] = {
+      "none",     "hidden", "normed", "qkv",   "query",    "heads", "source",
+      "cross_kv", "pair",   "inner",  "delta", "selected", "logits"};
   return kNames[static_cast<int>(slot)];
 }
 
 ModelPlan plan_model(const ModelSpec& spec, const ModelConfig& config) {
   ModelPlan plan;
   Planner planner{spec, config, plan.steps};
-  plan.steps.push_back({StepKind::kEmbed, -1, Slot::kNone, Slot::kHidden, Role::kEmbedding});
+  if (spec.is_encoder())
+    plan.steps.push_back({StepKind::kConvolve, -1, Slot::kNone, Slot::kHidden, Role::kConv1});
+  else
+    plan.steps.push_back({StepKind::kEmbed, -1, Slot::kNone, Slot::kHidden, Role::kEmbedding});
   if (!spec.position_embed.empty())
     plan.steps.push_back(
         {StepKind::kAddPositions, -1, Slot::kHidden, Slot::kHidden, Role::kPositions});
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     planner.attention(i);
+    if (spec.has_cross()) planner.cross(i);
     planner.mlp(i);
   }
   planner.head();
+  return plan;
+}
+
+ModelPlan plan_source(const ModelSpec& spec, const ModelConfig& config) {
+  ModelPlan plan;
+  if (!spec.has_cross()) return plan;
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    plan.steps.push_back({StepKind::kLinear, i, Slot::kSource, Slot::kCrossKv, Role::kCrossKv,
+                          Planner::bias(Role::kCrossKvBias, spec.cross.v_bias)});
+    plan.steps.push_back({StepKind::kWriteCross, i, Slot::kCrossKv, Slot::kNone});
+  }
   return plan;
 }
 
@@ -188,6 +228,8 @@ std::int64_t slot_width(Slot slot, const ModelSpec& spec, const ModelConfig& c) 
     case Slot::kQkv: return c.q_size() + 2 * c.kv_size();
     case Slot::kQuery:
     case Slot::kHeads: return c.q_size();
+    case Slot::kSource: return spec.has_cross() ? c.hidden_size : 0;
+    case Slot::kCrossKv: return spec.has_cross() ? 2 * c.kv_size() : 0;
     case Slot::kPair: return spec.is_gated() ? 2 * c.intermediate_size : 0;
     case Slot::kInner: return c.intermediate_size;
     case Slot::kLogits: return c.vocab_size;
@@ -199,8 +241,11 @@ std::string to_string(const ModelPlan& plan, const ModelSpec& spec, const ModelC
   std::string text;
   for (const Step& step : plan.steps) {
     if (step.layer >= 0) text += cat("layer ", step.layer, ": ");
-    text += cat(to_string(step.out), step.kind == StepKind::kWriteKv ? ", cache" : "", " = ",
-                value_text(step, spec, config), "\n");
+    const bool writes = step.kind == StepKind::kWriteKv;
+    const std::string to = step.kind == StepKind::kWriteCross
+                               ? "cross cache"
+                               : cat(to_string(step.out), writes ? ", cache" : "");
+    text += cat(to, " = ", value_text(step, spec, config), "\n");
   }
   return text;
 }

@@ -10,7 +10,21 @@
 namespace gpk::llm {
 
 enum class NormKind : std::uint8_t { kRms, kLayer };
-enum class MlpActivation : std::uint8_t { kSilu, kGelu };  // gelu: the tanh form
+enum class MlpActivation : std::uint8_t { kSilu, kGelu, kGeluErf };  // kGelu: the tanh form
+
+// Attention to the states of an encoder, in every layer of a decoder.
+struct CrossTensors {
+  std::string norm, norm_bias;
+  std::string q_proj, q_bias;
+  std::string k_proj, v_proj, v_bias;
+  std::string o_proj, o_bias;
+};
+
+// Two convolutions over time ahead of an encoder's layers; the second halves the frames.
+struct ConvTensors {
+  std::string conv1, conv1_bias;
+  std::string conv2, conv2_bias;
+};
 
 struct ModelSpec {
   std::string name;
@@ -18,6 +32,8 @@ struct ModelSpec {
   // Tensors; empty: the family has none. fc1 and fc2 are a plain MLP, the projections a gated one.
 #define GPK_SPEC_TENSOR(field) std::string field;
 #include "llm/spec_tensors.def"
+  CrossTensors cross;                // of a decoder beside an encoder
+  ConvTensors conv;                  // of an encoder of spectrograms
   std::string prefix;                // that all names may begin with
   std::vector<std::string> ignored;  // ends of names that are no weights
 
@@ -34,6 +50,9 @@ struct ModelSpec {
   double default_rope_theta = 10000.0;
 
   [[nodiscard]] bool is_moe() const { return !moe_gate.empty(); }
+  [[nodiscard]] bool has_cross() const { return !cross.q_proj.empty(); }
+  // Rows come from convolutions and all see each other; there is no head.
+  [[nodiscard]] bool is_encoder() const { return !conv.conv1.empty(); }
   [[nodiscard]] bool is_gated() const { return !gate_proj.empty() || is_moe(); }
 };
 

@@ -22,6 +22,8 @@ RunnerOptions completed(RunnerOptions o, const ModelConfig& config) {
   check("max_length", o.max_length, config.max_positions);
   check("max_tokens", o.max_tokens, std::int64_t{1} << 20);
   check("max_sequences", o.max_sequences, std::int64_t{1} << 16);
+  if (o.max_sources == 0) o.max_sources = o.max_sequences;
+  check("max_sources", o.max_sources, std::int64_t{1} << 16);
   if (o.num_pages == 0) o.num_pages = o.max_sequences * ceil_div(o.max_length, o.page);
   return o;
 }
@@ -30,7 +32,7 @@ RunnerOptions completed(RunnerOptions o, const ModelConfig& config) {
 
 // The integers of a pass, one after the other, so that one copy brings them to the device.
 struct Runner::HostInput {
-  std::int64_t tokens = 0, sequences = 0, rows = 0, longest = 0, blocks = 0;
+  std::int64_t tokens = 0, sequences = 0, rows = 0, longest = 0, blocks = 0, cross_blocks = 0;
   std::vector<std::int32_t> numbers;
 };
 
@@ -43,6 +45,8 @@ Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
       activations_(Array::empty({options_.max_tokens * memory_.width}, model_->dtype(),
                                 model_->device(), "runner")) {
   const ModelConfig& config = model_->config();
+  if (model_->spec().has_cross())
+    cross_ = std::make_unique<CrossCache>(model_, options_.max_sources, options_.page);
   if (!model_->spec().use_rope) return;
   rope_ = make_rope_table(config.rope, options_.max_length, model_->device());
   if (std::find(config.has_window.begin(), config.has_window.end(), true) !=
@@ -57,10 +61,18 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
   if (host.sequences < 1 || host.sequences > options_.max_sequences)
     throw InvalidArgument(
         cat("forward: ", host.sequences, " sequences, expected 1 to ", options_.max_sequences));
-  std::vector<std::int32_t> positions, slots, starts{0}, lengths, tables, rows;
+  std::vector<std::int32_t> positions, slots, starts{0}, lengths, tables, rows, cross_lengths,
+      cross_tables;
   for (const Chunk& chunk : chunks) {
     const auto count = static_cast<std::int64_t>(chunk.tokens.size());
     if (count < 1) throw InvalidArgument("forward: a chunk has no tokens, expected 1 or more");
+    if (chunk.num_rows < 0 || chunk.num_rows > count)
+      throw InvalidArgument(
+          cat("forward: num_rows is ", chunk.num_rows, ", expected 0 to ", count, ", the tokens"));
+    if ((chunk.source != nullptr) != (cross_ != nullptr))
+      throw InvalidArgument(cat("forward: a chunk has ", cross_ ? "no source" : "a source",
+                                ", expected ", cross_ ? "one" : "none", " for ",
+                                model_->spec().name));
     if (host.tokens + count > options_.max_tokens)
       throw InvalidArgument(
           cat("forward: more than ", options_.max_tokens, " tokens, expected at most max_tokens"));
@@ -84,7 +96,7 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
       positions.push_back(static_cast<std::int32_t>(p));
       slots.push_back(static_cast<std::int32_t>(slot));
     }
-    for (std::int64_t i = chunk.all_rows ? 0 : count - 1; i < count; ++i)
+    for (std::int64_t i = count - chunk.num_rows; i < count; ++i)
       rows.push_back(static_cast<std::int32_t>(first + i));
     first += count;
     starts.push_back(static_cast<std::int32_t>(first));
@@ -92,9 +104,16 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
     tables.insert(tables.end(), table.begin(), table.end());
     tables.resize(lengths.size() * static_cast<std::size_t>(host.blocks), 0);
     host.longest = std::max(host.longest, count);
+    if (chunk.source == nullptr) continue;
+    cross_lengths.push_back(static_cast<std::int32_t>(chunk.source->length()));
+    const std::span<const std::int32_t> pages = chunk.source->table();
+    cross_tables.insert(cross_tables.end(), pages.begin(), pages.end());
+    cross_tables.resize(cross_lengths.size() * static_cast<std::size_t>(cross_->blocks()), 0);
   }
+  if (cross_) host.cross_blocks = cross_->blocks();
   host.rows = static_cast<std::int64_t>(rows.size());
-  for (const auto* part : {&positions, &slots, &starts, &lengths, &rows, &tables})
+  for (const auto* part :
+       {&positions, &slots, &starts, &lengths, &rows, &tables, &cross_lengths, &cross_tables})
     host.numbers.insert(host.numbers.end(), part->begin(), part->end());
   return host;
 }
@@ -117,8 +136,14 @@ PassInput Runner::upload(const HostInput& host) {
   const Array rows = next(host.rows);
   const Array tables =
       *try_reshape(next(host.sequences * host.blocks), {host.sequences, host.blocks});
-  return {host.tokens, host.sequences, host.longest, false,   0,      tokens,
-          positions,   slots,          starts,       lengths, tables, rows};
+  PassInput input{host.tokens, host.sequences, host.longest, false,   0,      tokens,
+                  positions,   slots,          starts,       lengths, tables, rows};
+  if (cross_) {
+    input.cross_lengths = next(host.sequences);
+    input.cross_tables =
+        *try_reshape(next(host.sequences * host.cross_blocks), {host.sequences, host.cross_blocks});
+  }
+  return input;
 }
 
 void Runner::reserve_rows(std::int64_t rows) {
@@ -139,7 +164,7 @@ std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens
   for (int s = 1; s < kNumSlots; ++s) {
     const auto slot = static_cast<Slot>(s);
     const std::int64_t width = slot_width(slot, model_->spec(), config);
-    if (width == 0) continue;
+    if (width == 0 || slot == Slot::kSource || slot == Slot::kCrossKv) continue;
     auto& array = slots[static_cast<std::size_t>(s)];
     if (slot == Slot::kLogits)
       array = slice_axis(*logits_, 0, 0, rows, 1);
@@ -154,9 +179,11 @@ std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens
 }
 
 Array Runner::enqueue(const PassInput& input) {
-  PassState state{*model_, *pages_, rope_ ? &*rope_ : nullptr,
+  PassState state{*model_, pages_.get(), rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
-                  slots_of(input.num_tokens, input.rows.size())};
+                  slots_of(input.num_tokens, input.rows->size())};
+  state.cross = cross_.get();
+  state.on_cross_query = on_cross_query_;
   if (input.decodes)
     state.slots[static_cast<std::size_t>(Slot::kSelected)] =
         state.slots[static_cast<std::size_t>(Slot::kHidden)];

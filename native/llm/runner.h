@@ -1,6 +1,7 @@
 // Forward passes of a model over chunks of sequences, with memory for them and for their cache.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -15,6 +16,7 @@ struct RunnerOptions {
   std::int64_t max_length = 0;     // tokens of a sequence; 0: the model's, up to 4096
   std::int64_t num_pages = 0;      // 0: for max_sequences of max_length
   std::int64_t page = 64;          // tokens
+  std::int64_t max_sources = 0;    // of a decoder beside an encoder; 0: max_sequences
 };
 
 class Runner {
@@ -32,12 +34,20 @@ class Runner {
   struct Chunk {
     Sequence& sequence;
     std::span<const std::int32_t> tokens;
-    bool all_rows = false;  // logits of every token, not of the last one alone
+    std::int64_t num_rows = 1;         // logits of so many tokens, the last ones
+    const Sequence* source = nullptr;  // of the cross cache, for a decoder beside an encoder
   };
   // Logits [rows, vocabulary] in the order of the chunks. They are overwritten by the next pass.
   // Throws InvalidArgument for too many or no tokens and for ids that are not in the vocabulary;
   // sequences are unchanged then.
   Array forward(std::span<const Chunk> chunks);
+
+  // The cross cache; none where the model has no cross attention.
+  [[nodiscard]] CrossCache* cross() const noexcept { return cross_.get(); }
+  // Sees the queries of every layer's cross attention until it is set to nothing.
+  void on_cross_query(std::function<void(std::int64_t, const Array&)> function) {
+    on_cross_query_ = std::move(function);
+  }
 
   // Memory for the logits of so many rows; passes that need more make it larger.
   void reserve_rows(std::int64_t rows);
@@ -57,6 +67,8 @@ class Runner {
   Array activations_;  // [max_tokens * width]
   std::optional<Array> selected_, logits_;
   std::optional<RopeTable> rope_, local_rope_;
+  std::unique_ptr<CrossCache> cross_;
+  std::function<void(std::int64_t, const Array&)> on_cross_query_;
 };
 
 }  // namespace gpk::llm

@@ -9,6 +9,8 @@ namespace gpk::llm {
 namespace {
 
 constexpr std::size_t kNamed = 5;  // tensors that a message lists
+constexpr std::int64_t kConvTaps = 3;
+const std::string kNoTensor;
 
 struct Builder {
   const ModelSpec& spec;
@@ -37,8 +39,8 @@ struct Builder {
     Weight w{role, layer, {}, false, {}};
     std::int64_t n = 0;
     for (const Rows& part : joined) {
-      if (part.pattern.empty()) continue;
-      w.parts.push_back({tensor_name(part.pattern, layer), {part.rows}, n, 0});
+      if (!part.pattern.empty())
+        w.parts.push_back({tensor_name(part.pattern, layer), {part.rows}, n, 0});
       n += part.rows;
     }
     if (w.parts.empty()) return;
@@ -79,6 +81,30 @@ struct Builder {
     matrix(Role::kOutput, i, {{spec.o_proj, c.hidden_size}}, q);
     if (c.attention_bias) vector(Role::kOutputBias, i, {{spec.o_bias, c.hidden_size}});
     vector(Role::kAttentionPostNorm, i, {{spec.attn_post_norm, c.hidden_size}});
+  }
+
+  void cross(std::int64_t i) {
+    const CrossTensors& x = spec.cross;
+    const std::int64_t d = c.hidden_size;
+    vector(Role::kCrossNorm, i, {{x.norm, d}});
+    vector(Role::kCrossNormBias, i, {{x.norm_bias, d}});
+    matrix(Role::kCrossQuery, i, {{x.q_proj, c.q_size()}}, d);
+    vector(Role::kCrossQueryBias, i, {{x.q_bias, c.q_size()}});
+    matrix(Role::kCrossKv, i, {{x.k_proj, c.kv_size()}, {x.v_proj, c.kv_size()}}, d);
+    vector(Role::kCrossKvBias, i, {{kNoTensor, c.kv_size()}, {x.v_bias, c.kv_size()}});
+    matrix(Role::kCrossOutput, i, {{x.o_proj, d}}, c.q_size());
+    vector(Role::kCrossOutputBias, i, {{x.o_bias, d}});
+  }
+
+  void convolutions() {
+    const auto conv = [&](Role role, const std::string& tensor, std::int64_t channels) {
+      const Dims shape{c.hidden_size, channels, kConvTaps};
+      weights.push_back({role, -1, shape, false, {{tensor, shape}}});
+    };
+    conv(Role::kConv1, spec.conv.conv1, c.num_mels);
+    vector(Role::kConv1Bias, -1, {{spec.conv.conv1_bias, c.hidden_size}});
+    conv(Role::kConv2, spec.conv.conv2, c.hidden_size);
+    vector(Role::kConv2Bias, -1, {{spec.conv.conv2_bias, c.hidden_size}});
   }
 
   void mlp(std::int64_t i) {
@@ -132,6 +158,14 @@ const char* to_string(Role role) {
                                                     "output",
                                                     "output_bias",
                                                     "attention_post_norm",
+                                                    "cross_norm",
+                                                    "cross_norm_bias",
+                                                    "cross_query",
+                                                    "cross_query_bias",
+                                                    "cross_kv",
+                                                    "cross_kv_bias",
+                                                    "cross_output",
+                                                    "cross_output_bias",
                                                     "mlp_norm",
                                                     "mlp_norm_bias",
                                                     "up",
@@ -141,31 +175,40 @@ const char* to_string(Role role) {
                                                     "mlp_post_norm",
                                                     "router",
                                                     "experts_up",
-                                                    "experts_down"};
+                                                    "experts_down",
+                                                    "conv1",
+                                                    "conv1_bias",
+                                                    "conv2",
+                                                    "conv2_bias"};
   return kNames[static_cast<int>(role)];
 }
 
 std::vector<Weight> weight_layout(const ModelSpec& spec, const ModelConfig& config) {
   std::vector<Weight> weights;
   Builder b{spec, config, weights};
-  b.matrix(Role::kEmbedding, -1, {{spec.embed_tokens, config.vocab_size}}, config.hidden_size);
+  if (spec.is_encoder())
+    b.convolutions();
+  else
+    b.matrix(Role::kEmbedding, -1, {{spec.embed_tokens, config.vocab_size}}, config.hidden_size);
   if (!spec.position_embed.empty())
     b.matrix(Role::kPositions, -1, {{spec.position_embed, config.max_positions}},
              config.hidden_size);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     b.attention(i);
+    if (spec.has_cross()) b.cross(i);
     b.mlp(i);
   }
   b.vector(Role::kFinalNorm, -1, {{spec.final_norm, config.hidden_size}});
   b.vector(Role::kFinalNormBias, -1, {{spec.final_norm_bias, config.hidden_size}});
-  if (!config.tie_word_embeddings)
+  if (!config.tie_word_embeddings && !spec.is_encoder())
     b.matrix(Role::kHead, -1, {{spec.lm_head, config.vocab_size}}, config.hidden_size);
   return weights;
 }
 
 void check_tensors(const std::vector<Weight>& layout, const ModelSpec& spec,
                    const std::map<std::string, Dims>& tensors, std::string& prefix) {
-  prefix = tensors.contains(spec.prefix + spec.embed_tokens) ? spec.prefix : "";
+  const std::string& first = layout.front().parts.front().tensor;
+  prefix = tensors.contains(spec.prefix + first) ? spec.prefix : "";
   std::vector<std::string> missing;
   std::map<std::string, bool> used;
   for (const Weight& weight : layout)
@@ -188,7 +231,8 @@ void check_tensors(const std::vector<Weight>& layout, const ModelSpec& spec,
   for (const auto& [name, shape] : tensors) {
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };
     const bool ignored = std::any_of(spec.ignored.begin(), spec.ignored.end(), ends);
-    const bool tied_head = name == spec.lm_head;  // written by some although it is the embedding
+    const bool tied_head =
+        !name.empty() && name == spec.lm_head;  // written by some although it is the embedding
     if (!used.contains(name) && !ignored && !tied_head) extra.push_back(name);
   }
   if (!extra.empty())

@@ -23,12 +23,20 @@ enum class Role : std::uint8_t {
   kAttentionNorm,
   kAttentionNormBias,
   kQkv,
-  kQkvBias,
+  kQkvBias,  // 0 where the files have none
   kQNorm,
   kKNorm,
   kOutput,
   kOutputBias,
   kAttentionPostNorm,
+  kCrossNorm,
+  kCrossNormBias,
+  kCrossQuery,
+  kCrossQueryBias,
+  kCrossKv,  // k rows, then v rows
+  kCrossKvBias,
+  kCrossOutput,
+  kCrossOutputBias,
   kMlpNorm,
   kMlpNormBias,
   kUp,  // gate rows, then up rows; of a plain MLP its first layer
@@ -39,8 +47,13 @@ enum class Role : std::uint8_t {
   kRouter,
   kExpertsUp,    // [experts, 2 * intermediate, hidden]
   kExpertsDown,  // [experts, hidden, intermediate]
+  // Of an encoder:
+  kConv1,  // [out, in, taps]
+  kConv1Bias,
+  kConv2,
+  kConv2Bias,
 };
-inline constexpr int kNumRoles = static_cast<int>(Role::kExpertsDown) + 1;
+inline constexpr int kNumRoles = static_cast<int>(Role::kConv2Bias) + 1;
 const char* to_string(Role role);
 
 struct WeightPart {
@@ -53,12 +66,13 @@ struct WeightPart {
 struct Weight {
   Role role;
   std::int64_t layer;       // -1: none
-  Dims shape;               // [n, k], [n] or [experts, n, k]
+  Dims shape;               // [n, k], [n], [experts, n, k] or [out, in, taps]
   bool transposed = false;  // parts are [k, n]
   std::vector<WeightPart> parts;
 };
 
-// In the order in which a forward pass needs them. A tied head has no weight of its own.
+// In the order in which a forward pass needs them. A tied head has no weight of its own. Elements
+// that no part fills are 0.
 std::vector<Weight> weight_layout(const ModelSpec& spec, const ModelConfig& config);
 
 // The tensors of a folder against a layout: throws InvalidArgument that names what is missing, left

@@ -1,4 +1,4 @@
-"""The command line: a report, ``cache``, ``top``, ``chat``, ``generate``, ``perplexity``."""
+"""The command line: a report, ``cache``, ``top``, ``chat``, ``generate``, ``transcribe``, ..."""
 
 import sys
 

@@ -383,6 +383,7 @@ class GPUArray:
     @imag.setter
     def imag(self, value: _ScalarLike | GPUArray) -> None: ...
     def __copy__(self) -> GPUArray: ...
+    def __dask_tokenize__(self) -> object: ...
     def __deepcopy__(self, memo: dict[int, object]) -> GPUArray: ...
     def __dlpack__(
         self,
@@ -783,6 +784,21 @@ class ufunc:
         Sums, products, extremes, any and all are reductions of their own; other associative
         functions take log2(n) launches, and those where the order matters (subtract, divide,
         ...) n.
+        """
+
+    def reduceat(
+        self,
+        array: Any,
+        indices: Any,
+        axis: int = 0,
+        dtype: _DTypeLike | None = None,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        """reduce over slices of an axis: from each index to the next, from the last to the end.
+
+        Where an index is not below the next one, the element at it. Indices in a GPUArray are
+        read back. Associative functions take log2(n) launches, the rest as many as there are
+        elements.
         """
 
     @property
@@ -1541,6 +1557,106 @@ def attention(
     into [total, heads, dim]; max_seqlen_q bounds their queries. block_table (int32 [batch,
     blocks]): k and v are pages, [num_blocks, page, kv_heads, dim]. k and v may be
     float8_e4m3fn, with k_scale and v_scale. Rows that see no key give 0.
+    """
+
+def audio_biquad(
+    name: str,
+    x: GPUArray,
+    b0: float,
+    b1: float,
+    b2: float,
+    a1: float,
+    a2: float,
+    state: GPUArray | None = None,
+    *,
+    out: GPUArray | None = None,
+) -> tuple[GPUArray, GPUArray]:
+    """A second-order recursive filter along the last axis: (out, state [..., 2] in float64).
+
+    y[i] = b0 x[i] + s1; s1 = b1 x[i] - a1 y[i] + s2; s2 = b2 x[i] - a2 y[i], in float64.
+    """
+
+def audio_frame_stats(
+    name: str, x: GPUArray, frame: SupportsIndex, hop: SupportsIndex
+) -> tuple[GPUArray, GPUArray]:
+    """Of frames along the last axis: (mean squares, sign changes between neighbours), both
+    [..., frames]. Frames that do not fit are left out.
+    """
+
+def audio_fused_lengths() -> list[int]:
+    """Lengths of frames that audio_spectrogram has kernels for."""
+
+def audio_is_fused(n_fft: SupportsIndex, like: GPUArray) -> builtins.bool:
+    """Whether audio_spectrogram takes frames of n_fft of arrays like this one."""
+
+def audio_median(
+    name: str, x: GPUArray, size: SupportsIndex, axis: SupportsIndex, *, out: GPUArray | None = None
+) -> GPUArray:
+    """A median filter along an axis: element size // 2 of each window in ascending order.
+
+    The ends are mirrored, the last element repeated; NaN is above all numbers.
+    """
+
+def audio_overlap_add(
+    name: str,
+    frames: GPUArray,
+    window: GPUArray | None,
+    hop: SupportsIndex,
+    start: SupportsIndex,
+    length: SupportsIndex,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """The sum of frames [..., frames, n] that begin hop samples apart: [..., length] of it.
+
+    With a window [n], frames are multiplied by it and the sum is divided by that of its
+    squares, where that is not 0.
+    """
+
+def audio_resample(
+    name: str,
+    x: GPUArray,
+    taps: GPUArray,
+    up: SupportsIndex,
+    down: SupportsIndex,
+    before: SupportsIndex,
+    length: SupportsIndex,
+    edge: builtins.bool,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """A polyphase FIR filter along the last axis: length outputs at m * down / up of the
+    input.
+
+    taps is [number of taps, up]: output m is the sum over k of taps[k, m % up] times sample
+    m * down // up - before + k. Samples outside are 0, or with edge the first and the last.
+    """
+
+def audio_spectrogram(
+    name: str,
+    x: GPUArray,
+    window: GPUArray,
+    hop: SupportsIndex,
+    padding: SupportsIndex,
+    pad_mode: str,
+    frames: SupportsIndex,
+    output: str,
+    bank: GPUArray | None,
+    ranges: GPUArray | None,
+    log: str,
+    floor: float,
+    transposed: builtins.bool,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Spectra of frames of x along the last axis, of as many samples as window has, hop apart.
+
+    padding samples come before the first and after the last: pad_mode constant, edge or
+    reflect. output is complex, power or magnitude [..., frames, bins], or mel [..., frames,
+    n_mels] ([..., n_mels, frames] where transposed): powers times bank [n_mels, bins],
+    whose rows are 0 outside of ranges [n_mels, 2]. log: '', ln (of mel + floor), log10 (of
+    max(mel, floor)) or whisper: log10, not below its maximum - 8, then (x + 4) / 4. x is
+    float32, and the window has one of audio_fused_lengths().
     """
 
 def bincount(
@@ -3337,6 +3453,9 @@ def vecdot(
 
 def view_as(x: GPUArray, dtype: _DTypeLike | None) -> GPUArray:
     """The same bytes as another dtype."""
+
+def wav_header(data: Buffer) -> tuple[str, int, int, int, int, int]:
+    """(encoding, channels, sample_rate, bits, offset, frames) of a WAV file's bytes."""
 
 def where(
     condition: _Operand | _Numbers,

@@ -55,11 +55,13 @@ def rel_entr(x: Any, y: Any, /) -> GPUArray:
 
 def logsumexp(a: GPUArray, axis: Axis = None, b: Any = None, keepdims: bool = False) -> GPUArray:
     """log(sum(b * exp(a))) along axes, without overflow."""
+    from pygpukit.ops.conversion import asarray
     from pygpukit.ops.reduction import logsumexp as plain
 
     if b is None:
         return plain(a, axis, keepdims=keepdims)
     # Elements that a zero weight removes must not decide the scale.
+    b = b if isinstance(b, _native.GPUArray) else asarray(b, dtype=a.dtype, device=a.device)
     a = _native.where(_native.equal(b, 0), float("-inf"), a)
     top = _native.max(a, axis, keepdims=True)
     top = _native.where(_native.isfinite(top), top, 0.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from cases.attention import CASES, MUST_RAISE, TOLERANCE, Case, MustRaise, attention
@@ -104,19 +107,48 @@ def test_a_sequence_has_the_same_bits_alone_and_in_a_batch(q_len: int, dtype: st
         np.testing.assert_array_equal(part.to_numpy(), together[some])
 
 
-def test_pages_give_the_bits_of_a_contiguous_cache() -> None:
+def shuffled_pages(rng: np.random.Generator, page: int, *caches: gp.GPUArray) -> tuple[Any, ...]:
+    """Contiguous caches as pages in a random order, and their block table."""
+    batch, room, heads, dim = caches[0].shape
+    order = rng.permutation(batch * room // page)
+    where = gp.from_numpy(np.argsort(order), device="cuda")
+    pages = (gp.take(x.reshape((-1, page, heads, dim)), where, axis=0) for x in caches)
+    return *pages, gp.from_numpy(order.astype(np.int32).reshape(batch, -1), device="cuda")
+
+
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("q_len", [1, 200])
+def test_pages_give_the_bits_of_a_contiguous_cache(q_len: int, dim: int) -> None:
     rng = np.random.default_rng(8)
-    q = random(rng, (4, 1, 8, 128), "bfloat16")
-    k, v = (random(rng, (4, 1024, 2, 128), "bfloat16") for _ in range(2))
+    q = random(rng, (4, q_len, 8, dim), "bfloat16")
+    k, v = (random(rng, (4, 1024, 2, dim), "bfloat16") for _ in range(2))
     lengths = gp.from_numpy(np.array([1024, 1, 77, 640], np.int32), device="cuda")
     want = nn.attention(q, k, v, causal=True, lengths=lengths).to_numpy()
     for page in (16, 64, 256):
-        order = rng.permutation(4 * 1024 // page)
-        table = gp.from_numpy(order.astype(np.int32).reshape(4, -1), device="cuda")
-        where = gp.from_numpy(np.argsort(order), device="cuda")
-        pages = (gp.take(x.reshape((-1, page, 2, 128)), where, axis=0) for x in (k, v))
+        *pages, table = shuffled_pages(rng, page, k, v)
         got = nn.attention(q, *pages, causal=True, lengths=lengths, block_table=table)
         np.testing.assert_array_equal(got.to_numpy(), want)
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+def test_chunks_of_a_prompt_give_the_bits_of_one_pass(dim: int) -> None:
+    rng = np.random.default_rng(11)
+    length = 700
+    q = random(rng, (length, 8, dim), "bfloat16")
+    *pages, table = shuffled_pages(
+        rng, 64, *(random(rng, (1, 1024, 2, dim), "bfloat16") for _ in range(2))
+    )
+
+    def attend(first: int, last: int) -> np.ndarray[Any, Any]:
+        starts = gp.from_numpy(np.array([0, last - first], np.int32), device="cuda")
+        seen = gp.from_numpy(np.array([last], np.int32), device="cuda")
+        options = {"cu_seqlens_q": starts, "lengths": seen, "block_table": table}
+        return nn.attention(q[first:last], *pages, causal=True, **options).to_numpy()
+
+    whole = attend(0, length)
+    for cuts in ([0, 1, 17, 128, 700], [0, 300, 699, 700]):
+        parts = [attend(first, last) for first, last in itertools.pairwise(cuts)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
 def test_graph_reads_lengths_on_the_device() -> None:

@@ -34,6 +34,19 @@ TEST(AttentionPlan, PrefillOnHopper) {
   EXPECT_EQ(plan_of(desc(4096, 4096), 90, false), "tile(dim=128, tile=64x64)");
 }
 
+// Whatever the chunk of a prompt, its bits are those of one kernel.
+TEST(AttentionPlan, ChunksOfPromptsInPages) {
+  AttentionDesc d = desc(4096, 8192);
+  d.paged = true;
+  EXPECT_EQ(plan_of(d), "prefill(dim=128, tile=128x128, stages=2)");
+  d.packed = true;
+  for (const std::int64_t q_len : {1, 5, 16, 17, 4096}) {
+    d.q_len = q_len;
+    EXPECT_EQ(plan_of(d), "prefill(dim=128, tile=128x128, stages=2)");
+  }
+  EXPECT_EQ(plan_of(d, 80), "tile(dim=128, tile=64x64)");
+}
+
 TEST(AttentionPlan, ShortSequencesHaveSmallerTiles) {
   AttentionDesc d = desc(1024, 1024, 64);
   EXPECT_EQ(plan_of(d), "prefill(dim=64, tile=192x128, stages=2)");

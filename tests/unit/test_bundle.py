@@ -29,6 +29,7 @@ OLDEST, NEWER = "11.8", "12.9"
 
 HEADER = re.compile(r"\.version (\S+)\n\.target (\S+)\n\.address_size 64\n")
 FUNCTION = re.compile(r"^[^\n]*\.(?:entry|func) [^;{]*[;{]", re.MULTILINE)  # up to its body
+HELPER = re.compile(r"^\.func\s+(?:\([^)]*\)\s*)?(\w+)[^;{]*\{")
 
 pytestmark = pytest.mark.skipif(not KERNELS, reason="this build has no PTX bundle")
 
@@ -72,17 +73,40 @@ def split(body: str) -> tuple[list[str], list[str]]:
     return [line for line in (rest + body[at:]).splitlines() if line.strip()], functions
 
 
-def one_module(texts: list[str]) -> str:
-    """All functions of modules with the same header; what they share stands once."""
+class Module:
+    """Functions of texts with the same header; what they share stands once."""
+
+    def __init__(self, header: str) -> None:
+        self.header = header
+        self.declarations: dict[str, None] = {}
+        self.functions: dict[str, None] = {}
+        self.helpers: dict[str, str] = {}
+
+    def take(self, text: str) -> bool:
+        """False: a helper of the compiler has the name of another one that is here."""
+        declarations, functions = split(text[len(self.header) + text.index(self.header) :])
+        helpers = {head[1]: body for body in functions if (head := HELPER.search(body))}
+        if any(self.helpers.get(name, body) != body for name, body in helpers.items()):
+            return False
+        self.helpers.update(helpers)
+        self.declarations.update(dict.fromkeys(declarations))
+        self.functions.update(dict.fromkeys(functions))
+        return True
+
+    def text(self) -> str:
+        return "\n".join([self.header, *self.declarations, *self.functions, ""])
+
+
+def merged(texts: list[str]) -> list[str]:
+    """As few modules as helper functions allow."""
     header = HEADER.search(texts[0])
     assert header is not None
-    declarations: dict[str, None] = {}
-    functions: dict[str, None] = {}
+    found: list[Module] = []
     for text in texts:
-        found = split(text[text.index(".address_size 64") + len(".address_size 64") :])
-        declarations.update(dict.fromkeys(found[0]))
-        functions.update(dict.fromkeys(found[1]))
-    return "\n".join([header[0], *declarations, *functions, ""])
+        if not any(module.take(text) for module in found):
+            found.append(Module(header[0]))
+            assert found[-1].take(text)
+    return [module.text() for module in found]
 
 
 def assemble(ptx: str, path: Path, release: str) -> str:
@@ -106,10 +130,10 @@ def test_everything_assembles_as_declared(tmp_path: Path) -> None:
         groups.setdefault((file, *declared(ptx)), []).append(ptx)
 
     def check(group: tuple[str, str, str]) -> list[str]:
-        module = one_module(groups[group])
-        assert len(re.findall(r"\.entry ", module)) >= len(groups[group])
+        modules = merged(groups[group])
+        assert sum(len(re.findall(r"\.entry ", text)) for text in modules) >= len(groups[group])
         path = tmp_path / f"{'-'.join(group).replace('/', '-')}.ptx"
-        found = [assemble(module, path, one) for one in releases(group[1])]
+        found = [assemble(text, path, one) for text in modules for one in releases(group[1])]
         return [f"{group}: {problem}" for problem in found if problem]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

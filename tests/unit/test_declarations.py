@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cases import (
+    audio,
     conv,
     elementwise_ops,
     fft,
@@ -58,6 +59,7 @@ CASES: dict[str, set[str]] = {
     "recurrent": {case.op for case in recurrent.CASES},
     "linalg": set(linalg.OPS),
     "fft": fft.OPS,
+    "audio": audio.OPS,
 }
 
 

@@ -185,3 +185,21 @@ def test_dtypes_without_a_file_format(tmp_path: Path) -> None:
         gp.save(tmp_path / "x", np.array([{}]))
     with pytest.raises(FileNotFoundError):
         gp.load(tmp_path / "missing.npy")
+
+
+def test_text_and_bytes(tmp_path: Path) -> None:
+    host = np.arange(6.0).reshape(2, 3) / 3
+    gp.savetxt(tmp_path / "x.txt", gp.from_numpy(host), delimiter=",", header="a b")
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "x.txt", delimiter=","), host)
+    got = gp.loadtxt(tmp_path / "x.txt", delimiter=",")
+    assert got.dtype == gp.float64
+    np.testing.assert_array_equal(got.to_numpy(), host)
+    columns = gp.loadtxt(tmp_path / "x.txt", "float32", delimiter=",", usecols=(2, 0), unpack=True)
+    np.testing.assert_array_equal(columns.to_numpy(), host.astype(np.float32)[:, [2, 0]].T)
+    host.astype(np.int16).tofile(tmp_path / "x.bin")
+    assert gp.fromfile(tmp_path / "x.bin", "int16").tolist() == [0, 0, 0, 1, 1, 1]
+    assert gp.fromfile(tmp_path / "x.bin", "int16", 2, offset=4).tolist() == [0, 1]
+    (tmp_path / "y.txt").write_text("1;2;3", encoding="ascii")
+    assert gp.fromfile(tmp_path / "y.txt", "int32", sep=";").tolist() == [1, 2, 3]
+    with pytest.raises(TypeError, match=r"^fromfile: dtype is int4, expected one of whole bytes"):
+        gp.fromfile(tmp_path / "x.bin", "int4")

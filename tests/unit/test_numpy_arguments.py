@@ -216,6 +216,21 @@ def test_quantiles_refuse() -> None:
         gp.quantile(gp.zeros(0), 0.5, method="lower")
 
 
+def test_weights_of_quantiles_refuse() -> None:
+    """A sequence is checked; an array is not, and a share of nothing is NaN."""
+    for wrong in ([0.0, 0.0], [1.0, np.inf], [np.nan, 1.0]):
+        with pytest.raises(ValueError, match=r"^quantile: weights included NaN, inf or were all"):
+            gp.quantile([1.0, 2.0], 0.5, weights=wrong, method="inverted_cdf")
+    with pytest.raises(
+        TypeError, match=r"^quantile: weights are complex128, expected real numbers"
+    ):
+        gp.quantile([1.0, 2.0], 0.5, weights=[1j, 1.0], method="inverted_cdf")
+    nothing = gp.quantile(gp.ones(2), 0.5, weights=gp.zeros(2), method="inverted_cdf")
+    assert np.isnan(nothing.item())
+    with pytest.raises(ValueError, match=r"^nanquantile: method is 'hazen', expected 'linear' or"):
+        gp.nanquantile([1.0, 2.0], 0.5, method="hazen")
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_unique_slices(axis: int) -> None:
     host = RNG.integers(0, 2, (9, 3, 2))

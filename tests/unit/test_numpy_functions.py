@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import numpy_functions as cases
+from cases import numpy_statistics as statistics
 
 import pygpukit as gp
 
 
-@pytest.mark.parametrize("case", cases.CASES, ids=str)
+@pytest.mark.parametrize("case", [*cases.CASES, *statistics.CASES], ids=str)
 def test_the_same_as_numpy(case: cases.Case) -> None:
     cases.run(case)
 
 
-@pytest.mark.parametrize("case", cases.MUST_RAISE, ids=str)
+@pytest.mark.parametrize("case", [*cases.MUST_RAISE, *statistics.MUST_RAISE], ids=str)
 def test_the_same_exception_as_numpy(case: cases.Case) -> None:
     cases.run_must_raise(case)
 

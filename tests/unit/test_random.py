@@ -315,6 +315,59 @@ def test_permutation() -> None:
         default_rng(3).permutation(x, axis=2)
 
 
+def test_permuted() -> None:
+    """Each row in an order of its own; all elements without an axis."""
+    host = np.arange(4000).reshape(20, 200)
+    x = gp.from_numpy(host)
+    rows = values(default_rng(4).permuted(x, axis=1))
+    np.testing.assert_array_equal(np.sort(rows, 1), host)
+    assert len({tuple(row - row.min()) for row in rows}) == 20
+    columns = values(default_rng(4).permuted(x, axis=0))
+    np.testing.assert_array_equal(np.sort(columns, 0), host)
+    whole = values(default_rng(4).permuted(x))
+    np.testing.assert_array_equal(np.sort(whole, None), host.ravel())
+    assert (np.sort(whole, 1) != host).any()
+    out = gp.empty(3, "int64")
+    assert default_rng(4).permuted([1, 2, 3], out=out) is out
+    assert sorted(out.tolist()) == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"^permuted: out has shape \(2,\), x \(3,\)"):
+        default_rng(4).permuted([1, 2, 3], out=gp.empty(2, "int64"))
+    with pytest.raises(IndexError, match=r"^permuted: axis 2 is out of bounds"):
+        default_rng(4).permuted(x, axis=2)
+
+
+def test_sequences() -> None:
+    """A list is the population, as in NumPy."""
+    assert set(values(default_rng(5).choice([7, 9, 11], 50))) == {7, 9, 11}
+    assert set(values(default_rng(5).choice(np.array([1.5, 2.5]), 50, p=[1.0, 0.0]))) == {1.5}
+    assert sorted(values(default_rng(5).permutation([3, 1, 2]))) == [1, 2, 3]
+    assert values(default_rng(5).choice(gp.asarray(4), 30)).max() < 4
+    with pytest.raises(TypeError, match=r"^shuffle: x is of type list, expected a GPUArray"):
+        default_rng(5).shuffle([1, 2])  # type: ignore[arg-type]
+
+
+def test_parameters_in_arrays() -> None:
+    """As many numbers as the parameters broadcast to."""
+    centre = gp.from_numpy(np.array([[-100.0], [100.0]]))
+    width = gp.from_numpy(np.array([1.0, 0.0, 2.0]))
+    normal = values(default_rng(6).normal(centre, width, dtype="float64"))
+    assert normal.shape == (2, 3)
+    np.testing.assert_array_equal(normal[:, 1], [-100.0, 100.0])
+    assert (np.abs(normal - [[-100], [100]]) < 15).all()
+    drawn = values(default_rng(6).normal(0.0, [1.0, 3.0], (100_000, 2)))
+    np.testing.assert_allclose(drawn.std(0), [1.0, 3.0], rtol=0.02)
+    flat = values(default_rng(6).uniform([0.0, 10.0], [1.0, 30.0], (50_000, 2), "float64"))
+    assert ((flat >= [0, 10]) & (flat < [1, 30])).all()
+    np.testing.assert_allclose(flat.mean(0), [0.5, 20.0], rtol=0.02)
+    waits = values(default_rng(6).exponential(np.array([1.0, 5.0]), (100_000, 2)))
+    np.testing.assert_allclose(waits.mean(0), [1.0, 5.0], rtol=0.03)
+    assert waits.dtype == np.float32
+    with pytest.raises(ValueError, match=r"^normal: size \(5,\) is not compatible"):
+        default_rng(6).normal(centre, 1.0, 5)
+    with pytest.raises(TypeError, match=r"^normal: loc is 'a', expected a number"):
+        default_rng(6).normal("a", [1.0])
+
+
 def test_every_order_is_equally_likely() -> None:
     rng = default_rng(33)
     counts: dict[tuple[int, ...], int] = {}

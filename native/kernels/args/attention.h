@@ -53,10 +53,11 @@ struct AttentionArgs {
   int splits_log2;  // decode: splits of a block
   int row_tiles;    // decode: tiles of 16 rows, of `group` heads times q_len queries
   int section;      // prefill: heads whose keys and values share the L2
+  int page_rows;    // prefill: keys of a page that one copy loads
   float scale;      // of the scores, times log2(e)
   float softcap;    // 0: none; else scores become softcap * tanh(score / softcap)
   float v_scale;    // of 8-bit values (that of keys is part of `scale`)
 };
-static_assert(sizeof(AttentionArgs) == 336 && __is_trivially_copyable(AttentionArgs));
+static_assert(sizeof(AttentionArgs) == 344 && __is_trivially_copyable(AttentionArgs));
 
 }  // namespace gpk::kernels

@@ -14,12 +14,13 @@ enum EpilogueFlags : unsigned {
 };
 enum : unsigned { kEpilogueActivationShift = 4 };
 
-// kActivationGelu: the tanh approximation.
+// kActivationGelu: the tanh approximation; kActivationGeluErf: x * Phi(x).
 enum ActivationCode : unsigned {
   kActivationNone,
   kActivationRelu,
   kActivationGelu,
   kActivationSilu,
+  kActivationGeluErf,
 };
 
 struct EpilogueArgs {

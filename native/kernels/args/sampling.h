@@ -88,4 +88,24 @@ struct TokenCountArgs {
 };
 static_assert(sizeof(TokenCountArgs) == 48 && __is_trivially_copyable(TokenCountArgs));
 
+inline constexpr int kTimestampThreads = 1024;
+
+struct TimestampArgs {
+  const void* logits;
+  void* out;
+  const int* tokens;
+  int* history;                    // count, last, before, newest timestamp
+  const unsigned* suppress;        // bits
+  const unsigned* begin_suppress;  // bits
+  long long logits_row;
+  long long out_row;
+  long long history_field;
+  long long history_row;
+  int width;
+  int eos;
+  int first_timestamp;  // width: no timestamps
+  int max_initial;      // -1: any
+};
+static_assert(sizeof(TimestampArgs) == 96 && __is_trivially_copyable(TimestampArgs));
+
 }  // namespace gpk::kernels

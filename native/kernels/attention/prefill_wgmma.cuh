@@ -1,9 +1,10 @@
 // Attention of many queries on SM90a: out = softmax(scale q k^T) v, flash attention with wgmma and
 // TMA. A block is one producer warpgroup and kConsumers consumers of 64 query rows each. K and V
-// arrive in rings of kStages tiles of kTileN keys, 128-byte swizzle. Consumers take turns
-// (ping-pong): while one runs its softmax the others have the tensor cores; within a consumer the
-// scores of the next tile are computed beside P V of the last one. P stays in registers.
-// Blocks are persistent. Tiles of the longest rows come first, heads in sections that share the L2.
+// arrive in rings of kStages tiles of kTileN keys, 128-byte swizzle; paged ones in a copy for each
+// page of a tile. Consumers take turns (ping-pong): while one runs its softmax the others have the
+// tensor cores; within a consumer the scores of the next tile are computed beside P V of the last
+// one. P stays in registers. Blocks are persistent. Tiles of the longest rows come first, heads in
+// sections that share the L2.
 // Grid -> data: blocks step through tiles of 64 * kConsumers queries of one head.
 // Numerics: scores, softmax and sums in float32, P rounded to T.
 #pragma once
@@ -74,6 +75,34 @@ struct PrefillWgmma {
   static __device__ __forceinline__ int own_row() {
     const int thread = opaque(static_cast<int>(threadIdx.x)) - 128;
     return (thread >> 5) * 16 + ((thread & 31) >> 2);
+  }
+
+  // --- Producer ----------------------------------------------------------------------------------
+
+  // Keys or values of tile n. Rows past the last page are outside of the tensor: zeros.
+  static __device__ __forceinline__ void load_tile(unsigned to, const TensorMap& map,
+                                                   unsigned barrier, const AttentionArgs& args,
+                                                   const Sequence& sequence, int kv_head, int n) {
+    barrier_expect(barrier, kBytesKv);
+    if (args.blocks == nullptr) {
+      const int packed = args.k_starts != nullptr ? 0 : sequence.batch;
+#pragma unroll
+      for (int panel = 0; panel < kPanels; ++panel)
+        load_box(to + panel * kTileN * 128, map, barrier, panel * 64, sequence.k_start + n * kTileN,
+                 kv_head, packed);
+      return;
+    }
+    const int* const blocks =
+        args.blocks + static_cast<long long>(sequence.batch) * args.blocks_row;
+#pragma unroll 1
+    for (int row = 0; row < kTileN; row += args.page_rows) {
+      const int key = n * kTileN + row;
+      const int page = key < sequence.length ? blocks[key >> args.page_log2] : -1;
+#pragma unroll
+      for (int panel = 0; panel < kPanels; ++panel)
+        load_box(to + (panel * kTileN + row) * 128, map, barrier, panel * 64,
+                 key & ((1 << args.page_log2) - 1), kv_head, page);
+    }
   }
 
   // --- Consumer ----------------------------------------------------------------------------------
@@ -184,7 +213,6 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
       if (unit >= num_units || !Prefill::tile_at(args, unit, tile)) continue;
       if (tile.first >= tile.last) continue;
       const int packed_q = args.q_starts != nullptr ? 0 : tile.sequence.batch;
-      const int packed_k = args.k_starts != nullptr ? 0 : tile.sequence.batch;
       const int kv_head = tile.head / args.group;
       const unsigned buffer = num_tiles % Prefill::kBuffersQ;
       barrier_wait(q_empty + 8 * buffer, ~(num_tiles / Prefill::kBuffersQ) & 1);
@@ -196,21 +224,14 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
                  packed_q);
       ++num_tiles;
       for (int n = tile.last - 1; n >= tile.first; --n) {
-        const int key = tile.sequence.k_start + n * kTileN;
         const unsigned stage = step % kStages;
         const unsigned phase = step / kStages & 1;
         barrier_wait(k_empty + 8 * stage, phase ^ 1);
-        barrier_expect(k_full + 8 * stage, Prefill::kBytesKv);
-#pragma unroll
-        for (int panel = 0; panel < Prefill::kPanels; ++panel)
-          load_box(keys + stage * Prefill::kBytesKv + panel * kTileN * 128, map_k,
-                   k_full + 8 * stage, panel * 64, key, kv_head, packed_k);
+        Prefill::load_tile(keys + stage * Prefill::kBytesKv, map_k, k_full + 8 * stage, args,
+                           tile.sequence, kv_head, n);
         barrier_wait(v_empty + 8 * stage, phase ^ 1);
-        barrier_expect(v_full + 8 * stage, Prefill::kBytesKv);
-#pragma unroll
-        for (int panel = 0; panel < Prefill::kPanels; ++panel)
-          load_box(values + stage * Prefill::kBytesKv + panel * kTileN * 128, map_v,
-                   v_full + 8 * stage, panel * 64, key, kv_head, packed_k);
+        Prefill::load_tile(values + stage * Prefill::kBytesKv, map_v, v_full + 8 * stage, args,
+                           tile.sequence, kv_head, n);
         ++step;
       }
     }

@@ -56,7 +56,8 @@ struct FftStages {
 
   // With v[kR], io.load(v, place, first) reads elements first + j n / kR and io.store(v, place,
   // first) writes outputs first + j n / kR; place = io.place(transform in the block). kKeep:
-  // outputs are left in slot<kOut>(k) instead, for all threads.
+  // outputs are left in slot<kOut>(k) instead, for all threads. Io::kHasRoots: io.root<kDen>(num)
+  // is e^(-2 pi i num / kDen), num < kDen; else roots are evaluated.
   template <bool kKeep, class Io>
   __device__ __forceinline__ void run(const Io& io) const {
     stages<kKeep, Io, 1, kRadices...>(io);
@@ -95,10 +96,17 @@ struct FftStages {
       if (!kEven && b >= kButterflies) continue;
       const int k = b % kP;
       if constexpr (!kFirst) {
-        Complex<R> roots[kR];
-        root_powers_of<R, kR, static_cast<unsigned>(kP * kR)>(roots, static_cast<unsigned>(k));
+        constexpr unsigned kDen = static_cast<unsigned>(kP * kR);
+        if constexpr (Io::kHasRoots) {
 #pragma unroll
-        for (int j = 1; j < kR; ++j) v[e][j] = v[e][j] * roots[j];
+          for (int j = 1; j < kR; ++j)
+            v[e][j] = v[e][j] * io.template root<kDen>(static_cast<unsigned>(k * j));
+        } else {
+          Complex<R> roots[kR];
+          root_powers_of<R, kR, kDen>(roots, static_cast<unsigned>(k));
+#pragma unroll
+          for (int j = 1; j < kR; ++j) v[e][j] = v[e][j] * roots[j];
+        }
       }
       Dft<kR>::run(v[e]);
       if constexpr (kStores) {

@@ -38,6 +38,8 @@ __device__ __forceinline__ float activate(float x) {
     const float s = fast_sigmoid(x);
     return s == 0.0f ? 0.0f * x : x * s;
   }
+  if constexpr (kActivation == kActivationGeluErf)
+    return 0.5f * x * erfcf(-0.7071067811865476f * x);
   return x;
 }
 

@@ -45,12 +45,14 @@ __device__ __forceinline__ float activated(unsigned activation, float x) {
     case kActivationRelu: return activate<kActivationRelu>(x);
     case kActivationGelu: return activate<kActivationGelu>(x);
     case kActivationSilu: return activate<kActivationSilu>(x);
+    case kActivationGeluErf: return activate<kActivationGeluErf>(x);
     default: return x;
   }
 }
 __device__ __forceinline__ double activated(unsigned activation, double x) {
   if (activation == kActivationRelu) return x < 0.0 ? 0.0 : x;
   if (activation == 0) return x;
+  if (activation == kActivationGeluErf) return 0.5 * x * erfc(-0.7071067811865476 * x);
   const double y =
       activation == kActivationSilu ? x : 1.5957691216057308 * (x + 0.044715 * x * x * x);  // gelu
   const double s = 1.0 / (1.0 + exp(-y));

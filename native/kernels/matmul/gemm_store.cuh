@@ -14,6 +14,7 @@ __device__ __forceinline__ float activate(unsigned activation, float x) {
   if (activation == kActivationRelu) return activate<kActivationRelu>(x);
   if (activation == kActivationGelu) return activate<kActivationGelu>(x);
   if (activation == kActivationSilu) return activate<kActivationSilu>(x);
+  if (activation == kActivationGeluErf) return activate<kActivationGeluErf>(x);
   return x;
 }
 

@@ -152,6 +152,7 @@ __device__ __forceinline__ float gemv_epilogue(const EpilogueArgs& args, unsigne
   if (activation == kActivationRelu) v = activate<kActivationRelu>(v);
   if (activation == kActivationGelu) v = activate<kActivationGelu>(v);
   if (activation == kActivationSilu) v = activate<kActivationSilu>(v);
+  if (activation == kActivationGeluErf) v = activate<kActivationGeluErf>(v);
   if (flags & kEpilogueResidual)
     v +=
         args.beta *

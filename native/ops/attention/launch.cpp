@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -191,8 +192,9 @@ void launch_prefill(const AttentionCall& call, const AttentionPlan& plan, const 
   const Context& context = Context::get(call.q.device().index);
   const plan::Machine machine = plan::machine_of(context);
   const int rows = 64 * plan.consumers;
-  cu::TensorMap maps[3] = {map_of(call.q, rows), map_of(call.k, plan.tile_n),
-                           map_of(call.v, plan.tile_n)};
+  args.page_rows = call.blocks ? std::gcd(plan.tile_n, 1 << args.page_log2) : plan.tile_n;
+  cu::TensorMap maps[3] = {map_of(call.q, rows), map_of(call.k, args.page_rows),
+                           map_of(call.v, args.page_rows)};
   args.section = static_cast<int>(prefill_section(call.desc, machine));
   const std::int64_t units =
       call.desc.batch * call.desc.heads * ceil_div(call.desc.q_len, std::int64_t{rows});

@@ -26,10 +26,12 @@ int smallest(const int (&sizes)[kCount], std::int64_t x) {
   return found == std::end(sizes) ? 0 : *found;
 }
 
+// Packed queries of pages are chunks of prompts: their bits may not depend on the chunk, so that
+// few queries use this kernel too.
 bool takes_prefill(const AttentionDesc& d, const plan::Machine& machine) {
   return machine.sm == 90 && machine.jit && is_half(d.dtype) && d.kv_dtype == d.dtype &&
          d.dim == d.value_dim && (d.dim == 64 || d.dim == 128 || (d.dim == 256 && !d.softcap)) &&
-         !d.masked && !d.paged && d.aligned && d.q_len > kDecodeRows &&
+         !d.masked && d.aligned && (d.q_len > kDecodeRows || (d.packed && d.paged)) &&
          d.batch * d.heads * ceil_div(d.q_len, 2 * kTileM) <= kMaxUnits;
 }
 

@@ -33,6 +33,7 @@ std::optional<gpk::ops::Activation> of_matmul(conv::Activation activation) {
     case conv::Activation::kNone: return gpk::ops::Activation::kNone;
     case conv::Activation::kRelu: return gpk::ops::Activation::kRelu;
     case conv::Activation::kGelu: return gpk::ops::Activation::kGelu;
+    case conv::Activation::kGeluErf: return gpk::ops::Activation::kGeluErf;
     case conv::Activation::kSilu: return gpk::ops::Activation::kSilu;
     default: return std::nullopt;
   }

@@ -12,7 +12,8 @@ enum class Activation : std::uint8_t {
   kRelu = kernels::kActivationRelu,
   kGelu = kernels::kActivationGelu,  // the tanh form
   kSilu = kernels::kActivationSilu,
+  kGeluErf = kernels::kActivationGeluErf,
 };
-const char* name(Activation activation);  // "none", "relu", "gelu", "silu"
+const char* name(Activation activation);  // "none", "relu", "gelu", "silu", "gelu_erf"
 
 }  // namespace gpk::ops

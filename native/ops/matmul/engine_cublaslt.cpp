@@ -55,7 +55,7 @@ bool epilogue_fits(const MatmulDesc& d, bool transposed) {
   if (!floats || d.dtype_acc != DType::kFloat32 || (d.epilogue & kEpilogueResidual) != 0)
     return false;
   const Activation activation = activation_of(d.epilogue);
-  if (activation == Activation::kSilu) return false;
+  if (activation == Activation::kSilu || activation == Activation::kGeluErf) return false;
   const bool bias = (d.epilogue & kEpilogueBias) != 0;
   if (!bias && activation == Activation::kNone) return true;
   if (!d.problem.batch_shape.empty()) return false;

@@ -307,7 +307,7 @@ void enumerate_wgmma(std::vector<jit::KernelSpec>& specs) {
   for (const auto& [a, b] : {std::pair{e4m3, e4m3}, {e4m3, e5m2}, {e5m2, e4m3}, {e5m2, e5m2}})
     all_of(a, b, bf16, 8192, 8192, false, false, Store::kRows, kEpilogueScales, true);
   all_of(bf16, bf16, bf16, 8192, 8192, false, true, Store::kStrided, 0, true);
-  for (unsigned activation = 0; activation < 4; ++activation)
+  for (unsigned activation = 0; activation <= kernels::kActivationGeluErf; ++activation)
     for (const unsigned flags : {0U, kEpilogueBias, kEpilogueBias | kEpilogueResidual})
       if ((flags | activation) != 0)
         all_of(bf16, bf16, bf16, 8192, 8192, false, false, Store::kRows,

@@ -9,6 +9,7 @@ const char* name(Activation activation) {
     case Activation::kRelu: return "relu";
     case Activation::kGelu: return "gelu";
     case Activation::kSilu: return "silu";
+    case Activation::kGeluErf: return "gelu_erf";
     default: return "none";
   }
 }

@@ -26,6 +26,7 @@ void activate(Activation activation, const Array& x) {
     case Activation::kRelu: relu(x, &x); break;
     case Activation::kGelu: gelu(x, &x); break;
     case Activation::kSilu: silu(x, &x); break;
+    case Activation::kGeluErf: gelu_erf(x, &x); break;
     case Activation::kNone: break;
   }
 }

@@ -1,4 +1,4 @@
-"""``python -m pygpukit``: a report, the kernel cache, a live view, language models."""
+"""``python -m pygpukit``: a report, the kernel cache, a live view, language models, speech."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import pygpukit
-from pygpukit._cli import llm
+from pygpukit._cli import asr, llm
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     top.add_argument("--pid", type=int, help="only this process")
     top.add_argument("--json", action="store_true", help="write JSON, one document per line")
     llm.add_parsers(commands)
+    asr.add_parsers(commands)
     return parser
 
 
@@ -66,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command in llm.COMMANDS:
             return llm.main(args)
+        if args.command in asr.COMMANDS:
+            return asr.main(args)
         return cache.main(
             args.action, as_json=getattr(args, "json", False), sms=_sms(args), ops=_ops(args)
         )

@@ -5,6 +5,7 @@ calls them in a context where NumPy ignores floating-point errors, as GPUs do.
 """
 
 from pygpukit._reference.attention import *  # noqa: F403
+from pygpukit._reference.audio import *  # noqa: F403
 from pygpukit._reference.conv import *  # noqa: F403
 from pygpukit._reference.creation import *  # noqa: F403
 from pygpukit._reference.elementwise import *  # noqa: F403

@@ -253,4 +253,57 @@ def count_tokens(ids: NDArray[Any], *, out: NDArray[Any]) -> None:
         out[place] += np.bincount(row[(row >= 0) & (row < width)], minlength=width).astype(np.int32)
 
 
-__all__ = ["count_tokens", "sample", "sampling_probs", "token_logprobs"]
+def _listed(words: NDArray[Any], width: int) -> NDArray[Any]:
+    """The bits of uint32 as bool."""
+    bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
+    return bits[:width].astype(bool)
+
+
+def timestamp_rules(
+    logits: NDArray[Any],
+    tokens: NDArray[Any],
+    suppress: NDArray[Any],
+    begin_suppress: NDArray[Any],
+    *,
+    eos: int,
+    first_timestamp: int,
+    max_initial: int,
+    out: tuple[NDArray[Any], NDArray[Any]],
+) -> None:
+    """-inf for tokens that may not come next"""
+    result, history = out
+    width = logits.shape[-1]
+    first = width if first_timestamp < 0 else first_timestamp
+    never, never_first = _listed(suppress, width), _listed(begin_suppress, width)
+    for row, token in enumerate(tokens.tolist()):
+        count, last, before, newest = history[:, row].tolist()
+        count += 1
+        if count > 0:
+            before, last = last, token
+            newest = token if token >= first else newest
+        history[:, row] = count, last, before, newest
+        allowed = ~never
+        if count == 0:
+            allowed &= ~never_first
+        if first < width:
+            after_timestamp = count >= 1 and last >= first
+            paired = count < 2 or before >= first
+            if after_timestamp and paired:
+                allowed[first:] = False
+            elif after_timestamp:
+                allowed[:eos] = False
+            if newest >= first:
+                allowed[first : newest + (not after_timestamp or paired)] = False
+            if count == 0:
+                allowed[:first] = False
+                if max_initial >= 0:
+                    allowed[first + max_initial + 1 :] = False
+        x = np.where(allowed, logits[row].astype(np.float32), np.float32(-np.inf))
+        top = np.max(x[first:], initial=-np.inf)
+        if top > -np.inf:
+            together = top + np.log(np.exp(x[first:] - top).sum(dtype=np.float32))
+            allowed[:first] &= not together > np.max(x[:first], initial=-np.inf)
+        result[row] = np.where(allowed, logits[row], logits.dtype.type(-np.inf))
+
+
+__all__ = ["count_tokens", "sample", "sampling_probs", "timestamp_rules", "token_logprobs"]

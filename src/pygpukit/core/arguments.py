@@ -42,6 +42,11 @@ def _not_an_array(op: str, name: str, value: object) -> InvalidTypeError:
     return InvalidTypeError(f"{op}: {name} is of type {kind}, expected a GPUArray{hint}")
 
 
+def is_whole(value: Any) -> bool:
+    """Whether it is one integer: NumPy's arrays have __index__ too, and it raises."""
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+
+
 def whole(op: str, name: str, value: Any, low: int = 0, high: int = _MAX_SIZE) -> int:
     """`value` as an int from `low` to `high`."""
     try:

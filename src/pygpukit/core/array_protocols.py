@@ -74,7 +74,7 @@ def __array_ufunc__(
     """numpy.add(x, y) runs pygpukit.add(x, y)."""
     from pygpukit.core.numpy_dispatch import call_ufunc
 
-    return call_ufunc(ufunc, method, inputs, options)
+    return call_ufunc(self, ufunc, method, inputs, options)
 
 
 def __array_function__(
@@ -83,7 +83,14 @@ def __array_function__(
     """numpy.sum(x) runs pygpukit.sum(x)."""
     from pygpukit.core.numpy_dispatch import call_function
 
-    return call_function(function, types, args, kwargs)
+    return call_function(self, function, types, args, kwargs)
+
+
+def __dask_tokenize__(self: GPUArray) -> object:
+    """Dask's name for the contents."""
+    from pygpukit.core.dask_protocol import token
+
+    return token(self)
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -173,6 +180,7 @@ _METHODS = (
     __array_function__,
     __array_ufunc__,
     __copy__,
+    __dask_tokenize__,
     __deepcopy__,
     __dlpack__,
     __dlpack_device__,

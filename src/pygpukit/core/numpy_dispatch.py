@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import pygpukit
+from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.errors import InvalidTypeError
 from pygpukit.core.implicit import is_allowed, may_convert
@@ -70,8 +71,36 @@ _WITHOUT_EFFECT = ("kind", "max_work", "optimize", "overwrite_input", "sorted")
 # NumPy argument names that we spell as in the array API standard.
 _RENAMED = {"N": "n", "a": "x", "a_max": "max", "a_min": "min", "ar": "x", "ddof": "correction"}
 
-# NumPy functions whose result is a file.
+# NumPy functions whose result is a file: a transfer, like every other conversion.
 _TO_FILES = ("save", "savetxt", "savez", "savez_compressed")
+# NumPy functions with an argument `like`, which decides where the new array is.
+_LIKE = frozenset(
+    [
+        "arange",
+        "array",
+        "asanyarray",
+        "asarray",
+        "ascontiguousarray",
+        "asfortranarray",
+        "empty",
+        "eye",
+        "frombuffer",
+        "fromfile",
+        "fromfunction",
+        "fromiter",
+        "fromstring",
+        "full",
+        "genfromtxt",
+        "identity",
+        "loadtxt",
+        "ones",
+        "require",
+        "tri",
+        "zeros",
+    ]
+)
+# NumPy functions that only look at addresses, so that host arrays may be among their arguments.
+_ADDRESSES = ("may_share_memory", "shares_memory")
 
 # The maximum rank of an array; a self-referential list has no end.
 _MAX_NESTING = 32
@@ -147,6 +176,21 @@ def _on_host(
         return type(value)(map(host, value)) if type(value) in (list, tuple) else value
 
     return function(*map(host, args), **{name: host(value) for name, value in kwargs.items()})
+
+
+def _beside(values: Any, device: str, depth: int = 0) -> Any:
+    """NumPy arrays as arrays on `device`, where the program allows transfers."""
+    if not is_allowed() or depth > _MAX_NESTING:
+        return values
+    moved: list[Any] = []
+    for value in values:
+        if isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufcV":
+            moved.append(_native.from_numpy(value, device=device))
+        elif type(value) in (list, tuple):
+            moved.append(_beside(value, device, depth + 1))
+        else:
+            moved.append(value)
+    return type(values)(moved)
 
 
 def _check_values(call: str, values: Iterable[object], depth: int = 0) -> bool:
@@ -257,14 +301,33 @@ class _Arguments:
                 self.add(parameter.name, value, parameter.default)
 
 
+def _cast_operands(call: str, inputs: tuple[Any, ...], dtype: Any, casting: str) -> tuple[Any, ...]:
+    """The operands in the dtype that a ufunc was told to compute in."""
+    kind = _native.result_type(dtype)
+
+    def cast(value: Any) -> Any:
+        if not isinstance(value, GPUArray):
+            return kind.type(value) if isinstance(value, np.generic) else value
+        if not _native.can_cast(value.dtype, kind, casting):
+            raise InvalidTypeError(
+                f"{call}: cannot cast {value.dtype} to dtype {kind} with casting rule {casting!r}"
+            )
+        return _native.astype(value, kind, False)
+
+    return tuple(map(cast, inputs))
+
+
 def call_ufunc(
-    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+    self: GPUArray, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> object:
     """Implements GPUArray.__array_ufunc__."""
     name = ufunc.__name__
     call = f"numpy.{name}" if method == "__call__" else f"numpy.{name}.{method}"
     out = options.pop("out", None)
-    if not _check_values(call, (*inputs, *(out or ()))):
+    inputs = _beside(inputs, self.device)
+    indices = inputs[1:2] if method in ("at", "reduceat") else ()  # may be on the host
+    values = [v for v in (*inputs, *(out or ())) if not any(v is i for i in indices)]
+    if not _check_values(call, values):
         return NotImplemented
     function = None
     if method == "__call__":
@@ -272,10 +335,13 @@ def call_ufunc(
     elif method == "reduce" and name in _REDUCTIONS:
         function = _ours(_REDUCTIONS[name])
         options = {"axis": 0, **options}  # a ufunc reduces axis 0 by default
-    elif method in ("reduce", "accumulate", "outer", "at"):
+    elif method in ("reduce", "reduceat", "accumulate", "outer", "at"):
         function = getattr(_ours(name), method, None)
     if function is None:
         raise _missing(call)
+    dtype = options.pop("dtype", None) if method == "__call__" else None
+    if dtype is not None:
+        inputs = _cast_operands(call, inputs, dtype, options.pop("casting", "same_kind"))
     arguments = _Arguments(call, function)
     if out is not None and any(array is not None for array in out):
         arguments.add("out", _output(call, out))
@@ -285,19 +351,52 @@ def call_ufunc(
 
 
 def call_function(
-    function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    self: GPUArray,
+    function: Callable[..., Any],
+    types: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> object:
-    """Implements GPUArray.__array_function__."""
+    """Implements GPUArray.__array_function__. Our function checks its own arguments."""
     if not all(issubclass(t, (GPUArray, np.ndarray)) for t in types):
         return NotImplemented
     module, name = function.__module__, function.__name__
     call = f"{module}.{name}"
-    _check_values(call, (*args, *kwargs.values()))
+    if module == "numpy" and name in _LIKE:
+        return _like(self, function, args, kwargs)
+    if name in _ADDRESSES:
+        return _share_memory(function, *args[:2])
+    args = _beside(args, self.device)
+    kwargs = dict(zip(kwargs, _beside(tuple(kwargs.values()), self.device), strict=True))
     ours = _ANSWERS.get(name) if module == "numpy" else None
-    ours = ours or _ours(name, module)
+    ours = ours or (None if name in _TO_FILES else _ours(name, module))
     theirs = _signature(function)
     if ours is None or theirs is None:
         return _on_host(function, args, kwargs, call)
     arguments = _Arguments(call, ours)
     arguments.add_call(theirs, args, kwargs)
     return ours(*arguments.positional, **arguments.named)
+
+
+def _like(
+    beside: GPUArray, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> GPUArray:
+    """numpy.zeros(3, like=x): what NumPy makes of the arguments, on the device of x."""
+    from pygpukit.ops.conversion import array, holds_array
+
+    if args and holds_array(args[0]):
+        copy = function.__name__ == "array" or None
+        options = {"dtype": args[1] if len(args) > 1 else None, "copy": copy, **kwargs}
+        chosen = {name: options[name] for name in ("dtype", "copy", "ndmin") if name in options}
+        return array(args[0], device=beside.device, **chosen)
+    return _native.from_numpy(function(*args, **kwargs), device=beside.device)
+
+
+def _share_memory(function: Callable[..., Any], a: Any, b: Any) -> bool:
+    """Also between an array here and one of NumPy's, which share memory after from_dlpack()."""
+    from pygpukit.ops.manipulation import Layout
+
+    if any(isinstance(x, GPUArray) and x.on_gpu for x in (a, b)):
+        return all(isinstance(x, GPUArray) for x in (a, b)) and pygpukit.shares_memory(a, b)
+    first, second = (np.asarray(Layout(x)) if isinstance(x, GPUArray) else x for x in (a, b))
+    return bool(function(first, second))

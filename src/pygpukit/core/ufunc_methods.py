@@ -1,4 +1,4 @@
-"""The methods of elementwise functions: add.reduce, add.accumulate, add.outer, add.at.
+"""The methods of elementwise functions: add.reduce, reduceat, accumulate, outer and at.
 
 Imported with the package, so nothing heavy is imported at the top.
 """
@@ -143,6 +143,82 @@ def accumulate(
     return result if out is None else _into(result, out)
 
 
+def reduceat(
+    self: ufunc,
+    array: Any,
+    indices: Any,
+    axis: int = 0,
+    dtype: _DTypeLike | None = None,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """reduce over slices of an axis: from each index to the next, from the last to the end.
+
+    Where an index is not below the next one, the element at it. Indices in a GPUArray are read
+    back. Associative functions take log2(n) launches, the rest as many as there are elements.
+    """
+    _require_binary(self, "reduceat")
+    x = _array(array)
+    kind = _reduced_dtype(self, x) if dtype is None else dtype
+    rows = _native.moveaxis(_native.astype(x, kind, False), axis, -1)
+    starts, stops = _bounds(self, indices, rows.shape[-1])
+    if self.__name__ in _ASSOCIATIVE:
+        result = _reduce_slices(self, rows, starts, stops)
+    else:
+        parts = [_fold(self, rows[..., a:b]) for a, b in zip(starts, stops, strict=True)]
+        result = _native.stack(parts, -1)
+    result = _native.moveaxis(result, -1, axis)
+    return result if out is None else _into(result, out)
+
+
+def _reduced_dtype(self: ufunc, x: GPUArray) -> _DTypeLike:
+    """What reduce makes of x's dtype: sums of small integers are int64, logical results bool."""
+    if self.__name__ not in _ASSOCIATIVE:
+        return x.dtype
+    one = _native.ones((1,), x.dtype, device=x.device)
+    kind = _REDUCTIONS.get(self.__name__)
+    result: GPUArray = self(one, one) if kind is None else getattr(_native, kind)(one)
+    return result.dtype
+
+
+def _bounds(self: ufunc, indices: Any, count: int) -> tuple[list[int], list[int]]:
+    """Where each slice starts and stops."""
+    import numpy as np
+
+    from pygpukit.core.errors import InvalidIndexError, InvalidTypeError
+
+    host = indices.to_numpy() if isinstance(indices, GPUArray) else np.asarray(indices)
+    if host.ndim != 1 or (host.size and host.dtype.kind not in "iu"):
+        raise InvalidTypeError(
+            f"{self.__name__}.reduceat: indices has shape {host.shape} and dtype {host.dtype}, "
+            "expected a vector of integers"
+        )
+    starts = [int(n) for n in host]
+    for n in starts:
+        if not 0 <= n < count:
+            raise InvalidIndexError(
+                f"{self.__name__}.reduceat: index {n} is out of bounds for axis with size {count}"
+            )
+    ends = [*starts[1:], count]
+    return starts, [max(end, start + 1) for start, end in zip(starts, ends, strict=False)]
+
+
+def _reduce_slices(self: ufunc, rows: GPUArray, starts: list[int], stops: list[int]) -> GPUArray:
+    """All slices side by side, then a scan that starts anew with each: its last values."""
+    import numpy as np
+
+    lengths = np.subtract(stops, starts).astype(np.int64)
+    ends = np.cumsum(lengths)
+    slices = np.repeat(np.arange(len(starts)), lengths)
+    places = np.arange(slices.size) + np.repeat(np.asarray(starts) - (ends - lengths), lengths)
+
+    def on_device(host: Any) -> GPUArray:
+        return _native.from_numpy(host.astype(np.int64), device=rows.device)
+
+    value = _native.take(rows, on_device(places), axis=-1)
+    total = _segmented(self, on_device(slices), value, int(lengths.max(initial=0)))
+    return _native.take(total, on_device(ends - 1), axis=-1)
+
+
 def outer(self: ufunc, A: Any, B: Any, /, **kwargs: Any) -> GPUArray:
     """The function of all pairs: the axes of A, then those of B."""
     _require_binary(self, "outer")
@@ -182,7 +258,7 @@ def at(self: ufunc, a: GPUArray, indices: Any, b: Any = None, /) -> None:
     place, value = _native.take(place, order, axis=0), _native.take(value, order, axis=0)
     value = _native.astype(value, a.dtype, False)
     # Every place gets the combination of all its values, written as often as it occurs.
-    total = _segmented(combine, place, value)
+    total = _segmented(combine, place, value, value.size)
     last = _native.subtract(_native.searchsorted(place, place, side="right"), 1)
     total = _native.take(total, last, axis=0)
     new = self(_native.take(_native.reshape(a, (-1,)), place, axis=0), total)
@@ -190,13 +266,17 @@ def at(self: ufunc, a: GPUArray, indices: Any, b: Any = None, /) -> None:
     a[whole] = _native.astype(new, a.dtype, False)
 
 
-def _segmented(combine: Callable[..., GPUArray], place: GPUArray, value: GPUArray) -> GPUArray:
-    """A scan that starts anew at each place; `place` is sorted."""
+def _segmented(
+    combine: Callable[..., GPUArray], place: GPUArray, value: GPUArray, longest: int
+) -> GPUArray:
+    """A scan along the last axis that starts anew at each place; `place` is sorted, and none
+    occurs more often than `longest`."""
     step = 1
-    while step < value.size:
+    while step < longest:
         same = _native.equal(place[step:], place[:-step])
-        joined = _native.where(same, combine(value[:-step], value[step:]), value[step:])
-        value = _native.concat([value[:step], joined])
+        late = value[..., step:]
+        joined = _native.where(same, combine(value[..., :-step], late), late)
+        value = _native.concat([value[..., :step], joined], -1)
         step *= 2
     return value
 
@@ -306,7 +386,7 @@ def _into(result: GPUArray, out: GPUArray) -> GPUArray:
     return out
 
 
-for _method in (accumulate, at, outer, reduce):
+for _method in (accumulate, at, outer, reduce, reduceat):
     _method.__qualname__ = f"ufunc.{_method.__name__}"
     setattr(ufunc, _method.__name__, _method)
 for _getter in (identity, nargs):

@@ -9,6 +9,7 @@ from pygpukit.ops.matmul import matmul
 TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this package
 if TYPE_CHECKING:
     from pygpukit.ops import (
+        audio,
         basic,
         creation,
         data_types,
@@ -24,7 +25,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
     __getattr__ = lazy_names(
         "pygpukit.ops",
         OPS,
-        submodules=("basic", "unary", *(module.rpartition(".")[2] for module in OPS)),
+        submodules=("audio", "basic", "unary", *(module.rpartition(".")[2] for module in OPS)),
     )
 
 
@@ -33,6 +34,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "audio",
     "basic",
     "creation",
     "data_types",

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygpukit import _native
-
-if TYPE_CHECKING:
-    from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 # (virtual index, weight of the element after it, between 0 and 1)
 Place = tuple[float, float]
@@ -83,27 +82,124 @@ def quantile_by(
     op: str,
 ) -> GPUArray:
     """Quantiles along axes; `shape` is that of q, which leads the result's."""
-    from pygpukit.core.errors import InvalidValueError
-
-    if any(not 0 <= q <= 1 for q in fractions):
-        raise InvalidValueError(f"{op}: q is out of range, expected 0 to {_top(op)}")
+    _check_fractions(fractions, op)
     axes = _axes(x, axis)
-    kept = [n for n in range(x.ndim) if n not in axes]
-    rows = _native.transpose(x, (*kept, *axes))
-    outer = tuple(x.shape[n] for n in kept)
-    rows = _native.reshape(rows, (*outer, math.prod(x.shape[n] for n in axes)))
+    rows = _rows(x, axes)
     if rows.shape[-1] == 0:
         raise InvalidValueError(f"{op}: x has shape {x.shape}, there is no quantile of no elements")
     ordered = _native.sort(rows)
     found = [_at(ordered, q, method) for q in fractions]
+    return _assembled(x, axes, found, shape, keepdims)
+
+
+def weighted_quantile(
+    x: GPUArray,
+    fractions: list[float],
+    shape: tuple[int, ...],
+    axis: Any,
+    weights: Any,
+    keepdims: bool,
+    op: str,
+    skip_nan: bool = False,
+) -> GPUArray:
+    """The inverted distribution function of elements that count as much as their weights: the
+    first sorted element at which the weights reach the share q of their sum.
+
+    With skip_nan, NaN has no weight. Weights in a GPUArray are not checked; where their sum is 0
+    or not finite, a float result is NaN.
+    """
+    _check_fractions(fractions, op)
+    axes = _axes(x, axis)
+    rows = _rows(x, axes)
+    weight = _rows(_weights(x, weights, axis, op), axes)
+    if rows.shape[-1] == 0:
+        raise InvalidValueError(f"{op}: x has shape {x.shape}, there is no quantile of no elements")
+    if skip_nan:
+        weight = _native.where(_native.isnan(rows), 0.0, weight)
+    order = _native.argsort(rows, stable=True)
+    ordered = _native.take_along_axis(rows, order, axis=-1)
+    sums = _native.cumsum(_native.take_along_axis(weight, order, axis=-1), -1)
+    share = _native.divide(sums, sums[..., -1:])
+    # Elements without weight ahead of the first that has one are never the result.
+    share = _native.where(_native.equal(share, 0.0), -1.0, share)
+    last = rows.shape[-1] - 1
+    undefined = _native.isnan(share[..., last])
+    if _has_nan(rows) and not skip_nan:
+        undefined = _native.logical_or(undefined, _native.isnan(ordered[..., last]))
+    found = []
+    for q in fractions:
+        place = _native.sum(_native.less(share, q), -1, keepdims=True)
+        place = _native.minimum(place, last)
+        value = _native.squeeze(_native.take_along_axis(ordered, place, axis=-1), -1)
+        found.append(_native.where(undefined, math.nan, value) if _has_nan(rows) else value)
+    return _assembled(x, axes, found, shape, keepdims)
+
+
+def check_weighted(method: str, op: str) -> None:
+    """Weights have a meaning for one method only, as in NumPy."""
+    if method != "inverted_cdf":
+        raise InvalidValueError(
+            f"{op}: method is {method!r}; only method 'inverted_cdf' supports weights"
+        )
+
+
+def _weights(x: GPUArray, weights: Any, axis: Any, op: str) -> GPUArray:
+    """In float64 and in the shape of x."""
+    from pygpukit.ops.conversion import asarray
+
+    if not isinstance(weights, GPUArray):
+        import numpy as np
+
+        host = np.asarray(weights)
+        if host.dtype.kind in "biuf" and (host < 0).any():
+            raise InvalidValueError(f"{op}: weights must be non-negative")
+        if host.dtype.kind in "biuf" and not (np.isfinite(host).all() and host.any()):
+            raise InvalidValueError(f"{op}: weights included NaN, inf or were all zero")
+        weights = asarray(host, device=x.device)
+    if weights.dtype.name.startswith("complex"):
+        raise InvalidTypeError(f"{op}: weights are {weights.dtype}, expected real numbers")
+    wide = _native.astype(weights, "float64", False)
+    if wide.shape == x.shape:
+        return wide
+    if axis is None:
+        raise InvalidTypeError(
+            f"{op}: weights has shape {wide.shape}, x {x.shape}; axis must be specified when they "
+            "differ"
+        )
+    axes = _axes(x, axis)
+    if wide.shape != tuple(x.shape[n] for n in axes):
+        raise InvalidValueError(
+            f"{op}: weights has shape {wide.shape}, expected that of x, {x.shape}, along axis "
+            f"{axis}"
+        )
+    # In the order of the axes of x, with 1 for the others.
+    ordered = _native.transpose(wide, tuple(sorted(range(len(axes)), key=lambda n: axes[n])))
+    sizes = tuple(size if n in axes else 1 for n, size in enumerate(x.shape))
+    return _native.broadcast_to(_native.reshape(ordered, sizes), x.shape)
+
+
+def _check_fractions(fractions: list[float], op: str) -> None:
+    if any(not 0 <= q <= 1 for q in fractions):
+        top = 100 if "percentile" in op else 1
+        raise InvalidValueError(f"{op}: q is out of range, expected 0 to {top}")
+
+
+def _rows(x: GPUArray, axes: tuple[int, ...]) -> GPUArray:
+    """The axes as one last axis."""
+    kept = [n for n in range(x.ndim) if n not in axes]
+    rows = _native.transpose(x, (*kept, *axes))
+    outer = tuple(x.shape[n] for n in kept)
+    return _native.reshape(rows, (*outer, math.prod(x.shape[n] for n in axes)))
+
+
+def _assembled(
+    x: GPUArray, axes: tuple[int, ...], found: list[GPUArray], shape: tuple[int, ...], keep: bool
+) -> GPUArray:
+    outer = tuple(size for n, size in enumerate(x.shape) if n not in axes)
     result = _native.stack(found) if found else _native.empty((0, *outer), x.dtype, device=x.device)
-    if keepdims:
+    if keep:
         outer = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
     return _native.reshape(result, (*shape, *outer))
-
-
-def _top(op: str) -> int:
-    return 100 if op == "percentile" else 1
 
 
 def _axes(x: GPUArray, axis: Any) -> tuple[int, ...]:

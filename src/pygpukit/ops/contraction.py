@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import array_argument
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops._declared import contraction as _declared
 from pygpukit.ops._declared.contraction import *  # noqa: F403
@@ -30,10 +31,11 @@ def einsum(
     else:
         arrays, inputs, output = _parse_lists(operands)
     for number, array in enumerate(arrays):
-        if not isinstance(array, GPUArray):
+        if not isinstance(array, GPUArray) and not hasattr(array, "__len__"):
             raise InvalidTypeError(
                 f"einsum: operand {number} is {safe_repr(array)}, expected a GPUArray"
             )
+        arrays[number] = array_argument("einsum", f"operand {number}", array)
     labels, ellipsis = _expand_inputs(inputs, arrays)
     result = _implicit(inputs, ellipsis) if output is None else _expand(output, ellipsis)
     if ellipsis and output is not None and _ELLIPSIS not in output:

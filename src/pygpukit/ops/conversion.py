@@ -162,7 +162,7 @@ def _from_sequence(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> G
     if _collect(obj, leaves):
         parts = [asarray(item, dtype=dtype, device=device) for item in obj]
         if device is None:
-            where = next(p.device for i, p in zip(obj, parts, strict=True) if _holds_array(i))
+            where = next(p.device for i, p in zip(obj, parts, strict=True) if holds_array(i))
             parts = [_native.to_device(part, where) for part in parts]
         return _native.stack(parts, dtype=dtype)
     if dtype is None:
@@ -189,10 +189,11 @@ def _collect(obj: Any, leaves: set[type], depth: int = 0) -> bool:
     return found
 
 
-def _holds_array(obj: Any) -> bool:
+def holds_array(obj: Any) -> bool:
+    """Whether it is a GPUArray, or a list with one in it."""
     if isinstance(obj, GPUArray):
         return True
-    return isinstance(obj, (list, tuple)) and any(map(_holds_array, obj))
+    return isinstance(obj, (list, tuple)) and any(map(holds_array, obj))
 
 
 def _default_of(leaves: set[type]) -> DataType | None:

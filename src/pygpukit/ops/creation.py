@@ -102,6 +102,7 @@ def arange(
 ) -> GPUArray:
     """start, start + step, ... up to but excluding stop; with one argument, from 0 up to it."""
     first, last = (0, start) if stop is None else (start, stop)
+    default, device = _defaults((first, last, step), device)
     numbers = [_real(n, "arange") for n in (first, last, step)]
     begin, end, by = numbers
     if by == 0:
@@ -118,7 +119,7 @@ def arange(
                 f"arange: from {begin} to {end} in steps of {by} is not a finite number of elements"
             )
         count = math.ceil(length)
-        kind = _native.result_type("float32" if dtype is None else dtype)
+        kind = _native.result_type(default if dtype is None else dtype)
         if "int" in kind.name:  # like NumPy: steps between truncated numbers
             begin, by = int(begin), int(begin + by) - int(begin)
     count = max(int(count), 0)
@@ -131,8 +132,19 @@ def arange(
     return _native.arange(count, begin, by, kind, device)
 
 
+def _defaults(bounds: tuple[Any, ...], device: _DeviceLike) -> tuple[str, _DeviceLike]:
+    """The real dtype and the device of numbers between bounds, of which some may be 0-d arrays."""
+    arrays = [n for n in bounds if isinstance(n, GPUArray)]
+    if device is None and arrays:
+        device = arrays[0].device
+    wide = any(n.dtype.name in ("float64", "complex128") for n in arrays)
+    return "float64" if wide else "float32", device
+
+
 def _real(value: Any, op: str) -> Any:
-    """An int or a float of any real number."""
+    """An int or a float of any real number; the value of a 0-d array is read back."""
+    if isinstance(value, GPUArray) and value.ndim == 0 and not _is_complex(value):
+        return value.item()
     if hasattr(value, "__index__"):
         return value.__index__()
     try:
@@ -182,9 +194,11 @@ def linspace(
 
     With retstep also the step, a Python number (NaN where there is none).
     """
+    default, device = _defaults((start, stop), device)
     begin, end = (_number(n, "linspace") for n in (start, stop))
     if dtype is None:
-        dtype = "complex64" if _is_complex(begin, end) else "float32"
+        narrow = "complex64" if default == "float32" else "complex128"
+        dtype = narrow if _is_complex(begin, end) else default
     numbers = _native.linspace(begin, end, num, endpoint, dtype, device)
     if not retstep:
         return numbers
@@ -194,11 +208,18 @@ def linspace(
 
 def _number(value: Any, op: str) -> Any:
     """A float or a complex of any number."""
+    if isinstance(value, GPUArray) and value.ndim == 0 and _is_complex(value):
+        return value.item()
     return value if isinstance(value, complex) else float(_real(value, op))
 
 
-def _is_complex(*values: object) -> bool:
-    return any(isinstance(value, complex) for value in values)
+def _is_complex(*values: Any) -> bool:
+    return any(
+        value.dtype.name.startswith("complex")
+        if isinstance(value, GPUArray)
+        else isinstance(value, complex)
+        for value in values
+    )
 
 
 def logspace(
@@ -215,10 +236,11 @@ def logspace(
     """base ** x for num evenly spaced x from start to stop."""
     from pygpukit.ops.elementwise import pow
 
+    default, device = _defaults((start, stop), device)
     wide = "complex128" if _is_complex(start, stop) else "float64"
     exponents = linspace(start, stop, num, dtype=wide, device=device, endpoint=endpoint)
     powers: GPUArray = pow(base, exponents)
-    narrow = "complex64" if wide == "complex128" else "float32"
+    narrow = default if wide == "float64" else wide if default == "float64" else "complex64"
     return _native.astype(powers, narrow if dtype is None else dtype, False)
 
 
@@ -233,6 +255,7 @@ def geomspace(
     device: _DeviceLike = None,
 ) -> GPUArray:
     """num numbers from start to stop in geometric progression; both ends are exact."""
+    default, device = _defaults((start, stop), device)
     begin, end = (float(_real(n, "geomspace")) for n in (start, stop))
     if begin == 0 or end == 0 or (begin < 0) != (end < 0):
         from pygpukit.core.errors import InvalidValueError
@@ -257,7 +280,7 @@ def geomspace(
         _put(result, 0, begin)
     if num > 1 and endpoint:
         _put(result, num - 1, end)
-    return _native.astype(result, "float32" if dtype is None else dtype, False)
+    return _native.astype(result, default if dtype is None else dtype, False)
 
 
 def _put(x: GPUArray, index: int, value: float) -> None:

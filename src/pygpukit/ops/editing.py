@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import is_whole, require_arrays
 from pygpukit.core.errors import AxisError, InvalidIndexError, InvalidValueError
 from pygpukit.ops.conversion import asarray
 
@@ -85,8 +85,9 @@ def _host_places(op: str, obj: Any, count: int) -> tuple[list[int], bool]:
     """Positions from 0, and whether one int was given. insert may be given `count` itself."""
     if isinstance(obj, slice):
         return list(range(*obj.indices(count))), False
-    single = hasattr(obj, "__index__")
-    given = [obj] if single else list(obj)
+    single = is_whole(obj)
+    listed = obj.tolist() if hasattr(obj, "tolist") else obj
+    given = [obj] if single else list(listed)
     if given and all(isinstance(n, bool) for n in given) and not single:
         if op == "delete" and len(given) != count:
             raise InvalidValueError(f"{op}: obj has {len(given)} elements, the axis {count}")

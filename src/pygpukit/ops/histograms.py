@@ -37,18 +37,25 @@ if TYPE_CHECKING:
 def histogram(
     x: _ArrayLike,
     /,
-    bins: int | GPUArray | Sequence[Any] = 10,
+    bins: int | str | GPUArray | Sequence[Any] = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,
-    weights: GPUArray | None = None,
+    weights: _ArrayLike | None = None,
 ) -> tuple[GPUArray, GPUArray]:
     """(counts, edges): the count of elements (or the sum of weights) in each bin.
 
     `bins` is the number of equal bins over `range` (default: from the smallest to the largest
-    element), or their edges. An array of edges must be ascending, which is not checked; a
-    sequence is checked. Weights of a bin are summed in float64 in a fixed order.
+    element), a rule for it ('auto', 'fd', 'doane', 'scott', 'stone', 'rice', 'sturges', 'sqrt'),
+    or their edges. An array of edges must be ascending, which is not checked; a sequence is
+    checked. Weights of a bin are summed in float64 in a fixed order.
     """
     x = array_argument("histogram", "x", x)
+    if weights is not None:
+        weights = array_argument("histogram", "weights", weights, x)
+    if isinstance(bins, str):
+        from pygpukit.ops._bin_rules import number_of_bins
+
+        bins = number_of_bins(x, bins, range, weights)
     if not isinstance(bins, _native.GPUArray) and hasattr(bins, "__len__"):
         import numpy as np
 
@@ -68,12 +75,15 @@ def quantile(
     overwrite_input: bool = False,
     method: QuantileMethod = "linear",
     keepdims: bool = False,
+    *,
+    weights: _ArrayLike | None = None,
 ) -> GPUArray:
     """The quantiles q (0 to 1) of the elements; `method` as in NumPy.
 
-    overwrite_input changes nothing: no input is overwritten.
+    weights, of the shape of x or of its axis, are for method='inverted_cdf'. overwrite_input
+    changes nothing: no input is overwritten.
     """
-    return _quantile(x, q, 1.0, axis, out, method, keepdims, "quantile")
+    return _quantile(x, q, 1.0, axis, out, method, keepdims, weights, "quantile")
 
 
 def percentile(
@@ -85,9 +95,11 @@ def percentile(
     overwrite_input: bool = False,
     method: QuantileMethod = "linear",
     keepdims: bool = False,
+    *,
+    weights: _ArrayLike | None = None,
 ) -> GPUArray:
     """quantile with percentages (0 to 100)."""
-    return _quantile(x, q, 100.0, axis, out, method, keepdims, "percentile")
+    return _quantile(x, q, 100.0, axis, out, method, keepdims, weights, "percentile")
 
 
 def median(
@@ -106,7 +118,15 @@ def median(
 
 
 def _quantile(
-    x: _ArrayLike, q: Any, scale: float, axis: Any, out: Any, method: str, keepdims: bool, op: str
+    x: _ArrayLike,
+    q: Any,
+    scale: float,
+    axis: Any,
+    out: Any,
+    method: str,
+    keepdims: bool,
+    weights: Any,
+    op: str,
 ) -> GPUArray:
     x = array_argument(op, "x", x)
     if isinstance(q, _native.GPUArray):
@@ -119,18 +139,28 @@ def _quantile(
 
         table = np.asarray(q, dtype=np.float64) / scale
         shape, fractions = table.shape, table.ravel().tolist()
-    if method == "linear":
+    if method == "linear" and weights is None:
         wide = not is_number
         result = _native.quantile(x, fractions, shape, wide, axis, keepdims, op)
         return _delivered(result, out, op)
-    from pygpukit.ops._quantile_methods import METHODS, quantile_by
+    from pygpukit.ops._quantile_methods import (
+        METHODS,
+        check_weighted,
+        quantile_by,
+        weighted_quantile,
+    )
 
-    if method not in METHODS:
+    if method not in (*METHODS, "linear"):
         known = ", ".join(sorted([*METHODS, "linear"]))
         raise InvalidValueError(
             f"{op}: method is {_native.safe_repr(method)}, expected one of {known}"
         )
-    return _delivered(quantile_by(x, fractions, shape, axis, method, keepdims, op), out, op)
+    if weights is None:
+        result = quantile_by(x, fractions, shape, axis, method, keepdims, op)
+    else:
+        check_weighted(method, op)
+        result = weighted_quantile(x, fractions, shape, axis, weights, keepdims, op)
+    return _delivered(result, out, op)
 
 
 def _delivered(result: GPUArray, out: GPUArray | None, op: str) -> GPUArray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import array_argument
+from pygpukit.core.arguments import array_argument, is_whole
 from pygpukit.ops._declared import joining as _declared
 from pygpukit.ops._declared.joining import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
@@ -80,9 +81,9 @@ def split(
 ) -> list[GPUArray]:
     """Views of equal parts, or of the parts between the given indices, along an axis."""
     x = array_argument("split", "x", x)
-    if hasattr(indices_or_sections, "__index__"):
+    if is_whole(indices_or_sections):
         size = _axis_size(x, axis)
-        sections = int(indices_or_sections)
+        sections = index(indices_or_sections)  # type: ignore[arg-type]
         if sections <= 0 or size % sections != 0:
             from pygpukit.core.errors import InvalidValueError
 
@@ -98,8 +99,8 @@ def array_split(
     """Like split, but the first parts may be one longer than the others."""
     x = array_argument("array_split", "x", x)
     size = _axis_size(x, axis)
-    if hasattr(indices_or_sections, "__index__"):
-        sections = int(indices_or_sections)
+    if is_whole(indices_or_sections):
+        sections = index(indices_or_sections)  # type: ignore[arg-type]
         if sections <= 0:
             from pygpukit.core.errors import InvalidValueError
 
@@ -107,7 +108,7 @@ def array_split(
         part, longer = divmod(size, sections)
         stops = [part * (n + 1) + min(n + 1, longer) for n in range(sections - 1)]
     else:
-        stops = [int(n) for n in indices_or_sections]
+        stops = [index(n) for n in indices_or_sections]  # type: ignore[union-attr]
     bounds = [0, *stops, size]
     pieces = []
     for start, stop in pairwise(bounds):

@@ -176,23 +176,24 @@ def size(x: Any, /, axis: int | None = None) -> int:
     return array.size if axis is None else _axis_size(array, axis)
 
 
+class Layout:
+    """The addresses of an array for NumPy, which only computes with them."""
+
+    def __init__(self, x: GPUArray) -> None:
+        self.__array_interface__ = {
+            "shape": x.shape,
+            "strides": x.strides,
+            "typestr": f"|V{x.itemsize}",
+            "data": (x.device_ptr, True),
+            "version": 3,
+        }
+
+
 def shares_memory(a: GPUArray, b: GPUArray, /) -> bool:
     """Whether the arrays share any byte."""
     if not _native.may_share_memory(a, b):
         return False
     import numpy as np
-
-    class Layout:
-        """Addresses without memory access: NumPy only computes with them."""
-
-        def __init__(self, x: GPUArray) -> None:
-            self.__array_interface__ = {
-                "shape": x.shape,
-                "strides": x.strides,
-                "typestr": f"|V{x.itemsize}",
-                "data": (x.device_ptr, True),
-                "version": 3,
-            }
 
     return bool(np.shares_memory(np.asarray(Layout(a)), np.asarray(Layout(b))))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import array_argument, whole
+from pygpukit.core.arguments import array_argument, is_whole, whole
 from pygpukit.ops._declared import repeating as _declared
 from pygpukit.ops._declared.repeating import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size
@@ -25,8 +25,8 @@ def repeat(
 
     An array of counts, one per element, synchronises: the size of the result depends on it.
     """
-    if hasattr(repeats, "__index__") and not isinstance(repeats, GPUArray):
-        return _native.repeat(x, repeats, axis)
+    if is_whole(repeats) and not isinstance(repeats, GPUArray):
+        return _native.repeat(x, repeats, axis)  # type: ignore[arg-type]
     x = array_argument("repeat", "x", x)
     source, along = (_native.reshape(x, -1), 0) if axis is None else (x, axis)
     size = _axis_size(source, along)

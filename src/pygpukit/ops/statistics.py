@@ -24,13 +24,16 @@ def cov(
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
     *,
     dtype: Any = None,
 ) -> GPUArray:
     """The covariance matrix of variables: rows are variables, columns observations.
 
     rowvar=False: the other way round. Divided by the number of observations minus one; bias=True:
-    by their number; ddof: by their number minus it. At least float64, as NumPy's.
+    by their number; ddof: by their number minus it. fweights says how often an observation
+    counts, aweights how much. At least float64, as NumPy's.
     """
     x = asarray(m)
     if x.ndim > 2:
@@ -46,11 +49,44 @@ def cov(
     count = rows.shape[1]
     if ddof is None:
         ddof = 0 if bias else 1
-    centred = _native.subtract(rows, _native.mean(rows, 1, keepdims=True))
-    transposed = _native.conj(_native.transpose(centred))
-    product = _native.matmul(centred, _native.ascontiguousarray(transposed))
-    scale = 1.0 / (count - ddof) if count > ddof else float("inf" if count == ddof else "nan")
-    return _native.squeeze(_native.multiply(product, scale))
+    times = _observation_weights("fweights", fweights, count, x.device)
+    shares = _observation_weights("aweights", aweights, count, x.device)
+    if times is None and shares is None:
+        centred = _native.subtract(rows, _native.mean(rows, 1, keepdims=True))
+        scale: Any = (
+            1.0 / (count - ddof) if count > ddof else float("inf" if count == ddof else "nan")
+        )
+        return _native.squeeze(_native.multiply(_products(centred, centred), scale))
+    one = _native.ones((count,), "float64", device=x.device)
+    weight = _native.multiply(one if times is None else times, one if shares is None else shares)
+    total = _native.sum(weight)
+    mean = _native.divide(_native.sum(_native.multiply(rows, weight), 1, keepdims=True), total)
+    centred = _native.subtract(rows, mean)
+    lost: Any = float(ddof)
+    if shares is not None:
+        lost = _native.multiply(_native.divide(_native.vecdot(weight, shares), total), lost)
+    divisor = _native.maximum(_native.subtract(total, lost), 0.0)
+    product = _products(centred, _native.multiply(centred, weight))
+    return _native.squeeze(_native.divide(product, divisor))
+
+
+def _products(left: GPUArray, right: GPUArray) -> GPUArray:
+    """The scalar products of all pairs of rows."""
+    transposed = _native.conj(_native.transpose(right))
+    return _native.matmul(left, _native.ascontiguousarray(transposed))
+
+
+def _observation_weights(name: str, given: Any, count: int, device: str) -> GPUArray | None:
+    if given is None:
+        return None
+    weights = asarray(given, device=device)
+    if weights.shape != (count,):
+        raise InvalidValueError(
+            f"cov: {name} has shape {weights.shape}, expected ({count},), one for each observation"
+        )
+    if name == "fweights" and "int" not in weights.dtype.name:
+        raise InvalidTypeError(f"cov: fweights are {weights.dtype}, expected integers")
+    return _native.astype(weights, "float64", False)
 
 
 def _rows(x: GPUArray, dtype: Any, rowvar: bool) -> GPUArray:
@@ -77,17 +113,32 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 
 
 def nanquantile(
-    a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    weights: Any = None,
 ) -> GPUArray:
-    """The quantiles q (0 to 1) of the elements that are not NaN, linearly interpolated."""
-    return _nan_quantile("nanquantile", a, q, 1.0, axis, method, keepdims)
+    """The quantiles q (0 to 1) of the elements that are not NaN.
+
+    method is 'linear' or 'inverted_cdf', which takes weights.
+    """
+    return _nan_quantile("nanquantile", a, q, 1.0, axis, method, keepdims, weights)
 
 
 def nanpercentile(
-    a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepdims: bool = False
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    weights: Any = None,
 ) -> GPUArray:
     """nanquantile with percentages (0 to 100)."""
-    return _nan_quantile("nanpercentile", a, q, 100.0, axis, method, keepdims)
+    return _nan_quantile("nanpercentile", a, q, 100.0, axis, method, keepdims, weights)
 
 
 def nanmedian(a: Any, axis: Axis = None, *, keepdims: bool = False) -> GPUArray:
@@ -96,18 +147,36 @@ def nanmedian(a: Any, axis: Axis = None, *, keepdims: bool = False) -> GPUArray:
 
 
 def _nan_quantile(
-    op: str, a: Any, q: Any, scale: float, axis: Axis, method: str, keepdims: bool
+    op: str,
+    a: Any,
+    q: Any,
+    scale: float,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    weights: Any = None,
 ) -> GPUArray:
     import numpy as np
 
-    if method != "linear":
-        raise InvalidValueError(f"{op}: method is {safe_repr(method)}, only 'linear' is supported")
+    from pygpukit.ops._quantile_methods import check_weighted, weighted_quantile
+
+    if method not in ("linear", "inverted_cdf"):
+        raise InvalidValueError(
+            f"{op}: method is {safe_repr(method)}, expected 'linear' or 'inverted_cdf'"
+        )
+    if weights is not None:
+        check_weighted(method, op)
     if isinstance(q, GPUArray):
         raise InvalidTypeError(f"{op}: q is a GPUArray, expected numbers on the host")
     fractions = np.asarray(q, dtype=np.float64) / scale
     if not ((fractions >= 0) & (fractions <= 1)).all():
         raise InvalidValueError(f"{op}: q is {safe_repr(q)}, expected numbers from 0 to {scale:g}")
     x = asarray(a)
+    if method == "inverted_cdf":
+        ones = _native.ones(x.shape, "float64", device=x.device)
+        given = ones if weights is None else weights
+        values, shape = fractions.reshape(-1).tolist(), fractions.shape
+        return weighted_quantile(x, values, shape, axis, given, keepdims, op, skip_nan=True)
     if "float" not in x.dtype.name:
         x = _native.astype(x, "float64")
     kept = _native.max(x, axis, keepdims=True).shape if x.size else _kept_shape(op, x, axis)
@@ -169,12 +238,12 @@ def _interpolated(ordered: GPUArray, number: GPUArray, fraction: float) -> GPUAr
 
 
 def histogram_bin_edges(
-    a: Any, bins: Any = 10, range: tuple[float, float] | None = None
+    a: Any, bins: Any = 10, range: tuple[float, float] | None = None, weights: Any = None
 ) -> GPUArray:
     """The edges of the bins of histogram."""
     from pygpukit.ops.histograms import histogram
 
-    return histogram(asarray(a), bins, range)[1]
+    return histogram(asarray(a), bins, range, weights=weights)[1]
 
 
 def histogram2d(

@@ -51,20 +51,20 @@ class Distributions:
 
     def _gamma(self, op: str, shape: Any, scale: Any, size: Size, dtype: Any) -> GPUArray:
         shape, scale = self._parameter(op, "shape", shape), self._parameter(op, "scale", scale)
-        whole = _result_shape(op, size, shape, scale)
+        whole = result_shape(op, size, shape, scale)
         return self._draw_by_rejection(op, _native.random_gamma, whole, dtype, shape, scale)
 
     def poisson(self, lam: Any = 1.0, size: Size = None) -> GPUArray:
         """Poisson numbers with mean lam, as int64."""
         lam = self._parameter("poisson", "lam", lam)
-        shape = _result_shape("poisson", size, lam)
+        shape = result_shape("poisson", size, lam)
         function = _native.random_poisson
         return self._draw_by_rejection("poisson", function, shape, "int64", lam)
 
     def binomial(self, n: Any, p: Any, size: Size = None) -> GPUArray:
         """Numbers of successes in n trials with probability p, as int64."""
         n, p = self._parameter("binomial", "n", n), self._parameter("binomial", "p", p)
-        shape = _result_shape("binomial", size, n, p)
+        shape = result_shape("binomial", size, n, p)
         function = _native.random_binomial
         return self._draw_by_rejection("binomial", function, shape, "int64", n, p)
 
@@ -82,7 +82,7 @@ class Distributions:
         op = "noncentral_chisquare"
         df = self._positive(op, "df", df)
         nonc = self._parameter(op, "nonc", nonc, 0.0)
-        shape = _result_shape(op, size, df, nonc)
+        shape = result_shape(op, size, df, nonc)
         extra = self.poisson(_times(nonc, 0.5), shape)
         half = _native.add(_native.astype(extra, "float64"), _times(df, 0.5))
         return self._gamma(op, half, 2.0, shape, dtype)
@@ -90,7 +90,7 @@ class Distributions:
     def f(self, dfnum: Any, dfden: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Ratios of two chi-square numbers over their degrees of freedom."""
         dfnum, dfden = self._positive("f", "dfnum", dfnum), self._positive("f", "dfden", dfden)
-        shape = _result_shape("f", size, dfnum, dfden)
+        shape = result_shape("f", size, dfnum, dfden)
         top = self._gamma("f", _times(dfnum, 0.5), 1.0, shape, "float64")
         bottom = self._gamma("f", _times(dfden, 0.5), 1.0, shape, "float64")
         ratio = _native.divide(_native.multiply(top, dfden), _native.multiply(bottom, dfnum))
@@ -99,7 +99,7 @@ class Distributions:
     def standard_t(self, df: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Student's t with df degrees of freedom."""
         df = self._positive("standard_t", "df", df)
-        shape = _result_shape("standard_t", size, df)
+        shape = result_shape("standard_t", size, df)
         normal = self.standard_normal(shape, "float64")
         half = self._gamma("standard_t", _times(df, 0.5), 1.0, shape, "float64")
         spread = _native.sqrt(_native.divide(_native.multiply(half, 2.0), df))
@@ -108,7 +108,7 @@ class Distributions:
     def beta(self, a: Any, b: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Beta numbers, in [0, 1]."""
         a, b = self._positive("beta", "a", a), self._positive("beta", "b", b)
-        shape = _result_shape("beta", size, a, b)
+        shape = result_shape("beta", size, a, b)
         # Through logarithms: for small a and b both gamma numbers would underflow.
         difference = _native.subtract(
             self._log_gamma("beta", a, shape), self._log_gamma("beta", b, shape)
@@ -141,7 +141,7 @@ class Distributions:
         op = "negative_binomial"
         n = self._positive(op, "n", n)
         p = self._probability(op, p)
-        shape = _result_shape(op, size, n, p)
+        shape = result_shape(op, size, n, p)
         odds = _native.divide(_native.subtract(1.0, p), p) if isinstance(p, GPUArray) else None
         means = self._gamma(op, n, (1.0 - p) / p if odds is None else odds, shape, "float64")
         return self.poisson(means, shape)
@@ -154,7 +154,7 @@ class Distributions:
                 f"multinomial: pvals is {safe_repr(pvals)}, expected probabilities with sum 1"
             )
         n = self._parameter("multinomial", "n", n, 0.0)
-        shape = _result_shape("multinomial", size, n)
+        shape = result_shape("multinomial", size, n)
         left = _native.broadcast_to(
             _native.full((), int(n), "int64", device=self._device)
             if not isinstance(n, GPUArray)
@@ -178,14 +178,14 @@ class Distributions:
         shape, loc, scale = self._located("laplace", loc, scale, size)
         right = self.standard_exponential(shape, dtype)
         sign = self.bernoulli(0.5, shape)
-        return _placed(_native.where(sign, right, _native.negative(right)), loc, scale, dtype)
+        return placed(_native.where(sign, right, _native.negative(right)), loc, scale, dtype)
 
     def gumbel(
         self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = "float32"
     ) -> GPUArray:
         """The distribution of the largest of many numbers: -log of an exponential number."""
         shape, loc, scale = self._located("gumbel", loc, scale, size)
-        return _placed(_native.negative(self._log_exponential(shape)), loc, scale, dtype)
+        return placed(_native.negative(self._log_exponential(shape)), loc, scale, dtype)
 
     def logistic(
         self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = "float32"
@@ -193,39 +193,39 @@ class Distributions:
         """Logistic numbers with mean loc: the difference of two Gumbel numbers."""
         shape, loc, scale = self._located("logistic", loc, scale, size)
         first, second = self._log_exponential(shape), self._log_exponential(shape)
-        return _placed(_native.subtract(first, second), loc, scale, dtype)
+        return placed(_native.subtract(first, second), loc, scale, dtype)
 
     def rayleigh(self, scale: Any = 1.0, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """The length of a vector of two normal numbers."""
         scale = self._parameter("rayleigh", "scale", scale, 0.0)
-        shape = _result_shape("rayleigh", size, scale)
+        shape = result_shape("rayleigh", size, scale)
         twice = _native.multiply(self.standard_exponential(shape, dtype), 2.0)
-        return _placed(_native.sqrt(twice), 0.0, scale, dtype)
+        return placed(_native.sqrt(twice), 0.0, scale, dtype)
 
     def weibull(self, a: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Weibull numbers: an exponential number to the power of 1 / a."""
         a = self._positive("weibull", "a", a)
-        draw = self.standard_exponential(_result_shape("weibull", size, a), "float64")
+        draw = self.standard_exponential(result_shape("weibull", size, a), "float64")
         power = _native.divide(1.0, a) if isinstance(a, GPUArray) else 1.0 / a
         return _native.astype(_native.pow(draw, power), dtype, False)
 
     def pareto(self, a: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Pareto II (Lomax) numbers with shape a."""
         a = self._positive("pareto", "a", a)
-        draw = self.standard_exponential(_result_shape("pareto", size, a), "float64")
+        draw = self.standard_exponential(result_shape("pareto", size, a), "float64")
         return _native.astype(_native.expm1(_native.divide(draw, a)), dtype, False)
 
     def power(self, a: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """A uniform number to the power of 1 / a, in [0, 1]."""
         a = self._positive("power", "a", a)
-        draw = self.standard_exponential(_result_shape("power", size, a), "float64")
+        draw = self.standard_exponential(result_shape("power", size, a), "float64")
         result = _native.exp(_native.negative(_native.divide(draw, a)))
         return _native.astype(result, dtype, False)
 
     def geometric(self, p: Any, size: Size = None) -> GPUArray:
         """The number of the first success with probability p, from 1, as int64."""
         p = self._probability("geometric", p)
-        draw = self.standard_exponential(_result_shape("geometric", size, p), "float64")
+        draw = self.standard_exponential(result_shape("geometric", size, p), "float64")
         if isinstance(p, GPUArray):
             rate: Any = _native.negative(_native.log1p(_native.negative(p)))
         else:
@@ -246,14 +246,14 @@ class Distributions:
         """exp of normal numbers."""
         mean = self._parameter("lognormal", "mean", mean)
         sigma = self._parameter("lognormal", "sigma", sigma, 0.0)
-        shape = _result_shape("lognormal", size, mean, sigma)
+        shape = result_shape("lognormal", size, mean, sigma)
         normal = self.standard_normal(shape, "float64")
-        return _native.astype(_native.exp(_placed(normal, mean, sigma, "float64")), dtype, False)
+        return _native.astype(_native.exp(placed(normal, mean, sigma, "float64")), dtype, False)
 
     def wald(self, mean: Any, scale: Any, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Inverse Gaussian numbers (Michael, Schucany and Haas, 1976)."""
         mean, scale = self._positive("wald", "mean", mean), self._positive("wald", "scale", scale)
-        shape = _result_shape("wald", size, mean, scale)
+        shape = result_shape("wald", size, mean, scale)
         y = _native.multiply(_native.square(self.standard_normal(shape, "float64")), mean)
         twice = _times(scale, 2.0)
         root = _native.sqrt(_native.add(_native.multiply(y, _times(twice, 2.0)), _native.square(y)))
@@ -287,7 +287,7 @@ class Distributions:
                     f"triangular: left, mode and right are {left}, {mode} and {right}, expected "
                     "left <= mode <= right and left < right"
                 )
-        u = self.random(_result_shape(op, size, *numbers), "float64")
+        u = self.random(result_shape(op, size, *numbers), "float64")
         low, top, high = (_native.add(_native.multiply(u, 0.0), value) for value in numbers)
         width = _native.subtract(high, low)
         share = _native.divide(_native.subtract(top, low), width)
@@ -337,10 +337,8 @@ class Distributions:
 
     def _parameter(self, op: str, name: str, value: Any, least: float = -math.inf) -> Any:
         """A float, or an array that is not checked."""
-        if isinstance(value, GPUArray):
-            return value
-        if hasattr(value, "__len__"):
-            return self._array(value)
+        if is_array(value):
+            return value if isinstance(value, GPUArray) else self._array(value)
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -368,7 +366,7 @@ class Distributions:
     ) -> tuple[tuple[int, ...], Any, Any]:
         loc = self._parameter(op, "loc", loc)
         scale = self._parameter(op, "scale", scale, 0.0)
-        return _result_shape(op, size, loc, scale), loc, scale
+        return result_shape(op, size, loc, scale), loc, scale
 
 
 def as_shape(size: Size) -> tuple[int, ...]:
@@ -381,7 +379,13 @@ def as_shape(size: Size) -> tuple[int, ...]:
         return tuple(index(n) for n in size)  # type: ignore[union-attr]
 
 
-def _result_shape(op: str, size: Size, *parameters: Any) -> tuple[int, ...]:
+def is_array(value: object) -> bool:
+    """Whether a parameter is one number for each result: an array or a sequence."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes))
+
+
+def result_shape(op: str, size: Size, *parameters: Any) -> tuple[int, ...]:
+    """The shape of the result: `size`, or what the parameters broadcast to."""
     shapes = [p.shape for p in parameters if isinstance(p, GPUArray)]
     if size is None:
         return _native.broadcast_shapes(*shapes) if shapes else ()
@@ -405,7 +409,8 @@ def _squared(value: Any) -> Any:
     return _native.square(value) if isinstance(value, GPUArray) else value * value
 
 
-def _placed(draw: GPUArray, loc: Any, scale: Any, dtype: Any) -> GPUArray:
+def placed(draw: GPUArray, loc: Any, scale: Any, dtype: Any) -> GPUArray:
+    """loc + scale * draw."""
     result = _native.add(_native.multiply(draw, scale), loc)
     return _native.astype(result, dtype, False)
 

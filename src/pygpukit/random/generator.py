@@ -17,8 +17,9 @@ from operator import index
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
-from pygpukit.core.errors import AxisError, InvalidTypeError, InvalidValueError
-from pygpukit.random.distributions import Distributions, as_shape
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.random.distributions import Distributions, is_array, placed, result_shape
+from pygpukit.random.selection import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _key_from_seed(seed: int | Sequence[int]) -> int:
     return key
 
 
-class Generator(Distributions):
+class Generator(Distributions, Selection):
     """A stream of random numbers. Created by default_rng.
 
     Methods take ``size`` (None: one number, as a 0-d array), floating ones ``dtype`` (float16,
@@ -169,9 +170,15 @@ class Generator(Distributions):
         return self._uniform("random", 0.0, 1.0, size, dtype, out)
 
     def uniform(
-        self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: Any = "float32"
+        self, low: Any = 0.0, high: Any = 1.0, size: Size = None, dtype: Any = "float32"
     ) -> GPUArray:
         """Uniform numbers: low + (high - low) * u with u in [0, 1). Rounding may give high."""
+        if is_array(low) or is_array(high):
+            low = self._parameter("uniform", "low", low)
+            high = self._parameter("uniform", "high", high)
+            draw = self.random(result_shape("uniform", size, low, high), dtype)
+            width = _native.subtract(high, low)
+            return placed(draw, low, width, dtype)
         return self._uniform("uniform", low, high, size, dtype, None)
 
     def _uniform(
@@ -181,9 +188,12 @@ class Generator(Distributions):
         return self._draw(op, function, size, dtype, out, None, low, high)
 
     def normal(
-        self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = "float32"
+        self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = "float32"
     ) -> GPUArray:
         """Normal numbers with mean loc and standard deviation scale."""
+        if is_array(loc) or is_array(scale):
+            shape, loc, scale = self._located("normal", loc, scale, size)
+            return placed(self.standard_normal(shape, dtype), loc, scale, dtype)
         function = _native.random_normal
         return self._draw("normal", function, size, dtype, None, None, loc, scale)
 
@@ -194,10 +204,12 @@ class Generator(Distributions):
         function = _native.random_normal
         return self._draw("standard_normal", function, size, dtype, out, None, 0.0, 1.0)
 
-    def exponential(
-        self, scale: float = 1.0, size: Size = None, dtype: Any = "float32"
-    ) -> GPUArray:
+    def exponential(self, scale: Any = 1.0, size: Size = None, dtype: Any = "float32") -> GPUArray:
         """Exponential numbers with mean scale."""
+        if is_array(scale):
+            scale = self._parameter("exponential", "scale", scale)
+            draw = self.standard_exponential(result_shape("exponential", size, scale), dtype)
+            return _native.astype(_native.multiply(draw, scale), dtype, False)
         function = _native.random_exponential
         return self._draw("exponential", function, size, dtype, None, None, scale)
 
@@ -230,108 +242,6 @@ class Generator(Distributions):
     def bernoulli(self, p: float = 0.5, size: Size = None) -> GPUArray:
         """bool: true with probability p."""
         return self._draw("bernoulli", _native.random_bernoulli, size, "bool", None, False, p)
-
-    def permutation(self, x: int | GPUArray, axis: int = 0) -> GPUArray:
-        """0 to x - 1 (int64) in random order, or a copy of x with an axis in random order."""
-        if not isinstance(x, GPUArray):
-            return self._order("permutation", index(x))
-        order = self._order("permutation", x.shape[_axis("permutation", axis, x)])
-        import pygpukit as gp
-
-        return gp.take(x, order, axis=axis)
-
-    def shuffle(self, x: GPUArray, axis: int = 0) -> None:
-        """Shuffles x along an axis, in place."""
-        x[...] = self.permutation(x, axis)
-
-    def _order(self, op: str, count: int) -> GPUArray:
-        """A random permutation: argsort of random 64-bit keys."""
-        import pygpukit as gp
-
-        top = 2**64 - 1
-        keys = self._draw(op, _native.random_integers, max(count, 0), "uint64", None, True, 0, top)
-        return gp.argsort(keys, stable=True)
-
-    def choice(
-        self,
-        a: int | GPUArray,
-        size: Size = None,
-        replace: bool = True,
-        p: Any = None,
-        axis: int = 0,
-        shuffle: bool = True,
-    ) -> GPUArray:
-        """Random samples of 0 to a - 1, or of an axis of a.
-
-        ``p`` are the probabilities, as a sequence (checked) or a GPUArray (not checked, since
-        that would synchronise). Without replacement the result is in random order regardless of
-        ``shuffle``.
-        """
-        import pygpukit as gp
-
-        population = a.shape[_axis("choice", axis, a)] if isinstance(a, GPUArray) else index(a)
-        count = _count(size)
-        if population <= 0 and count > 0:
-            raise InvalidValueError(
-                f"choice: a has {population} elements, must be positive unless no samples are taken"
-            )
-        if not replace and count > population:
-            raise InvalidValueError(
-                f"choice: cannot take a larger sample ({count}) than population ({population}) "
-                "when replace is False"
-            )
-        weights = None if p is None else _probabilities(p, population, count, replace, self._device)
-        if weights is None and replace:
-            # An empty population is allowed only where nothing is drawn.
-            chosen = self.integers(0, max(population, 1), size=size)
-        elif weights is None:
-            chosen = self._order("choice", population)[:count]
-        elif replace:
-            sums = gp.cumulative_sum(weights)
-            u = self.random(count, dtype="float64") * sums[-1]
-            chosen = gp.searchsorted(sums, u, side="right")
-            chosen = gp.minimum(chosen, population - 1)
-        else:
-            # The smallest exponential numbers over their weights: equivalent to sequential draws.
-            times = self.standard_exponential(population, dtype="float64") / weights
-            chosen = gp.argsort(times, stable=True)[:count]
-        chosen = gp.reshape(chosen, as_shape(size))
-        return gp.take(a, chosen, axis=axis) if isinstance(a, GPUArray) else chosen
-
-
-def _count(size: Size) -> int:
-    count = 1
-    for n in as_shape(size):
-        count *= n
-    return count
-
-
-def _axis(op: str, axis: int, x: GPUArray) -> int:
-    if not -x.ndim <= axis < x.ndim:
-        raise AxisError(f"{op}: axis {axis} is out of bounds for array of dimension {x.ndim}")
-    return axis % x.ndim
-
-
-def _probabilities(p: Any, population: int, count: int, replace: bool, device: Any) -> GPUArray:
-    import pygpukit as gp
-
-    if not isinstance(p, GPUArray):
-        import numpy as np
-
-        values = np.asarray(p, dtype=np.float64)
-        if values.size == population and not (values >= 0).all():
-            raise InvalidValueError("choice: probabilities are not non-negative")
-        if values.size == population and abs(values.sum() - 1.0) > 1e-8:
-            raise InvalidValueError(f"choice: probabilities do not sum to 1, but {values.sum()}")
-        if not replace and count > int((values > 0).sum()):
-            raise InvalidValueError("choice: fewer non-zero entries in p than size")
-        p = gp.from_numpy(values, device=device)
-    if p.shape != (population,):
-        raise InvalidValueError(
-            f"choice: p has shape {p.shape}, a has {population} elements; a and p must have the "
-            "same size"
-        )
-    return gp.astype(p, "float64")
 
 
 _unseeded_lock = threading.Lock()

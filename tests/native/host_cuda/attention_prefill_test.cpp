@@ -13,12 +13,12 @@ using host_attention::Problem;
 using host_attention::Shape;
 using host_attention::tolerance_of;
 
-// As map_of() of ops/attention/launch.cpp: dim, rows, heads, batch.
+// As map_of() of ops/attention/launch.cpp: dim, rows, heads, batch (or pages).
 template <class T>
-TensorMap map_of(const std::vector<T>& x, const AttentionStrides& at, int dim, int heads, int batch,
+TensorMap map_of(const std::vector<T>& x, const AttentionStrides& at, int dim, int heads, int rows,
                  int box_rows) {
   constexpr long long kSize = sizeof(T);
-  const auto rows = static_cast<int>(static_cast<long long>(x.size()) / (dim * heads * batch));
+  const auto batch = static_cast<int>(static_cast<long long>(x.size()) / (dim * heads * rows));
   return host::Tensor{x.data(),
                       {at.row * kSize, at.head * kSize, at.batch * kSize},
                       {dim, rows, heads, batch},
@@ -34,11 +34,20 @@ void check_prefill(const Shape& shape, unsigned blocks, int section) {
 #endif
   Problem<T, T> problem(shape);
   problem.args.section = section;
-  const int batch = shape.q_packed.empty() ? shape.batch : 1;
-  const AttentionArgs& args = problem.args;
-  const TensorMap q = map_of(problem.q(), args.q_at, kDim, shape.heads, batch, 64 * kConsumers);
-  const TensorMap k = map_of(problem.k(), args.k_at, kDim, shape.kv_heads, batch, kTileN);
-  const TensorMap v = map_of(problem.v(), args.v_at, kDim, shape.kv_heads, batch, kTileN);
+  AttentionArgs& args = problem.args;
+  const bool paged = shape.page_log2 >= 0;
+  args.page_rows = paged ? std::gcd(kTileN, 1 << shape.page_log2) : kTileN;
+  const auto sum = [](const std::vector<int>& sizes, int one) {
+    return sizes.empty() ? one : std::accumulate(sizes.begin(), sizes.end(), 0);
+  };
+  const int q_rows = sum(shape.q_packed, shape.q_len);
+  const int k_rows = paged ? 1 << shape.page_log2 : sum(shape.k_packed, shape.kv_len);
+  const auto kv_map = [&](const std::vector<T>& x, const AttentionStrides& at) {
+    return map_of(x, at, kDim, shape.kv_heads, k_rows, args.page_rows);
+  };
+  const TensorMap q = map_of(problem.q(), args.q_at, kDim, shape.heads, q_rows, 64 * kConsumers);
+  const TensorMap k = kv_map(problem.k(), args.k_at);
+  const TensorMap v = kv_map(problem.v(), args.v_at);
   host_cuda::launch(blocks, 128 * (kConsumers + 1), [&] {
     prefill_wgmma_kernel<T, kDim, kTileN, kConsumers, kStages, kSoftcap>(q, k, v, args);
   });
@@ -95,6 +104,56 @@ TEST(HostPrefill, TilesOf48Keys) {
                                          .kv_len = 101,
                                          .dim = 256,
                                          .value_dim = 256},
+                                        1, 1);
+}
+
+TEST(HostPrefill, SmallPages) {
+  check_prefill<float16, 64, 128, 2, 3>({.batch = 2,
+                                         .heads = 2,
+                                         .kv_heads = 1,
+                                         .q_len = 40,
+                                         .kv_len = 320,
+                                         .right = 0,
+                                         .lengths = {300, 45},
+                                         .page_log2 = 4},
+                                        2, 4);
+}
+
+// Chunks of prompts: one long, one of a token, none, one with a full last page.
+TEST(HostPrefill, PackedQueriesOfPages) {
+  check_prefill<bfloat16, 128, 128, 2, 2>({.batch = 4,
+                                           .heads = 2,
+                                           .kv_heads = 1,
+                                           .q_len = 131,
+                                           .kv_len = 256,
+                                           .dim = 128,
+                                           .value_dim = 128,
+                                           .left = 100,
+                                           .right = 0,
+                                           .lengths = {200, 129, 0, 128},
+                                           .q_packed = {131, 1, 0, 3},
+                                           .page_log2 = 6},
+                                          2, 4);
+}
+
+TEST(HostPrefill, PagesLargerThanTiles) {
+  check_prefill<float16, 64, 128, 3, 2>({.batch = 1,
+                                         .heads = 1,
+                                         .kv_heads = 1,
+                                         .q_len = 20,
+                                         .kv_len = 512,
+                                         .lengths = {400},
+                                         .page_log2 = 8},
+                                        1, 1);
+  check_prefill<float16, 256, 48, 2, 2>({.batch = 1,
+                                         .heads = 1,
+                                         .kv_heads = 1,
+                                         .q_len = 18,
+                                         .kv_len = 128,
+                                         .dim = 256,
+                                         .value_dim = 256,
+                                         .lengths = {101},
+                                         .page_log2 = 5},
                                         1, 1);
 }
 

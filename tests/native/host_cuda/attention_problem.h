@@ -71,10 +71,8 @@ class Problem {
     args.out = out_.data();
     args.q_at = strides(s.q_len, s.heads, s.dim);
     args.out_at = strides(s.q_len, s.heads, s.value_dim);
-    if (packed) {
-      args.q_starts = q_starts_.data();
-      args.k_starts = k_starts_.data();
-    }
+    if (packed) args.q_starts = q_starts_.data();
+    if (!s.k_packed.empty()) args.k_starts = k_starts_.data();
     if (!s.lengths.empty()) args.lengths = shape_.lengths.data();
     make_options();
     args.batch = s.batch;

@@ -10,6 +10,7 @@
 
 #include "sampling/logprobs.cuh"
 #include "sampling/sample.cuh"
+#include "sampling/timestamp_rules.cuh"
 #include "sampling/token_counts.cuh"
 
 namespace gpk {
@@ -235,6 +236,88 @@ TEST(HostTokenCounts, SkipsWhatIsNoColumn) {
   const TokenCountArgs args{ids.data(), counts.data(), 6, 3, 3, 3};
   host_cuda::launch(1, 256, [&] { count_tokens(args); });
   EXPECT_EQ(counts, (std::vector<int>{0, 2, 0, 1, 0, 1}));
+}
+
+// --- timestamps
+// -----------------------------------------------------------------------------------
+
+struct TimestampCase {
+  std::vector<int> drawn;  // so far
+  std::vector<float> logits;
+  std::vector<int> want;  // tokens that are left
+};
+
+// Tokens 0 to 3 are text, 4 is the end, 5 is suppressed, from 6 on timestamps.
+constexpr int kEnd = 4, kFirst = 6, kVocabulary = 40;
+
+std::vector<float> flat(float text, float stamps) {
+  std::vector<float> x(kVocabulary, stamps);
+  std::fill(x.begin(), x.begin() + kFirst, text);
+  return x;
+}
+
+std::vector<int> tokens_from(int first, int end) {
+  std::vector<int> tokens(static_cast<std::size_t>(end - first));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+std::vector<int> left_after(const TimestampCase& c, int first_timestamp = kFirst) {
+  const unsigned suppressed[2] = {1u << 5, 0};
+  const unsigned first_suppressed[2] = {1u << 0 | 1u << kEnd, 0};
+  std::vector<int> history{-1, 0, 0, 0};
+  std::vector<float> out(kVocabulary);
+  int token = 3;  // the end of the prompt
+  TimestampArgs args{c.logits.data(), out.data(), &token,
+                     history.data(),  suppressed, first_suppressed};
+  args.logits_row = args.out_row = kVocabulary;
+  args.history_field = args.history_row = 1;
+  args.width = kVocabulary;
+  args.eos = kEnd;
+  args.first_timestamp = first_timestamp;
+  args.max_initial = 10;
+  for (std::size_t i = 0; i <= c.drawn.size(); ++i) {
+    host_cuda::launch(1u, kHostThreads, [&] { timestamp_rules<float, kHostThreads>(args); });
+    if (i < c.drawn.size()) token = c.drawn[i];
+  }
+  EXPECT_EQ(history[0], static_cast<int>(c.drawn.size()));
+  std::vector<int> left;
+  for (int t = 0; t < kVocabulary; ++t)
+    if (out[static_cast<std::size_t>(t)] > never()) left.push_back(t);
+  return left;
+}
+
+TEST(TimestampRulesKernel, TokensThatMayComeNext) {
+  const auto text = [](std::vector<int> more = {}) {
+    std::vector<int> tokens{0, 1, 2, 3, kEnd};
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    return tokens;
+  };
+  const std::vector<float> likely_text = flat(9.0f, 0.0f);
+  const std::vector<float> even = flat(1.0f, 0.0f);  // 34 timestamps outweigh any text
+  const std::vector<TimestampCase> cases{
+      {{}, likely_text, tokens_from(kFirst, kFirst + 11)},       // the first is a timestamp
+      {{6}, likely_text, text()},                                // then text
+      {{6, 1}, likely_text, text(tokens_from(7, kVocabulary))},  // none again
+      {{6, 1}, even, tokens_from(7, kVocabulary)},               // together they are likelier
+      {{6, 1, 9},
+       flat(9.0f, 0.0f),
+       [] {  // a pair, or the end
+         std::vector<int> tokens{kEnd};
+         const std::vector<int> rest = tokens_from(9, kVocabulary);
+         tokens.insert(tokens.end(), rest.begin(), rest.end());
+         return tokens;
+       }()},
+      {{6, 1, 9, 9}, likely_text, text()},
+      {{6, 1, 9, 12, 2}, likely_text, text(tokens_from(13, kVocabulary))},
+  };
+  for (const TimestampCase& c : cases) EXPECT_EQ(left_after(c), c.want) << c.drawn.size();
+}
+
+TEST(TimestampRulesKernel, WithoutTimestampsOnlyListsCount) {
+  const std::vector<float> x = flat(0.0f, 5.0f);
+  EXPECT_EQ(left_after({{}, x, {}}, kVocabulary).size(), kVocabulary - 3u);
+  EXPECT_EQ(left_after({{1}, x, {}}, kVocabulary).size(), kVocabulary - 1u);
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+"""Long sound by pieces of speech, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pygpukit import _native
+from pygpukit.asr.preprocessing import WHISPER_HOP_LENGTH, WHISPER_SAMPLE_RATE, pad_or_trim
+from pygpukit.asr.sequential import window_segments
+from pygpukit.asr.words import add_words
+
+if TYPE_CHECKING:
+    from pygpukit._native import GPUArray
+    from pygpukit.asr.options import TranscribeOptions
+    from pygpukit.asr.result import TranscriptionSegment
+    from pygpukit.asr.window_decoder import WindowDecoder
+
+    Progress = Callable[[int, int], object]
+
+_PADDING = WHISPER_SAMPLE_RATE // 5  # samples around speech
+
+
+def cut_at_pauses(
+    speech: Sequence[tuple[int, int]], total: int, most: int, padding: int = _PADDING
+) -> list[tuple[int, int]]:
+    """Pieces of up to ``most`` samples that hold all speech, cut where there is none.
+
+    ``speech`` are (start, end) in samples, in order. Speech that is longer is cut anyway.
+    """
+    pieces: list[tuple[int, int]] = []
+    for start, end in speech:
+        begin, stop = max(0, start - padding), min(total, end + padding)
+        if pieces and stop - pieces[-1][0] <= most:
+            pieces[-1] = (pieces[-1][0], max(stop, pieces[-1][1]))
+            continue
+        if pieces:
+            begin = max(begin, pieces[-1][1])
+        while stop - begin > most:
+            pieces.append((begin, begin + most))
+            begin += most
+        if stop > begin:
+            pieces.append((begin, stop))
+    return pieces
+
+
+def transcribe_pieces(
+    decoder: WindowDecoder,
+    sound: GPUArray,
+    options: TranscribeOptions,
+    language: str | None,
+    progress: Progress | None = None,
+) -> Iterator[TranscriptionSegment]:
+    """The segments of samples at 16 kHz, in batches of the decoder's size."""
+    from pygpukit.ops.audio import VAD, whisper_log_mel
+
+    tokens = decoder.tokens
+    length = decoder.model.num_frames * WHISPER_HOP_LENGTH
+    speech = [(s.start_sample, s.end_sample) for s in VAD().detect(sound)]
+    pieces = cut_at_pauses(speech, sound.shape[-1], length)
+    start = tokens.prompt(language, options.task, timestamps=options.timestamps)
+    hot = tokens.encode(" " + options.hotwords.strip()) if options.hotwords else []
+    prompt = [*tokens.context(hot, decoder.config.max_target_positions // 2), *start]
+    for first in range(0, len(pieces), decoder.max_batch):
+        if progress is not None:
+            progress(pieces[first][0], sound.shape[-1])
+        batch = pieces[first : first + decoder.max_batch]
+        windows = [pad_or_trim(sound[a:b], length) for a, b in batch]
+        mel = whisper_log_mel(_native.stack(windows, 0), decoder.config.num_mel_bins)
+        sources = decoder.sources(mel)
+        texts = decoder.decode(sources, [prompt] * len(batch), options)
+        for (begin, end), source, decoded in zip(batch, sources, texts, strict=True):
+            if decoded.is_silence:
+                continue
+            frames = -(-(end - begin) // WHISPER_HOP_LENGTH)
+            segments, _ = window_segments(decoder, decoded, 0, frames, whole=True)
+            offset = begin / WHISPER_SAMPLE_RATE
+            if options.word_timestamps:
+                add_words(decoder, source, segments, start, frames, 0.0, language)
+            for segment in segments:
+                _shift(segment, offset)
+            yield from segments
+    if progress is not None:
+        progress(sound.shape[-1], sound.shape[-1])
+
+
+def _shift(segment: TranscriptionSegment, offset: float) -> None:
+    segment.start += offset
+    segment.end += offset
+    for word in segment.words:
+        word.start += offset
+        word.end += offset
+
+
+__all__ = ["cut_at_pauses", "transcribe_pieces"]

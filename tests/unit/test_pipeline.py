@@ -1,0 +1,521 @@
+"""Voice pipelines: sentences, voice activity, speech while text is generated, interruption."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+from pygpukit import pipeline
+from pygpukit.pipeline import (
+    AudioBuffer,
+    LLMToTTSPipeline,
+    PipelineState,
+    SentenceSplitter,
+    StreamingTTSCallback,
+    TTSChunk,
+    VADConfig,
+    VADEvent,
+    VoiceActivityDetector,
+    VoicePipeline,
+    VoicePipelineCallback,
+)
+
+RATE = 16000
+
+
+class Writer:
+    """A language model that writes a given text, a few characters at a time."""
+
+    def __init__(self, text: str, step: int = 3) -> None:
+        self.text, self.step = text, step
+        self.prompts: list[Any] = []
+        self.written = 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def generate_stream(self, prompt: Any, **options: Any) -> Iterator[str]:
+        self.prompts.append(prompt)
+        assert options["max_new_tokens"] > 0
+        for at in range(0, len(self.text), self.step):
+            assert self.gate.wait(10)
+            self.written = at
+            yield self.text[at : at + self.step]
+
+
+class Chatter(Writer):
+    def chat(self, messages: list[dict[str, str]], **options: Any) -> Iterator[str]:
+        return self.generate_stream(messages, **options)
+
+
+class Voice:
+    """100 samples a character; says "boom" by failing."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Any, float]] = []
+
+    def synthesize(self, text: str, voice: Any = None, speed: float = 1.0) -> Any:
+        if "boom" in text:
+            raise RuntimeError("no voice for it")
+        self.said.append((text, voice, speed))
+        samples = np.full(100 * len(text), 0.5, np.float32)
+        return SimpleNamespace(
+            to_numpy=lambda: samples, audio=SimpleNamespace(sample_rate=24000), text=text
+        )
+
+
+class Ear:
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.heard: list[int] = []
+
+    def transcribe(self, audio: Any, sample_rate: int, language: Any) -> Any:
+        assert sample_rate == RATE
+        self.heard.append(audio.size)
+        return SimpleNamespace(text=self.texts.pop(0))
+
+
+# --- Sentences -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 100])
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("Dr. A. Smith paid 3.50 to Mr. Jones. So it is.", None),
+        ('He said "Go." Then (left.) he went', ['He said "Go."', "Then (left.)", "he went"]),
+        ("Wait... what?! Yes", ["Wait...", "what?!", "Yes"]),
+        ("a\n\nb", ["a", "b"]),
+        ("\u4f60\u597d\u3002\u518d\u89c1\u3002", ["\u4f60\u597d\u3002", "\u518d\u89c1\u3002"]),
+        ("   ", []),
+        ("", []),
+    ],
+)
+def test_sentences(text: str, sentences: list[str] | None, step: int) -> None:
+    if sentences is None:
+        sentences = ["Dr. A. Smith paid 3.50 to Mr. Jones.", "So it is."]
+    splitter = SentenceSplitter()
+    found = [one for at in range(0, len(text), step) for one in splitter.push(text[at : at + step])]
+    rest = splitter.finish()
+    assert [*found, *([rest] if rest else [])] == sentences
+    assert not splitter.pending
+
+
+def test_long_and_short_sentences() -> None:
+    splitter = SentenceSplitter(min_chars=6, max_chars=20)
+    assert splitter.push("No. No. Yes. ") == ["No. No."]
+    assert splitter.finish() == "Yes."
+    found = splitter.push("one two three, four five six seven eight nine")
+    assert found == ["one two three,", "four five six"]
+    assert SentenceSplitter(max_chars=4).push("abcdefgh ") == ["abcd", "efgh"]
+    for low, high in ((0, 5), (6, 5)):
+        with pytest.raises(ValueError, match="SentenceSplitter: min_chars"):
+            SentenceSplitter(low, high)
+
+
+# --- Voice activity --------------------------------------------------------------------------
+
+
+def sound(*parts: tuple[float, float]) -> np.ndarray[Any, Any]:
+    """(seconds, level) after each other."""
+    return np.concatenate([np.full(round(s * RATE), level, np.float32) for s, level in parts])
+
+
+def kinds(events: list[VADEvent]) -> list[tuple[str, float]]:
+    return [(event.event_type, round(event.timestamp, 2)) for event in events]
+
+
+@pytest.mark.parametrize("chunk", [160, 480, 999, 100000])
+def test_voice_activity(chunk: int) -> None:
+    vad = VoiceActivityDetector()
+    x = sound((0.3, 0.0), (0.6, 0.1), (0.3, 0.001), (0.3, 0.1), (0.9, 0.0), (0.06, 0.1), (0.9, 0.0))
+    events = [
+        event for at in range(0, x.size, chunk) for event in vad.process_audio(x[at : at + chunk])
+    ]
+    # The last burst is shorter than min_speech_duration: it starts, and ends without an event.
+    assert [event.event_type for event in events] == ["speech_start", "speech_end", "speech_start"]
+    assert events[0].timestamp == pytest.approx(0.3, abs=0.04)
+    assert events[1].audio is not None
+    assert events[1].duration == pytest.approx(1.2 + 0.5, abs=0.1)
+    assert events[1].audio.size == round(events[1].duration * RATE)
+    assert not vad.is_speaking
+
+
+def test_speech_that_is_too_long_is_cut() -> None:
+    vad = VoiceActivityDetector(VADConfig(max_speech_duration=0.3))
+    assert kinds(vad.process_audio(sound((1.0, 0.1))))[:3] == [
+        ("speech_start", 0.0),
+        ("speech_end", 0.3),
+        ("speech_start", 0.3),
+    ]
+    assert vad.is_speaking
+
+
+def test_between_the_thresholds_nothing_changes() -> None:
+    vad = VoiceActivityDetector()
+    assert vad.process_audio(sound((1.0, 0.007))) == []
+    vad.process_audio(sound((0.3, 0.1)))
+    assert vad.process_audio(sound((5.0, 0.007))) == []  # still speech
+    assert vad.is_speaking
+    end = vad.finish()
+    assert end is not None
+    assert end.event_type == "speech_end"
+    assert vad.finish() is None
+
+
+def test_frames_at_the_end() -> None:
+    vad = VoiceActivityDetector()
+    half = vad.config.frame_size // 2
+    assert vad.process_audio(np.full(half - 1, 0.1, np.float32)) == []
+    assert kinds(vad.process_audio(np.full(1, 0.1, np.float32))) == [("speech_start", 0.0)]
+    vad.reset()
+    assert kinds(vad.process_audio(np.full(half, 0.1, np.float32))) == [("speech_start", 0.0)]
+
+
+def test_wrong_sound_and_wrong_options() -> None:
+    vad = VoiceActivityDetector()
+    with pytest.raises(TypeError, match=r"process_audio: audio is of type GPUArray.*to_numpy"):
+        vad.process_audio(gp.ones(10))
+    with pytest.raises(ValueError, match=r"audio has shape \(2, 3\)"):
+        vad.process_audio(np.zeros((2, 3), np.float32))
+    with pytest.raises(TypeError, match="dtype int16"):
+        vad.process_audio(np.zeros(3, np.int16))
+    with pytest.raises(ValueError, match="VADConfig: frame_duration_ms is 0"):
+        VADConfig(frame_duration_ms=0)
+    with pytest.raises(ValueError, match=r"VADConfig: silence_threshold is 0\.5"):
+        VADConfig(silence_threshold=0.5)
+
+
+def test_audio_buffer() -> None:
+    buffer = AudioBuffer(sample_rate=10, max_duration=1.0)
+    buffer.append(np.arange(6, dtype=np.float32))
+    buffer.append(np.arange(6, 13, dtype=np.float32))
+    assert len(buffer) == 10
+    assert buffer.duration == 1.0
+    np.testing.assert_array_equal(buffer.get_all(), np.arange(3, 13))
+    buffer.append(np.zeros(25, np.float32))
+    assert len(buffer) == 10
+    buffer.clear()
+    assert buffer.get_all().size == len(buffer) == 0
+    with pytest.raises(ValueError, match="AudioBuffer: max_duration"):
+        AudioBuffer(max_duration=0)
+
+
+# --- Language model to speech ----------------------------------------------------------------
+
+
+def test_sentences_are_spoken_in_order() -> None:
+    llm, tts = Writer("One two. Three! And the rest"), Voice()
+    speech = LLMToTTSPipeline(llm, tts, voice="af", speed=1.5)
+    chunks = list(speech.generate_speech("go"))
+    assert [chunk.text for chunk in chunks] == ["One two.", "Three!", "And the rest"]
+    assert [chunk.is_final for chunk in chunks] == [False, False, True]
+    assert sorted(tts.said) == sorted((chunk.text, "af", 1.5) for chunk in chunks)
+    assert chunks[0].audio.size == 800
+    assert chunks[0].duration_ms == pytest.approx(800 / 24)
+    assert all(0 <= chunk.start_time <= chunk.end_time for chunk in chunks)
+    assert all(chunk.latency_ms >= 0 for chunk in chunks)
+    stats = speech.stats
+    assert stats.sentences == 3
+    assert stats.latencies["synthesize"].count == 3
+    assert stats.latencies["first_token"].count == 1
+    assert stats.latencies["synthesize"].mean_ms <= stats.latencies["synthesize"].max_ms
+
+
+def test_a_sentence_is_spoken_before_the_text_has_ended() -> None:
+    llm = Writer("One. Two. " + "x" * 300, step=1)
+    chunks = LLMToTTSPipeline(llm, Voice()).generate_speech("go")
+    real = llm.generate_stream
+
+    def pausing(prompt: Any, **options: Any) -> Iterator[str]:
+        for at, piece in enumerate(real(prompt, **options)):
+            if at == 20:
+                llm.gate.clear()
+            yield piece
+
+    llm.generate_stream = pausing  # type: ignore[method-assign]
+    assert next(chunks).text == "One."
+    assert next(chunks).text == "Two."
+    assert llm.written <= 21
+    llm.gate.set()
+    assert next(chunks).is_final
+
+
+def test_one_chunk_without_sentences() -> None:
+    speech = LLMToTTSPipeline(Writer("One. Two."), Voice())
+    assert [c.text for c in speech.generate_speech("go", stream_sentences=False)] == ["One. Two."]
+    assert [c.text for c in speech.synthesize_text("Ah. So.")] == ["Ah.", "So."]
+    assert list(speech.synthesize_text(" ")) == []
+
+
+def test_a_tokenizer_of_bytes() -> None:
+    class Bytes:
+        def encode(self, text: str) -> list[int]:
+            return list(text.encode())
+
+        def decode(self, ids: list[int]) -> str:
+            return bytes(ids).decode(errors="replace")
+
+    class Ids:
+        def generate_stream(self, ids: list[int], **options: Any) -> Iterator[int]:
+            assert ids == [104, 105]
+            yield from "h\u00e9 \u20ac.".encode()
+
+    spoken = list(LLMToTTSPipeline(Ids(), Voice(), Bytes()).generate_speech("hi"))
+    assert [chunk.text for chunk in spoken] == ["h\u00e9 \u20ac."]
+
+
+def test_callbacks() -> None:
+    log: list[Any] = []
+
+    class Log(StreamingTTSCallback):
+        def on_text(self, text: str) -> None:
+            log.append(text)
+
+        def on_audio(self, chunk: TTSChunk) -> None:
+            log.append(chunk)
+
+        def on_complete(self, stats: Any) -> None:
+            log.append(stats)
+
+        def on_error(self, error: BaseException) -> None:
+            log.append(error)
+
+    LLMToTTSPipeline(Writer("A b."), Voice()).generate_speech_with_callback("go", Log())
+    assert "".join(x for x in log if isinstance(x, str)) == "A b."
+    assert isinstance(log[-1], pipeline.PipelineStats)
+    broken = LLMToTTSPipeline(Writer("Fine. boom."), Voice())
+    with pytest.raises(RuntimeError, match="no voice"):
+        broken.generate_speech_with_callback("go", Log())
+    assert isinstance(log[-1], RuntimeError)
+    with pytest.raises(TypeError, match="unknown option 'top'"):
+        broken.generate_speech_with_callback("go", Log(), top=1)
+
+
+def test_errors_of_the_model_are_raised() -> None:
+    class Broken:
+        def generate_stream(self, prompt: Any, **options: Any) -> Iterator[str]:
+            yield "A"
+            raise ValueError("out of words")
+
+    with pytest.raises(ValueError, match="out of words"):
+        list(LLMToTTSPipeline(Broken(), Voice()).generate_speech("go"))
+
+
+def test_closing_stops_the_model() -> None:
+    llm = Writer("word. " * 10000, step=6)
+    chunks = LLMToTTSPipeline(llm, Voice()).generate_speech("go")
+    next(chunks)
+    chunks.close()  # type: ignore[attr-defined]
+    time.sleep(0.05)
+    before = llm.written
+    time.sleep(0.05)
+    assert llm.written == before < 59000
+
+
+def test_wrong_stages() -> None:
+    with pytest.raises(TypeError, match=r"llm is of type int, expected .* generate_stream"):
+        LLMToTTSPipeline(1, Voice())
+    with pytest.raises(TypeError, match=r"tts is of type str, expected .* synthesize"):
+        LLMToTTSPipeline(Writer(""), "voice")
+    with pytest.raises(ValueError, match="speed is 0"):
+        LLMToTTSPipeline(Writer(""), Voice(), speed=0)
+    speech = LLMToTTSPipeline(Writer(""), Voice())
+    with pytest.raises(TypeError, match="prompt is of type int"):
+        speech.generate_speech(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="text is of type bytes"):
+        speech.synthesize_text(b"")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"asr is of type int, expected .* transcribe"):
+        VoicePipeline(1, Writer(""), Voice())
+
+
+# --- Conversations ---------------------------------------------------------------------------
+
+UTTERANCE = sound((0.2, 0.0), (0.5, 0.1), (0.8, 0.0))
+
+
+class Log(VoicePipelineCallback):
+    def __init__(self) -> None:
+        self.states: list[PipelineState] = []
+        self.events: list[str] = []
+        self.playing = threading.Event()
+        self.play = threading.Event()
+        self.play.set()
+
+    def on_state(self, state: PipelineState) -> None:
+        self.states.append(state)
+
+    def on_transcription(self, text: str) -> None:
+        self.events.append(f"heard {text}")
+
+    def on_audio(self, chunk: TTSChunk) -> None:
+        self.playing.set()
+        assert self.play.wait(10)
+        self.events.append(f"said {chunk.text}")
+
+    def on_interrupt(self) -> None:
+        self.events.append("interrupted")
+
+    def on_error(self, error: BaseException) -> None:
+        self.events.append(f"failed: {error}")
+
+
+def test_two_turns() -> None:
+    log, ear, llm = Log(), Ear(" hello ", "and you?"), Chatter("Hi. I am fine.")
+    voice = VoicePipeline(ear, llm, Voice(), callback=log, system_prompt="Be kind.")
+    assert voice.state is PipelineState.IDLE
+    assert not voice.interrupt()
+    with voice:
+        for _ in range(2):
+            for at in range(0, UTTERANCE.size, 1600):
+                voice.process_audio(UTTERANCE[at : at + 1600])
+            voice.wait(10)
+        assert voice.state is PipelineState.LISTENING
+    reply = ["said Hi.", "said I am fine."]
+    assert log.events == ["heard hello", *reply, "heard and you?", *reply]
+    S = PipelineState
+    turn = [S.LISTENING, S.TRANSCRIBING, S.GENERATING, S.SPEAKING]
+    assert log.states == [*turn, *turn, S.LISTENING, S.IDLE]
+    roles = [message["role"] for message in llm.prompts[1]]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert llm.prompts[1][2]["content"] == "Hi. I am fine."
+    assert [t.user_text for t in voice.history] == ["hello", "and you?"]
+    assert voice.history[0].latencies_ms["response"] > 0
+    stats = voice.stats
+    assert (stats.turns, stats.interruptions, stats.errors) == (2, 0, 0)
+    assert stats.latencies["transcribe"].count == stats.latencies["response"].count == 2
+
+
+def test_speech_interrupts_the_reply() -> None:
+    log = Log()
+    log.play.clear()
+    voice = VoicePipeline(Ear("go", "stop"), Chatter("One. Two. Three."), Voice(), callback=log)
+    with voice:
+        voice.process_audio(UTTERANCE)
+        assert log.playing.wait(10)
+        assert voice.state is PipelineState.SPEAKING
+        voice.process_audio(UTTERANCE)  # somebody speaks
+        log.play.set()
+        voice.wait(10)
+    assert log.events[:3] == ["heard go", "said One.", "interrupted"]
+    assert [t.interrupted for t in voice.history] == [True, False]
+    assert voice.history[0].assistant_text == "One."
+    assert voice.stats.interruptions == 1
+
+
+def test_not_interruptible() -> None:
+    log = Log()
+    log.play.clear()
+    ear = Ear("go", "stop")
+    voice = VoicePipeline(ear, Chatter("One. Two."), Voice(), callback=log, interruptible=False)
+    with voice:
+        voice.process_audio(UTTERANCE)
+        assert log.playing.wait(10)
+        voice.process_audio(UTTERANCE)
+        log.play.set()
+        voice.wait(10)
+    assert log.events.count("said Two.") == 2
+
+
+def test_errors_end_a_turn_and_not_the_pipeline() -> None:
+    log = Log()
+    llm = Chatter("boom.")
+    voice = VoicePipeline(Ear("a", "b"), llm, Voice(), callback=log)
+    with voice:
+        voice.process_audio(UTTERANCE)
+        with pytest.raises(RuntimeError, match="no voice"):
+            voice.wait(10)
+        assert voice.state is PipelineState.LISTENING
+        llm.text = "Better."
+        voice.process_audio(UTTERANCE)
+        voice.wait(10)
+    assert log.events == ["heard a", "failed: no voice for it", "heard b", "said Better."]
+    assert voice.stats.errors == 1
+
+
+def test_silence_is_not_answered_and_the_end_of_sound_is() -> None:
+    llm = Chatter("x.")
+    voice = VoicePipeline(Ear("  ", "b"), llm, Voice())
+    with voice:
+        voice.process_audio(UTTERANCE)
+        voice.wait(10)
+        assert voice.history == []
+        voice.process_audio(sound((0.5, 0.1)))
+        voice.finish()
+        voice.wait(10)
+    assert [t.user_text for t in voice.history] == ["b"]
+
+
+def test_stop_drops_what_waits() -> None:
+    log = Log()
+    log.play.clear()
+    ear = Ear("a", "b", "c")
+    voice = VoicePipeline(ear, Writer("One. Two. Three."), Voice(), callback=log)
+    voice.start()
+    with pytest.raises(RuntimeError, match="has been started"):
+        voice.start()
+    for _ in range(3):
+        voice.process_audio(UTTERANCE)
+    assert log.playing.wait(10)
+    stopper = threading.Thread(target=voice.stop)
+    stopper.start()
+    log.play.set()
+    stopper.join(10)
+    assert voice.state is PipelineState.IDLE
+    assert len(ear.texts) >= 1
+    voice.wait(1)
+    for call in (lambda: voice.process_audio(UTTERANCE), voice.finish):
+        with pytest.raises(RuntimeError, match="not started"):
+            call()
+    voice.stop()
+
+
+def test_a_reply_that_takes_too_long() -> None:
+    llm = Chatter("One.")
+    llm.gate.clear()
+    with VoicePipeline(Ear("a"), llm, Voice()) as voice:
+        voice.process_audio(UTTERANCE)
+        with pytest.raises(TimeoutError, match=r"within 0\.05 s"):
+            voice.wait(0.05)
+        llm.gate.set()
+        voice.wait(10)
+
+
+def test_stages_have_classes_of_service() -> None:
+    seen: dict[str, tuple[str, bool]] = {}
+
+    class Looking(Voice):
+        def synthesize(self, text: str, voice: Any = None, speed: float = 1.0) -> Any:
+            task = gp.scheduler.current_task()
+            assert task is not None
+            seen["synthesize"] = (task.name, task.info().qos == gp.scheduler.QosClass.Guaranteed)
+            return super().synthesize(text, voice, speed)
+
+    with gp.scheduler.Scheduler(workers=2) as scheduler:
+        speech = LLMToTTSPipeline(Writer("One."), Looking(), scheduler=scheduler)
+        assert [chunk.text for chunk in speech.generate_speech("go")] == ["One."]
+        assert speech.stats.sentences == 1
+    assert seen["synthesize"] == ("synthesize", True)
+
+
+def test_tiny_model_speaks() -> None:
+    """The repository's language model, in the pipeline as it is."""
+    pytest.importorskip("tokenizers")
+    model = gp.llm.load("tests/data/tiny-qwen3-1m", "float32", max_length=128)
+    speech = LLMToTTSPipeline(model, Voice())
+    chunks = list(speech.generate_speech("In the beginning", max_new_tokens=12, temperature=0.0))
+    text = str(model.generate("In the beginning", max_new_tokens=12, temperature=0.0, top_p=0.9))
+    assert " ".join(chunk.text for chunk in chunks).split() == text.split()
+
+
+def test_every_name_is_documented() -> None:
+    assert gp.pipeline is pipeline
+    for name in pipeline.__all__:
+        assert (getattr(pipeline, name).__doc__ or "").strip(), name
