@@ -41,6 +41,8 @@ void bind_llm_decode(py::module_& m);
 void bind_llm_parts(py::module_& m);
 void bind_whisper(py::module_& m);
 void bind_safetensors(py::module_& m);
+void bind_torch_file(py::module_& m);
+void bind_kokoro(py::module_& m);
 void bind_interop(py::module_& m);
 void bind_cuda_interface(py::module_& m);
 void bind_view(py::module_& m);

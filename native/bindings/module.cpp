@@ -84,6 +84,8 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_llm_parts(m);
   bind_whisper(m);
   bind_safetensors(m);
+  bind_torch_file(m);
+  bind_kokoro(m);
   bind_interop(m);
   bind_cuda_interface(m);
   bind_view(m);

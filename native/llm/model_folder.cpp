@@ -33,7 +33,8 @@ std::vector<WeightSource> sources_of(const std::vector<Weight>& layout, const We
   for (const Weight& weight : layout)
     for (std::size_t i = 0; i < weight.parts.size(); ++i) {
       const std::string name = (weight.role == Role::kHead ? "" : prefix) + weight.parts[i].tensor;
-      sources.push_back({&files.file_of(name), &files.info(name), i > 0 && !weight.transposed});
+      sources.push_back(
+          {&files.file_of(name).file(), &files.info(name), i > 0 && !weight.transposed});
     }
   return sources;
 }

@@ -11,8 +11,8 @@ namespace gpk::llm {
 // A regular file, open for reading. Thread safe.
 class WeightFile {
  public:
-  // Throws FileError; InvalidArgument for what is not a regular file.
-  explicit WeightFile(std::string path);
+  // Throws FileError; InvalidArgument for what is not a regular file. Messages start with `op`.
+  explicit WeightFile(std::string path, const char* op = "safetensors");
   ~WeightFile();
   WeightFile(const WeightFile&) = delete;
   WeightFile& operator=(const WeightFile&) = delete;
@@ -28,6 +28,7 @@ class WeightFile {
 
  private:
   std::string path_;
+  const char* op_;
   std::uint64_t size_bytes_ = 0;
   std::intptr_t handle_ = -1;
   mutable std::mutex mutex_;

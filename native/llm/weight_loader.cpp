@@ -56,7 +56,7 @@ Array view_of(const PlacedWeight& weight, const Array& memory) {
 
 // Empty tensors, which no block has.
 Array empty_weight(const WeightSource& source, std::optional<DType> dtype, Device device) {
-  const DType stored = loadable_dtype(*source.tensor, source.file->file().path());
+  const DType stored = loadable_dtype(*source.tensor, source.file->path());
   Array array = Array::empty(source.tensor->shape, weight_dtype(stored, dtype), device, "load");
   array.buffer()->set_frozen();
   return array;

@@ -33,7 +33,7 @@ std::vector<WeightBlock> plan_weights(std::span<const WeightSource> sources,
   std::vector<WeightBlock> blocks;
   std::optional<std::size_t> open[2];  // the last block that does not convert, that does
   const auto dtypes_of = [&](const WeightSource& source) {
-    const DType stored = loadable_dtype(*source.tensor, source.file->file().path());
+    const DType stored = loadable_dtype(*source.tensor, source.file->path());
     return std::pair(stored, weight_dtype(stored, dtype));
   };
   bool converted_before = false;
@@ -80,7 +80,7 @@ std::vector<WeightRead> plan_reads(const WeightBlock& block, std::size_t begin, 
     const std::size_t from = std::max(begin, weight->raw_offset);
     const std::size_t to =
         std::min(end, weight->raw_offset + static_cast<std::size_t>(tensor.size_bytes));
-    const WeightRead read{&weight->source.file->file(), tensor.offset + (from - weight->raw_offset),
+    const WeightRead read{weight->source.file, tensor.offset + (from - weight->raw_offset),
                           from - begin, to - from};
     if (!reads.empty() && reads.back().file == read.file &&
         reads.back().file_offset + reads.back().bytes == read.file_offset &&

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "llm/safetensors_file.h"
+#include "llm/safetensors_header.h"
+#include "llm/weight_file.h"
 
 namespace gpk::llm {
 
 // A tensor to load. The file outlives the plan.
 struct WeightSource {
-  const SafeTensorsFile* file;
+  const WeightFile* file;
   const TensorInfo* tensor;
   bool joined = false;  // directly behind the one before it, where both are converted or none
 };

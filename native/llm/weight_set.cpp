@@ -202,7 +202,7 @@ std::map<std::string, Array> WeightSet::load(std::span<const std::string> names,
     if (!seen.insert(name).second) continue;
     const std::size_t shard = shard_of(name);
     const SafeTensorsFile& file = opened(shard);
-    wanted.push_back({shard, {&file, file.find(name)}});
+    wanted.push_back({shard, {&file.file(), file.find(name)}});
   }
   std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
     return std::pair(a.shard, a.source.tensor->offset) <

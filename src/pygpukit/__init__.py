@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         special,
         testing,
         transfer,
+        tts,
     )
     from pygpukit._array_info import ArrayNamespaceInfo
     from pygpukit.core.device import (
@@ -207,6 +208,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
             "special",
             "testing",
             "transfer",
+            "tts",
         ),
     )
 del jit  # the function, not the package
@@ -307,6 +309,7 @@ __all__ = [
     "synchronize",
     "testing",
     "transfer",
+    "tts",
     "ufunc",
     "uint4",
     "uint8",

@@ -62,7 +62,7 @@ class WeightsTest : public CoreTest {
 
 std::vector<WeightSource> sources_of(const SafeTensorsFile& file) {
   std::vector<WeightSource> sources;
-  for (const TensorInfo& tensor : file.tensors()) sources.push_back({&file, &tensor});
+  for (const TensorInfo& tensor : file.tensors()) sources.push_back({&file.file(), &tensor});
   return sources;
 }
 

@@ -24,6 +24,7 @@ _HOMES = {
         "StrategyStats",
     ),
     "pygpukit.llm.tokenizer": ("Tokenizer",),
+    "pygpukit.llm.torch_file": ("TorchFile", "TorchTensorInfo"),
 }
 # Names of 0.2 and the modules that define them.
 _COMPAT = {
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
         StrategyStats,
     )
     from pygpukit.llm.tokenizer import Tokenizer
+    from pygpukit.llm.torch_file import TorchFile, TorchTensorInfo
 
 __all__ = [
     "ChatTemplate",
@@ -149,6 +151,8 @@ __all__ = [
     "TensorState",
     "TokenLogprob",
     "Tokenizer",
+    "TorchFile",
+    "TorchTensorInfo",
     "load",
     "load_safetensors",
     "save_safetensors",

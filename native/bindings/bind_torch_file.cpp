@@ -1,0 +1,85 @@
+// Weight files of torch.save, read without running any of their pickle.
+#include <utility>
+
+#include "base/text.h"
+#include "bindings/array_object.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "llm/torch_file.h"
+
+namespace gpk::bind {
+namespace {
+
+using llm::TorchFile;
+using llm::TorchTensor;
+
+const TorchTensor& tensor_of(const TorchFile& file, const std::string& name) {
+  const TorchTensor* tensor = file.find(name);
+  if (tensor == nullptr)
+    throw py::key_error(
+        cat("torch file: ", file.file().path(), " has no tensor ", llm::quoted_name(name)));
+  return *tensor;
+}
+
+// (stored type, dtype or None, shape, strides, offset of its storage in the file, first element).
+py::tuple describe_tensor(const TorchFile& file, const std::string& name) {
+  const TorchTensor& tensor = tensor_of(file, name);
+  const llm::TensorInfo& storage = file.storages()[tensor.storage];
+  py::object dtype = py::none();
+  if (storage.dtype) dtype = py::reinterpret_borrow<py::object>(dtype_object(*storage.dtype));
+  return py::make_tuple(storage.stored_type, dtype, to_tuple(tensor.shape),
+                        to_tuple(tensor.strides), storage.offset, tensor.offset);
+}
+
+py::dict load(const TorchFile& file, const std::vector<std::string>& names, py::handle dtype,
+              py::handle device, py::handle progress) {
+  constexpr const char* kOp = "load";
+  for (const std::string& name : names) tensor_of(file, name);  // KeyError
+  llm::LoadOptions options;
+  options.dtype = optional_dtype(dtype, kOp);
+  if (!progress.is_none())
+    options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      const WithGil gil;
+      call_function(progress, py::make_tuple(done, total));
+    };
+  const Device where = device_from_python(device, kOp);
+  std::map<std::string, Array> arrays;
+  {
+    const WithoutGil released;
+    arrays = file.load(names, where, options);
+  }
+  py::dict result;
+  for (const std::string& name : names) result[py::str(name)] = py::cast(arrays.at(name));
+  return result;
+}
+
+}  // namespace
+
+void bind_torch_file(py::module_& m) {
+  const auto name = py::arg("name");
+  py::class_<TorchFile, std::shared_ptr<TorchFile>>(m, "TorchFile",
+                                                    "The tensors of a file of torch.save.")
+      .def(py::init([](std::string path) {
+             const WithoutGil released;
+             return std::make_shared<TorchFile>(std::move(path));
+           }),
+           py::arg("path"))
+      .def_property_readonly("path", [](const TorchFile& file) { return file.file().path(); })
+      .def_property_readonly("names", &TorchFile::names)
+      .def_property_readonly(
+          "file_size", [](const TorchFile& file) { return file.file().size_bytes(); }, "Bytes.")
+      .def(
+          "__contains__",
+          [](const TorchFile& file, py::handle key) {
+            const auto text = text_from_python(key);
+            return text && file.find(*text) != nullptr;
+          },
+          py::arg("key"))
+      .def("info", describe_tensor, name,
+           "(stored type, dtype or None, shape, strides, offset of the storage, first element).")
+      .def("load", load, py::arg("names"), py::kw_only(), py::arg("dtype") = py::none(),
+           py::arg("device") = py::none(), py::arg("progress") = py::none(),
+           "The tensors as read-only arrays, by name.");
+}
+
+}  // namespace gpk::bind
