@@ -141,6 +141,92 @@ def gate(x: Any, y: Any) -> Any:
     return gp.silu(x) * y
 
 
+def attention(heads: int) -> gp.GPUArray:
+    q: gp.GPUArray = gp.random.default_rng(1).normal(size=(4, heads, 8))
+    return gp.ops.nn.softmax(gp.ops.sdpa_causal(q, q, q), axis=-1)
+
+
+# --- linalg, fft, random, special -----------------------------------------------------------------
+
+
+def linear_algebra(a: gp.GPUArray) -> float:
+    gram = a @ a.T + gp.eye(a.shape[0], dtype=a.dtype)
+    q, r = gp.linalg.qr(gram)
+    values = gp.linalg.eigh(gram).eigenvalues
+    u, s, vh = gp.linalg.svd(a, full_matrices=False)
+    sign, logarithm = gp.linalg.slogdet(gram)
+    lower: gp.GPUArray = gp.linalg.cholesky(gram)
+    solution = gp.linalg.solve(gram, lower)
+    fit = gp.linalg.lstsq(a, gp.ones((a.shape[0], 1)))
+    norm: gp.GPUArray = gp.linalg.norm(a, "fro")
+    try:
+        gp.linalg.inv(gp.zeros((2, 2)))
+    except gp.linalg.LinAlgError as error:
+        used(str(error))
+    used(q, r, values, u, s, vh, sign, logarithm, solution, fit[0])
+    return float(norm)
+
+
+def spectrum(x: gp.GPUArray) -> gp.GPUArray:
+    half = gp.fft.rfft(x, n=16, norm="ortho")
+    whole = gp.fft.fftshift(gp.fft.fft2(gp.outer(x, x)))
+    frequencies: gp.GPUArray = gp.fft.rfftfreq(16, d=0.5)
+    back: gp.GPUArray = gp.fft.irfft(half, 16, norm="ortho")
+    used(whole, frequencies, gp.hanning(8), gp.convolve(x, [1.0, 2.0], "same"))
+    return back
+
+
+def numbers(seed: int) -> gp.GPUArray:
+    gp.random.seed(seed)
+    rng: gp.random.Generator = gp.random.default_rng(seed)
+    drawn = [
+        gp.random.rand(2, 3),
+        gp.random.normal([0.0, 1.0, 2.0], 1.0, (2, 3)),
+        rng.uniform(-1.0, 1.0, size=(2, 3), dtype="float64"),
+        rng.integers(0, 5, size=(2, 3)),
+        rng.poisson(3.0, (2, 3)),
+        rng.permuted(gp.ones((2, 3)), axis=1),
+    ]
+    choice: gp.GPUArray = rng.choice([1, 2, 3], 4, p=[0.2, 0.3, 0.5])
+    used(choice, rng.spawn(2), rng.permutation(5))
+    return gp.stack([gp.astype(x, "float64") for x in drawn]).mean(0)
+
+
+def special_functions(x: gp.GPUArray) -> list[gp.GPUArray]:
+    weighted = gp.quantile(x, [0.1, 0.9], weights=gp.ones(x.shape), method="inverted_cdf")
+    counts, edges = gp.histogram(x, bins="auto")
+    return [
+        gp.special.erf(x),
+        gp.special.expit(x),
+        gp.special.logsumexp(x, axis=0, keepdims=True),
+        gp.special.gammaln(x + 1.0),
+        gp.add.reduceat(x, [0, 1]),
+        gp.maximum.accumulate(x),
+        gp.add.outer(x, x),
+        weighted,
+        counts,
+        edges,
+    ]
+
+
+def names() -> None:
+    kinds: list[gp.DataType] = [gp.half, gp.double, gp.intp, gp.bool_]
+    with gp.errstate(divide="ignore"), gp.printoptions(precision=3):
+        used(kinds, str(gp.ones(2)))
+    array: gp.ndarray = gp.ones(2)
+    gp.testing.assert_allclose(array, np.ones(2))
+
+
+# --- language models ------------------------------------------------------------------------------
+
+
+def text(folder: str, prompt: list[int]) -> str | list[int]:
+    model = gp.llm.load(folder, "float32", max_length=64)
+    size: int = model.vocab_size
+    used(size, model.family, model.num_parameters)
+    return model.generate(prompt, max_new_tokens=4)
+
+
 # --- kernels, streams, graphs ---------------------------------------------------------------------
 
 SOURCE = """
@@ -199,6 +285,13 @@ def main() -> None:
     assignments(x, np.ones((2, 3), np.float32))
     assert layer(x, gp.ones((4, 3))).shape == (2, 4)
     assert gate(x, x).shape == x.shape
+    assert attention(2).shape == (4, 2, 8)
+    assert linear_algebra(x) > 0
+    assert spectrum(gp.ones(16)).shape == (16,)
+    assert numbers(3).shape == (2, 3)
+    assert len(special_functions(gp.ones(4))) == 10
+    names()
+    assert callable(text)
     assert float(kernel().sum()) == 200.0
     assert tasks() == [2.0, 4.0]
     assert guarded(lambda: gp.zeros(-1)).startswith("zeros: ")

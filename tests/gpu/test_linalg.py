@@ -73,7 +73,7 @@ def test_values_that_are_not_finite(value: float) -> None:
 def test_general_eigenvalues_name_the_cpu() -> None:
     x = gp.ones((3, 3), device="cuda")
     for op in ("eig", "eigvals"):
-        with pytest.raises(gp.UnsupportedError, match=rf"^{op}: .*to_device\('cpu'\)"):
+        with pytest.raises(gp.UnsupportedError, match=rf"^{op}: .*to_device\('cpu'\).*to_numpy"):
             getattr(gp.linalg, op)(x)
 
 

@@ -1,4 +1,4 @@
-"""The public namespace: its names, the inspection of the standard; test_standard.py has signatures."""
+"""The public namespace: its names and the inspection; test_standard.py has the signatures."""
 
 from __future__ import annotations
 

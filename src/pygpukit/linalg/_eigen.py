@@ -40,7 +40,8 @@ def _require_cpu(op: str, x: GPUArray) -> None:
     if not str(x.device).startswith("cpu"):
         raise UnsupportedError(
             f"{op}: general matrices have no GPU algorithm; x is on {x.device}. Use "
-            f"gp.linalg.{op}(x.to_device('cpu')), or eigh for Hermitian matrices"
+            f"gp.linalg.{op}(x.to_device('cpu')), numpy.linalg.{op}(x.to_numpy()), or eigh for "
+            "Hermitian matrices"
         )
 
 
