@@ -28,7 +28,7 @@ def read_law(cmake: Path) -> dict[str, list[str]]:
 def kind_of_system_header(name: str) -> str:
     if name.startswith("pybind11/") or name == "Python.h":
         return "pybind11"
-    if re.fullmatch(r"[a-z0-9_]+", name):
+    if re.fullmatch(r"[a-z0-9_]+|[a-z]mmintrin\.h", name):  # the compiler's own
         return "std"
     return "foreign" if FOREIGN.match(name) else "os"
 

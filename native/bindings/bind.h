@@ -23,6 +23,7 @@ void bind_matmul(py::module_& m);
 void bind_contraction(py::module_& m);
 void bind_scaled_grouped(py::module_& m);
 void bind_matmul_plan(py::module_& m);
+void bind_host(py::module_& m);
 void bind_random(py::module_& m);
 void bind_nn(py::module_& m);
 void bind_rope_scaling(py::module_& m);

@@ -67,6 +67,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_scaled_grouped(m);
   bind_matmul_plan(m);
   bind_random(m);
+  bind_host(m);
   bind_nn(m);
   bind_rope_scaling(m);
   bind_attention(m);

@@ -122,7 +122,12 @@ Array getitem_by_mask(const Selection& s) {
       Array::empty(result_shape(s.view.shape(), mask_axes(use), Dims{counted.count}, s.at, kOp),
                    s.view.dtype(), s.view.device(), kOp);
   if (out.size() == 0) return out;
-  if (use.mask.ndim() == s.view.ndim()) {
+  if (!out.device().is_cuda()) {
+    run_on_cpu({"masked_select",
+                {s.view, counted.mask},
+                {out},
+                {{"axis", Scalar(std::int64_t{use.axis})}, {"at", Scalar(std::int64_t{s.at})}}});
+  } else if (use.mask.ndim() == s.view.ndim()) {
     compact_on_gpu(out, s.view, counted);
   } else {
     move_by_mask(false, s, counted, out, kOp);
@@ -336,7 +341,7 @@ void indexing::scatter(const Array& view, const std::vector<AxisIndex>& given, c
 Array getitem(const Array& array, std::span<const IndexItem> items) {
   Selection s = select(array, items, "getitem");
   if (s.basic()) return std::move(s.view);
-  if (single_mask(s) && s.view.device().is_cuda()) return getitem_by_mask(s);
+  if (single_mask(s)) return getitem_by_mask(s);
   expand_masks(s, "getitem");
   const Dims middle = broadcast_indexes(s.indexes, s.extra, "getitem");
   return gather(s.view, s.indexes, middle, s.at, IndexMode::kRaise, std::nullopt, "getitem");

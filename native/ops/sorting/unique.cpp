@@ -139,19 +139,27 @@ UniqueResult unique_on_cpu(const Array& x, const UniqueRequest& request, const c
   const Device device = x.device();
   const Dims all{x.size()};
   const Array number = Array::empty({1}, DType::kInt64, device, op);
-  const Array values = Array::empty(all, x.dtype(), device, op);
-  const Array index = Array::empty(all, DType::kInt64, device, op);
-  const Array inverse = Array::empty(x.shape(), DType::kInt64, device, op);
-  const Array counts = Array::empty(all, DType::kInt64, device, op);
-  run_on_cpu({"unique",
-              {x},
-              {values, index, inverse, counts, number},
-              {{"equal_nan", Scalar(request.equal_nan)}}});
+  CpuCall call{"unique",
+               {x},
+               {number, Array::empty(all, x.dtype(), device, op)},
+               {{"equal_nan", Scalar(request.equal_nan)},
+                {"index", Scalar(request.index)},
+                {"inverse", Scalar(request.inverse)},
+                {"counts", Scalar(request.counts)}}};
+  UniqueResult result{call.outs[1]};
+  const auto ask = [&](bool wanted, const Dims& shape, std::optional<Array>& part) {
+    if (!wanted) return;
+    part = Array::empty(shape, DType::kInt64, device, op);
+    call.outs.push_back(*part);
+  };
+  ask(request.index, all, result.index);
+  ask(request.inverse, x.shape(), result.inverse);
+  ask(request.counts, all, result.counts);
+  run_on_cpu(std::move(call));
   const std::int64_t count = cpu_count(number);
-  UniqueResult result{first_elems(values, count, op)};
-  if (request.index) result.index = first_elems(index, count, op);
-  if (request.inverse) result.inverse = inverse;
-  if (request.counts) result.counts = first_elems(counts, count, op);
+  result.values = first_elems(result.values, count, op);
+  if (result.index) result.index = first_elems(*result.index, count, op);
+  if (result.counts) result.counts = first_elems(*result.counts, count, op);
   return result;
 }
 

@@ -6,20 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pygpukit._reference.blocks import LARGE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def _wrapped(number: int) -> int:
+    """Modulo 2**64, as a signed number."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
 def arange(start: Any, step: Any, *, out: NDArray[Any]) -> None:
     """out[i] = start + i * step: integers modulo 2**64, everything else in float64"""
-    count = np.arange(out.size, dtype=np.uint64)
-    with np.errstate(all="ignore"):
-        if out.dtype.kind in "iu":
-            first, by = (np.uint64(n % 2**64) for n in (int(start), int(step)))
-            np.copyto(out, first + count * by, casting="unsafe")
-        else:
-            delta = (float(start) + float(step)) - float(start)
-            np.copyto(out, float(start) + count.astype(np.float64) * delta, casting="unsafe")
+    integer = out.dtype.kind in "iu"
+    first: Any = _wrapped(int(start)) if integer else float(start)
+    by: Any = _wrapped(int(step)) if integer else (first + float(step)) - first
+    for at in range(0, out.size, LARGE):  # what is converted stays in the cache
+        part = out[at : at + LARGE]
+        ramp = np.arange(at, at + part.size, dtype=np.int64 if integer else np.float64)
+        if by != 1:
+            ramp *= by
+        if first != 0:
+            ramp += first
+        np.copyto(part, ramp, casting="unsafe")
 
 
 def linspace(start: complex, stop: complex, endpoint: bool, *, out: NDArray[Any]) -> None:
@@ -36,13 +46,20 @@ def linspace(start: complex, stop: complex, endpoint: bool, *, out: NDArray[Any]
 def tril(x: NDArray[Any], k: int, *, out: NDArray[Any]) -> None:
     """out[..., i, j] = x[..., i, j] where j <= i + k, else 0"""
     rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
-    out[...] = np.where(columns <= rows + k, x, np.zeros((), x.dtype))
+    _masked(x, columns <= rows + k, out)
 
 
 def triu(x: NDArray[Any], k: int, *, out: NDArray[Any]) -> None:
     """out[..., i, j] = x[..., i, j] where j >= i + k, else 0"""
     rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
-    out[...] = np.where(columns >= rows + k, x, np.zeros((), x.dtype))
+    _masked(x, columns >= rows + k, out)
+
+
+def _masked(x: NDArray[Any], mask: NDArray[Any], out: NDArray[Any]) -> None:
+    if np.may_share_memory(x, out):
+        x = x.copy()
+    out[...] = np.zeros((), out.dtype)
+    np.copyto(out, x, where=mask, casting="unsafe")
 
 
 __all__ = ["arange", "linspace", "tril", "triu"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from pygpukit._reference.blocks import LARGE, blocks_of
 from pygpukit._reference.special import SPECIAL
 
 if TYPE_CHECKING:
@@ -145,12 +146,32 @@ def _reciprocal(x: NDArray[Any]) -> Any:
     return np.where(x == 0, x.dtype.type(0), np.reciprocal(np.where(x == 0, x.dtype.type(1), x)))
 
 
-def _floor_divide(a: NDArray[Any], b: NDArray[Any]) -> Any:
+def _floor_divide(a: Any, b: Any, out: NDArray[Any] | None = None) -> Any:
     """NumPy's, but with infinities as in the array API standard: floor(a / b)."""
-    result = np.floor_divide(a, b)
-    if a.dtype.kind == "f":
-        result = np.where(np.isinf(a) | np.isinf(b), np.floor(a / b), result)
+    infinite = None
+    if any(_may_be_infinite(x) for x in (a, b)):
+        infinite = np.isinf(a) | np.isinf(b)
+        quotient = np.floor(np.true_divide(a, b))
+    result = np.floor_divide(a, b, out=out)
+    if infinite is not None:
+        result = np.where(infinite, quotient, result)
+        if out is not None:
+            out[...] = result
     return result
+
+
+def _may_be_infinite(x: Any) -> bool:
+    """Sums are infinite or NaN where an element is; others may overflow, too."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind == "f" and not np.isfinite(np.add.reduce(x, axis=None))
+    return isinstance(x, float) and math.isinf(x)
+
+
+def _pow(x: Any, exponent: Any, out: NDArray[Any] | None = None) -> Any:
+    """Squares at the cost of a product, as NumPy's x ** 2."""
+    if type(exponent) in (int, float) and exponent == 2 and isinstance(x, np.ndarray):
+        return np.square(x, out=out)
+    return np.power(x, exponent, out=out)
 
 
 def _expm1(x: NDArray[Any]) -> Any:
@@ -200,7 +221,7 @@ FUNCTIONS: dict[str, Function] = {
     "floor_divide": _floor_divide,
     "remainder": np.remainder,
     "fmod": np.fmod,
-    "pow": np.power,
+    "pow": _pow,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "fmax": np.fmax,
@@ -304,20 +325,21 @@ def _run(name: str, operands: tuple[Any, ...], dtype: np.dtype[Any], out: NDArra
     compute = dtype
     if _is_narrow(dtype) and name not in _EXACT:
         compute = np.dtype(np.float32)
-    with np.errstate(all="ignore"):
-        condition = [np.asarray(operands[0]).astype(bool)] if name == "where" else []
-        values = condition + [
-            np.asarray(x).astype(dtype, copy=False).astype(compute, copy=False)
-            for x in operands[len(condition) :]
-        ]
-        result = np.asarray(FUNCTIONS[name](*values))
-        if result.dtype == compute:
-            result = result.astype(dtype, copy=False)
-        out[...] = result.astype(out.dtype, copy=False)
+    condition = [np.asarray(operands[0]).astype(bool)] if name == "where" else []
+    values = condition + [
+        np.asarray(x).astype(dtype, copy=False).astype(compute, copy=False)
+        for x in operands[len(condition) :]
+    ]
+    result = np.asarray(FUNCTIONS[name](*values))
+    if result.dtype == compute:
+        result = result.astype(dtype, copy=False)
+    np.copyto(out, result.astype(out.dtype, copy=False))
 
 
 # Dtypes that NumPy computes in as the kernels do: all but the 16-bit floats.
 _AS_THEY_ARE = "?bhilqBHILQfdFD"
+# Functions that take `out`, as ufuncs do.
+_INTO: dict[str, Function] = {"floor_divide": _floor_divide, "pow": _pow, "clip": np.clip}
 
 
 def _make(name: str) -> Function:
@@ -326,18 +348,22 @@ def _make(name: str) -> Function:
     def run(*operands: Any, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
         _run(name, operands, dtype, out)
 
-    def run_ufunc(*operands: Any, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
-        """Straight into `out`, where no operand has to be converted."""
+    def run_into(*operands: Any, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+        """Straight into `out`."""
         if dtype.char in _AS_THEY_ARE:
             for x in operands:
                 if type(x) is np.ndarray and x.dtype is not dtype:
+                    operands = tuple(
+                        x.astype(dtype, copy=False) if type(x) is np.ndarray else x
+                        for x in operands
+                    )
                     break
-            else:
-                function(*operands, out=out)
-                return
+            into(*operands, out=out)
+            return
         _run(name, operands, dtype, out)
 
-    chosen = run_ufunc if isinstance(function, np.ufunc) else run
+    into = function if isinstance(function, np.ufunc) else _INTO.get(name)
+    chosen = run if into is None else run_into
     chosen.__name__ = chosen.__qualname__ = name
     return chosen
 
@@ -345,15 +371,31 @@ def _make(name: str) -> Function:
 globals().update({name: _make(name) for name in FUNCTIONS})
 
 
+def where(condition: Any, x: Any, y: Any, *, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
+    """out = x where the condition holds, else y"""
+    if dtype is not out.dtype or dtype.char not in _AS_THEY_ARE:
+        _run("where", (condition, x, y), dtype, out)
+        return
+    test = condition if type(condition) is np.ndarray else np.asarray(condition)
+    if test.dtype.kind != "b":
+        test = test.astype(np.bool_)
+    first = x.astype(dtype, copy=False) if type(x) is np.ndarray else dtype.type(x)
+    second = y.astype(dtype, copy=False) if type(y) is np.ndarray else dtype.type(y)
+    if out.size < LARGE:
+        np.copyto(out, np.where(test, first, second))
+        return
+    spread = [np.broadcast_to(v, out.shape) for v in (test, first, second)]
+    for key in blocks_of(out.shape):  # the second copy stays in the cache
+        out[key] = np.where(*(v[key] for v in spread))
+
+
 def copy(x: Any, *, out: NDArray[Any]) -> None:
     """out[...] = x, cast to its dtype"""
-    if type(x) is np.ndarray and x.dtype is out.dtype:
-        np.copyto(out, x)
-        return
-    with np.errstate(all="ignore"):
-        if np.asarray(x).dtype.kind == "c" and out.dtype.kind not in "cb":
-            x = np.asarray(x).real
-        np.copyto(out, np.asarray(x).astype(out.dtype, copy=False), casting="unsafe")
+    if out.dtype.kind not in "cb" and np.iscomplexobj(x):
+        x = x.real
+    if type(x) is not np.ndarray:
+        x = np.asarray(x).astype(out.dtype, copy=False)
+    np.copyto(out, x, casting="unsafe")
 
 
 def unpack4(data: NDArray[Any], dtype: np.dtype[Any], *, out: NDArray[Any]) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pygpukit._reference.blocks import LARGE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -18,6 +20,7 @@ __all__ = [
     "extract",
     "getitem",
     "masked_fill",
+    "masked_select",
     "nonzero",
     "put",
     "put_along_axis",
@@ -65,6 +68,32 @@ def _resolved(
     return np.moveaxis(x, axes, range(len(axes))), tuple(inside)
 
 
+def _take(
+    x: NDArray[Any],
+    index: NDArray[Any],
+    axis: int,
+    shape: tuple[int, ...],
+    mode: str,
+    out: NDArray[Any],
+) -> bool:
+    """By NumPy's take. False where an index is out of bounds: the message is not NumPy's."""
+    size = x.shape[axis]
+    if size == 0 or index.size == 0 or index.dtype.kind != "i":
+        return False
+    spread = index if index.shape == shape else np.broadcast_to(index, shape)
+    if out.size < LARGE and mode == "raise":
+        try:
+            np.copyto(out, x.take(spread, axis))
+        except IndexError:
+            return False
+        return True
+    # With out and mode "raise", NumPy would fill a second array.
+    if mode == "raise" and (index.min() < -size or index.max() >= size):
+        return False
+    x.take(spread, axis, out=out, mode="clip" if mode == "clip" else "wrap")
+    return True
+
+
 def _gather(
     op: str,
     x: NDArray[Any],
@@ -76,13 +105,6 @@ def _gather(
     mode: str,
     out: NDArray[Any],
 ) -> None:
-    if len(indices) == 1 and mode == "raise" and at == axes[0] and indices[0].dtype.kind == "i":
-        try:  # NumPy checks and gathers in one pass
-            index = indices[0]
-            out[...] = x.take(index if index.shape == shape else np.broadcast_to(index, shape), at)
-            return
-        except IndexError:
-            pass  # the message is ours
     front, flat = _resolved(x, indices, axes, names, shape, mode, op)
     if flat:
         picked = front[flat].reshape(shape + front.shape[len(axes) :])
@@ -106,8 +128,7 @@ def _scatter(
     front, flat = _resolved(out, indices, axes, names, shape, mode, op)
     rest = front.shape[len(axes) :]
     rank = len(shape)
-    with np.errstate(all="ignore"):
-        converted = np.asarray(value).astype(out.dtype)
+    converted = np.asarray(value).astype(out.dtype)
     full = np.broadcast_to(converted, rest[:at] + shape + rest[at:])
     values = np.moveaxis(full, range(at, at + rank), range(rank))
     if flat:
@@ -116,14 +137,35 @@ def _scatter(
         front[...] = values.reshape((-1, *rest))[-1]
 
 
-def getitem(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+def getitem(
+    x: NDArray[Any],
+    *indices: NDArray[Any],
+    axes: tuple[int, ...],
+    names: tuple[int, ...],
+    shape: tuple[int, ...],
+    at: int,
+    mode: str,
+    out: NDArray[Any],
+) -> None:
     """out = x[key]"""
-    _gather("getitem", x, indices, out=out, **how)
+    if len(indices) == 1 and at == axes[0] and _take(x, indices[0], at, shape, mode, out):
+        return
+    _gather("getitem", x, indices, axes, names, shape, at, mode, out)
 
 
-def take(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
+def take(
+    x: NDArray[Any],
+    *indices: NDArray[Any],
+    axes: tuple[int, ...],
+    names: tuple[int, ...],
+    shape: tuple[int, ...],
+    at: int,
+    mode: str,
+    out: NDArray[Any],
+) -> None:
     """out = x at positions along an axis"""
-    _gather("take", x, indices, out=out, **how)
+    if not _take(x, indices[0], at, shape, mode, out):
+        _gather("take", x, indices, axes, names, shape, at, mode, out)
 
 
 def compress(x: NDArray[Any], *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> None:
@@ -148,16 +190,29 @@ def put(value: Any, *indices: NDArray[Any], out: NDArray[Any], **how: Any) -> No
 
 def masked_fill(value: Any, mask: NDArray[Any], *, out: NDArray[Any]) -> None:
     """out[mask] = value, for a value that does not vary over the true elements"""
-    with np.errstate(all="ignore"):
-        np.copyto(out, np.asarray(value).astype(out.dtype), where=mask)
+    np.copyto(out, np.asarray(value).astype(out.dtype), where=mask)
+
+
+def masked_select(
+    x: NDArray[Any], mask: NDArray[Any], *, axis: int, at: int, out: NDArray[Any]
+) -> None:
+    """out = x at the true elements of a mask of the axes from `axis` on, which become axis `at`"""
+    picked = x[(slice(None),) * axis + (mask,)]
+    np.copyto(out, picked if at == axis else np.moveaxis(picked, axis, at))
 
 
 def take_along_axis(
     x: NDArray[Any], indices: NDArray[Any], *, axis: int, out: NDArray[Any]
 ) -> None:
     """out[i, j] = x[indices[i, j], j] for axis 0"""
+    try:
+        if indices.dtype.kind == "i":
+            np.copyto(out, np.take_along_axis(x, indices, axis))
+            return
+    except IndexError:
+        pass  # the message is ours
     inside = _inside(indices, x.shape[axis], "raise", axis, "take_along_axis")
-    out[...] = np.take_along_axis(x, inside, axis)
+    np.copyto(out, np.take_along_axis(x, inside, axis))
 
 
 def put_along_axis(value: Any, indices: NDArray[Any], *, axis: int, out: NDArray[Any]) -> None:
@@ -169,7 +224,8 @@ def put_along_axis(value: Any, indices: NDArray[Any], *, axis: int, out: NDArray
 
 def nonzero(x: NDArray[Any], *, out: NDArray[Any]) -> None:
     """out[d] = coordinate d of the nonzero elements, in C order"""
-    out[...] = np.nonzero(x)
+    for coordinates, found in zip(out, np.nonzero(x), strict=True):
+        coordinates[...] = found
 
 
 def unravel_index(indices: NDArray[Any], *, shape: tuple[int, ...], out: NDArray[Any]) -> None:

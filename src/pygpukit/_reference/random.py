@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pygpukit import _native
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,7 +26,7 @@ _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_CHUNK = 1 << 18  # elements generated at a time, a multiple of every block size
+_CHUNK = 1 << 14  # elements generated at a time, a multiple of every block size
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: int) -> tuple[Any, Any, Any, Any]:
@@ -54,48 +56,54 @@ class Stream:
         counter = (low & _LOW, low >> _HALF, high & _LOW, np.full_like(low, attempt))
         return np.stack(philox(counter, self.key), axis=-1)
 
-    def narrow(self, elements: Numbers, attempt: int = 0) -> Any:
-        """The 32-bit word of each element."""
-        four = np.uint64(4)
-        if attempt == 0:  # consecutive elements: each block once
-            return self.blocks(_blocks_of(elements, 4)).reshape(-1)[: elements.size]
-        words = self.blocks(elements // four, attempt)
-        return words[np.arange(elements.size), (elements % four).astype(np.intp)]
+    def words(self, first: int, count: int) -> NDArray[np.uint32]:
+        """`count` consecutive words (of four to a block) from block `first` on."""
+        found = np.empty(-(-count // 4) * 4, np.uint32)
+        _native.host_random_words(
+            self.key, self.position & (2**64 - 1), self.position >> 64, first, found
+        )
+        return found[:count]
 
-    def wide(self, elements: Numbers, attempt: int = 0) -> Any:
-        """The 64-bit word of each element."""
-        two = np.uint64(2)
-        if attempt == 0:
-            words = self.blocks(_blocks_of(elements, 2)).reshape(-1, 2)[: elements.size]
-        else:
-            both = self.blocks(elements // two, attempt).reshape(-1, 2, 2)
-            words = both[np.arange(elements.size), (elements % two).astype(np.intp)]
+    def narrow(self, first: int, count: int) -> NDArray[np.uint32]:
+        """The 32-bit words of elements from `first` on, which begins a block."""
+        return self.words(first // 4, count)
+
+    def wide(self, first: int, count: int) -> Numbers:
+        """The 64-bit words of elements from `first` on, which begins a block."""
+        return self.words(first // 2, 2 * count).astype("<u4", copy=False).view("<u8")
+
+    def narrow_again(self, elements: Numbers, attempt: int) -> Any:
+        """The 32-bit word of each element, of a later attempt."""
+        words = self.blocks(elements // np.uint64(4), attempt)
+        return words[np.arange(elements.size), (elements % np.uint64(4)).astype(np.intp)]
+
+    def wide_again(self, elements: Numbers, attempt: int) -> Any:
+        """The 64-bit word of each element, of a later attempt."""
+        both = self.blocks(elements // np.uint64(2), attempt).reshape(-1, 2, 2)
+        words = both[np.arange(elements.size), (elements % np.uint64(2)).astype(np.intp)]
         return (words[:, 1] << _HALF) | words[:, 0]
 
 
-def _blocks_of(elements: Numbers, per_block: int) -> Any:
-    first, count = int(elements[0]) // per_block, -(-elements.size // per_block)
-    return np.arange(first, first + count, dtype=np.uint64)
+def _fill(out: NDArray[Any], draw: Callable[[int, int], Any]) -> None:
+    """out[i] = draw(first, count), in chunks that begin at a block and stay in the cache."""
+    flat = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size, out.dtype)
+    for first in range(0, out.size, _CHUNK):
+        part = flat[first : first + _CHUNK]
+        np.copyto(part, draw(first, part.size), casting="unsafe")
+    if not out.flags.c_contiguous:
+        out[...] = flat.reshape(out.shape)
 
 
-def _fill(out: NDArray[Any], draw: Callable[[Numbers], Any]) -> None:
-    """out[i] = draw(i), in chunks that begin at a block."""
-    for start in range(0, out.size, _CHUNK):
-        elements = np.arange(start, min(start + _CHUNK, out.size), dtype=np.uint64)
-        with np.errstate(over="ignore"):
-            out.flat[start : start + elements.size] = draw(elements).astype(out.dtype, copy=False)
-
-
-def _unit(stream: Stream, dtype: str, elements: Numbers) -> Any:
+def _unit(stream: Stream, dtype: str, first: int, count: int) -> Any:
     """In [0, 1): 53, 24, 11 or 8 bits, all that the dtype holds."""
     if dtype == "float64":
-        return (stream.wide(elements) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return (stream.wide(first, count) >> np.uint64(11)).view(np.int64) * 2.0**-53
     bits = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype]
-    words = stream.narrow(elements) >> np.uint64(32 - bits)
-    return words.astype(np.float32) * np.float32(2.0**-bits)
+    words = stream.narrow(first, count) >> np.uint32(32 - bits)
+    return words.view(np.int32).astype(np.float32) * np.float32(2.0**-bits)
 
 
-def _minus_log_narrow(words: Numbers) -> Any:
+def _minus_log_narrow(words: Any) -> Any:
     """-log of (word + 1/2) * 2**-32, which is rounded to float32 first."""
     u = words.astype(np.uint32).astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
     return -np.log(u.astype(np.float64)) + 0.0
@@ -105,6 +113,23 @@ def _minus_log_wide(words: Numbers) -> Any:
     return -np.log(((words >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53) + 0.0
 
 
+# Corners of a polygon; an angle is one of them and a small rest.
+_CORNERS = 256
+_CORNER = np.exp(2j * np.pi * np.arange(_CORNERS + 1) / _CORNERS)
+_CORNER_COSINE, _CORNER_SINE = _CORNER.real.copy(), _CORNER.imag.copy()
+
+
+def circle(turns: Any) -> tuple[Any, Any]:
+    """(cos, sin) of 2 pi turns in [0, 1), to 2e-15; NumPy's own take three times as long."""
+    corner = (turns * _CORNERS).astype(np.intp)
+    rest = (turns - corner * (1 / _CORNERS)) * (2 * np.pi)  # below 0.025
+    z = rest * rest
+    sine = (((z * (1 / 120)) - 1 / 6) * z + 1) * rest
+    cosine = ((z * (-1 / 720) + 1 / 24) * z - 0.5) * z + 1
+    c, s = _CORNER_COSINE[corner], _CORNER_SINE[corner]
+    return c * cosine - s * sine, s * cosine + c * sine
+
+
 def random_uniform(
     key: int, position_low: int, position_high: int, low: float, span: float, *, out: NDArray[Any]
 ) -> None:
@@ -112,9 +137,9 @@ def random_uniform(
     stream = Stream(key, position_low, position_high)
     dtype = out.dtype.name
 
-    def draw(elements: Numbers) -> Any:
-        u = _unit(stream, dtype, elements)
-        return u * u.dtype.type(span) + u.dtype.type(low)
+    def draw(first: int, count: int) -> Any:
+        u = _unit(stream, dtype, first, count)
+        return u if span == 1 and low == 0 else u * u.dtype.type(span) + u.dtype.type(low)
 
     _fill(out, draw)
 
@@ -126,21 +151,23 @@ def random_normal(
     stream = Stream(key, position_low, position_high)
     wide = out.dtype.name == "float64"
 
-    def draw(elements: Numbers) -> Any:
-        even = np.arange(elements[0], elements[-1] + np.uint64(2), dtype=np.uint64)
+    def draw(first: int, count: int) -> Any:
+        even = count + count % 2
         if wide:
-            words = stream.wide(even)
-            words = words[: words.size // 2 * 2].reshape(-1, 2)
+            words: Any = stream.wide(first, even).reshape(-1, 2)
             minus_log = _minus_log_wide(words[:, 0])
-            turns = (words[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+            turns = (words[:, 1] >> np.uint64(11)).view(np.int64) * 2.0**-53
         else:
-            words = stream.narrow(even)
-            words = words[: words.size // 2 * 2].reshape(-1, 2)
+            words = stream.narrow(first, even).reshape(-1, 2)
             minus_log = _minus_log_narrow(words[:, 0])
-            turns = words[:, 1].astype(np.float64) * 2.0**-32
-        radius, angle = np.sqrt(2.0 * minus_log), 2.0 * np.pi * turns
-        pairs = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=-1)
-        return pairs.reshape(-1)[: elements.size] * scale + loc
+            turns = words[:, 1] * 2.0**-32
+        radius = np.sqrt(2.0 * minus_log)
+        cosine, sine = circle(turns)
+        pairs = np.empty(words.shape)
+        np.multiply(radius, cosine, out=pairs[:, 0])
+        np.multiply(radius, sine, out=pairs[:, 1])
+        values = pairs.reshape(-1)[:count]
+        return values if scale == 1 and loc == 0 else values * scale + loc
 
     _fill(out, draw)
 
@@ -151,9 +178,9 @@ def random_exponential(
     """out = -scale * log(u)"""
     stream = Stream(key, position_low, position_high)
     if out.dtype.name == "float64":
-        _fill(out, lambda elements: _minus_log_wide(stream.wide(elements)) * scale)
+        _fill(out, lambda *where: _minus_log_wide(stream.wide(*where)) * scale)
     else:
-        _fill(out, lambda elements: _minus_log_narrow(stream.narrow(elements)) * scale)
+        _fill(out, lambda *where: _minus_log_narrow(stream.narrow(*where)) * scale)
 
 
 def random_bernoulli(
@@ -161,7 +188,7 @@ def random_bernoulli(
 ) -> None:
     """out = word < threshold, which is a probability times 2**32"""
     stream = Stream(key, position_low, position_high)
-    _fill(out, lambda elements: stream.narrow(elements) < np.uint64(threshold))
+    _fill(out, lambda *where: stream.narrow(*where) < np.uint64(threshold))
 
 
 def _high_and_low(a: Numbers, b: int) -> tuple[Any, Any]:
@@ -187,23 +214,24 @@ def random_integers(
     bits = 64 if span >= 2**32 else 32
     least = np.uint64(2**bits % count)
 
-    def halves(elements: Numbers, attempt: int) -> tuple[Any, Any]:
+    def halves(words: Any) -> tuple[Any, Any]:
         if bits == 32:
-            scaled = stream.narrow(elements, attempt) * np.uint64(count)
-            return scaled >> _HALF, scaled & _LOW
-        words = stream.wide(elements, attempt)
+            scaled = words * np.uint64(count)
+            return scaled >> _HALF, scaled.astype(np.uint32)
         return (words, words) if count == 2**64 else _high_and_low(words, count)
 
-    def draw(elements: Numbers) -> Any:
-        high, low = halves(elements, 0)
+    def draw(start: int, size: int) -> Any:
+        words: Any = stream.narrow(start, size) if bits == 32 else stream.wide(start, size)
+        high, low = halves(words)
+        again = np.flatnonzero(low < least) if least > 0 else np.empty(0, np.intp)
         attempt = 0
-        again = np.flatnonzero(low < least)
         while again.size > 0:
             attempt += 1
-            high[again], low = halves(elements[again], attempt)
+            elements = again.astype(np.uint64) + np.uint64(start)
+            redraw = stream.narrow_again if bits == 32 else stream.wide_again
+            high[again], low = halves(redraw(elements, attempt))
             again = again[low < least]
-        with np.errstate(over="ignore"):
-            return np.asarray(high + np.uint64(first))
+        return np.asarray(high + np.uint64(first)) if first else high
 
     _fill(out, draw)
 

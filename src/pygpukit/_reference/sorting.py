@@ -27,25 +27,35 @@ def _stable_order(x: NDArray[Any], axis: int, descending: bool) -> NDArray[Any]:
     return order
 
 
-def _equal_means_same(x: NDArray[Any]) -> bool:
-    """Whether elements that compare equal have the same bits, so that no order among them shows:
-    integers, and floats without NaN and -0.0."""
+# The bits of -0.0, read as integers, are the least of all.
+_NEGATIVE_ZERO = {size: (np.dtype(f"i{size}"), -(2 ** (8 * size - 1))) for size in (2, 4, 8)}
+
+
+def _has_negative_zero(x: NDArray[Any]) -> bool:
+    bits, least = _NEGATIVE_ZERO[x.dtype.itemsize]
+    return bool(np.minimum.reduce(x.view(bits), axis=None) == least)
+
+
+def _order_shows(x: NDArray[Any]) -> bool:
+    """Whether elements that compare equal may differ: both zeros, and all of bfloat16, complex."""
     if x.dtype.kind in "biu":
-        return True
-    if x.dtype.kind != "f" or np.isnan(x).any():
         return False
-    zeros = x == 0
-    return not (zeros.any() and np.signbit(x[zeros]).any())
+    return x.dtype.char not in "efd" or (x.size > 0 and _has_negative_zero(x))
 
 
 def sort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
     """The sorted elements; stable, NaN last (descending: first)"""
-    if _equal_means_same(x):
-        ordered = np.sort(x, axis=axis)
-        out[...] = np.flip(ordered, axis) if descending else ordered
+    if x.dtype.name == "bfloat16":
+        out[...] = np.take_along_axis(x, _stable_order(_plain(x), axis, descending), axis)
         return
-    order = _stable_order(_plain(x), axis, descending)
-    out[...] = np.take_along_axis(x, order, axis)
+    # Descending is ascending from the end, of elements that come in from the end.
+    given, result = (np.flip(x, axis), np.flip(out, axis)) if descending else (x, out)
+    kind: Any = "stable" if _order_shows(x) else None
+    if x.dtype is not out.dtype:
+        result[...] = np.sort(given, axis=axis, kind=kind)
+        return
+    np.copyto(result, given)
+    result.sort(axis=axis, kind=kind)
 
 
 def argsort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
@@ -79,18 +89,31 @@ def lexsort(*keys: NDArray[Any], axis: int, out: NDArray[Any]) -> None:
     out[...] = np.lexsort([_plain(key) for key in keys], axis)
 
 
-def unique(x: NDArray[Any], *, equal_nan: bool, out: tuple[NDArray[Any], ...]) -> None:
-    """out = (values, first indices, inverse, counts, number); only the first `number` are set"""
-    values, index, inverse, counts, number = out
-    found, first, where, count = np.unique(
-        _plain(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=equal_nan
-    )
-    size = found.size
-    number[0] = size
-    values[:size] = found
-    index[:size] = first
-    inverse[...] = where.reshape(x.shape)
-    counts[:size] = count
+def unique(
+    x: NDArray[Any],
+    *,
+    equal_nan: bool,
+    index: bool,
+    inverse: bool,
+    counts: bool,
+    out: tuple[NDArray[Any], ...],
+) -> None:
+    """out = (number, values) and what is asked for; only the first `number` are set"""
+    number, values, *others = out
+    plain = _plain(x)
+    # The first of equal elements stands for them, and NaN stay in order.
+    first = index or inverse or _order_shows(plain)
+    found: Any = np.unique(plain, first, inverse, counts, equal_nan=equal_nan)
+    parts = list(found) if first or others else [found]
+    size = number[0] = parts[0].size
+    values[:size] = parts.pop(0)
+    if first and not index:
+        parts.pop(0)
+    for result, part in zip(others, parts, strict=True):
+        if inverse and result is others[index]:
+            result[...] = part.reshape(x.shape)
+        else:
+            result[:size] = part
 
 
 unique_all = unique_counts = unique_inverse = unique_values = unique
@@ -110,7 +133,7 @@ def searchsorted(
     """Insertion indices of the elements of x2 in x1"""
     if sorter is not None:
         sorter = np.clip(sorter.astype(np.int64), 0, max(x1.size - 1, 0))
-    out[...] = np.searchsorted(_plain(x1), _plain(x2), side, sorter)
+    np.copyto(out, _plain(x1).searchsorted(_plain(x2), side, sorter))
 
 
 def gather_1d(x: NDArray[Any], index: NDArray[Any], *, out: NDArray[Any]) -> None:

@@ -1,0 +1,240 @@
+"""CPU simulation on large arrays, where it takes other paths than on small ones, and its loops."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+from pygpukit import _native
+from pygpukit._reference.random import Stream, circle
+
+N = 300  # N * N elements are above every threshold
+
+
+def normal(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def on(x: Any) -> gp.GPUArray:
+    return gp.from_numpy(x)
+
+
+# --- large arrays ---------------------------------------------------------------------------------
+
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "C": lambda x: x,
+    "F": lambda x: x.T,
+    "strided": lambda x: x[::2, ::-1],
+}
+AXES = [None, 0, 1, 2, (0, 1), (1, 2), (0, 2)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("op", ["sum", "mean", "var", "std"])
+def test_float32_accumulates_in_float64(op: str, layout: str) -> None:
+    host = normal(200, N) + np.float32(1000)
+    x, wide = LAYOUTS[layout](host), LAYOUTS[layout](host.astype(np.float64))
+    array = LAYOUTS[layout](on(host))
+    for axis in (None, 0, 1):
+        want = getattr(np, op)(wide, axis=axis)
+        got = getattr(gp, op)(array, axis=axis).to_numpy()
+        assert got.dtype == x.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"axis {axis}")
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32"])
+def test_reductions_of_three_axes(dtype: str, axis: Any) -> None:
+    host = (normal(40, 50, 60) * 10).astype(dtype)
+    wide = host.astype({"complex64": "complex128", "int32": "int64"}.get(dtype, "float64"))
+    for op in ("sum", "mean", "var"):
+        want = getattr(np, op)(wide, axis=axis)
+        got = getattr(gp, op)(on(host), axis=axis).to_numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-3, err_msg=op)
+
+
+def test_sums_that_float32_cannot_hold() -> None:
+    """Sums of a few elements overflow in float32, the means do not."""
+    host = np.full((N, N), 3e38, np.float32)
+    for axis in (None, 0, 1):
+        mean = gp.mean(on(host), axis=axis).to_numpy()
+        np.testing.assert_array_equal(mean, np.full(mean.shape, 3e38, np.float32))
+    host[5, 7] = np.nan
+    assert np.isnan(gp.sum(on(host), axis=0).to_numpy()).nonzero()[0].tolist() == [7]
+
+
+@pytest.mark.parametrize("op", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_scans(op: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    host: Any = rng.uniform(0.98, 1.02, (N, N)).astype(dtype)
+    if dtype == "int64":
+        host = rng.integers(1, 3, (N, N))
+    wide = host.astype("float64") if dtype == "float32" else host
+    for axis in (0, 1):
+        want = getattr(np, op)(wide, axis=axis)
+        got = getattr(gp, op)(on(host), axis=axis).to_numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+        inside = on(host)
+        getattr(gp, op)(inside, axis=axis, out=inside)
+        np.testing.assert_array_equal(inside.to_numpy(), got)
+    turned = getattr(gp, op)(on(host).T, axis=1).to_numpy()
+    np.testing.assert_allclose(turned, getattr(np, op)(wide.T, axis=1), rtol=1e-6)
+
+
+def bits(x: Any) -> Any:
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "bool"])
+def test_sort_keeps_the_order_of_both_zeros(dtype: str, descending: bool) -> None:
+    rng = np.random.default_rng(2)
+    host = rng.integers(-2, 3, (N, N)).astype(dtype)
+    if dtype.startswith("float"):
+        host *= np.where(rng.random(host.shape) < 0.5, -1, 1).astype(dtype)
+        host[3, 5:9] = np.nan
+    for axis in (0, 1):
+        got = gp.sort(on(host), axis=axis, descending=descending).to_numpy()
+        if descending:
+            order = np.flip(np.argsort(np.flip(host, axis), axis=axis, kind="stable"), axis)
+            want = np.take_along_axis(host, host.shape[axis] - 1 - order, axis)
+        else:
+            want = np.sort(host, axis=axis, kind="stable")
+        real = ~np.isnan(want) if dtype.startswith("float") else np.ones(want.shape, bool)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(bits(got)[real], bits(want)[real])
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_take(mode: str) -> None:
+    host = normal(N, N)
+    low, high = (-N, N) if mode == "raise" else (-3 * N, 3 * N)
+    index = np.random.default_rng(3).integers(low, high, N)
+    for axis in (0, 1):
+        want = np.take(host, index, axis, mode=mode)
+        got = gp.take(on(host), on(index), axis=axis, mode=mode).to_numpy()
+        np.testing.assert_array_equal(got, want)
+    index[7] = N
+    if mode == "raise":
+        with pytest.raises(IndexError, match=f"^take: index {N} is out of bounds for axis 0"):
+            gp.take(on(host), on(index), axis=0)
+        with pytest.raises(IndexError, match=f"^getitem: index {N} is out of bounds for axis 0"):
+            on(host)[on(index)]
+
+
+def test_where_and_masks() -> None:
+    a, b = normal(N, N), normal(N, N, seed=1)
+    mask = a > b
+    x, y, m = on(a), on(b), on(mask)
+    np.testing.assert_array_equal(gp.where(m, x, y).to_numpy(), np.where(mask, a, b))
+    np.testing.assert_array_equal(gp.where(m, x, 0.0).to_numpy(), np.where(mask, a, 0))
+    np.testing.assert_array_equal(gp.where(m[0], x.T, y).to_numpy(), np.where(mask[0], a.T, b))
+    np.testing.assert_array_equal(gp.where(on(a), x, y).to_numpy(), np.where(a, a, b))
+    np.testing.assert_array_equal(x[m].to_numpy(), a[mask])
+    np.testing.assert_array_equal(x[m[0]].to_numpy(), a[mask[0]])
+    np.testing.assert_array_equal(x[:, m[0]].to_numpy(), a[:, mask[0]])
+    cube = normal(3, 4, 5)
+    key = np.array([True, False, True, True, False])
+    np.testing.assert_array_equal(on(cube)[0, :, on(key)].to_numpy(), cube[0, :, key])
+
+
+def test_floor_divide_has_the_standards_infinities() -> None:
+    a = np.array([1.0, -1.0, np.inf, -np.inf, 7.0], np.float32)
+    b = np.array([np.inf, np.inf, 2.0, 2.0, 2.0], np.float32)
+    got = gp.floor_divide(on(a), on(b)).to_numpy()
+    np.testing.assert_array_equal(got, np.array([0.0, -0.0, np.inf, -np.inf, 3.0], np.float32))
+    assert np.signbit(got).tolist() == [False, True, False, True, False]
+    x = on(a)
+    x //= on(b)
+    np.testing.assert_array_equal(x.to_numpy(), got)
+
+
+@pytest.mark.parametrize(("start", "step"), [(0, 1), (5, -3), (2**62, 2**61), (0.5, 0.25)])
+def test_arange(start: Any, step: Any) -> None:
+    count = 40_000
+    dtype = "float32" if isinstance(start, float) else "int64"
+    with np.errstate(over="ignore"):
+        want = np.array([start + i * step for i in range(count)], dtype=object)
+    if dtype == "int64":
+        want = np.array([(int(v) + 2**63) % 2**64 - 2**63 for v in want])
+    got = _native.arange(count, start, step, dtype, "cpu").to_numpy()
+    np.testing.assert_array_equal(got, want.astype(dtype))
+
+
+# --- loops ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 4, 31, 32, 33, 1000])
+@pytest.mark.parametrize("position", [0, 2**64 - 3, 2**95 + 2**64 - 1])
+def test_words_of_a_stream(count: int, position: int) -> None:
+    """The loop against the definition in NumPy."""
+    stream = Stream(0x0123456789ABCDEF, position & (2**64 - 1), position >> 64)
+    for first in (0, 5):
+        blocks = np.arange(first, first + -(-count // 4), dtype=np.uint64)
+        want = stream.blocks(blocks).reshape(-1)[:count]
+        np.testing.assert_array_equal(stream.words(first, count), want)
+
+
+def test_circle() -> None:
+    turns = np.concatenate([np.arange(0, 1, 1 / 4096), [1 - 2.0**-53, 2.0**-60, 0.25, 0.5]])
+    cosine, sine = circle(turns)
+    assert np.abs(cosine - np.cos(2 * np.pi * turns)).max() < 4e-15
+    assert np.abs(sine - np.sin(2 * np.pi * turns)).max() < 4e-15
+
+
+def test_loops_refuse_other_arrays() -> None:
+    x, out = np.ones((2, 3, 4), np.float32), np.empty((2, 4))
+    _native.host_sum(x, None, out)
+    np.testing.assert_array_equal(out, np.full((2, 4), 3.0))
+    with pytest.raises(ValueError, match="host_sum: x has shape"):
+        _native.host_sum(x, None, np.empty(3))
+    with pytest.raises(ValueError, match="host_scan: x and out must be"):
+        _native.host_scan(x[0], False, np.empty((3, 5), np.float32))
+    with pytest.raises(ValueError, match="host_random_words: out has 3 elements"):
+        _native.host_random_words(1, 0, 0, 0, np.empty(3, np.uint32))
+    with pytest.raises(TypeError):
+        _native.host_sum(x[:, :, ::2], None, np.empty((2, 2)))
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+TIMED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "add": lambda xp, x, i: x + x,
+    "exp": lambda xp, x, i: xp.exp(x),
+    "sum": lambda xp, x, i: xp.sum(x),
+    "sum axis 0": lambda xp, x, i: xp.sum(x, axis=0),
+    "sum axis 1": lambda xp, x, i: xp.sum(x, axis=1),
+    "var axis 1": lambda xp, x, i: xp.var(x, axis=1),
+    "argmax axis 1": lambda xp, x, i: xp.argmax(x, axis=1),
+    "cumsum axis 1": lambda xp, x, i: xp.cumsum(x, axis=1),
+    "compare": lambda xp, x, i: x > 0,
+    "where": lambda xp, x, i: xp.where(x > 0, x, 0.0),
+    "astype": lambda xp, x, i: x.astype("float64"),
+    "concat": lambda xp, x, i: xp.concat([x, x]),
+    "take": lambda xp, x, i: xp.take(x, i, axis=0),
+    "sort": lambda xp, x, i: xp.sort(x, axis=1),
+    "matmul": lambda xp, x, i: x @ x,
+}
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_large_arrays_take_numpys_time(name: str) -> None:
+    """Three times NumPy's processor time is a mistake, not noise; the benchmark has the figures."""
+    x, index = normal(600, 600), np.random.default_rng(4).integers(0, 600, 600)
+    ours, theirs = (on(x), on(index)), (x, index)
+    work = TIMED[name]
+    times: dict[str, list[int]] = {"ours": [], "theirs": []}
+    for _ in range(9):
+        for key, xp, args in (("ours", gp, ours), ("theirs", np, theirs)):
+            start = time.thread_time_ns()
+            work(xp, *args)
+            times[key].append(time.thread_time_ns() - start)
+    mine, numpys = (statistics.median(times[key]) for key in ("ours", "theirs"))
+    assert mine <= 3 * numpys + 100_000, f"{name}: {mine} ns, NumPy {numpys} ns"
