@@ -72,7 +72,7 @@ def read_wav(data: bytes) -> tuple[NDArray[Any], int]:
 
 
 def save(
-    path: Path_,
+    path: Any,
     audio: AudioBuffer | GPUArray,
     sample_rate: int | None = None,
     *,
@@ -80,7 +80,7 @@ def save(
 ) -> None:
     """Writes samples; the format follows from the file's suffix.
 
-    An array is [frames] or [channels, frames] and needs its rate. subtype is that of WAV files:
+    path is a str or a path. An array is [frames] or [channels, frames] and needs its rate. subtype is that of WAV files:
     pcm_u8, pcm_16, pcm_24, pcm_32, float or double. Samples beyond 1 are clipped in PCM, NaN
     becomes 0. Other formats need soundfile (pip install 'pygpukit[audio]').
     """
