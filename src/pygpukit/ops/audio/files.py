@@ -80,9 +80,10 @@ def save(
 ) -> None:
     """Writes samples; the format follows from the file's suffix.
 
-    path is a str or a path. An array is [frames] or [channels, frames] and needs its rate. subtype is that of WAV files:
-    pcm_u8, pcm_16, pcm_24, pcm_32, float or double. Samples beyond 1 are clipped in PCM, NaN
-    becomes 0. Other formats need soundfile (pip install 'pygpukit[audio]').
+    path is a str or a path. An array is [frames] or [channels, frames] and needs its rate.
+    subtype is that of WAV files: pcm_u8, pcm_16, pcm_24, pcm_32, float or double. Samples beyond
+    1 are clipped in PCM, NaN becomes 0. Other formats need soundfile (pip install
+    'pygpukit[audio]').
     """
     if not isinstance(path, (str, os.PathLike)):
         kind = type(path).__qualname__
