@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import amount, require_arrays
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.audio.buffer import AudioBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from pygpukit._native import _DeviceLike
@@ -61,6 +63,24 @@ def choice(op: str, name: str, value: Any, known: Sequence[str | None]) -> None:
     if not any(value is one or (isinstance(value, str) and value == one) for one in known):
         words = ", ".join(repr(one) for one in known)
         raise InvalidValueError(f"{op}: {name} is {safe_repr(value)}, expected one of {words}")
+
+
+def number(op: str, name: str, value: Any) -> float:
+    """Any finite number, as a float."""
+    return amount(op, name, value, -math.inf)
+
+
+def numbers(op: str, name: str, value: Any) -> NDArray[np.float64]:
+    """Numbers on the host: a number, a list, a NumPy array or a GPUArray."""
+    import numpy as np
+
+    try:
+        array = np.asarray(value.to_numpy() if isinstance(value, GPUArray) else value)
+        return array.astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"{op}: {name} is {safe_repr(value)}, expected real numbers"
+        ) from None
 
 
 def rate_of(audio: Signal, given: int | None, default: int = 16000) -> int:

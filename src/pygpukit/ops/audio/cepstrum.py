@@ -44,7 +44,7 @@ def delta(features: GPUArray, order: int = 1, width: int = 2) -> GPUArray:
     """
     x = rows("delta", "features", features)
     order = whole("delta", "order", order, 1, 16)
-    width = whole("delta", "width", width, 1)
+    width = whole("delta", "width", width, 1, 4096)
     if x.size == 0:
         return _native.copy(x)
     scale = 1.0 / (2 * sum(k * k for k in range(1, width + 1)))

@@ -9,7 +9,7 @@ from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.fft import rfft
-from pygpukit.ops.audio._arguments import rate_of, rows, signal, table
+from pygpukit.ops.audio._arguments import number, rate_of, rows, signal, table
 from pygpukit.ops.audio.spectrum import as_pairs, frames_of, pad_last
 from pygpukit.ops.audio.windows import window_values
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _C1 = 32.703195662574829
 _MAX_FRAME = 2**20
+_MAX_KERNELS = 2**27  # elements: 1 GiB in complex64
 
 
 def cqt_lengths(
@@ -87,9 +88,10 @@ def cqt(
             f"{rate / 2} Hz"
         )
     n_fft = 1 << math.ceil(math.log2(cqt_lengths(rate, low, 1, octave)[1][0] + 2))
-    if n_fft > _MAX_FRAME:
+    if n_fft > _MAX_FRAME or n_fft * bins > _MAX_KERNELS:
         raise InvalidValueError(
-            f"{op}: the filter at {low} Hz has {n_fft} samples, expected up to {_MAX_FRAME}"
+            f"{op}: {bins} filters of {n_fft} samples are needed at {low} Hz, expected up to "
+            f"{_MAX_FRAME} samples each and {_MAX_KERNELS} in all"
         )
     if x.shape[-1] == 0:
         raise InvalidValueError(f"{op}: a has 0 samples, expected at least 1")
@@ -150,7 +152,7 @@ def chroma_stft(
         raise InvalidValueError(f"{op}: spec has {s.shape[-1]} bins, expected at least 2")
     rate = whole(op, "sample_rate", sample_rate, 1)
     classes = whole(op, "n_chroma", n_chroma, 1, 1200)
-    key = (s.shape[-1], rate, classes, float(tuning))
+    key = (s.shape[-1], rate, classes, number(op, "tuning", tuning))
     return _by_maximum(_native.matmul(s, table(chroma_filterbank, key, s)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from pygpukit.ops.audio._arguments import choice
 from pygpukit.ops.audio.buffer import AudioBuffer
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import NDArray
 
     from pygpukit._native import _DeviceLike
@@ -73,7 +72,7 @@ def read_wav(data: bytes) -> tuple[NDArray[Any], int]:
 
 
 def save(
-    path: Path_,
+    path: Any,
     audio: AudioBuffer | GPUArray,
     sample_rate: int | None = None,
     *,
@@ -81,10 +80,14 @@ def save(
 ) -> None:
     """Writes samples; the format follows from the file's suffix.
 
-    An array is [frames] or [channels, frames] and needs its rate. subtype is that of WAV files:
-    pcm_u8, pcm_16, pcm_24, pcm_32, float or double. Samples beyond 1 are clipped in PCM, NaN
-    becomes 0. Other formats need soundfile (pip install 'pygpukit[audio]').
+    path is a str or a path. An array is [frames] or [channels, frames] and needs its rate.
+    subtype is that of WAV files: pcm_u8, pcm_16, pcm_24, pcm_32, float or double. Samples beyond
+    1 are clipped in PCM, NaN becomes 0. Other formats need soundfile (pip install
+    'pygpukit[audio]').
     """
+    if not isinstance(path, (str, os.PathLike)):
+        kind = type(path).__qualname__
+        raise InvalidTypeError(f"save: path is of type {kind}, expected a path")
     samples, rate = _host_samples(audio, sample_rate)
     choice("save", "subtype", subtype, _SUBTYPES)
     if Path(path).suffix.lower() in (".wav", ".wave"):
@@ -98,7 +101,11 @@ def save(
 
 
 def wav_bytes(samples: NDArray[Any], sample_rate: int, subtype: str = "pcm_16") -> bytes:
-    """The bytes of a WAV file of samples [frames, channels]."""
+    """The bytes of a WAV file of samples [frames, channels], a NumPy array of floats."""
+    if getattr(samples, "ndim", 0) != 2 or samples.dtype.kind != "f":
+        raise InvalidTypeError("wav_bytes: samples is not a NumPy array of floats with two axes")
+    choice("wav_bytes", "subtype", subtype, _SUBTYPES)
+    sample_rate = whole("wav_bytes", "sample_rate", sample_rate, 1, 2**32 - 1)
     body, is_float, bits = _encode(samples, subtype)
     channels = samples.shape[1]
     if len(body) > _MAX_BYTES:

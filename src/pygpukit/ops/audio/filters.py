@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray, safe_repr
+from pygpukit._native import GPUArray
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.fft import irfft, rfft
-from pygpukit.ops.audio._arguments import choice, rate_of, real, signal
+from pygpukit.ops.audio._arguments import choice, number, numbers, rate_of, real, signal
 from pygpukit.ops.audio.spectrum import pad_last
 
 if TYPE_CHECKING:
@@ -60,16 +60,14 @@ def sosfilt(
             f"sosfilt: state has shape {state.shape}, expected ({len(sections)}, ..., 2)"
         )
     states = []
-    for number, section in enumerate(sections):
-        y, last = _section("sosfilt", y, section, None if state is None else state[number])
+    for i, section in enumerate(sections):
+        y, last = _section("sosfilt", y, section, None if state is None else state[i])
         states.append(last)
     return (y, _native.stack(states)) if return_state else y
 
 
 def _sections(op: str, sos: Any) -> list[Section]:
-    import numpy as np
-
-    rows = np.asarray(sos.to_numpy() if isinstance(sos, GPUArray) else sos, np.float64)
+    rows = numbers(op, "sos", sos)
     if rows.ndim != 2 or rows.shape[1] != 6 or rows.shape[0] < 1:
         raise InvalidValueError(f"{op}: sos has shape {rows.shape}, expected (sections, 6)")
     return [tuple(row) for row in rows.tolist()]
@@ -78,11 +76,10 @@ def _sections(op: str, sos: Any) -> list[Section]:
 def _section(
     op: str, x: GPUArray, section: Section, state: GPUArray | None
 ) -> tuple[GPUArray, GPUArray]:
-    values = [float(v) for v in section]
-    if not all(map(math.isfinite, values)) or values[3] == 0.0:
-        raise InvalidValueError(
-            f"{op}: coefficients are {safe_repr(section)}, expected finite ones and a0 not 0"
-        )
+    names = ("b0", "b1", "b2", "a0", "a1", "a2")
+    values = [number(op, name, v) for name, v in zip(names, section, strict=True)]
+    if values[3] == 0.0:
+        raise InvalidValueError(f"{op}: a0 is 0, expected another number")
     b0, b1, b2, _, a1, a2 = (v / values[3] for v in values)
     result: tuple[GPUArray, GPUArray] = _native.audio_biquad(op, x, b0, b1, b2, a1, a2, state)
     return result
@@ -117,7 +114,7 @@ def design_biquad(
         raise InvalidValueError(f"{op}: q is 0.0, expected more")
     w = 2 * math.pi * center / rate
     c, alpha = math.cos(w), math.sin(w) / (2 * quality)
-    a = 10.0 ** (float(gain_db) / 40.0)
+    a = 10.0 ** (number(op, "gain_db", gain_db) / 40.0)
     plain = (1 + alpha, -2 * c, 1 - alpha)
     if kind == "lowpass":
         return ((1 - c) / 2, 1 - c, (1 - c) / 2, *plain)
@@ -177,9 +174,7 @@ def fir_filter(audio: Signal, taps: GPUArray | Sequence[float]) -> GPUArray:
 
 def _taps(op: str, taps: Any, x: GPUArray) -> GPUArray:
     if not isinstance(taps, GPUArray):
-        import numpy as np
-
-        values = np.asarray(taps, x.dtype.name)
+        values = numbers(op, "taps", taps).astype(x.dtype.name)
         taps = _native.from_numpy(values, device=str(x.device))
     if taps.ndim != 1 or taps.size == 0:
         raise InvalidValueError(
@@ -219,8 +214,9 @@ def _target(op: str, a: Signal) -> GPUArray:
 def preemphasis(a: Signal, alpha: float = 0.97) -> Any:
     """y[i] = x[i] - alpha x[i - 1], y[0] = x[0], in place. Returns `a`."""
     x = _target("preemphasis", a)
+    factor = number("preemphasis", "alpha", alpha)
     if x.shape[-1] > 1:
-        scaled = _native.multiply(x[..., :-1], float(alpha))
+        scaled = _native.multiply(x[..., :-1], factor)
         x[..., 1:] = _native.subtract(x[..., 1:], scaled)
     return a
 
@@ -228,7 +224,8 @@ def preemphasis(a: Signal, alpha: float = 0.97) -> Any:
 def deemphasis(a: Signal, alpha: float = 0.97) -> Any:
     """y[i] = x[i] + alpha y[i - 1], in place. Returns `a`."""
     x = _target("deemphasis", a)
-    _native.audio_biquad("deemphasis", x, 1.0, 0.0, 0.0, -float(alpha), 0.0, out=x)
+    factor = number("deemphasis", "alpha", alpha)
+    _native.audio_biquad("deemphasis", x, 1.0, 0.0, 0.0, -factor, 0.0, out=x)
     return a
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.arguments import amount, require_arrays, whole
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.ops.audio._arguments import choice, rate_of, real, rows, signal, table
+from pygpukit.ops.audio._arguments import (
+    choice,
+    number,
+    numbers,
+    rate_of,
+    real,
+    rows,
+    signal,
+    table,
+)
 from pygpukit.ops.audio.spectrum import Framing, check_samples, framing, fused, spectra
 from pygpukit.ops.audio.windows import frame_window
 
@@ -32,7 +42,7 @@ def hz_to_mel(hz: Any, scale: str = "slaney") -> NDArray[np.float64]:
     import numpy as np
 
     choice("hz_to_mel", "scale", scale, SCALES)
-    f = np.asarray(hz, np.float64)
+    f = numbers("hz_to_mel", "hz", hz)
     if scale == "htk":
         return 2595.0 * np.log10(1.0 + f / 700.0)
     knee = 15.0  # of 1 kHz, 200 / 3 Hz each
@@ -45,7 +55,7 @@ def mel_to_hz(mel: Any, scale: str = "slaney") -> NDArray[np.float64]:
     import numpy as np
 
     choice("mel_to_hz", "scale", scale, SCALES)
-    m = np.asarray(mel, np.float64)
+    m = numbers("mel_to_hz", "mel", mel)
     if scale == "htk":
         return 700.0 * (10.0 ** (m / 2595.0) - 1.0)
     above = 1000.0 * np.exp((m - 15.0) * (np.log(6.4) / 27.0))
@@ -101,7 +111,8 @@ def _filterbank_key(
     n_mels = whole(op, "n_mels", n_mels, 1, 2**20)
     rate = whole(op, "sample_rate", sample_rate, 1)
     low = amount(op, "f_min", f_min)
-    high = rate / 2 if f_max is None or f_max < 0 else amount(op, "f_max", f_max)
+    high = rate / 2 if f_max is None else number(op, "f_max", f_max)
+    high = rate / 2 if high < 0 else high
     if high <= low:
         raise InvalidValueError(f"{op}: f_max is {high}, expected more than f_min, {low}")
     choice(op, "scale", scale, SCALES)
@@ -245,12 +256,12 @@ def mel_of(
 
 def log_mel(mel: GPUArray, eps: float = 1e-10) -> GPUArray:
     """ln(mel + eps)"""
-    return _native.log(_native.add(rows("log_mel", "mel", mel, 0), float(eps)))
+    return _native.log(_native.add(rows("log_mel", "mel", mel, 0), number("log_mel", "eps", eps)))
 
 
 def to_decibels(x: GPUArray, eps: float = 1e-10) -> GPUArray:
     """10 log10(x + eps)"""
-    shifted = _native.add(rows("to_decibels", "x", x, 0), float(eps))
+    shifted = _native.add(rows("to_decibels", "x", x, 0), number("to_decibels", "eps", eps))
     return _native.multiply(_native.log10(shifted), 10.0)
 
 
@@ -266,14 +277,13 @@ def power_to_db(
     """
     x = rows("power_to_db", "x", x, 0)
     floor = amount("power_to_db", "amin", amin)
-    level: GPUArray | float = _native.abs(ref(x)) if callable(ref) else abs(float(ref))
-    db = _native.multiply(_native.log10(_native.maximum(x, floor)), 10.0)
-    base = (
-        _native.log10(_native.maximum(level, floor))
-        if isinstance(level, GPUArray)
-        else _log10(max(level, floor))
-    )
-    db = _native.subtract(db, _native.multiply(base, 10.0) if callable(ref) else 10.0 * base)
+    level: GPUArray | float
+    if callable(ref):
+        level = _native.log10(_native.maximum(_native.abs(ref(x)), floor))
+    else:
+        level = math.log10(max(abs(number("power_to_db", "ref", ref)), floor, 1e-300))
+    db = _native.log10(_native.maximum(x, floor))
+    db = _native.multiply(_native.subtract(db, level), 10.0)
     if top_db is None or x.size == 0:
         return db
     lowest = _native.subtract(_native.max(db), amount("power_to_db", "top_db", top_db))
@@ -285,19 +295,16 @@ def amplitude_to_db(
 ) -> GPUArray:
     """power_to_db() of squared amplitudes."""
     squared = _native.square(rows("amplitude_to_db", "x", x, 0))
-    return power_to_db(squared, float(ref) ** 2, float(amin) ** 2, top_db)
+    level, floor = number("amplitude_to_db", "ref", ref), number("amplitude_to_db", "amin", amin)
+    return power_to_db(squared, level * level, floor * floor, top_db)
 
 
 def db_to_power(db: GPUArray, ref: float = 1.0) -> GPUArray:
     """ref * 10 ** (db / 10)"""
     x = rows("db_to_power", "db", db, 0)
-    return _native.multiply(_native.pow(10.0, _native.multiply(x, 0.1)), float(ref))
-
-
-def _log10(x: float) -> Any:
-    import math
-
-    return math.log10(x)
+    return _native.multiply(
+        _native.pow(10.0, _native.multiply(x, 0.1)), number("db_to_power", "ref", ref)
+    )
 
 
 __all__ = [

@@ -109,7 +109,6 @@ def onset_detect(
     scaled = _native.divide(low, _native.add(_native.max(low), _TINY))
     if not bool(_native.any(_native.greater(scaled, 0.0)).item()):
         return _native.zeros((0,), "int64", device=envelope.device)
-    frames = rate / hop_length
     return peak_pick(
         scaled,
         math.ceil(0.03 * rate // hop_length),
@@ -117,7 +116,7 @@ def onset_detect(
         math.ceil(0.10 * rate // hop_length),
         math.ceil(0.10 * rate // hop_length + 1),
         delta,
-        math.ceil(0.03 * rate // hop_length) if frames else 0,
+        math.ceil(0.03 * rate // hop_length),
     )
 
 
@@ -128,7 +127,7 @@ def tempogram(envelope: GPUArray, win_length: int = 384) -> GPUArray:
     """
     op = "tempogram"
     x = real(op, "envelope", signal(op, envelope, "envelope"))
-    size = whole(op, "win_length", win_length, 1)
+    size = whole(op, "win_length", win_length, 1, 2**16)
     n = x.shape[-1]
     if n == 0:
         raise InvalidValueError(f"{op}: envelope has 0 frames, expected at least 1")
@@ -164,13 +163,15 @@ def tempo(
     op = "tempo"
     rate = whole(op, "sample_rate", rate_of(a, sample_rate), 1)
     start, spread = amount(op, "start_bpm", start_bpm, 1e-3), amount(op, "std_bpm", std_bpm, 1e-3)
-    size = max(2, math.floor(amount(op, "ac_size", ac_size) * rate / hop_length))
-    envelope = onset_strength(a, rate, hop_length=hop_length)
+    hop = whole(op, "hop_length", hop_length, 1, 2**30)
+    top = None if max_tempo is None else amount(op, "max_tempo", max_tempo)
+    size = max(2, math.floor(amount(op, "ac_size", ac_size, 0.0, 3600.0) * rate / hop))
+    envelope = onset_strength(a, rate, hop_length=hop)
     mean = _native.mean(tempogram(envelope, size), -2)
-    key = (size, rate, hop_length, start, spread, max_tempo)
+    key = (size, rate, hop, start, spread, top)
     prior = table(_log_prior, key, mean)
     score = _native.add(_native.log1p(_native.multiply(mean, 1e6)), prior)
-    return _native.take(table(_tempos, (size, rate, hop_length), mean), _native.argmax(score, -1))
+    return _native.take(table(_tempos, (size, rate, hop), mean), _native.argmax(score, -1))
 
 
 def _tempos(size: int, rate: int, hop: int) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ def hpss(
     """
     op = "hpss"
     s = rows(op, "mag", mag)
-    sizes, margins = _pair(kernel_size), _pair(margin)
+    sizes, margins = _pair("kernel_size", kernel_size), _pair("margin", margin)
     of_time, of_frequency = (whole(op, "kernel_size", n, 1) for n in sizes)
     margin_h, margin_p = (amount(op, "margin", m) for m in margins)
     if min(margin_h, margin_p) < 1.0:
@@ -65,8 +65,12 @@ def hpss(
     return _native.multiply(s, harmonic_mask), _native.multiply(s, percussive_mask)
 
 
-def _pair(value: Any) -> tuple[Any, Any]:
-    return (value[0], value[1]) if isinstance(value, (tuple, list)) else (value, value)
+def _pair(name: str, value: Any) -> tuple[Any, Any]:
+    if not isinstance(value, (tuple, list)):
+        return value, value
+    if len(value) != 2:
+        raise InvalidValueError(f"hpss: {name} has {len(value)} values, expected 1 or 2")
+    return value[0], value[1]
 
 
 def harmonic(

@@ -48,7 +48,7 @@ def framing(
     """The arguments, checked. win_length -1 (or None) is n_fft."""
     n_fft = whole(op, "n_fft", n_fft, 1, _MAX_FFT)
     hop = whole(op, "hop_length", hop_length, 1, 2**30)
-    given = -1 if win_length is None else win_length
+    given = -1 if win_length is None else whole(op, "win_length", win_length, -1)
     win = n_fft if given == -1 else whole(op, "win_length", given, 1, n_fft)
     choice(op, "pad_mode", pad_mode, PAD_MODES)
     return Framing(n_fft, hop, win, bool(center), pad_mode)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.ops.audio._arguments import choice, rate_of, rows, signal, table
+from pygpukit.ops.audio._arguments import choice, number, rate_of, rows, signal, table
 from pygpukit.ops.audio.resampling import resample
 from pygpukit.ops.audio.spectrum import (
     Framing,
@@ -143,7 +143,7 @@ def pitch_shift(
     whole(op, "sample_rate", rate_of(a, sample_rate), 1)
     how = framing(op, n_fft, hop_length, -1, True, "constant")
     per_octave = whole(op, "bins_per_octave", bins_per_octave, 1)
-    steps = float(n_steps)
+    steps = number(op, "n_steps", n_steps)
     if not abs(steps) <= 6 * per_octave:
         raise InvalidValueError(f"{op}: n_steps is {steps}, expected up to 6 octaves")
     if steps == 0.0 or x.size == 0:
@@ -185,7 +185,7 @@ def griffin_lim(
         raise InvalidValueError(
             f"{op}: mag has {magnitude.shape[-1]} bins, expected {how.bins} for n_fft {size}"
         )
-    iterations = whole(op, "n_iter", n_iter)
+    iterations = whole(op, "n_iter", n_iter, 0, 100000)
     weight = amount(op, "momentum", momentum)
     choice(op, "init", init, ("random", None))
     kind = "complex128" if magnitude.dtype.name == "float64" else "complex64"

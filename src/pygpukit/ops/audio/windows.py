@@ -46,7 +46,7 @@ def get_window(
     parameter ("kaiser", beta) and ("gaussian", standard deviation).
     """
     name, parameter = parse_window("get_window", window)
-    length = whole("get_window", "length", length)
+    length = whole("get_window", "length", length, 0, 2**26)
     like = _native.empty((0,), dtype, device=device)
     real("get_window", "dtype", like)
     return _native.copy(table(window_values, (name, parameter, length, bool(periodic)), like))
