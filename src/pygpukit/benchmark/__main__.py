@@ -117,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--linalg", action="store_true", help="factorisations, eigenvalues")
     select.add_argument("--fft", action="store_true", help="Fourier transforms")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
+    select.add_argument("--tts", action="store_true", help="text-to-speech, random weights")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and QoS classes")

@@ -23,6 +23,7 @@ from pygpukit.benchmark import (
     sharing,
     startup,
     transfer,
+    tts,
 )
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.llm_peers import load_model_peers
@@ -46,6 +47,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "linalg": linalg.run,
         "fft": fft.run,
         "llm": llm.run,
+        "tts": tts.run,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
@@ -61,6 +63,7 @@ ON_REQUEST = (
     "linalg",
     "fft",
     "llm",
+    "tts",
     "memory",
     "transfer",
     "sharing",
@@ -189,6 +192,10 @@ class BenchmarkSuite:
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""
         return self.add("llm")
+
+    def add_tts(self) -> BenchmarkSuite:
+        """Kokoro with random weights: speech of phonemes."""
+        return self.add("tts")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and restore."""
