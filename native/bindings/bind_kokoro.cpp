@@ -14,8 +14,8 @@ namespace {
 
 using speech::KokoroModel;
 
-std::shared_ptr<KokoroModel> make_model(const std::string& config, const py::dict& tensors,
-                                        py::handle dtype) {
+std::shared_ptr<KokoroModel> make_kokoro(const std::string& config, const py::dict& tensors,
+                                         py::handle dtype) {
   std::map<std::string, Array> arrays;
   for (const auto& [key, value] : tensors) {
     const auto name = text_from_python(key);
@@ -32,22 +32,23 @@ std::shared_ptr<KokoroModel> make_model(const std::string& config, const py::dic
   return std::make_shared<KokoroModel>(numbers, speech::KokoroWeights(arrays), wanted);
 }
 
-std::optional<Array> optional_array(py::handle value, const char* name) {
+std::optional<Array> kokoro_array(py::handle value, const char* name) {
   if (value.is_none()) return std::nullopt;
   if (!is_array(value.ptr())) bad_argument("kokoro", name, value, "a GPUArray or None");
   return array_of(value.ptr());
 }
 
-py::tuple run(const KokoroModel& model, const std::vector<std::int64_t>& tokens, py::handle style,
-              double speed, const std::vector<std::int64_t>& durations, py::handle pitch,
-              py::handle energy, py::handle noise, std::uint64_t seed, py::handle trace) {
+py::tuple run_kokoro(const KokoroModel& model, const std::vector<std::int64_t>& tokens,
+                     py::handle style, double speed, const std::vector<std::int64_t>& durations,
+                     py::handle pitch, py::handle energy, py::handle noise, std::uint64_t seed,
+                     py::handle trace) {
   if (!is_array(style.ptr())) bad_argument("kokoro", "style", style, "a GPUArray");
   speech::KokoroOptions options;
   options.speed = speed;
   options.durations = durations;
-  options.pitch = optional_array(pitch, "pitch");
-  options.energy = optional_array(energy, "energy");
-  options.noise.values = optional_array(noise, "noise");
+  options.pitch = kokoro_array(pitch, "pitch");
+  options.energy = kokoro_array(energy, "energy");
+  options.noise.values = kokoro_array(noise, "noise");
   options.noise.state.key = seed;
   if (!trace.is_none())
     options.trace = [&](std::string_view stage, const Array& value) {
@@ -67,7 +68,7 @@ py::tuple run(const KokoroModel& model, const std::vector<std::int64_t>& tokens,
 void bind_kokoro(py::module_& m) {
   py::class_<KokoroModel, std::shared_ptr<KokoroModel>>(m, "KokoroModel",
                                                         "Text-to-speech of phonemes in a style.")
-      .def(py::init(&make_model), py::arg("config"), py::arg("tensors"),
+      .def(py::init(&make_kokoro), py::arg("config"), py::arg("tensors"),
            py::arg("dtype") = py::none())
       .def_property_readonly(
           "dtype",
@@ -86,10 +87,10 @@ void bind_kokoro(py::module_& m) {
           "samples_per_frame",
           [](const KokoroModel& model) { return model.config().samples_per_duration(); },
           "Samples of one frame of a duration.")
-      .def("run", run, py::arg("tokens"), py::arg("style"), py::kw_only(), py::arg("speed") = 1.0,
-           py::arg("durations") = std::vector<std::int64_t>(), py::arg("pitch") = py::none(),
-           py::arg("energy") = py::none(), py::arg("noise") = py::none(), py::arg("seed") = 0,
-           py::arg("trace") = py::none(),
+      .def("run", run_kokoro, py::arg("tokens"), py::arg("style"), py::kw_only(),
+           py::arg("speed") = 1.0, py::arg("durations") = std::vector<std::int64_t>(),
+           py::arg("pitch") = py::none(), py::arg("energy") = py::none(),
+           py::arg("noise") = py::none(), py::arg("seed") = 0, py::arg("trace") = py::none(),
            "(samples, frames of each token). Durations, pitch, energy and noise replace what the "
            "model predicts and draws; trace(stage, array) gets intermediate results.");
 }

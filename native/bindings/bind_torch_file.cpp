@@ -13,7 +13,7 @@ namespace {
 using llm::TorchFile;
 using llm::TorchTensor;
 
-const TorchTensor& tensor_of(const TorchFile& file, const std::string& name) {
+const TorchTensor& torch_tensor_of(const TorchFile& file, const std::string& name) {
   const TorchTensor* tensor = file.find(name);
   if (tensor == nullptr)
     throw py::key_error(
@@ -22,8 +22,8 @@ const TorchTensor& tensor_of(const TorchFile& file, const std::string& name) {
 }
 
 // (stored type, dtype or None, shape, strides, offset of its storage in the file, first element).
-py::tuple describe_tensor(const TorchFile& file, const std::string& name) {
-  const TorchTensor& tensor = tensor_of(file, name);
+py::tuple describe_torch_tensor(const TorchFile& file, const std::string& name) {
+  const TorchTensor& tensor = torch_tensor_of(file, name);
   const llm::TensorInfo& storage = file.storages()[tensor.storage];
   py::object dtype = py::none();
   if (storage.dtype) dtype = py::reinterpret_borrow<py::object>(dtype_object(*storage.dtype));
@@ -31,10 +31,10 @@ py::tuple describe_tensor(const TorchFile& file, const std::string& name) {
                         to_tuple(tensor.strides), storage.offset, tensor.offset);
 }
 
-py::dict load(const TorchFile& file, const std::vector<std::string>& names, py::handle dtype,
-              py::handle device, py::handle progress) {
+py::dict load_torch(const TorchFile& file, const std::vector<std::string>& names, py::handle dtype,
+                    py::handle device, py::handle progress) {
   constexpr const char* kOp = "load";
-  for (const std::string& name : names) tensor_of(file, name);  // KeyError
+  for (const std::string& name : names) torch_tensor_of(file, name);  // KeyError
   llm::LoadOptions options;
   options.dtype = optional_dtype(dtype, kOp);
   if (!progress.is_none())
@@ -75,9 +75,9 @@ void bind_torch_file(py::module_& m) {
             return text && file.find(*text) != nullptr;
           },
           py::arg("key"))
-      .def("info", describe_tensor, name,
+      .def("info", describe_torch_tensor, name,
            "(stored type, dtype or None, shape, strides, offset of the storage, first element).")
-      .def("load", load, py::arg("names"), py::kw_only(), py::arg("dtype") = py::none(),
+      .def("load", load_torch, py::arg("names"), py::kw_only(), py::arg("dtype") = py::none(),
            py::arg("device") = py::none(), py::arg("progress") = py::none(),
            "The tensors as read-only arrays, by name.");
 }

@@ -1,4 +1,4 @@
-"""The command line: a report, ``cache``, ``top``, ``chat``, ``generate``, ``transcribe``, ..."""
+"""The command line: a report, and the commands of pygpukit._cli."""
 
 import sys
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import pygpukit
-from pygpukit._cli import asr, llm
+from pygpukit._cli import asr, llm, tts
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     top.add_argument("--json", action="store_true", help="write JSON, one document per line")
     llm.add_parsers(commands)
     asr.add_parsers(commands)
+    tts.add_parsers(commands)
     return parser
 
 
@@ -69,12 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return llm.main(args)
         if args.command in asr.COMMANDS:
             return asr.main(args)
+        if args.command in tts.COMMANDS:
+            return tts.main(args)
         return cache.main(
             args.action, as_json=getattr(args, "json", False), sms=_sms(args), ops=_ops(args)
         )
     except cache.UsageError as error:
         parser.error(str(error))
-    except (RuntimeError, ValueError, OSError) as error:
+    except (RuntimeError, ValueError, OSError, ImportError) as error:
         print(f"pygpukit: {error}", file=sys.stderr)
         return 1
 

@@ -119,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--audio", action="store_true", help="STFT, mel, resampling, filters")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
     select.add_argument("--asr", action="store_true", help="Whisper, random weights")
+    select.add_argument("--tts", action="store_true", help="text-to-speech, random weights")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")
     select.add_argument("--sharing", action="store_true", help="partitions and QoS classes")

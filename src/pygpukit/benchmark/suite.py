@@ -25,6 +25,7 @@ from pygpukit.benchmark import (
     sharing,
     startup,
     transfer,
+    tts,
 )
 from pygpukit.benchmark.compare import Comparison, compare_reports
 from pygpukit.benchmark.llm_peers import load_model_peers
@@ -50,6 +51,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "audio": audio.run,
         "llm": llm.run,
         "asr": asr.run,
+        "tts": tts.run,
         "memory": memory.run,
         "transfer": transfer.run,
         "sharing": sharing.run,
@@ -67,6 +69,7 @@ ON_REQUEST = (
     "audio",
     "llm",
     "asr",
+    "tts",
     "memory",
     "transfer",
     "sharing",
@@ -203,6 +206,10 @@ class BenchmarkSuite:
     def add_asr(self) -> BenchmarkSuite:
         """Whisper with random weights: encoder, decode."""
         return self.add("asr")
+
+    def add_tts(self) -> BenchmarkSuite:
+        """Kokoro with random weights: speech of phonemes."""
+        return self.add("tts")
 
     def add_memory(self) -> BenchmarkSuite:
         """Allocation, eviction and restore."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
+from pygpukit.ops.repeating import pad
 from pygpukit.tts.kokoro.basic_layers import (
     LSTM,
     AdaINResBlock,
@@ -216,8 +217,8 @@ class ISTFTNet:
             outputs = [block(x) for block in blocks]
             for output in outputs[1:]:
                 outputs[0] = _native.add(outputs[0], output)
-            x = _native.divide(outputs[0], len(outputs)) if outputs else x
-        x = _native.pad(x, ((0, 0), (0, 0), (1, 0)), "reflect")
+            x = _native.multiply(outputs[0], 1.0 / len(outputs)) if outputs else x
+        x = pad(x, ((0, 0), (0, 0), (1, 0)), "reflect")
         spectrum = self.output_conv(leaky_relu(x, 0.01))
         bins = self.config.gen_istft_n_fft // 2 + 1
         magnitude = _native.exp(spectrum[:, :bins])
