@@ -22,7 +22,8 @@ _allowed = False
 
 
 class allow_implicit_conversion:
-    """Lets NumPy functions copy arrays from a GPU by themselves.
+    """Lets NumPy's functions copy arrays from a GPU by themselves, and NumPy arrays beside a
+    GPUArray to its device.
 
     A call switches it for the whole process; as a context manager, until the block ends:
 
