@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--nn", action="store_true", help="norms, experts, sampling, conv, LSTM")
     select.add_argument("--linalg", action="store_true", help="factorisations, eigenvalues")
     select.add_argument("--fft", action="store_true", help="Fourier transforms")
+    select.add_argument("--cpu", action="store_true", help="CPU simulation beside NumPy")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
     select.add_argument("--memory", action="store_true", help="allocation, eviction")
     select.add_argument("--transfer", action="store_true", help="the transfer engine")

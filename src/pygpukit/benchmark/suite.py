@@ -12,6 +12,7 @@ from pygpukit.benchmark import (
     arrays,
     attention,
     copy,
+    cpu,
     elementwise,
     fft,
     gemm,
@@ -45,6 +46,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "nn": nn.run,
         "linalg": linalg.run,
         "fft": fft.run,
+        "cpu": cpu.run,
         "llm": llm.run,
         "memory": memory.run,
         "transfer": transfer.run,
@@ -60,6 +62,7 @@ ON_REQUEST = (
     "nn",
     "linalg",
     "fft",
+    "cpu",
     "llm",
     "memory",
     "transfer",
@@ -185,6 +188,10 @@ class BenchmarkSuite:
     def add_fft(self) -> BenchmarkSuite:
         """Fourier transforms: powers of two, smooth lengths, primes, real ones, images."""
         return self.add("fft")
+
+    def add_cpu(self) -> BenchmarkSuite:
+        """CPU simulation beside NumPy: the cost of small calls, the time of large arrays."""
+        return self.add("cpu")
 
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""
