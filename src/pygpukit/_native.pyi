@@ -2190,17 +2190,15 @@ def host_random_words(
     position_low: SupportsIndex,
     position_high: SupportsIndex,
     first: SupportsIndex,
-    out: NDArray[numpy.uint32],
+    out: NDArray[np.uint32],
 ) -> None:
     """Fills a contiguous uint32 array with the words of a stream from block `first` on."""
 
-def host_scan(
-    x: NDArray[numpy.float32], product: builtins.bool, out: NDArray[numpy.float32]
-) -> None:
+def host_scan(x: NDArray[np.float32], product: builtins.bool, out: NDArray[np.float32]) -> None:
     """Running sums or products of the rows of a float32 matrix, accumulated in float64."""
 
 def host_sum(
-    x: NDArray[numpy.float32], mean: NDArray[numpy.float64] | None, out: NDArray[numpy.float64]
+    x: NDArray[np.float32], mean: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None:
     """Sums over the middle axis of a float32 array in float64; with mean, of squares about it."""
 

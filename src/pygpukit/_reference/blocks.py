@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 16  # elements that stay in the cache
 _ROW = 1 << 12  # elements of a row that NumPy adds in float32, pairwise
-_LONG = 256  # elements of a line that are worth a call of NumPy
+_LONG = 1024  # elements of a line that are worth a call of NumPy
 LARGE = 1 << 15  # elements from which on it matters
 
 

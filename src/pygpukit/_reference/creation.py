@@ -24,7 +24,7 @@ def arange(start: Any, step: Any, *, out: NDArray[Any]) -> None:
     by: Any = _wrapped(int(step)) if integer else (first + float(step)) - first
     for at in range(0, out.size, LARGE):  # what is converted stays in the cache
         part = out[at : at + LARGE]
-        ramp = np.arange(at, at + part.size, dtype=np.int64 if integer else np.float64)
+        ramp: Any = np.arange(at, at + part.size, dtype=np.int64 if integer else np.float64)
         if by != 1:
             ramp *= by
         if first != 0:

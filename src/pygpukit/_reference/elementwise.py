@@ -362,7 +362,7 @@ def _make(name: str) -> Function:
             return
         _run(name, operands, dtype, out)
 
-    into = function if isinstance(function, np.ufunc) else _INTO.get(name)
+    into: Any = function if isinstance(function, np.ufunc) else _INTO.get(name)
     chosen = run if into is None else run_into
     chosen.__name__ = chosen.__qualname__ = name
     return chosen

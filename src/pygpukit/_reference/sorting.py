@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _plain(x: NDArray[Any]) -> NDArray[Any]:
     """Converts to a dtype that NumPy can sort."""
-    return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
+    return x.astype(np.float32) if x.dtype.kind == "V" else x
 
 
 def _stable_order(x: NDArray[Any], axis: int, descending: bool) -> NDArray[Any]:
@@ -45,7 +45,7 @@ def _order_shows(x: NDArray[Any]) -> bool:
 
 def sort(x: NDArray[Any], *, axis: int, descending: bool, out: NDArray[Any]) -> None:
     """The sorted elements; stable, NaN last (descending: first)"""
-    if x.dtype.name == "bfloat16":
+    if x.dtype.kind == "V":
         out[...] = np.take_along_axis(x, _stable_order(_plain(x), axis, descending), axis)
         return
     # Descending is ascending from the end, of elements that come in from the end.
@@ -103,7 +103,8 @@ def unique(
     plain = _plain(x)
     # The first of equal elements stands for them, and NaN stay in order.
     first = index or inverse or _order_shows(plain)
-    found: Any = np.unique(plain, first, inverse, counts, equal_nan=equal_nan)
+    function: Any = np.unique
+    found = function(plain, first, inverse, counts, equal_nan=equal_nan)
     parts = list(found) if first or others else [found]
     size = number[0] = parts[0].size
     values[:size] = parts.pop(0)

@@ -117,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--linalg", action="store_true", help="factorisations, eigenvalues")
     select.add_argument("--fft", action="store_true", help="Fourier transforms")
     select.add_argument("--audio", action="store_true", help="STFT, mel, resampling, filters")
+    select.add_argument("--cpu", action="store_true", help="CPU simulation beside NumPy")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
     select.add_argument("--asr", action="store_true", help="Whisper, random weights")
     select.add_argument("--tts", action="store_true", help="text-to-speech, random weights")

@@ -14,6 +14,7 @@ from pygpukit.benchmark import (
     attention,
     audio,
     copy,
+    cpu,
     elementwise,
     fft,
     gemm,
@@ -49,6 +50,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "linalg": linalg.run,
         "fft": fft.run,
         "audio": audio.run,
+        "cpu": cpu.run,
         "llm": llm.run,
         "asr": asr.run,
         "tts": tts.run,
@@ -67,6 +69,7 @@ ON_REQUEST = (
     "linalg",
     "fft",
     "audio",
+    "cpu",
     "llm",
     "asr",
     "tts",
@@ -198,6 +201,10 @@ class BenchmarkSuite:
     def add_audio(self) -> BenchmarkSuite:
         """Spectra, mel and Whisper features, resampling and filters of 16 signals of 30 s."""
         return self.add("audio")
+
+    def add_cpu(self) -> BenchmarkSuite:
+        """CPU simulation beside NumPy: the cost of small calls, the time of large arrays."""
+        return self.add("cpu")
 
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""
