@@ -539,6 +539,11 @@ ARGUMENTS = {
     "uniforms": "GPUArray | None",
     "tokens": "GPUArray",
     "token_logprobs.n": "SupportsIndex",
+    **{f"timestamp_rules.{name}": "GPUArray" for name in ("history", "suppress", "begin_suppress")},
+    **{
+        f"timestamp_rules.{name}": "SupportsIndex"
+        for name in ("eos", "first_timestamp", "max_initial")
+    },
     "ids": "GPUArray",
     **{f"kv_cache_write.{name}": "GPUArray" for name in ("k", "v", "slots")},
     **{f"kv_cache_write.{name}": "GPUArray | None" for name in ("q", "cos", "sin", "q_out")},
