@@ -454,6 +454,7 @@ ARGUMENTS = {
     "WeightSet.load.progress": "Callable[[int, int], object] | None",
     "LlmEngine.submit.mask": "Callable[[int], bytes | None] | None",
     "LlmModel.load_folder.progress": "Callable[[int, int], object] | None",
+    "AsrModel.load_folder.progress": "Callable[[int, int], object] | None",
     "TransferFuture.add_done_callback.callback": "Callable[[], object]",
     "Stream.__init__.handle": "_StreamLike",
     "Stream.__init__.priority": "Literal['high', 'low'] | int",
@@ -539,6 +540,11 @@ ARGUMENTS = {
     "uniforms": "GPUArray | None",
     "tokens": "GPUArray",
     "token_logprobs.n": "SupportsIndex",
+    **{f"timestamp_rules.{name}": "GPUArray" for name in ("history", "suppress", "begin_suppress")},
+    **{
+        f"timestamp_rules.{name}": "SupportsIndex"
+        for name in ("eos", "first_timestamp", "max_initial")
+    },
     "ids": "GPUArray",
     **{f"kv_cache_write.{name}": "GPUArray" for name in ("k", "v", "slots")},
     **{f"kv_cache_write.{name}": "GPUArray | None" for name in ("q", "cos", "sin", "q_out")},
@@ -632,6 +638,7 @@ RETURNS = {
     "function_list": "list[tuple[str, str, str]]",
     "LlmEngine.wait_events": "list[tuple[Any, ...]]",
     "LlmRunner.cache": "tuple[GPUArray, GPUArray]",
+    "asr_segments": "tuple[list[tuple[int, int, int, int]], int]",
     "__repr__": "str",
     "broadcast_shapes": "tuple[int, ...]",
     "builtin_kernels": "list[tuple[str, str, str, list[int], builtins.bool]]",

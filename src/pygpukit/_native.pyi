@@ -1118,6 +1118,124 @@ class LlmDecoder:
     def tokens(self) -> list[int]:
         """What the newest step sampled. Waits for it."""
 
+class AsrModel:
+    """A Whisper's weights on a device."""
+
+    @staticmethod
+    def from_tensors(
+        config: str,
+        shapes: dict[str, Any],
+        load: Callable[..., object],
+        dtype: _DTypeLike | None,
+        device: _DeviceLike,
+    ) -> AsrModel:
+        """From shapes by name, and a function that gives the array of a name."""
+
+    @staticmethod
+    def load_folder(
+        folder: str,
+        dtype: _DTypeLike | None,
+        device: _DeviceLike,
+        progress: Callable[[int, int], object] | None,
+    ) -> AsrModel:
+        """From a Hugging Face folder."""
+
+    def explain(self) -> str:
+        """The steps of both parts, as text."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def num_frames(self) -> int: ...
+    @property
+    def num_parameters(self) -> int: ...
+
+class AsrEncoder:
+    """Spectrograms to states."""
+
+    def __init__(self, model: AsrModel) -> None: ...
+    def encode(self, mel: GPUArray) -> GPUArray:
+        """States [batch, frames / 2, width] of mel [batch, mels, frames]."""
+
+class AsrSource:
+    """Keys and values of a window's states."""
+
+    @property
+    def length(self) -> int: ...
+
+class AsrTextOptions:
+    """How texts are decoded."""
+
+    def __init__(
+        self,
+        *,
+        suppressed: Sequence[SupportsIndex],
+        begin_suppressed: Sequence[SupportsIndex],
+        eos: SupportsIndex,
+        first_timestamp: SupportsIndex,
+        max_initial_timestamp: SupportsIndex,
+        temperature: float,
+        top_k: SupportsIndex,
+        seed: SupportsIndex,
+        max_new_tokens: SupportsIndex,
+        num_beams: SupportsIndex,
+        length_penalty: float,
+        start_token: SupportsIndex,
+        no_speech_token: SupportsIndex,
+    ) -> None: ...
+
+class AsrText:
+    """A text that was decoded."""
+
+    @property
+    def ended(self) -> builtins.bool: ...
+    @property
+    def mean_logprob(self) -> float: ...
+    @property
+    def no_speech(self) -> float: ...
+    @property
+    def tokens(self) -> list[int]: ...
+
+class AsrDecoder:
+    """Sources to texts."""
+
+    def __init__(
+        self,
+        model: AsrModel,
+        max_sources: SupportsIndex,
+        max_beams: SupportsIndex,
+        use_graph: builtins.bool,
+    ) -> None: ...
+    def add(self, states: GPUArray) -> list[AsrSource]:
+        """Sources from states [sources, rows, width]."""
+
+    def align(
+        self,
+        source: AsrSource,
+        prompt: Sequence[SupportsIndex],
+        text: Sequence[SupportsIndex],
+        end: SupportsIndex,
+        heads: Sequence[tuple[SupportsIndex, SupportsIndex]],
+        num_frames: SupportsIndex,
+        median_width: SupportsIndex,
+    ) -> tuple[list[int], list[float]]:
+        """Rows where each token and the end begin, and the tokens' probabilities."""
+
+    def decode(
+        self,
+        sources: Sequence[AsrSource],
+        prompts: Sequence[Sequence[SupportsIndex]],
+        options: AsrTextOptions,
+    ) -> list[AsrText]:
+        """A text for each source, after its prompt."""
+
+    def logits(self, source: AsrSource, tokens: Sequence[SupportsIndex]) -> GPUArray:
+        """Logits after every token; overwritten by the next pass."""
+
 class WeightSet:
     """The tensors of a SafeTensors file, or of an index with shards."""
 
@@ -1521,6 +1639,11 @@ def argwhere(x: _ArrayLike) -> GPUArray:
 
 def ascontiguousarray(x: GPUArray) -> GPUArray:
     """The array itself when it is C-contiguous, else a contiguous copy."""
+
+def asr_segments(
+    tokens: Sequence[SupportsIndex], first_timestamp: SupportsIndex, num_frames: SupportsIndex
+) -> tuple[list[tuple[int, int, int, int]], int]:
+    """((begin, end, start, stop) of each segment, frames to the next window)."""
 
 def astype(x: GPUArray, dtype: _DTypeLike | None, copy: builtins.bool = True) -> GPUArray:
     """A cast to another dtype; with copy=False the array itself when it already has it."""
@@ -2395,10 +2518,10 @@ def linear(
 ) -> GPUArray:
     """activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].
 
-    activation is None, 'relu', 'gelu' (the tanh form), 'silu' or 'swiglu': then w [2 n, k]
-    (and bias [2 n]) holds the gate's rows, then those of up, and the result is silu(gate) *
-    up. All arrays have one floating-point dtype; bias has n elements, the residual
-    broadcasts to the result and may be out. Rounded once, at the end.
+    activation is None, 'relu', 'gelu' (the tanh form), 'gelu_erf', 'silu' or 'swiglu': then
+    w [2 n, k] (and bias [2 n]) holds the gate's rows, then those of up, and the result is
+    silu(gate) * up. All arrays have one floating-point dtype; bias has n elements, the
+    residual broadcasts to the result and may be out. Rounded once, at the end.
 
     With norm, k weights, x becomes rmsnorm(x, norm, eps) first. few_rows, for up to 64 rows
     of float16 or bfloat16: a row's result does not depend on the number of rows, and norm
@@ -3358,6 +3481,29 @@ def tensordot(
 
 def tile(x: _ArrayLike, reps: _ShapeLike) -> GPUArray:
     """The array repeated along its axes."""
+
+def timestamp_rules(
+    logits: GPUArray,
+    tokens: GPUArray,
+    history: GPUArray,
+    suppress: GPUArray,
+    begin_suppress: GPUArray,
+    *,
+    eos: SupportsIndex,
+    first_timestamp: SupportsIndex = -1,
+    max_initial: SupportsIndex = -1,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """Logits [rows, vocabulary] with -inf for tokens that may not come next in a transcript.
+
+    Never those of suppress, nor those of begin_suppress as the first (bits in uint32). From
+    first_timestamp on (-1: there are none) tokens are timestamps: they come in pairs,
+    except ahead of eos, do not decrease, and the first token is one of the first
+    max_initial + 1 (-1: any); where all of them together are likelier than any other token,
+    one of them is next. history, int32 [4, rows], is updated with tokens, int32 [rows]: how
+    many were drawn (-1 ahead of the first), the last one, the one before it, the newest
+    timestamp (0: none).
+    """
 
 def to_device(x: GPUArray, device: _DeviceLike) -> GPUArray:
     """The array itself when it is on that device, else a copy there."""

@@ -86,7 +86,7 @@ def test_clips_cut_at_pauses(model: gp.asr.WhisperModel) -> None:
     begins = np.cumsum([0, *map(len, parts)])[:-1:2] / 16000
     ends = [*begins[1:], 1e9]
     texts = {
-        name: "".join(s.text for s in result.segments if begin <= s.start < end)
+        name: "".join(s.text for s in result.segments if begin <= (s.start + s.end) / 2 < end)
         for name, begin, end in zip(wanted, begins, ends, strict=True)
     }
     check_word_errors(texts)

@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
         what = f"{file.name} ({number} of {len(args.files)})"
         try:
             result = model.transcribe(file, progress=_seconds(line, what), **_options(args))
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, ImportError) as error:
             line.clear()
             print(f"pygpukit: {file}: {error}", file=sys.stderr)
             failed = True

@@ -115,7 +115,8 @@ def _erfc_block(z: NDArray[Any]) -> NDArray[Any]:
         t = z[small]
         square = np.square(t)
         value[small] = 1.0 - t * _polynomial(square, _ERF[0]) / _polynomial(square, _ERF[1])
-    return value
+    result: NDArray[Any] = value
+    return result
 
 
 def _kept_integers(function: Function) -> Function:

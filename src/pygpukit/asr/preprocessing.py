@@ -97,7 +97,8 @@ def load_sound(
 
 def _as_float(op: str, samples: NDArray[Any]) -> NDArray[Any]:
     if samples.dtype == np.int16:
-        return samples.astype(np.float32) / np.float32(32768)
+        scaled: NDArray[Any] = samples.astype(np.float32) / np.float32(32768)
+        return scaled
     if samples.dtype.kind != "f":
         raise InvalidTypeError(
             f"{op}: audio has dtype {samples.dtype}, expected a float dtype or int16"
