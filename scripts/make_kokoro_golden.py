@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-FULL = {
+FULL: dict[str, Any] = {
     "hidden_dim": 512,
     "n_layer": 3,
     "n_token": 178,
@@ -48,7 +48,7 @@ FULL = {
         "gen_istft_hop_size": 5,
     },
 }
-TINY = {
+TINY: dict[str, Any] = {
     "hidden_dim": 16,
     "n_layer": 2,
     "n_token": 178,
@@ -95,7 +95,7 @@ def kokoro_modules() -> tuple[Any, Any]:
     return importlib.import_module("kokoro.istftnet"), importlib.import_module("kokoro.modules")
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[misc]
     """The parts of kokoro's model, of any size."""
 
     def __init__(self, config: dict[str, Any], widths: tuple[int, int]) -> None:
@@ -315,7 +315,7 @@ def relative_error(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> 
 def as_spectrum(harmonics: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Magnitudes and phases as complex numbers: the phase of nothing is nothing."""
     magnitude, phase = np.split(harmonics.astype(np.float64), 2, axis=1)
-    return magnitude * np.exp(1j * phase)
+    return np.asarray(magnitude * np.exp(1j * phase))
 
 
 def compare() -> int:

@@ -1293,6 +1293,74 @@ class WeightSet:
     @property
     def path(self) -> str: ...
 
+class TorchFile:
+    """The tensors of a file of torch.save."""
+
+    def __contains__(self, key: object) -> builtins.bool: ...
+    def __init__(self, path: str) -> None: ...
+    def info(
+        self, name: str
+    ) -> tuple[str, DataType | None, tuple[int, ...], tuple[int, ...], int, int]:
+        """(stored type, dtype or None, shape, strides, offset of the storage, first element)."""
+
+    def load(
+        self,
+        names: Sequence[str],
+        *,
+        dtype: _DTypeLike | None = None,
+        device: _DeviceLike = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> dict[str, Any]:
+        """The tensors as read-only arrays, by name."""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes."""
+
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def path(self) -> str: ...
+
+class KokoroModel:
+    """Text-to-speech of phonemes in a style."""
+
+    def __init__(
+        self, config: str, tensors: dict[str, Any], dtype: _DTypeLike | None = None
+    ) -> None: ...
+    def run(
+        self,
+        tokens: Sequence[SupportsIndex],
+        style: GPUArray,
+        *,
+        speed: float = 1.0,
+        durations: Sequence[SupportsIndex] = [],
+        pitch: GPUArray | None = None,
+        energy: GPUArray | None = None,
+        noise: GPUArray | None = None,
+        seed: SupportsIndex = 0,
+        trace: Callable[[str, GPUArray], object] | None = None,
+    ) -> tuple[GPUArray, list[int]]:
+        """(samples, frames of each token). Durations, pitch, energy and noise replace what the
+        model predicts and draws; trace(stage, array) gets intermediate results.
+        """
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def dtype(self) -> DataType:
+        """Of the decoder's convolutions."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Of one call, the padding at both ends included."""
+
+    @property
+    def num_parameters(self) -> int: ...
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples of one frame of a duration."""
+
 @final
 class JITKernel:
     """JITKernel(source, func_name, options=None, block_size=256, *, reference=None,

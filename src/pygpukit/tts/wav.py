@@ -57,7 +57,7 @@ def resample_audio(audio: Any, src: int, dst: int) -> NDArray[np.float32]:
         return samples
     length = max(1, samples.size * dst // src)
     at = np.arange(length) * (src / dst)
-    return np.interp(at, np.arange(samples.size), samples).astype(np.float32)
+    return np.asarray(np.interp(at, np.arange(samples.size), samples), np.float32)
 
 
 def concatenate_audio(audios: Sequence[Any], gap_samples: int = 0) -> NDArray[np.float32]:

@@ -240,7 +240,10 @@ class LSTM:
     ) -> None:
         require_arrays("LSTM", W_ih=W_ih, W_hh=W_hh)
         self.forward_weights = (W_ih, W_hh, b_ih, b_hh)
-        self.reverse_weights = (W_ih_reverse, W_hh_reverse, b_ih_reverse, b_hh_reverse)
+        self.reverse_weights: tuple[Any, ...] = (
+            *(W_ih_reverse, W_hh_reverse),
+            *(b_ih_reverse, b_hh_reverse),
+        )
         self.bidirectional = bidirectional
         if bidirectional:
             require_arrays("LSTM", W_ih_reverse=W_ih_reverse, W_hh_reverse=W_hh_reverse)

@@ -303,9 +303,9 @@ def build_text_encoder_from_weights(
             )
         )
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    one_way = [weights[f"{prefix}.lstm.{name}"] for name in names]
-    other_way = [weights[f"{prefix}.lstm.{name}_reverse"] for name in names]
-    lstm = LSTM(*one_way, True, *other_way)
+    w_ih, w_hh, b_ih, b_hh = (weights[f"{prefix}.lstm.{name}"] for name in names)
+    back = (weights[f"{prefix}.lstm.{name}_reverse"] for name in names)
+    lstm = LSTM(w_ih, w_hh, b_ih, b_hh, True, *back)
     return KokoroTextEncoder(weights[f"{prefix}.embedding.weight"], layers, lstm)
 
 
