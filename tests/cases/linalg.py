@@ -108,12 +108,37 @@ def _scaled(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any
     return (wide * (1e25 if single else 1e200)).astype(dtype)
 
 
+def _skewed(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    """Rows and columns on scales of their own."""
+    most = 3 if dtype in ("float32", "complex64") else 8
+    rows = 10.0 ** rng.uniform(-most, most, (*shape[:-1], 1))
+    columns = 10.0 ** rng.uniform(-most, most, (*shape[:-2], 1, shape[-1]))
+    wide = normal(rng, shape, "complex128" if "complex" in dtype else "float64")
+    return (wide * rows * columns).astype(dtype)
+
+
+def _tiny(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    """Squares of elements underflow."""
+    wide = normal(rng, shape, "complex128" if "complex" in dtype else "float64")
+    return (wide * (1e-28 if dtype in ("float32", "complex64") else 1e-200)).astype(dtype)
+
+
+def _mixed(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    """A stack with a matrix of every kind that is not singular."""
+    kinds = ("random", "graded", "clustered", "scaled", "skewed", "tiny")
+    parts = [_MAKERS[kinds[i % len(kinds)]](rng, shape[1:], dtype) for i in range(shape[0])]
+    return np.stack(parts)
+
+
 _MAKERS = {
     "random": _random,
     "graded": _graded,
     "deficient": _deficient,
     "clustered": _clustered,
     "scaled": _scaled,
+    "skewed": _skewed,
+    "tiny": _tiny,
+    "mixed": _mixed,
 }
 
 # All sizes once, dtypes and kinds in turn; then every kind with every dtype at a few sizes.
@@ -136,6 +161,9 @@ OBLONG = [
     Case("scaled", "float32", (5, 31)),
     Case("random", "float32", (4, 0)),
     Case("random", "float32", (0, 4)),
+]
+EXTREME = [Case(kind, dtype, (17, 17)) for kind in ("skewed", "tiny") for dtype in DTYPES] + [
+    Case("mixed", dtype, (6, 7, 7)) for dtype in DTYPES
 ]
 LARGE = [
     Case("random", "float32", (130, 130)),

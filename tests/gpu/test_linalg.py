@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.linalg import BATCHED, DTYPES, KINDS, LARGE, OBLONG, SQUARE, Case, normal
+from cases.linalg import BATCHED, DTYPES, EXTREME, KINDS, LARGE, OBLONG, SQUARE, Case, normal
 from cases.run_linalg import RUNS, widen
 
 import pygpukit as gp
@@ -16,7 +16,7 @@ DIRECT = ("cholesky", "lu", "solve", "inverse", "triangular", "qr")
 
 
 @pytest.mark.parametrize("run", RUNS, ids=str)
-@pytest.mark.parametrize("case", [*SQUARE, *BATCHED, *LARGE], ids=str)
+@pytest.mark.parametrize("case", [*SQUARE, *BATCHED, *EXTREME, *LARGE], ids=str)
 def test_case(case: Case, run: str) -> None:
     RUNS[run](case, "cuda")
 
@@ -44,6 +44,13 @@ def test_block_jacobi(run: str, kind: str, dtype: str) -> None:
 @pytest.mark.parametrize("run", RUNS, ids=str)
 def test_many_small_matrices(run: str) -> None:
     RUNS[run](Case("random", "float32", (2000, 32, 32)), "cuda")
+
+
+@pytest.mark.parametrize("run", RUNS, ids=str)
+@pytest.mark.parametrize("kind", ["skewed", "tiny"])
+def test_extreme_scales_in_panels(run: str, kind: str) -> None:
+    for dtype in DTYPES:
+        RUNS[run](Case(kind, dtype, (150, 150)), "cuda")
 
 
 @pytest.mark.parametrize("op", ["inv", "solve", "cholesky"])

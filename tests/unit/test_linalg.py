@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.linalg import BATCHED, DTYPES, LARGE, OBLONG, SQUARE, Case, normal
+from cases.linalg import BATCHED, DTYPES, EXTREME, LARGE, OBLONG, SQUARE, Case, normal
 from cases.run_linalg import RUNS, widen
 
 import pygpukit as gp
 from pygpukit import _native
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
-CASES = [*SQUARE, *BATCHED]
+CASES = [*SQUARE, *BATCHED, *EXTREME]
 ANY_SHAPE = ("lu", "qr", "svd")
 EXTENSION = [
     "cholesky",
@@ -337,6 +337,32 @@ def test_values_that_are_not_finite(value: float) -> None:
             call(on(bad), False, False, True, True, name)
     assert np.isnan(_native.linalg_svd(on(bad), False, True, False, True)[0].to_numpy()).all()
     assert np.isnan(gp.linalg.inv(on(np.full((2, 2), np.nan))).to_numpy()).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("op", ["inv", "det", "solve", "qr", "cholesky", "eigvalsh", "svdvals"])
+def test_values_that_are_not_finite_as_numpy(op: str, value: float) -> None:
+    """NaN where NumPy has NaN, LinAlgError where it raises one."""
+    host = np.eye(4) * 3 + 1
+    host[2, 1] = host[1, 2] = value
+    args = (host, np.ones(4)) if op == "solve" else (host,)
+    name = {"svdvals": "svd"}.get(op, op)
+    options = {"compute_uv": False} if op == "svdvals" else {}
+    with np.errstate(all="ignore"):
+        try:
+            want: Any = getattr(np.linalg, name)(*args, **options)
+        except np.linalg.LinAlgError as error:
+            want = error
+    call = getattr(gp.linalg, op)
+    if isinstance(want, Exception):
+        with pytest.raises(gp.linalg.LinAlgError, match=f"^{op}: "):
+            call(*map(on, args))
+        return
+    got = call(*map(on, args))
+    for mine, numpys in zip(
+        got if op == "qr" else (got,), want if op == "qr" else (want,), strict=True
+    ):
+        np.testing.assert_array_equal(np.isnan(mine.to_numpy()), np.isnan(numpys))
 
 
 @pytest.mark.parametrize(

@@ -3,83 +3,17 @@
 // First: CUDA's built-ins.
 #include <gtest/gtest.h>
 
-#include <complex>
-#include <random>
-
 #include "linalg/cholesky.cuh"
 #include "linalg/eigh.cuh"
 #include "linalg/lu.cuh"
 #include "linalg/qr.cuh"
 #include "linalg/triangular.cuh"
+#include "linalg_problem.h"
 
 namespace gpk {
 namespace {
 
-using Wide = std::complex<double>;
-
-std::size_t as_size(long long x) { return static_cast<std::size_t>(x); }
-
-template <class T>
-Wide widen(T x) {
-  return {static_cast<double>(Number<T>::real(x)), static_cast<double>(Number<T>::imag(x))};
-}
-
-template <class T>
-T narrow(Wide x) {
-  using R = RealOf<T>;
-  if constexpr (sizeof(T) == sizeof(R)) {
-    return static_cast<R>(x.real());
-  } else {
-    return {static_cast<R>(x.real()), static_cast<R>(x.imag())};
-  }
-}
-
-template <class T>
-double epsilon() {
-  return static_cast<double>(kEpsilon<RealOf<T>>);
-}
-
-// A row-major stack of matrices.
-template <class T>
-struct Stack {
-  int batch, rows, cols;
-  std::vector<T> data;
-
-  Stack(int b, int m, int n) : batch(b), rows(m), cols(n), data(as_size(1LL * b * m * n)) {}
-  Wide at(int b, int i, int j) const { return widen(data[as_size((b * rows + i) * cols + j)]); }
-  void set(int b, int i, int j, Wide x) { data[as_size((b * rows + i) * cols + j)] = narrow<T>(x); }
-  LinalgMatrix args() { return {data.data(), 1LL * rows * cols, cols, 1}; }
-};
-
-template <class T>
-Stack<T> random_stack(int batch, int rows, int cols, unsigned seed) {
-  std::mt19937 bits(seed);
-  std::normal_distribution<double> draw;
-  Stack<T> a(batch, rows, cols);
-  for (int b = 0; b < batch; ++b)
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < cols; ++j) {
-        const double re = draw(bits);
-        a.set(b, i, j, {re, draw(bits)});
-      }
-  return a;
-}
-
-// a a^H / n, plus `shift` on the diagonal.
-template <class T>
-Stack<T> gram_of(const Stack<T>& a, double shift) {
-  Stack<T> g(a.batch, a.rows, a.rows);
-  for (int b = 0; b < a.batch; ++b)
-    for (int i = 0; i < a.rows; ++i)
-      for (int j = 0; j <= i; ++j) {
-        Wide sum = i == j ? shift : 0.0;
-        for (int k = 0; k < a.cols; ++k)
-          sum += a.at(b, i, k) * std::conj(a.at(b, j, k)) / static_cast<double>(a.cols);
-        g.set(b, i, j, i == j ? sum.real() : sum);
-        g.set(b, j, i, i == j ? sum.real() : std::conj(sum));
-      }
-  return g;
-}
+using namespace linalg_test;
 
 template <class T>
 void check_cholesky(int n) {
