@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
-from cases.sampling import Case, MustRaise, chi_square, oracle
+from cases.sampling import Case, MustRaise, chi_square, oracle, pack_bits
 from pygpukit.ops import sampling
 
 
@@ -143,6 +143,65 @@ def run_logprobs(device: str | None = None, width: int = 1000) -> None:
     again = sampling.token_logprobs(x, sampled.tokens)
     np.testing.assert_array_equal(sampled.logprobs.to_numpy(), again[0].to_numpy())
     assert again[1].shape == (4, 0)
+
+
+def allowed_tokens(drawn: list[int], logits: Any, eos: int, first: int, initial: int) -> set[int]:
+    """Tokens that may follow those drawn so far, by the rules in words."""
+    width = logits.size
+    left = set(range(width))
+    stamps = [token for token in drawn if token >= first]
+    if not drawn:
+        left = set(range(first, min(first + initial + 1, width)))
+    elif drawn[-1] >= first and (len(drawn) < 2 or drawn[-2] >= first):
+        left -= set(range(first, width))  # a pair is complete, or the text begins
+    elif drawn[-1] >= first:
+        left -= set(range(eos))  # its second, or the end
+        left -= set(range(first, stamps[-1]))
+    elif stamps:
+        left -= set(range(first, stamps[-1] + 1))
+    times = [np.exp(np.float64(logits[t])) for t in left if t >= first]
+    texts = [np.exp(np.float64(logits[t])) for t in left if t < first]
+    if times and sum(times) > max(texts, default=0.0):
+        left = {token for token in left if token >= first}
+    return left
+
+
+def run_timestamp_rules(device: str | None = None) -> None:
+    """Random transcripts, token by token, two at a time."""
+    rng = np.random.default_rng(9)
+    width, eos, first = 70, 30, 33
+    never = np.zeros(96, bool)
+    never[[5, 31]] = True
+    never_first = np.zeros(96, bool)
+    never_first[[36, eos]] = True
+    words = [gp.from_numpy(pack_bits(x), device=device) for x in (never, never_first)]
+    history = gp.from_numpy(np.array([[-1, -1], [0, 0], [0, 0], [0, 0]], np.int32), device=device)
+    drawn: list[list[int]] = [[], []]
+    last = np.zeros(2, np.int32)
+    for step in range(30):
+        logits = (rng.normal(size=(2, width)) * 3).astype(np.float32)
+        logits[:, :first] += 2 * (step % 3)
+        logits[:, [5, 31]] = -50.0  # suppressed tokens weigh nothing in the sums either
+        x = gp.from_numpy(logits, device=device)
+        tokens = gp.from_numpy(last, device=device)
+        got = sampling.timestamp_rules(
+            x, tokens, history, *words, eos=eos, first_timestamp=first, max_initial=8
+        ).to_numpy()
+        for row in range(2):
+            masked = logits[row].copy()
+            masked[[5, 31, *([36, eos] if not drawn[row] else [])]] = -np.inf
+            want = allowed_tokens(drawn[row], masked, eos, first, 8)
+            want = {token for token in want if masked[token] > -np.inf}
+            assert set(np.flatnonzero(got[row] > -np.inf).tolist()) == want
+            last[row] = rng.choice(sorted(want))
+            drawn[row].append(int(last[row]))
+    np.testing.assert_array_equal(history.to_numpy()[0], [29, 29])
+    np.testing.assert_array_equal(history.to_numpy()[1], [row[-2] for row in drawn])
+    plain = gp.from_numpy(np.zeros((1, width), np.float32), device=device)
+    fresh = gp.from_numpy(np.array([[-1], [0], [0], [0]], np.int32), device=device)
+    out = sampling.timestamp_rules(plain, tokens[:1], fresh, *words, eos=eos, out=plain)
+    assert out is plain
+    assert np.isneginf(plain.to_numpy()).sum() == 4
 
 
 def run_counts(device: str | None = None) -> None:

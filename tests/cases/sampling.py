@@ -225,6 +225,19 @@ S = sampling.sample
 X = np.ones((2, 40), np.float32)
 I32 = np.zeros((2, 40), np.int32)
 F2, F3 = np.ones(2, np.float32), np.ones(3, np.float32)
+U32 = np.zeros(2, np.uint32)
+
+
+def rules(a: Any, **changed: Any) -> Any:
+    """A call of timestamp_rules with some of its arguments changed."""
+    history = np.full((4, 2), -1, np.int32)
+    given = {"logits": X, "tokens": I32[:, 0], "history": history, "suppress": U32}
+    given |= {"begin_suppress": U32}
+    arrays = [a(changed.pop(name, value)) for name, value in given.items()]
+    numbers = {"eos": 20, "first_timestamp": 30, "max_initial": 3, **changed}
+    return sampling.timestamp_rules(*arrays, **numbers)
+
+
 MUST_RAISE = [
     MustRaise("sample", "dtype", lambda a: S(a(X.astype("f8"))), TypeError,
               ("logits has dtype float64", "float32")),
@@ -301,6 +314,18 @@ MUST_RAISE = [
               ValueError, ("ids has shape (1, 40)", "(2, 40)")),
     MustRaise("count_tokens", "stride", lambda a: sampling.count_tokens(a(I32)[:, ::2], a(I32)),
               ValueError, ("counts is not contiguous",)),
+    MustRaise("timestamp_rules", "history", lambda a: rules(a, history=I32), ValueError,
+              ("history has shape (2, 40)", "(4, 2)")),
+    MustRaise("timestamp_rules", "tokens", lambda a: rules(a, tokens=F2), TypeError,
+              ("tokens has dtype float32", "int32")),
+    MustRaise("timestamp_rules", "suppress", lambda a: rules(a, suppress=U32[:1]), ValueError,
+              ("suppress has shape (1,)", "(2,)")),
+    MustRaise("timestamp_rules", "eos", lambda a: rules(a, eos=40), ValueError,
+              ("eos is 40", "0 to 39")),
+    MustRaise("timestamp_rules", "first", lambda a: rules(a, first_timestamp=-2), ValueError,
+              ("first_timestamp is -2", "-1 to 39")),
+    MustRaise("timestamp_rules", "rows", lambda a: rules(a, logits=X[0]), ValueError,
+              ("logits has shape (40,)", "(rows, vocabulary)")),
     MustRaise("token_counts", "vocabulary", lambda a: sampling.token_counts(a(I32), 0), ValueError,
               ("vocabulary is 0",)),
     MustRaise("sample_greedy", "rows", lambda a: sampling.sample_greedy(a(X)), ValueError,

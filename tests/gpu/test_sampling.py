@@ -59,6 +59,7 @@ def test_chi_square_of_streams() -> None:
         run.run_steps,
         run.run_special_values,
         run.run_counts,
+        run.run_timestamp_rules,
         run.run_shapes,
         run.run_names_of_0_2,
     ],

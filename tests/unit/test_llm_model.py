@@ -165,4 +165,8 @@ def test_bad_calls(tiny: gp.llm.LanguageModel) -> None:
 
 
 def test_data_is_small() -> None:
-    assert sum(f.stat().st_size for f in DATA.rglob("*") if f.is_file()) < 12e6
+    """Beside the trained Whisper, whose float32 weights are 11.4 MB."""
+    sizes = {f: f.stat().st_size for f in DATA.rglob("*") if f.is_file()}
+    speech = sum(size for f, size in sizes.items() if "tiny-whisper-words" in f.parts)
+    assert speech < 15e6
+    assert sum(sizes.values()) - speech < 12e6

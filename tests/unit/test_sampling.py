@@ -46,6 +46,7 @@ def test_chi_square() -> None:
         run.run_special_values,
         run.run_logprobs,
         run.run_counts,
+        run.run_timestamp_rules,
         run.run_shapes,
         run.run_names_of_0_2,
     ],
