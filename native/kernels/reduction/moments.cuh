@@ -125,7 +125,8 @@ struct Var {
   __device__ __forceinline__ void merge(Acc& a, const Acc& b) const {
     if (b.n == 0.0) return;
     const double n = a.n + b.n;
-    const double share = b.n / n;
+    double share = 0.5;  // threads of a row have equal counts: no division in most merges
+    if (a.n != b.n) share = b.n / n;
     double m2 = a.m2 + b.m2;
 #pragma unroll
     for (int p = 0; p < kParts; ++p) {
