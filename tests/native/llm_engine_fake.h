@@ -157,7 +157,8 @@ class FakePasses final : public EnginePasses {
     while (!row.mask.empty() &&
            (row.mask[static_cast<std::size_t>(token / 32)] >> (token % 32) & 1) == 0)
       token = (token + 1) % 1000;
-    scores_.push_back({-static_cast<float>(token), {{token, -1.0f}, {0, -2.0f}}});
+    const auto logprob = -static_cast<float>(token);
+    scores_.push_back({logprob, logprob, {{token, -1.0f}, {0, -2.0f}}});
     return token;
   }
 
