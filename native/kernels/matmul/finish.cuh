@@ -40,19 +40,25 @@ __device__ __forceinline__ Complex<R> times(Complex<R> x, float by) {
   return {x.re * by, x.im * by};
 }
 
+// Calls: copies of them for every element make up most of the code otherwise.
+__device__ __noinline__ float gelu_erf(float x) { return activate<kActivationGeluErf>(x); }
+__device__ __noinline__ double gelu_erf(double x) {
+  return 0.5 * x * erfc(-0.7071067811865476 * x);
+}
+
 __device__ __forceinline__ float activated(unsigned activation, float x) {
   switch (activation) {
     case kActivationRelu: return activate<kActivationRelu>(x);
     case kActivationGelu: return activate<kActivationGelu>(x);
     case kActivationSilu: return activate<kActivationSilu>(x);
-    case kActivationGeluErf: return activate<kActivationGeluErf>(x);
+    case kActivationGeluErf: return gelu_erf(x);
     default: return x;
   }
 }
 __device__ __forceinline__ double activated(unsigned activation, double x) {
   if (activation == kActivationRelu) return x < 0.0 ? 0.0 : x;
   if (activation == 0) return x;
-  if (activation == kActivationGeluErf) return 0.5 * x * erfc(-0.7071067811865476 * x);
+  if (activation == kActivationGeluErf) return gelu_erf(x);
   const double y =
       activation == kActivationSilu ? x : 1.5957691216057308 * (x + 0.044715 * x * x * x);  // gelu
   const double s = 1.0 / (1.0 + exp(-y));
