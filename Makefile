@@ -167,7 +167,7 @@ $(VENV)/.ptxas: $(VENV)/.base
 	touch $@
 
 # build/py keeps the object files, so only what changed is compiled again. Without the PTX bundle,
-# which takes a minute: this environment has NVRTC.
+# which takes two minutes: this environment has NVRTC.
 INSTALL := $(PY) -m pip install -q --no-build-isolation --no-deps --config-settings=build-dir=build/py \
   --config-settings=cmake.define.GPK_FAST_BUILD=ON
 $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
