@@ -1,4 +1,6 @@
 // NVRTC, the kernel cache, and sources with several kernels.
+#include <cstring>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_object.h"
@@ -233,6 +235,11 @@ class RawModule {
     if (bytes.size() != global.bytes)
       throw InvalidArgument(
           cat("set_global: '", name, "' has ", global.bytes, " bytes, got ", bytes.size()));
+    if (!program_->device().is_cuda()) {
+      std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(global.ptr)), bytes.data(),
+                  bytes.size());
+      return;
+    }
     const auto& stream = current_stream(program_->device());
     const WithoutGil released;
     copy_to_device(global.ptr, bytes.data(), bytes.size(), *stream);

@@ -117,8 +117,9 @@ bool may_have_more_params(const KernelState& state) {
 void take_compiled_sizes(KernelState& state) {
   const std::size_t count = state.args.size();
   const std::size_t asked = count + (may_have_more_params(state) ? 1 : 0);
-  const auto compiled = [&] {
+  const auto compiled = [&]() -> std::optional<std::vector<KernelParamInfo>> {
     const WithoutGil released;
+    if (state.host_kernel) return state.host_kernel->params(asked);
     return state.kernel->params(asked);
   }();
   if (!compiled) return;
@@ -138,11 +139,12 @@ void take_compiled_sizes(KernelState& state) {
 }
 
 void lay_out(KernelState& state) {
-  if (state.kernel) take_compiled_sizes(state);
+  const bool is_loaded = state.kernel != nullptr || state.host_kernel != nullptr;
+  if (is_loaded) take_compiled_sizes(state);
   std::size_t offset = 0;
   for (std::size_t i = 0; i < state.args.size(); ++i) {
     ArgSpec& spec = state.args[i];
-    if (spec.bytes == 0 && state.kernel)
+    if (spec.bytes == 0 && is_loaded)
       throw InvalidArgument(cat(state.function, ": the size of parameter ", argument_name(spec, i),
                                 " (", spec.type, ") is unknown; drivers from 12.4 on can tell it"));
     spec.offset = static_cast<std::uint32_t>(offset);
@@ -200,6 +202,13 @@ std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> pro
   if (state->device.is_cuda()) {
     const WithoutGil released;
     state->kernel = program->kernel(function);
+  } else if (state->reference.is_none()) {
+    const WithoutGil released;
+    try {
+      state->host_kernel = program->host_kernel(function);
+    } catch (const Error&) {  // raised by a call: programs may build kernels that they never use
+      state->host_problem = std::current_exception();
+    }
   }
   state->program = std::move(program);
   lay_out(*state);

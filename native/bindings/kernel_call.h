@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ struct KernelState {
 
   std::shared_ptr<jit::Program> program;
   std::shared_ptr<Kernel> kernel;  // null on the CPU device
+  // On the CPU device without a reference: the kernel in the simulator, or why it cannot run there.
+  std::shared_ptr<jit::HostKernel> host_kernel;
+  std::exception_ptr host_problem;
   Device device;
   std::string function;
   int block_size = 256;

@@ -75,7 +75,7 @@ PyObject* kernel_vectorcall(PyObject* self, PyObject* const* args, std::size_t n
     if (!complete_config(state, packed, options)) Py_RETURN_NONE;
     if (!state.device.is_cuda()) {
       check_on_cpu(state, options.config);
-      call_reference(shared, values, options.config);
+      call_on_cpu(shared, values, options.config);
       Py_RETURN_NONE;
     }
     const auto& stream = options.stream ? options.stream : current_stream(state.device);
@@ -121,7 +121,7 @@ PyObject* kernel_bind(PyObject* self, PyObject* const* args, Py_ssize_t nargs, P
         if (!c.state->device.is_cuda()) {
           std::vector<PyObject*> raw;
           for (const py::object& value : c.values) raw.push_back(value.ptr());
-          call_reference(c.state, raw.data(), c.config);
+          call_on_cpu(c.state, raw.data(), c.config);
           Py_RETURN_NONE;
         }
         const auto& stream = c.stream ? c.stream : current_stream(c.state->device);
@@ -228,8 +228,9 @@ PyObject* get(PyObject* self, const Getter& getter) {
 PyObject* get_attributes(PyObject* self, void*) {
   return get(self, [](const KernelState& state) {
     py::dict d;
-    if (!state.kernel) return d;
-    const KernelAttributes& a = state.kernel->attributes();
+    if (!state.kernel && !state.host_kernel) return d;
+    const KernelAttributes& a =
+        state.kernel ? state.kernel->attributes() : state.host_kernel->attributes();
     d["registers"] = a.num_regs;
     d["local_bytes"] = a.local_bytes;
     d["shared_bytes"] = a.shared_bytes;
@@ -278,8 +279,9 @@ PyObject* get_is_compiled(PyObject* self, void*) {
 
 PyObject* suggested_block_size(PyObject* self, PyObject* argument) {
   return get(self, [&](const KernelState& state) {
-    if (!state.kernel) return state.block_size;
+    if (!state.kernel && !state.host_kernel) return state.block_size;
     const std::size_t shared = argument == nullptr ? 0 : py::handle(argument).cast<std::size_t>();
+    if (state.host_kernel) return state.host_kernel->suggested_block_size(shared);
     return state.kernel->suggested_block_size(shared);
   });
 }
@@ -297,7 +299,9 @@ PyGetSetDef g_kernel_getset[] = {
     {"is_compiled", get_is_compiled, nullptr, "False on CPU simulation without NVRTC.", nullptr},
     {"ptx", get_ptx, nullptr, "PTX of the source, compiled on demand.", nullptr},
     {"attributes", get_attributes, nullptr,
-     "Registers, local, shared and constant bytes, max threads; empty on the CPU.", nullptr},
+     "Registers (0 in the simulator), local, shared and constant bytes, max threads; empty where "
+     "reference= runs.",
+     nullptr},
     {"signature", get_signature, nullptr, "Parameters as (name, type, bytes).", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

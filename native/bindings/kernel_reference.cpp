@@ -19,14 +19,7 @@ std::shared_ptr<T> shared_python(T object) {
           }};
 }
 
-}  // namespace
-
 std::function<void()> reference_call(const KernelState& state, PyObject* const* values) {
-  if (state.reference.is_none())
-    throw GpuUnavailable(
-        cat(state.function, ": a custom kernel needs a GPU (", default_device_choice().reason,
-            "). To run this program on CPU simulation, pass jit(..., reference=function): a Python "
-            "function with the kernel's parameters, called with NumPy views of the arrays"));
   py::tuple args(state.args.size());
   for (std::size_t i = 0; i < state.args.size(); ++i)
     args[i] = is_array(values[i]) ? numpy_view(array_of(values[i]))
@@ -37,19 +30,64 @@ std::function<void()> reference_call(const KernelState& state, PyObject* const* 
   };
 }
 
-void call_reference(const std::shared_ptr<KernelState>& state, PyObject* const* values,
-                    const LaunchConfig& config) {
-  auto call = reference_call(*state, values);
+std::string describe(const Array& array, const ArgSpec& spec) {
+  const char* name = spec.name == nullptr ? "?" : PyUnicode_AsUTF8(spec.name);
+  return cat("argument '", name, "' (", gpk::name(array.dtype()), ' ', to_string(array.shape()),
+             ')');
+}
+
+// One launch in the simulator, with everything it points to.
+struct SimulatedCall {
+  std::shared_ptr<KernelState> state;
+  std::unique_ptr<PackedArgs> args;
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  std::vector<jit::HostRange> ranges;
+  LaunchConfig config;
+};
+
+std::function<void()> simulated_call(const std::shared_ptr<KernelState>& state,
+                                     PyObject* const* values, const LaunchConfig& config) {
+  if (state->host_problem) std::rethrow_exception(state->host_problem);
+  auto call = std::make_shared<SimulatedCall>();
+  call->state = state;
+  call->config = config;
+  call->args = std::make_unique<PackedArgs>(*state);
+  call->args->convert(values);
+  for (std::size_t i = 0; i < state->args.size(); ++i) {
+    if (!is_array(values[i])) continue;
+    const Array& array = array_of(values[i]);
+    call->buffers.push_back(array.buffer());
+    call->ranges.push_back(
+        {array.buffer()->data(), array.buffer()->bytes(), describe(array, state->args[i])});
+  }
+  return
+      [call] { call->state->host_kernel->run(call->config, call->ranges, call->args->params()); };
+}
+
+}  // namespace
+
+std::function<void()> host_call(const std::shared_ptr<KernelState>& state, PyObject* const* values,
+                                const LaunchConfig& config) {
+  return state->reference.is_none() ? simulated_call(state, values, config)
+                                    : reference_call(*state, values);
+}
+
+void call_on_cpu(const std::shared_ptr<KernelState>& state, PyObject* const* values,
+                 const LaunchConfig& config) {
+  auto call = host_call(state, values, config);
   if (Graph* graph = capturing_graph(); graph != nullptr && !graph->device().is_cuda()) {
     graph->record_host_launch(config, state, std::move(call));
   } else {
+    const WithoutGil released;
     call();
   }
 }
 
 void check_on_cpu(const KernelState& state, const LaunchConfig& config) {
   const DeviceTraits& traits = device_traits(state.device);
-  check_sizes(state.function.c_str(), config, traits, traits.max_threads_per_block);
+  const int max_threads = state.host_kernel ? state.host_kernel->attributes().max_threads_per_block
+                                            : traits.max_threads_per_block;
+  check_sizes(state.function.c_str(), config, traits, max_threads);
 }
 
 }  // namespace gpk::bind

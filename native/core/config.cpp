@@ -87,6 +87,18 @@ void parse_memory_chunk(const Reader& read, Config& config) {
   config.memory_chunk_bytes = amount->bytes;
 }
 
+// "sim:sm_80" and so on are for the simulated driver, which reads them itself.
+DeviceChoice parse_device(const Reader& read) {
+  constexpr const char* kName = "PYGPUKIT_DEVICE";
+  if (lower(read.text(kName)).starts_with("sim:")) return DeviceChoice::kSim;
+  return read.choice(kName, DeviceChoice::kAuto, "auto, cuda, cpu or sim",
+                     {{"auto", DeviceChoice::kAuto},
+                      {"cuda", DeviceChoice::kCuda},
+                      {"gpu", DeviceChoice::kCuda},
+                      {"cpu", DeviceChoice::kCpu},
+                      {"sim", DeviceChoice::kSim}});
+}
+
 // Separated as in PATH; "none" for no folder.
 std::optional<std::vector<std::string>> parse_folders(const std::string& value) {
 #ifdef _WIN32
@@ -156,11 +168,7 @@ Config Config::parse(const Lookup& lookup) {
   config.nvrtc_path = read.text("PYGPUKIT_NVRTC_PATH");
   config.cuda_driver = read.text("PYGPUKIT_CUDA_DRIVER");
   config.cublaslt_path = read.text("PYGPUKIT_CUBLASLT_PATH");
-  config.device = read.choice("PYGPUKIT_DEVICE", DeviceChoice::kAuto, "auto, cuda or cpu",
-                              {{"auto", DeviceChoice::kAuto},
-                               {"cuda", DeviceChoice::kCuda},
-                               {"gpu", DeviceChoice::kCuda},
-                               {"cpu", DeviceChoice::kCpu}});
+  config.device = parse_device(read);
   config.require_gpu = read.flag("PYGPUKIT_REQUIRE_GPU");
   config.matmul = read.choice("PYGPUKIT_MATMUL", MatmulPolicy::kAuto, "auto, native or cublaslt",
                               {{"auto", MatmulPolicy::kAuto},
@@ -206,9 +214,10 @@ void Config::reset_for_testing() {
 
 const std::vector<ConfigVariable>& config_variables() {
   static const auto& variables = *new std::vector<ConfigVariable>{
-      {"PYGPUKIT_DEVICE", "auto (default), cuda or cpu: where arrays live"},
+      {"PYGPUKIT_DEVICE", "auto (default), cuda, cpu or sim (also sim:sm_80): where arrays live"},
       {"PYGPUKIT_REQUIRE_GPU", "1: raise instead of falling back to CPU simulation"},
       {"PYGPUKIT_CUDA_DRIVER", "path of the CUDA driver library"},
+      {"PYGPUKIT_SIM_DEVICE", "the GPU that the simulator shows: sm_90a (default), a100, ..."},
       {"PYGPUKIT_NVRTC_PATH", "NVRTC library, or the folder that holds it; nothing else is tried"},
       {"PYGPUKIT_CUBLASLT_PATH", "cuBLASLt library, or the folder that holds it"},
       {"PYGPUKIT_CACHE_DIR", "folder of compiled kernels"},

@@ -10,7 +10,7 @@
 
 namespace gpk::inline core {
 
-enum class DeviceChoice { kAuto, kCuda, kCpu };
+enum class DeviceChoice { kAuto, kCuda, kCpu, kSim };
 // Which GEMM kernels may be used: ours and cuBLASLt's, only ours, cuBLASLt's where it applies.
 enum class MatmulPolicy { kAuto, kNative, kCublasLt };
 enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug };

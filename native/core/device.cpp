@@ -111,10 +111,12 @@ DeviceChoiceResult choose() {
   const Device cpu{DeviceKind::kCpu, 0};
   if (config.device == DeviceChoice::kCpu) return {cpu, "PYGPUKIT_DEVICE=cpu"};
   if (const std::string problem = gpu_problem(); !problem.empty()) {
-    if (config.device == DeviceChoice::kCuda || config.require_gpu)
-      throw GpuUnavailable(
-          cat(problem, "\nA GPU is required by ",
-              config.require_gpu ? "PYGPUKIT_REQUIRE_GPU=1" : "PYGPUKIT_DEVICE=cuda"));
+    const bool asked = config.device == DeviceChoice::kCuda || config.device == DeviceChoice::kSim;
+    if (asked || config.require_gpu)
+      throw GpuUnavailable(cat(problem, "\nA GPU is required by ",
+                               config.require_gpu                     ? "PYGPUKIT_REQUIRE_GPU=1"
+                               : config.device == DeviceChoice::kCuda ? "PYGPUKIT_DEVICE=cuda"
+                                                                      : "PYGPUKIT_DEVICE=sim"));
     log_message(LogLevel::kInfo, cat(problem, "\nFalling back to CPU simulation backend"));
     return {cpu, cat(problem, "\nFalling back to CPU simulation backend")};
   }

@@ -7,7 +7,9 @@
 #include "base/text.h"
 #include "core/config.h"
 #include "core/context.h"
+#include "core/driver_table.h"
 #include "core/library.h"
+#include "core/sim_driver.h"
 
 #ifndef _WIN32
 #include <pthread.h>
@@ -19,14 +21,13 @@ std::atomic<const cu::DriverApi*> detail::g_driver{nullptr};
 
 namespace {
 
-enum class Need { kRequired, kOptional };
-
 struct DriverState {
   std::mutex mutex;
   const cu::DriverApi* injected = nullptr;
   bool probed = false;
   DriverInfo info;
   cu::DriverApi loaded;
+  cu::SimApi sim;
 };
 
 DriverState& state() {
@@ -36,6 +37,8 @@ DriverState& state() {
 
 // Set in a forked child, where the driver's threads and contexts do not exist.
 std::atomic<bool> g_forked{false};
+
+std::atomic<bool> g_simulated{false};
 
 void guard_forks() {
 #ifndef _WIN32
@@ -50,56 +53,12 @@ void guard_forks() {
 
 std::vector<std::string> candidate_names(const Config& config) {
   if (!config.cuda_driver.empty()) return {config.cuda_driver};
+  if (config.device == DeviceChoice::kSim) return sim_library_names();
 #ifdef _WIN32
   return {"nvcuda.dll"};
 #else
   return {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
 #endif
-}
-
-using GetProcAddress11 = cu::Result (*)(const char*, void**, int, std::uint64_t);
-using GetProcAddress12 = cu::Result (*)(const char*, void**, int, std::uint64_t, int*);
-
-// Resolves one function: cuGetProcAddress by base name and version, else the exported symbol.
-class Resolver {
- public:
-  Resolver(const SharedLibrary& library, int driver_version)
-      : library_(library),
-        version_(driver_version),
-        get11_(reinterpret_cast<GetProcAddress11>(library.symbol("cuGetProcAddress"))),
-        get12_(reinterpret_cast<GetProcAddress12>(library.symbol("cuGetProcAddress_v2"))) {}
-
-  void* find(const char* base, int version, const char* exported) const {
-    if (version > version_) return nullptr;
-    constexpr std::uint64_t kLegacy = 1;  // not the per-thread default stream variants
-    void* address = nullptr;
-    int status = 0;
-    if (get12_ != nullptr && get12_(base, &address, version, kLegacy, &status) == cu::kSuccess)
-      return address;
-    if (get11_ != nullptr && get11_(base, &address, version, kLegacy) == cu::kSuccess)
-      return address;
-    return library_.symbol(exported);
-  }
-
- private:
-  const SharedLibrary& library_;
-  int version_;
-  GetProcAddress11 get11_;
-  GetProcAddress12 get12_;
-};
-
-std::string fill_table(const SharedLibrary& library, int driver_version, cu::DriverApi& api) {
-  const Resolver resolver(library, driver_version);
-  std::vector<std::string> missing;
-  using enum Need;
-#define GPK_CU(name, since, symbol, need, params)                                       \
-  api.name = reinterpret_cast<decltype(api.name)>(resolver.find(#name, since, symbol)); \
-  if (api.name == nullptr && (need) == kRequired) missing.emplace_back(#name);
-#include "core/driver_functions.def"
-#undef GPK_CU
-  if (missing.empty()) return {};
-  return cat("the CUDA driver (version ", driver_version, ") is too old: it lacks ",
-             join(missing, ", "));
 }
 
 // Fills info.path and state.loaded, or info.problem.
@@ -123,7 +82,8 @@ void load_library(DriverState& s) {
     return;
   }
   info.path = SharedLibrary::path_of(reinterpret_cast<const void*>(get_version));
-  info.problem = fill_table(library, info.version, s.loaded);
+  info.problem = fill_driver_table(library, info.version, s.loaded);
+  info.simulated = fill_sim_table(library, s.sim);
 }
 
 std::string error_name(const cu::DriverApi& api, cu::Result result) {
@@ -151,6 +111,7 @@ void start(DriverState& s, const cu::DriverApi& api) {
     return;
   }
   guard_forks();
+  g_simulated = info.simulated;
   detail::g_driver.store(&api, std::memory_order_release);  // last: a non-null pointer means usable
 }
 
@@ -187,6 +148,8 @@ const cu::DriverApi& detail::find_driver() {
 
 bool forked_after_use() noexcept { return g_forked.load(std::memory_order_relaxed); }
 
+bool driver_is_simulated() noexcept { return g_simulated.load(std::memory_order_relaxed); }
+
 void set_driver_for_testing(const cu::DriverApi* api) {
   Context::forget_all_for_testing();
   DriverState& s = state();
@@ -196,6 +159,7 @@ void set_driver_for_testing(const cu::DriverApi* api) {
   s.info = DriverInfo{};
   detail::g_driver = nullptr;
   g_forked = false;
+  g_simulated = false;
 }
 
 }  // namespace gpk::inline core

@@ -13,7 +13,8 @@ struct DriverInfo {
   bool loaded = false;  // library found, all required functions there, cuInit succeeded
   int version = 0;      // cuDriverGetVersion, e.g. 13000
   int device_count = 0;
-  std::string path;     // the library that was loaded
+  bool simulated = false;  // the library is the simulated driver (native/sim/driver)
+  std::string path;        // the library that was loaded
   std::string problem;  // why it cannot be used: "CUDA driver not detected: ..."; empty if it can
   std::vector<std::string> tried;  // every library name or path tried, with the loader's message
 };
@@ -25,6 +26,9 @@ const DriverInfo& driver_info();
 // The function table. Throws GpuUnavailable with `problem` when there is no usable driver, and in
 // a forked child whose parent had already used the driver.
 inline const cu::DriverApi& driver();
+
+// True once the simulated driver is in use: kernels are PTX text there. Loads nothing.
+bool driver_is_simulated() noexcept;
 
 // True in a child forked after the parent used the driver: CUDA cannot be used there.
 bool forked_after_use() noexcept;

@@ -42,7 +42,7 @@ std::mutex& mutex_of(const std::string& key) {
 
 CompiledImage bundled_image(Context& context, const KernelSpec& spec) {
   const int sm = context.traits().sm;
-  DiskCache* cache = disk_cache();
+  DiskCache* cache = driver_is_simulated() ? nullptr : disk_cache();  // there it is the PTX itself
   const std::string key = bundled_key(spec, sm);
   const std::lock_guard lock(mutex_of(key));
   if (cache != nullptr)

@@ -13,6 +13,7 @@
 #include "base/per_process.h"
 #include "base/text.h"
 #include "core/compile_scope.h"
+#include "core/driver.h"
 #include "core/interrupt.h"
 #include "jit/compiler.h"
 #include "jit/disk_cache.h"
@@ -130,7 +131,9 @@ std::optional<CompiledImage> load_without_nvrtc(const CompileRequest& request) {
 
 }  // namespace
 
-CompiledImage compile_cached(const CompileRequest& request) {
+CompiledImage compile_cached(const CompileRequest& given) {
+  CompileRequest request = given;
+  if (driver_is_simulated()) request.want_ptx = true;  // part of the key
   if (auto image = load_without_nvrtc(request)) return std::move(*image);
   const Nvrtc& found = nvrtc();
   std::shared_ptr<Flight> flight;

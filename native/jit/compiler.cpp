@@ -55,6 +55,19 @@ std::string target(const CompileRequest& request, const Nvrtc& nvrtc) {
   return request.want_ptx ? cat("compute_", std::string_view(name).substr(3)) : name;
 }
 
+// With line information NVRTC writes names of sources as files of the working folder, which they
+// are not: .file 1 "/home/me/scale.cu" becomes .file 1 "scale.cu".
+std::string without_folder(std::string ptx) {
+  std::error_code ec;
+  const std::string folder = cat('"', std::filesystem::current_path(ec).string(), '/');
+  for (std::size_t at = ptx.find("\n\t.file"); at != std::string::npos && !ec;
+       at = ptx.find("\n\t.file", at + 1)) {
+    const std::size_t name = ptx.find('"', at);
+    if (ptx.compare(name, folder.size(), folder) == 0) ptx.erase(name + 1, folder.size() - 1);
+  }
+  return ptx;
+}
+
 // RAII for one nvrtcProgram.
 class Session {
  public:
@@ -97,7 +110,7 @@ class Session {
     }
     if (out.bytes.empty()) {
       out.kind = CompiledImage::Kind::kPtx;
-      out.bytes = fetch(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, "nvrtcGetPTX");
+      out.bytes = without_folder(fetch(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, "nvrtcGetPTX"));
     }
     for (const std::string& expression : request_.name_expressions) {
       const char* symbol = nullptr;

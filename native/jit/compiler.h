@@ -58,7 +58,8 @@ CompiledImage compile(const CompileRequest& request);
 
 // Same through the disk cache (jit/disk_cache.h). Threads that request one key concurrently share
 // one compile; other keys are not blocked. A failed compile is never stored. Where an interrupt
-// hook is set (core/interrupt.h) the wait can be interrupted; the compile continues.
+// hook is set (core/interrupt.h) the wait can be interrupted; the compile continues. On the
+// simulated driver the image is always PTX.
 CompiledImage compile_cached(const CompileRequest& request);
 
 // compute_80 PTX as emitted by this NVRTC can be too new for older drivers. Removes newer hints,

@@ -54,14 +54,30 @@ std::shared_ptr<Module> load(Context& context, const std::string& image, const s
   }
 }
 
-constexpr int kSyntaxCheckSm = 80;  // the CPU device has no architecture of its own
+// The simulator's findings name source lines.
+bool has_line_info(const std::vector<std::string>& options) {
+  for (const std::string& option : options)
+    for (const char* name : {"-lineinfo", "--generate-line-info", "-G", "--device-debug"})
+      if (trim(option) == name) return true;
+  return false;
+}
+
+constexpr int kOldestSm = 80;  // where the simulator is not installed
+
+int sm_of_host() {
+  try {
+    return host_sm();
+  } catch (const GpuUnavailable&) {
+    return kOldestSm;
+  }
+}
 
 }  // namespace
 
 std::shared_ptr<Program> Program::build(const CompileRequest& request, Device device) {
   CompileRequest targeted = request;
   apply_include_policy(targeted);
-  targeted.sm = device.is_cuda() ? device_traits(device).sm : kSyntaxCheckSm;
+  targeted.sm = device.is_cuda() ? device_traits(device).sm : sm_of_host();
   // There is one NVRTC per process, so its version need not be part of this key.
   const std::string key = cat(to_string(device), '/', cache_key(targeted, Nvrtc{}));
   std::shared_ptr<Slot> slot;
@@ -103,8 +119,14 @@ Program::BuildCounts Program::counts() {
 
 Program::Program(CompileRequest request, Device device)
     : request_(std::move(request)), device_(device) {
+  CompileRequest compiled = request_;
+  const bool simulated = !device.is_cuda() || driver_is_simulated();
+  if (simulated) {
+    compiled.want_ptx = true;
+    if (!has_line_info(compiled.options)) compiled.options.emplace_back("--generate-line-info");
+  }
   try {
-    image_ = compile_cached(request_);
+    image_ = compile_cached(compiled);
   } catch (const NvrtcError& error) {
     if (error.code() != NvrtcCode::kNotLoaded || device.is_cuda()) throw;
     return;
@@ -113,21 +135,32 @@ Program::Program(CompileRequest request, Device device)
   if (device.is_cuda()) module_ = load(Context::get(device.index), image_.bytes, request_.name);
 }
 
-void Program::require_module(const std::string& name) const {
-  if (!module_)
-    throw GpuUnavailable(cat(name, ": custom kernels need a GPU, this program runs on ",
-                             to_string(device_), "; ", default_device_choice().reason));
+HostModule& Program::host_module(const std::string& name) {
+  if (!compiled_)
+    throw GpuUnavailable(cat(
+        name, ": a custom kernel needs a GPU (", default_device_choice().reason,
+        "), or NVRTC to run in the simulator, or jit(..., reference=function): a Python function "
+        "with the kernel's parameters, called with NumPy views of the arrays. ",
+        not_available_message(find_nvrtc())));
+  const std::lock_guard lock(host_mutex_);
+  if (!host_module_) host_module_ = HostModule::load(image_.bytes, request_.name);
+  return *host_module_;
 }
 
 std::shared_ptr<Kernel> Program::kernel(const std::string& expression) {
-  require_module(expression);
+  if (!module_)
+    throw GpuUnavailable(cat(expression, ": this program was built for ", to_string(device_)));
   return module_->kernel(image_.symbol(expression), expression);
 }
 
+std::shared_ptr<HostKernel> Program::host_kernel(const std::string& expression) {
+  return host_module(expression).kernel(image_.symbol(expression), expression);
+}
+
 Module::Global Program::global(const std::string& name) {
-  require_module(name);
   const std::string lowered = image_.symbol(cat('&', name));
-  return module_->global(lowered[0] == '&' ? name : lowered, name);
+  const std::string symbol = lowered[0] == '&' ? name : lowered;
+  return module_ ? module_->global(symbol, name) : host_module(name).global(symbol, name);
 }
 
 std::string Program::ptx() const {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/device.h"
 #include "core/module.h"
 #include "jit/compiler.h"
+#include "jit/host_module.h"
 
 namespace gpk::jit {
 
@@ -16,7 +18,8 @@ class Program {
  public:
   // Compiles `source` for `device` (through the disk cache) and loads it. Equal requests share one
   // loaded program as long as it has an owner; concurrent ones compile once. On the CPU device the
-  // source is compiled only to report errors, and not at all where NVRTC is missing.
+  // source is compiled to PTX for the simulator (jit/host_module.h), and not at all where NVRTC is
+  // missing.
   static std::shared_ptr<Program> build(const CompileRequest& request, Device device);
 
   // Live programs, oldest first.
@@ -29,6 +32,10 @@ class Program {
 
   // Throws NvrtcError (kFunctionNotFound); GpuUnavailable on the CPU device.
   std::shared_ptr<Kernel> kernel(const std::string& expression);
+  // The CPU device's counterpart; the program is loaded into the simulator on first use. Throws
+  // NvrtcError, and GpuUnavailable where NVRTC is missing, which says what to install.
+  std::shared_ptr<HostKernel> host_kernel(const std::string& expression);
+  // On either device.
   Module::Global global(const std::string& name);
 
   // Compiled on demand; throws NvrtcError without NVRTC.
@@ -43,13 +50,15 @@ class Program {
   Program(CompileRequest request, Device device);
 
  private:
-  void require_module(const std::string& name) const;
+  HostModule& host_module(const std::string& name);
 
   CompileRequest request_;
   Device device_;
   CompiledImage image_;
   bool compiled_ = false;
   std::shared_ptr<Module> module_;
+  std::mutex host_mutex_;
+  std::shared_ptr<HostModule> host_module_;
 };
 
 }  // namespace gpk::jit

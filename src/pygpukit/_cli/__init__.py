@@ -1,4 +1,4 @@
-"""``python -m pygpukit``: a report, the kernel cache, a live view, language models, speech."""
+"""``python -m pygpukit``: a report, kernel cache, live view, checks, language models, speech."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import pygpukit
-from pygpukit._cli import asr, llm, tts
+from pygpukit._cli import asr, check, llm, tts
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     top.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds; default 1")
     top.add_argument("--pid", type=int, help="only this process")
     top.add_argument("--json", action="store_true", help="write JSON, one document per line")
+    check.add_parsers(commands)
     llm.add_parsers(commands)
     asr.add_parsers(commands)
     tts.add_parsers(commands)
@@ -66,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pygpukit._cli import cache
 
     try:
+        if args.command in check.COMMANDS:
+            return check.main(args)
         if args.command in llm.COMMANDS:
             return llm.main(args)
         if args.command in asr.COMMANDS:

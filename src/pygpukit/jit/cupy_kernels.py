@@ -2,7 +2,7 @@
 
 All are compiled by gp.jit at the first call with new dtypes. On CPU simulation a call runs
 `reference`, a function of the inputs as NumPy arrays that returns the results; without one it
-raises GpuUnavailable, as gp.jit's kernels do.
+runs in the simulator, as gp.jit's kernels do.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+// The simulator: options of launches, reports, and the sources that findings point into.
+#include "base/error.h"
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "core/driver.h"
+#include "core/sim_driver.h"
+#include "jit/program.h"
+#include "jit/sources.h"
+
+namespace gpk::bind {
+namespace {
+
+py::dict sim_info() {
+  py::dict d;
+  d["is_driver"] = driver_info().simulated;
+  try {
+    const SimDriver& sim = sim_driver();
+    char name[64] = {};
+    sim.driver.cuDeviceGetName(name, sizeof name, 0);
+    d["path"] = sim.path;
+    d["device"] = std::string(name);
+    d["problem"] = "";
+  } catch (const GpuUnavailable& error) {
+    d["problem"] = std::string(error.what());
+  }
+  return d;
+}
+
+py::dict get_options() {
+  cu::SimOptions o{};
+  sim_driver().sim.gpkSimGetOptions(&o);
+  py::dict d;
+  d["check"] = o.check != 0;
+  d["races"] = o.check_races != 0;
+  d["counts"] = o.counts != 0;
+  d["record"] = o.record != 0;
+  d["log"] = o.log != 0;
+  d["threads"] = o.threads;
+  d["seed"] = o.seed;
+  return d;
+}
+
+void set_options(bool check, bool races, bool counts, bool record, bool log, unsigned threads,
+                 std::uint64_t seed) {
+  const cu::SimOptions options{.check = check ? 1 : 0,
+                               .check_races = races ? 1 : 0,
+                               .counts = counts ? 1 : 0,
+                               .record = record ? 1 : 0,
+                               .log = log ? 1 : 0,
+                               .threads = threads,
+                               .seed = seed};
+  sim_driver().sim.gpkSimSetOptions(&options);
+}
+
+std::string take_report() { return sim_driver().sim.gpkSimTakeReport(); }
+
+// The text of a file that a finding names: a built-in kernel's, or that of the program built last
+// under this name.
+py::object find_source(const std::string& file) {
+  for (const jit::EmbeddedSource& embedded : jit::embedded_sources())
+    if (embedded.name == file) return py::str(std::string(embedded.text));
+  py::object found = py::none();
+  for (const auto& program : jit::Program::all())
+    if (program->request().name == file) found = py::str(program->request().source);
+  return found;
+}
+
+}  // namespace
+
+void bind_sim(py::module_& m) {
+  m.def("sim_info", sim_info,
+        "The simulator: whether it is the driver, its library, its device, or why it is missing.");
+  m.def("sim_options", get_options, "Options of later launches in the simulator.");
+  m.def("sim_set_options", set_options, py::kw_only(), py::arg("check"), py::arg("races"),
+        py::arg("counts"), py::arg("record"), py::arg("log"), py::arg("threads"), py::arg("seed"),
+        "Options of later launches in the simulator.");
+  m.def("sim_take_report", take_report, py::call_guard<WithoutGil>(),
+        "Recorded launches since the last call, as JSON.");
+  m.def("sim_source", find_source, py::arg("file"), "The source that a finding names, or None.");
+}
+
+}  // namespace gpk::bind

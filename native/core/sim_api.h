@@ -1,0 +1,38 @@
+// What libpygpukit_sim.so (native/sim/driver) exports beside the driver's functions, declared here
+// as driver_api.h declares those: options of launches, and reports. Found by name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpk::inline core::cu {
+
+struct SimOptions {
+  int check;           // memory that was never written, misuse of barriers
+  int check_races;     // races in shared memory
+  int counts;          // per PTX line
+  int record;          // for gpkSimTakeReport; a fault ends its launch only, not the context
+  int log;             // print findings to stderr (default)
+  unsigned threads;    // host threads of a launch; 0: all
+  std::uint64_t seed;  // of the schedule; 0: in order
+};
+
+struct SimApi {
+  // Of all later launches.
+  void (*gpkSimGetOptions)(SimOptions* options) = nullptr;
+  void (*gpkSimSetOptions)(const SimOptions* options) = nullptr;
+
+  // The launches recorded since the last call, as JSON: [{"kernel", "grid", "block", "ok",
+  // "lane_ops", "findings": [...], "counts": [...]}]. Valid until the calling thread asks again.
+  const char* (*gpkSimTakeReport)() = nullptr;
+
+  // The text of the finding that lost a context; empty: none. Valid until the thread asks again.
+  const char* (*gpkSimFault)() = nullptr;
+  // Makes lost contexts usable again; memory is as the kernel left it.
+  void (*gpkSimClearFault)() = nullptr;
+
+  // A name for reports of the allocation that starts at `address`.
+  void (*gpkSimNameMemory)(std::uint64_t address, const char* name) = nullptr;
+};
+
+}  // namespace gpk::inline core::cu

@@ -1,0 +1,122 @@
+#include "sim/driver/report.h"
+
+#include <cstdio>
+
+#include "base/text.h"
+#include "base/trace_json.h"
+
+namespace gpk::sim::driver {
+namespace {
+
+constexpr std::size_t kMaxLaunches = 4096;  // kept between two reports
+
+struct Kept {
+  std::string json;
+  std::size_t num_launches = 0;
+};
+
+Kept& kept() {
+  static auto* instance = new Kept;
+  return *instance;
+}
+
+std::string json_string(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
+
+std::string triple(const Dim3& v) { return cat('(', v.x, ", ", v.y, ", ", v.z, ')'); }
+std::string list(const Dim3& v) { return cat('[', v.x, ',', v.y, ',', v.z, ']'); }
+
+std::string json_of(const Finding& f) {
+  return cat("{\"kind\":", json_string(f.kind), ",\"kernel\":", json_string(f.kernel),
+             ",\"block\":", list(f.block), ",\"thread\":", list(f.thread),
+             ",\"ptx_line\":", f.ptx_line, ",\"file\":", json_string(f.source_file),
+             ",\"line\":", f.source_line, ",\"text\":", json_string(f.text), '}');
+}
+
+std::string json_of(const LineCounts& c) {
+  return cat("{\"ptx_line\":", c.ptx_line, ",\"file\":", json_string(c.source_file),
+             ",\"line\":", c.source_line, ",\"warp_ops\":", c.warp_ops,
+             ",\"lane_ops\":", c.lane_ops, ",\"sectors\":", c.sectors,
+             ",\"ideal_sectors\":", c.ideal_sectors, ",\"bank_conflicts\":", c.bank_conflicts, '}');
+}
+
+template <class Items>
+std::string array_of(const Items& items) {
+  std::vector<std::string> texts;
+  for (const auto& item : items) texts.push_back(json_of(item));
+  return cat('[', join(texts, ","), ']');
+}
+
+}  // namespace
+
+std::string to_string(const Finding& f) {
+  std::string text;
+  if (f.source_line > 0) text = cat(f.source_file, ':', f.source_line, ": ");
+  text += cat(f.kind, ": ", f.text, " (kernel ", f.kernel, ", block ", triple(f.block), ", thread ",
+              triple(f.thread));
+  if (f.ptx_line > 0) text += cat(", PTX line ", f.ptx_line);
+  return text + ')';
+}
+
+void record_launch(const KernelLaunch& launch, const LaunchResult& result,
+                   const SimOptions& options) {
+  if (options.log != 0)
+    for (const Finding& finding : result.findings)
+      std::fprintf(stderr, "pygpukit: sim: %s\n", to_string(finding).c_str());
+  if (options.record == 0 || kept().num_launches >= kMaxLaunches) return;
+  if (kept().num_launches++ > 0) kept().json += ',';
+  kept().json +=
+      cat("{\"kernel\":", json_string(launch.kernel->name()), ",\"grid\":", list(launch.shape.grid),
+          ",\"block\":", list(launch.shape.block), ",\"ok\":", result.ok,
+          ",\"lane_ops\":", result.lane_ops, ",\"findings\":", array_of(result.findings),
+          ",\"counts\":", array_of(result.counts), '}');
+}
+
+}  // namespace gpk::sim::driver
+
+extern "C" {
+
+using gpk::cu::SimOptions;
+using gpk::sim::driver::kept;
+using gpk::sim::driver::machine;
+
+GPK_SIM_EXPORT void gpkSimGetOptions(SimOptions* options) {
+  const std::lock_guard lock(machine().mutex);
+  *options = machine().options;
+}
+
+GPK_SIM_EXPORT void gpkSimSetOptions(const SimOptions* options) {
+  const std::lock_guard lock(machine().mutex);
+  machine().options = *options;
+}
+
+GPK_SIM_EXPORT const char* gpkSimTakeReport() {
+  thread_local std::string text;
+  const std::lock_guard lock(machine().mutex);
+  text = gpk::cat('[', kept().json, ']');
+  kept() = {};
+  return text.c_str();
+}
+
+GPK_SIM_EXPORT const char* gpkSimFault() {
+  thread_local std::string text;
+  const std::lock_guard lock(machine().mutex);
+  text = machine().fault;
+  return text.c_str();
+}
+
+GPK_SIM_EXPORT void gpkSimClearFault() {
+  const std::lock_guard lock(machine().mutex);
+  machine().fault.clear();
+  for (const auto& context : machine().primary)
+    if (context != nullptr) context->lost = gpk::cu::kSuccess;
+}
+
+GPK_SIM_EXPORT void gpkSimNameMemory(std::uint64_t address, const char* name) {
+  const std::lock_guard lock(machine().mutex);
+  machine().allocations.rename(address, name);
+}
+}

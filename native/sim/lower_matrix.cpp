@@ -1,0 +1,180 @@
+// ldmatrix, stmatrix, mma.sync and wgmma.
+#include <cstdio>
+#include <cstring>
+
+#include "sim/control.h"
+#include "sim/lower.h"
+#include "sim/machine.h"
+#include "sim/matrix.h"
+
+namespace gpk::sim {
+namespace {
+
+template <class Shape>
+std::vector<std::int32_t> words_of(const Shape& shape) {
+  std::vector<std::int32_t> words(sizeof(Shape) / sizeof(std::int32_t));
+  std::memcpy(words.data(), &shape, sizeof shape);
+  return words;
+}
+
+bool parse_shape(std::string_view text, int& m, int& n, int& k) {
+  return std::sscanf(std::string(text).c_str(), "m%dn%dk%d", &m, &n, &k) == 3;
+}
+
+}  // namespace
+
+void Lowering::lower_matrix(bool load) {
+  if (!take("sync") || !take("aligned") || !take("m8n8")) unsupported();
+  const unsigned count = take("x1") ? 1 : take("x2") ? 2 : take("x4") ? 4 : 0;
+  const bool transposed = take("trans");
+  take_space(Space::kShared);
+  if (count == 0 || !take("b16")) unsupported();
+  no_more_modifiers();
+  expect_operands(2, 2);
+  const Operand& registers = operand(load ? 0 : 1);
+  if (registers.kind != Kind::kVector || registers.elements.size() != count)
+    fail("expected a vector of " + std::to_string(count));
+  std::vector<std::int32_t> cells;
+  for (const Operand& one : registers.elements)
+    cells.push_back(load ? destination(one, Type::kB32) : source(one, Type::kB32));
+  Op fields;
+  address(fields, operand(load ? 1 : 0));
+  cells.push_back(static_cast<std::int32_t>(fields.imm));
+  skip_unless_guard();
+  Op& op = emit_sync(load ? load_matrices : store_matrices, pool_.constant(kFull, 4), cells);
+  op.a = fields.a;
+  op.flags = fields.flags;
+  op.count = static_cast<std::uint8_t>(count);
+  op.mode = transposed ? 1 : 0;
+  end_skip();
+}
+
+void Lowering::lower_mma() {
+  if (!take("sync") || !take("aligned")) unsupported();
+  MmaShape shape{};
+  int m = 0, n = 0, k = 0;
+  for (std::size_t i = 0; i < modifiers_.size(); ++i)
+    if (!taken_[i] && parse_shape(modifiers_[i], m, n, k)) taken_[i] = true;
+  if (!take("row") || !take("col")) unsupported();
+  shape.saturate = take("satfinite") ? 1 : 0;
+  const Type d = take_type(), a = take_type(), b = take_type(), c = take_type();
+  no_more_modifiers();
+  expect_operands(4, 4);
+  const unsigned bytes = bytes_of(a);
+  const bool narrow = a == Type::kF16 || a == Type::kBf16 || a == Type::kTf32 || a == Type::kE4m3 ||
+                      a == Type::kE5m2;
+  const bool ok = (d == Type::kF64 && a == Type::kF64) ||
+                  (d == Type::kS32 && bytes == 1 && is_integer(a) && is_integer(b)) ||
+                  ((d == Type::kF32 || d == Type::kF16) && narrow && (is_float(b)));
+  if (!ok || d != c || bytes != bytes_of(b) || n != 8 || (m != 16 && !(m == 8 && !(narrow))))
+    unsupported();
+  if (bytes == 8) {
+    if (!(m == 8 ? k == 4 : k == 4 || k == 8 || k == 16)) unsupported();
+  } else {
+    const int unit =
+        static_cast<int>(16 / bytes);  // elements of a register of the four lanes of a row
+    if (k != unit && k != 2 * unit) unsupported();
+    if (m == 8 && k != unit) unsupported();
+  }
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.d_type = static_cast<int>(d);
+  shape.a_type = static_cast<int>(a);
+  shape.b_type = static_cast<int>(b);
+  const int registers = bytes == 8 ? k / 4 : k / static_cast<int>(16 / bytes);
+  shape.a_count = registers * m / 8;
+  shape.b_count = registers;
+  const int elements = m * 8 / 32;
+  shape.d_count = d == Type::kF16 ? elements / 2 : elements;
+  const Type data = bytes == 8 ? Type::kB64 : Type::kB32;
+  std::vector<std::int32_t> values = words_of(shape);
+  const auto add = [&](const Operand& list, int count, Type type, bool writes) {
+    const bool scalar = list.kind != Kind::kVector;
+    if ((scalar ? 1 : list.elements.size()) != static_cast<std::size_t>(count))
+      fail("expected " + std::to_string(count) + " registers");
+    for (int i = 0; i < count; ++i) {
+      const Operand& one = scalar ? list : list.elements[static_cast<std::size_t>(i)];
+      values.push_back(writes ? destination(one, type) : source(one, type));
+    }
+  };
+  add(operand(0), shape.d_count, data, true);
+  add(operand(1), shape.a_count, data, false);
+  add(operand(2), shape.b_count, data, false);
+  add(operand(3), shape.d_count, data, false);
+  skip_unless_guard();
+  emit_sync(multiply_accumulate, pool_.constant(kFull, 4), values);
+  end_skip();
+}
+
+void Lowering::lower_wgmma() {
+  if (take("fence") || take("commit_group") || take("wait_group")) {
+    take("sync");
+    take("aligned");
+    no_more_modifiers();
+    emit(nothing);
+    return;
+  }
+  if (!take("mma_async") || !take("sync") || !take("aligned")) unsupported();
+  WgmmaShape shape{};
+  int m = 0, n = 0, k = 0;
+  for (std::size_t i = 0; i < modifiers_.size(); ++i)
+    if (!taken_[i] && parse_shape(modifiers_[i], m, n, k)) taken_[i] = true;
+  shape.saturate = take("satfinite") ? 1 : 0;
+  const Type d = take_type(), a = take_type(), b = take_type();
+  no_more_modifiers();
+  const unsigned bytes = bytes_of(a);
+  const bool integers = d == Type::kS32;
+  const bool narrow = a == Type::kF16 || a == Type::kBf16 || a == Type::kTf32 || a == Type::kE4m3 ||
+                      a == Type::kE5m2;
+  if (m != 64 || n < 8 || n > 256 || n % 8 != 0 || bytes == 0 ||
+      k != static_cast<int>(32 / bytes) || bytes_of(b) != bytes)
+    unsupported();
+  if (integers ? (bytes != 1 || is_float(a) || is_float(b))
+               : !(narrow && is_float(b) && (d == Type::kF32 || d == Type::kF16)))
+    unsupported();
+  const bool transposable = bytes == 2;
+  const std::size_t count = 4 + (integers ? 0 : 2);
+  expect_operands(count, count + 2);
+  shape.n = n;
+  shape.k = k;
+  shape.d_type = static_cast<int>(d);
+  shape.a_type = static_cast<int>(a);
+  shape.b_type = static_cast<int>(b);
+  shape.d_count = d == Type::kF16 ? n / 4 : n / 2;
+  const bool from_registers = operand(1).kind == Kind::kVector;
+  shape.a_count = from_registers ? 4 : 0;
+  std::size_t at = 4;
+  if (!integers) {
+    shape.negate_a = static_cast<std::int64_t>(immediate(operand(at++))) < 0 ? 1 : 0;
+    shape.negate_b = static_cast<std::int64_t>(immediate(operand(at++))) < 0 ? 1 : 0;
+  }
+  if (transposable) {
+    if (!from_registers) shape.transpose_a = immediate(operand(at++)) != 0 ? 1 : 0;
+    shape.transpose_b = immediate(operand(at++)) != 0 ? 1 : 0;
+  }
+  if (at != operands())
+    fail("has " + std::to_string(operands()) + " operands, expected " + std::to_string(at));
+  std::vector<std::int32_t> values = words_of(shape);
+  if (operand(0).kind != Kind::kVector ||
+      operand(0).elements.size() != static_cast<std::size_t>(shape.d_count))
+    fail("expected " + std::to_string(shape.d_count) + " registers of d");
+  for (const Operand& one : operand(0).elements) values.push_back(destination(one, Type::kB32));
+  if (from_registers) {
+    if (operand(1).elements.size() != 4) fail("expected 4 registers of a");
+    for (const Operand& one : operand(1).elements) values.push_back(source(one, Type::kB32));
+  } else {
+    values.push_back(source(1, Type::kB64));
+  }
+  const Cell descriptor = source(2, Type::kB64);
+  bool negated = false;
+  const Cell scale = predicate_source(operand(3), negated);
+  skip_unless_guard();
+  Op& op = emit_sync(warpgroup_multiply, pool_.constant(kFull, 4), values);
+  op.b = descriptor;
+  op.c = scale;
+  op.flags = negated ? 1 : 0;
+  end_skip();
+}
+
+}  // namespace gpk::sim

@@ -1,0 +1,34 @@
+// Handlers of matrix operations: ldmatrix, stmatrix, mma.sync, wgmma.
+#pragma once
+
+#include "sim/program.h"
+#include "sim/types.h"
+
+namespace gpk::sim {
+
+// Run inside warp_sync: args[0] is the member mask, args[1..count] the registers. a: addresses,
+// mode: transposed.
+void load_matrices(const Op& op, Warp& warp, std::uint32_t mask);
+void store_matrices(const Op& op, Warp& warp, std::uint32_t mask);
+
+// args after the member mask: MmaShape as below, then the cells of d, a, b, c.
+struct MmaShape {
+  std::int32_t m, n, k;
+  std::int32_t d_type, a_type, b_type;  // Type
+  std::int32_t saturate;
+  std::int32_t d_count, a_count, b_count;
+};
+void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask);
+
+// wgmma.mma_async: each warp computes its 16 of the 64 rows at once. args after the member mask:
+// WgmmaShape, then the cells of d, then of a (one descriptor or its registers). b: descriptor of
+// b; c: predicate of scale-d (flags 1: negated).
+struct WgmmaShape {
+  std::int32_t n, k;
+  std::int32_t d_type, a_type, b_type;
+  std::int32_t d_count, a_count;  // a_count 0: from shared memory
+  std::int32_t negate_a, negate_b, transpose_a, transpose_b, saturate;
+};
+void warpgroup_multiply(const Op& op, Warp& warp, std::uint32_t mask);
+
+}  // namespace gpk::sim

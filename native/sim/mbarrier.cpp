@@ -1,0 +1,150 @@
+#include "sim/mbarrier.h"
+
+#include "sim/checks.h"
+#include "sim/machine.h"
+#include "sim/memory.h"
+#include "sim/specials.h"
+
+namespace gpk::sim {
+namespace {
+
+constexpr std::uint32_t kCountMask = (1u << 20) - 1;
+constexpr std::int64_t kBias = 1 << 21;
+
+struct State {
+  std::uint32_t pending, expected;
+  std::int64_t bytes;
+  bool phase;
+};
+
+State unpack(std::uint64_t word) {
+  return {static_cast<std::uint32_t>(word) & kCountMask,
+          static_cast<std::uint32_t>(word >> 20) & kCountMask,
+          static_cast<std::int64_t>(word >> 40 & 0x3fffff) - kBias, word >> 63 != 0};
+}
+
+std::uint64_t pack(const State& state) {
+  return state.pending | static_cast<std::uint64_t>(state.expected) << 20 |
+         static_cast<std::uint64_t>((state.bytes + kBias) & 0x3fffff) << 40 |
+         static_cast<std::uint64_t>(state.phase) << 63;
+}
+
+class Object {
+ public:
+  Object(Warp& warp, std::uint32_t address, unsigned lane)
+      : warp_(warp), address_(address), lane_(lane) {
+    if (address % 8 != 0) throw Fault{"misaligned", lane, "mbarrier at " + hex(address)};
+    at_ = shared_bytes(warp, address, 8, lane);
+    std::memcpy(&word_, at_, 8);
+  }
+  std::uint64_t word() const { return word_; }
+  State state() const {
+    const State state = unpack(word_);
+    if (state.expected == 0)
+      throw Fault{"invalid", lane_,
+                  "mbarrier at " + hex(address_) + " of shared memory is not initialised"};
+    return state;
+  }
+  void write(std::uint64_t word) {
+    std::memcpy(at_, &word, 8);
+    ++warp_.block->cluster->events;
+    Block& owner = shared_owner(warp_, address_, lane_);
+    mark_written(owner, static_cast<std::size_t>(at_ - owner.shared.data), 8);
+  }
+  void update(State state) {
+    if (state.pending == 0 && state.bytes == 0) {
+      state.phase = !state.phase;
+      state.pending = state.expected;
+      barrier_passed(shared_owner(warp_, address_, lane_));
+    }
+    write(pack(state));
+  }
+
+ private:
+  Warp& warp_;
+  std::uint32_t address_;
+  unsigned lane_;
+  std::byte* at_;
+  std::uint64_t word_ = 0;
+};
+
+void arrive(Object& object, std::uint32_t count, std::int64_t bytes, bool drop,
+            std::uint32_t address, unsigned lane) {
+  State state = object.state();
+  if (count > state.pending)
+    throw Fault{"invalid", lane,
+                "mbarrier at " + hex(address) + ": " + std::to_string(count) + " arrivals, " +
+                    std::to_string(state.pending) + " of " + std::to_string(state.expected) +
+                    " pending"};
+  state.bytes += bytes;
+  state.pending -= count;
+  if (drop) state.expected -= count;
+  object.update(state);
+}
+
+}  // namespace
+
+void mbarrier_arrive(Warp& warp, std::uint32_t address, std::uint32_t count, unsigned lane) {
+  Object object(warp, address, lane);
+  arrive(object, count, 0, false, address, lane);
+}
+
+void mbarrier_complete(Warp& warp, std::uint32_t address, std::uint64_t bytes, unsigned lane) {
+  Object object(warp, address, lane);
+  State state = object.state();
+  state.bytes -= static_cast<std::int64_t>(bytes);
+  if (state.bytes < -kBias)
+    throw Fault{"invalid", lane, "mbarrier at " + hex(address) + ": more bytes than expected"};
+  object.update(state);
+}
+
+void mbarrier(const Op& op, Warp& warp, std::uint32_t mask) {
+  const auto kind = static_cast<MbarrierOp>(op.mode);
+  std::uint32_t done = 0;
+  for_lanes(mask, [&](unsigned lane) {
+    if (kind == MbarrierOp::kPendingCount) {
+      warp.cell<std::uint32_t>(op.dst)[lane] =
+          unpack(warp.source<std::uint64_t>(op.a)[lane]).pending;
+      return;
+    }
+    const auto address = static_cast<std::uint32_t>(lane_address(op, warp, op.a, lane) + op.imm);
+    Object object(warp, address, lane);
+    const std::uint32_t value =
+        op.b == kNoCell || kind == MbarrierOp::kTest ? 1 : warp.source<std::uint32_t>(op.b)[lane];
+    switch (kind) {
+      case MbarrierOp::kInit: {
+        if (value == 0 || value > kCountMask)
+          throw Fault{"invalid", lane, "mbarrier.init with " + std::to_string(value)};
+        object.write(pack({value, value, 0, false}));
+        break;
+      }
+      case MbarrierOp::kInvalidate: object.write(0); break;
+      case MbarrierOp::kArrive: arrive(object, value, 0, false, address, lane); break;
+      case MbarrierOp::kArriveDrop: arrive(object, value, 0, true, address, lane); break;
+      case MbarrierOp::kArriveExpect: arrive(object, 1, value, false, address, lane); break;
+      case MbarrierOp::kExpect: {
+        State state = object.state();
+        state.bytes += value;
+        object.update(state);
+        break;
+      }
+      case MbarrierOp::kComplete: mbarrier_complete(warp, address, value, lane); break;
+      case MbarrierOp::kTest:
+        if (object.state().phase != unpack(warp.source<std::uint64_t>(op.b)[lane]).phase)
+          done |= 1u << lane;
+        break;
+      case MbarrierOp::kTestParity:
+        if (object.state().phase != ((value & 1) != 0)) done |= 1u << lane;
+        break;
+      case MbarrierOp::kPendingCount: break;
+    }
+    const bool arrives = kind == MbarrierOp::kArrive || kind == MbarrierOp::kArriveExpect ||
+                         kind == MbarrierOp::kArriveDrop;
+    if (arrives && op.dst != kNoCell) warp.cell<std::uint64_t>(op.dst)[lane] = object.word();
+  });
+  if (kind != MbarrierOp::kTest && kind != MbarrierOp::kTestParity) return;
+  warp.set_predicate(op.dst, done, mask);
+  if (done != mask) warp.spin = kSpinMbarrier;
+}
+
+}  // namespace gpk::sim

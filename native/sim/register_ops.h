@@ -1,0 +1,20 @@
+// Handlers of the rarer register operations.
+#pragma once
+
+#include "sim/program.h"
+
+namespace gpk::sim {
+
+void predicate_logic(const Op& op, Warp& warp, std::uint32_t mask);  // mode: Alu; flags: negations
+void pack_vector(const Op& op, Warp& warp, std::uint32_t mask);      // dst = {args...}
+void unpack_vector(const Op& op, Warp& warp, std::uint32_t mask);
+void move_wide(const Op& op, Warp& warp, std::uint32_t mask);  // 16 bytes
+void low_half(const Op& op, Warp& warp, std::uint32_t mask);
+void high_half(const Op& op, Warp& warp, std::uint32_t mask);
+void test_float(const Op& op, Warp& warp, std::uint32_t mask);
+void make_mask(const Op& op, Warp& warp, std::uint32_t mask);
+void extend_bits(const Op& op, Warp& warp, std::uint32_t mask);
+void find_nth_set(const Op& op, Warp& warp, std::uint32_t mask);
+void pack_saturated(const Op& op, Warp& warp, std::uint32_t mask);
+
+}  // namespace gpk::sim

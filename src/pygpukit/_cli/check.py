@@ -1,0 +1,62 @@
+"""``python -m pygpukit check script.py``: a program in the simulator, with all checks on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import subprocess
+import sys
+from typing import Any
+
+COMMANDS = ("check",)
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "check",
+        help="run a script with its kernels in the simulator and report their faults",
+        description="Runs a Python script with its custom kernels in the simulator, also on a "
+        "machine with a GPU, and reports faults, races and misused barriers by source line. The "
+        "exit code is 1 where there are findings.",
+    )
+    parser.add_argument("--ops", action="store_true", help="simulate the built-in ops as well")
+    parser.add_argument("--device", default="", metavar="sm_80", help="the GPU to simulate")
+    parser.add_argument("--no-races", action="store_true", help="do not look for races")
+    parser.add_argument("--seed", type=int, default=0, help="shuffles the order of warps; 0: none")
+    parser.add_argument("script", help="the program")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Runs the script in a process of its own, which must choose its device before it starts."""
+    env = dict(os.environ, PYGPUKIT_DEVICE="sim" if args.ops else "cpu")
+    env.pop("PYGPUKIT_REQUIRE_GPU", None)
+    if args.device:
+        env["PYGPUKIT_SIM_DEVICE"] = args.device
+    command = [sys.executable, "-m", "pygpukit._cli.check", str(args.seed)]
+    command += ["no" if args.no_races else "yes", args.script, *args.args]
+    return subprocess.run(command, env=env, check=False).returncode
+
+
+def run_script(seed: int, races: bool, script: str, args: list[str]) -> int:
+    """Runs the script here; the report goes to stderr, the script's output stays its own."""
+    from pygpukit import sim
+
+    report = sim.Report()
+    sys.argv = [script, *args]
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    code = 0
+    with sim.recording(report.launches, check=True, races=races, seed=seed):
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    sys.stdout.flush()
+    print(report, file=sys.stderr)
+    return code or (0 if report.ok else 1)
+
+
+if __name__ == "__main__":
+    sys.exit(run_script(int(sys.argv[1]), sys.argv[2] == "yes", sys.argv[3], sys.argv[4:]))
