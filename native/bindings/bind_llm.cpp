@@ -35,20 +35,37 @@ Model::Tensors tensors_from(const py::dict& shapes, const py::function& load) {
   return tensors;
 }
 
+// "int4": how linear layers are packed on the way in.
+std::optional<ops::PackedLayout> layout_named(const std::optional<std::string>& quantization,
+                                              std::optional<std::int64_t> group) {
+  if (!quantization) return std::nullopt;
+  return make_layout(ops::quant_format_named(*quantization, "load"), group, false, false, "load");
+}
+
 std::shared_ptr<Model> make_model(const std::string& config, const std::string& family,
                                   const py::dict& shapes, const py::function& load,
-                                  py::handle dtype, py::handle device) {
+                                  py::handle dtype, py::handle device,
+                                  const std::optional<std::string>& quantization,
+                                  std::optional<std::int64_t> group) {
   const Json json = parse_json(config, "config.json");
+  if (json.find("quantization_config") != nullptr)
+    throw InvalidArgument(
+        "load: config.json has a quantization_config; such files are read by load(folder) alone");
   const std::string type = family.empty() ? llm::model_type_of(json) : family;
   const llm::ModelSpec& spec = llm::spec_of_type(type);
+  Model::Tensors tensors = tensors_from(shapes, load);
+  tensors.quantization = layout_named(quantization, group);
   return std::make_shared<Model>(spec, llm::read_config(json, spec),
                                  dtype_from_python(dtype, "load"),
-                                 device_from_python(device, "load"), tensors_from(shapes, load));
+                                 device_from_python(device, "load"), tensors);
 }
 
 std::shared_ptr<Model> load_folder(const std::string& folder, py::handle dtype, py::handle device,
-                                   bool evictable, std::size_t block_bytes, py::handle progress) {
+                                   bool evictable, std::size_t block_bytes, py::handle progress,
+                                   const std::optional<std::string>& quantization,
+                                   std::optional<std::int64_t> group) {
   llm::LoadOptions options;
+  options.quantization = layout_named(quantization, group);
   options.dtype = optional_dtype(dtype, "load");
   options.evictable = evictable;
   options.block_bytes = block_bytes;
@@ -66,10 +83,12 @@ void bind_model(py::module_& m) {
   py::class_<Model, std::shared_ptr<Model>>(m, "LlmModel",
                                             "A language model's weights on a device.")
       .def(py::init(&make_model), py::arg("config"), py::arg("family"), py::arg("shapes"),
-           py::arg("load"), py::arg("dtype"), py::arg("device"))
+           py::arg("load"), py::arg("dtype"), py::arg("device"),
+           py::arg("quantization") = py::none(), py::arg("group") = py::none())
       .def_static("load_folder", &load_folder, py::arg("folder"), py::arg("dtype"),
                   py::arg("device"), py::arg("evictable"), py::arg("block_bytes"),
-                  py::arg("progress"), "A model from a Hugging Face folder.")
+                  py::arg("progress"), py::arg("quantization") = py::none(),
+                  py::arg("group") = py::none(), "A model from a Hugging Face folder.")
       .def("explain", &Model::explain, "The steps of a forward pass, as text.")
       .def_property_readonly("family", [](const Model& x) { return x.spec().name; })
       .def_property_readonly("num_parameters", &Model::num_parameters)

@@ -6,6 +6,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
+#include "bindings/packed_object.h"
 #include "bindings/products.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/precision.h"
@@ -55,8 +56,24 @@ void read_activation(PyObject* object, const char* op, ops::LinearOptions& optio
           ", expected None, 'relu', 'gelu', 'gelu_erf', 'silu' or 'swiglu'"));
 }
 
+// x @ w.T of packed weights w.
+PyObject* matmul_packed(const Arguments& args, const PackedTranspose& w) {
+  const Array& x = product_operand(args, 0);
+  if (!args.is_default(4) || !args.is_none(5))
+    throw InvalidArgument(
+        cat(args.op(), ": alpha and dtype are for arrays; x2 is the transpose of packed weights"));
+  ops::LinearOptions options;
+  options.batch_invariant = args.optional_flag(6).value_or(false);
+  return run_into(args, 2, [&](const std::optional<Array>& out) {
+    options.out = out;
+    return ops::linear(x, w.weight, options, "matmul");
+  });
+}
+
 // (x1, x2, out, use_tf32, alpha, dtype, batch_invariant)
 PyObject* matmul(const Arguments& args) {
+  if (!is_array(args[1].ptr())) [[unlikely]]
+    if (const PackedTranspose* w = packed_transpose_of(args[1])) return matmul_packed(args, *w);
   const Array& x1 = product_operand(args, 0);
   const Array& x2 = product_operand(args, 1);
   const std::optional<bool> use_tf32 = args.optional_flag(3);
@@ -75,10 +92,12 @@ PyObject* matmul(const Arguments& args) {
   });
 }
 
-// (x, w, bias, activation, residual, out, use_tf32, batch_invariant, norm, eps, few_rows)
+// (x, w, bias, activation, residual, out, use_tf32, batch_invariant, norm, eps, few_rows,
+// quantize_input)
 PyObject* linear(const Arguments& args) {
   const Array& x = args.array(0);
-  const Array& w = args.array(1);
+  const ops::PackedWeight* const packed = is_array(args[1].ptr()) ? nullptr : packed_of(args[1]);
+  const Array* const w = packed != nullptr ? nullptr : &args.array(1);
   ops::LinearOptions options;
   options.bias = args.optional_array(2);
   read_activation(args[3].ptr(), "linear", options);
@@ -88,9 +107,10 @@ PyObject* linear(const Arguments& args) {
   if (const std::optional<Array> norm = args.optional_array(8))
     options.norm = ops::LinearNorm{*norm, args.number(9)};
   options.few_rows = args.flag(10);
+  options.quantize_input = args.flag(11);
   return run_into(args, 5, [&](const std::optional<Array>& out) {
     options.out = out;
-    return ops::linear(x, w, options);
+    return packed != nullptr ? ops::linear(x, *packed, options) : ops::linear(x, *w, options);
   });
 }
 

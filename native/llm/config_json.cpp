@@ -125,8 +125,6 @@ std::string model_type_of(const Json& config) {
 ModelConfig read_config(const Json& config, const ModelSpec& spec) {
   const Json* part = config.find("text_config");
   const Fields fields(part != nullptr ? *part : config);
-  if (fields.find("quantization_config") != nullptr)
-    throw InvalidArgument("load: config.json has a quantization_config, which is not supported");
   ModelConfig c;
   const bool old_names = fields.find("n_embd") != nullptr;  // GPT-2's
   c.vocab_size = fields.integer("vocab_size");

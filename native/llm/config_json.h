@@ -10,8 +10,7 @@ namespace gpk::llm {
 std::string model_type_of(const Json& config);
 
 // Names as Transformers 4 and 5 write them. Throws InvalidArgument, naming the field, for values of
-// another kind, for missing ones, and for what is not supported (an unknown activation, a
-// quantisation).
+// another kind, for missing ones, and for what is not supported (an unknown activation).
 ModelConfig read_config(const Json& config, const ModelSpec& spec);
 
 }  // namespace gpk::llm

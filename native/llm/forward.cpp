@@ -13,6 +13,7 @@
 #include "ops/manipulation/axes.h"
 #include "ops/matmul/grouped.h"
 #include "ops/matmul/linear.h"
+#include "ops/matmul/packed_groups.h"
 #include "ops/moe/permute.h"
 #include "ops/moe/route.h"
 #include "ops/moe/unpermute.h"
@@ -94,11 +95,15 @@ struct Pass {
     if (step.norm != Role::kNone)
       options.norm = {weight(step.norm), config().norm_eps, state.model.spec().norm_offset};
     options.out = out();
-    run_linear(in(), weight(step.weight), options);
+    if (const auto& packed = state.model.packed(step.weight, step.layer))
+      run_linear(in(), *packed, options);
+    else
+      run_linear(in(), weight(step.weight), options);
   }
 
   // Batches of more rows than decoding kernels take are cut.
-  void run_linear(const Array& x, const Array& w, ops::LinearOptions& options) const {
+  template <class Weight>
+  void run_linear(const Array& x, const Weight& w, ops::LinearOptions& options) const {
     options.batch_invariant = true;
     options.few_rows = input.decodes;
     const std::int64_t rows = x.shape()[0];
@@ -213,6 +218,13 @@ struct Pass {
     ops::copy_into(rows, ops::swapaxes(second, 1, 2, "encode"), "encode");
   }
 
+  // Rows sorted by expert, times the matrix of each.
+  [[nodiscard]] Array grouped(const Array& rows, Role role, const Array& sizes) const {
+    if (const auto& packed = state.model.packed(role, step.layer))
+      return ops::grouped_linear(rows, *packed, sizes, input.decodes);
+    return ops::grouped_gemm_by_sizes(rows, weight(role), sizes);
+  }
+
   void experts() const {
     const ModelConfig& c = config();
     ops::LinearOptions exact;
@@ -225,13 +237,12 @@ struct Pass {
     const ops::MoeRouting routing = ops::moe_route(logits, c.experts_per_token, options);
     const ops::MoePermutation sorted =
         ops::moe_permute(in(), routing.experts, c.num_experts, std::nullopt);
-    const Array pair =
-        ops::grouped_gemm_by_sizes(sorted.rows, weight(Role::kExpertsUp), sorted.sizes);
+    const Array pair = grouped(sorted.rows, Role::kExpertsUp, sorted.sizes);
     const Array gate = slice_axis(pair, 1, 0, c.intermediate_size, 1);
     const Array up = slice_axis(pair, 1, c.intermediate_size, c.intermediate_size, 1);
     const bool silu = state.model.spec().activation == MlpActivation::kSilu;
     const Array inner = silu ? ops::silu_multiply(gate, up) : ops::gelu_multiply(gate, up);
-    const Array down = ops::grouped_gemm_by_sizes(inner, weight(Role::kExpertsDown), sorted.sizes);
+    const Array down = grouped(inner, Role::kExpertsDown, sorted.sizes);
     if (step.residual == Slot::kNone) {
       ops::moe_unpermute(down, sorted.row_map, routing.weights, out());
       return;

@@ -7,6 +7,7 @@
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
 #include "ops/manipulation/axes.h"
+#include "ops/quantize/quantize.h"
 
 namespace gpk::llm {
 namespace {
@@ -53,6 +54,45 @@ Array load_weight(const Weight& weight, const std::string& prefix, DType dtype, 
   return whole;
 }
 
+// The matrices of layers that activations are multiplied with; embeddings, the head and routers are
+// not among them.
+bool is_quantizable(Role role) {
+  switch (role) {
+    case Role::kQkv:
+    case Role::kOutput:
+    case Role::kUp:
+    case Role::kDown:
+    case Role::kExpertsUp:
+    case Role::kExpertsDown: return true;
+    default: return false;
+  }
+}
+
+// What the files have quantised.
+std::optional<ops::PackedWeight> load_packed(const Weight& weight, const std::string& prefix,
+                                             const Model::Tensors& tensors) {
+  if (!tensors.packed) return std::nullopt;
+  std::vector<std::string> names;
+  for (const WeightPart& part : weight.parts) names.push_back(prefix + part.tensor);
+  std::optional<ops::PackedWeight> packed = tensors.packed(names);
+  if (!packed) return std::nullopt;
+  if (!is_quantizable(weight.role) || weight.transposed)
+    throw InvalidArgument(
+        cat("load: ", to_string(weight.role), " is quantised in the files, which is not read"));
+  if (weight.shape.size() == 3) {
+    packed->shape = weight.shape;
+    if (packed->layout.blocks)
+      throw InvalidArgument(cat("load: ", to_string(weight.role),
+                                " has blocks of 128 x 128, which experts do not take"));
+  }
+  return packed;
+}
+
+void freeze(const ops::PackedWeight& packed) {
+  for (const auto& [part, array] : packed.parts())
+    if (array != nullptr) array->buffer()->set_frozen();
+}
+
 }  // namespace
 
 Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, const Tensors& tensors)
@@ -72,28 +112,47 @@ Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, con
   std::string prefix;
   check_tensors(layout, spec_, tensors.shapes, prefix);
   weights_.resize(static_cast<std::size_t>(config_.num_layers) + 1);
+  packed_.resize(weights_.size());
   for (const Weight& weight : layout) {
-    const bool head = weight.role == Role::kHead;
-    Array array = load_weight(weight, head ? "" : prefix, dtype, device, tensors);
-    num_parameters_ += array.size();
-    weights_[static_cast<std::size_t>(weight.layer + 1)][static_cast<std::size_t>(weight.role)] =
-        std::move(array);
+    const std::string before = weight.role == Role::kHead ? "" : prefix;
+    const auto layer = static_cast<std::size_t>(weight.layer + 1);
+    const auto role = static_cast<std::size_t>(weight.role);
+    num_parameters_ += num_elements(weight.shape, "load");
+    std::optional<ops::PackedWeight> packed = load_packed(weight, before, tensors);
+    if (!packed) {
+      Array array = load_weight(weight, before, dtype, device, tensors);
+      if (!tensors.quantization || !is_quantizable(weight.role)) {
+        num_bytes_ += array.size() * static_cast<std::int64_t>(itemsize(dtype));
+        weights_[layer][role] = std::move(array);
+        continue;
+      }
+      packed = ops::quantize(array, *tensors.quantization, "load");
+    }
+    num_bytes_ += packed->num_bytes();
+    packed_[layer][role] = std::move(packed);
   }
   // Kernels may fetch frozen memory before the kernel ahead of them has ended.
   if (device.is_cuda()) Context::get(device.index).synchronize();
   for (auto& layer : weights_)
     for (auto& array : layer)
       if (array) array->buffer()->set_frozen();
-}
-
-std::int64_t Model::num_bytes() const noexcept {
-  return num_parameters_ * static_cast<std::int64_t>(itemsize(dtype_));
+  for (auto& layer : packed_)
+    for (auto& packed : layer)
+      if (packed) freeze(*packed);
 }
 
 std::string Model::explain() const {
-  return cat(spec_.name, ", ", num_parameters_, " parameters, ", name(dtype_), ", on ",
-             to_string(device_), "\n", to_string(source_plan_, spec_, config_),
-             to_string(plan_, spec_, config_));
+  std::string formats;
+  for (const auto& layer : packed_)  // those of all layers are alike
+    for (std::size_t role = 0; role < layer.size(); ++role)
+      if (const std::string line = layer[role] ? cat(to_string(static_cast<Role>(role)), ": ",
+                                                     to_string(layer[role]->layout), "\n")
+                                               : "";
+          !line.empty() && formats.find(line) == std::string::npos)
+        formats += line;
+  return cat(spec_.name, ", ", num_parameters_, " parameters, ", num_bytes_, " bytes, ",
+             name(dtype_), ", on ", to_string(device_), "\n", formats,
+             to_string(source_plan_, spec_, config_), to_string(plan_, spec_, config_));
 }
 
 }  // namespace gpk::llm

@@ -11,6 +11,7 @@
 
 #include "core/array.h"
 #include "llm/model_plan.h"
+#include "ops/quantize/packed_weight.h"
 
 namespace gpk::llm {
 
@@ -23,6 +24,12 @@ class Model {
     std::map<std::string, Dims> shapes;
     std::function<Array(const std::string& name)> load;
     bool evictable = false;  // they may be moved to host memory and back
+    // Linear layers of the model are quantised; nothing: they stay as they are.
+    std::optional<ops::PackedLayout> quantization = {};
+    // A weight that the files have quantised, of the tensors that make up its rows; nothing: they
+    // are plain. Without a function all are.
+    std::function<std::optional<ops::PackedWeight>(const std::vector<std::string>& names)> packed =
+        {};
   };
 
   // Throws InvalidArgument for missing, left over or misshapen tensors, naming them.
@@ -39,12 +46,19 @@ class Model {
   // Weights may be evicted, so no graph may hold them.
   [[nodiscard]] bool evictable() const noexcept { return evictable_; }
   [[nodiscard]] std::int64_t num_parameters() const noexcept { return num_parameters_; }
-  [[nodiscard]] std::int64_t num_bytes() const noexcept;  // of the weights
+  [[nodiscard]] std::int64_t num_bytes() const noexcept { return num_bytes_; }  // of the weights
 
   // Of a layer, or of the whole model (-1). nullopt for roles that it does not have.
   [[nodiscard]] const std::optional<Array>& weight(Role role, std::int64_t layer) const {
     const auto row = static_cast<std::size_t>(layer + 1);
     return weights_[row][static_cast<std::size_t>(role)];
+  }
+
+  // The same of a weight that is quantised: it has no array.
+  [[nodiscard]] const std::optional<ops::PackedWeight>& packed(Role role,
+                                                               std::int64_t layer) const {
+    const auto row = static_cast<std::size_t>(layer + 1);
+    return packed_[row][static_cast<std::size_t>(role)];
   }
 
   // The plan and the sizes of everything, as text.
@@ -58,7 +72,9 @@ class Model {
   Device device_;
   bool evictable_;
   std::int64_t num_parameters_ = 0;
+  std::int64_t num_bytes_ = 0;
   std::vector<std::array<std::optional<Array>, kNumRoles>> weights_;  // row 0: of no layer
+  std::vector<std::array<std::optional<ops::PackedWeight>, kNumRoles>> packed_;
 };
 
 }  // namespace gpk::llm

@@ -13,7 +13,9 @@ PageCounts::PageCounts(std::int64_t num_pages)
 
 std::int32_t PageCounts::take() {
   if (free_.empty())
-    throw Error(Error::Kind::kMemory, cat("kv_pages: all ", num_pages(), " pages are in use"));
+    throw Error(Error::Kind::kMemory,
+                cat("kv_pages: all ", num_pages(),
+                    " pages are in use; release sequences or sources that are done"));
   const std::int32_t page = free_.back();
   free_.pop_back();
   holders_[at(page)] = 1;

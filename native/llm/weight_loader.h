@@ -16,6 +16,7 @@
 
 #include "core/array.h"
 #include "llm/weight_plan.h"
+#include "ops/quantize/packed_weight.h"
 
 namespace gpk::llm {
 
@@ -26,6 +27,8 @@ struct LoadOptions {
   bool evictable = false;
   std::size_t block_bytes = 0;  // 0: 512 MiB, evictable 64 MiB
   unsigned num_threads = 0;     // that read; 0: by the machine
+  // Models only: the linear layers are quantised on the way in, one weight after the other.
+  std::optional<ops::PackedLayout> quantization = {};
   // Bytes read so far and in all; on the calling thread. An exception ends the load.
   std::function<void(std::uint64_t, std::uint64_t)> progress;
 };

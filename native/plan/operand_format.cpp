@@ -31,13 +31,14 @@ OperandFormat transposed(OperandFormat format) noexcept {
 std::string scale_text(const OperandFormat& format) {
   std::string text;
   if (format.scales != ScaleLayout::kNone)
-    text = cat(name(format.scale_dtype), " scale per ", layout_text(format));
+    text = cat(format.scale_dtype == DType::kUInt8 ? "e8m0" : name(format.scale_dtype),
+               " scale per ", layout_text(format));
   if (format.zero_points) text += text.empty() ? "zero point" : " and zero point";
   return text;
 }
 
 std::string to_string(const OperandFormat& format) {
-  std::string text = name(format.dtype);
+  std::string text = format.packing == Packing::kNf4Pairs ? "nf4" : name(format.dtype);
   if (format.packing != Packing::kNone) text += " in pairs";
   const std::string scales = scale_text(format);
   return scales.empty() ? text : cat(text, " with ", scales);

@@ -13,6 +13,7 @@ enum class Packing : std::uint8_t {
   kNone,       // one element per storage element
   kInt4Pairs,  // two int4 or uint4 per byte, low nibble first
   kNvf4Pairs,  // two float4_e2m1fn per byte, low nibble first
+  kNf4Pairs,   // two indices into the table of nf4 per byte, low nibble first
 };
 
 // One scale per ...; rows and columns are those of the operand as a matrix.
@@ -29,8 +30,9 @@ struct OperandFormat {
   DType dtype = DType::kFloat32;  // of an element
   Packing packing = Packing::kNone;
   ScaleLayout scales = ScaleLayout::kNone;
-  DType scale_dtype = DType::kFloat32;  // kFloat32 also where there are no scales
-  std::uint8_t scale_block = 0;         // kBlocksOfK: 16, 32, 64 or 128; else 0
+  // kFloat32 also where there are no scales. kUInt8: e8m0, an exponent biased by 127.
+  DType scale_dtype = DType::kFloat32;
+  std::uint8_t scale_block = 0;  // kBlocksOfK: 16, 32, 64 or 128; else 0
   bool zero_points = false;
 
   // No scales, zero points or packing: stored values are the values.

@@ -32,6 +32,8 @@ const OperandFormat kE4m3K128 =
 const OperandFormat kE4m3Blocks = scaled(DType::kFloat8E4M3FN, ScaleLayout::kBlocks128x128);
 const OperandFormat kInt4K64{
     DType::kUInt4, Packing::kInt4Pairs, ScaleLayout::kBlocksOfK, DType::kFloat16, 64, true};
+const OperandFormat kInt4G64{
+    DType::kUInt4, Packing::kInt4Pairs, ScaleLayout::kBlocksOfK, DType::kFloat32, 64, true};
 const OperandFormat kNvf4{DType::kFloat4E2M1FN,
                           Packing::kNvf4Pairs,
                           ScaleLayout::kBlocksOfK,
@@ -83,6 +85,14 @@ TEST(MatmulFormats, EnginesByFormat) {
       {kE4m3Row, kE4m3Column, bf16, "wgmma mma general"},
       {kE4m3Row, kE4m3Tensor, bf16, "wgmma mma general"},
       {scaled(bf16, ScaleLayout::kRow), kBf16, bf16, "wgmma gemv mma general"},
+      {kBf16, kInt4G64, bf16, "packed dequantize"},
+      {kBf16, kInt4G64, f32, "packed dequantize"},
+      {kF32, kInt4G64, f32, "dequantize"},
+      {kBf16, kInt8Column, bf16, "packed dequantize"},
+      {kBf16, kE4m3Column, bf16, "packed dequantize"},
+      {kBf16, kE4m3K128, bf16, "packed dequantize"},
+      {kBf16, kE4m3Blocks, bf16, "packed dequantize"},
+      {kBf16, kNvf4, bf16, "packed dequantize"},
       // No engine yet.
       {kInt8Row, kInt8Column, f32, ""},
       {kInt8Row, kInt8Column, i32, ""},

@@ -121,6 +121,24 @@ struct GemvArgs {
 };
 static_assert(sizeof(GemvArgs) == 152 && __is_trivially_copyable(GemvArgs));
 
+// --- gemv_packed --------------------------------------------------------------------------------
+
+// GemvArgs of packed weights: w_pitch is in bytes, a multiple of 16; k is a multiple of 8.
+struct PackedGemvArgs {
+  GemvArgs gemv;
+  const void* scales;          // [n >> scale_shift, scale_row]; null where the epilogue has them
+  const unsigned char* zeros;  // [n, scale_row]; null: none
+  const float* tensor_scale;   // null: 1
+  long long scale_row;
+  int scale_shift;  // 7: a scale for 128 rows
+  int prefetch;     // nonzero: w, which the predecessor must not write, is loaded before the wait
+  // Groups of rows, each with a matrix of its own; null: one.
+  const int* sizes;        // [experts]
+  long long w_expert;      // bytes from matrix to matrix
+  long long scale_expert;  // scales
+};
+static_assert(sizeof(PackedGemvArgs) == 216 && __is_trivially_copyable(PackedGemvArgs));
+
 // --- grouped ------------------------------------------------------------------------------------
 
 struct GroupedArgs {

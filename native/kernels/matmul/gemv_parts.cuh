@@ -10,6 +10,7 @@
 
 #include "common/dependent_launch.cuh"
 #include "common/dtype.cuh"
+#include "common/stream_load.cuh"
 #include "matmul/epilogue.cuh"
 
 namespace gpk {
@@ -18,10 +19,6 @@ constexpr int kGemvThreads = 256;
 constexpr int kGemvWarps = kGemvThreads / 32;
 
 // --- loads --------------------------------------------------------------------------------------
-
-struct Chunk {
-  unsigned v[4];
-};
 
 // A range of K: [begin, end).
 struct GemvRange {
@@ -32,30 +29,6 @@ __device__ __forceinline__ GemvRange gemv_range(const GemvArgs& args) {
   const long long begin = blockIdx.y * args.k_per_split;
   const long long end = begin + args.k_per_split;
   return {static_cast<int>(begin), static_cast<int>(end < args.k ? end : args.k)};
-}
-
-// Weights are used once: leave the L1 to x. Zeros where `valid` is false.
-__device__ __forceinline__ Chunk load_weights(const void* p, bool valid) {
-  Chunk c;
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
-      "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-      "@p ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
-      : "=r"(c.v[0]), "=r"(c.v[1]), "=r"(c.v[2]), "=r"(c.v[3])
-      : "l"(p), "r"(static_cast<int>(valid)));
-  return c;
-}
-
-// x: cached in the L1 for all warps of the SM.
-__device__ __forceinline__ Chunk load_shared_input(const void* p, bool valid) {
-  Chunk c;
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
-      "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-      "@p ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
-      : "=r"(c.v[0]), "=r"(c.v[1]), "=r"(c.v[2]), "=r"(c.v[3])
-      : "l"(p), "r"(static_cast<int>(valid)));
-  return c;
 }
 
 // A chunk in pieces of kAlign bytes, `valid` of its elements (a whole number of pieces).

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "core/config.h"
+#include "core/driver.h"
 #include "core/library.h"
 #include "core/log.h"
 #include "jit/nvrtc.h"
@@ -60,6 +61,10 @@ class Search {
   explicit Search(const Config& config) : config_(config) {}
 
   void run() {
+    if (driver_is_simulated()) {
+      tried.emplace_back("the simulated driver runs PTX only");
+      return;
+    }
     if (!config_.cublaslt_path.empty()) {
       std::error_code ec;
       const std::string& path = config_.cublaslt_path;

@@ -5,7 +5,10 @@
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
+#include "ops/matmul/packed_operand.h"
+#include "ops/matmul/plan.h"
 #include "ops/matmul/plan_cache.h"
+#include "ops/quantize/quantize.h"
 
 namespace gpk::ops::gemm {
 namespace {
@@ -27,6 +30,14 @@ void run_grouped_reference(const GemmCall& call) {
 void run_reference(const GemmCall& call) {
   if (call.groups.kind != GroupKind::kNone) {
     run_grouped_reference(call);
+    return;
+  }
+  if (takes_dequantize(format_desc(call))) {
+    // As numbers in float32, which all of them are exactly; the sums are of these.
+    GemmCall dense = call;
+    dense.b = transpose(dequantize(packed_operand(call), DType::kFloat32), "linear");
+    dense.quant_b = {};
+    run_reference(dense);
     return;
   }
   if (epilogue_flags(call) == 0 && !call.conjugate) {
@@ -127,7 +138,7 @@ void run_gemm(const GemmCall& call, const char* op) {
   }
 }
 
-std::array<const Array*, 9> arrays_of(const GemmCall& call, const Array* workspace) {
+std::array<const Array*, 11> arrays_of(const GemmCall& call, const Array* workspace) {
   const auto given = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
   return {&call.a,
           &call.b,
@@ -137,7 +148,9 @@ std::array<const Array*, 9> arrays_of(const GemmCall& call, const Array* workspa
           given(call.quant_b.scales),
           given(call.epilogue.bias),
           given(call.epilogue.residual),
-          call.norm ? &call.norm->weight : nullptr};
+          call.norm ? &call.norm->weight : nullptr,
+          given(call.quant_b.zero_points),
+          given(call.quant_b.tensor_scale)};
 }
 
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization) {

@@ -17,5 +17,6 @@ inline constexpr std::uint8_t kGroupRowsKernel = 81;
 inline constexpr std::uint8_t kGroupedMmaKernel = 82;
 inline constexpr std::uint8_t kGroupedWgmmaKernel = 83;
 inline constexpr std::uint8_t kSwigluKernel = 96;
+inline constexpr std::uint8_t kPackedKernel = 112;
 
 }  // namespace gpk::ops::gemm

@@ -145,6 +145,10 @@ Array linear_few_rows(const Array& x, const Array& w, const LinearOptions& optio
 
 Array linear(const Array& x, const Array& w, const LinearOptions& options, const char* op) {
   check_weights(x, w, options, op);
+  if (options.quantize_input)
+    throw InvalidArgument(cat(op,
+                              ": quantize_input is True, w is an array; expected int8 or fp8 "
+                              "packed weights"));
   if (options.few_rows) return linear_few_rows(x, w, options, op);
   if (options.norm) {
     LinearOptions rest = options;

@@ -3,6 +3,7 @@
 
 #include "ops/matmul/gemm_call.h"
 #include "ops/matmul/matmul.h"
+#include "ops/quantize/packed_weight.h"
 
 namespace gpk::ops {
 
@@ -25,12 +26,20 @@ struct LinearOptions {
   // Up to kMaxFewRows rows, which agree with other calls of that kind, but not with calls of more
   // rows; the norm and SwiGLU are part of the same launch. Implies batch_invariant.
   bool few_rows = false;
+  // Packed weights of 8 bits with a scale per row (int8, fp8): rows of x are quantised to the same
+  // format on the way, by their largest magnitude, and tensor cores multiply 8 bits.
+  bool quantize_input = false;
 };
 
 // activation(norm(x) w^T + bias) + residual, [..., k] with [n, k] (SwiGLU: [2 n, k]) to [..., n].
 // All arrays have one dtype: float16, bfloat16, float32 or float64. Rounded once. Throws
 // InvalidArgument.
 Array linear(const Array& x, const Array& w, const LinearOptions& options = {},
+             const char* op = "linear");
+
+// The same with packed weights, of which x, bias and residual have one dtype: float16, bfloat16 or
+// float32. Sums are float32; few_rows as above.
+Array linear(const Array& x, const PackedWeight& w, const LinearOptions& options = {},
              const char* op = "linear");
 
 }  // namespace gpk::ops

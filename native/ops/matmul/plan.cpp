@@ -85,7 +85,8 @@ void keep_loadable(const MatmulDesc& desc, const GemmMachine& machine,
   if (machine.jit) return;
   std::erase_if(plans, [&](const MatmulPlan& plan) {
     // Which variants are bundled depends on m, which the choice must not.
-    if (desc.batch_invariant) return plan.engine != MatmulEngine::general;
+    if (desc.batch_invariant)
+      return plan.engine != MatmulEngine::general && plan.engine != MatmulEngine::dequantize;
     const jit::KernelSpec spec = plan_spec(desc, plan);
     return spec.file != nullptr && !jit::in_bundle(spec.file, spec.expression, machine.sm);
   });

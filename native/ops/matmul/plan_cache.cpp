@@ -22,7 +22,8 @@ void add_strides(GemmKey& key, const Array& array) {
 
 std::uint64_t quantization_bits(const Quantization& q) {
   return bits(q.layout) | bits(q.packing) << 8 | bits(q.block) << 16 |
-         bits(q.zero_points.has_value()) << 24;
+         bits(q.zero_points.has_value()) << 24 |
+         bits(q.scales ? q.scales->dtype() : DType::kFloat32) << 25;
 }
 
 // Everything a desc is made from. False where there is no room: very many dimensions.

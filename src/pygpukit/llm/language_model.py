@@ -37,6 +37,8 @@ def load(
     max_memory: int | str | None = None,
     evictable: bool = False,
     progress: Progress = None,
+    quantization: str | None = None,
+    group: int | None = None,
 ) -> LanguageModel:
     """The model in a Hugging Face folder, on a device.
 
@@ -45,7 +47,10 @@ def load(
     how much memory the cache takes. With ``evictable`` weights may be moved to host memory and
     back, so that a model larger than the memory limit runs. ``max_memory`` (bytes, "8GiB", "50%")
     sets that limit, which is the pool's (gp.memory.set_limit) and stays, and makes weights
-    evictable.
+    evictable. ``quantization`` ("fp8", "int8", "int4", "nvfp4", ...; gp.quantize) packs the linear
+    layers on the way in, experts too, with ``group`` as gp.quantize has it; embeddings and the head
+    stay as they are. Folders that are quantised already (AWQ, GPTQ, compressed-tensors, FP8,
+    bitsandbytes nf4) are read as they are.
     """
     block_bytes = 0
     if max_memory is not None:
@@ -62,6 +67,8 @@ def load(
         evictable,
         block_bytes,
         _bar if progress is True else (progress or None),
+        quantization,
+        group,
     )
     return LanguageModel(where, path, max_length=max_length, max_batch=max_batch)
 

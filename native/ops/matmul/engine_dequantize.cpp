@@ -1,0 +1,54 @@
+// Packed weights times any number of rows: dequantised to x's dtype, then a GEMM of its own plan.
+#include <algorithm>
+
+#include "core/view.h"
+#include "ops/matmul/packed_operand.h"
+#include "ops/matmul/plan.h"
+#include "ops/quantize/quantize.h"
+
+namespace gpk::ops::gemm {
+
+bool takes_dequantize(const MatmulDesc& d) {
+  if (d.groups.kind != GroupKind::kNone || !d.a.is_plain()) return false;
+  if (d.a.dtype != DType::kFloat16 && d.a.dtype != DType::kBFloat16 && d.a.dtype != DType::kFloat32)
+    return false;
+  if (d.dtype_c != d.a.dtype && d.dtype_c != DType::kFloat32) return false;
+  return packed_layout(d.b).has_value();
+}
+
+void propose_dequantize(const MatmulDesc& desc, const GemmMachine& machine,
+                        std::vector<MatmulPlan>& plans) {
+  if (!takes_dequantize(desc)) return;
+  // Scales per row are part of the weights here: not where a pass after the GEMM applies them.
+  if (desc.b.scales == plan::ScaleLayout::kColumn && (desc.epilogue & kEpilogueScales) == 0) return;
+  const MatmulProblem& p = desc.problem;
+  const auto size = static_cast<double>(itemsize(desc.a.dtype));
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double moved = weights * (packed_layout(desc.b)->is_nibble() ? 0.5 : 1.0) +
+                       2.0 * weights * size + static_cast<double>(p.m * (p.k + p.n)) * size;
+  const double compute =
+      2.0 * weights * static_cast<double>(p.m) /
+      std::max(plan::tensor_flops_per_us(machine, desc.a.dtype), plan::simt_flops_per_us(machine));
+  MatmulPlan plan;
+  plan.engine = MatmulEngine::dequantize;
+  plan.fused = true;
+  plan.predicted_us =
+      static_cast<float>(2 * plan::kLaunchUs + moved / plan::dram_bytes_per_us(machine) + compute);
+  plans.push_back(plan);
+}
+
+void launch_dequantize(const GemmCall& call, const MatmulDesc& /*desc*/, const MatmulPlan& /*plan*/,
+                       const char* op) {
+  GemmCall dense = call;
+  dense.b = transpose(ops::dequantize(packed_operand(call), call.a.dtype(), std::nullopt, op), op);
+  dense.quant_b = {};
+  run_gemm(dense, op);
+}
+
+jit::KernelSpec spec_dequantize(const MatmulDesc& /*desc*/, const MatmulPlan& /*plan*/) {
+  return {};
+}
+
+void enumerate_dequantize(std::vector<jit::KernelSpec>& /*specs*/) {}
+
+}  // namespace gpk::ops::gemm

@@ -1,0 +1,76 @@
+"""How the cases of tests/cases/quantize.py are run, on either backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pygpukit as gp
+from cases import quantize as cases
+
+
+def host(x: gp.GPUArray) -> NDArray[Any]:
+    return np.asarray(x.to_numpy()).astype(np.float64)
+
+
+def run_round_trip(fmt: cases.Format, shape: tuple[int, int], dtype: str) -> None:
+    w = cases.weights(shape, dtype)
+    packed = gp.quantize(gp.from_numpy(w), fmt.name, **fmt.options)
+    assert packed.shape == shape
+    assert packed.format == fmt.name
+    back = packed.dequantize()
+    assert str(back.dtype) == dtype
+    assert back.shape == shape
+    exact = host(packed.dequantize("float32"))
+    error = np.abs(exact - w.astype(np.float64))
+    limit = cases.largest_error(fmt, cases.group_amax(w, fmt)) * 1.0001 + 1e-6
+    assert (error <= limit).all(), f"{error.max()} at {np.argmax(error - limit)}"
+    np.testing.assert_array_equal(exact[w.astype(np.float32) == 0], 0)
+    # Numbers of the format are their own nearest: a second time nothing changes. The scales of
+    # nvfp4 are rounded, and those of zero points come from other extremes.
+    if fmt.name in ("int8", "int4", "fp8", "nf4") and not fmt.zero_point:
+        again = gp.quantize(packed.dequantize("float32"), fmt.name, **fmt.options)
+        np.testing.assert_allclose(host(again.dequantize("float32")), exact, rtol=1e-5, atol=1e-7)
+
+
+def run_linear(fmt: cases.Format, m: int, shape: tuple[int, int], dtype: str) -> None:
+    """Against float64 of the numbers that the weight stands for."""
+    n, k = shape
+    rng = np.random.default_rng(1)
+    packed = gp.quantize(gp.from_numpy(cases.weights(shape, dtype)), fmt.name, **fmt.options)
+    x = gp.from_numpy(rng.standard_normal((m, k)).astype(np.float32)).astype(dtype)
+    bias = gp.from_numpy(rng.standard_normal(n).astype(np.float32)).astype(dtype)
+    residual = gp.from_numpy(rng.standard_normal((m, n)).astype(np.float32)).astype(dtype)
+    w = host(packed.dequantize("float32"))
+    want = host(x) @ w.T
+    size = np.abs(host(x)) @ np.abs(w).T
+    unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    # Weights are rounded to x's dtype where they are dequantised before the GEMM.
+    limit = unit * np.abs(want) + (2e-6 + 0.05 * unit) * size + 1e-6
+    for y in (gp.linear(x, packed), x @ packed.T, gp.matmul(x, packed.T)):
+        assert str(y.dtype) == dtype
+        assert (np.abs(host(y) - want) <= limit).all()
+    y = gp.linear(x, packed, bias, "relu", residual)
+    full = np.maximum(want + host(bias), 0) + host(residual)
+    limit = limit + unit * (np.abs(full) + np.abs(host(bias)))
+    assert (np.abs(host(y) - full) <= limit).all()
+
+
+def run_swiglu(fmt: cases.Format, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    packed = gp.quantize(gp.from_numpy(cases.weights((48, 64), dtype)), fmt.name, **fmt.options)
+    x = gp.from_numpy(rng.standard_normal((3, 64)).astype(np.float32)).astype(dtype)
+    both = host(x) @ host(packed.dequantize("float32")).T
+    gate, up = np.split(both, 2, axis=-1)
+    want = gate / (1 + np.exp(-gate)) * up
+    y = host(gp.linear(x, packed, activation="swiglu"))
+    assert (np.abs(y - want) <= 2e-2 * np.abs(want) + 5e-2).all()
+
+
+def run_must_raise(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=r"quantize") as caught:
+        gp.quantize(gp.ones((4, 64)), name, **options)
+    assert str(caught.value).startswith(message)

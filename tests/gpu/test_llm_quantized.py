@@ -1,0 +1,41 @@
+"""Quantised models on a GPU: tokens and perplexity beside those of CPU simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.llm import TINY
+
+import pygpukit as gp
+
+IDS = np.load(TINY / "val_ids.npy").reshape(-1)[:192].astype(int).tolist()
+
+
+@pytest.mark.parametrize("quantization", ["fp8", "int8", "int4", "nvfp4", "mxfp4", "nf4"])
+def test_as_on_the_cpu(quantization: str) -> None:
+    options = {"max_length": 256, "max_batch": 2, "quantization": quantization}
+    there = gp.llm.load(TINY, "bfloat16", **options)
+    here = gp.llm.load(TINY, "bfloat16", device="cpu", **options)
+    ratio = there.perplexity(IDS) / here.perplexity(IDS)
+    assert abs(ratio - 1) < 0.01
+    new = there.generate(IDS[:16], max_new_tokens=16, stop_tokens=[])
+    assert len(new) == 16
+    # A batch gives what one text gives.
+    assert there.generate_batch([IDS[:16], IDS[16:40]], max_new_tokens=16, stop_tokens=[])[0] == new
+
+
+def test_quantized_checkpoints(tmp_path: Path) -> None:
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+    import make_quantized_checkpoints as checkpoints
+
+    for format in checkpoints.FORMATS:
+        packed, plain = checkpoints.make(TINY, tmp_path, format)
+        model = gp.llm.load(packed, "bfloat16", max_length=64, max_batch=1)
+        twin = gp.llm.load(plain, "bfloat16", max_length=64, max_batch=1)
+        got = model.logits(IDS[:24]).to_numpy().astype(np.float64)
+        want = twin.logits(IDS[:24]).to_numpy().astype(np.float64)
+        assert np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2)) < 0.02, format

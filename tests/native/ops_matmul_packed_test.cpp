@@ -1,0 +1,97 @@
+// Plans of packed weights, and their formats as operands. Pure values, no GPU.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/matmul/packed_operand.h"
+#include "ops/matmul/plan.h"
+
+namespace gpk::ops::gemm {
+namespace {
+
+std::vector<PackedLayout> every_layout() {
+  std::vector<PackedLayout> layouts;
+  for (const QuantFormat format : {QuantFormat::kInt8, QuantFormat::kInt4})
+    for (const bool zero_points : {false, true})
+      for (const std::int64_t group : {0, 32, 64, 128})
+        layouts.push_back(make_layout(format, group, zero_points, false, "test"));
+  for (const QuantFormat format : {QuantFormat::kFp8, QuantFormat::kFp8E5M2, QuantFormat::kNvfp4,
+                                   QuantFormat::kMxfp4, QuantFormat::kMxfp8, QuantFormat::kNf4})
+    layouts.push_back(make_layout(format, std::nullopt, false, false, "test"));
+  layouts.push_back(make_layout(QuantFormat::kFp8, std::nullopt, false, true, "test"));
+  layouts.push_back(make_layout(QuantFormat::kFp8, 128, false, false, "test"));
+  return layouts;
+}
+
+MatmulDesc packed_desc(const PackedLayout& layout, std::int64_t m, std::int64_t n, std::int64_t k) {
+  MatmulDesc desc;
+  desc.a.dtype = desc.dtype_c = DType::kBFloat16;
+  desc.b = operand_format(layout);
+  if (desc.b.scales == plan::ScaleLayout::kColumn) desc.epilogue = kEpilogueScales;
+  MatmulProblem& p = desc.problem;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.a_m = p.b_n = k;
+  p.c_m = n;
+  p.a_k = p.b_k = p.c_n = 1;
+  return desc;
+}
+
+TEST(MatmulPacked, LayoutsAreTheirOperandFormats) {
+  for (const PackedLayout& layout : every_layout())
+    EXPECT_EQ(packed_layout(operand_format(layout)), layout) << to_string(layout);
+  EXPECT_FALSE(packed_layout({.dtype = DType::kInt8}).has_value());
+}
+
+TEST(MatmulPacked, FewRowsAreSplitAlike) {
+  const GemmMachine h200{};
+  for (const PackedLayout& layout : every_layout())
+    for (const auto& [n, k] : {std::pair{4096, 4096}, {512, 16384}, {28672, 8192}, {20, 136}}) {
+      std::set<std::pair<std::int64_t, std::int64_t>> splits;
+      for (std::int64_t m = 1; m <= 64; ++m) {
+        MatmulDesc desc = packed_desc(layout, m, n, k);
+        desc.few_rows = desc.batch_invariant = true;
+        const MatmulPlan plan = plan_matmul(desc, h200);
+        EXPECT_EQ(plan.engine, MatmulEngine::packed);
+        EXPECT_GE(plan.tile_m, m);
+        splits.emplace(plan.splits, plan.k_per_split);
+      }
+      EXPECT_EQ(splits.size(), 1u) << to_string(layout) << ", " << n << " x " << k;
+    }
+}
+
+TEST(MatmulPacked, ManyRowsAreDequantised) {
+  const GemmMachine h200{};
+  const PackedLayout int4 = make_layout(QuantFormat::kInt4, 128, false, false, "test");
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 1, 4096, 4096), h200).engine, MatmulEngine::packed);
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 65, 4096, 4096), h200).engine, MatmulEngine::dequantize);
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 1, 4096, 4100), h200).engine, MatmulEngine::dequantize);
+  MatmulDesc invariant = packed_desc(int4, 1, 4096, 4096);
+  invariant.batch_invariant = true;
+  EXPECT_EQ(plan_matmul(invariant, h200).engine, MatmulEngine::dequantize);
+  GemmMachine without_nvrtc{};
+  without_nvrtc.jit = false;
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 1, 4096, 4096), without_nvrtc).engine,
+            MatmulEngine::dequantize);
+}
+
+TEST(MatmulPacked, EveryPlanHasAKernel) {
+  std::vector<jit::KernelSpec> specs;
+  enumerate_packed(specs);
+  std::set<std::string> known;
+  for (const jit::KernelSpec& spec : specs)
+    EXPECT_TRUE(known.insert(spec.expression).second) << spec.expression;
+  const GemmMachine h200{};
+  for (const PackedLayout& layout : every_layout())
+    for (const std::int64_t n : {20, 1024, 4096, 65536})
+      for (const std::int64_t m : {1, 9, 17, 33, 64}) {
+        MatmulDesc desc = packed_desc(layout, m, n, 4096);
+        desc.few_rows = desc.batch_invariant = true;
+        const MatmulPlan plan = plan_matmul(desc, h200);
+        EXPECT_TRUE(known.contains(plan_spec(desc, plan).expression)) << to_string(plan);
+      }
+}
+
+}  // namespace
+}  // namespace gpk::ops::gemm
