@@ -29,6 +29,7 @@ void bind_nn(py::module_& m);
 void bind_rope_scaling(py::module_& m);
 void bind_attention(py::module_& m);
 void bind_moe(py::module_& m);
+void bind_quantize(py::module_& m);
 void bind_sampling(py::module_& m);
 void bind_kv_cache(py::module_& m);
 void bind_conv(py::module_& m);
@@ -51,6 +52,7 @@ void bind_manipulation(py::module_& m);
 
 void bind_kernel_types(py::module_& m);
 void bind_jit(py::module_& m);
+void bind_sim(py::module_& m);
 void bind_floor(py::module_& m);
 void bind_trace(py::module_& m);
 void bind_transfer(py::module_& m);

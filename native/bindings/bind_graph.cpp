@@ -78,7 +78,7 @@ void set_args(Graph& graph, std::size_t index, const py::args& args, const py::k
   PackedArgs packed(*state);
   packed.convert(values.data());
   if (!graph.device().is_cuda()) {
-    graph.replace_host_launch(index, reference_call(*state, values.data()));
+    graph.replace_host_launch(index, host_call(state, values.data(), launch.config));
     return;
   }
   for (const Array* array : packed.arrays()) graph.keep(array->buffer());

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/python.h"
+#include "ops/elementwise/host_select.h"
+#include "ops/random/host_draws.h"
 #include "ops/random/host_words.h"
 #include "ops/reduction/host_loops.h"
 
@@ -45,14 +47,61 @@ void host_sum(const Contiguous<float>& x, const std::optional<Contiguous<double>
 }
 
 void host_scan(const Contiguous<float>& x, bool product, Contiguous<float> out) {
-  if (x.ndim() != 2 || out.ndim() != 2 || x.shape(0) != out.shape(0) || x.shape(1) != out.shape(1))
-    throw InvalidArgument("host_scan: x and out must be matrices of one shape");
+  if (x.ndim() != 3 || out.size() != x.size())
+    throw InvalidArgument(
+        "host_scan: x has shape [outer, scanned, inner], out must have as many elements");
   const float* from = x.data();
   float* to = out.mutable_data();
-  const std::int64_t rows = x.shape(0);
-  const std::int64_t cols = x.shape(1);
+  const ops::ScanShape shape{x.shape(0), x.shape(1), x.shape(2)};
   const WithoutGil released;
-  ops::scan_rows(from, to, rows, cols, product);
+  ops::scan_wide(from, to, shape, product);
+}
+
+void host_random_units(std::uint64_t key, std::uint64_t position_low, std::uint32_t position_high,
+                       Contiguous<float> out) {
+  const std::span<float> values(out.mutable_data(), static_cast<std::size_t>(out.size()));
+  const WithoutGil released;
+  ops::random_units({key, position_low, position_high, 0}, values);
+}
+
+void host_random_normals(std::uint64_t key, std::uint64_t position_low, std::uint32_t position_high,
+                         double loc, double scale, Contiguous<float> out) {
+  const std::span<float> values(out.mutable_data(), static_cast<std::size_t>(out.size()));
+  const WithoutGil released;
+  ops::random_normals({key, position_low, position_high, 0}, loc, scale, values);
+}
+
+bool is_contiguous(const py::array& x) { return (x.flags() & py::array::c_style) != 0; }
+
+// Elements are read and written at the same place, or in different memory.
+bool may_write_over(const py::array& x, const py::array& out) {
+  const auto* const from = static_cast<const std::byte*>(x.data());
+  const auto* const to = static_cast<const std::byte*>(out.data());
+  return from + x.nbytes() <= to || to + out.nbytes() <= from ||
+         (from == to && x.nbytes() == out.nbytes());
+}
+
+// False where the operands are not what the loop takes.
+bool host_select(const py::array& condition, const py::array& x, const py::array& y,
+                 py::array out) {
+  const py::ssize_t bytes = out.itemsize();
+  const bool known = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+  const auto fits = [&](const py::array& operand) {
+    return operand.itemsize() == bytes && is_contiguous(operand) &&
+           (operand.size() == 1 || operand.size() == out.size()) && may_write_over(operand, out);
+  };
+  if (!known || condition.itemsize() != 1 || condition.size() != out.size() ||
+      !is_contiguous(condition) || !may_write_over(condition, out) || !is_contiguous(out) ||
+      !fits(x) || !fits(y))
+    return false;
+  const py::ssize_t count = out.size();
+  const ops::Selectable first{x.data(), x.size() != count};
+  const ops::Selectable second{y.data(), y.size() != count};
+  const auto* const test = static_cast<const bool*>(condition.data());
+  void* const to = out.mutable_data();
+  const WithoutGil released;
+  ops::select(test, first, second, to, count, static_cast<std::size_t>(bytes));
+  return true;
 }
 
 }  // namespace
@@ -66,7 +115,17 @@ void bind_host(py::module_& m) {
         "Sums over the middle axis of a float32 array in float64; with mean, of squares about it.");
   m.def("host_scan", host_scan, py::arg("x").noconvert(), py::arg("product"),
         py::arg("out").noconvert(),
-        "Running sums or products of the rows of a float32 matrix, accumulated in float64.");
+        "Running sums or products along the middle axis of a float32 array, in float64.");
+  m.def("host_random_units", host_random_units, py::arg("key"), py::arg("position_low"),
+        py::arg("position_high"), py::arg("out").noconvert(),
+        "Fills a contiguous float32 array with a stream's numbers in [0, 1).");
+  m.def("host_random_normals", host_random_normals, py::arg("key"), py::arg("position_low"),
+        py::arg("position_high"), py::arg("loc"), py::arg("scale"), py::arg("out").noconvert(),
+        "Fills a contiguous float32 array with a stream's normal numbers.");
+  m.def("host_select", host_select, py::arg("condition"), py::arg("x"), py::arg("y"),
+        py::arg("out"),
+        "out = x where the condition holds, else y, for contiguous arrays of one element size and "
+        "bool conditions; x and y may be one element. False where they are not such arrays.");
 }
 
 }  // namespace gpk::bind

@@ -72,6 +72,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_rope_scaling(m);
   bind_attention(m);
   bind_moe(m);
+  bind_quantize(m);
   bind_sampling(m);
   bind_kv_cache(m);
   bind_conv(m);
@@ -93,6 +94,7 @@ PYBIND11_MODULE(gpk_native, m) {
   bind_manipulation(m);
   bind_kernel_types(m);
   bind_jit(m);
+  bind_sim(m);
   bind_floor(m);
   bind_trace(m);
   bind_transfer(m);

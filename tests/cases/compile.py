@@ -12,19 +12,11 @@ from multiprocessing import get_context
 from pygpukit import _native
 
 ARCHS = (80, 86, 89, 90, 100, 120)
-SHARED = {
-    "elementwise/map.cuh": 8,
-    "reduction/rows.cuh": 5,
-    "reduction/even_rows.cuh": 5,
-    "reduction/columns.cuh": 5,
-    "matmul/gemm_wgmma.cuh": 4,
-    "matmul/gemm_mma.cuh": 5,
-    "nn/norm.cuh": 5,
-    "nn/softmax.cuh": 4,
-    "attention/decode_mma.cuh": 3,
-    "fft/block.cuh": 8,
-    "audio/spectrogram.cuh": 3,
-}
+# `make test` compiles each file for one architecture, and this many of its kernels (which share
+# most of their code); `make kernels` every kernel for every architecture.
+WHOLE = bool(os.environ.get("GPK_TEST_ALL_ARCHS"))
+SAMPLE = 10
+LARGE_SAMPLES = {"elementwise/map.cuh": 60, "fft/block.cuh": 20}  # many functors, many radices
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 
 PROPERTIES = re.compile(
@@ -60,32 +52,28 @@ class Done:
     problem: str = ""
 
 
-def archs_of(file: str, expression: str, exact: list[int]) -> list[int]:
-    """All six where GPK_TEST_ALL_ARCHS is set (make kernels).
-
-    Else one, and of the many instantiations of a few files, which share their code, one in a
-    few and those that may use local memory. A fixed choice, spread over the architectures.
-    """
-    archs = [sm for sm in ARCHS if sm in exact] if exact else list(ARCHS)
-    number = zlib.crc32(expression.encode())
-    if os.environ.get("GPK_TEST_ALL_ARCHS"):
-        return archs
-    every = SHARED.get(file, 1)
-    if re.search("Sin|Tanh|Var", expression):
-        every = 1
-    return [] if number // 6 % every else [archs[number % len(archs)]]
+def sampled(file: str, expressions: list[str]) -> list[str]:
+    """Evenly spaced, the first and the last included."""
+    count = min(LARGE_SAMPLES.get(file, SAMPLE), len(expressions))
+    last = len(expressions) - 1
+    return [expressions[i * last // max(count - 1, 1)] for i in range(count)]
 
 
-def jobs() -> list[Job]:
-    groups: dict[tuple[str, int], list[str]] = {}
+def jobs(whole: bool = WHOLE) -> list[Job]:
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for _, file, expression, exact, _ in _native.builtin_kernels():
-        for sm in archs_of(file, expression, exact):
-            groups.setdefault((file, sm), []).append(expression)
-    return [
-        Job(file, sm, tuple(expressions[i : i + CHUNK]))
-        for (file, sm), expressions in groups.items()
-        for i in range(0, len(expressions), CHUNK)
-    ]
+        groups.setdefault((file, tuple(exact) or ARCHS), []).append(expression)
+    found = []
+    for (file, archs), expressions in groups.items():
+        known = [sm for sm in ARCHS if sm in archs]
+        chosen = known if whole else [known[zlib.crc32(file.encode()) % len(known)]]
+        kernels = expressions if whole else sampled(file, expressions)
+        found += [
+            Job(file, sm, tuple(kernels[i : i + CHUNK]))
+            for sm in chosen
+            for i in range(0, len(kernels), CHUNK)
+        ]
+    return found
 
 
 def compile_job(job: Job) -> Done:

@@ -101,6 +101,10 @@ def _joins() -> Iterator[Op]:
     yield Op("concat 0", lambda xp, *xs: xp.concat(xs), ((3, 5), (0, 5), (31, 5)))
     yield Op("concat 1", lambda xp, *xs: xp.concat(xs, axis=1), ((3, 5), (3, 1), (3, 33)))
     yield Op("concat -1", lambda xp, *xs: xp.concatenate(xs, axis=-1), ((2, 3, 4), (2, 3, 1)))
+    # More arrays than one launch takes; rows longer than a block's part; rows of odd bytes.
+    yield Op("concat many", lambda xp, *xs: xp.concat(xs, axis=1), ((3, 2), (3, 0), (3, 5)) * 13)
+    yield Op("concat long", lambda xp, *xs: xp.concat(xs), ((4099,), (1,), (64,), (2048,)))
+    yield Op("concat tiles", lambda xp, *xs: xp.concat(xs, axis=1), ((64, 64),) * 4)
     yield Op("concat one", lambda xp, x: xp.concat([x]), ((33,),))
     yield Op("stack 1", lambda xp, *xs: xp.stack(xs, axis=1), ((4, 3),) * 2)
     yield Op("stack -1", lambda xp, *xs: xp.stack(xs, axis=-1), ((4, 3),) * 2)

@@ -304,7 +304,12 @@ def _as_complex(pairs: list[tuple[float, ...]], dtype: Any) -> Any:
 
 
 def check(op: str, dtype: str, make: Callable[[Any], Any]) -> None:
-    """All cases of an op in one call."""
+    """With arrays that `make` makes of NumPy's."""
+    check_call(op, dtype, lambda *given: getattr(gp, op)(*map(make, given)).to_numpy())
+
+
+def check_call(op: str, dtype: str, call: Callable[..., Any]) -> None:
+    """All cases of an op in one call of NumPy arrays."""
     cases = (COMPLEX_CASES if dtype.startswith("complex") else REAL_CASES)[op]
     if dtype.startswith("complex"):
         operands = [_as_complex([c.operands for c in cases], dtype)]
@@ -312,7 +317,7 @@ def check(op: str, dtype: str, make: Callable[[Any], Any]) -> None:
         operands = [
             np.array(column, dtype) for column in zip(*(c.operands for c in cases), strict=True)
         ]
-    got = getattr(gp, op)(*map(make, operands)).to_numpy()
+    got = call(*operands)
     values = [got.real, got.imag] if len(cases[0].parts) == 2 else [got]
     wrong = []
     for n, case in enumerate(cases):

@@ -16,12 +16,14 @@ Call = Callable[[Callable[[Any], Any]], Any]
 @dataclass(frozen=True)
 class Use:
     """`call` is given a function that makes arrays of NumPy's. `converts`: the library asks for
-    NumPy arrays on the way, which a GPU refuses. `ours`: results are arrays of ours."""
+    NumPy arrays on the way, which a GPU refuses. `ours`: results are arrays of ours. `signs`: the
+    results, by place, whose columns are axes: each is unique up to its sign."""
 
     call: Call
     converts: bool = False
     ours: bool = True
     close: float = 1e-9
+    signs: tuple[int, ...] = ()
 
 
 def _is_array(value: Any) -> bool:
@@ -44,9 +46,17 @@ def _compare(name: str, got: Any, want: Any, use: Use, device: str) -> None:
     np.testing.assert_allclose(ours, want, rtol=use.close, atol=use.close, err_msg=name)
 
 
+def _with_signs_of(got: Any, want: Any) -> Any:
+    """The columns of `got` with the signs of `want`'s."""
+    products = (gp.asnumpy(got) * want).sum(axis=0)
+    return got * gp.from_numpy(np.where(products < 0, -1.0, 1.0), device=got.device)
+
+
 def run(name: str, use: Use, device: str) -> None:
     """With our arrays on a device as with NumPy's."""
     want = use.call(np.asarray)
     got = use.call(lambda host: gp.from_numpy(np.asarray(host), device=device))
     at = gp.empty(0, device=device).device
+    for place in use.signs:
+        got[place] = _with_signs_of(got[place], want[place])
     _compare(name, got, want, use, at)

@@ -32,9 +32,12 @@ print(json.dumps([found, _native.cache_info()["entries"]]))
 
 @pytest.mark.nvrtc
 def test_bundled_and_compiled_kernels_give_the_same_bits(run_python, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    bundled = run_python(DIGESTS, PYGPUKIT_CACHE_DIR=str(tmp_path / "a"))
+    # The second child compiles some hundred kernels, beside other tests.
+    bundled = run_python(DIGESTS, timeout_s=600, PYGPUKIT_CACHE_DIR=str(tmp_path / "a"))
     compiled = run_python(
-        "import sys; sys.argv[1:] = ['nvrtc']\n" + DIGESTS, PYGPUKIT_CACHE_DIR=str(tmp_path / "b")
+        "import sys; sys.argv[1:] = ['nvrtc']\n" + DIGESTS,
+        timeout_s=600,
+        PYGPUKIT_CACHE_DIR=str(tmp_path / "b"),
     )
     assert bundled.returncode == 0, bundled.stderr
     assert compiled.returncode == 0, compiled.stderr

@@ -98,6 +98,29 @@ def test_more_than_two_to_the_31_elements() -> None:
     assert same(joined[-1000:], host[-1000:])
 
 
+@pytest.mark.parametrize("shift", [0, 1, 4])
+def test_misaligned_arrays_side_by_side(shift: int) -> None:
+    host = np.arange(64 * 48 + 16, dtype=np.int32)
+    x = gp._native.slice_axis(gp.from_numpy(host, device="cuda"), 0, shift, 64 * 48).reshape(64, 48)
+    y = gp.from_numpy(host[:640].reshape(64, 10), device="cuda")
+    want = np.concatenate([host[shift:][: 64 * 48].reshape(64, 48), host[:640].reshape(64, 10)], 1)
+    assert same(gp.concat([x, y], axis=1).to_numpy(), want)
+
+
+def test_arrays_side_by_side_in_one_launch() -> None:
+    parts = [gp.full((64, 64), float(i), device="cuda") for i in range(4)]
+    wide, tall = gp.empty((64, 256), device="cuda"), gp.empty((4, 64, 64), device="cuda")
+    graph = gp.CudaGraph()
+    with graph:
+        gp.concat(parts, axis=1, out=wide)
+        gp.stack(parts, out=tall)
+    assert len(graph.launches) == 2
+    graph.replay()
+    graph.synchronize()
+    assert same(wide.to_numpy(), np.repeat(np.arange(4.0), 64) * np.ones((64, 1)))
+    assert same(tall.to_numpy(), np.arange(4.0)[:, None, None] * np.ones((4, 64, 64)))
+
+
 def test_large_matrices() -> None:
     rows, cols = 2**16 + 1, 2**15 + 16
     x = gp.ones((rows, cols), "uint8", device="cuda")

@@ -90,7 +90,7 @@ TEST(ConfigParse, Device) {
   EXPECT_EQ(parse({{"PYGPUKIT_DEVICE", "cpu"}}).device, DeviceChoice::kCpu);
   const std::string message =
       message_of<InvalidArgument>([] { parse({{"PYGPUKIT_DEVICE", "tpu"}}); });
-  EXPECT_EQ(message, "environment: PYGPUKIT_DEVICE is 'tpu', expected auto, cuda or cpu");
+  EXPECT_EQ(message, "environment: PYGPUKIT_DEVICE is 'tpu', expected auto, cuda, cpu or sim");
 }
 
 TEST(ConfigParse, CpuAndRequiredGpuExcludeEachOther) {

@@ -1,3 +1,4 @@
+#include "ops/elementwise/concat.h"
 #include "ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
@@ -334,6 +335,23 @@ TEST(NumberTest, IsGivenInTheComputeType) {
   EXPECT_EQ(as(std::int64_t{7}, DType::kFloat64, double{}), 7.0);
   EXPECT_EQ(as(true, DType::kInt64, std::int64_t{}), 1);
   EXPECT_THROW(compute_number(std::int64_t{300}, DType::kInt8, "add"), InvalidArgument);
+}
+
+TEST(ConcatTest, UsesTheWidestWords) {
+  const auto plan = [](std::vector<std::int64_t> row_bytes, std::int64_t rows,
+                       std::size_t alignment) {
+    const ConcatPlan found = plan_concat(row_bytes, rows, alignment);
+    return std::pair(static_cast<std::int64_t>(found.word_bytes), found.blocks);
+  };
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(plan({256, 256, 256, 256}, 64, 512), Pair(16, 4));  // four of 64 x 64 float32
+  EXPECT_EQ(plan({256, 8}, 64, 512), Pair(8, 3));
+  EXPECT_EQ(plan({256, 0, 256}, 64, 4), Pair(4, 8));
+  EXPECT_EQ(plan({3, 16}, 1, 256), Pair(1, 2));
+  EXPECT_EQ(plan({0, 0}, 5, 256), Pair(16, 0));
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(plan({kMost, 1}, 1, 256), Pair(1, (std::int64_t{1} << 21) + 1));
+  EXPECT_EQ(plan({kMost, 1}, 2, 256).second, 0);  // past 32-bit indices
 }
 
 TEST(ElementwiseTest, EveryOpIsInTheList) {

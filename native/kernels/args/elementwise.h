@@ -64,6 +64,28 @@ struct TransposeArgs {
 };
 static_assert(sizeof(TransposeArgs) == 776 && __is_trivially_copyable(TransposeArgs));
 
+// --- concat -------------------------------------------------------------------------------------
+
+// One input: rows of `row` words, one after another.
+struct ConcatPiece {
+  const void* in;
+  long long start;  // words: where its part of a row of the result begins
+  Divider row;
+  unsigned num_words;
+  unsigned first_block;
+};
+
+struct ConcatArgs {
+  static constexpr int kMaxPieces = 32;  // per launch
+  static constexpr int kThreads = 256;
+  static constexpr int kUnroll = 4;  // words per thread
+  void* out;
+  long long row_words;  // of the result
+  int num_pieces;
+  ConcatPiece piece[kMaxPieces];
+};
+static_assert(sizeof(ConcatArgs) == 1304 && __is_trivially_copyable(ConcatArgs));
+
 // --- packed -------------------------------------------------------------------------------------
 
 // The type of the two values per byte.

@@ -1,5 +1,6 @@
-// Arithmetic and functions of complex numbers. Accuracy: a few ulp of the larger part; infinities
-// and NaN follow C99 Annex G where it is cheap.
+// Arithmetic and functions of complex numbers. Accuracy: a few ulp of the larger part. Infinities,
+// NaN and signs of zeros follow the array API standard's tables (C99 Annex G), but for products,
+// quotients and powers.
 #pragma once
 
 #include "common/dtype.cuh"
@@ -60,6 +61,14 @@ template <class R>
 __device__ __forceinline__ bool has_nan(Complex<R> a) {
   return a.re != a.re || a.im != a.im;
 }
+template <class R>
+__device__ __forceinline__ bool has_inf(Complex<R> a) {
+  return isinf(a.re) || isinf(a.im);
+}
+template <class R>
+__device__ __forceinline__ bool is_finite(Complex<R> a) {
+  return isfinite(a.re) && isfinite(a.im);
+}
 
 // Smith's division: no overflow of intermediate squares.
 template <class R>
@@ -98,7 +107,7 @@ __device__ __forceinline__ Complex<R> c_log(Complex<R> z) {
   const R big = fmax(fabs(z.re), fabs(z.im));
   const R small = fmin(fabs(z.re), fabs(z.im));
   R magnitude;
-  if (big > R(0.5) && big < R(2)) {
+  if (big > R(0.5) && big < R(2) && !has_nan(z)) {  // fmax and fmin ignore a NaN
     // log|z| near |z| = 1, where log(hypot) would cancel.
     magnitude = R(0.5) * log1p((big - R(1)) * (big + R(1)) + small * small);
   } else {
@@ -126,7 +135,8 @@ __device__ __forceinline__ Complex<R> c_sinh(Complex<R> z) {
   if (z.im == R(0)) return {sinh(z.re), z.im};
   R s, c;
   sincos(z.im, &s, &c);
-  return {z.re == R(0) ? z.re : sinh(z.re) * c, cosh(z.re) * s};
+  const bool alone = z.re == R(0) || (isinf(z.re) && !isfinite(z.im));
+  return {alone ? z.re : sinh(z.re) * c, cosh(z.re) * s};
 }
 
 template <class R>
@@ -134,12 +144,16 @@ __device__ __forceinline__ Complex<R> c_cosh(Complex<R> z) {
   R s, c;
   sincos(z.im, &s, &c);
   const R sh = sinh(z.re);
-  return {cosh(z.re) * c, sh == R(0) || s == R(0) ? copysign(R(0), sh * s) : sh * s};
+  const R re = isinf(z.re) && !isfinite(z.im) ? fabs(z.re) : cosh(z.re) * c;
+  const bool zero = sh == R(0) || s == R(0);  // the product of infinity and 0 too
+  return {re, zero ? copysign(R(0), sh) * copysign(R(1), s) : sh * s};
 }
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_tanh(Complex<R> z) {
-  if (fabs(z.re) > R(20)) {  // cosh overflows long before tanh differs from 1
+  if (z.im == R(0)) return {tanh(z.re), z.im};
+  if (fabs(z.re) > R(20) && (isfinite(z.im) || isinf(z.re))) {
+    // cosh overflows long before tanh differs from 1
     return {copysign(R(1), z.re), copysign(R(0), sin(R(2) * z.im))};
   }
   const R t = tan(z.im);
@@ -148,33 +162,51 @@ __device__ __forceinline__ Complex<R> c_tanh(Complex<R> z) {
   const R rho = sqrt(R(1) + s * s);
   if (isinf(t)) return {rho / s, R(1) / t};
   const R denominator = R(1) + beta * s * s;
-  return {beta * rho * s / denominator, t / denominator};
+  return {z.re == R(0) ? z.re : beta * rho * s / denominator, t / denominator};
 }
 
-// Inverse functions by Kahan's formulas, which preserve the signs of zeros along branch cuts.
+// Inverse functions by Kahan's formulas, which preserve the signs of zeros along branch cuts. With
+// an infinite part, the angle is that of z itself; with a NaN and no infinity, z.re + z.im is NaN.
 template <class R>
 __device__ __forceinline__ Complex<R> c_asinh(Complex<R> z) {
   const Complex<R> a = c_sqrt(Complex<R>{R(1) - z.im, z.re});   // sqrt(1 + iz)
   const Complex<R> b = c_sqrt(Complex<R>{R(1) + z.im, -z.re});  // sqrt(1 - iz)
-  return {asinh(a.re * b.im * R(-1) + a.im * b.re), atan2(z.im, a.re * b.re - a.im * b.im)};
+  const bool finite = is_finite(z);
+  const R im = atan2(z.im, finite ? a.re * b.re - a.im * b.im : fabs(z.re));
+  if (finite) return {asinh(a.im * b.re - a.re * b.im), im};
+  if (has_inf(z)) return {copysign(fabs(isinf(z.re) ? z.re : z.im), z.re), im};
+  return {z.re + z.im, z.im == R(0) ? z.im : im};
 }
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_acos(Complex<R> z) {
   const Complex<R> a = c_sqrt(Complex<R>{R(1) - z.re, -z.im});
   const Complex<R> b = c_sqrt(Complex<R>{R(1) + z.re, z.im});
-  return {R(2) * atan2(a.re, b.re), asinh(b.re * a.im - b.im * a.re)};
+  const bool finite = is_finite(z);
+  const R angle = atan2(finite ? a.re : fabs(z.im), finite ? b.re : z.re);
+  if (finite) return {R(2) * angle, asinh(b.re * a.im - b.im * a.re)};
+  if (has_inf(z)) return {angle, copysign(fabs(isinf(z.re) ? z.re : z.im), -z.im)};
+  return {z.re == R(0) ? R(1.5707963267948966) : angle, z.re + z.im};
 }
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_acosh(Complex<R> z) {
   const Complex<R> a = c_sqrt(Complex<R>{z.re - R(1), z.im});
   const Complex<R> b = c_sqrt(Complex<R>{z.re + R(1), z.im});
-  return {asinh(a.re * b.re + a.im * b.im), R(2) * atan2(a.im, b.re)};
+  const bool finite = is_finite(z);
+  const R angle = atan2(finite ? a.im : z.im, finite ? b.re : z.re);
+  if (finite) return {asinh(a.re * b.re + a.im * b.im), R(2) * angle};
+  if (has_inf(z)) return {fabs(isinf(z.re) ? z.re : z.im), angle};
+  return {z.re + z.im, z.re == R(0) ? R(1.5707963267948966) : angle};
 }
 
 template <class R>
 __device__ __forceinline__ Complex<R> c_atanh(Complex<R> z) {
+  if (!is_finite(z)) {
+    const R right = R(1.5707963267948966);
+    if (has_inf(z)) return {copysign(R(0), z.re), z.im != z.im ? z.im : copysign(right, z.im)};
+    return {z.re == R(0) ? z.re : z.re + z.im, z.re + z.im};
+  }
   const R x = fabs(z.re);  // an odd function: log1p of a negative number would cancel near -1
   const R y2 = z.im * z.im;
   const R one_minus = R(1) - x;

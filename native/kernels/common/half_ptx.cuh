@@ -42,6 +42,19 @@ __device__ __forceinline__ unsigned to_bfloats(float low, float high) {
   return bits;
 }
 
+// a * b + c of two 16-bit floats in a word, rounded once.
+__device__ __forceinline__ unsigned fma_halves(unsigned a, unsigned b, unsigned c) {
+  unsigned y;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+  return y;
+}
+
+__device__ __forceinline__ unsigned fma_bfloats(unsigned a, unsigned b, unsigned c) {
+  unsigned y;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
+  return y;
+}
+
 // NaN if either is; 0 is larger than -0.
 __device__ __forceinline__ float max_or_nan(float a, float b) {
   float y;

@@ -13,6 +13,7 @@
 #include "common/vec.cuh"
 #include "elementwise/activation.cuh"
 #include "elementwise/any_dtype.cuh"
+#include "elementwise/divider.cuh"
 
 namespace gpk {
 
@@ -176,11 +177,6 @@ __global__ void __launch_bounds__(256)
 }
 
 // --- strided ------------------------------------------------------------------------------------
-
-// Division by a launch-time constant: two instructions instead of twenty. n < 2**31.
-__device__ __forceinline__ unsigned divide(unsigned n, const Divider& by) {
-  return (__umulhi(n, by.magic) + n) >> by.shift;
-}
 
 // Offsets of one work item for all operands. The inner axis counts in steps of kVec elements.
 template <int kN, int kRank, class Index>

@@ -3,7 +3,9 @@
 // odd pitch). Rotations are skipped below epsilon / 4, which is relative to a matrix scaled to a
 // largest element in [1/2, 2), or below epsilon times the geometric mean of both diagonal elements
 // (`relative`, for Gram matrices: small eigenvalues are then as accurate as large ones).
-// Eigenvalues in order; equal ones by column. Ends after a sweep without a rotation.
+// Eigenvalues in order; equal ones by column. Ends after a sweep without a rotation. A rotation is
+// applied as a correction by 1 - cosine: 1 / sqrt(1 + t^2) is too large on average where t^2 is
+// near epsilon, and the norms of V's columns grow with every sweep.
 #pragma once
 
 #include "linalg/matrix.cuh"
@@ -15,7 +17,7 @@ inline constexpr int kEighMaxSweeps = 40;
 
 template <class T>
 struct Rotations {
-  RealOf<T> cosine[kEighPairs];
+  RealOf<T> versine[kEighPairs];  // 1 - cosine
   RealOf<T> sine_re[kEighPairs];
   RealOf<T> sine_im[kEighPairs];
   int p[kEighPairs];  // < 0: none
@@ -75,11 +77,11 @@ __device__ __forceinline__ bool make_rotation(const Matrix<T>& a, int n, int pla
   if (!(size > tolerance)) return false;
   const R theta = (N::real(a(q, q)) - N::real(a(p, p))) / (R(2) * size);
   const R tangent = copysign(R(1) / (fabs(theta) + sqrt(R(1) + theta * theta)), theta);
-  const R cosine = R(1) / sqrt(R(1) + tangent * tangent);
-  const T sine = N::scale(N::over(element, size), tangent * cosine);
+  const R secant = sqrt(R(1) + tangent * tangent);
+  const T sine = N::scale(N::over(element, size), tangent / secant);
   out.p[pair] = p;
   out.q[pair] = q;
-  out.cosine[pair] = cosine;
+  out.versine[pair] = tangent * tangent / (secant * (R(1) + secant));
   out.sine_re[pair] = N::real(sine);
   out.sine_im[pair] = N::imag(sine);
   return true;
@@ -99,8 +101,8 @@ __device__ __forceinline__ void rotate_columns(const Matrix<T>& m, int n, int pa
     const T x = m(i, p);
     const T y = m(i, q);
     const T sine = rotations.sine(pair);
-    m(i, p) = N::scale(x, rotations.cosine[pair]) - N::conj(sine) * y;
-    m(i, q) = sine * x + N::scale(y, rotations.cosine[pair]);
+    m(i, p) = x - (N::scale(x, rotations.versine[pair]) + N::conj(sine) * y);
+    m(i, q) = y + (sine * x - N::scale(y, rotations.versine[pair]));
   }
 }
 
@@ -119,8 +121,8 @@ __device__ __forceinline__ void rotate_rows(const Matrix<T>& m, int n, int pairs
     const T x = m(p, i);
     const T y = m(q, i);
     const T sine = rotations.sine(pair);
-    T above = N::scale(x, rotations.cosine[pair]) - sine * y;
-    T below = N::conj(sine) * x + N::scale(y, rotations.cosine[pair]);
+    T above = x - (N::scale(x, rotations.versine[pair]) + sine * y);
+    T below = y + (N::conj(sine) * x - N::scale(y, rotations.versine[pair]));
     if (i == p) {
       above = N::of(N::real(above));
       below = N::of(R(0));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/promote.h"
+#include "ops/elementwise/concat.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"
@@ -121,6 +122,7 @@ void enumerate_elementwise(std::vector<jit::KernelSpec>& specs) {
   enumerate_transpose(specs);
   enumerate_packed(specs);
   enumerate_fill(specs);
+  enumerate_concat(specs);
 }
 
 }  // namespace gpk::ops

@@ -49,7 +49,7 @@ std::uint64_t map_key(const MapPlan& plan, unsigned op, DType common, std::span<
                       DType result);
 
 // Kernels of the family, as KernelKey numbers them.
-enum class ElementwiseKernel : std::uint8_t { kMap, kTranspose, kPacked, kFill };
+enum class ElementwiseKernel : std::uint8_t { kMap, kTranspose, kPacked, kFill, kConcat };
 
 // Op numbers of map_key() behind those of the listed ops.
 inline constexpr unsigned kCopyOp = 250;

@@ -81,11 +81,39 @@ void scan(const float* x, float* out, std::int64_t cols) {
 }
 
 template <bool kProduct>
-void scan_all(const float* x, float* out, std::int64_t rows, std::int64_t cols) {
+void scan_rows(const float* x, float* out, std::int64_t rows, std::int64_t cols) {
   std::int64_t row = 0;
   for (; row + kTogether <= rows; row += kTogether)
     scan<kProduct, kTogether>(x + row * cols, out + row * cols, cols);
   for (; row < rows; ++row) scan<kProduct, 1>(x + row * cols, out + row * cols, cols);
+}
+
+// Down `width` columns of a matrix with rows of `pitch` elements.
+template <bool kProduct>
+void scan_columns(const float* x, float* out, std::int64_t rows, std::int64_t pitch,
+                  std::int64_t width) {
+  double acc[kColumns];
+  std::fill_n(acc, width, kProduct ? 1.0 : 0.0);
+  for (std::int64_t j = 0; j < rows; ++j)
+    for (std::int64_t i = 0; i < width; ++i) {
+      const auto value = static_cast<double>(x[j * pitch + i]);
+      acc[i] = kProduct ? acc[i] * value : acc[i] + value;
+      out[j * pitch + i] = static_cast<float>(acc[i]);
+    }
+}
+
+template <bool kProduct>
+void scan_all(const float* x, float* out, const ScanShape& shape) {
+  if (shape.inner == 1) {
+    scan_rows<kProduct>(x, out, shape.outer, shape.scanned);
+    return;
+  }
+  for (std::int64_t o = 0; o < shape.outer; ++o)
+    for (std::int64_t first = 0; first < shape.inner; first += kColumns) {
+      const std::int64_t at = o * shape.scanned * shape.inner + first;
+      scan_columns<kProduct>(x + at, out + at, shape.scanned, shape.inner,
+                             std::min(kColumns, shape.inner - first));
+    }
 }
 
 }  // namespace
@@ -113,11 +141,11 @@ void sum_wide(const float* x, const double* mean, double* out, const SumShape& s
   }
 }
 
-void scan_rows(const float* x, float* out, std::int64_t rows, std::int64_t cols, bool product) {
+void scan_wide(const float* x, float* out, const ScanShape& shape, bool product) {
   if (product) {
-    scan_all<true>(x, out, rows, cols);
+    scan_all<true>(x, out, shape);
   } else {
-    scan_all<false>(x, out, rows, cols);
+    scan_all<false>(x, out, shape);
   }
 }
 

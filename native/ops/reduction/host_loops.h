@@ -13,7 +13,10 @@ struct SumShape {
 };
 void sum_wide(const float* x, const double* mean, double* out, const SumShape& shape);
 
-// out[r, i] = the sum (product) of x[r, 0] ... x[r, i]; both may be the same.
-void scan_rows(const float* x, float* out, std::int64_t rows, std::int64_t cols, bool product);
+// out[o, j, i] = the sum (product) of x[o, 0, i] ... x[o, j, i]; both may be the same.
+struct ScanShape {
+  std::int64_t outer, scanned, inner;
+};
+void scan_wide(const float* x, float* out, const ScanShape& shape, bool product);
 
 }  // namespace gpk::ops

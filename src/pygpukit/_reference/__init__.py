@@ -16,6 +16,7 @@ from pygpukit._reference.linalg import *  # noqa: F403
 from pygpukit._reference.matmul import *  # noqa: F403
 from pygpukit._reference.moe import *  # noqa: F403
 from pygpukit._reference.nn import *  # noqa: F403
+from pygpukit._reference.quantize import *  # noqa: F403
 from pygpukit._reference.random import *  # noqa: F403
 from pygpukit._reference.recurrent import *  # noqa: F403
 from pygpukit._reference.reduction import *  # noqa: F403

@@ -7,6 +7,7 @@ in float64.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,10 +110,11 @@ def blocks_of(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 def scan_into(ufunc: np.ufunc, x: NDArray[Any], axis: int, out: NDArray[Any]) -> None:
     """out = ufunc.accumulate(x), of the same dtype; float32 is computed in float64."""
     narrow = x.dtype.char == "f"
-    if narrow and axis == x.ndim - 1 and x.flags.c_contiguous and x.size:
-        result = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-        rows = (-1, x.shape[-1])
-        _native.host_scan(x.reshape(rows), ufunc is np.multiply, result.reshape(rows))
+    if narrow and x.flags.c_contiguous and x.size:
+        apart = out.flags.c_contiguous and not np.may_share_memory(x, out)
+        result = out if apart else np.empty(out.shape, out.dtype)
+        lines = (math.prod(x.shape[:axis]), x.shape[axis], -1)
+        _native.host_scan(x.reshape(lines), ufunc is np.multiply, result)
         if result is not out:
             out[...] = result
     elif axis == 0 and x.size >= LARGE and x.flags.c_contiguous and x[0].size >= _LONG:
@@ -125,8 +127,7 @@ def scan_into(ufunc: np.ufunc, x: NDArray[Any], axis: int, out: NDArray[Any]) ->
 
 def _scan_lines(ufunc: np.ufunc, x: NDArray[Any], out: NDArray[Any]) -> None:
     """Along the first axis, line by line; NumPy would read one element of each in turn."""
-    wide = np.float64 if x.dtype.char == "f" else x.dtype
-    total = np.full(x.shape[1:], ufunc.identity, wide)
+    total = np.full(x.shape[1:], ufunc.identity, x.dtype)
     for line, result in zip(x, out, strict=True):
         ufunc(total, line, out=total)
         result[...] = total

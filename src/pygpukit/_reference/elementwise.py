@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from pygpukit import _native
 from pygpukit._reference.blocks import LARGE, blocks_of
 from pygpukit._reference.special import SPECIAL
 
@@ -372,6 +373,12 @@ def _make(name: str) -> Function:
 globals().update({name: _make(name) for name in FUNCTIONS})
 
 
+def _as_array(x: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if type(x) is not np.ndarray:
+        return np.array(x, dtype)
+    return x if x.dtype is dtype else x.astype(dtype, copy=False)
+
+
 def where(condition: Any, x: Any, y: Any, *, dtype: np.dtype[Any], out: NDArray[Any]) -> None:
     """out = x where the condition holds, else y"""
     if dtype is not out.dtype or dtype.char not in _AS_THEY_ARE:
@@ -380,8 +387,10 @@ def where(condition: Any, x: Any, y: Any, *, dtype: np.dtype[Any], out: NDArray[
     test = condition if type(condition) is np.ndarray else np.asarray(condition)
     if test.dtype.kind != "b":
         test = test.astype(np.bool_)
-    first = x.astype(dtype, copy=False) if type(x) is np.ndarray else dtype.type(x)
-    second = y.astype(dtype, copy=False) if type(y) is np.ndarray else dtype.type(y)
+    first = _as_array(x, dtype)
+    second = _as_array(y, dtype)
+    if _native.host_select(test, first, second, out):
+        return
     if out.size < LARGE:
         np.copyto(out, np.where(test, first, second))
         return
@@ -392,10 +401,11 @@ def where(condition: Any, x: Any, y: Any, *, dtype: np.dtype[Any], out: NDArray[
 
 def copy(x: Any, *, out: NDArray[Any]) -> None:
     """out[...] = x, cast to its dtype"""
-    if out.dtype.kind not in "cb" and np.iscomplexobj(x):
-        x = x.real
     if type(x) is not np.ndarray:
-        x = np.asarray(x).astype(out.dtype, copy=False)
+        x = np.asarray(x.real if isinstance(x, complex) and out.dtype.kind not in "cb" else x)
+        x = x.astype(out.dtype, copy=False)
+    elif x.dtype.kind == "c" and out.dtype.kind not in "cb":
+        x = x.real
     np.copyto(out, x, casting="unsafe")
 
 

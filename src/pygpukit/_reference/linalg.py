@@ -324,15 +324,16 @@ def _jacobi_eigh(a: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
             safe = np.where(active, size, 1)
             theta = np.where(active, (aqq - app) / (2 * safe), 0)
             tangent = np.copysign(1 / (np.abs(theta) + np.hypot(1, theta)), theta) * active
-            cosine = 1 / np.hypot(1, tangent)
-            sine = tangent * cosine * (element / safe)
+            secant = np.hypot(1, tangent)
+            versine = tangent * tangent / (secant * (1 + secant))  # norms drift with 1 / secant
+            sine = tangent / secant * (element / safe)
             for m in (a, v):
                 x, y = m[:, :, p], m[:, :, q]
-                m[:, :, p] = x * cosine[:, None] - y * sine.conj()[:, None]
-                m[:, :, q] = x * sine[:, None] + y * cosine[:, None]
+                m[:, :, p] = x - (x * versine[:, None] + y * sine.conj()[:, None])
+                m[:, :, q] = y + (x * sine[:, None] - y * versine[:, None])
             x, y = a[:, p], a[:, q]
-            a[:, p] = x * cosine[:, :, None] - y * sine[:, :, None]
-            a[:, q] = x * sine.conj()[:, :, None] + y * cosine[:, :, None]
+            a[:, p] = x - (x * versine[:, :, None] + y * sine[:, :, None])
+            a[:, q] = y + (x * sine.conj()[:, :, None] - y * versine[:, :, None])
             a[:, p, q] = np.where(active, 0, a[:, p, q])
             a[:, q, p] = a[:, p, q].conj()
         if not rotated:

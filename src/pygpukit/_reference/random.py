@@ -134,6 +134,12 @@ def random_uniform(
     key: int, position_low: int, position_high: int, low: float, span: float, *, out: NDArray[Any]
 ) -> None:
     """out = low + span * u, rounded after each operation; float16 and bfloat16 once more"""
+    if out.dtype.char == "f" and out.flags.c_contiguous:
+        _native.host_random_units(key, position_low, position_high, out)
+        if span != 1 or low != 0:
+            np.multiply(out, np.float32(span), out=out)
+            np.add(out, np.float32(low), out=out)
+        return
     stream = Stream(key, position_low, position_high)
     dtype = out.dtype.name
 
@@ -148,6 +154,9 @@ def random_normal(
     key: int, position_low: int, position_high: int, loc: float, scale: float, *, out: NDArray[Any]
 ) -> None:
     """Box-Muller: words (x, y) give sqrt(-2 log x) times cos and sin of y turns."""
+    if out.dtype.char == "f" and out.flags.c_contiguous:
+        _native.host_random_normals(key, position_low, position_high, loc, scale, out)
+        return
     stream = Stream(key, position_low, position_high)
     wide = out.dtype.name == "float64"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pygpukit.ops._declared.moe import *  # noqa: F403
     from pygpukit.ops._declared.nn import *  # noqa: F403
     from pygpukit.ops._declared.paged_cache import *  # noqa: F403
+    from pygpukit.ops._declared.quantization import *  # noqa: F403
     from pygpukit.ops._declared.recurrent import *  # noqa: F403
     from pygpukit.ops._declared.reduction import *  # noqa: F403
     from pygpukit.ops._declared.repeating import *  # noqa: F403
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.polynomials import *  # noqa: F403
     from pygpukit.ops.porting import *  # noqa: F403
     from pygpukit.ops.positions import *  # noqa: F403
+    from pygpukit.ops.quantization import *  # noqa: F403
     from pygpukit.ops.recurrent import *  # noqa: F403
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
@@ -93,6 +95,7 @@ __all__ = [
     "FusedFunction",
     "MatmulExplanation",
     "NpzFile",
+    "PackedWeight",
     "Sampled",
     "abs",
     "absolute",
@@ -222,6 +225,7 @@ __all__ = [
     "deg2rad",
     "degrees",
     "delete",
+    "dequantize",
     "diag",
     "diag_indices",
     "diag_indices_from",
@@ -514,6 +518,7 @@ __all__ = [
     "put_along_axis",
     "putmask",
     "quantile",
+    "quantize",
     "quantize_bf16_to_nvf4",
     "quick_gelu",
     "r_",

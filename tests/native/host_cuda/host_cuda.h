@@ -33,6 +33,10 @@ inline thread_local Dim3 blockIdx;
 inline thread_local Dim3 blockDim;
 inline thread_local Dim3 gridDim;
 
+struct uint2 {  // NOLINT(readability-identifier-naming)
+  unsigned x, y;
+};
+
 namespace host_cuda {
 
 // A barrier that threads leave when they return, and what they exchange at it.
@@ -238,6 +242,9 @@ inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fdiv_rn(float x, float y) { return x / y; }
+inline unsigned __umulhi(unsigned x, unsigned y) {
+  return static_cast<unsigned>(static_cast<std::uint64_t>(x) * y >> 32);
+}
 inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<unsigned long long>(static_cast<Wide>(x) * y >> 64);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "linalg/cholesky.cuh"
+#include "linalg/eigh.cuh"
 #include "linalg/lu.cuh"
 #include "linalg/qr.cuh"
 #include "linalg_problem.h"
@@ -147,6 +148,93 @@ TEST(LinalgKinds, CholeskyElementByElement) {
     check_cholesky<complex64>(kind, 12);
     check_cholesky<complex128>(kind, 7);
   }
+}
+
+// The norm of a row after many rotations by angles of all sizes: errors of single rotations must
+// not add up. What block Jacobi does to a matrix in its sweeps is thousands of them.
+template <class T>
+void check_rotations(unsigned seed) {
+  using R = RealOf<T>;
+  threadIdx = {0, 0, 0};  // no launch: one row, one pair
+  constexpr int kRotations = 20000;
+  std::mt19937 bits(seed);
+  std::normal_distribution<double> draw;
+  std::uniform_real_distribution<double> power(sizeof(R) == 4 ? -6.0 : -14.0, 0.0);
+  Rotations<T> rotations;
+  Stack<T> row(1, 1, 2);
+  row.set(0, 0, 0, 0.6);
+  row.set(0, 0, 1, 0.8);
+  for (int i = 0; i < kRotations; ++i) {
+    Stack<T> a(1, 2, 2);
+    a.set(0, 0, 0, draw(bits));
+    a.set(0, 1, 1, draw(bits));
+    const double angle = 3.0 * draw(bits);
+    const Wide element = std::polar(std::pow(10.0, power(bits)), angle);
+    a.set(0, 0, 1, element);
+    a.set(0, 1, 0, std::conj(element));
+    if (make_rotation(Matrix<T>(a.args(), 0), 2, 2, 0, 0, R(0), rotations))
+      rotate_columns(Matrix<T>(row.args(), 0), 1, 1, rotations);
+  }
+  const double norm = std::norm(row.at(0, 0, 0)) + std::norm(row.at(0, 0, 1));
+  EXPECT_NEAR(norm, 1.0, 3.0 * std::sqrt(kRotations) * epsilon<T>());
+}
+
+TEST(LinalgKinds, EighRotationsKeepNorms) {
+  for (const unsigned seed : {1u, 2u, 3u}) {
+    check_rotations<float>(seed);
+    check_rotations<double>(seed);
+    check_rotations<complex64>(seed);
+    check_rotations<complex128>(seed);
+  }
+}
+
+// Residuals of the eigenvalues and eigenvectors of a matrix with the contents of `kind`, scaled as
+// the kernel expects it.
+template <class T>
+void check_eigh(Kind kind, int n) {
+  Stack<T> a = stack_of<T>(kind, 1, n, n, 17);
+  const double scale = std::exp2(std::floor(std::log2(largest_of(a, 0, 0, n))));
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j <= i; ++j) {
+      const Wide x = (a.at(0, i, j) / scale + std::conj(a.at(0, j, i)) / scale) / 2.0;
+      a.set(0, i, j, i == j ? x.real() : x);
+      a.set(0, j, i, i == j ? x.real() : std::conj(x));
+    }
+  Stack<T> v(1, n, n);
+  std::vector<RealOf<T>> w(as_size(n));
+  RealOf<T> off{};
+  int status = 0;
+  EighArgs args{};
+  args.a = a.args();
+  args.v = v.args();
+  args.w = w.data();
+  args.off = &off;
+  args.status = &status;
+  args.w_batch = n;
+  args.n = n;
+  host_cuda::launch(1, kLinalgThreads, [&] { eigh_leaf<T>(args); });
+  EXPECT_EQ(status, 0);
+  const double limit = 2.0 * n * epsilon<T>();  // a fifth of a whole block Jacobi's
+  for (int j = 0; j < n; ++j) {
+    double residual = 0.0;
+    for (int i = 0; i < n; ++i) {
+      Wide rest = -static_cast<double>(w[as_size(j)]) * v.at(0, i, j);
+      Wide dot = i == j ? -1.0 : 0.0;
+      for (int k = 0; k < n; ++k) {
+        rest += a.at(0, i, k) * v.at(0, k, j);
+        dot += std::conj(v.at(0, k, i)) * v.at(0, k, j);
+      }
+      residual += std::norm(rest);
+      ASSERT_LE(std::abs(dot), limit)
+          << "kind " << static_cast<int>(kind) << ": " << i << ", " << j;
+    }
+    ASSERT_LE(std::sqrt(residual), limit * n) << "kind " << static_cast<int>(kind) << ": " << j;
+  }
+}
+
+TEST(LinalgKinds, Eigh) {
+  for (const Kind kind : kKinds) check_eigh<double>(kind, 6);
+  check_eigh<complex64>(Kind::kSkewed, 5);
 }
 
 TEST(LinalgKinds, NonFiniteElementsEndInNan) {

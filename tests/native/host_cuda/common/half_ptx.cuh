@@ -49,6 +49,26 @@ inline unsigned to_bfloats(float low, float high) {
   return static_cast<unsigned>(to_bfloat(low)) | static_cast<unsigned>(to_bfloat(high)) << 16;
 }
 
+inline unsigned fma_halves(unsigned a, unsigned b, unsigned c) {
+  unsigned y = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const auto of = [&](unsigned word) {
+      return static_cast<double>(from_half(static_cast<unsigned short>(word >> shift)));
+    };
+    y |= static_cast<unsigned>(to_half(of(a) * of(b) + of(c))) << shift;
+  }
+  return y;
+}
+
+inline unsigned fma_bfloats(unsigned a, unsigned b, unsigned c) {
+  unsigned y = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const auto of = [&](unsigned word) { return std::bit_cast<float>(word >> shift << 16); };
+    y |= static_cast<unsigned>(to_bfloat(std::fma(of(a), of(b), of(c)))) << shift;
+  }
+  return y;
+}
+
 }  // namespace gpk::ptx
 
 namespace gpk {
