@@ -1,4 +1,5 @@
-"""Write the pictures of docs/audio.md: spectra by gp.ops.audio, as PNG files in docs/images."""
+"""Write the pictures of docs/audio.md, asr.md and tts.md: spectra by gp.ops.audio, as PNG files in
+docs/images."""
 
 from __future__ import annotations
 
@@ -51,6 +52,30 @@ def picture(db: Any, span: float = 60.0) -> Any:
     return np.kron(colours, np.ones((SCALE, SCALE, 1))).astype(np.uint8)
 
 
+def words_of_a_clip() -> Any:
+    """The features that Whisper hears, a white line where it finds a word."""
+    folder = ROOT / "tests" / "data" / "tiny-whisper-words"
+    model = gp.asr.WhisperModel.from_pretrained(folder, "float32", max_batch=1, max_beams=1)
+    result = model.transcribe(folder / "clip3.wav", language="en", word_timestamps=True)
+    sound = audio.load(folder / "clip3.wav")
+    frames = int(sound.data.shape[-1] / 160)
+    features = audio.power_to_db(audio.mel_spectrogram(sound.data, 400, 160, 80))
+    pixels = picture(features.to_numpy()[:frames])
+    for segment in result.segments:
+        for word in segment.words:
+            pixels[:, min(round(word.start * 100), frames - 1) * SCALE] = 255
+    return pixels
+
+
+def spoken() -> Any:
+    """What the small random model of the tests says."""
+    folder = ROOT / "tests" / "data" / "tiny-kokoro"
+    model = gp.tts.KokoroModel.from_pretrained(folder, voice="af_test", dtype="float32")
+    sound = model.synthesize("hello there.", phonemes=True).audio
+    s = audio.magnitude_spectrum(audio.stft(gp.asarray(sound.data), 512, 64))
+    return picture(audio.amplitude_to_db(s[:, :128]).to_numpy())
+
+
 def main() -> None:
     speech = gp.from_numpy(voice(3.0))
     mixture = gp.from_numpy(voice(3.0) + 0.6 * clicks(3.0))
@@ -64,9 +89,11 @@ def main() -> None:
         "audio-harmonic": audio.amplitude_to_db(harmonic[:, :128]),
         "audio-percussive": audio.amplitude_to_db(percussive[:, :128]),
     }
-    for name, values in db.items():
+    pictures = {name: picture(values.to_numpy()) for name, values in db.items()}
+    pictures |= {"asr-words": words_of_a_clip(), "tts-spoken": spoken()}
+    for name, pixels in pictures.items():
         path = ROOT / "docs" / "images" / f"{name}.png"
-        path.write_bytes(png(picture(values.to_numpy())))
+        path.write_bytes(png(pixels))
         print(path.name, path.stat().st_size)
 
 

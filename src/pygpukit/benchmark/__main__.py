@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pygpukit._cli.terminal import run
 from pygpukit.benchmark.elementwise import DTYPES
-from pygpukit.benchmark.llm import BATCHES, CONTEXTS, PEER_CONTEXTS
+from pygpukit.benchmark.llm import BATCHES, CONTEXTS, PEER_CONTEXTS, QUANTIZATIONS
 from pygpukit.benchmark.llm_shapes import CONFIGS, DEFAULT_SHAPES
 from pygpukit.benchmark.peers import MODEL_PEERS, PEERS
 from pygpukit.benchmark.plot import check_plot_path, write_plot
@@ -140,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
         "--context", type=_integers, metavar=_list(CONTEXTS), help="tokens before a decode step"
     )
     models.add_argument(
+        "--quantization", choices=QUANTIZATIONS, help="of the linear layers' weights"
+    )
+    models.add_argument(
         "--peer-context",
         type=_integers,
         metavar=_list(PEER_CONTEXTS),
@@ -164,6 +167,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="random shapes instead of the fixed ones (attention, nn)",
     )
+    how.add_argument(
+        "--random",
+        type=_count,
+        metavar="N",
+        help="of gemm: N random shapes instead of the fixed ones, drawn by --seed",
+    )
+    how.add_argument("--seed", type=_seed, metavar="S", help="of --random")
     how.add_argument("--quick", action="store_true", help="5 warm-up, 20 runs, fewer sizes")
     how.add_argument("--warmup", type=_count, default=10)
     how.add_argument("--iterations", type=_count, default=50)
@@ -193,8 +203,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--seq-lens needs --attention")
     if args.shapes_seed is not None and not (args.attention or args.nn or args.all):
         parser.error("--shapes-seed needs --attention or --nn")
+    if (args.random is not None or args.seed is not None) and not args.gemm:
+        parser.error("--random and --seed need --gemm")
+    if (args.random is None) != (args.seed is None):
+        parser.error("--random and --seed go together")
     if not (args.llm or args.all):
-        for option in ("shapes", "batch", "context", "peer_context"):
+        for option in ("shapes", "batch", "context", "quantization", "peer_context"):
             if getattr(args, option):
                 parser.error(f"--{option.replace('_', '-')} needs --llm")
         for peer in MODEL_PEERS:
@@ -233,6 +247,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         layouts=args.layouts,
         seq_lens=args.seq_lens,
         shapes_seed=args.shapes_seed,
+        random_shapes=args.random,
+        seed=args.seed or 0,
+        quantization=args.quantization,
         shapes=args.shapes,
         batches=args.batch,
         contexts=args.context,

@@ -19,20 +19,32 @@ from pygpukit.benchmark.peers import Engine
 from pygpukit.benchmark.product_cases import TOLERANCE, Case
 from pygpukit.benchmark.report import OURS
 from pygpukit.benchmark.session import Session
-from pygpukit.benchmark.summary import note_speedups
+from pygpukit.benchmark.summary import note_slow, note_speedups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GRAPH_BELOW_FLOPS = 2**36  # about 100 us: where launch overhead matters
 MAX_SETS = 64
+RANDOM_FLOOR = 0.95  # random shapes below it are listed
 MAX_SAMPLES = 25
 _RANDOM_ELEMS = 2**22
 
 
 def run(session: Session) -> None:
-    """Runs the suite for many rows."""
-    _run_suite(session, "gemm", product_cases.gemm_cases)
+    """Runs the suite for many rows, or for random shapes."""
+    if session.random_shapes is None:
+        _run_suite(session, "gemm", product_cases.gemm_cases)
+        return
+    cases = product_cases.random_cases(
+        session.random_shapes,
+        session.seed,
+        session.product_dtypes,
+        session.layouts,
+        small=not session.on_gpu,
+    )
+    _run_cases(session, "gemm", cases)
+    note_slow(session, f"gemm, seed {session.seed}", session.report.results, RANDOM_FLOOR)
 
 
 def run_few_rows(session: Session) -> None:
@@ -55,6 +67,10 @@ def _run_suite(session: Session, name: str, make: Callable[..., list[Case]]) -> 
         cases = product_cases.small_cases(name, dtypes, session.layouts)
     if not cases:
         session.note(f"{name}: nothing to measure in these dtypes and layouts")
+    _run_cases(session, name, cases)
+
+
+def _run_cases(session: Session, name: str, cases: list[Case]) -> None:
     for i, case in enumerate(cases):
         session.step(f"{name}: {i + 1} of {len(cases)}, {case.name} {case.m}x{case.n}x{case.k}")
         _run_case(session, name, case)

@@ -34,6 +34,7 @@ from pygpukit.random import default_rng
 BATCHES = (1, 8, 32)
 CONTEXTS = (128, 4096, 16384)
 PEER_CONTEXTS = (128,)
+QUANTIZATIONS = ("fp8", "int8", "int4", "nvfp4")
 QUICK_SHAPE = "qwen3-0.6b"
 LOADED_SHAPE = "qwen3-0.6b"
 H200_BYTES_PER_S = 4.43e12
@@ -72,7 +73,7 @@ def _run_shape(
     session: Session, shape: ModelShape, bytes_per_s: float, flops_per_s: float
 ) -> list[BenchmarkResult]:
     session.step(f"llm: {shape.name}: weights")
-    model = random_model(shape)
+    model = random_model(shape, session.quantization)
     peers = _peer_models(session, shape)
     rows = _prefill(session, shape, model, peers, flops_per_s)
     _first_token(session, shape, model)
@@ -90,6 +91,10 @@ def _run_shape(
     if shape.name in (LOADED_SHAPE, "tiny"):
         _load(session, shape)
     return rows
+
+
+def _label(session: Session, shape: ModelShape) -> str:
+    return shape.name if session.quantization is None else f"{shape.name} {session.quantization}"
 
 
 @contextmanager
@@ -233,7 +238,7 @@ def _prefill(
                 impl,
                 stats,
                 _samples(session),
-                params={"model": shape.name, "tokens": count},
+                params={"model": _label(session, shape), "tokens": count},
                 tflops=tflops,
                 extra={
                     "of_gemm": tflops * 1e12 / flops_per_s,
@@ -266,7 +271,7 @@ def _first_token(session: Session, shape: ModelShape, model: Any) -> None:
         first()
     stats = summarize([first() for _ in range(samples)])
     _native.synchronize()
-    params = {"model": shape.name, "tokens": count}
+    params = {"model": _label(session, shape), "tokens": count}
     extra = {"over_prefill_us": stats.median - alone.median, "prefill_us": alone.median}
     session.add("llm", "first_token", OURS, stats, samples, params=params, extra=extra)
 
@@ -289,7 +294,8 @@ def _decode(
     decoder = make_decoder(shape, model, batch, context, steps)
     token = random_ids(shape, 1)[0]
     others = _peer_steps(session, peers, what, lambda other: other.decode(token, context, steps))
-    weight_bytes = shape.step_weight_bytes(batch)
+    # Packed weights are as much smaller in a step as in the whole model.
+    weight_bytes = shape.step_weight_bytes(batch) * model.num_bytes / shape.num_bytes
     cache_bytes = shape.cache_bytes(batch * context)
     rows = []
     for impl, of_steps in _measure(session, lambda: decoder.run(steps), others).items():
@@ -311,7 +317,7 @@ def _decode(
                 impl,
                 stats,
                 _samples(session),
-                params={"model": shape.name, "batch": batch, "context": context},
+                params={"model": _label(session, shape), "batch": batch, "context": context},
                 bandwidth_gbps=(weight_bytes + cache_bytes) / stats.median / 1e3,
                 extra=extra,
             )

@@ -19,13 +19,13 @@ def random_tensor(shape: tuple[int, ...], role: str, rng: Any) -> Any:
     return rng.normal(0.0, 0.02, shape, dtype="bfloat16")
 
 
-def random_model(shape: ModelShape) -> _native.LlmModel:
-    """In bfloat16, on the default device."""
+def random_model(shape: ModelShape, quantization: str | None = None) -> _native.LlmModel:
+    """In bfloat16, on the default device; linear layers packed where `quantization` says so."""
     rng = default_rng(1)
     by_name = {name: (dims, role) for name, dims, role in shape.tensors}
     dims_of = {name: dims for name, (dims, _) in by_name.items()}
     load = lambda name: random_tensor(*by_name[name], rng)  # noqa: E731
-    return _native.LlmModel(shape.text, "", dims_of, load, "bfloat16", None)
+    return _native.LlmModel(shape.text, "", dims_of, load, "bfloat16", None, quantization)
 
 
 def random_ids(shape: ModelShape, count: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,6 +121,37 @@ def gemm_cases(
         *(Case("odd", m, n, k, "nt") for m, n, k in ODD[:6]),
     ]
     return selected(every, dtypes, layouts)
+
+
+def random_cases(
+    count: int,
+    seed: int,
+    dtypes: Sequence[str] | None,
+    layouts: Sequence[str] | None,
+    *,
+    small: bool = False,
+) -> list[Case]:
+    """m of 1 to 8192, n and k of 128 to 16384, log-uniform; half of them multiples of 8.
+
+    Operands that would take more than 4 GiB together are drawn again. small: up to 256, for CPU
+    simulation.
+    """
+    most_m, most = (256, 256) if small else (8192, 16384)
+    rng = random.Random(seed)
+
+    def draw(least: int, most: int, step: int) -> int:
+        size = round(math.exp(rng.uniform(math.log(least), math.log(most))))
+        return max(least, size // step * step)
+
+    cases: list[Case] = []
+    while len(cases) < count:
+        step = rng.choice((1, 8))
+        m, n, k = draw(1, most_m, 1), draw(128, most, step), draw(128, most, step)
+        layout = rng.choice(list(layouts or LAYOUTS))
+        case = Case("random", m, n, k, layout, rng.choice(list(dtypes or ("bfloat16",))))
+        if case.input_bytes <= 2**32:
+            cases.append(case)
+    return cases
 
 
 def eight_bit_cases(

@@ -36,6 +36,9 @@ class Session:
     layouts: list[str] | None = None
     seq_lens: list[int] | None = None  # of attention
     shapes_seed: int | None = None  # random shapes instead of the fixed ones (attention, nn)
+    random_shapes: int | None = None  # of gemm: so many, drawn by `seed`
+    seed: int = 0
+    quantization: str | None = None  # of llm
     model_peers: list[ModelPeer] = field(default_factory=list)  # of llm, as all below
     model_shapes: list[str] | None = None
     batches: list[int] | None = None

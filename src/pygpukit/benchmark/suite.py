@@ -109,6 +109,9 @@ class BenchmarkSuite:
         layouts: Iterable[str] | None = None,
         seq_lens: Iterable[int] | None = None,
         shapes_seed: int | None = None,
+        random_shapes: int | None = None,
+        seed: int = 0,
+        quantization: str | None = None,
         shapes: Iterable[str] | None = None,
         batches: Iterable[int] | None = None,
         contexts: Iterable[int] | None = None,
@@ -133,6 +136,9 @@ class BenchmarkSuite:
         self._layouts = None if layouts is None else list(layouts)
         self._seq_lens = None if seq_lens is None else list(seq_lens)
         self._shapes_seed = shapes_seed
+        self._random_shapes = random_shapes
+        self._seed = seed
+        self._quantization = quantization
         self._model_shapes = None if shapes is None else [shape_named(x).name for x in shapes]
         self._batches = _positive("batches", batches)
         self._contexts = _positive("contexts", contexts)
@@ -265,6 +271,9 @@ class BenchmarkSuite:
             layouts=self._layouts,
             seq_lens=self._seq_lens,
             shapes_seed=self._shapes_seed,
+            random_shapes=self._random_shapes,
+            seed=self._seed,
+            quantization=self._quantization,
             model_peers=models,
             model_shapes=self._model_shapes,
             batches=self._batches,

@@ -26,8 +26,8 @@ def note_ratios(session: Session, title: str, meaning: str, ratios: Mapping[str,
     )
 
 
-def note_speedups(session: Session, title: str, results: Iterable[BenchmarkResult]) -> None:
-    """Notes each peer's time over ours.
+def _speedups(session: Session, results: Iterable[BenchmarkResult]) -> dict[str, dict[str, float]]:
+    """Each peer's time over ours, by shape.
 
     Where a shape was timed in a graph that time counts: its eager time is launch overhead.
     """
@@ -35,8 +35,28 @@ def note_speedups(session: Session, title: str, results: Iterable[BenchmarkResul
     for result in results:  # graph results precede eager ones
         times.setdefault(shape_label(result), {}).setdefault(result.impl, result.median_us)
     names = [peer.name for peer in session.peers] + [peer.name for peer in session.model_peers]
-    for name in names:
-        ratios = {
+    return {
+        name: {
             shape: by[name] / by[OURS] for shape, by in times.items() if name in by and OURS in by
         }
+        for name in names
+    }
+
+
+def note_speedups(session: Session, title: str, results: Iterable[BenchmarkResult]) -> None:
+    """Notes the geometric mean and the worst of each peer's time over ours."""
+    for name, ratios in _speedups(session, results).items():
         note_ratios(session, title, f"speedup over {name}", ratios)
+
+
+def note_slow(
+    session: Session, title: str, results: Iterable[BenchmarkResult], floor: float
+) -> None:
+    """Notes the shapes where a peer's time over ours is below `floor`, slowest first."""
+    for name, ratios in _speedups(session, results).items():
+        slow = sorted((ratio, shape) for shape, ratio in ratios.items() if ratio < floor)
+        shapes = "".join(f"\n  {ratio:.3f} {shape}" for ratio, shape in slow)
+        session.note(
+            f"{title}: {len(slow)} of {len(ratios)} below {floor} of {name}{':' if slow else ''}"
+            + shapes
+        )
