@@ -67,10 +67,12 @@ else
 endif
 
 unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.bundle  ## Python tests that need no GPU
-	@seq 1 $(JOBS) | GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) xargs -P $(JOBS) -I PART \
+	@# A process for each core: threads of NumPy's BLAS would wait for each other.
+	@seq 1 $(JOBS) | OPENBLAS_NUM_THREADS=1 GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) xargs -P $(JOBS) -I PART \
 	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
-	    --ignore=tests/unit/test_builtin_kernels.py --ignore=tests/unit/test_bundle.py'
-	$(PY) -m pytest tests/unit/test_builtin_kernels.py tests/unit/test_bundle.py -q  # all cores each
+	    --ignore=tests/unit/test_builtin_kernels.py --ignore=tests/unit/test_bundle.py --ignore=tests/unit/test_memory_pool.py'
+	@# The pool is tested in a process of its own; the kernel tests use all cores.
+	$(PY) -m pytest tests/unit/test_memory_pool.py tests/unit/test_builtin_kernels.py tests/unit/test_bundle.py -q
 
 clients: $(VENV)/.package $(VENV)/.clients  ## scikit-learn, SciPy, Dask, xarray, einops, ... on our arrays
 	@if test -x $(VENV)/clients/bin/python; then \
@@ -78,8 +80,10 @@ clients: $(VENV)/.package $(VENV)/.clients  ## scikit-learn, SciPy, Dask, xarray
 	  $(VENV)/clients/bin/python -m pytest tests/unit/test_implicit_conversion.py -q -p no:cacheprovider; \
 	else echo "note: the other libraries are not installed; their tests are skipped"; fi
 
-kernels: $(VENV)/.dev $(VENV)/.package  ## every built-in kernel for every architecture (long)
-	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py -q
+kernels: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.package  ## every built-in kernel for every architecture, the whole bundle (long)
+	$(INSTALL) --config-settings=cmake.define.GPK_BUNDLE=ON --config-settings=cmake.define.GPK_BUNDLE_EVERY=1 .
+	rm -f $(VENV)/.bundle
+	GPK_TEST_ALL_ARCHS=1 $(PY) -m pytest tests/unit/test_builtin_kernels.py tests/unit/test_bundle.py -q
 
 tidy: $(VENV)/.dev  ## clang-tidy on files that changed since it last passed
 	@cmake -S . -B build/tidy -G Ninja --log-level=WARNING -DGPK_BUILD_PYTHON=ON -DGPK_BUNDLE=OFF \
@@ -174,9 +178,9 @@ $(VENV)/.package: $(VENV)/.base $(PACKAGE_FILES)
 	$(INSTALL) --config-settings=cmake.define.GPK_BUNDLE=OFF .
 	touch $@
 
-# The package as wheels have it.
+# With a bundle, of a sample of the kernels.
 $(VENV)/.bundle: $(VENV)/.package
-	$(INSTALL) --config-settings=cmake.define.GPK_BUNDLE=ON .
+	$(INSTALL) --config-settings=cmake.define.GPK_BUNDLE=ON --config-settings=cmake.define.GPK_BUNDLE_EVERY=12 .
 	touch $@
 
 # Unity builds of six binding files: most of the time goes into parsing pybind11.

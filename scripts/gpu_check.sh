@@ -50,6 +50,8 @@ op_tests=(tests/gpu/test_{attention,audio,conv,elementwise,fft,grouped,indexing,
 test_in_parts() {
   export TEST_NAME=$1 TEST_ARGUMENTS="${*:2}"
   export TEST_MARK=${TEST_MARK:-not alone} TEST_SELECT=${TEST_SELECT:-} TEST_UNDER=${TEST_UNDER:-}
+  # NumPy's references: the parts already fill the cores.
+  export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
   # 5: a part without tests.
   # shellcheck disable=SC2016  # the inner shell's variables
   seq 1 "$PARTS" | PYGPUKIT_REQUIRE_GPU=1 xargs -P "$PARTS" -I % bash -c '

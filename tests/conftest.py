@@ -61,7 +61,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def run_python(tmp_path: Path) -> RunPython:
     """run_python(code, VARIABLE=value, ...): a fresh interpreter; our other variables are unset."""
 
-    def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        code: str, *, timeout_s: float = 120, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         kept = ("PYGPUKIT_CACHE_DIR", "PYGPUKIT_DEVICE")
         environment = {
             name: value
@@ -75,7 +77,7 @@ def run_python(tmp_path: Path) -> RunPython:
             cwd=tmp_path,  # so that nothing but the installed package can be imported
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout_s,
             check=False,
         )
 

@@ -1,9 +1,11 @@
 // Build step: compiles every built-in kernel to PTX with NVRTC and writes the packed bundle.
-//   gpk_make_bundle OUT [--require] [--package-root DIR]...
-// Without NVRTC an empty file is written (exit 0), or with --require it is an error.
+//   gpk_make_bundle OUT [--require] [--every N] [--package-root DIR]...
+// Without NVRTC an empty file is written (exit 0), or with --require it is an error. --every: a
+// sample for tests, of each file and architecture every Nth kernel, the first one included.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -41,12 +43,14 @@ struct Batch {
 };
 constexpr std::size_t kBatchSize = 24;
 
-std::vector<Batch> make_batches() {
+std::vector<Batch> make_batches(std::size_t every) {
   std::map<std::tuple<std::string, int, bool>, std::vector<gpk::jit::KernelSpec>> groups;
   for (const auto& [spec, sm] : gpk::ops::bundled_kernels())
     groups[{spec.file, sm, !spec.exact_sms.empty()}].push_back(spec);
   std::vector<Batch> batches;
-  for (const auto& [key, specs] : groups)
+  for (auto& [key, specs] : groups) {
+    std::size_t index = 0;
+    std::erase_if(specs, [&](const auto&) { return index++ % every != 0; });
     for (std::size_t i = 0; i < specs.size(); i += kBatchSize) {
       const auto first = specs.begin() + static_cast<std::ptrdiff_t>(i);
       const std::size_t count = std::min(kBatchSize, specs.size() - i);
@@ -54,6 +58,7 @@ std::vector<Batch> make_batches() {
                          std::get<1>(key),
                          std::get<2>(key)});
     }
+  }
   return batches;
 }
 
@@ -97,8 +102,8 @@ void run_parallel(std::size_t count, const std::function<void(std::size_t)>& wor
   if (failure) std::rethrow_exception(failure);
 }
 
-std::string make_bundle(const gpk::jit::Nvrtc& nvrtc) {
-  const std::vector<Batch> batches = make_batches();
+std::string make_bundle(const gpk::jit::Nvrtc& nvrtc, std::size_t every) {
+  const std::vector<Batch> batches = make_batches(every);
   std::vector<std::vector<BundleEntry>> made(batches.size());
   run_parallel(batches.size(), [&](std::size_t i) { made[i] = compile_batch(batches[i]); });
   std::vector<BundleEntry> entries;
@@ -115,11 +120,14 @@ std::string make_bundle(const gpk::jit::Nvrtc& nvrtc) {
 int main(int argc, char** argv) {
   std::string out;
   bool require = false;
+  std::size_t every = 1;
   std::vector<std::string> roots;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--require") {
       require = true;
+    } else if (argument == "--every" && i + 1 < argc) {
+      every = std::max(1, std::atoi(argv[++i]));
     } else if (argument == "--package-root" && i + 1 < argc) {
       roots.emplace_back(argv[++i]);
     } else {
@@ -135,7 +143,7 @@ int main(int argc, char** argv) {
       write_file(out, "");
       return 0;
     }
-    write_file(out, make_bundle(*search.nvrtc));
+    write_file(out, make_bundle(*search.nvrtc, every));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpk_make_bundle: %s\n", error.what());
     return 1;

@@ -496,6 +496,7 @@ OPS: dict[str, tuple[str, ...]] = {
         "rope_inplace_f32table",
         "rope_table",
     ),
+    "pygpukit.ops.quantization": ("PackedWeight", "dequantize", "quantize"),
     "pygpukit.ops.recurrent": (
         "gru_bidirectional",
         "gru_forward",

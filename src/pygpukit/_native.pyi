@@ -867,6 +867,67 @@ class FusedRows:
     def source(self) -> str:
         """The generated CUDA C."""
 
+class PackedWeight:
+    """Weights in 4 or 8 bits: packed values, scales, and what they stand for. Made by
+    quantize().
+    """
+
+    @staticmethod
+    def load(path: str, device: _DeviceLike = None) -> PackedWeight:
+        """Reads what save() wrote."""
+
+    def __init__(
+        self,
+        values: GPUArray,
+        scales: GPUArray,
+        zero_points: GPUArray | None = None,
+        tensor_scale: GPUArray | None = None,
+        *,
+        format: str,
+        group: SupportsIndex | None = None,
+        block: builtins.bool = False,
+        shape: _ShapeLike,
+        dtype: _DTypeLike,
+    ) -> None: ...
+    def __repr__(self) -> str: ...
+    def dequantize(self, dtype: _DTypeLike | None = None) -> GPUArray:
+        """The numbers that the values stand for."""
+
+    def save(self, path: str) -> None:
+        """Writes a SafeTensors file."""
+
+    @property
+    def T(self) -> PackedTranspose: ...
+    @property
+    def block(self) -> builtins.bool: ...
+    @property
+    def dtype(self) -> DataType: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def group(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def scales(self) -> GPUArray: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def tensor_scale(self) -> GPUArray | None: ...
+    @property
+    def values(self) -> GPUArray: ...
+    @property
+    def zero_points(self) -> GPUArray | None: ...
+
+class PackedTranspose:
+    """The transpose of packed weights, for x @ w.T."""
+
+    def __rmatmul__(self, arg0: GPUArray) -> GPUArray: ...
+    @property
+    def T(self) -> PackedWeight: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
 class LlmModel:
     """A language model's weights on a device."""
 
@@ -878,6 +939,8 @@ class LlmModel:
         evictable: builtins.bool,
         block_bytes: SupportsIndex,
         progress: Callable[[int, int], object] | None,
+        quantization: str | None = None,
+        group: SupportsIndex | None = None,
     ) -> LlmModel:
         """A model from a Hugging Face folder."""
 
@@ -889,6 +952,8 @@ class LlmModel:
         load: Callable[..., object],
         dtype: _DTypeLike | None,
         device: _DeviceLike,
+        quantization: str | None = None,
+        group: SupportsIndex | None = None,
     ) -> None: ...
     def explain(self) -> str:
         """The steps of a forward pass, as text."""
@@ -1398,7 +1463,9 @@ class JITKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Registers, local, shared and constant bytes, max threads; empty on the CPU."""
+        """Registers (0 in the simulator), local, shared and constant bytes, max threads; empty
+        where reference= runs.
+        """
 
     @property
     def signature(self) -> list[tuple[str | None, str, int]]:
@@ -2148,6 +2215,14 @@ def default_device() -> tuple[str, str]:
 def default_stream(device: _DeviceLike = None) -> Stream:
     """The device's default stream."""
 
+def dequantize(
+    w: PackedWeight, *, dtype: _DTypeLike | None = None, out: GPUArray | None = None
+) -> GPUArray:
+    """The numbers that a PackedWeight stands for, each rounded once.
+
+    dtype is float16, bfloat16 or float32; None: that of the weights before.
+    """
+
 def device_traits(device: _DeviceLike = None) -> dict[str, Any]:
     """Properties of a device."""
 
@@ -2321,6 +2396,11 @@ def grouped_gemm(
     by sizes that add up to less or ids out of range (-1), are zero.
     """
 
+def grouped_linear(
+    x: GPUArray, w: PackedWeight, sizes: GPUArray, few_rows: builtins.bool
+) -> GPUArray:
+    """Rows of x, sorted by expert, times the packed matrix of each; sizes are int32."""
+
 def groupnorm(
     x: GPUArray,
     num_groups: SupportsIndex,
@@ -2376,6 +2456,24 @@ def histogram(
 ) -> tuple[GPUArray, GPUArray]:
     """(counts, edges): bins is the number of bins, or an array of edges."""
 
+def host_random_normals(
+    key: SupportsIndex,
+    position_low: SupportsIndex,
+    position_high: SupportsIndex,
+    loc: float,
+    scale: float,
+    out: NDArray[np.float32],
+) -> None:
+    """Fills a contiguous float32 array with a stream's normal numbers."""
+
+def host_random_units(
+    key: SupportsIndex,
+    position_low: SupportsIndex,
+    position_high: SupportsIndex,
+    out: NDArray[np.float32],
+) -> None:
+    """Fills a contiguous float32 array with a stream's numbers in [0, 1)."""
+
 def host_random_words(
     key: SupportsIndex,
     position_low: SupportsIndex,
@@ -2386,7 +2484,14 @@ def host_random_words(
     """Fills a contiguous uint32 array with the words of a stream from block `first` on."""
 
 def host_scan(x: NDArray[np.float32], product: builtins.bool, out: NDArray[np.float32]) -> None:
-    """Running sums or products of the rows of a float32 matrix, accumulated in float64."""
+    """Running sums or products along the middle axis of a float32 array, in float64."""
+
+def host_select(
+    condition: NDArray[Any], x: NDArray[Any], y: NDArray[Any], out: NDArray[Any]
+) -> builtins.bool:
+    """out = x where the condition holds, else y, for contiguous arrays of one element size and
+    bool conditions; x and y may be one element. False where they are not such arrays.
+    """
 
 def host_sum(
     x: NDArray[np.float32], mean: NDArray[np.float64] | None, out: NDArray[np.float64]
@@ -2572,7 +2677,7 @@ def linalg_triangular(
 
 def linear(
     x: GPUArray,
-    w: GPUArray,
+    w: GPUArray | PackedWeight,
     bias: GPUArray | None = None,
     activation: Literal["relu", "gelu", "silu", "swiglu"] | None = None,
     residual: GPUArray | None = None,
@@ -2583,6 +2688,7 @@ def linear(
     norm: GPUArray | None = None,
     eps: float = 1e-05,
     few_rows: builtins.bool = False,
+    quantize_input: builtins.bool = False,
 ) -> GPUArray:
     """activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].
 
@@ -2593,7 +2699,10 @@ def linear(
 
     With norm, k weights, x becomes rmsnorm(x, norm, eps) first. few_rows, for up to 64 rows
     of float16 or bfloat16: a row's result does not depend on the number of rows, and norm
-    and SwiGLU are part of the same launch (the norm up to 2 rows, SwiGLU up to 32).
+    and SwiGLU are part of the same launch (the norm up to 2 rows, SwiGLU up to 32). w may
+    be a PackedWeight (quantize()); then x is float16, bfloat16 or float32. quantize_input,
+    for int8 and fp8 weights with a scale per row, quantises rows of x to the same format,
+    and sums products of 8 bits.
     """
 
 def linspace(
@@ -2700,7 +2809,7 @@ def lstm_forward(
 
 def matmul(
     x1: _ArrayLike,
-    x2: _ArrayLike,
+    x2: GPUArray | PackedTranspose,
     out: GPUArray | None = None,
     *,
     use_tf32: builtins.bool | None = None,
@@ -3138,6 +3247,24 @@ def quantile(
 ) -> GPUArray:
     """The values at fractions q along axes, interpolated linearly; float64 when wide."""
 
+def quantize(
+    w: GPUArray,
+    format: str,
+    *,
+    group: SupportsIndex | None = None,
+    zero_point: builtins.bool = False,
+    block: builtins.bool = False,
+) -> PackedWeight:
+    """Weights w [n, k] (or [experts, n, k]) in 4 or 8 bits: a PackedWeight.
+
+    format is 'int8', 'int4', 'fp8' (e4m3), 'fp8_e5m2', 'nvfp4', 'mxfp4', 'mxfp8' or 'nf4'.
+    group is the number of values along k that share a scale: 32, 64, 128 or 0, a whole row,
+    for int4 (default 128) and int8 (default 0); other formats have their own. With
+    zero_point integers are unsigned and span the smallest to the largest value of a group.
+    With block fp8 has a scale for each block of 128 x 128. Rounded to nearest even; w is
+    finite.
+    """
+
 def random_bernoulli(request: tuple[object, ...], p: float) -> GPUArray:
     """True with probability p."""
 
@@ -3393,6 +3520,30 @@ def setxor1d(
     x1: _Operand | _Numbers, x2: _Operand | _Numbers, assume_unique: builtins.bool = False
 ) -> GPUArray:
     """The elements of exactly one of the two, sorted."""
+
+def sim_info() -> dict[str, Any]:
+    """The simulator: whether it is the driver, its library, its device, or why it is missing."""
+
+def sim_options() -> dict[str, Any]:
+    """Options of later launches in the simulator."""
+
+def sim_set_options(
+    *,
+    check: builtins.bool,
+    races: builtins.bool,
+    counts: builtins.bool,
+    record: builtins.bool,
+    log: builtins.bool,
+    threads: SupportsIndex,
+    seed: SupportsIndex,
+) -> None:
+    """Options of later launches in the simulator."""
+
+def sim_source(file: str) -> str | None:
+    """The source that a finding names, or None."""
+
+def sim_take_report() -> str:
+    """Recorded launches since the last call, as JSON."""
 
 def slice_axis(
     x: GPUArray,

@@ -41,7 +41,8 @@ def walk(module):
             walk(value)
 
 for found in pkgutil.walk_packages(pygpukit.__path__, "pygpukit."):
-    if not found.name.startswith(("pygpukit.benchmark", "pygpukit._cli", "pygpukit.__main__")):
+    skipped = ("benchmark", "_cli", "__main__", "libpygpukit_sim")  # the last is no module
+    if not found.name.startswith(tuple("pygpukit." + name for name in skipped)):
         walk(importlib.import_module(found.name))
 walk(pygpukit)
 walk(_native.load_runtime())

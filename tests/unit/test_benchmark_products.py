@@ -29,9 +29,10 @@ from pygpukit.benchmark.product_cases import (
     gemm_cases,
     gemv_cases,
     quick_cases,
+    random_cases,
 )
 from pygpukit.benchmark.session import Session
-from pygpukit.benchmark.summary import note_speedups
+from pygpukit.benchmark.summary import note_slow, note_speedups
 
 GPU = GPUInfo("GPU A", 9, 0, 141.0, "580.0", "13.0")
 
@@ -88,6 +89,36 @@ def test_selection() -> None:
     quick = quick_cases(gemm_cases(None, None, None))
     assert 10 < len(quick) < 40
     assert {case.n for case in quick if case.name == "square"} >= {512, 4096, 16384}
+
+
+def test_random_cases() -> None:
+    cases = random_cases(400, 3, None, None)
+    assert cases == random_cases(400, 3, None, None)
+    assert cases != random_cases(400, 4, None, None)
+    assert {case.layout for case in cases} == set(LAYOUTS)
+    assert all(1 <= case.m <= 8192 for case in cases)
+    assert all(128 <= size <= 16384 for case in cases for size in (case.n, case.k))
+    assert sum(case.m <= 90 for case in cases) > 120  # about half
+    odd = sum(case.n % 8 != 0 for case in cases)
+    assert 120 < odd < 240
+    assert {c.layout for c in random_cases(20, 1, ["float16"], ["nt"])} == {"nt"}
+
+
+def test_random_shapes_on_cpu_simulation() -> None:
+    suite = BenchmarkSuite(1, 2, random_shapes=3, seed=5, dtypes=["float32"], peers=["numpy"]).add(
+        "gemm"
+    )
+    report = suite.run(verbose=False)
+    ours = [row for row in report.results if row.impl == "pygpukit"]
+    assert len(ours) == 3
+    assert any("gemm, seed 5" in note and "of 3 below 0.95" in note for note in report.notes)
+
+
+def test_random_needs_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    for bad in (["--gemm", "--random", "3"], ["--gemm", "--seed", "3"], ["--fft", "--random", "3"]):
+        with pytest.raises(SystemExit):
+            main(bad)
+    assert "--random and --seed" in capsys.readouterr().err
 
 
 def test_work_of_a_case() -> None:
@@ -265,6 +296,10 @@ def test_summary_prefers_graphs() -> None:
     (note,) = done.notes
     assert note.startswith("gemm: 2 shapes, speedup over torch: geometric mean 1.000, worst 0.500")
     assert note.endswith("(square 4096 4096 4096 nn bfloat16)")
+    note_slow(session, "gemm, seed 1", done.results, 0.95)
+    assert done.notes[1] == (
+        "gemm, seed 1: 1 of 2 below 0.95 of torch:\n  0.500 square 4096 4096 4096 nn bfloat16"
+    )
 
 
 # --- plots --------------------------------------------------------------------------------------

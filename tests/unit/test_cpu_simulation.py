@@ -12,7 +12,7 @@ import pytest
 
 import pygpukit as gp
 from pygpukit import _native
-from pygpukit._reference.random import Stream, circle
+from pygpukit._reference.random import Stream, circle, random_normal, random_uniform
 
 N = 300  # N * N elements are above every threshold
 
@@ -189,14 +189,82 @@ def test_circle() -> None:
     assert np.abs(sine - np.sin(2 * np.pi * turns)).max() < 4e-15
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 1023, 1024, 1025, 5000])
+@pytest.mark.parametrize("position", [0, 2**64 - 3])
+def test_random_float32(count: int, position: int) -> None:
+    """The loops against the definition in NumPy, which arrays with gaps take."""
+    stream = (0x0123456789ABCDEF, position & (2**64 - 1), position >> 64)
+    got, want = np.empty(count, np.float32), np.empty(2 * count, np.float32)[::2]
+    for low, span in ((0.0, 1.0), (-3.0, 0.7)):
+        random_uniform(*stream, low, span, out=got)
+        random_uniform(*stream, low, span, out=want)
+        if count > 1:  # a single element has no gap
+            np.testing.assert_array_equal(got, want)
+        assert ((low <= got) & (got <= low + span)).all()
+    for loc, scale in ((0.0, 1.0), (5.0, 0.1)):
+        random_normal(*stream, loc, scale, out=got)
+        random_normal(*stream, loc, scale, out=want)
+        np.testing.assert_allclose(got, want, rtol=2e-7, atol=1e-12)
+
+
+def test_normals_of_extreme_words() -> None:
+    """Of many words, the largest and the least radius: log of numbers near 0 and near 1."""
+    got = np.empty(1 << 20, np.float32)
+    want = np.empty(1 << 21, np.float32)[::2]
+    random_normal(7, 0, 0, 0.0, 1.0, out=got)
+    random_normal(7, 0, 0, 0.0, 1.0, out=want)
+    np.testing.assert_allclose(got, want, rtol=2e-7, atol=1e-12)
+    assert (got == want).mean() > 0.999
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "float32", "int64", "complex128"])
+@pytest.mark.parametrize("count", [1, 31, 4099])
+def test_where_in_one_pass(dtype: str, count: int) -> None:
+    rng = np.random.default_rng(count)
+    test = rng.integers(0, 2, count).astype(bool)
+    x, y = rng.integers(0, 2, (2, count)).astype(dtype)
+    for a, b in ((x, y), (x, y[0]), (x[0], y), (x[0], y[0])):
+        out = np.empty(count, dtype)
+        assert _native.host_select(test, np.asarray(a), np.asarray(b), out)
+        np.testing.assert_array_equal(out, np.where(test, a, b))
+
+
+def test_where_refuses_what_it_would_overwrite() -> None:
+    x = np.arange(8, dtype=np.float32)
+    test = np.array([True, False] * 3)
+    assert _native.host_select(test, x[:6], np.zeros(6, np.float32), x[:6])  # in place
+    np.testing.assert_array_equal(x, [0, 0, 2, 0, 4, 0, 6, 7])
+    for given in (x[1:7], x[2:3]):
+        assert not _native.host_select(test, given, np.zeros(6, np.float32), x[:6])
+    for given in (x[::2][:3], x[:5], x[:6].astype(np.float64)):
+        assert not _native.host_select(test, given, x[:6], np.empty(6, np.float32))
+    got = gp.from_numpy(np.arange(8, dtype=np.float32))
+    gp.where(gp.from_numpy(test), got[1:7], got[:6], out=got[:6])
+    np.testing.assert_array_equal(got.to_numpy(), [1, 1, 3, 3, 5, 5, 6, 7])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (1, 1, 1), (2, 3, 1030), (40, 30, 50)])
+def test_running_sums_along_any_axis(shape: tuple[int, ...], axis: int) -> None:
+    x = np.random.default_rng(3).uniform(0.5, 1.5, shape).astype(np.float32)
+    wide = x.astype(np.float64)
+    for ours, theirs in ((gp.cumsum, np.cumsum), (gp.cumprod, np.cumprod)):
+        want = theirs(wide, axis=axis).astype(np.float32)
+        np.testing.assert_array_equal(ours(gp.from_numpy(x), axis=axis).to_numpy(), want)
+    in_place = gp.from_numpy(x)
+    gp.cumsum(in_place, axis=axis, out=in_place)
+    want = np.cumsum(wide, axis=axis).astype(np.float32)
+    np.testing.assert_array_equal(in_place.to_numpy(), want)
+
+
 def test_loops_refuse_other_arrays() -> None:
     x, out = np.ones((2, 3, 4), np.float32), np.empty((2, 4))
     _native.host_sum(x, None, out)
     np.testing.assert_array_equal(out, np.full((2, 4), 3.0))
     with pytest.raises(ValueError, match="host_sum: x has shape"):
         _native.host_sum(x, None, np.empty(3))
-    with pytest.raises(ValueError, match="host_scan: x and out must be"):
-        _native.host_scan(x[0], False, np.empty((3, 5), np.float32))
+    with pytest.raises(ValueError, match="host_scan: x has shape"):
+        _native.host_scan(x, False, np.empty((3, 5), np.float32))
     with pytest.raises(ValueError, match="host_random_words: out has 3 elements"):
         _native.host_random_words(1, 0, 0, 0, np.empty(3, np.uint32))
     with pytest.raises(TypeError):

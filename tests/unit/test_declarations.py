@@ -20,6 +20,7 @@ from cases import (
     moe,
     nn,
     products,
+    quantize,
     random,
     recurrent,
     reduction,
@@ -60,6 +61,7 @@ CASES: dict[str, set[str]] = {
     "linalg": set(linalg.OPS),
     "fft": fft.OPS,
     "audio": audio.OPS,
+    "quantize": set(quantize.OPS),
 }
 
 

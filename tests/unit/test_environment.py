@@ -24,7 +24,7 @@ except Exception as error:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("PYGPUKIT_DEVICE", "nonsense", "auto, cuda or cpu"),
+        ("PYGPUKIT_DEVICE", "nonsense", "auto, cuda, cpu or sim"),
         ("PYGPUKIT_REQUIRE_GPU", "maybe", "1 or 0"),
         ("PYGPUKIT_CACHE_DISABLE", "2", "1 or 0"),
         ("PYGPUKIT_ALLOW_TF32", "x", "1 or 0"),

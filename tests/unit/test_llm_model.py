@@ -131,7 +131,7 @@ def changed(tmp_path: Path, **values: Any) -> Path:
         ({"hidden_act": "relu"}, ("activation of config.json is 'relu'", "silu")),
         ({"layer_types": ["full_attention"]}, ("layer_types has 1 entries", "4 layers")),
         ({"rope_parameters": {"rope_type": "warp"}}, ("rope_type is 'warp'", "llama3")),
-        ({"quantization_config": {}}, ("quantization_config", "not supported")),
+        ({"quantization_config": {}}, ("quantization_config", "quant_method")),
         ({"rms_norm_eps": -1.0}, ("epsilon of norms is -1", "0 or more")),
     ],
 )

@@ -364,6 +364,7 @@ def test_signatures() -> None:
         "norm",
         "eps",
         "few_rows",
+        "quantize_input",
     ]
 
 
