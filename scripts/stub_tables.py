@@ -228,6 +228,13 @@ ONE_AXIS = (
 )
 NEEDS_AXIS = ("lexsort", "stack", "topk", "vecdot")
 
+# Loops of CPU simulation and their operands of any dtype.
+HOST_LOOPS = {
+    "host_select": ("condition", "x", "y", "out"),
+    "host_take": ("x", "index", "out"),
+    "host_compact": ("x", "mask", "out"),
+}
+
 # Modules whose functions take a list of numbers where they take an array, and the functions there
 # that write to it or ask about its memory.
 TAKE_LISTS = (
@@ -476,10 +483,11 @@ ARGUMENTS = {
     **{f"{op}.axis": "SupportsIndex | None" for op in ONE_AXIS},
     **{f"{op}.axis": "SupportsIndex" for op in NEEDS_AXIS},
     "matmul.x1": "GPUArray",
-    "host_select.condition": "NDArray[Any]",
-    "host_select.out": "NDArray[Any]",
-    "host_select.x": "NDArray[Any]",
-    "host_select.y": "NDArray[Any]",
+    **{
+        f"{loop}.{operand}": "NDArray[Any]"
+        for loop, operands in HOST_LOOPS.items()
+        for operand in operands
+    },
     "submit_d2h.host": "NDArray[Any]",
     "submit_copy.keep": "object",
     "submit_h2d.host": "NDArray[Any]",
