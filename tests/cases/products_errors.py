@@ -460,17 +460,3 @@ def _numpy(ones: Ones) -> object:
 MUST_RAISE = [MustRaise(*row) for row in _ROWS] + [
     MustRaise("linear of NumPy", _numpy, TypeError, ("linear: w", "GPUArray"))
 ]
-
-# Names of 0.2 that are not supported.
-UNSUPPORTED = {
-    "matmul_fp8_fp8_blockwise_sm120": 4,
-    "gemv_fp8_bf16": 3,
-    "gemv_fp8_bf16_batched": 3,
-    "gemv_fp8_bf16_sm120": 3,
-    "w8a16_gemm_sm120": 3,
-    "gemm_w8a16_bf16_sm120": 3,
-    "grouped_gemm_fp8_bf16": 4,
-    "quantize_bf16_to_nvf4": 3,
-    "gemv_nvf4_bf16": 3,
-    "matmul_nvf4_bf16_sm120": 2,
-}
