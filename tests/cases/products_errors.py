@@ -262,13 +262,13 @@ _ROWS: list[tuple[str, Callable[[Ones], object], type[Exception], tuple[str, ...
         "scale_a shape",
         call("scaled_matmul", [(2, 3), E4], [(3, 4), E4], (3,), 1.0),
         ValueError,
-        ("scale_a has shape (3,)", "(2,) or (2, 1)"),
+        ("scale_a has shape (3,)", "(2,), (2, 1) or, per block, (2, 1)"),
     ),
     (
         "scale_b shape",
         call("scaled_matmul", [(2, 3), E4], [(3, 4), E4], 1.0, (4, 1)),
         ValueError,
-        ("scale_b has shape (4, 1)", "(4,) or (1, 4)"),
+        ("scale_b has shape (4, 1)", "(4,), (1, 4) or, per block, (1, 4)"),
     ),
     (
         "scale dtype",
@@ -280,7 +280,7 @@ _ROWS: list[tuple[str, Callable[[Ones], object], type[Exception], tuple[str, ...
         "scales per block of k",
         call("scaled_matmul", [(2, 256), E4], [(256, 4), E4], (2, 2), 1.0),
         TypeError,
-        ("a is float8_e4m3fn with float32 scale per 128 of k", "available: ", "scale per row"),
+        ("a is float8_e4m3fn with float32 scale per 128 of k", "no engine takes them together"),
     ),
     (
         "scales per block of 16",
