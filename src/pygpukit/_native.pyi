@@ -2719,8 +2719,8 @@ def linear(
     of float16 or bfloat16: a row's result does not depend on the number of rows, and norm
     and SwiGLU are part of the same launch (the norm up to 2 rows, SwiGLU up to 32). w may
     be a PackedWeight (quantize()); then x is float16, bfloat16 or float32. quantize_input,
-    for int8 and fp8 weights with a scale per row, quantises rows of x to the same format,
-    and sums products of 8 bits.
+    for int8 and fp8 weights with a scale per row or per block, quantises rows of x to the
+    same format (of blocks: 128 of k at a time), and sums products of 8 bits.
     """
 
 def linspace(
@@ -3483,8 +3483,10 @@ def scaled_matmul(
 
     float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one
     element, one per row of a (shape a.shape[:-1], or that and a 1), one per column of b
-    ((n,) or (1, n)). Sums are in float32 (int8: int32); with fast_accum those of FP8 may
-    keep fewer bits, which is faster. The result has `dtype`: float32, float16 or bfloat16.
+    ((n,) or (1, n)), or, of e4m3 and for both, one per block: a [..., m, k / 128], b [k /
+    128, n / 128] (rounded up). Sums are in float32 (int8: int32); with fast_accum those of
+    FP8 may keep fewer bits, which is faster; sums of blocks are scaled and added in
+    float32. The result has `dtype`: float32, float16 or bfloat16.
     """
 
 def searchsorted(
