@@ -1,8 +1,10 @@
 // Malformed PTX is refused or runs; it never crashes the host. GPK_SIM_MUTANTS=10000 for a long run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
-#include <random>
+#include <cstring>
 
 #include "sim_harness.h"
 #include "sim_mutants.h"
