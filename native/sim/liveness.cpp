@@ -25,9 +25,10 @@ bool branches(const ast::Instruction& inst) {
 bool overwrites(const ast::Instruction& inst) {
   if (inst.guard >= 0) return false;
   static constexpr std::string_view kOthers[] = {
-      "st",    "stmatrix", "red", "wgmma",    "call",      "bar",      "barrier", "bra",
-      "brx",   "mbarrier", "cp",  "nanosleep", "setmaxnreg", "prefetch", "prefetchu", "discard",
-      "applypriority", "membar", "fence", "tensormap", "multimem", "pmevent"};
+      "st",        "stmatrix", "red",           "wgmma",  "call",      "bar",        "barrier",
+      "bra",       "brx",      "mbarrier",      "cp",     "nanosleep", "setmaxnreg", "prefetch",
+      "prefetchu", "discard",  "applypriority", "membar", "fence",     "tensormap",  "multimem",
+      "pmevent"};
   const std::string_view root = inst.opcode.substr(0, inst.opcode.find('.'));
   return std::find(std::begin(kOthers), std::end(kOthers), root) == std::end(kOthers);
 }

@@ -83,8 +83,8 @@ void Lowering::run() {
 // Registers whose live ranges do not overlap share a cell. Ranges are closed: the operations of one
 // instruction may read a source after they wrote its destination.
 void Lowering::assign_cells() {
-  const std::vector<LiveRange> ranges = live_ranges(
-      source_, [this](std::string_view name, int scope) { return label(name, scope); });
+  const std::vector<LiveRange> ranges =
+      live_ranges(source_, [this](std::string_view name, int scope) { return label(name, scope); });
   cells_.assign(ranges.size(), kNoCell);
   std::vector<std::size_t> order;
   for (std::size_t r = 0; r < ranges.size(); ++r)

@@ -1,4 +1,5 @@
-// Malformed PTX is refused or runs; it never crashes the host. GPK_SIM_MUTANTS=10000 for a long run.
+// Malformed PTX is refused or runs; it never crashes the host. GPK_SIM_MUTANTS=10000 for a long
+// run.
 #include <gtest/gtest.h>
 
 #include <algorithm>

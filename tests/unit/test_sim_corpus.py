@@ -82,4 +82,3 @@ def test_answers_of_the_simulator_make_a_file(tmp_path: Path, driver: Driver) ->
         answer = content["answers"][program.name]
         assert corpus.disagreement(program, driver.run(program), answer) is None
     assert corpus.read(tmp_path / "nothing") is None
-

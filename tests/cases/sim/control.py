@@ -259,7 +259,10 @@ def variables(prefix: str, a: str, b: str) -> str:
 def hashed(prefix: str, result: str) -> str:
     lines = [f"mov.u32 {result}, %v{prefix}0;"]
     for k in range(1, VARIABLES):
-        lines += [f"mul.lo.u32 {result}, {result}, 31;", f"xor.b32 {result}, {result}, %v{prefix}{k};"]
+        lines += [
+            f"mul.lo.u32 {result}, {result}, 31;",
+            f"xor.b32 {result}, {result}, %v{prefix}{k};",
+        ]
     return "\n".join(lines)
 
 
@@ -304,11 +307,17 @@ def graph(index: int) -> Program:
     rng = np.random.default_rng(seed_of(name))
     count, budget = int(rng.integers(3, 14)), 24
     nodes = []
-    lines = [variables("m", "%r4", "%r5"), f".reg .b32 %steps;\nmov.u32 %steps, {budget};", "bra B0;"]
+    lines = [
+        variables("m", "%r4", "%r5"),
+        f".reg .b32 %steps;\nmov.u32 %steps, {budget};",
+        "bra B0;",
+    ]
     # Blocks stand in any order.
     for at in rng.permutation(count).tolist():
         ops = []
-        lines.append(f"B{at}:\nsub.u32 %steps, %steps, 1;\nsetp.eq.u32 %p1, %steps, 0;\n@%p1 bra END;")
+        lines.append(
+            f"B{at}:\nsub.u32 %steps, %steps, 1;\nsetp.eq.u32 %p1, %steps, 0;\n@%p1 bra END;"
+        )
         for _ in range(int(rng.integers(1, 4))):
             op = list(OPS)[rng.integers(0, len(OPS))]
             d, a, b = rng.integers(0, VARIABLES, 3).tolist()

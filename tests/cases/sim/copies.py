@@ -52,7 +52,9 @@ def access(space: str, sign: str, bits: str, count: int, register: str) -> Progr
     address = "%rd3"
     if space != "global":
         # Through bytes, so that only the load under test is wide.
-        body += f"mov.u32 %r1, cells;\nmad.lo.u32 %r1, %r0, {size if space == 'shared' else 0}, %r1;\n"
+        body += (
+            f"mov.u32 %r1, cells;\nmad.lo.u32 %r1, %r0, {size if space == 'shared' else 0}, %r1;\n"
+        )
         for i in range(size):
             body += f"ld.global.u8 %r3, [%rd3+{i}];\nst.{space}.u8 [%r1+{i}], %r3;\n"
         address = "%r1"
@@ -234,7 +236,9 @@ def swizzled(tile: Bytes, width: int) -> Bytes:
     return result.ravel()
 
 
-def tensor(dtype: str, sizes: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...], swizzle: int) -> Program:
+def tensor(
+    dtype: str, sizes: tuple[int, ...], box: tuple[int, ...], at: tuple[int, ...], swizzle: int
+) -> Program:
     """A box of a tensor, zeros where it reaches outside. Sizes from the inside out."""
     number = {"u1": 0, "u2": 1, "u4": 2, "f4": 7, "f2": 6}[dtype]
     item = int(dtype[1])

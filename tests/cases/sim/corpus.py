@@ -62,7 +62,8 @@ def difference(program: Program, out: Bytes, expected: Bytes) -> str | None:
     if not wrong.size:
         return None
     at = int(wrong[0]) // 8 * 8
-    return f"at byte {at}: {out[at : at + 8].tobytes().hex()}, expected {expected[at : at + 8].tobytes().hex()}"
+    got, wanted = (x[at : at + 8].tobytes().hex() for x in (out, expected))
+    return f"at byte {at}: {got}, expected {wanted}"
 
 
 def disagreement(program: Program, out: Bytes, answer: dict[str, str]) -> str | None:

@@ -45,7 +45,9 @@ class Driver:
             digits.append(value.value)
         self.sm = 10 * digits[0] + digits[1]
 
-    def call(self, name: str, *args: object, log: ctypes.Array[ctypes.c_char] | None = None) -> None:
+    def call(
+        self, name: str, *args: object, log: ctypes.Array[ctypes.c_char] | None = None
+    ) -> None:
         code = getattr(self.cu, name)(*args)
         if code != 0:
             raise DriverError(name, code, log.value.decode(errors="replace") if log else "")

@@ -133,7 +133,9 @@ def signs() -> Iterator[Program]:
             return fmt.quiet_nan if num.decode(word & mask, fmt).nan else word & mask
 
         # neg and abs may or may not keep the payload of a NaN: the programs do not look at it.
-        clean = "" if kind == "f64" else "setp.nan.f32 %p9, %f7, %f7;\n@%p9 mov.b32 %f7, 0x7fffffff;\n"
+        clean = (
+            "" if kind == "f64" else "setp.nan.f32 %p9, %f7, %f7;\n@%p9 mov.b32 %f7, 0x7fffffff;\n"
+        )
         register = REGISTER[kind]
         for name, of in (
             ("neg", lambda a, b, c, k=kept, t=top, m=mask, f=fmt: nan_or(f, k(a), k(a) ^ t)),
@@ -187,7 +189,7 @@ ORDERED = {
 
 
 def comparisons() -> Iterator[Program]:
-    tests = {name: orders for name, orders in ORDERED.items()}
+    tests: dict[str, tuple[int | None, ...]] = dict(ORDERED)
     tests |= {name + "u": (*orders, None) for name, orders in ORDERED.items()}
     tests |= {"num": (-1, 0, 1), "nan": (None,)}
     for kind in ("f32", "f64", "f16", "bf16"):

@@ -74,9 +74,7 @@ def arithmetic() -> Iterator[Program]:
     yield typed("mad.hi.sat", "s32", lambda a, b, c: clamp((a * b >> 32) + c), 3)
     for kind in ("u32", "s32"):
         low = kind[0] + "24"
-        yield typed(
-            "mul24.lo", kind, lambda a, b, c, low=low: cut(a, low) * cut(b, low)
-        )
+        yield typed("mul24.lo", kind, lambda a, b, c, low=low: cut(a, low) * cut(b, low))
 
 
 def clamp(value: int) -> int:
@@ -189,9 +187,7 @@ def fields() -> Iterator[Program]:
                 f"{cut_both}bfi.b{bits} %{register}7, %{register}4, %{register}6, %r8, %r9;"
                 + widen(bits),
                 "int",
-                lambda a, b, c, m=mask, n=bits: inserted(
-                    a, c & ((1 << n) - 1), b & m, c & m, n
-                ),
+                lambda a, b, c, m=mask, n=bits: inserted(a, c & ((1 << n) - 1), b & m, c & m, n),
             )
     for clamped in ("clamp", "wrap"):
         for way in "lr":
@@ -282,9 +278,9 @@ def bytes_and_tables() -> Iterator[Program]:
                 f"dp4a.{first}.{second} %r7, %r4, %r5, %r6;{widen(32)}",
                 "int",
                 lambda a, b, c, p=first[0], q=second[0]: (
-                    c + sum(cut(a >> 8 * i, p + "8") * cut(b >> 8 * i, q + "8") for i in range(4))
-                )
-                & 0xFFFFFFFF,
+                    (c + sum(cut(a >> 8 * i, p + "8") * cut(b >> 8 * i, q + "8") for i in range(4)))
+                    & 0xFFFFFFFF
+                ),
             )
             for half in ("lo", "hi"):
                 yield lane_program(
@@ -292,13 +288,15 @@ def bytes_and_tables() -> Iterator[Program]:
                     f"dp2a.{half}.{first}.{second} %r7, %r4, %r5, %r6;{widen(32)}",
                     "int",
                     lambda a, b, c, p=first[0], q=second[0], at=16 if half == "hi" else 0: (
-                        c
-                        + sum(
-                            cut(a >> 16 * i, p + "16") * cut(b >> (8 * i + at), q + "8")
-                            for i in range(2)
+                        (
+                            c
+                            + sum(
+                                cut(a >> 16 * i, p + "16") * cut(b >> (8 * i + at), q + "8")
+                                for i in range(2)
+                            )
                         )
-                    )
-                    & 0xFFFFFFFF,
+                        & 0xFFFFFFFF
+                    ),
                 )
 
 
@@ -382,14 +380,13 @@ def carries() -> Iterator[Program]:
         )
     yield lane_program(
         "carry/mad.cc",
-        f"{split}mad.lo.cc.u32 %r16, %r10, %r12, %r14;\nmadc.hi.u32 %r17, %r10, %r12, %r15;\n{pack}",
+        f"{split}mad.lo.cc.u32 %r16, %r10, %r12, %r14;\n"
+        f"madc.hi.u32 %r17, %r10, %r12, %r15;\n{pack}",
         "int",
         lambda a, b, c: (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF) + c,
     )
 
 
 def programs() -> Iterator[Program]:
-    for family in (
-        *(arithmetic, logic, counts, fields, bytes_and_tables, comparisons, carries),
-    ):
+    for family in (*(arithmetic, logic, counts, fields, bytes_and_tables, comparisons, carries),):
         yield from family()

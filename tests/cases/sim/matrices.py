@@ -88,7 +88,10 @@ def mma(shape: str, d: str, a: str, b: str, satfinite: bool = False, exact: bool
     typed = {"f32": ("f", "f32"), "f64": ("fd", "f64")}.get(d)
     sm = 89 if a in ("e4m3", "e5m2") else 90 if wide and shape != "m8n8k4" else 80
     at_c = 10 + counts[0] + counts[1]
-    operand_a, operand_b = registers(counts[0], 10, letter), registers(counts[1], 10 + counts[0], letter)
+    operand_a, operand_b = (
+        registers(counts[0], 10, letter),
+        registers(counts[1], 10 + counts[0], letter),
+    )
     into, out_of = "", ""
     target, addend = registers(counts[2], 40, letter), registers(counts[2], at_c, letter)
     if typed:
@@ -206,7 +209,8 @@ def wgmma(n: int, d: str, a: str, b: str, swizzle: int, from_registers: bool = F
     source = f"""{header(90)}.extern .shared .align 1024 .b8 tile[];
 .visible .entry k(.param .u64 in, .param .u64 out)
 {{
-.reg .pred %p<4>; .reg .b32 %r<32>; .reg .b64 %rd<32>; .reg .{"f32" if letter == "f" else "b32"} %d<{count}>;
+.reg .pred %p<4>; .reg .b32 %r<32>; .reg .b64 %rd<32>;
+.reg .{"f32" if letter == "f" else "b32"} %d<{count}>;
 ld.param.u64 %rd1, [in];
 ld.param.u64 %rd2, [out];
 mov.u32 %r0, %tid.x;
@@ -253,7 +257,9 @@ add.u64 %rd2, %rd2, %rd3;
     def image() -> Bytes:
         left, right = matrices()
         at = fragments(16, depth, TYPES[a].itemsize * 8)
-        own = [np.ascontiguousarray(left[16 * w : 16 * w + 16][at]).view(np.uint8) for w in range(4)]
+        own = [
+            np.ascontiguousarray(left[16 * w : 16 * w + 16][at]).view(np.uint8) for w in range(4)
+        ]
         held = np.concatenate([x.ravel() for x in own])
         return np.concatenate([core_layout(left, swizzle), core_layout(right, swizzle), held])
 
@@ -266,9 +272,7 @@ add.u64 %rd2, %rd2, %rd3;
         column = i // 4 * 8 + thread % 4 * 2 + i % 2
         return np.ascontiguousarray(result[row, column]).view(np.uint8).ravel()
 
-    return Program(
-        name, source, image, 128 * 4 * count, expect, 1, (128, 1, 1), copied + 1024, 90
-    )
+    return Program(name, source, image, 128 * 4 * count, expect, 1, (128, 1, 1), copied + 1024, 90)
 
 
 def wgmmas() -> Iterator[Program]:
@@ -316,7 +320,8 @@ COPIED: bar.sync 0;
     to_global = copy_in.format(
         size=size, base="%rd2", body="ld.shared.u32 %r5, [%r4];\nst.global.u32 [%rd3], %r5;"
     )
-    own = f"mul.wide.u32 %rd4, %r0, {4 * count};\nadd.u64 %rd5, %rd2, %rd4;\nadd.u64 %rd4, %rd1, %rd4;\n"
+    own = f"mul.wide.u32 %rd4, %r0, {4 * count};\n"
+    own += "add.u64 %rd5, %rd2, %rd4;\nadd.u64 %rd4, %rd1, %rd4;\n"
     body = to_shared + move + stores if load else loads + move + "\nbar.sync 0;\n" + to_global
     source = f"""{header(sm)}.visible .entry k(.param .u64 in, .param .u64 out)
 {{

@@ -83,7 +83,9 @@ def decode(bits: int, fmt: Format, ftz: bool = False) -> Number:
     return Number(negative, fraction | 1 << fmt.mantissa, field - fmt.bias - fmt.mantissa)
 
 
-def encode(x: Number, fmt: Format, mode: str = "rn", ftz: bool = False, finite: bool = False) -> int:
+def encode(
+    x: Number, fmt: Format, mode: str = "rn", ftz: bool = False, finite: bool = False
+) -> int:
     """Rounds once. finite: overflow gives the largest number, as .satfinite."""
     if x.nan:
         return fmt.quiet_nan
@@ -158,7 +160,9 @@ def negate(a: Number) -> Number:
 
 def multiply(a: Number, b: Number, mode: str = "rn") -> Number:
     if a.zero or b.zero:
-        return NAN if a.nan or b.nan or a.infinite or b.infinite else Number(a.negative != b.negative)
+        return (
+            NAN if a.nan or b.nan or a.infinite or b.infinite else Number(a.negative != b.negative)
+        )
     return fma(a, b, Number(a.negative != b.negative), mode)
 
 

@@ -91,7 +91,7 @@ def unpack() -> str:
 
 
 def lane_source(body: str, sm: int = 80, declarations: str = "") -> str:
-    """`body` computes %rd7 from a, b and c: %rd4-6, %r4-6, %h4-6, %f4-6, %fd4-6. %r0: the thread."""
+    """`body` computes %rd7 from a, b and c: %rd4-6, %r4-6, %h4-6, %f4-6, %fd4-6. %r0: thread."""
     return header(sm) + declarations + LANE_FRAME.format(unpack=unpack(), body=body)
 
 

@@ -60,7 +60,8 @@ def shuffles() -> Iterator[Program]:
             yield warp_program(
                 f"warp/shfl.{mode}-{width}",
                 f"shfl.sync.{mode}.b32 %r7|%p1, %r4, %r5, {clamp}, {FULL};\n"
-                "cvt.u64.u32 %rd7, %r7;\nselp.u64 %rd8, 0x100000000, 0, %p1;\nor.b64 %rd7, %rd7, %rd8;",
+                "cvt.u64.u32 %rd7, %r7;\nselp.u64 %rd8, 0x100000000, 0, %p1;\n"
+                "or.b64 %rd7, %rd7, %rd8;",
                 lambda a, b, c, mode=mode, clamp=clamp: shuffled(mode, a, b, clamp),
             )
     # Half of the lanes, which diverge from the others first.
@@ -90,7 +91,8 @@ def votes() -> Iterator[Program]:
         ):
             yield warp_program(
                 f"warp/vote.{mode}-{mask:x}",
-                f"{enter}vote.sync.{mode}.pred %p2, !%p1, {mask};\nselp.u64 %rd7, 1, 2, %p2;\nDONE:",
+                f"{enter}vote.sync.{mode}.pred %p2, !%p1, {mask};\nselp.u64 %rd7, 1, 2, %p2;\n"
+                "DONE:",
                 lambda a, b, c, of=of, lanes=lanes: [
                     (1 if of([not test(a, b)[k] for k in lanes]) else 2) if i in lanes else 0
                     for i in range(32)
@@ -181,9 +183,9 @@ def atomic_program(name: str, kind: str, space: str, form: str, blocks: int = 1)
     """Every thread adds its b to one of eight cells, picked by its a."""
     dtype = np.dtype(DTYPES[kind])
     register = {4: "r", 8: "rd"}[8 if kind[1:] == "64" else 4]
-    result = f"%{register}10, " if form == "atom" else ""
     noftz = ".noftz" if kind.endswith("x2") else ""
     spelled = {"f32": "f", "f64": "fd"}.get(kind, register)
+    result = f"%{spelled}10, " if form == "atom" else ""
     body = f"""
 .visible .entry k(.param .u64 in, .param .u64 out)
 {{
@@ -206,7 +208,7 @@ add.u32 %r9, %r9, %r8;
 setp.lt.u32 %p1, %r0, 8;
 @%p1 st.shared.u64 [%r9], 0;
 bar.sync 0;
-{ADDRESS[space]}{form}.{space}.{name}{noftz}.{kind} {result.replace("%" + register, "%" + spelled)}[%rd8], %{spelled}5;
+{ADDRESS[space]}{form}.{space}.{name}{noftz}.{kind} {result}[%rd8], %{spelled}5;
 bar.sync 0;
 """
     if space == "shared":
@@ -266,21 +268,29 @@ def atomics() -> Iterator[Program]:
 
 def exchanges() -> Iterator[Program]:
     """Old values depend on the order; their sum does not."""
-    last = "red.global.add.u32 [%rd9+8], %r7;\nmov.u64 %rd2, %rd9;\nadd.u64 %rd2, %rd2, 16;\nbar.sync 0;\n"
+    last = "red.global.add.u32 [%rd9+8], %r7;\nadd.u64 %rd2, %rd9, 16;\nbar.sync 0;\n"
     for name, body, of in (
-        ("inc", "atom.global.inc.u32 %r7, [%rd9], 9;", lambda n: (n % 10, sum(i % 10 for i in range(n)))),
-        ("exch-add", "atom.global.add.u32 %r7, [%rd9], 3;", lambda n: (3 * n, 3 * n * (n - 1) // 2)),
+        (
+            "inc",
+            "atom.global.inc.u32 %r7, [%rd9], 9;",
+            lambda n: (n % 10, sum(i % 10 for i in range(n))),
+        ),
+        (
+            "exch-add",
+            "atom.global.add.u32 %r7, [%rd9], 3;",
+            lambda n: (3 * n, 3 * n * (n - 1) // 2),
+        ),
         (
             "cas",
-            "LOOP: ld.volatile.global.u32 %r8, [%rd9];\nadd.u32 %r10, %r8, 5;\n"
-            "atom.global.cas.b32 %r11, [%rd9], %r8, %r10;\nsetp.ne.u32 %p1, %r11, %r8;\n"
-            "@%p1 bra LOOP;\nmov.u32 %r7, %r8;",
+            (
+                "LOOP: ld.volatile.global.u32 %r8, [%rd9];\nadd.u32 %r10, %r8, 5;\n"
+                "atom.global.cas.b32 %r11, [%rd9], %r8, %r10;\nsetp.ne.u32 %p1, %r11, %r8;\n"
+                "@%p1 bra LOOP;\nmov.u32 %r7, %r8;"
+            ),
             lambda n: (5 * n, 5 * n * (n - 1) // 2),
         ),
     ):
-        source = lane_source(
-            f"ld.param.u64 %rd9, [out];\n{body}\n{last}mov.u64 %rd7, 0;", 80
-        )
+        source = lane_source(f"ld.param.u64 %rd9, [out];\n{body}\n{last}mov.u64 %rd7, 0;", 80)
 
         def expect(image: Bytes, of: Callable[[int], tuple[int, int]] = of) -> Bytes:
             return words([*of(LANES), 0])
@@ -291,4 +301,3 @@ def exchanges() -> Iterator[Program]:
 def programs() -> Iterator[Program]:
     for family in (shuffles, votes, atomics, exchanges):
         yield from family()
-
