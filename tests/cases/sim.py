@@ -18,8 +18,8 @@ from cases import (
     attention,
     audio,
     conv,
-    fft,
     few_rows,
+    fft,
     fuse,
     indexing,
     linalg,
@@ -148,7 +148,9 @@ def random_numbers(*names: str) -> None:
 # --- GEMM ----------------------------------------------------------------------------------------
 
 
-def product(engine: str, dtype: str, m: int, n: int, k: int, *, layout: str = "cc", **want: Any) -> None:
+def product(
+    engine: str, dtype: str, m: int, n: int, k: int, *, layout: str = "cc", **want: Any
+) -> None:
     """A GEMM by the first plan of an engine (or prefix of a plan) with these properties."""
     case = matmul.Case("matmul", dtype, (m, k), (k, n), layout)
     a, b = (matmul.host_array(shape, dtype, 5) for shape in (case.a, case.b))
@@ -210,7 +212,9 @@ def indexed() -> None:
     same(gp.take(given, gp.asarray(np.array([3, 1, 3])), axis=1), np.take(x, [3, 1, 3], axis=1))
     assert [c.tolist() for c in gp.nonzero(given > 1)] == [c.tolist() for c in np.nonzero(x > 1)]
     flat = np.array([7, 0, 399])
-    for ours, theirs in zip(gp.unravel_index(gp.asarray(flat), (50, 8)), np.unravel_index(flat, (50, 8)), strict=True):
+    for ours, theirs in zip(
+        gp.unravel_index(gp.asarray(flat), (50, 8)), np.unravel_index(flat, (50, 8)), strict=True
+    ):
         same(ours, theirs)
 
 
@@ -255,10 +259,10 @@ CASES = (
         of_table(
             (case for case in manipulation.CASES if case.op.name.startswith(("concat", "stack"))),
             manipulation.run_case,
-            "concat 1-((3,5),(3,1),(3,33))-bool-contiguous",
-            "concat 1-((3,5),(3,1),(3,33))-complex128-contiguous",
-            "concat 1-((3,5),(3,1),(3,33))-float32-contiguous",
-            "concat 1-((3,5),(3,1),(3,33))-int32-transposed",
+            "concat1-((3,5),(3,1),(3,33))-int8-contiguous",
+            "concat1-((3,5),(3,1),(3,33))-complex128-contiguous",
+            "concat1-((3,5),(3,1),(3,33))-float32-contiguous",
+            "concat1-((3,5),(3,1),(3,33))-int32-transposed",
         ),
     ),
     Case("creation", "ramp", ramps),
@@ -279,19 +283,46 @@ CASES = (
         partial(random_numbers, "gamma-shape=2.5-scale=0.3-dtype=float32", "poisson-lam=3.5"),
     ),
     # --- reductions, scans, sorts, indexing
-    Case("reduction", "sum", partial(sums, "sum", "float32", L((3, 700), 1), L((129, 8), 1),
-         L((40, 33), 0), L((4099,), None), L((5, 6, 7), (0, 2)), L((40, 50), 1, key=slice(None, None, 2)))),
+    Case(
+        "reduction",
+        "sum",
+        partial(
+            sums,
+            "sum",
+            "float32",
+            L((3, 700), 1),
+            L((129, 8), 1),
+            L((40, 33), 0),
+            L((4099,), None),
+            L((5, 6, 7), (0, 2)),
+            L((40, 50), 1, key=slice(None, None, 2)),
+        ),
+    ),
     Case("reduction", "argmax", partial(sums, "argmax", "float32", L((700,), None), L((9, 32), 0))),
     Case("reduction", "var", partial(sums, "var", "float32", L((3, 700), 1))),
     Case("reduction", "max", partial(sums, "max", "bfloat16", L((65, 64), 1))),
-    Case("reduction", "scan", partial(sums, "cumsum", "float32", L((5000,), None), L((5, 40), 1),
-         L((40, 5), 0))),
-    Case("sorting", "rows", lambda: [run_sorting.run_sort_case(sorting.SortCase("float32", s))
-         for s in ((300,), (3, 33))]),
-    Case("sorting", "radix", lambda: run_sorting.run_sort_case(
-        sorting.SortCase("float32", (8833,), descending=True))),
-    Case("sorting", "complex", lambda: run_sorting.run_sort_case(
-        sorting.SortCase("complex64", (33,)))),
+    Case(
+        "reduction",
+        "scan",
+        partial(sums, "cumsum", "float32", L((5000,), None), L((5, 40), 1), L((40, 5), 0)),
+    ),
+    Case(
+        "sorting",
+        "rows",
+        lambda: [
+            run_sorting.run_sort_case(sorting.SortCase("float32", s)) for s in ((300,), (3, 33))
+        ],
+    ),
+    Case(
+        "sorting",
+        "radix",
+        lambda: run_sorting.run_sort_case(sorting.SortCase("float32", (8833,), descending=True)),
+    ),
+    Case(
+        "sorting",
+        "complex",
+        lambda: run_sorting.run_sort_case(sorting.SortCase("complex64", (33,))),
+    ),
     Case("sorting", "unique", lambda: run_sorting.run_unique("float32", 300, "few")),
     Case("sorting", "search", lambda: run_sorting.run_search("float32", 100)),
     Case("sorting", "histogram", lambda: run_sorting.run_histogram("float32", 500, 10)),
@@ -299,98 +330,311 @@ CASES = (
     Case("indexing", "keys", indexed),
     # --- GEMM
     Case("matmul", "wgmma", partial(product, "wgmma", "bfloat16", 70, 64, 200), sm=90),
-    Case("matmul", "wgmma cluster", partial(product, "wgmma", "bfloat16", 130, 64, 128, cluster=2), sm=90),
+    Case(
+        "matmul",
+        "wgmma cluster",
+        partial(product, "wgmma", "bfloat16", 130, 64, 128, cluster=2),
+        sm=90,
+    ),
     Case("matmul", "wgmma split", partial(product, "wgmma", "bfloat16", 64, 64, 4096), sm=90),
     Case("matmul", "mma", partial(product, "mma", "bfloat16", 70, 64, 200)),
     Case("matmul", "mma split", partial(product, "mma", "bfloat16", 64, 64, 2048)),
     Case("matmul", "simt split", partial(product, "simt", "float32", 65, 64, 256)),
     Case("matmul", "general", partial(product, "general", "float64", 33, 40, 20)),
     Case("matmul", "general direct", partial(product, "general", "int32", 3, 5, 20)),
-    Case("matmul", "general rows", partial(product, "general(kernel=1", "bfloat16", 1, 64, 256, layout="ct")),
+    Case(
+        "matmul",
+        "general rows",
+        partial(product, "general(kernel=1", "bfloat16", 1, 64, 256, layout="ct"),
+    ),
     Case("matmul", "gemv", partial(product, "gemv", "bfloat16", 1, 64, 256, layout="ct")),
     Case("matmul", "gemv columns", partial(product, "gemv", "bfloat16", 1, 64, 256)),
     Case("matmul", "gemv float32", partial(product, "gemv", "float32", 1, 64, 256, layout="ct")),
-    Case("matmul", "few rows", lambda: [few_rows.run_few_rows(few_rows.FewRows("bfloat16", m, 64, 256))
-         for m in (1, 4, 20)]),
-    Case("matmul", "swiglu", lambda: few_rows.run_few_rows(
-        few_rows.FewRows("bfloat16", 8, 64, 64, "swiglu", normed=True))),
-    Case("matmul", "epilogue", lambda: products.run_linear(
-        products.Linear("bfloat16", (65, 64), 72, "gelu", True, "full"))),
-    Case("matmul", "swiglu apart", lambda: products.run_linear(
-        products.Linear("bfloat16", (65, 64), 72, "swiglu", True))),
+    Case(
+        "matmul",
+        "few rows",
+        lambda: [
+            few_rows.run_few_rows(few_rows.FewRows("bfloat16", m, 64, 256)) for m in (1, 4, 20)
+        ],
+    ),
+    Case(
+        "matmul",
+        "swiglu",
+        lambda: few_rows.run_few_rows(
+            few_rows.FewRows("bfloat16", 8, 64, 64, "swiglu", normed=True)
+        ),
+    ),
+    Case(
+        "matmul",
+        "epilogue",
+        lambda: products.run_linear(
+            products.Linear("bfloat16", (65, 64), 72, "gelu", True, "full")
+        ),
+    ),
+    Case(
+        "matmul",
+        "swiglu apart",
+        lambda: products.run_linear(products.Linear("bfloat16", (65, 64), 72, "swiglu", True)),
+    ),
     Case("matmul", "grouped", partial(grouped, 0)),
     Case("matmul", "grouped mma", partial(grouped, 1)),
     Case("matmul", "grouped wgmma", partial(grouped, 2), sm=90),
-    Case("matmul", "scaled fp8", lambda: products.run_scaled(
-        products.Scaled("float8_e4m3fn", "float8_e4m3fn", (64, 256), 64, "vv", True, "bfloat16"), sums=2.0**-12)),
-    Case("matmul", "scaled int8", lambda: products.run_scaled(
-        products.Scaled("int8", "int8", (64, 256), 64, "vv", True, "bfloat16"))),
+    Case(
+        "matmul",
+        "scaled fp8",
+        lambda: products.run_scaled(
+            products.Scaled(
+                "float8_e4m3fn", "float8_e4m3fn", (64, 256), 64, "vv", True, "bfloat16"
+            ),
+            sums=2.0**-12,
+        ),
+    ),
+    Case(
+        "matmul",
+        "scaled int8",
+        lambda: products.run_scaled(
+            products.Scaled("int8", "int8", (64, 256), 64, "vv", True, "bfloat16")
+        ),
+    ),
     # --- packed weights
-    *(Case("quantize", f"{fmt} {m}", partial(packed, fmt, m)) for fmt, m in (
-        ("int8", 1), ("int4", 1), ("fp8", 1), ("nvfp4", 1), ("mxfp4", 1), ("nf4", 1), ("mxfp8", 1),
-        ("int4", 20), ("nvfp4", 20), ("int8", 70))),
+    *(
+        Case("quantize", f"{fmt} {m}", partial(packed, fmt, m))
+        for fmt, m in (
+            ("int8", 1),
+            ("int4", 1),
+            ("fp8", 1),
+            ("nvfp4", 1),
+            ("mxfp4", 1),
+            ("nf4", 1),
+            ("mxfp8", 1),
+            ("int4", 20),
+            ("nvfp4", 20),
+        )
+    ),
+    Case("quantize", "dequantize", partial(packed, "int8", 70, "float32")),
     Case("quantize", "zero point", partial(packed, "int4", 1, group=32, zero_point=True)),
     Case("quantize", "block", partial(packed, "fp8", 3, block=True)),
     # --- networks
-    Case("nn", "norm", of_table(nn.CASES, run_nn.run_case, "rmsnorm-float32-5x64",
-         "add_layernorm-float32-5x64", "rmsnorm-bfloat16-2x3x128", "groupnorm-float32-2x4x64-by-2",
-         "rmsnorm-float32-2x4099")),
+    Case(
+        "nn",
+        "norm",
+        of_table(
+            nn.CASES,
+            run_nn.run_case,
+            "rmsnorm-float32-5x64",
+            "add_layernorm-float32-5x64",
+            "rmsnorm-bfloat16-2x3x128",
+            "groupnorm-float32-2x4x64-by-2",
+            "rmsnorm-float32-2x4099",
+        ),
+    ),
     Case("nn", "norm fp8", lambda: run_nn.run_fp8((3, 64), "bfloat16")),
-    Case("nn", "softmax", of_table(nn.CASES, run_nn.run_case, "softmax-float32-5x64",
-         "log_softmax-float32-3x1000", "softmax-float32-3x40x9-axis1",
-         "softmax-float32-4x33-mask-33-axis-1")),
-    Case("nn", "log_likelihood", of_table(nn.CASES, run_nn.run_case, "log_likelihood-float32-5x33-int32")),
-    Case("attention", "prefill", lambda: run_attention.run_case(
-        ATTEND("bfloat16", 70, 70, heads=2, kv_heads=1, batch=1, options=CAUSAL))),
-    Case("attention", "prefill wgmma", lambda: run_attention.run_case(
-        ATTEND("bfloat16", 200, 200, heads=2, kv_heads=1, dim=128, batch=1, options=CAUSAL)), sm=90),
-    Case("attention", "tile", lambda: run_attention.run_case(
-        ATTEND("bfloat16", 33, 70, batch=1, arrays=("mask",)))),
-    Case("attention", "decode", lambda: run_attention.run_case(
-        ATTEND("bfloat16", 1, 300, batch=2, options=CAUSAL))),
-    Case("attention", "paged", lambda: run_attention.run_case(
-        ATTEND("bfloat16", 1, 48, page=16, arrays=("lengths",), options=CAUSAL))),
-    Case("attention", "paged fp8", lambda: run_attention.run_case(
-        ATTEND("bfloat16", 1, 64, page=32, narrow=True, arrays=("lengths",),
-               options={"k_scale": 0.5, "v_scale": 2.0, "causal": True}))),
-    Case("attention", "simt", lambda: run_attention.run_case(
-        ATTEND("float32", 5, 9, dim=16, options=CAUSAL, arrays=("bias", "sinks")))),
-    Case("kv_cache", "write", of_table(paged_cache.CASES, run_paged_cache.run_case,
-         "rope-bfloat16", "norm and rope-bfloat16", "fp8-bfloat16")),
+    Case(
+        "nn",
+        "softmax",
+        of_table(
+            nn.CASES,
+            run_nn.run_case,
+            "softmax-float32-5x64",
+            "log_softmax-float32-3x1000",
+            "softmax-float32-3x40x9-axis1",
+            "softmax-float32-4x33-mask-33-axis-1",
+        ),
+    ),
+    Case(
+        "nn",
+        "log_likelihood",
+        of_table(nn.CASES, run_nn.run_case, "log_likelihood-float32-5x33-int32"),
+    ),
+    Case(
+        "attention",
+        "prefill",
+        lambda: run_attention.run_case(
+            ATTEND("bfloat16", 70, 70, heads=2, kv_heads=1, batch=1, options=CAUSAL)
+        ),
+    ),
+    Case(
+        "attention",
+        "prefill wgmma",
+        lambda: run_attention.run_case(
+            ATTEND("bfloat16", 200, 200, heads=2, kv_heads=1, dim=128, batch=1, options=CAUSAL)
+        ),
+        sm=90,
+    ),
+    Case(
+        "attention",
+        "tile",
+        lambda: run_attention.run_case(ATTEND("bfloat16", 33, 70, batch=1, arrays=("mask",))),
+    ),
+    Case(
+        "attention",
+        "decode",
+        lambda: run_attention.run_case(ATTEND("bfloat16", 1, 300, batch=2, options=CAUSAL)),
+    ),
+    Case(
+        "attention",
+        "paged",
+        lambda: run_attention.run_case(
+            ATTEND("bfloat16", 1, 48, page=16, arrays=("lengths",), options=CAUSAL)
+        ),
+    ),
+    Case(
+        "attention",
+        "paged fp8",
+        lambda: run_attention.run_case(
+            ATTEND(
+                "bfloat16",
+                1,
+                64,
+                page=32,
+                narrow=True,
+                arrays=("lengths",),
+                options={"k_scale": 0.5, "v_scale": 2.0, "causal": True},
+            )
+        ),
+    ),
+    Case(
+        "attention",
+        "simt",
+        lambda: run_attention.run_case(
+            ATTEND("float32", 5, 9, dim=16, options=CAUSAL, arrays=("bias", "sinks"))
+        ),
+    ),
+    Case(
+        "kv_cache",
+        "write",
+        of_table(
+            paged_cache.CASES,
+            run_paged_cache.run_case,
+            "rope-bfloat16",
+            "norm and rope-bfloat16",
+            "fp8-bfloat16",
+        ),
+    ),
     Case("kv_cache", "pages", lambda: run_paged_cache.run_pages("bfloat16", 16)),
     Case("kv_cache", "slots", run_paged_cache.run_slots),
     Case("moe", "route", lambda: run_moe.run_route(moe.Route(17, 8, 2, {"renormalize": True}))),
-    Case("moe", "permute few", lambda: run_moe.run_permute(moe.Permute(19, 3, 5, 8, "bfloat16", "wild"))),
+    Case(
+        "moe",
+        "permute few",
+        lambda: run_moe.run_permute(moe.Permute(19, 3, 5, 8, "bfloat16", "wild")),
+    ),
     Case("moe", "permute", lambda: run_moe.run_permute(moe.Permute(700, 4, 60, 8, "bfloat16"))),
     Case("moe", "mlp", lambda: run_moe.run_mlp(5, "bfloat16")),
-    Case("sampling", "sample", of_table(sampling.CASES, run_sampling.run_case,
-         "all-float32-1000", "penalties-float32-33", "mask-float32-33")),
+    Case(
+        "sampling",
+        "sample",
+        of_table(
+            sampling.CASES,
+            run_sampling.run_case,
+            "all-float32-1000",
+            "penalties-float32-33",
+            "mask-float32-33",
+        ),
+    ),
     Case("sampling", "logprobs", lambda: run_sampling.run_logprobs(width=200)),
     Case("sampling", "timestamps", run_sampling.run_timestamp_rules),
     Case("sampling", "counts", run_sampling.run_counts),
-    Case("conv", "direct", lambda: run_conv.run_case(conv_case("conv1d", (2, 12, 70), (12, 1, 4), groups=12))),
-    Case("conv", "mma", lambda: run_conv.run_case(conv_case("conv2d", (1, 16, 8, 8), (32, 16, 3, 3), padding=1, dtype="bfloat16"))),
-    Case("conv", "transposed", lambda: run_conv.run_case(conv_case("conv_transpose1d", (1, 24, 20), (24, 16, 4), stride=2, padding=1))),
-    Case("conv", "causal", of_table(conv.CASES, run_conv.run_case, "causal_conv1d-2x5x37-4-state-float32")),
-    Case("recurrent", "layers", of_table(recurrent.CASES, run_recurrent.run_case,
-         "lstm_forward-1x7x20-33-float32", "gru_bidirectional-2x5x3-8-float32")),
-    Case("recurrent", "scan", of_table(recurrent.CASES, run_recurrent.run_case,
-         "selective_scan-2x9x40-16-float32", "selective_scan-1x4x1030-16-float32")),
-    Case("linalg", "leaves", lambda: [run(linalg.Case("random", "float32", (2, 9, 9)))
-         for run in (run_linalg.run_cholesky, run_linalg.run_lu, run_linalg.run_solve,
-                     run_linalg.run_triangular, run_linalg.run_qr, run_linalg.run_eigh)]),
-    Case("linalg", "blocked", lambda: [run(linalg.Case("random", "float32", (40, 40)), blocked=True)
-         for run in (run_linalg.run_lu, run_linalg.run_qr)]),
+    Case(
+        "conv",
+        "direct",
+        lambda: run_conv.run_case(conv_case("conv1d", (2, 12, 70), (12, 1, 4), groups=12)),
+    ),
+    Case(
+        "conv",
+        "mma",
+        lambda: run_conv.run_case(
+            conv_case("conv2d", (1, 16, 8, 8), (32, 16, 3, 3), padding=1, dtype="bfloat16")
+        ),
+    ),
+    Case(
+        "conv",
+        "transposed",
+        lambda: run_conv.run_case(
+            conv_case("conv_transpose1d", (1, 24, 20), (24, 16, 4), stride=2, padding=1)
+        ),
+    ),
+    Case(
+        "conv",
+        "causal",
+        of_table(conv.CASES, run_conv.run_case, "causal_conv1d-2x5x37-4-state-float32"),
+    ),
+    Case(
+        "recurrent",
+        "layers",
+        of_table(
+            recurrent.CASES,
+            run_recurrent.run_case,
+            "lstm_forward-1x7x20-33-float32",
+            "gru_bidirectional-2x5x3-8-float32",
+        ),
+    ),
+    Case(
+        "recurrent",
+        "scan",
+        of_table(
+            recurrent.CASES,
+            run_recurrent.run_case,
+            "selective_scan-2x9x40-16-float32",
+            "selective_scan-1x4x1030-16-float32",
+        ),
+    ),
+    Case(
+        "linalg",
+        "leaves",
+        lambda: [
+            run(linalg.Case("random", "float32", (2, 9, 9)))
+            for run in (
+                run_linalg.run_cholesky,
+                run_linalg.run_lu,
+                run_linalg.run_solve,
+                run_linalg.run_triangular,
+                run_linalg.run_qr,
+                run_linalg.run_eigh,
+            )
+        ],
+    ),
+    Case(
+        "linalg",
+        "blocked",
+        lambda: [
+            run(linalg.Case("random", "float32", (40, 40)), blocked=True)
+            for run in (run_linalg.run_lu, run_linalg.run_qr)
+        ],
+    ),
     Case("linalg", "svd", lambda: run_linalg.run_svd(linalg.Case("random", "float32", (7, 3)))),
-    Case("fft", "block", lambda: [run_fft.run_case(c) for c in (
-        fft.Case("fft", (3, 64), "complex64"), fft.Case("rfft", (2, 100), "float32"),
-        fft.Case("ifft", (2, 16, 5), "complex64", options={"axis": 1}),
-        fft.Case("irfft", (2, 33), "complex64"))]),
+    Case(
+        "fft",
+        "block",
+        lambda: [
+            run_fft.run_case(c)
+            for c in (
+                fft.Case("fft", (3, 64), "complex64"),
+                fft.Case("rfft", (2, 100), "float32"),
+                fft.Case("ifft", (2, 16, 5), "complex64", options={"axis": 1}),
+                fft.Case("irfft", (2, 33), "complex64"),
+            )
+        ],
+    ),
     Case("fft", "general", lambda: run_fft.run_case(fft.Case("fft", (2, 97), "complex64"))),
     Case("fft", "long", lambda: run_fft.run_case(fft.Case("rfft", (1, 32768), "float32"))),
-    Case("audio", "spectrogram", of_table(audio.CASES, run_audio.run_case, "stft", "log_mel")),
+    Case(
+        "audio", "spectrogram", of_table(audio.CASES, run_audio.run_case, "golden-stft", "log_mel")
+    ),
     Case("audio", "whisper", whisper),
-    Case("audio", "filters", of_table(audio.CASES, run_audio.run_case, "fir", "median-time",
-         "resample-3-7", "overlap-add", "crossings", "energy")),
+    Case(
+        "audio",
+        "filters",
+        of_table(
+            audio.CASES,
+            run_audio.run_case,
+            "fir",
+            "median-time",
+            "resample-3-7",
+            "overlap-add",
+            "crossings",
+            "energy",
+        ),
+    ),
     Case("audio", "biquad", biquad),
 )
