@@ -176,9 +176,69 @@ void Lowering::lower(const ast::Instruction& inst) {
   if (inst.guard >= 0 &&
       source_.registers[static_cast<std::size_t>(inst.guard)].type != Type::kPred)
     fail("guard is no predicate");
-  if (!lower_alu() && !lower_convert() && !lower_memory() && !lower_control() && !lower_warp() &&
-      !lower_async())
+  program_.instructions.push_back(describe());
+  Instruction& described = program_.instructions.back();
+  if (lower_alu() || lower_convert())
+    described.how = root_ == "selp" ? Instruction::Reads::kSelects : Instruction::Reads::kComputes;
+  else if (!lower_memory() && !lower_control() && !lower_warp() && !lower_async())
     unsupported();
+  else if (root_ == "shfl")
+    described.how = Instruction::Reads::kShuffles;
+  else if (root_ == "vote" || root_ == "match" || root_ == "redux" || root_ == "mma")
+    described.how = Instruction::Reads::kMixes;
+}
+
+// Registers are typed by their width alone: what an instruction writes is what it says it computes.
+Type Lowering::value_type(Type reg) const {
+  if (reg == Type::kPred) return reg;
+  for (const std::string_view modifier : modifiers_)
+    if (const Type type = type_named(modifier); type != Type::kNone) {
+      if (bytes_of(type) == bytes_of(reg)) return type;
+      if (!is_signed(type)) return reg;  // .wide, or a load of fewer bytes
+      return bytes_of(reg) == 8 ? Type::kS64 : bytes_of(reg) == 4 ? Type::kS32 : Type::kS16;
+    }
+  return reg;
+}
+
+Instruction Lowering::describe() const {
+  Instruction described;
+  std::string_view text = module_.text;
+  const auto at = static_cast<std::size_t>(inst_->opcode.data() - text.data());
+  const std::size_t begin = text.find_last_of(";{}\n:", at) + 1;
+  text = text.substr(begin, std::min(text.find(';', at), text.size()) - begin);
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first != std::string_view::npos) described.text = text.substr(first);
+  const auto read = [&](int reg) {
+    if (reg >= 0) described.reads.push_back(register_cell(reg));
+  };
+  const auto visit = [&](auto& self, const ast::Operand& operand, bool writes) -> void {
+    if (writes && operand.kind != Kind::kAddress && operand.reg >= 0) {
+      const ast::Register& reg = source_.registers[static_cast<std::size_t>(operand.reg)];
+      described.writes.push_back({reg.name, value_type(reg.type), register_cell(operand.reg)});
+    } else {
+      read(operand.reg);
+    }
+    for (const ast::Operand& element : operand.elements)
+      self(self, element, writes && operand.kind != Kind::kAddress);
+  };
+  const std::string_view opcode = inst_->opcode;
+  const bool reads_only =
+      opcode.starts_with("st") || root_ == "red" || root_ == "call" || root_ == "brx" ||
+      root_ == "nanosleep" ||
+      ((root_ == "bar" || root_ == "barrier") && opcode.find(".red") == std::string_view::npos);
+  read(inst_->guard);
+  for (std::size_t k = 0; k < inst_->operands.size(); ++k) {
+    const std::size_t before = described.reads.size();
+    visit(visit, inst_->operands[k], k == 0 && !reads_only);
+    if (root_ == "st" && k == 1) {
+      const std::size_t count = described.reads.size() - before;
+      if (count == std::max<std::size_t>(inst_->operands[k].elements.size(), 1))
+        described.num_stored = static_cast<unsigned>(count);
+      described.how = Instruction::Reads::kStores;
+    }
+  }
+  if (root_ == "wgmma" && !inst_->operands.empty()) visit(visit, inst_->operands[0], false);
+  return described;
 }
 
 bool Lowering::take(std::string_view name) {

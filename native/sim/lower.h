@@ -76,6 +76,8 @@ class Lowering {
 
   // --- instructions ---
   void lower(const ast::Instruction& inst);
+  Instruction describe() const;
+  Type value_type(Type reg) const;
   bool lower_alu();
   bool lower_convert();
   bool lower_memory();
