@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases.sim import CASES
+from cases.sim_families import CASES
 
 import pygpukit as gp
 from pygpukit import _native
@@ -32,7 +32,7 @@ def run_part(job: tuple[str, int]) -> list[dict[str, Any]]:
     env = dict(os.environ, PYGPUKIT_DEVICE=f"sim:{device}", PYGPUKIT_PREFETCH="0")
     env.pop("PYGPUKIT_SIM_DEVICE", None)
     env["PYTHONPATH"] = str(ROOT / "tests")
-    command = [sys.executable, "-m", "cases.run_sim", str(part), str(PARTS)]
+    command = [sys.executable, "-m", "cases.run_sim_families", str(part), str(PARTS)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

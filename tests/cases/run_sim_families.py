@@ -1,6 +1,6 @@
-"""Runs rows of cases.sim in this process, on the simulated device, with all checks on.
+"""Runs rows of cases.sim_families in this process, on the simulated device, with all checks on.
 
-    python -m cases.run_sim PART PARTS
+    python -m cases.run_sim_families PART PARTS
 
 Prints a line of JSON for each case: its name, seconds, kernels launched, and what went wrong.
 """
@@ -13,7 +13,7 @@ import time
 import traceback
 
 import pygpukit as gp
-from cases.sim import CASES, Case
+from cases.sim_families import CASES, Case
 
 
 def run_case(case: Case) -> dict[str, object]:
