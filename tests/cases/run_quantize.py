@@ -36,6 +36,17 @@ def run_round_trip(fmt: cases.Format, shape: tuple[int, int], dtype: str) -> Non
         np.testing.assert_allclose(host(again.dequantize("float32")), exact, rtol=1e-5, atol=1e-7)
 
 
+def rounding_limit(x: NDArray[Any], w: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Of x @ w.T, where w may be rounded to `dtype` before the product.
+
+    k errors of at most a unit each add up like a random walk; four units are over six deviations.
+    """
+    unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    spread = np.sqrt(x**2 @ (w**2).T)
+    size = np.abs(x) @ np.abs(w).T
+    return np.asarray(unit * (np.abs(x @ w.T) + 4 * spread) + 2e-6 * size + 1e-6)
+
+
 def run_linear(fmt: cases.Format, m: int, shape: tuple[int, int], dtype: str) -> None:
     """Against float64 of the numbers that the weight stands for."""
     n, k = shape
@@ -46,12 +57,8 @@ def run_linear(fmt: cases.Format, m: int, shape: tuple[int, int], dtype: str) ->
     residual = gp.from_numpy(rng.standard_normal((m, n)).astype(np.float32)).astype(dtype)
     w = host(packed.dequantize("float32"))
     want = host(x) @ w.T
-    size = np.abs(host(x)) @ np.abs(w).T
     unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
-    # Weights are rounded to x's dtype where they are dequantised before the GEMM: k errors of at
-    # most `unit` each, which add up like a random walk.
-    spread = np.sqrt(host(x) ** 2 @ (w.T) ** 2)
-    limit = unit * (np.abs(want) + 2 * spread) + 2e-6 * size + 1e-6
+    limit = rounding_limit(host(x), w, dtype)
     for y in (gp.linear(x, packed), x @ packed.T, gp.matmul(x, packed.T)):
         assert str(y.dtype) == dtype
         assert (np.abs(host(y) - want) <= limit).all()
@@ -65,11 +72,13 @@ def run_swiglu(fmt: cases.Format, dtype: str) -> None:
     rng = np.random.default_rng(2)
     packed = gp.quantize(gp.from_numpy(cases.weights((48, 64), dtype)), fmt.name, **fmt.options)
     x = gp.from_numpy(rng.standard_normal((3, 64)).astype(np.float32)).astype(dtype)
-    both = host(x) @ host(packed.dequantize("float32")).T
-    gate, up = np.split(both, 2, axis=-1)
-    want = gate / (1 + np.exp(-gate)) * up
+    w = host(packed.dequantize("float32"))
+    gate, up = np.split(host(x) @ w.T, 2, axis=-1)
+    silu = gate / (1 + np.exp(-gate))
     y = host(gp.linear(x, packed, activation="swiglu"))
-    assert (np.abs(y - want) <= 2e-2 * np.abs(want) + 5e-2).all()
+    of_gate, of_up = np.split(rounding_limit(host(x), w, dtype), 2, axis=-1)
+    limit = 1.1 * of_gate * (np.abs(up) + of_up) + of_up * np.abs(silu)  # silu's slope: up to 1.1
+    assert (np.abs(y - silu * up) <= limit + 2.0**-7 * np.abs(silu * up)).all()
 
 
 def run_must_raise(name: str, options: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ RUNS = [
     if doc_blocks.fences(page)
     for fence in sorted({"gpu", *doc_blocks.fences(page)} - {"", "excerpt"})
 ]
+SIMULATED = ("simulator.md",)  # a process that uses a GPU has no simulator
 
 
 @pytest.mark.parametrize(("page", "fence"), RUNS, ids=lambda value: getattr(value, "name", value))
@@ -27,6 +29,7 @@ def test_page_runs(page: Path, fence: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, doc_blocks.__file__, str(page), *wanted],
         cwd=tmp_path,
+        env=dict(os.environ, PYGPUKIT_DEVICE="sim") if page.name in SIMULATED else None,
         capture_output=True,
         text=True,
         timeout=300,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import quantize as cases
-from cases.run_quantize import host, run_linear, run_round_trip, run_swiglu
+from cases.run_quantize import host, rounding_limit, run_linear, run_round_trip, run_swiglu
 
 import pygpukit as gp
 
@@ -82,5 +82,8 @@ def test_experts(fmt: cases.Format) -> None:
     owner = np.repeat(np.arange(experts), sizes)
     wide = x.astype(np.float64)
     want = np.stack([numbers[e] @ row for e, row in zip(owner, wide, strict=True)])
-    size = np.stack([np.abs(numbers[e]) @ np.abs(r) for e, r in zip(owner, wide, strict=True)])
-    assert (np.abs(got - want) <= 2.0**-8 * np.abs(want) + 5e-4 * size + 1e-6).all()
+    limits = [
+        rounding_limit(row[None], numbers[e], "bfloat16")[0]
+        for e, row in zip(owner, wide, strict=True)
+    ]
+    assert (np.abs(got - want) <= np.stack(limits)).all()

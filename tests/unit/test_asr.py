@@ -92,6 +92,18 @@ def test_clips_cut_at_pauses(model: gp.asr.WhisperModel) -> None:
     check_word_errors(texts)
 
 
+def test_more_windows_than_the_cross_cache_holds() -> None:
+    """Sources of one batch, or window, leave before the next ones enter."""
+    alone = gp.asr.WhisperModel.from_pretrained(TINY, device="cpu", max_batch=1)
+    first, second = (samples(clip["name"]) for clip in clips()[:2])
+    pause = np.zeros(16000 * 30, np.float32)
+    sound = np.concatenate([first, pause, second])
+    for method in ("batched", "sequential"):
+        segments = alone.transcribe(sound, language="en", method=method).segments
+        assert segments[0].start < 10
+        assert segments[-1].start > 25
+
+
 def test_clips_in_a_stream(model: gp.asr.WhisperModel) -> None:
     texts = {}
     early = 0

@@ -75,21 +75,35 @@ def transcribe_pieces(
         batch = pieces[first : first + decoder.max_batch]
         windows = [pad_or_trim(sound[a:b], length) for a, b in batch]
         mel = whisper_log_mel(_native.stack(windows, 0), decoder.config.num_mel_bins)
-        sources = decoder.sources(mel)
-        texts = decoder.decode(sources, [prompt] * len(batch), options)
-        for (begin, end), source, decoded in zip(batch, sources, texts, strict=True):
-            if decoded.is_silence:
-                continue
-            frames = -(-(end - begin) // WHISPER_HOP_LENGTH)
-            segments, _ = window_segments(decoder, decoded, 0, frames, whole=True)
-            offset = begin / WHISPER_SAMPLE_RATE
-            if options.word_timestamps:
-                add_words(decoder, source, segments, start, frames, 0.0, language)
-            for segment in segments:
-                _shift(segment, offset)
-            yield from segments
+        yield from _decode_batch(decoder, mel, batch, prompt, start, options, language)
     if progress is not None:
         progress(sound.shape[-1], sound.shape[-1])
+
+
+def _decode_batch(
+    decoder: WindowDecoder,
+    mel: GPUArray,
+    pieces: list[tuple[int, int]],
+    prompt: list[int],
+    start: list[int],
+    options: TranscribeOptions,
+    language: str | None,
+) -> list[TranscriptionSegment]:
+    """A function of its own: its sources leave the cross cache before the next batch's enter."""
+    sources = decoder.sources(mel)
+    texts = decoder.decode(sources, [prompt] * len(pieces), options)
+    found = []
+    for (begin, end), source, decoded in zip(pieces, sources, texts, strict=True):
+        if decoded.is_silence:
+            continue
+        frames = -(-(end - begin) // WHISPER_HOP_LENGTH)
+        segments, _ = window_segments(decoder, decoded, 0, frames, whole=True)
+        if options.word_timestamps:
+            add_words(decoder, source, segments, start, frames, 0.0, language)
+        for segment in segments:
+            _shift(segment, begin / WHISPER_SAMPLE_RATE)
+        found += segments
+    return found
 
 
 def _shift(segment: TranscriptionSegment, offset: float) -> None:

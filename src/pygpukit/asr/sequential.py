@@ -43,15 +43,16 @@ def transcribe_windows(
         source = one_source(decoder, mel[:, seek:])
         prompt = [*tokens.context([*hot, *said], room), *start]
         decoded = decoder.decode([source], [prompt], options)[0]
-        if decoded.is_silence:
-            seek += frames
-            continue
-        segments, advance = window_segments(decoder, decoded, seek, frames)
-        if options.word_timestamps:
+        segments: list[TranscriptionSegment] = []
+        advance = frames
+        if not decoded.is_silence:
+            segments, advance = window_segments(decoder, decoded, seek, frames)
+            keeps = options.condition_on_previous_text and decoded.temperature < 0.5
+            said = [*said, *decoded.tokens] if keeps else []
+        if options.word_timestamps and segments:
             add_words(decoder, source, segments, start, frames, seek * _SECONDS_PER_FRAME, language)
+        del source  # its place in the cross cache is the next window's
         yield from segments
-        keeps = options.condition_on_previous_text and decoded.temperature < 0.5
-        said = [*said, *decoded.tokens] if keeps else []
         seek += advance if advance > 0 else frames
     if progress is not None:
         progress(total, total)

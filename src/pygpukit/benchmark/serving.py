@@ -21,6 +21,7 @@ from pygpukit.llm.language_model import LanguageModel, load
 from pygpukit.llm.request import Request
 
 CONCURRENCY = (1, 8, 64, 256)
+_WARMUP = 32  # requests, of many lengths: each loads kernels
 _ROUNDS = 3  # requests for each place in the batch
 
 
@@ -79,7 +80,8 @@ def measure_throughput(
                     stop_tokens=[],
                 )
 
-            for request in [submit() for _ in range(count)]:  # kernels and graphs of all buckets
+            # Kernels and graphs of all buckets.
+            for request in [submit() for _ in range(max(count, _WARMUP))]:
                 request.result()
             began = time.perf_counter()
             requests = [submit() for _ in range(_ROUNDS * count)]
