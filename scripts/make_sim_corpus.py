@@ -5,15 +5,18 @@
     python scripts/make_sim_corpus.py --device sim --output /tmp/a.gz  # the simulator's own answers
 
 Programs run in batches, each in a process of its own: one that loses the context costs the rest of
-its batch one more process, nothing else.
+its batch one more process, nothing else. Answers that differ from a program's own oracle are named.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -21,68 +24,73 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from cases.sim import corpus
 from cases.sim.driver import Driver, DriverError
 
-BATCH = 250
-SECONDS = 120  # for a batch
+BATCH = 150
+SECONDS = 90  # for a batch
 
 
-def library(device: str) -> str | None:
-    return None if device == "sim" else "libcuda.so.1"
+@dataclass
+class Answers:
+    device: str = ""
+    of: dict[str, dict[str, str]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
 
 
 def run_batch(device: str, names: list[str]) -> None:
-    """Prints one line of JSON per program; stops after one that lost the context."""
-    driver = Driver(library(device))
+    """Prints JSON lines: a program's name, then its answer and problem; at the end the device."""
+    driver = Driver(None if device == "sim" else "libcuda.so.1")
     wanted = set(names)
     for program in corpus.all_programs():
-        if program.name not in wanted:
+        if program.name not in wanted or not driver.runs(program):
             continue
-        if not driver.runs(program):
-            continue
-        print(json.dumps([program.name, None]), flush=True)  # begun
+        print(json.dumps([program.name]), flush=True)
+        problem, lost = None, False
         try:
-            answer = corpus.record(program, driver.run(program))
+            out = driver.run(program)
+            answer = corpus.record(program, out)
+            if program.expect is not None:
+                problem = corpus.difference(program, out, program.expect(program.image()))
         except DriverError as error:
-            answer = {"key": corpus.key(program), "error": str(error)[:200]}
-            print(json.dumps([program.name, answer]), flush=True)
-            if error.lost:
-                return
-            continue
-        print(json.dumps([program.name, answer]), flush=True)
+            answer, lost = {"key": corpus.key(program), "error": str(error)[:200]}, error.lost
+            problem = answer["error"]
+        print(json.dumps([program.name, answer, problem]), flush=True)
+        if lost:
+            return
+    print(json.dumps(["", driver.name]), flush=True)
 
 
-def answers_of(device: str, names: list[str]) -> dict[str, dict[str, str]]:
-    answers: dict[str, dict[str, str]] = {}
-    left = list(names)
+def run_process(device: str, names: list[str]) -> tuple[str, str]:
+    command = [sys.executable, __file__, "--device", device, "--batch"]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        return child.communicate("\n".join(names), timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.communicate()
+
+
+def run_all(device: str, names: list[str], answers: Answers) -> None:
+    left = set(names)
     while left:
-        batch, answered, begun = left[:BATCH], set(), None
-        command = [sys.executable, __file__, "--device", device, "--batch", "-"]
-        try:
-            done = subprocess.run(
-                command, input="\n".join(batch), capture_output=True, text=True, timeout=SECONDS
-            )
-            output, complete = done.stdout, done.returncode == 0
-        except subprocess.TimeoutExpired as late:
-            raw = late.stdout or b""
-            output = raw.decode() if isinstance(raw, bytes) else raw
-            complete = False
-        lost = False
+        before = len(left)
+        output, errors = run_process(device, sorted(left))
+        begun = None
         for line in output.splitlines():
-            name, answer = json.loads(line)
-            begun = name
-            if answer is not None:
-                answers[name] = answer
-                answered.add(name)
-                begun = None
-                lost = "cuCtxSynchronize" in answer.get("error", "")
+            name, *rest = json.loads(line)
+            if name == "":
+                answers.device = rest[0]
+                return  # what is left, the device cannot run
+            left.discard(name)
+            begun = name if not rest else None
+            if rest:
+                answers.of[name], problem = rest
+                if problem is not None:
+                    answers.problems[name] = problem
         if begun is not None:
-            answered.add(begun)
-            print(f"{begun}: the process ended", file=sys.stderr)
-        if complete and not lost:
-            answered.update(batch)  # what the device cannot run
-        if not answered:
-            raise SystemExit("no program of a batch could be run")
-        left = [name for name in left if name not in answered]
-    return answers
+            answers.problems[begun] = "the process ended or was stopped"
+        if len(left) == before:
+            raise SystemExit(f"no program of a batch could be run\n{errors}")
 
 
 def main() -> None:
@@ -90,18 +98,25 @@ def main() -> None:
     parser.add_argument("--device", choices=("gpu", "sim"), default="gpu")
     parser.add_argument("--output", type=Path, default=corpus.ANSWERS)
     parser.add_argument("--only", default="", help="programs whose names contain this")
-    parser.add_argument("--batch", help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--batch", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.batch:
         return run_batch(args.device, sys.stdin.read().split("\n"))
     names = [p.name for p in corpus.all_programs() if args.only in p.name]
-    answers = answers_of(args.device, names)
-    failed = {name: answer["error"] for name, answer in answers.items() if "error" in answer}
-    for name, error in failed.items():
-        print(f"{name}: {error}", file=sys.stderr)
-    corpus.write(args.output, args.device, answers)
-    size = args.output.stat().st_size
-    print(f"{len(answers)} of {len(names)} programs, {len(failed)} refused, {size} bytes")
+    answers = Answers()
+    batches = [names[i : i + BATCH] for i in range(0, len(names), BATCH)]
+    with ThreadPoolExecutor(max(args.jobs, 1)) as pool:
+        for running in [pool.submit(run_all, args.device, batch, answers) for batch in batches]:
+            running.result()
+    for name, problem in sorted(answers.problems.items()):
+        print(f"{name}: {problem}", file=sys.stderr)
+    corpus.write(args.output, answers.device, answers.of)
+    refused = sum("error" in answer for answer in answers.of.values())
+    print(
+        f"{answers.device}: {len(answers.of)} of {len(names)} programs, {refused} refused, "
+        f"{len(answers.problems)} problems, {args.output.stat().st_size} bytes"
+    )
     return None
 
 

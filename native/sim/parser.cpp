@@ -1,13 +1,12 @@
 #include "sim/parser.h"
 
-#include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <unordered_map>
 
-#include "sim/lexer.h"
 #include "sim/module.h"
+#include "sim/parse_variable.h"
+#include "sim/token_stream.h"
 
 namespace gpk::sim {
 namespace {
@@ -15,17 +14,11 @@ namespace {
 using ast::Operand;
 using ast::Variable;
 
-constexpr std::size_t kMaxVariableBytes = std::size_t{1} << 32;
 constexpr std::size_t kMaxRegisters = 1 << 20;
 
-struct Number {
-  bool is_float = false;
-  std::uint64_t bits = 0;
-};
-
-class Parser {
+class Parser : TokenStream {
  public:
-  explicit Parser(std::string_view text) : tokens_(lex(text)) {}
+  explicit Parser(std::string_view text) : TokenStream(text) {}
 
   ast::Module run() {
     while (!at_end()) directive();
@@ -33,115 +26,6 @@ class Parser {
   }
 
  private:
-  // --- tokens ---
-  const Token& peek(std::size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  bool at_end() const { return peek().kind == Token::Kind::kEnd; }
-  const Token& take() {
-    const Token& token = peek();
-    if (at_ + 1 < tokens_.size()) ++at_;
-    return token;
-  }
-  bool accept(std::string_view text) {
-    if (!peek().is(text)) return false;
-    take();
-    return true;
-  }
-  void expect(std::string_view text) {
-    if (!accept(text)) fail("expected '" + std::string(text) + "'");
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw PtxError(peek().line, what + " before '" + std::string(peek().text.substr(0, 60)) + "'");
-  }
-  std::string_view word() {
-    if (peek().kind != Token::Kind::kWord) fail("expected a name");
-    return take().text;
-  }
-  std::string_view directive_word() {
-    const std::string_view text = word();
-    if (text.size() < 2 || text[0] != '.') fail("expected a directive");
-    return text.substr(1);
-  }
-  void skip_line() {
-    const int line = peek().line;
-    while (!at_end() && peek().line == line) take();
-  }
-  void skip_braces() {
-    expect("{");
-    for (int depth = 1; depth > 0;) {
-      if (at_end()) fail("expected '}'");
-      const Token& token = take();
-      if (token.is("{")) ++depth;
-      if (token.is("}")) --depth;
-    }
-  }
-
-  Number number() {
-    bool negative = false;
-    bool inverted = false;
-    for (;;) {
-      if (accept("-"))
-        negative = !negative;
-      else if (accept("~"))
-        inverted = !inverted;
-      else if (!accept("+"))
-        break;
-    }
-    if (peek().kind != Token::Kind::kNumber) fail("expected a number");
-    Number result = literal(take().text);
-    if (negative) {
-      if (result.is_float)
-        result.bits ^= std::uint64_t{1} << 63;
-      else
-        result.bits = ~result.bits + 1;
-    }
-    if (inverted) result.bits = ~result.bits;
-    return result;
-  }
-  Number literal(std::string_view view) const {
-    std::string text(view);
-    const auto bad = [&]() -> Number { fail("'" + text + "' is no number"); };
-    if (text.size() > 2 && text[0] == '0' && (text[1] == 'f' || text[1] == 'F')) {
-      if (text.size() != 10) return bad();
-      const auto bits = static_cast<std::uint32_t>(std::strtoul(text.c_str() + 2, nullptr, 16));
-      // A float's NaN payload is kept: widened by hand, not by conversion.
-      return {true, widen(bits)};
-    }
-    if (text.size() > 2 && text[0] == '0' && (text[1] == 'd' || text[1] == 'D')) {
-      if (text.size() != 18) return bad();
-      return {true, std::strtoull(text.c_str() + 2, nullptr, 16)};
-    }
-    const bool hex = text.size() > 1 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-    if (!hex && text.find_first_of(".eE") != std::string::npos) {
-      char* end = nullptr;
-      const double value = std::strtod(text.c_str(), &end);
-      if (*end != '\0') return bad();
-      return {true, std::bit_cast<std::uint64_t>(value)};
-    }
-    if (!text.empty() && (text.back() == 'U' || text.back() == 'u')) text.pop_back();
-    char* end = nullptr;
-    std::uint64_t value = 0;
-    if (text.size() > 2 && text[0] == '0' && (text[1] == 'b' || text[1] == 'B'))
-      value = std::strtoull(text.c_str() + 2, &end, 2);
-    else
-      value = std::strtoull(text.c_str(), &end, 0);
-    if (end == nullptr || *end != '\0') return bad();
-    return {false, value};
-  }
-  static std::uint64_t widen(std::uint32_t bits) {
-    const std::uint32_t exponent = bits >> 23 & 0xff;
-    if (exponent != 0xff)
-      return std::bit_cast<std::uint64_t>(static_cast<double>(std::bit_cast<float>(bits)));
-    return std::uint64_t{bits >> 31} << 63 | std::uint64_t{0x7ff} << 52 |
-           std::uint64_t{bits & 0x7fffff} << 29;
-  }
-  std::uint64_t integer() {
-    const Number value = number();
-    if (value.is_float) fail("expected an integer");
-    return value.bits;
-  }
-
   // --- the module ---
   void directive() {
     if (accept(";")) return;
@@ -166,10 +50,10 @@ class Parser {
     if (name == "pragma") return pragma();
     if (name == "loc") return loc(line);
     if (name == "alias") throw PtxError(line, "unsupported directive '.alias'");
-    linkage_ = {};
+    is_extern_ = false;
     for (std::string_view word_now = name;;) {
       if (word_now == "extern")
-        linkage_.is_extern = true;
+        is_extern_ = true;
       else if (word_now == "entry" || word_now == "func")
         return function(word_now == "entry", line);
       else if (const auto space = space_named(word_now))
@@ -211,145 +95,17 @@ class Parser {
     return std::nullopt;
   }
 
-  // After the space: [.attribute] [.align n] [.vN] .type [.ptr ...] name [dims] [= init], ...
-  struct Shape {
-    std::size_t align = 0;
-    unsigned vector = 1;
-    Type type = Type::kNone;
-  };
-  Shape variable_shape() {
-    Shape shape;
-    for (;;) {
-      const std::string_view name = peek().text;
-      if (peek().kind != Token::Kind::kWord || name.empty() || name[0] != '.') break;
-      const std::string_view text = name.substr(1);
-      if (text == "align") {
-        take();
-        const std::uint64_t align = integer();
-        if (align == 0 || (align & (align - 1)) != 0 || align > 4096) fail("bad alignment");
-        // Of a pointer parameter: what it points to.
-        if (shape.type == Type::kNone) shape.align = align;
-      } else if (text == "v2" || text == "v4" || text == "v8") {
-        take();
-        shape.vector = static_cast<unsigned>(text[1] - '0');
-      } else if (text == "attribute") {
-        take();
-        expect("(");
-        while (!accept(")")) {
-          if (at_end()) fail("expected ')'");
-          take();
-        }
-      } else if (text == "ptr" || text == "global" || text == "const" || text == "shared" ||
-                 text == "local") {
-        take();
-      } else if (const Type type = type_named(text); type != Type::kNone) {
-        take();
-        shape.type = type;
-      } else {
-        break;
-      }
-    }
-    if (shape.type == Type::kNone || shape.type == Type::kPred) fail("expected a type");
-    return shape;
-  }
-
-  Variable variable_named(Variable::Space space, const Shape& shape) {
-    Variable variable;
-    variable.space = space;
-    variable.line = peek().line;
-    variable.name = word();
-    variable.is_extern = linkage_.is_extern;
-    const std::size_t element = bytes_of(shape.type) * shape.vector;
-    std::size_t count = 1;
-    bool unsized = false;
-    while (accept("[")) {
-      if (accept("]")) {
-        unsized = true;
-        continue;
-      }
-      const std::uint64_t extent = integer();
-      if (extent > kMaxVariableBytes) fail("array too large");
-      count *= extent;
-      if (count * element > kMaxVariableBytes) fail("array too large");
-      expect("]");
-    }
-    variable.bytes = unsized ? 0 : count * element;
-    variable.align = std::max<std::size_t>(shape.align, shape.align != 0 ? 1 : element);
-    if (accept("=")) {
-      initializer(variable, shape.type);
-      if (unsized) variable.bytes = variable.init.size();
-      if (variable.init.size() > variable.bytes) fail("too many initialisers");
-      variable.init.resize(variable.bytes);
-    }
-    return variable;
-  }
-
   void variables(Variable::Space space, std::vector<Variable>& out, int scope) {
-    const Shape shape = variable_shape();
+    const VariableShape shape = parse_shape(*this);
     do {
-      out.push_back(variable_named(space, shape));
+      out.push_back(parse_variable(*this, space, shape));
+      out.back().is_extern = is_extern_;
       out.back().scope = scope;
     } while (accept(","));
     expect(";");
   }
 
-  void append(Variable& variable, std::uint64_t bits, unsigned bytes) {
-    if (variable.init.size() > kMaxVariableBytes) fail("array too large");
-    for (unsigned i = 0; i < bytes; ++i)
-      variable.init.push_back(static_cast<std::byte>(bits >> (8 * std::min(i, 7u))));
-  }
-
-  void initializer(Variable& variable, Type type) {
-    if (accept("{")) {
-      if (accept("}")) return;
-      do {
-        if (peek().is("}")) break;
-        initializer(variable, type);
-      } while (accept(","));
-      expect("}");
-      return;
-    }
-    const unsigned bytes = bytes_of(type);
-    if (peek().kind == Token::Kind::kWord ||
-        (peek().kind == Token::Kind::kNumber && peek(1).is("("))) {
-      Variable::Address address{variable.init.size(), {}, 0, bytes, 0};
-      if (peek().kind == Token::Kind::kNumber) {  // 0xFF00(symbol): a byte of its address
-        const std::uint64_t mask = integer();
-        if (mask == 0) fail("expected a mask");
-        address.shift = static_cast<unsigned>(std::countr_zero(mask));
-        expect("(");
-        symbol_address(address);
-        expect(")");
-      } else {
-        symbol_address(address);
-      }
-      variable.addresses.push_back(address);
-      append(variable, 0, bytes);
-      return;
-    }
-    Number value = number();
-    if (type == Type::kF32) {
-      const double wide = std::bit_cast<double>(value.is_float ? value.bits : 0);
-      value.bits =
-          value.is_float ? std::bit_cast<std::uint32_t>(static_cast<float>(wide)) : value.bits;
-    }
-    append(variable, value.bits, bytes);
-  }
-
-  void symbol_address(Variable::Address& address) {
-    std::string_view name = word();
-    const bool generic = name == "generic" && accept("(");
-    if (generic) name = word();
-    address.symbol = name;
-    if (generic && peek().is("+")) address.offset = integer();
-    if (generic) expect(")");
-    if (peek().is("+") || peek().is("-")) address.offset += integer();
-  }
-
   // --- functions ---
-  struct Linkage {
-    bool is_extern = false;
-  };
   struct RegisterRange {
     Type type;
     std::size_t count;
@@ -365,13 +121,12 @@ class Parser {
     std::vector<Variable> result;
     expect("(");
     if (accept(")")) return result;
-    linkage_ = {};
     do {
       const std::string_view kind = directive_word();
       if (kind == "reg") fail("unsupported register parameter");
       if (kind != "param") fail("expected .param");
-      const Shape shape = variable_shape();
-      result.push_back(variable_named(Variable::Space::kParam, shape));
+      const VariableShape shape = parse_shape(*this);
+      result.push_back(parse_variable(*this, Variable::Space::kParam, shape));
     } while (accept(","));
     expect(")");
     return result;
@@ -449,7 +204,7 @@ class Parser {
       return label();
     if (peek().kind == Token::Kind::kWord && peek().text[0] == '.') {
       const std::string_view name = directive_word();
-      linkage_ = {};
+      is_extern_ = false;
       if (name == "reg") return registers();
       if (name == "loc") return loc(line);
       if (name == "pragma") return pragma();
@@ -623,11 +378,9 @@ class Parser {
     return result;
   }
 
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0;
   ast::Module module_;
   ast::Function* function_ = nullptr;
-  Linkage linkage_;
+  bool is_extern_ = false;  // the declaration being read
   std::vector<Scope> scopes_;
   int file_ = 0, source_line_ = 0;
   int depth_ = 0;

@@ -66,6 +66,7 @@ inline Outcome run_lanes(const std::string& ptx, std::vector<std::uint64_t> in,
   const auto module = Module::parse(ptx, 90);
   Outcome outcome;
   if (threads == 0) threads = static_cast<unsigned>(in.size());
+  outcome.out.reserve(threads + 64);  // what lies behind it is no other array
   outcome.out.resize(threads);
   Memory memory;
   memory.add(in, "in");

@@ -105,5 +105,47 @@ TEST(SimMutants, AreRefusedOrRun) {
   }
 }
 
+// Numbers and depths that a mutation by chance does not find.
+TEST(SimMutants, LimitsAreRefused) {
+  const auto nested = [](const char* open, const char* close, int depth) {
+    std::string text;
+    for (int i = 0; i < depth; ++i) text += open;
+    text += "1";
+    for (int i = 0; i < depth; ++i) text += close;
+    return text;
+  };
+  const std::string entry = ".visible .entry k()\n{\n.reg .b32 %r<4>;\n";
+  const std::string bad[] = {
+      ".global .u32 x[1] = " + nested("{", "}", 200000) + ";\n",
+      ".global .b64 x[4294967296][4294967296][4];\n",
+      ".global .b8 x[18446744073709551615];\n",
+      ".global .b8 x[4294967296] = {1};\n",
+      ".global .align 3 .b8 x[4];\n",
+      entry + ".shared .b8 x[4294967296];\nmov.u32 %r1, x;\nret;\n}\n",
+      entry + ".local .b8 x[4294967296];\nret;\n}\n",
+      entry + ".reg .b32 %q<4294967296>;\nret;\n}\n",
+      entry + "mov.u32 %r1, " + nested("{", "}", 200000) + ";\nret;\n}\n",
+      entry + "mov.u32 %r1, " + nested("!", "", 200000) + ";\nret;\n}\n",
+      entry + "mov.u32 %r1, " + nested("(", ")", 200000) + ";\nret;\n}\n",
+      entry + nested("{", "", 1000),
+  };
+  for (const std::string& text : bad)
+    EXPECT_THROW(Module::parse(test::header() + text, 90), PtxError) << text.substr(0, 100);
+}
+
+TEST(SimMutants, DeepScopesAndLongProgramsRun) {
+  std::string text = test::header() + ".visible .entry k()\n{\n.reg .b32 %r<4>;\n";
+  for (int i = 0; i < 2000; ++i) text += "{\n";
+  for (int i = 0; i < 2000; ++i) text += "}\n";
+  for (int i = 0; i < 5000; ++i) {
+    const std::string label = "L" + std::to_string(i);
+    text += "add.u32 %r1, %r1, 1;\nbra " + label + ";\n" + label + ":\n";
+  }
+  const auto module = Module::parse(text + "ret;\n}\n", 90);
+  Bench bench;
+  bench.launch(*module);
+  EXPECT_EQ(bench.ran, 1u);
+}
+
 }  // namespace
 }  // namespace gpk::sim

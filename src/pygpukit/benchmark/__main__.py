@@ -118,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     select.add_argument("--fft", action="store_true", help="Fourier transforms")
     select.add_argument("--audio", action="store_true", help="STFT, mel, resampling, filters")
     select.add_argument("--cpu", action="store_true", help="CPU simulation beside NumPy")
+    select.add_argument("--sim", action="store_true", help="the simulator, on one host thread")
     select.add_argument("--llm", action="store_true", help="language models, random weights")
     select.add_argument("--asr", action="store_true", help="Whisper, random weights")
     select.add_argument("--tts", action="store_true", help="text-to-speech, random weights")

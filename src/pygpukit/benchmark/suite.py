@@ -24,6 +24,7 @@ from pygpukit.benchmark import (
     memory,
     nn,
     sharing,
+    sim,
     startup,
     transfer,
     tts,
@@ -51,6 +52,7 @@ SUITES: MappingProxyType[str, Callable[[Session], None]] = MappingProxyType(
         "fft": fft.run,
         "audio": audio.run,
         "cpu": cpu.run,
+        "sim": sim.run,
         "llm": llm.run,
         "asr": asr.run,
         "tts": tts.run,
@@ -70,6 +72,7 @@ ON_REQUEST = (
     "fft",
     "audio",
     "cpu",
+    "sim",
     "llm",
     "asr",
     "tts",
@@ -211,6 +214,10 @@ class BenchmarkSuite:
     def add_cpu(self) -> BenchmarkSuite:
         """CPU simulation beside NumPy: the cost of small calls, the time of large arrays."""
         return self.add("cpu")
+
+    def add_sim(self) -> BenchmarkSuite:
+        """The simulator: kernels on one host thread, start-up of its library."""
+        return self.add("sim")
 
     def add_llm(self) -> BenchmarkSuite:
         """Language models with random weights: prefill, decode, time to the first token, load."""

@@ -227,9 +227,9 @@ def switch(w: Writer, depth: int, functions: list[Step]) -> Step:
 def call(w: Writer, functions: list[Step]) -> Step:
     which, at = int(w.rng.integers(0, len(functions))), int(w.rng.integers(0, VARIABLES))
     (a, read_a), (b, read_b) = operand(w), operand(w)
-    w.emit("{ .param .b32 x; .param .b32 y; .param .b32 z; .reg .b32 %a, %b;")
-    w.emit(f"mov.u32 %a, {a};\nmov.u32 %b, {b};\nst.param.b32 [x], %a;\nst.param.b32 [y], %b;")
-    w.emit(f"call (z), f{which}, (x, y);\nld.param.b32 %v{w.prefix}{at}, [z]; }}")
+    w.emit("{ .param .b32 s; .param .b32 t; .param .b32 u; .reg .b32 %a, %b;")
+    w.emit(f"mov.u32 %a, {a};\nmov.u32 %b, {b};\nst.param.b32 [s], %a;\nst.param.b32 [t], %b;")
+    w.emit(f"call (u), f{which}, (s, t);\nld.param.b32 %v{w.prefix}{at}, [u]; }}")
 
     def run(state: State, mask: NDArray[np.bool_]) -> None:
         inner = start(read_a(state), read_b(state))

@@ -44,6 +44,7 @@ class Driver:
             self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
             digits.append(value.value)
         self.sm = 10 * digits[0] + digits[1]
+        self.name = self.name_of(device)
 
     def call(
         self, name: str, *args: object, log: ctypes.Array[ctypes.c_char] | None = None
@@ -51,6 +52,12 @@ class Driver:
         code = getattr(self.cu, name)(*args)
         if code != 0:
             raise DriverError(name, code, log.value.decode(errors="replace") if log else "")
+
+    def name_of(self, device: ctypes.c_int) -> str:
+        text, version = ctypes.create_string_buffer(256), ctypes.c_int()
+        self.call("cuDeviceGetName", text, len(text), device)
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        return f"{text.value.decode()}, driver {version.value // 1000}.{version.value % 1000 // 10}"
 
     def runs(self, program: Program) -> bool:
         """sm_90a programs run on 9.0 alone."""

@@ -198,10 +198,12 @@ def comparisons() -> Iterator[Program]:
         for name, orders in tests.items():
             for ftz in ("", ".ftz") if kind == "f32" else ("",):
                 register = REGISTER[kind]
-                body = (
-                    f"setp.{name}{ftz}.{kind} %p1|%p2, %{register}4, %{register}5;\n"
-                    "selp.u64 %rd8, 1, 0, %p1;\nselp.u64 %rd9, 2, 0, %p2;\nor.b64 %rd7, %rd8, %rd9;"
-                )
+                both = "%p1|%p2" if kind in ("f32", "f64") else "%p1"  # the others give one only
+                body = f"setp.{name}{ftz}.{kind} {both}, %{register}4, %{register}5;\n"
+                if both == "%p1":
+                    body += "not.pred %p2, %p1;\n"
+                body += "selp.u64 %rd8, 1, 0, %p1;\nselp.u64 %rd9, 2, 0, %p2;\n"
+                body += "or.b64 %rd7, %rd8, %rd9;"
 
                 def of(
                     a: int, b: int, c: int, fmt=fmt, mask=mask, orders=orders, ftz=bool(ftz)
