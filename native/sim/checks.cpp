@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "sim/races.h"
 #include "sim/specials.h"
 
 namespace gpk::sim {
 namespace {
-
-std::uint16_t thread_of(const Warp& warp, unsigned lane) {
-  return static_cast<std::uint16_t>(warp.index * kLanes + lane + 1);
-}
 
 struct Place {
   Block* block;
@@ -40,113 +38,112 @@ std::string at_text(std::size_t offset, unsigned bytes) {
 
 namespace {
 
-enum class Conflict { kNone, kReadAfterWrite, kWriteAfterWrite, kWriteAfterRead };
-
-// Two threads of a warp are ordered by a warp-wide operation, others by a barrier.
-bool unordered(const Warp& warp, std::uint16_t self, std::uint16_t other, std::uint32_t sync) {
-  if (other == 0 || other == self) return false;
-  return (other - 1) / kLanes != warp.index || sync == warp.sync_epoch;
+bool all_written(const Block& block, std::size_t offset, std::size_t bytes) {
+  const std::uint8_t* written = block.shadow->written.data() + offset;
+  return std::memchr(written, 0, bytes) == nullptr;
 }
 
-Conflict touch(Shadow::Byte& byte, std::uint32_t epoch, const Warp& warp, std::uint16_t self,
-               bool load, bool same_value, std::uint16_t& other) {
-  Conflict conflict = Conflict::kNone;
-  if (byte.write_epoch == epoch && unordered(warp, self, byte.writer, byte.write_sync) &&
-      !(!load && same_value)) {
-    conflict = load ? Conflict::kReadAfterWrite : Conflict::kWriteAfterWrite;
-    other = byte.writer;
+// Padding of structures is copied along with them: only elements without any written byte count.
+void check_local(Space space, bool load, const Op& op, Warp& warp, unsigned lane,
+                 std::uint64_t address, unsigned bytes) {
+  if (space != Space::kLocal &&
+      !(space == Space::kGeneric && (address & kWindowMask) == kLocalWindow))
+    return;
+  const auto offset = static_cast<std::uint32_t>(address);
+  if (offset > warp.local_bytes || bytes > warp.local_bytes - offset) return;
+  std::uint8_t* written = warp.local_written.data() + warp.local_bytes * lane + offset;
+  if (!load) {
+    std::memset(written, 1, bytes);
+    return;
   }
-  if (load) {
-    if (byte.read_epoch != epoch) byte.reader = byte.other_reader = 0;
-    byte.read_epoch = epoch;
-    if (byte.reader == 0)
-      byte.reader = self;
-    else if ((byte.reader - 1) / kLanes != warp.index)
-      byte.other_reader = self;
-    else if (byte.reader != self)
-      byte.reader = self;
-    byte.read_sync = warp.sync_epoch;
-    return conflict;
-  }
-  if (conflict == Conflict::kNone && byte.read_epoch == epoch && !same_value) {
-    for (const std::uint16_t reader : {byte.reader, byte.other_reader})
-      if (unordered(warp, self, reader, byte.read_sync)) {
-        conflict = Conflict::kWriteAfterRead;
-        other = reader;
-      }
-  }
-  byte.written = true;
-  byte.write_epoch = epoch;
-  byte.writer = self;
-  byte.write_sync = warp.sync_epoch;
-  return conflict;
+  for (unsigned at = 0; at < bytes; at += op.bytes)
+    if (std::memchr(written + at, 1, op.bytes) == nullptr)
+      return warp.grid->report(warp, op, lane, "uninitialised",
+                               "read of " + std::to_string(op.bytes) + " bytes at byte " +
+                                   std::to_string(offset + at) +
+                                   " of local memory before it is written",
+                               false);
+}
+
+bool is_global(Space space, std::uint64_t address) {
+  return space == Space::kGlobal || (space == Space::kGeneric && (address & kWindowMask) == 0);
 }
 
 }  // namespace
 
+void check_read(Warp& warp, const Op& op, unsigned lane, Block& owner, std::size_t offset,
+                std::size_t bytes) {
+  if (!warp.grid->options->check || offset < kSharedReserved ||
+      offset + bytes > owner.shared.size || all_written(owner, offset, bytes))
+    return;
+  warp.grid->report(
+      warp, op, lane, "uninitialised",
+      "read of " + at_text(offset, static_cast<unsigned>(bytes)) + " before it is written", false);
+}
+
 void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
-                  const std::uint64_t (&addresses)[kLanes], unsigned bytes) {
+                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool values) {
   const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  std::byte fresh[64];
+  const bool strong = (op.flags & kVolatile) != 0;
   for_lanes(mask, [&](unsigned lane) {
-    const Place place = shared_place(space, warp, addresses[lane], bytes, lane);
-    if (place.block == nullptr) return;
-    Shadow& shadow = *place.block->shadow;
-    const std::uint16_t self = thread_of(warp, lane);
-    bool unwritten = false;
-    Conflict conflict = Conflict::kNone;
-    std::uint16_t other = 0;
-    for (unsigned i = 0; i < bytes; ++i) {
-      Shadow::Byte& byte = shadow.bytes[place.offset + i];
-      if (load) unwritten = unwritten || !byte.written;
-      bool same_value = false;
-      if (!load)
-        same_value = warp.source<std::byte>(
-                         cells[i / op.bytes])[std::size_t{op.cell_bytes} * lane + i % op.bytes] ==
-                     place.block->shared.data[place.offset + i];
-      // Blocks of a cluster are ordered by more than this block's barriers.
-      if (place.block != warp.block) {
-        byte.written = byte.written || !load;
-        continue;
-      }
-      const Conflict one = touch(byte, shadow.epoch, warp, self, load, same_value, other);
-      if (conflict == Conflict::kNone) conflict = one;
+    const std::uint64_t address = addresses[lane];
+    if (!warp.local_written.empty() && values)
+      check_local(space, load, op, warp, lane, address, bytes);
+    Access access{warp, op, lane, !load, strong};
+    if (!load && values && warp.clock && bytes <= sizeof fresh) {
+      for (unsigned k = 0; k < op.count; ++k)
+        std::memcpy(fresh + k * op.bytes,
+                    warp.source<std::byte>(cells[k]) + std::size_t{op.cell_bytes} * lane, op.bytes);
+      access.fresh = fresh;
     }
-    if (unwritten && warp.grid->options->check)
-      warp.grid->report(warp, op, lane, "uninitialised",
-                        "read of " + at_text(place.offset, bytes) + " before it is written", false);
-    if (conflict == Conflict::kNone || !warp.grid->options->check_races) return;
-    const Dim3 thread = thread_at(*warp.grid, other - 1u);
-    const char* what = conflict == Conflict::kReadAfterWrite ? "read of what another thread wrote"
-                       : conflict == Conflict::kWriteAfterWrite
-                           ? "write over what another thread wrote"
-                           : "write over what another thread read";
-    warp.grid->report(warp, op, lane, "race",
-                      std::string(what) + " (thread " + std::to_string(thread.x) + ", " +
-                          std::to_string(thread.y) + ", " + std::to_string(thread.z) +
-                          ") with no barrier between them: " + at_text(place.offset, bytes),
-                      false);
+    if (is_global(space, address)) {
+      if (!warp.clock || !in_allocation(warp, address, bytes)) return;
+      race_global(access, address, bytes);
+      if (strong)
+        flag_access(warp, reinterpret_cast<const std::byte*>(address), false, op.flags, load,
+                    !load);
+      return;
+    }
+    const Place place = shared_place(space, warp, address, bytes, lane);
+    if (place.block == nullptr) return;
+    if (load)
+      check_read(warp, op, lane, *place.block, place.offset, bytes);
+    else
+      std::memset(place.block->shadow->written.data() + place.offset, 1, bytes);
+    if (!warp.clock) return;
+    race_shared(access, *place.block, place.offset, bytes);
+    if (strong)
+      flag_access(warp, place.block->shared.data + place.offset, true, op.flags, load, !load);
   });
 }
 
-void mark_written(Block& block, std::size_t offset, std::size_t bytes) {
-  if (!block.shadow || offset + bytes > block.shadow->bytes.size()) return;
-  for (std::size_t i = offset; i < offset + bytes; ++i) {
-    block.shadow->bytes[i].written = true;
-    block.shadow->bytes[i].write_epoch = 0;
-    block.shadow->bytes[i].read_epoch = 0;
+void check_atomic(Space space, const Op& op, Warp& warp, unsigned lane, std::uint64_t address,
+                  unsigned bytes) {
+  const Access access{warp, op, lane, true, true};
+  if (is_global(space, address)) {
+    if (!warp.clock) return;
+    race_global(access, address, bytes);
+    return flag_access(warp, reinterpret_cast<const std::byte*>(address), false, op.flags, true,
+                       true);
   }
+  const Place place = shared_place(space, warp, address, bytes, lane);
+  if (place.block == nullptr) return;
+  check_read(warp, op, lane, *place.block, place.offset, bytes);
+  mark_written(*place.block, place.offset, bytes);
+  if (!warp.clock) return;
+  race_shared(access, *place.block, place.offset, bytes);
+  flag_access(warp, place.block->shared.data + place.offset, true, op.flags, true, true);
 }
 
-void mark_atomic(Warp& warp, const std::byte* at, std::size_t bytes) {
-  for (const auto& block : warp.block->cluster->blocks)
-    if (at >= block->shared.data && at < block->shared.data + block->shared.size) {
-      const auto offset = static_cast<std::size_t>(at - block->shared.data);
-      mark_written(*block, offset, bytes);
-    }
+void mark_written(Block& block, std::size_t offset, std::size_t bytes) {
+  if (!block.shadow || offset + bytes > block.shadow->written.size()) return;
+  std::memset(block.shadow->written.data() + offset, 1, bytes);
 }
 
-void barrier_passed(Block& block) {
-  if (block.shadow) ++block.shadow->epoch;
+void watch_op(Warp& warp, const Op& op, std::uint32_t mask) {
+  if (warp.grid->options->counts) count_op(warp, op, mask);
+  if (warp.clock && !warp.clock->accumulators.empty()) check_registers(warp, op, mask);
 }
 
 void count_op(Warp& warp, const Op& op, std::uint32_t mask) {

@@ -3,6 +3,7 @@
 
 #include "sim/checks.h"
 #include "sim/machine.h"
+#include "sim/races.h"
 
 namespace gpk::sim {
 namespace {
@@ -58,8 +59,14 @@ Round run_round(Cluster& cluster, bool shuffled) {
 
 }  // namespace
 
+Warp::Warp() = default;
+Warp::~Warp() = default;
+Block::Block() = default;
+Block::~Block() = default;
 Cluster::Cluster() = default;
 Cluster::~Cluster() = default;
+Grid::Grid() = default;
+Grid::~Grid() = default;
 
 Progress run_cluster(Cluster& cluster) {
   const Grid& grid = *cluster.blocks[0]->grid;

@@ -8,6 +8,7 @@
 
 #include "sim/checks.h"
 #include "sim/machine.h"
+#include "sim/races.h"
 #include "sim/specials.h"
 
 namespace gpk::sim {
@@ -29,7 +30,9 @@ class Runner {
   }
 
   void run() {
-    const unsigned wanted = grid_.options->threads != 0
+    // Reports of races are the same each time on one thread.
+    const unsigned wanted = grid_.races ? 1
+                            : grid_.options->threads != 0
                                 ? grid_.options->threads
                                 : std::max(1u, std::thread::hardware_concurrency());
     const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(wanted, total_));
@@ -181,7 +184,7 @@ class Runner {
       block.shared.reset(grid_.shared_bytes, true);
       if (grid_.options->check || grid_.options->check_races) {
         block.shadow = std::make_unique<Shadow>();
-        block.shadow->bytes.resize(grid_.shared_bytes);
+        block.shadow->written.resize(grid_.shared_bytes);
       }
       for (Barrier& barrier : block.barriers) barrier = Barrier{};
       block.running = grid_.warps_per_block;
@@ -190,6 +193,7 @@ class Runner {
         cluster->order.push_back(block.warps[i].get());
       }
     }
+    if (grid_.races) start_races(*cluster, index);
     return cluster;
   }
 
@@ -317,6 +321,7 @@ LaunchResult run(const Kernel& kernel, const LaunchShape& shape, const void* con
   grid.shared_bytes = kernel.function().shared_end + shape.dynamic_shared_bytes;
   grid.threads_per_block = static_cast<unsigned>(count_of(shape.block));
   grid.warps_per_block = (grid.threads_per_block + kLanes - 1) / kLanes;
+  if (options.check_races) grid.races = std::make_unique<Races>();
   Runner(grid).run();
   LaunchResult result;
   result.ok = !grid.failed;

@@ -100,6 +100,8 @@ void Lowering::run() {
   }
   out_.local_bytes = align_up(out_.local_bytes, 16);
   assign_cells();
+  for (const ast::Instruction& inst : source_.body)
+    keeps_uses_ = keeps_uses_ || inst.opcode.starts_with("wgmma");
   for (const ast::Instruction& inst : source_.body) {
     op_of_.push_back(out_.code.size());
     lower(inst);
@@ -288,6 +290,11 @@ void Lowering::lower(const ast::Instruction& inst) {
   if (!lower_alu() && !lower_convert() && !lower_memory() && !lower_control() && !lower_warp() &&
       !lower_async())
     unsupported();
+  if (!keeps_uses_) return;
+  uses_.copies = root_ == "mov";
+  // A chain of wgmma on one accumulator needs no wait.
+  if (root_ != "wgmma") out_.register_uses[location_] = std::move(uses_);
+  uses_ = {};
 }
 
 bool Lowering::take(std::string_view name) {
@@ -385,6 +392,7 @@ Cell Lowering::source(const Operand& operand, Type type) {
       if (have != bytes)
         fail("register '" + source_.registers[static_cast<std::size_t>(operand.reg)].name +
              "' has " + std::to_string(have * 8) + " bits, expected " + std::to_string(bytes * 8));
+      if (keeps_uses_) uses_.reads.push_back(register_cell(operand.reg));
       return register_cell(operand.reg);
     }
     case Kind::kInteger: return pool_.constant(operand.bits, bytes);
@@ -411,6 +419,7 @@ Cell Lowering::destination(const Operand& operand, Type type) {
     fail("register '" + source_.registers[static_cast<std::size_t>(operand.reg)].name + "' has " +
          std::to_string(register_bytes(operand) * 8) + " bits, expected " +
          std::to_string(bytes * 8));
+  if (keeps_uses_) uses_.writes.push_back(register_cell(operand.reg));
   return register_cell(operand.reg);
 }
 

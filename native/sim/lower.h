@@ -15,6 +15,8 @@
 
 namespace gpk::sim {
 
+enum class AsyncGroup : std::uint8_t;  // races.h
+
 // Constants of a program, shared by its functions.
 class ConstantPool {
  public:
@@ -128,6 +130,8 @@ class Lowering {
   void lower_matrix(bool load);
   void lower_mbarrier();
   void lower_cp();
+  void lower_commit(AsyncGroup group);
+  void lower_wait(AsyncGroup group);
   void lower_bulk();
   void lower_tensor();
   Space take_space(Space fallback);
@@ -152,6 +156,8 @@ class Lowering {
   std::uint32_t location_ = 0;
   bool unguarded_ = false;
   std::size_t skip_op_ = SIZE_MAX;
+  RegisterUses uses_;
+  bool keeps_uses_ = false;  // the function has wgmma
 
   std::vector<Cell> cells_;                             // of registers
   std::map<const ast::Variable*, ParamBlob> blobs_;     // .param variables

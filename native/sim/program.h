@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/module.h"
@@ -74,11 +75,19 @@ struct Special {
   std::uint8_t bytes;
 };
 
+// Registers of an instruction, by cell.
+struct RegisterUses {
+  std::vector<Cell> reads, writes;
+  bool copies = false;  // a mov
+};
+
 struct Function {
   std::string name;
   bool entry = false;
   std::vector<Op> code;
   std::vector<std::int32_t> args;
+  // By location; only where wgmma writes registers that must not be read yet.
+  std::unordered_map<std::uint32_t, RegisterUses> register_uses;
   std::size_t frame_bytes = 0;
   std::size_t local_bytes = 0;
   std::size_t stack_bytes = 0;  // its own locals and those of everything it may call

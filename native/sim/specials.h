@@ -19,6 +19,5 @@ void fill_specials(const Warp& warp, Frame& frame);
 
 Dim3 thread_at(const Grid& grid, unsigned linear);
 void count_op(Warp& warp, const Op& op, std::uint32_t mask);
-void barrier_passed(Block& block);  // by all its threads
 
 }  // namespace gpk::sim
