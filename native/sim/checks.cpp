@@ -6,6 +6,8 @@
 
 #include "sim/races.h"
 #include "sim/specials.h"
+#include "sim/trace.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {
@@ -34,39 +36,60 @@ std::string at_text(std::size_t offset, unsigned bytes) {
          " of shared memory";
 }
 
-}  // namespace
-
-namespace {
-
-bool all_written(const Block& block, std::size_t offset, std::size_t bytes) {
-  const std::uint8_t* written = block.shadow->written.data() + offset;
-  return std::memchr(written, 0, bytes) == nullptr;
+// Elements none of whose bytes was written: structures are copied with their padding.
+std::uint32_t unwritten_elements(const std::uint8_t* written, unsigned bytes,
+                                 unsigned element_bytes) {
+  std::uint32_t elements = 0;
+  if (std::memchr(written, 0, bytes) == nullptr) return elements;
+  for (unsigned at = 0; at < bytes; at += element_bytes)
+    if (std::memchr(written + at, 1, element_bytes) == nullptr)
+      elements |= 1u << (at / element_bytes);
+  return elements;
 }
 
-// Padding of structures is copied along with them: only elements without any written byte count.
-void check_local(Space space, bool load, const Op& op, Warp& warp, unsigned lane,
-                 std::uint64_t address, unsigned bytes) {
-  if (space != Space::kLocal &&
-      !(space == Space::kGeneric && (address & kWindowMask) == kLocalWindow))
+void mark_elements(const Op& op, Warp& warp, unsigned lane, std::uint32_t elements, bool is_matrix,
+                   const std::string& text) {
+  const auto& writes = warp.grid->program->instructions[op.location].writes;
+  if (is_matrix) {  // a row belongs to several lanes
+    if (lane / 8 < writes.size()) mark_undefined(warp, op, writes[lane / 8].cell, kFull, text);
     return;
-  const auto offset = static_cast<std::uint32_t>(address);
-  if (offset > warp.local_bytes || bytes > warp.local_bytes - offset) return;
+  }
+  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  for (unsigned e = 0; e < op.count; ++e)
+    if ((elements >> e & 1) != 0) mark_undefined(warp, op, cells[e], 1u << lane, text);
+}
+
+void check_local(bool load, const Op& op, Warp& warp, unsigned lane, std::uint32_t offset,
+                 unsigned bytes) {
+  if (warp.local_written.empty() || offset > warp.local_bytes ||
+      bytes > warp.local_bytes - offset)
+    return;
   std::uint8_t* written = warp.local_written.data() + warp.local_bytes * lane + offset;
   if (!load) {
     std::memset(written, 1, bytes);
-    return;
+  } else if (const std::uint32_t elements = unwritten_elements(written, bytes, op.bytes)) {
+    mark_elements(op, warp, lane, elements, false,
+                  "read of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
+                      " of local memory before it is written");
   }
-  for (unsigned at = 0; at < bytes; at += op.bytes)
-    if (std::memchr(written + at, 1, op.bytes) == nullptr)
-      return warp.grid->report(warp, op, lane, "uninitialised",
-                               "read of " + std::to_string(op.bytes) + " bytes at byte " +
-                                   std::to_string(offset + at) +
-                                   " of local memory before it is written",
-                               false);
 }
 
 bool is_global(Space space, std::uint64_t address) {
   return space == Space::kGlobal || (space == Space::kGeneric && (address & kWindowMask) == 0);
+}
+
+bool is_local(Space space, std::uint64_t address) {
+  return space == Space::kLocal ||
+         (space == Space::kGeneric && (address & kWindowMask) == kLocalWindow);
+}
+
+// What the lane is about to store, element after element.
+const std::byte* fresh_values(const Op& op, const Warp& warp, unsigned lane, std::byte* into) {
+  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  for (unsigned k = 0; k < op.count; ++k)
+    std::memcpy(into + k * op.bytes,
+                warp.source<std::byte>(cells[k]) + std::size_t{op.cell_bytes} * lane, op.bytes);
+  return into;
 }
 
 }  // namespace
@@ -74,7 +97,8 @@ bool is_global(Space space, std::uint64_t address) {
 void check_read(Warp& warp, const Op& op, unsigned lane, Block& owner, std::size_t offset,
                 std::size_t bytes) {
   if (!warp.grid->options->check || offset < kSharedReserved ||
-      offset + bytes > owner.shared.size || all_written(owner, offset, bytes))
+      offset + bytes > owner.shared.size ||
+      std::memchr(owner.shadow->written.data() + offset, 0, bytes) == nullptr)
     return;
   warp.grid->report(
       warp, op, lane, "uninitialised",
@@ -82,21 +106,17 @@ void check_read(Warp& warp, const Op& op, unsigned lane, Block& owner, std::size
 }
 
 void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
-                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool values) {
-  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool is_matrix) {
   std::byte fresh[64];
   const bool strong = (op.flags & kVolatile) != 0;
+  const bool check = warp.grid->options->check;
   for_lanes(mask, [&](unsigned lane) {
     const std::uint64_t address = addresses[lane];
-    if (!warp.local_written.empty() && values)
-      check_local(space, load, op, warp, lane, address, bytes);
+    if (is_local(space, address))
+      return check_local(load, op, warp, lane, static_cast<std::uint32_t>(address), bytes);
     Access access{warp, op, lane, !load, strong};
-    if (!load && values && warp.clock && bytes <= sizeof fresh) {
-      for (unsigned k = 0; k < op.count; ++k)
-        std::memcpy(fresh + k * op.bytes,
-                    warp.source<std::byte>(cells[k]) + std::size_t{op.cell_bytes} * lane, op.bytes);
-      access.fresh = fresh;
-    }
+    if (!load && !is_matrix && warp.clock && bytes <= sizeof fresh)
+      access.fresh = fresh_values(op, warp, lane, fresh);
     if (is_global(space, address)) {
       if (!warp.clock || !in_allocation(warp, address, bytes)) return;
       race_global(access, address, bytes);
@@ -107,10 +127,13 @@ void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_
     }
     const Place place = shared_place(space, warp, address, bytes, lane);
     if (place.block == nullptr) return;
-    if (load)
-      check_read(warp, op, lane, *place.block, place.offset, bytes);
-    else
-      std::memset(place.block->shadow->written.data() + place.offset, 1, bytes);
+    std::uint8_t* written = place.block->shadow->written.data() + place.offset;
+    if (!load)
+      std::memset(written, 1, bytes);
+    else if (const std::uint32_t elements =
+                 check ? unwritten_elements(written, bytes, is_matrix ? bytes : op.bytes) : 0)
+      mark_elements(op, warp, lane, elements, is_matrix,
+                    "read of " + at_text(place.offset, bytes) + " before it is written");
     if (!warp.clock) return;
     race_shared(access, *place.block, place.offset, bytes);
     if (strong)
@@ -142,14 +165,14 @@ void mark_written(Block& block, std::size_t offset, std::size_t bytes) {
 }
 
 void watch_op(Warp& warp, const Op& op, std::uint32_t mask) {
-  if (warp.grid->options->counts) count_op(warp, op, mask);
+  if (warp.grid->options->counts) {
+    LineCounts& counts = warp.counts[op.location];
+    ++counts.warp_ops;
+    counts.lane_ops += static_cast<unsigned>(std::popcount(mask));
+  }
   if (warp.clock && !warp.clock->accumulators.empty()) check_registers(warp, op, mask);
-}
-
-void count_op(Warp& warp, const Op& op, std::uint32_t mask) {
-  LineCounts& counts = warp.counts[op.location];
-  ++counts.warp_ops;
-  counts.lane_ops += static_cast<unsigned>(std::popcount(mask));
+  if (warp.undefined) track_undefined(warp, op, mask);
+  if (warp.tracer != nullptr) trace_op(warp, op, mask);
 }
 
 void count_access(Space space, const Op& op, Warp& warp, std::uint32_t mask,

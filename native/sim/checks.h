@@ -14,9 +14,10 @@ struct Shadow {
   std::vector<std::uint8_t> written;
 };
 
-// Lanes' loads and stores, before they are done. values: a store's are in the cells of op.args.
+// Lanes' loads and stores, before they are done. is_matrix: of rows of 16 bytes that belong to
+// several lanes.
 void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
-                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool values = true);
+                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool is_matrix = false);
 void check_atomic(Space space, const Op& op, Warp& warp, unsigned lane, std::uint64_t address,
                   unsigned bytes);
 void watch_op(Warp& warp, const Op& op, std::uint32_t mask);

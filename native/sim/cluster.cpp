@@ -4,6 +4,7 @@
 #include "sim/checks.h"
 #include "sim/machine.h"
 #include "sim/races.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {

@@ -7,6 +7,8 @@
 #include "sim/machine.h"
 #include "sim/races.h"
 #include "sim/specials.h"
+#include "sim/trace.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 
@@ -117,6 +119,9 @@ void start_warp(Warp& warp, Block& block, unsigned index) {
   warp.free_joins.clear();
   for (const auto& join : warp.joins) warp.free_joins.push_back(join.get());
   warp.counts.clear();
+  warp.undefined.reset();
+  const TraceRequest& traced = block.grid->options->trace;
+  warp.tracer = index == traced.warp && block.index == traced.block ? block.grid->tracer : nullptr;
   warp.allocation = warp.allocation_bytes = 0;
   warp.lane_ops = warp.warp_ops = 0;
   warp.cluster_phase = warp.cluster_arrived = 0;
@@ -131,7 +136,8 @@ void start_warp(Warp& warp, Block& block, unsigned index) {
   warp.local_bytes = function.stack_bytes;
   warp.locals.assign(warp.local_bytes * kLanes, std::byte{0});
   const LaunchOptions& options = *block.grid->options;
-  warp.watch = options.counts || options.check || options.check_races;
+  warp.watch =
+      options.counts || options.check || options.check_races || warp.tracer != nullptr;
   warp.local_written.assign(options.check ? warp.locals.size() : 0, 0);
   warp.waits_at = nullptr;
   warp.frame = new_frame(warp, function, nullptr, nullptr);

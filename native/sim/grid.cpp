@@ -10,6 +10,8 @@
 #include "sim/machine.h"
 #include "sim/races.h"
 #include "sim/specials.h"
+#include "sim/trace.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {
@@ -322,11 +324,15 @@ LaunchResult run(const Kernel& kernel, const LaunchShape& shape, const void* con
   grid.threads_per_block = static_cast<unsigned>(count_of(shape.block));
   grid.warps_per_block = (grid.threads_per_block + kLanes - 1) / kLanes;
   if (options.check_races) grid.races = std::make_unique<Races>();
+  Tracer tracer;
+  tracer.max_steps = options.trace.max_steps;
+  if (tracer.max_steps > 0) grid.tracer = &tracer;
   Runner(grid).run();
   LaunchResult result;
   result.ok = !grid.failed;
   result.findings = std::move(grid.findings);
   result.lane_ops = grid.lane_ops;
+  result.trace = finish_trace(tracer, *grid.program);
   std::map<std::pair<int, int>, LineCounts> lines;
   for (const auto& [location, counts] : grid.counts) {
     const Location& where = grid.program->locations[location];

@@ -38,7 +38,7 @@ void check_matrix(const Op& op, Warp& warp, std::uint64_t (&addresses)[kLanes], 
   if (warp.grid->options->counts) [[unlikely]]
     count_access(Space::kShared, op, warp, lanes, addresses, 16);
   if (warp.block->shadow) [[unlikely]]
-    check_access(Space::kShared, load, op, warp, lanes, addresses, 16, false);
+    check_access(Space::kShared, load, op, warp, lanes, addresses, 16, true);
 }
 
 void row_addresses(const Op& op, Warp& warp, std::uint64_t (&addresses)[kLanes]) {

@@ -6,10 +6,10 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "sim/module.h"
+#include "sim/types.h"
 
 namespace gpk::sim {
 
@@ -47,6 +47,31 @@ struct Location {
   int ptx_line, file, source_line;
 };
 
+struct RegisterWrite {
+  std::string name;
+  Type type;  // of the register, kPred: a bit per lane
+  Cell cell;
+};
+
+// An instruction of the text, which may be several operations.
+struct Instruction {
+  enum class Reads : std::uint8_t {
+    kComputes,  // results depend on all operands, and nothing else does
+    kSelects,   // of the first two operands one, by the third
+    kShuffles,  // of other lanes
+    kMixes,     // results depend on the operands of all lanes
+    kStores,    // the last num_stored of them go to memory
+    kActs,         // memory, control and other threads depend on them
+    kAccumulates,  // so does wgmma, of which a chain on one accumulator needs no wait
+  };
+  std::string text;
+  std::vector<RegisterWrite> writes;
+  std::vector<Cell> reads;
+  Reads how = Reads::kActs;
+  bool copies = false;  // a mov
+  unsigned num_stored = 0;
+};
+
 // A constant that is known at launch.
 struct Relocation {
   enum class Kind : std::uint8_t { kGlobal, kShared, kDynamicShared, kParam };
@@ -75,19 +100,11 @@ struct Special {
   std::uint8_t bytes;
 };
 
-// Registers of an instruction, by cell.
-struct RegisterUses {
-  std::vector<Cell> reads, writes;
-  bool copies = false;  // a mov
-};
-
 struct Function {
   std::string name;
   bool entry = false;
   std::vector<Op> code;
   std::vector<std::int32_t> args;
-  // By location; only where wgmma writes registers that must not be read yet.
-  std::unordered_map<std::uint32_t, RegisterUses> register_uses;
   std::size_t frame_bytes = 0;
   std::size_t local_bytes = 0;
   std::size_t stack_bytes = 0;  // its own locals and those of everything it may call
@@ -121,6 +138,7 @@ struct Program {
   std::vector<std::byte> constants;
   std::vector<Relocation> relocations;
   std::vector<Location> locations;
+  std::vector<Instruction> instructions;  // of each location
   std::map<int, std::string> files;
   int sm = 0;
 };

@@ -196,10 +196,8 @@ void watch_accumulators(Warp& warp, const Op& op, const std::int32_t* cells, uns
 
 void check_registers(Warp& warp, const Op& op, std::uint32_t mask) {
   WarpClock& clock = *warp.clock;
-  const auto& all = warp.frame->function->register_uses;
-  const auto found = all.find(op.location);
-  if (found == all.end()) return;
-  const RegisterUses& uses = found->second;
+  const Instruction& uses = warp.grid->program->instructions[op.location];
+  if (uses.how == Instruction::Reads::kAccumulates) return;
   std::optional<WarpClock::Accumulator> copied;
   for (const Cell cell : uses.reads)
     for (const WarpClock::Accumulator& one : clock.accumulators)
@@ -215,12 +213,12 @@ void check_registers(Warp& warp, const Op& op, std::uint32_t mask) {
                           false);
         break;
       }
-  for (const Cell cell : uses.writes)
+  for (const RegisterWrite& write : uses.writes)
     std::erase_if(clock.accumulators,
-                  [&](const WarpClock::Accumulator& one) { return one.cell == cell; });
+                  [&](const WarpClock::Accumulator& one) { return one.cell == write.cell; });
   if (uses.copies && copied)
-    for (const Cell cell : uses.writes)
-      clock.accumulators.push_back({cell, copied->group, copied->location});
+    for (const RegisterWrite& write : uses.writes)
+      clock.accumulators.push_back({write.cell, copied->group, copied->location});
 }
 
 }  // namespace gpk::sim

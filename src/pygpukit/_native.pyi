@@ -2456,6 +2456,17 @@ def histogram(
 ) -> tuple[GPUArray, GPUArray]:
     """(counts, edges): bins is the number of bins, or an array of edges."""
 
+def host_compact(
+    x: NDArray[Any],
+    mask: NDArray[Any],
+    axis: SupportsIndex,
+    count: SupportsIndex,
+    out: NDArray[Any],
+) -> builtins.bool:
+    """out = x at the `count` true elements of a mask of the axes from `axis` on, for
+    contiguous arrays. False where they are not such arrays.
+    """
+
 def host_random_normals(
     key: SupportsIndex,
     position_low: SupportsIndex,
@@ -2497,6 +2508,13 @@ def host_sum(
     x: NDArray[np.float32], mean: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None:
     """Sums over the middle axis of a float32 array in float64; with mean, of squares about it."""
+
+def host_take(
+    x: NDArray[Any], index: NDArray[Any], axis: SupportsIndex, out: NDArray[Any]
+) -> builtins.bool:
+    """out = x at int32 or int64 positions along an axis, for contiguous arrays. False, and
+    nothing written, where they are not such arrays or an index is out of bounds.
+    """
 
 def imag_part(x: GPUArray) -> GPUArray:
     """A view of the imaginary parts; zeros for a real array."""
@@ -2701,8 +2719,8 @@ def linear(
     of float16 or bfloat16: a row's result does not depend on the number of rows, and norm
     and SwiGLU are part of the same launch (the norm up to 2 rows, SwiGLU up to 32). w may
     be a PackedWeight (quantize()); then x is float16, bfloat16 or float32. quantize_input,
-    for int8 and fp8 weights with a scale per row, quantises rows of x to the same format,
-    and sums products of 8 bits.
+    for int8 and fp8 weights with a scale per row or per block, quantises rows of x to the
+    same format (of blocks: 128 of k at a time), and sums products of 8 bits.
     """
 
 def linspace(
@@ -3465,8 +3483,10 @@ def scaled_matmul(
 
     float8_e4m3fn and float8_e5m2 may mix. A scale is a number, or a float32 array: one
     element, one per row of a (shape a.shape[:-1], or that and a 1), one per column of b
-    ((n,) or (1, n)). Sums are in float32 (int8: int32); with fast_accum those of FP8 may
-    keep fewer bits, which is faster. The result has `dtype`: float32, float16 or bfloat16.
+    ((n,) or (1, n)), or, of e4m3 and for both, one per block: a [..., m, k / 128], b [k /
+    128, n / 128] (rounded up). Sums are in float32 (int8: int32); with fast_accum those of
+    FP8 may keep fewer bits, which is faster; sums of blocks are scaled and added in
+    float32. The result has `dtype`: float32, float16 or bfloat16.
     """
 
 def searchsorted(
@@ -3536,6 +3556,9 @@ def sim_set_options(
     log: builtins.bool,
     threads: SupportsIndex,
     seed: SupportsIndex,
+    trace_steps: SupportsIndex = 0,
+    trace_block: typing.Annotated[Sequence[SupportsIndex], FixedSize(3)] = [0, 0, 0],
+    trace_warp: SupportsIndex = 0,
 ) -> None:
     """Options of later launches in the simulator."""
 

@@ -93,10 +93,13 @@ TEST(MatmulFormats, EnginesByFormat) {
       {kBf16, kE4m3K128, bf16, "packed dequantize"},
       {kBf16, kE4m3Blocks, bf16, "packed dequantize"},
       {kBf16, kNvf4, bf16, "packed dequantize"},
+      {kE4m3K128, kE4m3Blocks, bf16, "block_scaled dequantize"},
+      {kE4m3K128, kE4m3Blocks, f32, "block_scaled dequantize"},
+      {kE4m3K128, kE4m3K128, bf16, "dequantize"},
+      {kE4m3K128, kE4m3Column, bf16, ""},
       // No engine yet.
       {kInt8Row, kInt8Column, f32, ""},
       {kInt8Row, kInt8Column, i32, ""},
-      {kE4m3K128, kE4m3Blocks, bf16, ""},
       {kBf16, kInt4K64, bf16, ""},
       {kNvf4, kNvf4, bf16, ""},
       {kBf16, kF32, f32, ""},
@@ -121,9 +124,23 @@ TEST(MatmulFormats, EnginesByGroups) {
   EXPECT_EQ(engines(grouped(DType::kInt8, GroupKind::kSizes, true)), "");
 }
 
+TEST(MatmulFormats, BlockScalesRunOnTensorCoresFromSm89On) {
+  plan::Machine machine;
+  MatmulDesc desc = desc_of(kE4m3K128, kE4m3Blocks, DType::kBFloat16);
+  desc.problem.m = desc.problem.n = desc.problem.k = 1024;
+  desc.problem.a_m = desc.problem.b_n = desc.problem.c_m = 1024;
+  desc.problem.a_k = desc.problem.b_k = desc.problem.c_n = 1;
+  for (const int sm : {89, 90, 100, 120}) {
+    machine.sm = sm;
+    EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::block_scaled) << sm;
+  }
+  machine.sm = 80;
+  EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::dequantize);
+}
+
 TEST(MatmulFormats, WhatNoEngineTakesIsNotProposed) {
   const plan::Machine h200;
-  MatmulDesc desc = desc_of(kE4m3K128, kE4m3Blocks, DType::kBFloat16);
+  MatmulDesc desc = desc_of(kE4m3K128, kE4m3Column, DType::kBFloat16);
   desc.problem.m = desc.problem.n = desc.problem.k = 1024;
   desc.problem.a_m = desc.problem.b_n = desc.problem.c_m = 1024;
   desc.problem.a_k = desc.problem.b_k = desc.problem.c_n = 1;

@@ -62,6 +62,14 @@ struct TileGrid {
 };
 static_assert(sizeof(TileGrid) == 20 && __is_trivially_copyable(TileGrid));
 
+// Scales of FP8 operands per block of 128 of k: of a for each row, of b for each 128 columns.
+struct BlockScaleArgs {
+  const float* a;
+  const float* b;
+  long long a_m, a_k, b_n, b_k;  // steps, from row (block of columns) or block of k to the next
+};
+static_assert(sizeof(BlockScaleArgs) == 48 && __is_trivially_copyable(BlockScaleArgs));
+
 // --- gemm_wgmma ---------------------------------------------------------------------------------
 
 enum WgmmaStore : int {

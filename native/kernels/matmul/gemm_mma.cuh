@@ -185,6 +185,31 @@ struct GemmMma {
   }
 };
 
+// The block's accumulators to C through the epilogue, or as they are to the partial sums.
+template <class Gemm, class TC, int kTileM, int kTileN>
+__device__ __forceinline__ void store_tile(
+    const MatmulArgs& args, const EpilogueArgs& epilogue, const TileGrid& grid,
+    unsigned char* shared, int warp, int warp_m, int warp_n,
+    const typename Gemm::Acc (&acc)[Gemm::kBlocksM][Gemm::kBlocksN * 2][4]) {
+  using Acc = typename Gemm::Acc;
+  Acc* const out = reinterpret_cast<Acc*>(shared + warp * Gemm::kBytesOut);
+  const TilePlace place = tile_place(grid);
+  const long long first_m = static_cast<long long>(place.m) * kTileM;
+  const long long first_n = static_cast<long long>(place.n) * kTileN;
+  if (args.partial == nullptr) {
+    const TileTarget<TC> target = result_target<TC>(
+        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
+    Gemm::template store<TC, true>(
+        {target, epilogue, grid, grid.flags, first_m, first_n, place.batch, warp_m, warp_n}, out,
+        acc);
+  } else {
+    const TileTarget<Acc> target =
+        partial_target<Acc>(args, first_m, first_n, place.batch, kTileM, kTileN);
+    Gemm::template store<Acc, false>(
+        {target, epilogue, grid, 0, first_m, first_n, place.batch, warp_m, warp_n}, out, acc);
+  }
+}
+
 template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
           int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
 __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
@@ -205,22 +230,8 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
         tile_feed<Gemm, TA, TB, kTileM, kTileN, kAKMajor, kBKMajor>(args, grid);
     Gemm::sum(args, feed, shared_address(gemm_shared), warp_m, warp_n, acc);
   }
-  Acc* const out = reinterpret_cast<Acc*>(gemm_shared + warp * Gemm::kBytesOut);
-  const TilePlace place = tile_place(grid);
-  const long long first_m = static_cast<long long>(place.m) * kTileM;
-  const long long first_n = static_cast<long long>(place.n) * kTileN;
-  if (args.partial == nullptr) {
-    const TileTarget<TC> target = result_target<TC>(
-        args, first_m, first_n, batch_offsets(args, place.batch).c, kTileM, kTileN);
-    Gemm::template store<TC, true>(
-        {target, epilogue, grid, grid.flags, first_m, first_n, place.batch, warp_m, warp_n}, out,
-        acc);
-  } else {
-    const TileTarget<Acc> target =
-        partial_target<Acc>(args, first_m, first_n, place.batch, kTileM, kTileN);
-    Gemm::template store<Acc, false>(
-        {target, epilogue, grid, 0, first_m, first_n, place.batch, warp_m, warp_n}, out, acc);
-  }
+  store_tile<Gemm, TC, kTileM, kTileN>(args, epilogue, grid, gemm_shared, warp, warp_m, warp_n,
+                                       acc);
 }
 
 }  // namespace gpk

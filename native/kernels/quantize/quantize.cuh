@@ -2,6 +2,7 @@
 // quantize_scales: a warp per scale: scale = amax / largest code (integers, FP8, nf4),
 //   e4m3(amax / 6 / tensor_scale), 2^(floor(log2 amax) - largest exponent) (e8m0), or
 //   (max - min) / levels and a zero point. Of zeros the scale is 0 (e8m0: 2^-127).
+// quantize_groups: FP8 in groups of 128 in one pass.
 // quantize_values, dequantize: a thread per four bytes of codes; bytes past k are 0.
 // grid: 1-D, 128 threads. float32; one IEEE division for each value.
 #pragma once
@@ -118,6 +119,37 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_values(const Quanti
     bits |= encode<kCode>(x, zero) << (i * (32 / kPer));
   }
   *word.place = bits;
+}
+
+// Both at once for FP8 in groups of 128, the activations of a block-scaled GEMM: a warp per group,
+// four values per lane. The same bits as quantize_scales and quantize_values.
+template <class In>
+__global__ void __launch_bounds__(kQuantizeThreads) quantize_groups(const QuantizeArgs args) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const long long at =
+      static_cast<long long>(blockIdx.x) * (kQuantizeThreads / 32) + threadIdx.x / 32;
+  const long long row = at / args.groups;
+  if (row >= args.n) return;
+  const long long first = at % args.groups * 128 + lane * 4;
+  const In* const w = static_cast<const In*>(args.w) + row * args.w_row;
+  float x[4];
+  float amax = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    x[i] = first + i < args.k ? convert<float>(w[first + i]) : 0.0f;
+    amax = fmaxf(amax, fabsf(x[i]));
+  }
+#pragma unroll
+  for (int o = 16; o > 0; o /= 2) amax = fmaxf(amax, __shfl_xor_sync(0xffffffffu, amax, o));
+  const float scale = amax / largest_of(kCodeE4M3);
+  if (lane == 0) static_cast<float*>(args.scales)[at] = scale;
+  if (first >= args.values_row) return;
+  unsigned bits = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (first + i < args.k)
+      bits |= encode<kCodeE4M3>(scale > 0.0f ? x[i] / scale : 0.0f, 0.0f) << (8 * i);
+  *reinterpret_cast<unsigned*>(args.values + row * args.values_row + first) = bits;
 }
 
 template <int kCode, class Out>

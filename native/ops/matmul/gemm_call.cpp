@@ -5,6 +5,7 @@
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
+#include "ops/matmul/block_scaled.h"
 #include "ops/matmul/packed_operand.h"
 #include "ops/matmul/plan.h"
 #include "ops/matmul/plan_cache.h"
@@ -32,7 +33,14 @@ void run_reference(const GemmCall& call) {
     run_grouped_reference(call);
     return;
   }
-  if (takes_dequantize(format_desc(call))) {
+  const MatmulDesc formats = format_desc(call);
+  if (is_block_scaled(formats.a) && is_block_scaled(formats.b)) {
+    const GemmCall dense = block_scaled_as_float(call, "scaled_matmul");
+    run_reference(dense);
+    if (call.c.dtype() != DType::kFloat32) copy_into(call.c, dense.c, "scaled_matmul");
+    return;
+  }
+  if (takes_dequantize(formats)) {
     // As numbers in float32, which all of them are exactly; the sums are of these.
     GemmCall dense = call;
     dense.b = transpose(dequantize(packed_operand(call), DType::kFloat32), "linear");

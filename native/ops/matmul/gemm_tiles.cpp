@@ -128,7 +128,8 @@ void propose_tile(const OrientedDesc& oriented, const GemmMachine& machine, Matm
 }
 
 void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
-                  const Kernel& kernel, const GemmTile& tile, DType own, const char* op) {
+                  const Kernel& kernel, const GemmTile& tile, DType own, const char* op,
+                  void* extra) {
   const bool swap = plan.transpose;
   std::optional<MatmulDesc> t;
   if (swap) t = transposed(desc);
@@ -153,7 +154,7 @@ void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan
   LaunchConfig config = grid_1d(num_tiles(p, tile), 1, static_cast<unsigned>(tile.threads));
   config.grid[1] = static_cast<unsigned>(plan.splits);
   config.shared_bytes = static_cast<std::size_t>(tile.shared_bytes);
-  void* params[] = {&args, &epilogue, &grid};
+  void* params[] = {&args, &epilogue, &grid, extra};
   submit(kernel, config, arrays_of(call, partial ? &*partial : nullptr), params);
   if (partial) launch_finish(call, desc, *partial, plan.splits, swap);
 }

@@ -48,8 +48,10 @@ void propose_tile(const OrientedDesc& oriented, const GemmMachine& machine, Matm
                   std::uint8_t kernel, const GemmTile& tile, double flops_per_us, DType own,
                   std::vector<MatmulPlan>& plans);
 
-// Launches `kernel`, and the finish pass where one is needed.
+// Launches `kernel`, and the finish pass where one is needed. `extra`: the kernel's fourth
+// argument, where it has one.
 void launch_tiles(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
-                  const Kernel& kernel, const GemmTile& tile, DType own, const char* op);
+                  const Kernel& kernel, const GemmTile& tile, DType own, const char* op,
+                  void* extra = nullptr);
 
 }  // namespace gpk::ops::gemm

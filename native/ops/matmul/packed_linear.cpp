@@ -62,9 +62,10 @@ void run_packed(const Array& x, const PackedWeight& w, const Array& c, const Lin
 void check_quantize_input(const PackedWeight& w, const LinearOptions& options, const char* op) {
   const bool eight_bits =
       w.layout.format == QuantFormat::kInt8 || w.layout.format == QuantFormat::kFp8;
-  if (!eight_bits || w.layout.group != 0 || w.layout.zero_points)
+  if (!eight_bits || (w.layout.group != 0 && !w.layout.blocks) || w.layout.zero_points)
     throw InvalidArgument(cat(op, ": quantize_input is True, w is ", to_string(w.layout),
-                              "; expected int8 or fp8 with a scale per row"));
+                              "; expected int8 or fp8 with a scale per row, or fp8 in blocks of "
+                              "128x128"));
   if (options.few_rows || options.batch_invariant)
     throw InvalidArgument(
         cat(op, ": quantize_input goes neither with few_rows nor with batch_invariant"));
@@ -82,6 +83,11 @@ Array elements_of(const PackedWeight& w) {
 
 // Sums of 8-bit products, scaled, in float32.
 Array multiply_eight_bits(const Array& rows, const PackedWeight& w, const char* op) {
+  if (w.layout.blocks) {
+    const PackedWeight x = quantize(rows, {QuantFormat::kFp8, 128, false, false}, op);
+    return scaled_matmul(elements_of(x), transpose(elements_of(w), op), x.scales,
+                         transpose(w.scales, op));
+  }
   const PackedWeight x = quantize(rows, w.layout, op);
   const auto scales = [&](const PackedWeight& of) { return squeeze(of.scales, {1}, op); };
   return scaled_matmul(elements_of(x), transpose(elements_of(w), op), scales(x), scales(w));

@@ -82,7 +82,8 @@ gemm::Quantization layout_of(const Dims& shape, bool one, const Side& side) {
     q.layout = ScaleLayout::kTensor;
   } else if (shape == side.vector || shape == side.vector_with_1) {
     q.layout = side.vector_layout;
-  } else if (shape == side.blocks(Dims{ceil_div(side.outer, 128)}, ceil_div(side.k, 128))) {
+  } else if (side.k_first &&
+             shape == side.blocks(Dims{ceil_div(side.outer, 128)}, ceil_div(side.k, 128))) {
     q.layout = ScaleLayout::kBlocks128x128;
   } else {
     for (const std::uint8_t block :
@@ -106,10 +107,15 @@ gemm::Quantization check_scale(const Array& scale, const Side& side, const Array
   gemm::Quantization q = layout_of(scale.shape(), scale.size() == 1 && scale.ndim() <= 2, side);
   if (q.layout == ScaleLayout::kNone)
     throw InvalidArgument(cat(kOp, ": ", side.argument, " has shape ", to_string(scale.shape()),
-                              ", expected one element, ", to_string(side.vector), " or ",
-                              to_string(side.vector_with_1)));
-  const bool vector = q.layout <= ScaleLayout::kColumn;
-  q.scales = vector ? reshape(scale, {-1}, kOp) : scale;
+                              ", expected one element, ", to_string(side.vector), ", ",
+                              to_string(side.vector_with_1), " or, per block, ",
+                              to_string(side.blocks(side.vector, ceil_div(side.k, 128)))));
+  if (q.layout <= ScaleLayout::kColumn) {
+    q.scales = reshape(scale, {-1}, kOp);
+  } else {  // [rows, blocks of k] of either operand
+    q.scales =
+        side.k_first ? transpose(scale, kOp) : reshape(scale, {-1, ceil_div(side.k, 128)}, kOp);
+  }
   return q;
 }
 

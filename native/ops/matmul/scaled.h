@@ -8,9 +8,9 @@
 
 namespace gpk::ops {
 
-// A number, or float32 on the device: one element, or one per row of a (column of b). Block scales
-// are recognised by their shape, [m, k / block], [k / block, n] or 128 x 128, and refused by name
-// as long as no engine takes them.
+// A number, or float32 on the device: one element, one per row of a (column of b), or, e4m3 only
+// and for both, one per block: of a [..., m, k / 128], of b [k / 128, n / 128] or [k / 128, n],
+// sizes rounded up. Other blocks are recognised by their shape and refused by name.
 using Scale = std::variant<double, Array>;
 
 struct ScaledOptions {

@@ -21,9 +21,9 @@ namespace {
 using kernels::kQuantizeThreads;
 using kernels::QuantizeArgs;
 
-enum class QuantizeKernel : std::uint8_t { kScales, kValues, kDequantize };
+enum class QuantizeKernel : std::uint8_t { kScales, kValues, kDequantize, kGroups };
 
-// `code` is 0 for kScales, which reads it from its arguments.
+// `code` is 0 for kScales, which reads it from its arguments, and for kGroups, which is FP8.
 struct Variant {
   QuantizeKernel kernel;
   DType dtype;
@@ -52,6 +52,7 @@ jit::KernelSpec spec_of(const Variant& v) {
     case QuantizeKernel::kDequantize:
       spec.expression = cat("gpk::dequantize<", v.code, ", ", type, ">");
       break;
+    case QuantizeKernel::kGroups: spec.expression = cat("gpk::quantize_groups<", type, ">"); break;
   }
   return spec;
 }
@@ -114,6 +115,12 @@ void launch_quantize(const Array& w, const PackedWeight& packed) {
   QuantizeArgs args = make_args(packed);
   args.w = address(w);
   args.w_row = w.strides()[0];
+  const PackedLayout& layout = packed.layout;
+  if (layout.format == QuantFormat::kFp8 && layout.group == 128 && !layout.blocks) {
+    launch({QuantizeKernel::kGroups, w.dtype()}, args, packed.scales.size(), kQuantizeThreads / 32,
+           {&w, &packed.values, &packed.scales});
+    return;
+  }
   const Array* const zeros = packed.zero_points ? &*packed.zero_points : nullptr;
   const Array* const whole = packed.tensor_scale ? &*packed.tensor_scale : nullptr;
   launch({QuantizeKernel::kScales, w.dtype()}, args, packed.scales.size(), kQuantizeThreads / 32,
@@ -177,6 +184,7 @@ Array dequantize(const PackedWeight& packed, std::optional<DType> dtype,
 void enumerate_quantize(std::vector<jit::KernelSpec>& specs) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
     specs.push_back(spec_of({QuantizeKernel::kScales, dtype}));
+    specs.push_back(spec_of({QuantizeKernel::kGroups, dtype}));
     for (int code = 0; code < kernels::kNumPackedCodes; ++code)
       for (const auto which : {QuantizeKernel::kValues, QuantizeKernel::kDequantize})
         specs.push_back(spec_of({which, dtype, code}));

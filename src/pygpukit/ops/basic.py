@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.moe import *  # noqa: F403
     from pygpukit.ops.nn import *  # noqa: F403
     from pygpukit.ops.numpy_names import *  # noqa: F403
+    from pygpukit.ops.packed_names import *  # noqa: F403
     from pygpukit.ops.paged_cache import *  # noqa: F403
     from pygpukit.ops.polynomials import *  # noqa: F403
     from pygpukit.ops.porting import *  # noqa: F403

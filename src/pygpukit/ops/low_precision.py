@@ -1,7 +1,7 @@
-"""FP8 and INT8 GEMM, and the names 0.2 had for it.
+"""FP8 and INT8 GEMM, and the names 0.2 had for them and for packed weights.
 
-Weight-only formats (FP8 weights with block scales, NVF4) are not supported: those functions raise
-NotImplementedError, and their *_available() is False.
+The names of 0.2 take weights as bytes and convert them at every call; quantize() packs them once.
+All run on every device: *_available() says whether the tensor cores of its name are there.
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ from __future__ import annotations
 from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.arguments import require_arrays
-from pygpukit.core.errors import InvalidTypeError, InvalidValueError, UnsupportedError
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops._declared import low_precision as _declared
 from pygpukit.ops._declared.low_precision import *  # noqa: F403
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
+from pygpukit.ops.packed_names import *  # noqa: F403
 
 matmul_fp8_sm90 = _native.matmul_fp8
 matmul_fp8_sm100 = _native.matmul_fp8
@@ -26,20 +22,20 @@ gemm_fp8_f32_sm100 = _native.matmul_fp8
 gemm_fp8_f32_sm120 = _native.matmul_fp8
 
 
-def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """a @ b of uint8 matrices that hold e4m3 bits; the result does too.
-
-    Without scales; results saturate at 448. New code uses float8_e4m3fn arrays and
-    scaled_matmul.
-    """
-    require_arrays("matmul_fp8_fp8_sm120", a=a, b=b)
-    op = "matmul_fp8_fp8_sm120"
+def _check_bytes(op: str, a: GPUArray, b: GPUArray) -> None:
     for name, x in (("a", a), ("b", b)):
         if x.dtype.name != "uint8":
             raise InvalidTypeError(f"{op}: {name} has dtype {x.dtype}, expected uint8")
         if x.ndim != 2:
             raise InvalidValueError(f"{op}: requires 2D arrays, {name} has shape {x.shape}")
-    product = _native.scaled_matmul(a.view("float8_e4m3fn"), b.view("float8_e4m3fn"), 1.0, 1.0)
+    if a.shape[1] != b.shape[0]:
+        raise InvalidValueError(
+            f"{op}: dimension mismatch: a has shape {a.shape}, b has shape {b.shape}"
+        )
+
+
+def _as_bytes(op: str, product: GPUArray, out: GPUArray | None) -> GPUArray:
+    """float32 as e4m3 bits, saturated."""
     limited = _native.clip(product, -448.0, 448.0)
     result = _native.astype(limited, "float8_e4m3fn").view("uint8")
     if out is None:
@@ -52,7 +48,56 @@ def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = Non
     return out
 
 
+def matmul_fp8_fp8_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """a @ b of uint8 matrices that hold e4m3 bits; the result does too.
+
+    Without scales; results saturate at 448. New code uses float8_e4m3fn arrays and
+    scaled_matmul.
+    """
+    require_arrays("matmul_fp8_fp8_sm120", a=a, b=b)
+    op = "matmul_fp8_fp8_sm120"
+    _check_bytes(op, a, b)
+    product = _native.scaled_matmul(a.view("float8_e4m3fn"), b.view("float8_e4m3fn"), 1.0, 1.0)
+    return _as_bytes(op, product, out)
+
+
 gemm_fp8_fp8_sm120 = matmul_fp8_fp8_sm120
+
+
+def _block_scales(op: str, name: str, x: GPUArray, shape: tuple[int, int]) -> GPUArray:
+    if x.dtype.name != "float32":
+        raise InvalidTypeError(f"{op}: {name} has dtype {x.dtype}, expected float32")
+    if x.shape not in (shape, (shape[0] * shape[1],)):
+        raise InvalidValueError(f"{op}: {name} has shape {x.shape}, expected {shape}")
+    return _native.reshape(x, shape)
+
+
+def matmul_fp8_fp8_blockwise_sm120(
+    a: GPUArray,
+    b: GPUArray,
+    scale_a: GPUArray,
+    scale_b: GPUArray,
+    *,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """a @ b of uint8 matrices that hold e4m3 bits, with float32 scales; the result holds them too.
+
+    scale_a is [m, ceil(k / 128)], scale_b [ceil(k / 128), ceil(n / 128)], or flat arrays of
+    fp8_fp8_get_scale_sizes(m, n, k) elements. Results saturate at 448. New code uses
+    float8_e4m3fn arrays and scaled_matmul.
+    """
+    op = "matmul_fp8_fp8_blockwise_sm120"
+    require_arrays(op, a=a, b=b, scale_a=scale_a, scale_b=scale_b)
+    _check_bytes(op, a, b)
+    (m, k), n = a.shape, b.shape[1]
+    blocks = -(-k // 128)
+    product = _native.scaled_matmul(
+        a.view("float8_e4m3fn"),
+        b.view("float8_e4m3fn"),
+        _block_scales(op, "scale_a", scale_a, (m, blocks)),
+        _block_scales(op, "scale_b", scale_b, (blocks, -(-n // 128))),
+    )
+    return _as_bytes(op, product, out)
 
 
 # --- device capabilities -----------------------------------------------------------------------
@@ -93,13 +138,13 @@ def fp8_fp8_sm120_available() -> bool:
 
 
 def nvf4_bf16_sm120_available() -> bool:
-    """False: NVF4 GEMM is not supported."""
-    return False
+    """Whether the default device has the FP4 tensor cores of SM 120."""
+    return _sm() >= 120
 
 
 def gemv_nvf4_available() -> bool:
-    """False: NVF4 GEMM is not supported."""
-    return False
+    """Whether the default device has the FP4 tensor cores of SM 120."""
+    return _sm() >= 120
 
 
 gemm_fp8_f32_sm90_available = fp8_sm90_available
@@ -119,8 +164,9 @@ def fp8_get_sizes(K: int, N: int) -> tuple[int, int, int]:
 
 
 def fp8_fp8_get_scale_sizes(M: int, N: int, K: int) -> tuple[int, int]:
-    """(0, 0): block-scaled FP8 GEMM is not supported."""
-    return 0, 0
+    """Elements of the scales that matmul_fp8_fp8_blockwise_sm120 takes for a and for b."""
+    blocks = -(-K // 128)
+    return M * blocks, -(-N // 128) * blocks
 
 
 def nvf4_get_sizes(K: int, N: int) -> tuple[int, int]:
@@ -138,92 +184,6 @@ def fp8_init_lut() -> None:
 w8a16_gemm_init_lut = fp8_init_lut
 grouped_gemm_init_lut = fp8_init_lut
 
-
-# --- not supported ------------------------------------------------------------------------------
-
-
-def _missing(op: str, what: str, instead: str) -> NoReturn:
-    raise UnsupportedError(f"{op}: {what} is not supported; {instead}")
-
-
-_BLOCK_SCALED = "GEMM with FP8 weights and scales per block of 128 x 128"
-_NVF4 = "NVF4 GEMM"
-_DEQUANTIZE = "dequantize the weights to bfloat16 and use linear or grouped_gemm"
-
-
-def matmul_fp8_fp8_blockwise_sm120(
-    a: GPUArray,
-    b: GPUArray,
-    scale_a: GPUArray,
-    scale_b: GPUArray,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Raises NotImplementedError: block-scaled FP8 GEMM is not supported."""
-    _missing(
-        "matmul_fp8_fp8_blockwise_sm120",
-        "FP8 GEMM with scales per block",
-        "scaled_matmul supports a scale per matrix, row or column",
-    )
-
-
-def gemv_fp8_bf16(
-    a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
-) -> GPUArray:
-    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
-    _missing("gemv_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
-
-
-def gemv_fp8_bf16_batched(
-    a: GPUArray, b_nk: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
-) -> GPUArray:
-    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
-    _missing("gemv_fp8_bf16_batched", _BLOCK_SCALED, _DEQUANTIZE)
-
-
-def w8a16_gemm_sm120(
-    a: GPUArray, b_fp8: GPUArray, b_scale: GPUArray, *, out: GPUArray | None = None
-) -> GPUArray:
-    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
-    _missing("w8a16_gemm_sm120", _BLOCK_SCALED, _DEQUANTIZE)
-
-
-def grouped_gemm_fp8_bf16(
-    a: GPUArray,
-    b_stacked: GPUArray,
-    b_scale: GPUArray,
-    row_expert_ids: GPUArray,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """Raises NotImplementedError: FP8 weights with block scales are not supported."""
-    _missing("grouped_gemm_fp8_bf16", _BLOCK_SCALED, _DEQUANTIZE)
-
-
-def quantize_bf16_to_nvf4(x: GPUArray, out_data: GPUArray, out_scale: GPUArray) -> None:
-    """Raises NotImplementedError: NVF4 is not supported."""
-    _missing("quantize_bf16_to_nvf4", "NVF4 quantization", "float8_e4m3fn needs twice the memory")
-
-
-def gemv_nvf4_bf16(
-    a: GPUArray,
-    b_data: GPUArray,
-    b_scale: GPUArray,
-    *,
-    out: GPUArray | None = None,
-    alpha: float = 1.0,
-) -> GPUArray:
-    """Raises NotImplementedError: NVF4 is not supported."""
-    _missing("gemv_nvf4_bf16", _NVF4, _DEQUANTIZE)
-
-
-def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Raises NotImplementedError: NVF4 is not supported."""
-    _missing("matmul_nvf4_bf16_sm120", _NVF4, "matmul supports bfloat16 directly")
-
-
-gemv_fp8_bf16_sm120 = gemv_fp8_bf16
-gemm_w8a16_bf16_sm120 = w8a16_gemm_sm120
 
 __all__ = [
     "fp8_available",
@@ -243,25 +203,16 @@ __all__ = [
     "gemm_fp8_fp8_sm120",
     "gemm_fp8_fp8_sm120_available",
     "gemm_nvf4_bf16_sm120_available",
-    "gemm_w8a16_bf16_sm120",
-    "gemv_fp8_bf16",
-    "gemv_fp8_bf16_batched",
-    "gemv_fp8_bf16_sm120",
     "gemv_nvf4_available",
-    "gemv_nvf4_bf16",
     "gemv_nvf4_get_sizes",
-    "grouped_gemm_fp8_bf16",
     "grouped_gemm_init_lut",
     "matmul_fp8_fp8_blockwise_sm120",
     "matmul_fp8_fp8_sm120",
     "matmul_fp8_sm90",
     "matmul_fp8_sm100",
     "matmul_fp8_sm120",
-    "matmul_nvf4_bf16_sm120",
     "nvf4_bf16_sm120_available",
     "nvf4_get_sizes",
-    "quantize_bf16_to_nvf4",
     "w8a16_gemm_init_lut",
-    "w8a16_gemm_sm120",
 ]
 __all__ += _declared.__all__

@@ -22,6 +22,7 @@ from pygpukit.ops.contraction import vdot as vdot
 from pygpukit.ops.contraction import vecdot as vecdot
 from pygpukit.ops.low_precision import *  # noqa: F403
 from pygpukit.ops.manipulation import transpose as transpose
+from pygpukit.ops.packed_names import *  # noqa: F403
 
 
 def batched_matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
