@@ -83,6 +83,33 @@ bool is_local(Space space, std::uint64_t address) {
          (space == Space::kGeneric && (address & kWindowMask) == kLocalWindow);
 }
 
+bool stores_same(const Op& op, const Warp& warp, unsigned lane, unsigned other) {
+  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  for (unsigned k = 0; k < op.count; ++k) {
+    const auto* values = warp.source<std::byte>(cells[k]);
+    if (std::memcmp(values + std::size_t{op.cell_bytes} * lane,
+                    values + std::size_t{op.cell_bytes} * other, op.bytes) != 0)
+      return false;
+  }
+  return true;
+}
+
+// Lanes of a store whose value an earlier one stores at the same address: no race.
+std::uint32_t repeated_stores(const Op& op, const Warp& warp, std::uint32_t mask,
+                              const std::uint64_t (&addresses)[kLanes]) {
+  std::uint32_t repeated = 0;
+  for_lanes(mask, [&](unsigned lane) {
+    if ((addresses[lane] & kWindowMask) == kLocalWindow) return;  // each lane has its own
+    std::uint32_t equal = 0;
+    for (unsigned other = 0; other < lane; ++other)
+      equal |= static_cast<std::uint32_t>(addresses[other] == addresses[lane]) << other;
+    for_lanes(equal & mask, [&](unsigned other) {
+      if (stores_same(op, warp, lane, other)) repeated |= 1u << lane;
+    });
+  });
+  return repeated;
+}
+
 // What the lane is about to store, element after element.
 const std::byte* fresh_values(const Op& op, const Warp& warp, unsigned lane, std::byte* into) {
   const std::int32_t* cells = warp.frame->function->args.data() + op.args;
@@ -110,6 +137,8 @@ void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_
   std::byte fresh[64];
   const bool strong = (op.flags & kVolatile) != 0;
   const bool check = warp.grid->options->check;
+  if (!load && !is_matrix && warp.clock && space != Space::kLocal)
+    mask &= ~repeated_stores(op, warp, mask, addresses);
   for_lanes(mask, [&](unsigned lane) {
     const std::uint64_t address = addresses[lane];
     if (is_local(space, address))

@@ -3,6 +3,7 @@
 
 #include "sim/checks.h"
 #include "sim/machine.h"
+#include "sim/mbarrier.h"
 #include "sim/races.h"
 #include "sim/undefined.h"
 
@@ -104,7 +105,11 @@ std::string waiting_text(const Cluster& cluster) {
         const auto& code = split.frame->function->code;
         const Location& location =
             program.locations[code[std::min<std::size_t>(split.pc, code.size() - 1)].location];
-        const char* what = split.state == Split::State::kBarrier    ? "waits at barrier "
+        // A loop around try_wait: the wait that failed is not far.
+        const bool on_mbarrier =
+            split.state == Split::State::kReady && warp->spin == kSpinMbarrier && warp->waits_at;
+        const std::string what = on_mbarrier ? mbarrier_waiting_text(*warp)
+                                 : split.state == Split::State::kBarrier    ? "waits at barrier "
                            : split.state == Split::State::kCluster  ? "waits at the cluster barrier"
                            : split.state == Split::State::kWarpSync ? "waits for other lanes"
                                                                     : "polls";

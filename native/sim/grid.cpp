@@ -142,19 +142,22 @@ class Runner {
   }
 
   void report_deadlock(const Cluster& cluster, const std::string& what) {
+    // Those at a barrier wait for whoever waits for something else.
+    const Warp* stuck = nullptr;
     for (const auto& block : cluster.blocks)
-      for (const auto& warp : block->warps) {
-        if (finished(*warp)) continue;
-        const Split* split = warp->splits.empty() ? nullptr : &warp->splits.back();
-        const Frame* frame = warp->mask != 0 || split == nullptr ? warp->frame : split->frame;
-        const std::uint32_t pc = warp->mask != 0 || split == nullptr ? warp->pc : split->pc;
-        const std::uint32_t mask = warp->mask != 0 || split == nullptr ? warp->live : split->mask;
-        const Op& op =
-            frame->function->code[std::min<std::size_t>(pc, frame->function->code.size() - 1)];
-        grid_.report(*warp, op, static_cast<unsigned>(__builtin_ctz(mask)), "deadlock",
-                     what + waiting_text(cluster), true);
-        return;
-      }
+      for (const auto& warp : block->warps)
+        if (!finished(*warp) &&
+            (stuck == nullptr || (stuck->spin == kNoSpin && warp->spin != kNoSpin)))
+          stuck = warp.get();
+    if (stuck == nullptr) return;
+    const bool runs = stuck->mask != 0 || stuck->splits.empty();
+    const Frame* frame = runs ? stuck->frame : stuck->splits.back().frame;
+    const std::uint32_t pc = runs ? stuck->pc : stuck->splits.back().pc;
+    const std::uint32_t mask = runs ? stuck->live : stuck->splits.back().mask;
+    const auto& code = frame->function->code;
+    grid_.report(*stuck, code[std::min<std::size_t>(pc, code.size() - 1)],
+                 static_cast<unsigned>(__builtin_ctz(mask)), "deadlock",
+                 what + waiting_text(cluster), true);
   }
 
   std::unique_ptr<Cluster> start(std::uint64_t index, std::unique_ptr<Cluster> cluster) {

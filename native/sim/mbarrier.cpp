@@ -111,6 +111,22 @@ void mbarrier_complete(Warp& warp, std::uint32_t address, std::uint64_t bytes, u
   object.update(state);
 }
 
+std::string mbarrier_waiting_text(Warp& warp) {
+  const Block& owner = shared_owner(warp, warp.waits_for, 0);
+  const std::size_t offset = warp.waits_for & ((1u << kSharedOffsetBits) - 1);
+  std::uint64_t word = 0;
+  std::memcpy(&word, owner.shared.data + offset, sizeof word);
+  const State state = unpack(word);
+  std::string text = "waits for parity " + std::to_string(warp.waits_phase) +
+                     " of the mbarrier at byte " + std::to_string(offset - kSharedReserved) +
+                     " of shared memory (" + std::to_string(state.pending) + " of " +
+                     std::to_string(state.expected) + " arrivals missing";
+  if (state.bytes > 0) text += ", " + std::to_string(state.bytes) + " bytes missing";
+  if (state.bytes < 0) text += ", " + std::to_string(-state.bytes) + " bytes too many";
+  text += ")";
+  return text;
+}
+
 void mbarrier(const Op& op, Warp& warp, std::uint32_t mask) {
   const auto kind = static_cast<MbarrierOp>(op.mode);
   std::uint32_t done = 0;

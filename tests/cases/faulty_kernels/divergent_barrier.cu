@@ -1,4 +1,4 @@
-// divergent barrier | grid=1 block=64 n=64 | only some lanes of a warp reach the barrier
+// divergent barrier, deadlock | grid=1 block=64 n=64 | only some lanes of a warp reach the barrier
 __global__ void f(float* x, int n) {
   int t = threadIdx.x;
 #ifdef REPAIRED

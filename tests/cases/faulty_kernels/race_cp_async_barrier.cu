@@ -1,4 +1,4 @@
-// race | grid=1 block=64 n=64 | each thread waits for its own copies only
+// race, uninitialised | grid=1 block=64 n=64 | each thread waits for its own copies only
 #define SHARED(p) ((unsigned)__cvta_generic_to_shared(p))
 #define COPY(s, g) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(SHARED(s)), "l"(g) : "memory")
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")

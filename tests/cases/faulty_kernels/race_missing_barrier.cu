@@ -1,4 +1,4 @@
-// race | grid=1 block=64 n=64 | a neighbour is read before it is written
+// race, uninitialised | grid=1 block=64 n=64 | a neighbour is read before it is written
 __global__ void f(float* x, int n) {
   __shared__ float s[64];
   int t = threadIdx.x;

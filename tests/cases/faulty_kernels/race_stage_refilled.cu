@@ -1,4 +1,4 @@
-// race | grid=1 block=64 n=128 | a stage is filled again before its readers are done
+// race, deadlock | grid=1 block=64 n=128 | a stage is filled again before its readers are done
 #define SHARED(p) ((unsigned)__cvta_generic_to_shared(p))
 #define INIT(b, n) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SHARED(b)), "r"(n))
 #define EXPECT(b, n) asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SHARED(b)), "r"(n))

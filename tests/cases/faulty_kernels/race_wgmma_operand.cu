@@ -17,7 +17,7 @@ __global__ void f(float* x, int n) {
   PROXY_FENCE();
   __syncthreads();
   FENCE();
-  MMA(d, matrix(a, 256), matrix(b, 256));
+  MMA(d, matrix(a, 256), matrix(b, 256));  // BUG
   COMMIT();
 #ifdef REPAIRED
   WAIT_GROUP();

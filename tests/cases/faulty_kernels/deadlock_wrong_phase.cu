@@ -1,4 +1,4 @@
-// stale read | grid=1 block=64 n=64 | the parity of the phase before
+// deadlock | grid=1 block=64 n=64 | the parity of a phase that never comes
 #define SHARED(p) ((unsigned)__cvta_generic_to_shared(p))
 #define INIT(b, n) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SHARED(b)), "r"(n))
 #define EXPECT(b, n) asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(SHARED(b)), "r"(n))
@@ -17,8 +17,8 @@ __global__ void f(float* x, int n) {
 #ifdef REPAIRED
   WAIT(&bar, 0);
 #else
-  WAIT(&bar, 1);
+  WAIT(&bar, 1);  // BUG
 #endif
   __syncthreads();
-  x[t] = s[63 - t];  // BUG
+  x[t] = s[63 - t];
 }
