@@ -61,8 +61,7 @@ void mark_elements(const Op& op, Warp& warp, unsigned lane, std::uint32_t elemen
 
 void check_local(bool load, const Op& op, Warp& warp, unsigned lane, std::uint32_t offset,
                  unsigned bytes) {
-  if (warp.local_written.empty() || offset > warp.local_bytes ||
-      bytes > warp.local_bytes - offset)
+  if (warp.local_written.empty() || offset > warp.local_bytes || bytes > warp.local_bytes - offset)
     return;
   std::uint8_t* written = warp.local_written.data() + warp.local_bytes * lane + offset;
   if (!load) {

@@ -136,8 +136,7 @@ void start_warp(Warp& warp, Block& block, unsigned index) {
   warp.local_bytes = function.stack_bytes;
   warp.locals.assign(warp.local_bytes * kLanes, std::byte{0});
   const LaunchOptions& options = *block.grid->options;
-  warp.watch =
-      options.counts || options.check || options.check_races || warp.tracer != nullptr;
+  warp.watch = options.counts || options.check || options.check_races || warp.tracer != nullptr;
   warp.local_written.assign(options.check ? warp.locals.size() : 0, 0);
   warp.waits_at = nullptr;
   warp.frame = new_frame(warp, function, nullptr, nullptr);
