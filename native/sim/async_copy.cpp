@@ -8,6 +8,7 @@
 #include "sim/machine.h"
 #include "sim/mbarrier.h"
 #include "sim/memory.h"
+#include "sim/races.h"
 #include "sim/tensor_map.h"
 #include "sim/types.h"
 
@@ -27,6 +28,14 @@ void copy_async(const Op& op, Warp& warp, std::uint32_t mask) {
           "misaligned", lane,
           "cp.async of " + std::to_string(op.imm) + " bytes from " + hex(from) + " to " + hex(to)};
     std::byte* target = shared_bytes(warp, to, op.imm, lane);
+    if (warp.clock) {
+      Access write{warp, op, lane, true};
+      write.stamp = async_stamp(write, AsyncKind::kCopy);
+      race_shared(write, *warp.block, static_cast<std::size_t>(target - warp.block->shared.data),
+                  op.imm);
+      if (bytes > 0 && (from & kWindowMask) == 0 && in_allocation(warp, from, bytes))
+        race_global({warp, op, lane}, from, bytes);
+    }
     if (bytes > 0) std::memcpy(target, generic_bytes(warp, from, bytes, lane), bytes);
     std::memset(target + bytes, 0, op.imm - bytes);
     if (warp.block->shadow)
@@ -36,8 +45,10 @@ void copy_async(const Op& op, Warp& warp, std::uint32_t mask) {
 
 void copy_arrive(const Op& op, Warp& warp, std::uint32_t mask) {
   for_lanes(mask, [&](unsigned lane) {
-    mbarrier_arrive(warp, static_cast<std::uint32_t>(lane_address(op, warp, op.a, lane) + op.imm),
-                    1, lane);
+    const auto address = static_cast<std::uint32_t>(lane_address(op, warp, op.a, lane) + op.imm);
+    if (warp.clock) bind_copies(warp, lane, shared_bytes(warp, address, 8, lane));
+    // Without noinc the arrival is announced and done at once, which changes nothing.
+    if (op.mode != 0) mbarrier_arrive(warp, address, 1, lane);
   });
 }
 
@@ -101,8 +112,10 @@ class TensorCopy {
     return bytes;
   }
 
-  // Between the tensor and `shared`, the shared address of a block.
-  void run(std::uint32_t shared) {
+  // Between the tensor and `shared`, the shared address of a block. global: what the rows in global
+  // memory are remembered as.
+  void run(std::uint32_t shared, const Access* global) {
+    global_ = global;
     const std::size_t inner = std::size_t{map_.box[0]} * element_;
     const std::size_t rows = box_bytes() / inner;
     for (std::size_t r = 0; r < rows; ++r) row(r, shared + static_cast<std::uint32_t>(r * inner));
@@ -145,6 +158,7 @@ class TensorCopy {
 
   void move(std::uint64_t global, std::byte* shared, std::size_t bytes) {
     std::byte* data = global_bytes(warp_, global, bytes, lane_);
+    if (global_ != nullptr) race_global(*global_, global, bytes);
     if (copy_.direction == BulkCopy::kGlobalToShared)
       std::memcpy(shared, data, bytes);
     else
@@ -169,6 +183,7 @@ class TensorCopy {
   std::array<std::int32_t, 5> start_;
   unsigned lane_;
   unsigned element_;
+  const Access* global_ = nullptr;
 };
 
 // Blocks a copy goes to: ranks in the cluster, plus one; 0 is as addressed.
@@ -186,12 +201,53 @@ std::uint32_t in_block(std::uint64_t address, std::uint32_t target) {
   return target == 0 ? low : (low & ((1u << kSharedOffsetBits) - 1)) | target << kSharedOffsetBits;
 }
 
-void mark(Warp& warp, std::uint32_t address, std::size_t bytes, unsigned lane) {
-  Block& owner = shared_owner(warp, address, lane);
-  mark_written(owner, address & ((1u << kSharedOffsetBits) - 1), bytes);
-}
+// What the checks need to know of a bulk copy.
+class Watch {
+ public:
+  Watch(const Op& op, Warp& warp, const BulkCopy& copy, unsigned lane)
+      : op_(op), warp_(warp), copy_(copy), lane_(lane) {}
 
-void copy_tensor(const BulkCopy& copy, const std::int32_t* coordinates, Warp& warp, unsigned lane) {
+  // Writes shared memory, counted by a barrier.
+  void fills(std::uint32_t address, std::uint32_t barrier, std::size_t bytes) const {
+    if (!warp_.block->shadow) return;
+    Block& owner = shared_owner(warp_, address, lane_);
+    const std::size_t offset = address & kOffsetMask;
+    mark_written(owner, offset, bytes);
+    if (!warp_.clock) return;
+    Access write{warp_, op_, lane_, true, copy_.reduction >= 0, true};
+    write.stamp = mbarrier_stamp(write, shared_bytes(warp_, barrier, 8, lane_));
+    race_shared(write, owner, offset, bytes);
+  }
+  // Reads shared memory, until its group is waited for or its barrier's phase ends.
+  void drains(std::uint32_t address, std::size_t bytes, const std::uint32_t* barrier) const {
+    if (!warp_.block->shadow) return;
+    Block& owner = shared_owner(warp_, address, lane_);
+    const std::size_t offset = address & kOffsetMask;
+    check_read(warp_, op_, lane_, owner, offset, bytes);
+    if (!warp_.clock) return;
+    Access read{warp_, op_, lane_, false, false, true};
+    read.stamp = barrier != nullptr ? mbarrier_stamp(read, shared_bytes(warp_, *barrier, 8, lane_))
+                                    : async_stamp(read, AsyncKind::kBulkRead);
+    race_shared(read, owner, offset, bytes);
+  }
+  // The side in global memory.
+  Access global() const {
+    const bool writes = copy_.direction == BulkCopy::kSharedToGlobal;
+    Access access{warp_, op_, lane_, writes, writes && copy_.reduction >= 0, writes};
+    if (writes && warp_.clock) access.stamp = async_stamp(access, AsyncKind::kBulkWrite);
+    return access;
+  }
+
+ private:
+  static constexpr std::uint32_t kOffsetMask = (1u << kSharedOffsetBits) - 1;
+  const Op& op_;
+  Warp& warp_;
+  const BulkCopy& copy_;
+  unsigned lane_;
+};
+
+void copy_tensor(const Op& op, const BulkCopy& copy, const std::int32_t* coordinates, Warp& warp,
+                 unsigned lane) {
   const bool loads = copy.direction == BulkCopy::kGlobalToShared;
   const std::uint64_t map_at =
       loads ? address_of(warp, copy.source, copy.source_offset, copy.source_wide != 0, lane)
@@ -220,17 +276,23 @@ void copy_tensor(const BulkCopy& copy, const std::int32_t* coordinates, Warp& wa
             : address_of(warp, copy.source, copy.source_offset, copy.source_wide != 0, lane);
   if (shared % 128 != 0)
     throw Fault{"misaligned", lane, "tensor copy at shared address " + hex(shared)};
-  if (!loads) return tensor.run(static_cast<std::uint32_t>(shared));
+  const Watch watch(op, warp, copy, lane);
+  const Access global = watch.global();
+  const Access* watched = warp.clock ? &global : nullptr;
+  if (!loads) {
+    watch.drains(static_cast<std::uint32_t>(shared), tensor.box_bytes(), nullptr);
+    return tensor.run(static_cast<std::uint32_t>(shared), watched);
+  }
   const std::uint64_t barrier =
       address_of(warp, copy.barrier, copy.barrier_offset, copy.barrier_wide != 0, lane);
   for (const std::uint32_t target : targets_of(warp, copy, lane)) {
-    tensor.run(in_block(shared, target));
-    if (warp.block->shadow) mark(warp, in_block(shared, target), tensor.box_bytes(), lane);
+    watch.fills(in_block(shared, target), in_block(barrier, target), tensor.box_bytes());
+    tensor.run(in_block(shared, target), watched);
     mbarrier_complete(warp, in_block(barrier, target), tensor.box_bytes(), lane);
   }
 }
 
-void copy_plain(const BulkCopy& copy, Warp& warp, unsigned lane) {
+void copy_plain(const Op& op, const BulkCopy& copy, Warp& warp, unsigned lane) {
   const std::uint64_t to =
       address_of(warp, copy.target, copy.target_offset, copy.target_wide != 0, lane);
   const std::uint64_t from =
@@ -241,8 +303,11 @@ void copy_plain(const BulkCopy& copy, Warp& warp, unsigned lane) {
         "misaligned", lane,
         "bulk copy of " + std::to_string(bytes) + " bytes from " + hex(from) + " to " + hex(to)};
   const auto type = static_cast<Type>(copy.type);
+  const Watch watch(op, warp, copy, lane);
   if (copy.direction == BulkCopy::kSharedToGlobal) {
     const std::byte* data = shared_bytes(warp, static_cast<std::uint32_t>(from), bytes, lane);
+    watch.drains(static_cast<std::uint32_t>(from), bytes, nullptr);
+    if (warp.clock && in_allocation(warp, to, bytes)) race_global(watch.global(), to, bytes);
     combine(generic_bytes(warp, to, bytes, lane), data, bytes, copy.reduction, type);
     return;
   }
@@ -251,10 +316,16 @@ void copy_plain(const BulkCopy& copy, Warp& warp, unsigned lane) {
                               : shared_bytes(warp, static_cast<std::uint32_t>(from), bytes, lane);
   const std::uint64_t barrier =
       address_of(warp, copy.barrier, copy.barrier_offset, copy.barrier_wide != 0, lane);
+  if (copy.direction == BulkCopy::kSharedToShared) {
+    const std::uint32_t at = in_block(barrier, 0);
+    watch.drains(static_cast<std::uint32_t>(from), bytes, &at);
+  } else if (warp.clock && in_allocation(warp, from, bytes)) {
+    race_global(watch.global(), from, bytes);
+  }
   for (const std::uint32_t target : targets_of(warp, copy, lane)) {
     const std::uint32_t address = in_block(to, target);
+    watch.fills(address, in_block(barrier, target), bytes);
     combine(shared_bytes(warp, address, bytes, lane), data, bytes, copy.reduction, type);
-    if (warp.block->shadow) mark(warp, address, bytes, lane);
     mbarrier_complete(warp, in_block(barrier, target), bytes, lane);
   }
 }
@@ -268,9 +339,9 @@ void copy_bulk(const Op& op, Warp& warp, std::uint32_t mask) {
   const std::int32_t* coordinates = args + sizeof copy / sizeof(std::int32_t);
   for_lanes(mask, [&](unsigned lane) {
     if (copy.rank != 0)
-      copy_tensor(copy, coordinates, warp, lane);
+      copy_tensor(op, copy, coordinates, warp, lane);
     else
-      copy_plain(copy, warp, lane);
+      copy_plain(op, copy, warp, lane);
   });
 }
 

@@ -1,4 +1,5 @@
-// Asynchronous copies. They are done at once: an order a device may choose, too.
+// Asynchronous copies. They are done at once: an order a device may choose, too; checks take them
+// as pending until they are waited for.
 #pragma once
 
 #include "sim/program.h"

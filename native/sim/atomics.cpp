@@ -160,8 +160,8 @@ void atomic(const Op& op, Warp& warp, std::uint32_t mask) {
     std::byte* at = bytes_at(space, warp, address, bytes, lane);
     const bool global =
         space == Space::kGlobal || (space == Space::kGeneric && (address & kWindowMask) == 0);
-    if (warp.block->shadow && !global) [[unlikely]]
-      mark_atomic(warp, at, bytes);
+    if (warp.block->shadow) [[unlikely]]
+      check_atomic(space, op, warp, lane, address, bytes);
     std::uint64_t b = 0, c = 0;
     std::memcpy(&b, warp.source<std::byte>(op.b) + std::size_t{bytes} * lane, bytes);
     if (kind == Atomic::kCas)

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "sim/races.h"
 #include "sim/specials.h"
+#include "sim/trace.h"
 #include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {
-
-std::uint16_t thread_of(const Warp& warp, unsigned lane) {
-  return static_cast<std::uint16_t>(warp.index * kLanes + lane + 1);
-}
 
 struct Place {
   Block* block;
@@ -37,58 +36,19 @@ std::string at_text(std::size_t offset, unsigned bytes) {
          " of shared memory";
 }
 
-}  // namespace
-
-namespace {
-
-enum class Conflict { kNone, kReadAfterWrite, kWriteAfterWrite, kWriteAfterRead };
-
-// Two threads of a warp are ordered by a warp-wide operation, others by a barrier.
-bool unordered(const Warp& warp, std::uint16_t self, std::uint16_t other, std::uint32_t sync) {
-  if (other == 0 || other == self) return false;
-  return (other - 1) / kLanes != warp.index || sync == warp.sync_epoch;
+// Elements none of whose bytes was written: structures are copied with their padding.
+std::uint32_t unwritten_elements(const std::uint8_t* written, unsigned bytes,
+                                 unsigned element_bytes) {
+  std::uint32_t elements = 0;
+  if (std::memchr(written, 0, bytes) == nullptr) return elements;
+  for (unsigned at = 0; at < bytes; at += element_bytes)
+    if (std::memchr(written + at, 1, element_bytes) == nullptr)
+      elements |= 1u << (at / element_bytes);
+  return elements;
 }
 
-Conflict touch(Shadow::Byte& byte, std::uint32_t epoch, const Warp& warp, std::uint16_t self,
-               bool load, bool same_value, std::uint16_t& other) {
-  Conflict conflict = Conflict::kNone;
-  if (byte.write_epoch == epoch && unordered(warp, self, byte.writer, byte.write_sync) &&
-      !(!load && same_value)) {
-    conflict = load ? Conflict::kReadAfterWrite : Conflict::kWriteAfterWrite;
-    other = byte.writer;
-  }
-  if (load) {
-    if (byte.read_epoch != epoch) byte.reader = byte.other_reader = 0;
-    byte.read_epoch = epoch;
-    if (byte.reader == 0)
-      byte.reader = self;
-    else if ((byte.reader - 1) / kLanes != warp.index)
-      byte.other_reader = self;
-    else if (byte.reader != self)
-      byte.reader = self;
-    byte.read_sync = warp.sync_epoch;
-    return conflict;
-  }
-  if (conflict == Conflict::kNone && byte.read_epoch == epoch && !same_value) {
-    for (const std::uint16_t reader : {byte.reader, byte.other_reader})
-      if (unordered(warp, self, reader, byte.read_sync)) {
-        conflict = Conflict::kWriteAfterRead;
-        other = reader;
-      }
-  }
-  byte.written = true;
-  byte.write_epoch = epoch;
-  byte.writer = self;
-  byte.write_sync = warp.sync_epoch;
-  return conflict;
-}
-
-}  // namespace
-
-namespace {
-
-void undefined_elements(const Op& op, Warp& warp, unsigned lane, std::uint32_t elements,
-                        bool is_matrix, const std::string& text) {
+void mark_elements(const Op& op, Warp& warp, unsigned lane, std::uint32_t elements, bool is_matrix,
+                   const std::string& text) {
   const auto& writes = warp.grid->program->instructions[op.location].writes;
   if (is_matrix) {  // a row belongs to several lanes
     if (lane / 8 < writes.size()) mark_undefined(warp, op, writes[lane / 8].cell, kFull, text);
@@ -99,82 +59,148 @@ void undefined_elements(const Op& op, Warp& warp, unsigned lane, std::uint32_t e
     if ((elements >> e & 1) != 0) mark_undefined(warp, op, cells[e], 1u << lane, text);
 }
 
-}  // namespace
-
-void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
-                  const std::uint64_t (&addresses)[kLanes], unsigned bytes) {
-  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
-  const bool is_matrix = bytes != unsigned{op.bytes} * op.count;  // a row of ldmatrix
-  const unsigned element_bytes = is_matrix ? bytes : op.bytes;
-  for_lanes(mask, [&](unsigned lane) {
-    const Place place = shared_place(space, warp, addresses[lane], bytes, lane);
-    if (place.block == nullptr) return;
-    Shadow& shadow = *place.block->shadow;
-    const std::uint16_t self = thread_of(warp, lane);
-    unsigned unwritten = 0;  // bytes of the element
-    std::uint32_t elements = 0;
-    Conflict conflict = Conflict::kNone;
-    std::uint16_t other = 0;
-    for (unsigned i = 0; i < bytes; ++i) {
-      Shadow::Byte& byte = shadow.bytes[place.offset + i];
-      if (i % element_bytes == 0) unwritten = 0;
-      if (load && !byte.written && ++unwritten == element_bytes)
-        elements |= 1u << (i / element_bytes);
-      bool same_value = false;
-      if (!load)
-        same_value = warp.source<std::byte>(
-                         cells[i / op.bytes])[std::size_t{op.cell_bytes} * lane + i % op.bytes] ==
-                     place.block->shared.data[place.offset + i];
-      // Blocks of a cluster are ordered by more than this block's barriers.
-      if (place.block != warp.block) {
-        byte.written = byte.written || !load;
-        continue;
-      }
-      const Conflict one = touch(byte, shadow.epoch, warp, self, load, same_value, other);
-      if (conflict == Conflict::kNone) conflict = one;
-    }
-    if (elements != 0 && warp.grid->options->check)
-      undefined_elements(op, warp, lane, elements, is_matrix,
-                         "read of " + at_text(place.offset, bytes) + " before it is written");
-    if (conflict == Conflict::kNone || !warp.grid->options->check_races) return;
-    const Dim3 thread = thread_at(*warp.grid, other - 1u);
-    const char* what = conflict == Conflict::kReadAfterWrite ? "read of what another thread wrote"
-                       : conflict == Conflict::kWriteAfterWrite
-                           ? "write over what another thread wrote"
-                           : "write over what another thread read";
-    warp.grid->report(warp, op, lane, "race",
-                      std::string(what) + " (thread " + std::to_string(thread.x) + ", " +
-                          std::to_string(thread.y) + ", " + std::to_string(thread.z) +
-                          ") with no barrier between them: " + at_text(place.offset, bytes),
-                      false);
-  });
-}
-
-void mark_written(Block& block, std::size_t offset, std::size_t bytes) {
-  if (!block.shadow || offset + bytes > block.shadow->bytes.size()) return;
-  for (std::size_t i = offset; i < offset + bytes; ++i) {
-    block.shadow->bytes[i].written = true;
-    block.shadow->bytes[i].write_epoch = 0;
-    block.shadow->bytes[i].read_epoch = 0;
+void check_local(bool load, const Op& op, Warp& warp, unsigned lane, std::uint32_t offset,
+                 unsigned bytes) {
+  if (warp.local_written.empty() || offset > warp.local_bytes || bytes > warp.local_bytes - offset)
+    return;
+  std::uint8_t* written = warp.local_written.data() + warp.local_bytes * lane + offset;
+  if (!load) {
+    std::memset(written, 1, bytes);
+  } else if (const std::uint32_t elements = unwritten_elements(written, bytes, op.bytes)) {
+    mark_elements(op, warp, lane, elements, false,
+                  "read of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
+                      " of local memory before it is written");
   }
 }
 
-void mark_atomic(Warp& warp, const std::byte* at, std::size_t bytes) {
-  for (const auto& block : warp.block->cluster->blocks)
-    if (at >= block->shared.data && at < block->shared.data + block->shared.size) {
-      const auto offset = static_cast<std::size_t>(at - block->shared.data);
-      mark_written(*block, offset, bytes);
+bool is_global(Space space, std::uint64_t address) {
+  return space == Space::kGlobal || (space == Space::kGeneric && (address & kWindowMask) == 0);
+}
+
+bool is_local(Space space, std::uint64_t address) {
+  return space == Space::kLocal ||
+         (space == Space::kGeneric && (address & kWindowMask) == kLocalWindow);
+}
+
+bool stores_same(const Op& op, const Warp& warp, unsigned lane, unsigned other) {
+  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  for (unsigned k = 0; k < op.count; ++k) {
+    const auto* values = warp.source<std::byte>(cells[k]);
+    if (std::memcmp(values + std::size_t{op.cell_bytes} * lane,
+                    values + std::size_t{op.cell_bytes} * other, op.bytes) != 0)
+      return false;
+  }
+  return true;
+}
+
+// Lanes of a store whose value an earlier one stores at the same address: no race.
+std::uint32_t repeated_stores(const Op& op, const Warp& warp, std::uint32_t mask,
+                              const std::uint64_t (&addresses)[kLanes]) {
+  std::uint32_t repeated = 0;
+  for_lanes(mask, [&](unsigned lane) {
+    if ((addresses[lane] & kWindowMask) == kLocalWindow) return;  // each lane has its own
+    std::uint32_t equal = 0;
+    for (unsigned other = 0; other < lane; ++other)
+      equal |= static_cast<std::uint32_t>(addresses[other] == addresses[lane]) << other;
+    for_lanes(equal & mask, [&](unsigned other) {
+      if (stores_same(op, warp, lane, other)) repeated |= 1u << lane;
+    });
+  });
+  return repeated;
+}
+
+// What the lane is about to store, element after element.
+const std::byte* fresh_values(const Op& op, const Warp& warp, unsigned lane, std::byte* into) {
+  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  for (unsigned k = 0; k < op.count; ++k)
+    std::memcpy(into + k * op.bytes,
+                warp.source<std::byte>(cells[k]) + std::size_t{op.cell_bytes} * lane, op.bytes);
+  return into;
+}
+
+}  // namespace
+
+void check_read(Warp& warp, const Op& op, unsigned lane, Block& owner, std::size_t offset,
+                std::size_t bytes) {
+  if (!warp.grid->options->check || offset < kSharedReserved ||
+      offset + bytes > owner.shared.size ||
+      std::memchr(owner.shadow->written.data() + offset, 0, bytes) == nullptr)
+    return;
+  warp.grid->report(
+      warp, op, lane, "uninitialised",
+      "read of " + at_text(offset, static_cast<unsigned>(bytes)) + " before it is written", false);
+}
+
+void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
+                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool is_matrix) {
+  std::byte fresh[64];
+  const bool strong = (op.flags & kVolatile) != 0;
+  const bool check = warp.grid->options->check;
+  if (!load && !is_matrix && warp.clock && space != Space::kLocal)
+    mask &= ~repeated_stores(op, warp, mask, addresses);
+  for_lanes(mask, [&](unsigned lane) {
+    const std::uint64_t address = addresses[lane];
+    if (is_local(space, address))
+      return check_local(load, op, warp, lane, static_cast<std::uint32_t>(address), bytes);
+    Access access{warp, op, lane, !load, strong};
+    if (!load && !is_matrix && warp.clock && bytes <= sizeof fresh)
+      access.fresh = fresh_values(op, warp, lane, fresh);
+    if (is_global(space, address)) {
+      if (!warp.clock || !in_allocation(warp, address, bytes)) return;
+      race_global(access, address, bytes);
+      if (strong)
+        flag_access(warp, reinterpret_cast<const std::byte*>(address), false, op.flags, load,
+                    !load);
+      return;
     }
+    const Place place = shared_place(space, warp, address, bytes, lane);
+    if (place.block == nullptr) return;
+    std::uint8_t* written = place.block->shadow->written.data() + place.offset;
+    if (!load)
+      std::memset(written, 1, bytes);
+    else if (const std::uint32_t elements =
+                 check ? unwritten_elements(written, bytes, is_matrix ? bytes : op.bytes) : 0)
+      mark_elements(op, warp, lane, elements, is_matrix,
+                    "read of " + at_text(place.offset, bytes) + " before it is written");
+    if (!warp.clock) return;
+    race_shared(access, *place.block, place.offset, bytes);
+    if (strong)
+      flag_access(warp, place.block->shared.data + place.offset, true, op.flags, load, !load);
+  });
 }
 
-void barrier_passed(Block& block) {
-  if (block.shadow) ++block.shadow->epoch;
+void check_atomic(Space space, const Op& op, Warp& warp, unsigned lane, std::uint64_t address,
+                  unsigned bytes) {
+  const Access access{warp, op, lane, true, true};
+  if (is_global(space, address)) {
+    if (!warp.clock) return;
+    race_global(access, address, bytes);
+    return flag_access(warp, reinterpret_cast<const std::byte*>(address), false, op.flags, true,
+                       true);
+  }
+  const Place place = shared_place(space, warp, address, bytes, lane);
+  if (place.block == nullptr) return;
+  check_read(warp, op, lane, *place.block, place.offset, bytes);
+  mark_written(*place.block, place.offset, bytes);
+  if (!warp.clock) return;
+  race_shared(access, *place.block, place.offset, bytes);
+  flag_access(warp, place.block->shared.data + place.offset, true, op.flags, true, true);
 }
 
-void count_op(Warp& warp, const Op& op, std::uint32_t mask) {
-  LineCounts& counts = warp.counts[op.location];
-  ++counts.warp_ops;
-  counts.lane_ops += static_cast<unsigned>(std::popcount(mask));
+void mark_written(Block& block, std::size_t offset, std::size_t bytes) {
+  if (!block.shadow || offset + bytes > block.shadow->written.size()) return;
+  std::memset(block.shadow->written.data() + offset, 1, bytes);
+}
+
+void watch_op(Warp& warp, const Op& op, std::uint32_t mask) {
+  if (warp.grid->options->counts) {
+    LineCounts& counts = warp.counts[op.location];
+    ++counts.warp_ops;
+    counts.lane_ops += static_cast<unsigned>(std::popcount(mask));
+  }
+  if (warp.clock && !warp.clock->accumulators.empty()) check_registers(warp, op, mask);
+  if (warp.undefined) track_undefined(warp, op, mask);
+  if (warp.tracer != nullptr) trace_op(warp, op, mask);
 }
 
 void count_access(Space space, const Op& op, Warp& warp, std::uint32_t mask,

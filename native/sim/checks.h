@@ -11,23 +11,22 @@ namespace gpk::sim {
 
 // What is known of each byte of a block's shared memory.
 struct Shadow {
-  struct Byte {
-    std::uint32_t write_epoch = 0, read_epoch = 0;
-    std::uint32_t write_sync = 0, read_sync = 0;             // Warp::sync_epoch
-    std::uint16_t writer = 0, reader = 0, other_reader = 0;  // thread + 1; other: of another warp
-    bool written = false;
-  };
-  std::vector<Byte> bytes;
-  std::uint32_t epoch = 1;  // of the block, moved on by barriers and mbarriers
+  std::vector<std::uint8_t> written;
 };
 
+// Lanes' loads and stores, before they are done. is_matrix: of rows of 16 bytes that belong to
+// several lanes.
 void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
-                  const std::uint64_t (&addresses)[kLanes], unsigned bytes);
+                  const std::uint64_t (&addresses)[kLanes], unsigned bytes, bool is_matrix = false);
+void check_atomic(Space space, const Op& op, Warp& warp, unsigned lane, std::uint64_t address,
+                  unsigned bytes);
+void watch_op(Warp& warp, const Op& op, std::uint32_t mask);
 void count_access(Space space, const Op& op, Warp& warp, std::uint32_t mask,
                   const std::uint64_t (&addresses)[kLanes], unsigned bytes);
 // Written by something other than a store of a lane: an asynchronous copy, an mbarrier.
 void mark_written(Block& block, std::size_t offset, std::size_t bytes);
-// Atomics order themselves.
-void mark_atomic(Warp& warp, const std::byte* at, std::size_t bytes);
+// A range of shared memory that an asynchronous operation reads must have been written.
+void check_read(Warp& warp, const Op& op, unsigned lane, Block& owner, std::size_t offset,
+                std::size_t bytes);
 
 }  // namespace gpk::sim

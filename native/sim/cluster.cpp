@@ -3,6 +3,9 @@
 
 #include "sim/checks.h"
 #include "sim/machine.h"
+#include "sim/mbarrier.h"
+#include "sim/races.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {
@@ -58,8 +61,14 @@ Round run_round(Cluster& cluster, bool shuffled) {
 
 }  // namespace
 
+Warp::Warp() = default;
+Warp::~Warp() = default;
+Block::Block() = default;
+Block::~Block() = default;
 Cluster::Cluster() = default;
 Cluster::~Cluster() = default;
+Grid::Grid() = default;
+Grid::~Grid() = default;
 
 Progress run_cluster(Cluster& cluster) {
   const Grid& grid = *cluster.blocks[0]->grid;
@@ -96,10 +105,15 @@ std::string waiting_text(const Cluster& cluster) {
         const auto& code = split.frame->function->code;
         const Location& location =
             program.locations[code[std::min<std::size_t>(split.pc, code.size() - 1)].location];
-        const char* what = split.state == Split::State::kBarrier    ? "waits at barrier "
-                           : split.state == Split::State::kCluster  ? "waits at the cluster barrier"
-                           : split.state == Split::State::kWarpSync ? "waits for other lanes"
-                                                                    : "polls";
+        // A loop around try_wait: the wait that failed is not far.
+        const bool on_mbarrier =
+            split.state == Split::State::kReady && warp->spin == kSpinMbarrier && warp->waits_at;
+        const std::string what = on_mbarrier ? mbarrier_waiting_text(*warp)
+                                 : split.state == Split::State::kBarrier ? "waits at barrier "
+                                 : split.state == Split::State::kCluster
+                                     ? "waits at the cluster barrier"
+                                 : split.state == Split::State::kWarpSync ? "waits for other lanes"
+                                                                          : "polls";
         text += "; block " + std::to_string(block->index.x) + " warp " +
                 std::to_string(warp->index) + " lanes " + hex(split.mask) + " " + what;
         if (split.state == Split::State::kBarrier) text += std::to_string(split.barrier);

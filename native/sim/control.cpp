@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/checks.h"
 #include "sim/machine.h"
+#include "sim/races.h"
 #include "sim/specials.h"
 #include "sim/trace.h"
 #include "sim/undefined.h"
@@ -21,9 +23,6 @@ void AlignedBytes::reset(std::size_t bytes, bool zero) {
   size = bytes;
   if (zero || fresh) std::memset(data, 0, bytes);
 }
-
-Warp::Warp() = default;
-Warp::~Warp() = default;
 
 Join* Warp::new_join() {
   if (!free_joins.empty()) {
@@ -136,6 +135,10 @@ void start_warp(Warp& warp, Block& block, unsigned index) {
   const Function& function = block.grid->kernel->function();
   warp.local_bytes = function.stack_bytes;
   warp.locals.assign(warp.local_bytes * kLanes, std::byte{0});
+  const LaunchOptions& options = *block.grid->options;
+  warp.watch = options.counts || options.check || options.check_races || warp.tracer != nullptr;
+  warp.local_written.assign(options.check ? warp.locals.size() : 0, 0);
+  warp.waits_at = nullptr;
   warp.frame = new_frame(warp, function, nullptr, nullptr);
   warp.regs = warp.frame->registers.data;
   warp.pc = 0;
@@ -149,7 +152,7 @@ void run_warp(Warp& warp, std::uint64_t budget) {
   if (warp.mask == 0) pick_split(warp);
   std::uint64_t ops = 0;
   std::uint64_t lane_ops = 0;
-  const bool counts = warp.grid->options->counts;
+  const bool watch = warp.watch;
   while (warp.mask != 0) {
     warp.stop = false;
     const Op* code = warp.frame->function->code.data();
@@ -167,12 +170,8 @@ void run_warp(Warp& warp, std::uint64_t budget) {
       }
       ++ops;
       lane_ops += active == kFull ? kLanes : static_cast<unsigned>(std::popcount(active));
-      if (counts) [[unlikely]]
-        count_op(warp, op, active);
-      if (warp.undefined) [[unlikely]]
-        track_undefined(warp, op, active);
-      if (warp.tracer != nullptr) [[unlikely]]
-        trace_op(warp, op, active);
+      if (watch) [[unlikely]]
+        watch_op(warp, op, active);
       warp.pc = pc;
       if (!op.control) {
         op.run(op, warp, active);
@@ -456,13 +455,14 @@ void complete_if_all_arrived(Block& block, unsigned id) {
   if (!any || arrived < expected) return;
   for (const auto& warp : block.warps)
     for (Split& split : warp->splits)
-      if (split.state == Split::State::kBarrier && split.barrier == id)
+      if (split.state == Split::State::kBarrier && split.barrier == id) {
         finish_barrier(state, *warp, split);
+        if (state.clock) acquire(*warp, *state.clock);
+      }
   const std::uint32_t generation = state.generation + 1;
   state = Barrier{};
   state.generation = generation;
   ++block.cluster->events;
-  barrier_passed(block);
 }
 
 void complete_cluster_barrier(Cluster& cluster) {
@@ -475,6 +475,10 @@ void complete_cluster_barrier(Cluster& cluster) {
   if (!any) return;
   ++cluster.barrier_phase;
   ++cluster.events;
+  if (cluster.clock) {
+    cluster.clock->done.join(cluster.clock->arriving);
+    cluster.clock->arriving.clear();
+  }
   for (const auto& block : cluster.blocks) {
     for (const auto& warp : block->warps) {
       warp->cluster_arrived = 0;
@@ -482,9 +486,9 @@ void complete_cluster_barrier(Cluster& cluster) {
         if (split.state == Split::State::kCluster) {
           split.state = Split::State::kReady;
           ++split.pc;
+          if (cluster.clock) acquire(*warp, cluster.clock->done);
         }
     }
-    barrier_passed(*block);
   }
 }
 
@@ -495,7 +499,10 @@ void exit_lanes(const Op&, Warp& warp, std::uint32_t mask) {
   forget(warp, warp.join, mask);
   const std::uint32_t rest = warp.mask & ~mask;
   Block& block = *warp.block;
-  if (warp.live == 0) --block.running;
+  if (warp.live == 0) {
+    --block.running;
+    warp_exited(warp);
+  }
   for (unsigned id = 0; id < block.barriers.size(); ++id)
     if (!block.barriers[id].arrived.empty()) complete_if_all_arrived(block, id);
   if (block.cluster->blocks.size() > 1 || warp.cluster_arrived != 0)
@@ -522,6 +529,10 @@ void barrier(const Op& op, Warp& warp, std::uint32_t mask) {
   Barrier& state = block.barriers[id];
   if (state.arrived.empty()) state.arrived.resize(block.warps.size());
   if (op.b != kNoCell) state.expected = warp.source<std::uint32_t>(op.b)[lead];
+  if (warp.clock) {
+    if (!state.clock) state.clock = std::make_unique<Knowledge>();
+    release(warp, *state.clock);
+  }
   state.arrived[warp.index] |= mask;
   if (op.mode >= kRedPopc) {
     const std::uint32_t value = (warp.predicate(op.c) ^ ((op.flags & 1) != 0 ? kFull : 0)) & mask;
@@ -542,6 +553,7 @@ void barrier(const Op& op, Warp& warp, std::uint32_t mask) {
 }
 
 void cluster_arrive(const Op&, Warp& warp, std::uint32_t mask) {
+  if (warp.clock) release(warp, warp.block->cluster->clock->arriving);
   warp.cluster_arrived |= mask;
   warp.cluster_phase = warp.block->cluster->barrier_phase;
   complete_cluster_barrier(*warp.block->cluster);
@@ -550,6 +562,7 @@ void cluster_arrive(const Op&, Warp& warp, std::uint32_t mask) {
 
 void cluster_wait(const Op&, Warp& warp, std::uint32_t) {
   if (warp.cluster_phase != warp.block->cluster->barrier_phase) {
+    if (warp.clock) acquire(warp, warp.block->cluster->clock->done);
     ++warp.pc;
     return;
   }
@@ -568,6 +581,7 @@ void warp_sync(const Op& op, Warp& warp, std::uint32_t mask) {
     throw Fault{"invalid", lead, "the lane is not in its own member mask " + hex(members)};
   const std::uint32_t needed = members & warp.live;
   ++warp.sync_epoch;
+  if (warp.clock) acquire_seen(warp);
   if ((needed & ~mask) == 0) {
     inner(op, warp, mask);
     ++warp.pc;

@@ -8,6 +8,7 @@
 
 #include "sim/checks.h"
 #include "sim/machine.h"
+#include "sim/races.h"
 #include "sim/specials.h"
 #include "sim/trace.h"
 #include "sim/undefined.h"
@@ -31,7 +32,9 @@ class Runner {
   }
 
   void run() {
-    const unsigned wanted = grid_.options->threads != 0
+    // Reports of races are the same each time on one thread.
+    const unsigned wanted = grid_.races ? 1
+                            : grid_.options->threads != 0
                                 ? grid_.options->threads
                                 : std::max(1u, std::thread::hardware_concurrency());
     const auto threads = static_cast<unsigned>(std::min<std::uint64_t>(wanted, total_));
@@ -139,19 +142,22 @@ class Runner {
   }
 
   void report_deadlock(const Cluster& cluster, const std::string& what) {
+    // Those at a barrier wait for whoever waits for something else.
+    const Warp* stuck = nullptr;
     for (const auto& block : cluster.blocks)
-      for (const auto& warp : block->warps) {
-        if (finished(*warp)) continue;
-        const Split* split = warp->splits.empty() ? nullptr : &warp->splits.back();
-        const Frame* frame = warp->mask != 0 || split == nullptr ? warp->frame : split->frame;
-        const std::uint32_t pc = warp->mask != 0 || split == nullptr ? warp->pc : split->pc;
-        const std::uint32_t mask = warp->mask != 0 || split == nullptr ? warp->live : split->mask;
-        const Op& op =
-            frame->function->code[std::min<std::size_t>(pc, frame->function->code.size() - 1)];
-        grid_.report(*warp, op, static_cast<unsigned>(__builtin_ctz(mask)), "deadlock",
-                     what + waiting_text(cluster), true);
-        return;
-      }
+      for (const auto& warp : block->warps)
+        if (!finished(*warp) &&
+            (stuck == nullptr || (stuck->spin == kNoSpin && warp->spin != kNoSpin)))
+          stuck = warp.get();
+    if (stuck == nullptr) return;
+    const bool runs = stuck->mask != 0 || stuck->splits.empty();
+    const Frame* frame = runs ? stuck->frame : stuck->splits.back().frame;
+    const std::uint32_t pc = runs ? stuck->pc : stuck->splits.back().pc;
+    const std::uint32_t mask = runs ? stuck->live : stuck->splits.back().mask;
+    const auto& code = frame->function->code;
+    grid_.report(*stuck, code[std::min<std::size_t>(pc, code.size() - 1)],
+                 static_cast<unsigned>(__builtin_ctz(mask)), "deadlock",
+                 what + waiting_text(cluster), true);
   }
 
   std::unique_ptr<Cluster> start(std::uint64_t index, std::unique_ptr<Cluster> cluster) {
@@ -183,7 +189,7 @@ class Runner {
       block.shared.reset(grid_.shared_bytes, true);
       if (grid_.options->check || grid_.options->check_races) {
         block.shadow = std::make_unique<Shadow>();
-        block.shadow->bytes.resize(grid_.shared_bytes);
+        block.shadow->written.resize(grid_.shared_bytes);
       }
       for (Barrier& barrier : block.barriers) barrier = Barrier{};
       block.running = grid_.warps_per_block;
@@ -192,6 +198,7 @@ class Runner {
         cluster->order.push_back(block.warps[i].get());
       }
     }
+    if (grid_.races) start_races(*cluster, index);
     return cluster;
   }
 
@@ -319,6 +326,7 @@ LaunchResult run(const Kernel& kernel, const LaunchShape& shape, const void* con
   grid.shared_bytes = kernel.function().shared_end + shape.dynamic_shared_bytes;
   grid.threads_per_block = static_cast<unsigned>(count_of(shape.block));
   grid.warps_per_block = (grid.threads_per_block + kLanes - 1) / kLanes;
+  if (options.check_races) grid.races = std::make_unique<Races>();
   Tracer tracer;
   tracer.max_steps = options.trace.max_steps;
   if (tracer.max_steps > 0) grid.tracer = &tracer;

@@ -79,7 +79,7 @@ struct Trace {
 
 struct LaunchOptions {
   bool check = false;        // uninitialised reads of shared and local memory, misuse of barriers
-  bool check_races = false;  // races in shared memory
+  bool check_races = false;  // races, stale reads, missing fences; on one host thread
   std::uint64_t seed = 0;    // 0: warps and blocks in order; else a shuffled schedule
   unsigned threads = 0;      // host threads, 0: all
   bool counts = false;

@@ -186,6 +186,9 @@ void Lowering::lower(const ast::Instruction& inst) {
     described.how = Instruction::Reads::kShuffles;
   else if (root_ == "vote" || root_ == "match" || root_ == "redux" || root_ == "mma")
     described.how = Instruction::Reads::kMixes;
+  else if (root_ == "wgmma")
+    described.how = Instruction::Reads::kAccumulates;
+  described.copies = root_ == "mov";
 }
 
 // Registers are typed by their width alone: what an instruction writes is what it says it computes.

@@ -16,6 +16,8 @@
 
 namespace gpk::sim {
 
+enum class AsyncGroup : std::uint8_t;  // races.h
+
 struct SymbolTable {
   std::unordered_map<std::string_view, std::uint32_t> globals, shared, functions;
 };
@@ -109,6 +111,8 @@ class Lowering {
   void lower_matrix(bool load);
   void lower_mbarrier();
   void lower_cp();
+  void lower_commit(AsyncGroup group);
+  void lower_wait(AsyncGroup group);
   void lower_bulk();
   void lower_tensor();
   Space take_space(Space fallback);

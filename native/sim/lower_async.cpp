@@ -7,6 +7,7 @@
 #include "sim/lower.h"
 #include "sim/machine.h"
 #include "sim/mbarrier.h"
+#include "sim/races.h"
 
 namespace gpk::sim {
 
@@ -85,16 +86,29 @@ void Lowering::lower_mbarrier() {
   emit(mbarrier, fields);
 }
 
+void Lowering::lower_commit(AsyncGroup group) {
+  no_more_modifiers();
+  expect_operands(0, 0);
+  emit(async_commit).mode = static_cast<std::uint8_t>(group);
+}
+
+void Lowering::lower_wait(AsyncGroup group) {
+  const bool reads = take("read");
+  no_more_modifiers();
+  expect_operands(0, 1);  // wait_all has none
+  const std::uint64_t left = operands() == 0 ? ~std::uint64_t{0} : immediate(operand(0));
+  Op& op = emit(async_wait);
+  op.mode = static_cast<std::uint8_t>(group);
+  op.mode2 = reads ? 1 : 0;
+  op.imm = left;
+}
+
 void Lowering::lower_cp() {
   const bool reduces = take("reduce");
   if (!take("async")) unsupported();
   if (take("bulk")) {
-    if (take("commit_group") || take("wait_group")) {
-      take("read");
-      no_more_modifiers();
-      emit(nothing);
-      return;
-    }
+    if (take("commit_group")) return lower_commit(AsyncGroup::kBulk);
+    if (take("wait_group")) return lower_wait(AsyncGroup::kBulk);
     if (take("prefetch")) {
       emit(nothing);
       return;
@@ -183,11 +197,8 @@ void Lowering::lower_cp() {
     return;
   }
   if (reduces) unsupported();
-  if (take("commit_group") || take("wait_group") || take("wait_all")) {
-    no_more_modifiers();
-    emit(nothing);
-    return;
-  }
+  if (take("commit_group")) return lower_commit(AsyncGroup::kCopy);
+  if (take("wait_group") || take("wait_all")) return lower_wait(AsyncGroup::kCopy);
   if (take("mbarrier")) {
     if (!take("arrive")) unsupported();
     const bool noinc = take("noinc");
@@ -197,8 +208,8 @@ void Lowering::lower_cp() {
     expect_operands(1, 1);
     Op fields;
     address(fields, operand(0));
-    // Without noinc the arrival is announced and done at once, which changes nothing.
-    emit(noinc ? copy_arrive : nothing, fields);
+    fields.mode = noinc ? 1 : 0;
+    emit(copy_arrive, fields);
     return;
   }
   take_cache_hints();

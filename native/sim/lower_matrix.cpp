@@ -6,6 +6,7 @@
 #include "sim/lower.h"
 #include "sim/machine.h"
 #include "sim/matrix.h"
+#include "sim/races.h"
 
 namespace gpk::sim {
 namespace {
@@ -108,9 +109,13 @@ void Lowering::lower_mma() {
 }
 
 void Lowering::lower_wgmma() {
-  if (take("fence") || take("commit_group") || take("wait_group")) {
+  const bool commits = take("commit_group");
+  const bool waits = !commits && take("wait_group");
+  if (commits || waits || take("fence")) {
     take("sync");
     take("aligned");
+    if (commits) return lower_commit(AsyncGroup::kWgmma);
+    if (waits) return lower_wait(AsyncGroup::kWgmma);
     no_more_modifiers();
     emit(nothing);
     return;

@@ -5,6 +5,7 @@
 #include "sim/control.h"
 #include "sim/lower.h"
 #include "sim/machine.h"
+#include "sim/races.h"
 
 namespace gpk::sim {
 
@@ -79,9 +80,14 @@ bool Lowering::lower_memory() {
   }
   // What only moves data between caches, or orders what is already in order here.
   if (root_ == "prefetch" || root_ == "prefetchu" || root_ == "discard" ||
-      root_ == "applypriority" || root_ == "membar" || root_ == "fence" ||
-      root_ == "griddepcontrol" || root_ == "setmaxnreg" || root_ == "pmevent") {
+      root_ == "applypriority" || root_ == "griddepcontrol" || root_ == "setmaxnreg" ||
+      root_ == "pmevent") {
     emit(nothing);
+    return true;
+  }
+  if (root_ == "membar" || root_ == "fence") {
+    const bool proxy = take("proxy");
+    emit(!proxy && !take("mbarrier_init") ? fence : take("async") ? proxy_fence : nothing);
     return true;
   }
   if (root_ == "createpolicy") {
@@ -111,8 +117,10 @@ void Lowering::sign_extend(const Operand& data, Type type) {
 }
 
 void Lowering::lower_access(bool load) {
+  const bool acquires = take("acquire");
+  const bool releases = take("release");
   const bool is_volatile =
-      take("volatile") || take("relaxed") || take("acquire") || take("release") || take("mmio");
+      acquires || releases || take("volatile") || take("relaxed") || take("mmio");
   take("weak");
   take_one_of({"cta", "cluster", "gpu", "sys"});
   const bool params = take("param") || take("param::entry") || take("param::func");
@@ -166,7 +174,8 @@ void Lowering::lower_access(bool load) {
   fields.count = static_cast<std::uint8_t>(count);
   fields.bytes = static_cast<std::uint8_t>(bytes);
   fields.cell_bytes = static_cast<std::uint8_t>(cell_bytes);
-  fields.flags = is_volatile ? kVolatile : 0;
+  fields.flags = static_cast<std::uint8_t>((is_volatile ? kVolatile : 0) |
+                                           (acquires ? kAcquire : 0) | (releases ? kRelease : 0));
   fields.args = args(cells);
   const std::uint64_t end = where.bits + std::uint64_t{bytes} * count;
   const ast::Variable* local =
@@ -203,7 +212,9 @@ void Lowering::lower_access(bool load) {
 }
 
 void Lowering::lower_atom(bool reduction) {
-  take_one_of({"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
+  static constexpr std::uint8_t kOrders[] = {0, kAcquire, kRelease, kAcquire | kRelease,
+                                             kAcquire | kRelease};
+  const int order = take_one_of({"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
   take_one_of({"cta", "cluster", "gpu", "sys"});
   const Space space = take_space(Space::kGeneric);
   take_cache_hints();
@@ -236,6 +247,7 @@ void Lowering::lower_atom(bool reduction) {
     fields.mode = static_cast<std::uint8_t>(*kind);
     fields.mode2 = static_cast<std::uint8_t>(space);
     fields.bytes = static_cast<std::uint8_t>(type);
+    if (order >= 0) fields.flags |= kOrders[order];
     emit(atomic, fields);
   }
 }

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/clocks.h"
 #include "sim/launch.h"
 #include "sim/program.h"
 
@@ -23,6 +24,10 @@ struct Block;
 struct Cluster;
 struct Grid;
 struct Warp;
+struct BlockOrder;  // races.h
+struct ClusterClock;
+struct Races;
+struct WarpClock;
 struct Undefined;  // undefined.h
 struct Tracer;     // trace.h
 
@@ -81,6 +86,7 @@ struct Warp {
   Join* join = nullptr;
   bool stop = false;  // the split ended or waits
   bool running_now = false;
+  bool watch = false;     // accesses are counted or checked
   std::uint8_t spin = 0;  // it polls (Spin): let others run
   Block* block = nullptr;
   Grid* grid = nullptr;
@@ -92,7 +98,12 @@ struct Warp {
   std::uint32_t live = 0;     // lanes that have not exited
   std::vector<Split> splits;  // but for the one that runs
   std::vector<std::byte> locals;
-  std::size_t local_bytes = 0;  // per lane
+  std::size_t local_bytes = 0;              // per lane
+  std::vector<std::uint8_t> local_written;  // by byte of locals; empty: not checked
+  std::unique_ptr<WarpClock> clock;         // null: races are not checked
+  // The mbarrier whose wait failed last, for reports of deadlocks.
+  const Op* waits_at = nullptr;
+  std::uint32_t waits_for = 0, waits_phase = 0;
   std::uint32_t polls = 0;
   std::uint32_t sync_epoch = 1;                          // warp-wide operations passed
   std::unordered_map<std::uint32_t, LineCounts> counts;  // by location
@@ -131,11 +142,14 @@ struct Barrier {
   std::uint32_t red_and = kFull, red_or = 0;
   std::uint32_t popc = 0;
   std::uint32_t generation = 0;
+  std::unique_ptr<Knowledge> clock;  // of those that arrived
 };
 
 struct Shadow;  // checks.h
 
 struct Block {
+  Block();
+  ~Block();
   Cluster* cluster = nullptr;
   Grid* grid = nullptr;
   Dim3 index;
@@ -145,6 +159,7 @@ struct Block {
   std::vector<std::unique_ptr<Warp>> warps;
   std::array<Barrier, 16> barriers;
   std::unique_ptr<Shadow> shadow;
+  std::unique_ptr<BlockOrder> order;
   unsigned running = 0;  // warps that have not exited
 };
 
@@ -158,9 +173,12 @@ struct Cluster {
   std::uint32_t barrier_phase = 0;
   std::uint64_t rng = 0;
   std::vector<Warp*> order;
+  std::unique_ptr<ClusterClock> clock;
 };
 
 struct Grid {
+  Grid();
+  ~Grid();
   const Kernel* kernel = nullptr;
   const Program* program = nullptr;
   LaunchShape shape;
@@ -175,6 +193,7 @@ struct Grid {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> lane_ops{0};
   std::atomic<std::uint64_t> warp_ops{0};
+  std::unique_ptr<Races> races;  // null: not checked
   std::mutex mutex;
   std::vector<Finding> findings;
   bool failed = false;
@@ -190,6 +209,8 @@ std::byte* global_bytes(Warp& warp, std::uint64_t address, std::size_t bytes, un
 std::byte* shared_bytes(Warp& warp, std::uint32_t address, std::size_t bytes, unsigned lane);
 std::byte* local_bytes(Warp& warp, std::uint32_t address, std::size_t bytes, unsigned lane);
 std::byte* generic_bytes(Warp& warp, std::uint64_t address, std::size_t bytes, unsigned lane);
+// Whether a global access is inside of what the kernel may touch.
+bool in_allocation(Warp& warp, std::uint64_t address, std::size_t bytes);
 Block& shared_owner(Warp& warp, std::uint32_t address, unsigned lane);
 
 std::string hex(std::uint64_t value);

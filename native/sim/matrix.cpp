@@ -7,6 +7,7 @@
 #include "sim/checks.h"
 #include "sim/machine.h"
 #include "sim/memory.h"
+#include "sim/races.h"
 
 namespace gpk::sim {
 namespace {
@@ -36,8 +37,8 @@ void check_matrix(const Op& op, Warp& warp, std::uint64_t (&addresses)[kLanes], 
   const std::uint32_t lanes = rows >= 32 ? kFull : (1u << rows) - 1;
   if (warp.grid->options->counts) [[unlikely]]
     count_access(Space::kShared, op, warp, lanes, addresses, 16);
-  if (load && warp.block->shadow) [[unlikely]]
-    check_access(Space::kShared, true, op, warp, lanes, addresses, 16);
+  if (warp.block->shadow) [[unlikely]]
+    check_access(Space::kShared, load, op, warp, lanes, addresses, 16, true);
 }
 
 void row_addresses(const Op& op, Warp& warp, std::uint64_t (&addresses)[kLanes]) {
@@ -99,8 +100,6 @@ void store_matrices(const Op& op, Warp& warp, std::uint32_t) {
     for (unsigned r = 0; r < 8; ++r) {
       std::byte* to = row(op, warp, addresses, 8 * matrix + r);
       std::memcpy(to, elements[r], 16);
-      if (warp.block->shadow)
-        mark_written(*warp.block, static_cast<std::size_t>(to - warp.block->shared.data), 16);
     }
   }
 }
@@ -302,6 +301,18 @@ class SharedMatrix {
     return value;
   }
 
+  // `count` rows or columns from `first` on, read by the async proxy.
+  void watch(const Access& read, unsigned first, unsigned count, unsigned depth) const {
+    const unsigned run = 16 / bytes_;  // elements that stay together under every swizzle
+    const unsigned step = transposed_ ? run : 1;
+    for (unsigned outer = first; outer < first + count; outer += step)
+      for (unsigned k = 0; k < depth; k += transposed_ ? 1 : run) {
+        Block& block = *warp_.block;
+        check_read(warp_, read.op, 0, block, at(outer, k), 16);
+        race_shared(read, block, at(outer, k), 16);
+      }
+  }
+
  private:
   Warp& warp_;
   unsigned bytes_;
@@ -312,6 +323,11 @@ class SharedMatrix {
 template <class T, class Read>
 void read_operands(Warp& warp, const Op& op, const WgmmaShape& shape, const std::int32_t* a,
                    T* left, T* right, Read read_a, Read read_b) {
+  Access access{warp, op, 0, false, false, true};
+  if (warp.clock) {
+    access.stamp = async_stamp(access, AsyncKind::kWgmma);
+    watch_accumulators(warp, op, a - shape.d_count, static_cast<unsigned>(shape.d_count));
+  }
   const auto a_type = static_cast<Type>(shape.a_type), b_type = static_cast<Type>(shape.b_type);
   const auto depth = static_cast<unsigned>(shape.k), columns = static_cast<unsigned>(shape.n);
   const unsigned bits = bytes_of(a_type) * 8;
@@ -322,12 +338,14 @@ void read_operands(Warp& warp, const Op& op, const WgmmaShape& shape, const std:
   } else {
     const SharedMatrix matrix(warp, warp.source<std::uint64_t>(a[0])[0], bytes_of(a_type),
                               shape.transpose_a != 0);
+    if (warp.clock) matrix.watch(access, warp.index % 4 * 16, 16, depth);
     for (unsigned m = 0; m < 16; ++m)
       for (unsigned k = 0; k < depth; ++k)
         left[m * depth + k] = read_a(a_type, matrix.bits(warp.index % 4 * 16 + m, k));
   }
   const SharedMatrix matrix(warp, warp.source<std::uint64_t>(op.b)[0], bytes_of(b_type),
                             shape.transpose_b != 0);
+  if (warp.clock) matrix.watch(access, 0, columns, depth);
   for (unsigned n = 0; n < columns; ++n)
     for (unsigned k = 0; k < depth; ++k) right[k * columns + n] = read_b(b_type, matrix.bits(n, k));
   if (shape.negate_a != 0)

@@ -1,8 +1,11 @@
 #include "sim/mbarrier.h"
 
+#include <bit>
+
 #include "sim/checks.h"
 #include "sim/machine.h"
 #include "sim/memory.h"
+#include "sim/races.h"
 #include "sim/specials.h"
 
 namespace gpk::sim {
@@ -38,6 +41,15 @@ class Object {
     std::memcpy(&word_, at_, 8);
   }
   std::uint64_t word() const { return word_; }
+  const std::byte* at() const { return at_; }
+  Warp& warp() const { return warp_; }
+  // The object itself: initialised by one thread, then used by others.
+  void check(const Op& op, bool plain) const {
+    if (!warp_.clock) return;
+    Block& owner = shared_owner(warp_, address_, lane_);
+    race_shared({warp_, op, lane_, plain, !plain}, owner,
+                static_cast<std::size_t>(at_ - owner.shared.data), 8);
+  }
   State state() const {
     const State state = unpack(word_);
     if (state.expected == 0)
@@ -55,7 +67,7 @@ class Object {
     if (state.pending == 0 && state.bytes == 0) {
       state.phase = !state.phase;
       state.pending = state.expected;
-      barrier_passed(shared_owner(warp_, address_, lane_));
+      if (warp_.clock) mbarrier_completed(warp_, at_);
     }
     write(pack(state));
   }
@@ -76,6 +88,7 @@ void arrive(Object& object, std::uint32_t count, std::int64_t bytes, bool drop,
                 "mbarrier at " + hex(address) + ": " + std::to_string(count) + " arrivals, " +
                     std::to_string(state.pending) + " of " + std::to_string(state.expected) +
                     " pending"};
+  if (object.warp().clock) mbarrier_arrived(object.warp(), object.at());
   state.bytes += bytes;
   state.pending -= count;
   if (drop) state.expected -= count;
@@ -98,6 +111,22 @@ void mbarrier_complete(Warp& warp, std::uint32_t address, std::uint64_t bytes, u
   object.update(state);
 }
 
+std::string mbarrier_waiting_text(Warp& warp) {
+  const Block& owner = shared_owner(warp, warp.waits_for, 0);
+  const std::size_t offset = warp.waits_for & ((1u << kSharedOffsetBits) - 1);
+  std::uint64_t word = 0;
+  std::memcpy(&word, owner.shared.data + offset, sizeof word);
+  const State state = unpack(word);
+  std::string text = "waits for parity " + std::to_string(warp.waits_phase) +
+                     " of the mbarrier at byte " + std::to_string(offset - kSharedReserved) +
+                     " of shared memory (" + std::to_string(state.pending) + " of " +
+                     std::to_string(state.expected) + " arrivals missing";
+  if (state.bytes > 0) text += ", " + std::to_string(state.bytes) + " bytes missing";
+  if (state.bytes < 0) text += ", " + std::to_string(-state.bytes) + " bytes too many";
+  text += ")";
+  return text;
+}
+
 void mbarrier(const Op& op, Warp& warp, std::uint32_t mask) {
   const auto kind = static_cast<MbarrierOp>(op.mode);
   std::uint32_t done = 0;
@@ -111,6 +140,9 @@ void mbarrier(const Op& op, Warp& warp, std::uint32_t mask) {
     Object object(warp, address, lane);
     const std::uint32_t value =
         op.b == kNoCell || kind == MbarrierOp::kTest ? 1 : warp.source<std::uint32_t>(op.b)[lane];
+    const bool plain = kind == MbarrierOp::kInit || kind == MbarrierOp::kInvalidate;
+    object.check(op, plain);
+    if (plain && warp.clock) mbarrier_initialised(warp, object.at());
     switch (kind) {
       case MbarrierOp::kInit: {
         if (value == 0 || value > kCountMask)
@@ -144,7 +176,19 @@ void mbarrier(const Op& op, Warp& warp, std::uint32_t mask) {
   });
   if (kind != MbarrierOp::kTest && kind != MbarrierOp::kTestParity) return;
   warp.set_predicate(op.dst, done, mask);
-  if (done != mask) warp.spin = kSpinMbarrier;
+  if (warp.clock)
+    for_lanes(done, [&](unsigned lane) {
+      const auto address = static_cast<std::uint32_t>(lane_address(op, warp, op.a, lane) + op.imm);
+      mbarrier_waited(warp, shared_bytes(warp, address, 8, lane));
+    });
+  if (done == mask) return;
+  warp.spin = kSpinMbarrier;
+  const auto lane = static_cast<unsigned>(std::countr_zero(mask & ~done));
+  warp.waits_at = &op;
+  warp.waits_for = static_cast<std::uint32_t>(lane_address(op, warp, op.a, lane) + op.imm);
+  warp.waits_phase = kind == MbarrierOp::kTest
+                         ? unpack(warp.source<std::uint64_t>(op.b)[lane]).phase ? 1 : 0
+                         : warp.source<std::uint32_t>(op.b)[lane] & 1;
 }
 
 }  // namespace gpk::sim

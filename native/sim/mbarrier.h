@@ -2,6 +2,8 @@
 // (20), transaction bytes (22, biased), the phase in the top bit.
 #pragma once
 
+#include <string>
+
 #include "sim/program.h"
 
 namespace gpk::sim {
@@ -24,5 +26,8 @@ void mbarrier(const Op& op, Warp& warp, std::uint32_t mask);
 
 void mbarrier_arrive(Warp& warp, std::uint32_t address, std::uint32_t count, unsigned lane);
 void mbarrier_complete(Warp& warp, std::uint32_t address, std::uint64_t bytes, unsigned lane);
+
+// Of the wait that failed last: which phase, and what the mbarrier lacks.
+std::string mbarrier_waiting_text(Warp& warp);
 
 }  // namespace gpk::sim

@@ -63,6 +63,12 @@ std::byte* global_bytes(Warp& warp, std::uint64_t address, std::size_t bytes, un
   return reinterpret_cast<std::byte*>(address);
 }
 
+bool in_allocation(Warp& warp, std::uint64_t address, std::size_t bytes) {
+  const std::uint64_t at = address - warp.allocation;
+  return (at < warp.allocation_bytes && at + bytes <= warp.allocation_bytes) ||
+         find_allocation(warp, address, bytes);
+}
+
 Block& shared_owner(Warp& warp, std::uint32_t address, unsigned lane) {
   const std::uint32_t rank = address >> kSharedOffsetBits;
   if (rank == 0) return *warp.block;
@@ -267,8 +273,10 @@ void access(const Op& op, Warp& warp, std::uint32_t mask) {
   addresses_of(op, warp, addresses);
   const std::int32_t* cells = warp.frame->function->args.data() + op.args;
   const unsigned total = op.bytes * op.count;
-  if (warp.grid->options->counts) [[unlikely]]
-    count_access(kSpace, op, warp, mask, addresses, total);
+  if (warp.watch) [[unlikely]] {
+    if (warp.grid->options->counts) count_access(kSpace, op, warp, mask, addresses, total);
+    if (warp.block->shadow) check_access(kSpace, kLoad, op, warp, mask, addresses, total);
+  }
   if (kSpace == Space::kGlobal && mask == kFull && op.count == 1 && op.cell_bytes == op.bytes &&
       (op.flags & kVolatile) == 0 && is_contiguous(addresses, op.bytes) &&
       addresses[0] % op.bytes == 0) {
@@ -284,13 +292,10 @@ void access(const Op& op, Warp& warp, std::uint32_t mask) {
       return;
     }
   }
-  if ((kSpace == Space::kGlobal ||
-       ((kSpace == Space::kShared || kSpace == Space::kSharedCluster) && !warp.block->shadow)) &&
+  if ((kSpace == Space::kGlobal || kSpace == Space::kShared || kSpace == Space::kSharedCluster) &&
       op.cell_bytes == op.bytes && (op.flags & kVolatile) == 0 &&
       access_at_once<kSpace, kLoad>(op, warp, mask, addresses, cells, total))
     return;
-  if (kSpace != Space::kGlobal && warp.block->shadow) [[unlikely]]
-    check_access(kSpace, kLoad, op, warp, mask, addresses, total);
   with_bytes(op.bytes, [&](auto element) {
     constexpr unsigned kBytes = decltype(element)::value;
     for_lanes(mask, [&](unsigned lane) {

@@ -17,7 +17,8 @@ enum class Space : std::uint8_t {
 enum MemoryFlags : std::uint8_t {
   kAddress64 = 1,  // op.a is a cell of 64-bit addresses, else of 32-bit ones
   kVolatile = 2,   // volatile, relaxed, acquire or release: single copy, and a warp may poll it
-  kPolling = 4,
+  kAcquire = 4,
+  kRelease = 8,
 };
 
 // ld: dst cells in args[0..count), element bytes in op.bytes, cell bytes in op.cell_bytes;

@@ -56,17 +56,19 @@ struct RegisterWrite {
 // An instruction of the text, which may be several operations.
 struct Instruction {
   enum class Reads : std::uint8_t {
-    kComputes,  // results depend on all operands, and nothing else does
-    kSelects,   // of the first two operands one, by the third
-    kShuffles,  // of other lanes
-    kMixes,     // results depend on the operands of all lanes
-    kStores,    // the last num_stored of them go to memory
-    kActs,      // memory, control and other threads depend on them
+    kComputes,     // results depend on all operands, and nothing else does
+    kSelects,      // of the first two operands one, by the third
+    kShuffles,     // of other lanes
+    kMixes,        // results depend on the operands of all lanes
+    kStores,       // the last num_stored of them go to memory
+    kActs,         // memory, control and other threads depend on them
+    kAccumulates,  // so does wgmma, of which a chain on one accumulator needs no wait
   };
   std::string text;
   std::vector<RegisterWrite> writes;
   std::vector<Cell> reads;
   Reads how = Reads::kActs;
+  bool copies = false;  // a mov
   unsigned num_stored = 0;
 };
 

@@ -18,7 +18,5 @@ SpecialInfo special_named(std::string_view name);
 void fill_specials(const Warp& warp, Frame& frame);
 
 Dim3 thread_at(const Grid& grid, unsigned linear);
-void count_op(Warp& warp, const Op& op, std::uint32_t mask);
-void barrier_passed(Block& block);  // by all its threads
 
 }  // namespace gpk::sim
