@@ -130,10 +130,12 @@ TEST(MatmulFormats, BlockScalesRunOnTensorCoresFromSm89On) {
   desc.problem.m = desc.problem.n = desc.problem.k = 1024;
   desc.problem.a_m = desc.problem.b_n = desc.problem.c_m = 1024;
   desc.problem.a_k = desc.problem.b_k = desc.problem.c_n = 1;
-  for (const int sm : {89, 90, 100, 120}) {
-    machine.sm = sm;
-    EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::block_scaled) << sm;
-  }
+  for (const int sm : {89, 90, 100, 120})
+    for (const int m : {1, 70, 1024}) {
+      machine.sm = sm;
+      desc.problem.m = m;
+      EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::block_scaled) << sm << ", " << m;
+    }
   machine.sm = 80;
   EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::dequantize);
 }
