@@ -13,7 +13,7 @@ endif()
 if(GPK_SANITIZE)
   # Global, so that every object and every link line agrees.
   add_compile_options(-fsanitize=${GPK_SANITIZE} -fno-sanitize-recover=all
-                      -fno-omit-frame-pointer -g -O1)
+                      -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${GPK_SANITIZE})
 endif()
 
@@ -32,6 +32,9 @@ function(gpk_target_defaults target)
   else()
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow>)
+    if(GPK_FAST_BUILD)  # a local name of one file may shadow a constant of the next
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
+    endif()
   endif()
   if(GPK_FAST_BUILD AND ARGN)
     target_precompile_headers(${target} PRIVATE ${ARGN})

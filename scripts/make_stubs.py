@@ -22,20 +22,16 @@ import types
 from pathlib import Path
 
 import declarations
-from stub_tables import (
-    ARGUMENTS,
+from stub_members import (
     ENUM_METHODS,
     HIDDEN,
     MEMBERS,
-    OPEN,
     PRELUDE,
-    RETURNS,
     RUNTIME_PRELUDE,
     RUNTIME_TYPES,
-    SPELLINGS,
-    TAKE_ARRAYS,
-    TAKE_LISTS,
 )
+from stub_results import RETURNS
+from stub_tables import ARGUMENTS, OPEN, SPELLINGS, TAKE_ARRAYS, TAKE_LISTS
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "src" / "pygpukit" / "_native.pyi"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -37,6 +38,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """GPK_TEST_SHARD=2/6 keeps every sixth test from the second on, for parallel processes."""
     shard, _, count = os.environ.get("GPK_TEST_SHARD", "1/1").partition("/")
     session.items[:] = session.items[int(shard) - 1 :: int(count)]
+    gc.collect()
+    gc.freeze()  # thousands of collected tests: not for every garbage collection to visit
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

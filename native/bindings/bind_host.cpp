@@ -9,6 +9,7 @@
 #include "bindings/bind.h"
 #include "bindings/python.h"
 #include "ops/elementwise/host_select.h"
+#include "ops/indexing/host_pick.h"
 #include "ops/random/host_draws.h"
 #include "ops/random/host_words.h"
 #include "ops/reduction/host_loops.h"
@@ -104,6 +105,64 @@ bool host_select(const py::array& condition, const py::array& x, const py::array
   return true;
 }
 
+bool is_apart(const py::array& x, const py::array& out) {
+  return x.data() != out.data() && may_write_over(x, out);
+}
+
+// x as [outer, axes that `picks` replaces, inner], where out has `count` elements along the middle.
+ops::PickShape pick_shape(const py::array& x, int first, int num_axes, std::int64_t count) {
+  ops::PickShape shape{1, 1, count, static_cast<std::size_t>(x.itemsize())};
+  for (int i = 0; i < first; ++i) shape.outer *= x.shape(i);
+  for (int i = first; i < first + num_axes; ++i) shape.size *= x.shape(i);
+  for (int i = first + num_axes; i < x.ndim(); ++i)
+    shape.inner_bytes *= static_cast<std::size_t>(x.shape(i));
+  return shape;
+}
+
+bool can_pick(const py::array& x, const py::array& by, const py::array& out, int axis,
+              int num_axes) {
+  return axis >= 0 && axis + num_axes <= x.ndim() && x.itemsize() == out.itemsize() &&
+         is_contiguous(x) && is_contiguous(by) && is_contiguous(out) && is_apart(x, out) &&
+         is_apart(by, out);
+}
+
+// False where the operands are not what the loop takes, or an index is out of bounds.
+bool host_take(const py::array& x, const py::array& index, int axis, py::array out) {
+  const py::ssize_t bytes = index.itemsize();
+  if (index.dtype().kind() != 'i' || (bytes != 4 && bytes != 8) ||
+      !can_pick(x, index, out, axis, 1))
+    return false;
+  const auto count = static_cast<std::size_t>(index.size());
+  const ops::PickShape shape = pick_shape(x, axis, 1, index.size());
+  if (static_cast<std::int64_t>(shape.inner_bytes) * shape.outer * shape.count != out.nbytes())
+    return false;
+  const void* const from = x.data();
+  const void* const places = index.data();
+  void* const to = out.mutable_data();
+  const WithoutGil released;
+  if (bytes == 4)
+    return ops::take_lines(from, {static_cast<const std::int32_t*>(places), count}, to, shape);
+  return ops::take_lines(from, {static_cast<const std::int64_t*>(places), count}, to, shape);
+}
+
+// The mask covers the axes of x from `axis` on; `count` of its elements are true. False where the
+// operands are not what the loop takes.
+bool host_compact(const py::array& x, const py::array& mask, int axis, std::int64_t count,
+                  py::array out) {
+  const int num_axes = static_cast<int>(mask.ndim());
+  if (mask.itemsize() != 1 || !can_pick(x, mask, out, axis, num_axes)) return false;
+  const ops::PickShape shape = pick_shape(x, axis, num_axes, count);
+  if (shape.size != mask.size() ||
+      static_cast<std::int64_t>(shape.inner_bytes) * shape.outer * count != out.nbytes())
+    return false;
+  const void* const from = x.data();
+  const auto* const bytes = static_cast<const unsigned char*>(mask.data());
+  void* const to = out.mutable_data();
+  const WithoutGil released;
+  ops::compact_lines(from, bytes, to, shape);
+  return true;
+}
+
 }  // namespace
 
 void bind_host(py::module_& m) {
@@ -126,6 +185,13 @@ void bind_host(py::module_& m) {
         py::arg("out"),
         "out = x where the condition holds, else y, for contiguous arrays of one element size and "
         "bool conditions; x and y may be one element. False where they are not such arrays.");
+  m.def("host_take", host_take, py::arg("x"), py::arg("index"), py::arg("axis"), py::arg("out"),
+        "out = x at int32 or int64 positions along an axis, for contiguous arrays. False, and "
+        "nothing written, where they are not such arrays or an index is out of bounds.");
+  m.def("host_compact", host_compact, py::arg("x"), py::arg("mask"), py::arg("axis"),
+        py::arg("count"), py::arg("out"),
+        "out = x at the `count` true elements of a mask of the axes from `axis` on, for contiguous "
+        "arrays. False where they are not such arrays.");
 }
 
 }  // namespace gpk::bind

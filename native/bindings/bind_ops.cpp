@@ -2,7 +2,9 @@
 #include <pybind11/complex.h>
 
 #include <algorithm>
-#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -37,13 +39,41 @@ py::object output_views(const std::vector<Array>& outs) {
   return views;
 }
 
-// pygpukit._reference.<op>, looked up once; borrowed.
-PyObject* reference_function(const char* op) {
-  static auto* found = new std::map<std::string, PyObject*, std::less<>>;  // under the GIL
-  const auto place = found->find(std::string_view(op));
-  if (place != found->end()) return place->second;
-  const py::object function = py::module_::import("pygpukit._reference").attr(op);
-  return found->emplace(op, Py_NewRef(function.ptr())).first->second;
+// pygpukit._reference.<op> and how it was called last. Names are static strings, nearly always the
+// same ones, so that a call compares addresses.
+struct Reference {
+  std::string op;
+  PyObject* function = nullptr;
+  std::vector<const char*> options;
+  py::tuple keywords;  // the options' names, then "out"
+};
+
+py::tuple keywords_of(const ops::CpuCall& call) {
+  py::tuple names(call.options.size() + 1);
+  Py_ssize_t at = 0;
+  for (const auto& [name, value] : call.options)
+    PyTuple_SET_ITEM(names.ptr(), at++, PyUnicode_InternFromString(name));
+  PyTuple_SET_ITEM(names.ptr(), at, PyUnicode_InternFromString("out"));
+  return names;
+}
+
+const Reference& reference_of(const ops::CpuCall& call) {
+  static auto* known = new std::unordered_map<const char*, Reference>;  // under the GIL
+  Reference& found = (*known)[call.op];
+  const bool is_new = found.op != call.op;
+  if (is_new) {
+    const py::object function = py::module_::import("pygpukit._reference").attr(call.op);
+    found.op = call.op;
+    found.function = Py_NewRef(function.ptr());
+  }
+  const auto same = [](const char* name, const auto& option) { return name == option.first; };
+  if (is_new || !std::equal(found.options.begin(), found.options.end(), call.options.begin(),
+                            call.options.end(), same)) {
+    found.keywords = keywords_of(call);
+    found.options.clear();
+    for (const auto& option : call.options) found.options.push_back(option.first);
+  }
+  return found;
 }
 
 // A context of the calling thread in which NumPy ignores floating-point errors, as GPUs do.
@@ -78,26 +108,20 @@ class QuietScope {
 // pygpukit._reference.<op>(*args, **options, out=views)
 void call_reference(const ops::CpuCall& call) {
   const WithGil gil;
-  static PyObject* const out_name = PyUnicode_InternFromString("out");
-  const std::size_t num_args = call.args.size();
   std::vector<py::object> values;
-  values.reserve(num_args + call.options.size() + 1);
+  values.reserve(call.args.size() + call.options.size() + 1);
   for (const ops::CpuArg& argument : call.args) values.push_back(argument_view(argument));
-  py::tuple names(call.options.size() + 1);
-  for (std::size_t i = 0; i < call.options.size(); ++i) {
-    const auto& [name, value] = call.options[i];
-    PyTuple_SET_ITEM(names.ptr(), static_cast<Py_ssize_t>(i), PyUnicode_InternFromString(name));
-    values.push_back(argument_view(value));
-  }
-  PyTuple_SET_ITEM(names.ptr(), static_cast<Py_ssize_t>(call.options.size()), Py_NewRef(out_name));
+  for (const auto& [name, value] : call.options) values.push_back(argument_view(value));
   values.push_back(output_views(call.outs));
-  std::vector<PyObject*> arguments;
-  arguments.reserve(values.size());
-  for (const py::object& value : values) arguments.push_back(value.ptr());
-  PyObject* function = reference_function(call.op);
+  // What follows may call this function again, which may change the record.
+  const Reference& reference = reference_of(call);
+  PyObject* const function = reference.function;
+  const py::tuple keywords = reference.keywords;
   const QuietScope quiet;
+  static_assert(sizeof(py::object) == sizeof(PyObject*));
   const auto result = py::reinterpret_steal<py::object>(
-      PyObject_Vectorcall(function, arguments.data(), num_args, names.ptr()));
+      PyObject_Vectorcall(function, reinterpret_cast<PyObject* const*>(values.data()),
+                          call.args.size(), keywords.ptr()));
   if (!result) throw py::error_already_set();
 }
 

@@ -41,14 +41,18 @@ py::dict get_options() {
 }
 
 void set_options(bool check, bool races, bool counts, bool record, bool log, unsigned threads,
-                 std::uint64_t seed) {
+                 std::uint64_t seed, std::uint64_t trace_steps,
+                 const std::array<unsigned, 3>& trace_block, unsigned trace_warp) {
   const cu::SimOptions options{.check = check ? 1 : 0,
                                .check_races = races ? 1 : 0,
                                .counts = counts ? 1 : 0,
                                .record = record ? 1 : 0,
                                .log = log ? 1 : 0,
                                .threads = threads,
-                               .seed = seed};
+                               .seed = seed,
+                               .trace_steps = trace_steps,
+                               .trace_block = {trace_block[0], trace_block[1], trace_block[2]},
+                               .trace_warp = trace_warp};
   sim_driver().sim.gpkSimSetOptions(&options);
 }
 
@@ -73,7 +77,8 @@ void bind_sim(py::module_& m) {
   m.def("sim_options", get_options, "Options of later launches in the simulator.");
   m.def("sim_set_options", set_options, py::kw_only(), py::arg("check"), py::arg("races"),
         py::arg("counts"), py::arg("record"), py::arg("log"), py::arg("threads"), py::arg("seed"),
-        "Options of later launches in the simulator.");
+        py::arg("trace_steps") = 0, py::arg("trace_block") = std::array<unsigned, 3>{},
+        py::arg("trace_warp") = 0, "Options of later launches in the simulator.");
   m.def("sim_take_report", take_report, py::call_guard<WithoutGil>(),
         "Recorded launches since the last call, as JSON.");
   m.def("sim_source", find_source, py::arg("file"), "The source that a finding names, or None.");

@@ -15,6 +15,9 @@ struct SimOptions {
   int log;             // print findings to stderr (default)
   unsigned threads;    // host threads of a launch; 0: all
   std::uint64_t seed;  // of the schedule; 0: in order
+  // A trace of one warp of every launch, up to so many steps; 0: none.
+  std::uint64_t trace_steps;
+  unsigned trace_block[3], trace_warp;
 };
 
 struct SimApi {
@@ -23,7 +26,8 @@ struct SimApi {
   void (*gpkSimSetOptions)(const SimOptions* options) = nullptr;
 
   // The launches recorded since the last call, as JSON: [{"kernel", "grid", "block", "ok",
-  // "lane_ops", "findings": [...], "counts": [...]}]. Valid until the calling thread asks again.
+  // "lane_ops", "findings": [...], "counts": [...], "trace": {...}}]. Valid until the calling
+  // thread asks again.
   const char* (*gpkSimTakeReport)() = nullptr;
 
   // The text of the finding that lost a context; empty: none. Valid until the thread asks again.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/little_endian.h"
 
 namespace gpk::jit {
 
@@ -47,15 +48,7 @@ class ByteReader {
   [[nodiscard]] std::string_view rest() const noexcept { return rest_; }
 
  private:
-  std::uint64_t fixed(std::size_t num_bytes) {
-    std::uint64_t value = 0;
-    int shift = 0;
-    for (const char c : raw(num_bytes)) {
-      value |= std::uint64_t{static_cast<unsigned char>(c)} << shift;
-      shift += 8;
-    }
-    return value;
-  }
+  std::uint64_t fixed(std::size_t num_bytes) { return little_endian(raw(num_bytes)); }
   std::string_view rest_;
 };
 

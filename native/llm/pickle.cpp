@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "llm/safetensors_header.h"
@@ -83,12 +84,7 @@ class Machine {
     return bytes_.substr(at_ - count, count);
   }
   unsigned char byte() { return static_cast<unsigned char>(take(1)[0]); }
-  std::uint64_t number(std::size_t count) {
-    const std::string_view raw = take(count);
-    std::uint64_t value = 0;
-    for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(raw[i]);
-    return value;
-  }
+  std::uint64_t number(std::size_t count) { return little_endian(take(count)); }
   std::string_view text(std::uint64_t count) {
     if (count > bytes_.size() - at_) fail_here("an instruction that goes beyond its end");
     const std::string_view value = take(static_cast<std::size_t>(count));

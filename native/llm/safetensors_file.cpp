@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 
 namespace gpk::llm {
@@ -14,8 +15,7 @@ SafeTensorsHeader read_header(const WeightFile& file) {
                               " bytes, expected at least ", kSafeTensorsPrefixBytes));
   unsigned char prefix[kSafeTensorsPrefixBytes];
   file.read(0, prefix, sizeof prefix);
-  std::uint64_t bytes = 0;
-  for (std::size_t i = sizeof prefix; i-- > 0;) bytes = bytes << 8 | prefix[i];
+  const std::uint64_t bytes = little_endian(prefix);
   check_header_bytes(bytes, file.size_bytes(), file.path());
   std::string text(static_cast<std::size_t>(bytes), '\0');
   file.read(kSafeTensorsPrefixBytes, text.data(), text.size());

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 #include "llm/safetensors_header.h"
 
@@ -26,12 +27,8 @@ constexpr std::uint16_t kZip64Extra = 1;
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the value is in the ZIP64 field
 constexpr std::uint16_t kEncrypted = 1;
 
-// Little endian.
 std::uint64_t number(std::string_view bytes, std::size_t at, std::size_t size) {
-  std::uint64_t value = 0;
-  for (std::size_t i = size; i-- > 0;)
-    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
+  return little_endian(bytes.substr(at, size));
 }
 
 // Where the directory is.

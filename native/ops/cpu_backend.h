@@ -27,8 +27,8 @@ inline CpuArg cpu_optional(const std::optional<Array>& array) {
 struct CpuCall {
   const char* op;  // name in pygpukit._reference
   std::vector<CpuArg> args;
-  std::vector<Array> outs;  // to be filled; any strides
-  std::vector<std::pair<const char*, CpuArg>> options = {};
+  std::vector<Array> outs;                                   // to be filled; any strides
+  std::vector<std::pair<const char*, CpuArg>> options = {};  // names are static strings
 };
 
 using CpuBackend = std::function<void(const CpuCall&)>;

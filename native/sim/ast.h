@@ -104,6 +104,7 @@ struct Module {
   std::vector<Variable> variables;
   std::vector<Function> functions;
   std::map<int, std::string> files;
+  std::string_view text;
   int target = 0;
 };
 

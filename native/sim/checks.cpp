@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "sim/specials.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {
@@ -84,20 +85,41 @@ Conflict touch(Shadow::Byte& byte, std::uint32_t epoch, const Warp& warp, std::u
 
 }  // namespace
 
+namespace {
+
+void undefined_elements(const Op& op, Warp& warp, unsigned lane, std::uint32_t elements,
+                        bool is_matrix, const std::string& text) {
+  const auto& writes = warp.grid->program->instructions[op.location].writes;
+  if (is_matrix) {  // a row belongs to several lanes
+    if (lane / 8 < writes.size()) mark_undefined(warp, op, writes[lane / 8].cell, kFull, text);
+    return;
+  }
+  const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  for (unsigned e = 0; e < op.count; ++e)
+    if ((elements >> e & 1) != 0) mark_undefined(warp, op, cells[e], 1u << lane, text);
+}
+
+}  // namespace
+
 void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_t mask,
                   const std::uint64_t (&addresses)[kLanes], unsigned bytes) {
   const std::int32_t* cells = warp.frame->function->args.data() + op.args;
+  const bool is_matrix = bytes != unsigned{op.bytes} * op.count;  // a row of ldmatrix
+  const unsigned element_bytes = is_matrix ? bytes : op.bytes;
   for_lanes(mask, [&](unsigned lane) {
     const Place place = shared_place(space, warp, addresses[lane], bytes, lane);
     if (place.block == nullptr) return;
     Shadow& shadow = *place.block->shadow;
     const std::uint16_t self = thread_of(warp, lane);
-    bool unwritten = false;
+    unsigned unwritten = 0;  // bytes of the element
+    std::uint32_t elements = 0;
     Conflict conflict = Conflict::kNone;
     std::uint16_t other = 0;
     for (unsigned i = 0; i < bytes; ++i) {
       Shadow::Byte& byte = shadow.bytes[place.offset + i];
-      if (load) unwritten = unwritten || !byte.written;
+      if (i % element_bytes == 0) unwritten = 0;
+      if (load && !byte.written && ++unwritten == element_bytes)
+        elements |= 1u << (i / element_bytes);
       bool same_value = false;
       if (!load)
         same_value = warp.source<std::byte>(
@@ -111,9 +133,9 @@ void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_
       const Conflict one = touch(byte, shadow.epoch, warp, self, load, same_value, other);
       if (conflict == Conflict::kNone) conflict = one;
     }
-    if (unwritten && warp.grid->options->check)
-      warp.grid->report(warp, op, lane, "uninitialised",
-                        "read of " + at_text(place.offset, bytes) + " before it is written", false);
+    if (elements != 0 && warp.grid->options->check)
+      undefined_elements(op, warp, lane, elements, is_matrix,
+                         "read of " + at_text(place.offset, bytes) + " before it is written");
     if (conflict == Conflict::kNone || !warp.grid->options->check_races) return;
     const Dim3 thread = thread_at(*warp.grid, other - 1u);
     const char* what = conflict == Conflict::kReadAfterWrite ? "read of what another thread wrote"

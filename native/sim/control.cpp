@@ -5,6 +5,8 @@
 
 #include "sim/machine.h"
 #include "sim/specials.h"
+#include "sim/trace.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 
@@ -19,6 +21,9 @@ void AlignedBytes::reset(std::size_t bytes, bool zero) {
   size = bytes;
   if (zero || fresh) std::memset(data, 0, bytes);
 }
+
+Warp::Warp() = default;
+Warp::~Warp() = default;
 
 Join* Warp::new_join() {
   if (!free_joins.empty()) {
@@ -115,6 +120,9 @@ void start_warp(Warp& warp, Block& block, unsigned index) {
   warp.free_joins.clear();
   for (const auto& join : warp.joins) warp.free_joins.push_back(join.get());
   warp.counts.clear();
+  warp.undefined.reset();
+  const TraceRequest& traced = block.grid->options->trace;
+  warp.tracer = index == traced.warp && block.index == traced.block ? block.grid->tracer : nullptr;
   warp.allocation = warp.allocation_bytes = 0;
   warp.lane_ops = warp.warp_ops = 0;
   warp.cluster_phase = warp.cluster_arrived = 0;
@@ -161,6 +169,10 @@ void run_warp(Warp& warp, std::uint64_t budget) {
       lane_ops += active == kFull ? kLanes : static_cast<unsigned>(std::popcount(active));
       if (counts) [[unlikely]]
         count_op(warp, op, active);
+      if (warp.undefined) [[unlikely]]
+        track_undefined(warp, op, active);
+      if (warp.tracer != nullptr) [[unlikely]]
+        trace_op(warp, op, active);
       warp.pc = pc;
       if (!op.control) {
         op.run(op, warp, active);

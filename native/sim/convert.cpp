@@ -94,12 +94,18 @@ std::uint64_t to_float(const Value& value, Type to, unsigned mode, unsigned flag
   double number = value.number;
   if ((mode & kToIntegral) != 0) number = integral(number, rounding);
   if ((flags & kConvertSat) != 0) number = number > 0 ? (number < 1 ? number : 1) : 0;
-  if ((flags & kConvertRelu) != 0 && number < 0) number = 0;
+  if ((flags & kConvertRelu) != 0 && std::signbit(number) && !std::isnan(number)) number = 0;
   if (to == Type::kF64) {
     if (value.is_float) return std::bit_cast<std::uint64_t>(number);
     static constexpr int kModes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD,
                                      FE_TONEAREST};
-    std::fesetround(kModes[mode & 7]);
+    // The magnitude is rounded: down is up below zero.
+    unsigned towards = mode & 7;
+    if (value.negative && rounding == Rounding::kDown)
+      towards = static_cast<unsigned>(Rounding::kUp);
+    else if (value.negative && rounding == Rounding::kUp)
+      towards = static_cast<unsigned>(Rounding::kDown);
+    std::fesetround(kModes[towards]);
     volatile double converted = static_cast<double>(value.magnitude);
     std::fesetround(FE_TONEAREST);
     return std::bit_cast<std::uint64_t>(value.negative ? -converted : double{converted});

@@ -9,6 +9,8 @@
 #include "sim/checks.h"
 #include "sim/machine.h"
 #include "sim/specials.h"
+#include "sim/trace.h"
+#include "sim/undefined.h"
 
 namespace gpk::sim {
 namespace {
@@ -317,11 +319,15 @@ LaunchResult run(const Kernel& kernel, const LaunchShape& shape, const void* con
   grid.shared_bytes = kernel.function().shared_end + shape.dynamic_shared_bytes;
   grid.threads_per_block = static_cast<unsigned>(count_of(shape.block));
   grid.warps_per_block = (grid.threads_per_block + kLanes - 1) / kLanes;
+  Tracer tracer;
+  tracer.max_steps = options.trace.max_steps;
+  if (tracer.max_steps > 0) grid.tracer = &tracer;
   Runner(grid).run();
   LaunchResult result;
   result.ok = !grid.failed;
   result.findings = std::move(grid.findings);
   result.lane_ops = grid.lane_ops;
+  result.trace = finish_trace(tracer, *grid.program);
   std::map<std::pair<int, int>, LineCounts> lines;
   for (const auto& [location, counts] : grid.counts) {
     const Location& where = grid.program->locations[location];

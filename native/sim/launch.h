@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/dim3.h"
@@ -47,12 +48,42 @@ struct Finding {
   std::string text;
 };
 
+// Asks for what one warp did.
+struct TraceRequest {
+  Dim3 block;
+  unsigned warp = 0;
+  std::size_t max_steps = 0;  // 0: no trace
+};
+
+struct TraceInstruction {
+  std::string text;  // PTX
+  int ptx_line = 0;
+  std::string source_file;
+  int source_line = 0;
+  std::vector<std::pair<std::string, std::string>> registers;  // written: name, type
+};
+
+struct TraceStep {
+  std::uint32_t instruction = 0;  // in Trace::instructions
+  std::uint32_t mask = 0;         // lanes that executed it
+  // Registers written, one after another: 32 lanes of at least 2 bytes, or a word of predicates.
+  // Empty where the instruction did not end.
+  std::vector<std::byte> values;
+};
+
+struct Trace {
+  bool complete = true;  // false: there were more steps than asked for
+  std::vector<TraceInstruction> instructions;
+  std::vector<TraceStep> steps;
+};
+
 struct LaunchOptions {
   bool check = false;        // uninitialised reads of shared and local memory, misuse of barriers
   bool check_races = false;  // races in shared memory
   std::uint64_t seed = 0;    // 0: warps and blocks in order; else a shuffled schedule
   unsigned threads = 0;      // host threads, 0: all
   bool counts = false;
+  TraceRequest trace;
   std::size_t max_findings = 16;
   std::uint64_t max_warp_ops =
       0;  // a warp that executes more ends the grid ("timeout"); 0: no limit
@@ -76,6 +107,7 @@ struct LaunchResult {
   std::vector<Finding> findings;
   std::uint64_t lane_ops = 0;
   std::vector<LineCounts> counts;  // by PTX line, if asked for
+  Trace trace;                     // if asked for
 };
 
 // Runs a grid to its end on the calling thread and helpers. params: one pointer per kernel

@@ -10,32 +10,11 @@
 
 #include "sim/alu.h"
 #include "sim/ast.h"
+#include "sim/constant_pool.h"
 #include "sim/memory.h"
 #include "sim/program.h"
 
 namespace gpk::sim {
-
-// Constants of a program, shared by its functions.
-class ConstantPool {
- public:
-  Cell constant(std::uint64_t bits, unsigned bytes);
-  Cell predicate(bool value);
-  Cell relocated(Relocation::Kind kind, std::uint32_t index, std::uint64_t offset, unsigned bytes);
-  void finish(Program& program);
-
- private:
-  struct Entry {
-    std::uint64_t bits;
-    unsigned bytes;
-    std::size_t end;
-  };
-  Cell allocate(unsigned bytes_per_lane, std::uint64_t bits);
-  std::vector<Entry> entries_;
-  std::vector<Relocation> relocations_;
-  std::map<std::pair<std::uint64_t, unsigned>, Cell> known_;
-  std::map<std::tuple<int, std::uint32_t, std::uint64_t, unsigned>, Cell> relocated_;
-  std::size_t size_ = 0;
-};
 
 struct SymbolTable {
   std::unordered_map<std::string_view, std::uint32_t> globals, shared, functions;
@@ -97,6 +76,8 @@ class Lowering {
 
   // --- instructions ---
   void lower(const ast::Instruction& inst);
+  Instruction describe() const;
+  Type value_type(Type reg) const;
   bool lower_alu();
   bool lower_convert();
   bool lower_memory();

@@ -23,6 +23,8 @@ struct Block;
 struct Cluster;
 struct Grid;
 struct Warp;
+struct Undefined;  // undefined.h
+struct Tracer;     // trace.h
 
 // A lane did what a device refuses. Ends the grid.
 struct Fault {
@@ -69,6 +71,8 @@ struct Split {
 enum Spin : std::uint8_t { kNoSpin, kSpinMbarrier, kSpinMemory };
 
 struct Warp {
+  Warp();
+  ~Warp();
   // Of the split that runs.
   std::byte* regs = nullptr;
   const std::byte* constants = nullptr;  // their end
@@ -113,6 +117,9 @@ struct Warp {
     std::uint32_t& word = *cell<std::uint32_t>(at);
     word = (word & ~lanes) | (value & lanes);
   }
+
+  std::unique_ptr<Undefined> undefined;  // null: no register is
+  Tracer* tracer = nullptr;              // of the one warp that is traced
 
   Join* new_join();
   void free_join(Join* done) { free_joins.push_back(done); }
@@ -164,6 +171,7 @@ struct Grid {
   const std::byte* constants_end = nullptr;
   std::size_t shared_bytes = 0;  // per block, with the reserved bytes
   unsigned threads_per_block = 1, warps_per_block = 1;
+  Tracer* tracer = nullptr;
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> lane_ops{0};
   std::atomic<std::uint64_t> warp_ops{0};

@@ -150,6 +150,7 @@ std::unique_ptr<Program> lower_module(const ast::Module& source, int sm) {
   program->sm = sm;
   program->files = source.files;
   program->locations.push_back({0, 0, 0});
+  program->instructions.emplace_back();
   SymbolTable symbols;
   declare(source, *program, symbols);
   resolve_initializers(source, *program, symbols);
@@ -186,7 +187,8 @@ Dim3 Kernel::required_block() const { return function_->required_block; }
 Dim3 Kernel::required_cluster() const { return function_->cluster; }
 
 std::shared_ptr<const Module> Module::parse(std::string_view ptx, int sm) {
-  const ast::Module source = parse_ptx(ptx);
+  ast::Module source = parse_ptx(ptx);
+  source.text = ptx;
   if (source.target > sm && sm > 0)
     throw PtxError(0, "PTX for sm_" + std::to_string(source.target) + " on a device of sm_" +
                           std::to_string(sm));

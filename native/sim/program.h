@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/module.h"
+#include "sim/types.h"
 
 namespace gpk::sim {
 
@@ -44,6 +45,29 @@ struct Op {
 
 struct Location {
   int ptx_line, file, source_line;
+};
+
+struct RegisterWrite {
+  std::string name;
+  Type type;  // of the register, kPred: a bit per lane
+  Cell cell;
+};
+
+// An instruction of the text, which may be several operations.
+struct Instruction {
+  enum class Reads : std::uint8_t {
+    kComputes,  // results depend on all operands, and nothing else does
+    kSelects,   // of the first two operands one, by the third
+    kShuffles,  // of other lanes
+    kMixes,     // results depend on the operands of all lanes
+    kStores,    // the last num_stored of them go to memory
+    kActs,      // memory, control and other threads depend on them
+  };
+  std::string text;
+  std::vector<RegisterWrite> writes;
+  std::vector<Cell> reads;
+  Reads how = Reads::kActs;
+  unsigned num_stored = 0;
 };
 
 // A constant that is known at launch.
@@ -112,6 +136,7 @@ struct Program {
   std::vector<std::byte> constants;
   std::vector<Relocation> relocations;
   std::vector<Location> locations;
+  std::vector<Instruction> instructions;  // of each location
   std::map<int, std::string> files;
   int sm = 0;
 };

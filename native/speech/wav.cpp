@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 
 namespace gpk::speech {
@@ -30,11 +31,7 @@ class Reader {
   Reader(std::span<const std::byte> bytes, const char* what) : bytes_(bytes), what_(what) {}
 
   [[nodiscard]] std::uint32_t number(std::size_t offset, std::size_t size) const {
-    const std::span<const std::byte> part = slice(offset, size);
-    std::uint32_t value = 0;
-    for (std::size_t i = size; i > 0; --i)
-      value = value << 8 | std::to_integer<std::uint32_t>(part[i - 1]);
-    return value;
+    return static_cast<std::uint32_t>(little_endian(slice(offset, size)));
   }
   [[nodiscard]] std::uint16_t word(std::size_t offset) const {
     return static_cast<std::uint16_t>(number(offset, 2));

@@ -2456,6 +2456,17 @@ def histogram(
 ) -> tuple[GPUArray, GPUArray]:
     """(counts, edges): bins is the number of bins, or an array of edges."""
 
+def host_compact(
+    x: NDArray[Any],
+    mask: NDArray[Any],
+    axis: SupportsIndex,
+    count: SupportsIndex,
+    out: NDArray[Any],
+) -> builtins.bool:
+    """out = x at the `count` true elements of a mask of the axes from `axis` on, for
+    contiguous arrays. False where they are not such arrays.
+    """
+
 def host_random_normals(
     key: SupportsIndex,
     position_low: SupportsIndex,
@@ -2497,6 +2508,13 @@ def host_sum(
     x: NDArray[np.float32], mean: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None:
     """Sums over the middle axis of a float32 array in float64; with mean, of squares about it."""
+
+def host_take(
+    x: NDArray[Any], index: NDArray[Any], axis: SupportsIndex, out: NDArray[Any]
+) -> builtins.bool:
+    """out = x at int32 or int64 positions along an axis, for contiguous arrays. False, and
+    nothing written, where they are not such arrays or an index is out of bounds.
+    """
 
 def imag_part(x: GPUArray) -> GPUArray:
     """A view of the imaginary parts; zeros for a real array."""
@@ -3538,6 +3556,9 @@ def sim_set_options(
     log: builtins.bool,
     threads: SupportsIndex,
     seed: SupportsIndex,
+    trace_steps: SupportsIndex = 0,
+    trace_block: typing.Annotated[Sequence[SupportsIndex], FixedSize(3)] = [0, 0, 0],
+    trace_warp: SupportsIndex = 0,
 ) -> None:
     """Options of later launches in the simulator."""
 

@@ -20,32 +20,84 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol, TypeVar
 
     Axes = int | Sequence[int] | None
     Norm = str | None
+    Function = TypeVar("Function", bound=Callable[..., GPUArray])
+
+    class AlongOne(Protocol):
+        """Cuts or pads the axis to n points, then transforms it."""
+
+        def __call__(
+            self,
+            x: GPUArray,
+            /,
+            n: int | None = None,
+            axis: int = -1,
+            norm: Norm = None,
+            *,
+            out: GPUArray | None = None,
+        ) -> GPUArray: ...
+
+    class AlongMany(Protocol):
+        """Cuts or pads the axes to the sizes s, then transforms them."""
+
+        def __call__(
+            self,
+            x: GPUArray,
+            /,
+            s: Sequence[int] | None = None,
+            axes: Axes = ...,
+            norm: Norm = None,
+            *,
+            out: GPUArray | None = None,
+        ) -> GPUArray: ...
 
 
-def _along_one(
-    op: str, x: GPUArray, kind: str, n: int | None, axis: int, norm: Norm, out: GPUArray | None
-) -> GPUArray:
-    _check_arrays(op, x, out)
-    lengths = None if n is None else (whole(op, "n", n, 1),)
-    return _native.fft_execute(op, x, kind, lengths, (_integer(op, "axis", axis),), norm, out=out)
+def _along_one(op: str, doc: str) -> AlongOne:
+    """The function ``op`` along one axis."""
+
+    def transform(
+        x: GPUArray,
+        /,
+        n: int | None = None,
+        axis: int = -1,
+        norm: Norm = None,
+        *,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        _check_arrays(op, x, out)
+        lengths = None if n is None else (whole(op, "n", n, 1),)
+        along = (_integer(op, "axis", axis),)
+        return _native.fft_execute(op, x, op, lengths, along, norm, out=out)
+
+    return _named(transform, op, doc)
 
 
-def _along_many(
-    op: str,
-    x: GPUArray,
-    kind: str,
-    s: Sequence[int] | None,
-    axes: Axes,
-    norm: Norm,
-    out: GPUArray | None,
-) -> GPUArray:
-    _check_arrays(op, x, out)
-    return _native.fft_execute(op, x, kind, s, axes, norm, out=out)
+def _along_many(op: str, kind: str, default: Axes, doc: str) -> AlongMany:
+    """The function ``op`` along several axes: transforms of one kind."""
+
+    def transform(
+        x: GPUArray,
+        /,
+        s: Sequence[int] | None = None,
+        axes: Axes = default,
+        norm: Norm = None,
+        *,
+        out: GPUArray | None = None,
+    ) -> GPUArray:
+        _check_arrays(op, x, out)
+        return _native.fft_execute(op, x, kind, s, axes, norm, out=out)
+
+    return _named(transform, op, doc)
+
+
+def _named(function: Function, name: str, doc: str) -> Function:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 def _check_arrays(op: str, x: GPUArray, out: GPUArray | None) -> None:
@@ -61,186 +113,31 @@ def _integer(op: str, name: str, value: Any) -> int:
         raise InvalidTypeError(f"{op}: {name} is {safe_repr(value)}, expected an int") from None
 
 
-def fft(
-    x: GPUArray,
-    /,
-    n: int | None = None,
-    axis: int = -1,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The discrete Fourier transform along an axis."""
-    return _along_one("fft", x, "fft", n, axis, norm, out)
-
-
-def ifft(
-    x: GPUArray,
-    /,
-    n: int | None = None,
-    axis: int = -1,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The inverse of fft."""
-    return _along_one("ifft", x, "ifft", n, axis, norm, out)
-
-
-def rfft(
-    x: GPUArray,
-    /,
-    n: int | None = None,
-    axis: int = -1,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The first n // 2 + 1 outputs of fft for real x; the others are their conjugates."""
-    return _along_one("rfft", x, "rfft", n, axis, norm, out)
-
-
-def irfft(
-    x: GPUArray,
-    /,
-    n: int | None = None,
-    axis: int = -1,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The inverse of rfft: n reals, by default 2 * (x.shape[axis] - 1)."""
-    return _along_one("irfft", x, "irfft", n, axis, norm, out)
-
-
-def hfft(
-    x: GPUArray,
-    /,
-    n: int | None = None,
-    axis: int = -1,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """fft of a signal with Hermitian symmetry, of which x is the first half: n reals."""
-    return _along_one("hfft", x, "hfft", n, axis, norm, out)
-
-
-def ihfft(
-    x: GPUArray,
-    /,
-    n: int | None = None,
-    axis: int = -1,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The inverse of hfft."""
-    return _along_one("ihfft", x, "ihfft", n, axis, norm, out)
-
-
-def fftn(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = None,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """fft along several axes, by default the last len(s) or all. -1 in s: the size of the axis."""
-    return _along_many("fftn", x, "fft", s, axes, norm, out)
-
-
-def ifftn(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = None,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The inverse of fftn."""
-    return _along_many("ifftn", x, "ifft", s, axes, norm, out)
-
-
-def rfftn(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = None,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """rfft along the last of the axes, then fft along the others."""
-    return _along_many("rfftn", x, "rfft", s, axes, norm, out)
-
-
-def irfftn(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = None,
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """The inverse of rfftn."""
-    return _along_many("irfftn", x, "irfft", s, axes, norm, out)
-
-
-def fft2(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = (-2, -1),
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """fftn along the last two axes."""
-    return _along_many("fft2", x, "fft", s, axes, norm, out)
-
-
-def ifft2(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = (-2, -1),
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """ifftn along the last two axes."""
-    return _along_many("ifft2", x, "ifft", s, axes, norm, out)
-
-
-def rfft2(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = (-2, -1),
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """rfftn along the last two axes."""
-    return _along_many("rfft2", x, "rfft", s, axes, norm, out)
-
-
-def irfft2(
-    x: GPUArray,
-    /,
-    s: Sequence[int] | None = None,
-    axes: Axes = (-2, -1),
-    norm: Norm = None,
-    *,
-    out: GPUArray | None = None,
-) -> GPUArray:
-    """irfftn along the last two axes."""
-    return _along_many("irfft2", x, "irfft", s, axes, norm, out)
+fft = _along_one("fft", "The discrete Fourier transform along an axis.")
+ifft = _along_one("ifft", "The inverse of fft.")
+rfft = _along_one(
+    "rfft", "The first n // 2 + 1 outputs of fft for real x; the others are their conjugates."
+)
+irfft = _along_one("irfft", "The inverse of rfft: n reals, by default 2 * (x.shape[axis] - 1).")
+hfft = _along_one(
+    "hfft", "fft of a signal with Hermitian symmetry, of which x is the first half: n reals."
+)
+ihfft = _along_one("ihfft", "The inverse of hfft.")
+fftn = _along_many(
+    "fftn",
+    "fft",
+    None,
+    "fft along several axes, by default the last len(s) or all. -1 in s: the size of the axis.",
+)
+ifftn = _along_many("ifftn", "ifft", None, "The inverse of fftn.")
+rfftn = _along_many(
+    "rfftn", "rfft", None, "rfft along the last of the axes, then fft along the others."
+)
+irfftn = _along_many("irfftn", "irfft", None, "The inverse of rfftn.")
+fft2 = _along_many("fft2", "fft", (-2, -1), "fftn along the last two axes.")
+ifft2 = _along_many("ifft2", "ifft", (-2, -1), "ifftn along the last two axes.")
+rfft2 = _along_many("rfft2", "rfft", (-2, -1), "rfftn along the last two axes.")
+irfft2 = _along_many("irfft2", "irfft", (-2, -1), "irfftn along the last two axes.")
 
 
 def _real_dtype(op: str, dtype: Any) -> Any:

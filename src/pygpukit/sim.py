@@ -2,6 +2,8 @@
 
     report = gp.sim.check(kernel, x, y, n)      # faults, races, misused barriers, by source line
     profile = gp.sim.profile(kernel, x, y, n)   # operations, memory traffic, bank conflicts by line
+    for step in gp.sim.step(kernel, x, y, n):   # what a warp does, instruction by instruction
+        print(step)
 
 Kernels run in the simulator where the arrays are on the CPU and NVRTC is installed, and everywhere
 with PYGPUKIT_DEVICE=sim. ``python -m pygpukit check script.py`` checks a whole program.
@@ -15,10 +17,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pygpukit import _native
-from pygpukit.core.errors import GpuUnavailable
+import numpy as np
 
-__all__ = ["Finding", "Launch", "LineProfile", "Profile", "Report", "check", "profile", "recording"]
+from pygpukit import _native
+from pygpukit.core.errors import GpuUnavailable, InvalidValueError
+
+__all__ = [
+    "Finding",
+    "Launch",
+    "LineProfile",
+    "Profile",
+    "Report",
+    "Step",
+    "Walk",
+    "check",
+    "profile",
+    "recording",
+    "step",
+]
 
 Dim3 = tuple[int, int, int]
 
@@ -75,6 +91,7 @@ class Launch:
     lane_ops: int
     findings: list[Finding]
     lines: list[LineProfile]
+    trace: dict[str, Any] | None = None  # of step()
 
 
 @dataclass
@@ -172,6 +189,150 @@ def profile(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Profile:
     return found
 
 
+@dataclass(frozen=True)
+class Step:
+    """One instruction, executed by the lanes of a warp that are active."""
+
+    file: str
+    line: int
+    source: str  # text of that line
+    ptx: str
+    ptx_line: int
+    active: Any  # bool [32]
+    registers: dict[str, Any]  # written: name to values [32]; those of other lanes are older
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}:{self.line} | {self.source.strip()}", f"    {self.ptx}"]
+        lanes = np.flatnonzero(self.active)
+        for name, values in self.registers.items():
+            shown = ", ".join(f"{value}" for value in values[lanes][:8])
+            lines.append(f"    {name} = {shown}{', ...' if len(lanes) > 8 else ''}")
+        return "\n".join(lines)
+
+
+class Walk:
+    """The steps of a warp, in order: an iterator, with the registers as of the last step."""
+
+    def __init__(self, steps: list[Step], findings: list[Finding]) -> None:
+        self.steps = steps
+        self.findings = findings  # of the whole launch
+        self.registers: dict[str, Any] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Walk:
+        return self
+
+    def __next__(self) -> Step:
+        if self._next >= len(self.steps):
+            raise StopIteration
+        taken = self.steps[self._next]
+        self._next += 1
+        self.registers.update(taken.registers)
+        return taken
+
+    def until(self, line: int) -> Step | None:
+        """Goes on to the next step that is on a source line, and returns it; None: no more."""
+        return next((taken for taken in self if taken.line == line), None)
+
+
+def step(
+    kernel: Callable[..., Any],
+    *args: Any,
+    block_index: Dim3 = (0, 0, 0),
+    warp: int = 0,
+    until: int | None = None,
+    max_steps: int = 10_000,
+    **kwargs: Any,
+) -> Walk:
+    """Runs ``kernel(*args, **kwargs)`` and returns a walk over what one of its warps did.
+
+    The whole grid runs first, and its effects stay. ``until`` moves the walk to the first step on
+    that source line; ``Walk.until`` to the next ones. A function with several launches gives the
+    first one's.
+    """
+    index = tuple(block_index)
+    if len(index) != 3 or min(index) < 0:
+        raise InvalidValueError(f"step: block_index is {block_index}, expected three indices")
+    if warp < 0 or max_steps <= 0:
+        raise InvalidValueError(f"step: warp is {warp}, max_steps {max_steps}")
+    launches: list[Launch] = []
+    trace = {"trace_steps": max_steps, "trace_block": list(index), "trace_warp": warp}
+    with recording(launches, check=True, trace=trace):
+        kernel(*args, **kwargs)
+    if not launches:
+        raise InvalidValueError("step: the function launched no kernel")
+    first = launches[0]
+    if any(i >= n for i, n in zip(index, first.grid, strict=True)):
+        raise InvalidValueError(f"step: block_index is {index}, the grid has {first.grid} blocks")
+    warps = -(-first.block[0] * first.block[1] * first.block[2] // 32)
+    if warp >= warps:
+        raise InvalidValueError(f"step: warp is {warp}, a block of {first.block} has {warps}")
+    assert first.trace is not None
+    if not first.trace["complete"]:
+        raise InvalidValueError(f"step: the warp did more than max_steps={max_steps} instructions")
+    walk = Walk(_steps(first.trace), first.findings)
+    if until is not None:
+        position = next((i for i, s in enumerate(walk.steps) if s.line == until), len(walk))
+        for _ in range(position):
+            next(walk)
+    return walk
+
+
+_REGISTER_TYPES = {
+    **{
+        f"{kind}{bits}": f"{name}{bits}"
+        for kind, name in (("b", "int"), ("s", "int"), ("u", "uint"))
+        for bits in (16, 32, 64)
+    },
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+}
+
+
+def _steps(trace: dict[str, Any]) -> list[Step]:
+    sources: dict[str, list[str]] = {}
+    found = []
+    for number, mask, text in trace["steps"]:
+        at = trace["instructions"][number]
+        values = bytes.fromhex(text)
+        found.append(
+            Step(
+                *(at["file"], at["line"], _source_line(at["file"], at["line"], sources)),
+                *(at["text"], at["ptx_line"], _bits(mask)),
+                _registers(at["registers"], values),
+            )
+        )
+    return found
+
+
+def _bits(mask: int) -> Any:
+    return np.array([mask >> lane & 1 for lane in range(32)], bool)
+
+
+def _registers(written: list[list[str]], values: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, kind in written if values else []:
+        if kind == "pred":
+            found[name] = _bits(int.from_bytes(values[:4], "little"))
+            values = values[4:]
+            continue
+        bits = (
+            128 if kind == "b128" else 64 if kind.endswith("64") else 16 if kind in _NARROW else 32
+        )
+        dtype = np.dtype(_REGISTER_TYPES.get(kind, f"uint{bits}" if bits < 128 else "V16"))
+        size = 32 * dtype.itemsize
+        found[name] = np.frombuffer(values[:size], dtype)
+        values = values[size:]
+    return found
+
+
+_NARROW = {"b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16", "e4m3", "e5m2", "e4m3x2", "e5m2x2"}
+
+
 @contextmanager
 def recording(
     launches: list[Launch],
@@ -180,6 +341,7 @@ def recording(
     races: bool = False,
     counts: bool = False,
     seed: int = 0,
+    trace: dict[str, Any] | None = None,
 ) -> Iterator[None]:
     """Adds the launches of the block to a list; their faults are not raised meanwhile."""
     _require_simulator()
@@ -187,7 +349,7 @@ def recording(
     _native.synchronize()
     _native.sim_take_report()
     wanted = {"check": check, "races": races, "counts": counts, "seed": seed}
-    _native.sim_set_options(**{**before, **wanted, "record": True, "log": False})
+    _native.sim_set_options(**{**before, **wanted, "record": True, "log": False}, **(trace or {}))
     try:
         yield
         _native.synchronize()
@@ -217,6 +379,7 @@ def _launch(row: dict[str, Any], sources: dict[str, list[str]]) -> Launch:
         row["lane_ops"],
         [_finding(item, sources) for item in row["findings"]],
         _lines(row["counts"], sources),
+        row.get("trace"),
     )
 
 

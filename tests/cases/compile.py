@@ -15,8 +15,8 @@ ARCHS = (80, 86, 89, 90, 100, 120)
 # `make test` compiles each file for one architecture, and this many of its kernels (which share
 # most of their code); `make kernels` every kernel for every architecture.
 WHOLE = bool(os.environ.get("GPK_TEST_ALL_ARCHS"))
-SAMPLE = 10
-LARGE_SAMPLES = {"elementwise/map.cuh": 60, "fft/block.cuh": 20}  # many functors, many radices
+SAMPLE = 6
+LARGE_SAMPLES = {"elementwise/map.cuh": 40, "fft/block.cuh": 12}  # many functors, many radices
 CHUNK = 40  # kernels of one compilation: the headers are parsed once for all of them
 
 PROPERTIES = re.compile(

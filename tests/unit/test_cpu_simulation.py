@@ -306,3 +306,58 @@ def test_large_arrays_take_numpys_time(name: str) -> None:
             times[key].append(time.thread_time_ns() - start)
     mine, numpys = (statistics.median(times[key]) for key in ("ours", "theirs"))
     assert mine <= 3 * numpys + 100_000, f"{name}: {mine} ns, NumPy {numpys} ns"
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "int64", "complex128", "V3"])
+@pytest.mark.parametrize("shape", [(7,), (5, 6), (3, 33, 2), (2, 1, 31), (4, 3, 0)])
+def test_take_and_compact_in_one_pass(dtype: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    item = np.dtype(dtype).itemsize
+    x = rng.integers(0, 2, (*shape, item)).astype(np.uint8).view(dtype).reshape(shape)
+    for axis in range(len(shape)):
+        if shape[axis] == 0:
+            continue
+        for kind in (np.int32, np.int64):
+            index = rng.integers(-shape[axis], shape[axis], 9).astype(kind)
+            want = x.take(index, axis)
+            out = np.empty_like(want)
+            assert _native.host_take(x, index, axis, out)
+            assert out.tobytes() == want.tobytes()
+            for bad in (-shape[axis] - 1, shape[axis]):
+                index[5] = bad
+                out = want.copy()
+                assert not _native.host_take(x, index, axis, out)
+                assert out.tobytes() == want.tobytes()
+        for end in range(axis, len(shape) + 1):
+            mask = rng.integers(0, 2, shape[axis:end]).astype(bool)
+            want = x[(slice(None),) * axis + (mask,)]
+            out = np.empty(want.shape, dtype)
+            count = int(np.count_nonzero(mask))
+            assert _native.host_compact(x, mask, axis, count, out)
+            assert out.tobytes() == want.tobytes()
+
+
+def test_take_and_compact_refuse_what_they_do_not_know() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    index, mask = np.array([0, 2]), np.array([True, False, True])
+    out = np.empty((2, 4), np.float32)
+    for a, i, o in (
+        (x[:, ::-1], index, out),
+        (x, index.astype(np.int16), out),
+        (x, index.astype(np.uint64), out),
+        (x, np.array([0, 9, 2])[::2], out),
+        (x, index, x[:2]),
+        (x, index, out.astype(np.float64)),
+        (x, index, np.empty((2, 3), np.float32)),
+    ):
+        assert not _native.host_take(a, i, 0, o)
+    assert not _native.host_take(x, index, 2, out)
+    for a, m, o in (
+        (x[:, ::-1], mask, out),
+        (x, mask.astype(np.int64), out),
+        (x, mask[:2], out),
+        (x, mask, x[:2]),
+        (x, mask, np.empty((3, 4), np.float32)),
+    ):
+        assert not _native.host_compact(a, m, 0, 2, o)
+    assert not _native.host_compact(x, mask, 1, 2, out)

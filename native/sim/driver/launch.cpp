@@ -29,6 +29,8 @@ LaunchResult run_kernel(const KernelLaunch& launch, const GlobalMemory& memory,
   wanted.counts = options.counts != 0;
   wanted.seed = options.seed;
   wanted.threads = options.threads;
+  const auto& [x, y, z] = options.trace_block;
+  wanted.trace = {{x, y, z}, options.trace_warp, options.trace_steps};
   try {
     return sim::run(*launch.kernel, launch.shape, params.data(), launch.module->global_addresses,
                     memory, wanted);

@@ -43,11 +43,37 @@ std::string json_of(const LineCounts& c) {
              ",\"ideal_sectors\":", c.ideal_sectors, ",\"bank_conflicts\":", c.bank_conflicts, '}');
 }
 
+std::string json_of(const TraceInstruction& i) {
+  std::vector<std::string> registers;
+  for (const auto& [name, type] : i.registers)
+    registers.push_back(cat('[', json_string(name), ',', json_string(type), ']'));
+  return cat("{\"text\":", json_string(i.text), ",\"ptx_line\":", i.ptx_line,
+             ",\"file\":", json_string(i.source_file), ",\"line\":", i.source_line,
+             ",\"registers\":[", join(registers, ","), "]}");
+}
+
+std::string json_of(const TraceStep& step) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const std::byte byte : step.values) {
+    hex += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    hex += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return cat('[', step.instruction, ',', step.mask, ",\"", hex, "\"]");
+}
+
 template <class Items>
 std::string array_of(const Items& items) {
   std::vector<std::string> texts;
   for (const auto& item : items) texts.push_back(json_of(item));
   return cat('[', join(texts, ","), ']');
+}
+
+std::string trace_of(const Trace& trace, const SimOptions& options) {
+  if (options.trace_steps == 0) return "";
+  return cat(",\"trace\":{\"complete\":", trace.complete ? "true" : "false",
+             ",\"instructions\":", array_of(trace.instructions),
+             ",\"steps\":", array_of(trace.steps), '}');
 }
 
 }  // namespace
@@ -72,7 +98,7 @@ void record_launch(const KernelLaunch& launch, const LaunchResult& result,
       cat("{\"kernel\":", json_string(launch.kernel->name()), ",\"grid\":", list(launch.shape.grid),
           ",\"block\":", list(launch.shape.block), ",\"ok\":", result.ok,
           ",\"lane_ops\":", result.lane_ops, ",\"findings\":", array_of(result.findings),
-          ",\"counts\":", array_of(result.counts), '}');
+          ",\"counts\":", array_of(result.counts), trace_of(result.trace, options), '}');
 }
 
 }  // namespace gpk::sim::driver

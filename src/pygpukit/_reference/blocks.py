@@ -25,6 +25,7 @@ _BLOCK = 1 << 16  # elements that stay in the cache
 _ROW = 1 << 12  # elements of a row that NumPy adds in float32, pairwise
 _LONG = 1024  # elements of a line that are worth a call of NumPy
 LARGE = 1 << 15  # elements from which on it matters
+_DOUBLE, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 
 
 def sum_wide(x: NDArray[Any], axis: Axis) -> Any:
@@ -33,7 +34,8 @@ def sum_wide(x: NDArray[Any], axis: Axis) -> Any:
         total = _sum_large(x, axis)
         if total is not None and np.isfinite(total).all():  # else float32 may have overflowed
             return total
-    return np.add.reduce(x, axis=axis, dtype=np.complex128 if x.dtype.kind == "c" else np.float64)
+    along = axis[0] if len(axis) == 1 else axis  # a number takes NumPy less time
+    return np.add.reduce(x, axis=along, dtype=_COMPLEX if x.dtype.kind == "c" else _DOUBLE)
 
 
 def _sum_large(x: NDArray[Any], axis: Axis) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pygpukit import _native
 from pygpukit._reference.blocks import LARGE
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def _take(
     out: NDArray[Any],
 ) -> bool:
     """By NumPy's take. False where an index is out of bounds: the message is not NumPy's."""
+    if mode == "raise" and index.shape == shape and _native.host_take(x, index, axis, out):
+        return True
     size = x.shape[axis]
     if size == 0 or index.size == 0 or index.dtype.kind != "i":
         return False
@@ -197,6 +200,8 @@ def masked_select(
     x: NDArray[Any], mask: NDArray[Any], *, axis: int, at: int, out: NDArray[Any]
 ) -> None:
     """out = x at the true elements of a mask of the axes from `axis` on, which become axis `at`"""
+    if at == axis and _native.host_compact(x, mask, axis, out.shape[at], out):
+        return
     picked = x[(slice(None),) * axis + (mask,)]
     np.copyto(out, picked if at == axis else np.moveaxis(picked, axis, at))
 

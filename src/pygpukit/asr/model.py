@@ -26,6 +26,7 @@ from pygpukit.asr.tokens import WhisperTokens
 from pygpukit.asr.window_decoder import WindowDecoder
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.loaded_model import LoadedModel
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
 METHODS = ("sequential", "batched")
 
 
-class WhisperModel:
+class WhisperModel(LoadedModel):
     """Weights, caches, and the folder's tokens.
 
     >>> model = gp.asr.WhisperModel.from_pretrained("models/whisper-small")
     >>> model.transcribe("speech.wav").text
     """
+
+    _model: AsrModel
 
     def __init__(
         self,
@@ -125,23 +128,9 @@ class WhisperModel:
         return self._windows.tokens
 
     @property
-    def num_parameters(self) -> int:
-        """Elements of all weights."""
-        return self._model.num_parameters
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all weights."""
-        return self._model.num_bytes
-
-    @property
     def languages(self) -> list[str]:
         """Codes of the languages that the model knows."""
         return sorted(self.tokens.languages)
-
-    def explain(self) -> str:
-        """The steps of encoder and decoder, as text."""
-        return self._model.explain()
 
     # --- transcripts -----------------------------------------------------------------------------
 

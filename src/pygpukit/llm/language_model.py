@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.core.loaded_model import LoadedModel
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
 from pygpukit.llm.stop_strings import StopStrings
@@ -79,12 +80,14 @@ def _bar(done: int, total: int) -> None:
     print(f"\rloading {share:4.0%} of {total / 1e9:.2f} GB", end=end, file=sys.stderr, flush=True)
 
 
-class LanguageModel:
+class LanguageModel(LoadedModel):
     """Weights, a cache, and the folder's tokenizer.
 
     >>> model = gp.llm.load("models/qwen3-0.6b")
     >>> model.generate("The capital of France is", max_new_tokens=20)
     """
+
+    _model: _native.LlmModel
 
     def __init__(
         self,
@@ -131,16 +134,6 @@ class LanguageModel:
         return self._model.family
 
     @property
-    def num_parameters(self) -> int:
-        """Elements of all weights."""
-        return self._model.num_parameters
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all weights."""
-        return self._model.num_bytes
-
-    @property
     def vocab_size(self) -> int:
         """Number of token ids."""
         return self._model.vocab_size
@@ -154,10 +147,6 @@ class LanguageModel:
     def free_tokens(self) -> int:
         """Tokens that the cache has room for."""
         return self._runner.num_free_pages * 64
-
-    def explain(self) -> str:
-        """The steps of a forward pass, as text."""
-        return self._model.explain()
 
     def logits(self, prompt: Prompt) -> GPUArray:
         """Logits after every token: (tokens, vocabulary)."""

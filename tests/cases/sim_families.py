@@ -1,0 +1,640 @@
+"""One small case of every built-in kernel, for the simulator with all checks on.
+
+Most rows are cases of the families' own tables. Sizes are those of a tile or two: an interpreter
+runs them. dtypes repeat, so that few kernels are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import pygpukit as gp
+from cases import (
+    attention,
+    audio,
+    conv,
+    few_rows,
+    fft,
+    fuse,
+    indexing,
+    linalg,
+    manipulation,
+    matmul,
+    moe,
+    nn,
+    paged_cache,
+    products,
+    quantize,
+    recurrent,
+    reduction,
+    run_attention,
+    run_audio,
+    run_conv,
+    run_fft,
+    run_linalg,
+    run_moe,
+    run_nn,
+    run_paged_cache,
+    run_quantize,
+    run_recurrent,
+    run_sampling,
+    run_sorting,
+    sampling,
+    sorting,
+    standard_values,
+)
+from cases import random as draws
+from pygpukit.ops.matmul_plan import explain_matmul, with_matmul_plan
+
+RNG = np.random.default_rng(20)
+
+
+@dataclass(frozen=True)
+class Case:
+    family: str
+    name: str
+    run: Callable[[], object]
+    sm: int = 0  # on that architecture only
+
+    def __str__(self) -> str:
+        return f"{self.family}-{self.name}"
+
+
+def normal(*shape: int, dtype: str = "float32") -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def same(got: Any, want: Any, tolerance: float = 0.0) -> None:
+    host = got.to_numpy()
+    assert (host.shape, host.dtype) == (want.shape, want.dtype)
+    np.testing.assert_allclose(host, want, rtol=tolerance, atol=tolerance)
+
+
+def of_table(cases: Any, run: Callable[[Any], object], *names: str) -> Callable[[], None]:
+    """The rows with these names."""
+
+    def call() -> None:
+        found = {str(case): case for case in cases}
+        for name in names:
+            run(found[name])
+
+    return call
+
+
+# --- elementwise, creation, random ---------------------------------------------------------------
+
+
+def maps() -> None:
+    x, y = normal(700), normal(40, 33)
+    given = gp.from_numpy(y)
+    same(gp.exp(gp.from_numpy(x)) * 2, np.exp(x) * 2, 1e-6)
+    same(given + gp.from_numpy(y.T.copy()).T, y + y)  # a dense and a transposed operand
+    same(given[::2, ::-3] + 1.5, y[::2, ::-3] + np.float32(1.5))
+    same(gp.add(gp.from_numpy(x), gp.arange(700, dtype="int32")), x + np.arange(700.0))
+    small = RNG.integers(-90, 90, 300).astype("int16")
+    same(gp.from_numpy(small) // gp.asarray(small + 200), small // (small + 200))
+
+
+def casts() -> None:
+    whole = RNG.integers(-8, 8, (5, 31))
+    packed = gp.from_numpy(whole).astype("int4")
+    same(packed.astype("int64"), whole)
+    wide = normal(300)
+    narrow = gp.from_numpy(wide).astype("float8_e4m3fn").astype("float32").to_numpy()
+    assert (np.abs(narrow - wide) <= np.abs(wide) / 16 + 2.0**-10).all()
+
+
+def copies() -> None:
+    x = normal(70, 40, 3)
+    given = gp.from_numpy(x)
+    same(given[:, :, 0].T.copy(), x[:, :, 0].T.copy())
+    same(given.transpose(1, 0, 2).copy(), x.transpose(1, 0, 2).copy())
+    same(gp.full((33,), 2.5), np.full(33, 2.5, "float32"))
+    same(gp.full((33,), 2.5 + 1j, "complex128"), np.full(33, 2.5 + 1j))
+
+
+def complex_functions(*ops: str) -> None:
+    """All of the standard's special cases, and numbers."""
+    for op in ops:
+        call = getattr(gp, op)
+        standard_values.check_call(op, "complex64", lambda x, f=call: f(gp.asarray(x)).to_numpy())
+
+
+def ramps() -> None:
+    same(gp.arange(5, 90, 3), np.arange(5, 90, 3))
+    same(gp.linspace(0, 1, 50), np.linspace(0, 1, 50, dtype="float32"), 1e-7)
+    same(gp.linspace(0, 90, 37, dtype="int32"), np.linspace(0, 90, 37, dtype="int32"))
+    x = normal(33, 40)
+    same(gp.tril(gp.from_numpy(x), 2), np.tril(x, 2))
+    same(gp.triu(gp.from_numpy(x[:, :37].copy())), np.triu(x[:, :37]))
+    same(gp.eye(5, 7, 1), np.eye(5, 7, 1, dtype="float32"))
+
+
+def random_numbers(*names: str) -> None:
+    """The numbers that the CPU draws."""
+    table = {str(case): case for case in draws.CASES}
+    for name in names:
+        case = table[name]
+        numbers = [gp.random.default_rng(7, device=d) for d in ("cuda", "cpu")]
+        got, want = (case.call(rng, 300).to_numpy() for rng in numbers)
+        draws.assert_same(case, got, want)
+
+
+# --- GEMM ----------------------------------------------------------------------------------------
+
+
+def product(
+    engine: str, dtype: str, m: int, n: int, k: int, *, layout: str = "cc", **want: Any
+) -> None:
+    """A GEMM by the first plan of an engine (or prefix of a plan) with these properties."""
+    case = matmul.Case("matmul", dtype, (m, k), (k, n), layout)
+    a, b = (matmul.host_array(shape, dtype, 5) for shape in (case.a, case.b))
+    x, y = (matmul.place(h, kind, None) for h, kind in zip((a, b), layout, strict=True))
+    got = with_matmul_plan(lambda: gp.matmul(x, y), chosen(lambda: gp.matmul(x, y), engine, **want))
+    matmul.assert_product(case, got.to_numpy(), a, b)
+
+
+def chosen(call: Callable[[], object], engine: str, **want: Any) -> str:
+    for plan in explain_matmul(call).candidates:
+        if plan["text"].startswith(engine) and all(plan[key] == want[key] for key in want):
+            return str(plan["text"])
+    raise AssertionError(f"no plan of {engine} with {want}:\n{explain_matmul(call)}")
+
+
+def grouped(kernel: int) -> None:
+    x, w = normal(50, 64, dtype="bfloat16"), normal(3, 64, 64, dtype="bfloat16")
+    sizes = gp.asarray(np.array([20, 0, 30], "int32"))
+    given = gp.from_numpy(x), gp.from_numpy(w)
+    call = partial(gp.grouped_gemm, *given, sizes)
+    got = with_matmul_plan(call, chosen(call, f"grouped(kernel={kernel}"))
+    products.check_grouped(got.to_numpy(), x, w, np.repeat([0, 2], [20, 30]))
+
+
+def linear(*names: str) -> Callable[[], None]:
+    return of_table(products.LINEAR, products.run_linear, *names)
+
+
+def scaled(*names: str) -> Callable[[], None]:
+    return of_table(products.SCALED, products.run_scaled, *names)
+
+
+def packed(fmt: str, m: int, dtype: str = "bfloat16", **options: Any) -> None:
+    format_ = quantize.Format(fmt, **options)
+    run_quantize.run_round_trip(format_, (5, 384), dtype)
+    run_quantize.run_linear(format_, m, (32, 256), dtype)
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def fused() -> None:
+    for case in fuse.CASES[:1] + fuse.CASES[6:7]:
+        for shape in ((5, 8), (3, 33)):
+            host = case.draw(shape, "float32")
+            given = [x if isinstance(x, float) else gp.asarray(x) for x in host]
+            got = gp.fuse(case.ours)(*given).to_numpy().astype(np.float64)
+            np.testing.assert_allclose(got, case.want(*host), rtol=1e-5, atol=1e-5)
+    x = normal(300)
+    same(gp.fuse(lambda a: gp.tanh(a) * 2 + a)(gp.from_numpy(x)), np.tanh(x) * 2 + x, 1e-6)
+
+
+def indexed() -> None:
+    for case in (*indexing.ADVANCED[6:13], *indexing.MASKS[:1], *indexing.MASKS[5:9]):
+        indexing.run_get(case, "float32")
+        indexing.run_set(case, "float32")
+    x = normal(50, 8)
+    given = gp.from_numpy(x)
+    same(gp.take(given, gp.asarray(np.array([3, 1, 3])), axis=1), np.take(x, [3, 1, 3], axis=1))
+    assert [c.tolist() for c in gp.nonzero(given > 1)] == [c.tolist() for c in np.nonzero(x > 1)]
+    flat = np.array([7, 0, 399])
+    for ours, theirs in zip(
+        gp.unravel_index(gp.asarray(flat), (50, 8)), np.unravel_index(flat, (50, 8)), strict=True
+    ):
+        same(ours, theirs)
+
+
+def sums(op: str, dtype: str, *layouts: reduction.Layout) -> None:
+    for layout in layouts:
+        reduction.run_case(reduction.Case(op, dtype, layout))
+
+
+def conv_case(op: str, x: Any, w: Any, dtype: str = "float32", **options: Any) -> conv.Case:
+    transposed = op == "conv_transpose1d"
+    out = w[1] if transposed else w[0]
+    return conv.Case(op, conv.text(x), dtype, conv.sized(x, w, dtype, out), options)
+
+
+def whisper() -> None:
+    """Against the CPU's."""
+    wave = audio.voice(0.2)
+    both = [gp.ops.audio.whisper_log_mel(gp.from_numpy(wave, device=d), 80) for d in (None, "cpu")]
+    np.testing.assert_allclose(both[0].to_numpy(), both[1].to_numpy(), atol=2e-5)
+
+
+def biquad() -> None:
+    x = normal(2, 3000)
+    want = audio.scipy.signal.sosfilt(audio.BUTTER, x.astype("float64"))
+    got = gp.ops.audio.sosfilt(gp.from_numpy(x), audio.BUTTER).to_numpy()
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+L = reduction.Layout
+ATTEND = attention.Case
+CAUSAL = {"causal": True}
+
+CASES = (
+    Case("elementwise", "map", maps),
+    Case("elementwise", "cast", casts),
+    Case("elementwise", "copy", copies),
+    Case("elementwise", "complex", partial(complex_functions, "exp", "sqrt", "tanh", "log1p")),
+    Case("elementwise", "fuse", fused),
+    Case(
+        "elementwise",
+        "concat",
+        of_table(
+            (case for case in manipulation.CASES if case.op.name.startswith(("concat", "stack"))),
+            manipulation.run_case,
+            "concat1-((3,5),(3,1),(3,33))-int8-contiguous",
+            "concat1-((3,5),(3,1),(3,33))-complex128-contiguous",
+            "concat1-((3,5),(3,1),(3,33))-float32-contiguous",
+            "concat1-((3,5),(3,1),(3,33))-int32-transposed",
+        ),
+    ),
+    Case("creation", "ramp", ramps),
+    Case(
+        "random",
+        "draw",
+        partial(
+            random_numbers,
+            "random-dtype=float32",
+            "standard_normal-dtype=float32",
+            "integers-low=-1-high=4294967294",
+            "bernoulli-p=0.25",
+        ),
+    ),
+    Case(
+        "random",
+        "variate",
+        partial(random_numbers, "gamma-shape=2.5-scale=0.3-dtype=float32", "poisson-lam=3.5"),
+    ),
+    # --- reductions, scans, sorts, indexing
+    Case(
+        "reduction",
+        "sum",
+        partial(
+            sums,
+            "sum",
+            "float32",
+            L((3, 700), 1),
+            L((129, 8), 1),
+            L((40, 33), 0),
+            L((4099,), None),
+            L((5, 6, 7), (0, 2)),
+            L((40, 50), 1, key=slice(None, None, 2)),
+        ),
+    ),
+    Case("reduction", "argmax", partial(sums, "argmax", "float32", L((700,), None), L((9, 32), 0))),
+    Case("reduction", "var", partial(sums, "var", "float32", L((3, 700), 1))),
+    Case("reduction", "max", partial(sums, "max", "bfloat16", L((65, 64), 1))),
+    Case(
+        "reduction",
+        "scan",
+        partial(sums, "cumsum", "float32", L((5000,), None), L((5, 40), 1), L((40, 5), 0)),
+    ),
+    Case(
+        "sorting",
+        "rows",
+        lambda: [
+            run_sorting.run_sort_case(sorting.SortCase("float32", s)) for s in ((300,), (3, 33))
+        ],
+    ),
+    Case(
+        "sorting",
+        "radix",
+        lambda: run_sorting.run_sort_case(sorting.SortCase("float32", (8833,), descending=True)),
+    ),
+    Case(
+        "sorting",
+        "complex",
+        lambda: run_sorting.run_sort_case(sorting.SortCase("complex64", (33,))),
+    ),
+    Case("sorting", "unique", lambda: run_sorting.run_unique("float32", 300, "few")),
+    Case("sorting", "search", lambda: run_sorting.run_search("float32", 100)),
+    Case("sorting", "histogram", lambda: run_sorting.run_histogram("float32", 500, 10)),
+    Case("sorting", "quantile", lambda: run_sorting.run_quantiles("float32", (7, 33), 1)),
+    Case("indexing", "keys", indexed),
+    # --- GEMM
+    Case("matmul", "wgmma", partial(product, "wgmma", "bfloat16", 70, 64, 200), sm=90),
+    Case(
+        "matmul",
+        "wgmma cluster",
+        partial(product, "wgmma", "bfloat16", 130, 64, 128, cluster=2),
+        sm=90,
+    ),
+    Case("matmul", "wgmma split", partial(product, "wgmma", "bfloat16", 64, 64, 4096), sm=90),
+    Case("matmul", "mma", partial(product, "mma", "bfloat16", 70, 64, 200)),
+    Case("matmul", "mma split", partial(product, "mma", "bfloat16", 64, 64, 2048)),
+    Case("matmul", "simt split", partial(product, "simt", "float32", 65, 64, 256)),
+    Case("matmul", "general", partial(product, "general", "float64", 33, 40, 20)),
+    Case("matmul", "general direct", partial(product, "general", "int32", 3, 5, 20)),
+    Case(
+        "matmul",
+        "general rows",
+        partial(product, "general(kernel=1", "bfloat16", 1, 64, 256, layout="ct"),
+    ),
+    Case("matmul", "gemv", partial(product, "gemv", "bfloat16", 1, 64, 256, layout="ct")),
+    Case("matmul", "gemv columns", partial(product, "gemv", "bfloat16", 1, 64, 256)),
+    Case("matmul", "gemv float32", partial(product, "gemv", "float32", 1, 64, 256, layout="ct")),
+    Case(
+        "matmul",
+        "few rows",
+        lambda: [
+            few_rows.run_few_rows(few_rows.FewRows("bfloat16", m, 64, 256)) for m in (1, 4, 20)
+        ],
+    ),
+    Case(
+        "matmul",
+        "swiglu",
+        lambda: few_rows.run_few_rows(
+            few_rows.FewRows("bfloat16", 8, 64, 64, "swiglu", normed=True)
+        ),
+    ),
+    Case(
+        "matmul",
+        "epilogue",
+        lambda: products.run_linear(
+            products.Linear("bfloat16", (65, 64), 72, "gelu", True, "full")
+        ),
+    ),
+    Case(
+        "matmul",
+        "swiglu apart",
+        lambda: products.run_linear(products.Linear("bfloat16", (65, 64), 72, "swiglu", True)),
+    ),
+    Case("matmul", "grouped", partial(grouped, 0)),
+    Case("matmul", "grouped mma", partial(grouped, 1)),
+    Case("matmul", "grouped wgmma", partial(grouped, 2), sm=90),
+    Case(
+        "matmul",
+        "scaled fp8",
+        lambda: products.run_scaled(
+            products.Scaled(
+                "float8_e4m3fn", "float8_e4m3fn", (64, 256), 64, "vv", True, "bfloat16"
+            ),
+            sums=2.0**-12,
+        ),
+    ),
+    Case(
+        "matmul",
+        "scaled int8",
+        lambda: products.run_scaled(
+            products.Scaled("int8", "int8", (64, 256), 64, "vv", True, "bfloat16")
+        ),
+    ),
+    # --- packed weights
+    *(
+        Case("quantize", f"{fmt} {m}", partial(packed, fmt, m))
+        for fmt, m in (
+            ("int8", 1),
+            ("int4", 1),
+            ("fp8", 1),
+            ("nvfp4", 1),
+            ("mxfp4", 1),
+            ("nf4", 1),
+            ("mxfp8", 1),
+            ("int4", 20),
+            ("nvfp4", 20),
+        )
+    ),
+    Case("quantize", "dequantize", partial(packed, "int8", 70, "float32")),
+    Case("quantize", "zero point", partial(packed, "int4", 1, group=32, zero_point=True)),
+    Case("quantize", "block", partial(packed, "fp8", 3, block=True)),
+    # --- networks
+    Case(
+        "nn",
+        "norm",
+        of_table(
+            nn.CASES,
+            run_nn.run_case,
+            "rmsnorm-float32-5x64",
+            "add_layernorm-float32-5x64",
+            "rmsnorm-bfloat16-2x3x128",
+            "groupnorm-float32-2x4x64-by-2",
+            "rmsnorm-float32-2x4099",
+        ),
+    ),
+    Case("nn", "norm fp8", lambda: run_nn.run_fp8((3, 64), "bfloat16")),
+    Case(
+        "nn",
+        "softmax",
+        of_table(
+            nn.CASES,
+            run_nn.run_case,
+            "softmax-float32-5x64",
+            "log_softmax-float32-3x1000",
+            "softmax-float32-3x40x9-axis1",
+            "softmax-float32-4x33-mask-33-axis-1",
+        ),
+    ),
+    Case(
+        "nn",
+        "log_likelihood",
+        of_table(nn.CASES, run_nn.run_case, "log_likelihood-float32-5x33-int32"),
+    ),
+    Case(
+        "attention",
+        "prefill",
+        lambda: run_attention.run_case(
+            ATTEND("bfloat16", 70, 70, heads=2, kv_heads=1, batch=1, options=CAUSAL)
+        ),
+    ),
+    Case(
+        "attention",
+        "prefill wgmma",
+        lambda: run_attention.run_case(
+            ATTEND("bfloat16", 200, 200, heads=2, kv_heads=1, dim=128, batch=1, options=CAUSAL)
+        ),
+        sm=90,
+    ),
+    Case(
+        "attention",
+        "tile",
+        lambda: run_attention.run_case(ATTEND("bfloat16", 33, 70, batch=1, arrays=("mask",))),
+    ),
+    Case(
+        "attention",
+        "decode",
+        lambda: run_attention.run_case(ATTEND("bfloat16", 1, 300, batch=2, options=CAUSAL)),
+    ),
+    Case(
+        "attention",
+        "paged",
+        lambda: run_attention.run_case(
+            ATTEND("bfloat16", 1, 48, page=16, arrays=("lengths",), options=CAUSAL)
+        ),
+    ),
+    Case(
+        "attention",
+        "paged fp8",
+        lambda: run_attention.run_case(
+            ATTEND(
+                "bfloat16",
+                1,
+                64,
+                page=32,
+                narrow=True,
+                arrays=("lengths",),
+                options={"k_scale": 0.5, "v_scale": 2.0, "causal": True},
+            )
+        ),
+    ),
+    Case(
+        "attention",
+        "simt",
+        lambda: run_attention.run_case(
+            ATTEND("float32", 5, 9, dim=16, options=CAUSAL, arrays=("bias", "sinks"))
+        ),
+    ),
+    Case(
+        "kv_cache",
+        "write",
+        of_table(
+            paged_cache.CASES,
+            run_paged_cache.run_case,
+            "rope-bfloat16",
+            "norm and rope-bfloat16",
+            "fp8-bfloat16",
+        ),
+    ),
+    Case("kv_cache", "pages", lambda: run_paged_cache.run_pages("bfloat16", 16)),
+    Case("kv_cache", "slots", run_paged_cache.run_slots),
+    Case("moe", "route", lambda: run_moe.run_route(moe.Route(17, 8, 2, {"renormalize": True}))),
+    Case(
+        "moe",
+        "permute few",
+        lambda: run_moe.run_permute(moe.Permute(19, 3, 5, 8, "bfloat16", "wild")),
+    ),
+    Case("moe", "permute", lambda: run_moe.run_permute(moe.Permute(700, 4, 60, 8, "bfloat16"))),
+    Case("moe", "mlp", lambda: run_moe.run_mlp(5, "bfloat16")),
+    Case(
+        "sampling",
+        "sample",
+        of_table(
+            sampling.CASES,
+            run_sampling.run_case,
+            "all-float32-1000",
+            "penalties-float32-33",
+            "mask-float32-33",
+        ),
+    ),
+    Case("sampling", "logprobs", lambda: run_sampling.run_logprobs(width=200)),
+    Case("sampling", "timestamps", run_sampling.run_timestamp_rules),
+    Case("sampling", "counts", run_sampling.run_counts),
+    Case(
+        "conv",
+        "direct",
+        lambda: run_conv.run_case(conv_case("conv1d", (2, 12, 70), (12, 1, 4), groups=12)),
+    ),
+    Case(
+        "conv",
+        "mma",
+        lambda: run_conv.run_case(
+            conv_case("conv2d", (1, 16, 8, 8), (32, 16, 3, 3), padding=1, dtype="bfloat16")
+        ),
+    ),
+    Case(
+        "conv",
+        "transposed",
+        lambda: run_conv.run_case(
+            conv_case("conv_transpose1d", (1, 24, 20), (24, 16, 4), stride=2, padding=1)
+        ),
+    ),
+    Case(
+        "conv",
+        "causal",
+        of_table(conv.CASES, run_conv.run_case, "causal_conv1d-2x5x37-4-state-float32"),
+    ),
+    Case(
+        "recurrent",
+        "layers",
+        of_table(
+            recurrent.CASES,
+            run_recurrent.run_case,
+            "lstm_forward-1x7x20-33-float32",
+            "gru_bidirectional-2x5x3-8-float32",
+        ),
+    ),
+    Case(
+        "recurrent",
+        "scan",
+        of_table(
+            recurrent.CASES,
+            run_recurrent.run_case,
+            "selective_scan-2x9x40-16-float32",
+            "selective_scan-1x4x1030-16-float32",
+        ),
+    ),
+    Case(
+        "linalg",
+        "leaves",
+        lambda: [
+            run(linalg.Case("random", "float32", (2, 9, 9)))
+            for run in (
+                run_linalg.run_cholesky,
+                run_linalg.run_lu,
+                run_linalg.run_solve,
+                run_linalg.run_triangular,
+                run_linalg.run_qr,
+                run_linalg.run_eigh,
+            )
+        ],
+    ),
+    Case(
+        "linalg",
+        "blocked",
+        lambda: [
+            run(linalg.Case("random", "float32", (40, 40)), blocked=True)
+            for run in (run_linalg.run_lu, run_linalg.run_qr)
+        ],
+    ),
+    Case("linalg", "svd", lambda: run_linalg.run_svd(linalg.Case("random", "float32", (7, 3)))),
+    Case(
+        "fft",
+        "block",
+        lambda: [
+            run_fft.run_case(c)
+            for c in (
+                fft.Case("fft", (3, 64), "complex64"),
+                fft.Case("rfft", (2, 100), "float32"),
+                fft.Case("ifft", (2, 16, 5), "complex64", options={"axis": 1}),
+                fft.Case("irfft", (2, 33), "complex64"),
+            )
+        ],
+    ),
+    Case("fft", "general", lambda: run_fft.run_case(fft.Case("fft", (2, 97), "complex64"))),
+    Case("fft", "long", lambda: run_fft.run_case(fft.Case("rfft", (1, 32768), "float32"))),
+    Case(
+        "audio", "spectrogram", of_table(audio.CASES, run_audio.run_case, "golden-stft", "log_mel")
+    ),
+    Case("audio", "whisper", whisper),
+    Case(
+        "audio",
+        "filters",
+        of_table(
+            audio.CASES,
+            run_audio.run_case,
+            "fir",
+            "median-time",
+            "resample-3-7",
+            "overlap-add",
+            "crossings",
+            "energy",
+        ),
+    ),
+    Case("audio", "biquad", biquad),
+)

@@ -1,0 +1,153 @@
+"""What gp.tts makes of text: configuration, phonemes, sentences."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pygpukit as gp
+from pygpukit.core.errors import MissingPackageError, OperationError
+from pygpukit.tts.kokoro.phonemes import phonemizer
+from pygpukit.tts.kokoro.sentences import pack
+
+TINY = Path(__file__).resolve().parents[1] / "data" / "tiny-kokoro"
+
+
+# --- text ---
+def test_config() -> None:
+    config = gp.tts.KokoroConfig()
+    assert (config.sample_rate, config.hop_length, config.plbert_head_dim) == (24000, 300, 64)
+    assert config.max_phonemes == 510
+    assert len(config.vocab) == 114
+    assert max(config.vocab.values()) == 177
+    assert gp.tts.KokoroConfig.from_dict(config.to_dict()) == config
+    tiny = gp.tts.KokoroConfig.from_json(TINY / "config.json")
+    assert (tiny.hidden_dim, tiny.plbert_num_hidden_groups, tiny.hop_length) == (16, 2, 60)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "config.json is .*, expected an object"),
+        ({"plbert": 3}, "plbert is 3"),
+        ({"vocab": {"a": -1}}, "vocab has -1 for 'a'"),
+        ({"vocab": []}, "vocab is"),
+    ],
+)
+def test_configs_that_are_refused(values: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        gp.tts.KokoroConfig.from_dict(values)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json"):
+        gp.tts.KokoroConfig.from_json(tmp_path / "config.json")
+
+
+def test_tokenizer() -> None:
+    tokenizer = gp.tts.KokoroTokenizer({"a": 1, "ab": 2, "abc": 3, " ": 4}, use_misaki=False)
+    out = tokenizer.encode("abc ab xa")
+    assert out == gp.tts.TokenizerOutput([3, 4, 2, 4, 1], "abc ab xa", "abc ab xa")
+    assert tokenizer.decode([0, *out.tokens, 99]) == "abc ab a"
+    assert tokenizer.vocab_size == 4
+    assert "4 symbols" in repr(tokenizer)
+    default = gp.tts.KokoroTokenizer(use_misaki=False)
+    hello = "h\u0259l\u02c8O w\u02c8\u025c\u0279ld!"
+    assert default.decode(default.encode(hello).tokens) == hello
+    assert default.encode("h\u0259").tokens == [50, 83]
+    with pytest.raises(TypeError, match="text is 3"):
+        tokenizer.encode(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="NUL"):
+        tokenizer.encode("a\0")
+    with pytest.raises(ValueError, match="lang is 'xx', expected one of 'a'"):
+        gp.tts.KokoroTokenizer(lang="xx")
+    assert gp.tts.KokoroTokenizer(lang="en-gb").lang == "b"
+
+
+def without_phonemizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "misaki", None)
+    monkeypatch.setenv("PATH", "")
+
+
+def test_text_without_a_phonemizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_phonemizers(monkeypatch)
+    tokenizer = gp.tts.KokoroTokenizer()
+    with pytest.raises(MissingPackageError, match=r"pip install 'pygpukit\[tts\]'"):
+        tokenizer.phonemize("hello")
+    with pytest.warns(UserWarning, match="taken as phonemes"):
+        assert tokenizer.encode("ab").tokens == [43, 44]
+
+
+def test_text_through_misaki(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in with misaki's interface."""
+    made: list[dict[str, Any]] = []
+
+    class G2P:
+        def __init__(self, **options: Any) -> None:
+            made.append(options)
+
+        def __call__(self, text: str) -> tuple[str, None]:
+            return text.upper(), None
+
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("no espeak")
+
+    package = types.ModuleType("misaki")
+    for name, value in {
+        "en": types.SimpleNamespace(G2P=G2P),
+        "ja": types.SimpleNamespace(JAG2P=G2P),
+        "zh": types.SimpleNamespace(ZHG2P=G2P),
+        "espeak": types.SimpleNamespace(EspeakG2P=G2P, EspeakFallback=refuse),
+    }.items():
+        setattr(package, name, value)
+    monkeypatch.setitem(sys.modules, "misaki", package)
+    assert gp.tts.KokoroTokenizer(lang="b").encode("aio").phonemes == "AIO"
+    assert made == [{"trf": False, "british": True, "fallback": None, "unk": ""}]
+    for lang in "jzf":
+        assert phonemizer(lang)("x") == "X"
+    assert made[-1] == {"language": "fr-fr"}
+
+
+def test_text_through_espeak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stand-in for the program, which says what espeak-ng would."""
+    monkeypatch.setitem(sys.modules, "misaki", None)
+    program = tmp_path / "espeak-ng"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\ntext = sys.stdin.read()\n"
+        "if 'fail' in text: sys.exit('no such voice')\n"
+        "assert sys.argv[1:] == ['-q', '--ipa=3', '-v', 'en-us', '--stdin'], sys.argv\n"
+        "sys.stdout.buffer.write('h\\u0259l\\u02c8o\\u028a t\\u0361\\u0283\\u02d0\\n'.encode())\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tokenizer = gp.tts.KokoroTokenizer()
+    assert tokenizer.phonemize("hello ch!") == "h\u0259l\u02c8O \u02a7!"
+    with pytest.raises(OperationError, match="no such voice"):
+        tokenizer.phonemize("fail")
+
+
+def test_sentences() -> None:
+    split = gp.tts.split_sentences
+    assert split("One. Two!  Three?\n\nFour \u2026 five") == [
+        *("One.", "Two!", "Three?", "Four \u2026", "five"),
+    ]
+    assert split('He said "stop." Then 3.5 left.') == ['He said "stop."', "Then 3.5 left."]
+    assert split(" \n ") == []
+
+
+def test_phonemes_are_cut_where_it_hurts_least() -> None:
+    cut = gp.tts.split_phonemes
+    assert cut("abc", 5) == ["abc"]
+    assert cut("aa. bb, cc dd", 10) == ["aa.", "bb, cc dd"]
+    assert cut("aa bb, cc dd", 10) == ["aa bb,", "cc dd"]
+    assert cut("aa bb cc dd", 10) == ["aa bb cc", "dd"]
+    assert cut("a" * 25, 10) == ["a" * 10, "a" * 10, "a" * 5]
+    assert cut('aaa." bbbbb', 8) == ['aaa."', "bbbbb"]
+    text = "lorem, ipsum dolor; sit amet. " * 60
+    parts = cut(text, 510)
+    assert all(0 < len(part) <= 510 for part in parts)
+    assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+    assert pack(["aa", "bb", "cccccc"], 6) == [[0, 1], [2]]
