@@ -118,6 +118,7 @@ ARGUMENTS = {
     "device": "_DeviceLike",
     "dims": "_ShapeLike",
     "dtype": "_DTypeLike | None",
+    "kv_dtype": "_DTypeLike | None",
     "endpoint": "bool",
     "equal_nan": "bool",
     "expert_ids": "GPUArray | None",

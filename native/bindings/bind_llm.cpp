@@ -132,13 +132,14 @@ void bind_runner(py::module_& m) {
                                               "Forward passes of a model, and their memory.")
       .def(py::init([](const std::shared_ptr<Model>& model, std::int64_t max_tokens,
                        std::int64_t max_sequences, std::int64_t max_length, std::int64_t num_pages,
-                       std::int64_t page) {
+                       std::int64_t page, py::handle kv_dtype) {
+             llm::RunnerOptions options{max_tokens, max_sequences, max_length, num_pages, page};
+             options.kv_dtype = optional_dtype(kv_dtype, "runner");
              const WithoutGil released;
-             return std::make_shared<Runner>(
-                 model, llm::RunnerOptions{max_tokens, max_sequences, max_length, num_pages, page});
+             return std::make_shared<Runner>(model, options);
            }),
            py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"), py::arg("max_length"),
-           py::arg("num_pages"), py::arg("page"))
+           py::arg("num_pages"), py::arg("page"), py::arg("kv_dtype") = py::none())
       .def("make_sequence", &Runner::make_sequence, "An empty sequence.")
       .def(
           "forward",

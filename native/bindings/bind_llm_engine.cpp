@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/bind.h"
+#include "bindings/convert.h"
 #include "core/device.h"
 #include "llm/engine.h"
 
@@ -26,8 +27,8 @@ struct EngineSettings {
 
 // Pages in so many bytes; 0: for max_rows texts of full length, in up to half of what is free.
 std::int64_t pages_in(std::int64_t bytes, const Model& model, const EngineSettings& s) {
-  const auto page_bytes = static_cast<std::int64_t>(
-      llm::KvPages::page_bytes(model.config(), model.dtype(), s.runner.page));
+  const auto page_bytes = static_cast<std::int64_t>(llm::KvPages::page_bytes(
+      model.config(), cache_dtype(model, s.runner.kv_dtype), s.runner.page));
   if (bytes > 0) {
     if (bytes < page_bytes)
       throw InvalidArgument(cat("Engine: kv_memory is ", bytes, " bytes, expected at least ",
@@ -73,7 +74,7 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
                                           std::int64_t max_length, std::int64_t kv_memory,
                                           std::int64_t host_memory, std::int64_t page,
                                           bool prefix_cache, std::int64_t max_waiting, double aging,
-                                          bool use_graph) {
+                                          bool use_graph, py::handle kv_dtype) {
   const auto check = [](const char* what, std::int64_t value, std::int64_t least,
                         std::int64_t most) {
     if (value < least || value > most)
@@ -92,6 +93,7 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
   s.max_rows = max_batch;
   s.use_graph = use_graph;
   s.runner.page = page;
+  s.runner.kv_dtype = optional_dtype(kv_dtype, "Engine");
   s.runner.max_sequences = max_batch;
   s.runner.max_tokens = std::max(max_tokens, max_batch);
   s.runner.max_length = max_length > 0 ? max_length : std::min<std::int64_t>(most, 4096);
@@ -210,7 +212,8 @@ void bind_llm_engine(py::module_& m) {
   py::class_<EngineObject>(m, "LlmEngine", "Continuous batching of requests.")
       .def(py::init(&make_engine), py::arg("model"), py::arg("max_batch"), py::arg("max_tokens"),
            py::arg("max_length"), py::arg("kv_memory"), py::arg("host_memory"), py::arg("page"),
-           py::arg("prefix_cache"), py::arg("max_waiting"), py::arg("aging"), py::arg("use_graph"))
+           py::arg("prefix_cache"), py::arg("max_waiting"), py::arg("aging"), py::arg("use_graph"),
+           py::arg("kv_dtype") = py::none())
       .def("submit", &submit_request, py::arg("prompt"), py::arg("max_new_tokens"),
            py::arg("temperature"), py::arg("top_k"), py::arg("top_p"), py::arg("min_p"),
            py::arg("typical_p"), py::arg("repetition_penalty"), py::arg("presence_penalty"),

@@ -30,6 +30,15 @@ RunnerOptions completed(RunnerOptions o, const ModelConfig& config) {
 
 }  // namespace
 
+DType cache_dtype(const Model& model, std::optional<DType> kv_dtype) {
+  if (!kv_dtype || *kv_dtype == model.dtype()) return model.dtype();
+  if (*kv_dtype != DType::kFloat8E4M3FN)
+    throw InvalidArgument(Error::Kind::kType,
+                          cat("runner: kv_dtype is ", name(*kv_dtype), ", expected ",
+                              name(model.dtype()), " (the model's) or float8_e4m3fn"));
+  return *kv_dtype;
+}
+
 // The integers of a pass, one after the other, so that one copy brings them to the device.
 struct Runner::HostInput {
   std::int64_t tokens = 0, sequences = 0, rows = 0, longest = 0, blocks = 0, cross_blocks = 0;
@@ -39,8 +48,8 @@ struct Runner::HostInput {
 Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
     : model_(std::move(model)),
       options_(completed(options, model_->config())),
-      pages_(std::make_shared<KvPages>(model_->config(), model_->dtype(), model_->device(),
-                                       options_.num_pages, options_.page)),
+      pages_(std::make_shared<KvPages>(model_->config(), cache_dtype(*model_, options_.kv_dtype),
+                                       model_->device(), options_.num_pages, options_.page)),
       memory_(place_slots(model_->plan(), model_->spec(), model_->config())),
       activations_(Array::empty({options_.max_tokens * memory_.width}, model_->dtype(),
                                 model_->device(), "runner")) {

@@ -11,13 +11,18 @@
 namespace gpk::llm {
 
 struct RunnerOptions {
-  std::int64_t max_tokens = 512;   // of one pass
-  std::int64_t max_sequences = 1;  // of one pass
-  std::int64_t max_length = 0;     // tokens of a sequence; 0: the model's, up to 4096
-  std::int64_t num_pages = 0;      // 0: for max_sequences of max_length
-  std::int64_t page = 64;          // tokens
-  std::int64_t max_sources = 0;    // of a decoder beside an encoder; 0: max_sequences
+  std::int64_t max_tokens = 512;       // of one pass
+  std::int64_t max_sequences = 1;      // of one pass
+  std::int64_t max_length = 0;         // tokens of a sequence; 0: the model's, up to 4096
+  std::int64_t num_pages = 0;          // 0: for max_sequences of max_length
+  std::int64_t page = 64;              // tokens
+  std::int64_t max_sources = 0;        // of a decoder beside an encoder; 0: max_sequences
+  std::optional<DType> kv_dtype = {};  // of keys and values: float8_e4m3fn; none: the model's
 };
+
+// The dtype of a model's keys and values in the cache. Throws InvalidArgument for one it cannot
+// have.
+DType cache_dtype(const Model& model, std::optional<DType> kv_dtype);
 
 class Runner {
  public:

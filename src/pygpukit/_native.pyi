@@ -1005,6 +1005,7 @@ class LlmRunner:
         max_length: SupportsIndex,
         num_pages: SupportsIndex,
         page: SupportsIndex,
+        kv_dtype: _DTypeLike | None = None,
     ) -> None: ...
     def cache(self, layer: SupportsIndex) -> tuple[GPUArray, GPUArray]:
         """Keys and values of a layer: [pages, page, kv_heads, head_dim]."""
@@ -1117,6 +1118,7 @@ class LlmEngine:
         max_waiting: SupportsIndex,
         aging: float,
         use_graph: builtins.bool,
+        kv_dtype: _DTypeLike | None = None,
     ) -> None: ...
     def cancel(self, id: SupportsIndex) -> builtins.bool:
         """False where the request has ended."""

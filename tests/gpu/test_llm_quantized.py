@@ -39,3 +39,17 @@ def test_quantized_checkpoints(tmp_path: Path) -> None:
         got = model.logits(IDS[:24]).to_numpy().astype(np.float64)
         want = twin.logits(IDS[:24]).to_numpy().astype(np.float64)
         assert np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2)) < 0.02, format
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_cache_in_fp8(dtype: str) -> None:
+    options = {"max_length": 256, "max_batch": 2, "kv_dtype": "fp8"}
+    there = gp.llm.load(TINY, dtype, **options)
+    here = gp.llm.load(TINY, dtype, device="cpu", **options)
+    wide = gp.llm.load(TINY, dtype, max_length=256, max_batch=1)
+    assert abs(there.perplexity(IDS) / here.perplexity(IDS) - 1) < 0.01
+    assert abs(there.perplexity(IDS) / wide.perplexity(IDS) - 1) < 0.02
+    new = there.generate(IDS[:16], max_new_tokens=16, stop_tokens=[])
+    assert there.generate_batch([IDS[:16], IDS[16:40]], max_new_tokens=16, stop_tokens=[])[0] == new
+    with gp.llm.Engine(there, max_batch=2, max_length=64) as engine:
+        assert list(engine.submit(IDS[:16], max_new_tokens=16, stop_tokens=[])) == new

@@ -85,14 +85,14 @@ TEST(MatmulFormats, EnginesByFormat) {
       {kE4m3Row, kE4m3Column, bf16, "wgmma mma general"},
       {kE4m3Row, kE4m3Tensor, bf16, "wgmma mma general"},
       {scaled(bf16, ScaleLayout::kRow), kBf16, bf16, "wgmma gemv mma general"},
-      {kBf16, kInt4G64, bf16, "packed dequantize"},
-      {kBf16, kInt4G64, f32, "packed dequantize"},
+      {kBf16, kInt4G64, bf16, "packed packed_gemm dequantize"},
+      {kBf16, kInt4G64, f32, "packed packed_gemm dequantize"},
       {kF32, kInt4G64, f32, "dequantize"},
-      {kBf16, kInt8Column, bf16, "packed dequantize"},
-      {kBf16, kE4m3Column, bf16, "packed dequantize"},
-      {kBf16, kE4m3K128, bf16, "packed dequantize"},
-      {kBf16, kE4m3Blocks, bf16, "packed dequantize"},
-      {kBf16, kNvf4, bf16, "packed dequantize"},
+      {kBf16, kInt8Column, bf16, "packed packed_gemm dequantize"},
+      {kBf16, kE4m3Column, bf16, "packed packed_gemm dequantize"},
+      {kBf16, kE4m3K128, bf16, "packed packed_gemm dequantize"},
+      {kBf16, kE4m3Blocks, bf16, "packed packed_gemm dequantize"},
+      {kBf16, kNvf4, bf16, "packed packed_gemm dequantize"},
       {kE4m3K128, kE4m3Blocks, bf16, "block_scaled dequantize"},
       {kE4m3K128, kE4m3Blocks, f32, "block_scaled dequantize"},
       {kE4m3K128, kE4m3K128, bf16, "dequantize"},
@@ -130,10 +130,12 @@ TEST(MatmulFormats, BlockScalesRunOnTensorCoresFromSm89On) {
   desc.problem.m = desc.problem.n = desc.problem.k = 1024;
   desc.problem.a_m = desc.problem.b_n = desc.problem.c_m = 1024;
   desc.problem.a_k = desc.problem.b_k = desc.problem.c_n = 1;
-  for (const int sm : {89, 90, 100, 120}) {
-    machine.sm = sm;
-    EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::block_scaled) << sm;
-  }
+  for (const int sm : {89, 90, 100, 120})
+    for (const int m : {70, 1024}) {
+      machine.sm = sm;
+      desc.problem.m = m;
+      EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::block_scaled) << sm << ", " << m;
+    }
   machine.sm = 80;
   EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::dequantize);
 }
@@ -160,18 +162,13 @@ std::string refusal(const MatmulDesc& desc) {
 }
 
 TEST(MatmulFormats, RefusalsNameOperandFormatAndWhatThereIs) {
-  const std::string blocks = refusal(desc_of(kE4m3Row, kE4m3Blocks, DType::kBFloat16));
-  EXPECT_EQ(
-      blocks.find("some_op: b is float8_e4m3fn with float32 scale per block of 128x128, which "
-                  "no engine takes; available: "),
-      0u)
-      << blocks;
-  EXPECT_NE(blocks.find("float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2 without "
-                        "scales or float32 scale per tensor or float32 scale per column"),
-            std::string::npos)
-      << blocks;
-  const std::string rows = refusal(desc_of(kE4m3K128, kE4m3Blocks, DType::kBFloat16));
-  EXPECT_EQ(rows.find("some_op: a is float8_e4m3fn with float32 scale per 128 of k, "), 0u) << rows;
+  EXPECT_EQ(refusal(desc_of(kE4m3Row, kE4m3Blocks, DType::kBFloat16)),
+            "some_op: a is float8_e4m3fn with float32 scale per row, b is float8_e4m3fn with "
+            "float32 scale per block of 128x128, the result bfloat16; no engine takes them "
+            "together");
+  const std::string rows = refusal(desc_of(kNvf4, kBf16, DType::kBFloat16));
+  EXPECT_EQ(rows.find("some_op: a is "), 0u) << rows;
+  EXPECT_NE(rows.find("which no engine takes; available: "), std::string::npos) << rows;
   EXPECT_NE(rows.find("float32 scale per row"), std::string::npos) << rows;
   EXPECT_EQ(refusal(desc_of(kBf16, kInt4K64, DType::kBFloat16))
                 .find("some_op: b is uint4 in pairs with float16 scale per 64 of k and zero point, "

@@ -65,7 +65,10 @@ TEST(MatmulPacked, ManyRowsAreDequantised) {
   const GemmMachine h200{};
   const PackedLayout int4 = make_layout(QuantFormat::kInt4, 128, false, false, "test");
   EXPECT_EQ(plan_matmul(packed_desc(int4, 1, 4096, 4096), h200).engine, MatmulEngine::packed);
-  EXPECT_EQ(plan_matmul(packed_desc(int4, 65, 4096, 4096), h200).engine, MatmulEngine::dequantize);
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 64, 4096, 4096), h200).engine, MatmulEngine::packed);
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 8192, 4096, 4096), h200).engine,
+            MatmulEngine::dequantize);
+  EXPECT_EQ(plan_matmul(packed_desc(int4, 65, 4096, 4100), h200).engine, MatmulEngine::dequantize);
   EXPECT_EQ(plan_matmul(packed_desc(int4, 1, 4096, 4100), h200).engine, MatmulEngine::dequantize);
   MatmulDesc invariant = packed_desc(int4, 1, 4096, 4096);
   invariant.batch_invariant = true;
@@ -76,19 +79,38 @@ TEST(MatmulPacked, ManyRowsAreDequantised) {
             MatmulEngine::dequantize);
 }
 
+TEST(MatmulPacked, TilesAreDequantisedInTheMainLoop) {
+  for (const int sm : {80, 89, 90, 120}) {
+    GemmMachine machine{};
+    machine.sm = sm;
+    if (sm == 89 || sm == 120) machine.shared_bytes = 99 * 1024;
+    for (const PackedLayout& layout : every_layout())
+      for (const std::int64_t m : {65, 128}) {
+        const MatmulPlan plan = plan_matmul(packed_desc(layout, m, 4096, 4096), machine);
+        EXPECT_EQ(plan.engine, MatmulEngine::packed_gemm)
+            << to_string(layout) << ", " << m << ", SM " << sm;
+      }
+    MatmulDesc invariant = packed_desc(every_layout()[0], 65, 4096, 4096);
+    invariant.batch_invariant = true;
+    EXPECT_EQ(plan_matmul(invariant, machine).engine, MatmulEngine::dequantize);
+  }
+}
+
 TEST(MatmulPacked, EveryPlanHasAKernel) {
   std::vector<jit::KernelSpec> specs;
   enumerate_packed(specs);
+  enumerate_packed_gemm(specs);
   std::set<std::string> known;
   for (const jit::KernelSpec& spec : specs)
     EXPECT_TRUE(known.insert(spec.expression).second) << spec.expression;
   const GemmMachine h200{};
   for (const PackedLayout& layout : every_layout())
     for (const std::int64_t n : {20, 1024, 4096, 65536})
-      for (const std::int64_t m : {1, 9, 17, 33, 64}) {
+      for (const std::int64_t m : {1, 9, 17, 33, 64, 65, 150}) {
         MatmulDesc desc = packed_desc(layout, m, n, 4096);
-        desc.few_rows = desc.batch_invariant = true;
+        desc.few_rows = desc.batch_invariant = m <= 64;
         const MatmulPlan plan = plan_matmul(desc, h200);
+        if (plan.engine == MatmulEngine::dequantize) continue;  // a GEMM of its own plan
         EXPECT_TRUE(known.contains(plan_spec(desc, plan).expression)) << to_string(plan);
       }
 }

@@ -70,6 +70,20 @@ struct BlockScaleArgs {
 };
 static_assert(sizeof(BlockScaleArgs) == 48 && __is_trivially_copyable(BlockScaleArgs));
 
+// Packed weights of gemm_packed: scales as in PackedGemvArgs, 2^group_shift values of k to each.
+struct PackedTileArgs {
+  const unsigned char* values;
+  const void* scales;
+  const unsigned char* zeros;  // null: none
+  const float* tensor_scale;   // null: 1
+  long long n;
+  long long pitch;      // bytes from row to row of values
+  long long scale_row;  // scales of a row
+  int scale_shift;      // 7: a scale for 128 rows
+  int group_shift;      // 63: a scale for all of k
+};
+static_assert(sizeof(PackedTileArgs) == 64 && __is_trivially_copyable(PackedTileArgs));
+
 // --- gemm_wgmma ---------------------------------------------------------------------------------
 
 enum WgmmaStore : int {

@@ -38,6 +38,8 @@ void propose_dequantize(const MatmulDesc& desc, const GemmMachine& machine,
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
   const double moved = weights * (packed_layout(desc.b)->is_nibble() ? 0.5 : 1.0) +
                        2.0 * weights * size + static_cast<double>(p.m * (p.k + p.n)) * size;
+  // Both operands of block scales become float32, and so does c at first.
+  const int launches = both_block_scaled(desc) ? 4 : 2;
   const double simt = plan::simt_flops_per_us(machine);
   const double flops_per_us =
       both_block_scaled(desc) ? simt : std::max(plan::tensor_flops_per_us(machine, dtype), simt);
@@ -45,8 +47,8 @@ void propose_dequantize(const MatmulDesc& desc, const GemmMachine& machine,
   MatmulPlan plan;
   plan.engine = MatmulEngine::dequantize;
   plan.fused = true;
-  plan.predicted_us =
-      static_cast<float>(2 * plan::kLaunchUs + moved / plan::dram_bytes_per_us(machine) + compute);
+  plan.predicted_us = static_cast<float>(launches * plan::kLaunchUs +
+                                         moved / plan::dram_bytes_per_us(machine) + compute);
   plans.push_back(plan);
 }
 

@@ -39,8 +39,9 @@ double bytes_once(const MatmulDesc& desc) {
     return static_cast<double>(rows) * static_cast<double>(columns) *
            static_cast<double>(itemsize(dtype));
   };
+  const double per_value = desc.b.packing == plan::Packing::kNone ? 1.0 : 0.5;
   double bytes = area(p.m, p.k, desc.a.dtype) * distinct(p.batch_shape, p.batch_a) +
-                 area(p.k, p.n, desc.b.dtype) * distinct(p.batch_shape, p.batch_b);
+                 per_value * area(p.k, p.n, desc.b.dtype) * distinct(p.batch_shape, p.batch_b);
   const double results = area(p.m, p.n, desc.dtype_c) * static_cast<double>(p.num_batches());
   bytes += results;
   if ((desc.epilogue & kEpilogueResidual) != 0) bytes += results;

@@ -19,5 +19,6 @@ inline constexpr std::uint8_t kGroupedWgmmaKernel = 83;
 inline constexpr std::uint8_t kSwigluKernel = 96;
 inline constexpr std::uint8_t kPackedKernel = 112;
 inline constexpr std::uint8_t kBlockScaledKernel = 128;
+inline constexpr std::uint8_t kPackedGemmKernel = 144;
 
 }  // namespace gpk::ops::gemm

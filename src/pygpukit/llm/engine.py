@@ -15,7 +15,7 @@ from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
 from pygpukit.llm.grammar import Grammar, grammar_tokenizer
-from pygpukit.llm.language_model import LanguageModel
+from pygpukit.llm.language_model import LanguageModel, kv_cache_dtype
 from pygpukit.llm.request import Request
 from pygpukit.llm.stop_strings import StopStrings
 from pygpukit.scheduler.service import qos_class
@@ -109,7 +109,8 @@ class Engine:
     ``host_memory`` for those of preempted requests (default: as much; allocated when needed).
     ``chunk`` is how many tokens of prompts one step takes, ``page`` the tokens of a page,
     ``aging`` the seconds of waiting that count as one step of priority. With ``start=False`` no
-    thread is started, and ``step()`` does the work.
+    thread is started, and ``step()`` does the work. ``kv_dtype`` "fp8" keeps keys and values in 8
+    bits (default: what the LanguageModel has).
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Engine:
         aging: float = 1.0,
         use_graph: bool = True,
         start: bool = True,
+        kv_dtype: str | None = None,
     ) -> None:
         if not isinstance(model, LanguageModel | _native.LlmModel):
             raise InvalidTypeError(
@@ -138,6 +140,8 @@ class Engine:
         self._grammar_tokenizer: Any = None
         if max_length is None:
             max_length = 0 if self._text is None else self._text.max_length
+        if kv_dtype is None and self._text is not None:
+            kv_dtype = self._text.kv_dtype
         self._native = _native.LlmEngine(
             self._model,
             whole("Engine", "max_batch", max_batch, 1),
@@ -150,6 +154,7 @@ class Engine:
             whole("Engine", "max_waiting", max_waiting, 1),
             amount("Engine", "aging", aging, 0.0, 1000.0),
             bool(use_graph),
+            kv_cache_dtype("Engine", kv_dtype),
         )
         self._readers = _Readers(self._native)
         thread = None

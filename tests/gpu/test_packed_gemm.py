@@ -1,0 +1,58 @@
+"""Packed weights above 64 rows on a GPU: every plan of packed_gemm, layouts of x, epilogues."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import quantize as cases
+from cases.run_quantize import host
+
+import pygpukit as gp
+from pygpukit.ops.matmul_plan import explain_matmul, with_matmul_plan
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("shape", [(65, 20, 136), (130, 132, 1288), (300, 640, 2048)], ids=str)
+@pytest.mark.parametrize("fmt", cases.FORMATS, ids=str)
+def test_every_plan(fmt: cases.Format, shape: tuple[int, int, int], dtype: str) -> None:
+    m, n, k = shape
+    packed = gp.quantize(gp.from_numpy(cases.weights((n, k), dtype)), fmt.name, **fmt.options)
+    x = gp.from_numpy(cases.weights((m, k), dtype, 5))
+    bias = gp.from_numpy(cases.weights((1, n), dtype, 6)[0])
+    residual = gp.from_numpy(cases.weights((m, n), dtype, 7))
+    w = host(packed.dequantize("float32"))
+    want = np.maximum(host(x) @ w.T + host(bias), 0) + host(residual)
+    size = np.abs(host(x)) @ np.abs(w).T + np.abs(host(bias)) + np.abs(host(residual))
+    unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+
+    def run() -> gp.GPUArray:
+        return gp.linear(x, packed, bias, "relu", residual)
+
+    plans = [c["text"] for c in explain_matmul(run).candidates if "packed_gemm" in c["text"]]
+    assert len(plans) >= 2
+    for plan in plans:
+        got = host(with_matmul_plan(run, plan))
+        limit = unit * np.abs(want) + (2e-6 + 0.05 * unit) * size + 1e-6
+        assert (np.abs(got - want) <= limit).all(), plan
+        np.testing.assert_array_equal(host(with_matmul_plan(run, plan)), got)
+
+
+@pytest.mark.parametrize("fmt", [cases.Format("int4", 128), cases.Format("fp8")], ids=str)
+def test_layouts(fmt: cases.Format) -> None:
+    packed = gp.quantize(gp.from_numpy(cases.weights((136, 264), "bfloat16")), fmt.name)
+    wide = gp.from_numpy(cases.weights((264, 200), "bfloat16", 5))
+    for x in (wide.T, wide.T[3:, :], gp.concat([wide.T, wide.T], 1)[:, 100:364]):
+        assert x.shape[1] == 264
+        got = host(with_matmul_plan(lambda x=x: gp.linear(x, packed), "packed_gemm"))
+        want = host(x) @ host(packed.dequantize("float32")).T
+        assert (np.abs(got - want) <= 2.0**-7 * np.abs(want) + 0.05).all()
+        out = gp.zeros((136, x.shape[0]), dtype="bfloat16").T
+        with_matmul_plan(lambda x=x, out=out: gp.linear(x, packed, out=out), "packed_gemm")
+        np.testing.assert_array_equal(host(out), got)
+
+
+def test_many_rows_are_not_copied() -> None:
+    packed = gp.quantize(gp.ones((4096, 4096), dtype="bfloat16"), "int4")
+    x = gp.ones((96, 4096), dtype="bfloat16")
+    first = explain_matmul(lambda: gp.linear(x, packed)).candidates[0]
+    assert first["text"].startswith("packed_gemm")
