@@ -2,9 +2,9 @@
 
     python scripts/sanitize_gallery.py verdicts.json [--arch sm_90a] [NAME ...]
 
-Needs a GPU, nvcc and compute-sanitizer. Each kernel of tests/cases/faulty_kernels and its repaired
+Needs a GPU, nvcc and compute-sanitizer, and PYGPUKIT_DEVICE=sim for the simulator's part. Each kernel of tests/cases/faulty_kernels and its repaired
 twin become a program of their own; a tool's verdict on it is "reported" (with the lines it names),
-"clean", "hangs", or "failed" where the program ended badly and the tool said nothing.
+"clean", "hangs", "failed" where the program ended badly and the tool said nothing, or "not built".
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from cases.faulty_kernels import KERNELS, FaultyKernel  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 FOUND = 99  # exit code of compute-sanitizer where it reports something
-TIMEOUT_S = 60
+TIMEOUT_S = 30
+JOBS = 12
 
 MAIN = """
 #include <cstdio>
@@ -46,8 +48,9 @@ def build(case: FaultyKernel, source: str, folder: Path, arch: str) -> Path:
     file = folder / f"{case.name}.cu"
     file.write_text(source + MAIN.format(n=case.n, grid=case.grid, block=case.block))
     program = folder / case.name
-    command = ["nvcc", f"-arch={arch}", "-lineinfo", "-std=c++17", "-w", "-o", program, file]
-    subprocess.run(command, check=True)
+    target = f"-gencode=arch=compute_{arch[3:]},code={arch}"
+    command = ["nvcc", target, "-lineinfo", "-std=c++17", "-w", "-o", program, file]
+    subprocess.run(command, check=True, capture_output=True)
     return program
 
 
@@ -82,9 +85,12 @@ def judge(case: FaultyKernel, arch: str) -> dict[str, Any]:
     row: dict[str, Any] = {"name": case.name, "kind": case.kind, "lines": case.lines}
     for twin, source in (("faulty", case.source), ("repaired", case.repaired)):
         with tempfile.TemporaryDirectory() as folder:
-            program = build(case, source, Path(folder), arch)
+            try:
+                program = build(case, source, Path(folder), arch)
+            except subprocess.CalledProcessError as error:
+                row[twin] = {"verdict": "not built", "text": error.stderr.decode()[:400]}
+                continue
             row[twin] = {tool: run_tool(tool, program) for tool in TOOLS}
-        row[twin]["simulator"] = simulate(case, source)
     return row
 
 
@@ -97,15 +103,15 @@ def main() -> None:
     known = {case.name for case in KERNELS}
     if unknown := set(args.names) - known:
         parser.error(f"no such kernel: {', '.join(sorted(unknown))}")
-    rows = []
-    for case in KERNELS:
-        if args.names and case.name not in args.names:
-            continue
-        row = judge(case, args.arch)
-        rows.append(row)
-        verdicts = {tool: result["verdict"] for tool, result in row["faulty"].items()}
-        print(case.name, verdicts, flush=True)
-        args.output.write_text(json.dumps(rows, indent=1) + "\n")
+    wanted = [case for case in KERNELS if not args.names or case.name in args.names]
+    with ThreadPoolExecutor(JOBS) as pool:
+        rows = list(pool.map(lambda case: judge(case, args.arch), wanted))
+    args.output.write_text(json.dumps(rows, indent=1) + "\n")
+    for case, row in zip(wanted, rows, strict=True):
+        row["faulty"]["simulator"] = simulate(case, case.source)
+        row["repaired"]["simulator"] = simulate(case, case.repaired)
+        print(case.name, row["faulty"], flush=True)
+    args.output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":
