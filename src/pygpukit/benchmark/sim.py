@@ -79,7 +79,7 @@ def measure(name: str, quick: bool) -> dict[str, object]:
             args, expected = (gp.array(x), gp.zeros(n), n), 2 * x
         kernel = gp.jit(SAXPY if name == "saxpy" else CHAIN, name)
     lane_ops = gp.sim.profile(kernel, *args, **shape).launches[0].lane_ops
-    out = args[1] if name != "matmul" else args[2]
+    out: Any = args[1] if name != "matmul" else args[2]
     close = bool(np.allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-4))
     _native.sim_set_options(**{**_native.sim_options(), "threads": 1})
     samples = []
