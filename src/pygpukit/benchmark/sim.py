@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from pygpukit import _native
 from pygpukit.benchmark.measure import summarize
@@ -59,11 +60,14 @@ def measure(name: str, quick: bool) -> dict[str, object]:
     import pygpukit as gp
 
     rng = np.random.default_rng(1)
+    args: tuple[Any, ...]
+    shape: dict[str, Any]
     if name == "matmul":
         n = 64 if quick else 256
         a, b = (rng.standard_normal((n, n)).astype(np.float32) for _ in range(2))
         args = (gp.array(a), gp.array(b), gp.zeros((n, n)), n)
-        shape, expected = {"grid": (n // 16, n // 16), "block": (16, 16)}, a @ b
+        shape = {"grid": (n // 16, n // 16), "block": (16, 16)}
+        expected = a @ b
         kernel = gp.jit(MATMUL, name)
     else:
         n = 1 << (14 if quick else 20)
@@ -75,7 +79,7 @@ def measure(name: str, quick: bool) -> dict[str, object]:
             args, expected = (gp.array(x), gp.zeros(n), n), 2 * x
         kernel = gp.jit(SAXPY if name == "saxpy" else CHAIN, name)
     lane_ops = gp.sim.profile(kernel, *args, **shape).launches[0].lane_ops
-    out = args[1] if name != "matmul" else args[2]
+    out: Any = args[1] if name != "matmul" else args[2]
     close = bool(np.allclose(out.to_numpy(), expected, rtol=1e-4, atol=1e-4))
     _native.sim_set_options(**{**_native.sim_options(), "threads": 1})
     samples = []

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from . import control, conversions, copies, floats, integers, matrices, warps
+from . import approximations, control, conversions, copies, floats, integers, matrices, warps
 from .program import Bytes, Program
 
-FAMILIES = (integers, floats, conversions, control, warps, matrices, copies)
+FAMILIES = (
+    *(integers, floats, approximations, conversions, control),
+    *(warps, matrices, copies),
+)
 ANSWERS = Path(__file__).parents[2] / "data" / "sim-corpus" / "answers.json.gz"
 
 
