@@ -59,9 +59,10 @@ void read_activation(PyObject* object, const char* op, ops::LinearOptions& optio
 // x @ w.T of packed weights w.
 PyObject* matmul_packed(const Arguments& args, const PackedTranspose& w) {
   const Array& x = product_operand(args, 0);
-  if (!args.is_default(4) || !args.is_none(5))
-    throw InvalidArgument(
-        cat(args.op(), ": alpha and dtype are for arrays; x2 is the transpose of packed weights"));
+  if (!args.is_default(4) || !args.is_none(5) || !args.is_none(7))
+    throw InvalidArgument(cat(args.op(),
+                              ": alpha, dtype and precision are for arrays; x2 is the transpose of "
+                              "packed weights"));
   ops::LinearOptions options;
   options.batch_invariant = args.optional_flag(6).value_or(false);
   return run_into(args, 2, [&](const std::optional<Array>& out) {
@@ -70,19 +71,33 @@ PyObject* matmul_packed(const Arguments& args, const PackedTranspose& w) {
   });
 }
 
-// (x1, x2, out, use_tf32, alpha, dtype, batch_invariant)
+// use_tf32 and precision, of which a call may say one, to options.
+template <class Options>
+void read_precision(const Arguments& args, int use_tf32, int precision, Options& options) {
+  options.use_tf32 = args.optional_flag(use_tf32);
+  if (args.is_none(precision)) return;
+  if (options.use_tf32)
+    throw InvalidArgument(
+        cat(args.op(), ": use_tf32 and precision are both given, expected one of them"));
+  const auto chosen = ops::matmul_precision_named(args.text(precision), args.op());
+  options.use_tf32 = chosen == ops::MatmulPrecision::kTf32;
+  options.tf32x3 = chosen == ops::MatmulPrecision::kTf32x3;
+}
+
+// (x1, x2, out, use_tf32, alpha, dtype, batch_invariant, precision)
 PyObject* matmul(const Arguments& args) {
   if (!is_array(args[1].ptr())) [[unlikely]]
     if (const PackedTranspose* w = packed_transpose_of(args[1])) return matmul_packed(args, *w);
   const Array& x1 = product_operand(args, 0);
   const Array& x2 = product_operand(args, 1);
-  const std::optional<bool> use_tf32 = args.optional_flag(3);
-  if (args.is_default(4) && args.is_none(5) && args.is_default(6))
+  if (args.is_default(4) && args.is_none(5) && args.is_default(6) && args.is_none(7)) {
+    const std::optional<bool> use_tf32 = args.optional_flag(3);
     return run_into(args, 2, [&](const std::optional<Array>& out) {
       return ops::matmul(x1, x2, out, use_tf32);
     });
+  }
   ops::MatmulOptions options;
-  options.use_tf32 = use_tf32;
+  read_precision(args, 3, 7, options);
   options.alpha = args.number(4);
   options.dtype = args.optional_dtype(5);
   options.batch_invariant = args.optional_flag(6).value_or(false);
@@ -93,7 +108,7 @@ PyObject* matmul(const Arguments& args) {
 }
 
 // (x, w, bias, activation, residual, out, use_tf32, batch_invariant, norm, eps, few_rows,
-// quantize_input)
+// quantize_input, precision)
 PyObject* linear(const Arguments& args) {
   const Array& x = args.array(0);
   const ops::PackedWeight* const packed = is_array(args[1].ptr()) ? nullptr : packed_of(args[1]);
@@ -102,7 +117,9 @@ PyObject* linear(const Arguments& args) {
   options.bias = args.optional_array(2);
   read_activation(args[3].ptr(), "linear", options);
   options.residual = args.optional_array(4);
-  options.use_tf32 = args.optional_flag(6);
+  read_precision(args, 6, 12, options);
+  if (packed != nullptr && !args.is_none(12))
+    throw InvalidArgument("linear: precision is given, w is packed; expected None");
   options.batch_invariant = args.optional_flag(7).value_or(false);
   if (const std::optional<Array> norm = args.optional_array(8))
     options.norm = ops::LinearNorm{*norm, args.number(9)};
@@ -131,12 +148,7 @@ PyObject* addmm(const Arguments& args) {
 }
 
 void set_precision(const Arguments& args) {
-  const std::string precision = args.text(0);
-  if (precision != "float32" && precision != "tf32")
-    throw InvalidArgument(
-        cat("set_matmul_precision: precision is '", precision, "', expected 'float32' or 'tf32'"));
-  ops::set_matmul_precision(precision == "tf32" ? ops::MatmulPrecision::kTf32
-                                                : ops::MatmulPrecision::kFloat32);
+  ops::set_matmul_precision(ops::matmul_precision_named(args.text(0), "set_matmul_precision"));
 }
 
 }  // namespace
@@ -146,10 +158,8 @@ void bind_matmul(py::module_& m) {
   define(m, "linear", linear);
   define(m, "addmm", addmm);
   define(m, "set_matmul_precision", set_precision);
-  define(m, "get_matmul_precision", [](const Arguments&) {
-    const bool tf32 = ops::matmul_precision() == ops::MatmulPrecision::kTf32;
-    return py::str(tf32 ? "tf32" : "float32");
-  });
+  define(m, "get_matmul_precision",
+         [](const Arguments&) { return py::str(name(ops::matmul_precision())); });
 }
 
 }  // namespace gpk::bind

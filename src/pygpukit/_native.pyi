@@ -2709,6 +2709,7 @@ def linear(
     eps: float = 1e-05,
     few_rows: builtins.bool = False,
     quantize_input: builtins.bool = False,
+    precision: Literal["float32", "tf32", "3xtf32"] | None = None,
 ) -> GPUArray:
     """activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].
 
@@ -2836,6 +2837,7 @@ def matmul(
     alpha: float = 1.0,
     dtype: _DTypeLike | None = None,
     batch_invariant: builtins.bool = False,
+    precision: Literal["float32", "tf32", "3xtf32"] | None = None,
 ) -> GPUArray:
     """alpha times the matrix product, broadcast over leading dimensions, as NumPy's matmul.
 
@@ -2844,7 +2846,9 @@ def matmul(
     in, as in NumPy: float32 for float16 and bfloat16, and int32 for int8, keep the sums as
     they are. float32 stays float32 unless use_tf32 says otherwise (other dtypes:
     RuntimeError) or, where it is None, set_matmul_precision() does. With batch_invariant a
-    row's result does not depend on the number of rows.
+    row's result does not depend on the number of rows. precision says the same in words:
+    'float32', 'tf32' or '3xtf32' (float32 split in two TF32 numbers, three products on
+    tensor cores, where that is faster; float32 operands only).
     """
 
 def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
@@ -3527,8 +3531,8 @@ def set_default_device(device: _DeviceLike) -> None:
 def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = None) -> None:
     """New arrays of at least that size are evictable by default; None: only marked ones."""
 
-def set_matmul_precision(precision: Literal["float32", "tf32"]) -> None:
-    """'float32' or 'tf32': what float32 GEMMs are computed in unless a call says."""
+def set_matmul_precision(precision: Literal["float32", "tf32", "3xtf32"]) -> None:
+    """'float32', 'tf32' or '3xtf32': what float32 GEMMs are computed in unless a call says."""
 
 def set_memory_limit(limit: int | str | None, device: _DeviceLike = None) -> None:
     """The most physical memory the pool may hold: bytes, '8GiB', '80%', None."""

@@ -198,17 +198,20 @@ TEST(MatmulTiles, EnumerateListsWhatPlansChoose) {
   std::vector<jit::KernelSpec> specs;
   enumerate_mma(specs);
   enumerate_simt(specs);
-  EXPECT_LT(specs.size(), 120u);
+  EXPECT_LT(specs.size(), 130u);
   std::set<std::string> listed, chosen;
   for (const jit::KernelSpec& spec : specs) {
     EXPECT_TRUE(listed.insert(spec.expression).second) << spec.expression;
     EXPECT_FALSE(spec.bundled);
   }
   const auto choose = [&](GemmCall p) {
-    p.tf32 = true;
+    for (const bool split : {true, false}) {
+      p.tf32x3 = split && p.a.dtype() == DType::kFloat32;
+      p.tf32 = !p.tf32x3;
+      for (const MatmulPlan& plan : plans_of(propose_mma, p, h200()))
+        chosen.insert(spec_mma(make_desc(p), plan).expression);
+    }
     const MatmulDesc desc = make_desc(p);
-    for (const MatmulPlan& plan : plans_of(propose_mma, p, h200()))
-      chosen.insert(spec_mma(desc, plan).expression);
     for (const MatmulPlan& plan : plans_of(propose_simt, p, h200()))
       chosen.insert(spec_simt(desc, plan).expression);
   };

@@ -148,7 +148,7 @@ def test_linear_errors() -> None:
         gp.linear(gp.ones((2, 64), dtype="float64"), packed)
     with pytest.raises(ValueError, match=r"linear: bias has shape \(5,\)"):
         gp.linear(gp.ones((2, 64)), packed, gp.ones(5))
-    with pytest.raises(ValueError, match="matmul: alpha and dtype are for arrays"):
+    with pytest.raises(ValueError, match="matmul: alpha, dtype and precision are for arrays"):
         gp.matmul(gp.ones((2, 64)), packed.T, alpha=2.0)
     with pytest.raises(TypeError):
         packed @ gp.ones((2, 64))  # type: ignore[operator]

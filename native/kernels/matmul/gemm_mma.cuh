@@ -1,10 +1,11 @@
-// C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32, int8 (int32
-// accumulators, no epilogue), FP8 (SM89+). All others accumulate in float32, in order of k: 16 (8,
-// 32) at a time. A is K-major (kAKMajor) or M-major, B K-major or N-major. Base, pitch and batch
-// strides are multiples of kAlignA (kAlignB) bytes: 16, 8, 4 (cp.async) or one element. Grid: x
-// tiles and batches (gemm_grid.cuh), y split-K. A block computes kTileM x kTileN, a warp kWarpM x
-// kWarpN of it. Shared memory (dynamic): a ring of kStages tiles of A and B (gemm_copy), later 16
-// rows of accumulators per warp, for wide, coalesced stores. Tile shapes: engine_mma.cpp.
+// C = epilogue(A B), batched, by mma.sync: float16, bfloat16, float32 rounded to TF32 (in two
+// parts: gemm_split.cuh), int8 (int32 accumulators, no epilogue), FP8 (SM89+). All others
+// accumulate in float32, in order of k: 16 (8, 32) at a time. A is K-major (kAKMajor) or M-major, B
+// K-major or N-major. Base, pitch and batch strides are multiples of kAlignA (kAlignB) bytes: 16,
+// 8, 4 (cp.async) or one element. Grid: x tiles and batches (gemm_grid.cuh), y split-K. A block
+// computes kTileM x kTileN, a warp kWarpM x kWarpN of it. Shared memory (dynamic): a ring of
+// kStages tiles of A and B (gemm_copy), later 16 rows of accumulators per warp, for wide, coalesced
+// stores. Tile shapes: engine_mma.cpp.
 #pragma once
 
 #include "matmul/gemm_fragment.cuh"
@@ -50,7 +51,7 @@ struct GemmMma {
       from_b.load(b, stage + LayoutA::kBytes, step);
     }
     __device__ __forceinline__ void round() {
-      if constexpr (sizeof(TA) == 4) {
+      if constexpr (kIsSame<TA, float>) {
 #pragma unroll
         for (int i = 0; i < kBlocksM * 4; ++i) a[i / 4][i % 4] = round_to_tf32(a[i / 4][i % 4]);
 #pragma unroll
@@ -71,7 +72,8 @@ struct GemmMma {
     }
     __device__ __forceinline__ void multiply(Acc (&acc)[kBlocksM][kBlocksN * 2][4]) const {
       multiply_part<0>(acc);
-      if constexpr (Mma<TA, TB>::kParts == 2) multiply_part<1>(acc);
+      if constexpr (Mma<TA, TB>::kParts > 1) multiply_part<1>(acc);
+      if constexpr (Mma<TA, TB>::kParts > 2) multiply_part<2>(acc);
     }
   };
 
@@ -212,10 +214,8 @@ __device__ __forceinline__ void store_tile(
 
 template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
           int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
-__global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
-    gemm_mma_kernel(const __grid_constant__ MatmulArgs args,
-                    const __grid_constant__ EpilogueArgs epilogue,
-                    const __grid_constant__ TileGrid grid) {
+__device__ __forceinline__ void gemm_mma_tile(const MatmulArgs& args, const EpilogueArgs& epilogue,
+                                              const TileGrid& grid) {
   using Gemm = GemmMma<TA, TB, TC, kTileM, kTileN, kTileK, kWarpM, kWarpN, kStages, kAKMajor,
                        kBKMajor, kAlignA, kAlignB>;
   using Acc = typename Gemm::Acc;
@@ -232,6 +232,16 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
   }
   store_tile<Gemm, TC, kTileM, kTileN>(args, epilogue, grid, gemm_shared, warp, warp_m, warp_n,
                                        acc);
+}
+
+template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
+          int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
+__global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
+    gemm_mma_kernel(const __grid_constant__ MatmulArgs args,
+                    const __grid_constant__ EpilogueArgs epilogue,
+                    const __grid_constant__ TileGrid grid) {
+  gemm_mma_tile<TA, TB, TC, kTileM, kTileN, kTileK, kWarpM, kWarpN, kStages, kAKMajor, kBKMajor,
+                kAlignA, kAlignB>(args, epilogue, grid);
 }
 
 }  // namespace gpk

@@ -123,6 +123,7 @@ MatmulDesc format_desc(const GemmCall& call) {
   desc.epilogue = epilogue_flags(call);
   desc.conjugate = call.conjugate;
   desc.tf32 = call.tf32;
+  desc.tf32x3 = call.tf32x3;
   desc.batch_invariant = call.batch_invariant;
   desc.few_rows = call.few_rows;
   desc.gated = call.gated;
@@ -227,6 +228,7 @@ std::string to_string(const MatmulDesc& desc) {
                 to_string(desc.groups));
   if (desc.conjugate) text += ", conjugate";
   if (desc.tf32) text += ", tf32";
+  if (desc.tf32x3) text += ", 3xtf32";
   if (desc.batch_invariant) text += desc.few_rows ? ", few_rows" : ", batch_invariant";
   if (desc.gated) text += ", gated";
   if (desc.normed) text += ", normed";

@@ -25,6 +25,7 @@ struct MatmulDesc {
   EpilogueSteps steps;
   bool conjugate = false;
   bool tf32 = false;
+  bool tf32x3 = false;
   bool batch_invariant = false;
   bool few_rows = false;
   bool gated = false, normed = false;  // as GemmCall

@@ -32,6 +32,7 @@ struct Variant {
   DType a, b;
   bool a_k_major, b_k_major;
   std::uint8_t align;  // of both: 16, 4, or an element
+  bool split = false;  // float32 as two TF32 numbers
 
   [[nodiscard]] std::uint64_t bits() const {
     return plan::KeyBuilder()
@@ -40,6 +41,7 @@ struct Variant {
         .field("a_k_major", a_k_major, 1)
         .field("b_k_major", b_k_major, 1)
         .field("align", align, 5)
+        .field("split", split, 1)
         .key();
   }
 };
@@ -62,8 +64,8 @@ std::uint8_t align_class(const MatmulDesc& d) {
 }
 
 Variant variant_of(const MatmulDesc& oriented) {
-  return {oriented.a.dtype, oriented.b.dtype, oriented.a_k_major(), oriented.b_k_major(),
-          align_class(oriented)};
+  return {oriented.a.dtype,     oriented.b.dtype,      oriented.a_k_major(),
+          oriented.b_k_major(), align_class(oriented), oriented.tf32x3};
 }
 
 bool runs_on(const MatmulDesc& d, const GemmMachine& machine) {
@@ -72,6 +74,7 @@ bool runs_on(const MatmulDesc& d, const GemmMachine& machine) {
 
 // Which kernels there are, so that the number of variants stays small: see enumerate_mma().
 bool has_kernel(MmaKernel kernel, const Variant& v) {
+  if (v.split) return kernel == MmaKernel::k64x64;  // twice the fragments: registers
   if ((v.align == 16) != (kernel != MmaKernel::kLoose)) return false;
   if (is_fp8(v.a)) {
     const bool k_major = v.a_k_major && v.b_k_major;
@@ -92,6 +95,7 @@ double rate(const MatmulDesc& d, const GemmMachine& machine, const Variant& v) {
   if (machine.sm >= 100 && machine.sm < 120) share = 0.2;
   if (machine.sm >= 90 && machine.sm < 120 && is_fp8(d.a.dtype)) share /= 2.0;
   if (d.a.dtype == DType::kFloat32) share *= 0.92;
+  if (v.split) share /= 3.0;
   if (v.align == 4 && d.a.dtype != DType::kFloat32) share *= 0.6;
   if (v.align < 4) share *= 0.35;
   return share * tensor_flops_per_us(machine, d.a.dtype);
@@ -107,6 +111,12 @@ jit::KernelSpec spec_of(MmaKernel kernel, const Variant& v) {
   spec.op = "matmul";
   spec.bundled = false;
   if (is_fp8(v.a)) spec.exact_sms = {89, 90, 100, 120};
+  if (v.split) {
+    spec.file = "matmul/gemm_split.cuh";
+    spec.expression =
+        cat("gpk::gemm_split_kernel<", v.a_k_major, ", ", v.b_k_major, ", ", int{v.align}, ">");
+    return spec;
+  }
   spec.expression = cat("gpk::gemm_mma_kernel<", kernel_type(v.a), ", ", kernel_type(v.b), ", ",
                         kernel_type(own_result(v.a)), ", ", tile.m, ", ", tile.n, ", ", tile.k,
                         ", ", warp.m, ", ", warp.n, ", ", tile.stages, ", ", v.a_k_major, ", ",
@@ -142,7 +152,12 @@ WarpTile warp_tile(MmaKernel kernel) {
   }
 }
 
-bool takes_mma(const MatmulDesc& d) { return takes_tensor_cores(d); }
+bool takes_mma(const MatmulDesc& d) {
+  if (!d.tf32x3) return takes_tensor_cores(d);
+  MatmulDesc rounded = d;
+  rounded.tf32 = true;
+  return takes_tensor_cores(rounded);
+}
 
 void propose_mma(const MatmulDesc& desc, const GemmMachine& machine,
                  std::vector<MatmulPlan>& plans) {
@@ -188,6 +203,12 @@ void enumerate_mma(std::vector<jit::KernelSpec>& specs) {
     if (itemsize(dtype) < 4)
       add(MmaKernel::kLoose, dtype, dtype, static_cast<std::uint8_t>(itemsize(dtype)));
   }
+  for (const bool a_k_major : {true, false})
+    for (const bool b_k_major : {true, false}) {
+      const DType f32 = DType::kFloat32;
+      for (const std::uint8_t align : {std::uint8_t{16}, std::uint8_t{4}})
+        specs.push_back(spec_of(MmaKernel::k64x64, {f32, f32, a_k_major, b_k_major, align, true}));
+    }
   for (const DType a : kFp8)
     for (const DType b : kFp8) {
       for (const MmaKernel kernel : kAligned) add(kernel, a, b, 16);

@@ -22,6 +22,7 @@ struct LinearOptions {
   bool swiglu = false;  // w is a pair, gate rows then up rows: silu(x gate^T) * (x up^T)
   std::optional<Array> out;
   std::optional<bool> use_tf32;
+  bool tf32x3 = false;  // as MatmulOptions
   bool batch_invariant = false;
   // Up to kMaxFewRows rows, which agree with other calls of that kind, but not with calls of more
   // rows; the norm and SwiGLU are part of the same launch. Implies batch_invariant.

@@ -87,7 +87,10 @@ Array gemm::multiply_stacks(const Array& a, const Array& b, const char* op) {
       a.device(), op);
   if (c.size() == 0) return c;
   gemm::GemmCall call{a, b, c};
-  call.tf32 = a.dtype() == DType::kFloat32 && gemm::tf32_allowed(std::nullopt);
+  if (a.dtype() == DType::kFloat32) {
+    call.tf32 = gemm::tf32_allowed(std::nullopt);
+    call.tf32x3 = gemm::tf32x3_allowed(std::nullopt, false);
+  }
   run_gemm(call, op);
   return c;
 }
@@ -160,6 +163,10 @@ Checked check_matmul(const Array& x1, const Array& x2, const MatmulOptions& opti
   check_core(x1.shape()[x1.ndim() - 1], x2.shape()[checked.column ? 0 : x2.ndim() - 2],
              checked.column ? 0 : x2.ndim() - 2, x1, x2, op);
   check_tf32(options.use_tf32, checked.operand, op);
+  if (options.tf32x3 && checked.operand != DType::kFloat32)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": precision is '3xtf32', operands are ", name(checked.operand),
+                              ", expected float32"));
   checked.batch = broadcast_batch(leading(x1.shape(), checked.row ? 1 : 2),
                                   leading(x2.shape(), checked.column ? 1 : 2), x1, x2, op);
   const std::int64_t m = checked.row ? 1 : x1.shape()[x1.ndim() - 2];
@@ -187,7 +194,10 @@ gemm::GemmCall make_call(const Checked& checked, const Array& x1, const Array& x
   gemm::GemmCall call{with_batch(checked.row ? expand_dims(a, {0}, op) : a, checked.batch, op),
                       with_batch(checked.column ? expand_dims(b, {1}, op) : b, checked.batch, op),
                       as_stack(checked, result, op)};
-  call.tf32 = checked.operand == DType::kFloat32 && gemm::tf32_allowed(options.use_tf32);
+  if (checked.operand == DType::kFloat32) {
+    call.tf32 = gemm::tf32_allowed(options.use_tf32);
+    call.tf32x3 = gemm::tf32x3_allowed(options.use_tf32, options.tf32x3);
+  }
   call.batch_invariant = options.batch_invariant;
   if (!with_epilogue) return call;
   gemm::Epilogue& epilogue = call.epilogue;
@@ -206,7 +216,10 @@ Array multiply_matrices(const Array& x1, const Array& x2, std::optional<bool> us
   gemm::GemmCall call{
       x1, x2, Array::empty({x1.shape()[0], x2.shape()[1]}, x1.dtype(), x1.device(), "matmul")};
   if (call.c.size() == 0) return call.c;
-  call.tf32 = x1.dtype() == DType::kFloat32 && gemm::tf32_allowed(use_tf32);
+  if (x1.dtype() == DType::kFloat32) {
+    call.tf32 = gemm::tf32_allowed(use_tf32);
+    call.tf32x3 = gemm::tf32x3_allowed(use_tf32, false);
+  }
   run_gemm(call, "matmul");
   return call.c;
 }

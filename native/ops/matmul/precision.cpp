@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "core/config.h"
 
 namespace gpk::ops {
@@ -10,7 +12,18 @@ namespace {
 constexpr int kUnset = -1;
 std::atomic<int> chosen{kUnset};
 
+constexpr const char* kNames[] = {"float32", "tf32", "3xtf32"};
+
 }  // namespace
+
+const char* name(MatmulPrecision precision) { return kNames[static_cast<int>(precision)]; }
+
+MatmulPrecision matmul_precision_named(std::string_view name, const char* op) {
+  for (int i = 0; i < 3; ++i)
+    if (name == kNames[i]) return static_cast<MatmulPrecision>(i);
+  throw InvalidArgument(
+      cat(op, ": precision is '", name, "', expected 'float32', 'tf32' or '3xtf32'"));
+}
 
 MatmulPrecision matmul_precision() {
   const int value = chosen.load(std::memory_order_relaxed);
@@ -29,6 +42,11 @@ void set_matmul_precision(MatmulPrecision precision) {
 
 bool gemm::tf32_allowed(std::optional<bool> use_tf32) {
   const bool wanted = use_tf32 ? *use_tf32 : matmul_precision() == MatmulPrecision::kTf32;
+  return wanted && !Config::get().no_tf32;
+}
+
+bool gemm::tf32x3_allowed(std::optional<bool> use_tf32, bool wanted) {
+  if (!use_tf32) wanted = wanted || matmul_precision() == MatmulPrecision::kTf32x3;
   return wanted && !Config::get().no_tf32;
 }
 

@@ -2,10 +2,16 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 namespace gpk::ops {
 
-enum class MatmulPrecision { kFloat32, kTf32 };
+// kTf32x3: split in two TF32 numbers, three products, which keeps the accuracy of float32.
+enum class MatmulPrecision { kFloat32, kTf32, kTf32x3 };
+// "float32", "tf32", "3xtf32".
+const char* name(MatmulPrecision precision);
+// Throws InvalidArgument that lists the names.
+MatmulPrecision matmul_precision_named(std::string_view name, const char* op);
 
 // The precision of float32 GEMMs where a call does not say. At first: PYGPUKIT_ALLOW_TF32 (kTf32),
 // else kFloat32. For all threads.
@@ -14,8 +20,9 @@ void set_matmul_precision(MatmulPrecision precision);
 
 namespace gemm {
 
-// The answer for one call. PYGPUKIT_NO_TF32 wins over everything.
+// The answers for one call. PYGPUKIT_NO_TF32 wins over everything.
 bool tf32_allowed(std::optional<bool> use_tf32);
+bool tf32x3_allowed(std::optional<bool> use_tf32, bool wanted);
 
 }  // namespace gemm
 
