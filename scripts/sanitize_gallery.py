@@ -46,7 +46,9 @@ def build(case: FaultyKernel, source: str, folder: Path, arch: str) -> Path:
     file = folder / f"{case.name}.cu"
     file.write_text(source + MAIN.format(n=case.n, grid=case.grid, block=case.block))
     program = folder / case.name
-    command = ["nvcc", f"-arch={arch}", "-lineinfo", "-std=c++17", "-w", "-o", program, file]
+    virtual = arch.replace("sm_", "compute_")
+    command = ["nvcc", "-gencode", f"arch={virtual},code={arch}", "-lineinfo", "-std=c++17", "-w"]
+    command += ["-o", str(program), str(file)]
     subprocess.run(command, check=True)
     return program
 
