@@ -45,7 +45,7 @@ def build(case: FaultyKernel, source: str, folder: Path, arch: str) -> Path:
     """The kernel's lines come first, so that their numbers stay."""
     file = folder / f"{case.name}.cu"
     file.write_text(source + MAIN.format(n=case.n, grid=case.grid, block=case.block))
-    program = folder / case.name
+    program: Path = folder / case.name
     virtual = arch.replace("sm_", "compute_")
     command = ["nvcc", "-gencode", f"arch={virtual},code={arch}", "-lineinfo", "-std=c++17", "-w"]
     command += ["-o", str(program), str(file)]

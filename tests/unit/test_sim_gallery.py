@@ -48,7 +48,7 @@ def test_nothing_is_said_of_the_repaired_twin(case: FaultyKernel) -> None:
     ("name", "words"),
     [
         ("deadlock_missing_bytes", "waits for parity 0 of the mbarrier at byte"),
-        ("deadlock_missing_bytes", "(1 of 1 arrivals missing, 128 bytes missing)"),
+        ("deadlock_missing_bytes", "(0 of 1 arrivals missing, 128 bytes missing)"),
         ("deadlock_wrong_phase", "waits for parity 1 of the mbarrier at byte"),
         ("deadlock_nobody_arrives", "(1 of 1 arrivals missing)"),
         ("deadlock_two_barriers", "warp 1 lanes 0xffffffff waits at barrier 2"),
