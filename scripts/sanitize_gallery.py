@@ -47,9 +47,10 @@ def build(case: FaultyKernel, source: str, folder: Path, arch: str) -> Path:
     """The kernel's lines come first, so that their numbers stay."""
     file = folder / f"{case.name}.cu"
     file.write_text(source + MAIN.format(n=case.n, grid=case.grid, block=case.block))
-    program = folder / case.name
-    target = f"-gencode=arch=compute_{arch[3:]},code={arch}"
-    command = ["nvcc", target, "-lineinfo", "-std=c++17", "-w", "-o", program, file]
+    program: Path = folder / case.name
+    virtual = arch.replace("sm_", "compute_")
+    command = ["nvcc", "-gencode", f"arch={virtual},code={arch}", "-lineinfo", "-std=c++17", "-w"]
+    command += ["-o", str(program), str(file)]
     subprocess.run(command, check=True, capture_output=True)
     return program
 

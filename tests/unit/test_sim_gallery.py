@@ -31,7 +31,8 @@ def test_the_fault_is_reported_at_its_line(case: FaultyKernel) -> None:
     for seed in SEEDS:
         report = check(kernel, case, seed)
         lines = {finding.line for finding in report.findings if finding.kind == case.kind}
-        assert lines and lines <= set(case.lines), f"seed {seed}: {report}"
+        assert lines, f"seed {seed}: {report}"
+        assert lines <= set(case.lines), f"seed {seed}: {report}"
         assert {finding.kind for finding in report.findings} <= set(case.kinds), report
 
 
@@ -41,3 +42,21 @@ def test_nothing_is_said_of_the_repaired_twin(case: FaultyKernel) -> None:
     for seed in SEEDS:
         report = check(kernel, case, seed)
         assert report.ok, f"seed {seed}: {report}"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("deadlock_missing_bytes", "waits for parity 0 of the mbarrier at byte"),
+        ("deadlock_missing_bytes", "(0 of 1 arrivals missing, 128 bytes missing)"),
+        ("deadlock_wrong_phase", "waits for parity 1 of the mbarrier at byte"),
+        ("deadlock_nobody_arrives", "(1 of 1 arrivals missing)"),
+        ("deadlock_two_barriers", "warp 1 lanes 0xffffffff waits at barrier 2"),
+        ("stale_cp_async", "the cp.async of line 9 writes, with no wait for its group"),
+        ("stale_bulk_copy", "the bulk copy of line 15 writes, with no wait for its mbarrier"),
+    ],
+)
+def test_the_text_says_who_waits_for_what(name: str, words: str) -> None:
+    case = next(case for case in KERNELS if case.name == name)
+    report = check(gp.jit(case.source, "f"), case, 0)
+    assert any(words in finding.text for finding in report.findings), str(report)
