@@ -40,7 +40,8 @@ def test_scaled_matmul(m: int, n: int, k: int, dtype: Any) -> None:
         bias=bias,
         dtype=dtype,
     )
-    assert got.dtype.name == dtype and got.shape == (m, n)
+    assert got.dtype.name == dtype
+    assert got.shape == (m, n)
     close(got, wide_a @ wide_b.T + bias.to_numpy().astype(np.float64), 2.0**-8)
 
 
