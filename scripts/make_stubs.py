@@ -263,6 +263,9 @@ def run_stubgen(module: str, load: str) -> ast.Module:
 def finish(prelude: str, body: list[ast.stmt], own_bool: bool = False) -> str:
     """The text of a stub; `own_bool`: bool is Python's own in that module."""
     text = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+    # The length of an array's sequence has no spelling in types.
+    sized = r"typing\.Annotated\[([\w.]+\[[\w.]+\]), ['\"]?FixedSize\(\d+\)['\"]?\]"
+    text = re.sub(sized, r"\1", text)
     if own_bool:
         text = text.replace("builtins.bool", "bool")
     text = ruff("format", ruff("check", prelude.lstrip() + "\n" + text + "\n"))

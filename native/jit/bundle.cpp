@@ -20,7 +20,7 @@ namespace gpk::jit {
 namespace {
 
 constexpr std::string_view kMagic = "GPKPTX\r\n";
-constexpr std::uint32_t kSchema = 2;
+constexpr std::uint32_t kSchema = 3;
 
 // Where an entry's PTX is: a range of the raw bytes of a group. Equal PTX is stored once.
 struct Row {
@@ -61,8 +61,9 @@ class Bundle {
   explicit Bundle(std::string_view packed) : num_packed_bytes_(packed.size()) {
     if (packed.empty()) return;
     ByteReader in(packed);
-    if (in.raw(kMagic.size()) != kMagic || in.u32() != kSchema) {
-      throw Error("jit: the bundled PTX has another format");
+    if (in.raw(kMagic.size()) != kMagic) throw Error("jit: the bundled PTX has another format");
+    if (const std::uint32_t schema = in.u32(); schema != kSchema) {
+      throw Error(cat("jit: the bundled PTX has schema ", schema, ", expected ", kSchema));
     }
     digest_ = in.text();  // not verified: it serves as an id, and the bytes are part of the binary
     nvrtc_major_ = static_cast<int>(in.u32());

@@ -9,18 +9,26 @@
 #include "base/error.h"
 #include "jit/bytes.h"
 
-// Format: raw size (varint), hash of the raw bytes (8 bytes), then sequences. A sequence is a byte
-// (high nibble: number of literals, low nibble: match length - kMinMatch; 15 means that a varint
-// with the rest follows), the literals and, unless the output is complete, the distance of the
-// match (varint, 1 = the previous byte). Varints are base 128, low bits first.
+// Format: raw size (varint), hash of the raw bytes (8 bytes), then three streams: the heads and the
+// literals, each with its size (varint) before it, and the distances. A head is a byte (high
+// nibble: number of literals, low nibble: match length - kMinMatch; 15 means that a varint with the
+// rest follows) and stands for the next literals and, unless the output is complete, for a match at
+// the next distance (varint, 1 = the previous byte, 0 = the distance of the match before). Varints
+// are base 128, low bits first.
+//
+// Text that differs from earlier text in a register here and there is matches of one distance. A
+// wheel is deflated once more, which codes streams of one kind better than a mixture, and literals
+// better than distances: hence matches at a new distance are long.
 namespace gpk::jit {
 namespace {
 
-constexpr std::size_t kMinMatch = 5;  // a shorter match costs about as much as its literals
+constexpr std::size_t kMinMatch = 3;      // at the distance before, which costs a byte
+constexpr std::size_t kMinNewMatch = 12;  // a shorter one costs as much as its deflated literals
 constexpr std::uint64_t kLongHalf = 15;
 constexpr std::size_t kWindow = std::size_t{8} << 20;
 constexpr int kMaxChain = 64;
-constexpr std::size_t kGoodMatch = 512;  // long enough to stop searching
+constexpr std::size_t kGoodMatch = 512;    // long enough to stop searching
+constexpr std::size_t kDistanceBytes = 3;  // of a typical one
 constexpr int kHashBits = 17;
 constexpr std::uint32_t kNone = 0xffffffffu;
 
@@ -53,17 +61,39 @@ struct Match {
   std::size_t distance = 0;
 };
 
-// `match` of length 0: the literals end the data.
-void put_sequence(ByteWriter& out, std::string_view literals, const Match& match) {
-  const std::uint64_t extra = match.length == 0 ? 0 : match.length - kMinMatch;
-  const std::uint64_t high = std::min<std::uint64_t>(literals.size(), kLongHalf);
-  const std::uint64_t low = std::min<std::uint64_t>(extra, kLongHalf);
-  out.u8(static_cast<std::uint8_t>(high << 4 | low));
-  if (high == kLongHalf) put_varint(out, literals.size() - kLongHalf);
-  if (low == kLongHalf) put_varint(out, extra - kLongHalf);
-  out.raw(literals);
-  if (match.length > 0) put_varint(out, match.distance);
-}
+class SequenceWriter {
+ public:
+  // `match` of length 0: the literals end the data.
+  void put(std::string_view literals, const Match& match) {
+    const std::uint64_t extra = match.length == 0 ? 0 : match.length - kMinMatch;
+    const std::uint64_t high = std::min<std::uint64_t>(literals.size(), kLongHalf);
+    const std::uint64_t low = std::min<std::uint64_t>(extra, kLongHalf);
+    heads_.u8(static_cast<std::uint8_t>(high << 4 | low));
+    if (high == kLongHalf) put_varint(heads_, literals.size() - kLongHalf);
+    if (low == kLongHalf) put_varint(heads_, extra - kLongHalf);
+    literals_.raw(literals);
+    if (match.length == 0) return;
+    put_varint(distances_, match.distance == last_distance_ ? 0 : match.distance);
+    last_distance_ = match.distance;
+  }
+
+  // 0: there was no match yet.
+  [[nodiscard]] std::size_t last_distance() const noexcept { return last_distance_; }
+
+  void write_to(ByteWriter& out) const {
+    put_varint(out, heads_.bytes().size());
+    out.raw(heads_.bytes());
+    put_varint(out, literals_.bytes().size());
+    out.raw(literals_.bytes());
+    out.raw(distances_.bytes());
+  }
+
+ private:
+  ByteWriter heads_;
+  ByteWriter literals_;
+  ByteWriter distances_;
+  std::size_t last_distance_ = 0;
+};
 
 // Hash chains of earlier positions by their first four bytes.
 class Matcher {
@@ -78,9 +108,18 @@ class Matcher {
     head = static_cast<std::uint32_t>(at);
   }
 
+  // The best of an earlier match and one at `last_distance`, which saves the bytes of a distance.
+  Match find(std::size_t at, std::size_t last_distance) const {
+    const Match far = find(at);
+    if (last_distance == 0 || at >= raw_.size()) return far;
+    const Match near{common(at - last_distance, at), last_distance};
+    return near.length >= kMinMatch && near.length + kDistanceBytes >= far.length ? near : far;
+  }
+
+ private:
   Match find(std::size_t at) const {
     Match best;
-    if (at + kMinMatch > raw_.size()) return best;
+    if (at + kMinNewMatch > raw_.size()) return best;
     std::uint32_t candidate = head_[hash(at)];
     for (int i = 0; i < kMaxChain && candidate != kNone; ++i, candidate = previous_[candidate]) {
       if (at - candidate > kWindow) break;
@@ -88,10 +127,9 @@ class Matcher {
       if (length > best.length) best = {length, at - candidate};
       if (best.length >= kGoodMatch) break;
     }
-    return best.length >= kMinMatch ? best : Match{};
+    return best.length >= kMinNewMatch ? best : Match{};
   }
 
- private:
   std::size_t hash(std::size_t at) const {
     std::uint32_t word = 0;
     std::memcpy(&word, raw_.data() + at, 4);
@@ -117,22 +155,25 @@ std::string compress(std::string_view raw) {
   put_varint(out, raw.size());
   out.u64(fnv1a(raw));
   Matcher matcher(raw);
+  SequenceWriter sequences;
   std::size_t literals = 0;  // start of the pending literals
   for (std::size_t at = 0; at < raw.size();) {
-    const Match match = matcher.find(at);
+    const std::size_t last = sequences.last_distance();
+    const Match match = matcher.find(at, last);
     matcher.insert(at);
     // Lazy matching: one byte later there may be a longer match; then emit this byte as a literal.
     if (match.length == 0 ||
-        (match.length < kGoodMatch && matcher.find(at + 1).length > match.length + 1)) {
+        (match.length < kGoodMatch && matcher.find(at + 1, last).length > match.length + 1)) {
       ++at;
       continue;
     }
-    put_sequence(out, raw.substr(literals, at - literals), match);
+    sequences.put(raw.substr(literals, at - literals), match);
     const std::size_t end = at + match.length;
     while (++at < end) matcher.insert(at);
     literals = end;
   }
-  if (literals < raw.size()) put_sequence(out, raw.substr(literals), {});
+  if (literals < raw.size()) sequences.put(raw.substr(literals), {});
+  sequences.write_to(out);
   return out.take();
 }
 
@@ -141,22 +182,28 @@ std::string decompress(std::string_view packed, std::size_t max_bytes) {
   const std::uint64_t size = get_varint(in);
   if (size > max_bytes) throw Error("jit: packed data exceeds the size limit");
   const std::uint64_t expected = in.u64();
+  ByteReader heads(in.raw(get_varint(in)));
+  ByteReader literals(in.raw(get_varint(in)));
+  ByteReader distances(in.rest());
   std::string out;
   // A corrupt size must not cause a huge allocation.
   out.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(size, packed.size() * 64)));
+  std::uint64_t last = 0;
   while (out.size() < size) {
-    const std::uint8_t head = in.u8();
+    const std::uint8_t head = heads.u8();
     std::uint64_t num_literals = head >> 4;
     std::uint64_t extra = head & 15u;
-    if (num_literals == kLongHalf) num_literals += get_varint(in);
-    if (extra == kLongHalf) extra += get_varint(in);
+    if (num_literals == kLongHalf) num_literals += get_varint(heads);
+    if (extra == kLongHalf) extra += get_varint(heads);
     if (num_literals > size - out.size()) throw Error("jit: packed data overruns its size");
-    out.append(in.raw(num_literals));
+    out.append(literals.raw(num_literals));
     if (out.size() == size) {
       if (extra != 0) throw Error("jit: packed data is corrupt");
       break;
     }
-    const std::uint64_t distance = get_varint(in);
+    const std::uint64_t given = get_varint(distances);
+    const std::uint64_t distance = given == 0 ? last : given;
+    last = distance;
     const std::uint64_t left = size - out.size();
     if (left < kMinMatch || extra > left - kMinMatch || distance == 0 || distance > out.size()) {
       throw Error("jit: packed data contains a bad match");
@@ -169,7 +216,8 @@ std::string decompress(std::string_view packed, std::size_t max_bytes) {
       while (out.size() < end) out.push_back(out[from++]);
     }
   }
-  if (!in.rest().empty() || fnv1a(out) != expected) throw Error("jit: packed data is corrupt");
+  const bool all_used = heads.rest().empty() && literals.rest().empty() && distances.rest().empty();
+  if (!all_used || fnv1a(out) != expected) throw Error("jit: packed data is corrupt");
   return out;
 }
 

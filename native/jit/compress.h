@@ -1,5 +1,5 @@
 // A small LZ77 codec for repetitive text, such as the PTX of many instantiations of one kernel.
-// Optimised for a cheap, safe decoder; the window is 8 MiB.
+// Optimised for a cheap, safe decoder and for being deflated afterwards; the window is 8 MiB.
 #pragma once
 
 #include <cstddef>

@@ -3563,7 +3563,7 @@ def sim_set_options(
     threads: SupportsIndex,
     seed: SupportsIndex,
     trace_steps: SupportsIndex = 0,
-    trace_block: typing.Annotated[Sequence[SupportsIndex], FixedSize(3)] = [0, 0, 0],
+    trace_block: Sequence[SupportsIndex] = [0, 0, 0],
     trace_warp: SupportsIndex = 0,
 ) -> None:
     """Options of later launches in the simulator."""

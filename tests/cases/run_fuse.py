@@ -24,6 +24,13 @@ PRELUDE = """\
 #include "elementwise/activation.cuh"
 
 extern "C" unsigned args_bytes() { return sizeof(gpk::FusedRowsArgs); }
+
+// One instantiation of the launch for all kernels: threads and barriers take long to compile.
+using HostKernel = void (*)(const gpk::FusedRowsArgs&);
+static void run_kernel(unsigned grid, unsigned block, const gpk::FusedRowsArgs& args,
+                       HostKernel kernel) {
+  host_cuda::launch(grid, block, [&] { kernel(args); });
+}
 """
 
 
@@ -63,7 +70,8 @@ class HostKernels:
             functor = self.functors[rows.source] = f"Fused{len(self.functors)}"
             self.text += rows.source.replace("struct Fused ", f"struct {functor} ")
         kernel = expression.replace("gpk::Fused,", f"gpk::{functor},")
-        self.calls.append(f"host_cuda::launch(grid, block, [&] {{ {kernel}(args); }});")
+        body = f"[](const gpk::FusedRowsArgs& args) {{ {kernel}(args); }}"
+        self.calls.append(f"run_kernel(grid, block, args, {body});")
         self.launches.append(HostLaunch(name, target, grid, block, args, [kept, given]))
         return target
 

@@ -52,6 +52,33 @@ TEST(Compress, RepetitiveTextGetsSmall) {
   EXPECT_LT(compress(random_bytes(100000, 256, 1)).size(), 100100u);
 }
 
+// Instantiations differ from each other in a number here and there: between two numbers the text is
+// found at one distance, which is written once.
+TEST(Compress, TextThatDiffersInPlacesIsMatchesOfOneDistance) {
+  const std::string kernel = random_bytes(20000, 256, 3);
+  std::string other = kernel;
+  int num_changes = 0;
+  for (std::size_t at = 50; at < other.size(); at += 50, ++num_changes) other[at] ^= 1;
+  const std::string packed = compress(kernel + other);
+  EXPECT_EQ(decompress(packed), kernel + other);
+  // A change is a head with the rest of a length, a literal and a distance of one byte.
+  EXPECT_LT(packed.size(),
+            compress(kernel).size() + static_cast<std::size_t>(num_changes) * 4 + 32);
+}
+
+TEST(Compress, DistanceOfNoMatchBeforeThrows) {
+  const std::string header = compress("aaaaaaa").substr(0, 9);  // size and hash
+  // A literal and a match, then another match; the second is at the distance before.
+  const std::string heads_and_literals("\x02\x10\x00\x01\x61", 5);
+  EXPECT_EQ(decompress(header + heads_and_literals + std::string("\x01\x00", 2)), "aaaaaaa");
+  try {
+    (void)decompress(header + heads_and_literals + std::string("\x00\x01", 2));
+    FAIL() << "there is no match before the first";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "jit: packed data contains a bad match");
+  }
+}
+
 TEST(Compress, CorruptInputThrows) {
   const std::string text = ptx_like(3);
   const std::string packed = compress(text);
@@ -139,6 +166,30 @@ TEST_F(BundleTest, CorruptBytesThrow) {
     EXPECT_THROW(unpack_bundle(packed.substr(0, length)), Error) << length;
   }
   EXPECT_THROW(unpack_bundle(packed + "x"), Error);
+}
+
+TEST_F(BundleTest, AnotherSchemaIsRefusedUntilTheBundleIsDropped) {
+  std::string packed = pack_bundle({entry("f", 80, false, "ptx")}, 13, 0);
+  packed[8] = 2;  // after the magic
+  const auto message = [](const auto& use) {
+    try {
+      use();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  const std::string refused = "jit: the bundled PTX has schema 2, expected 3";
+  EXPECT_EQ(message([&] { unpack_bundle(packed); }), refused);
+  set_bundle(packed);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(message([] { (void)find_in_bundle("nn/a.cuh", "f", 80); }), refused);
+    EXPECT_EQ(message([] { (void)bundle_info(); }), refused);
+  }
+  set_bundle({});  // what remains is NVRTC
+  EXPECT_FALSE(in_bundle("nn/a.cuh", "f", 80));
+  packed[0] = 'X';
+  EXPECT_EQ(message([&] { unpack_bundle(packed); }), "jit: the bundled PTX has another format");
 }
 
 TEST_F(BundleTest, ManyThreads) {

@@ -119,8 +119,8 @@ def test_random_functions_on_the_host(tmp_path: Path) -> None:
 
 
 SEPARATE = """
-template <class Args, class Kernel>
-void run_alone(Args& args, int rows, int width, int group, const Kernel& kernel) {
+template <class Args>
+void run_alone(Args& args, int rows, int width, int group, void (*kernel)(Args&)) {
   args.x_row = args.out_row = width;
   args.rows = rows;
   args.width = width;
@@ -173,7 +173,7 @@ def test_order_of_sums_is_that_of_the_ops_alone(tmp_path: Path) -> None:
                     f" {{ gpk::kernels::{kind}Args args{{}}; args.x = (void*){addresses[0]}ull; "
                     f"args.out = (void*){addresses[8]}ull; {setting} "
                     f"run_alone(args, {rows}, {width}, {group}, "
-                    f"[](auto& args) {{ {name}(args); }}); }}"
+                    f"+[](gpk::kernels::{kind}Args& args) {{ {name}(args); }}); }}"
                 )
                 pairs.append((f"{op} {dtype} {width}", fused, alone, (x, w)))
     kernels.run(tmp_path)
