@@ -1,8 +1,7 @@
-// A grid over several host threads: atomics, flags between blocks, printed text.
+// A grid over several host threads: atomics, flags between blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "sim_harness.h"
 
