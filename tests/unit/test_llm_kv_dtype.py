@@ -52,10 +52,10 @@ def test_texts_are_those_of_a_batch_and_of_the_engine() -> None:
 
 @pytest.mark.parametrize("kv_dtype", ["int8", "float8_e5m2", ""])
 def test_unknown_dtypes_are_refused(kv_dtype: str) -> None:
-    with pytest.raises(ValueError, match="load: kv_dtype is .*, expected None"):
+    with pytest.raises(ValueError, match=r"load: kv_dtype is .*, expected None"):
         gp.llm.load(TINY, kv_dtype=kv_dtype)
     with pytest.raises(ValueError, match="Engine: kv_dtype is "):
         gp.llm.Engine(gp.llm.load(TINY, **OPTIONS), kv_dtype=kv_dtype)
+    model = gp.llm.load(TINY, "float32", **OPTIONS)._model
     with pytest.raises(TypeError, match="runner: kv_dtype is int8, expected float32"):
-        model = gp.llm.load(TINY, "float32", **OPTIONS)._model
         gp._native.LlmRunner(model, 16, 1, 64, 0, 64, "int8")
