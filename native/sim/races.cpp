@@ -114,6 +114,13 @@ void remember_read(const Access& access, ShadowCell& cell) {
     cell.reads[1] = access.stamp;
 }
 
+Conflict after_write(const Access& access, const Stamp& write) {
+  if (!before(access, write)) return Conflict::kAfterWrite;
+  const bool plain = write.async == 0 && (write.agent & kPending) == 0;
+  const bool fenced = access.warp.clock->knows.proxied.at(write.agent) >= write.clock;
+  return access.async && !access.write && plain && !fenced ? Conflict::kProxy : Conflict::kNone;
+}
+
 void touch(const Access& access, ShadowCell& cell, bool same_value, Found& found) {
   const auto note = [&](Conflict conflict, const Stamp& other) {
     if (found.conflict == Conflict::kNone) found = {conflict, other};
@@ -121,11 +128,10 @@ void touch(const Access& access, ShadowCell& cell, bool same_value, Found& found
   const bool harmless = access.write && same_value;
   const Stamp& last = cell.write;
   if (last.agent != 0 && !harmless && !(last.strong != 0 && access.strong)) {
-    if (!before(access, last))
-      note(Conflict::kAfterWrite, last);
-    else if (access.async && !access.write && last.async == 0 && (last.agent & kPending) == 0 &&
-             access.warp.clock->knows.proxied.at(last.agent) < last.clock)
-      note(Conflict::kProxy, last);
+    const Conflict first = after_write(access, last);
+    const bool known = !access.write && cell.again.agent != 0 &&
+                       after_write(access, cell.again) == Conflict::kNone;
+    if (first != Conflict::kNone && !known) note(first, last);
   }
   if (!access.write) return remember_read(access, cell);
   if (!harmless)
@@ -134,7 +140,12 @@ void touch(const Access& access, ShadowCell& cell, bool same_value, Found& found
         note(Conflict::kAfterRead, reader);
       reader = Stamp{};
     }
+  if (harmless && last.agent != 0 && !before(access, last)) {
+    cell.again = access.stamp;
+    return;
+  }
   cell.write = access.stamp;
+  cell.again = Stamp{};
 }
 
 void fill_stamp(Access& access) {
