@@ -2,9 +2,10 @@
 
     python scripts/sanitize_gallery.py verdicts.json [--arch sm_90a] [NAME ...]
 
-Needs a GPU, nvcc and compute-sanitizer, and PYGPUKIT_DEVICE=sim for the simulator's part. Each kernel of tests/cases/faulty_kernels and its repaired
-twin become a program of their own; a tool's verdict on it is "reported" (with the lines it names),
-"clean", "hangs", "failed" where the program ended badly and the tool said nothing, or "not built".
+Needs a GPU, nvcc and compute-sanitizer, and PYGPUKIT_DEVICE=sim for the simulator's part. Each
+kernel of tests/cases/faulty_kernels and its repaired twin become a program of their own; a tool's
+verdict on it is "reported" (with the lines it names), "clean", "hangs", "failed" where the program
+ended badly and the tool said nothing, or "not built".
 """
 
 from __future__ import annotations

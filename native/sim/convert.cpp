@@ -13,6 +13,7 @@ struct Value {
   bool negative = false;
   std::uint64_t magnitude = 0;  // of an integer
   double number = 0;            // of a float
+  bool is_double = false;       // whose NaN keeps its payload
 };
 
 Format format_of(Type type) {
@@ -38,6 +39,7 @@ Value read(const Warp& warp, Cell cell, Type type, unsigned lane) {
   Value value{is_float(type)};
   if (type == Type::kF64) {
     value.number = std::bit_cast<double>(bits);
+    value.is_double = true;
   } else if (type == Type::kF32) {
     value.number = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   } else if (value.is_float) {
@@ -88,6 +90,16 @@ std::uint64_t to_integer(const Value& value, Type to, Type from, Rounding roundi
   return negative ? ~magnitude + 1 : magnitude;
 }
 
+// The sign, and the upper bits of the payload. Other conversions give all ones.
+std::uint32_t narrow_nan(const Format& format, double nan) {
+  const auto bits = std::bit_cast<std::uint64_t>(nan);
+  const std::uint64_t exponent = (std::uint64_t{1} << format.exponent) - 1;
+  const std::uint64_t payload = (bits & ((std::uint64_t{1} << 52) - 1)) >> (52 - format.mantissa);
+  const std::uint64_t quiet = std::uint64_t{1} << (format.mantissa - 1);
+  return static_cast<std::uint32_t>((bits >> 63) << (format.mantissa + format.exponent) |
+                                    exponent << format.mantissa | quiet | payload);
+}
+
 std::uint64_t to_float(const Value& value, Type to, unsigned mode, unsigned flags) {
   const auto rounding = static_cast<Rounding>(mode & 7);
   const bool saturate = (flags & kConvertSatfinite) != 0;
@@ -113,7 +125,9 @@ std::uint64_t to_float(const Value& value, Type to, unsigned mode, unsigned flag
   const Format format = format_of(to);
   std::uint32_t bits = 0;
   const auto float_rounding = (mode & kToIntegral) != 0 ? Rounding::kNearestEven : rounding;
-  if (value.is_float)
+  if (value.is_double && std::isnan(number))
+    bits = narrow_nan(format, number);
+  else if (value.is_float)
     bits = round_to(format, number, float_rounding, saturate);
   else
     bits = round_to(format, value.negative, value.magnitude, 0, float_rounding, saturate);

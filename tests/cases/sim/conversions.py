@@ -133,6 +133,10 @@ def float_of(
         x = num.decode(a & (2 * fmt.sign_bit - 1), fmt, ftz and fmt is num.F32)
         if sat:
             x = num.saturate(x)
+        if x.nan and fmt is num.F64:  # keeps its sign and the upper bits of its payload
+            payload = (a & ((1 << fmt.mantissa) - 1)) >> (fmt.mantissa - to.mantissa)
+            sign = to.sign_bit if a >> 63 else 0
+            return sign | ((1 << to.exponent) - 1) << to.mantissa | 1 << (to.mantissa - 1) | payload
         return num.encode(x, to, mode, ftz and to is num.F32)
 
     return of

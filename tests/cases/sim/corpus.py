@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ FAMILIES = (
     *(integers, floats, approximations, conversions, control),
     *(warps, matrices, copies),
 )
+# The upper halves of these sums are wrong on an H200 (driver 580.159): their exact sums count.
+DIFFERENT = re.compile(r"atomic/(atom|red)\.shared\.add\.b?f16x2-1")
 ANSWERS = Path(__file__).parents[2] / "data" / "sim-corpus" / "answers.json.gz"
 
 
@@ -73,7 +76,7 @@ def disagreement(program: Program, out: Bytes, answer: dict[str, str]) -> str | 
     """What is wrong with `out` by a device's answer; None: nothing."""
     if answer["key"] != key(program):
         return "the answer is that of another program: run scripts/make_sim_corpus.py again"
-    if "error" in answer:
+    if "error" in answer or DIFFERENT.fullmatch(program.name):
         return None
     if program.approximate:
         expected = np.frombuffer(base64.b64decode(answer["bytes"]), np.uint8)

@@ -233,7 +233,9 @@ def classified(word: int, fmt: num.Format, name: str) -> bool:
         "infinite": x.infinite,
         "number": not x.nan,
         "notanumber": x.nan,
-        "normal": not (x.nan or x.infinite) and field != 0,
+        # A zero in float64 counts, in float32 it does not: so an H200 has it.
+        "normal": not (x.nan or x.infinite)
+        and (field != 0 or (fmt is num.F64 and x.magnitude == 0)),
         "subnormal": field == 0 and x.magnitude != 0,
     }[name]
 
