@@ -248,8 +248,8 @@ Handler integral_handler(unsigned rounding) {
 struct Widen : Cheap {
   static double run(float a) { return canonical(static_cast<double>(a)); }
 };
-struct Shorten : Cheap {
-  static float run(double a) { return canonical(static_cast<float>(a)); }
+struct Shorten : Cheap {  // a NaN keeps its sign and the upper bits of its payload
+  static float run(double a) { return static_cast<float>(a); }
 };
 
 Handler fast_convert_handler(Type to, Type from, unsigned mode, unsigned flags) {

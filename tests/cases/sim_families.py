@@ -189,6 +189,33 @@ def packed(fmt: str, m: int, dtype: str = "bfloat16", **options: Any) -> None:
     run_quantize.run_linear(format_, m, (32, 256), dtype)
 
 
+def packed_gemm(fmt: str) -> None:
+    w = gp.quantize(gp.from_numpy(quantize.weights((40, 264), "bfloat16")), fmt)
+    x = gp.from_numpy(quantize.weights((70, 264), "bfloat16", 5))
+    call = partial(gp.linear, x, w)
+    got = run_quantize.host(with_matmul_plan(call, chosen(call, "packed_gemm(kernel=2")))
+    host, numbers = run_quantize.host(x), run_quantize.host(w.dequantize("float32"))
+    limit = run_quantize.rounding_limit(host, numbers, "bfloat16")
+    assert (np.abs(got - host @ numbers.T) <= limit).all()
+
+
+def split_product() -> None:
+    a, b = normal(65, 64), normal(64, 40)
+    given = gp.from_numpy(a), gp.from_numpy(b)
+    call = partial(gp.matmul, *given, precision="3xtf32")
+    got = with_matmul_plan(call, chosen(call, "mma"))
+    same(got, (a.astype("f8") @ b.astype("f8")).astype("f4"), 2e-5)
+
+
+def block_scaled() -> None:
+    w = gp.quantize(gp.from_numpy(quantize.weights((40, 256), "bfloat16")), "fp8", block=True)
+    x = gp.from_numpy(quantize.weights((65, 256), "bfloat16", 5))
+    call = partial(gp.linear, x, w, quantize_input=True)
+    got = run_quantize.host(with_matmul_plan(call, chosen(call, "block_scaled")))
+    want = run_quantize.host(x) @ run_quantize.host(w.dequantize("float32")).T
+    assert np.abs(got - want).max() <= 0.05 * np.abs(want).max()  # x in 8 bits
+
+
 # --- the rest ------------------------------------------------------------------------------------
 
 
@@ -340,6 +367,7 @@ CASES = (
     Case("matmul", "mma", partial(product, "mma", "bfloat16", 70, 64, 200)),
     Case("matmul", "mma split", partial(product, "mma", "bfloat16", 64, 64, 2048)),
     Case("matmul", "simt split", partial(product, "simt", "float32", 65, 64, 256)),
+    Case("matmul", "3xtf32", split_product),
     Case("matmul", "general", partial(product, "general", "float64", 33, 40, 20)),
     Case("matmul", "general direct", partial(product, "general", "int32", 3, 5, 20)),
     Case(
@@ -349,6 +377,12 @@ CASES = (
     ),
     Case("matmul", "gemv", partial(product, "gemv", "bfloat16", 1, 64, 256, layout="ct")),
     Case("matmul", "gemv columns", partial(product, "gemv", "bfloat16", 1, 64, 256)),
+    Case(
+        "matmul",
+        "gemv ring",
+        partial(product, "gemv(kernel=4", "bfloat16", 1, 528, 1024, layout="ct"),
+        sm=90,
+    ),
     Case("matmul", "gemv float32", partial(product, "gemv", "float32", 1, 64, 256, layout="ct")),
     Case(
         "matmul",
@@ -414,6 +448,9 @@ CASES = (
     Case("quantize", "dequantize", partial(packed, "int8", 70, "float32")),
     Case("quantize", "zero point", partial(packed, "int4", 1, group=32, zero_point=True)),
     Case("quantize", "block", partial(packed, "fp8", 3, block=True)),
+    Case("quantize", "gemm int4", partial(packed_gemm, "int4")),
+    Case("quantize", "gemm fp8", partial(packed_gemm, "fp8")),
+    Case("quantize", "block scaled", block_scaled, sm=90),
     # --- networks
     Case(
         "nn",
@@ -439,6 +476,16 @@ CASES = (
             "log_softmax-float32-3x1000",
             "softmax-float32-3x40x9-axis1",
             "softmax-float32-4x33-mask-33-axis-1",
+        ),
+    ),
+    Case(
+        "nn",
+        "rope",
+        of_table(
+            nn.CASES,
+            run_nn.run_case,
+            "rope-bfloat16-5x2x64-by-16-float32-halves",
+            "rope_computed-bfloat16-2x3x1x130-by-64-pairs",
         ),
     ),
     Case(
@@ -617,7 +664,7 @@ CASES = (
         ],
     ),
     Case("fft", "general", lambda: run_fft.run_case(fft.Case("fft", (2, 97), "complex64"))),
-    Case("fft", "long", lambda: run_fft.run_case(fft.Case("rfft", (1, 32768), "float32"))),
+    Case("fft", "long", lambda: run_fft.run_case(fft.Case("rfft", (1, 65536), "float32"))),
     Case(
         "audio", "spectrogram", of_table(audio.CASES, run_audio.run_case, "golden-stft", "log_mel")
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -186,14 +186,19 @@ def test_errors_of_the_model_are_raised() -> None:
 
 
 def test_closing_stops_the_model() -> None:
-    llm = Writer("word. " * 10000, step=6)
+    class Endless(Writer):
+        def generate_stream(self, prompt: Any, **options: Any) -> Iterator[str]:
+            try:
+                yield from itertools.repeat("word. ")
+            finally:
+                self.gate.set()
+
+    llm = Endless("")
+    llm.gate.clear()
     chunks = LLMToTTSPipeline(llm, Voice()).generate_speech("go")
     next(chunks)
     chunks.close()  # type: ignore[attr-defined]
-    time.sleep(0.05)
-    before = llm.written
-    time.sleep(0.05)
-    assert llm.written == before < 59000
+    assert llm.gate.wait(10)
 
 
 def test_wrong_stages() -> None:

@@ -350,7 +350,8 @@ def test_explain_takes_the_keywords_of_linear() -> None:
 
 def test_signatures() -> None:
     assert str(inspect.signature(gp.matmul)) == (
-        "(x1, x2, /, out=None, *, use_tf32=None, alpha=1.0, dtype=None, batch_invariant=False)"
+        "(x1, x2, /, out=None, *, use_tf32=None, alpha=1.0, dtype=None, batch_invariant=False, "
+        "precision=None)"
     )
     assert list(inspect.signature(gp.linear).parameters) == [
         "x",
@@ -365,6 +366,7 @@ def test_signatures() -> None:
         "eps",
         "few_rows",
         "quantize_input",
+        "precision",
     ]
 
 
