@@ -1,6 +1,6 @@
 // The part of the CUDA driver ABI that we use, declared here so that no CUDA header is needed to
 // build. driver_functions.def is the list; DriverApi is the table generated from it, filled from
-// libcuda (core/driver.h) or from a fake in tests.
+// libcuda or the simulated driver (core/driver.h), or from tests' layer over the latter.
 #pragma once
 
 #include <cstddef>

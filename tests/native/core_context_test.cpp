@@ -59,6 +59,17 @@ TEST_F(ContextTest, MakeCurrentFollowsOtherLibraries) {
   EXPECT_EQ(fake::num_calls("cuCtxSetCurrent"), calls);
 }
 
+TEST_F(ContextTest, AThreadsContextEndsWithTheDriverThatMadeIt) {
+  Context::get(0).make_current();
+  EXPECT_NE(current(), nullptr);
+  use_driver(fake::api());
+  fake::reset();
+  cu::Context made = nullptr;
+  ASSERT_EQ(fake::api().cuInit(0), cu::kSuccess);
+  ASSERT_EQ(fake::api().cuDevicePrimaryCtxRetain(&made, 0), cu::kSuccess);
+  EXPECT_EQ(current(), nullptr);
+}
+
 TEST_F(ContextTest, ThreadsHaveTheirOwnCurrentContext) {
   fake::set_devices({{}, {}});
   Context& first = Context::get(0);
@@ -131,8 +142,8 @@ TEST_F(ContextTest, UnknownErrorCodeIsStillReported) {
 TEST_F(ContextTest, StickyErrorNamesTheLaunchOnceThenTheDeviceIsLost) {
   expect_leftovers();
   Context& context = Context::get(0);
-  const auto kernel = load_kernel("scale");
   fake::set_param_sizes("scale", {});
+  const auto kernel = load_kernel("scale");
   const auto stream = Stream::create(kGpu, StreamPriority::kLow);
   launch_args(*kernel, {.grid = {4, 2, 1}, .block = {256, 1, 1}}, stream);
   fake::fail_next("cuStreamSynchronize", cu::kIllegalAddress);

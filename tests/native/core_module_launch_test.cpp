@@ -197,7 +197,7 @@ TEST_F(LaunchTest, AttributesGoThroughTheExtendedCall) {
   EXPECT_TRUE(launches[0].programmatic);
   EXPECT_TRUE(launches[1].cooperative);
   EXPECT_FALSE(launches[1].programmatic);
-  EXPECT_EQ(launches[1].cluster[0], 0u);
+  EXPECT_EQ(launches[1].cluster[0], 1u);
   EXPECT_TRUE(launches[2].programmatic);
   EXPECT_FALSE(launches[2].cooperative);
   EXPECT_EQ(fake::num_calls("cuLaunchKernelEx"), 3u);

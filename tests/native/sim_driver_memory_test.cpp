@@ -160,6 +160,27 @@ TEST_F(SimMemoryTest, MappingsKeepTheirBytesAtAnotherAddress) {
   EXPECT_EQ(cu.cuMemAddressFree(base, 2 * kGranule), cu::kSuccess);
 }
 
+TEST_F(SimMemoryTest, MappingsKeepToTheirRangesAndChunks) {
+  const std::size_t before = free_bytes();
+  cu::DevicePtr base = 0;
+  ASSERT_EQ(cu.cuMemAddressReserve(&base, 2 * kGranule, 0, 0, 0), cu::kSuccess);
+  EXPECT_EQ(free_bytes(), before);  // addresses are no memory
+  const cu::MemoryHandle chunk = create(kGranule);
+  EXPECT_EQ(cu.cuMemMap(base + 512, kGranule, 0, chunk, 0), cu::kInvalidValue);
+  EXPECT_EQ(cu.cuMemMap(base + 2 * kGranule, kGranule, 0, chunk, 0), cu::kInvalidValue);
+  ASSERT_EQ(cu.cuMemMap(base, kGranule, 0, chunk, 0), cu::kSuccess);
+  EXPECT_EQ(cu.cuMemMap(base, kGranule, 0, chunk, 0), cu::kInvalidValue);
+  float value = 0;  // mapped, but not accessible yet
+  EXPECT_EQ(cu.cuMemcpyDtoHAsync(&value, base, sizeof value, nullptr), cu::kInvalidValue);
+  EXPECT_EQ(cu.cuMemUnmap(base, kGranule), cu::kSuccess);
+  EXPECT_EQ(cu.cuMemRelease(chunk), cu::kSuccess);
+  EXPECT_EQ(cu.cuMemAddressFree(base, 2 * kGranule), cu::kSuccess);
+  const cu::MemoryProperties properties = device_memory();
+  cu::MemoryHandle more = 0;
+  const std::size_t too_much = (before / kGranule + 1) * kGranule;
+  EXPECT_EQ(cu.cuMemCreate(&more, too_much, &properties, 0), cu::kOutOfMemory);
+}
+
 TEST_F(SimMemoryTest, KernelsWorkOnPinnedAndRegisteredMemory) {
   const cu::Function scale = load_scale();
   void* pinned = nullptr;

@@ -75,6 +75,12 @@ bool joins(const Allocation& a, const Allocation& b) {
 
 }  // namespace
 
+Allocations::~Allocations() {
+  for (const auto* ranges : {&live_, &freed_})
+    for (const auto& [base, allocation] : *ranges)
+      if (allocation.reserved_bytes != 0) munmap(pointer(base), allocation.reserved_bytes);
+}
+
 std::uint64_t Allocations::allocate(std::size_t bytes, std::size_t align, MemoryKind kind,
                                     int device, std::string name) {
   const std::size_t page = page_bytes();
@@ -191,6 +197,11 @@ std::size_t Allocations::used_bytes(int device, MemoryKind kind) const {
   for (const auto& [base, allocation] : live_)
     if (allocation.device == device && allocation.kind == kind) bytes += allocation.bytes;
   return bytes;
+}
+
+std::size_t Allocations::count(MemoryKind kind) const {
+  return static_cast<std::size_t>(std::count_if(
+      live_.begin(), live_.end(), [&](const auto& entry) { return entry.second.kind == kind; }));
 }
 
 std::shared_ptr<const GlobalMemory> Allocations::snapshot() {

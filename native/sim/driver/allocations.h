@@ -27,6 +27,11 @@ struct Allocation {
 // Used with the machine's lock held. Addresses are host addresses.
 class Allocations {
  public:
+  Allocations() = default;
+  Allocations(const Allocations&) = delete;
+  Allocations& operator=(const Allocations&) = delete;
+  ~Allocations();
+
   // Zeroed memory with exact bounds and a page without access behind it; 0: none left.
   std::uint64_t allocate(std::size_t bytes, std::size_t align, MemoryKind kind, int device,
                          std::string name);
@@ -46,6 +51,7 @@ class Allocations {
   [[nodiscard]] const Allocation* at(std::uint64_t base) const;
   void rename(std::uint64_t base, std::string name);
   [[nodiscard]] std::size_t used_bytes(int device, MemoryKind kind) const;
+  [[nodiscard]] std::size_t count(MemoryKind kind) const;
 
   // The table as it is now, for a launch; shared until it changes.
   std::shared_ptr<const GlobalMemory> snapshot();

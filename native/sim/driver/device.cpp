@@ -14,7 +14,9 @@ SimContext*& thread_context() {
 
 Context handle_of(SimContext* context) { return reinterpret_cast<Context>(context); }
 
-bool can_access(Device device, Device peer) { return device != peer; }
+bool can_access(Device device, Device peer) {
+  return device != peer && find_device(device)->peer_access && find_device(peer)->peer_access;
+}
 
 }  // namespace
 
@@ -26,7 +28,8 @@ const DeviceModel* find_device(Device device) {
 
 int optin_shared(int device) { return find_device(device)->shared_optin_bytes; }
 
-SimContext* current_context() { return thread_context(); }
+// None where the thread's own is of a machine that was made anew since.
+SimContext* current_context() { return find_context(handle_of(thread_context())); }
 
 SimContext* context_of(int device) {
   return machine().primary[static_cast<std::size_t>(device)].get();
@@ -93,8 +96,8 @@ Result cuDeviceGetAttribute(int* value, int attribute, Device device) {
     case kAttrComputeCapabilityMinor: *value = model->sm % 10; break;
     case kAttrMaxSharedPerSm: *value = model->shared_per_sm_bytes; break;
     case kAttrMaxSharedPerBlockOptin: *value = model->shared_optin_bytes; break;
-    case kAttrCooperativeLaunch:
-    case kAttrVirtualMemory: *value = 1; break;
+    case kAttrCooperativeLaunch: *value = 1; break;
+    case kAttrVirtualMemory: *value = model->virtual_memory ? 1 : 0; break;
     case kAttrClusterLaunch: *value = model->sm >= 90 ? 1 : 0; break;
     default: return kInvalidValue;
   }
@@ -172,6 +175,7 @@ Result cuCtxEnablePeerAccess(Context peer, unsigned flags) {
   const SimContext* other = find_context(peer);
   if (other == nullptr || other == context) return kInvalidContext;
   if (flags != 0) return kInvalidValue;
+  if (!can_access(context->device, other->device)) return kPeerAccessUnsupported;
   return context->peers.insert(peer).second ? kSuccess : kPeerAccessAlreadyEnabled;
 }
 

@@ -17,6 +17,9 @@ struct DeviceModel {
   int shared_per_sm_bytes = 0;
   int threads_per_sm = 2048;
   int l2_bytes = 0;
+  bool peer_access = true;
+  bool virtual_memory = true;
+  bool green_launches = true;  // kernels of the primary context run on streams of green contexts
 };
 
 // The devices that `text` asks for: an architecture ("sm_80", "sm_86", "sm_89", "sm_90a") or a GPU

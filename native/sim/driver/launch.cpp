@@ -20,6 +20,7 @@ Result result_of(const std::string& kind) {
 
 LaunchResult run_kernel(const KernelLaunch& launch, const GlobalMemory& memory,
                         const SimOptions& options) {
+  if (machine().seams.run != nullptr) return machine().seams.run(launch);
   std::vector<const void*> params;
   for (const KernelParam& param : launch.kernel->params())
     params.push_back(launch.params.data() + param.offset);
@@ -55,6 +56,7 @@ Result launch_on(Function handle, LaunchShape shape, bool has_cluster, Stream st
   if (function == nullptr || stream == nullptr) return kInvalidHandle;
   if (stream->device != function->module->device) return kInvalidHandle;
   if (current_context()->device != stream->device) return kInvalidContext;
+  if (stream->num_sms != 0 && !find_device(stream->device)->green_launches) return kInvalidContext;
   if (const Dim3 required = function->kernel->required_cluster(); required.x != 0) {
     if (has_cluster && !(shape.cluster == required)) return kInvalidClusterSize;
     shape.cluster = required;

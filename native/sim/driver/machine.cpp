@@ -29,6 +29,8 @@ constexpr ErrorText kErrors[] = {
      "no kernel image is available: the simulator runs PTX, not machine code"},
     {kPeerAccessUnsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported"},
     {kInvalidPtx, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {kUnsupportedPtxVersion, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kIllegalState, "CUDA_ERROR_ILLEGAL_STATE", "operation not permitted in the present state"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
@@ -150,7 +152,7 @@ Result cuInit(unsigned flags) {
   if (flags != 0) return kInvalidValue;
   Machine& m = machine();
   if (m.devices.empty()) {
-    std::fprintf(stderr, "pygpukit: %s\n", m.problem.c_str());
+    if (!m.problem.empty()) std::fprintf(stderr, "pygpukit: %s\n", m.problem.c_str());
     return kNoDevice;
   }
   m.initialized = true;
@@ -158,7 +160,7 @@ Result cuInit(unsigned flags) {
 }
 
 Result cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = machine().driver_version;
   return kSuccess;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -153,12 +154,24 @@ struct Mapping {
 };
 
 struct VirtualMemory {
+  VirtualMemory() = default;
+  VirtualMemory(const VirtualMemory&) = delete;
+  VirtualMemory& operator=(const VirtualMemory&) = delete;
+  ~VirtualMemory();
+
   int file = -1;
   std::map<std::uint64_t, std::size_t> ranges;  // reserved, by address
   std::map<MemoryHandle, Chunk> chunks;         // a handle is an offset in the file plus 1
   std::map<std::uint64_t, Mapping> mappings;    // by address
   std::map<std::size_t, std::vector<MemoryHandle>> free_chunks;  // by size
   MemoryHandle next = 1;
+};
+
+// What another client of these objects may set before cuInit; the library leaves it as it is.
+struct Seams {
+  bool at_once = false;                                // work is done inside the submitting call
+  double (*now_ms)() = nullptr;                        // the clock of events
+  LaunchResult (*run)(const KernelLaunch&) = nullptr;  // in place of the interpreter
 };
 
 struct Machine {
@@ -168,6 +181,7 @@ struct Machine {
   // Of any queue. Replaced in a forked child, where old waiters would never leave it.
   std::unique_ptr<std::condition_variable> progress = std::make_unique<std::condition_variable>();
   bool initialized = false;
+  int driver_version = 13000;
   std::vector<DeviceModel> devices;
   std::string problem;  // of PYGPUKIT_SIM_DEVICE
 
@@ -186,6 +200,7 @@ struct Machine {
   Allocations allocations;
   VirtualMemory virtual_memory;
 
+  Seams seams;
   SimOptions options{};
   std::string fault;  // text of the finding that lost a context, until it is cleared
 };
@@ -242,9 +257,13 @@ void run_node(const Node& node, SimContext& context);
 Result check_unsafe_call();
 bool break_captures_of(int device);
 
-// Physical memory in use on a device.
+// Physical memory of a device.
 std::size_t used_bytes(int device);
+std::size_t unused_bytes(int device);
 std::size_t created_bytes(int device);
+
+// Fills the error log that the options of a load ask for.
+void write_log(std::string_view log, unsigned num_options, const int* options, void** values);
 
 // Parameters of a launch, copied at the kernel's offsets; nullopt where one is missing.
 std::optional<std::vector<std::byte>> pack_params(const Kernel& kernel, void** params,

@@ -60,12 +60,17 @@ std::size_t used_bytes(int device) {
          machine().allocations.used_bytes(device, MemoryKind::kGlobal) + created_bytes(device);
 }
 
+std::size_t unused_bytes(int device) {
+  const std::size_t total = find_device(device)->memory_bytes;
+  return total - std::min(used_bytes(device), total);
+}
+
 Result cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   const Call call(Need::kContext);
   if (call.refused() != kSuccess) return call.refused();
   const int device = current_context()->device;
   *total_bytes = find_device(device)->memory_bytes;
-  *free_bytes = *total_bytes - std::min(used_bytes(device), *total_bytes);
+  *free_bytes = unused_bytes(device);
   return kSuccess;
 }
 
@@ -75,7 +80,7 @@ Result cuMemAlloc(DevicePtr* ptr, std::size_t bytes) {
   if (bytes == 0) return kInvalidValue;
   if (const Result result = check_unsafe_call(); result != kSuccess) return result;
   const int device = current_context()->device;
-  if (bytes > find_device(device)->memory_bytes - used_bytes(device)) return kOutOfMemory;
+  if (bytes > unused_bytes(device)) return kOutOfMemory;
   *ptr = machine().allocations.allocate(bytes, kAlignment, MemoryKind::kDevice, device, "");
   return *ptr == 0 ? kOutOfMemory : kSuccess;
 }

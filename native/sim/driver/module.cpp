@@ -12,20 +12,6 @@ constexpr int kDefaultShared = 48 * 1024;
 constexpr int kReservedShared = 1024;  // per block, by the system
 constexpr int kMaxBlocksPerSm = 32;
 
-// Fills the error log that the caller asked for.
-void write_log(std::string_view log, unsigned num_options, const int* options, void** values) {
-  char* text = nullptr;
-  std::size_t size = 0;
-  for (unsigned i = 0; i < num_options; ++i) {
-    if (options[i] == kJitErrorLog) text = static_cast<char*>(values[i]);
-    if (options[i] == kJitErrorLogBytes) size = reinterpret_cast<std::size_t>(values[i]);
-  }
-  if (text == nullptr || size == 0) return;
-  const std::size_t length = std::min(size - 1, log.size());
-  std::memcpy(text, log.data(), length);
-  text[length] = '\0';
-}
-
 bool is_machine_code(const void* image) {
   const auto* bytes = static_cast<const unsigned char*>(image);
   return bytes[0] == 0x7f || bytes[0] >= 0x80 || bytes[0] == 'P';  // ELF, or a fat binary
@@ -61,6 +47,19 @@ void free_globals(const LoadedModule& module) {
 }
 
 }  // namespace
+
+void write_log(std::string_view log, unsigned num_options, const int* options, void** values) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  for (unsigned i = 0; i < num_options; ++i) {
+    if (options[i] == kJitErrorLog) text = static_cast<char*>(values[i]);
+    if (options[i] == kJitErrorLogBytes) size = reinterpret_cast<std::size_t>(values[i]);
+  }
+  if (text == nullptr || size == 0) return;
+  const std::size_t length = std::min(size - 1, log.size());
+  std::memcpy(text, log.data(), length);
+  text[length] = '\0';
+}
 
 Result cuModuleLoadDataEx(Module* module, const void* image, unsigned num_options, int* options,
                           void** values) {

@@ -7,6 +7,7 @@ namespace gpk::sim::driver {
 namespace {
 
 double now_ms() {
+  if (machine().seams.now_ms != nullptr) return machine().seams.now_ms();
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::milli>(now).count();
 }
@@ -60,7 +61,8 @@ SimStream* find_stream(Stream handle) {
 }
 
 std::shared_ptr<WorkQueue> make_queue() {
-  return std::make_shared<WorkQueue>(machine().mutex, *machine().progress);
+  Machine& m = machine();
+  return std::make_shared<WorkQueue>(m.mutex, *m.progress, m.seams.at_once);
 }
 
 std::shared_ptr<SimStream> make_stream(int device, unsigned flags, int priority) {

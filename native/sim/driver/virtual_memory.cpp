@@ -64,6 +64,11 @@ void free_chunk(MemoryHandle handle) {
 
 }  // namespace
 
+VirtualMemory::~VirtualMemory() {
+  for (const auto& [address, bytes] : ranges) munmap(pointer(address), bytes);
+  if (file >= 0) close(file);
+}
+
 std::size_t created_bytes(int device) {
   std::size_t bytes = 0;
   for (const auto& [handle, chunk] : machine().virtual_memory.chunks)
@@ -119,7 +124,7 @@ Result cuMemCreate(MemoryHandle* handle, std::size_t bytes, const MemoryProperti
     return kInvalidValue;
   if (const Result result = check_unsafe_call(); result != kSuccess) return result;
   const int device = properties->location.id;
-  if (bytes > find_device(device)->memory_bytes - used_bytes(device)) return kOutOfMemory;
+  if (bytes > unused_bytes(device)) return kOutOfMemory;
   VirtualMemory& memory = machine().virtual_memory;
   if (memory.file < 0) memory.file = memfd_create("simulated GPU memory", MFD_CLOEXEC);
   auto& reusable = memory.free_chunks[bytes];

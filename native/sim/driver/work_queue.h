@@ -23,8 +23,9 @@ struct Ticket {
 // functions are called with the machine's lock held.
 class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
  public:
-  WorkQueue(std::mutex& mutex, std::condition_variable& progress)
-      : mutex_(mutex), progress_(progress) {}
+  // at_once: there is no thread, work runs inside submit().
+  WorkQueue(std::mutex& mutex, std::condition_variable& progress, bool at_once)
+      : mutex_(mutex), progress_(progress), at_once_(at_once) {}
 
   // `work` runs without the lock, after all that was submitted before and after `after`;
   // dependencies must have been submitted already, so that no cycle can arise. An empty function is
@@ -44,6 +45,7 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
 
   std::mutex& mutex_;
   std::condition_variable& progress_;  // notified when any queue has completed something
+  const bool at_once_;
   std::condition_variable arrived_;
   std::deque<Work> waiting_;
   std::uint64_t submitted_ = 0;

@@ -1,6 +1,8 @@
 #include "fake_driver/fake_driver.h"
 
+#include <memory>
 #include <stdexcept>
+#include <string_view>
 
 #include "fake_driver/fake_state.h"
 
@@ -13,48 +15,42 @@ constexpr const char* kCallNames[] = {
 #undef GPK_CU
 };
 
-// Calls that a lost context does not change.
-bool works_when_lost(int id) {
-  switch (id) {
-    case k_cuInit:
-    case k_cuDriverGetVersion:
-    case k_cuGetErrorName:
-    case k_cuGetErrorString:
-    case k_cuDeviceGetCount:
-    case k_cuDeviceGet:
-    case k_cuDeviceGetName:
-    case k_cuDeviceTotalMem:
-    case k_cuDeviceGetAttribute:
-    case k_cuDeviceGetPCIBusId:
-    case k_cuDeviceCanAccessPeer:
-    case k_cuCtxGetCurrent:
-    case k_cuCtxSetCurrent:
-    case k_cuThreadExchangeStreamCaptureMode: return true;
-    default: return false;
-  }
+int call_id(const std::string& function) {
+  for (int id = 0; id < kNumCalls; ++id)
+    if (function == kCallNames[id]) return id;
+  throw std::invalid_argument("fake driver: there is no function " + function);
 }
 
-// Calls allowed before cuInit.
-bool works_before_init(int id) {
-  return id == k_cuInit || id == k_cuDriverGetVersion || id == k_cuGetErrorName ||
-         id == k_cuGetErrorString;
+bool is_sticky(Result result) {
+  return result == cu::kContained || result == 700 || result == 702 || result == 710 ||
+         (result >= 714 && result <= 719) || result == 721;
 }
 
+// Counts the call; the error that it was told to return.
 Result enter(int id) {
   State& s = state();
   ++s.num_calls[id];
-  if (!s.initialized && !works_before_init(id)) return cu::kNotInitialized;
-  if (const auto found = s.settings.failures.find(id); found != s.settings.failures.end()) {
-    const auto [code, once] = found->second;
-    if (once) s.settings.failures.erase(found);
-    if (FakeContext* context = current_context(); context != nullptr && is_sticky(code))
-      context->lost = code;
-    return code;
-  }
-  if (works_when_lost(id)) return cu::kSuccess;
-  const FakeContext* context = current_context();
-  return context == nullptr ? cu::kSuccess : context->lost;
+  const auto found = s.failures.find(id);
+  if (found == s.failures.end()) return cu::kSuccess;
+  const auto [code, once] = found->second;
+  if (once) s.failures.erase(found);
+  if (sim::SimContext* context = sim::current_context(); context != nullptr && is_sticky(code))
+    context->lost = code;
+  return code;
 }
+
+// Calls that put something into a stream.
+constexpr bool is_submission(std::string_view name) {
+  return name.starts_with("cuMemcpy") || name.starts_with("cuMemset") ||
+         name.starts_with("cuLaunch") || name == "cuGraphLaunch" || name == "cuEventRecord" ||
+         name == "cuStreamWaitEvent";
+}
+
+void pick(StreamCall& call, cu::Stream stream) { call.stream = stream; }
+void pick(StreamCall& call, cu::Event event) { call.event = event; }
+void pick(StreamCall& call, const cu::LaunchConfig* config) { call.stream = config->stream; }
+template <class T>
+void pick(StreamCall&, const T&) {}
 
 template <auto kFunction, int kId>
 struct Entry;
@@ -64,7 +60,21 @@ struct Entry<kFunction, kId> {
   static Result call(Args... args) {
     const std::lock_guard lock(mutex());
     if (const Result result = enter(kId); result != cu::kSuccess) return result;
-    return kFunction(args...);
+    if constexpr (is_submission(kCallNames[kId])) {
+      StreamCall call{.function = kCallNames[kId]};
+      (pick(call, args), ...);
+      const sim::SimStream* stream = sim::find_stream(call.stream);
+      if (stream != nullptr) call.stream = stream->handle;
+      state().submission = {};
+      state().submission.from_graph = kId == k_cuGraphLaunch;
+      state().submission.stream = call.stream;
+      state().clock_ms += 0.001;
+      const Result result = kFunction(args...);
+      if (result == cu::kSuccess) state().stream_calls.push_back(std::move(call));
+      return result;
+    } else {
+      return kFunction(args...);
+    }
   }
 };
 
@@ -76,15 +86,44 @@ cu::DriverApi make_api() {
   return table;
 }
 
-void set_failure(const std::string& function, Result code, bool once) {
-  const int id = call_id(function);
-  const std::lock_guard lock(mutex());
-  state().settings.failures[id] = {code, once};
+sim::DeviceModel model_of(const DeviceConfig& config) {
+  const int shared = (config.sm >= 90 ? 227 : 163) << 10;
+  return {.name = config.name,
+          .sm = config.sm,
+          .num_sms = config.num_sms,
+          .memory_bytes = config.memory_bytes,
+          .shared_optin_bytes = shared,
+          .shared_per_sm_bytes = shared + 1024,
+          .l2_bytes = 50 << 20,
+          .peer_access = config.can_access_peers,
+          .virtual_memory = config.virtual_memory,
+          .green_launches = config.green_launches};
+}
+
+void use_devices(const std::vector<DeviceConfig>& devices) {
+  sim::Machine& m = sim::machine();
+  m.devices.clear();
+  for (const DeviceConfig& config : devices) m.devices.push_back(model_of(config));
+  m.primary.resize(m.devices.size());
+}
+
+std::unique_ptr<State> start() {
+  sim::machine().problem.clear();
+  sim::machine().seams = {
+      .at_once = true, .now_ms = [] { return state().clock_ms; }, .run = run_launch};
+  use_devices(std::vector<DeviceConfig>(1));
+  return std::make_unique<State>();
 }
 
 std::unique_ptr<State>& state_slot() {
-  static auto* slot = new std::unique_ptr<State>(new State);  // outlives handles dropped at exit
+  static auto* slot = new std::unique_ptr<State>(start());  // outlives handles dropped at exit
   return *slot;
+}
+
+void set_failure(const std::string& function, Result code, bool once) {
+  const int id = call_id(function);
+  const std::lock_guard lock(mutex());
+  state().failures[id] = {code, once};
 }
 
 }  // namespace
@@ -96,17 +135,6 @@ std::mutex& mutex() {
 
 State& state() { return *state_slot(); }
 
-CallId call_id(const std::string& function) {
-  for (int id = 0; id < kNumCalls; ++id)
-    if (function == kCallNames[id]) return static_cast<CallId>(id);
-  throw std::invalid_argument("fake driver: there is no function " + function);
-}
-
-bool is_sticky(Result result) {
-  return result == cu::kContained || result == 700 || result == 702 || result == 710 ||
-         (result >= 714 && result <= 719) || result == 721;
-}
-
 const cu::DriverApi& api() {
   static const cu::DriverApi table = make_api();
   return table;
@@ -114,48 +142,58 @@ const cu::DriverApi& api() {
 
 void reset() {
   const std::lock_guard lock(mutex());
-  const std::uint64_t epoch = state().epoch + 1;
-  state_slot() = std::make_unique<State>();
-  state().epoch = epoch;
+  state();
+  sim::Machine& m = sim::machine();
+  // Threads remember their context by its address, which must not become that of another one.
+  static auto* kept = new std::vector<std::unique_ptr<sim::SimContext>>;
+  for (auto& context : m.primary) kept->push_back(std::move(context));
+  std::destroy_at(&m);
+  std::construct_at(&m);
+  state_slot() = start();
 }
 
-void clear() {
+void set_devices(std::vector<DeviceConfig> devices) {
   const std::lock_guard lock(mutex());
-  State& s = state();
-  s.settings = Settings{};
-  s.launches.clear();
-  s.stream_calls.clear();
-  for (std::size_t& count : s.num_calls) count = 0;
-  for (auto& [handle, context] : s.contexts) context->lost = cu::kSuccess;
+  state();
+  use_devices(devices);
+}
+
+void set_memory_bytes(int device, std::size_t bytes) {
+  const std::lock_guard lock(mutex());
+  sim::machine().devices.at(static_cast<std::size_t>(device)).memory_bytes = bytes;
 }
 
 void set_driver_version(int version) {
   const std::lock_guard lock(mutex());
-  state().driver_version = version;
+  sim::machine().driver_version = version;
 }
 
 void fail_next(const std::string& function, Result code) { set_failure(function, code, true); }
 void fail_always(const std::string& function, Result code) { set_failure(function, code, false); }
 
-void advance_ms(double ms) {
-  const std::lock_guard lock(mutex());
-  state().clock_ms += ms;
-}
-
 std::size_t num_live(Kind kind) {
   const std::lock_guard lock(mutex());
-  const State& s = state();
+  const sim::Machine& m = sim::machine();
+  using sim::MemoryKind;
   switch (kind) {
-    case Kind::kStream: return s.streams.size();
-    case Kind::kEvent: return s.events.size();
-    case Kind::kModule: return s.modules.size();
-    case Kind::kGraph: return s.graphs.size();
-    case Kind::kGraphExec: return s.execs.size();
-    case Kind::kMemory: return s.memory.size() + s.virtual_memory.chunks.size();
-    case Kind::kPinned: return s.pinned.size();
-    case Kind::kGreenContext: return s.greens.size();
+    case Kind::kStream: return m.streams.size();
+    case Kind::kEvent: return m.events.size();
+    case Kind::kModule: return m.modules.size();
+    case Kind::kGraph: return m.graphs.size();
+    case Kind::kGraphExec: return m.execs.size();
+    case Kind::kMemory:
+      return m.allocations.count(MemoryKind::kDevice) + m.virtual_memory.chunks.size();
+    case Kind::kPinned:
+      return m.allocations.count(MemoryKind::kPinned) +
+             m.allocations.count(MemoryKind::kRegistered);
+    case Kind::kGreenContext: return m.greens.size();
   }
   return 0;
+}
+
+std::size_t used_bytes(int device) {
+  const std::lock_guard lock(mutex());
+  return sim::used_bytes(device);
 }
 
 std::size_t num_calls(const std::string& function) {
@@ -174,67 +212,4 @@ std::vector<StreamCall> stream_calls() {
   return state().stream_calls;
 }
 
-namespace impl {
-
-Result cuInit(unsigned flags) {
-  if (flags != 0) return kInvalidValue;
-  if (state().devices.empty()) return kNoDevice;
-  state().initialized = true;
-  return kSuccess;
-}
-
-Result cuDriverGetVersion(int* version) {
-  *version = state().driver_version;
-  return kSuccess;
-}
-
-namespace {
-struct ErrorText {
-  Result code;
-  const char* name;
-  const char* text;
-};
-constexpr ErrorText kErrors[] = {
-    {kSuccess, "CUDA_SUCCESS", "no error"},
-    {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available"},
-    {kInvalidPtx, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
-    {kUnsupportedPtxVersion, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-     "the provided PTX was compiled with an unsupported toolchain."},
-    {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
-    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {kLaunchOutOfResources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
-     "too many resources requested for launch"},
-    {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {kStreamCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-     "operation not permitted when stream is capturing"},
-    {kStreamCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-     "operation failed due to a previous error during capture"},
-    {kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
-     "operation would make the legacy stream depend on a capturing blocking stream"},
-};
-}  // namespace
-
-Result cuGetErrorName(Result error, const char** text) {
-  for (const ErrorText& row : kErrors)
-    if (row.code == error) return *text = row.name, kSuccess;
-  *text = nullptr;
-  return kInvalidValue;
-}
-
-Result cuGetErrorString(Result error, const char** text) {
-  for (const ErrorText& row : kErrors)
-    if (row.code == error) return *text = row.text, kSuccess;
-  *text = nullptr;
-  return kInvalidValue;
-}
-
-}  // namespace impl
 }  // namespace fake

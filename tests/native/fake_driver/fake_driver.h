@@ -1,11 +1,11 @@
-// A CUDA driver in software, faithful enough to test host code: devices with settable traits,
-// memory that is host memory (copies really happen), streams that run at once, capture and graphs,
-// kernels that are logged and may be given a body in C++.
+// The simulated driver (native/sim/driver) as tests of host code need it: the same functions, with
+// calls counted and made to fail, devices with settable traits, logs, and kernels that are host
+// functions.
 //
-// Differences from a real driver, all on purpose: work is done when the submitting call returns,
-// unless the stream was made busy (then only queries and event times pretend); every kernel name is
-// found in every image that is not PTX with entries. Thread safe: one mutex around every call.
-// Kernel bodies run under it and must not call the driver or this interface.
+// Differences from the simulator, all on purpose: work is done when the submitting call returns,
+// unless the stream was made busy (then only queries and event times pretend); PTX is not run, and
+// every kernel name is found in every image that is not PTX with entries. One mutex around every
+// call: kernel bodies run under it and must not call the driver or this interface.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,6 @@ const cu::DriverApi& api();
 
 // Forgets everything: objects, memory, logs, injected errors, settings. One default device.
 void reset();
-// Forgets logs, injected errors and settings of kernels, and revives lost contexts; objects, memory
-// and devices stay. For programs that hold handles.
-void clear();
 
 // --- Settings ----------------------------------------------------------------------------------
 
@@ -45,21 +42,22 @@ void set_devices(std::vector<DeviceConfig> devices);
 void set_memory_bytes(int device, std::size_t bytes);  // at any time
 void set_driver_version(int version);
 
-// Parameter sizes of a kernel: for cuFuncGetParamInfo, and how many bytes a launch copies. Else
-// they come from the PTX or the built-in kernel of that name; else the kernel has no parameters.
+// Parameter sizes of a kernel, before it is looked up: for cuFuncGetParamInfo, and how many bytes a
+// launch copies. Else they come from the PTX; else the kernel has no parameters. Known from the
+// start: scale(float* x, float factor, int n), also its body.
 void set_param_sizes(const std::string& function, std::vector<std::size_t> sizes_bytes);
-void set_function_attribute(const std::string& function, int attribute, int value);
+void set_function_attribute(const std::string& function, int attribute, int value);  // likewise
 void set_missing(const std::string& function);                    // cuModuleGetFunction: NOT_FOUND
-void set_global(const std::string& variable, std::size_t bytes);  // cuModuleGetGlobal finds it
+void set_global(const std::string& variable, std::size_t bytes);  // of modules loaded later
 void fail_module_load(cu::Result code, const std::string& log);   // the next cuModuleLoadDataEx
 
 struct Launch {
   std::string function;
   unsigned grid[3] = {};
   unsigned block[3] = {};
-  unsigned cluster[3] = {};
+  unsigned cluster[3] = {};  // (1, 1, 1): none
   unsigned shared_bytes = 0;
-  bool cooperative = false;
+  bool cooperative = false;  // of the call; a replayed launch has neither
   bool programmatic = false;
   bool from_graph = false;
   cu::Stream stream = nullptr;
