@@ -82,6 +82,7 @@ void read_precision(const Arguments& args, int use_tf32, int precision, Options&
   const auto chosen = ops::matmul_precision_named(args.text(precision), args.op());
   options.use_tf32 = chosen == ops::MatmulPrecision::kTf32;
   options.tf32x3 = chosen == ops::MatmulPrecision::kTf32x3;
+  options.float64_int8 = chosen == ops::MatmulPrecision::kFloat64Int8;
 }
 
 // (x1, x2, out, use_tf32, alpha, dtype, batch_invariant, precision)

@@ -550,6 +550,7 @@ OPS: dict[str, tuple[str, ...]] = {
         "token_counts",
         "token_logprobs",
     ),
+    "pygpukit.ops.scale_search": ("AwqWeight", "quantize_awq"),
     "pygpukit.ops.scan": (
         "cumprod",
         "cumsum",

@@ -2379,7 +2379,7 @@ def gather_pages(
     """
 
 def get_matmul_precision() -> str:
-    """What float32 GEMMs are computed in unless a call says."""
+    """What GEMMs are computed in unless a call says."""
 
 def grouped_gemm(
     x: GPUArray,
@@ -2709,7 +2709,7 @@ def linear(
     eps: float = 1e-05,
     few_rows: builtins.bool = False,
     quantize_input: builtins.bool = False,
-    precision: Literal["float32", "tf32", "3xtf32"] | None = None,
+    precision: Literal["float32", "tf32", "3xtf32", "float64_int8"] | None = None,
 ) -> GPUArray:
     """activation(x @ w.T + bias) + residual: x [..., k] and w [n, k] give [..., n].
 
@@ -2837,7 +2837,7 @@ def matmul(
     alpha: float = 1.0,
     dtype: _DTypeLike | None = None,
     batch_invariant: builtins.bool = False,
-    precision: Literal["float32", "tf32", "3xtf32"] | None = None,
+    precision: Literal["float32", "tf32", "3xtf32", "float64_int8"] | None = None,
 ) -> GPUArray:
     """alpha times the matrix product, broadcast over leading dimensions, as NumPy's matmul.
 
@@ -2847,8 +2847,9 @@ def matmul(
     they are. float32 stays float32 unless use_tf32 says otherwise (other dtypes:
     RuntimeError) or, where it is None, set_matmul_precision() does. With batch_invariant a
     row's result does not depend on the number of rows. precision says the same in words:
-    'float32', 'tf32' or '3xtf32' (float32 split in two TF32 numbers, three products on
-    tensor cores, where that is faster; float32 operands only).
+    'float32', 'tf32', '3xtf32' (float32 split in two TF32 numbers, three products on tensor
+    cores, where that is faster; float32 operands only) or 'float64_int8' (float64 split in
+    int8 slices, whose products are exact, where that is faster; float64 operands only).
     """
 
 def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
@@ -3531,8 +3532,12 @@ def set_default_device(device: _DeviceLike) -> None:
 def set_evictable_default(min_bytes: int | str | None, device: _DeviceLike = None) -> None:
     """New arrays of at least that size are evictable by default; None: only marked ones."""
 
-def set_matmul_precision(precision: Literal["float32", "tf32", "3xtf32"]) -> None:
-    """'float32', 'tf32' or '3xtf32': what float32 GEMMs are computed in unless a call says."""
+def set_matmul_precision(precision: Literal["float32", "tf32", "3xtf32", "float64_int8"]) -> None:
+    """What GEMMs are computed in unless a call says: 'float32', 'tf32', '3xtf32' or
+    'float64_int8'.
+
+    All but the last are about float32; 'float64_int8' is about float64.
+    """
 
 def set_memory_limit(limit: int | str | None, device: _DeviceLike = None) -> None:
     """The most physical memory the pool may hold: bytes, '8GiB', '80%', None."""

@@ -20,6 +20,7 @@ from cases import (
     conv,
     few_rows,
     fft,
+    float64_int8,
     fuse,
     indexing,
     linalg,
@@ -369,6 +370,8 @@ CASES = (
     Case("matmul", "simt split", partial(product, "simt", "float32", 65, 64, 256)),
     Case("matmul", "3xtf32", split_product),
     Case("matmul", "general", partial(product, "general", "float64", 33, 40, 20)),
+    Case("matmul", "float64 in slices", lambda: float64_int8.run(float64_int8.CASES[0])),
+    Case("matmul", "slices not finite", float64_int8.run_not_finite),
     Case("matmul", "general direct", partial(product, "general", "int32", 3, 5, 20)),
     Case(
         "matmul",

@@ -200,6 +200,14 @@ def check_plans(run: Callable[[], None], out: Any, want: Any) -> None:
         np.testing.assert_array_equal(out.to_numpy().astype(np.float32), want, plan["text"])
 
 
+def test_matmul_in_slices() -> None:
+    a, b = small_integers((70, 40), "float64", 1), small_integers((40, 24), "float64", 2)
+    x, w = (gp.from_numpy(h, device=DEVICE) for h in (a, b))
+    out = gp.empty((70, 24), "float64", device=DEVICE)
+    want = (a @ b).astype(np.float32)
+    check_plans(lambda: gp.matmul(x, w, out=out, precision="float64_int8"), out, want)
+
+
 @pytest.mark.parametrize("n_major", [False, True], ids=["k-major", "n-major"])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 72, 136), (5, 72, 136), (70, 136, 72)])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

@@ -112,6 +112,11 @@ TEST(MatmulFormats, EnginesByFormat) {
   MatmulDesc tf32 = desc_of(kF32, kF32, f32);
   tf32.tf32 = true;
   EXPECT_EQ(engines(tf32), "wgmma gemv mma simt general cublaslt");
+  MatmulDesc sliced = desc_of(plain(DType::kFloat64), plain(DType::kFloat64), DType::kFloat64);
+  sliced.float64_int8 = true;
+  EXPECT_EQ(engines(sliced), "ozaki general cublaslt");
+  sliced.a = sliced.b = kF32;
+  EXPECT_EQ(engines(sliced), "");
 }
 
 TEST(MatmulFormats, EnginesByGroups) {
@@ -138,6 +143,23 @@ TEST(MatmulFormats, BlockScalesRunOnTensorCoresFromSm89On) {
     }
   machine.sm = 80;
   EXPECT_EQ(plan_matmul(desc, {machine}).engine, MatmulEngine::dequantize);
+}
+
+TEST(MatmulFormats, SlicesOfFloat64WhereTheyAreFaster) {
+  plan::Machine machine;
+  MatmulDesc desc = desc_of(plain(DType::kFloat64), plain(DType::kFloat64), DType::kFloat64);
+  desc.float64_int8 = true;
+  const auto engine = [&](int sm, std::int64_t size, std::int64_t k) {
+    machine.sm = sm;
+    desc.problem = {size, size, k, k, 1, 1, k, size, 1, {}, {}, {}, {}};
+    return plan_matmul(desc, {machine}).engine;
+  };
+  EXPECT_EQ(engine(89, 2048, 2048), MatmulEngine::ozaki);  // 1/64 of float32's rate
+  EXPECT_EQ(engine(120, 4096, 40000), MatmulEngine::ozaki);
+  EXPECT_EQ(engine(89, 16, 16), MatmulEngine::general);
+  EXPECT_EQ(engine(89, 2048, (1 << 20) + 1), MatmulEngine::general);  // sums would overflow
+  desc.float64_int8 = false;
+  EXPECT_EQ(engine(89, 2048, 2048), MatmulEngine::general);
 }
 
 TEST(MatmulFormats, WhatNoEngineTakesIsNotProposed) {

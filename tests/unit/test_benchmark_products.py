@@ -243,9 +243,11 @@ def test_eight_bits_on_cpu_simulation() -> None:
 
 def test_every_dtype_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["--gemm", "--quick", "--sizes", "8", "--iterations", "1", "--peers", "numpy"]
-    assert main([*command, "--dtypes", "fp64,fp32,fp16,bf16,tf32,fp8,int8"]) == 0
+    assert (
+        main([*command, "--dtypes", "fp64,fp32,fp16,bf16,tf32,3xtf32,float64_int8,fp8,int8"]) == 0
+    )
     shown = capsys.readouterr()
-    assert shown.out.count("gemm/square  pygpukit") == 7
+    assert shown.out.count("gemm/square  pygpukit") == 9
     assert shown.out.count("gemm/square  numpy") == 3
     assert "WRONG" not in shown.err
 

@@ -22,7 +22,12 @@ import numpy as np
 import pygpukit as gp
 from cases.run_quantize import host
 rng = np.random.default_rng(3)
-plans = (("int4", 66, "packed_gemm"), ("nvfp4", 66, "packed_gemm"), ("int4", 3, "packed"))
+plans = (
+    ("int4", 66, "packed_gemm"),
+    ("nvfp4", 66, "packed_gemm"),
+    ("int4", 3, "packed"),
+    ("int4", 3, "dequantize"),
+)
 for name, m, plan in plans:
     w = gp.from_numpy(rng.standard_normal((20, 136)).astype(np.float32)).astype("bfloat16")
     packed = gp.quantize(w, name)

@@ -1,13 +1,20 @@
-"""precision= of float32 products: plans, errors, and what refuses it."""
+"""precision= of products: plans, errors, and what refuses it."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pygpukit as gp
+from pygpukit import _native
+
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -75,3 +82,73 @@ def test_refused() -> None:
     for call in (gp.linear, lambda a, w, **k: gp.matmul(a, w.T, **k)):
         with pytest.raises(ValueError, match="precision"):
             call(x, packed, precision="3xtf32")
+
+
+def test_slices_of_float64() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((9, 31)), rng.standard_normal((31, 12))
+    x, y = gp.from_numpy(a), gp.from_numpy(b)
+    got = gp.matmul(x, y, precision="float64_int8")
+    np.testing.assert_allclose(got.to_numpy(), a @ b, rtol=0, atol=1e-13)
+    layer = gp.linear(x, y.T, gp.ones(12, "float64"), "relu", precision="float64_int8")
+    np.testing.assert_allclose(layer.to_numpy(), np.maximum(a @ b + 1, 0), rtol=0, atol=1e-13)
+
+
+def test_plans_slice_float64_only_where_asked() -> None:
+    x = square("float64")
+    for precision in ("float64_int8", "float32", None):
+        for sm in (80, 90, 120):
+            plan = gp.explain_matmul(
+                lambda precision=precision: gp.matmul(x, x, precision=precision), sm=sm
+            )
+            engines = {c["text"].split("(")[0] for c in plan.candidates}
+            assert ("ozaki" in engines) is (precision == "float64_int8")
+            assert ("float64_int8" in str(plan)) is (precision == "float64_int8")
+            assert "general" in engines
+    layer = gp.explain_matmul(
+        lambda: gp.linear(x, x, gp.ones(256, "float64"), precision="float64_int8"), sm=89
+    )
+    assert "unfused" in next(c["text"] for c in layer.candidates if c["text"].startswith("ozaki"))
+
+
+@pytest.mark.usefixtures("kept_precision")
+def test_slices_of_all_float64_calls() -> None:
+    x = square("float64")
+    gp.set_matmul_precision("float64_int8")
+    assert gp.get_matmul_precision() == "float64_int8"
+    assert "float64_int8" in str(gp.explain_matmul(lambda: x @ x, sm=89))
+    assert "float64_int8" in str(gp.explain_matmul(lambda: gp.linear(x, x), sm=89))
+    plain = gp.explain_matmul(lambda: gp.matmul(x, x, precision="float32"), sm=89)
+    assert "float64_int8" not in str(plain)
+    y = square()
+    assert "tf32" not in str(gp.explain_matmul(lambda: y @ y, sm=89))
+
+
+def test_slices_refused() -> None:
+    for dtype in ("float32", "complex128", "int64"):
+        x = square(dtype)
+        with pytest.raises(
+            TypeError,
+            match=f"matmul: precision is 'float64_int8', operands are {dtype}, expected float64",
+        ):
+            gp.matmul(x, x, precision="float64_int8")
+
+
+@pytest.mark.skipif(not _native.nvrtc_info()["available"], reason="NVRTC is not installed")
+@pytest.mark.parametrize("device", ["sm_80", "sm_90a"])
+def test_slices_in_the_simulator(device: str) -> None:
+    code = (
+        "from cases import float64_int8 as f\n"
+        "[f.run(case) for case in f.CASES]\n"
+        "f.run_overflow(), f.run_same_bits()\n"
+        "print('passed')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYGPUKIT_DEVICE": f"sim:{device}", "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.stdout.endswith("passed\n"), done.stderr[-2000:]

@@ -84,6 +84,34 @@ struct PackedTileArgs {
 };
 static_assert(sizeof(PackedTileArgs) == 64 && __is_trivially_copyable(PackedTileArgs));
 
+// --- ozaki --------------------------------------------------------------------------------------
+
+enum : int {
+  kOzakiThreads = 128,
+  kOzakiSlices = 8,
+  kOzakiNotFinite = 0x7fffffff,  // the exponent of a row with an infinity or NaN
+};
+
+struct OzakiSliceArgs {
+  const double* x;      // [rows, k]
+  signed char* slices;  // [chunks, rows, slices, pitch], 0 past k
+  int* exponents;       // [rows]
+  long long rows, k;
+  long long chunks, pitch;  // of k; pitch is a multiple of 16
+  int reversed;             // nonzero: the last slice first
+};
+static_assert(sizeof(OzakiSliceArgs) == 64 && __is_trivially_copyable(OzakiSliceArgs));
+
+// Beside the MatmulArgs of C.
+struct OzakiSumArgs {
+  const int* sums;                // [chunks, slices, batches, num_rows, n]
+  const int* exponents_a;         // [batches, m]
+  const int* exponents_b;         // [batches, n]
+  long long first_row, num_rows;  // of C, of each batch
+  long long chunks;
+};
+static_assert(sizeof(OzakiSumArgs) == 48 && __is_trivially_copyable(OzakiSumArgs));
+
 // --- gemm_wgmma ---------------------------------------------------------------------------------
 
 enum WgmmaStore : int {

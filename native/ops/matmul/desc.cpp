@@ -124,6 +124,7 @@ MatmulDesc format_desc(const GemmCall& call) {
   desc.conjugate = call.conjugate;
   desc.tf32 = call.tf32;
   desc.tf32x3 = call.tf32x3;
+  desc.float64_int8 = call.float64_int8;
   desc.batch_invariant = call.batch_invariant;
   desc.few_rows = call.few_rows;
   desc.gated = call.gated;
@@ -229,6 +230,7 @@ std::string to_string(const MatmulDesc& desc) {
   if (desc.conjugate) text += ", conjugate";
   if (desc.tf32) text += ", tf32";
   if (desc.tf32x3) text += ", 3xtf32";
+  if (desc.float64_int8) text += ", float64_int8";
   if (desc.batch_invariant) text += desc.few_rows ? ", few_rows" : ", batch_invariant";
   if (desc.gated) text += ", gated";
   if (desc.normed) text += ", normed";

@@ -26,6 +26,7 @@ struct MatmulDesc {
   bool conjugate = false;
   bool tf32 = false;
   bool tf32x3 = false;
+  bool float64_int8 = false;
   bool batch_invariant = false;
   bool few_rows = false;
   bool gated = false, normed = false;  // as GemmCall

@@ -7,7 +7,7 @@
 #include "ops/matmul/block_scaled.h"
 #include "ops/matmul/formats.h"
 #include "ops/matmul/packed_operand.h"
-#include "ops/matmul/plan.h"
+#include "ops/matmul/plan_cache.h"
 #include "ops/quantize/quantize.h"
 
 namespace gpk::ops::gemm {
@@ -54,6 +54,7 @@ void propose_dequantize(const MatmulDesc& desc, const GemmMachine& machine,
 
 void launch_dequantize(const GemmCall& call, const MatmulDesc& /*desc*/, const MatmulPlan& /*plan*/,
                        const char* op) {
+  const InnerPlans inner;
   if (both_block_scaled(format_desc(call))) {
     const GemmCall dense = block_scaled_as_float(call, op);
     run_gemm(dense, op);

@@ -44,6 +44,7 @@ struct GemmCall {
   bool conjugate = false;        // a, which is complex, is conjugated
   bool tf32 = false;             // float32 operands may be rounded to TF32
   bool tf32x3 = false;           // float32 operands may be split in two TF32 numbers
+  bool float64_int8 = false;     // float64 operands may be split in int8 slices
   bool batch_invariant = false;  // a row's result does not depend on how many rows there are
   bool few_rows = false;         // the same among calls of up to kMaxFewRows rows
   // With few_rows, where takes_few_rows(): c = silu(a b) * (a b'), b' being the n columns after b;

@@ -64,6 +64,7 @@ Array linear_swiglu(const Array& x, const Array& w, const LinearOptions& options
                              MatmulOptions sums;
                              sums.use_tf32 = options.use_tf32;
                              sums.tf32x3 = options.tf32x3;
+                             sums.float64_int8 = options.float64_int8;
                              sums.batch_invariant = options.batch_invariant;
                              sums.dtype = gemm::accumulator(x.dtype());
                              const Array both = matmul(x, transpose(w, op), sums, op);
@@ -161,6 +162,7 @@ Array linear(const Array& x, const Array& w, const LinearOptions& options, const
   fused.out = options.out;
   fused.use_tf32 = options.use_tf32;
   fused.tf32x3 = options.tf32x3;
+  fused.float64_int8 = options.float64_int8;
   fused.batch_invariant = options.batch_invariant;
   fused.bias = options.bias;
   fused.activation = options.activation;

@@ -23,6 +23,7 @@ struct LinearOptions {
   std::optional<Array> out;
   std::optional<bool> use_tf32;
   bool tf32x3 = false;  // as MatmulOptions
+  std::optional<bool> float64_int8;
   bool batch_invariant = false;
   // Up to kMaxFewRows rows, which agree with other calls of that kind, but not with calls of more
   // rows; the norm and SwiGLU are part of the same launch. Implies batch_invariant.

@@ -61,6 +61,24 @@ Array with_batch(const Array& array, const Dims& batch, const char* op) {
   return broadcast_to(array, joined(batch, {array.shape()[rank - 2], array.shape()[rank - 1]}), op);
 }
 
+void allow_precisions(gemm::GemmCall& call, std::optional<bool> use_tf32,
+                      std::optional<bool> float64_int8, bool tf32x3) {
+  if (call.a.dtype() == DType::kFloat32) {
+    call.tf32 = gemm::tf32_allowed(use_tf32);
+    call.tf32x3 = gemm::tf32x3_allowed(use_tf32, tf32x3);
+  } else if (call.a.dtype() == DType::kFloat64) {
+    call.float64_int8 = gemm::float64_int8_allowed(float64_int8);
+  }
+}
+
+void check_precision(bool wanted, const char* precision, DType operand, DType expected,
+                     const char* op) {
+  if (wanted && operand != expected)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat(op, ": precision is '", precision, "', operands are ", name(operand),
+                              ", expected ", name(expected)));
+}
+
 void check_tf32(std::optional<bool> use_tf32, DType dtype, const char* op) {
   if (use_tf32.value_or(false) && dtype != DType::kFloat32)
     throw Error(cat(op, ": use_tf32=True needs float32 operands, got ", name(dtype)));
@@ -87,10 +105,7 @@ Array gemm::multiply_stacks(const Array& a, const Array& b, const char* op) {
       a.device(), op);
   if (c.size() == 0) return c;
   gemm::GemmCall call{a, b, c};
-  if (a.dtype() == DType::kFloat32) {
-    call.tf32 = gemm::tf32_allowed(std::nullopt);
-    call.tf32x3 = gemm::tf32x3_allowed(std::nullopt, false);
-  }
+  allow_precisions(call, {}, {}, false);
   run_gemm(call, op);
   return c;
 }
@@ -163,10 +178,9 @@ Checked check_matmul(const Array& x1, const Array& x2, const MatmulOptions& opti
   check_core(x1.shape()[x1.ndim() - 1], x2.shape()[checked.column ? 0 : x2.ndim() - 2],
              checked.column ? 0 : x2.ndim() - 2, x1, x2, op);
   check_tf32(options.use_tf32, checked.operand, op);
-  if (options.tf32x3 && checked.operand != DType::kFloat32)
-    throw InvalidArgument(InvalidArgument::Kind::kType,
-                          cat(op, ": precision is '3xtf32', operands are ", name(checked.operand),
-                              ", expected float32"));
+  check_precision(options.tf32x3, "3xtf32", checked.operand, DType::kFloat32, op);
+  check_precision(options.float64_int8.value_or(false), "float64_int8", checked.operand,
+                  DType::kFloat64, op);
   checked.batch = broadcast_batch(leading(x1.shape(), checked.row ? 1 : 2),
                                   leading(x2.shape(), checked.column ? 1 : 2), x1, x2, op);
   const std::int64_t m = checked.row ? 1 : x1.shape()[x1.ndim() - 2];
@@ -194,10 +208,7 @@ gemm::GemmCall make_call(const Checked& checked, const Array& x1, const Array& x
   gemm::GemmCall call{with_batch(checked.row ? expand_dims(a, {0}, op) : a, checked.batch, op),
                       with_batch(checked.column ? expand_dims(b, {1}, op) : b, checked.batch, op),
                       as_stack(checked, result, op)};
-  if (checked.operand == DType::kFloat32) {
-    call.tf32 = gemm::tf32_allowed(options.use_tf32);
-    call.tf32x3 = gemm::tf32x3_allowed(options.use_tf32, options.tf32x3);
-  }
+  allow_precisions(call, options.use_tf32, options.float64_int8, options.tf32x3);
   call.batch_invariant = options.batch_invariant;
   if (!with_epilogue) return call;
   gemm::Epilogue& epilogue = call.epilogue;
@@ -216,10 +227,7 @@ Array multiply_matrices(const Array& x1, const Array& x2, std::optional<bool> us
   gemm::GemmCall call{
       x1, x2, Array::empty({x1.shape()[0], x2.shape()[1]}, x1.dtype(), x1.device(), "matmul")};
   if (call.c.size() == 0) return call.c;
-  if (x1.dtype() == DType::kFloat32) {
-    call.tf32 = gemm::tf32_allowed(use_tf32);
-    call.tf32x3 = gemm::tf32x3_allowed(use_tf32, false);
-  }
+  allow_precisions(call, use_tf32, {}, false);
   run_gemm(call, "matmul");
   return call.c;
 }

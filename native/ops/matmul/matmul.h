@@ -15,6 +15,8 @@ struct MatmulOptions {
   std::optional<Array> out;
   std::optional<bool> use_tf32;  // true: float32 operands only (Error); nullopt: matmul_precision()
   bool tf32x3 = false;           // float32 operands only: as two TF32 numbers
+  // true: float64 operands only, as int8 slices; nullopt: matmul_precision().
+  std::optional<bool> float64_int8;
   // The dtype that is computed in, as NumPy's dtype=: one the operands cast to within their kind.
   // float32 for float16 and bfloat16, and int32 for int8, cast nothing: sums are kept as they are.
   std::optional<DType> dtype;

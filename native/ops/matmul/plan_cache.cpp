@@ -40,7 +40,8 @@ bool set_key(GemmKey& key, const GemmCall& call, const Context& context) {
           bits(rank) << 24 | bits(epilogue_flags(call)) << 32 | bits(call.conjugate) << 48 |
           bits(call.tf32) << 49 | bits(call.batch_invariant) << 50 | bits(call.fast_accum) << 51 |
           bits(quantized) << 52 | bits(call.groups.kind) << 53 | bits(call.few_rows) << 57 |
-          bits(call.gated) << 58 | bits(call.norm.has_value()) << 59 | bits(call.tf32x3) << 60);
+          bits(call.gated) << 58 | bits(call.norm.has_value()) << 59 | bits(call.tf32x3) << 60 |
+          bits(call.float64_int8) << 61);
   key.add(low(call.a) | low(call.b) << 4 | low(call.c) << 8);
   for (int d = 0; d < rank; ++d) key.add(bits(call.c.shape()[d]));
   key.add(bits(call.a.shape()[rank - 1]));

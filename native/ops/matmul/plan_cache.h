@@ -1,6 +1,8 @@
 // Plans of GEMMs seen before, so that the launch path plans nothing.
 #pragma once
 
+#include <optional>
+
 #include "ops/matmul/plan.h"
 #include "plan/candidates.h"
 #include "plan/explain.h"
@@ -21,6 +23,17 @@ using GemmPlans = plan::PlanCache<GemmKey, PlannedGemm>;
 using GemmRecorder = plan::CallRecorder<GemmCall, GemmPlans>;
 // While one lives, GEMMs of the calling thread take the first candidate with its prefix.
 using ForcedPlan = plan::ForcedPlan<GemmPlans>;
+
+// In a launch that is made of GEMMs: these choose plans of their own, also under a ForcedPlan.
+class InnerPlans {
+ public:
+  InnerPlans() {
+    if (ForcedPlan::current() != nullptr) any_.emplace("");
+  }
+
+ private:
+  std::optional<ForcedPlan> any_;
+};
 
 // The plan for `call` on `context`: from the calling thread's cache, or made (decision.h) and put
 // there. nullptr: a recorder took the call.

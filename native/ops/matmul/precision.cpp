@@ -12,17 +12,17 @@ namespace {
 constexpr int kUnset = -1;
 std::atomic<int> chosen{kUnset};
 
-constexpr const char* kNames[] = {"float32", "tf32", "3xtf32"};
+constexpr const char* kNames[] = {"float32", "tf32", "3xtf32", "float64_int8"};
 
 }  // namespace
 
 const char* name(MatmulPrecision precision) { return kNames[static_cast<int>(precision)]; }
 
 MatmulPrecision matmul_precision_named(std::string_view name, const char* op) {
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 4; ++i)
     if (name == kNames[i]) return static_cast<MatmulPrecision>(i);
-  throw InvalidArgument(
-      cat(op, ": precision is '", name, "', expected 'float32', 'tf32' or '3xtf32'"));
+  throw InvalidArgument(cat(op, ": precision is '", name,
+                            "', expected 'float32', 'tf32', '3xtf32' or 'float64_int8'"));
 }
 
 MatmulPrecision matmul_precision() {
@@ -48,6 +48,10 @@ bool gemm::tf32_allowed(std::optional<bool> use_tf32) {
 bool gemm::tf32x3_allowed(std::optional<bool> use_tf32, bool wanted) {
   if (!use_tf32) wanted = wanted || matmul_precision() == MatmulPrecision::kTf32x3;
   return wanted && !Config::get().no_tf32;
+}
+
+bool gemm::float64_int8_allowed(std::optional<bool> wanted) {
+  return wanted.value_or(matmul_precision() == MatmulPrecision::kFloat64Int8);
 }
 
 }  // namespace gpk::ops

@@ -13,7 +13,7 @@ from pygpukit.benchmark.llm import BATCHES, CONTEXTS, PEER_CONTEXTS, QUANTIZATIO
 from pygpukit.benchmark.llm_shapes import CONFIGS, DEFAULT_SHAPES
 from pygpukit.benchmark.peers import MODEL_PEERS, PEERS
 from pygpukit.benchmark.plot import check_plot_path, write_plot
-from pygpukit.benchmark.product_cases import EIGHT_BITS, FP8, LAYOUTS
+from pygpukit.benchmark.product_cases import EIGHT_BITS, FP8, LAYOUTS, SPLIT
 from pygpukit.benchmark.report import BenchmarkReport
 from pygpukit.benchmark.suite import SUITES, BenchmarkSuite
 
@@ -40,8 +40,8 @@ def _integers(text: str) -> list[int]:
 def _dtype_names(text: str) -> list[str]:
     names = [_SHORT.get(part, part) for part in text.split(",")]
     for name in names:
-        if name not in (*DTYPES, *EIGHT_BITS, "tf32"):
-            known = ", ".join([*_SHORT, *DTYPES, *EIGHT_BITS, "tf32"])
+        if name not in (*DTYPES, *EIGHT_BITS, "tf32", *SPLIT):
+            known = ", ".join([*_SHORT, *DTYPES, *EIGHT_BITS, "tf32", *SPLIT])
             raise argparse.ArgumentTypeError(f"{name}: no suite supports it ({known})")
     return names
 

@@ -86,6 +86,10 @@ class Ours:
         function, scaled = _native.matmul, _native.scaled_matmul
         if dtype == "tf32":
             return lambda a, b, out: function(a, b, out=out, use_tf32=True)
+        if dtype == "3xtf32":
+            return lambda a, b, out: function(a, b, out=out, precision="3xtf32")
+        if dtype == "float64_int8":
+            return lambda a, b, out: function(a, b, out=out, precision="float64_int8")
         if dtype == "int8":
             return lambda a, b, out: function(a, b, out=out, dtype="int32")
         if dtype == FP8:

@@ -15,9 +15,13 @@ EIGHT_BITS = (FP8, "int8")
 TOLERANCE = {"bfloat16": 6e-3, "float16": 1e-3, "float32": 1e-5, "tf32": 2e-3}
 TOLERANCE |= {"float64": 1e-13, FP8: 6e-3, "int8": 0.0}
 ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, "float64": 8, FP8: 1, "int8": 1}
+# precision= of matmul, on arrays of the dtype.
+SPLIT = {"3xtf32": "float32", "float64_int8": "float64"}
+TOLERANCE |= {name: TOLERANCE[dtype] for name, dtype in SPLIT.items()}
+ITEMSIZE |= {name: ITEMSIZE[dtype] for name, dtype in SPLIT.items()}
 # Dtype of the arrays, where it differs from the name.
-OPERAND = {"tf32": "float32"}
-RESULT = {"tf32": "float32", FP8: "bfloat16", "int8": "int32"}
+OPERAND = {"tf32": "float32", **SPLIT}
+RESULT = {**OPERAND, FP8: "bfloat16", "int8": "int32"}
 
 
 class Projection(NamedTuple):

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from pygpukit.ops.reduction import *  # noqa: F403
     from pygpukit.ops.repeating import *  # noqa: F403
     from pygpukit.ops.sampling import *  # noqa: F403
+    from pygpukit.ops.scale_search import *  # noqa: F403
     from pygpukit.ops.scan import *  # noqa: F403
     from pygpukit.ops.sdpa import *  # noqa: F403
     from pygpukit.ops.searching import *  # noqa: F403
@@ -93,6 +94,7 @@ def __dir__() -> list[str]:
 
 # Static: type checkers take the names of pygpukit and pygpukit.ops from here.
 __all__ = [
+    "AwqWeight",
     "FusedFunction",
     "MatmulExplanation",
     "NpzFile",
@@ -520,6 +522,7 @@ __all__ = [
     "putmask",
     "quantile",
     "quantize",
+    "quantize_awq",
     "quantize_bf16_to_nvf4",
     "quick_gelu",
     "r_",

@@ -236,6 +236,8 @@ inline unsigned atomicInc(unsigned* p, unsigned largest) {
 inline float __int_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float2int_rn(float x) { return static_cast<int>(std::nearbyint(x)); }
 inline float __fadd_rn(float x, float y) { return x + y; }
