@@ -35,7 +35,7 @@ MAIN = """
 int main() {{
   float* x = nullptr;
   cudaMalloc(&x, {n} * sizeof(float));
-  cudaMemset(x, 0, {n} * sizeof(float));
+  {clear}
   f<<<{grid}, {block}>>>(x, {n});
   const cudaError_t error = cudaDeviceSynchronize();
   if (error != cudaSuccess) std::printf("%s\\n", cudaGetErrorString(error));
@@ -47,7 +47,8 @@ int main() {{
 def build(case: FaultyKernel, source: str, folder: Path, arch: str) -> Path:
     """The kernel's lines come first, so that their numbers stay."""
     file = folder / f"{case.name}.cu"
-    file.write_text(source + MAIN.format(n=case.n, grid=case.grid, block=case.block))
+    clear = "" if case.empty else f"cudaMemset(x, 0, {case.n} * sizeof(float));"
+    file.write_text(source + MAIN.format(n=case.n, grid=case.grid, block=case.block, clear=clear))
     program: Path = folder / case.name
     virtual = arch.replace("sm_", "compute_")
     command = ["nvcc", "-gencode", f"arch={virtual},code={arch}", "-lineinfo", "-std=c++17", "-w"]
@@ -74,7 +75,7 @@ def simulate(case: FaultyKernel, source: str) -> dict[str, Any]:
     import pygpukit as gp
 
     kernel = gp.jit(source, "f")
-    x = gp.zeros(case.n, device="cpu")
+    x = (gp.empty if case.empty else gp.zeros)(case.n, device="cpu")
     report = gp.sim.check(kernel, x, case.n, grid=case.grid, block=case.block)
     return {
         "verdict": "clean" if report.ok else "reported",

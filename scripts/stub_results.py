@@ -83,6 +83,7 @@ RETURNS = {
     "ones": "GPUArray",
     "op_list": "list[tuple[str, str, str]]",
     "pinned_empty": "NDArray[Any]",
+    "sim_living": "list[tuple[str, int]]",
     "sim_source": "str | None",
     "random_bernoulli": "GPUArray",
     "random_binomial": "GPUArray",

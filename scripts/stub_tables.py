@@ -35,6 +35,7 @@ ARGUMENTS = {
     "blocked": "bool",
     "check": "bool",
     "full_matrices": "bool",
+    "kept": "list[GPUArray]",
     "lu": "GPUArray",
     "pivots": "GPUArray",
     "unit": "bool",

@@ -10,6 +10,7 @@
 #include "bindings/array_operators.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
+#include "bindings/made_resources.h"
 #include "bindings/operand.h"
 #include "core/memory.h"
 #include "core/stream.h"
@@ -218,6 +219,7 @@ PyTypeObject* array_type() noexcept { return g_type; }
 PyObject* make_array_object(Array array) {
   PyObject* object = g_type->tp_alloc(g_type, 0);
   if (object == nullptr) throw py::error_already_set();
+  note_made("array", array.buffer(), array.buffer()->bytes());
   new (&reinterpret_cast<ArrayObject*>(object)->array) Array(std::move(array));
   return object;
 }

@@ -4,13 +4,16 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/kernel_reference.h"
+#include "bindings/made_resources.h"
 #include "core/graph.h"
 
 namespace gpk::bind {
 namespace {
 
 std::shared_ptr<Graph> make_graph(py::handle device) {
-  return std::make_shared<Graph>(device_from_python(device, "CudaGraph"));
+  auto graph = std::make_shared<Graph>(device_from_python(device, "CudaGraph"));
+  note_made("graph", graph);
+  return graph;
 }
 
 void replay(Graph& graph, py::handle stream) {

@@ -6,6 +6,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/made_resources.h"
 #include "core/context.h"
 #include "core/graph.h"
 #include "core/memory.h"
@@ -33,6 +34,7 @@ py::object pinned_empty(py::handle shape, py::handle dtype, py::handle device) {
   }
   const std::vector<py::ssize_t> sizes(dims.begin(), dims.end());
   void* data = memory->data();
+  note_made("pinned memory", memory, memory->bytes());
   const py::capsule base(new std::shared_ptr<PinnedMemory>(std::move(memory)),
                          [](void* p) { delete static_cast<std::shared_ptr<PinnedMemory>*>(p); });
   return py::array(py::reinterpret_borrow<py::dtype>(numpy_dtype(type)), sizes, data, base);

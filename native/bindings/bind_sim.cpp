@@ -1,7 +1,11 @@
 // The simulator: options of launches, reports, and the sources that findings point into.
+#include <algorithm>
+
 #include "base/error.h"
+#include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/made_resources.h"
 #include "core/driver.h"
 #include "core/sim_driver.h"
 #include "jit/program.h"
@@ -58,6 +62,22 @@ void set_options(bool check, bool races, bool counts, bool record, bool log, uns
 
 std::string take_report() { return sim_driver().sim.gpkSimTakeReport(); }
 
+// What lives of what Python code made since sim_record_made(), except the arrays of `kept`.
+py::list living(const py::list& kept) {
+  std::vector<const void*> excepted;
+  for (const py::handle one : kept)
+    if (is_array(one.ptr())) excepted.push_back(array_of(one.ptr()).buffer().get());
+  py::list found;
+  for (const MadeResource& made : living_made()) {
+    const void* object = made.object.lock().get();
+    if (object == nullptr || std::find(excepted.begin(), excepted.end(), object) != excepted.end())
+      continue;
+    excepted.push_back(object);  // views share their buffer
+    found.append(py::make_tuple(made.kind, made.bytes));
+  }
+  return found;
+}
+
 // The text of a file that a finding names: a built-in kernel's, or that of the program built last
 // under this name.
 py::object find_source(const std::string& file) {
@@ -81,6 +101,10 @@ void bind_sim(py::module_& m) {
         py::arg("trace_warp") = 0, "Options of later launches in the simulator.");
   m.def("sim_take_report", take_report, py::call_guard<WithoutGil>(),
         "Recorded launches since the last call, as JSON.");
+  m.def("sim_record_made", record_made, py::arg("on"),
+        "Notes arrays, pinned memory, streams, events, graphs and modules that Python code makes.");
+  m.def("sim_living", living, py::arg("kept"),
+        "(kind, bytes) of what was made since sim_record_made(True) and lives, but for arrays.");
   m.def("sim_source", find_source, py::arg("file"), "The source that a finding names, or None.");
 }
 

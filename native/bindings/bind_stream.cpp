@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/made_resources.h"
 #include "core/event.h"
 #include "core/stream.h"
 #include "device/launch_gate.h"
@@ -30,7 +31,9 @@ std::shared_ptr<Stream> make_stream(py::handle handle, py::handle priority, py::
   const StreamPriority level = priority_from_python(priority);
   if (!handle.is_none()) return stream_from_python(handle, where, "Stream");
   const WithoutGil released;
-  return Stream::create(where, level);
+  auto stream = Stream::create(where, level);
+  note_made("stream", stream);
+  return stream;
 }
 
 py::object python_priority(const Stream& stream) {
@@ -77,7 +80,9 @@ void wait_for(Stream& stream, py::handle other) {
 std::shared_ptr<Event> make_event(bool blocking_sync, bool timing, py::handle device) {
   const Device where = device_from_python(device, "CudaEvent");
   const WithoutGil released;
-  return Event::create(where, {.timing = timing, .blocking_sync = blocking_sync});
+  auto event = Event::create(where, {.timing = timing, .blocking_sync = blocking_sync});
+  note_made("event", event);
+  return event;
 }
 
 void record(Event& event, py::handle stream) {

@@ -254,7 +254,7 @@ void PackedArgs::convert_pointer(const ArgSpec& spec, std::size_t index, PyObjec
       mismatch(
           state_, index, value,
           cat("an array on ", to_string(state_.device), ", not on ", to_string(array.device())));
-    address = array.device_ptr();
+    address = array.kernel_ptr();
     arrays_[num_arrays_++] = &array;
     if (array.size() > largest_) largest_ = array.size();
   } else if (PyLong_Check(value)) {

@@ -12,6 +12,7 @@
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/kernel_reference.h"
+#include "bindings/made_resources.h"
 #include "core/context.h"
 #include "core/graph.h"
 #include "ops/submit.h"
@@ -382,7 +383,9 @@ PyObject* make_kernel_object(std::shared_ptr<KernelState> state) {
 
 std::shared_ptr<jit::Program> build_program(const jit::CompileRequest& request) {
   const WithoutGil released;
-  return jit::Program::build(request, default_device());
+  auto program = jit::Program::build(request, default_device());
+  note_made("module", program, program->image_bytes());
+  return program;
 }
 
 void bind_kernel_types(py::module_& m) {

@@ -56,9 +56,10 @@ std::function<void()> simulated_call(const std::shared_ptr<KernelState>& state,
   for (std::size_t i = 0; i < state->args.size(); ++i) {
     if (!is_array(values[i])) continue;
     const Array& array = array_of(values[i]);
-    call->buffers.push_back(array.buffer());
+    const std::shared_ptr<Buffer>& buffer = array.buffer();
+    call->buffers.push_back(buffer);
     call->ranges.push_back(
-        {array.buffer()->data(), array.buffer()->bytes(), describe(array, state->args[i])});
+        {buffer->address(), buffer->bytes(), describe(array, state->args[i]), buffer.get()});
   }
   return
       [call] { call->state->host_kernel->run(call->config, call->ranges, call->args->params()); };

@@ -32,16 +32,25 @@ class Array {
 
   // Address of the first element: a device address on a GPU.
   [[nodiscard]] void* data() const noexcept {
-    return static_cast<char*>(buffer_->data()) + offset_elems_ * info(dtype_).bits / 8;
+    return static_cast<char*>(buffer_->data()) + offset_bytes();
   }
   [[nodiscard]] cu::DevicePtr device_ptr() const noexcept {
     return static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(data()));
+  }
+  // device_ptr() for those who only pass it on to a kernel (Buffer::address).
+  [[nodiscard]] cu::DevicePtr kernel_ptr() const noexcept {
+    return reinterpret_cast<std::uintptr_t>(static_cast<char*>(buffer_->address()) +
+                                            offset_bytes());
   }
 
   // C order without gaps. Always true for at most one element.
   [[nodiscard]] bool is_contiguous() const noexcept;
 
  private:
+  [[nodiscard]] std::int64_t offset_bytes() const noexcept {
+    return offset_elems_ * info(dtype_).bits / 8;
+  }
+
   Dims shape_;
   Dims strides_;
   DType dtype_;

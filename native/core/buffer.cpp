@@ -18,6 +18,7 @@ std::shared_ptr<Buffer> Buffer::wrap(Device device, void* data, std::size_t byte
                                      std::shared_ptr<void> owner) {
   std::shared_ptr<Buffer> buffer(new Buffer(device, data, bytes));
   buffer->owner_ = std::move(owner);
+  buffer->set_content(Content::kUnknown);
   return buffer;
 }
 

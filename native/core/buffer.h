@@ -29,10 +29,30 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
+  // Who has written the memory, for the simulator's checks of arrays on the CPU.
+  enum class Content : unsigned char {
+    kFresh,    // nobody: only simulated kernels that are checked may change that unnoticed
+    kTracked,  // those have, and the simulator knows what
+    kUnknown,
+  };
+
   [[nodiscard]] Device device() const noexcept { return device_; }
-  [[nodiscard]] void* data() const noexcept { return data_; }
+  // The caller may write there: content() is unknown from now on.
+  [[nodiscard]] void* data() const noexcept {
+    if (content() != Content::kUnknown) [[unlikely]]
+      set_content(Content::kUnknown);
+    return data_;
+  }
+  // data() for those who only pass it on to a kernel.
+  [[nodiscard]] void* address() const noexcept { return data_; }
   [[nodiscard]] cu::DevicePtr device_ptr() const noexcept {
-    return static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(data_));
+    return static_cast<cu::DevicePtr>(reinterpret_cast<std::uintptr_t>(data()));
+  }
+  [[nodiscard]] Content content() const noexcept {
+    return content_.load(std::memory_order_relaxed);
+  }
+  void set_content(Content content) const noexcept {
+    content_.store(content, std::memory_order_relaxed);
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -108,6 +128,7 @@ class Buffer {
   Device device_;
   void* data_;
   std::size_t bytes_;
+  mutable std::atomic<Content> content_{Content::kFresh};
   std::atomic<bool> exposed_{false};
   bool movable_ = false;
   bool read_only_ = false;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/driver_api.h"
+
 namespace gpk::inline core::cu {
 
 struct SimOptions {
@@ -37,6 +39,10 @@ struct SimApi {
 
   // A name for reports of the allocation that starts at `address`.
   void (*gpkSimNameMemory)(std::uint64_t address, const char* name) = nullptr;
+  // Whether anybody has written the range: known at once.
+  void (*gpkSimMarkMemory)(std::uint64_t address, std::size_t bytes, int written) = nullptr;
+  // A pool hands the range out again: nobody has written it, from here on in the stream's order.
+  void (*gpkSimHandOut)(std::uint64_t address, std::size_t bytes, Stream stream) = nullptr;
 };
 
 }  // namespace gpk::inline core::cu

@@ -69,6 +69,8 @@ bool fill_sim_table(const SharedLibrary& library, cu::SimApi& api) {
   find(api.gpkSimFault, "gpkSimFault");
   find(api.gpkSimClearFault, "gpkSimClearFault");
   find(api.gpkSimNameMemory, "gpkSimNameMemory");
+  find(api.gpkSimMarkMemory, "gpkSimMarkMemory");
+  find(api.gpkSimHandOut, "gpkSimHandOut");
   return complete;
 }
 

@@ -3,8 +3,10 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/driver.h"
 #include "core/graph.h"
 #include "core/release.h"
+#include "core/sim_driver.h"
 #include "core/stream.h"
 #include "device/device_pool.h"
 #include "device/memory_account.h"
@@ -37,6 +39,8 @@ PoolBuffer::PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes, bo
   }
   set_memory(reinterpret_cast<void*>(static_cast<std::uintptr_t>(block_->address)),
              capture_id() == 0 && pool.can_evict(block_));
+  if (device.is_cuda() && driver_is_simulated()) [[unlikely]]
+    sim_driver().sim.gpkSimHandOut(block_->address, bytes, home()->handle());
 }
 
 PoolBuffer::~PoolBuffer() {

@@ -38,7 +38,8 @@ std::string error_name(const cu::DriverApi& api, cu::Result result) {
 // Ranges known to the driver for one launch.
 class Registered {
  public:
-  Registered(const SimDriver& sim, std::span<const HostRange> ranges) : sim_(sim) {
+  Registered(const SimDriver& sim, std::span<const HostRange> ranges, bool check) : sim_(sim) {
+    for (const HostRange& range : ranges) tell_content(range, check);
     for (const HostRange& range : ranges) {
       if (range.bytes == 0 || range.data == nullptr) continue;
       // Refused for a buffer that is there already: two views of it, or a variable of a module.
@@ -54,6 +55,21 @@ class Registered {
   Registered& operator=(const Registered&) = delete;
 
  private:
+  // Whether anybody has written the range. Of a launch that is not checked nobody knows what it
+  // writes.
+  void tell_content(const HostRange& range, bool check) {
+    using Content = Buffer::Content;
+    const Content content = range.buffer == nullptr ? Content::kUnknown : range.buffer->content();
+    if (!check) {
+      if (range.buffer != nullptr) range.buffer->set_content(Content::kUnknown);
+      return;
+    }
+    if (content == Content::kTracked) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(range.data);
+    sim_.sim.gpkSimMarkMemory(address, range.bytes, content == Content::kUnknown ? 1 : 0);
+    if (content == Content::kFresh) range.buffer->set_content(Content::kTracked);
+  }
+
   const SimDriver& sim_;
   std::vector<void*> added_;
 };
@@ -135,7 +151,7 @@ void HostKernel::run(const LaunchConfig& config, std::span<const HostRange> rang
   cu::Result result = cu::kSuccess;
   const char* call = "cuLaunchKernelEx";
   {
-    const Registered known(sim, ranges);
+    const Registered known(sim, ranges, options.check != 0);
     result = submit(api, function_, config, params);
     if (result == cu::kSuccess) {
       call = "cuCtxSynchronize";

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/buffer.h"
 #include "core/launch.h"
 #include "core/module.h"
 
@@ -18,7 +19,8 @@ namespace gpk::jit {
 struct HostRange {
   void* data = nullptr;
   std::size_t bytes = 0;
-  std::string name;  // for reports: "argument 'x'"
+  std::string name;                // for reports: "argument 'x'"
+  const Buffer* buffer = nullptr;  // knows whether anybody has written it; null: somebody has
 };
 
 // Compute capability of the simulated device: what to compile for. Throws GpuUnavailable.

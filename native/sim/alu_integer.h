@@ -376,6 +376,8 @@ inline GPK_NOINLINE void dot(const Op& op, Warp& warp, uint32_t mask) {
   });
 }
 
+// The flag after a subtraction is 1 where nothing was borrowed, as on the hardware (a + ~b + 1):
+// NVRTC's division of 128 bits adds it.
 template <class T, Alu kOp>
 GPK_NOINLINE void carry(const Op& op, Warp& warp, uint32_t mask) {
   using W = typename WiderOf<T>::type;
@@ -384,7 +386,8 @@ GPK_NOINLINE void carry(const Op& op, Warp& warp, uint32_t mask) {
   const T* b = warp.source<T>(op.b);
   const T* c = kOp == Alu::kMadLoCarry || kOp == Alu::kMadHiCarry ? warp.source<T>(op.c) : nullptr;
   const Cell cell = static_cast<Cell>(op.args);
-  const uint32_t in = (op.mode & 1) != 0 ? warp.predicate(cell) : 0;
+  constexpr uint32_t kInverted = kOp == Alu::kSubCarry ? 0xffffffffu : 0;
+  const uint32_t in = (op.mode & 1) != 0 ? warp.predicate(cell) ^ kInverted : 0;
   uint32_t out = 0;
   for_lanes(mask, [&](unsigned i) {
     const T carry_in = in >> i & 1;
@@ -401,5 +404,5 @@ GPK_NOINLINE void carry(const Op& op, Warp& warp, uint32_t mask) {
     dst[i] = static_cast<T>(wide);
     if ((wide >> (sizeof(T) * 8) & 1) != 0) out |= 1u << i;
   });
-  if ((op.mode & 2) != 0) warp.set_predicate(cell, out, mask);
+  if ((op.mode & 2) != 0) warp.set_predicate(cell, out ^ kInverted, mask);
 }

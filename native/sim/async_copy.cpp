@@ -163,6 +163,8 @@ class TensorCopy {
       std::memcpy(shared, data, bytes);
     else
       combine(data, shared, bytes, copy_.reduction, type_of_map(map_));
+    if (warp_.block->shadow && copy_.direction != BulkCopy::kGlobalToShared)
+      mark_global_written(warp_, global, bytes);
   }
 
   void fill(std::byte* at) const {
@@ -309,6 +311,7 @@ void copy_plain(const Op& op, const BulkCopy& copy, Warp& warp, unsigned lane) {
     watch.drains(static_cast<std::uint32_t>(from), bytes, nullptr);
     if (warp.clock && in_allocation(warp, to, bytes)) race_global(watch.global(), to, bytes);
     combine(generic_bytes(warp, to, bytes, lane), data, bytes, copy.reduction, type);
+    if (warp.block->shadow) mark_global_written(warp, to, bytes);
     return;
   }
   const std::byte* data = copy.direction == BulkCopy::kGlobalToShared

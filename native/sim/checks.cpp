@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "sim/atomics.h"
 #include "sim/races.h"
 #include "sim/specials.h"
 #include "sim/trace.h"
@@ -71,6 +72,57 @@ void check_local(bool load, const Op& op, Warp& warp, unsigned lane, std::uint32
                   "read of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
                       " of local memory before it is written");
   }
+}
+
+// Where a fresh range holds the whole access.
+const GlobalMemory::Fresh* fresh_at(const Warp& warp, std::uint64_t address, std::size_t bytes) {
+  const auto* fresh = warp.grid->memory->fresh(address);
+  return fresh != nullptr && bytes <= fresh->bytes - (address - fresh->base) ? fresh : nullptr;
+}
+
+// As unwritten_elements; other host threads may write meanwhile.
+std::uint32_t unwritten_global(const GlobalMemory::Fresh& fresh, std::uint64_t address,
+                               unsigned bytes, unsigned element_bytes) {
+  std::uint8_t written[64];
+  for (unsigned i = 0; i < bytes; ++i)
+    written[i] = __atomic_load_n(fresh.written + (address - fresh.base) + i, __ATOMIC_RELAXED);
+  return unwritten_elements(written, bytes, element_bytes);
+}
+
+std::string fresh_text(const Warp& warp, const GlobalMemory::Fresh& fresh, std::uint64_t address,
+                       unsigned bytes) {
+  std::string name = fresh.name;
+  std::uint64_t offset = fresh.offset + (address - fresh.base);
+  if (name.empty()) {
+    const auto allocation = warp.grid->memory->find(address);
+    name = allocation ? allocation->name : "global memory";
+    if (allocation) offset = address - allocation->base;
+  }
+  return "read of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " +
+         name + " before it is written";
+}
+
+void check_global(bool load, const Op& op, Warp& warp, unsigned lane, std::uint64_t address,
+                  unsigned bytes) {
+  if (!load) return mark_global_written(warp, address, bytes);
+  const auto* fresh = fresh_at(warp, address, bytes);
+  if (fresh == nullptr) return;
+  if (const std::uint32_t elements = unwritten_global(*fresh, address, bytes, op.bytes))
+    mark_elements(op, warp, lane, elements, false, fresh_text(warp, *fresh, address, bytes));
+}
+
+// The result of an exchange alone depends on what was there; it is judged as that of a load.
+void check_global_atomic(const Op& op, Warp& warp, unsigned lane, std::uint64_t address,
+                         unsigned bytes) {
+  const auto* fresh = fresh_at(warp, address, bytes);
+  if (fresh != nullptr && unwritten_global(*fresh, address, bytes, bytes) != 0) {
+    const std::string text = fresh_text(warp, *fresh, address, bytes);
+    if (static_cast<Atomic>(op.mode) != Atomic::kExch)
+      warp.grid->report(warp, op, lane, "uninitialised", text, false);
+    else if (op.dst != kNoCell)
+      mark_undefined(warp, op, op.dst, 1u << lane, text);
+  }
+  mark_global_written(warp, address, bytes);
 }
 
 bool is_global(Space space, std::uint64_t address) {
@@ -146,6 +198,7 @@ void check_access(Space space, bool load, const Op& op, Warp& warp, std::uint32_
     if (!load && !is_matrix && warp.clock && bytes <= sizeof fresh)
       access.fresh = fresh_values(op, warp, lane, fresh);
     if (is_global(space, address)) {
+      if (check) check_global(load, op, warp, lane, address, bytes);
       if (!warp.clock || !in_allocation(warp, address, bytes)) return;
       race_global(access, address, bytes);
       if (strong)
@@ -173,6 +226,7 @@ void check_atomic(Space space, const Op& op, Warp& warp, unsigned lane, std::uin
                   unsigned bytes) {
   const Access access{warp, op, lane, true, true};
   if (is_global(space, address)) {
+    if (warp.grid->options->check) check_global_atomic(op, warp, lane, address, bytes);
     if (!warp.clock) return;
     race_global(access, address, bytes);
     return flag_access(warp, reinterpret_cast<const std::byte*>(address), false, op.flags, true,
@@ -190,6 +244,17 @@ void check_atomic(Space space, const Op& op, Warp& warp, unsigned lane, std::uin
 void mark_written(Block& block, std::size_t offset, std::size_t bytes) {
   if (!block.shadow || offset + bytes > block.shadow->written.size()) return;
   std::memset(block.shadow->written.data() + offset, 1, bytes);
+}
+
+void mark_global_written(Warp& warp, std::uint64_t address, std::size_t bytes) {
+  const std::uint64_t end = address + bytes;
+  while (address < end) {
+    const auto* fresh = warp.grid->memory->fresh(address);
+    if (fresh == nullptr) return;
+    const std::uint64_t until = std::min<std::uint64_t>(end, fresh->base + fresh->bytes);
+    for (; address < until; ++address)
+      __atomic_store_n(fresh->written + (address - fresh->base), 1, __ATOMIC_RELAXED);
+  }
 }
 
 void watch_op(Warp& warp, const Op& op, std::uint32_t mask) {

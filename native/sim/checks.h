@@ -25,6 +25,8 @@ void count_access(Space space, const Op& op, Warp& warp, std::uint32_t mask,
                   const std::uint64_t (&addresses)[kLanes], unsigned bytes);
 // Written by something other than a store of a lane: an asynchronous copy, an mbarrier.
 void mark_written(Block& block, std::size_t offset, std::size_t bytes);
+// The same of global memory.
+void mark_global_written(Warp& warp, std::uint64_t address, std::size_t bytes);
 // A range of shared memory that an asynchronous operation reads must have been written.
 void check_read(Warp& warp, const Op& op, unsigned lane, Block& owner, std::size_t offset,
                 std::size_t bytes);

@@ -35,6 +35,17 @@ class GlobalMemory {
   virtual std::optional<Allocation> find(std::uint64_t address) const = 0;
   // The allocation whose nearest byte is closest to `address`; for reports.
   virtual std::optional<Allocation> nearest(std::uint64_t address) const = 0;
+
+  // A range that nobody had written when it was handed out.
+  struct Fresh {
+    std::uint64_t base;
+    std::size_t bytes;
+    std::size_t offset;     // of the range in what was handed out
+    std::uint8_t* written;  // by byte: not 0 where somebody has since
+    std::string name;       // of what was handed out; empty: the allocation's is
+  };
+  // The one that contains `address`; nullptr: everything around it counts as written.
+  virtual const Fresh* fresh(std::uint64_t /*address*/) const { return nullptr; }
 };
 
 struct Finding {
@@ -78,7 +89,7 @@ struct Trace {
 };
 
 struct LaunchOptions {
-  bool check = false;        // uninitialised reads of shared and local memory, misuse of barriers
+  bool check = false;        // uninitialised reads, misuse of barriers
   bool check_races = false;  // races, stale reads, missing fences; on one host thread
   std::uint64_t seed = 0;    // 0: warps and blocks in order; else a shuffled schedule
   unsigned threads = 0;      // host threads, 0: all

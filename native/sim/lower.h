@@ -106,6 +106,7 @@ class Lowering {
   void lower_call();
   void lower_bar();
   void lower_vote_shfl();
+  std::pair<Type, Type> take_four_bit_types();
   void lower_mma();
   void lower_wgmma();
   void lower_matrix(bool load);

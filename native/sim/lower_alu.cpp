@@ -138,6 +138,21 @@ bool Lowering::lower_alu() {
     op.mode2 = static_cast<std::uint8_t>(root_ == "dp4a" ? 0 : high ? 2 : 1);
     return true;
   }
+  if (root_ == "vabsdiff4") {
+    const bool sum = take("add");
+    const Type result = take_type(), first = take_type(), second = one_type();
+    if (result != Type::kU32 || bytes_of(first) != 4 || bytes_of(second) != 4) unsupported();
+    expect_operands(4, 4);
+    const Cell a = source(1, first), b = source(2, second), c = source(3, Type::kB32);
+    Op& op = emit(absolute_differences);
+    op.a = a;
+    op.b = b;
+    op.c = c;
+    op.dst = destination(0, Type::kB32);
+    op.mode = static_cast<std::uint8_t>((is_signed(first) ? 1 : 0) | (is_signed(second) ? 2 : 0));
+    op.mode2 = sum ? 1 : 0;
+    return true;
+  }
   if (root_ == "testp") {
     const int mode =
         take_one_of({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});

@@ -3,6 +3,7 @@
 
 #include "sim/atomics.h"
 #include "sim/control.h"
+#include "sim/heap.h"
 #include "sim/lower.h"
 #include "sim/machine.h"
 #include "sim/warp_ops.h"
@@ -107,6 +108,14 @@ void Lowering::lower_call() {
       return;
     }
     const auto it = symbols_.functions.find(target.name);
+    const bool allocates = target.name == "malloc";
+    if ((allocates || target.name == "free") &&
+        (it == symbols_.functions.end() || !module_.functions[it->second].defined)) {
+      if (count != 1 || (allocates && (results == nullptr || results->size() != 1)))
+        fail("other parameters than '" + std::string(target.name) + "'");
+      emit(allocates ? heap_allocate : heap_free).args = where;
+      return;
+    }
     if (it == symbols_.functions.end()) fail("unknown function '" + std::string(target.name) + "'");
     const ast::Function& callee = module_.functions[it->second];
     if (!callee.defined) fail("function '" + callee.name + "' is not defined");

@@ -50,6 +50,19 @@ void Lowering::lower_matrix(bool load) {
   end_skip();
 }
 
+// Those of a and b as s8 or u8; kNone: they have more bits.
+std::pair<Type, Type> Lowering::take_four_bit_types() {
+  std::vector<Type> found;
+  for (std::size_t i = 0; i < modifiers_.size(); ++i) {
+    if (taken_[i] || (modifiers_[i] != "s4" && modifiers_[i] != "u4")) continue;
+    taken_[i] = true;
+    found.push_back(modifiers_[i] == "s4" ? Type::kS8 : Type::kU8);
+  }
+  if (found.empty()) return {Type::kNone, Type::kNone};
+  if (found.size() != 2) unsupported();
+  return {found[0], found[1]};
+}
+
 void Lowering::lower_mma() {
   if (!take("sync") || !take("aligned")) unsupported();
   MmaShape shape{};
@@ -58,10 +71,14 @@ void Lowering::lower_mma() {
     if (!taken_[i] && parse_shape(modifiers_[i], m, n, k)) taken_[i] = true;
   if (!take("row") || !take("col")) unsupported();
   shape.saturate = take("satfinite") ? 1 : 0;
-  const Type d = take_type(), a = take_type(), b = take_type(), c = take_type();
+  const auto [four_a, four_b] = take_four_bit_types();
+  const bool four = four_a != Type::kNone;
+  const Type d = take_type(), a = four ? four_a : take_type(), b = four ? four_b : take_type(),
+             c = take_type();
   no_more_modifiers();
   expect_operands(4, 4);
   const unsigned bytes = bytes_of(a);
+  const int bits = four ? 4 : static_cast<int>(bytes) * 8;
   const bool narrow = a == Type::kF16 || a == Type::kBf16 || a == Type::kTf32 || a == Type::kE4m3 ||
                       a == Type::kE5m2;
   const bool ok = (d == Type::kF64 && a == Type::kF64) ||
@@ -72,8 +89,7 @@ void Lowering::lower_mma() {
   if (bytes == 8) {
     if (!(m == 8 ? k == 4 : k == 4 || k == 8 || k == 16)) unsupported();
   } else {
-    const int unit =
-        static_cast<int>(16 / bytes);  // elements of a register of the four lanes of a row
+    const int unit = 128 / bits;  // elements of a register of the four lanes of a row
     if (k != unit && k != 2 * unit) unsupported();
     if (m == 8 && k != unit) unsupported();
   }
@@ -83,7 +99,8 @@ void Lowering::lower_mma() {
   shape.d_type = static_cast<int>(d);
   shape.a_type = static_cast<int>(a);
   shape.b_type = static_cast<int>(b);
-  const int registers = bytes == 8 ? k / 4 : k / static_cast<int>(16 / bytes);
+  shape.bits = bits;
+  const int registers = bytes == 8 ? k / 4 : k * bits / 128;
   shape.a_count = registers * m / 8;
   shape.b_count = registers;
   const int elements = m * 8 / 32;

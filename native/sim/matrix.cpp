@@ -27,9 +27,15 @@ float float_of(Type type, std::uint32_t bits) {
   }
 }
 
-std::int32_t integer_of(Type type, std::uint32_t bits) {
-  return type == Type::kS8 ? static_cast<std::int8_t>(bits)
-                           : static_cast<std::int32_t>(bits & 0xff);
+std::int32_t integer_of(Type type, std::uint32_t value) {
+  return type == Type::kS8 ? static_cast<std::int8_t>(value)
+                           : static_cast<std::int32_t>(value & 0xff);
+}
+
+// Of four bits, which s8 or u8 stands for.
+std::int32_t nibble_of(Type type, std::uint32_t value) {
+  const auto low = static_cast<std::int32_t>(value & 0xf);
+  return type == Type::kS8 && low > 7 ? low - 16 : low;
 }
 
 void check_matrix(const Op& op, Warp& warp, std::uint64_t (&addresses)[kLanes], unsigned rows,
@@ -232,7 +238,7 @@ void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask) {
   const auto d_type = static_cast<Type>(shape.d_type);
   const auto a_type = static_cast<Type>(shape.a_type), b_type = static_cast<Type>(shape.b_type);
   if (d_type == Type::kF64) return multiply_doubles(warp, shape, d, a, b, c, mask);
-  const unsigned bits = bytes_of(a_type) * 8;
+  const auto bits = static_cast<unsigned>(shape.bits);
   const Fragments fragments{static_cast<unsigned>(shape.m), 8, static_cast<unsigned>(shape.k),
                             32 / bits};
   const auto rows = static_cast<unsigned>(shape.m);
@@ -240,12 +246,13 @@ void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask) {
   const auto a_count = static_cast<unsigned>(shape.a_count),
              b_count = static_cast<unsigned>(shape.b_count);
   if (d_type == Type::kS32) {
+    const auto read = bits == 4 ? nibble_of : integer_of;
     std::int32_t left[16 * 64], right[64 * 8];
     std::int64_t sums[16 * 8] = {};
     gather_a(warp, a, a_count, fragments, bits, left,
-             [&](std::uint32_t x) { return integer_of(a_type, x); });
+             [&](std::uint32_t x) { return read(a_type, x); });
     gather_b(warp, b, b_count, fragments, bits, right,
-             [&](std::uint32_t x) { return integer_of(b_type, x); });
+             [&](std::uint32_t x) { return read(b_type, x); });
     accumulators(elements, [&](unsigned lane, unsigned i, At at) {
       sums[at.row * 8 + at.column] = warp.source<std::int32_t>(c[i])[lane];
     });

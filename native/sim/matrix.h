@@ -16,6 +16,7 @@ struct MmaShape {
   std::int32_t m, n, k;
   std::int32_t d_type, a_type, b_type;  // Type
   std::int32_t saturate;
+  std::int32_t bits;  // of an element of a and b; 4: as s8 or u8
   std::int32_t d_count, a_count, b_count;
 };
 void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask);

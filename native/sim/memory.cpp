@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "sim/checks.h"
+#include "sim/heap.h"
 #include "sim/machine.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -24,7 +25,8 @@ namespace {
 [[noreturn]] void outside_global(Warp& warp, std::uint64_t address, std::size_t bytes,
                                  unsigned lane) {
   std::string text = std::to_string(bytes) + " bytes at " + hex(address);
-  const auto near = warp.grid->memory->nearest(address);
+  auto near = warp.grid->memory->nearest(address);
+  if (const auto on_heap = device_heap().find(address)) near = on_heap->allocation;
   if (near) {
     const std::uint64_t end = near->base + near->bytes;
     text += address < near->base ? ": " + std::to_string(near->base - address) + " bytes before "
@@ -47,7 +49,12 @@ bool find_allocation(Warp& warp, std::uint64_t address, std::size_t bytes) {
       address - params + bytes <= warp.grid->params.size)
     return true;
   const auto found = warp.grid->memory->find(address);
-  if (!found || address - found->base + bytes > found->bytes) return false;
+  if (!found) {  // not remembered: another warp may free it
+    const auto on_heap = device_heap().find(address);
+    return on_heap && !on_heap->freed &&
+           address - on_heap->allocation.base + bytes <= on_heap->allocation.bytes;
+  }
+  if (address - found->base + bytes > found->bytes) return false;
   warp.allocation = found->base;
   warp.allocation_bytes = found->bytes;
   return true;

@@ -118,8 +118,9 @@ std::string formatted(Warp& warp, const std::string& format, std::uint64_t args,
   return out;
 }
 
-// The argument blob `index` of a call, as an integer.
-std::uint64_t blob_argument(const Op& op, const Warp& warp, unsigned index, unsigned lane) {
+}  // namespace
+
+std::uint64_t call_argument(const Op& op, const Warp& warp, unsigned index, unsigned lane) {
   const std::int32_t* args = warp.frame->function->args.data() + op.args;
   std::uint64_t value = 0;
   const auto bytes = static_cast<std::size_t>(args[2 + 2 * index]);
@@ -128,14 +129,12 @@ std::uint64_t blob_argument(const Op& op, const Warp& warp, unsigned index, unsi
   return value;
 }
 
-}  // namespace
-
 void print(const Op& op, Warp& warp, std::uint32_t mask) {
   const std::int32_t* args = warp.frame->function->args.data() + op.args;
   const std::int32_t* results = args + 1 + 2 * args[0];
   for_lanes(mask, [&](unsigned lane) {
-    const std::string format = text_at(warp, blob_argument(op, warp, 0, lane), lane);
-    const std::string text = formatted(warp, format, blob_argument(op, warp, 1, lane), lane);
+    const std::string format = text_at(warp, call_argument(op, warp, 0, lane), lane);
+    const std::string text = formatted(warp, format, call_argument(op, warp, 1, lane), lane);
     {
       const std::lock_guard lock(warp.grid->mutex);
       if (warp.grid->options->print)
@@ -153,9 +152,9 @@ void print(const Op& op, Warp& warp, std::uint32_t mask) {
 
 void assert_fail(const Op& op, Warp& warp, std::uint32_t mask) {
   const auto lane = static_cast<unsigned>(std::countr_zero(mask));
-  const std::string message = text_at(warp, blob_argument(op, warp, 0, lane), lane);
-  const std::string file = text_at(warp, blob_argument(op, warp, 1, lane), lane);
-  const auto line = static_cast<std::uint32_t>(blob_argument(op, warp, 2, lane));
+  const std::string message = text_at(warp, call_argument(op, warp, 0, lane), lane);
+  const std::string file = text_at(warp, call_argument(op, warp, 1, lane), lane);
+  const auto line = static_cast<std::uint32_t>(call_argument(op, warp, 2, lane));
   throw Fault{"assert", lane, file + ":" + std::to_string(line) + ": assertion failed: " + message};
 }
 

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 
 #include "sim/alu.h"
 #include "sim/machine.h"
@@ -135,6 +136,28 @@ void find_nth_set(const Op& op, Warp& warp, std::uint32_t mask) {
         }
     }
     warp.cell<std::uint32_t>(op.dst)[lane] = found;
+  });
+}
+
+void absolute_differences(const Op& op, Warp& warp, std::uint32_t mask) {
+  const auto* a = warp.source<std::uint32_t>(op.a);
+  const auto* b = warp.source<std::uint32_t>(op.b);
+  const auto* c = warp.source<std::uint32_t>(op.c);
+  const auto byte_of = [](std::uint32_t word, unsigned shift, bool is_signed) {
+    const auto byte = static_cast<std::uint8_t>(word >> shift);
+    return is_signed ? static_cast<std::int32_t>(static_cast<std::int8_t>(byte))
+                     : static_cast<std::int32_t>(byte);
+  };
+  for_lanes(mask, [&](unsigned lane) {
+    std::uint32_t packed = 0, sum = c[lane];
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      const auto difference =
+          static_cast<std::uint32_t>(std::abs(byte_of(a[lane], shift, (op.mode & 1) != 0) -
+                                              byte_of(b[lane], shift, (op.mode & 2) != 0)));
+      packed |= (difference & 0xff) << shift;
+      sum += difference;
+    }
+    warp.cell<std::uint32_t>(op.dst)[lane] = op.mode2 != 0 ? sum : packed;
   });
 }
 

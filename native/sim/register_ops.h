@@ -15,6 +15,8 @@ void test_float(const Op& op, Warp& warp, std::uint32_t mask);
 void make_mask(const Op& op, Warp& warp, std::uint32_t mask);
 void extend_bits(const Op& op, Warp& warp, std::uint32_t mask);
 void find_nth_set(const Op& op, Warp& warp, std::uint32_t mask);
+// vabsdiff4. mode: 1 a is signed, 2 b is signed. mode2: 1 the sum of the four, plus c
+void absolute_differences(const Op& op, Warp& warp, std::uint32_t mask);
 void pack_saturated(const Op& op, Warp& warp, std::uint32_t mask);
 
 }  // namespace gpk::sim

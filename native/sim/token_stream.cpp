@@ -50,8 +50,14 @@ std::string_view TokenStream::word() {
 }
 
 std::string_view TokenStream::directive_word() {
-  const std::string_view text = word();
-  if (text.size() < 2 || text[0] != '.') fail("expected a directive");
+  const std::string_view text = peek().text;
+  if (peek().kind != Token::Kind::kWord || text.size() < 2 || text[0] != '.')
+    fail("expected a directive");
+  if (const std::size_t end = text.find('.', 1); end != text.npos) {
+    tokens_[at_].text = text.substr(end);  // ".reg.b32" is two of them
+    return text.substr(1, end - 1);
+  }
+  take();
   return text.substr(1);
 }
 

@@ -80,7 +80,10 @@ void mark_undefined(Warp& warp, const Op& load, Cell cell, std::uint32_t lanes,
                     const std::string& text) {
   if (!warp.undefined) warp.undefined = std::make_unique<Undefined>();
   Value value = {lanes, &load, text};
-  if (const Value* old = find(warp, cell)) value.lanes |= old->lanes;
+  if (const Value* old = find(warp, cell)) {
+    value.lanes |= old->lanes;
+    if (old->load == &load) value.text = old->text;  // of its first lane, which a finding names
+  }
   define(warp, cell, value, lanes);
   warp.undefined->last = &load;
   warp.undefined->lanes = kFull;

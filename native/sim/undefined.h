@@ -1,4 +1,4 @@
-// Registers whose value comes from shared memory that nothing wrote. Reading such memory is no
+// Registers whose value comes from memory that nothing wrote. Reading such memory is no
 // fault: pipelines load a stage that never comes, compilers load ahead of a select, structs have
 // padding. What depends on the value is.
 #pragma once

@@ -16,6 +16,8 @@ void reduce_warp(const Op& op, Warp& warp, std::uint32_t mask);  // mode: Atomic
 void elect(const Op& op, Warp& warp, std::uint32_t mask);        // args[1]: predicate
 void active_mask(const Op& op, Warp& warp, std::uint32_t mask);
 
+// Argument `index` of a call of a function that is not PTX, as an integer.
+std::uint64_t call_argument(const Op& op, const Warp& warp, unsigned index, unsigned lane);
 void print(const Op& op, Warp& warp, std::uint32_t mask);  // vprintf; args as call
 void assert_fail(const Op& op, Warp& warp, std::uint32_t mask);
 

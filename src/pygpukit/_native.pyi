@@ -3555,8 +3555,14 @@ def setxor1d(
 def sim_info() -> dict[str, Any]:
     """The simulator: whether it is the driver, its library, its device, or why it is missing."""
 
+def sim_living(kept: list[GPUArray]) -> list[tuple[str, int]]:
+    """(kind, bytes) of what was made since sim_record_made(True) and lives, but for arrays."""
+
 def sim_options() -> dict[str, Any]:
     """Options of later launches in the simulator."""
+
+def sim_record_made(on: builtins.bool) -> None:
+    """Notes arrays, pinned memory, streams, events, graphs and modules that Python code makes."""
 
 def sim_set_options(
     *,

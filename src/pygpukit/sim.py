@@ -11,6 +11,7 @@ with PYGPUKIT_DEVICE=sim. ``python -m pygpukit check script.py`` checks a whole 
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from pygpukit.core.errors import GpuUnavailable, InvalidValueError
 __all__ = [
     "Finding",
     "Launch",
+    "Leak",
     "LineProfile",
     "Profile",
     "Report",
@@ -94,12 +96,26 @@ class Launch:
     trace: dict[str, Any] | None = None  # of step()
 
 
+@dataclass(frozen=True)
+class Leak:
+    """What was made during a check and was not released by its end."""
+
+    kind: str  # "array", "pinned memory", "stream", "event", "graph", "module"
+    count: int
+    bytes: int
+
+    def __str__(self) -> str:
+        size = f", {self.bytes} bytes" if self.bytes else ""
+        return f"not released: {self.kind}, {self.count} of them{size}"
+
+
 @dataclass
 class Report:
     """The launches of a check and what was found; true where nothing was."""
 
     launches: list[Launch] = field(default_factory=list)
     result: Any = None  # of the function
+    leaks: list[Leak] = field(default_factory=list)  # no findings: somebody may mean to keep them
 
     @property
     def findings(self) -> list[Finding]:
@@ -115,7 +131,8 @@ class Report:
     def __str__(self) -> str:
         count = len(self.findings)
         found = "no findings" if count == 0 else f"{count} finding{'s' if count > 1 else ''}"
-        return "\n".join([*self._shown(), f"{len(self.launches)} launches, {found}"])
+        leaks = [str(leak) for leak in self.leaks]
+        return "\n".join([*self._shown(), *leaks, f"{len(self.launches)} launches, {found}"])
 
     def _shown(self) -> Iterator[str]:
         """The first finding of each kind on each line, and how many more there are."""
@@ -173,11 +190,14 @@ def check(
     """Calls ``fn(*args, **kwargs)`` with all checks on and reports what its kernels did wrong.
 
     fn is a kernel or any function that launches some. A fault ends its launch, not the program.
-    A seed other than 0 shuffles the order of warps and blocks, which provokes other races.
+    A seed other than 0 shuffles the order of warps and blocks, which provokes other races. What fn
+    made and nobody has released, but for its result, is in ``leaks``.
     """
     report = Report()
-    with recording(report.launches, check=True, races=races, seed=seed):
-        report.result = fn(*args, **kwargs)
+    with watching_leaks() as leaks:
+        with recording(report.launches, check=True, races=races, seed=seed):
+            report.result = fn(*args, **kwargs)
+        report.leaks = leaks(report.result)
     return report
 
 
@@ -344,6 +364,8 @@ def recording(
     trace: dict[str, Any] | None = None,
 ) -> Iterator[None]:
     """Adds the launches of the block to a list; their faults are not raised meanwhile."""
+    from pygpukit.ops.fusion import simulated
+
     _require_simulator()
     before = _native.sim_options()
     _native.synchronize()
@@ -351,12 +373,44 @@ def recording(
     wanted = {"check": check, "races": races, "counts": counts, "seed": seed}
     _native.sim_set_options(**{**before, **wanted, "record": True, "log": False}, **(trace or {}))
     try:
-        yield
+        with simulated():  # fused functions, which are NumPy's work on the CPU otherwise
+            yield
         _native.synchronize()
     finally:
         _native.sim_set_options(**before)
         sources: dict[str, list[str]] = {}
         launches.extend(_launch(row, sources) for row in json.loads(_native.sim_take_report()))
+
+
+@contextmanager
+def watching_leaks() -> Iterator[Callable[[Any], list[Leak]]]:
+    """Gives a function: what was made in the block and lives, except the arrays in a result.
+
+    The library's own streams, events, modules and pools are not counted.
+    """
+    _native.sim_record_made(True)
+    try:
+        yield _leaks
+    finally:
+        _native.sim_record_made(False)
+
+
+def _leaks(result: Any) -> list[Leak]:
+    gc.collect()
+    living: dict[str, list[int]] = {}
+    for kind, size in _native.sim_living(list(_arrays_in(result))):
+        living.setdefault(kind, []).append(size)
+    return [Leak(kind, len(sizes), sum(sizes)) for kind, sizes in sorted(living.items())]
+
+
+def _arrays_in(result: Any) -> Iterator[_native.GPUArray]:
+    if isinstance(result, _native.GPUArray):
+        yield result
+    elif isinstance(result, dict):
+        yield from _arrays_in(list(result.values()))
+    elif isinstance(result, (list, tuple)):
+        for item in result:
+            yield from _arrays_in(item)
 
 
 def _require_simulator() -> None:

@@ -3,7 +3,8 @@
 The first line of a file says what is wrong: ``// kind | grid=1 block=64 n=64 | in words``. Lines
 that end with ``// BUG`` are where it may be reported; of a race there are two ends. Kinds after the
 first are what may follow from the fault, anywhere. With REPAIRED defined the kernel is right. Each
-is ``f(float* x, int n)`` with n zeros at x.
+is ``f(float* x, int n)`` with n zeros at x, or with memory that nobody wrote where the launch says
+``empty=1``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class FaultyKernel:
     grid: int
     block: int
     n: int
+    empty: int = 0
 
     @property
     def kind(self) -> str:

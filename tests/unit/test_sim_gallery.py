@@ -14,7 +14,8 @@ SEEDS = (0, 1, 2, 3)  # of the schedule; 0: warps and blocks in order
 
 def check(kernel: gp.Kernel, case: FaultyKernel, seed: int) -> gp.sim.Report:
     shape = {"grid": case.grid, "block": case.block}
-    return gp.sim.check(kernel, gp.zeros(case.n), case.n, seed=seed, **shape)
+    x = gp.empty(case.n) if case.empty else gp.zeros(case.n)
+    return gp.sim.check(kernel, x, case.n, seed=seed, **shape)
 
 
 def test_the_gallery_is_complete() -> None:
@@ -52,6 +53,7 @@ def test_nothing_is_said_of_the_repaired_twin(case: FaultyKernel) -> None:
         ("deadlock_wrong_phase", "waits for parity 1 of the mbarrier at byte"),
         ("deadlock_nobody_arrives", "(1 of 1 arrivals missing)"),
         ("deadlock_two_barriers", "warp 1 lanes 0xffffffff waits at barrier 2"),
+        ("bounds_after_free", "memory of malloc, which was freed"),
         ("stale_cp_async", "the cp.async of line 9 writes, with no wait for its group"),
         ("stale_bulk_copy", "the bulk copy of line 15 writes, with no wait for its mbarrier"),
     ],

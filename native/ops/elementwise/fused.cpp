@@ -36,21 +36,26 @@ Fused::Fused(std::string name, std::string source, std::vector<Input> inputs, DT
         cat("fuse: ", name_, " has ", inputs_.size(), " inputs, expected 1 to ", kMaxOperands - 1));
 }
 
-const Kernel& Fused::kernel_for(Context& context, const MapPlan& plan) {
-  const std::lock_guard lock(mutex_);
-  auto& kernel = kernels_[{&context, variant_key(plan)}];
-  if (kernel) return *kernel;
+jit::CompileRequest Fused::request(const MapPlan& plan, int sm) const {
   std::vector<DType> dtypes;
   for (const Input& input : inputs_) dtypes.push_back(input.dtype);
   jit::KernelSpec spec;
   spec.file = kFile;
   spec.op = name_.c_str();
   spec.expression = map_expression(plan, "gpk::Fused", "gpk::Own", dtypes, result_);
-  jit::CompileRequest request = jit::compile_request(spec, context.traits().sm);
+  jit::CompileRequest request = jit::compile_request(spec, sm);
   request.source += source_;
-  const jit::CompiledImage image = jit::compile_cached(request);
+  return request;
+}
+
+const Kernel& Fused::kernel_for(Context& context, const MapPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  auto& kernel = kernels_[{&context, variant_key(plan)}];
+  if (kernel) return *kernel;
+  const jit::CompileRequest asked = request(plan, context.traits().sm);
+  const jit::CompiledImage image = jit::compile_cached(asked);
   const auto module = Module::load(context, image.bytes, name_);
-  kernel = module->kernel(image.symbol(spec.expression), spec.op);
+  kernel = module->kernel(image.symbol(asked.name_expressions.front()), name_.c_str());
   return *kernel;
 }
 
@@ -83,7 +88,11 @@ Array Fused::run(std::span<const Operand> operands, const Array* out) {
   arrays.push_back(&result);
   const Layout layout = make_layout(result.shape(), arrays);
   const MapPlan plan = plan_map(layout, mapped, result, true);
-  launch_map(kernel_for(Context::get(result.device().index), plan), plan, layout, mapped, result);
+  if (result.device().is_cuda())
+    launch_map(kernel_for(Context::get(result.device().index), plan), plan, layout, mapped, result);
+  else
+    simulate_map(simulated_, variant_key(plan), request(plan, jit::host_sm()), plan, layout, mapped,
+                 result);
   return result;
 }
 

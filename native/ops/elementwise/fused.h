@@ -11,6 +11,7 @@
 #include "core/array.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/map.h"
+#include "ops/simulate.h"
 
 namespace gpk::ops {
 
@@ -25,7 +26,8 @@ class Fused {
   // each input in the compute type of its dtype and returns the result. At most eight inputs.
   Fused(std::string name, std::string source, std::vector<Input> inputs, DType result);
 
-  // Operands of the dtypes and kinds said above; GPU arrays. `out` as in run_elementwise().
+  // Operands of the dtypes and kinds said above. `out` as in run_elementwise(). CPU arrays: in the
+  // simulator.
   Array run(std::span<const Operand> operands, const Array* out);
 
   // All that NVRTC compiles, includes aside.
@@ -34,6 +36,7 @@ class Fused {
   [[nodiscard]] DType result() const noexcept { return result_; }
 
  private:
+  [[nodiscard]] jit::CompileRequest request(const elementwise::MapPlan& plan, int sm) const;
   const Kernel& kernel_for(Context& context, const elementwise::MapPlan& plan);
 
   std::string name_;
@@ -42,6 +45,7 @@ class Fused {
   DType result_;
   std::mutex mutex_;
   std::map<std::pair<const Context*, std::uint64_t>, std::shared_ptr<Kernel>> kernels_;
+  SimulatedKernel simulated_;
 };
 
 }  // namespace gpk::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "base/ceil_div.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "ops/elementwise/map_params.h"
 #include "ops/elementwise/rules.h"
 #include "ops/kernel_table.h"
+#include "ops/simulate.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"
 #include "runtime/sharing/slicing.h"
@@ -182,6 +184,28 @@ runtime::SlicePlan plan_slices(const MapPlan& plan, std::span<const MapOperand> 
 
 }  // namespace
 
+namespace {
+
+std::int64_t items_per_block(const MapPlan& plan) {
+  if (plan.form == MapPlan::Form::kAny) return kMapBlock;
+  const std::int64_t vec = plan.form == MapPlan::Form::kDense ? plan.vec : 1;
+  return std::int64_t{kMapBlock} * kMapUnroll * vec;
+}
+
+}  // namespace
+
+void simulate_map(SimulatedKernel& kernel, std::uint64_t variant,
+                  const jit::CompileRequest& request, const MapPlan& plan, const Layout& layout,
+                  std::span<const MapOperand> operands, const Array& result) {
+  MapParams params;
+  params.write(plan, layout, operands, result);
+  std::vector<const Array*> arrays = {&result};
+  for (const MapOperand& operand : operands) arrays.push_back(operand.array);
+  std::int64_t n = plan.items;
+  void* pointers[] = {params.bytes(), &n};
+  kernel.run(variant, request, grid_1d(n, items_per_block(plan), kMapBlock), arrays, pointers);
+}
+
 void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
                 std::span<const MapOperand> operands, const Array& result) {
   MapParams params;
@@ -189,10 +213,7 @@ void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
   const Array* arrays[kMaxOperands] = {&result};
   std::size_t count = 1;
   for (const MapOperand& operand : operands) arrays[count++] = operand.array;
-  const std::int64_t per_block = plan.form == MapPlan::Form::kAny ? kMapBlock
-                                 : plan.form == MapPlan::Form::kDense
-                                     ? std::int64_t{kMapBlock} * kMapUnroll * plan.vec
-                                     : std::int64_t{kMapBlock} * kMapUnroll;
+  const std::int64_t per_block = items_per_block(plan);
   std::int64_t n = plan.items;
   void* pointers[] = {params.bytes(), &n};
   const runtime::SlicePlan slices = plan_slices(plan, operands, result, per_block);

@@ -11,6 +11,10 @@
 #include "jit/builtin.h"
 #include "ops/elementwise/layout.h"
 
+namespace gpk::ops {
+class SimulatedKernel;  // ops/simulate.h
+}
+
 namespace gpk::ops::elementwise {
 
 // An array that broadcasts to the result, or a number given in the compute type.
@@ -58,6 +62,11 @@ inline constexpr unsigned kFillOp = 251;
 // Submits `kernel`, which was built for the plan.
 void launch_map(const Kernel& kernel, const MapPlan& plan, const Layout& layout,
                 std::span<const MapOperand> operands, const Array& result);
+
+// The same on CPU arrays, in the simulator.
+void simulate_map(SimulatedKernel& kernel, std::uint64_t variant,
+                  const jit::CompileRequest& request, const MapPlan& plan, const Layout& layout,
+                  std::span<const MapOperand> operands, const Array& result);
 
 // Layout, plan, kernel and launch of a functor of kernels/elementwise. `op` is a number below 256,
 // `name` what messages and profilers show. Result not empty, on a GPU; operands do not overlap it

@@ -273,16 +273,25 @@ const Kernel& FusedRows::kernel_for(Context& context, const FusedRowsPlan& plan)
   return *kernel;
 }
 
+void FusedRows::simulate(std::span<const Operand> operands, const Array& out) {
+  constexpr std::size_t kSharedBytes = 96 << 10;  // every simulated GPU has as many
+  Prepared prepared = prepare(operands, out, kSharedBytes);
+  std::vector<const Array*> arrays;
+  for (const Array& array : prepared.arrays) arrays.push_back(&array);
+  void* params[] = {prepared.args.data()};
+  simulated_.run(variant_key(prepared.plan), request(prepared.plan, jit::host_sm()),
+                 prepared.config, arrays, params);
+}
+
 Array FusedRows::run(std::span<const Operand> operands, const Array* out) {
   const char* op = function_.name.c_str();
   const nn::FusedShapes shapes = check(operands, out);
   const Device device = device_of(operands);
-  if (!device.is_cuda())
-    throw InvalidArgument(
-        cat(op, ": operands are on ", gpk::to_string(device), ", expected a GPU"));
   const bool direct = out != nullptr && out->shape() == shapes.result && !has_gaps(*out);
   const Array result = direct ? *out : Array::empty(shapes.result, function_.result, device, op);
-  if (result.size() > 0) {
+  if (result.size() > 0 && !device.is_cuda()) {
+    simulate(operands, result);
+  } else if (result.size() > 0) {
     Context& context = Context::get(device.index);
     const DeviceTraits& traits = context.traits();
     Call call;

@@ -13,6 +13,7 @@
 #include "ops/elementwise/fused.h"
 #include "ops/nn/fused_shapes.h"
 #include "ops/nn/rows.h"
+#include "ops/simulate.h"
 
 namespace gpk::ops {
 
@@ -49,7 +50,7 @@ class FusedRows {
   // (may be nullptr) takes. On any device.
   nn::FusedShapes check(std::span<const Operand> operands, const Array* out) const;
 
-  // GPU arrays. `out` as in run_elementwise(), of the result's dtype.
+  // `out` as in run_elementwise(), of the result's dtype. CPU arrays: in the simulator.
   Array run(std::span<const Operand> operands, const Array* out);
 
   // What run() would launch into `out`, of the result's shape; on any device. `shared_limit`: bytes
@@ -76,10 +77,12 @@ class FusedRows {
   void plan_call(std::span<const Operand> operands, const Array& result,
                  const nn::FusedShapes& shapes, std::size_t shared_limit, Call& call) const;
   const Kernel& kernel_for(Context& context, const FusedRowsPlan& plan);
+  void simulate(std::span<const Operand> operands, const Array& out);
 
   Function function_;
   std::mutex mutex_;
   std::map<std::pair<const Context*, std::uint64_t>, std::shared_ptr<Kernel>> kernels_;
+  SimulatedKernel simulated_;
 };
 
 }  // namespace gpk::ops

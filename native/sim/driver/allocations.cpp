@@ -102,6 +102,8 @@ std::uint64_t Allocations::allocate(std::size_t bytes, std::size_t align, Memory
   mprotect(pointer(base + usable), page, PROT_NONE);
   if (name.empty()) name = cat("allocation ", ++num_allocated_);
   forget_freed_in(base, usable + page);
+  fresh_.write(base, usable);
+  if (kind == MemoryKind::kDevice) fresh_.add(base, bytes, "");
   live_[base] = {base, bytes, kind, device, std::move(name), usable + page};
   changed();
   return base;
@@ -112,6 +114,7 @@ bool Allocations::free(std::uint64_t base, MemoryKind kind) {
   if (found == live_.end() || found->second.kind != kind) return false;
   Allocation freed = std::move(found->second);
   live_.erase(found);
+  fresh_.write(base, freed.bytes);
   mmap(pointer(base), freed.reserved_bytes, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   freed.name = cat(freed.name, ", which was freed");
@@ -134,6 +137,7 @@ bool Allocations::add(Allocation allocation) {
   if (allocation.name.empty()) allocation.name = cat("allocation ", ++num_allocated_);
   forget_freed_in(allocation.base, allocation.bytes);
   const std::uint64_t base = allocation.base;
+  if (allocation.kind == MemoryKind::kMapped) fresh_.add(base, allocation.bytes, "");
   live_[base] = std::move(allocation);
   changed();
   return true;
@@ -142,6 +146,7 @@ bool Allocations::add(Allocation allocation) {
 bool Allocations::remove(std::uint64_t base, MemoryKind kind) {
   const auto found = live_.find(base);
   if (found == live_.end() || found->second.kind != kind) return false;
+  if (kind == MemoryKind::kMapped) fresh_.write(base, found->second.bytes);
   live_.erase(found);
   changed();
   return true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/driver/fresh_memory.h"
 #include "sim/launch.h"
 
 namespace gpk::sim::driver {
@@ -56,6 +57,9 @@ class Allocations {
   // The table as it is now, for a launch; shared until it changes.
   std::shared_ptr<const GlobalMemory> snapshot();
 
+  // What of it nobody has written: memory of allocate(kDevice) and of mappings begins so.
+  FreshMemory& fresh() { return fresh_; }
+
   static constexpr std::size_t kMaxQuarantined = 256;
 
  private:
@@ -66,6 +70,7 @@ class Allocations {
   std::map<std::uint64_t, Allocation> freed_;
   std::deque<std::uint64_t> freed_order_;
   std::uint64_t num_allocated_ = 0;
+  FreshMemory fresh_;
   std::shared_ptr<const GlobalMemory> snapshot_;
 };
 

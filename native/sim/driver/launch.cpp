@@ -104,6 +104,10 @@ void run_node(const Node& node, SimContext& context) {
     if (node.launch) memory = machine().allocations.snapshot();
     options = machine().options;
   }
+  if (node.launch && options.check != 0)
+    memory = machine().allocations.fresh().watched(std::move(memory));
+  else if (node.launch)
+    machine().allocations.fresh().write_all();
   if (!node.launch) return node.effect();
   const LaunchResult result = run_kernel(*node.launch, *memory, options);
   const std::lock_guard lock(machine().mutex);

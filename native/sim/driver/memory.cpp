@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "sim/driver/machine.h"
 
 namespace gpk::sim::driver {
@@ -18,11 +19,19 @@ bool on_device(DevicePtr ptr, std::size_t bytes) {
   return found != nullptr || bytes == 0;
 }
 
+// Kernels may read it from now on.
+void note_written(const void* ptr, std::size_t bytes) {
+  machine().allocations.fresh().write(address_of(ptr), bytes);
+}
+
 Result copy(void* dst, const void* src, std::size_t bytes, Stream stream) {
   SimStream* target = find_stream(stream);
   if (target == nullptr) return kInvalidHandle;
   Node node;
-  node.effect = [=] { std::memmove(dst, src, bytes); };
+  node.effect = [=] {
+    std::memmove(dst, src, bytes);
+    note_written(dst, bytes);
+  };
   return submit(*target, std::move(node));
 }
 
@@ -37,6 +46,7 @@ Result copy_from_host(void* dst, const void* src, std::size_t bytes, Stream stre
   node.effect = [dst,
                  staged = std::make_shared<const std::vector<std::byte>>(begin, begin + bytes)] {
     std::memcpy(dst, staged->data(), staged->size());
+    note_written(dst, staged->size());
   };
   return submit(*target, std::move(node));
 }
@@ -49,7 +59,10 @@ Result fill(DevicePtr dst, T value, std::size_t count, Stream stream) {
   if (target == nullptr) return kInvalidHandle;
   if (dst % sizeof(T) != 0 || !on_device(dst, count * sizeof(T))) return kInvalidValue;
   Node node;
-  node.effect = [=] { std::fill_n(static_cast<T*>(host(dst)), count, value); };
+  node.effect = [=] {
+    std::fill_n(static_cast<T*>(host(dst)), count, value);
+    note_written(host(dst), count * sizeof(T));
+  };
   return submit(*target, std::move(node));
 }
 
@@ -219,3 +232,30 @@ Result cuMemsetD32Async(DevicePtr dst, unsigned value, std::size_t count, Stream
 }
 
 }  // namespace gpk::sim::driver
+
+extern "C" {
+
+GPK_SIM_EXPORT void gpkSimMarkMemory(std::uint64_t address, std::size_t bytes, int written) {
+  using gpk::sim::driver::machine;
+  auto& fresh = machine().allocations.fresh();
+  if (written != 0)
+    fresh.write(address, bytes);
+  else
+    fresh.add(address, bytes, "");
+}
+
+GPK_SIM_EXPORT void gpkSimHandOut(std::uint64_t address, std::size_t bytes,
+                                  gpk::cu::Stream stream) {
+  using namespace gpk::sim::driver;
+  const Call call(Need::kContext);
+  SimStream* target = call.refused() == gpk::cu::kSuccess ? find_stream(stream) : nullptr;
+  if (target == nullptr || target->capture) return;
+  const auto hand_out = [=] {
+    machine().allocations.fresh().add(address, bytes, gpk::cat("an array of ", bytes, " bytes"));
+  };
+  if (reached(target->queue->tail()))
+    hand_out();
+  else
+    enqueue(*target, hand_out);
+}
+}

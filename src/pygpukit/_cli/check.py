@@ -48,11 +48,13 @@ def run_script(seed: int, races: bool, script: str, args: list[str]) -> int:
     sys.argv = [script, *args]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     code = 0
-    with sim.recording(report.launches, check=True, races=races, seed=seed):
-        try:
-            runpy.run_path(script, run_name="__main__")
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    with sim.watching_leaks() as leaks:
+        with sim.recording(report.launches, check=True, races=races, seed=seed):
+            try:
+                runpy.run_path(script, run_name="__main__")
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+        report.leaks = leaks(None)  # the script's own variables are gone
     sys.stdout.flush()
     print(report, file=sys.stderr)
     return code or (0 if report.ok else 1)

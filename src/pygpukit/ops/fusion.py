@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pygpukit import _native
@@ -49,7 +50,8 @@ class FusedFunction:
     """The result of fuse(): call it like the original function.
 
     On a GPU with NVRTC a call runs one kernel. On CPU simulation, and where NVRTC is missing (one
-    warning), it runs op by op with the same result.
+    warning), it runs op by op with the same result. gp.sim.check, profile and step run the kernel
+    itself, in the simulator.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -77,7 +79,7 @@ class FusedFunction:
     def __call__(self, *args: Any, out: GPUArray | None = None) -> GPUArray:
         on_gpu = any(isinstance(x, GPUArray) and x.on_gpu for x in args)
         self._last = kernel = self._kernel(args)
-        if on_gpu and _native.jit_available():
+        if (on_gpu or _num_simulated > 0) and _native.jit_available():
             result = kernel.run(args, out)
             return result if out is None else out
         if on_gpu:
@@ -135,6 +137,20 @@ class FusedFunction:
             rows.held_bytes,
             rows.num_values,
         )
+
+
+_num_simulated = 0  # blocks of simulated() that are open
+
+
+@contextmanager
+def simulated() -> Iterator[None]:
+    """Fused functions on CPU arrays run their kernel in the simulator meanwhile."""
+    global _num_simulated
+    _num_simulated += 1
+    try:
+        yield
+    finally:
+        _num_simulated -= 1
 
 
 @functools.cache
