@@ -26,7 +26,7 @@ using kernels::kOzakiThreads;
 constexpr std::int64_t kMaxChunk = 16384;
 constexpr std::int64_t kMaxK = 64 * kMaxChunk;       // sums of chunks in 64 bits
 constexpr std::int64_t kMaxSumsBytes = 256ll << 20;  // of the temporary between the GEMMs and C
-constexpr std::int64_t kLeastPanel = 128;            // rows of C at a time
+constexpr std::int64_t kPanelAlign = 128;
 constexpr std::int64_t kMaxGridY = 65535;
 
 // k in parts, each padded for TMA; long ones to whole lines of the L2.
@@ -150,6 +150,13 @@ void add_sums(const GemmCall& call, const MatmulProblem& p, const Slices& a, con
          {&call.a, &call.b, &call.c, &sums, &a.exponents, &b.exponents}, params);
 }
 
+// Rows of C at a time, whose sums have the room of kMaxSumsBytes.
+std::int64_t panel_rows(const MatmulProblem& p, Chunks chunks) {
+  const std::int64_t row_bytes = chunks.count * kOzakiSlices * p.num_batches() * p.n * 4;
+  const std::int64_t rows = kMaxSumsBytes / row_bytes;
+  return rows < kPanelAlign ? std::max<std::int64_t>(rows, 1) : rows / kPanelAlign * kPanelAlign;
+}
+
 // The GEMM of s + t = g.
 MatmulDesc slice_desc(const MatmulDesc& desc, Chunks chunks, int g) {
   const MatmulProblem& p = desc.problem;
@@ -192,7 +199,6 @@ void propose_ozaki(const MatmulDesc& desc, const GemmMachine& machine,
   MatmulPlan plan;
   plan.engine = MatmulEngine::ozaki;
   plan.fused = true;
-  plan.tile_k = static_cast<std::int32_t>(chunks.pitch);
   plan.predicted_us = static_cast<float>(us);
   plans.push_back(plan);
 }
@@ -207,9 +213,7 @@ void launch_ozaki(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan
                                chunks, false, op);
   const Slices b = make_slices(rows_of(call.b, batch, p.batch_b, p.n, p.b_n, p.k, p.b_k), batch,
                                chunks, true, op);
-  const std::int64_t row_bytes = chunks.count * kOzakiSlices * p.num_batches() * p.n * 4;
-  const std::int64_t panel =
-      std::max(kLeastPanel, kMaxSumsBytes / row_bytes / kLeastPanel * kLeastPanel);
+  const std::int64_t panel = panel_rows(p, chunks);
   for (std::int64_t first = 0; first < p.m; first += panel) {
     const std::int64_t count = std::min(panel, p.m - first);
     const Array sums =

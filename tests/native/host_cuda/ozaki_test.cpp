@@ -40,12 +40,12 @@ Sliced slice(const std::vector<double>& x, long long k, bool reversed) {
   return out;
 }
 
-// The sums of one s + t, as the GEMMs of slices have them.
-std::vector<int> sums_of(const Sliced& a, const Sliced& b) {
+// The sums of each s + t of some rows, as the GEMMs of slices have them.
+std::vector<int> sums_of(const Sliced& a, const Sliced& b, long long first, long long end) {
   std::vector<int> sums;
   for (long long chunk = 0; chunk < a.chunks; ++chunk)
     for (int g = 0; g < kOzakiSlices; ++g)
-      for (long long i = 0; i < a.rows; ++i)
+      for (long long i = first; i < end; ++i)
         for (long long j = 0; j < b.rows; ++j) {
           int sum = 0;
           for (int s = 0; s <= g; ++s)
@@ -61,7 +61,6 @@ std::vector<double> multiply(const std::vector<double>& x, const std::vector<dou
                              long long k) {
   const Sliced a = slice(x, k, false);
   const Sliced b = slice(y, k, true);
-  const std::vector<int> sums = sums_of(a, b);
   std::vector<double> c(static_cast<std::size_t>(a.rows * b.rows));
   MatmulArgs args{};
   args.a = x.data();
@@ -74,8 +73,13 @@ std::vector<double> multiply(const std::vector<double>& x, const std::vector<dou
   args.a_k = args.b_k = 1;
   args.c_m = b.rows;
   args.c_n = args.num_batches = 1;
-  const OzakiSumArgs of{sums.data(), a.exponents.data(), b.exponents.data(), 0, a.rows, a.chunks};
-  host_cuda::launch(Dim3{1, 2, 1}, kOzakiThreads, [&] { ozaki_sum(args, of); });
+  for (long long first = 0; first < a.rows; first += 3) {
+    const long long end = std::min(first + 3, a.rows);
+    const std::vector<int> sums = sums_of(a, b, first, end);
+    const OzakiSumArgs of{sums.data(), a.exponents.data(), b.exponents.data(),
+                          first,       end - first,        a.chunks};
+    host_cuda::launch(Dim3{1, 2, 1}, kOzakiThreads, [&] { ozaki_sum(args, of); });
+  }
   return c;
 }
 
