@@ -249,7 +249,8 @@ struct Widen : Cheap {
   static double run(float a) { return canonical(static_cast<double>(a)); }
 };
 struct Shorten : Cheap {
-  static float run(double a) { return canonical(static_cast<float>(a)); }
+  // A NaN keeps its sign and the upper bits of its payload, as on a device.
+  static float run(double a) { return static_cast<float>(a); }
 };
 
 Handler fast_convert_handler(Type to, Type from, unsigned mode, unsigned flags) {
