@@ -248,7 +248,8 @@ Handler integral_handler(unsigned rounding) {
 struct Widen : Cheap {
   static double run(float a) { return canonical(static_cast<double>(a)); }
 };
-struct Shorten : Cheap {  // a NaN keeps its sign and the upper bits of its payload
+struct Shorten : Cheap {
+  // A NaN keeps its sign and the upper bits of its payload, as on a device.
   static float run(double a) { return static_cast<float>(a); }
 };
 

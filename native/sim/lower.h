@@ -81,6 +81,7 @@ class Lowering {
   Instruction describe() const;
   Type value_type(Type reg) const;
   bool lower_alu();
+  bool lower_half_words();
   bool lower_convert();
   bool lower_memory();
   bool lower_control();

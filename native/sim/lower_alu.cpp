@@ -20,7 +20,27 @@ constexpr Plain kPlain[] = {
 
 }  // namespace
 
+// add, min and max of two 16-bit integers in a word.
+bool Lowering::lower_half_words() {
+  const Alu alu = root_ == "add" ? Alu::kAdd : root_ == "min" ? Alu::kMin : Alu::kMax;
+  if (root_ != "add" && root_ != "min" && root_ != "max") return false;
+  const bool is_signed = take("s16x2");
+  if (!is_signed && !take("u16x2")) return false;
+  const bool relu = is_signed && alu != Alu::kAdd && take("relu");
+  no_more_modifiers();
+  expect_operands(3, 3);
+  const Cell a = source(1, Type::kB32), b = source(2, Type::kB32);
+  Op& op = emit(half_words);
+  op.a = a;
+  op.b = b;
+  op.dst = destination(0, Type::kB32);
+  op.mode = static_cast<std::uint8_t>(alu);
+  op.flags = static_cast<std::uint8_t>((is_signed ? 1 : 0) | (relu ? 2 : 0));
+  return true;
+}
+
 bool Lowering::lower_alu() {
+  if (lower_half_words()) return true;
   if (root_ == "add") return lower_arithmetic(Alu::kAdd), true;
   if (root_ == "sub") return lower_arithmetic(Alu::kSub), true;
   if (root_ == "addc" || root_ == "subc")
@@ -138,7 +158,7 @@ bool Lowering::lower_alu() {
     op.mode2 = static_cast<std::uint8_t>(root_ == "dp4a" ? 0 : high ? 2 : 1);
     return true;
   }
-  if (root_ == "vabsdiff4") {
+  if (root_ == "vabsdiff4" || root_ == "vabsdiff2") {
     const bool sum = take("add");
     const Type result = take_type(), first = take_type(), second = one_type();
     if (result != Type::kU32 || bytes_of(first) != 4 || bytes_of(second) != 4) unsupported();
@@ -151,6 +171,7 @@ bool Lowering::lower_alu() {
     op.dst = destination(0, Type::kB32);
     op.mode = static_cast<std::uint8_t>((is_signed(first) ? 1 : 0) | (is_signed(second) ? 2 : 0));
     op.mode2 = sum ? 1 : 0;
+    op.count = root_ == "vabsdiff4" ? 8 : 16;
     return true;
   }
   if (root_ == "testp") {

@@ -151,6 +151,7 @@ Cell Lowering::symbol_address(std::string_view name, std::uint64_t offset, unsig
     return pool_.relocated(Relocation::Kind::kGlobal, it->second, offset, bytes);
   if (const auto it = symbols_.functions.find(name); it != symbols_.functions.end())
     return pool_.constant(kFunctionWindow + it->second, bytes);
+  if (name == "WARP_SZ") return pool_.constant(kLanes + offset, bytes);
   fail("unknown symbol '" + std::string(name) + "'");
 }
 

@@ -43,17 +43,21 @@ namespace {
               "access of " + std::to_string(bytes) + " bytes at " + hex(address)};
 }
 
+// Not remembered by the warp: another one may free it.
+[[gnu::noinline]] bool on_heap(std::uint64_t address, std::size_t bytes) {
+  const auto found = device_heap().find(address);
+  return found && !found->freed &&
+         address - found->allocation.base + bytes <= found->allocation.bytes;
+}
+
 bool find_allocation(Warp& warp, std::uint64_t address, std::size_t bytes) {
   const auto params = reinterpret_cast<std::uint64_t>(warp.grid->params.data);
   if (address - params < warp.grid->params.size &&
       address - params + bytes <= warp.grid->params.size)
     return true;
   const auto found = warp.grid->memory->find(address);
-  if (!found) {  // not remembered: another warp may free it
-    const auto on_heap = device_heap().find(address);
-    return on_heap && !on_heap->freed &&
-           address - on_heap->allocation.base + bytes <= on_heap->allocation.bytes;
-  }
+  if (!found) [[unlikely]]
+    return on_heap(address, bytes);
   if (address - found->base + bytes > found->bytes) return false;
   warp.allocation = found->base;
   warp.allocation_bytes = found->bytes;

@@ -139,25 +139,49 @@ void find_nth_set(const Op& op, Warp& warp, std::uint32_t mask) {
   });
 }
 
+namespace {
+
+std::int32_t part_of(std::uint32_t word, unsigned shift, unsigned bits, bool is_signed) {
+  const std::uint32_t top = word >> shift << (32 - bits);
+  return is_signed ? static_cast<std::int32_t>(top) >> (32 - bits)
+                   : static_cast<std::int32_t>(top >> (32 - bits));
+}
+
+}  // namespace
+
 void absolute_differences(const Op& op, Warp& warp, std::uint32_t mask) {
   const auto* a = warp.source<std::uint32_t>(op.a);
   const auto* b = warp.source<std::uint32_t>(op.b);
   const auto* c = warp.source<std::uint32_t>(op.c);
-  const auto byte_of = [](std::uint32_t word, unsigned shift, bool is_signed) {
-    const auto byte = static_cast<std::uint8_t>(word >> shift);
-    return is_signed ? static_cast<std::int32_t>(static_cast<std::int8_t>(byte))
-                     : static_cast<std::int32_t>(byte);
-  };
+  const unsigned bits = op.count;
   for_lanes(mask, [&](unsigned lane) {
     std::uint32_t packed = 0, sum = c[lane];
-    for (unsigned shift = 0; shift < 32; shift += 8) {
+    for (unsigned shift = 0; shift < 32; shift += bits) {
       const auto difference =
-          static_cast<std::uint32_t>(std::abs(byte_of(a[lane], shift, (op.mode & 1) != 0) -
-                                              byte_of(b[lane], shift, (op.mode & 2) != 0)));
-      packed |= (difference & 0xff) << shift;
+          static_cast<std::uint32_t>(std::abs(part_of(a[lane], shift, bits, (op.mode & 1) != 0) -
+                                              part_of(b[lane], shift, bits, (op.mode & 2) != 0)));
+      packed |= (difference & ((1u << bits) - 1)) << shift;
       sum += difference;
     }
     warp.cell<std::uint32_t>(op.dst)[lane] = op.mode2 != 0 ? sum : packed;
+  });
+}
+
+void half_words(const Op& op, Warp& warp, std::uint32_t mask) {
+  const auto* a = warp.source<std::uint32_t>(op.a);
+  const auto* b = warp.source<std::uint32_t>(op.b);
+  const bool is_signed = (op.flags & 1) != 0;
+  const auto kind = static_cast<Alu>(op.mode);
+  for_lanes(mask, [&](unsigned lane) {
+    std::uint32_t packed = 0;
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+      const std::int32_t x = part_of(a[lane], shift, 16, is_signed);
+      const std::int32_t y = part_of(b[lane], shift, 16, is_signed);
+      std::int32_t value = kind == Alu::kAdd ? x + y : (x < y) == (kind == Alu::kMin) ? x : y;
+      if ((op.flags & 2) != 0 && value < 0) value = 0;
+      packed |= (static_cast<std::uint32_t>(value) & 0xffff) << shift;
+    }
+    warp.cell<std::uint32_t>(op.dst)[lane] = packed;
   });
 }
 

@@ -165,3 +165,29 @@ def test_integers_of_128_bits() -> None:
     gp.jit(source, "k", options=["--device-int128"])(y, grid=1, block=32)
     found = [sum(int(w) << (32 * i) for i, w in enumerate(row)) for row in y.to_numpy()]
     assert found == [(t + 12345678901234) ** 2 // 7 for t in range(32)]
+
+
+def test_half_words() -> None:
+    words = RNG.integers(0, 1 << 32, (2, 64), dtype=np.uint32)
+    source = """__global__ void k(const unsigned* x, const unsigned* z, unsigned* y) {
+  int t = threadIdx.x;
+  y[t] = __vadd2(x[t], z[t]);
+  y[64 + t] = __vmaxs2(x[t], z[t]);
+  y[128 + t] = __vminu2(x[t], z[t]);
+  y[192 + t] = __vsadu2(x[t], z[t]);
+  y[256 + t] = __vimax_s16x2_relu(x[t], z[t]);
+}"""
+    y = gp.zeros((5, 64), "uint32")
+    gp.jit(source, "k")(*(gp.from_numpy(row) for row in words), y, grid=1, block=64)
+    u, s = (words.view(dtype).reshape(2, 64, 2) for dtype in ("uint16", "int16"))
+    found = y.to_numpy()
+    for row, expected in enumerate((u[0] + u[1], s.max(0), u.min(0))):
+        np.testing.assert_array_equal(found[row].view(expected.dtype), expected.reshape(-1))
+    np.testing.assert_array_equal(found[3], np.abs(np.diff(u.astype(int), axis=0)[0]).sum(-1))
+    np.testing.assert_array_equal(found[4].view("int16"), s.max(0).clip(0).reshape(-1))
+
+
+def test_the_size_of_a_warp() -> None:
+    y = gp.zeros(1, "int32")
+    gp.jit("__global__ void k(int* y) { *y = warpSize + 1; }", "k")(y, grid=1, block=1)
+    assert y.tolist() == [33]
