@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/barriers.h"
 #include "sim/checks.h"
 #include "sim/machine.h"
 #include "sim/races.h"
@@ -100,6 +101,13 @@ void pass(Warp& warp, Join* join) {
 }
 
 }  // namespace
+
+Split& park(Warp& warp, Split::State state) {
+  warp.splits.push_back(current(warp));
+  warp.splits.back().state = state;
+  drop_current(warp);
+  return warp.splits.back();
+}
 
 void pick_split(Warp& warp) {
   for (std::size_t i = warp.splits.size(); i-- > 0;) {
@@ -384,6 +392,20 @@ void call_indirect(const Op& op, Warp& warp, std::uint32_t mask) {
   enter(op, warp, same, *warp.grid->program->functions[index]);
 }
 
+void exit_lanes(const Op&, Warp& warp, std::uint32_t mask) {
+  warp.live &= ~mask;
+  forget(warp, warp.join, mask);
+  const std::uint32_t rest = warp.mask & ~mask;
+  if (warp.live == 0) {
+    --warp.block->running;
+    warp_exited(warp);
+  }
+  complete_barriers_after_exit(warp);
+  if (rest == 0) return drop_current(warp);
+  warp.mask = rest;
+  ++warp.pc;
+}
+
 void return_from(const Op& op, Warp& warp, std::uint32_t mask) {
   if (warp.frame->caller == nullptr) return exit_lanes(op, warp, mask);
   Join* join = warp.join;
@@ -413,203 +435,6 @@ void return_from(const Op& op, Warp& warp, std::uint32_t mask) {
 
 void trap(const Op&, Warp&, std::uint32_t mask) {
   throw Fault{"trap", static_cast<unsigned>(std::countr_zero(mask)), "the kernel trapped"};
-}
-
-// --- barriers -----------------------------------------------------------------------------------
-namespace {
-
-void finish_barrier(const Barrier& state, Warp& warp, Split& split) {
-  const Op& op = split.frame->function->code[split.pc];
-  std::byte* saved = warp.regs;
-  warp.regs = split.frame->registers.data;
-  switch (op.mode) {
-    case kRedPopc:
-      for_lanes(split.mask,
-                [&](unsigned lane) { warp.cell<std::uint32_t>(op.dst)[lane] = state.popc; });
-      break;
-    case kRedAnd: warp.set_predicate(op.dst, state.red_and, split.mask); break;
-    case kRedOr: warp.set_predicate(op.dst, state.red_or, split.mask); break;
-    default: break;
-  }
-  warp.regs = saved;
-  split.state = Split::State::kReady;
-  ++split.pc;
-}
-
-// A warp counts in full once all its live lanes have arrived.
-void complete_if_all_arrived(Block& block, unsigned id) {
-  Barrier& state = block.barriers[id];
-  if (state.arrived.empty()) return;
-  std::uint32_t arrived = 0;
-  std::uint32_t alive = 0;
-  bool any = false;
-  for (std::size_t i = 0; i < block.warps.size(); ++i) {
-    const std::uint32_t live = block.warps[i]->live;
-    const std::uint32_t here = state.arrived[i];
-    any = any || here != 0;
-    if (live != 0) alive += kLanes;
-    if (here == 0) continue;
-    arrived += (here & live) == live ? kLanes : static_cast<std::uint32_t>(std::popcount(here));
-  }
-  const std::uint32_t expected = state.expected == 0 ? alive : state.expected;
-  if (!any || arrived < expected) return;
-  for (const auto& warp : block.warps)
-    for (Split& split : warp->splits)
-      if (split.state == Split::State::kBarrier && split.barrier == id) {
-        finish_barrier(state, *warp, split);
-        if (state.clock) acquire(*warp, *state.clock);
-      }
-  const std::uint32_t generation = state.generation + 1;
-  state = Barrier{};
-  state.generation = generation;
-  ++block.cluster->events;
-}
-
-void complete_cluster_barrier(Cluster& cluster) {
-  bool any = false;
-  for (const auto& block : cluster.blocks)
-    for (const auto& warp : block->warps) {
-      if ((warp->cluster_arrived & warp->live) != warp->live) return;
-      any = any || warp->cluster_arrived != 0;
-    }
-  if (!any) return;
-  ++cluster.barrier_phase;
-  ++cluster.events;
-  if (cluster.clock) {
-    cluster.clock->done.join(cluster.clock->arriving);
-    cluster.clock->arriving.clear();
-  }
-  for (const auto& block : cluster.blocks) {
-    for (const auto& warp : block->warps) {
-      warp->cluster_arrived = 0;
-      for (Split& split : warp->splits)
-        if (split.state == Split::State::kCluster) {
-          split.state = Split::State::kReady;
-          ++split.pc;
-          if (cluster.clock) acquire(*warp, cluster.clock->done);
-        }
-    }
-  }
-}
-
-}  // namespace
-
-void exit_lanes(const Op&, Warp& warp, std::uint32_t mask) {
-  warp.live &= ~mask;
-  forget(warp, warp.join, mask);
-  const std::uint32_t rest = warp.mask & ~mask;
-  Block& block = *warp.block;
-  if (warp.live == 0) {
-    --block.running;
-    warp_exited(warp);
-  }
-  for (unsigned id = 0; id < block.barriers.size(); ++id)
-    if (!block.barriers[id].arrived.empty()) complete_if_all_arrived(block, id);
-  if (block.cluster->blocks.size() > 1 || warp.cluster_arrived != 0)
-    complete_cluster_barrier(*block.cluster);
-  // Lanes that wait at a warp-wide operation look again at who is left.
-  for (Split& split : warp.splits)
-    if (split.state == Split::State::kWarpSync) split.state = Split::State::kReady;
-  if (rest == 0) return drop_current(warp);
-  warp.mask = rest;
-  ++warp.pc;
-}
-
-void barrier(const Op& op, Warp& warp, std::uint32_t mask) {
-  Block& block = *warp.block;
-  const unsigned lead = static_cast<unsigned>(std::countr_zero(mask));
-  const std::uint32_t id = warp.source<std::uint32_t>(op.a)[lead];
-  if (id >= block.barriers.size())
-    throw Fault{"invalid", lead, "barrier " + std::to_string(id) + " of 16"};
-  if (warp.grid->options->check && mask != warp.live && op.mode2 != 0)
-    warp.grid->report(warp, op, lead, "divergent barrier",
-                      "lanes " + hex(mask) + " of " + hex(warp.live) + " of a warp reach barrier " +
-                          std::to_string(id) + " apart from the others",
-                      false);
-  Barrier& state = block.barriers[id];
-  if (state.arrived.empty()) state.arrived.resize(block.warps.size());
-  if (op.b != kNoCell) state.expected = warp.source<std::uint32_t>(op.b)[lead];
-  if (warp.clock) {
-    if (!state.clock) state.clock = std::make_unique<Knowledge>();
-    release(warp, *state.clock);
-  }
-  state.arrived[warp.index] |= mask;
-  if (op.mode >= kRedPopc) {
-    const std::uint32_t value = (warp.predicate(op.c) ^ ((op.flags & 1) != 0 ? kFull : 0)) & mask;
-    state.popc += static_cast<std::uint32_t>(std::popcount(value));
-    if (value != mask) state.red_and = 0;
-    if (value != 0) state.red_or = kFull;
-  }
-  if (op.mode == kArrive) {
-    ++warp.pc;
-  } else {
-    Split split = current(warp);
-    split.state = Split::State::kBarrier;
-    split.barrier = static_cast<std::uint8_t>(id);
-    warp.splits.push_back(split);
-    drop_current(warp);
-  }
-  complete_if_all_arrived(block, id);
-}
-
-void cluster_arrive(const Op&, Warp& warp, std::uint32_t mask) {
-  if (warp.clock) release(warp, warp.block->cluster->clock->arriving);
-  warp.cluster_arrived |= mask;
-  warp.cluster_phase = warp.block->cluster->barrier_phase;
-  complete_cluster_barrier(*warp.block->cluster);
-  ++warp.pc;
-}
-
-void cluster_wait(const Op&, Warp& warp, std::uint32_t) {
-  if (warp.cluster_phase != warp.block->cluster->barrier_phase) {
-    if (warp.clock) acquire(warp, warp.block->cluster->clock->done);
-    ++warp.pc;
-    return;
-  }
-  Split split = current(warp);
-  split.state = Split::State::kCluster;
-  warp.splits.push_back(split);
-  drop_current(warp);
-}
-
-void warp_sync(const Op& op, Warp& warp, std::uint32_t mask) {
-  const auto inner = reinterpret_cast<Handler>(op.imm);
-  const Cell members_cell = warp.frame->function->args[op.args];
-  const unsigned lead = static_cast<unsigned>(std::countr_zero(mask));
-  const std::uint32_t members = warp.source<std::uint32_t>(members_cell)[lead];
-  if ((members >> lead & 1) == 0 && warp.grid->options->check)
-    throw Fault{"invalid", lead, "the lane is not in its own member mask " + hex(members)};
-  const std::uint32_t needed = members & warp.live;
-  ++warp.sync_epoch;
-  if (warp.clock) acquire_seen(warp);
-  if ((needed & ~mask) == 0) {
-    inner(op, warp, mask);
-    ++warp.pc;
-    return;
-  }
-  std::uint32_t here = mask;
-  const bool barrier_only = inner == nothing;
-  const auto matches = [&](const Split& split) {
-    if (split.state != Split::State::kWarpSync || split.frame != warp.frame) return false;
-    return split.pc == warp.pc || (barrier_only && split.sync_mask == members);
-  };
-  for (const Split& split : warp.splits)
-    if (matches(split)) here |= split.mask;
-  if ((needed & ~here) == 0) {
-    inner(op, warp, here);
-    for (Split& split : warp.splits)
-      if (matches(split)) {
-        split.state = Split::State::kReady;
-        ++split.pc;
-      }
-    ++warp.pc;
-    return;
-  }
-  Split split = current(warp);
-  split.state = Split::State::kWarpSync;
-  split.sync_mask = barrier_only ? members : 0;
-  warp.splits.push_back(split);
-  drop_current(warp);
 }
 
 }  // namespace gpk::sim

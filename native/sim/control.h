@@ -1,4 +1,4 @@
-// Handlers of control flow and barriers.
+// Handlers of control flow.
 #pragma once
 
 #include "sim/program.h"
@@ -16,15 +16,6 @@ void return_from(const Op& op, Warp& warp, std::uint32_t mask);
 void exit_lanes(const Op& op, Warp& warp, std::uint32_t mask);
 void trap(const Op& op, Warp& warp, std::uint32_t mask);
 
-// mode: BarrierMode; a: barrier, b: threads or kNoCell, c: predicate (flags 1: negated), dst.
-enum BarrierMode : std::uint8_t { kSync, kArrive, kRedPopc, kRedAnd, kRedOr };
-void barrier(const Op& op, Warp& warp, std::uint32_t mask);
-void cluster_arrive(const Op& op, Warp& warp, std::uint32_t mask);
-void cluster_wait(const Op& op, Warp& warp, std::uint32_t mask);
-
-// An operation of all lanes of a member mask (cell args[0]): waits for them, then runs the handler
-// in op.imm for all at once.
-void warp_sync(const Op& op, Warp& warp, std::uint32_t mask);
 void yield_warp(const Op& op, Warp& warp, std::uint32_t mask);  // nanosleep
 void nothing(const Op& op, Warp& warp, std::uint32_t mask);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/barriers.h"
 #include "sim/control.h"
 #include "sim/liveness.h"
 

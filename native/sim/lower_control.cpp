@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/atomics.h"
+#include "sim/barriers.h"
 #include "sim/control.h"
 #include "sim/heap.h"
 #include "sim/lower.h"

@@ -220,6 +220,8 @@ void run_warp(Warp& warp,
               std::uint64_t budget);  // until it waits, spins, exits or has used its budget
 bool finished(const Warp& warp);
 void start_warp(Warp& warp, Block& block, unsigned index);
+// The running split waits in this state; the warp runs another one.
+Split& park(Warp& warp, Split::State state);
 void pick_split(Warp& warp);
 
 // --- cluster.cpp
