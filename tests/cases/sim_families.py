@@ -211,8 +211,9 @@ def split_product() -> None:
 def block_scaled() -> None:
     w = gp.quantize(gp.from_numpy(quantize.weights((40, 256), "bfloat16")), "fp8", block=True)
     x = gp.from_numpy(quantize.weights((65, 256), "bfloat16", 5))
+    # By the engine's name: to explain would read sums that no GEMM has written.
     call = partial(gp.linear, x, w, quantize_input=True)
-    got = run_quantize.host(with_matmul_plan(call, chosen(call, "block_scaled")))
+    got = run_quantize.host(with_matmul_plan(call, "block_scaled"))
     want = run_quantize.host(x) @ run_quantize.host(w.dequantize("float32")).T
     assert np.abs(got - want).max() <= 0.05 * np.abs(want).max()  # x in 8 bits
 

@@ -56,10 +56,10 @@ def test_module_functions_use_one_scheduler() -> None:
 
 def test_each_task_has_its_own_stream(sched: Scheduler) -> None:
     gates = [Gate(), Gate()]
-    streams: dict[int, int] = {}
+    streams: dict[int, gp.Stream] = {}
 
     def work(i: int) -> None:
-        streams[i] = id(gp.current_stream())
+        streams[i] = gp.current_stream()
         gates[i]()
 
     tasks = [sched.submit(work, i) for i in range(2)]
@@ -70,7 +70,7 @@ def test_each_task_has_its_own_stream(sched: Scheduler) -> None:
         gate.open()
     for task in tasks:
         task.result(WAIT)
-    assert streams[0] != streams[1]
+    assert streams[0] is not streams[1]
     nothing_is_left(sched)
 
 
