@@ -164,6 +164,11 @@ MUST_RAISE: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ("text", lambda r: r.poisson("a" + "b" * 3), TypeError, "."),
     ("size", lambda r: r.poisson(gp.ones(3), 2), ValueError, "poisson: size"),
     ("pvals", lambda r: r.multinomial(3, [0.9, 0.9, 0.1]), ValueError, "multinomial: pvals"),
+    ("pvals None", lambda r: r.multinomial(3, None), TypeError, "multinomial: pvals is None"),
+    ("pvals text", lambda r: r.multinomial(3, ["a"]), TypeError, r"multinomial: pvals\[0\] is str"),
+    ("size text", lambda r: r.dirichlet([1, 2], "ab"), TypeError, r"dirichlet: size\[0\] is str"),
+    ("size float", lambda r: r.choice(3, 1.5), TypeError, "choice: size is float"),
+    ("size < 0", lambda r: r.poisson(1.0, (2, -1)), ValueError, r"poisson: size\[1\] is -1"),
     ("cov", lambda r: r.multivariate_normal([0, 0], np.eye(3)), ValueError, "multivariate_normal"),
 ]  # fmt: skip
 

@@ -71,6 +71,19 @@ def amount(op: str, name: str, value: Any, low: float = 0.0, high: float = math.
     return number
 
 
+def items(op: str, name: str, values: Any, expected: str) -> list[Any]:
+    """What `values` has to iterate over."""
+    try:
+        return list(values)
+    except TypeError:
+        raise _wrong_type(op, name, values, expected) from None
+
+
+def require_callable(op: str, name: str, value: object) -> None:
+    if not callable(value):
+        raise _wrong_type(op, name, value, "a function")
+
+
 def _wrong_type(op: str, name: str, value: object, expected: str) -> InvalidTypeError:
     given = f"{type(value).__name__} {safe_repr(value)}"
     return InvalidTypeError(f"{op}: {name} is {given}, expected {expected}")

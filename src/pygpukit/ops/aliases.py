@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import require_arrays, require_callable
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.conversion import asarray
 from pygpukit.ops.elementwise import round as around
@@ -86,6 +86,7 @@ def mask_indices(
     n: int, mask_func: Callable[..., GPUArray], k: Any = 0, *, device: _DeviceLike = None
 ) -> tuple[GPUArray, ...]:
     """The coordinates where mask_func (tril, triu) leaves a matrix of ones."""
+    require_callable("mask_indices", "mask_func", mask_func)
     ones = _native.ones((n, n), "int64", device=device)
     return _native.nonzero(_native.not_equal(mask_func(ones, k), 0))
 

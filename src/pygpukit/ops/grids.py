@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import safe_repr
+from pygpukit.core.arguments import is_whole, items, require_callable
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.conversion import asarray
 from pygpukit.ops.creation import arange, indices, linspace, meshgrid
@@ -170,6 +171,7 @@ def fromfunction(
     **kwargs: Any,
 ) -> Any:
     """function(i, j, ...) of the coordinates of an array, one array per axis."""
+    require_callable("fromfunction", "function", function)
     return function(*indices(shape, dtype, device=device), **kwargs)
 
 
@@ -181,6 +183,7 @@ def apply_along_axis(
     A loop in Python: one call, and its launches, for each vector. Prefer functions that take an
     axis.
     """
+    require_callable("apply_along_axis", "func1d", func1d)
     x = asarray(arr)
     rows = _native.moveaxis(x, axis, -1)
     outer = rows.shape[:-1]
@@ -198,9 +201,11 @@ def apply_along_axis(
 
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: int | Sequence[int]) -> GPUArray:
     """func(x, axis) for each axis in turn; axes that it removes are kept with size 1."""
+    require_callable("apply_over_axes", "func", func)
     x = asarray(a)
     ndim = x.ndim
-    for axis in (axes,) if isinstance(axes, int) else axes:
+    each = (axes,) if is_whole(axes) else items("apply_over_axes", "axes", axes, "an int or ints")
+    for axis in each:
         result = func(x, axis + ndim if axis < 0 else axis)
         if result.ndim != ndim:
             result = _native.expand_dims(result, axis)

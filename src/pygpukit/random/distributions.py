@@ -12,6 +12,7 @@ from operator import index
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import amount, items, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False
@@ -122,7 +123,7 @@ class Distributions:
             raise InvalidValueError(
                 f"dirichlet: alpha has shape {weights.shape}, expected one dimension"
             )
-        shape = (*as_shape(size), weights.size)
+        shape = (*as_shape("dirichlet", size), weights.size)
         logs = self._log_gamma("dirichlet", weights, shape)
         # Over their sum; the largest is subtracted first, so that not all of them underflow.
         parts = _native.exp(_native.subtract(logs, _native.max(logs, -1, keepdims=True)))
@@ -148,7 +149,10 @@ class Distributions:
 
     def multinomial(self, n: Any, pvals: Sequence[float], size: Size = None) -> GPUArray:
         """How often each of several outcomes occurs in n trials, along a last axis, as int64."""
-        chances = [float(p) for p in pvals]
+        chances = [
+            amount("multinomial", f"pvals[{i}]", p)
+            for i, p in enumerate(items("multinomial", "pvals", pvals, "probabilities"))
+        ]
         if any(not 0.0 <= p <= 1.0 for p in chances) or sum(chances[:-1]) > 1.0 + 1e-12:
             raise InvalidValueError(
                 f"multinomial: pvals is {safe_repr(pvals)}, expected probabilities with sum 1"
@@ -322,7 +326,7 @@ class Distributions:
                 "must be a square matrix of mean's length"
             )
         factor = _cholesky(_native.astype(matrix, "float64", False))
-        shape = (*as_shape(size), count)
+        shape = (*as_shape("multivariate_normal", size), count)
         normal = _native.reshape(self.standard_normal(shape, "float64"), (-1, count))
         turned = _native.matmul(normal, _native.transpose(factor))
         result = _native.add(_native.reshape(turned, shape), centre)
@@ -369,14 +373,15 @@ class Distributions:
         return result_shape(op, size, loc, scale), loc, scale
 
 
-def as_shape(size: Size) -> tuple[int, ...]:
+def as_shape(op: str, size: Size) -> tuple[int, ...]:
     """The shape that `size` stands for."""
     if size is None:
         return ()
     try:
         return (index(size),)  # type: ignore[arg-type]
     except TypeError:
-        return tuple(index(n) for n in size)  # type: ignore[union-attr]
+        sizes = items(op, "size", size, "None, an int or ints")
+        return tuple(whole(op, f"size[{i}]", n) for i, n in enumerate(sizes))
 
 
 def is_array(value: object) -> bool:
@@ -389,7 +394,7 @@ def result_shape(op: str, size: Size, *parameters: Any) -> tuple[int, ...]:
     shapes = [p.shape for p in parameters if isinstance(p, GPUArray)]
     if size is None:
         return _native.broadcast_shapes(*shapes) if shapes else ()
-    shape = as_shape(size)
+    shape = as_shape(op, size)
     try:
         fits = not shapes or _native.broadcast_shapes(*shapes, shape) == shape
     except ValueError:

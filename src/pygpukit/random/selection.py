@@ -116,7 +116,7 @@ class Selection:
         whole: Any = self._population(a)
         array = whole if isinstance(whole, GPUArray) else None
         population: int = whole if array is None else array.shape[_axis("choice", axis, array)]
-        count = _count(size)
+        count = _count("choice", size)
         if population <= 0 and count > 0:
             raise InvalidValueError(
                 f"choice: a has {population} elements, must be positive unless no samples are taken"
@@ -141,13 +141,13 @@ class Selection:
             # The smallest exponential numbers over their weights: equivalent to sequential draws.
             times = self.standard_exponential(population, dtype="float64") / weights
             chosen = gp.argsort(times, stable=True)[:count]
-        chosen = gp.reshape(chosen, as_shape(size))
+        chosen = gp.reshape(chosen, as_shape("choice", size))
         return chosen if array is None else gp.take(array, chosen, axis=axis)
 
 
-def _count(size: Size) -> int:
+def _count(op: str, size: Size) -> int:
     count = 1
-    for n in as_shape(size):
+    for n in as_shape(op, size):
         count *= n
     return count
 
