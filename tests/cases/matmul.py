@@ -37,6 +37,7 @@ SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((2, 3), (3, 4)),
     ((31, 32), (32, 33)),
     ((64, 64), (64, 64)),
+    ((3, 64, 64), (3, 64, 64)),
     ((65, 100), (100, 129)),
     ((130, 17), (17, 70)),
     ((40, 4099), (4099, 20)),
@@ -56,8 +57,9 @@ SHAPES: tuple[tuple[Shape, Shape], ...] = (
     ((7, 0, 3), (7, 3, 2)),
 )
 
-# "c": contiguous; "t": the last two axes swapped in memory; "s": every second element, backwards.
-LAYOUTS = ("ct", "tc", "tt", "ss", "sc", "cs")
+# "c": contiguous; "t": the last two axes swapped in memory; "s": every second element, backwards;
+# "r": rows and stacks backwards.
+LAYOUTS = ("ct", "tc", "tt", "ss", "sc", "cs", "rc", "cr", "rr")
 
 VECDOT: tuple[tuple[Shape, Shape, int], ...] = (
     ((1,), (1,), -1),
@@ -84,7 +86,7 @@ class Case:
     a: Shape
     b: Shape
     layout: str = "cc"
-    out: str = "new"  # "new", "given" or "s": strided
+    out: str = "new"  # "new", "given" or a layout
     axis: int = -1  # of vecdot
 
     def __str__(self) -> str:
@@ -106,8 +108,9 @@ def cases() -> Iterator[Case]:
         for a, b, axis in VECDOT:
             if len(a) > 1 and len(b) > 1:
                 yield Case("vecdot", dtype, a, b, "ts", axis=axis)
-        for out in ("given", "s"):
+        for out in ("given", "s", "r"):
             yield Case("matmul", dtype, (65, 100), (100, 129), "cc", out)
+            yield Case("matmul", dtype, (64, 64), (64, 64), "cc", out)
             yield Case("matmul", dtype, (3, 20, 30), (30, 25), "cc", out)
             yield Case("vecdot", dtype, (4, 6, 33), (4, 6, 33), "cc", out)
 
@@ -138,6 +141,9 @@ def place(host: Any, layout: str, device: str | None) -> gp.GPUArray:
         wide = np.zeros((*host.shape[:-1], 2 * host.shape[-1]), host.dtype)
         wide[..., ::-2] = host
         return gp.from_numpy(wide, device=device)[..., ::-2]
+    if layout == "r":
+        axes = tuple(range(host.ndim - 1))
+        return gp.flip(gp.from_numpy(np.flip(host, axes).copy(), device=device), axis=axes)
     return gp.from_numpy(host, device=device)
 
 
@@ -196,7 +202,7 @@ def run_case(case: Case, device: str | None = None) -> Any:
         assert result.is_contiguous()
     else:
         shape = _product(case, np.zeros(case.a, bool), np.zeros(case.b, bool)).shape
-        out = place(np.zeros(shape, case.dtype), "s" if case.out == "s" else "c", device)
+        out = place(np.zeros(shape, case.dtype), "c" if case.out == "given" else case.out, device)
         result = op(*operands, **options, out=out)
         assert result is out
     values = result.to_numpy()

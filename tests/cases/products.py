@@ -444,6 +444,8 @@ def grouped_cases() -> Iterator[Grouped]:
     for by in ("host", "sizes", "ids"):
         for layout in ("tt", "uu", "ss"):
             yield Grouped("float32", 33, 31, (10, 20, 3), by, layout)
+        for layout in ("rc", "cr"):
+            yield Grouped("bfloat16", 64, 64, (200, 3, 70), by, layout)
         yield Grouped("bfloat16", 64, 66, many, by)
         yield Grouped("bfloat16", 64, 66, many, by, index="int64")
         yield Grouped("float32", 0, 3, (2, 2), by)

@@ -64,6 +64,24 @@ def run_views(device: str | None = None) -> None:
     check(q)
 
 
+def run_steps(device: str | None = None) -> None:
+    """Backwards and repeated along every axis but the last."""
+    rng = np.random.default_rng(8)
+    host = rng.normal(size=(3, 2, 40, 4, 64)).astype(np.float16)
+    rtol, atol = TOLERANCE["float16"]
+    for number in range(3):
+        for axis in range(3):
+            given = [gp.from_numpy(x, device=device) for x in host]
+            given[number] = gp.flip(given[number], axis=axis)
+            same = [gp.from_numpy(x, device=device) for x in host]
+            first = gp.take(same[number], gp.asarray([0], device=device), axis=axis)
+            same[number] = gp.broadcast_to(first, host.shape[1:])
+            for arguments in (given, same):
+                want = attention(*(x.to_numpy() for x in arguments), causal=True)
+                got = nn.attention(*arguments, causal=True).to_numpy()
+                np.testing.assert_allclose(got.astype("f8"), want, rtol=rtol, atol=atol)
+
+
 def run_sdpa(device: str | None = None) -> None:
     """The names of 0.2."""
     rng = np.random.default_rng(6)

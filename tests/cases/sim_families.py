@@ -365,6 +365,18 @@ CASES = (
         partial(product, "wgmma", "bfloat16", 130, 64, 128, cluster=2),
         sm=90,
     ),
+    *(
+        Case(
+            "matmul",
+            f"reversed {layout}, {out}",
+            partial(
+                matmul.run_case,
+                matmul.Case("matmul", "bfloat16", (2, 70, 64), (2, 64, 64), layout, out),
+            ),
+            sm=90,
+        )
+        for layout, out in (("rr", "new"), ("cc", "r"))
+    ),
     Case("matmul", "wgmma split", partial(product, "wgmma", "bfloat16", 64, 64, 4096), sm=90),
     Case("matmul", "mma", partial(product, "mma", "bfloat16", 70, 64, 200)),
     Case("matmul", "mma split", partial(product, "mma", "bfloat16", 64, 64, 2048)),
@@ -512,6 +524,7 @@ CASES = (
         ),
         sm=90,
     ),
+    Case("attention", "tile, steps", run_attention.run_steps, sm=90),
     Case(
         "attention",
         "tile",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.attention import CASES, MUST_RAISE, TOLERANCE, Case, MustRaise, attention
-from cases.run_attention import run_case, run_must_raise, run_sdpa, run_views
+from cases.run_attention import run_case, run_must_raise, run_sdpa, run_steps, run_views
 
 import pygpukit as gp
 from pygpukit.ops import nn
@@ -28,6 +28,10 @@ def test_must_raise(case: MustRaise) -> None:
 
 def test_views() -> None:
     run_views("cuda")
+
+
+def test_steps() -> None:
+    run_steps("cuda")
 
 
 def test_sdpa() -> None:

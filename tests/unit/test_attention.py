@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases.attention import CASES, MUST_RAISE, Case, MustRaise
-from cases.run_attention import run_case, run_must_raise, run_sdpa, run_views
+from cases.run_attention import run_case, run_must_raise, run_sdpa, run_steps, run_views
 
 import pygpukit as gp
 from pygpukit.ops import nn
@@ -23,6 +23,10 @@ def test_must_raise(case: MustRaise) -> None:
 
 def test_views() -> None:
     run_views()
+
+
+def test_steps() -> None:
+    run_steps()
 
 
 def test_sdpa() -> None:

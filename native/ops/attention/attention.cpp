@@ -227,6 +227,12 @@ bool is_aligned(const Array& array) {
   return aligned;
 }
 
+bool is_forward(const Array& array) {
+  for (int i = 0; i < 3; ++i)
+    if (array.shape()[i] > 1 && array.strides()[i] <= 0) return false;
+  return true;
+}
+
 // Rows without gaps between elements.
 Array with_rows(const Array& array) {
   const bool dense = array.shape()[3] == 1 || array.strides()[3] == 1;
@@ -243,10 +249,11 @@ void run_on_gpu(AttentionCall& call) {
     if (*array) *array = contiguous(**array, kOp);
   if (call.bias && call.bias->dtype() != DType::kFloat32)
     call.bias = cast(*call.bias, DType::kFloat32, kOp);
-  const auto aligned = [&] {
-    return is_aligned(call.q) && is_aligned(call.k) && is_aligned(call.v) && is_aligned(call.out);
+  const auto all = [&](bool (*is)(const Array&)) {
+    return is(call.q) && is(call.k) && is(call.v) && is(call.out);
   };
-  d.aligned = aligned();
+  d.aligned = all(is_aligned);
+  d.forward = all(is_forward);
   const plan::Machine machine = plan::machine_of(Context::get(call.q.device().index));
   AttentionPlan plan = plan_attention(d, machine);
   // Many queries against an 8-bit cache: tensor cores want it widened.
@@ -255,7 +262,8 @@ void run_on_gpu(AttentionCall& call) {
     call.k = cast(call.k, d.dtype, kOp);
     call.v = cast(call.v, d.dtype, kOp);
     d.kv_dtype = d.dtype;
-    d.aligned = aligned();
+    d.aligned = all(is_aligned);
+    d.forward = all(is_forward);
     plan = plan_attention(d, machine);
   }
   launch_attention(call, plan);

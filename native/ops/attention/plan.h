@@ -26,6 +26,7 @@ struct AttentionDesc {
   bool paged = false;
   bool packed = false;  // cu_seqlens
   bool aligned = true;  // rows start at 16-byte boundaries
+  bool forward = true;  // and no stride is 0 or negative, as TMA wants it
 };
 
 enum class Engine : std::uint8_t { kPrefill, kDecode, kTile, kSimt };

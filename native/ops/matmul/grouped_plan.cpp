@@ -6,6 +6,7 @@
 #include "base/ceil_div.h"
 #include "core/promote.h"
 #include "kernels/args/matmul.h"
+#include "ops/matmul/tma_matrix.h"
 #include "ops/matmul/wgmma_cost.h"
 #include "ops/matmul/wgmma_plan.h"
 
@@ -45,15 +46,18 @@ bool is_aligned(const MatmulDesc& desc) {
 }
 
 bool fits_tma(const MatmulDesc& desc) {
+  const MatmulProblem& p = desc.problem;
+  const bool own = desc.groups.kind == GroupKind::kExpertIds;  // A and C are temporaries
   // One matrix for all groups would need a map without a coordinate for them.
   const bool b_fits = (desc.b_k_major() || itemsize(desc.b.dtype) == 2) &&
-                      (desc.groups.b_stride != 0 || desc.groups.count == 1);
+                      (desc.groups.b_stride != 0 || desc.groups.count == 1) &&
+                      walks_forward(desc.b_k_major() ? p.b_n : p.b_k, {desc.groups.b_stride});
   // Columns after the last one were seen written on an H200 where a row of C ends inside of 16
   // bytes; the TMA store is suspected, and not used there.
   const bool c_fits =
-      whole_lines(desc.problem.n, desc.dtype_c) &&
-      (desc.groups.kind == GroupKind::kExpertIds || (desc.c_n_major() && desc.align_c >= 16));
-  return b_fits && c_fits;
+      whole_lines(p.n, desc.dtype_c) &&
+      (own || (desc.c_n_major() && desc.align_c >= 16 && walks_forward(p.c_m, {})));
+  return (own || walks_forward(p.a_m, {})) && b_fits && c_fits;
 }
 
 // As many groups as have rows, of `share` times their average size: one batch each.

@@ -1,5 +1,7 @@
 #include "ops/matmul/tma_matrix.h"
 
+#include <algorithm>
+
 #include "plan/tensor_maps.h"
 
 namespace gpk::ops::gemm {
@@ -12,6 +14,11 @@ int tma_type(DType dtype, bool tf32) {
     case DType::kInt32: return cu::kTensorInt32;
     default: return cu::kTensorUInt8;
   }
+}
+
+bool walks_forward(std::int64_t pitch, const Dims& batch) {
+  return pitch > 0 &&
+         std::all_of(batch.begin(), batch.end(), [](std::int64_t step) { return step >= 0; });
 }
 
 cu::TensorMap tma_map(const TmaMatrix& x, int type, std::int64_t box_inner, std::int64_t box_outer,

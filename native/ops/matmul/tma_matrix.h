@@ -16,6 +16,10 @@ struct TmaMatrix {
   std::int64_t batches, batch_pitch;  // pitch 0: one for all
 };
 
+// Whether TMA can step so from row to row, and from batch to batch: never backwards, and a pitch of
+// 0 only between batches.
+bool walks_forward(std::int64_t pitch, const Dims& batch);
+
 // Boxes of box_inner x box_outer elements of one batch.
 cu::TensorMap tma_map(const TmaMatrix& x, int type, std::int64_t box_inner, std::int64_t box_outer,
                       std::int64_t swizzle_bytes);

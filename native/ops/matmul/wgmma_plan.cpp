@@ -4,6 +4,7 @@
 
 #include "base/ceil_div.h"
 #include "ops/matmul/formats.h"
+#include "ops/matmul/tma_matrix.h"
 #include "ops/matmul/wgmma_cost.h"
 
 namespace gpk::ops::gemm {
@@ -29,9 +30,10 @@ constexpr std::size_t kMaxProposals = 8;  // what a measurement would try
 
 bool is_16bit(DType dtype) { return itemsize(dtype) == 2; }
 
-// Whether TMA and wgmma take an operand as it is.
-bool is_packed(bool k_major, bool mn_major, unsigned align, DType dtype) {
-  return align >= 16 && (k_major || (mn_major && is_16bit(dtype)));
+// Whether TMA and wgmma take an operand as it is. `pitch` is the stride that is not 1.
+bool is_packed(bool k_major, bool mn_major, unsigned align, DType dtype, std::int64_t pitch,
+               const Dims& batch) {
+  return align >= 16 && (k_major || (mn_major && is_16bit(dtype))) && walks_forward(pitch, batch);
 }
 
 int widest(int width, int most) { return width % most == 0 ? most : widest(width, most / 2); }
@@ -108,9 +110,11 @@ struct Proposer {
   void run() const {
     const MatmulProblem& p = desc.problem;
     std::uint8_t packs = 0;
-    if (!is_packed(desc.a_k_major(), desc.a_m_major(), desc.align_a, desc.a.dtype))
+    if (!is_packed(desc.a_k_major(), desc.a_m_major(), desc.align_a, desc.a.dtype,
+                   desc.a_k_major() ? p.a_m : p.a_k, p.batch_a))
       packs |= kWgmmaPackA;
-    if (!is_packed(desc.b_k_major(), desc.b_n_major(), desc.align_b, desc.b.dtype))
+    if (!is_packed(desc.b_k_major(), desc.b_n_major(), desc.align_b, desc.b.dtype,
+                   desc.b_k_major() ? p.b_n : p.b_k, p.batch_b))
       packs |= kWgmmaPackB;
     const std::int64_t k_steps = ceil_div(p.k, wgmma_tile_k(desc.a.dtype));
     const auto consider = [&](TileShape tile) {
@@ -167,8 +171,11 @@ WgmmaStoreKind wgmma_store(const MatmulDesc& desc) {
   const auto whole = [&](std::int64_t elems) {
     return elems * static_cast<std::int64_t>(itemsize(desc.dtype_c)) % 16 == 0;
   };
-  if (desc.align_c >= 16 && desc.c_n_major() && whole(desc.problem.n)) return WgmmaStoreKind::kRows;
-  if (desc.align_c >= 16 && desc.c_m_major() && is_16bit(desc.dtype_c) && whole(desc.problem.m))
+  const MatmulProblem& p = desc.problem;
+  if (desc.align_c < 16) return WgmmaStoreKind::kStrided;
+  if (desc.c_n_major() && whole(p.n) && walks_forward(p.c_m, p.batch_c))
+    return WgmmaStoreKind::kRows;
+  if (desc.c_m_major() && is_16bit(desc.dtype_c) && whole(p.m) && walks_forward(p.c_n, p.batch_c))
     return WgmmaStoreKind::kColumns;
   return WgmmaStoreKind::kStrided;
 }
