@@ -1,6 +1,7 @@
 // float32 on tensor cores ("3xTF32"): x = big + small, both TF32, and
 //   a b = small_a big_b + big_a small_b + big_a big_b,
 // small products first; small_a small_b is below the last bit. About 22 bits of each operand count.
+// Tensor cores truncate their sums, so that a caller adds up many of them by itself.
 #pragma once
 
 #include "common/mma.cuh"

@@ -13,6 +13,8 @@
 
 namespace gpk {
 
+struct tf32x3;  // common/mma_split.cuh
+
 template <class TA, class TB, class TC, int kTileM, int kTileN, int kTileK, int kWarpM, int kWarpN,
           int kStages, bool kAKMajor, bool kBKMajor, int kAlignA, int kAlignB>
 struct GemmMma {
@@ -70,10 +72,29 @@ struct GemmMma {
                                            b[n / 2][n % 2 * 2 + 1]);
         }
     }
+    // Tensor cores truncate: a step's sum is added to those before it by rounding float32 units.
+    __device__ __forceinline__ void multiply_rounding(Acc (&acc)[kBlocksM][kBlocksN * 2][4]) const {
+#pragma unroll
+      for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+        for (int j = 0; j < kBlocksN * 2; ++j) {
+          const unsigned b0 = b[j / 2][j % 2 * 2];
+          const unsigned b1 = b[j / 2][j % 2 * 2 + 1];
+          Acc sum[4] = {};
+          Mma<TA, TB>::template run<0>(sum, a[i], b0, b1);
+          Mma<TA, TB>::template run<1>(sum, a[i], b0, b1);
+          Mma<TA, TB>::template run<2>(sum, a[i], b0, b1);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) acc[i][j][e] += sum[e];
+        }
+    }
     __device__ __forceinline__ void multiply(Acc (&acc)[kBlocksM][kBlocksN * 2][4]) const {
-      multiply_part<0>(acc);
-      if constexpr (Mma<TA, TB>::kParts > 1) multiply_part<1>(acc);
-      if constexpr (Mma<TA, TB>::kParts > 2) multiply_part<2>(acc);
+      if constexpr (kIsSame<TA, tf32x3>) {
+        multiply_rounding(acc);
+      } else {
+        multiply_part<0>(acc);
+        if constexpr (Mma<TA, TB>::kParts > 1) multiply_part<1>(acc);
+      }
     }
   };
 

@@ -31,8 +31,7 @@ int smallest(const int (&sizes)[kCount], std::int64_t x) {
 bool takes_prefill(const AttentionDesc& d, const plan::Machine& machine) {
   return machine.sm == 90 && machine.jit && is_half(d.dtype) && d.kv_dtype == d.dtype &&
          d.dim == d.value_dim && (d.dim == 64 || d.dim == 128 || (d.dim == 256 && !d.softcap)) &&
-         !d.masked && d.aligned && d.forward &&
-         (d.q_len > kDecodeRows || (d.packed && d.paged)) &&
+         !d.masked && d.aligned && d.forward && (d.q_len > kDecodeRows || (d.packed && d.paged)) &&
          d.batch * d.heads * ceil_div(d.q_len, 2 * kTileM) <= kMaxUnits;
 }
 

@@ -54,9 +54,8 @@ bool fits_tma(const MatmulDesc& desc) {
                       walks_forward(desc.b_k_major() ? p.b_n : p.b_k, {desc.groups.b_stride});
   // Columns after the last one were seen written on an H200 where a row of C ends inside of 16
   // bytes; the TMA store is suspected, and not used there.
-  const bool c_fits =
-      whole_lines(p.n, desc.dtype_c) &&
-      (own || (desc.c_n_major() && desc.align_c >= 16 && walks_forward(p.c_m, {})));
+  const bool c_fits = whole_lines(p.n, desc.dtype_c) &&
+                      (own || (desc.c_n_major() && desc.align_c >= 16 && walks_forward(p.c_m, {})));
   return (own || walks_forward(p.a_m, {})) && b_fits && c_fits;
 }
 
