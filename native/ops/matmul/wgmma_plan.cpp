@@ -133,7 +133,7 @@ struct Proposer {
               std::min({kMaxSplits, waves * machine.sms / tiles, k_steps / 3});
           if (splits > 1) add(tile, cluster, false, packs, splits);
         }
-        keep_best_from(first);
+        if (!machine.every_plan) keep_best_from(first);
       }
     };
     // What is read bounds the time of few rows: B is narrow, and A's rows are the long side.
@@ -213,7 +213,7 @@ void propose_wgmma(const MatmulDesc& desc, const GemmMachine& machine,
   std::stable_sort(all.begin(), all.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
     return x.predicted_us < y.predicted_us;
   });
-  all.resize(std::min(all.size(), kMaxProposals));
+  if (!machine.every_plan) all.resize(std::min(all.size(), kMaxProposals));
   plans.insert(plans.end(), all.begin(), all.end());
 }
 
