@@ -54,10 +54,9 @@ def choose_candidates(plans: Sequence[Plan], chosen: Plan, count: int) -> list[P
     """`count` plans to measure, or a few more, cheapest first: `chosen`, three of every engine,
     then by predicted time, those unlike the ones before (tile, cluster, split-K) first."""
     ours = [plan for plan in plans if plan["engine"] != "cublaslt"]
-    fast = [plan for plan in ours if plan["engine"] != "general"] or ours
-    best = min(plan["predicted_us"] for plan in fast)
+    best = min(plan["predicted_us"] for plan in ours)
     fast = sorted(
-        (plan for plan in fast if plan["predicted_us"] <= HOPELESS * best),
+        (plan for plan in ours if plan["predicted_us"] <= HOPELESS * best),
         key=lambda plan: float(plan["predicted_us"]),
     )
     picked = {chosen["text"]: chosen}
