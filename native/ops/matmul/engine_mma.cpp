@@ -27,8 +27,10 @@ const char* kernel_type(DType dtype) {
   }
 }
 
-// On SM90, of what is predicted below: not once the fastest plan of 250 GEMMs that wgmma takes too.
-constexpr double kBesideWgmma = 1.25;
+// On SM90 with short K, of what is predicted: tiles take longer than their main loop says, and
+// wgmma takes these GEMMs too.
+constexpr double kShortKCost = 1.25;
+constexpr std::int64_t kShortK = 512;
 
 // What selects code, besides the tile.
 struct Variant {
@@ -167,15 +169,15 @@ void propose_mma(const MatmulDesc& desc, const GemmMachine& machine,
   if (!takes_mma(desc) || !runs_on(desc, machine) || !tiles_fit(desc)) return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
-  const bool beside_wgmma = machine.sm == 90 && itemsize(v.a) == 2 && v.align == 16;
+  const bool short_k = desc.problem.k < kShortK && itemsize(v.a) == 2 && v.align == 16;
   for (int i = 0; i <= static_cast<int>(MmaKernel::kLoose); ++i) {
     const auto which = static_cast<MmaKernel>(i);
     if (!has_kernel(which, v)) continue;
     const std::size_t before = plans.size();
     propose_tile(oriented, machine, MatmulEngine::mma, static_cast<std::uint8_t>(i),
                  mma_tile(which, itemsize(v.a)), rate(desc, machine, v), own_result(v.a), plans);
-    if (beside_wgmma && plans.size() > before)
-      plans.back().predicted_us *= static_cast<float>(kBesideWgmma);
+    if (machine.sm == 90 && short_k && plans.size() > before)
+      plans.back().predicted_us *= static_cast<float>(kShortKCost);
   }
 }
 
