@@ -34,6 +34,7 @@ CONSTANTS: Constants = {
     "kIntakeBytesPerUs": 133e3,
     "kStartUs": 1.8,
     "kStoreUs": 1.65,
+    "kChunkUs": 0.06,
     "kReduceUs": 0.8,
     "kClusterUs": 1.0,
     "kClusterStepUs": 0.0035,
@@ -114,6 +115,11 @@ def ceil_div(x: int, y: int) -> int:
     return -(-x // y)
 
 
+def widest(width: int, most: int) -> int:
+    """Columns of one store."""
+    return most if width % most == 0 else widest(width, most // 2)
+
+
 def tensor_share(c: Constants, tile_n: int) -> float:
     """Of the rate of tensor cores."""
     if tile_n >= 256:
@@ -171,10 +177,14 @@ def wgmma_us(c: Constants, shape: Shape, plan: Mapping[str, Any]) -> float:
     sums = 4.0 * results * splits if splits > 1 else 0.0
     memory = operand_bytes + 2.0 * results + sums + rereads
 
+    width = tile_n // cluster if in_cluster else tile_n
+    narrow = max(0.0, width / widest(width, 32 if splits > 1 else 64) - width / 32.0)
+
     def wave_us(clusters: int) -> float:
         steps = ceil_div(ceil_div(k, tile_k), cluster if in_cluster else splits)
         blocks = float(clusters * cluster)
         store = c["kStoreUs"] * area / (128.0 * 256.0) * (2.0 if splits > 1 else 1.0)
+        store += c["kChunkUs"] * narrow
         stream = min(c["kDramShare"] * DRAM, blocks * c["kStreamBytesPerUs"])
         return norm(
             c["kWaveNorm"], steps * step_us(blocks) + store, memory * clusters / units / stream

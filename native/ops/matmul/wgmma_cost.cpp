@@ -15,6 +15,7 @@ constexpr double kL2BytesPerUs = 120e3;  // its share of what the L2 gives to al
 constexpr double kIntakeBytesPerUs = 133e3;
 constexpr double kStartUs = 1.8;           // first copies, launch included
 constexpr double kStoreUs = 1.65;          // of a tile of 128 x 256
+constexpr double kChunkUs = 0.06;          // of a store of fewer than 32 columns, beyond that
 constexpr double kReduceUs = 0.8;          // split-K over two blocks, 128 x 64
 constexpr double kClusterUs = 1.0;         // cluster barriers, ending together
 constexpr double kClusterStepUs = 0.0035;  // waiting for one another in each step
@@ -84,12 +85,20 @@ struct Cost {
     const auto steps =
         static_cast<double>(ceil_div(k_steps, splits_cluster() ? plan.cluster : plan.splits));
     const auto blocks = static_cast<double>(clusters * plan.cluster);
-    const double store_us = kStoreUs * area() / (128.0 * 256.0) * (plan.splits > 1 ? 2.0 : 1.0);
+    const double store_us =
+        kStoreUs * area() / (128.0 * 256.0) * (plan.splits > 1 ? 2.0 : 1.0) + narrow_us();
     const double stream =
         std::min(kDramShare * dram_bytes_per_us(machine), blocks * kStreamBytesPerUs);
     const double bytes =
         memory_bytes() * static_cast<double>(clusters) / static_cast<double>(num_units());
     return norm(kWaveNorm, steps * step_us(blocks) + store_us, bytes / stream);
+  }
+
+  [[nodiscard]] double narrow_us() const {
+    const MatmulDesc output = wgmma_output(desc, plan);
+    const double width = static_cast<double>(plan.tile_n) / (splits_cluster() ? plan.cluster : 1);
+    const double chunk = wgmma_chunk(plan, wgmma_store(output), output.dtype_c);
+    return kChunkUs * std::max(0.0, width / chunk - width / 32.0);
   }
 
   [[nodiscard]] double step_us(double blocks) const {
