@@ -71,7 +71,7 @@ gemm::GemmMachine pretended(int sm) {
   return machine;
 }
 
-py::list explain_products(const py::function& call, std::optional<int> sm) {
+py::list explain_products(const py::function& call, std::optional<int> sm, bool every_plan) {
   if (sm && *sm < kMinSm)
     throw InvalidArgument(
         cat("explain_matmul: sm is ", *sm, ", expected a compute capability of at least ", kMinSm));
@@ -82,6 +82,10 @@ py::list explain_products(const py::function& call, std::optional<int> sm) {
       const WithoutGil released;
       std::optional<gemm::GemmMachine> machine;
       if (sm || !one.c.device().is_cuda()) machine = pretended(sm.value_or(kPretendedSm));
+      if (every_plan) {
+        if (!machine) machine = gemm::gemm_machine_of(Context::get(one.c.device().index));
+        machine->every_plan = true;
+      }
       explanation = explain_gemm(one, machine);
     }
     result.append(explanation_dict(explanation));
@@ -130,7 +134,9 @@ py::dict cublaslt_info() {
 
 void bind_matmul_plan(py::module_& m) {
   m.def("explain_products", explain_products, py::arg("call"), py::arg("sm") = py::none(),
-        "The plan of each GEMM of a call; nothing is computed.");
+        py::arg("every_plan") = false,
+        "The plan of each GEMM of a call; nothing is computed. every_plan: candidates are all that "
+        "could run, not only the most promising.");
   m.def("tune_products", tune_products, py::arg("call"),
         "Measures every plan of each GEMM of a call: (plan, microseconds), fastest first.");
   m.def("with_matmul_plan", with_plan, py::arg("call"), py::arg("prefix"),

@@ -2289,9 +2289,11 @@ def expand_dims(x: _ArrayLike, axis: _Axes | None = 0) -> GPUArray:
     """A view with new axes of size 1 at these positions of the result."""
 
 def explain_products(
-    call: Callable[..., object], sm: SupportsIndex | None = None
+    call: Callable[..., object], sm: SupportsIndex | None = None, every_plan: builtins.bool = False
 ) -> list[dict[str, Any]]:
-    """The plan of each GEMM of a call; nothing is computed."""
+    """The plan of each GEMM of a call; nothing is computed. every_plan: candidates are all
+    that could run, not only the most promising.
+    """
 
 def extract(condition: Any, x: _ArrayLike) -> GPUArray:
     """Elements where the condition is true, in C order."""

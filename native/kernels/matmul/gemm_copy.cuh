@@ -65,16 +65,16 @@ struct TileCopy {
   }
 
   // Starts loading the next tile, of which `lines` lines of `elems` elements exist; the one after
-  // it is `tile_step` elements further.
+  // it is `tile_step` elements further. `operand`: any aligned address inside the operand.
   __device__ __forceinline__ void begin(unsigned shared, int lines, int elems, long long pitch,
-                                        long long tile_step) {
+                                        long long tile_step, const void* operand) {
     const long long line_step_bytes = pitch * (kLineStep * static_cast<int>(sizeof(T)));
     if (!kIdle || line() < Layout::kLines) {
       if (kAsync && lines >= Layout::kLines && elems >= Layout::kLineElems) {
-        copy<true>(shared, 0, 0, line_step_bytes);
+        copy<true>(shared, 0, 0, line_step_bytes, operand);
       } else {
         copy<false>(shared, lines, min(elems, Layout::kLineElems) * static_cast<int>(sizeof(T)),
-                    line_step_bytes);
+                    line_step_bytes, operand);
       }
     }
     from += tile_step * static_cast<int>(sizeof(T));
@@ -106,7 +106,7 @@ struct TileCopy {
 
   template <bool kWhole>
   __device__ __forceinline__ void copy(unsigned shared, int lines, int line_bytes,
-                                       long long line_step_bytes) {
+                                       long long line_step_bytes, const void* operand) {
     const char* p = from;
 #pragma unroll
     for (int i = 0; i < kLineSteps; ++i) {
@@ -118,7 +118,9 @@ struct TileCopy {
         if constexpr (kWhole) {
           cp_async<kGranule>(shared + to(i, j), at);
         } else if constexpr (kAsync) {
-          cp_async<kGranule>(shared + to(i, j), at, inside ? min(max(left, 0), kGranule) : 0);
+          // Empty copies too must have an address that exists: it is translated.
+          const bool any = inside && left > 0;
+          cp_async<kGranule>(shared + to(i, j), any ? at : operand, any ? min(left, kGranule) : 0);
         } else {
           held[i * kColSteps + j] = inside && left > 0 ? fetch(at) : 0;
         }

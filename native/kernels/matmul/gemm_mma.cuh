@@ -108,14 +108,14 @@ struct GemmMma {
     __device__ __forceinline__ void begin(const MatmulArgs& args, unsigned stage) {
       if (k_left > 0) {
         if constexpr (kAKMajor) {
-          a.begin(stage, rows, k_left, args.a_m, kTileK);
+          a.begin(stage, rows, k_left, args.a_m, kTileK, args.a);
         } else {
-          a.begin(stage, k_left, rows, args.a_k, args.a_k * kTileK);
+          a.begin(stage, k_left, rows, args.a_k, args.a_k * kTileK, args.a);
         }
         if constexpr (kBKMajor) {
-          b.begin(stage + LayoutA::kBytes, cols, k_left, args.b_n, kTileK);
+          b.begin(stage + LayoutA::kBytes, cols, k_left, args.b_n, kTileK, args.b);
         } else {
-          b.begin(stage + LayoutA::kBytes, k_left, cols, args.b_k, args.b_k * kTileK);
+          b.begin(stage + LayoutA::kBytes, k_left, cols, args.b_k, args.b_k * kTileK, args.b);
         }
       }
       cp_async_commit();

@@ -47,9 +47,9 @@ struct GemmPacked {
     __device__ __forceinline__ void load(const MatmulArgs& args, const PackedTileArgs& packed,
                                          unsigned stage) {
       if (k_left > 0) {
-        x.begin(stage, rows, k_left, args.a_m, kTileK);
+        x.begin(stage, rows, k_left, args.a_m, kTileK, args.a);
         w.begin(stage + LayoutX::kBytes, cols, (k_left + kPerByte - 1) / kPerByte, packed.pitch,
-                kTileK / kPerByte);
+                kTileK / kPerByte, packed.values);
       }
       cp_async_commit();
       k_left -= kTileK;

@@ -41,11 +41,12 @@ struct TransposedCopy {
     first_to = Layout::offset(k(), row() * 4);
   }
 
-  __device__ __forceinline__ void begin(unsigned shared, int rows, int k_left, long long pitch) {
+  __device__ __forceinline__ void begin(unsigned shared, int rows, int k_left, long long pitch,
+                                        const void* operand) {
     if (rows >= kTile && k_left >= kTileK) {
-      copy<true>(shared, 0, 0, pitch * (kRowStep * 4));
+      copy<true>(shared, 0, 0, pitch * (kRowStep * 4), operand);
     } else {
-      copy<false>(shared, rows, k_left, pitch * (kRowStep * 4));
+      copy<false>(shared, rows, k_left, pitch * (kRowStep * 4), operand);
     }
     from += kTileK * 4;
   }
@@ -56,7 +57,7 @@ struct TransposedCopy {
 
   template <bool kWhole>
   __device__ __forceinline__ void copy(unsigned shared, int rows, int k_left,
-                                       long long row_step_bytes) const {
+                                       long long row_step_bytes, const void* operand) const {
     const char* p = from;
 #pragma unroll
     for (int i = 0; i < kRowSteps; ++i) {
@@ -67,7 +68,8 @@ struct TransposedCopy {
         if constexpr (kWhole) {
           cp_async<4>(to, p + j * 4);
         } else {
-          cp_async<4>(to, p + j * 4, row() + i * kRowStep < rows && k() + j < k_left ? 4 : 0);
+          const bool inside = row() + i * kRowStep < rows && k() + j < k_left;
+          cp_async<4>(to, inside ? p + j * 4 : operand, inside ? 4 : 0);
         }
       }
       p += row_step_bytes;
@@ -136,14 +138,14 @@ struct GemmSimt {
     __device__ __forceinline__ void next(const MatmulArgs& args, unsigned stage) {
       if (k_left > 0) {
         if constexpr (kAKMajor) {
-          a.begin(stage, rows, k_left, args.a_m);
+          a.begin(stage, rows, k_left, args.a_m, args.a);
         } else {
-          a.begin(stage, k_left, rows, args.a_k, args.a_k * kTileK);
+          a.begin(stage, k_left, rows, args.a_k, args.a_k * kTileK, args.a);
         }
         if constexpr (kBKMajor) {
-          b.begin(stage + LayoutA::kBytes, cols, k_left, args.b_n);
+          b.begin(stage + LayoutA::kBytes, cols, k_left, args.b_n, args.b);
         } else {
-          b.begin(stage + LayoutA::kBytes, k_left, cols, args.b_k, args.b_k * kTileK);
+          b.begin(stage + LayoutA::kBytes, k_left, cols, args.b_k, args.b_k * kTileK, args.b);
         }
       }
       cp_async_commit();

@@ -29,10 +29,12 @@ struct GemmWgmma {
   static constexpr int kBytesA = kTileM * 128;
   static constexpr int kStageBytes = kBytesA + kTileN * 128;
   static constexpr int kBufferBytes = (2 * WayOut::kChunkBytes + 1023) / 1024 * 1024;
+  // Accumulators to reduce take the place of the stages, all of which have been multiplied.
   static constexpr int kSumBytes = kSplit ? kTileM * kTileN * 4 : 0;
+  static constexpr int kRingBytes =
+      kStages * kStageBytes > kSumBytes ? kStages* kStageBytes : kSumBytes;
   static constexpr int kBarrierBytes = 16 * kStages;
-  static constexpr int kSharedBytes =
-      1024 + kStages * kStageBytes + kConsumers * kBufferBytes + kSumBytes + kBarrierBytes;
+  static constexpr int kSharedBytes = 1024 + kRingBytes + kConsumers * kBufferBytes + kBarrierBytes;
   // Tensor cores accumulate 8-bit products with less precision than float32: after kPromoteSteps
   // accumulators are added to float32 ones. kFast: never.
   static constexpr bool kPromote = sizeof(A) == 1 && kIsSame<Acc, float> && !kFast;
@@ -140,13 +142,15 @@ struct GemmWgmma {
 
   // Split-K within the cluster: sums the blocks' accumulators for the columns of this block. Two
   // cluster barriers: when all are written, and (arrive only) when this block has read them, so
-  // call cluster_wait() before writing the next ones.
+  // call cluster_wait() before writing the next ones. The producer waits for both before it loads
+  // the next tile where these were.
   static __device__ __forceinline__ void reduce_cluster(const Acc (&acc)[kReps][kTileN / 2],
                                                         Acc (&sum)[kReps][kWidth / 2],
                                                         unsigned parts, int consumer, int rank) {
     const int thread = static_cast<int>(threadIdx.x) & 127;
     const unsigned own = parts + (consumer * 128 + thread) * 16;
     constexpr int kGroupBytes = kConsumers * 128 * 16;  // eight columns of all rows of one rep
+    named_sync(1 + kConsumers, kConsumers * 128);       // others may still read the stages
 #pragma unroll
     for (int r = 0; r < kReps; ++r)
 #pragma unroll
@@ -169,6 +173,8 @@ struct GemmWgmma {
           for (int c = 1; c < kCluster; ++c) sum[r][g * 4 + i] += part[c][i];
         }
       }
+    shared_to_copies_fence();
+    __syncwarp();
     cluster_arrive();
   }
 };
@@ -185,9 +191,8 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
                          kTransB, kStore, kEpilogue, kFast>;
   extern __shared__ unsigned char raw_shared[];
   const unsigned stages = (shared_address(raw_shared) + 1023) & ~1023u;
-  const unsigned buffers = stages + kStages * Gemm::kStageBytes;
-  const unsigned parts = buffers + Gemm::kConsumers * Gemm::kBufferBytes;
-  const unsigned full = parts + Gemm::kSumBytes;  // barriers, eight bytes each
+  const unsigned buffers = stages + Gemm::kRingBytes;
+  const unsigned full = buffers + Gemm::kConsumers * Gemm::kBufferBytes;  // of eight bytes each
   const unsigned empty = full + 8 * kStages;
   const int warpgroup = static_cast<int>(threadIdx.x) >> 7;
   const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
@@ -290,7 +295,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       auto& sums = Gemm::template chosen<Gemm::kPromote>(acc, promoted);
       if constexpr (kSplit) {
         typename Gemm::Acc sum[kReps][Gemm::kWidth / 2];
-        Gemm::reduce_cluster(sums, sum, parts, consumer, rank);
+        Gemm::reduce_cluster(sums, sum, stages, consumer, rank);
         Gemm::WayOut::run(sum, map_c, args.target, epilogue, row, tile.n + rank * Gemm::kWidth,
                           batch, buffer, 1 + consumer);
         __syncwarp();

@@ -36,6 +36,7 @@ PlanDecision decide_plan(const MatmulDesc& desc, const GemmMachine& machine, con
   PlanDecision decision;
   if (const ForcedPlan* forced = ForcedPlan::current()) {
     decision.machine = with_cublaslt(desc, machine);
+    decision.machine.every_plan = true;
     decision.plans = propose_with_cublaslt(desc, decision.machine);
     forced->choose(decision, "matmul");
     return decision;

@@ -27,6 +27,11 @@ const char* kernel_type(DType dtype) {
   }
 }
 
+// On SM90 with short K, of what is predicted: tiles take longer than their main loop says, and
+// wgmma takes these GEMMs too.
+constexpr double kShortKCost = 1.25;
+constexpr std::int64_t kShortK = 512;
+
 // What selects code, besides the tile.
 struct Variant {
   DType a, b;
@@ -164,11 +169,15 @@ void propose_mma(const MatmulDesc& desc, const GemmMachine& machine,
   if (!takes_mma(desc) || !runs_on(desc, machine) || !tiles_fit(desc)) return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
+  const bool short_k = desc.problem.k < kShortK && itemsize(v.a) == 2 && v.align == 16;
   for (int i = 0; i <= static_cast<int>(MmaKernel::kLoose); ++i) {
     const auto which = static_cast<MmaKernel>(i);
-    if (has_kernel(which, v))
-      propose_tile(oriented, machine, MatmulEngine::mma, static_cast<std::uint8_t>(i),
-                   mma_tile(which, itemsize(v.a)), rate(desc, machine, v), own_result(v.a), plans);
+    if (!has_kernel(which, v)) continue;
+    const std::size_t before = plans.size();
+    propose_tile(oriented, machine, MatmulEngine::mma, static_cast<std::uint8_t>(i),
+                 mma_tile(which, itemsize(v.a)), rate(desc, machine, v), own_result(v.a), plans);
+    if (machine.sm == 90 && short_k && plans.size() > before)
+      plans.back().predicted_us *= static_cast<float>(kShortKCost);
   }
 }
 

@@ -17,7 +17,7 @@ double distinct(const Dims& shape, const Dims& strides) {
 }  // namespace
 
 GemmMachine gemm_machine_of(const Context& context) {
-  return {plan::machine_of(context), false, Config::get().matmul};
+  return {plan::machine_of(context), false, Config::get().matmul, false};
 }
 
 std::string to_string(const GemmMachine& machine) {

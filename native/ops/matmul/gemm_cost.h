@@ -10,6 +10,7 @@ namespace gpk::ops::gemm {
 struct GemmMachine : plan::Machine {
   bool cublaslt = false;  // the library is loaded
   MatmulPolicy policy = MatmulPolicy::kAuto;
+  bool every_plan = false;  // engines propose all they could run, not only what promises most
   friend bool operator==(const GemmMachine&, const GemmMachine&) = default;
 };
 

@@ -1,6 +1,7 @@
 // Which kernel for few rows, and how it cuts the work: pure.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/ceil_div.h"
 #include "core/promote.h"
@@ -107,8 +108,9 @@ MatmulPlan plan_columns(const Few& few) {
   plan.group = kBlockWarps;
   const std::int64_t blocks =
       ceil_div(p.n, plan.tile_n) * ceil_div(p.m, plan.tile_m) * p.num_batches();
-  // One full wave; two splits rather than one wave that ends together.
-  const bool alone = blocks >= sms * 19 / 20 && blocks < sms * 3 / 2;
+  // One full wave; two splits rather than one block per multiprocessor, as long as all are
+  // resident.
+  const bool alone = blocks >= sms * 19 / 20 && blocks <= sms;
   split(plan, few, blocks, alone ? 2 * blocks : sms * 19 / 20, 256);
   return plan;
 }
@@ -176,6 +178,19 @@ double uneven(const Few& few, const MatmulPlan& plan) {
   return part > step && part % step != 0 ? 1.15 : 1.0;
 }
 
+// What a last wave that is not full adds to the time of all waves, as a share of it. Of kernels
+// whose blocks per multiprocessor are known (registers).
+double tail(const Few& few, const MatmulPlan& plan) {
+  const MatmulProblem& p = few.p();
+  const bool rows = static_cast<GemvKernel>(plan.kernel) == GemvKernel::kRows;
+  if (plan.tile_m > 1 || few.align() < 16) return 0.0;
+  const std::int64_t columns =
+      rows ? std::int64_t{plan.tile_n} * kBlockWarps / plan.group : std::int64_t{plan.tile_n};
+  const auto blocks = static_cast<double>(ceil_div(p.n, columns) * p.num_batches() * plan.splits);
+  const double waves = blocks / ((rows ? 4.0 : 2.0) * few.machine.sms);
+  return waves > 1.0 ? std::ceil(waves) / waves - 1.0 : 0.0;
+}
+
 // As measured on an H200, with weights that are not in the L2: the first microseconds of reading
 // are slower than the rest.
 double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
@@ -192,8 +207,9 @@ double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
       } else if (plan.tile_m > 1) {
         us += 1.0 + traffic * (1.0 + 0.25 * (plan.tile_m - 1));
       } else {
-        us += kernel == GemvKernel::kRows ? 0.1 + uneven(few, plan) * 0.9 * traffic + 0.3 * slow
-                                          : 1.0 + traffic;
+        us += kernel == GemvKernel::kRows
+                  ? 0.1 + uneven(few, plan) * 0.875 * (1.0 + tail(few, plan)) * traffic + 0.3 * slow
+                  : 1.0 + (1.0 + 0.6 * tail(few, plan)) * traffic;
       }
       break;
     case GemvKernel::kRing: us += 0.6 + 0.95 * traffic + 0.35 * slow; break;

@@ -10,10 +10,12 @@ namespace gpk::ops::gemm {
 namespace {
 
 // Fitted to 3667 times of 125 GEMMs on H200s (docs/matmul.md); rates are per multiprocessor.
+// scripts/fit_plans.py has the same model, and prints constants fitted to a sweep.
 constexpr double kL2BytesPerUs = 120e3;  // its share of what the L2 gives to all
 constexpr double kIntakeBytesPerUs = 133e3;
 constexpr double kStartUs = 1.8;           // first copies, launch included
 constexpr double kStoreUs = 1.65;          // of a tile of 128 x 256
+constexpr double kChunkUs = 0.06;          // of a store of fewer than 32 columns, beyond that
 constexpr double kReduceUs = 0.8;          // split-K over two blocks, 128 x 64
 constexpr double kClusterUs = 1.0;         // cluster barriers, ending together
 constexpr double kClusterStepUs = 0.0035;  // waiting for one another in each step
@@ -21,7 +23,10 @@ constexpr double kDramShare = 0.964;
 constexpr double kStreamBytesPerUs = 49e3;  // what one block reads of what is not in the L2
 constexpr double kRereadShare = 0.16;       // what reading the longer operand again costs the DRAM
 constexpr std::int64_t kMaxRereads = 2;
-constexpr double kLooseRows = 2.2;  // rows that do not start at lines of 128 bytes
+constexpr double kLooseLines = 2.2;  // rows that do not start at lines of 128 bytes, but at sectors
+constexpr double kLooseRows = 2.2;   // rows that do not start at sectors of 32 bytes
+constexpr double kPartsNorm = 4.0;   // of the parts of a step: the longest hides most of the others
+constexpr double kWaveNorm = 4.0;    // of the steps of a wave and its share of the DRAM
 constexpr double kPackBytesPerUs = 3e6;
 constexpr double kShortSide = 1.001;  // C has fewer rows than columns: C^T where equal
 
@@ -31,6 +36,10 @@ double tensor_share(int tile_n) {
   if (tile_n == 160) return 0.96;
   if (tile_n > 160) return 0.975;
   return tile_n >= 96 ? 0.985 : 0.61;
+}
+
+double norm(double power, double x, double y, double z = 0.0) {
+  return std::pow(std::pow(x, power) + std::pow(y, power) + std::pow(z, power), 1.0 / power);
 }
 
 struct Cost {
@@ -76,12 +85,20 @@ struct Cost {
     const auto steps =
         static_cast<double>(ceil_div(k_steps, splits_cluster() ? plan.cluster : plan.splits));
     const auto blocks = static_cast<double>(clusters * plan.cluster);
-    const double store_us = kStoreUs * area() / (128.0 * 256.0) * (plan.splits > 1 ? 2.0 : 1.0);
+    const double store_us =
+        kStoreUs * area() / (128.0 * 256.0) * (plan.splits > 1 ? 2.0 : 1.0) + narrow_us();
     const double stream =
         std::min(kDramShare * dram_bytes_per_us(machine), blocks * kStreamBytesPerUs);
     const double bytes =
         memory_bytes() * static_cast<double>(clusters) / static_cast<double>(num_units());
-    return plan::overlapped_us(steps * step_us(blocks) + store_us, bytes / stream);
+    return norm(kWaveNorm, steps * step_us(blocks) + store_us, bytes / stream);
+  }
+
+  [[nodiscard]] double narrow_us() const {
+    const MatmulDesc output = wgmma_output(desc, plan);
+    const double width = static_cast<double>(plan.tile_n) / (splits_cluster() ? plan.cluster : 1);
+    const double chunk = wgmma_chunk(plan, wgmma_store(output), output.dtype_c);
+    return kChunkUs * std::max(0.0, width / chunk - width / 32.0);
   }
 
   [[nodiscard]] double step_us(double blocks) const {
@@ -95,14 +112,15 @@ struct Cost {
         plan.tile_n * row_bytes(desc.b_k_major() ? p.b_n : p.b_k, desc.b.dtype, packs(kWgmmaPackB));
     const double from_l2 = (a + b / static_cast<double>(share())) * blocks;
     return (share() > 1 ? kClusterStepUs : 0.0) +
-           plan::overlapped_us(2.0 * area() * plan.tile_k / flops_per_us,
-                               from_l2 / (kL2BytesPerUs * sms), (a + b) / kIntakeBytesPerUs);
+           norm(kPartsNorm, 2.0 * area() * plan.tile_k / flops_per_us,
+                from_l2 / (kL2BytesPerUs * sms), (a + b) / kIntakeBytesPerUs);
   }
 
   // What 128 bytes of k of one row cost on their way.
   [[nodiscard]] static double row_bytes(std::int64_t pitch, DType dtype, bool packed) {
-    const bool lines = pitch * static_cast<std::int64_t>(itemsize(dtype)) % 128 == 0;
-    return packed || lines ? 128.0 : 128.0 * kLooseRows;
+    const std::int64_t bytes = pitch * static_cast<std::int64_t>(itemsize(dtype));
+    if (packed || bytes % 128 == 0) return 128.0;
+    return 128.0 * (bytes % 32 == 0 ? kLooseLines : kLooseRows);
   }
 
   [[nodiscard]] double bytes_of(std::int64_t rows, DType dtype) const {

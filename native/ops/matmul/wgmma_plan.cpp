@@ -14,11 +14,13 @@ struct TileShape {
   int m, n;
 };
 
-// Large first: where two take the same time, the larger one reads less. Odd widths make one wave of
-// what would be a little more than one.
-constexpr TileShape kTiles[] = {{256, 160}, {256, 128}, {128, 256}, {128, 224}, {192, 128},
-                                {128, 192}, {128, 160}, {128, 128}, {64, 256},  {128, 96},
-                                {64, 192},  {128, 64},  {64, 128},  {64, 64}};
+// Large first: where two take the same time, the larger one reads less. Odd widths make whole waves
+// of what would be a little more.
+constexpr TileShape kTiles[] = {
+    {256, 160}, {256, 144}, {256, 128}, {128, 256}, {256, 112}, {192, 160}, {128, 240},
+    {128, 224}, {192, 144}, {128, 208}, {192, 128}, {128, 192}, {128, 176}, {128, 160},
+    {128, 144}, {128, 128}, {64, 256},  {128, 112}, {128, 96},  {64, 192},  {128, 80},
+    {64, 160},  {128, 64},  {64, 128},  {64, 96},   {64, 64}};
 // Of few columns: what is read of A bounds the time, so B's width costs nothing.
 constexpr TileShape kThinTiles[] = {{128, 8}, {128, 16}, {128, 32}, {128, 64},
                                     {64, 8},  {64, 16},  {64, 32},  {64, 64}};
@@ -27,6 +29,8 @@ constexpr std::int64_t kFew = 64;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // of coordinates
 constexpr std::int64_t kMaxSplits = 16;
 constexpr std::size_t kMaxProposals = 8;  // what a measurement would try
+constexpr int kMinStages = 3;
+constexpr int kMaxStages = 12;
 
 bool is_16bit(DType dtype) { return itemsize(dtype) == 2; }
 
@@ -48,10 +52,12 @@ struct Proposer {
   // epilogue, many rows with a residual, and most of 8 bits, whose accumulators are kept twice.
   [[nodiscard]] bool fits(TileShape tile, std::uint8_t packs) const {
     if (tile.m * tile.n > 256 * 128 && desc.epilogue != 0) return false;
+    if (tile.m == 192 && tile.n > 128 && desc.epilogue != 0) return false;
     if (tile.m > 128 && (desc.epilogue & kEpilogueResidual) != 0) return false;
     if (itemsize(desc.a.dtype) == 1 && desc.dtype_acc == DType::kFloat32 && !desc.fast_accum) {
       const bool scales_only = (desc.epilogue & ~kEpilogueScales) == 0;
       if (wgmma_reps(tile.m) > 1 || tile.n > (scales_only ? 192 : 160)) return false;
+      if (tile.m == 192 && tile.n > 128) return false;
     }
     const bool b_n_major =
         (packs & kWgmmaPackB) == 0 ? !desc.b_k_major() : is_16bit(desc.b.dtype) && desc.b_n_major();
@@ -83,14 +89,9 @@ struct Proposer {
     }
     const MatmulDesc output = wgmma_output(desc, plan);
     const WgmmaStoreKind store = wgmma_store(output);
-    plan.stages = 1;
-    const std::size_t one = wgmma_shared_bytes(plan, store, output.dtype_c);
-    plan.stages = 2;
-    const std::size_t each = wgmma_shared_bytes(plan, store, output.dtype_c) - one;
-    if (one + each > machine.shared_bytes) return;
-    plan.stages =
-        static_cast<int>(std::min<std::size_t>(12, 1 + (machine.shared_bytes - one) / each));
-    if (plan.stages < 3) return;
+    plan.stages = kMaxStages;
+    while (wgmma_shared_bytes(plan, store, output.dtype_c) > machine.shared_bytes)
+      if (--plan.stages < kMinStages) return;
     plan.group = group_of(plan);
     plan.predicted_us = static_cast<float>(wgmma_us(desc, machine, plan));
     plans.push_back(plan);
@@ -137,7 +138,7 @@ struct Proposer {
               std::min({kMaxSplits, waves * machine.sms / tiles, k_steps / 3});
           if (splits > 1) add(tile, cluster, false, packs, splits);
         }
-        keep_best_from(first);
+        if (!machine.every_plan) keep_best_from(first);
       }
     };
     // What is read bounds the time of few rows: B is narrow, and A's rows are the long side.
@@ -194,8 +195,8 @@ std::size_t wgmma_shared_bytes(const MatmulPlan& plan, WgmmaStoreKind store, DTy
   const int buffer_bytes = static_cast<int>(ceil_div(std::int64_t{2} * chunk_bytes, 1024)) * 1024;
   const bool split = (plan.kernel & kWgmmaSplit) != 0;
   const int sum_bytes = split ? plan.tile_m * plan.tile_n * 4 : 0;
-  const int stage_bytes = (plan.tile_m + plan.tile_n) * 128;
-  const int bytes = 1024 + plan.stages * (stage_bytes + 16) + consumers * buffer_bytes + sum_bytes;
+  const int ring_bytes = std::max(plan.stages * (plan.tile_m + plan.tile_n) * 128, sum_bytes);
+  const int bytes = 1024 + ring_bytes + consumers * buffer_bytes + plan.stages * 16;
   return static_cast<std::size_t>(bytes);
 }
 
@@ -220,7 +221,7 @@ void propose_wgmma(const MatmulDesc& desc, const GemmMachine& machine,
   std::stable_sort(all.begin(), all.end(), [](const MatmulPlan& x, const MatmulPlan& y) {
     return x.predicted_us < y.predicted_us;
   });
-  all.resize(std::min(all.size(), kMaxProposals));
+  if (!machine.every_plan) all.resize(std::min(all.size(), kMaxProposals));
   plans.insert(plans.end(), all.begin(), all.end());
 }
 

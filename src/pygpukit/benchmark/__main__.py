@@ -175,6 +175,18 @@ def _parser() -> argparse.ArgumentParser:
         help="of gemm: N random shapes instead of the fixed ones, drawn by --seed",
     )
     how.add_argument("--seed", type=_seed, metavar="S", help="of --random")
+    how.add_argument(
+        "--candidates",
+        type=_count,
+        metavar="K",
+        help="of --random: K candidate plans of every shape, for the cost model",
+    )
+    how.add_argument(
+        "--probes", action="store_true", help="of --candidates: also shapes that were mispredicted"
+    )
+    how.add_argument(
+        "--seconds", type=_count, metavar="T", help="of --candidates: stop after so long"
+    )
     how.add_argument("--quick", action="store_true", help="5 warm-up, 20 runs, fewer sizes")
     how.add_argument("--warmup", type=_count, default=10)
     how.add_argument("--iterations", type=_count, default=50)
@@ -208,6 +220,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--random and --seed need --gemm")
     if (args.random is None) != (args.seed is None):
         parser.error("--random and --seed go together")
+    if args.candidates is not None and args.random is None:
+        parser.error("--candidates needs --random")
+    if (args.seconds is not None or args.probes) and args.candidates is None:
+        parser.error("--seconds and --probes need --candidates")
+    if args.candidates is not None and len(args.dtypes or ()) > 1:
+        parser.error("--candidates needs one dtype")
     if not (args.llm or args.all):
         for option in ("shapes", "batch", "context", "quantization", "peer_context"):
             if getattr(args, option):
@@ -250,6 +268,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         shapes_seed=args.shapes_seed,
         random_shapes=args.random,
         seed=args.seed or 0,
+        candidates=args.candidates,
+        probes=args.probes,
+        seconds=args.seconds,
         quantization=args.quantization,
         shapes=args.shapes,
         batches=args.batch,

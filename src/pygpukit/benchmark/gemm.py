@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.benchmark import product_cases
+from pygpukit.benchmark import plan_sweep, product_cases
 from pygpukit.benchmark.interleave import events_sampler, host_sampler, measure_in_turn
 from pygpukit.benchmark.measure import Stats, Step
 from pygpukit.benchmark.oracle import relative_error, sample_indices
@@ -43,7 +43,12 @@ def run(session: Session) -> None:
         session.layouts,
         small=not session.on_gpu,
     )
-    _run_cases(session, "gemm", cases)
+    if session.candidates is None:
+        _run_cases(session, "gemm", cases)
+    else:
+        probes = product_cases.probe_cases(session.product_dtypes) if session.probes else []
+        plan_sweep.run(session, [*probes, *cases])
+        note_speedups(session, "gemm", session.report.results)
     note_slow(session, f"gemm, seed {session.seed}", session.report.results, RANDOM_FLOOR)
 
 

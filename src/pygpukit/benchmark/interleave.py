@@ -50,10 +50,12 @@ def measure_in_turn(
     warmup: int,
     iterations: int,
     min_sample_us: float = MIN_SAMPLE_US,
+    max_settling: int = MAX_SETTLING_ROUNDS,
 ) -> list[Stats]:
     """Microseconds of each step. A round has one sample of each, in rotating order.
 
-    Rounds before the clocks have settled (two in a row agree, at least `warmup`) are discarded.
+    Rounds before the clocks have settled (two in a row agree; at least `warmup`, at most
+    `max_settling`) are discarded.
     """
     counts = []
     for step in steps:
@@ -69,7 +71,7 @@ def measure_in_turn(
         return samples
 
     before: list[float] | None = None
-    for settling in range(max(warmup, MAX_SETTLING_ROUNDS)):
+    for settling in range(max(warmup, max_settling)):
         now = one_round(settling)
         if settling + 1 >= warmup and before is not None and _agree(before, now):
             break

@@ -74,6 +74,35 @@ ODD = (  # m, n, k
     (6144, 6144, 6144),
 )
 
+PROBES = (  # m, n, k, layout
+    # The last step of k is not whole, and the last tile neither; one of them; none.
+    (1990, 8928, 144, "nn"),
+    (1990, 8928, 144, "nt"),
+    (1984, 8960, 144, "nn"),
+    (1990, 8928, 128, "nn"),
+    (1984, 8960, 128, "nt"),
+    (581, 4832, 136, "nn"),
+    (581, 4832, 136, "nt"),
+    (576, 4864, 128, "nn"),
+    # Few rows, w by columns; long k.
+    (1, 9216, 2304, "nn"),
+    (1, 9216, 2304, "nt"),
+    (1, 3584, 16384, "nt"),
+    (4, 9216, 2304, "nn"),
+    # Epilogue and latency bound.
+    (557, 4888, 600, "nt"),
+    (90, 14424, 600, "nt"),
+    (2032, 264, 168, "nt"),
+    # Few tiles, or a little more than whole waves.
+    (100, 9216, 2304, "nt"),
+    (260, 8736, 10944, "nn"),
+    (315, 1208, 10744, "nt"),
+    (384, 3072, 8192, "nt"),
+    (384, 14336, 5120, "nt"),
+    (1504, 1232, 3264, "nt"),
+    (100, 1536, 24576, "nt"),
+)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -156,6 +185,12 @@ def random_cases(
         if case.input_bytes <= 2**32:
             cases.append(case)
     return cases
+
+
+def probe_cases(dtypes: Sequence[str] | None) -> list[Case]:
+    """Shapes that cost models have been wrong about, each with one property isolated."""
+    dtype = dtypes[0] if dtypes else "bfloat16"
+    return [Case("probe", m, n, k, layout, dtype) for m, n, k, layout in PROBES]
 
 
 def eight_bit_cases(

@@ -38,6 +38,9 @@ class Session:
     shapes_seed: int | None = None  # random shapes instead of the fixed ones (attention, nn)
     random_shapes: int | None = None  # of gemm: so many, drawn by `seed`
     seed: int = 0
+    candidates: int | None = None  # of gemm's random shapes: so many plans of each (plan_sweep)
+    probes: bool = False  # and of the shapes of product_cases.PROBES
+    seconds: float | None = None  # for all of that
     quantization: str | None = None  # of llm
     model_peers: list[ModelPeer] = field(default_factory=list)  # of llm, as all below
     model_shapes: list[str] | None = None

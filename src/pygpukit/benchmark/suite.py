@@ -114,6 +114,9 @@ class BenchmarkSuite:
         shapes_seed: int | None = None,
         random_shapes: int | None = None,
         seed: int = 0,
+        candidates: int | None = None,
+        probes: bool = False,
+        seconds: float | None = None,
         quantization: str | None = None,
         shapes: Iterable[str] | None = None,
         batches: Iterable[int] | None = None,
@@ -141,6 +144,9 @@ class BenchmarkSuite:
         self._shapes_seed = shapes_seed
         self._random_shapes = random_shapes
         self._seed = seed
+        self._candidates = candidates
+        self._probes = probes
+        self._seconds = seconds
         self._quantization = quantization
         self._model_shapes = None if shapes is None else [shape_named(x).name for x in shapes]
         self._batches = _positive("batches", batches)
@@ -280,6 +286,9 @@ class BenchmarkSuite:
             shapes_seed=self._shapes_seed,
             random_shapes=self._random_shapes,
             seed=self._seed,
+            candidates=self._candidates,
+            probes=self._probes,
+            seconds=self._seconds,
             quantization=self._quantization,
             model_peers=models,
             model_shapes=self._model_shapes,
