@@ -43,9 +43,10 @@ py::object part(const std::optional<Array>& array) {
   return array_result(*array);
 }
 
-PackedWeight from_parts(const Array& values, const Array& scales,
+PackedWeight from_parts(const Array& values, const std::optional<Array>& scales,
                         const std::optional<Array>& zero_points,
-                        const std::optional<Array>& tensor_scale, const std::string& format,
+                        const std::optional<Array>& tensor_scale,
+                        const std::optional<Array>& metadata, const std::string& format,
                         std::optional<std::int64_t> group, bool block, py::handle shape,
                         py::handle dtype) {
   constexpr const char* kOp = "PackedWeight";
@@ -56,7 +57,8 @@ PackedWeight from_parts(const Array& values, const Array& scales,
       values,
       scales,
       zero_points,
-      tensor_scale};
+      tensor_scale,
+      metadata};
   check_packed(w, kOp);
   return w;
 }
@@ -74,24 +76,25 @@ std::optional<Array> maybe_array(py::handle object, const char* argument) {
 
 void bind_packed_weight(py::class_<PackedWeight>& type) {
   type.def(py::init([](py::handle values, py::handle scales, py::handle zero_points,
-                       py::handle tensor_scale, const std::string& format,
+                       py::handle tensor_scale, py::handle metadata, const std::string& format,
                        std::optional<std::int64_t> group, bool block, py::handle shape,
                        py::handle dtype) {
-             return from_parts(array_given(values, "values"), array_given(scales, "scales"),
-                               maybe_array(zero_points, "zero_points"),
-                               maybe_array(tensor_scale, "tensor_scale"), format, group, block,
-                               shape, dtype);
+             return from_parts(
+                 array_given(values, "values"), maybe_array(scales, "scales"),
+                 maybe_array(zero_points, "zero_points"), maybe_array(tensor_scale, "tensor_scale"),
+                 maybe_array(metadata, "metadata"), format, group, block, shape, dtype);
            }),
-           py::arg("values"), py::arg("scales"), py::arg("zero_points") = py::none(),
-           py::arg("tensor_scale") = py::none(), py::kw_only(), py::arg("format"),
-           py::arg("group") = py::none(), py::arg("block") = false, py::arg("shape"),
-           py::arg("dtype"))
+           py::arg("values"), py::arg("scales") = py::none(), py::arg("zero_points") = py::none(),
+           py::arg("tensor_scale") = py::none(), py::arg("metadata") = py::none(), py::kw_only(),
+           py::arg("format"), py::arg("group") = py::none(), py::arg("block") = false,
+           py::arg("shape"), py::arg("dtype"))
       .def_property_readonly("values", [](const PackedWeight& w) { return array_result(w.values); })
-      .def_property_readonly("scales", [](const PackedWeight& w) { return array_result(w.scales); })
+      .def_property_readonly("scales", [](const PackedWeight& w) { return part(w.scales); })
       .def_property_readonly("zero_points",
                              [](const PackedWeight& w) { return part(w.zero_points); })
       .def_property_readonly("tensor_scale",
                              [](const PackedWeight& w) { return part(w.tensor_scale); })
+      .def_property_readonly("metadata", [](const PackedWeight& w) { return part(w.metadata); })
       .def_property_readonly("format", [](const PackedWeight& w) { return name(w.layout.format); })
       .def_property_readonly("group", [](const PackedWeight& w) { return w.layout.group; })
       .def_property_readonly("block", [](const PackedWeight& w) { return w.layout.blocks; })
@@ -167,8 +170,8 @@ Array multiply_packed(const Array& x, const PackedTranspose& w) {
 void bind_quantize(py::module_& m) {
   // Both first: signatures of each name the other.
   py::class_<PackedWeight> weight(m, "PackedWeight",
-                                  "Weights in 4 or 8 bits: packed values, scales, and what they "
-                                  "stand for. Made by quantize().");
+                                  "Weights in 4 or 8 bits, or 2:4 sparse: packed values, scales or "
+                                  "metadata, and what they stand for. Made by quantize().");
   py::class_<PackedTranspose> transpose(m, "PackedTranspose",
                                         "The transpose of packed weights, for x @ w.T.");
   bind_packed_weight(weight);

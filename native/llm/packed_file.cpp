@@ -76,9 +76,8 @@ ops::PackedWeight load_packed(const std::string& path, Device device) {
     if (!files->contains(tensor)) return std::nullopt;
     return files->load_one(tensor, device);
   };
-  for (const char* tensor : {"values", "scales"})
-    if (!files->contains(tensor))
-      throw InvalidArgument(cat(kOp, ": ", path, " has no tensor ", tensor));
+  if (!files->contains("values"))
+    throw InvalidArgument(cat(kOp, ": ", path, " has no tensor values"));
   const std::optional<DType> dtype = dtype_from_name(metadata.text("dtype"));
   if (!dtype)
     throw InvalidArgument(
@@ -91,9 +90,10 @@ ops::PackedWeight load_packed(const std::string& path, Device device) {
                            Dims(std::span<const std::int64_t>(shape)),
                            *dtype,
                            *part("values"),
-                           *part("scales"),
+                           part("scales"),
                            zero_points,
-                           part("tensor_scale")};
+                           part("tensor_scale"),
+                           part("metadata")};
   check_packed(weight, kOp);
   return weight;
 }

@@ -39,7 +39,11 @@ std::string scale_text(const OperandFormat& format) {
 
 std::string to_string(const OperandFormat& format) {
   std::string text = format.packing == Packing::kNf4Pairs ? "nf4" : name(format.dtype);
-  if (format.packing != Packing::kNone) text += " in pairs";
+  if (format.packing == Packing::kSparse24) {
+    text += " 2:4 sparse";
+  } else if (format.packing != Packing::kNone) {
+    text += " in pairs";
+  }
   const std::string scales = scale_text(format);
   return scales.empty() ? text : cat(text, " with ", scales);
 }

@@ -14,6 +14,7 @@ enum class Packing : std::uint8_t {
   kInt4Pairs,  // two int4 or uint4 per byte, low nibble first
   kNvf4Pairs,  // two float4_e2m1fn per byte, low nibble first
   kNf4Pairs,   // two indices into the table of nf4 per byte, low nibble first
+  kSparse24,   // two of every four elements along K, and metadata that says which
 };
 
 // One scale per ...; rows and columns are those of the operand as a matrix.

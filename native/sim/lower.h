@@ -16,6 +16,8 @@
 
 namespace gpk::sim {
 
+struct MmaShape;
+
 enum class AsyncGroup : std::uint8_t;  // races.h
 
 struct SymbolTable {
@@ -108,6 +110,7 @@ class Lowering {
   void lower_bar();
   void lower_vote_shfl();
   std::pair<Type, Type> take_four_bit_types();
+  void check_sparse_mma(MmaShape& shape);
   void lower_mma();
   void lower_wgmma();
   void lower_matrix(bool load);

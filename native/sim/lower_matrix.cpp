@@ -50,6 +50,20 @@ void Lowering::lower_matrix(bool load) {
   end_skip();
 }
 
+// Of mma.sp: a holds two of four elements of float16 or bfloat16 along k, e says which. f selects
+// the lanes of a quad that have them.
+void Lowering::check_sparse_mma(MmaShape& shape) {
+  const auto a = static_cast<Type>(shape.a_type), b = static_cast<Type>(shape.b_type);
+  const bool half =
+      a == Type::kF16 || (a == Type::kBf16 && shape.d_type == static_cast<int>(Type::kF32));
+  if (!half || a != b || shape.m != 16 || (shape.k != 16 && shape.k != 32)) unsupported();
+  const std::uint64_t selector = immediate(operand(5));
+  if (selector >= (shape.k == 16 ? 4u : 2u))
+    fail("sparsity selector " + std::to_string(selector) + " of k" + std::to_string(shape.k));
+  shape.selector = static_cast<std::int32_t>(selector);
+  shape.a_count = shape.b_count;  // 16 rows of k / 2
+}
+
 // Those of a and b as s8 or u8; kNone: they have more bits.
 std::pair<Type, Type> Lowering::take_four_bit_types() {
   std::vector<Type> found;
@@ -66,6 +80,8 @@ std::pair<Type, Type> Lowering::take_four_bit_types() {
 void Lowering::lower_mma() {
   if (!take("sync") || !take("aligned")) unsupported();
   MmaShape shape{};
+  shape.sparse = take("sp::ordered_metadata") ? kSparseOrdered : take("sp") ? kSparse : kDense;
+  const bool sparse = shape.sparse != kDense;
   int m = 0, n = 0, k = 0;
   for (std::size_t i = 0; i < modifiers_.size(); ++i)
     if (!taken_[i] && parse_shape(modifiers_[i], m, n, k)) taken_[i] = true;
@@ -76,7 +92,7 @@ void Lowering::lower_mma() {
   const Type d = take_type(), a = four ? four_a : take_type(), b = four ? four_b : take_type(),
              c = take_type();
   no_more_modifiers();
-  expect_operands(4, 4);
+  expect_operands(sparse ? 6 : 4, sparse ? 6 : 4);
   const unsigned bytes = bytes_of(a);
   const int bits = four ? 4 : static_cast<int>(bytes) * 8;
   const bool narrow = a == Type::kF16 || a == Type::kBf16 || a == Type::kTf32 || a == Type::kE4m3 ||
@@ -90,7 +106,7 @@ void Lowering::lower_mma() {
     if (!(m == 8 ? k == 4 : k == 4 || k == 8 || k == 16)) unsupported();
   } else {
     const int unit = 128 / bits;  // elements of a register of the four lanes of a row
-    if (k != unit && k != 2 * unit) unsupported();
+    if (k != unit && k != 2 * unit && !sparse) unsupported();
     if (m == 8 && k != unit) unsupported();
   }
   shape.m = m;
@@ -105,6 +121,7 @@ void Lowering::lower_mma() {
   shape.b_count = registers;
   const int elements = m * 8 / 32;
   shape.d_count = d == Type::kF16 ? elements / 2 : elements;
+  if (sparse) check_sparse_mma(shape);
   const Type data = bytes == 8 ? Type::kB64 : Type::kB32;
   std::vector<std::int32_t> values = words_of(shape);
   const auto add = [&](const Operand& list, int count, Type type, bool writes) {
@@ -120,6 +137,7 @@ void Lowering::lower_mma() {
   add(operand(1), shape.a_count, data, false);
   add(operand(2), shape.b_count, data, false);
   add(operand(3), shape.d_count, data, false);
+  if (sparse) add(operand(4), 1, Type::kB32, false);
   skip_unless_guard();
   emit_sync(multiply_accumulate, pool_.constant(kFull, 4), values);
   end_skip();

@@ -260,8 +260,15 @@ void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask) {
     return write_integers(warp, d, shape.saturate != 0, elements, 8, sums, mask);
   }
   float left[16 * 64], right[64 * 8], sums[16 * 8];
-  gather_a(warp, a, a_count, fragments, bits, left,
-           [&](std::uint32_t x) { return float_of(a_type, x); });
+  const auto read_a = [&](std::uint32_t x) { return float_of(a_type, x); };
+  if (shape.sparse != kDense) {
+    float packed[16 * 16];
+    const Fragments halved{rows, 8, fragments.depth / 2, fragments.per_register};
+    gather_a(warp, a, a_count, halved, bits, packed, read_a);
+    expand_sparse(shape, warp.source<std::uint32_t>(c[shape.d_count]), packed, left);
+  } else {
+    gather_a(warp, a, a_count, fragments, bits, left, read_a);
+  }
   gather_b(warp, b, b_count, fragments, bits, right,
            [&](std::uint32_t x) { return float_of(b_type, x); });
   read_floats(warp, c, d_type, elements, 8, sums);

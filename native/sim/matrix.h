@@ -11,15 +11,27 @@ namespace gpk::sim {
 void load_matrices(const Op& op, Warp& warp, std::uint32_t mask);
 void store_matrices(const Op& op, Warp& warp, std::uint32_t mask);
 
-// args after the member mask: MmaShape as below, then the cells of d, a, b, c.
+// mma.sp: in kSparseOrdered both indices of a group of four ascend, else they differ.
+enum MmaSparsity : std::int32_t { kDense, kSparse, kSparseOrdered };
+
+// args after the member mask: MmaShape as below, then the cells of d, a, b, c, of metadata.
 struct MmaShape {
   std::int32_t m, n, k;
   std::int32_t d_type, a_type, b_type;  // Type
   std::int32_t saturate;
   std::int32_t bits;  // of an element of a and b; 4: as s8 or u8
   std::int32_t d_count, a_count, b_count;
+  MmaSparsity sparse;
+  std::int32_t selector;  // of the lanes that have the metadata
 };
 void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask);
+
+// The 16 rows of a of mma.sp: `packed` [16, k / 2] to `dense` [16, k]. A word of metadata is for 16
+// columns of row g = lane / 4 (low half) and of row g + 8: two bits for each of packed's elements.
+// Of a quad, lane `selector` has it (k = 16), or lanes 2 * selector and, for columns 16 to 31,
+// 2 * selector + 1.
+void expand_sparse(const MmaShape& shape, const std::uint32_t* metadata, const float* packed,
+                   float* dense);
 
 // wgmma.mma_async: each warp computes its 16 of the 64 rows at once. args after the member mask:
 // WgmmaShape, then the cells of d, then of a (one descriptor or its registers). b: descriptor of

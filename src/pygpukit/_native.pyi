@@ -868,8 +868,8 @@ class FusedRows:
         """The generated CUDA C."""
 
 class PackedWeight:
-    """Weights in 4 or 8 bits: packed values, scales, and what they stand for. Made by
-    quantize().
+    """Weights in 4 or 8 bits, or 2:4 sparse: packed values, scales or metadata, and what they
+    stand for. Made by quantize().
     """
 
     @staticmethod
@@ -879,9 +879,10 @@ class PackedWeight:
     def __init__(
         self,
         values: GPUArray,
-        scales: GPUArray,
+        scales: GPUArray | None = None,
         zero_points: GPUArray | None = None,
         tensor_scale: GPUArray | None = None,
+        metadata: GPUArray | None = None,
         *,
         format: str,
         group: SupportsIndex | None = None,
@@ -907,9 +908,11 @@ class PackedWeight:
     @property
     def group(self) -> int: ...
     @property
+    def metadata(self) -> GPUArray | None: ...
+    @property
     def nbytes(self) -> int: ...
     @property
-    def scales(self) -> GPUArray: ...
+    def scales(self) -> GPUArray | None: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -3284,12 +3287,15 @@ def quantize(
 ) -> PackedWeight:
     """Weights w [n, k] (or [experts, n, k]) in 4 or 8 bits: a PackedWeight.
 
-    format is 'int8', 'int4', 'fp8' (e4m3), 'fp8_e5m2', 'nvfp4', 'mxfp4', 'mxfp8' or 'nf4'.
-    group is the number of values along k that share a scale: 32, 64, 128 or 0, a whole row,
-    for int4 (default 128) and int8 (default 0); other formats have their own. With
-    zero_point integers are unsigned and span the smallest to the largest value of a group.
-    With block fp8 has a scale for each block of 128 x 128. Rounded to nearest even; w is
-    finite.
+    format is 'int8', 'int4', 'fp8' (e4m3), 'fp8_e5m2', 'nvfp4', 'mxfp4', 'mxfp8', 'nf4' or
+    '2:4'. group is the number of values along k that share a scale: 32, 64, 128 or 0, a
+    whole row, for int4 (default 128) and int8 (default 0); other formats have their own.
+    With zero_point integers are unsigned and span the smallest to the largest value of a
+    group. With block fp8 has a scale for each block of 128 x 128. Rounded to nearest even;
+    w is finite.
+
+    '2:4' keeps the two largest magnitudes of every four along k as they are, float16 or
+    bfloat16: structured sparsity, which tensor cores skip the zeros of.
     """
 
 def random_bernoulli(request: tuple[object, ...], p: float) -> GPUArray:

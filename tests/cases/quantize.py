@@ -43,6 +43,10 @@ FORMATS = (
     *map(Format, ("fp8_e5m2", "nvfp4", "mxfp4", "mxfp8", "nf4")),
 )
 
+# Two of every four along k, float16 and bfloat16.
+SPARSE = Format("2:4")
+SPARSE_DTYPES = ("bfloat16", "float16")
+
 # n, k: within one group, several, tails, odd.
 SHAPES = ((1, 1), (3, 31), (2, 64), (33, 136), (130, 257), (5, 384))
 
@@ -59,12 +63,18 @@ STEPS = {
     "nf4": 0.1520,
 }
 
+# n, k of 2:4: within one group of four, blocks of 16 x 64 and their tails.
+SPARSE_SHAPES = ((1, 1), (3, 31), (16, 64), (17, 66), (33, 136), (130, 257))
+
 MUST_RAISE: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("int5", {}, "quantize: format is 'int5', expected 'int8', 'int4'"),
     ("int4", {"group": 48}, "quantize: group is 48, int4 takes 32, 64, 128 or 0"),
     ("nvfp4", {"group": 32}, "quantize: group is 32, that of nvfp4 is 16"),
     ("fp8", {"zero_point": True}, "quantize: zero_point is True, fp8 has none"),
     ("int8", {"block": True}, "quantize: block is True, int8 has no blocks of 128 x 128"),
+    ("2:4", {"group": 32}, "quantize: group is 32, 2:4 has no scales, so no groups"),
+    ("2:4", {"zero_point": True}, "quantize: zero_point is True, 2:4 has none"),
+    ("2:4", {"block": True}, "quantize: block is True, 2:4 has no blocks of 128 x 128"),
 )
 
 
@@ -76,6 +86,17 @@ def weights(shape: tuple[int, ...], dtype: str, seed: int = 0) -> NDArray[Any]:
         w[1] = 0
         w[2, 0] = 9.5
     return w.astype(np.dtype(dtype) if dtype != "bfloat16" else ml_dtypes.bfloat16)
+
+
+def pruned(w: NDArray[Any]) -> NDArray[Any]:
+    """w with two of every four numbers of a row, of equal magnitudes the first."""
+    result = np.zeros_like(w)
+    for i, row in enumerate(w.astype(np.float64)):
+        for j in range(0, len(row), 4):
+            places = range(j, min(j + 4, len(row)))
+            for place in sorted(places, key=lambda at: (-abs(row[at]), at))[:2]:
+                result[i, place] = w[i, place]
+    return result
 
 
 def group_amax(w: NDArray[Any], fmt: Format) -> NDArray[Any]:

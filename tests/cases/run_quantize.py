@@ -36,6 +36,22 @@ def run_round_trip(fmt: cases.Format, shape: tuple[int, int], dtype: str) -> Non
         np.testing.assert_allclose(host(again.dequantize("float32")), exact, rtol=1e-5, atol=1e-7)
 
 
+def run_sparse_round_trip(shape: tuple[int, int], dtype: str) -> None:
+    """2:4 keeps the two largest of every four as they are, and what is 2:4 sparse whole."""
+    w = cases.weights(shape, dtype)
+    w[:, 3::3] = w[:, :1]  # equal magnitudes
+    want = cases.pruned(w)
+    packed = gp.quantize(gp.from_numpy(w), "2:4")
+    assert (packed.shape, packed.format, packed.group) == (shape, "2:4", 0)
+    assert packed.scales is None
+    for to in ("float32", "bfloat16", "float16"):
+        got = packed.dequantize(to)
+        assert (got.shape, str(got.dtype)) == (shape, to)
+        np.testing.assert_array_equal(host(got), host(gp.from_numpy(want).astype(to)))
+    again = gp.quantize(packed.dequantize(), "2:4")
+    np.testing.assert_array_equal(host(again.dequantize()), want.astype(np.float64))
+
+
 def rounding_limit(x: NDArray[Any], w: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Of x @ w.T, where w may be rounded to `dtype` before the product.
 

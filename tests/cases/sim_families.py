@@ -200,6 +200,18 @@ def packed_gemm(fmt: str) -> None:
     assert (np.abs(got - host @ numbers.T) <= limit).all()
 
 
+def sparse(kernel: int, m: int, n: int, k: int, dtype: str, few_rows: bool = False) -> None:
+    run_quantize.run_sparse_round_trip((n, k), dtype)
+    rng = np.random.default_rng(6)
+    w, x = (rng.integers(-3, 4, s).astype("f4") for s in ((n, k), (m, k)))
+    packed_ = gp.quantize(gp.from_numpy(w).astype(dtype), "2:4")
+    rows, bias = gp.from_numpy(x).astype(dtype), gp.ones(n, dtype=dtype)
+    call = partial(gp.linear, rows, packed_, bias, "relu", few_rows=few_rows)
+    got = run_quantize.host(with_matmul_plan(call, chosen(call, f"sparse(kernel={kernel}")))
+    want = np.maximum(x.astype("f8") @ quantize.pruned(w).T.astype("f8") + 1, 0)
+    np.testing.assert_allclose(got, want, rtol=2.0**-8)
+
+
 def split_product() -> None:
     a, b = normal(65, 64), normal(64, 40)
     given = gp.from_numpy(a), gp.from_numpy(b)
@@ -467,6 +479,10 @@ CASES = (
     Case("quantize", "gemm int4", partial(packed_gemm, "int4")),
     Case("quantize", "gemm fp8", partial(packed_gemm, "fp8")),
     Case("quantize", "block scaled", block_scaled, sm=90),
+    Case("quantize", "2:4", partial(sparse, 0, 70, 40, 200, "bfloat16")),
+    Case("quantize", "2:4 small", partial(sparse, 1, 20, 70, 131, "float16")),
+    Case("quantize", "2:4 one row", partial(sparse, 2, 1, 17, 66, "bfloat16")),
+    Case("quantize", "2:4 splits", partial(sparse, 2, 3, 20, 1100, "bfloat16", True)),
     # --- networks
     Case(
         "nn",

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import quantize as cases
-from cases.run_quantize import host, rounding_limit, run_linear, run_round_trip, run_swiglu
+from cases.run_quantize import (
+    host,
+    rounding_limit,
+    run_linear,
+    run_round_trip,
+    run_sparse_round_trip,
+    run_swiglu,
+)
 
 import pygpukit as gp
 
@@ -17,12 +24,19 @@ def test_round_trip(fmt: cases.Format, shape: tuple[int, int], dtype: str) -> No
     run_round_trip(fmt, shape, dtype)
 
 
-@pytest.mark.parametrize("fmt", cases.FORMATS, ids=str)
-def test_same_bytes_as_the_reference(fmt: cases.Format) -> None:
-    w = cases.weights((130, 392), "bfloat16")
+@pytest.mark.parametrize("dtype", cases.SPARSE_DTYPES)
+@pytest.mark.parametrize("shape", [*cases.SPARSE_SHAPES, (640, 1288)], ids=str)
+def test_sparse_round_trip(shape: tuple[int, int], dtype: str) -> None:
+    run_sparse_round_trip(shape, dtype)
+
+
+@pytest.mark.parametrize("shape", [(130, 392), (33, 67)], ids=str)
+@pytest.mark.parametrize("fmt", [*cases.FORMATS, cases.SPARSE], ids=str)
+def test_same_bytes_as_the_reference(fmt: cases.Format, shape: tuple[int, int]) -> None:
+    w = cases.weights(shape, "bfloat16")
     there = gp.quantize(gp.from_numpy(w), fmt.name, **fmt.options)
     here = gp.quantize(gp.from_numpy(w, device="cpu"), fmt.name, **fmt.options)
-    for part in ("values", "scales", "zero_points", "tensor_scale"):
+    for part in ("values", "scales", "zero_points", "tensor_scale", "metadata"):
         got, want = getattr(there, part), getattr(here, part)
         assert (got is None) == (want is None)
         if want is not None:
@@ -39,13 +53,20 @@ def test_linear(fmt: cases.Format, m: int, shape: tuple[int, int], dtype: str) -
     run_linear(fmt, m, shape, dtype)
 
 
-@pytest.mark.parametrize("fmt", cases.FORMATS, ids=str)
+@pytest.mark.parametrize("dtype", cases.SPARSE_DTYPES)
+@pytest.mark.parametrize("shape", [(20, 136), (640, 1288), (4096, 2048), (129, 33)], ids=str)
+@pytest.mark.parametrize("m", [1, 5, 16, 17, 64, 65, 300])
+def test_sparse_linear(m: int, shape: tuple[int, int], dtype: str) -> None:
+    run_linear(cases.SPARSE, m, shape, dtype)
+
+
+@pytest.mark.parametrize("fmt", [*cases.FORMATS, cases.SPARSE], ids=str)
 def test_swiglu(fmt: cases.Format) -> None:
     run_swiglu(fmt, "bfloat16")
 
 
 @pytest.mark.parametrize("shape", [(512, 4096), (4096, 1024), (64, 136)], ids=str)
-@pytest.mark.parametrize("fmt", cases.FORMATS, ids=str)
+@pytest.mark.parametrize("fmt", [*cases.FORMATS, cases.SPARSE], ids=str)
 def test_rows_do_not_depend_on_their_number(fmt: cases.Format, shape: tuple[int, int]) -> None:
     packed = gp.quantize(gp.from_numpy(cases.weights(shape, "bfloat16")), fmt.name, **fmt.options)
     x = gp.from_numpy(cases.weights((64, shape[1]), "bfloat16", 5))

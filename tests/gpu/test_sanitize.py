@@ -17,6 +17,7 @@ from cases import (
     nn,
     paged_cache,
     products,
+    quantize,
     recurrent,
     sampling,
     sorting,
@@ -27,6 +28,7 @@ from cases import run_conv as conv_runs
 from cases import run_moe as moe_runs
 from cases import run_nn as nn_runs
 from cases import run_paged_cache as cache_runs
+from cases import run_quantize as quantize_runs
 from cases import run_recurrent as recurrent_runs
 from cases import run_sampling as sampling_runs
 from cases import run_sorting as sorting_runs
@@ -229,6 +231,17 @@ def test_matmul(dtype: str, m: int, n: int, k: int, n_major: bool) -> None:
 )
 def test_scaled(case: Case) -> None:
     products.run_scaled(case, DEVICE, 2.0**-12)
+
+
+@pytest.mark.parametrize("dtype", quantize.SPARSE_DTYPES)
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 7, 33), (70, 136, 328)])
+def test_sparse_weights(m: int, n: int, k: int, dtype: str) -> None:
+    quantize_runs.run_sparse_round_trip((n, k), dtype)
+    w, x = small_integers((n, k), dtype, 1), small_integers((m, k), dtype, 2)
+    packed, rows = gp.quantize(gp.from_numpy(w, device=DEVICE), "2:4"), gp.from_numpy(x)
+    out = gp.empty((m, n), dtype, device=DEVICE)
+    want = x.astype(np.float32) @ quantize.pruned(w).astype(np.float32).T
+    check_plans(lambda: gp.linear(rows, packed, out=out), out, want)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

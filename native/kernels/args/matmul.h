@@ -84,6 +84,15 @@ struct PackedTileArgs {
 };
 static_assert(sizeof(PackedTileArgs) == 64 && __is_trivially_copyable(PackedTileArgs));
 
+// 2:4 sparse weights of gemm_sparse: see kernels/quantize/sparse.cuh.
+struct SparseTileArgs {
+  const void* values;
+  const unsigned* metadata;
+  long long pitch;  // elements from row to row of values: a multiple of 8
+  long long row_blocks, k_blocks;
+};
+static_assert(sizeof(SparseTileArgs) == 40 && __is_trivially_copyable(SparseTileArgs));
+
 // --- ozaki --------------------------------------------------------------------------------------
 
 enum : int {

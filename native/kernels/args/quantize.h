@@ -15,6 +15,7 @@ enum PackedCode : int {
   kCodeNf4,  // index into the 16 quantiles of a normal distribution
 };
 inline constexpr int kNumPackedCodes = 8;
+inline constexpr int kCodeSparse = kNumPackedCodes;  // 2:4: floats; kernels of their own
 
 enum ScaleCode : int {
   kScaleFloat,
@@ -51,5 +52,18 @@ struct QuantizeArgs {
   int scale_code;  // ScaleCode
 };
 static_assert(sizeof(QuantizeArgs) == 104 && __is_trivially_copyable(QuantizeArgs));
+
+// 2:4 sparsity: kernels/quantize/sparse.cuh.
+struct SparseArgs {
+  const void* w;       // sparsify: the weights
+  void* out;           // expand_sparse: [n, k], contiguous
+  void* values;        // [n, values_row], of w's type
+  unsigned* metadata;  // [n / 16, k_blocks, 32], rounded up
+  long long n, k;
+  long long w_row;
+  long long values_row;  // in elements: a multiple of 8
+  long long k_blocks;    // of 64
+};
+static_assert(sizeof(SparseArgs) == 72 && __is_trivially_copyable(SparseArgs));
 
 }  // namespace gpk::kernels

@@ -19,7 +19,7 @@ struct Fragments {
   static constexpr bool kBytes = !kKMajor && sizeof(T) == 1;
   static constexpr bool kInOrder = !kBytes && !(kWords && kIsA);
   static constexpr int kStepK = 32 / static_cast<int>(sizeof(T));
-  static_assert(kWarp % 32 == 0, "rows that the patterns of the layout repeat after");
+  static_assert(kWarp % (kKMajor ? 16 : 32) == 0, "rows that the layout's patterns repeat after");
 
   unsigned offset;  // of the lane's address in the tile
 

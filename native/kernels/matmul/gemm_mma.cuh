@@ -209,11 +209,10 @@ struct GemmMma {
 };
 
 // The block's accumulators to C through the epilogue, or as they are to the partial sums.
-template <class Gemm, class TC, int kTileM, int kTileN>
-__device__ __forceinline__ void store_tile(
-    const MatmulArgs& args, const EpilogueArgs& epilogue, const TileGrid& grid,
-    unsigned char* shared, int warp, int warp_m, int warp_n,
-    const typename Gemm::Acc (&acc)[Gemm::kBlocksM][Gemm::kBlocksN * 2][4]) {
+template <class Gemm, class TC, int kTileM, int kTileN, class Accumulators>
+__device__ __forceinline__ void store_tile(const MatmulArgs& args, const EpilogueArgs& epilogue,
+                                           const TileGrid& grid, unsigned char* shared, int warp,
+                                           int warp_m, int warp_n, const Accumulators& acc) {
   using Acc = typename Gemm::Acc;
   Acc* const out = reinterpret_cast<Acc*>(shared + warp * Gemm::kBytesOut);
   const TilePlace place = tile_place(grid);

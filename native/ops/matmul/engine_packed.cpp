@@ -92,10 +92,10 @@ kernels::PackedGemvArgs packed_args(const PackedWeight& weight) {
   args.gemv.k = weight.k();
   args.gemv.w_pitch = weight.values.strides()[0];
   args.gemv.k_warps = kPackedThreads / 32;
-  args.scales = address(weight.scales);
+  args.scales = address(*weight.scales);
   args.zeros = address(weight.zero_points);
   args.tensor_scale = address(weight.tensor_scale);
-  args.scale_row = weight.scales.shape()[1];
+  args.scale_row = weight.scales->shape()[1];
   args.scale_shift = weight.layout.blocks ? 7 : 0;
   return args;
 }
@@ -106,7 +106,8 @@ bool takes_packed(const MatmulDesc& d) {
   if (d.groups.kind != GroupKind::kNone || !d.a.is_plain()) return false;
   if (d.a.dtype != DType::kFloat16 && d.a.dtype != DType::kBFloat16) return false;
   if (d.dtype_c != d.a.dtype && d.dtype_c != DType::kFloat32) return false;
-  return packed_layout(d.b).has_value();
+  const auto layout = packed_layout(d.b);
+  return layout && !layout->is_sparse();
 }
 
 void propose_packed(const MatmulDesc& desc, const GemmMachine& machine,
@@ -222,7 +223,7 @@ bool launch_packed_groups(const Array& x, const PackedWeight& w, const Array& si
   EpilogueArgs epilogue;
   void* params[] = {&args, &epilogue};
   submit(code, config,
-         {&x, &w.values, &w.scales, &sizes, &result, w.zero_points ? &*w.zero_points : nullptr,
+         {&x, &w.values, &*w.scales, &sizes, &result, w.zero_points ? &*w.zero_points : nullptr,
           w.tensor_scale ? &*w.tensor_scale : nullptr},
          params);
   return true;

@@ -103,12 +103,12 @@ double rate(const GemmMachine& machine, DType dtype) {
 kernels::PackedTileArgs tile_args(const PackedWeight& weight) {
   const std::int64_t group = weight.layout.group;
   return {static_cast<const unsigned char*>(address(weight.values)),
-          address(weight.scales),
+          address(*weight.scales),
           address(weight.zero_points),
           address(weight.tensor_scale),
           weight.n(),
           weight.values.strides()[0],
-          weight.scales.shape()[1],
+          weight.scales->shape()[1],
           weight.layout.blocks ? 7 : 0,
           group == 0 ? 63 : std::countr_zero(static_cast<std::uint64_t>(group))};
 }

@@ -146,7 +146,7 @@ void run_gemm(const GemmCall& call, const char* op) {
   }
 }
 
-std::array<const Array*, 11> arrays_of(const GemmCall& call, const Array* workspace) {
+std::array<const Array*, 12> arrays_of(const GemmCall& call, const Array* workspace) {
   const auto given = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
   return {&call.a,
           &call.b,
@@ -158,7 +158,8 @@ std::array<const Array*, 11> arrays_of(const GemmCall& call, const Array* worksp
           given(call.epilogue.residual),
           call.norm ? &call.norm->weight : nullptr,
           given(call.quant_b.zero_points),
-          given(call.quant_b.tensor_scale)};
+          given(call.quant_b.tensor_scale),
+          given(call.quant_b.metadata)};
 }
 
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization) {

@@ -25,6 +25,7 @@ struct Quantization {
   std::optional<Array> scales = {};
   std::optional<Array> zero_points = {};   // uint8, as the scales
   std::optional<Array> tensor_scale = {};  // float32, one element, beside scales of blocks
+  std::optional<Array> metadata = {};      // of kSparse24
 };
 
 // Of the rows of a: rmsnorm with (offset + weight), rounded to a's dtype.
@@ -61,7 +62,7 @@ struct GemmCall {
 void run_gemm(const GemmCall& call, const char* op);
 
 // All arrays of a call, for submit(); absent ones are nullptr.
-std::array<const Array*, 11> arrays_of(const GemmCall& call, const Array* workspace = nullptr);
+std::array<const Array*, 12> arrays_of(const GemmCall& call, const Array* workspace = nullptr);
 
 // Pure.
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization);

@@ -92,18 +92,18 @@ double tiles_us(const MatmulDesc& oriented, const GemmMachine& machine, const Ge
 
 void propose_tile(const OrientedDesc& oriented, const GemmMachine& machine, MatmulEngine engine,
                   std::uint8_t kernel, const GemmTile& tile, double flops_per_us, DType own,
-                  std::vector<MatmulPlan>& plans) {
+                  std::vector<MatmulPlan>& plans, std::int64_t fixed_splits) {
   const MatmulProblem& p = oriented.desc.problem;
   if (static_cast<std::size_t>(tile.shared_bytes) > machine.shared_bytes ||
       num_tiles(p, tile) > kMaxBlocks)
     return;
-  const std::int64_t most =
-      oriented.desc.batch_invariant
-          ? 1
-          : std::clamp<std::int64_t>(ceil_div(p.k, tile.k) / kLeastSteps, 1, kMaxSplits);
+  std::int64_t most = std::clamp<std::int64_t>(ceil_div(p.k, tile.k) / kLeastSteps, 1, kMaxSplits);
+  if (oriented.desc.batch_invariant) most = 1;
+  if (fixed_splits != 0) most = fixed_splits;
   MatmulPlan best;
   best.predicted_us = std::numeric_limits<float>::max();
-  for (std::int64_t splits = 1; splits <= most; splits += std::max<std::int64_t>(1, splits / 2)) {
+  for (std::int64_t splits = std::max<std::int64_t>(1, fixed_splits); splits <= most;
+       splits += std::max<std::int64_t>(1, splits / 2)) {
     const std::int64_t part = k_per_split(p.k, splits, tile);
     const std::int64_t parts = std::max<std::int64_t>(1, ceil_div(p.k, part));
     const auto us =

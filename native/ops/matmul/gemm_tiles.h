@@ -43,10 +43,10 @@ bool tiles_need_finish(const MatmulDesc& oriented, DType own, std::int64_t split
 double tiles_us(const MatmulDesc& oriented, const GemmMachine& machine, const GemmTile& tile,
                 double flops_per_us, DType own, std::int64_t splits);
 
-// Appends the best plan with `tile` over all sensible split-K.
+// Appends the best plan with `tile` over all sensible split-K; fixed_splits: 0, or the only one.
 void propose_tile(const OrientedDesc& oriented, const GemmMachine& machine, MatmulEngine engine,
                   std::uint8_t kernel, const GemmTile& tile, double flops_per_us, DType own,
-                  std::vector<MatmulPlan>& plans);
+                  std::vector<MatmulPlan>& plans, std::int64_t fixed_splits = 0);
 
 // Launches `kernel`, and the finish pass where one is needed. `extra`: the kernel's fourth
 // argument, where it has one.

@@ -85,11 +85,11 @@ Array elements_of(const PackedWeight& w) {
 Array multiply_eight_bits(const Array& rows, const PackedWeight& w, const char* op) {
   if (w.layout.blocks) {
     const PackedWeight x = quantize(rows, {QuantFormat::kFp8, 128, false, false}, op);
-    return scaled_matmul(elements_of(x), transpose(elements_of(w), op), x.scales,
-                         transpose(w.scales, op));
+    return scaled_matmul(elements_of(x), transpose(elements_of(w), op), *x.scales,
+                         transpose(*w.scales, op));
   }
   const PackedWeight x = quantize(rows, w.layout, op);
-  const auto scales = [&](const PackedWeight& of) { return squeeze(of.scales, {1}, op); };
+  const auto scales = [&](const PackedWeight& of) { return squeeze(*of.scales, {1}, op); };
   return scaled_matmul(elements_of(x), transpose(elements_of(w), op), scales(x), scales(w));
 }
 

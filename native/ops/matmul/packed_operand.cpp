@@ -4,7 +4,33 @@
 
 namespace gpk::ops::gemm {
 
+namespace {
+
+// Two of every four elements are stored: row after row is twice as long in elements.
+void set_sparse_operand(GemmCall& call, const PackedWeight& weight) {
+  const Array& values = weight.values;
+  call.b = Array({weight.k(), weight.n()}, {1, values.strides()[0] * 2}, weight.dtype,
+                 values.buffer(), values.offset_elems());
+  call.quant_b.packing = plan::Packing::kSparse24;
+  call.quant_b.metadata = weight.metadata;
+}
+
+PackedWeight sparse_operand(const GemmCall& call, const PackedLayout& layout) {
+  const std::int64_t k = call.b.shape()[0];
+  const std::int64_t n = call.b.shape()[1];
+  PackedWeight weight{layout,
+                      {n, k},
+                      call.b.dtype(),
+                      Array({n, layout.row_bytes(k) / 2}, {call.b.strides()[1] / 2, 1},
+                            call.b.dtype(), call.b.buffer(), call.b.offset_elems())};
+  weight.metadata = call.quant_b.metadata;
+  return weight;
+}
+
+}  // namespace
+
 void set_packed_operand(GemmCall& call, const PackedWeight& weight) {
+  if (weight.layout.is_sparse()) return set_sparse_operand(call, weight);
   const plan::OperandFormat format = operand_format(weight.layout);
   const std::int64_t per_byte = weight.layout.is_nibble() ? 2 : 1;
   const Array& values = weight.values;
@@ -14,13 +40,14 @@ void set_packed_operand(GemmCall& call, const PackedWeight& weight) {
   call.quant_b.layout = format.scales;
   call.quant_b.block = format.scale_block;
   const bool per_row = format.scales == plan::ScaleLayout::kColumn;
-  call.quant_b.scales = per_row ? squeeze(weight.scales, {1}, "linear") : weight.scales;
+  call.quant_b.scales = per_row ? squeeze(*weight.scales, {1}, "linear") : *weight.scales;
   call.quant_b.zero_points = weight.zero_points;
   call.quant_b.tensor_scale = weight.tensor_scale;
 }
 
 PackedWeight packed_operand(const GemmCall& call) {
   const PackedLayout layout = *packed_layout(format_of(call.b, call.quant_b));
+  if (layout.is_sparse()) return sparse_operand(call, layout);
   const std::int64_t per_byte = layout.is_nibble() ? 2 : 1;
   const std::int64_t k = call.b.shape()[0];
   const std::int64_t n = call.b.shape()[1];
@@ -41,7 +68,7 @@ std::optional<PackedLayout> packed_layout(const plan::OperandFormat& b) {
     for (const bool zero_points : {false, true}) {
       const bool blocks = b.scales == plan::ScaleLayout::kBlocks128x128;
       const PackedLayout layout{format, blocks ? 128 : b.scale_block, zero_points, blocks};
-      if (operand_format(layout) == b) return layout;
+      if (operand_format(layout, b.dtype) == b) return layout;
     }
   }
   return std::nullopt;

@@ -9,7 +9,7 @@ namespace gpk::ops::gemm {
 // call.b [k, n] and call.quant_b from a weight of two dimensions.
 void set_packed_operand(GemmCall& call, const PackedWeight& weight);
 
-// The weight that set_packed_operand() was given, without its dtype.
+// The weight that set_packed_operand() was given, without its dtype (2:4: with it).
 PackedWeight packed_operand(const GemmCall& call);
 
 // The layout of desc.b; nullopt: it is none of packed weights.

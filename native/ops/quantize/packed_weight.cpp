@@ -37,6 +37,8 @@ constexpr FormatRow kFormats[kNumQuantFormats] = {
      Packing::kNone, 32},
     {"nf4", kernels::kCodeNf4, kernels::kScaleFloat, DType::kUInt4, DType::kFloat32,
      Packing::kNf4Pairs, 64},
+    {"2:4", kernels::kCodeSparse, kernels::kScaleFloat, DType::kBFloat16, DType::kFloat32,
+     Packing::kSparse24, 0},
 };
 
 const FormatRow& row_of(QuantFormat format) { return kFormats[static_cast<int>(format)]; }
@@ -86,6 +88,7 @@ int PackedLayout::scale_code() const { return row_of(format).scale_code; }
 DType PackedLayout::scale_dtype() const { return row_of(format).scale; }
 
 std::int64_t PackedLayout::row_bytes(std::int64_t k) const {
+  if (is_sparse()) return ceil_div(ceil_div(k, 4) * 4, 16) * 16;  // two of four, two bytes each
   return ceil_div(is_nibble() ? ceil_div(k, 2) : k, 16) * 16;
 }
 std::int64_t PackedLayout::num_groups(std::int64_t k) const {
@@ -110,6 +113,8 @@ PackedLayout make_layout(QuantFormat format, std::optional<std::int64_t> group, 
                                 " takes 32, 64, 128 or 0 (a scale per row)"));
     return layout;
   }
+  if (layout.is_sparse() && group.value_or(0) != 0)
+    throw InvalidArgument(cat(op, ": group is ", *group, ", 2:4 has no scales, so no groups"));
   layout.group = blocks ? 128 : row.group;
   if (fp8 && !blocks && group == 128) {
     layout.group = 128;
@@ -123,6 +128,7 @@ PackedLayout make_layout(QuantFormat format, std::optional<std::int64_t> group, 
 
 std::string to_string(const PackedLayout& layout) {
   std::string text = name(layout.format);
+  if (layout.is_sparse()) return text;
   if (layout.blocks) {
     text += ", blocks of 128x128";
   } else if (layout.group == 0) {
@@ -133,11 +139,13 @@ std::string to_string(const PackedLayout& layout) {
   return layout.zero_points ? text + ", zero points" : text;
 }
 
-std::array<std::pair<const char*, const Array*>, 4> PackedWeight::parts() const {
+std::array<std::pair<const char*, const Array*>, 5> PackedWeight::parts() const {
+  const auto given = [](const std::optional<Array>& x) { return x ? &*x : nullptr; };
   return {{{"values", &values},
-           {"scales", &scales},
-           {"zero_points", zero_points ? &*zero_points : nullptr},
-           {"tensor_scale", tensor_scale ? &*tensor_scale : nullptr}}};
+           {"scales", given(scales)},
+           {"zero_points", given(zero_points)},
+           {"tensor_scale", given(tensor_scale)},
+           {"metadata", given(metadata)}}};
 }
 
 std::int64_t PackedWeight::num_bytes() const {
@@ -148,6 +156,32 @@ std::int64_t PackedWeight::num_bytes() const {
   return bytes;
 }
 
+namespace {
+
+// `part_is`: "scales are".
+void check_given(const std::optional<Array>& part, const char* part_is, bool has, const char* op) {
+  if (part.has_value() != has)
+    throw InvalidArgument(cat(op, ": ", part_is, part ? " given" : " missing"));
+}
+
+Dims metadata_shape(std::int64_t n, std::int64_t k) {
+  return {ceil_div(n, 16), ceil_div(k, 64), 32};
+}
+
+void check_sparse(const PackedWeight& w, const char* op) {
+  if (w.dtype != DType::kFloat16 && w.dtype != DType::kBFloat16)
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(op, ": dtype is ", name(w.dtype), ", expected float16 or bfloat16 for 2:4"));
+  if (w.shape.size() != 2)
+    throw InvalidArgument(
+        cat(op, ": shape is ", to_string(w.shape), ", 2:4 is for matrices of two dimensions"));
+  check_part(w.values, "values", w.dtype, {w.n(), w.layout.row_bytes(w.k()) / 2}, w.device(), op);
+  check_part(*w.metadata, "metadata", DType::kUInt32, metadata_shape(w.n(), w.k()), w.device(), op);
+}
+
+}  // namespace
+
 void check_packed(const PackedWeight& w, const char* op) {
   if (w.shape.size() != 2 && w.shape.size() != 3)
     throw InvalidArgument(
@@ -155,16 +189,17 @@ void check_packed(const PackedWeight& w, const char* op) {
   if (w.shape.size() == 3 && w.layout.blocks)
     throw InvalidArgument(cat(op, ": shape is ", to_string(w.shape),
                               ", blocks of 128 x 128 are for matrices of two dimensions"));
+  check_given(w.scales, "scales are", !w.layout.is_sparse(), op);
+  check_given(w.metadata, "metadata is", w.layout.is_sparse(), op);
+  check_given(w.zero_points, "zero_points are", w.layout.zero_points, op);
+  check_given(w.tensor_scale, "tensor_scale is", w.layout.format == QuantFormat::kNvfp4, op);
+  if (w.layout.is_sparse()) return check_sparse(w, op);
   const std::int64_t rows = w.shape.size() == 3 ? w.shape[0] * w.shape[1] : w.shape[0];
   const Dims scales{scale_rows_of(w.layout, rows), w.layout.num_groups(w.k())};
   check_part(w.values, "values", DType::kUInt8, {rows, w.layout.row_bytes(w.k())}, w.device(), op);
-  check_part(w.scales, "scales", w.layout.scale_dtype(), scales, w.device(), op);
-  if (w.zero_points.has_value() != w.layout.zero_points)
-    throw InvalidArgument(cat(op, ": zero_points are ", w.zero_points ? "given" : "missing"));
+  check_part(*w.scales, "scales", w.layout.scale_dtype(), scales, w.device(), op);
   if (w.zero_points)
     check_part(*w.zero_points, "zero_points", DType::kUInt8, scales, w.device(), op);
-  if (w.tensor_scale.has_value() != (w.layout.format == QuantFormat::kNvfp4))
-    throw InvalidArgument(cat(op, ": tensor_scale is ", w.tensor_scale ? "given" : "missing"));
   if (w.tensor_scale)
     check_part(*w.tensor_scale, "tensor_scale", DType::kFloat32, {1}, w.device(), op);
 }
@@ -174,6 +209,12 @@ PackedWeight empty_packed(const PackedLayout& layout, const Dims& shape, DType d
   const std::int64_t k = shape[shape.size() - 1];
   std::int64_t rows = 1;
   for (int d = 0; d + 1 < shape.size(); ++d) rows *= shape[d];
+  if (layout.is_sparse()) {
+    PackedWeight w{layout, shape, dtype,
+                   Array::empty({rows, layout.row_bytes(k) / 2}, dtype, device, op)};
+    w.metadata = Array::empty(metadata_shape(rows, k), DType::kUInt32, device, op);
+    return w;
+  }
   const Dims scales{scale_rows_of(layout, rows), layout.num_groups(k)};
   PackedWeight w{layout, shape, dtype,
                  Array::empty({rows, layout.row_bytes(k)}, DType::kUInt8, device, op),
@@ -191,17 +232,21 @@ PackedWeight matrix_of(const PackedWeight& stack, std::int64_t index) {
   PackedWeight w = stack;
   w.shape = {stack.n(), stack.k()};
   w.values = rows(stack.values);
-  w.scales = rows(stack.scales);
+  w.scales = rows(*stack.scales);
   if (stack.zero_points) w.zero_points = rows(*stack.zero_points);
   return w;
 }
 
-plan::OperandFormat operand_format(const PackedLayout& layout) {
+plan::OperandFormat operand_format(const PackedLayout& layout, DType weights) {
   const FormatRow& row = row_of(layout.format);
   plan::OperandFormat format;
   format.dtype = row.element;
   if (layout.zero_points) format.dtype = layout.is_nibble() ? DType::kUInt4 : DType::kUInt8;
   format.packing = row.packing;
+  if (layout.is_sparse()) {
+    format.dtype = weights;
+    return format;
+  }
   format.scale_dtype = row.scale;
   format.zero_points = layout.zero_points;
   if (layout.blocks) {

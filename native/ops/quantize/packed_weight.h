@@ -21,9 +21,10 @@ enum class QuantFormat : std::uint8_t {
   kNvfp4,
   kMxfp4,
   kMxfp8,
-  kNf4
+  kNf4,
+  kSparse24
 };
-inline constexpr int kNumQuantFormats = 8;
+inline constexpr int kNumQuantFormats = 9;
 const char* name(QuantFormat format);
 // Throws InvalidArgument that lists the names.
 QuantFormat quant_format_named(std::string_view name, const char* op);
@@ -39,6 +40,8 @@ struct PackedLayout {
   [[nodiscard]] int code() const;        // kernels::PackedCode
   [[nodiscard]] int scale_code() const;  // kernels::ScaleCode
   [[nodiscard]] bool is_nibble() const { return (kernels::kNibbleCodes >> code() & 1) != 0; }
+  // 2:4: values keep their dtype, float16 or bfloat16, and have metadata instead of scales.
+  [[nodiscard]] bool is_sparse() const { return format == QuantFormat::kSparse24; }
   [[nodiscard]] DType scale_dtype() const;
   [[nodiscard]] std::int64_t scale_rows() const { return blocks ? 128 : 1; }
   [[nodiscard]] std::int64_t group_of(std::int64_t k) const { return group == 0 ? k : group; }
@@ -60,10 +63,15 @@ struct PackedWeight {
   Dims shape;   // [n, k] or [experts, n, k]
   DType dtype;  // of the weights that were quantised
   // Rows are all rows of `shape`, n or experts * n of them.
-  Array values;  // uint8 [rows, row_bytes]: two 4-bit values to a byte, low nibble first; 0 past k
-  Array scales;  // [rows, groups], of blocks [ceil(n / 128), ceil(k / 128)]; uint8: e8m0
+  // uint8 [rows, row_bytes]: two 4-bit values to a byte, low nibble first; 0 past k. 2:4: of
+  // `dtype`, two of every four along k.
+  Array values;
+  // [rows, groups], of blocks [ceil(n / 128), ceil(k / 128)]; uint8: e8m0. Not of 2:4.
+  std::optional<Array> scales = {};
   std::optional<Array> zero_points = {};   // uint8, as the scales
   std::optional<Array> tensor_scale = {};  // nvfp4: float32, one element; multiplies every scale
+  // 2:4: uint32 [ceil(n / 16), ceil(k / 64), 32], as kernels/quantize/sparse.cuh says.
+  std::optional<Array> metadata = {};
 
   [[nodiscard]] std::int64_t n() const { return shape[shape.size() - 2]; }
   [[nodiscard]] std::int64_t k() const { return shape[shape.size() - 1]; }
@@ -72,7 +80,7 @@ struct PackedWeight {
   [[nodiscard]] Device device() const { return values.device(); }
 
   // The parts that there are, by the names they have in files.
-  [[nodiscard]] std::array<std::pair<const char*, const Array*>, 4> parts() const;
+  [[nodiscard]] std::array<std::pair<const char*, const Array*>, 5> parts() const;
 };
 
 // Throws InvalidArgument unless dtypes, shapes and devices of the parts are those of the layout.
@@ -85,8 +93,9 @@ PackedWeight empty_packed(const PackedLayout& layout, const Dims& shape, DType d
 // Matrix `index` of a stack of them: a view.
 PackedWeight matrix_of(const PackedWeight& stack, std::int64_t index);
 
-// As an operand of matmul, [k, n] after a transposition: elements are `dtype` of the format.
-plan::OperandFormat operand_format(const PackedLayout& layout);
+// As an operand of matmul, [k, n] after a transposition: elements are `dtype` of the format. 2:4:
+// of the weights.
+plan::OperandFormat operand_format(const PackedLayout& layout, DType weights = DType::kBFloat16);
 
 std::string to_string(const PackedWeight& weight);
 

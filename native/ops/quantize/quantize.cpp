@@ -11,6 +11,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/kernel_table.h"
 #include "ops/output.h"
+#include "ops/quantize/sparse.h"
 #include "ops/reduction/reduce.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"
@@ -21,6 +22,7 @@ namespace {
 using kernels::kQuantizeThreads;
 using kernels::QuantizeArgs;
 
+// Numbers of the family from kSparsifyKernel on: sparse.h.
 enum class QuantizeKernel : std::uint8_t { kScales, kValues, kDequantize, kGroups };
 
 // `code` is 0 for kScales, which reads it from its arguments, and for kGroups, which is FP8.
@@ -77,10 +79,15 @@ void check_quantize(const Array& w, const PackedLayout& layout, const char* op) 
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(op, ": w has dtype ", name(w.dtype()), ", expected float16, bfloat16 or float32"));
-  const bool shaped = w.ndim() == 2 || (w.ndim() == 3 && !layout.blocks);
+  if (layout.is_sparse() && w.dtype() == DType::kFloat32)
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(op, ": w has dtype float32, expected float16 or bfloat16 for 2:4, which keeps values"));
+  const bool matrix = layout.blocks || layout.is_sparse();
+  const bool shaped = w.ndim() == 2 || (w.ndim() == 3 && !matrix);
   if (!shaped)
     throw InvalidArgument(cat(op, ": w has shape ", to_string(w.shape()), ", expected (n, k)",
-                              layout.blocks ? "" : " or (experts, n, k)"));
+                              matrix ? "" : " or (experts, n, k)"));
   if (w.size() == 0)
     throw InvalidArgument(cat(op, ": w has shape ", to_string(w.shape()), ", which is empty"));
 }
@@ -89,13 +96,13 @@ QuantizeArgs make_args(const PackedWeight& packed) {
   const PackedLayout& layout = packed.layout;
   QuantizeArgs args{};
   args.values = address(packed.values);
-  args.scales = address(packed.scales);
+  args.scales = address(*packed.scales);
   args.zeros = address(packed.zero_points);
   args.tensor_scale = address(packed.tensor_scale);
   args.n = packed.num_rows();
   args.k = packed.k();
   args.values_row = packed.values.shape()[1];
-  args.groups = packed.scales.shape()[1];
+  args.groups = packed.scales->shape()[1];
   args.group = static_cast<int>(layout.group_of(packed.k()));
   args.scale_rows = static_cast<int>(layout.scale_rows());
   args.code = layout.code();
@@ -117,16 +124,16 @@ void launch_quantize(const Array& w, const PackedWeight& packed) {
   args.w_row = w.strides()[0];
   const PackedLayout& layout = packed.layout;
   if (layout.format == QuantFormat::kFp8 && layout.group == 128 && !layout.blocks) {
-    launch({QuantizeKernel::kGroups, w.dtype()}, args, packed.scales.size(), kQuantizeThreads / 32,
-           {&w, &packed.values, &packed.scales});
+    launch({QuantizeKernel::kGroups, w.dtype()}, args, packed.scales->size(), kQuantizeThreads / 32,
+           {&w, &packed.values, &*packed.scales});
     return;
   }
   const Array* const zeros = packed.zero_points ? &*packed.zero_points : nullptr;
   const Array* const whole = packed.tensor_scale ? &*packed.tensor_scale : nullptr;
-  launch({QuantizeKernel::kScales, w.dtype()}, args, packed.scales.size(), kQuantizeThreads / 32,
-         {&w, &packed.scales, zeros, whole});
+  launch({QuantizeKernel::kScales, w.dtype()}, args, packed.scales->size(), kQuantizeThreads / 32,
+         {&w, &*packed.scales, zeros, whole});
   launch({QuantizeKernel::kValues, w.dtype(), packed.layout.code()}, args, packed.values.size() / 4,
-         kQuantizeThreads, {&w, &packed.values, &packed.scales, zeros, whole});
+         kQuantizeThreads, {&w, &packed.values, &*packed.scales, zeros, whole});
 }
 
 std::vector<std::pair<const char*, CpuArg>> reference_options(const PackedWeight& packed) {
@@ -145,11 +152,15 @@ PackedWeight quantize(const Array& w, const PackedLayout& layout, const char* op
   const PackedWeight packed = empty_packed(layout, w.shape(), w.dtype(), w.device(), op);
   const Array rows = reshape(w, {packed.num_rows(), packed.k()}, op);
   const Array matrix = rows.strides()[1] == 1 ? rows : contiguous(rows, op);
+  if (layout.is_sparse()) {
+    sparsify(matrix, packed);
+    return packed;
+  }
   if (packed.tensor_scale) set_tensor_scale(matrix, *packed.tensor_scale, op);
   if (w.device().is_cuda()) {
     launch_quantize(matrix, packed);
   } else {
-    run_on_cpu({"quantize", {matrix}, {packed.values, packed.scales}, reference_options(packed)});
+    run_on_cpu({"quantize", {matrix}, {packed.values, *packed.scales}, reference_options(packed)});
   }
   return packed;
 }
@@ -165,16 +176,18 @@ Array dequantize(const PackedWeight& packed, std::optional<DType> dtype,
   const bool direct = out && out->dtype() == to && out->is_contiguous();
   const Array result = direct ? *out : Array::empty(packed.shape, to, packed.device(), op);
   const Array rows = reshape(result, {packed.num_rows(), packed.k()}, op);
-  if (packed.device().is_cuda()) {
+  if (packed.layout.is_sparse()) {
+    expand_sparse(packed, rows);
+  } else if (packed.device().is_cuda()) {
     QuantizeArgs args = make_args(packed);
     args.out = address(rows);
-    launch(
-        {QuantizeKernel::kDequantize, to, packed.layout.code()}, args, packed.values.size() / 4,
-        kQuantizeThreads,
-        {&rows, &packed.values, &packed.scales, packed.zero_points ? &*packed.zero_points : nullptr,
-         packed.tensor_scale ? &*packed.tensor_scale : nullptr});
+    launch({QuantizeKernel::kDequantize, to, packed.layout.code()}, args, packed.values.size() / 4,
+           kQuantizeThreads,
+           {&rows, &packed.values, &*packed.scales,
+            packed.zero_points ? &*packed.zero_points : nullptr,
+            packed.tensor_scale ? &*packed.tensor_scale : nullptr});
   } else {
-    run_on_cpu({"dequantize", {packed.values, packed.scales}, {rows}, reference_options(packed)});
+    run_on_cpu({"dequantize", {packed.values, *packed.scales}, {rows}, reference_options(packed)});
   }
   if (!out || direct) return result;
   copy_into(*out, result, op);
@@ -182,6 +195,7 @@ Array dequantize(const PackedWeight& packed, std::optional<DType> dtype,
 }
 
 void enumerate_quantize(std::vector<jit::KernelSpec>& specs) {
+  enumerate_sparse(specs);
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
     specs.push_back(spec_of({QuantizeKernel::kScales, dtype}));
     specs.push_back(spec_of({QuantizeKernel::kGroups, dtype}));

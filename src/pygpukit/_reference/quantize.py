@@ -1,4 +1,4 @@
-"""Weights in 4 and 8 bits."""
+"""Weights in 4 and 8 bits, and 2:4 sparse ones."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ _FLOATS: dict[str, Any] = {
 }
 _NIBBLES = ("int4", "nvfp4", "mxfp4", "nf4")
 _EXPONENTS = {"mxfp4": 2, "mxfp8": 8}
+_PLACES = np.array([0, 4, 8, 12], np.uint32)  # of the bits of four columns in 16 of them
 
 
 def _spread(x: NDArray[Any], rows: int, k: int, group: int, scale_rows: int) -> NDArray[Any]:
@@ -176,4 +177,41 @@ def dequantize(
         out[...] = (numbers * scale).astype(out.dtype)
 
 
-__all__ = ["dequantize", "quantize"]
+def sparsify(w: NDArray[Any], *, out: tuple[NDArray[Any], NDArray[Any]]) -> None:
+    """out = (values, metadata): of every four weights of a row the two of largest magnitude
+
+    values [rows, columns] in order, 0 past the last. metadata [row blocks of 16, k blocks of 64,
+    32]: word 4 g + t has columns 16 t to 16 t + 15 of rows g (low half) and g + 8, for each four
+    columns two places of two bits, lowest first. Past the last row and column: 0 and 1.
+    """
+    values, metadata = out
+    rows, k = w.shape
+    groups = np.pad(w, ((0, -rows % 16), (0, -k % 64))).reshape(-1, metadata.shape[1] * 16, 4)
+    # A stable sort: of equal magnitudes the first.
+    place = np.argsort(-np.abs(groups.astype(np.float32)), axis=-1, kind="stable")[..., :2]
+    place = np.sort(place, axis=-1)
+    kept = np.take_along_axis(groups, place, -1).reshape(len(groups), -1)
+    values[...] = kept[:rows, : values.shape[1]]
+    bits = (place[..., 0] | place[..., 1] << 2).astype(np.uint32)
+    halves = np.bitwise_or.reduce(bits.reshape(-1, 2, 8, metadata.shape[1], 4, 4) << _PLACES, -1)
+    words = halves[:, 0] | halves[:, 1] << np.uint32(16)
+    metadata[...] = words.swapaxes(1, 2).reshape(metadata.shape)
+
+
+def expand_sparse(values: NDArray[Any], metadata: NDArray[Any], *, out: NDArray[Any]) -> None:
+    """out [rows, k] = the weights that sparsify kept, zeros between them"""
+    rows, k = out.shape
+    row_blocks, k_blocks, _ = metadata.shape
+    words = metadata.reshape(row_blocks, k_blocks, 8, 4).swapaxes(1, 2)
+    halves = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=1)
+    bits = (halves[..., None] >> _PLACES).reshape(row_blocks * 16, -1)[:rows]
+    place = np.stack([bits & 3, bits >> 2 & 3], axis=-1).astype(np.int64)
+    kept = np.zeros((rows, k_blocks * 32), np.float32)
+    kept[:, : values.shape[1]] = values.astype(np.float32)
+    wide = np.zeros((rows, k_blocks * 16, 4), np.float32)
+    np.put_along_axis(wide, place, kept.reshape(rows, -1, 2), -1)
+    with np.errstate(all="ignore"):
+        out[...] = wide.reshape(rows, -1)[:, :k].astype(out.dtype)
+
+
+__all__ = ["dequantize", "expand_sparse", "quantize", "sparsify"]

@@ -154,6 +154,108 @@ add.u64 %rd2, %rd2, %rd3;
     )  # fmt: skip
 
 
+def prune(rng: np.random.Generator, a: Array) -> tuple[Array, Array, Array]:
+    """Two of every four columns of `a` [16, k]: the others as zeros, values [16, k / 2], places."""
+    groups = a.reshape(16, -1, 4)
+    place = np.sort(rng.random(groups.shape).argsort(-1)[..., :2], axis=-1)
+    values = np.take_along_axis(groups, place, -1)
+    kept = np.zeros_like(groups)
+    np.put_along_axis(kept, place, values, -1)
+    return kept.reshape(a.shape), values.reshape(16, -1), place
+
+
+def metadata(rng: np.random.Generator, place: Array, selector: int) -> Array:
+    """A word for each lane; lanes that the selector does not name have any bits.
+
+    16 columns of a row are 16 bits, lowest first: the lower half of a word is for row lane / 4, the
+    upper for row lane / 4 + 8. The lanes of a quad that count have the columns in order.
+    """
+    bits = place[..., 0] | place[..., 1] << 2
+    halves = (bits.reshape(16, -1, 4) << np.array([0, 4, 8, 12])).sum(-1).astype(np.uint32)
+    words = halves.shape[1]
+    found = rng.integers(0, 1 << 32, (8, 4), dtype=np.uint32)
+    found[:, selector * words : (selector + 1) * words] = halves[:8] | halves[8:] << np.uint32(16)
+    return found.reshape(32, 1)
+
+
+def sparse_mma(
+    depth: int, d: str, a: str, selector: int, ordered: bool = True, exact: bool = True
+) -> Program:
+    """mma.sp: the oracle multiplies the matrix with its zeros."""
+    count = depth // 8  # registers of a and of b
+    counts = [count, count, 2 if d == "f16" else 4]
+    total = sum(counts) + 1
+    sp = "sp::ordered_metadata" if ordered else "sp"
+    opcode = f"mma.{sp}.sync.aligned.m16n8k{depth}.row.col.{d}.{a}.{a}.{d}"
+    short = opcode.removeprefix("mma.").replace(".sync.aligned", "")
+    name = f"mma/{short}-{selector}{'' if exact else '-rounded'}"
+    at_c = 10 + 2 * count
+    at_e = at_c + counts[2]
+    letter = "f" if d == "f32" else "r"
+    loads = "".join(f"ld.global.b32 %r{10 + i}, [%rd1+{4 * i}];\n" for i in range(total))
+    stores = "".join(f"st.global.b32 [%rd2+{4 * i}], %r{40 + i};\n" for i in range(counts[2]))
+    into, out_of = "", ""
+    if d == "f32":
+        for i in range(counts[2]):
+            into += f"mov.b32 %f{at_c + i}, %r{at_c + i};\n"
+            out_of += f"mov.b32 %r{40 + i}, %f{40 + i};\n"
+    source = f"""{header(80).replace("8.4", "8.5")}
+.visible .entry k(.param .u64 in, .param .u64 out)
+{{
+.reg .b32 %r<64>; .reg .b64 %rd<8>; .reg .f32 %f<64>;
+ld.param.u64 %rd1, [in];
+ld.param.u64 %rd2, [out];
+mov.u32 %r0, %tid.x;
+mul.wide.u32 %rd3, %r0, {4 * total};
+add.u64 %rd1, %rd1, %rd3;
+mul.wide.u32 %rd3, %r0, {4 * counts[2]};
+add.u64 %rd2, %rd2, %rd3;
+{loads}{into}{opcode} {registers(counts[2], 40, letter)}, {registers(count, 10, "r")}, \
+{registers(count, 10 + count, "r")}, {registers(counts[2], at_c, letter)}, %r{at_e}, {selector:#x};
+{out_of}{stores}ret;
+}}
+"""
+
+    def matrices() -> tuple[Array, Array, Array, Array, Array]:
+        rng = np.random.default_rng(seed_of(name))
+        shapes = ((a, (16, depth)), (a, (depth, 8)), (d, (16, 8)))
+        if exact:
+            left, right, c = (small(rng, k, s) for k, s in shapes)
+        else:
+            left, right, c = (rng.standard_normal(s).astype(TYPES[k]) for k, s in shapes)
+        kept, values, place = prune(rng, left)
+        return kept, values, metadata(rng, place, selector), right, c
+
+    def image() -> Bytes:
+        _, values, words, right, c = matrices()
+        a_at, b_at = fragments(16, depth // 2, 16), fragments(8, depth, 16)
+        parts = [
+            np.ascontiguousarray(x).view(np.uint8).reshape(32, -1)
+            for x in (values[a_at], right.T[b_at], c[accumulators(16)], words)
+        ]
+        return np.concatenate(parts, axis=1).ravel()
+
+    def expect(_: Bytes) -> Bytes:
+        kept, _, _, right, c = matrices()
+        result = product(kept, right, c, d)[accumulators(16)]
+        return np.ascontiguousarray(result).view(np.uint8).ravel()
+
+    bound = 2e-3 if d == "f16" else 1e-5
+    return Program(
+        name, source, image, 128 * counts[2], expect, 1, (32, 1, 1), 0, 80,
+        approximate=None if exact else (TYPES[d].name, bound),
+    )  # fmt: skip
+
+
+def sparse_mmas() -> Iterator[Program]:
+    for d, a in (("f32", "f16"), ("f16", "f16"), ("f32", "bf16")):
+        for depth, selectors in ((16, 4), (32, 2)):
+            for selector in range(selectors):
+                yield sparse_mma(depth, d, a, selector)
+                yield sparse_mma(depth, d, a, selector, exact=False)
+            yield sparse_mma(depth, d, a, 1, ordered=False)
+
+
 def mmas() -> Iterator[Program]:
     for exact in (True, False):
         for d in ("f32", "f16"):
@@ -361,5 +463,5 @@ ret;
 
 
 def programs() -> Iterator[Program]:
-    for family in (mmas, wgmmas, moves):
+    for family in (mmas, sparse_mmas, wgmmas, moves):
         yield from family()
