@@ -9,6 +9,7 @@
 #include "bindings/results.h"
 #include "core/view.h"
 #include "llm/packed_file.h"
+#include "ops/elementwise/copy.h"
 #include "ops/matmul/packed_groups.h"
 #include "ops/quantize/quantize.h"
 
@@ -43,6 +44,12 @@ py::object part(const std::optional<Array>& array) {
   return array_result(*array);
 }
 
+// Kernels read 16 bytes at a time.
+Array aligned(const Array& part) {
+  const bool moved = part.is_contiguous() && part.device_ptr() % 16 != 0;
+  return moved ? ops::copy_as(part, part.dtype(), "PackedWeight") : part;
+}
+
 PackedWeight from_parts(const Array& values, const std::optional<Array>& scales,
                         const std::optional<Array>& zero_points,
                         const std::optional<Array>& tensor_scale,
@@ -60,6 +67,9 @@ PackedWeight from_parts(const Array& values, const std::optional<Array>& scales,
       tensor_scale,
       metadata};
   check_packed(w, kOp);
+  w.values = aligned(w.values);
+  if (w.scales) w.scales = aligned(*w.scales);
+  if (w.metadata) w.metadata = aligned(*w.metadata);
   return w;
 }
 

@@ -17,6 +17,8 @@
 namespace gpk::sim {
 
 struct MmaShape;
+struct ScaledMmaShape;
+struct ScaleSelector;
 
 enum class AsyncGroup : std::uint8_t;  // races.h
 
@@ -111,6 +113,10 @@ class Lowering {
   void lower_vote_shfl();
   std::pair<Type, Type> take_four_bit_types();
   void check_sparse_mma(MmaShape& shape);
+  ScaledMmaShape take_scaled_shape();
+  ScaleSelector scale_selector(const Operand& pair, std::int32_t num_scales,
+                               unsigned threads) const;
+  void lower_scaled_mma();
   void lower_mma();
   void lower_wgmma();
   void lower_matrix(bool load);

@@ -77,8 +77,79 @@ std::pair<Type, Type> Lowering::take_four_bit_types() {
   return {found[0], found[1]};
 }
 
+// Of mma with block scales: float32 sums of e4m3 and e5m2, or of e2m1.
+ScaledMmaShape Lowering::take_scaled_shape() {
+  ScaledMmaShape shape{};
+  const bool bytes = take("kind::mxf8f6f4");
+  const bool wide_scales = !bytes && take("kind::mxf4nvf4");  // also four, as ue4m3
+  if (!bytes && !wide_scales && !take("kind::mxf4")) unsupported();
+  shape.bits = bytes ? 8 : 4;
+  shape.num_scales = bytes && take("scale_vec::1X")         ? 1
+                     : !bytes && take("scale_vec::2X")      ? 2
+                     : wide_scales && take("scale_vec::4X") ? 4
+                                                            : 0;
+  shape.scale_format = shape.num_scales == 4 ? kScaleUe4m3 : kScaleUe8m0;
+  const bool ok = shape.num_scales != 0 && take(shape.num_scales == 4 ? "ue4m3" : "ue8m0") &&
+                  take(bytes ? "m16n8k32" : "m16n8k64") && take("row") && take("col") &&
+                  take("f32") && take("f32");
+  if (!ok) unsupported();
+  std::vector<MmaElement> elements;
+  for (std::size_t i = 0; i < modifiers_.size(); ++i) {
+    const std::string_view name = modifiers_[i];
+    const MmaElement element = bytes && name == "e4m3"    ? kElementE4m3
+                               : bytes && name == "e5m2"  ? kElementE5m2
+                               : !bytes && name == "e2m1" ? kElementE2m1
+                                                          : kNoElement;
+    if (taken_[i] || element == kNoElement) continue;
+    taken_[i] = true;
+    elements.push_back(element);
+  }
+  if (elements.size() != 2) unsupported();
+  shape.a = elements[0];
+  shape.b = elements[1];
+  return shape;
+}
+
+// {byte, thread} of scales.
+ScaleSelector Lowering::scale_selector(const Operand& pair, std::int32_t num_scales,
+                                       unsigned threads) const {
+  if (pair.kind != Kind::kVector || pair.elements.size() != 2) fail("expected a byte and a thread");
+  const std::uint64_t byte = immediate(pair.elements[0]), thread = immediate(pair.elements[1]);
+  if (byte > 3 || byte % static_cast<unsigned>(num_scales) != 0 || thread >= threads)
+    fail("scale selector {" + std::to_string(byte) + ", " + std::to_string(thread) + "}");
+  return {static_cast<std::int32_t>(byte), static_cast<std::int32_t>(thread)};
+}
+
+void Lowering::lower_scaled_mma() {
+  ScaledMmaShape shape = take_scaled_shape();
+  no_more_modifiers();
+  expect_operands(8, 8);
+  shape.select_a = scale_selector(operand(5), shape.num_scales, 2);
+  shape.select_b = scale_selector(operand(7), shape.num_scales, 4);
+  std::vector<std::int32_t> values = words_of(shape);
+  const auto add = [&](const Operand& list, std::size_t count, bool writes) {
+    if (list.kind != Kind::kVector || list.elements.size() != count)
+      fail("expected " + std::to_string(count) + " registers");
+    for (const Operand& one : list.elements)
+      values.push_back(writes ? destination(one, Type::kB32) : source(one, Type::kB32));
+  };
+  add(operand(0), 4, true);
+  add(operand(1), 4, false);
+  add(operand(2), 2, false);
+  add(operand(3), 4, false);
+  for (const std::size_t at : {std::size_t{4}, std::size_t{6}}) {
+    const Operand& scales = operand(at);
+    const bool braced = scales.kind == Kind::kVector && scales.elements.size() == 1;
+    values.push_back(source(braced ? scales.elements[0] : scales, Type::kB32));
+  }
+  skip_unless_guard();
+  emit_sync(multiply_scaled, pool_.constant(kFull, 4), values);
+  end_skip();
+}
+
 void Lowering::lower_mma() {
   if (!take("sync") || !take("aligned")) unsupported();
+  if (take("block_scale")) return lower_scaled_mma();
   MmaShape shape{};
   shape.sparse = take("sp::ordered_metadata") ? kSparseOrdered : take("sp") ? kSparse : kDense;
   const bool sparse = shape.sparse != kDense;

@@ -33,6 +33,24 @@ void multiply_accumulate(const Op& op, Warp& warp, std::uint32_t mask);
 void expand_sparse(const MmaShape& shape, const std::uint32_t* metadata, const float* packed,
                    float* dense);
 
+// mma with block scales. args after the member mask: ScaledMmaShape, then the cells of d, a, b, c
+// (as of mma) and of both scales. A register of scales has num_scales in order of k, from byte
+// select.byte on: of row m of a in lane 4 (m % 8) + 2 thread + m / 8, of column n of b in lane
+// 4 n + thread.
+enum MmaElement : std::int32_t { kNoElement, kElementE4m3, kElementE5m2, kElementE2m1 };
+enum MmaScale : std::int32_t { kNoScale, kScaleUe8m0, kScaleUe4m3 };
+struct ScaleSelector {
+  std::int32_t byte, thread;
+};
+struct ScaledMmaShape {
+  MmaElement a, b;
+  std::int32_t bits;
+  MmaScale scale_format;
+  std::int32_t num_scales;
+  ScaleSelector select_a, select_b;
+};
+void multiply_scaled(const Op& op, Warp& warp, std::uint32_t mask);
+
 // wgmma.mma_async: each warp computes its 16 of the 64 rows at once. args after the member mask:
 // WgmmaShape, then the cells of d, then of a (one descriptor or its registers). b: descriptor of
 // b; c: predicate of scale-d (flags 1: negated).

@@ -2728,7 +2728,8 @@ def linear(
     and SwiGLU are part of the same launch (the norm up to 2 rows, SwiGLU up to 32). w may
     be a PackedWeight (quantize()); then x is float16, bfloat16 or float32. quantize_input,
     for int8 and fp8 weights with a scale per row or per block, quantises rows of x to the
-    same format (of blocks: 128 of k at a time), and sums products of 8 bits.
+    same format (of blocks: 128 of k at a time), and sums products of 8 bits. mxfp8, mxfp4
+    and nvfp4 weights take rows in their format.
     """
 
 def linspace(

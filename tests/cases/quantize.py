@@ -47,6 +47,9 @@ FORMATS = (
 SPARSE = Format("2:4")
 SPARSE_DTYPES = ("bfloat16", "float16")
 
+# Of weights and activations at once.
+BLOCK_FORMATS = ("mxfp8", "mxfp4", "nvfp4")
+
 # n, k: within one group, several, tails, odd.
 SHAPES = ((1, 1), (3, 31), (2, 64), (33, 136), (130, 257), (5, 384))
 

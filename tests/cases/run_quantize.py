@@ -36,6 +36,32 @@ def run_round_trip(fmt: cases.Format, shape: tuple[int, int], dtype: str) -> Non
         np.testing.assert_allclose(host(again.dequantize("float32")), exact, rtol=1e-5, atol=1e-7)
 
 
+def rounded_rows(x: gp.GPUArray, fmt: str) -> NDArray[Any]:
+    """The numbers that quantize_input makes of x: every row on its own, as a weight of one row."""
+    rows = [gp.quantize(x[i : i + 1], fmt).dequantize("float32") for i in range(x.shape[0])]
+    return np.concatenate([host(row) for row in rows])
+
+
+def run_quantized_input(fmt: str, m: int, shape: tuple[int, int], dtype: str) -> None:
+    """quantize_input=True against float64 of the numbers that both operands stand for."""
+    n, k = shape
+    packed = gp.quantize(gp.from_numpy(cases.weights(shape, dtype)), fmt)
+    x = gp.from_numpy(cases.weights((m, k), dtype, 3))
+    bias = gp.from_numpy(cases.weights((1, n), dtype, 4)[0])
+    residual = gp.from_numpy(cases.weights((m, n), dtype, 5))
+    rows, w = rounded_rows(x, fmt), host(packed.dequantize("float32"))
+    want = rows @ w.T
+    unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    sums = 2e-6 * (np.abs(rows) @ np.abs(w).T) + 1e-6
+    y = gp.linear(x, packed, quantize_input=True)
+    assert str(y.dtype) == dtype
+    assert (np.abs(host(y) - want) <= unit * np.abs(want) + sums).all()
+    y = gp.linear(x, packed, bias, "relu", residual, quantize_input=True)
+    full = np.maximum(want + host(bias), 0) + host(residual)
+    spread = np.abs(full) + np.abs(host(bias)) + np.abs(want)
+    assert (np.abs(host(y) - full) <= unit * spread + sums).all()
+
+
 def run_sparse_round_trip(shape: tuple[int, int], dtype: str) -> None:
     """2:4 keeps the two largest of every four as they are, and what is 2:4 sparse whole."""
     w = cases.weights(shape, dtype)

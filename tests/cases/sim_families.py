@@ -212,6 +212,17 @@ def sparse(kernel: int, m: int, n: int, k: int, dtype: str, few_rows: bool = Fal
     np.testing.assert_allclose(got, want, rtol=2.0**-8)
 
 
+def quantized_input(fmt: str, plan: str) -> None:
+    for m, n, k in ((20, 40, 133), (70, 9, 512)):  # scales of a row off and on four bytes
+        w = gp.quantize(gp.from_numpy(quantize.weights((n, k), "bfloat16")), fmt)
+        x = gp.from_numpy(quantize.weights((m, k), "bfloat16", 5))
+        call = partial(gp.linear, x, w, quantize_input=True)
+        # By a prefix: to explain would read sums that no GEMM has written.
+        got = run_quantize.host(with_matmul_plan(call, plan))
+        want = run_quantize.rounded_rows(x, fmt) @ run_quantize.host(w.dequantize("float32")).T
+        np.testing.assert_allclose(got, want, rtol=2.0**-8, atol=1e-3 * np.abs(want).max())
+
+
 def split_product() -> None:
     a, b = normal(65, 64), normal(64, 40)
     given = gp.from_numpy(a), gp.from_numpy(b)
@@ -479,6 +490,15 @@ CASES = (
     Case("quantize", "gemm int4", partial(packed_gemm, "int4")),
     Case("quantize", "gemm fp8", partial(packed_gemm, "fp8")),
     Case("quantize", "block scaled", block_scaled, sm=90),
+    *(
+        Case("quantize", f"{kind}input {fmt}", partial(quantized_input, fmt, plan), sm=sm)
+        for fmt in ("mxfp8", "mxfp4", "nvfp4")
+        for kind, plan, sm in (
+            ("", "dequantize", 0),
+            ("native large ", "scaled_mma(kernel=0", 120),
+            ("native small ", "scaled_mma(kernel=1", 120),
+        )
+    ),
     Case("quantize", "2:4", partial(sparse, 0, 70, 40, 200, "bfloat16")),
     Case("quantize", "2:4 small", partial(sparse, 1, 20, 70, 131, "float16")),
     Case("quantize", "2:4 one row", partial(sparse, 2, 1, 17, 66, "bfloat16")),

@@ -9,6 +9,7 @@ from cases.run_quantize import (
     host,
     rounding_limit,
     run_linear,
+    run_quantized_input,
     run_round_trip,
     run_sparse_round_trip,
     run_swiglu,
@@ -85,6 +86,26 @@ def test_quantize_input(fmt: cases.Format) -> None:
     rows = gp.quantize(gp.from_numpy(x), fmt.name)
     want = host(rows.dequantize("float32")) @ host(packed.dequantize("float32")).T + 1
     assert (np.abs(got - want) <= 2.0**-8 * np.abs(want) + 2e-2).all()
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("shape", [(20, 136), (129, 33), (640, 1288), (4096, 2048)], ids=str)
+@pytest.mark.parametrize("m", [1, 17, 130])
+@pytest.mark.parametrize("fmt", cases.BLOCK_FORMATS)
+def test_quantize_input_in_blocks(fmt: str, m: int, shape: tuple[int, int], dtype: str) -> None:
+    run_quantized_input(fmt, m, shape, dtype)
+
+
+@pytest.mark.parametrize("fmt", cases.BLOCK_FORMATS)
+def test_quantized_rows_are_those_of_the_reference(fmt: str) -> None:
+    w = gp.eye(264, dtype="bfloat16")  # every number of x comes out as it is
+    x = cases.weights((37, 264), "bfloat16", 3)
+    there, here = (
+        host(gp.linear(gp.from_numpy(x, device=d), gp.quantize(gp.asarray(w, device=d), fmt),
+                       quantize_input=True))
+        for d in ("cuda", "cpu")
+    )  # fmt: skip
+    np.testing.assert_array_equal(there, here)
 
 
 @pytest.mark.parametrize("fmt", cases.FORMATS, ids=str)

@@ -244,6 +244,12 @@ def test_sparse_weights(m: int, n: int, k: int, dtype: str) -> None:
     check_plans(lambda: gp.linear(rows, packed, out=out), out, want)
 
 
+@pytest.mark.parametrize("shape", [(7, 33), (136, 512)], ids=str)
+@pytest.mark.parametrize("fmt", quantize.BLOCK_FORMATS)
+def test_block_formats(fmt: str, shape: tuple[int, int]) -> None:
+    quantize_runs.run_quantized_input(fmt, 20, shape, "bfloat16")
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_grouped(dtype: str) -> None:
     sizes = (3, 0, 65, 1)

@@ -41,6 +41,8 @@ const OperandFormat kNvf4{DType::kFloat4E2M1FN,
                           16,
                           false};
 
+const OperandFormat kSparse{.dtype = DType::kBFloat16, .packing = Packing::kSparse24};
+
 MatmulDesc desc_of(const OperandFormat& a, const OperandFormat& b, DType c) {
   MatmulDesc desc;
   desc.a = a;
@@ -97,6 +99,10 @@ TEST(MatmulFormats, EnginesByFormat) {
       {kE4m3K128, kE4m3Blocks, f32, "block_scaled dequantize"},
       {kE4m3K128, kE4m3K128, bf16, "dequantize"},
       {kE4m3K128, kE4m3Column, bf16, ""},
+      {kNvf4, kNvf4, f32, "scaled_mma dequantize"},
+      {kBf16, kSparse, bf16, "sparse dequantize"},
+      {kBf16, kSparse, f32, "sparse dequantize"},
+      {kF32, kSparse, f32, "dequantize"},
       // No engine yet.
       {kInt8Row, kInt8Column, f32, ""},
       {kInt8Row, kInt8Column, i32, ""},
@@ -188,7 +194,7 @@ TEST(MatmulFormats, RefusalsNameOperandFormatAndWhatThereIs) {
             "some_op: a is float8_e4m3fn with float32 scale per row, b is float8_e4m3fn with "
             "float32 scale per block of 128x128, the result bfloat16; no engine takes them "
             "together");
-  const std::string rows = refusal(desc_of(kNvf4, kBf16, DType::kBFloat16));
+  const std::string rows = refusal(desc_of(kInt4K64, kBf16, DType::kBFloat16));
   EXPECT_EQ(rows.find("some_op: a is "), 0u) << rows;
   EXPECT_NE(rows.find("which no engine takes; available: "), std::string::npos) << rows;
   EXPECT_NE(rows.find("float32 scale per row"), std::string::npos) << rows;

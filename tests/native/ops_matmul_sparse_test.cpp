@@ -61,6 +61,7 @@ TEST(MatmulSparse, FewRowsAreSplitAlike) {
       splits.emplace(plan.splits, plan.k_per_split);
     }
     EXPECT_EQ(splits.size(), 1u) << n << " x " << k;
+    EXPECT_LE(splits.begin()->first, 8);  // from 16 on the order of adding depends on m
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "sim/formats.h"
 #include "sim_harness.h"
@@ -299,6 +300,65 @@ TEST(SimMatrix, MmaOfHalves) {
   ASSERT_TRUE(outcome.result.ok);
   for (const std::uint64_t value : outcome.out)
     EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(value)), 66.0f);
+}
+
+// Two of four ones of a row, times twos; `metadata` is that of every lane.
+test::Outcome run_sparse_mma(const std::string& metadata) {
+  return run_lanes(lane_kernel(R"(
+    mov.b32 %r2, 0x3c003c00;
+    mov.b32 %r3, 0x40004000;
+    mov.f32 %f1, 0f00000000;
+    mov.b32 %r5, )" + metadata +
+                               R"(;
+    mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, {%r2, %r2, %r2, %r2}, {%r3, %r3, %r3, %r3}, {%f1, %f1, %f1, %f1}, %r5, 0x1;
+    mov.b32 %r4, %f2;
+    cvt.u64.u32 %rd4, %r4;
+    st.global.u64 [%rd2], %rd4;)"),
+                   iota(32));
+}
+
+TEST(SimMatrix, SparseMma) {
+  const auto outcome = run_sparse_mma("0x4e9dc844");
+  ASSERT_TRUE(outcome.result.ok);
+  for (const std::uint64_t value : outcome.out)
+    EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(value)), 32.0f);
+  const auto descending = run_sparse_mma("0x44444441");
+  ASSERT_FALSE(descending.result.ok);
+  EXPECT_NE(descending.result.findings[0].text.find("indices 1 and 0 of one group of four"),
+            std::string::npos)
+      << descending.result.findings[0].text;
+}
+
+// Elements of one, scales 2^(row - 8) and 2^column: the lanes that supply them.
+TEST(SimMatrix, ScaledMma) {
+  const auto outcome = run_lanes(lane_kernel(R"(
+    mov.b32 %r2, 0x38383838;
+    mov.f32 %f1, 0f00000000;
+    and.b32 %r5, %r1, 3;
+    shr.u32 %r6, %r1, 2;
+    shl.b32 %r7, %r5, 3;
+    add.u32 %r7, %r7, %r6;
+    add.u32 %r7, %r7, 119;
+    shl.b32 %r7, %r7, 8;
+    add.u32 %r8, %r6, 127;
+    mad.lo.u32 %r8, %r5, 50, %r8;
+    mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0 {%f2, %f3, %f4, %f5}, {%r2, %r2, %r2, %r2}, {%r2, %r2}, {%f1, %f1, %f1, %f1}, %r7, {1, 0}, %r8, {0, 0};
+    mov.b32 %r9, %f2;
+    mov.b32 %r10, %f5;
+    mov.b64 %rd4, {%r9, %r10};
+    st.global.u64 [%rd2], %rd4;)"),
+                                 iota(32));
+  ASSERT_TRUE(outcome.result.ok) << outcome.result.findings[0].text;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const auto sum = [&](unsigned row, unsigned column) {
+      return 32.0f * std::ldexp(1.0f, static_cast<int>(row) - 8 + static_cast<int>(column));
+    };
+    const unsigned row = lane / 4, column = lane % 4 * 2;
+    const std::uint64_t bits = outcome.out[lane];
+    EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(bits)), sum(row, column));
+    EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32)),
+              sum(row + 8, column + 1));
+  }
 }
 
 }  // namespace

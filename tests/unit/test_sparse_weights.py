@@ -97,11 +97,24 @@ def test_parts_are_checked() -> None:
         gp.PackedWeight(int4.values, format="int4", shape=(4, 64), dtype="float32")
 
 
+def test_parts_off_their_alignment() -> None:
+    good = gp.quantize(gp.from_numpy(cases.weights((20, 64), "bfloat16")), "2:4")
+    values = gp.concat([gp.zeros(3, "bfloat16"), good.values.reshape(-1)])[3:].reshape((20, 32))
+    same = gp.PackedWeight(
+        values, metadata=good.metadata, format="2:4", shape=(20, 64), dtype="bfloat16"
+    )
+    np.testing.assert_array_equal(host(same.dequantize()), host(good.dequantize()))
+    x = gp.from_numpy(cases.weights((3, 64), "bfloat16", 3))
+    np.testing.assert_array_equal(host(gp.linear(x, same)), host(gp.linear(x, good)))
+
+
 def test_errors() -> None:
     with pytest.raises(TypeError, match="quantize: w has dtype float32, expected float16 or bfl"):
         gp.quantize(gp.ones((4, 64)), "2:4")
     with pytest.raises(ValueError, match=r"w has shape \(2, 4, 64\), expected \(n, k\)$"):
         gp.quantize(gp.ones((2, 4, 64), dtype="float16"), "2:4")
+    with pytest.raises(ValueError, match="quantize_awq: format is '2:4', which rounds nothing"):
+        gp.quantize_awq(gp.ones((4, 64)), gp.ones((4, 64)), "2:4")
     packed = gp.quantize(gp.ones((4, 64), dtype="float16"), "2:4")
     with pytest.raises(ValueError, match="linear: quantize_input is True, w is 2:4"):
         gp.linear(gp.ones((2, 64), dtype="float16"), packed, quantize_input=True)

@@ -84,6 +84,14 @@ struct PackedTileArgs {
 };
 static_assert(sizeof(PackedTileArgs) == 64 && __is_trivially_copyable(PackedTileArgs));
 
+// Operands of gemm_scaled_mma: K in bytes, scales [rows, groups] on four bytes.
+struct ScaledTileArgs {
+  const unsigned char* a;
+  const unsigned char* b;
+  long long groups;
+};
+static_assert(sizeof(ScaledTileArgs) == 24 && __is_trivially_copyable(ScaledTileArgs));
+
 // 2:4 sparse weights of gemm_sparse: see kernels/quantize/sparse.cuh.
 struct SparseTileArgs {
   const void* values;

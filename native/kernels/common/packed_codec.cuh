@@ -95,7 +95,8 @@ __device__ __forceinline__ float group_scale(const QuantizeArgs& args, long long
   if (args.scale_code == kScaleFloat) return static_cast<const float*>(args.scales)[at];
   const unsigned code = static_cast<const unsigned char*>(args.scales)[at];
   if (args.scale_code == kScaleE8M0) return e8m0_value(code);
-  return to_compute(float8_e4m3fn{static_cast<unsigned char>(code)}) * *args.tensor_scale;
+  const float scale = to_compute(float8_e4m3fn{static_cast<unsigned char>(code)});
+  return args.tensor_scale != nullptr ? scale * *args.tensor_scale : scale;
 }
 
 }  // namespace gpk

@@ -119,7 +119,8 @@ MatmulDesc format_desc(const GemmCall& call) {
   desc.a = format_of(call.a, call.quant_a);
   desc.b = format_of(call.b, call.quant_b);
   desc.dtype_c = call.c.dtype();
-  desc.dtype_acc = accumulator(desc.a.dtype);
+  desc.dtype_acc =
+      desc.a.packing == plan::Packing::kNone ? accumulator(desc.a.dtype) : DType::kFloat32;
   desc.epilogue = epilogue_flags(call);
   desc.conjugate = call.conjugate;
   desc.tf32 = call.tf32;

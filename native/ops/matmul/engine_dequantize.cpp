@@ -1,5 +1,6 @@
 // Packed weights times any number of rows: dequantised to x's dtype, then a GEMM of its own plan.
-// FP8 with block scales on both sides, where tensor cores have none: as float32.
+// FP8 with block scales on both sides, where tensor cores have none: as float32. Block formats on
+// both sides (scaled_operands.h): as bfloat16, which holds them exactly.
 #include <algorithm>
 
 #include "core/view.h"
@@ -8,6 +9,7 @@
 #include "ops/matmul/formats.h"
 #include "ops/matmul/packed_operand.h"
 #include "ops/matmul/plan_cache.h"
+#include "ops/matmul/scaled_operands.h"
 #include "ops/quantize/quantize.h"
 
 namespace gpk::ops::gemm {
@@ -20,6 +22,7 @@ bool both_block_scaled(const MatmulDesc& d) { return is_block_scaled(d.a) && is_
 bool takes_dequantize(const MatmulDesc& d) {
   if (d.groups.kind != GroupKind::kNone) return false;
   if (both_block_scaled(d)) return takes_result(d);
+  if (both_scaled(d)) return d.dtype_c == DType::kFloat32 && d.epilogue == 0;
   if (!d.a.is_plain()) return false;
   if (d.a.dtype != DType::kFloat16 && d.a.dtype != DType::kBFloat16 && d.a.dtype != DType::kFloat32)
     return false;
@@ -33,13 +36,15 @@ void propose_dequantize(const MatmulDesc& desc, const GemmMachine& machine,
   // Scales per row are part of the weights here: not where a pass after the GEMM applies them.
   if (desc.b.scales == plan::ScaleLayout::kColumn && (desc.epilogue & kEpilogueScales) == 0) return;
   const MatmulProblem& p = desc.problem;
-  const DType dtype = both_block_scaled(desc) ? DType::kFloat32 : desc.a.dtype;
+  const DType dtype = both_block_scaled(desc) ? DType::kFloat32
+                      : both_scaled(desc)     ? DType::kBFloat16
+                                              : desc.a.dtype;
   const auto size = static_cast<double>(itemsize(dtype));
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k);
   const double moved = weights * (packed_layout(desc.b)->is_nibble() ? 0.5 : 1.0) +
                        2.0 * weights * size + static_cast<double>(p.m * (p.k + p.n)) * size;
   // Both operands of block scales become float32, and so does c at first.
-  const int launches = both_block_scaled(desc) ? 4 : 2;
+  const int launches = both_block_scaled(desc) ? 4 : both_scaled(desc) ? 3 : 2;
   const double simt = plan::simt_flops_per_us(machine);
   const double flops_per_us =
       both_block_scaled(desc) ? simt : std::max(plan::tensor_flops_per_us(machine, dtype), simt);
@@ -59,6 +64,10 @@ void launch_dequantize(const GemmCall& call, const MatmulDesc& /*desc*/, const M
     const GemmCall dense = block_scaled_as_float(call, op);
     run_gemm(dense, op);
     if (call.c.dtype() != DType::kFloat32) copy_into(call.c, dense.c, op);
+    return;
+  }
+  if (both_scaled(format_desc(call))) {
+    run_gemm(scaled_as_dense(call, DType::kBFloat16, op), op);
     return;
   }
   GemmCall dense = call;

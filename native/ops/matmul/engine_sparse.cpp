@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kNumSparseTiles = 3;
 constexpr std::int32_t kSparseTileK = 64;
+constexpr std::int64_t kMaxFewSplits = 8;
 constexpr std::int64_t kMaxSparseRows = std::int64_t{1} << 31;
 
 struct SparseTile {
@@ -93,10 +94,11 @@ Array aligned_rows(const Array& x, const MatmulDesc& desc, const char* op) {
   return view;
 }
 
-// Enough blocks to read the weights at the rate of memory.
+// Enough blocks to read the weights at the rate of memory. So few that the finish pass adds them in
+// order, whatever the number of results.
 std::int64_t few_rows_splits(const MatmulProblem& p, const GemmMachine& machine) {
   const std::int64_t wanted = ceil_div(2 * std::int64_t{machine.sms}, ceil_div(p.n, 128));
-  return std::clamp<std::int64_t>(p.k / (8 * kSparseTileK), 1, wanted);
+  return std::clamp<std::int64_t>(p.k / (8 * kSparseTileK), 1, std::min(wanted, kMaxFewSplits));
 }
 
 }  // namespace

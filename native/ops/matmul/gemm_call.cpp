@@ -9,6 +9,7 @@
 #include "ops/matmul/packed_operand.h"
 #include "ops/matmul/plan.h"
 #include "ops/matmul/plan_cache.h"
+#include "ops/matmul/scaled_operands.h"
 #include "ops/quantize/quantize.h"
 
 namespace gpk::ops::gemm {
@@ -38,6 +39,10 @@ void run_reference(const GemmCall& call) {
     const GemmCall dense = block_scaled_as_float(call, "scaled_matmul");
     run_reference(dense);
     if (call.c.dtype() != DType::kFloat32) copy_into(call.c, dense.c, "scaled_matmul");
+    return;
+  }
+  if (both_scaled(formats)) {
+    run_reference(scaled_as_dense(call, DType::kFloat32, "linear"));
     return;
   }
   if (takes_dequantize(formats)) {
@@ -146,7 +151,7 @@ void run_gemm(const GemmCall& call, const char* op) {
   }
 }
 
-std::array<const Array*, 12> arrays_of(const GemmCall& call, const Array* workspace) {
+std::array<const Array*, 13> arrays_of(const GemmCall& call, const Array* workspace) {
   const auto given = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };
   return {&call.a,
           &call.b,
@@ -159,7 +164,8 @@ std::array<const Array*, 12> arrays_of(const GemmCall& call, const Array* worksp
           call.norm ? &call.norm->weight : nullptr,
           given(call.quant_b.zero_points),
           given(call.quant_b.tensor_scale),
-          given(call.quant_b.metadata)};
+          given(call.quant_b.metadata),
+          given(call.quant_a.tensor_scale)};
 }
 
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization) {

@@ -23,9 +23,10 @@ struct Quantization {
   std::uint8_t block = 0;  // of plan::ScaleLayout::kBlocksOfK
   // One element; kRow: m (1-D), or c.shape[:-1]; kColumn: n (1-D); blocks: [rows, blocks of k].
   std::optional<Array> scales = {};
-  std::optional<Array> zero_points = {};   // uint8, as the scales
-  std::optional<Array> tensor_scale = {};  // float32, one element, beside scales of blocks
-  std::optional<Array> metadata = {};      // of kSparse24
+  std::optional<Array> zero_points = {};  // uint8, as the scales
+  // float32, beside scales of blocks: one element, or of a's rows one each.
+  std::optional<Array> tensor_scale = {};
+  std::optional<Array> metadata = {};  // of kSparse24
 };
 
 // Of the rows of a: rmsnorm with (offset + weight), rounded to a's dtype.
@@ -62,7 +63,7 @@ struct GemmCall {
 void run_gemm(const GemmCall& call, const char* op);
 
 // All arrays of a call, for submit(); absent ones are nullptr.
-std::array<const Array*, 12> arrays_of(const GemmCall& call, const Array* workspace = nullptr);
+std::array<const Array*, 13> arrays_of(const GemmCall& call, const Array* workspace = nullptr);
 
 // Pure.
 plan::OperandFormat format_of(const Array& values, const Quantization& quantization);

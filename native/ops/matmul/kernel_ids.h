@@ -21,6 +21,7 @@ inline constexpr std::uint8_t kPackedKernel = 112;
 inline constexpr std::uint8_t kBlockScaledKernel = 128;
 inline constexpr std::uint8_t kPackedGemmKernel = 144;
 inline constexpr std::uint8_t kSparseKernel = 176;
+inline constexpr std::uint8_t kScaledMmaKernel = 192;
 inline constexpr std::uint8_t kOzakiKernel = 160;  // slices, sum
 
 }  // namespace gpk::ops::gemm

@@ -8,10 +8,12 @@
 #include "ops/matmul/packed_operand.h"
 #include "ops/matmul/result.h"
 #include "ops/matmul/scaled.h"
+#include "ops/matmul/scaled_operands.h"
 #include "ops/matmul/swiglu.h"
 #include "ops/matmul/unfused_epilogue.h"
 #include "ops/nn/norm.h"
 #include "ops/quantize/quantize.h"
+#include "ops/quantize/rows.h"
 
 namespace gpk::ops {
 namespace {
@@ -59,13 +61,20 @@ void run_packed(const Array& x, const PackedWeight& w, const Array& c, const Lin
   run_gemm(call, op);
 }
 
+// Formats that SM120 multiplies with each other.
+bool is_block_format(QuantFormat format) {
+  return format == QuantFormat::kMxfp8 || format == QuantFormat::kMxfp4 ||
+         format == QuantFormat::kNvfp4;
+}
+
 void check_quantize_input(const PackedWeight& w, const LinearOptions& options, const char* op) {
   const bool eight_bits =
       w.layout.format == QuantFormat::kInt8 || w.layout.format == QuantFormat::kFp8;
-  if (!eight_bits || (w.layout.group != 0 && !w.layout.blocks) || w.layout.zero_points)
+  const bool by_row = eight_bits && (w.layout.group == 0 || w.layout.blocks);
+  if ((!by_row && !is_block_format(w.layout.format)) || w.layout.zero_points)
     throw InvalidArgument(cat(op, ": quantize_input is True, w is ", to_string(w.layout),
-                              "; expected int8 or fp8 with a scale per row, or fp8 in blocks of "
-                              "128x128"));
+                              "; expected int8 or fp8 with a scale per row, fp8 in blocks of "
+                              "128x128, mxfp8, mxfp4 or nvfp4"));
   if (options.few_rows || options.batch_invariant)
     throw InvalidArgument(
         cat(op, ": quantize_input goes neither with few_rows nor with batch_invariant"));
@@ -81,8 +90,19 @@ Array elements_of(const PackedWeight& w) {
           w.values.offset_elems()};
 }
 
-// Sums of 8-bit products, scaled, in float32.
-Array multiply_eight_bits(const Array& rows, const PackedWeight& w, const char* op) {
+// Sums of products of both in w's block format, in float32.
+Array multiply_scaled(const Array& rows, const PackedWeight& w, const char* op) {
+  const Array sums = Array::empty({rows.shape()[0], w.n()}, DType::kFloat32, rows.device(), op);
+  gemm::GemmCall call{rows, rows, sums};
+  gemm::set_packed_operand(call, w);
+  gemm::set_scaled_rows(call, quantize_rows(rows, w.layout, op));
+  run_gemm(call, op);
+  return sums;
+}
+
+// Sums of products of w with rows that are quantised like it, scaled, in float32.
+Array multiply_quantized(const Array& rows, const PackedWeight& w, const char* op) {
+  if (is_block_format(w.layout.format)) return multiply_scaled(rows, w, op);
   if (w.layout.blocks) {
     const PackedWeight x = quantize(rows, {QuantFormat::kFp8, 128, false, false}, op);
     return scaled_matmul(elements_of(x), transpose(elements_of(w), op), *x.scales,
@@ -128,13 +148,13 @@ Array linear(const Array& x, const PackedWeight& w, const LinearOptions& options
           rest.bias = options.bias;
           rest.activation = options.activation;
           rest.residual = residual;
-          const Array sums = multiply_eight_bits(rows, w, op);
+          const Array sums = multiply_quantized(rows, w, op);
           gemm::apply_unfused(reshape(sums, shape, op), rest, result);
           return;
         }
         if (options.swiglu) {
           Array both = options.quantize_input
-                           ? multiply_eight_bits(rows, w, op)
+                           ? multiply_quantized(rows, w, op)
                            : Array::empty({m, w.n()}, DType::kFloat32, x.device(), op);
           if (!options.quantize_input) run_packed(rows, w, both, options, {}, op);
           const Array pair = reshape(both, shape_with_last(x.shape(), w.n()), op);

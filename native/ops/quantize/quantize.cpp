@@ -11,6 +11,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/kernel_table.h"
 #include "ops/output.h"
+#include "ops/quantize/rows.h"
 #include "ops/quantize/sparse.h"
 #include "ops/reduction/reduce.h"
 #include "ops/submit.h"
@@ -22,7 +23,7 @@ namespace {
 using kernels::kQuantizeThreads;
 using kernels::QuantizeArgs;
 
-// Numbers of the family from kSparsifyKernel on: sparse.h.
+// Numbers from kSparsifyKernel on: sparse.h, rows.h.
 enum class QuantizeKernel : std::uint8_t { kScales, kValues, kDequantize, kGroups };
 
 // `code` is 0 for kScales, which reads it from its arguments, and for kGroups, which is FP8.
@@ -196,6 +197,7 @@ Array dequantize(const PackedWeight& packed, std::optional<DType> dtype,
 
 void enumerate_quantize(std::vector<jit::KernelSpec>& specs) {
   enumerate_sparse(specs);
+  enumerate_quantize_rows(specs);
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
     specs.push_back(spec_of({QuantizeKernel::kScales, dtype}));
     specs.push_back(spec_of({QuantizeKernel::kGroups, dtype}));

@@ -30,6 +30,7 @@ const std::vector<Preset>& presets() {
       {"sm_80", "a100", {"", 80, 108, 80 * kGiB, 163 * kKiB, 164 * kKiB, 2048, 40 * kMiB}},
       {"sm_86", "rtx3090", {"", 86, 82, 24 * kGiB, 99 * kKiB, 100 * kKiB, 1536, 6 * kMiB}},
       {"sm_89", "rtx4090", {"", 89, 128, 24 * kGiB, 99 * kKiB, 100 * kKiB, 1536, 72 * kMiB}},
+      {"sm_120a", "rtx5090", {"", 120, 170, 32 * kGiB, 99 * kKiB, 100 * kKiB, 1536, 96 * kMiB}},
   };
   return all;
 }
@@ -72,7 +73,8 @@ DeviceModel find_preset(std::string_view name) {
     model.memory_bytes = std::min(model.memory_bytes, host_bytes());
     return model;
   }
-  refuse(name, "sm_80, sm_86, sm_89, sm_90a, a100, rtx3090, rtx4090, h100 or h200");
+  refuse(name,
+         "sm_80, sm_86, sm_89, sm_90a, sm_120a, a100, rtx3090, rtx4090, h100, h200 or rtx5090");
 }
 
 }  // namespace

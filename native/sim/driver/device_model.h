@@ -22,7 +22,8 @@ struct DeviceModel {
   bool green_launches = true;  // kernels of the primary context run on streams of green contexts
 };
 
-// The devices that `text` asks for: an architecture ("sm_80", "sm_86", "sm_89", "sm_90a") or a GPU
+// The devices that `text` asks for: an architecture ("sm_80", "sm_86", "sm_89", "sm_90a",
+// "sm_120a") or a GPU
 // ("a100", "rtx3090", "rtx4090", "h100", "h200"), then ":" and any of sms=, memory= (K, M, G),
 // count=. Empty: sm_90a. Memory is at most what the host has, unless given. Throws
 // std::invalid_argument.

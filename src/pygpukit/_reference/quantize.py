@@ -65,7 +65,7 @@ def _scale_values(scales: NDArray[Any], tensor_scale: NDArray[Any] | None) -> ND
     if scales.dtype == np.uint8:
         return np.asarray(np.ldexp(np.float32(1), scales.astype(np.int32) - 127).astype(np.float32))
     wide = scales.astype(np.float32)
-    return wide if tensor_scale is None else wide * tensor_scale.astype(np.float32)
+    return wide if tensor_scale is None else wide * tensor_scale.astype(np.float32)[:, None]
 
 
 def _put_scales(
@@ -81,8 +81,8 @@ def _put_scales(
         exponent = (amax.view(np.uint32) >> 23).astype(np.int32) - _EXPONENTS[format]
         out[...] = np.clip(exponent, 0, 254)
     elif tensor_scale is not None:
-        whole = tensor_scale[0]
-        scale = amax / np.float32(6) / whole if whole > 0 else np.zeros_like(amax)
+        whole = tensor_scale[:, None]  # of all rows, or of each
+        scale = np.where(whole > 0, amax / np.float32(6) / whole, np.float32(0))
         out[...] = np.minimum(scale, np.float32(448)).astype(out.dtype)
     elif zero_points is not None:
         levels = np.float32(15 if format == "int4" else 255)
@@ -142,6 +142,28 @@ def quantize(
         codes = np.pad(codes, ((0, 0), (0, k % 2)))
         codes = codes[:, 0::2] | codes[:, 1::2] << np.uint8(4)
     values[:, : codes.shape[1]] = codes
+
+
+def quantize_rows(
+    w: NDArray[Any],
+    *,
+    out: tuple[NDArray[Any], NDArray[Any]],
+    format: str,
+    group: int,
+    row_scales: NDArray[Any] | None,
+) -> None:
+    """quantize of every row on its own; row_scales, the tensor scales of nvfp4, are written too"""
+    if row_scales is not None:
+        row_scales[...] = np.abs(w.astype(np.float32)).max(axis=1) / np.float32(448 * 6)
+    quantize(
+        w,
+        out=out,
+        format=format,
+        group=group,
+        scale_rows=1,
+        zero_points=None,
+        tensor_scale=row_scales,
+    )
 
 
 def dequantize(
@@ -214,4 +236,4 @@ def expand_sparse(values: NDArray[Any], metadata: NDArray[Any], *, out: NDArray[
         out[...] = wide.reshape(rows, -1)[:, :k].astype(out.dtype)
 
 
-__all__ = ["dequantize", "expand_sparse", "quantize", "sparsify"]
+__all__ = ["dequantize", "expand_sparse", "quantize", "quantize_rows", "sparsify"]

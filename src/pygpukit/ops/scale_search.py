@@ -126,6 +126,10 @@ def quantize_awq(
     are those of quantize(). It waits for the device.
     """
     _check(w, activations)
+    if format == "2:4":
+        raise InvalidValueError(
+            f"{_OP}: format is '2:4', which rounds nothing; expected 4 or 8 bits"
+        )
     count = whole(_OP, "steps", steps, 1, 1000)
     options = {"format": format, "group": group, "zero_point": zero_point, "block": block}
     search = _Search(w, activations, options)
