@@ -2,16 +2,17 @@
 
     python scripts/sanitize_gallery.py verdicts.json [--arch sm_90a] [NAME ...]
 
-Needs a GPU, nvcc and compute-sanitizer, and PYGPUKIT_DEVICE=sim for the simulator's part. Each
-kernel of tests/cases/faulty_kernels and its repaired twin become a program of their own; a tool's
-verdict on it is "reported" (with the lines it names), "clean", "hangs", "failed" where the program
-ended badly and the tool said nothing, or "not built".
+Needs a GPU, nvcc and compute-sanitizer; the simulator's part needs NVRTC. Each kernel of
+tests/cases/faulty_kernels and its repaired twin become a program of their own; a tool's verdict on
+it is "reported" (with the lines it names), "clean", "hangs", "failed" where the program ended badly
+and the tool said nothing, or "not built".
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+os.environ["PYGPUKIT_DEVICE"] = "cpu"  # where kernels run in the simulator, checked by array
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -204,7 +204,9 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: int | Sequence[int])
     require_callable("apply_over_axes", "func", func)
     x = asarray(a)
     ndim = x.ndim
-    each = (axes,) if is_whole(axes) else items("apply_over_axes", "axes", axes, "an int or ints")
+    each: list[Any] = (
+        [axes] if is_whole(axes) else items("apply_over_axes", "axes", axes, "an int or ints")
+    )
     for axis in each:
         result = func(x, axis + ndim if axis < 0 else axis)
         if result.ndim != ndim:
