@@ -50,6 +50,7 @@ from cases import (
     standard_values,
 )
 from cases import random as draws
+from pygpukit import _native
 from pygpukit.ops.matmul_plan import explain_matmul, with_matmul_plan
 
 RNG = np.random.default_rng(20)
@@ -161,7 +162,8 @@ def product(
 
 
 def chosen(call: Callable[[], object], engine: str, **want: Any) -> str:
-    for plan in explain_matmul(call).candidates:
+    (explained,) = _native.explain_products(call, every_plan=True)
+    for plan in explained["candidates"]:
         if plan["text"].startswith(engine) and all(plan[key] == want[key] for key in want):
             return str(plan["text"])
     raise AssertionError(f"no plan of {engine} with {want}:\n{explain_matmul(call)}")
@@ -401,6 +403,12 @@ CASES = (
         for layout, out in (("rr", "new"), ("cc", "r"))
     ),
     Case("matmul", "wgmma split", partial(product, "wgmma", "bfloat16", 64, 64, 4096), sm=90),
+    Case(  # two consumers, whose sums take the place of the stages
+        "matmul",
+        "wgmma split, odd width",
+        partial(product, "wgmma(kernel=1, tile=128x144", "bfloat16", 128, 144, 320, layout="ct"),
+        sm=90,
+    ),
     Case("matmul", "mma", partial(product, "mma", "bfloat16", 70, 64, 200)),
     Case("matmul", "mma split", partial(product, "mma", "bfloat16", 64, 64, 2048)),
     Case("matmul", "simt split", partial(product, "simt", "float32", 65, 64, 256)),

@@ -81,6 +81,7 @@ TEST(GemvPlan, WeightsByColumns) {
   EXPECT_EQ(one.cluster, 2);
   EXPECT_EQ(one.splits, 2);
   EXPECT_EQ(one.k_per_split, 2048);
+  EXPECT_EQ(plan_of(plain(1, 9216, 2304)).splits, 1);  // two would be a little more than a wave
   EXPECT_TRUE(is(plan_of(plain(4, 4096, 4096)), GemvKernel::kMmaColumns));
   EXPECT_TRUE(is(plan_of(plain(4, 4095, 4096)), GemvKernel::kColumns));  // pitch of two bytes
 }

@@ -181,6 +181,26 @@ TEST(WgmmaPlan, EveryPlanFitsAMultiprocessor) {
       }
 }
 
+TEST(WgmmaPlan, SumsOfAClusterTakeTheRoomOfStages) {
+  MatmulPlan plan;
+  plan.tile_m = 128;
+  plan.tile_n = 160;
+  plan.tile_k = 64;
+  plan.stages = 5;
+  const std::size_t alone = wgmma_shared_bytes(plan, WgmmaStoreKind::kRows, kBf16);
+  plan.kernel = kWgmmaSplit;
+  plan.cluster = 2;
+  EXPECT_LE(wgmma_shared_bytes(plan, WgmmaStoreKind::kRows, kBf16), alone);
+  for (const MatmulPlan& each : all(linear(384, 3072, 8192)))
+    if ((each.kernel & kWgmmaSplit) != 0) EXPECT_GE(each.stages, 4) << to_string(each);
+}
+
+TEST(WgmmaPlan, ShortKIsForWgmma) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1990, 8928, 144}, {581, 4832, 136}})
+    for (const GemmCall& call : {plain(m, n, k), linear(m, n, k)})
+      EXPECT_EQ(plan_matmul(make_desc(call), {}).engine, MatmulEngine::wgmma) << m;
+}
+
 TEST(WgmmaPlan, OnlyWhereTheInstructionsAre) {
   GemmMachine machine;
   for (const int sm : {80, 89, 100, 120}) {

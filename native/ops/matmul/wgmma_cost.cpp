@@ -23,11 +23,11 @@ constexpr double kDramShare = 0.964;
 constexpr double kStreamBytesPerUs = 49e3;  // what one block reads of what is not in the L2
 constexpr double kRereadShare = 0.16;       // what reading the longer operand again costs the DRAM
 constexpr std::int64_t kMaxRereads = 2;
-constexpr double kLooseLines = 2.2;  // rows that do not start at lines of 128 bytes, but at sectors
-constexpr double kLooseRows = 2.2;   // rows that do not start at sectors of 32 bytes
-constexpr double kPartsNorm = 4.0;   // of the parts of a step: the longest hides most of the others
-constexpr double kWaveNorm = 4.0;    // of the steps of a wave and its share of the DRAM
-constexpr double kPackBytesPerUs = 3e6;
+constexpr double kLooseLines = 1.25;  // rows that start at sectors of 32 bytes, but not at lines
+constexpr double kLooseRows = 1.5;    // rows that do not even start at sectors
+constexpr double kPartsNorm = 4.0;  // of the parts of a step: the longest hides most of the others
+constexpr double kWaveNorm = 4.0;   // of the steps of a wave and its share of the DRAM
+constexpr double kPackBytesPerUs = 1.5e6;
 constexpr double kShortSide = 1.001;  // C has fewer rows than columns: C^T where equal
 
 // Of machine.h's rate. Narrow tiles read A too often from shared memory.
