@@ -76,8 +76,9 @@ struct GemmSparse {
     __device__ __forceinline__ void load(const MatmulArgs& args, const SparseTileArgs& sparse,
                                          unsigned stage) {
       if (k_left > 0) {
-        x.begin(stage, rows, k_left, args.a_m, kTileK);
-        w.begin(stage + LayoutX::kBytes, cols, (k_left + 3) / 4 * 2, sparse.pitch, kTileK / 2);
+        x.begin(stage, rows, k_left, args.a_m, kTileK, args.a);
+        w.begin(stage + LayoutX::kBytes, cols, (k_left + 3) / 4 * 2, sparse.pitch, kTileK / 2,
+                sparse.values);
         if (threadIdx.x < kMetadataBytes / 16)
           cp_async<16>(stage + kMetadataAt + threadIdx.x * 16, metadata);
         metadata += 128;
@@ -164,8 +165,15 @@ struct GemmSparse {
   }
 };
 
+// SM120 would spill for one block more per multiprocessor.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+#define GPK_SPARSE_BOUNDS(threads) __launch_bounds__(threads, 1)
+#else
+#define GPK_SPARSE_BOUNDS(threads) __launch_bounds__(threads)
+#endif
+
 template <class T, int kTileM, int kTileN, int kWarpM, int kWarpN, int kStages>
-__global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
+__global__ void GPK_SPARSE_BOUNDS(kTileM / kWarpM * (kTileN / kWarpN) * 32)
     gemm_sparse_kernel(const __grid_constant__ MatmulArgs args,
                        const __grid_constant__ EpilogueArgs epilogue,
                        const __grid_constant__ TileGrid grid,
@@ -185,5 +193,7 @@ __global__ void __launch_bounds__(kTileM / kWarpM * (kTileN / kWarpN) * 32)
   }
   store_tile<Gemm, T, kTileM, kTileN>(args, epilogue, grid, memory, warp, warp_m, warp_n, acc);
 }
+
+#undef GPK_SPARSE_BOUNDS
 
 }  // namespace gpk
