@@ -192,7 +192,9 @@ TEST(WgmmaPlan, SumsOfAClusterTakeTheRoomOfStages) {
   plan.cluster = 2;
   EXPECT_LE(wgmma_shared_bytes(plan, WgmmaStoreKind::kRows, kBf16), alone);
   for (const MatmulPlan& each : all(linear(384, 3072, 8192)))
-    if ((each.kernel & kWgmmaSplit) != 0) EXPECT_GE(each.stages, 4) << to_string(each);
+    if ((each.kernel & kWgmmaSplit) != 0) {
+      EXPECT_GE(each.stages, 4) << to_string(each);
+    }
 }
 
 TEST(WgmmaPlan, ShortKIsForWgmma) {

@@ -191,6 +191,17 @@ double tail(const Few& few, const MatmulPlan& plan) {
   return waves > 1.0 ? std::ceil(waves) / waves - 1.0 : 0.0;
 }
 
+// kColumns: a warp goes down its part of K, whatever the width; short loads, and more rows, leave
+// fewer of them in flight. As measured on random shapes.
+double column_us(const Few& few, const MatmulPlan& plan) {
+  const bool one = plan.tile_m == 1;
+  const double row_us = few.align() == 16  ? one ? 0.004 : 0.012
+                        : few.align() == 4 ? one ? 0.010 : 0.022
+                        : one              ? 0.022
+                                           : 0.050;
+  return 1.0 + row_us * static_cast<double>(plan.k_per_split);
+}
+
 // As measured on an H200, with weights that are not in the L2: the first microseconds of reading
 // are slower than the rest.
 double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
@@ -216,6 +227,7 @@ double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
     case GemvKernel::kMmaRows: us += 1.5 + traffic * (1.03 + 0.05 * plan.tile_m / 8); break;
     case GemvKernel::kMmaColumns: us += 1.5 + traffic * 1.15 * plan.tile_m / 8; break;
   }
+  if (kernel == GemvKernel::kColumns) us = std::max(us, kLaunchUs + column_us(few, plan));
   if (plan.splits > 1) us += plan.cluster > 1 ? 0.5 : finish_us(desc, few.machine, plan.splits);
   if (gemv_copies_input(desc, plan)) us += kLaunchUs;
   return us;

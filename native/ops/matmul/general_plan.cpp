@@ -110,7 +110,9 @@ double predict(const MatmulPlan& plan, const MatmulDesc& desc, const GemmMachine
               l2_bytes_per_us(machine);
   } else {
     const bool rows = plan.kernel == static_cast<std::uint8_t>(GeneralKernel::kRows);
-    compute = flops(desc) / ((rows ? 0.2 : 0.1) * rate);
+    // 16-bit operands are converted one by one.
+    const double share = bytes == 2.0 ? (rows ? 0.09 : 0.065) : (rows ? 0.2 : 0.1);
+    compute = flops(desc) / (share * rate);
     traffic = static_cast<double>(p.num_batches()) * m * n * k * bytes / l2_bytes_per_us(machine);
   }
   traffic = std::max(traffic, 1.5 * operands_us(desc, machine));
