@@ -41,8 +41,10 @@ struct SimApi {
   void (*gpkSimNameMemory)(std::uint64_t address, const char* name) = nullptr;
   // Whether anybody has written the range: known at once.
   void (*gpkSimMarkMemory)(std::uint64_t address, std::size_t bytes, int written) = nullptr;
-  // A pool hands the range out again: nobody has written it, from here on in the stream's order.
-  void (*gpkSimHandOut)(std::uint64_t address, std::size_t bytes, Stream stream) = nullptr;
+  // A pool hands out an array at the start of a block of `room` bytes: from here on in the stream's
+  // order nobody has written it, and the rest of the block is out of bounds.
+  void (*gpkSimHandOut)(std::uint64_t address, std::size_t bytes, std::size_t room,
+                        Stream stream) = nullptr;
 };
 
 }  // namespace gpk::inline core::cu

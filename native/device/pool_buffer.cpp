@@ -40,7 +40,7 @@ PoolBuffer::PoolBuffer(Device device, runtime::Pool& pool, std::size_t bytes, bo
   set_memory(reinterpret_cast<void*>(static_cast<std::uintptr_t>(block_->address)),
              capture_id() == 0 && pool.can_evict(block_));
   if (device.is_cuda() && driver_is_simulated()) [[unlikely]]
-    sim_driver().sim.gpkSimHandOut(block_->address, bytes, home()->handle());
+    sim_driver().sim.gpkSimHandOut(block_->address, bytes, block_->bytes, home()->handle());
 }
 
 PoolBuffer::~PoolBuffer() {

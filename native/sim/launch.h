@@ -30,6 +30,7 @@ class GlobalMemory {
     std::uint64_t base;
     std::size_t bytes;
     std::string name;
+    std::size_t padding = 0;  // behind it: an aligned vector that begins inside may end there
   };
   // The allocation that contains `address`.
   virtual std::optional<Allocation> find(std::uint64_t address) const = 0;

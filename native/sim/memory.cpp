@@ -22,6 +22,8 @@ std::string hex(std::uint64_t value) {
 
 namespace {
 
+constexpr std::size_t kVectorBytes = 16;
+
 [[noreturn]] void outside_global(Warp& warp, std::uint64_t address, std::size_t bytes,
                                  unsigned lane) {
   std::string text = std::to_string(bytes) + " bytes at " + hex(address);
@@ -58,7 +60,9 @@ bool find_allocation(Warp& warp, std::uint64_t address, std::size_t bytes) {
   const auto found = warp.grid->memory->find(address);
   if (!found) [[unlikely]]
     return on_heap(address, bytes);
-  if (address - found->base + bytes > found->bytes) return false;
+  const std::uint64_t end = address - found->base + bytes;
+  if (end > found->bytes)
+    return bytes == kVectorBytes && address % bytes == 0 && end <= found->bytes + found->padding;
   warp.allocation = found->base;
   warp.allocation_bytes = found->bytes;
   return true;

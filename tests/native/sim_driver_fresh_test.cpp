@@ -74,11 +74,27 @@ TEST_F(SimDriverFreshTest, HandingOutFollowsTheStream) {
   const cu::Stream stream = make_stream();
   for (int i = 0; i < 20; ++i)
     EXPECT_EQ(launch_scale(function_, x, 2.0f, kCount, stream), cu::kSuccess);
-  sim.gpkSimHandOut(x, kBytes, stream);
+  sim.gpkSimHandOut(x, kBytes, kBytes, stream);
   ASSERT_EQ(cu.cuStreamSynchronize(stream), cu::kSuccess);
   EXPECT_EQ(std::string(sim.gpkSimTakeReport()).find("uninitialised"), std::string::npos);
   EXPECT_NE(findings(x, kCount, stream).find("at byte 0 of an array of 256 bytes"),
             std::string::npos);
+  cu.cuStreamDestroy(stream);
+  cu.cuMemFree(x);
+}
+
+TEST_F(SimDriverFreshTest, TheRestOfABlockIsOutOfBounds) {
+  const cu::DevicePtr x = upload(std::vector<float>(kCount, 1.0f));
+  const cu::Stream stream = make_stream();
+  sim.gpkSimHandOut(x, kBytes - 8, kBytes, stream);
+  sim.gpkSimMarkMemory(x, kBytes, 1);
+  EXPECT_EQ(findings(x, kCount - 2, stream), "");
+  const std::string text = findings(x, kCount, stream);
+  EXPECT_NE(text.find("out of bounds"), std::string::npos) << text;
+  EXPECT_NE(text.find("an array of 248 bytes"), std::string::npos) << text;
+  sim.gpkSimHandOut(x, kBytes, kBytes, stream);  // another array takes the block
+  sim.gpkSimMarkMemory(x, kBytes, 1);
+  EXPECT_EQ(findings(x, kCount, stream), "");
   cu.cuStreamDestroy(stream);
   cu.cuMemFree(x);
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import RunPython
 
 import pygpukit as gp
 
@@ -238,3 +239,26 @@ def test_the_command_line(tmp_path: Path, fault: str, code: int) -> None:
     assert "argument one" in done.stdout
     assert ("f.cu:3: out of bounds" in done.stderr) == (code == 1), done.stderr
     assert "1 launches" in done.stderr
+
+
+def test_arrays_on_the_simulated_device_have_bounds_of_their_own(run_python: RunPython) -> None:
+    """They share the blocks of a pool: of 1001 floats the block has 1024."""
+    done = run_python(
+        """
+import pygpukit as gp
+kernel = gp.jit('''
+__global__ void f(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n) x[i] = 1.0f;
+}''', "f")
+x = gp.zeros(1001)
+assert str(x.device) == "cuda:0"
+report = gp.sim.check(kernel, x, x.size, grid=4, block=256)
+(first,) = report.findings
+assert (first.kind, first.line, first.block, first.thread) == (
+    "out of bounds", 4, (3, 0, 0), (233, 0, 0))
+assert "an array of 4004 bytes" in first.text, first.text
+""",
+        PYGPUKIT_DEVICE="sim",
+    )
+    assert done.returncode == 0, done.stderr

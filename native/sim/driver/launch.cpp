@@ -104,6 +104,7 @@ void run_node(const Node& node, SimContext& context) {
     if (node.launch) memory = machine().allocations.snapshot();
     options = machine().options;
   }
+  if (node.launch) memory = machine().arrays.bounded(std::move(memory));
   if (node.launch && options.check != 0)
     memory = machine().allocations.fresh().watched(std::move(memory));
   else if (node.launch)

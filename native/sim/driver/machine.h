@@ -17,6 +17,7 @@
 #include "sim/driver/allocations.h"
 #include "sim/driver/device_model.h"
 #include "sim/driver/functions.h"
+#include "sim/driver/pool_arrays.h"
 #include "sim/driver/work_queue.h"
 #include "sim/launch.h"
 #include "sim/module.h"
@@ -198,6 +199,7 @@ struct Machine {
   Store<SimGraphExec, GraphExec> execs;
   std::vector<std::weak_ptr<Capture>> captures;
   Allocations allocations;
+  PoolArrays arrays;
   VirtualMemory virtual_memory;
 
   Seams seams;

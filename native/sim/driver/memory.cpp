@@ -244,13 +244,15 @@ GPK_SIM_EXPORT void gpkSimMarkMemory(std::uint64_t address, std::size_t bytes, i
     fresh.add(address, bytes, "");
 }
 
-GPK_SIM_EXPORT void gpkSimHandOut(std::uint64_t address, std::size_t bytes,
+GPK_SIM_EXPORT void gpkSimHandOut(std::uint64_t address, std::size_t bytes, std::size_t room,
                                   gpk::cu::Stream stream) {
   using namespace gpk::sim::driver;
   const Call call(Need::kContext);
   SimStream* target = call.refused() == gpk::cu::kSuccess ? find_stream(stream) : nullptr;
-  if (target == nullptr || target->capture) return;
+  if (target == nullptr) return;
+  if (target->capture) return machine().arrays.forget(address, room);
   const auto hand_out = [=] {
+    machine().arrays.add(address, {bytes, room});
     machine().allocations.fresh().add(address, bytes, gpk::cat("an array of ", bytes, " bytes"));
   };
   if (reached(target->queue->tail()))

@@ -16,6 +16,14 @@ static float cospi(float x) { return static_cast<float>(cospi(static_cast<double
 static float sinpi(float x) { return static_cast<float>(sinpi(static_cast<double>(x))); }
 using std::isinf;
 
+// The host's own writes a global sign, which threads race for.
+namespace gpk {
+static double lgamma(double x) {
+  int sign = 0;
+  return ::lgamma_r(x, &sign);
+}
+}  // namespace gpk
+
 #include "elementwise/special.cuh"
 #include "random/variate.cuh"
 
