@@ -77,7 +77,8 @@ TEST(IncludeScan, ReadsAMillionContinuedLines) {
   source += "\"far.h\"\n#include <b.h>\n";
   const auto start = std::chrono::steady_clock::now();
   const auto lines = scan_includes(source);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  // Not quadratic: that would take hours, a sanitizer some ten seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].name, "far.h");
   EXPECT_EQ(lines[1].name, "b.h");
