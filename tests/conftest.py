@@ -15,8 +15,8 @@ import hypothesis
 import pytest
 
 # The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones.
-hypothesis.settings.register_profile("fixed", derandomize=True)
-hypothesis.settings.register_profile("search")
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 # Set before the package reads its environment (on first use): never the user's cache. Processes
