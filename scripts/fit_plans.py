@@ -8,7 +8,8 @@ of PyTorch over that of the plan that the installed package would choose, the ge
 the worst, then the shapes below 0.95; and how far the predictions of each kernel are off. --fit
 fits the constants of native/ops/matmul/wgmma_cost.cpp to the first sweep and judges them by the
 others, which must have other seeds. The model is repeated here with its constants as parameters;
-the script stops where the two disagree.
+the script stops where the two disagree. docs/benchmarks/h200-plans.json can be judged too: it has
+two times of a shape.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ CONSTANTS: Constants = {
     "kLooseRows": 1.5,
     "kPartsNorm": 4.0,
     "kWaveNorm": 4.0,
-    "kPackBytesPerUs": 1.5e6,
+    "kStridedStoreUs": 9.8,
+    "kPackUs": 2.6,
+    "kPackAccessesPerUs": 0.63e6,
     "kShare256": 0.99,
     "kShare192": 0.975,
     "kShare160": 0.96,
@@ -179,12 +182,20 @@ def wgmma_us(c: Constants, shape: Shape, plan: Mapping[str, Any]) -> float:
 
     width = tile_n // cluster if in_cluster else tile_n
     narrow = max(0.0, width / widest(width, 32 if splits > 1 else 64) - width / 32.0)
+    if splits > 1:  # float32 sums, as if C were contiguous
+        strided = 4 * b.rows % 16 != 0
+    else:
+        strided = 2 * c_columns % 16 != 0
 
     def wave_us(clusters: int) -> float:
         steps = ceil_div(ceil_div(k, tile_k), cluster if in_cluster else splits)
         blocks = float(clusters * cluster)
-        store = c["kStoreUs"] * area / (128.0 * 256.0) * (2.0 if splits > 1 else 1.0)
-        store += c["kChunkUs"] * narrow
+        if strided:
+            elems = min(a.rows, tile_m) * min(b.rows, tile_n) / (cluster if in_cluster else 1)
+            store = c["kStridedStoreUs"] * elems / (128.0 * 256.0)
+        else:
+            store = c["kStoreUs"] * area / (128.0 * 256.0) * (2.0 if splits > 1 else 1.0)
+            store += c["kChunkUs"] * narrow
         stream = min(c["kDramShare"] * DRAM, blocks * c["kStreamBytesPerUs"])
         return norm(
             c["kWaveNorm"], steps * step_us(blocks) + store, memory * clusters / units / stream
@@ -201,9 +212,9 @@ def wgmma_us(c: Constants, shape: Shape, plan: Mapping[str, Any]) -> float:
         us += LAUNCH_US + c["kDependencyUs"] + num_bytes / (DRAM if slow else L2_RATE)
     for bit, operand in ((2, a), (4, b)):
         if plan["kernel"] & bit:
-            us += LAUNCH_US + 2.0 * operand.rows * k * 2.0 / c["kPackBytesPerUs"]
-    if c_columns % 8 != 0:
-        us *= 1.03
+            align = min(operand.pitch & -operand.pitch, 16)
+            rate = min(c["kPackAccessesPerUs"] * align, DRAM)
+            us += c["kPackUs"] + 2.0 * operand.rows * k * 2.0 / rate
     return us * 1.001 if a.rows < b.rows else us
 
 
@@ -229,11 +240,29 @@ def planned(m: int, n: int, k: int, layout: str) -> tuple[str, dict[str, dict[st
     return narrow["choice"]["text"], {plan["text"]: plan for plan in every["candidates"]}
 
 
+def read_best(rows: Iterable[Mapping[str, Any]]) -> list[Shape]:
+    """Of h200-plans.json: the plan that was chosen, and the fastest of all."""
+    shapes = []
+    for row in rows:
+        if row["dtype"] != "bfloat16":
+            continue
+        key = (row["m"], row["n"], row["k"], row["layout"])
+        chosen, every = planned(*key)
+        times = {row["plan"]: row["us"], row["best_plan"]: row["best_us"]}
+        timed = [Timed(every[text], us) for text, us in times.items() if text in every]
+        if timed:
+            shapes.append(Shape(row["name"], *key, row["torch_us"], chosen, timed))
+    return shapes
+
+
 def read_sweep(path: Path) -> list[Shape]:
     """The shapes of a sweep in bfloat16. Candidates that no longer exist are left out."""
     torch: dict[tuple[Any, ...], float] = {}
     ours: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in json.loads(path.read_text(encoding="utf-8"))["results"]:
+    rows = json.loads(path.read_text(encoding="utf-8"))["results"]
+    if rows and "best_plan" in rows[0]:
+        return read_best(rows)
+    for row in rows:
         p = row["params"]
         if p["dtype"] != "bfloat16":
             continue

@@ -117,6 +117,15 @@ TEST(MatmulMma, PredictionsAreNearWhatWasMeasured) {
   EXPECT_NEAR(us(4096, DType::kInt8, MmaKernel::k128x256), 170.0, 25.0);
 }
 
+// As in docs/benchmarks/h200-sweep-*.json: K is short, and C takes longer than the main loop.
+TEST(MatmulMma, StoringCountsWhereKIsShort) {
+  for (const MatmulPlan& plan :
+       plans_of(propose_mma, product_of(2331, 14848, 176, DType::kBFloat16), h200())) {
+    EXPECT_GT(plan.predicted_us, 100.0f) << to_string(plan);
+    EXPECT_LT(plan.predicted_us, 180.0f) << to_string(plan);
+  }
+}
+
 TEST(MatmulMma, LooseKernelForWhatIsNotAligned) {
   GemmCall p = product_of(512, 512, 511, DType::kBFloat16);
   const std::vector<MatmulPlan> plans = plans_of(propose_mma, p, h200());

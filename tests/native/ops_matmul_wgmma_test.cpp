@@ -203,6 +203,15 @@ TEST(WgmmaPlan, ShortKIsForWgmma) {
       EXPECT_EQ(plan_matmul(make_desc(call), {}).engine, MatmulEngine::wgmma) << m;
 }
 
+// Times of the fastest plans on an H200 (docs/benchmarks/h200-sweep-*.json).
+TEST(WgmmaPlan, ElementwiseStoresAndCopiesCostWhatWasMeasured) {
+  EXPECT_NEAR(best(linear(1500, 6852, 175)).predicted_us, 37.3, 8.0);    // both copied, n % 8 != 0
+  EXPECT_NEAR(best(linear(60, 5488, 14836)).predicted_us, 133.0, 25.0);  // by 8 bytes
+  GemmCall odd = plain(1787, 128, 9040);                                 // a^T, by 2 bytes
+  odd.a = swapped(ghost({9040, 1787}, kBf16));
+  EXPECT_NEAR(best(odd).predicted_us, 67.0, 12.0);
+}
+
 TEST(WgmmaPlan, OnlyWhereTheInstructionsAre) {
   GemmMachine machine;
   for (const int sm : {80, 89, 100, 120}) {

@@ -83,3 +83,14 @@ def test_fits_and_judges(script: Any, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "all rows, best / chosen: 30 shapes, geometric mean 0.9" in shown
     assert "all rows, torch / best: 30 shapes, geometric mean 1.000" in shown
     assert "wgmma kernel=0" in shown
+
+
+def test_judges_the_best_plans_alone(script: Any, tmp_path: Path) -> None:
+    chosen, every = script.planned(512, 1024, 2048, "nt")
+    other = next(text for text in every if text != chosen)
+    row = {"m": 512, "n": 1024, "k": 2048, "layout": "nt", "dtype": "bfloat16", "name": "odd"}
+    row |= {"torch_us": 8.0, "plan": chosen, "us": 10.0, "best_plan": other, "best_us": 9.0}
+    path = tmp_path / "plans.json"
+    path.write_text(json.dumps({"results": [row, {**row, "dtype": "float16"}]}))
+    (shape,) = script.read_sweep(path)
+    assert (shape.torch_us, shape.best.us, script.by_package(shape).us) == (8.0, 9.0, 10.0)

@@ -27,10 +27,11 @@ const char* kernel_type(DType dtype) {
   }
 }
 
-// On SM90 with short K, of what is predicted: tiles take longer than their main loop says, and
-// wgmma takes these GEMMs too.
-constexpr double kShortKCost = 1.25;
-constexpr std::int64_t kShortK = 512;
+// As measured on an H200, with rows that start at lines of 128 bytes and others.
+constexpr double kStoreElemsPerUs = 4000.0;
+constexpr double kLooseStoreElemsPerUs = 2140.0;  // 16 bytes at a time; single elements are faster
+constexpr double kLooseLines = 1.34;              // for operands that are copied by 16 bytes
+constexpr double kLooseFillUs = 1.45;             // copies of four bytes, or through registers
 
 // What selects code, besides the tile.
 struct Variant {
@@ -91,18 +92,26 @@ bool has_kernel(MmaKernel kernel, const Variant& v) {
   return v.a != DType::kFloat32 || kernel != MmaKernel::k64x128;
 }
 
+bool on_lines(std::int64_t pitch, DType dtype) {
+  return pitch * static_cast<std::int64_t>(itemsize(dtype)) % 128 == 0;
+}
+
 // SM90 and SM100 keep their full rate for other instructions (and have FP8 only there: float16 is
 // multiplied instead). Copies narrower than 16 bytes, and more so those through registers, take
 // more time than the multiply-adds.
 double rate(const MatmulDesc& d, const GemmMachine& machine, const Variant& v) {
   double share = 0.85;
-  if (machine.sm >= 90 && machine.sm < 100) share = 0.48;
+  if (machine.sm >= 90 && machine.sm < 100) share = 0.55;
   if (machine.sm >= 100 && machine.sm < 120) share = 0.2;
   if (machine.sm >= 90 && machine.sm < 120 && is_fp8(d.a.dtype)) share /= 2.0;
   if (d.a.dtype == DType::kFloat32) share *= 0.92;
   if (v.split) share /= 3.0;
-  if (v.align == 4 && d.a.dtype != DType::kFloat32) share *= 0.6;
-  if (v.align < 4) share *= 0.35;
+  if (v.align == 4 && d.a.dtype != DType::kFloat32) share *= 0.53;
+  if (v.align < 4) share *= 0.29;
+  const MatmulProblem& p = d.problem;
+  if (v.align == 16 && (!on_lines(v.a_k_major ? p.a_m : p.a_k, d.a.dtype) ||
+                        !on_lines(v.b_k_major ? p.b_n : p.b_k, d.b.dtype)))
+    share /= kLooseLines;
   return share * tensor_flops_per_us(machine, d.a.dtype);
 }
 
@@ -169,15 +178,16 @@ void propose_mma(const MatmulDesc& desc, const GemmMachine& machine,
   if (!takes_mma(desc) || !runs_on(desc, machine) || !tiles_fit(desc)) return;
   const OrientedDesc oriented = orient(desc);
   const Variant v = variant_of(oriented.desc);
-  const bool short_k = desc.problem.k < kShortK && itemsize(v.a) == 2 && v.align == 16;
+  const bool wide = oriented.desc.c_n_major() && desc.align_c >= 16;  // gemm_store.cuh
+  const bool loose = wide && !on_lines(oriented.desc.problem.c_m, desc.dtype_c);
   for (int i = 0; i <= static_cast<int>(MmaKernel::kLoose); ++i) {
     const auto which = static_cast<MmaKernel>(i);
     if (!has_kernel(which, v)) continue;
-    const std::size_t before = plans.size();
-    propose_tile(oriented, machine, MatmulEngine::mma, static_cast<std::uint8_t>(i),
-                 mma_tile(which, itemsize(v.a)), rate(desc, machine, v), own_result(v.a), plans);
-    if (machine.sm == 90 && short_k && plans.size() > before)
-      plans.back().predicted_us *= static_cast<float>(kShortKCost);
+    GemmTile tile = mma_tile(which, itemsize(v.a));
+    tile.store_elems_per_us = loose ? kLooseStoreElemsPerUs : kStoreElemsPerUs;
+    if (which == MmaKernel::kLoose) tile.fill_us = kLooseFillUs;
+    propose_tile(oriented, machine, MatmulEngine::mma, static_cast<std::uint8_t>(i), tile,
+                 rate(oriented.desc, machine, v), own_result(v.a), plans);
   }
 }
 

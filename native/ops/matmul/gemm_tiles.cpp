@@ -79,8 +79,12 @@ double tiles_us(const MatmulDesc& oriented, const GemmMachine& machine, const Ge
   const double rate =
       flops_per_us / machine.sms * tile.share * (1.0 - missing * (1.0 - tile.alone));
   const double tile_flops = 2.0 * tile.m * tile.n * static_cast<double>(part);
-  const double rounds = static_cast<double>(busiest) * tile_flops / rate +
-                        kRoundUs * static_cast<double>(ceil_div(busiest, blocks));
+  double rounds = static_cast<double>(busiest) * tile_flops / rate +
+                  (kRoundUs + tile.fill_us) * static_cast<double>(ceil_div(busiest, blocks));
+  if (splits == 1 && tile.store_elems_per_us > 0.0)
+    rounds += static_cast<double>(busiest * std::min<std::int64_t>(p.m, tile.m) *
+                                  std::min<std::int64_t>(p.n, tile.n)) /
+              tile.store_elems_per_us;
   const double through_l2 =
       static_cast<double>(tiles) * (tile.m + tile.n) * static_cast<double>(part) *
       static_cast<double>(itemsize(oriented.a.dtype)) / l2_bytes_per_us(machine);

@@ -17,6 +17,9 @@ struct GemmTile {
   std::int32_t max_blocks;  // per multiprocessor, by registers
   double share;             // of the engine's rate, with that many blocks
   double alone;             // of this again, where a multiprocessor has one block
+  // Where neither is part of `share`:
+  double fill_us = 0.0;             // the first stages, beyond what other kernels take
+  double store_elems_per_us = 0.0;  // of C, by one multiprocessor
 };
 
 // Desc as the kernels see it: C^T is computed where C is column-major.
@@ -38,7 +41,7 @@ bool tiles_need_finish(const MatmulDesc& oriented, DType own, std::int64_t split
 // The time of `oriented` by `tile` and split-K of `splits`, at `flops_per_us` of the whole machine:
 //   launch + max(rounds of tiles, bytes) + finish pass,
 //   rounds: tiles of the busiest multiprocessor x time of a tile, by how many share it, and what
-//           filling and emptying the pipeline takes for each resident set of blocks;
+//           filling and emptying the pipeline takes for each resident set of blocks; storing them;
 //   bytes:  operands and C once from memory, tiles through the L2.
 double tiles_us(const MatmulDesc& oriented, const GemmMachine& machine, const GemmTile& tile,
                 double flops_per_us, DType own, std::int64_t splits);

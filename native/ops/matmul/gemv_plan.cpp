@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t kMaxRows = 16;     // without tensor cores
 constexpr std::int64_t kMaxMmaRows = 64;  // by rows of w
 constexpr std::int64_t kMaxMmaColumnRows = 16;
+constexpr double kMmaColumnRowUs = 0.0062;  // of w, down K
 constexpr std::int64_t kLargeWeights = std::int64_t{64} << 20;
 constexpr int kRingWarps = 16;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;  // kernels count in 32 bits
@@ -192,14 +193,28 @@ double tail(const Few& few, const MatmulPlan& plan) {
 }
 
 // kColumns: a warp goes down its part of K, whatever the width; short loads, and more rows, leave
-// fewer of them in flight. As measured on random shapes.
+// fewer of them in flight, and blocks of several rows have a multiprocessor alone. As measured on
+// random shapes.
 double column_us(const Few& few, const MatmulPlan& plan) {
   const bool one = plan.tile_m == 1;
   const double row_us = few.align() == 16  ? one ? 0.004 : 0.012
                         : few.align() == 4 ? one ? 0.010 : 0.022
                         : one              ? 0.022
                                            : 0.050;
-  return 1.0 + row_us * static_cast<double>(plan.k_per_split);
+  const MatmulProblem& p = few.p();
+  const std::int64_t blocks =
+      ceil_div(p.n, plan.tile_n) * ceil_div(p.m, plan.tile_m) * p.num_batches() * plan.splits;
+  const std::int64_t waves = ceil_div(blocks, std::int64_t{few.machine.sms} * (one ? 2 : 1));
+  return 1.0 + row_us * static_cast<double>(plan.k_per_split * waves);
+}
+
+// kRows, w in pieces: x comes in such pieces too, for every row of it.
+double piece_us(const Few& few, const MatmulPlan& plan, double once_us) {
+  const bool single = few.align() < 4;
+  const double weights = single ? 2.7 : 1.55;
+  if (static_cast<GemvKernel>(plan.kernel) == GemvKernel::kColumns)
+    return once_us * weights * static_cast<double>(ceil_div(few.p().m, plan.tile_m));
+  return once_us * std::max(weights, (single ? 1.9 : 0.95) * static_cast<double>(few.p().m));
 }
 
 // As measured on an H200, with weights that are not in the L2: the first microseconds of reading
@@ -207,14 +222,15 @@ double column_us(const Few& few, const MatmulPlan& plan) {
 double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
   const auto kernel = static_cast<GemvKernel>(plan.kernel);
   const double passes = static_cast<double>(ceil_div(few.p().m, plan.tile_m));
-  const double traffic = operands_us(desc, few.machine) * passes;
+  const double once_us = operands_us(desc, few.machine);
+  const double traffic = once_us * passes;
   const double slow = std::min(traffic, 8.0);
   double us = kLaunchUs;
   switch (kernel) {
     case GemvKernel::kRows:
     case GemvKernel::kColumns:
       if (few.align() < 16) {
-        us += 1.0 + traffic * (few.align() == 4 ? 1.55 : 2.7);
+        us += 1.0 + piece_us(few, plan, once_us);
       } else if (plan.tile_m > 1) {
         us += 1.0 + traffic * (1.0 + 0.25 * (plan.tile_m - 1));
       } else {
@@ -225,7 +241,10 @@ double predict(const Few& few, const MatmulPlan& plan, const MatmulDesc& desc) {
       break;
     case GemvKernel::kRing: us += 0.6 + 0.95 * traffic + 0.35 * slow; break;
     case GemvKernel::kMmaRows: us += 1.5 + traffic * (1.03 + 0.05 * plan.tile_m / 8); break;
-    case GemvKernel::kMmaColumns: us += 1.5 + traffic * 1.15 * plan.tile_m / 8; break;
+    case GemvKernel::kMmaColumns:
+      us += 1.5 + std::max(traffic * 1.15 * plan.tile_m / 8,
+                           kMmaColumnRowUs * static_cast<double>(plan.k_per_split));
+      break;
   }
   if (kernel == GemvKernel::kColumns) us = std::max(us, kLaunchUs + column_us(few, plan));
   if (plan.splits > 1) us += plan.cluster > 1 ? 0.5 : finish_us(desc, few.machine, plan.splits);

@@ -15,6 +15,8 @@ constexpr std::int64_t kShortK = 8;
 constexpr std::int64_t kMaxSplits = 4096;
 constexpr std::int64_t kMaxTileK = std::int64_t{1} << 30;  // the tiled kernel counts k in 32 bits
 
+constexpr double kLoadUs = 0.25;  // until a load has arrived, by random shapes on an H200
+
 std::int64_t magnitude(std::int64_t x) { return x < 0 ? -x : x; }
 
 void set_kernel(MatmulPlan& plan, GeneralKernel kernel) {
@@ -88,6 +90,15 @@ double slowness(DType dtype, int sm) {
   }
 }
 
+// Loads that a thread of the kernels without tiles waits for, one after the other: eight of each
+// operand are in flight, and single ones where less than eight are left.
+double waits(const MatmulPlan& plan, std::int64_t k) {
+  const std::int64_t lanes =
+      plan.kernel == static_cast<std::uint8_t>(GeneralKernel::kRows) ? 32 : 1;
+  const std::int64_t part = std::min(plan.k_per_split, k);
+  return static_cast<double>(part / (8 * lanes) + ceil_div(part % (8 * lanes), lanes));
+}
+
 // Shares of the peak as measured on an H200 (docs/benchmarks): tiles reach 0.4 where all
 // multiprocessors have two of them.
 double predict(const MatmulPlan& plan, const MatmulDesc& desc, const GemmMachine& machine) {
@@ -111,8 +122,8 @@ double predict(const MatmulPlan& plan, const MatmulDesc& desc, const GemmMachine
   } else {
     const bool rows = plan.kernel == static_cast<std::uint8_t>(GeneralKernel::kRows);
     // 16-bit operands are converted one by one.
-    const double share = bytes == 2.0 ? (rows ? 0.09 : 0.065) : (rows ? 0.2 : 0.1);
-    compute = flops(desc) / (share * rate);
+    const double share = bytes == 2.0 ? (rows ? 0.05 : 0.065) : (rows ? 0.2 : 0.1);
+    compute = flops(desc) / (share * rate) + kLoadUs * waits(plan, p.k);
     traffic = static_cast<double>(p.num_batches()) * m * n * k * bytes / l2_bytes_per_us(machine);
   }
   traffic = std::max(traffic, 1.5 * operands_us(desc, machine));

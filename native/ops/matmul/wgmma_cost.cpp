@@ -9,7 +9,8 @@
 namespace gpk::ops::gemm {
 namespace {
 
-// Fitted to 3667 times of 125 GEMMs on H200s (docs/matmul.md); rates are per multiprocessor.
+// Fitted to 3667 times of 125 GEMMs on H200s, element-wise stores and copies to 200 random ones
+// (docs/matmul.md); rates are per multiprocessor.
 // scripts/fit_plans.py has the same model, and prints constants fitted to a sweep.
 constexpr double kL2BytesPerUs = 120e3;  // its share of what the L2 gives to all
 constexpr double kIntakeBytesPerUs = 133e3;
@@ -27,7 +28,10 @@ constexpr double kLooseLines = 1.25;  // rows that start at sectors of 32 bytes,
 constexpr double kLooseRows = 1.5;    // rows that do not even start at sectors
 constexpr double kPartsNorm = 4.0;  // of the parts of a step: the longest hides most of the others
 constexpr double kWaveNorm = 4.0;   // of the steps of a wave and its share of the DRAM
-constexpr double kPackBytesPerUs = 1.5e6;
+constexpr double kStridedStoreUs = 9.8;        // of a tile of 128 x 256, element by element
+constexpr double kPackUs = 2.6;                // launches a copy that the GEMM waits for
+constexpr double kPackAccessesPerUs = 0.63e6;  // as wide as the operand's alignment allows
+constexpr double kTransposeBytesPerUs = 1.5e6;
 constexpr double kShortSide = 1.001;  // C has fewer rows than columns: C^T where equal
 
 // Of machine.h's rate. Narrow tiles read A too often from shared memory.
@@ -73,9 +77,8 @@ struct Cost {
     if (plan.cluster > 1) us += kClusterUs;
     if (splits_cluster()) us += kReduceUs * area() / (128.0 * 64.0) * std::log2(plan.cluster);
     if (plan.splits > 1) us += finish_us(desc, machine, plan.splits);
-    if (packs(kWgmmaPackA)) us += pack_us(bytes_of(p.m, desc.a.dtype));
-    if (packs(kWgmmaPackB)) us += pack_us(bytes_of(p.n, desc.b.dtype));
-    if (wgmma_store(desc) == WgmmaStoreKind::kStrided) us *= 1.03;
+    if (packs(kWgmmaPackA)) us += pack_us(p.m, desc.a.dtype, desc.align_a, desc.a_k_major());
+    if (packs(kWgmmaPackB)) us += pack_us(p.n, desc.b.dtype, desc.align_b, desc.b_k_major());
     return p.m < p.n ? us * kShortSide : us;
   }
 
@@ -85,20 +88,29 @@ struct Cost {
     const auto steps =
         static_cast<double>(ceil_div(k_steps, splits_cluster() ? plan.cluster : plan.splits));
     const auto blocks = static_cast<double>(clusters * plan.cluster);
-    const double store_us =
-        kStoreUs * area() / (128.0 * 256.0) * (plan.splits > 1 ? 2.0 : 1.0) + narrow_us();
     const double stream =
         std::min(kDramShare * dram_bytes_per_us(machine), blocks * kStreamBytesPerUs);
     const double bytes =
         memory_bytes() * static_cast<double>(clusters) / static_cast<double>(num_units());
-    return norm(kWaveNorm, steps * step_us(blocks) + store_us, bytes / stream);
+    return norm(kWaveNorm, steps * step_us(blocks) + store_us(), bytes / stream);
   }
 
-  [[nodiscard]] double narrow_us() const {
+  // Of one block. TMA stores whole tiles; single elements are only stored where C has them.
+  [[nodiscard]] double store_us() const {
+    constexpr double kTile = 128.0 * 256.0;
     const MatmulDesc output = wgmma_output(desc, plan);
-    const double width = static_cast<double>(plan.tile_n) / (splits_cluster() ? plan.cluster : 1);
-    const double chunk = wgmma_chunk(plan, wgmma_store(output), output.dtype_c);
-    return kChunkUs * std::max(0.0, width / chunk - width / 32.0);
+    const WgmmaStoreKind store = wgmma_store(output);
+    const double blocks_per_tile = splits_cluster() ? plan.cluster : 1.0;
+    if (store == WgmmaStoreKind::kStrided) {
+      const MatmulProblem& p = desc.problem;
+      const auto elems = static_cast<double>(std::min<std::int64_t>(p.m, plan.tile_m) *
+                                             std::min<std::int64_t>(p.n, plan.tile_n));
+      return kStridedStoreUs * elems / kTile / blocks_per_tile;
+    }
+    const double width = plan.tile_n / blocks_per_tile;
+    const double narrow = width / wgmma_chunk(plan, store, output.dtype_c) - width / 32.0;
+    return kStoreUs * area() / kTile * (plan.splits > 1 ? 2.0 : 1.0) +
+           kChunkUs * std::max(0.0, narrow);
   }
 
   [[nodiscard]] double step_us(double blocks) const {
@@ -142,8 +154,13 @@ struct Cost {
     return bytes_once(desc) + sums + rereads * longer;
   }
 
-  [[nodiscard]] static double pack_us(double bytes) {
-    return kLaunchUs + 2.0 * bytes / kPackBytesPerUs;
+  // Reading and writing: by the accesses that the alignment allows, at most at the DRAM's rate.
+  [[nodiscard]] double pack_us(std::int64_t rows, DType dtype, unsigned align, bool k_major) const {
+    const bool transposes = itemsize(dtype) != 2 && !k_major;
+    const double rate = transposes
+                            ? kTransposeBytesPerUs
+                            : std::min(kPackAccessesPerUs * align, dram_bytes_per_us(machine));
+    return kPackUs + 2.0 * bytes_of(rows, dtype) / rate;
   }
 };
 
