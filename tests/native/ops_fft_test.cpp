@@ -338,7 +338,9 @@ TEST(FftPlan, EveryLengthHasOne) {
               ASSERT_EQ(radices, shape.n) << n;
               ASSERT_LE(shape.shared_bytes, limits.shared_bytes) << n;
               ASSERT_LE(shape.threads, 512) << n;
-              ASSERT_GE(shape.pitch, shape.n + (shape.n - 1) / 16) << n;
+              const bool padded = !shape.block || shape.radices[0] % kernels::kFftPaddedRadix == 0;
+              ASSERT_GE(shape.pitch, shape.n + (padded ? (shape.n - 1) / 16 : 0)) << n;
+              ASSERT_LE(shape.threads_each * shape.group, shape.threads) << n;
               ASSERT_TRUE(!limits.general || !shape.block);
             }
             ASSERT_EQ(product, plan.length) << n;
@@ -356,6 +358,27 @@ TEST(FftPlan, Text) {
             "  block 16x16, 16 a block of 256 threads, column to column, twiddles, 34944 bytes\n"
             "  block 16x16, 16 a block of 256 threads, row to column, 34944 bytes\n"
             "  merge");
+}
+
+// Smooth lengths have stages of much the same size, and the others few convolutions between them.
+TEST(FftPlan, StagesOfABlock) {
+  const auto radices = [](std::int64_t n) {
+    const FftShape shape = plan_fft({FftKind::kComplex, n}, kH200).passes[0].shape;
+    EXPECT_TRUE(shape.block) << n;
+    return std::vector<int>(shape.radices.begin(), shape.radices.begin() + shape.num_stages);
+  };
+  EXPECT_EQ(radices(1000), (std::vector{10, 10, 10}));
+  EXPECT_EQ(radices(2187), (std::vector{9, 9, 9, 3}));
+  EXPECT_EQ(radices(12000), (std::vector{15, 10, 10, 8}));
+  std::set<int> lengths;
+  for (std::int64_t n = 17; n <= 8192; ++n) {
+    if (is_smooth(n)) continue;
+    const FftPlan plan = plan_fft({FftKind::kComplex, n}, kH200);
+    ASSERT_EQ(plan.passes.size(), 1u) << n;
+    ASSERT_TRUE(plan.passes[0].shape.block) << n;
+    lengths.insert(plan.length);
+  }
+  EXPECT_LE(lengths.size(), 28u);
 }
 
 TEST(FftPlan, BlocksOfPlansAreEnumerated) {

@@ -55,7 +55,8 @@ def test_the_extension_of_the_standard(name: str) -> None:
     [
         (4096, "complex64", "fft", ("transforms of 4096", "block 16x16x16")),
         (4096, "float32", "rfft", ("transforms of 2048", "block 16x16x8")),
-        (400, "complex64", "fft", ("block 16x5x5",)),
+        (400, "complex64", "fft", ("block 10x10x4",)),
+        (12000, "complex64", "fft", ("block 15x10x10x8",)),
         (6006, "complex64", "fft", ("general 13x11x7x3x2",)),
         (
             2**20,
@@ -65,7 +66,7 @@ def test_the_extension_of_the_standard(name: str) -> None:
         ),
         (2**24, "complex128", "ifft", ("block 16x16",)),
         (2**20, "float64", "rfft", ("transforms of 524288", "merge")),
-        (1009, "complex64", "fft", ("Bluestein by convolutions of 2048", "general")),
+        (1009, "complex64", "fft", ("Bluestein by convolutions of 2048", "block 16x16x8")),
         (1, "complex64", "fft", ("transforms of 1",)),
     ],
 )

@@ -38,6 +38,10 @@ inline constexpr int kFftMaxStages = 16;
 inline constexpr int kFftGeneralThreads = 256;
 inline constexpr int kFftMergeThreads = 256;
 
+// In the shared memory of fft_block one element of 17 is padding where the first radix is a
+// multiple of this: the first stage's results would share banks.
+inline constexpr int kFftPaddedRadix = 4;
+
 // One of the coordinates of transforms.
 struct FftCoord {
   long long size;

@@ -32,6 +32,7 @@ __device__ __forceinline__ float padded_sample(const SpectrogramArgs& args, cons
 template <int kN, int kG>
 struct SpectrogramBlock {
   static constexpr bool kHasRoots = true;
+  static constexpr bool kFromShared = false;
   static constexpr int kPowerPitch = kN + 1 + kN % 2;  // n + 1 bins, odd
   struct Place {
     long long first = 0;  // sample of the frame's start

@@ -15,6 +15,7 @@ template <class R, int kG, FftSide kIn, FftSide kOut, FftFetch kFetch, FftPut kP
 struct FftBlock {
   using Place = FftPlace;
   static constexpr bool kHasRoots = false;
+  static constexpr bool kFromShared = false;
   const FftArgs& args;
 
   __device__ __forceinline__ Place place(int g) const { return fft_place(args, kG, g); }

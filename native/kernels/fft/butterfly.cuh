@@ -1,7 +1,7 @@
-// DFTs of 2, 3, 4, 5, 7, 8, 11, 13 and 16 values in registers, in natural order:
+// DFTs of 2 to 16 values in registers, in natural order:
 //   v[k] <- sum over j of v[j] e^(-2 pi i j k / kR)
 // Powers of two are split into 2 and 4; odd primes use the symmetry of j and kR - j, half the
-// multiplications of the sum.
+// multiplications of the sum; products of coprimes need no twiddles (Good-Thomas).
 #pragma once
 
 #include "fft/roots.cuh"
@@ -179,5 +179,80 @@ struct Dft<16> {
     for (int k = 0; k < 16; ++k) v[k] = out[k];
   }
 };
+
+template <>
+struct Dft<9> {
+  template <class R>
+  static __device__ __forceinline__ void run(Complex<R> (&v)[9]) {
+    Complex<R> rows[3][3];
+#pragma unroll
+    for (int j = 0; j < 3; ++j) {
+      Complex<R> column[3] = {v[j], v[j + 3], v[j + 6]};
+      Dft<3>::run(column);
+#pragma unroll
+      for (int k = 0; k < 3; ++k) rows[k][j] = column[k];
+    }
+    const Complex<R> w1 = {static_cast<R>(0.766044443118978), static_cast<R>(-0.6427876096865393)};
+    const Complex<R> w2 = {static_cast<R>(0.17364817766693036), static_cast<R>(-0.984807753012208)};
+    const Complex<R> w4 = {static_cast<R>(-0.9396926207859083),
+                           static_cast<R>(-0.3420201433256687)};
+    rows[1][1] = rows[1][1] * w1;
+    rows[1][2] = rows[1][2] * w2;
+    rows[2][1] = rows[2][1] * w2;
+    rows[2][2] = rows[2][2] * w4;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      Dft<3>::run(rows[k]);
+#pragma unroll
+      for (int j = 0; j < 3; ++j) v[k + 3 * j] = rows[k][j];
+    }
+  }
+};
+
+// x with a x = 1 modulo b, for coprimes.
+__device__ constexpr int modular_inverse(int a, int b) {
+  int x = 1;
+  while (a * x % b != 1 % b) ++x;
+  return x;
+}
+
+// By the Chinese remainder theorem a DFT of kA kB is one of kA in each of kB columns and one of kB
+// in each of kA rows.
+template <int kA, int kB>
+struct DftCoprime {
+  template <class R>
+  static __device__ __forceinline__ void run(Complex<R> (&v)[kA * kB]) {
+    constexpr int kR = kA * kB;
+    constexpr int kToA = kB * modular_inverse(kB, kA);  // 1 modulo kA, 0 modulo kB
+    constexpr int kToB = kA * modular_inverse(kA, kB);
+    Complex<R> rows[kA][kB];
+#pragma unroll
+    for (int j = 0; j < kB; ++j) {
+      Complex<R> column[kA];
+#pragma unroll
+      for (int i = 0; i < kA; ++i) column[i] = v[(kB * i + kA * j) % kR];
+      Dft<kA>::run(column);
+#pragma unroll
+      for (int i = 0; i < kA; ++i) rows[i][j] = column[i];
+    }
+#pragma unroll
+    for (int i = 0; i < kA; ++i) {
+      Dft<kB>::run(rows[i]);
+#pragma unroll
+      for (int j = 0; j < kB; ++j) v[(kToA * i + kToB * j) % kR] = rows[i][j];
+    }
+  }
+};
+
+template <>
+struct Dft<6> : DftCoprime<2, 3> {};
+template <>
+struct Dft<10> : DftCoprime<2, 5> {};
+template <>
+struct Dft<12> : DftCoprime<4, 3> {};
+template <>
+struct Dft<14> : DftCoprime<2, 7> {};
+template <>
+struct Dft<15> : DftCoprime<3, 5> {};
 
 }  // namespace gpk

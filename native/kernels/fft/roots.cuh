@@ -41,16 +41,37 @@ __device__ __forceinline__ Complex<R> unit_root(unsigned num, unsigned den) {
   return {left ? -re : re, upper ? im : -im};
 }
 
-// The same for a constant den. Powers of two divide exactly.
+__device__ __forceinline__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double fused(double a, double b, double c) { return fma(a, b, c); }
+
+// 2 / kDen as the sum of two numbers, kDen < 2^24. The double's remainder is exact: its halves
+// times kDen are.
+template <class R, unsigned kDen>
+struct HalfTurns {
+  static constexpr double kStep = 2.0 / kDen;
+  static constexpr double kTop = static_cast<double>(static_cast<float>(kStep));
+  static constexpr double kLeft = (2.0 - kTop * kDen) - (kStep - kTop) * kDen;
+  static constexpr R kHigh = static_cast<R>(kStep);
+  static constexpr R kLow = static_cast<R>((kStep - static_cast<double>(kHigh)) + kLeft / kDen);
+};
+
+// The same for a constant den. Powers of two divide exactly; else the angle is a number and what
+// its rounding lost, which is small enough for the derivative.
 template <class R, unsigned kDen>
 __device__ __forceinline__ Complex<R> unit_root_of(unsigned num) {
-  if constexpr ((kDen & (kDen - 1)) == 0 && kDen <= (1u << 24)) {
+  if constexpr (kDen > (1u << 24)) {
+    return unit_root<R>(num, kDen);
+  } else {
+    using Turns = HalfTurns<R, kDen>;
+    const R count = static_cast<R>(num);
+    const R angle = count * Turns::kHigh;
     R sine;
     R cosine;
-    sine_cosine_pi(static_cast<R>(num) * (R(2) / static_cast<R>(kDen)), &sine, &cosine);
-    return {cosine, -sine};
-  } else {
-    return unit_root<R>(num, kDen);
+    sine_cosine_pi(angle, &sine, &cosine);
+    if constexpr ((kDen & (kDen - 1)) == 0) return {cosine, -sine};
+    const R rest = static_cast<R>(3.141592653589793) *
+                   fused(count, Turns::kLow, fused(count, Turns::kHigh, -angle));
+    return {fused(-rest, sine, cosine), fused(-rest, cosine, -sine)};
   }
 }
 
@@ -91,6 +112,7 @@ __device__ __forceinline__ void root_powers_of(Complex<R> (&w)[kR], unsigned num
 // e^(-pi i index^2 / n): Bluestein's chirp.
 template <class R>
 __device__ __forceinline__ Complex<R> chirp(unsigned index, unsigned n) {
+  if (index < 65536) return unit_root<R>(index * index % (2 * n), 2 * n);
   const unsigned long long square = static_cast<unsigned long long>(index) * index;
   return unit_root<R>(static_cast<unsigned>(square % (2ull * n)), 2 * n);
 }

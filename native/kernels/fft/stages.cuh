@@ -5,8 +5,8 @@
 // roots, transforms them and writes them kP apart, kP the product of the radices before; results
 // are in order. Block: kG transforms, kT threads each, threads with neighbouring elements next to
 // each other (kRow) or threads with neighbouring transforms (kColumn). Between the stages all goes
-// through shared memory (kG * kPitch elements; one of 17 is padding, against bank conflicts of the
-// first stages), so that input and output may differ in this: a transposition is free.
+// through shared memory (kG * kPitch elements, padded against bank conflicts), so that input and
+// output may differ in this: a transposition is free.
 #pragma once
 
 #include "args/fft.h"
@@ -18,6 +18,10 @@ using namespace kernels;
 
 __device__ constexpr int fft_product() { return 1; }
 template <class... Rest>
+__device__ constexpr int fft_first(int first, Rest...) {
+  return first;
+}
+template <class... Rest>
 __device__ constexpr int fft_product(int first, Rest... rest) {
   return first * fft_product(rest...);
 }
@@ -25,6 +29,8 @@ __device__ constexpr int fft_product(int first, Rest... rest) {
 template <class R, int kT, int kG, int kPitch, FftSide kIn, FftSide kOut, int... kRadices>
 struct FftStages {
   static constexpr int kN = fft_product(kRadices...);
+  static constexpr bool kPadded = fft_first(kRadices...) % kFftPaddedRadix == 0;
+  static_assert(kPitch >= kN + (kPadded ? kN / 16 : 0));
   // The threads of a transform are in one warp.
   static constexpr bool kInWarp =
       kIn == FftSide::kRow && kOut == FftSide::kRow && kT <= 32 && 32 % kT == 0;
@@ -51,13 +57,14 @@ struct FftStages {
   }
   template <FftSide kSide>
   __device__ __forceinline__ Complex<R>& slot(int i) const {
-    return shared[transform<kSide>() * kPitch + i + (i >> 4)];
+    return shared[transform<kSide>() * kPitch + (kPadded ? i + (i >> 4) : i)];
   }
 
   // With v[kR], io.load(v, place, first) reads elements first + j n / kR and io.store(v, place,
   // first) writes outputs first + j n / kR; place = io.place(transform in the block). kKeep:
   // outputs are left in slot<kOut>(k) instead, for all threads. Io::kHasRoots: io.root<kDen>(num)
-  // is e^(-2 pi i num / kDen), num < kDen; else roots are evaluated.
+  // is e^(-2 pi i num / kDen), num < kDen; else roots are evaluated. Io::kFromShared: io.load reads
+  // the shared memory of the stages.
   template <bool kKeep, class Io>
   __device__ __forceinline__ void run(const Io& io) const {
     stages<kKeep, Io, 1, kRadices...>(io);
@@ -89,7 +96,7 @@ struct FftStages {
         for (int j = 0; j < kR; ++j) v[e][j] = slot<kSide>(b + j * kButterflies);
       }
     }
-    if constexpr (!kFirst && !kStores) sync();
+    if constexpr ((!kFirst || Io::kFromShared) && !kStores) sync();
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       const int b = t + e * kT;

@@ -8,9 +8,9 @@
 
 namespace gpk::ops::fft {
 
-enum class FftKernel : std::uint8_t { kBlock, kGeneral, kMerge };
+enum class FftKernel : std::uint8_t { kBlock, kGeneral, kMerge, kBluestein };
 
-// The fields that select code: of a pass for kBlock, else the precision alone.
+// The fields that select code: of a pass for kBlock and kBluestein, else the precision alone.
 std::uint64_t pack(FftKernel which, bool wide, const FftPass& pass);
 jit::KernelSpec make_spec(FftKernel which, bool wide, const FftPass& pass);
 

@@ -34,24 +34,16 @@ std::shared_ptr<const FftPlan> planned(const FftDesc& desc, const FftLimits& lim
 void launch_bluestein(const FftTarget& target, const FftPlan& plan, FftEnds ends) {
   const std::int64_t m = plan.length;
   const Array filter = scratch_for(target, {}, m);
-  std::vector<FftPass> passes = plan.passes;
-  const bool fused = passes.size() == 1;
-  const auto set = [&](FftFetch fetch, FftPut put) {
-    if (fused) passes[0].in = passes[0].out = FftSide::kRow;
-    passes.front().fetch = fetch;
-    passes.back().put = put;
-  };
   FftEnds made;
   made.out = &filter;
   made.coords = {{1, 0, 0, 0, 0}};
   made.valid = made.count = made.length = static_cast<int>(m);
   made.chirp_n = ends.chirp_n;
   made.scale_re = made.scale_im = 1.0 / static_cast<double>(m);
-  set(FftFetch::kFilter, FftPut::kComplex);
-  launch_passes(target, passes, made);
+  launch_passes(target, plan.filter, made);
 
   ends.table = &filter;
-  if (fused) {
+  if (plan.passes.size() == 1) {
     ends.chirp_in = true;
     ends.twist = FftTwist::kChirp;
     ends.rounds = 2;
@@ -68,7 +60,8 @@ void launch_bluestein(const FftTarget& target, const FftPlan& plan, FftEnds ends
   forward.twist = FftTwist::kTable;
   forward.scale_re = 1.0;
   forward.scale_im = -1.0;
-  set(plan.fetch, FftPut::kComplex);
+  std::vector<FftPass> passes = plan.passes;
+  passes.back().put = FftPut::kComplex;
   launch_passes(target, passes, forward);
 
   FftEnds back = ends;
@@ -78,7 +71,8 @@ void launch_bluestein(const FftTarget& target, const FftPlan& plan, FftEnds ends
   back.valid = static_cast<int>(m);
   back.sign = 1.0;
   back.twist = FftTwist::kChirp;
-  set(FftFetch::kComplex, plan.put);
+  passes = plan.passes;
+  passes.front().fetch = FftFetch::kComplex;
   launch_passes(target, passes, back);
 }
 

@@ -57,8 +57,10 @@ void launch_pass(const FftTarget& target, const FftPass& pass, FftArgs& args,
   args.fetch = pass.fetch;
   args.put = pass.put;
   if (pass.twiddle) args.twist = FftTwist::kTwiddle;
-  submit(target, shape.block ? FftKernel::kBlock : FftKernel::kGeneral, pass, args, shape.group,
-         arrays);
+  const FftKernel which = !shape.block       ? FftKernel::kGeneral
+                          : args.rounds == 2 ? FftKernel::kBluestein
+                                             : FftKernel::kBlock;
+  submit(target, which, pass, args, shape.group, arrays);
 }
 
 // From and to scratch arrays of `n` elements a transform; nothing happens to them.

@@ -12,9 +12,11 @@ constexpr int kPrimes[] = {2, 3, 5, 7, 11, 13};
 // Passes with fewer columns than this in a block waste memory bandwidth.
 constexpr int kMinColumns = 4;
 
-// The kernel of a pass. shared_bytes above the limit: there is none.
-FftShape shape_of(int n, const FftPass& pass, bool wide, const FftLimits& limits) {
-  if (!limits.general && has_block(n, wide, pass)) {
+// The kernel of a pass. shared_bytes above the limit: there is none. bluestein: of both transforms
+// in one launch.
+FftShape shape_of(int n, const FftPass& pass, bool wide, const FftLimits& limits,
+                  bool bluestein = false) {
+  if (!limits.general && (bluestein ? has_bluestein(n, wide, pass) : has_block(n, wide, pass))) {
     FftShape shape = block_shape(n, wide, pass.in, pass.out);
     if (shape.shared_bytes <= limits.shared_bytes) return shape;
   }
@@ -81,9 +83,7 @@ std::vector<FftPass> passes_of(std::int64_t n, const FftPlan& plan, const FftDes
   whole.fetch = plan.fetch;
   whole.put = plan.put;
   if (n <= 16384) {
-    whole.shape = plan.bluestein ? general_shape(static_cast<int>(n), desc.wide, whole.in,
-                                                 whole.out, limits.shared_bytes)
-                                 : shape_of(static_cast<int>(n), whole, desc.wide, limits);
+    whole.shape = shape_of(static_cast<int>(n), whole, desc.wide, limits, plan.bluestein);
     if (fits(whole.shape, limits)) return {whole};
   }
   const int longest = limits.general ? longest_general(desc.wide, kMinColumns, limits) : 2048;
@@ -106,6 +106,23 @@ std::vector<FftPass> passes_of(std::int64_t n, const FftPlan& plan, const FftDes
     passes.push_back(pass);
   }
   return passes;
+}
+
+// Of Bluestein's filter, one row.
+std::vector<FftPass> filter_passes(const FftPlan& plan, bool wide, const FftLimits& limits) {
+  FftPlan filter;
+  filter.fetch = FftFetch::kFilter;
+  const FftDesc desc{FftKind::kComplex, plan.length, wide, true, true};
+  return passes_of(plan.length, filter, desc, limits);
+}
+
+// Points of a convolution in one launch: few different ones, since each has a kernel of its own.
+std::int64_t block_convolution(std::int64_t least) {
+  std::int64_t power = 32;
+  while (2 * power < least) power *= 2;
+  for (const std::int64_t eighths : {8, 10, 12})
+    if (power / 8 * eighths >= least) return power / 8 * eighths;
+  return 2 * power;
 }
 
 const char* name(FftSide side) { return side == FftSide::kRow ? "row" : "column"; }
@@ -160,7 +177,14 @@ FftPlan plan_fft(const FftDesc& desc, const FftLimits& limits) {
   plan.length = static_cast<int>(plan.bluestein  ? next_smooth(2 * desc.n - 1)
                                  : pairs && real ? desc.n / 2
                                                  : desc.n);
-  plan.passes = passes_of(plan.length, plan, desc, limits);
+  if (plan.bluestein && !limits.general) {
+    FftPlan block = plan;
+    block.length = static_cast<int>(block_convolution(2 * desc.n - 1));
+    block.passes = passes_of(block.length, block, desc, limits);
+    if (block.passes.size() == 1 && block.passes[0].shape.block) plan = block;
+  }
+  if (plan.passes.empty()) plan.passes = passes_of(plan.length, plan, desc, limits);
+  if (plan.bluestein) plan.filter = filter_passes(plan, desc.wide, limits);
   plan.merge = plan.put == FftPut::kHalf && plan.passes.size() > 1;
   return plan;
 }

@@ -63,6 +63,7 @@ struct FftPlan {
   FftPut put = FftPut::kComplex;
   bool merge = false;           // a real transform in several passes has one more
   std::vector<FftPass> passes;  // 1 to 3; of a convolution in several passes: of each transform
+  std::vector<FftPass> filter;  // Bluestein's: of its filter
 };
 
 inline constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;

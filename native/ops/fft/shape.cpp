@@ -1,6 +1,7 @@
 #include "ops/fft/shape.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 namespace gpk::ops::fft {
@@ -10,11 +11,10 @@ constexpr int kBlockThreads = 256;
 constexpr int kGeneralElems = 2048;  // of a block, so that several are resident
 constexpr int kGeneralColumns = 8;
 
-// Multiples of powers of two that signals and images come in.
-constexpr int kMultiples[] = {3, 5, 15, 25, 125};
-constexpr int kMaxMultiple = 4096;
-constexpr int kMaxPower = 16384;
+constexpr int kMaxBlock = 16384;
 constexpr int kMaxColumn = 2048;  // of a pass of several
+constexpr int kMaxThreads = 512;
+constexpr int kMaxValues = 16;  // of a thread, in registers; twice that where threads run short
 
 void add_radix(FftShape& shape, int radix) {
   shape.radices[static_cast<std::size_t>(shape.num_stages++)] = radix;
@@ -43,10 +43,10 @@ std::size_t bytes_of(const FftShape& shape, bool wide, int buffers) {
          static_cast<std::size_t>(shape.pitch) * (wide ? 16 : 8);
 }
 
-// At least `n` and padding, and `rest` modulo a row of banks.
-int pitch_of(int n, bool wide, int rest) {
+// At least `n`, with padding or without, and `rest` modulo a row of banks.
+int pitch_of(int n, bool wide, int rest, bool padded = true) {
   const int banks = wide ? 8 : 16;
-  const int least = n + n / 16 + 1;
+  const int least = padded ? n + n / 16 + 1 : n;
   return least + ((rest - least) % banks + banks) % banks;
 }
 
@@ -55,6 +55,85 @@ int columns_of(int n, bool wide) {
   const int columns = n <= 256 ? 16 : n <= 1024 ? 8 : 4;
   return wide ? std::max(2, columns / 2) : columns;
 }
+
+// Transforms of a block whose rows are.
+int rows_of(int threads_each) { return std::clamp(kBlockThreads / threads_each, 1, 128); }
+
+bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
+
+// Instructions of a butterfly, about: of the DFT; for each value its way through shared memory, its
+// address and its root; and the roots that are evaluated rather than multiplied.
+double butterfly_cost(int radix) {
+  static constexpr std::array<int, 17> kDft = {0,   0,   4, 16,  16, 44,  44,  100, 52,
+                                               120, 108, 0, 112, 0,  228, 212, 144};
+  static constexpr double kValue = 14;
+  static constexpr double kRoot = 28;
+  int roots = 1;
+  for (int j = 2; j < radix; j *= 2) ++roots;
+  return kDft[static_cast<std::size_t>(radix)] + kValue * radix + kRoot * roots;
+}
+
+// The stages and threads of n whose instructions are the fewest, idle threads counted. n is a
+// product of 2, 3, 5 and 7; columns: transforms of a block, 0 for rows.
+class CheapestStages {
+ public:
+  CheapestStages(int n, int columns, bool wide) : columns_(columns) {
+    stages_.n = n;
+    const int elems = n * std::max(columns, 1);
+    if (!wide && 4 * elems > 3 * kMaxValues * kMaxThreads) values_ = 2 * kMaxValues;
+    if (wide && 2 * elems <= kMaxValues * kMaxThreads) threads_ = kMaxThreads / 2;
+    for (; best_.num_stages == 0; values_ += kMaxValues / 4) visit(n, 16);
+  }
+  [[nodiscard]] const FftShape& best() const { return best_; }
+
+ private:
+  // Radices in descending order; `rest` is what is left of n.
+  void visit(int rest, int largest) {
+    if (rest == 1) {
+      for (int s = 0; s < stages_.num_stages; ++s)
+        for (int threads = stages_.n / radix(s); threads > 1; threads = (threads + 1) / 2)
+          judge(threads);
+      judge(1);
+      return;
+    }
+    if (stages_.num_stages == kMaxStages) return;
+    for (const int r : {16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4, 3, 2}) {
+      if (r > largest || rest % r != 0) continue;
+      add_radix(stages_, r);
+      visit(rest / r, r);
+      --stages_.num_stages;
+    }
+  }
+
+  void judge(int threads) {
+    const int group = columns_ > 0 ? columns_ : rows_of(threads);
+    if (threads * group > threads_) return;
+    const double lanes = 32.0 * ((threads * group + 31) / 32) / group;
+    double cost = 0;
+    for (int s = 0; s < stages_.num_stages; ++s) {
+      const int each = (stages_.n / radix(s) + threads - 1) / threads;
+      if (each * radix(s) > values_) return;
+      cost += lanes * (kStageCost + each * butterfly_cost(radix(s)));
+    }
+    if (best_.num_stages > 0 && cost >= cost_) return;
+    cost_ = cost;
+    best_ = stages_;
+    best_.threads_each = threads;
+    best_.group = group;
+  }
+
+  [[nodiscard]] int radix(int stage) const {
+    return stages_.radices[static_cast<std::size_t>(stage)];
+  }
+
+  static constexpr int kMaxStages = 6;
+  static constexpr double kStageCost = 30;  // barriers
+  int columns_;
+  int threads_ = kMaxThreads;  // half as many have twice the registers
+  int values_ = kMaxValues;    // of a thread at most
+  FftShape stages_, best_;
+  double cost_ = 0;
+};
 
 }  // namespace
 
@@ -74,30 +153,25 @@ void add_radices(FftShape& shape) {
                    std::greater<>());
 }
 
-const std::vector<int>& block_lengths() {
-  static const std::vector<int> lengths = [] {
-    std::vector<int> found;
-    for (int n = 2; n <= kMaxPower; n *= 2) found.push_back(n);
-    for (const int multiple : kMultiples)
-      for (int n = 4 * multiple; n <= kMaxMultiple; n *= 2) found.push_back(n);
-    std::sort(found.begin(), found.end());
-    return found;
-  }();
-  return lengths;
+bool is_block_length(int n) {
+  if (n < 2 || n > kMaxBlock) return false;
+  for (const int prime : {2, 3, 5, 7})
+    while (n % prime == 0) n /= prime;
+  return n == 1;
 }
 
 bool has_block(int n, bool wide, const FftPass& pass) {
-  if (!std::binary_search(block_lengths().begin(), block_lengths().end(), n)) return false;
+  if (!is_block_length(n)) return false;
   const bool plain = pass.fetch == FftFetch::kComplex && pass.put == FftPut::kComplex;
   if (pass.in == FftSide::kRow && pass.out == FftSide::kRow) {
-    if (pass.twiddle || n > (wide ? kMaxPower / 2 : kMaxPower)) return false;
+    if (pass.twiddle || n > (wide ? kMaxBlock / 2 : kMaxBlock)) return false;
     return plain || (pass.fetch == FftFetch::kReal && pass.put == FftPut::kComplex) ||
            (pass.fetch == FftFetch::kPacked && pass.put == FftPut::kHalf) ||
            (pass.fetch == FftFetch::kHalf && pass.put == FftPut::kPacked &&
-            n <= (wide ? kMaxPower / 4 : kMaxPower));  // longer ones run out of registers
+            n <= (wide ? kMaxBlock / 4 : kMaxBlock));  // longer ones run out of registers
   }
   const bool whole = pass.in == pass.out && !pass.twiddle;
-  if ((n & (n - 1)) != 0 || n > (whole ? 2 * kMaxColumn : kMaxColumn)) return false;
+  if (n > (whole && is_power_of_two(n) ? 2 * kMaxColumn : kMaxColumn)) return false;
   if (pass.in == FftSide::kRow)  // the last of several passes
     return !pass.twiddle && pass.fetch == FftFetch::kComplex &&
            (pass.put == FftPut::kComplex || pass.put == FftPut::kPacked);
@@ -108,23 +182,33 @@ bool has_block(int n, bool wide, const FftPass& pass) {
           pass.fetch == FftFetch::kHalf);
 }
 
+bool has_bluestein(int n, bool wide, const FftPass& pass) {
+  const bool rows = pass.in == FftSide::kRow && pass.out == FftSide::kRow;
+  const int most = rows ? kMaxBlock : kMaxColumn;
+  return is_block_length(n) && n <= (wide ? most / 2 : most);
+}
+
 FftShape block_shape(int n, bool wide, FftSide in, FftSide out) {
-  FftShape shape;
-  shape.block = true;
-  shape.n = n;
-  add_radices(shape);
   const bool rows = in == FftSide::kRow && out == FftSide::kRow;
-  shape.threads_each = n / shape.radices[0];
-  shape.group =
-      rows ? std::max(1, std::min(kBlockThreads / shape.threads_each, 128)) : columns_of(n, wide);
-  // Two butterflies a thread where one would leave too few registers for them.
-  while (shape.threads_each * shape.group > 512) shape.threads_each /= 2;
+  const int columns = rows ? 0 : columns_of(n, wide);
+  FftShape shape;
+  if (is_power_of_two(n)) {
+    shape.n = n;
+    add_radices(shape);
+    shape.threads_each = n / shape.radices[0];
+    shape.group = rows ? rows_of(shape.threads_each) : columns;
+    // Two butterflies a thread where one would leave too few registers for them.
+    while (shape.threads_each * shape.group > kMaxThreads) shape.threads_each /= 2;
+  } else {
+    shape = CheapestStages(n, columns, wide).best();
+  }
+  shape.block = true;
   shape.threads = shape.threads_each * shape.group;
   const int banks = wide ? 8 : 16;
   const int rest = !rows                        ? banks / std::min(banks, shape.group)
                    : shape.threads_each < banks ? shape.threads_each
                                                 : 0;
-  shape.pitch = pitch_of(n, wide, rest);
+  shape.pitch = pitch_of(n, wide, rest, shape.radices[0] % kernels::kFftPaddedRadix == 0);
   shape.shared_bytes = bytes_of(shape, wide, 1);
   return shape;
 }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "fft/block.cuh"
+#include "fft/bluestein.cuh"
 #include "fft/general.cuh"
 #include "fft/merge.cuh"
 
@@ -138,6 +139,12 @@ TEST(HostFft, EveryRadix) {
   check_block<double, 1, 4, kRow, kRow, 11>(5);
   check_block<double, 1, 4, kRow, kRow, 13>(5);
   check_block<double, 1, 4, kRow, kRow, 16>(5);
+  check_block<float, 1, 4, kRow, kRow, 6>(5);
+  check_block<double, 1, 4, kRow, kRow, 9>(5);
+  check_block<float, 1, 4, kRow, kRow, 10>(5);
+  check_block<double, 1, 4, kRow, kRow, 12>(5);
+  check_block<float, 1, 4, kRow, kRow, 14>(5);
+  check_block<double, 1, 4, kRow, kRow, 15>(5);
 }
 
 TEST(HostFft, StagesOfABlock) {
@@ -147,6 +154,9 @@ TEST(HostFft, StagesOfABlock) {
   check_block<float, 25, 2, kRow, kRow, 16, 5, 5>(3);
   check_block<double, 13, 3, kRow, kRow, 13, 11>(4);
   check_block<float, 4, 8, kRow, kRow, 4, 2>(9);
+  check_block<double, 20, 2, kRow, kRow, 15, 8, 5>(3);
+  check_block<float, 20, 1, kRow, kRow, 10, 10, 2>(2);
+  check_block<float, 27, 1, kRow, kRow, 9, 9, 3>(2);
 }
 
 TEST(HostFft, RowsAndColumns) {
@@ -380,39 +390,62 @@ TEST(HostFft, GeneralReal) {
   check_general_real<float>({}, true);
 }
 
-TEST(HostFft, Bluestein) {
-  constexpr int kN = 37;
-  constexpr int kM = 80;
+// n points by convolutions of m, the product of the radices; in fft_general or fft_bluestein.
+template <class R, int kT, FftSide kSide, int... kRadices>
+void check_bluestein(int n, bool general) {
+  constexpr int kM = fft_product(kRadices...);
   constexpr int kBatch = 3;
-  using R = double;
+  constexpr int kG = 2;
+  constexpr int kPitch = kM + kM / 16 + 1;
   FftArgs filter = basic_args(kM, 1, 1);
   std::vector<Complex<R>> table(kM);
   filter.out = table.data();
   filter.fetch = FftFetch::kFilter;
-  filter.chirp_n = kN;
+  filter.chirp_n = static_cast<unsigned>(n);
   filter.scale_re = filter.scale_im = 1.0 / kM;
-  set_radices(filter, {16, 5});
+  set_radices(filter, {kRadices...});
   host_cuda::launch(1, kFftGeneralThreads, [&] { fft_general<R>(filter); });
-  const auto x = normal<Complex<R>>(kBatch * kN, 6);
+  const auto x = normal<Complex<R>>(kBatch * n, 6);
   std::vector<Complex<R>> y(x.size());
-  FftArgs args = basic_args(kM, kBatch, 2);
-  set_radices(args, {16, 5});
-  args.coords[0] = {kBatch, kN, kN, 0, 0};
+  FftArgs args = basic_args(kM, kBatch, kG);
+  set_radices(args, {kRadices...});
+  const bool row = kSide == kRow;
+  args.coords[0] = {kBatch, row ? n : 1, row ? n : 1, 0, 0};
+  args.in_stride = args.out_stride = row ? 1 : kBatch;
+  args.in_side = args.out_side = kSide;
   args.in = x.data();
   args.out = y.data();
   args.table = table.data();
-  args.valid = args.count = kN;
-  args.chirp_n = kN;
+  args.valid = args.count = n;
+  args.chirp_n = static_cast<unsigned>(n);
   args.chirp = 1;
   args.rounds = 2;
   args.twist = FftTwist::kChirp;
-  host_cuda::launch(args.tiles, kFftGeneralThreads, [&] { fft_general<R>(args); });
+  if (general) {
+    host_cuda::launch(args.tiles, kFftGeneralThreads, [&] { fft_general<R>(args); });
+  } else {
+    host_cuda::launch(args.tiles, kT * kG, [&] {
+      fft_bluestein<R, kT, kG, kPitch, kSide, kSide, FftFetch::kComplex, FftPut::kComplex,
+                    kRadices...>(args);
+    });
+  }
   for (int b = 0; b < kBatch; ++b) {
     std::vector<Wide> in;
-    for (int i = 0; i < kN; ++i) in.push_back(wide(x[as_size(b * kN + i)]));
-    const auto first = y.begin() + b * kN;
-    expect_close(std::vector<Complex<R>>(first, first + kN), dft(in), kM);
+    std::vector<Complex<R>> got;
+    for (int i = 0; i < n; ++i) {
+      const auto at = as_size(row ? b * n + i : i * kBatch + b);
+      in.push_back(wide(x[at]));
+      got.push_back(y[at]);
+    }
+    expect_close(got, dft(in), kM);
   }
+}
+
+TEST(HostFft, Bluestein) {
+  check_bluestein<double, 1, kRow, 16, 5>(37, true);
+  check_bluestein<double, 5, kRow, 16, 5>(37, false);
+  check_bluestein<float, 8, kRow, 8, 8>(31, false);
+  check_bluestein<float, 5, kColumn, 16, 5>(37, false);
 }
 
 TEST(HostFft, Merge) {
