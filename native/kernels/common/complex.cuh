@@ -74,7 +74,10 @@ __device__ __forceinline__ bool is_finite(Complex<R> a) {
 template <class R>
 __device__ __forceinline__ Complex<R> operator/(Complex<R> a, Complex<R> b) {
   if (fabs(b.re) >= fabs(b.im)) {
-    if (b.re == R(0) && b.im == R(0)) return {a.re / fabs(b.re), a.im / fabs(b.re)};
+    if (b.re == R(0) && b.im == R(0)) {
+      const R zero = R(fabs(b.re));
+      return {a.re / zero, a.im / zero};
+    }
     const R ratio = b.im / b.re;
     const R scale = R(1) / (b.re + b.im * ratio);
     return {(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
