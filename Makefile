@@ -46,12 +46,13 @@ demo: $(VENV)/.package  ## install the package and show what it can do on this m
 
 test: lint cpp unit clients  ## checks and tests that need no GPU (clang-tidy apart: make tidy)
 
-lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, generated files
+lint: format-check $(VENV)/.dev $(VENV)/.package  ## format, types, include law, ASCII, named files, the tutorial, generated files
 	$(BIN)/ruff check .
 	$(PY) scripts/check_include_law.py
 	$(PY) scripts/check_kernel_args.py
 	$(PY) scripts/check_ascii.py
 	$(PY) scripts/check_named_files.py
+	$(PY) scripts/check_adding_an_op.py --diffs
 	$(BIN)/mypy
 	$(PY) scripts/generate.py --check
 

@@ -1,5 +1,7 @@
 """Follow docs/adding-an-op.md in a copy of the tree: apply its diff blocks, generate, build, test.
 
+usage: check_adding_an_op.py [--diffs]   (--diffs: only whether the diff blocks fit the tree)
+
 The copy and its build stay in build/tutorial, so that a second run compiles only what changed. The
 copy builds in its own build/py, as `make` does here: ccache finds what the new ops do not touch.
 """
@@ -76,13 +78,13 @@ def copy_tree() -> None:
             path.unlink()
 
 
-def apply(hunk: Hunk) -> None:
-    path = COPY / hunk.path
-    text = path.read_text(encoding="utf-8")
+def applied(hunk: Hunk, root: Path) -> str:
+    """The file of `root` with the change."""
+    text = (root / hunk.path).read_text(encoding="utf-8")
     old = hunk.side("+")
     if text.count(old) != 1:
         sys.exit(f"{PAGE.name}: {hunk.path} contains this {text.count(old)} times:\n{old}")
-    path.write_text(text.replace(old, hunk.side("-")), encoding="utf-8", newline="\n")
+    return text.replace(old, hunk.side("-"))
 
 
 def run(*command: str) -> None:
@@ -93,14 +95,19 @@ def run(*command: str) -> None:
 
 
 def main() -> int:
-    copy_tree()
-    for title, hunks in sections().items():
+    changes = sections()
+    for title, hunks in changes.items():
         op, count, _ = SECTIONS[title]
         files = {hunk.path for hunk in hunks}
         if len(files) != count:
             sys.exit(f"{PAGE.name}: {op} changes {len(files)} files, the page says {count}")
         for hunk in hunks:
-            apply(hunk)
+            applied(hunk, ROOT)
+    if sys.argv[1:] == ["--diffs"]:
+        return 0
+    copy_tree()
+    for hunk in (hunk for hunks in changes.values() for hunk in hunks):
+        (COPY / hunk.path).write_text(applied(hunk, COPY), encoding="utf-8", newline="\n")
     run("scripts/generate.py", "--sources")
     shutil.rmtree(SITE, ignore_errors=True)
     run(
