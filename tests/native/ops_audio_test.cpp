@@ -31,7 +31,7 @@ std::string message_of(const Call& call) {
 
 TEST(AudioPlan, Spectrogram) {
   EXPECT_EQ(to_string(plan_spectrogram(400)),
-            "spectrogram(n_fft=400): 8x5x5, 10 frames a block of 250 threads, 27560 bytes");
+            "spectrogram(n_fft=400): 10x10x2, 12 frames a block of 240 threads, 31216 bytes");
   for (const int n_fft : fused_lengths()) {
     const SpectrogramPlan plan = plan_spectrogram(n_fft);
     int product = 1;
