@@ -11,6 +11,7 @@ namespace {
 constexpr int kPrimes[] = {2, 3, 5, 7, 11, 13};
 // Passes with fewer columns than this in a block waste memory bandwidth.
 constexpr int kMinColumns = 4;
+constexpr std::int64_t kMaxPass = 16384;  // points of a transform in one pass
 
 // The kernel of a pass. shared_bytes above the limit: there is none. bluestein: of both transforms
 // in one launch.
@@ -82,7 +83,7 @@ std::vector<FftPass> passes_of(std::int64_t n, const FftPlan& plan, const FftDes
   whole.out = desc.out_row ? FftSide::kRow : FftSide::kColumn;
   whole.fetch = plan.fetch;
   whole.put = plan.put;
-  if (n <= 16384) {
+  if (n <= kMaxPass) {
     whole.shape = shape_of(static_cast<int>(n), whole, desc.wide, limits, plan.bluestein);
     if (fits(whole.shape, limits)) return {whole};
   }
@@ -177,9 +178,10 @@ FftPlan plan_fft(const FftDesc& desc, const FftLimits& limits) {
   plan.length = static_cast<int>(plan.bluestein  ? next_smooth(2 * desc.n - 1)
                                  : pairs && real ? desc.n / 2
                                                  : desc.n);
-  if (plan.bluestein && !limits.general) {
+  const std::int64_t convolution = block_convolution(2 * desc.n - 1);
+  if (plan.bluestein && !limits.general && convolution <= kMaxPass) {
     FftPlan block = plan;
-    block.length = static_cast<int>(block_convolution(2 * desc.n - 1));
+    block.length = static_cast<int>(convolution);
     block.passes = passes_of(block.length, block, desc, limits);
     if (block.passes.size() == 1 && block.passes[0].shape.block) plan = block;
   }
