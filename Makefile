@@ -96,6 +96,11 @@ sanitize:  ## C++ tests under the address, undefined-behaviour and thread saniti
 	$(MAKE) cpp PRESET=asan
 	$(MAKE) cpp PRESET=tsan
 
+# PART=3/60: the third of 60 parts of equal length; the whole takes hours.
+PART ?= 1/60
+simulate: $(VENV)/.dev $(VENV)/.package  ## a part of the GPU tests on a simulated GPU (PART=1/60)
+	PYGPUKIT_DEVICE=sim:sm_90a PYGPUKIT_PREFETCH=0 GPK_TEST_SHARD=$(PART) $(PY) -m pytest tests/gpu -q -p no:cacheprovider
+
 gpu:  ## build, test and measure on a machine with a GPU
 	scripts/gpu_check.sh
 
@@ -138,7 +143,7 @@ tutorial: $(VENV)/.dev $(VENV)/.package  ## follow docs/adding-an-op.md in a cop
 clean:  ## remove everything that was built
 	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test lint cpp unit kernels tidy sanitize gpu bench wheel format format-check generate tutorial clean \
+.PHONY: help demo test lint cpp unit kernels tidy sanitize simulate gpu bench wheel format format-check generate tutorial clean \
   clients
 
 # --- environment: what the package needs, then what developers need -----------------------------

@@ -48,6 +48,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not gp.is_cuda_available():
             pytest.skip(f"no GPU: {gp.check_driver_compatibility()[1]}")
+    hardware = item.get_closest_marker("hardware")
+    if hardware is not None and os.environ.get("PYGPUKIT_DEVICE", "").startswith("sim"):
+        pytest.skip(f"not in the simulator: {hardware.args[0]}")
     if item.get_closest_marker("nvrtc") is not None:
         from pygpukit import _native
 

@@ -28,6 +28,7 @@ def model() -> gp.asr.WhisperModel:
     return gp.asr.WhisperModel.from_pretrained(TINY, device="cuda", max_batch=10)
 
 
+@pytest.mark.hardware("too long")
 @pytest.mark.parametrize("name", [clip["name"] for clip in clips()])
 def test_clip(model: gp.asr.WhisperModel, name: str) -> None:
     check_clip(model, name, "cuda", 1e-3)
@@ -39,6 +40,7 @@ def test_random_weights(shape: str) -> None:
     check_shape(shape, "cuda", "bfloat16", 5e-2)
 
 
+@pytest.mark.hardware("too long")
 def test_long_sound(model: gp.asr.WhisperModel) -> None:
     result = model.transcribe(wav("long"), language="en")
     wanted = golden()["long"]["segments"]

@@ -32,6 +32,7 @@ print(lost)
 """
 
 
+@pytest.mark.hardware("it reports the fault on stderr")
 def test_fault_out_of_bounds_write(run_python) -> None:  # type: ignore[no-untyped-def]
     done = run_python(FAULT)
     assert done.returncode == 0, done.stderr

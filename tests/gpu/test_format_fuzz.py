@@ -6,6 +6,7 @@ import pytest
 from cases import format_fuzz
 
 
+@pytest.mark.hardware("too long")
 @pytest.mark.parametrize("part", range(4))
 def test_random_products(part: int) -> None:
     for number in range(part, format_fuzz.count(400), 4):

@@ -233,6 +233,7 @@ def test_nonzero_and_relatives() -> None:
 # --- sizes beyond 32 bits -----------------------------------------------------------------------
 
 
+@pytest.mark.hardware("too long")
 def test_more_than_two_to_the_31_elements() -> None:
     size = 2**31 + 1000
     x = gp.zeros(size, "uint8")
@@ -251,6 +252,7 @@ def test_more_than_two_to_the_31_elements() -> None:
     assert x[2**31 - 2 :: 2**20].shape == (1,)
 
 
+@pytest.mark.hardware("too long")
 def test_more_than_two_to_the_32_results() -> None:
     table = gp.from_numpy(np.arange(7, dtype=np.uint8))
     count = 2**32 + 37

@@ -27,6 +27,7 @@ def test_oblong(case: Case, run: str) -> None:
     RUNS[run](case, "cuda")
 
 
+@pytest.mark.hardware("too long")
 @pytest.mark.parametrize("run", DIRECT)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_larger_than_shared_memory(run: str, dtype: str) -> None:
@@ -46,6 +47,7 @@ def test_many_small_matrices(run: str) -> None:
     RUNS[run](Case("random", "float32", (2000, 32, 32)), "cuda")
 
 
+@pytest.mark.hardware("too long")
 @pytest.mark.parametrize("run", RUNS, ids=str)
 @pytest.mark.parametrize("kind", ["skewed", "tiny"])
 def test_extreme_scales_in_panels(run: str, kind: str) -> None:

@@ -119,5 +119,6 @@ def test_perplexity() -> None:
     assert abs(np.exp(np.mean(logs)) - wanted) < 1e-3 * wanted
 
 
+@pytest.mark.hardware("too long")
 def test_weights_beyond_the_memory_limit(tmp_path: Path) -> None:
     check_layer_streaming(tmp_path / "model", "cuda")

@@ -12,7 +12,7 @@ import pygpukit as gp
 from pygpukit.benchmark.serving import measure_first_token, measure_throughput
 from tests.cases.llm import TINY, golden
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.hardware("too long")]
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,8 @@ def own_choices() -> Iterator[None]:
 
 
 def has_cublaslt() -> bool:
-    return bool(_native.cublaslt_info()["available"])
+    simulated = os.environ.get("PYGPUKIT_DEVICE", "").startswith("sim")
+    return bool(_native.cublaslt_info()["available"]) and not simulated
 
 
 def operands(

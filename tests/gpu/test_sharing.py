@@ -42,6 +42,7 @@ def used_sms(kernel: Any) -> set[int]:
     return set(seen.to_numpy().tolist())
 
 
+@pytest.mark.hardware("green contexts limit nothing")
 @needs_jit
 def test_kernels_stay_on_their_multiprocessors(pair: tuple[Any, Any]) -> None:
     kernel = gp.jit(SMID, "smid")
@@ -61,6 +62,7 @@ def test_kernels_stay_on_their_multiprocessors(pair: tuple[Any, Any]) -> None:
     assert used_sms(kernel) == everywhere  # outside again
 
 
+@pytest.mark.hardware("green contexts limit nothing")
 @needs_jit
 def test_graphs_stay_there_too(pair: tuple[Any, Any]) -> None:
     small = pair[1]

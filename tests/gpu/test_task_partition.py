@@ -147,6 +147,7 @@ def test_a_task_that_starts_a_transfer(blocker: Blocker) -> None:
     np.testing.assert_array_equal(x.to_numpy(), host)
 
 
+@pytest.mark.hardware("green contexts limit nothing")
 def test_tasks_of_a_partition_stay_on_its_multiprocessors(part: Any) -> None:
     if part.report().compute.how != "green context":
         pytest.skip(part.report().compute.note)
