@@ -30,7 +30,7 @@ ALLOWED_LOCAL_MEMORY: dict[str, str] = {
 # ptxas would rather spill a little than use one register more and lose a block per multiprocessor:
 # up to so many bytes, at most so many registers. Kernels that run out of registers have more of
 # both.
-CHOSEN_SPILLS = {40: 128, 48: 32, 64: 16, 80: 16, 96: 16}
+CHOSEN_SPILLS = {40: 128, 48: 32, 64: 16, 80: 16, 96: 16, 128: 16}
 
 # The first test waits for all compiles. Every variant for every architecture takes a while.
 TIMEOUT_SECONDS = 0 if compiling.WHOLE else 900

@@ -113,7 +113,7 @@ void enumerate_fft(std::vector<jit::KernelSpec>& specs) {
                 pass.shape = block_shape(n, wide, in, out);
                 specs.push_back(make_spec(FftKernel::kBlock, wide, pass));
               }
-    for (const int n : {32, 40, 48, 64, 256, 768, 1280, 2048, 6144, 8192, 16384})
+    for (const int n : {32, 40, 48, 64, 256, 768, 1280, 2048, 2560, 3072, 4096})
       for (const FftSide side : {FftSide::kRow, FftSide::kColumn})
         for (const FftFetch fetch : {FftFetch::kComplex, FftFetch::kReal, FftFetch::kHermitian}) {
           const FftPut put = fetch == FftFetch::kHermitian ? FftPut::kReal : FftPut::kComplex;

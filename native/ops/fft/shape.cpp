@@ -12,7 +12,8 @@ constexpr int kGeneralElems = 2048;  // of a block, so that several are resident
 constexpr int kGeneralColumns = 8;
 
 constexpr int kMaxBlock = 16384;
-constexpr int kMaxColumn = 2048;  // of a pass of several
+constexpr int kMaxColumn = 2048;       // of a pass of several
+constexpr int kMaxConvolution = 4096;  // longer ones run out of registers
 constexpr int kMaxThreads = 512;
 constexpr int kMaxValues = 16;  // of a thread, in registers; twice that where threads run short
 
@@ -184,7 +185,7 @@ bool has_block(int n, bool wide, const FftPass& pass) {
 
 bool has_bluestein(int n, bool wide, const FftPass& pass) {
   const bool rows = pass.in == FftSide::kRow && pass.out == FftSide::kRow;
-  const int most = rows ? kMaxBlock : kMaxColumn;
+  const int most = rows ? kMaxConvolution : kMaxConvolution / 2;
   return is_block_length(n) && n <= (wide ? most / 2 : most);
 }
 
