@@ -12,13 +12,9 @@ namespace gpk {
 
 template <class R, int kG, FftSide kIn, FftSide kOut, FftFetch kFetch, FftPut kPut, bool kTwiddle,
           int kN>
-struct FftBlock {
+struct FftBlock : FftIo<kG> {
   using Place = FftPlace;
-  static constexpr bool kHasRoots = false;
-  static constexpr bool kFromShared = false;
-  const FftArgs& args;
-
-  __device__ __forceinline__ Place place(int g) const { return fft_place(args, kG, g); }
+  using FftIo<kG>::args;
 
   template <int kR>
   __device__ __forceinline__ void load(Complex<R> (&v)[kR], const Place& place, int first) const {
@@ -72,7 +68,7 @@ template <class R, int kT, int kG, int kPitch, FftSide kIn, FftSide kOut, FftFet
 __global__ void __launch_bounds__(kT* kG) fft_block(const __grid_constant__ FftArgs args) {
   using Stages = FftStages<R, kT, kG, kPitch, kIn, kOut, kRadices...>;
   constexpr int kN = Stages::kN;
-  const FftBlock<R, kG, kIn, kOut, kFetch, kPut, kTwiddle, kN> io{args};
+  const FftBlock<R, kG, kIn, kOut, kFetch, kPut, kTwiddle, kN> io{{args}};
   const Stages stages{reinterpret_cast<Complex<R>*>(dynamic_shared())};
   stages.template run<kPut == FftPut::kHalf>(io);
   if constexpr (kPut == FftPut::kHalf) {  // pairs of outputs

@@ -13,23 +13,19 @@ namespace gpk {
 
 // c x from memory.
 template <class R, int kG, FftSide kIn, FftFetch kFetch, int kN>
-struct ChirpedInput {
-  using Place = FftPlace;
-  static constexpr bool kHasRoots = false;
-  static constexpr bool kFromShared = false;
-  const FftArgs& args;
-
-  __device__ __forceinline__ Place place(int g) const { return fft_place(args, kG, g); }
+struct ChirpedInput : FftIo<kG> {
+  using FftIo<kG>::args;
 
   template <int kR>
-  __device__ __forceinline__ void load(Complex<R> (&v)[kR], const Place& place, int first) const {
+  __device__ __forceinline__ void load(Complex<R> (&v)[kR], const FftPlace& place,
+                                       int first) const {
+    constexpr bool kUnit = kIn == FftSide::kRow;
 #pragma unroll
     for (int j = 0; j < kR; ++j) {
       const unsigned index = static_cast<unsigned>(first + j * (kN / kR));
       v[j] = {R(0), R(0)};
       if (!place.inside || index >= args.chirp_n) continue;
-      const Complex<R> x = fft_fetch < R, kFetch,
-                       kIn == FftSide::kRow > (args, place, static_cast<int>(index));
+      const Complex<R> x = fft_fetch<R, kFetch, kUnit>(args, place, static_cast<int>(index));
       v[j] = x * chirp<R>(index, args.chirp_n);
     }
   }
@@ -37,17 +33,13 @@ struct ChirpedInput {
 
 // The first transform times the filter's, and the results to memory.
 template <class R, class First, int kG, FftSide kOut, FftPut kPut, int kN>
-struct ChirpedOutput {
-  using Place = FftPlace;
-  static constexpr bool kHasRoots = false;
+struct ChirpedOutput : FftIo<kG> {
+  using FftIo<kG>::args;
   static constexpr bool kFromShared = true;
-  const FftArgs& args;
   const First& transformed;
 
-  __device__ __forceinline__ Place place(int g) const { return fft_place(args, kG, g); }
-
   template <int kR>
-  __device__ __forceinline__ void load(Complex<R> (&v)[kR], const Place&, int first) const {
+  __device__ __forceinline__ void load(Complex<R> (&v)[kR], const FftPlace&, int first) const {
     const Complex<R>* const table = static_cast<const Complex<R>*>(args.table);
 #pragma unroll
     for (int j = 0; j < kR; ++j) {
@@ -57,7 +49,8 @@ struct ChirpedOutput {
   }
 
   template <int kR>
-  __device__ __forceinline__ void store(Complex<R> (&v)[kR], const Place& place, int first) const {
+  __device__ __forceinline__ void store(Complex<R> (&v)[kR], const FftPlace& place,
+                                        int first) const {
 #pragma unroll
     for (int j = 0; j < kR; ++j) {
       const unsigned index = static_cast<unsigned>(first + j * (kN / kR));
@@ -75,9 +68,9 @@ __global__ void __launch_bounds__(kT* kG) fft_bluestein(const __grid_constant__ 
   using Second = FftStages<R, kT, kG, kPitch, FftSide::kRow, kOut, kRadices...>;
   Complex<R>* const shared = reinterpret_cast<Complex<R>*>(dynamic_shared());
   const First first{shared};
-  first.template run<true>(ChirpedInput<R, kG, kIn, kFetch, First::kN>{args});
+  first.template run<true>(ChirpedInput<R, kG, kIn, kFetch, First::kN>{{args}});
   const Second second{shared};
-  second.template run<false>(ChirpedOutput<R, First, kG, kOut, kPut, First::kN>{args, first});
+  second.template run<false>(ChirpedOutput<R, First, kG, kOut, kPut, First::kN>{{args}, first});
 }
 
 }  // namespace gpk

@@ -55,6 +55,17 @@ __device__ __forceinline__ FftPlace fft_place(const FftArgs& args, int group, in
   return place;
 }
 
+// What stages.cuh is given to read and write transforms by, kG of them in a block.
+template <int kG>
+struct FftIo {
+  using Place = FftPlace;
+  static constexpr bool kHasRoots = false;
+  static constexpr bool kFromShared = false;
+  const FftArgs& args;
+
+  __device__ __forceinline__ Place place(int g) const { return fft_place(args, kG, g); }
+};
+
 // The part of a spectrum that a real transform reads; the first and the last one are real.
 template <class R, bool kUnit>
 __device__ __forceinline__ Complex<R> fetch_spectrum(const FftArgs& args, const Complex<R>* from,

@@ -18,12 +18,12 @@ using namespace kernels;
 
 __device__ constexpr int fft_product() { return 1; }
 template <class... Rest>
-__device__ constexpr int fft_first(int first, Rest...) {
-  return first;
-}
-template <class... Rest>
 __device__ constexpr int fft_product(int first, Rest... rest) {
   return first * fft_product(rest...);
+}
+template <class... Rest>
+__device__ constexpr int fft_first(int first, Rest...) {
+  return first;
 }
 
 template <class R, int kT, int kG, int kPitch, FftSide kIn, FftSide kOut, int... kRadices>
