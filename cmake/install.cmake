@@ -7,6 +7,9 @@ install(TARGETS gpk gpk_bundle EXPORT pygpukitTargets
 install(EXPORT pygpukitTargets NAMESPACE pygpukit::
   DESTINATION "${gpk_cmake_dir}" COMPONENT cpp)
 
+if(TARGET pygpukit_sim)
+  install(TARGETS pygpukit_sim LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp)
+endif()
 install(FILES native/gpk.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gpk" COMPONENT cpp OPTIONAL)
 foreach(folder IN ITEMS base core runtime device jit plan ops llm)
   if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/native/${folder}")

@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "base/text.h"
 
 namespace gpk::inline core {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 [[noreturn]] void bad_value(const char* name, std::string_view value, const char* allowed) {
   throw InvalidArgument(cat("environment: ", name, " is '", value, "', expected ", allowed));
@@ -35,7 +29,7 @@ class Reader {
   }
 
   [[nodiscard]] bool flag(const char* name) const {
-    const std::string value = lower(text(name));
+    const std::string value = lower_case(text(name));
     if (value.empty() || value == "0" || value == "false" || value == "no" || value == "off")
       return false;
     if (value == "1" || value == "true" || value == "yes" || value == "on") return true;
@@ -55,7 +49,7 @@ class Reader {
   template <class Enum>
   Enum choice(const char* name, Enum fallback, const char* allowed,
               std::initializer_list<std::pair<const char*, Enum>> options) const {
-    const std::string value = lower(text(name));
+    const std::string value = lower_case(text(name));
     if (value.empty()) return fallback;
     for (const auto& [spelling, option] : options)
       if (value == spelling) return option;
@@ -90,7 +84,7 @@ void parse_memory_chunk(const Reader& read, Config& config) {
 // "sim:sm_80" and so on are for the simulated driver, which reads them itself.
 DeviceChoice parse_device(const Reader& read) {
   constexpr const char* kName = "PYGPUKIT_DEVICE";
-  if (lower(read.text(kName)).starts_with("sim:")) return DeviceChoice::kSim;
+  if (lower_case(read.text(kName)).starts_with("sim:")) return DeviceChoice::kSim;
   return read.choice(kName, DeviceChoice::kAuto, "auto, cuda, cpu or sim",
                      {{"auto", DeviceChoice::kAuto},
                       {"cuda", DeviceChoice::kCuda},
@@ -142,7 +136,7 @@ std::optional<MemoryAmount> parse_memory_amount(std::string_view text) {
   double amount = 0.0;
   const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), amount);
   if (problem != std::errc() || !(amount > 0.0)) return std::nullopt;
-  std::string unit = lower(trim(value.substr(static_cast<std::size_t>(end - value.data()))));
+  std::string unit = lower_case(trim(value.substr(static_cast<std::size_t>(end - value.data()))));
   if (unit == "%") {
     if (amount > 100.0) return std::nullopt;
     return MemoryAmount{.bytes = 0, .fraction = amount / 100.0};

@@ -24,14 +24,8 @@ void check_cluster(const Kernel& kernel, const LaunchConfig& config) {
   if (!kernel.context().traits().cluster_launch)
     refuse(kernel, cat("cluster is ", triple(c), ", ", kernel.context().traits().name,
                        " has no clusters (SM 90 or newer)"));
-  const std::size_t blocks = std::size_t{c[0]} * c[1] * c[2];
-  if (blocks == 0 || blocks > 16)
-    refuse(kernel, cat("cluster is ", triple(c), ", expected 1 to 16 blocks"));
-  for (int axis = 0; axis < 3; ++axis)
-    if (config.grid[axis] % c[axis] != 0)
-      refuse(kernel,
-             cat("grid ", triple(config.grid), " is not a multiple of cluster ", triple(c)));
-  if (blocks > 8) kernel.allow_large_clusters();
+  check_cluster_sizes(kernel.name(), config);
+  if (std::size_t{c[0]} * c[1] * c[2] > 8) kernel.allow_large_clusters();
 }
 
 bool has_cluster(const LaunchConfig& c) {
@@ -90,6 +84,18 @@ void check_sizes(const char* name, const LaunchConfig& config, const DeviceTrait
   if (threads > static_cast<std::size_t>(max_threads))
     throw InvalidArgument(cat(name, ": block ", triple(b), " has ", threads,
                               " threads, this kernel allows ", max_threads));
+}
+
+void check_cluster_sizes(const char* name, const LaunchConfig& config) {
+  if (!has_cluster(config)) return;
+  const unsigned* c = config.cluster;
+  const std::size_t blocks = std::size_t{c[0]} * c[1] * c[2];
+  if (blocks == 0 || blocks > 16)
+    throw InvalidArgument(cat(name, ": cluster is ", triple(c), ", expected 1 to 16 blocks"));
+  for (int axis = 0; axis < 3; ++axis)
+    if (config.grid[axis] % c[axis] != 0)
+      throw InvalidArgument(
+          cat(name, ": grid ", triple(config.grid), " is not a multiple of cluster ", triple(c)));
 }
 
 void check_launch(const Kernel& kernel, const LaunchConfig& config) {

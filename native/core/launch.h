@@ -30,6 +30,9 @@ void check_launch(const Kernel& kernel, const LaunchConfig& config);
 void check_sizes(const char* name, const LaunchConfig& config, const DeviceTraits& traits,
                  int max_threads);
 
+// Same of a cluster, if there is one: at most 16 blocks, which divide the grid.
+void check_cluster_sizes(const char* name, const LaunchConfig& config);
+
 // Checks and submits. `params` points at the arguments, one pointer each, in order.
 void launch(const Kernel& kernel, const LaunchConfig& config, const std::shared_ptr<Stream>& stream,
             void** params);

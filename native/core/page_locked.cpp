@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/round_up.h"
 #include "core/context.h"
 #include "core/driver.h"
 #include "core/memory.h"
@@ -54,8 +55,7 @@ Mapping map_pages(std::size_t bytes) {
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping.base == MAP_FAILED) return mapping;
   const auto address = reinterpret_cast<std::uintptr_t>(mapping.base);
-  const std::uintptr_t aligned =
-      (address + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  const std::uintptr_t aligned = round_up(address, kLargePageBytes);
   mapping.data = static_cast<char*>(mapping.base) + (aligned - address);
   madvise(mapping.data, bytes, MADV_HUGEPAGE);  // a hint
   touch(static_cast<char*>(mapping.data), bytes);

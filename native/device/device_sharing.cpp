@@ -9,17 +9,13 @@
 #include "core/context.h"
 #include "core/graph.h"
 #include "device/memory_account.h"
+#include "device/steady_clock.h"
 #include "device/transfers.h"
 #include "runtime/scheduler/qos_enforcement.h"
 #include "runtime/sharing/partition_compute.h"
 
 namespace gpk::device {
 namespace {
-
-const SteadyClock& steady_clock() {
-  static const SteadyClock clock;
-  return clock;
-}
 
 struct Registry {
   std::mutex mutex;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/round_up.h"
 #include "core/device.h"
 #include "core/trace_log.h"
 
@@ -104,8 +105,7 @@ class PagedMemory final : public HostMemory {
     void* all = mmap(nullptr, bytes + alignment_bytes, PROT_NONE, kFlags, -1, 0);
     if (all == MAP_FAILED) return 0;
     const auto start = reinterpret_cast<std::uintptr_t>(all);
-    const std::uintptr_t aligned =
-        (start + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+    const std::uintptr_t aligned = round_up(start, alignment_bytes);
     if (aligned > start) munmap(all, aligned - start);
     munmap(pointer(aligned + bytes), alignment_bytes - (aligned - start));
     return aligned;

@@ -10,6 +10,7 @@
 #include "core/context.h"
 #include "core/interrupt.h"
 #include "core/stream_tenant.h"
+#include "device/steady_clock.h"
 
 namespace gpk::device {
 namespace {
@@ -17,11 +18,6 @@ namespace {
 constexpr std::size_t kMinInFlight = 1;
 constexpr double kMeanWeight = 0.25;
 constexpr auto kHoldNap = std::chrono::microseconds(10);
-
-const SteadyClock& steady_clock() {
-  static const SteadyClock clock;
-  return clock;
-}
 
 const runtime::ForegroundActivity& nobody() {
   static const runtime::ForegroundActivity activity;

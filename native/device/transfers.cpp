@@ -13,6 +13,7 @@
 #include "core/stream.h"
 #include "core/task_work.h"
 #include "core/trace_log.h"
+#include "device/steady_clock.h"
 
 namespace gpk::device {
 namespace {
@@ -21,11 +22,6 @@ using Options = runtime::TransferEngine::Options;
 using Key = std::pair<DeviceKind, int>;
 
 Key key(Device device) { return {device.kind, device.index}; }
-
-const SteadyClock& steady_clock() {
-  static const SteadyClock clock;
-  return clock;
-}
 
 struct Registry {
   std::mutex mutex;

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/round_up.h"
+
 namespace gpk::runtime {
 namespace {
 
@@ -201,7 +203,7 @@ PoolBlock* Pool::allocate_large(std::size_t bytes, Stream stream, const PoolPlac
     Lock lock(mutex_);
     throw_out_of_memory(lock, "Pool::allocate", bytes, place.account, false);
   }
-  const std::size_t rounded = (bytes + unit - 1) / unit * unit;
+  const std::size_t rounded = round_up(bytes, unit);
   charge(place.account, rounded, bytes);
   ChargeScope scope(place.account, rounded);
   sample_peak();

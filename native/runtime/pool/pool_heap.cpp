@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/round_up.h"
+
 namespace gpk::runtime {
 namespace {
 
@@ -11,7 +13,7 @@ using Kind = PoolRange::Kind;
 // Addresses are relative to the region, so that chunk boundaries fall on multiples.
 PoolDevice::Address align_up(const PoolRange& range, std::size_t alignment) noexcept {
   const std::size_t offset = range.address - range.region->address;
-  return range.region->address + (offset + alignment - 1) / alignment * alignment;
+  return range.region->address + round_up(offset, alignment);
 }
 
 PoolRange probe(PoolStream* stream, std::size_t bytes) noexcept {

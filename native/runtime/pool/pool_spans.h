@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/round_up.h"
 #include "runtime/pool/pool_block.h"
 
 namespace gpk::runtime {
@@ -33,7 +34,7 @@ struct PoolSizeClass {
     return size <= 65536 ? 8 : (std::size_t{512} << 10) / size + (size > (512U << 10) ? 1 : 0);
   }
   static constexpr std::size_t span_bytes(std::uint32_t size_class) noexcept {
-    return (num_per_span(size_class) * bytes(size_class) + 511) / 512 * 512;
+    return round_up(num_per_span(size_class) * bytes(size_class), 512);
   }
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/transfer/staging_ring.h"
 
 #include "base/error.h"
+#include "base/round_up.h"
 
 namespace gpk::runtime {
 namespace {
@@ -26,7 +27,7 @@ std::size_t StagingRing::place(std::size_t bytes) const noexcept {
   if (pieces_.empty()) return 0;
   const std::size_t first = pieces_.front().offset;
   const std::size_t newest_end = pieces_.back().offset + pieces_.back().bytes;
-  const std::size_t end = (newest_end + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+  const std::size_t end = round_up(newest_end, kAlignBytes);
   if (pieces_.back().offset < first) return end < first && bytes <= first - end ? end : kNowhere;
   if (end < capacity_bytes_ && bytes <= capacity_bytes_ - end) return end;
   return bytes <= first ? 0 : kNowhere;

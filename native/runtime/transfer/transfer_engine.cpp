@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/round_up.h"
 
 namespace gpk::runtime {
 namespace {
@@ -111,7 +112,7 @@ std::shared_ptr<Transfer> TransferEngine::make_transfer(TransferType type, std::
 std::size_t TransferEngine::chunk_bytes_for(const Transfer& transfer) const {
   if (!transfer.staged) return options_.chunk_bytes;
   const std::size_t smallest = std::min(kSmallestPipelineChunk, options_.chunk_bytes);
-  const std::size_t even = (transfer.bytes / kMinPipelineChunks + 4095) / 4096 * 4096;
+  const std::size_t even = round_up(transfer.bytes / kMinPipelineChunks, 4096);
   return std::clamp(even, smallest, options_.chunk_bytes);
 }
 
