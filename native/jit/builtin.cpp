@@ -26,7 +26,7 @@ namespace {
 
 // Everything the machine code of a bundled kernel depends on.
 std::string bundled_key(const KernelSpec& spec, int sm) {
-  KeyBuilder key;
+  FieldDigest key;
   key.field("schema", cat(kCacheSchema)).field("package", GPK_VERSION);
   key.field("bundle", bundle_info().digest).field("driver", cat(driver_info().version));
   key.field("sm", cat(sm)).field("file", spec.file).field("expression", spec.expression);

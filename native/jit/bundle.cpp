@@ -12,15 +12,16 @@
 #include "jit/bytes.h"
 #include "jit/compress.h"
 #include "jit/digest.h"
+#include "jit/ptx_names.h"
 
 // Format: magic, schema, SHA-256 of the rest, NVRTC major and minor, compressed index, then one
-// compressed group of PTX per (file, target). A group is decompressed on first use of one of its
-// kernels, so a process pays only for the files it uses.
+// compressed group of PTX, its names coded, per (file, target). A group is decompressed on first
+// use of one of its kernels, so a process pays only for the files it uses.
 namespace gpk::jit {
 namespace {
 
 constexpr std::string_view kMagic = "GPKPTX\r\n";
-constexpr std::uint32_t kSchema = 3;
+constexpr std::uint32_t kSchema = 4;
 
 // Where an entry's PTX is: a range of the raw bytes of a group. Equal PTX is stored once.
 struct Row {
@@ -101,7 +102,7 @@ class Bundle {
       throw Error("jit: the bundled PTX points outside its group");
     }
     BundleEntry out = row.entry;
-    out.ptx = group->substr(row.begin, row.size);
+    out.ptx = restore_names(std::string_view(*group).substr(row.begin, row.size));
     return out;
   }
 
@@ -184,7 +185,7 @@ std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major
   });
   ByteWriter index;
   std::vector<std::string> groups;
-  std::map<std::string_view, std::uint64_t> begins;  // of the PTX in the last group
+  std::map<std::string, std::uint64_t> begins;  // of the coded PTX in the last group
   const BundleEntry* previous = nullptr;
   for (const BundleEntry* entry : sorted) {
     if (previous == nullptr || previous->file != entry->file || previous->sm != entry->sm ||
@@ -193,9 +194,9 @@ std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major
       begins.clear();
     }
     previous = entry;
-    const auto [it, fresh] = begins.emplace(entry->ptx, groups.back().size());
-    if (fresh) groups.back() += entry->ptx;
-    Row row{*entry, groups.size() - 1, it->second, entry->ptx.size()};
+    const auto [it, fresh] = begins.emplace(code_names(entry->ptx), groups.back().size());
+    if (fresh) groups.back() += it->first;
+    Row row{*entry, groups.size() - 1, it->second, it->first.size()};
     write_row(index, row);
   }
   ByteWriter rest;

@@ -38,7 +38,8 @@ struct BundleInfo {
 };
 BundleInfo bundle_info();
 
-// Serialises and compresses; written by the build's bundle tool, read by find_in_bundle.
+// Serialises and compresses; written by the build's bundle tool, read by find_in_bundle. Registers
+// and labels come back with other numbers (ptx_names.h).
 std::string pack_bundle(const std::vector<BundleEntry>& entries, int nvrtc_major, int nvrtc_minor);
 std::vector<BundleEntry> unpack_bundle(std::string_view packed);
 

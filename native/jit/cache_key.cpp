@@ -17,7 +17,7 @@ namespace gpk::jit {
 std::string cache_key(const CompileRequest& request, const Nvrtc& nvrtc) {
   const IncludeClosure closure = include_closure(request, nvrtc.include_folder);
 
-  KeyBuilder key;
+  FieldDigest key;
   key.field("schema", cat(kCacheSchema)).field("package", GPK_VERSION);
   key.field("nvrtc", cat(nvrtc.major, ".", nvrtc.minor));
   key.field("sm", cat(request.sm)).field("want_ptx", cat(request.want_ptx));

@@ -98,7 +98,7 @@ std::string to_hex(const Sha256Bytes& bytes) {
   return out;
 }
 
-void KeyBuilder::prefixed(std::string_view bytes) {
+void FieldDigest::prefixed(std::string_view bytes) {
   std::string length;
   for (int i = 0; i < 8; ++i) {
     length.push_back(static_cast<char>(std::uint64_t{bytes.size()} >> (8 * i)));
@@ -106,7 +106,7 @@ void KeyBuilder::prefixed(std::string_view bytes) {
   hash_.update(length).update(bytes);
 }
 
-KeyBuilder& KeyBuilder::field(std::string_view label, std::string_view value) {
+FieldDigest& FieldDigest::field(std::string_view label, std::string_view value) {
   prefixed(label);
   prefixed(value);
   return *this;

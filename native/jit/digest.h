@@ -34,10 +34,10 @@ std::string to_hex(const Sha256Bytes& bytes);
 
 // Injective up to SHA-256 collisions: two builders give the same hex() only when the same fields
 // were added in the same order.
-//   KeyBuilder().field("sm", "90").field("source", text).hex()
-class KeyBuilder {
+//   FieldDigest().field("sm", "90").field("source", text).hex()
+class FieldDigest {
  public:
-  KeyBuilder& field(std::string_view label, std::string_view value);
+  FieldDigest& field(std::string_view label, std::string_view value);
 
   // Finalises the key, like Sha256::finish.
   [[nodiscard]] std::string hex() { return to_hex(hash_.finish()); }

@@ -150,6 +150,7 @@ void HostKernel::run(const LaunchConfig& config, std::span<const HostRange> rang
   sim.sim.gpkSimSetOptions(&quiet);
   cu::Result result = cu::kSuccess;
   const char* call = "cuLaunchKernelEx";
+  std::string fault;
   {
     const Registered known(sim, ranges, options.check != 0);
     result = submit(api, function_, config, params);
@@ -157,11 +158,13 @@ void HostKernel::run(const LaunchConfig& config, std::span<const HostRange> rang
       call = "cuCtxSynchronize";
       result = api.cuCtxSynchronize();
     }
+    if (result != cu::kSuccess) {  // cleared first: a lost context would keep the ranges
+      fault = sim.sim.gpkSimFault();
+      sim.sim.gpkSimClearFault();
+    }
   }
   sim.sim.gpkSimSetOptions(&options);
   if (result == cu::kSuccess) return;  // also for a fault that goes into a report
-  const std::string fault = sim.sim.gpkSimFault();
-  sim.sim.gpkSimClearFault();
   const std::string name = error_name(api, result);
   if (fault.empty() && result == cu::kInvalidValue)
     throw InvalidArgument(cat(name_,

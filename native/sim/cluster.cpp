@@ -39,6 +39,9 @@ Round run_round(Cluster& cluster, bool shuffled) {
     if (warp->grid->stop.load(std::memory_order_relaxed)) return round;
     const std::uint64_t before = warp->warp_ops;
     const std::uint64_t events = cluster.events;
+    // A short slice may be too short to tell polling: polls count until one has none.
+    const std::uint32_t polls = shuffled ? warp->polls : 0;
+    warp->polls = polls;
     std::uint64_t budget = shuffled ? 1 + next_random(cluster.rng) % 400 : kQuantum;
     if (const std::uint64_t limit = warp->grid->options->max_warp_ops; limit != 0)
       budget = std::min(budget, limit);
@@ -50,6 +53,7 @@ Round run_round(Cluster& cluster, bool shuffled) {
                   "a warp has executed " + std::to_string(warp->warp_ops) + " operations"};
     warp->running_now = false;
     const std::uint64_t did = warp->warp_ops - before;
+    if (warp->polls == polls || cluster.events != events) warp->polls = 0;
     round.ran = round.ran || did != 0;
     round.alive = round.alive || !finished(*warp);
     if (did != 0 && (warp->spin == kNoSpin || did > kShortSlice || cluster.events != events))

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/round_up.h"
+
 namespace gpk::sim {
 
 Cell ConstantPool::allocate(unsigned bytes, std::uint64_t bits) {
-  size_ += (std::size_t{bytes} * kLanes + 63) / 64 * 64;
+  size_ += round_up(std::size_t{bytes} * kLanes, 64);
   entries_.push_back({bits, bytes, size_});
   if (size_ > kMaxFrameBytes) throw PtxError(0, "too many constants");
   return -static_cast<Cell>(size_);

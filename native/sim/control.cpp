@@ -156,7 +156,6 @@ void start_warp(Warp& warp, Block& block, unsigned index) {
 
 void run_warp(Warp& warp, std::uint64_t budget) {
   warp.spin = kNoSpin;
-  warp.polls = 0;
   if (warp.mask == 0) pick_split(warp);
   std::uint64_t ops = 0;
   std::uint64_t lane_ops = 0;

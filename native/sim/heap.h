@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/round_up.h"
 #include "sim/launch.h"
 #include "sim/program.h"
 
@@ -38,7 +39,7 @@ class DeviceHeap {
 
   static constexpr std::size_t kGap = 16;  // between two, so that the end of one is found
 
-  static std::size_t rounded(std::size_t bytes) { return (bytes + 15) / 16 * 16 + kGap; }
+  static std::size_t rounded(std::size_t bytes) { return round_up(bytes, 16) + kGap; }
 
   std::mutex mutex_;
   std::uint64_t base_ = 0;  // of the reserved range

@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "base/round_up.h"
 #include "sim/barriers.h"
 #include "sim/control.h"
 #include "sim/liveness.h"
 
 namespace gpk::sim {
-namespace {
-
-std::size_t align_up(std::size_t value, std::size_t align) {
-  return (value + align - 1) / align * align;
-}
-
-}  // namespace
-
 // --- a function ---------------------------------------------------------------------------------
 Lowering::Lowering(Program& program, ConstantPool& pool, const SymbolTable& symbols,
                    const ast::Module& module, const ast::Function& source, Function& out)
@@ -27,7 +20,7 @@ Lowering::Lowering(Program& program, ConstantPool& pool, const SymbolTable& symb
 
 Cell Lowering::allocate_cell(std::size_t bytes) {
   const std::size_t at = out_.frame_bytes;
-  out_.frame_bytes = align_up(at + bytes, 64);
+  out_.frame_bytes = round_up(at + bytes, 64);
   if (out_.frame_bytes > kMaxFrameBytes) throw PtxError(source_.line, "too many registers");
   return static_cast<Cell>(at);
 }
@@ -51,13 +44,13 @@ void Lowering::run() {
   for (const ast::Variable& variable : source_.variables) {
     if (variable.space == ast::Variable::Space::kParam) add_blob(variable);
     if (variable.space == ast::Variable::Space::kLocal) {
-      out_.local_bytes = align_up(out_.local_bytes, variable.align);
+      out_.local_bytes = round_up(out_.local_bytes, variable.align);
       locals_[&variable] = out_.local_bytes;
       out_.local_bytes += variable.bytes;
       if (out_.local_bytes > (1u << 20)) throw PtxError(variable.line, "local memory too large");
     }
   }
-  out_.local_bytes = align_up(out_.local_bytes, 16);
+  out_.local_bytes = round_up(out_.local_bytes, 16);
   assign_cells();
   for (const ast::Instruction& inst : source_.body) {
     op_of_.push_back(out_.code.size());

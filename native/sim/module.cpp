@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/round_up.h"
 #include "sim/lower.h"
 #include "sim/parser.h"
 #include "sim/program.h"
@@ -17,10 +18,6 @@ PtxError::PtxError(int line_at, const std::string& what)
 namespace {
 
 constexpr std::size_t kRecursionBytes = 16384;  // stack of a thread where calls recurse
-
-std::size_t align_up(std::size_t value, std::size_t align) {
-  return (value + align - 1) / align * align;
-}
 
 void declare(const ast::Module& source, Program& program, SymbolTable& symbols) {
   const auto add_shared = [&](const ast::Variable& variable) {
@@ -81,7 +78,7 @@ void resolve_initializers(const ast::Module& source, Program& program, const Sym
 void lay_out_params(const ast::Function& source, Function& out) {
   std::size_t at = 0;
   for (const ast::Variable& param : source.params) {
-    at = align_up(at, param.align);
+    at = round_up(at, param.align);
     out.kernel_params.push_back({at, param.bytes, param.align});
     at += param.bytes;
     if (at > 65536) throw PtxError(param.line, "parameters too large");
@@ -133,14 +130,14 @@ void finish_entries(Program& program) {
         const bool known = std::any_of(entry.shared_layout.begin(), entry.shared_layout.end(),
                                        [&](const auto& one) { return one.first == variable; });
         if (known) continue;
-        end = align_up(end, shared.align);
+        end = round_up(end, shared.align);
         entry.shared_layout.emplace_back(variable, static_cast<std::uint32_t>(end));
         end += shared.bytes;
         if (end >= (std::size_t{1} << kSharedOffsetBits))
           throw PtxError(0, entry.name + ": too much shared memory");
       }
     }
-    entry.shared_end = align_up(end, dynamic_align);
+    entry.shared_end = round_up(end, dynamic_align);
     entry.stack_bytes = stack + (recursive ? kRecursionBytes : 0);
   }
 }

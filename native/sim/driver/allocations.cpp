@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/round_up.h"
 #include "base/text.h"
 
 namespace gpk::sim::driver {
@@ -15,10 +16,6 @@ namespace {
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
-}
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
 }
 
 void* pointer(std::uint64_t address) {

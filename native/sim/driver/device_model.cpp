@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
 
+#include "base/lower_case.h"
 #include "base/text.h"
 
 namespace gpk::sim::driver {
@@ -33,12 +33,6 @@ const std::vector<Preset>& presets() {
       {"sm_120a", "rtx5090", {"", 120, 170, 32 * kGiB, 99 * kKiB, 100 * kKiB, 1536, 96 * kMiB}},
   };
   return all;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
 }
 
 [[noreturn]] void refuse(std::string_view what, std::string_view expected) {
@@ -80,7 +74,7 @@ DeviceModel find_preset(std::string_view name) {
 }  // namespace
 
 std::vector<DeviceModel> parse_device_models(std::string_view given) {
-  std::string text = lower(trim(given));
+  std::string text = lower_case(trim(given));
   if (text.starts_with("sim:")) text.erase(0, 4);
   const std::size_t colon = std::min(text.find(':'), text.size());
   DeviceModel model = find_preset(colon == 0 ? "sm_90a" : text.substr(0, colon));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/round_up.h"
 #include "sim/driver/machine.h"
 
 namespace gpk::sim::driver {
@@ -52,7 +53,7 @@ Result cuDevSmResourceSplitByCount(DevResource* groups, unsigned* num_groups,
   const bool hopper = find_device(origin.device)->sm >= 90;
   const unsigned step = hopper ? 8 : 2;
   const unsigned least = hopper ? 8 : 4;
-  const unsigned size = std::max(least, (min_count + step - 1) / step * step);
+  const unsigned size = std::max(least, round_up(min_count, step));
   const unsigned possible = input->sm_count / size;
   if (groups == nullptr) {
     *num_groups = possible;

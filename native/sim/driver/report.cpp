@@ -1,6 +1,9 @@
 #include "sim/driver/report.h"
 
+#include <cxxabi.h>
+
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/text.h"
 #include "base/trace_json.h"
@@ -29,8 +32,29 @@ std::string json_string(std::string_view text) {
 std::string triple(const Dim3& v) { return cat('(', v.x, ", ", v.y, ", ", v.z, ')'); }
 std::string list(const Dim3& v) { return cat('[', v.x, ',', v.y, ',', v.z, ']'); }
 
+// "scale" of "_Z5scalePffi", "fill<float>" of "_Z4fillIfEvPT_S0_i".
+std::string readable(const std::string& symbol) {
+  if (!symbol.starts_with("_Z")) return symbol;  // "f" would be float
+  int status = 0;
+  char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  if (status != 0 || text == nullptr) return symbol;
+  std::string name(text);
+  std::free(text);
+  if (name.starts_with("void ")) name.erase(0, 5);
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<') ++depth;
+    if (name[i] == '>') --depth;
+    if (name[i] == '(' && depth == 0 && name.compare(i, 10, "(anonymous") != 0) {
+      name.resize(i);
+      break;
+    }
+  }
+  return name;
+}
+
 std::string json_of(const Finding& f) {
-  return cat("{\"kind\":", json_string(f.kind), ",\"kernel\":", json_string(f.kernel),
+  return cat("{\"kind\":", json_string(f.kind), ",\"kernel\":", json_string(readable(f.kernel)),
              ",\"block\":", list(f.block), ",\"thread\":", list(f.thread),
              ",\"ptx_line\":", f.ptx_line, ",\"file\":", json_string(f.source_file),
              ",\"line\":", f.source_line, ",\"text\":", json_string(f.text), '}');
@@ -81,8 +105,8 @@ std::string trace_of(const Trace& trace, const SimOptions& options) {
 std::string to_string(const Finding& f) {
   std::string text;
   if (f.source_line > 0) text = cat(f.source_file, ':', f.source_line, ": ");
-  text += cat(f.kind, ": ", f.text, " (kernel ", f.kernel, ", block ", triple(f.block), ", thread ",
-              triple(f.thread));
+  text += cat(f.kind, ": ", f.text, " (kernel ", readable(f.kernel), ", block ", triple(f.block),
+              ", thread ", triple(f.thread));
   if (f.ptx_line > 0) text += cat(", PTX line ", f.ptx_line);
   return text + ')';
 }
@@ -94,11 +118,11 @@ void record_launch(const KernelLaunch& launch, const LaunchResult& result,
       std::fprintf(stderr, "pygpukit: sim: %s\n", to_string(finding).c_str());
   if (options.record == 0 || kept().num_launches >= kMaxLaunches) return;
   if (kept().num_launches++ > 0) kept().json += ',';
-  kept().json +=
-      cat("{\"kernel\":", json_string(launch.kernel->name()), ",\"grid\":", list(launch.shape.grid),
-          ",\"block\":", list(launch.shape.block), ",\"ok\":", result.ok,
-          ",\"lane_ops\":", result.lane_ops, ",\"findings\":", array_of(result.findings),
-          ",\"counts\":", array_of(result.counts), trace_of(result.trace, options), '}');
+  kept().json += cat("{\"kernel\":", json_string(readable(launch.kernel->name())),
+                     ",\"grid\":", list(launch.shape.grid), ",\"block\":", list(launch.shape.block),
+                     ",\"ok\":", result.ok, ",\"lane_ops\":", result.lane_ops,
+                     ",\"findings\":", array_of(result.findings),
+                     ",\"counts\":", array_of(result.counts), trace_of(result.trace, options), '}');
 }
 
 }  // namespace gpk::sim::driver

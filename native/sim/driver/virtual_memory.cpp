@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/round_up.h"
+
 #include "sim/driver/machine.h"
 
 namespace gpk::sim::driver {
@@ -96,7 +98,7 @@ Result cuMemAddressReserve(DevicePtr* ptr, std::size_t bytes, std::size_t alignm
       mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return kOutOfMemory;
   const auto start = reinterpret_cast<std::uintptr_t>(memory);
-  const std::uintptr_t aligned = (start + align - 1) / align * align;
+  const std::uintptr_t aligned = round_up(start, align);
   if (aligned > start) munmap(memory, aligned - start);
   if (aligned - start < align) munmap(pointer(aligned + bytes), align - (aligned - start));
   machine().virtual_memory.ranges[aligned] = bytes;
