@@ -1,8 +1,7 @@
 // P A = L U in place with partial pivoting, a block for each matrix of the stack (grid x): the
 // whole matrix or a panel. kShared: in dynamic shared memory (rows of odd pitch), else where it is.
 // Pivots are the largest |re| + |im|, the first of equal ones. A column of zeros is reported in
-// `status` unless there is one already, and skipped. swap_rows applies pivots to other columns, a
-// thread for each (grid x: matrix-major tiles of kLinalgThreads columns).
+// `status` unless there is one already, and skipped.
 #pragma once
 
 #include "linalg/matrix.cuh"
@@ -91,25 +90,6 @@ __global__ __launch_bounds__(kPanelThreads) void lu_leaf(const __grid_constant__
   if constexpr (kShared) {
     __syncthreads();
     copy_matrix(global, a, rows, cols);
-  }
-}
-
-template <class T>
-__global__ __launch_bounds__(kLinalgThreads) void swap_rows(
-    const __grid_constant__ SwapRowsArgs args) {
-  const long long tiles = (args.cols + kLinalgThreads - 1) / kLinalgThreads;
-  const long long batch = blockIdx.x / tiles;
-  const long long col = blockIdx.x % tiles * kLinalgThreads + threadIdx.x;
-  if (col >= args.cols) return;
-  const Matrix<T> a(args.a, batch);
-  const int* const pivots = args.pivots + batch * args.pivots_batch;
-  for (int step = 0; step < args.count; ++step) {
-    const int i = args.backward ? args.count - 1 - step : step;
-    const int row = pivots[i] - args.first;
-    if (row == i) continue;
-    const T upper = a(i, col);
-    a(i, col) = a(row, col);
-    a(row, col) = upper;
   }
 }
 

@@ -42,6 +42,13 @@ using RealOf = typename Number<T>::Real;
 template <class R>
 inline constexpr R kEpsilon = sizeof(R) == 4 ? R(0x1p-23) : R(0x1p-52);
 
+// Whether 1 / x, of that magnitude, is a normal number with a normal reciprocal.
+template <class R>
+__device__ __forceinline__ bool has_reciprocal(R size) {
+  constexpr R kSmall = R(sizeof(R) == 4 ? 0x1p-124 : 0x1p-1020);
+  return size >= kSmall && size <= R(1) / kSmall;
+}
+
 template <class T>
 struct Matrix {
   T* data;
@@ -53,7 +60,15 @@ struct Matrix {
   __device__ __forceinline__ T& operator()(long long i, long long j) const {
     return data[i * row + j * col];
   }
+  // The block that begins at (i, j).
+  __device__ __forceinline__ Matrix from(long long i, long long j) const {
+    return {data + i * row + j * col, row, col};
+  }
 };
+
+__device__ __forceinline__ long long step_size(long long stride) {
+  return stride < 0 ? -stride : stride;
+}
 
 // Odd: columns of shared memory are free of bank conflicts.
 __device__ __forceinline__ int odd_pitch(int cols) { return cols | 1; }
@@ -63,6 +78,54 @@ __device__ __forceinline__ void copy_matrix(const Matrix<T>& to, const Matrix<T>
                                             int cols) {
   for (int at = static_cast<int>(threadIdx.x); at < rows * cols; at += static_cast<int>(blockDim.x))
     to(at / cols, at % cols) = from(at / cols, at % cols);
+}
+
+// A lane's value, for the whole warp.
+template <class R>
+__device__ __forceinline__ R shuffle(R x, int lane) {
+  return __shfl_sync(0xffffffffu, x, lane);
+}
+template <class R>
+__device__ __forceinline__ Complex<R> shuffle(Complex<R> x, int lane) {
+  return {shuffle(x.re, lane), shuffle(x.im, lane)};
+}
+
+template <class R>
+__device__ __forceinline__ R shuffle_xor(R x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+template <class R>
+__device__ __forceinline__ Complex<R> shuffle_xor(Complex<R> x, int mask) {
+  return {shuffle_xor(x.re, mask), shuffle_xor(x.im, mask)};
+}
+
+// The sum of a warp, for all of it.
+template <class T>
+__device__ __forceinline__ T sum_lanes(T x) {
+  using N = Number<T>;
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) {
+    if constexpr (sizeof(T) == sizeof(RealOf<T>)) {
+      x += __shfl_xor_sync(0xffffffffu, x, mask);
+    } else {
+      x = x + T{__shfl_xor_sync(0xffffffffu, N::real(x), mask),
+                __shfl_xor_sync(0xffffffffu, N::imag(x), mask)};
+    }
+  }
+  return x;
+}
+
+template <int kAt>
+struct Slot {
+  static constexpr int kValue = kAt;
+};
+// visit(Slot<0>()), visit(Slot<1>()), ...: indices of registers are constants.
+template <int kCount, int kAt = 0, class Visit>
+__device__ __forceinline__ void for_each_slot(const Visit& visit) {
+  if constexpr (kAt < kCount) {
+    visit(Slot<kAt>());
+    for_each_slot<kCount, kAt + 1>(visit);
+  }
 }
 
 template <class R>

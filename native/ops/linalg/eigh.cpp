@@ -9,14 +9,10 @@
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"
-#include "ops/indexing/take.h"
 #include "ops/linalg/check.h"
-#include "ops/linalg/jacobi.h"
-#include "ops/linalg/leaves.h"
 #include "ops/linalg/linalg.h"
+#include "ops/linalg/spectrum.h"
 #include "ops/linalg/stack.h"
-#include "ops/reduction/reduce.h"
-#include "ops/sorting/sort.h"
 
 namespace gpk::ops {
 namespace {
@@ -31,85 +27,6 @@ Array hermitian(const Array& a, bool upper, const char* op) {
   if (is_complex(h.dtype()))
     fill(complex_part(core::diagonal(h, 0, 1, 2, op), true), Scalar(0.0), op);
   return h;
-}
-
-struct Spectrum {
-  Array w;                 // [batch, n]
-  std::optional<Array> v;  // [batch, n, n]
-};
-
-// The blocks on the diagonal, one matrix for each pair.
-Array diagonal_pairs(const Array& a, const JacobiPlan& plan, const char* op) {
-  const std::int64_t batch = a.shape()[0];
-  const Dims shape{batch, plan.pairs, plan.pair_order, plan.pairs, plan.pair_order};
-  const Array blocks = core::diagonal(*try_reshape(a, shape), 0, 1, 3, op);  // pairs last
-  return reshape(contiguous(permute(blocks, {0, 3, 1, 2}, op), op),
-                 {batch * plan.pairs, plan.pair_order, plan.pair_order}, op);
-}
-
-// V^H a V with V = diag(v): rows of a pair are contiguous.
-Array rotate_both(const Array& a, const Array& v, const JacobiPlan& plan, const char* op) {
-  const Array right = rotate_columns(a, v, plan, op);
-  const Array result = Array::empty(a.shape(), a.dtype(), a.device(), op);
-  const std::int64_t batch = a.shape()[0];
-  const Dims shape{batch * plan.pairs, plan.pair_order, plan.order()};
-  product_into(reshape(result, shape, op), adjoint(v, op), reshape(right, shape, op), op);
-  return result;
-}
-
-// The largest magnitude on the diagonal, but for padding.
-double read_norm(const Array& a, double padding, const char* op) {
-  const Array diagonal = abs(core::diagonal(a, 0, 1, 2, op));
-  return read_largest(where(less(diagonal, Scalar(padding / 2)), diagonal, Scalar(0.0)), op);
-}
-
-// Two-sided block Jacobi. h is scaled to a largest element of about 1.
-Spectrum block_jacobi(const Array& h, const Array& status, bool vectors, const char* op) {
-  const std::int64_t batch = h.shape()[0];
-  const std::int64_t n = rows(h);
-  const JacobiPlan plan = plan_jacobi(n, h.dtype());
-  const std::int64_t order = plan.order();
-  const double padding = 8.0 * static_cast<double>(n);  // above every eigenvalue, never rotated
-  Array a = full({batch, order, order}, Scalar(0.0), h.dtype(), h.device(), op);
-  fill(core::diagonal(a, 0, 1, 2, op), Scalar(padding), op);
-  copy_into(block(a, 0, n, 0, n), h, op);
-  std::optional<Array> v;
-  if (vectors) v = identity_stack(batch, order, order, h.dtype(), h.device(), op);
-  const Tournament tournament(plan, h.device());
-  a = tournament.begin(tournament.begin(a, 1), 2);
-  if (v) v = tournament.begin(*v, 2);
-  const Array pair_status = new_status({batch * plan.pairs}, h.device(), op);
-  const double epsilon = epsilon_of(h.dtype());
-  JacobiProgress progress;
-  for (bool done = false; !done;) {
-    std::optional<Array> off;
-    for (std::int64_t round = 0; round < tournament.rounds(); ++round) {
-      const EighLeaf leaf = eigh_leaf(diagonal_pairs(a, plan, op), pair_status, false, false, op);
-      off = off ? maximum(*off, leaf.off) : leaf.off;
-      a = rotate_both(a, leaf.v, plan, op);
-      a = tournament.next(tournament.next(a, 1, round), 2, round);
-      if (v) v = tournament.next(rotate_columns(*v, leaf.v, plan, op), 2, round);
-    }
-    const double norm = read_norm(a, padding, op);
-    done = progress.converged(read_largest(*off, op), 8.0 * epsilon * norm,
-                              static_cast<double>(n) * epsilon * norm);
-    if (!done && progress.exhausted()) {
-      fill(status, Scalar(std::int64_t{1}), op);
-      break;
-    }
-  }
-  Array w = core::diagonal(a, 0, 1, 2, op);
-  if (is_complex(w.dtype())) w = complex_part(w, false);
-  const Array places = slice_axis(argsort(w, 1), 1, 0, n, 1);
-  Spectrum result{take_along_axis(w, places, 1), std::nullopt};
-  if (v) result.v = take_along_axis(rows_from(*v, 0, n), expand_dims(places, {1}, op), 2);
-  return result;
-}
-
-Spectrum spectrum_of(const Array& h, const Array& status, bool vectors, const char* op) {
-  if (rows(h) > eigh_leaf_order(h.dtype())) return block_jacobi(h, status, vectors, op);
-  const EighLeaf leaf = eigh_leaf(h, status, false, false, op);
-  return {leaf.w, vectors ? std::optional(leaf.v) : std::nullopt};
 }
 
 }  // namespace
@@ -136,10 +53,7 @@ EighResult eigh(const Array& x, bool upper, bool vectors, const LinalgCall& call
   }
   const Array h = hermitian(copy_stack(x, dtype, op), upper, op);
   const Array flat = reshape(status, {h.shape()[0]}, op);
-  const Array scale = power_of_two_scale(h, flat, op);
-  divide(h, scale, &h);
-  const Spectrum spectrum = spectrum_of(h, flat, vectors, op);
-  multiply(spectrum.w, squeeze(scale, {2}, op), &spectrum.w);
+  const Spectrum spectrum = hermitian_spectrum(h, vectors, flat, op);
   EighResult result{reshape(spectrum.w, w_shape, op), std::nullopt};
   if (vectors) result.v = reshape(*spectrum.v, x.shape(), op);
   return done(std::move(result));

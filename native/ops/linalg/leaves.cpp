@@ -1,5 +1,6 @@
 #include "ops/linalg/leaves.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/ceil_div.h"
@@ -10,6 +11,7 @@
 #include "kernels/args/linalg.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
+#include "ops/elementwise/fill.h"
 #include "ops/kernel_table.h"
 #include "ops/linalg/plan.h"
 #include "ops/linalg/stack.h"
@@ -27,17 +29,20 @@ struct LeafSource {
   LinalgKernel kernel;
   const char* file;
   const char* name;
-  const char* op;
   bool panel;  // has a variant in shared memory and one in place
 };
 constexpr LeafSource kSources[] = {
-    {LinalgKernel::kCholesky, "linalg/cholesky.cuh", "cholesky_leaf", "cholesky", false},
-    {LinalgKernel::kTriangular, "linalg/triangular.cuh", "triangular_leaf", "solve", false},
-    {LinalgKernel::kLu, "linalg/lu.cuh", "lu_leaf", "lu", true},
-    {LinalgKernel::kSwapRows, "linalg/lu.cuh", "swap_rows", "lu", false},
-    {LinalgKernel::kQr, "linalg/qr.cuh", "qr_leaf", "qr", true},
-    {LinalgKernel::kWy, "linalg/qr.cuh", "wy_leaf", "qr", false},
-    {LinalgKernel::kEigh, "linalg/eigh.cuh", "eigh_leaf", "eigh", false},
+    {LinalgKernel::kCholesky, "linalg/cholesky.cuh", "cholesky_leaf", false},
+    {LinalgKernel::kTriangular, "linalg/triangular.cuh", "triangular_leaf", false},
+    {LinalgKernel::kLu, "linalg/lu.cuh", "lu_leaf", true},
+    {LinalgKernel::kSwapRows, "linalg/swap_rows.cuh", "swap_rows", false},
+    {LinalgKernel::kQr, "linalg/qr.cuh", "qr_leaf", true},
+    {LinalgKernel::kWy, "linalg/qr.cuh", "wy_leaf", false},
+    {LinalgKernel::kEigh, "linalg/eigh.cuh", "eigh_leaf", false},
+    {LinalgKernel::kLuPanel, "linalg/lu_panel.cuh", "lu_panel", false},
+    {LinalgKernel::kQrPanel, "linalg/qr_panel.cuh", "qr_panel", false},
+    {LinalgKernel::kProduct, "linalg/product.cuh", "matrix_product", false},
+    {LinalgKernel::kLuCluster, "linalg/lu_cluster.cuh", "lu_cluster", false},
 };
 
 struct LeafVariant {
@@ -55,9 +60,10 @@ std::uint64_t pack(const LeafVariant& v) {
 jit::KernelSpec leaf_spec(const LeafSource& source, const LeafVariant& v) {
   jit::KernelSpec spec;
   spec.file = source.file;
-  spec.op = source.op;
+  spec.op = source.name;
   spec.kernel = static_cast<std::uint8_t>(source.kernel);
   spec.variant = pack(v);
+  if (source.kernel == LinalgKernel::kLuCluster) spec.exact_sms = {90, 100, 120};
   spec.expression = cat("gpk::", source.name, "<", info(v.dtype).cuda_name,
                         source.panel ? (v.shared ? ", true" : ", false") : "", ">");
   return spec;
@@ -71,10 +77,6 @@ const Kernel& find(LinalgKernel which, const Array& a, bool shared = true) {
 }
 
 // --- arguments ----------------------------------------------------------------------------------
-
-kernels::LinalgMatrix matrix_of(const Array& a) {
-  return {address(a), a.strides()[0], a.strides()[1], a.strides()[2]};
-}
 
 int as_int(std::int64_t size, const char* op) {
   if (size > std::numeric_limits<std::int32_t>::max())
@@ -98,9 +100,30 @@ void launch(const Kernel& code, const LaunchConfig& config,
   submit(code, config, arrays, params);
 }
 
+// As many matrices at a time as are resident.
+template <class Args>
+void launch_panel(const Kernel& code, const PanelGrid& grid, std::int64_t batch,
+                  std::initializer_list<const Array*> arrays, Args& args, const char* op) {
+  for (std::int64_t at = 0; at < batch; at += grid.matrices) {
+    args.first_matrix = at;
+    LaunchConfig config = blocks(grid.blocks, kernels::kPanelThreads, grid.shared_bytes, op);
+    config.grid[1] = static_cast<unsigned>(std::min<std::int64_t>(grid.matrices, batch - at));
+    config.cooperative = !grid.cluster;
+    if (grid.cluster) {
+      config.cluster[0] = static_cast<unsigned>(grid.blocks);
+      config.cluster[1] = config.cluster[2] = 1;
+    }
+    launch(code, config, arrays, args);
+  }
+}
+
 Scalar integer(std::int64_t value) { return {value}; }
 
 }  // namespace
+
+kernels::LinalgMatrix matrix_of(const Array& a) {
+  return {address(a), a.strides()[0], a.strides()[1], a.strides()[2]};
+}
 
 void cholesky_leaf(const Array& a, const Array& status, std::int64_t first, const char* op) {
   if (a.size() == 0) return;
@@ -109,8 +132,7 @@ void cholesky_leaf(const Array& a, const Array& status, std::int64_t first, cons
     return;
   }
   kernels::CholeskyArgs args{matrix_of(a), address(status), as_int(rows(a), op), as_int(first, op)};
-  launch(find(LinalgKernel::kCholesky, a),
-         blocks(a.shape()[0], kLinalgThreads, matrix_bytes(args.n, args.n, a.dtype()), op),
+  launch(find(LinalgKernel::kCholesky, a), blocks(a.shape()[0], kLinalgThreads, 0, op),
          {&a, &status}, args);
 }
 
@@ -130,12 +152,9 @@ void triangular_leaf(const Array& t, const Array& b, bool unit, bool conjugate, 
   args.n = as_int(rows(b), op);
   args.unit = unit ? 1 : 0;
   args.conjugate = conjugate && is_complex(t.dtype()) ? 1 : 0;
-  const std::size_t shared_bytes =
-      matrix_bytes(args.n, args.n, b.dtype()) +
-      static_cast<std::size_t>(args.n) * kernels::kTriangularCols * itemsize(b.dtype());
   launch(find(LinalgKernel::kTriangular, b),
          blocks(b.shape()[0] * ceil_div(cols(b), kernels::kTriangularCols), kLinalgThreads,
-                shared_bytes, op),
+                triangular_bytes(args.n, b.dtype()), op),
          {&t, &b}, args);
 }
 
@@ -159,6 +178,35 @@ void lu_leaf(const Array& a, const Array& pivots, const Array& status, std::int6
          blocks(a.shape()[0], plan.threads, plan.shared_bytes, op), {&a, &pivots, &status}, args);
 }
 
+PanelGrid panel_grid(PanelKind kind, const Array& a) {
+  if (!a.device().is_cuda()) return {};
+  const DeviceTraits& traits = device_traits(a.device());
+  return plan_panel_grid({kind, a.shape()[0], rows(a), cols(a), a.dtype()}, traits,
+                         stream_sms(a.device()));
+}
+
+Array new_exchange(const PanelGrid& grid, const Array& a, const char* op) {
+  const std::int64_t words = grid.blocks > 1 ? kernels::kPanelSlotWords : 1;
+  return full({a.shape()[0], words}, Scalar(std::int64_t{0}), DType::kInt64, a.device(), op);
+}
+
+void lu_panel(const Array& a, const Array& pivots, const Array& status,
+              const std::optional<Array>& exchange, std::int64_t first, const PanelGrid& grid,
+              const char* op) {
+  kernels::LuPanelArgs args{};
+  args.a = matrix_of(a);
+  args.pivots = address(pivots);
+  args.pivots_batch = pivots.strides()[0];
+  args.status = address(status);
+  args.exchange = address(exchange);
+  args.rows = as_int(rows(a), op);
+  args.cols = as_int(cols(a), op);
+  args.rows_per_block = grid.rows;
+  args.first = as_int(first, op);
+  launch_panel(find(grid.cluster ? LinalgKernel::kLuCluster : LinalgKernel::kLuPanel, a), grid,
+               a.shape()[0], {&a, &pivots, &status, exchange ? &*exchange : nullptr}, args, op);
+}
+
 void swap_rows(const Array& a, const Array& pivots, std::int64_t first, bool backward,
                const char* op) {
   if (a.size() == 0 || pivots.size() == 0) return;
@@ -178,7 +226,8 @@ void swap_rows(const Array& a, const Array& pivots, std::int64_t first, bool bac
   args.first = as_int(first, op);
   args.backward = backward ? 1 : 0;
   launch(find(LinalgKernel::kSwapRows, a),
-         blocks(a.shape()[0] * ceil_div(cols(a), kLinalgThreads), kLinalgThreads, 0, op),
+         blocks(a.shape()[0] * ceil_div(cols(a), kernels::kSwapLineBytes / itemsize(a.dtype())),
+                kLinalgThreads, 0, op),
          {&a, &pivots}, args);
 }
 
@@ -195,6 +244,21 @@ void qr_leaf(const Array& a, const Array& tau, const char* op) {
          blocks(a.shape()[0], plan.threads, plan.shared_bytes, op), {&a, &tau}, args);
 }
 
+void qr_panel(const Array& a, const WyFactors& wy, const Array& exchange, std::int64_t first,
+              const PanelGrid& grid, const char* op) {
+  kernels::QrPanelArgs args{};
+  args.a = matrix_of(a);
+  args.v = matrix_of(wy.v);
+  args.t = matrix_of(wy.t);
+  args.exchange = address(exchange);
+  args.rows = as_int(rows(a), op);
+  args.cols = as_int(cols(a), op);
+  args.rows_per_block = grid.rows;
+  args.first = as_int(first, op);
+  launch_panel(find(LinalgKernel::kQrPanel, a), grid, a.shape()[0], {&a, &wy.v, &wy.t, &exchange},
+               args, op);
+}
+
 void wy_leaf(const Array& gram, const Array& tau, const Array& t, const char* op) {
   if (t.size() == 0) return;
   if (!t.device().is_cuda()) {
@@ -209,6 +273,22 @@ void wy_leaf(const Array& gram, const Array& tau, const Array& t, const char* op
   args.n = as_int(rows(t), op);
   launch(find(LinalgKernel::kWy, t), blocks(t.shape()[0], kernels::kLinalgPanel, 0, op),
          {&gram, &tau, &t}, args);
+}
+
+void matrix_product(const Array& c, const Array& a, const Array& b, bool subtract, const char* op) {
+  const ProductPlan plan = plan_product(c.dtype());
+  kernels::ProductArgs args{};
+  args.a = matrix_of(a);
+  args.b = matrix_of(b);
+  args.c = matrix_of(c);
+  args.m = rows(c);
+  args.n = cols(c);
+  args.k = cols(a);
+  args.subtract = subtract ? 1 : 0;
+  launch(find(LinalgKernel::kProduct, c),
+         blocks(plan.tiles(c.shape()[0], rows(c), cols(c)), kernels::kProductThreads,
+                plan.shared_bytes, op),
+         {&a, &b, &c}, args);
 }
 
 EighLeaf eigh_leaf(const Array& a, const Array& status, bool relative, bool descending,
@@ -246,6 +326,7 @@ EighLeaf eigh_leaf(const Array& a, const Array& status, bool relative, bool desc
 void enumerate_leaves(std::vector<jit::KernelSpec>& specs) {
   for (const LeafSource& source : kSources)
     for (const DType dtype : kDTypes) {
+      if (source.kernel == LinalgKernel::kProduct && !is_double(dtype)) continue;
       specs.push_back(leaf_spec(source, {dtype, true}));
       if (source.panel) specs.push_back(leaf_spec(source, {dtype, false}));
     }

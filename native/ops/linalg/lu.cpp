@@ -29,32 +29,47 @@ Array pivots_from(const Array& pivots, std::int64_t first, std::int64_t count) {
   return slice_axis(pivots, 1, first, count, 1);
 }
 
-// One launch where the matrix fits into one block's shared memory.
-bool is_leaf(const Array& a) {
-  return cols(a) <= kPanel || std::max(rows(a), cols(a)) <= kernels::kLinalgLeaf;
-}
+// One block's, in shared memory.
+bool is_square_leaf(const Array& a) { return std::max(rows(a), cols(a)) <= kernels::kLinalgLeaf; }
+
+// What all panels of a factorisation share.
+struct LuWork {
+  Array status;
+  bool by_blocks;                 // panels of several blocks
+  std::optional<Array> exchange;  // of the first that needs it, and all after it
+  const char* op;
+};
 
 // Columns up to the number of rows, in place; pivots are first + row.
-void factor(const Array& a, const Array& pivots, const Array& status, std::int64_t first,
-            const char* op) {
+void factor(const Array& a, const Array& pivots, std::int64_t first, LuWork& work) {
   const std::int64_t m = rows(a);
   const std::int64_t n = cols(a);
-  if (is_leaf(a)) {
-    lu_leaf(a, pivots, status, first, op);
+  const char* const op = work.op;
+  const PanelGrid grid =
+      work.by_blocks && !is_square_leaf(a) ? panel_grid(PanelKind::kLu, a) : PanelGrid{};
+  if (grid.blocks > 0 && n <= grid.cols) {
+    if (has_exchange(grid) && !work.exchange) work.exchange = new_exchange(grid, a, op);
+    lu_panel(a, pivots, work.status, work.exchange, first, grid, op);
     return;
   }
-  const std::int64_t half = split_at(n, kPanel);
+  if (grid.blocks == 0 && (n <= kPanel || is_square_leaf(a))) {
+    lu_leaf(a, pivots, work.status, first, op);
+    return;
+  }
+  // Wide panels are followed by GEMMs that are worth their launch.
+  const std::int64_t width = grid.blocks > 0 ? grid.cols : kPanel;
+  const std::int64_t half = split_at(n, width, grid.blocks > 0 ? 4 * width : 0);
   const Array right = cols_from(a, half, n - half);
   const Array left_pivots = pivots_from(pivots, 0, half);
   const Array right_pivots = pivots_from(pivots, half, n - half);
   const Array l21 = block(a, half, m - half, 0, half);
   const Array u12 = rows_from(right, 0, half);
   const Array rest = rows_from(right, half, m - half);
-  factor(cols_from(a, 0, half), left_pivots, status, first, op);
+  factor(cols_from(a, 0, half), left_pivots, first, work);
   swap_rows(right, left_pivots, first, false, op);
   solve_lower(block(a, 0, half, 0, half), u12, true, false, op);
   subtract_product(rest, l21, u12, op);
-  factor(rest, right_pivots, status, first + half, op);
+  factor(rest, right_pivots, first + half, work);
   swap_rows(l21, right_pivots, first + half, false, op);
 }
 
@@ -65,7 +80,10 @@ Array factor_stack(const Array& a, const Array& status, const char* op) {
   const std::int64_t k = std::min(m, n);
   const Array pivots = Array::empty({a.shape()[0], k}, DType::kInt32, a.device(), op);
   if (a.size() == 0) return pivots;
-  factor(cols_from(a, 0, k), pivots, status, 0, op);
+  const Array left = cols_from(a, 0, k);
+  const bool by_blocks = !is_square_leaf(left) && panel_grid(PanelKind::kLu, left).blocks > 0;
+  LuWork work{status, by_blocks, std::nullopt, op};
+  factor(left, pivots, 0, work);
   if (n > k) {
     const Array right = cols_from(a, k, n - k);
     swap_rows(right, pivots, 0, false, op);

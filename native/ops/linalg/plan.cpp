@@ -6,10 +6,36 @@
 #include "base/text.h"
 
 namespace gpk::ops::linalg {
+namespace {
+
+// Shared memory of a block of a panel, beside its rows.
+std::size_t panel_bytes(PanelKind kind, std::int64_t cols, DType dtype) {
+  constexpr std::size_t kSmall = 512;  // candidates, places and exponents with their alignment
+  const std::int64_t warps = kernels::kPanelThreads / 32;
+  const std::int64_t lines = kind == PanelKind::kLu ? 1 : 2 * warps + 4;
+  const std::size_t lines_bytes =
+      static_cast<std::size_t>(lines * (kind == PanelKind::kLu ? kernels::kPanelMaxCols : cols)) *
+      itemsize(dtype);
+  return kSmall + lines_bytes + (kind == PanelKind::kQr ? matrix_bytes(cols, cols, dtype) : 0);
+}
+
+int qr_panel_cols(DType dtype) {
+  return itemsize(dtype) == 16 ? kernels::kQrPanelWideCols : kernels::kQrPanelCols;
+}
+
+}  // namespace
 
 int eigh_leaf_order(DType dtype) {
   constexpr int kWideOrder = 48;  // two complex128 matrices of order 64 exceed 99 KiB
   return itemsize(dtype) == 16 ? kWideOrder : kernels::kLinalgLeaf;
+}
+
+int triangular_order(DType dtype) {
+  return itemsize(dtype) == 16 ? kernels::kTriangularWideOrder : kernels::kTriangularOrder;
+}
+
+std::size_t triangular_bytes(std::int64_t n, DType dtype) {
+  return 2 * matrix_bytes(kernels::kTriangularCols, ceil_div(n, 32) * 32, dtype);
 }
 
 std::size_t matrix_bytes(std::int64_t rows, std::int64_t cols, DType dtype) {
@@ -32,31 +58,96 @@ std::string to_string(const PanelPlan& plan) {
   return cat("panel(", plan.shared ? "shared" : "in place", ", threads=", plan.threads, ")");
 }
 
-JacobiPlan plan_jacobi(std::int64_t n, DType dtype) {
-  const std::int64_t leaf = eigh_leaf_order(dtype);
-  if (n <= leaf) return {1, n};
-  const std::int64_t pairs = ceil_div(n, leaf);
-  return {pairs, 2 * ceil_div(n, 2 * pairs)};
+namespace {
+
+// By shared memory of each other, which is faster than the L2 as long as a block's share of the
+// rows, by which it is slower, is small.
+PanelGrid plan_cluster(const PanelDesc& desc, const DeviceTraits& traits, int num_sms) {
+  constexpr std::int64_t kBlocks = 8;        // portable
+  constexpr std::int64_t kBytes = 16 << 10;  // of a column
+  const bool has_kernel = traits.sm == 90 || traits.sm == 100 || traits.sm == 120;
+  const std::int64_t bytes = desc.rows * static_cast<std::int64_t>(itemsize(desc.dtype));
+  // A part of the multiprocessors may not have room for a cluster.
+  if (desc.kind != PanelKind::kLu || !has_kernel || !traits.cluster_launch || bytes > kBytes ||
+      num_sms != traits.multiprocessor_count)
+    return {};
+  const int widest = triangular_order(desc.dtype);
+  PanelGrid grid;
+  grid.blocks = kBlocks;
+  grid.cols = static_cast<int>(
+      std::min<std::int64_t>(4 * bytes > kBytes ? std::min(widest, 64) : widest, desc.cols));
+  grid.rows = static_cast<int>(ceil_div(desc.rows, kBlocks));
+  grid.matrices = static_cast<int>(desc.batch);
+  grid.cluster = true;
+  grid.shared_bytes = panel_bytes(desc.kind, grid.cols, desc.dtype) +
+                      matrix_bytes(grid.rows, grid.cols, desc.dtype) +
+                      static_cast<std::size_t>(grid.rows) * 4;
+  return grid.shared_bytes <= traits.shared_per_block_optin_bytes ? grid : PanelGrid{};
 }
 
-std::string to_string(const JacobiPlan& plan) {
-  return cat("jacobi(pairs=", plan.pairs, ", order=", plan.pair_order, ")");
-}
+}  // namespace
 
-std::vector<std::vector<std::int64_t>> tournament_rounds(std::int64_t pairs) {
-  const std::int64_t last = 2 * pairs - 1;  // the circle method: this one stays
-  std::vector<std::vector<std::int64_t>> rounds;
-  for (std::int64_t round = 0; round < last; ++round) {
-    std::vector<std::int64_t> places;
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const std::int64_t x = pair == 0 ? last : (round + pair) % last;
-      const std::int64_t y = (round + last - pair) % last;
-      places.push_back(std::min(x, y));
-      places.push_back(std::max(x, y));
-    }
-    rounds.push_back(std::move(places));
+PanelGrid plan_panel_grid(const PanelDesc& desc, const DeviceTraits& traits, int num_sms) {
+  constexpr std::int64_t kRows = 64;        // of a block among others,
+  constexpr std::int64_t kRowsAlone = 256;  // which wait for each other in every column
+  const std::int64_t sms = num_sms;
+  if (!traits.cooperative_launch || desc.batch >= sms) return {};
+  if (desc.rows > kRowsAlone)
+    if (const PanelGrid cluster = plan_cluster(desc, traits, num_sms); cluster.blocks > 0)
+      return cluster;
+  const int widest =
+      desc.kind == PanelKind::kLu ? triangular_order(desc.dtype) : qr_panel_cols(desc.dtype);
+  for (int cols = widest; cols >= 8; cols /= 2) {
+    const std::int64_t width = std::min<std::int64_t>(cols, desc.cols);
+    const std::size_t fixed = panel_bytes(desc.kind, width, desc.dtype);
+    if (fixed >= traits.shared_per_block_optin_bytes) continue;
+    const std::size_t row =
+        matrix_bytes(1, width, desc.dtype) + (desc.kind == PanelKind::kLu ? 4 : 0);
+    const auto room =
+        static_cast<std::int64_t>((traits.shared_per_block_optin_bytes - fixed) / row);
+    const std::int64_t least = ceil_div(desc.rows, std::max<std::int64_t>(room, 1));
+    const std::int64_t most = std::min<std::int64_t>(
+        desc.kind == PanelKind::kLu ? kernels::kPanelBlocks : kernels::kQrPanelBlocks, sms);
+    if (least > most) continue;
+    const std::int64_t wanted = desc.rows <= kRowsAlone ? least : ceil_div(desc.rows, kRows);
+    const std::int64_t blocks = std::max(least, std::min({wanted, most, sms / desc.batch}));
+    PanelGrid grid;
+    grid.rows = static_cast<int>(ceil_div(desc.rows, blocks));
+    grid.blocks = static_cast<int>(ceil_div(desc.rows, grid.rows));
+    grid.cols = static_cast<int>(width);
+    grid.matrices = static_cast<int>(std::min(desc.batch, sms / blocks));
+    grid.shared_bytes = fixed + static_cast<std::size_t>(grid.rows) * row;
+    return grid;
   }
-  return rounds;
+  return {};
+}
+
+std::string to_string(const PanelGrid& grid) {
+  return cat("grid(blocks=", grid.blocks, ", cols=", grid.cols, ", rows=", grid.rows,
+             ", matrices=", grid.matrices, grid.cluster ? ", cluster)" : ")");
+}
+
+std::int64_t ProductPlan::tiles(std::int64_t batch, std::int64_t m, std::int64_t n) const {
+  return batch * ceil_div(m, tile_m) * ceil_div(n, tile_n);
+}
+
+ProductPlan plan_product(DType dtype) {
+  const bool wide = itemsize(dtype) == 16;
+  const int depth = wide ? kernels::kProductWideK : kernels::kProductK;
+  ProductPlan plan{wide ? kernels::kProductWideM : kernels::kProductM, kernels::kProductN, 0};
+  const int elems = (plan.tile_m + plan.tile_n) * (depth + 4);  // of a stage, [row][k]
+  plan.shared_bytes = static_cast<std::size_t>(kernels::kProductStages * elems) * itemsize(dtype);
+  return plan;
+}
+
+bool is_double(DType dtype) { return dtype == DType::kFloat64 || dtype == DType::kComplex128; }
+
+bool takes_product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
+                   int num_sms) {
+  constexpr std::int64_t kThin = 16;
+  constexpr std::int64_t kShort = 512;
+  if (!is_double(dtype) || std::min(m, n) < kThin || k < kThin) return false;
+  return k <= kShort || 2 * plan_product(dtype).tiles(batch, m, n) >= num_sms;
 }
 
 }  // namespace gpk::ops::linalg

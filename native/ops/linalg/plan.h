@@ -1,9 +1,8 @@
-// Which kernels take which matrices, and in which order blocks of columns meet. Pure.
+// Which kernels take which matrices. Pure.
 #pragma once
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "core/device.h"
 #include "core/dtype.h"
@@ -17,6 +16,10 @@ int eigh_leaf_order(DType dtype);
 // Dynamic shared memory of a rows x cols matrix, rows of odd pitch.
 std::size_t matrix_bytes(std::int64_t rows, std::int64_t cols, DType dtype);
 
+// Order of the largest triangle that a block of triangular_leaf solves, and its shared memory.
+int triangular_order(DType dtype);
+std::size_t triangular_bytes(std::int64_t n, DType dtype);
+
 // A panel of LU or QR.
 struct PanelPlan {
   bool shared = true;  // in shared memory, else in place
@@ -27,20 +30,38 @@ struct PanelPlan {
 PanelPlan plan_panel(std::int64_t rows, std::int64_t cols, DType dtype, const DeviceTraits& traits);
 std::string to_string(const PanelPlan& plan);  // "panel(shared, threads=256)"
 
-// Block Jacobi: pairs of blocks of columns, each of them diagonalised by one block of eigh_leaf.
-struct JacobiPlan {
-  std::int64_t pairs = 1;
-  std::int64_t pair_order = 0;  // columns of a pair, even unless there is one
-  [[nodiscard]] std::int64_t order() const noexcept { return pairs * pair_order; }  // with padding
-  friend bool operator==(const JacobiPlan&, const JacobiPlan&) = default;
+// Panels by several blocks, all of them resident.
+struct PanelGrid {
+  int blocks = 0;    // of a matrix; 0: none, PanelPlan applies
+  int cols = 0;      // of the widest panel
+  int rows = 0;      // of a block
+  int matrices = 0;  // of a launch
+  std::size_t shared_bytes = 0;
+  bool cluster = false;  // the blocks of a matrix are one, and only they are resident together
+  friend bool operator==(const PanelGrid&, const PanelGrid&) = default;
 };
-JacobiPlan plan_jacobi(std::int64_t n, DType dtype);
-std::string to_string(const JacobiPlan& plan);  // "jacobi(pairs=32, order=64)"
+enum class PanelKind : std::uint8_t { kLu, kQr };
+struct PanelDesc {
+  PanelKind kind = PanelKind::kLu;
+  std::int64_t batch = 1, rows = 1, cols = 1;
+  DType dtype = DType::kFloat32;
+};
+// num_sms: what the stream may use.
+PanelGrid plan_panel_grid(const PanelDesc& desc, const DeviceTraits& traits, int num_sms);
+// Whether its blocks exchange words in global memory.
+inline bool has_exchange(const PanelGrid& grid) { return grid.blocks > 1 && !grid.cluster; }
+std::string to_string(const PanelGrid& grid);  // "grid(blocks=8, cols=64, rows=128, matrices=1)"
 
-// The order of 2 * pairs blocks in each of the 2 * pairs - 1 rounds of a tournament: places 2 i and
-// 2 i + 1 are a pair, every two blocks once. The lower block comes first, so that pairs whose
-// columns are sorted sort the whole: columns then stay in their blocks, and every two meet in a
-// sweep.
-std::vector<std::vector<std::int64_t>> tournament_rounds(std::int64_t pairs);
+// Products of float64 and complex128 by tiles of one block each.
+struct ProductPlan {
+  int tile_m = 0, tile_n = 0;
+  std::size_t shared_bytes = 0;
+  [[nodiscard]] std::int64_t tiles(std::int64_t batch, std::int64_t m, std::int64_t n) const;
+};
+ProductPlan plan_product(DType dtype);
+bool is_double(DType dtype);  // float64 or complex128
+// Whether ProductPlan applies: neither thin, nor few tiles with a K that is worth being split.
+bool takes_product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
+                   int num_sms);
 
 }  // namespace gpk::ops::linalg

@@ -1,6 +1,7 @@
 #include "ops/linalg/qr.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/view.h"
 #include "kernels/args/linalg.h"
@@ -27,28 +28,76 @@ void apply_panel(const WyPanel& panel, const Array& c, bool inverse, const char*
   subtract_product(c, panel.v, product(t, inner, op), op);
 }
 
-// The reflectors of a factored panel.
-WyPanel make_panel(const Array& factored, const Array& tau, std::int64_t first, const char* op) {
-  const std::int64_t width = cols(factored);
-  const Array v = tril(factored, -1);
+// By one block, or on the CPU.
+WyFactors factor_panel(const Array& a, const char* op) {
+  const std::int64_t width = cols(a);
+  const Array tau = Array::empty({a.shape()[0], width}, a.dtype(), a.device(), op);
+  qr_leaf(a, tau, op);
+  const Array v = tril(a, -1);
   fill(core::diagonal(v, 0, 1, 2, op), Scalar(1.0), op);
   const Array t = Array::empty({v.shape()[0], width, width}, v.dtype(), v.device(), op);
   wy_leaf(product(adjoint(v, op), v, op), tau, t, op);
-  return {v, t, first};
+  return {v, t};
 }
+
+WyFactors empty_factors(const Array& a, const char* op) {
+  const auto zeros = [&](std::int64_t num_rows) {
+    return full({a.shape()[0], num_rows, cols(a)}, Scalar(0.0), a.dtype(), a.device(), op);
+  };
+  return {zeros(rows(a)), zeros(cols(a))};
+}
+
+// What panels of several blocks share.
+struct QrWork {
+  Array exchange;
+  std::int64_t leaf;  // columns of a panel
+  const char* op;
+};
+
+// Columns of a matrix from the diagonal down. v and t are zeros at first.
+void factor(const Array& a, const WyFactors& wy, std::int64_t first, const QrWork& work) {
+  const std::int64_t m = rows(a);
+  const std::int64_t n = cols(a);
+  const char* const op = work.op;
+  if (n <= work.leaf) {
+    qr_panel(a, wy, work.exchange, first, panel_grid(PanelKind::kQr, a), op);
+    return;
+  }
+  const std::int64_t half = split_at(n, work.leaf);
+  const Array right = cols_from(a, half, n - half);
+  const WyFactors one{cols_from(wy.v, 0, half), block(wy.t, 0, half, 0, half)};
+  const WyFactors two{block(wy.v, half, m - half, half, n - half),
+                      block(wy.t, half, n - half, half, n - half)};
+  factor(cols_from(a, 0, half), one, first, work);
+  apply_panel({one.v, one.t, 0}, right, true, op);
+  factor(rows_from(right, half, m - half), two, first + half, work);
+  // (I - V1 T1 V1^H) (I - V2 T2 V2^H): the corner of T is -T1 (V1^H V2) T2.
+  const Array inner = product(adjoint(rows_from(one.v, half, m - half), op), two.v, op);
+  subtract_product(block(wy.t, 0, half, half, n - half), product(one.t, inner, op), two.t, op);
+}
+
+// Columns that are applied to the rest at once.
+constexpr std::int64_t kWide = 128;
 
 }  // namespace
 
 std::vector<WyPanel> factor_qr(const Array& a, const char* op) {
   const std::int64_t m = rows(a);
   const std::int64_t n = cols(a);
+  const std::int64_t k = std::min(m, n);
   std::vector<WyPanel> panels;
-  for (std::int64_t j = 0; j < std::min(m, n); j += kPanel) {
-    const std::int64_t width = std::min({kPanel, m - j, n - j});
+  const PanelGrid grid = m > kernels::kLinalgLeaf && k > 0
+                             ? panel_grid(PanelKind::kQr, cols_from(a, 0, std::min(k, kWide)))
+                             : PanelGrid{};
+  std::optional<QrWork> work;
+  if (grid.blocks > 0) work = {new_exchange(grid, a, op), grid.cols, op};
+  const std::int64_t step = work ? std::max<std::int64_t>(kWide, grid.cols) : kPanel;
+  for (std::int64_t j = 0; j < k; j += step) {
+    const std::int64_t width = std::min(step, k - j);
     const Array panel = block(a, j, m - j, j, width);
-    const Array tau = Array::empty({a.shape()[0], width}, a.dtype(), a.device(), op);
-    qr_leaf(panel, tau, op);
-    panels.push_back(make_panel(panel, tau, j, op));
+    const WyFactors wy = work ? empty_factors(panel, op) : factor_panel(panel, op);
+    if (work) factor(panel, wy, j, *work);
+    panels.push_back({wy.v, wy.t, j});
     apply_panel(panels.back(), block(a, j, m - j, j + width, n - j - width), true, op);
   }
   return panels;

@@ -1,17 +1,29 @@
 #include "ops/linalg/stack.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "base/ceil_div.h"
+#include "base/round_up.h"
 #include "core/promote.h"
 #include "core/view.h"
 #include "ops/creation/eye.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/fill.h"
+#include "ops/linalg/leaves.h"
+#include "ops/linalg/plan.h"
 #include "ops/matmul/gemm_call.h"
 
 namespace gpk::ops::linalg {
+namespace {
+
+bool is_tiled(const Array& c, const Array& a) {
+  return c.device().is_cuda() && c.ndim() == 3 &&
+         takes_product(c.shape()[0], rows(c), cols(c), cols(a), c.dtype(),
+                       device_traits(c.device()).multiprocessor_count);
+}
+
+}  // namespace
 
 Array copy_stack(const Array& x, DType dtype, const char* op) {
   const Array copy = copy_as(x, dtype, op);
@@ -61,11 +73,19 @@ void product_into(const Array& c, const Array& a, const Array& b, const char* op
     fill(c, Scalar(0.0), op);
     return;
   }
+  if (is_tiled(c, a)) {
+    matrix_product(c, a, b, false, op);
+    return;
+  }
   gemm::run_gemm({a, b, c}, op);
 }
 
 void subtract_product(const Array& c, const Array& a, const Array& b, const char* op) {
   if (c.size() == 0 || cols(a) == 0) return;
+  if (is_tiled(c, a)) {
+    matrix_product(c, a, b, true, op);
+    return;
+  }
   if (is_complex(c.dtype())) {  // whose kernels have no epilogue
     subtract(c, product(a, b, op), &c);
     return;
@@ -90,7 +110,10 @@ Array power_of_two_scale(const Array& a, const Array& status, const char* op) {
   bitwise_or(status, cast(bad, status.dtype(), op), &status);
   const Array usable = logical_and(finite, greater(largest, Scalar(0.0)));
   const Array safe = where(usable, largest, Scalar(1.0));
-  return exp2(floor(log2(safe)));
+  // The logarithm of the largest numbers is rounded up to a power that would be infinite.
+  const double most = is_double(safe.dtype()) ? std::numeric_limits<double>::max_exponent - 1
+                                              : std::numeric_limits<float>::max_exponent - 1;
+  return exp2(minimum(floor(log2(safe)), Scalar(most)));
 }
 
 ReduceOptions along(const Dims& axes, bool keepdims) {
@@ -100,8 +123,9 @@ ReduceOptions along(const Dims& axes, bool keepdims) {
   return options;
 }
 
-std::int64_t split_at(std::int64_t n, std::int64_t unit) {
-  return std::max(unit, ceil_div(n / 2, unit) * unit);
+std::int64_t split_at(std::int64_t n, std::int64_t unit, std::int64_t loop) {
+  if (n <= loop) return unit;
+  return std::max(unit, round_up(n / 2, unit));
 }
 
 }  // namespace gpk::ops::linalg

@@ -43,7 +43,8 @@ Array power_of_two_scale(const Array& a, const Array& status, const char* op);
 // Options of a reduction along these axes.
 ReduceOptions along(const Dims& axes, bool keepdims = false);
 
-// Half of n, a multiple of `unit`: where recursive algorithms split.
-std::int64_t split_at(std::int64_t n, std::int64_t unit);
+// Where recursive algorithms split: at half of n, a multiple of `unit`; after one unit up to
+// `loop`, for fewer launches.
+std::int64_t split_at(std::int64_t n, std::int64_t unit, std::int64_t loop = 0);
 
 }  // namespace gpk::ops::linalg

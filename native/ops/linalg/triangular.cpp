@@ -3,11 +3,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/view.h"
-#include "kernels/args/linalg.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/linalg/leaves.h"
 #include "ops/linalg/linalg.h"
+#include "ops/linalg/plan.h"
 #include "ops/linalg/stack.h"
 #include "ops/linalg/systems.h"
 
@@ -15,7 +15,11 @@ namespace gpk::ops {
 namespace linalg {
 namespace {
 
-constexpr std::int64_t kLeaf = kernels::kLinalgLeaf;
+// Where to split a system that is too large for a leaf.
+std::int64_t split_at_leaf(const Array& b) {
+  const std::int64_t leaf = triangular_order(b.dtype());
+  return split_at(rows(b), leaf, 4 * leaf);
+}
 
 Array maybe_conjugated(const Array& t, bool conjugate, const char* op) {
   return conjugate ? conjugated(t, op) : t;
@@ -26,11 +30,11 @@ Array maybe_conjugated(const Array& t, bool conjugate, const char* op) {
 void solve_lower(const Array& t, const Array& b, bool unit, bool conjugate, const char* op) {
   const std::int64_t n = rows(b);
   if (b.size() == 0) return;
-  if (n <= kLeaf) {
+  if (n <= triangular_order(b.dtype())) {
     triangular_leaf(t, b, unit, conjugate, op);
     return;
   }
-  const std::int64_t half = split_at(n, kLeaf);
+  const std::int64_t half = split_at_leaf(b);
   const Array top = rows_from(b, 0, half);
   const Array bottom = rows_from(b, half, n - half);
   solve_lower(block(t, 0, half, 0, half), top, unit, conjugate, op);
@@ -42,11 +46,11 @@ void solve_lower(const Array& t, const Array& b, bool unit, bool conjugate, cons
 void solve_upper(const Array& t, const Array& b, bool unit, bool conjugate, const char* op) {
   const std::int64_t n = rows(b);
   if (b.size() == 0) return;
-  if (n <= kLeaf) {  // lower triangular with both axes reversed
+  if (n <= triangular_order(b.dtype())) {  // lower triangular with both axes reversed
     triangular_leaf(reversed(reversed(t, 1), 2), reversed(b, 1), unit, conjugate, op);
     return;
   }
-  const std::int64_t half = split_at(n, kLeaf);
+  const std::int64_t half = n - split_at_leaf(b);
   const Array top = rows_from(b, 0, half);
   const Array bottom = rows_from(b, half, n - half);
   solve_upper(block(t, half, n - half, half, n - half), bottom, unit, conjugate, op);

@@ -7,6 +7,7 @@ integers compute in float64. Where NumPy raises LinAlgError so do these function
 wait for the device; ``check=False`` does not wait and gives NaN for such matrices.
 """
 
+from pygpukit._naming import name_all
 from pygpukit.linalg._eigen import eig, eigh, eigvals, eigvalsh
 from pygpukit.linalg._errors import LinAlgError
 from pygpukit.linalg._factors import (
@@ -73,3 +74,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+name_all(globals(), __all__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pygpukit._native import safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.linalg._errors import LinAlgError
 
@@ -18,12 +18,12 @@ TRANS = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
 FLOATING = ("float32", "float64", "complex64", "complex128")
 
 
-def require_matrices(op: str, **arguments: Any) -> None:
-    """GPUArrays of at least two axes."""
-    require_arrays(op, **arguments)
-    for name, x in arguments.items():
-        if x.ndim < 2:
-            raise LinAlgError(f"{op}: {name} has shape {x.shape}, expected at least two dimensions")
+def matrices(op: str, name: str, value: Any) -> GPUArray:
+    """`value` as an array of at least two axes."""
+    x = array_argument(op, name, value)
+    if x.ndim < 2:
+        raise LinAlgError(f"{op}: {name} has shape {x.shape}, expected at least two dimensions")
+    return x
 
 
 def floating(op: str, x: GPUArray) -> GPUArray:

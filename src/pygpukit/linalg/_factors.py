@@ -6,36 +6,36 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pygpukit import _native
 from pygpukit._native import safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument, array_arguments, require_arrays
 from pygpukit.core.errors import InvalidTypeError
-from pygpukit.linalg._arguments import adjoint, adjoint_code, require_matrices
+from pygpukit.linalg._arguments import adjoint, adjoint_code, matrices
 from pygpukit.linalg._results import QRResult, SVDResult
 
 if TYPE_CHECKING:
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
 
-def cholesky(x: GPUArray, /, *, upper: bool = False, check: bool = True) -> GPUArray:
+def cholesky(x: _ArrayLike, /, *, upper: bool = False, check: bool = True) -> GPUArray:
     """The lower triangle L with x = L L^H, or the upper U with x = U^H U.
 
     Only that triangle of x is read. LinAlgError where a matrix is not positive definite.
     """
-    require_arrays("cholesky", x=x)
+    x = array_argument("cholesky", "x", x)
     return _native.linalg_cholesky(x, upper, check)
 
 
-def cholesky_solve(x1: GPUArray, x2: GPUArray, /, *, upper: bool = False) -> GPUArray:
+def cholesky_solve(x1: _ArrayLike, x2: _ArrayLike, /, *, upper: bool = False) -> GPUArray:
     """The solution y of A y = x2, where x1 is the factor that cholesky(A, upper=upper) gave."""
     op = "cholesky_solve"
-    require_arrays(op, x1=x1, x2=x2)
+    x1, x2 = array_arguments(op, x1=x1, x2=x2)
     first, second = (2, 0) if upper else (0, 2)
     y = _native.linalg_triangular(x1, x2, upper, False, first, False, op)
     return _native.linalg_triangular(x1, y, upper, False, second, False, op)
 
 
 def solve_triangular(
-    a: GPUArray,
-    b: GPUArray,
+    a: _ArrayLike,
+    b: _ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -46,41 +46,44 @@ def solve_triangular(
     broadcast. The other triangle is not read; with unit_diagonal neither is the diagonal. Zeros on
     the diagonal give infinities and NaN.
     """
-    require_arrays("solve_triangular", a=a, b=b)
+    a, b = array_arguments("solve_triangular", a=a, b=b)
     code = adjoint_code("solve_triangular", trans)
     return _native.linalg_triangular(a, b, not lower, unit_diagonal, code)
 
 
-def lu_factor(a: GPUArray, *, check: bool = False) -> tuple[GPUArray, GPUArray]:
+def lu_factor(a: _ArrayLike, *, check: bool = False) -> tuple[GPUArray, GPUArray]:
     """(lu, pivots) of P a = L U with partial pivoting, for lu_solve.
 
     lu has U on and above the diagonal and L, whose diagonal is 1, below it. Row i was swapped with
     row pivots[i] (int32), in order. A singular matrix has a zero on the diagonal of U; with check
     it is a LinAlgError.
     """
-    require_arrays("lu_factor", a=a)
+    a = array_argument("lu_factor", "a", a)
     return _native.linalg_lu(a, check)
 
 
-def lu_solve(lu_and_piv: tuple[GPUArray, GPUArray], b: GPUArray, trans: int | str = 0) -> GPUArray:
+def lu_solve(
+    lu_and_piv: tuple[GPUArray, GPUArray], b: _ArrayLike, trans: int | str = 0
+) -> GPUArray:
     """The solution of a x = b (trans: of a^T, a^H) with the factors of lu_factor(a)."""
     if not isinstance(lu_and_piv, (tuple, list)) or len(lu_and_piv) != 2:
         raise InvalidTypeError(
             f"lu_solve: lu_and_piv is {safe_repr(lu_and_piv)}, expected the result of lu_factor"
         )
     factors, pivots = lu_and_piv
-    require_arrays("lu_solve", lu=factors, pivots=pivots, b=b)
+    require_arrays("lu_solve", lu=factors, pivots=pivots)
+    b = array_argument("lu_solve", "b", b, factors)
     return _native.linalg_lu_solve(factors, pivots, b, adjoint_code("lu_solve", trans))
 
 
-def lu(a: GPUArray, permute_l: bool = False, p_indices: bool = False) -> Any:
+def lu(a: _ArrayLike, permute_l: bool = False, p_indices: bool = False) -> Any:
     """(p, l, u) with a = p l u, as SciPy's: p permutes rows, l has a unit diagonal.
 
     permute_l: (p l, u). p_indices: p as int64 indices, with a = l[p] u.
     """
     import pygpukit as gp
 
-    require_matrices("lu", a=a)
+    a = matrices("lu", "a", a)
     factors, pivots = _native.linalg_lu(a, False, False, "lu")
     m, n = a.shape[-2:]
     k = min(m, n)
@@ -100,22 +103,22 @@ def lu(a: GPUArray, permute_l: bool = False, p_indices: bool = False) -> Any:
 
 
 @overload
-def qr(x: GPUArray, mode: Literal["reduced", "complete"] = ...) -> QRResult: ...
+def qr(x: _ArrayLike, mode: Literal["reduced", "complete"] = ...) -> QRResult: ...
 @overload
-def qr(x: GPUArray, mode: Literal["r"]) -> GPUArray: ...
-def qr(x: GPUArray, mode: str = "reduced") -> Any:
+def qr(x: _ArrayLike, mode: Literal["r"]) -> GPUArray: ...
+def qr(x: _ArrayLike, mode: str = "reduced") -> Any:
     """QRResult(Q, R) with x = Q R, by Householder reflections.
 
     mode: 'reduced' (Q [..., m, k], k = min(m, n)), 'complete' (Q [..., m, m]) or 'r' (R alone).
     """
-    require_arrays("qr", x=x)
+    x = array_argument("qr", "x", x)
     q, r = _native.linalg_qr(x, mode)
     return r if q is None else QRResult(q, r)
 
 
 @overload
 def svd(
-    x: GPUArray,
+    x: _ArrayLike,
     full_matrices: bool = ...,
     compute_uv: Literal[True] = ...,
     hermitian: bool = ...,
@@ -124,7 +127,7 @@ def svd(
 ) -> SVDResult: ...
 @overload
 def svd(
-    x: GPUArray,
+    x: _ArrayLike,
     full_matrices: bool = ...,
     *,
     compute_uv: Literal[False],
@@ -132,7 +135,7 @@ def svd(
     check: bool = ...,
 ) -> GPUArray: ...
 def svd(
-    x: GPUArray,
+    x: _ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     hermitian: bool = False,
@@ -141,10 +144,10 @@ def svd(
 ) -> Any:
     """SVDResult(U, S, Vh) with x = U diag(S) Vh, S in descending order.
 
-    compute_uv=False: S alone. hermitian: x is, and the faster eigh is used. Reads one number back
-    for each sweep of the iteration, so it waits for the device also with check=False.
+    compute_uv=False: S alone. hermitian: x is, and the faster eigh is used. Small matrices read one
+    number back for each sweep of the iteration: they wait for the device also with check=False.
     """
-    require_arrays("svd", x=x)
+    x = array_argument("svd", "x", x)
     if hermitian:
         return _hermitian_svd(x, compute_uv, check)
     u, s, vh = _native.linalg_svd(x, full_matrices, compute_uv, check)
@@ -167,8 +170,8 @@ def _hermitian_svd(x: GPUArray, compute_uv: bool, check: bool) -> Any:
     return SVDResult(v * signs, s, adjoint(v))
 
 
-def svdvals(x: GPUArray, /, *, check: bool = True) -> GPUArray:
+def svdvals(x: _ArrayLike, /, *, check: bool = True) -> GPUArray:
     """The singular values, in descending order."""
-    require_arrays("svdvals", x=x)
+    x = array_argument("svdvals", "x", x)
     _, s, _ = _native.linalg_svd(x, False, False, check, False, "svdvals")
     return s

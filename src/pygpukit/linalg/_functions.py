@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument, array_arguments
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.linalg._arguments import adjoint, epsilon, floating, require_matrices
+from pygpukit.linalg._arguments import adjoint, epsilon, floating, matrices
 from pygpukit.linalg._errors import LinAlgError
 from pygpukit.linalg._factors import svd
 from pygpukit.linalg._norms import _matrix
 
 if TYPE_CHECKING:
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
 # Numerator of the (13, 13) Pade approximant of exp, and the largest 1-norm it is accurate for.
 _PADE = (
@@ -38,12 +38,13 @@ _PADE = (
 _PADE_NORM = 5.371920351148152
 
 
-def _require_square(op: str, x: GPUArray) -> None:
-    require_matrices(op, x=x)
+def _square(op: str, value: Any) -> GPUArray:
+    x = matrices(op, "x", value)
     if x.shape[-1] != x.shape[-2]:
         raise LinAlgError(
             f"{op}: x has shape {x.shape}, expected square matrices as the last two dimensions"
         )
+    return x
 
 
 def _identity(x: GPUArray) -> GPUArray:
@@ -53,11 +54,11 @@ def _identity(x: GPUArray) -> GPUArray:
     return gp.ascontiguousarray(gp.broadcast_to(unit, x.shape))
 
 
-def matrix_power(x: GPUArray, n: int, /) -> GPUArray:
+def matrix_power(x: _ArrayLike, n: int, /) -> GPUArray:
     """The n-th power of each matrix, by repeated squaring; of the inverse where n is negative."""
     import pygpukit as gp
 
-    _require_square("matrix_power", x)
+    x = _square("matrix_power", x)
     try:
         exponent = index(n)
     except TypeError:
@@ -79,14 +80,14 @@ def matrix_power(x: GPUArray, n: int, /) -> GPUArray:
         x = gp.matmul(x, x)
 
 
-def expm(x: GPUArray, /) -> GPUArray:
+def expm(x: _ArrayLike, /) -> GPUArray:
     """The matrix exponential, by scaling and squaring of a Pade approximant.
 
     Reads the largest norm back, to know how often to square.
     """
     import pygpukit as gp
 
-    _require_square("expm", x)
+    x = _square("expm", x)
     a = floating("expm", x)
     if a.size == 0:
         return gp.copy(a)
@@ -127,7 +128,7 @@ def _threshold(op: str, rtol: Any, s: GPUArray, shape: tuple[int, ...]) -> GPUAr
 
 
 def matrix_rank(
-    A: GPUArray,
+    A: _ArrayLike,
     tol: Any = None,
     hermitian: bool = False,
     *,
@@ -140,7 +141,7 @@ def matrix_rank(
     import pygpukit as gp
 
     op = "matrix_rank"
-    require_arrays(op, A=A)
+    A = array_argument(op, "A", A)
     if A.ndim < 2:
         return gp.any(A != 0).astype("int64")
     if tol is not None and rtol is not None:
@@ -153,7 +154,9 @@ def matrix_rank(
     return gp.count_nonzero(s > limit, axis=-1)
 
 
-def pinv(a: GPUArray, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> GPUArray:
+def pinv(
+    a: _ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> GPUArray:
     """The Moore-Penrose pseudo-inverse, by the singular values above rtol times the largest.
 
     rtol, NumPy's rcond, is max(m, n) times the dtype's epsilon unless given (the array API's
@@ -162,7 +165,7 @@ def pinv(a: GPUArray, rcond: Any = None, hermitian: bool = False, *, rtol: Any =
     import pygpukit as gp
 
     op = "pinv"
-    require_matrices(op, a=a)
+    a = matrices(op, "a", a)
     if rcond is not None and rtol is not None:
         raise InvalidValueError("pinv: both rcond and rtol are given, expected one of them")
     x = floating(op, a)
@@ -173,7 +176,7 @@ def pinv(a: GPUArray, rcond: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 def lstsq(
-    a: GPUArray, b: GPUArray, rcond: float | None = None
+    a: _ArrayLike, b: _ArrayLike, rcond: float | None = None
 ) -> tuple[GPUArray, GPUArray, GPUArray, GPUArray]:
     """(x, residuals, rank, s): the x of least norm among those that minimise |b - a x|.
 
@@ -184,8 +187,8 @@ def lstsq(
     import pygpukit as gp
 
     op = "lstsq"
-    require_matrices(op, a=a)
-    require_arrays(op, b=b)
+    a, b = array_arguments(op, a=a, b=b)
+    a = matrices(op, "a", a)
     m, n = a.shape[-2:]
     vector = b.ndim == 1
     if b.ndim == 0 or b.shape[0 if vector else -2] != m:
@@ -206,18 +209,18 @@ def lstsq(
     return (solution[..., 0] if vector else solution), residuals, rank, s
 
 
-def cond(x: GPUArray, p: float | str | None = None) -> GPUArray:
+def cond(x: _ArrayLike, p: float | str | None = None) -> GPUArray:
     """The condition number in the norm p: 2 unless given; infinite for singular matrices."""
     import pygpukit as gp
 
-    require_matrices("cond", x=x)
+    x = matrices("cond", "x", x)
     if p is None or p in (2, -2):
         _, s, _ = _native.linalg_svd(x, False, False, True, False, "cond")
         if s.shape[-1] == 0:
             raise LinAlgError(f"cond: x has shape {x.shape}, expected matrices that are not empty")
         ratio = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     else:
-        _require_square("cond", x)
+        x = _square("cond", x)
         inverse = _native.linalg_inv(x, False, False, "cond")
         ratio = _matrix("cond", floating("cond", x), p) * _matrix("cond", inverse, p)
     # NaN from 0 / 0 or from the inverse of a singular matrix, but not of a matrix with NaN.

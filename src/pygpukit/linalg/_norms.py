@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_argument
 from pygpukit.core.errors import AxisError, InvalidTypeError, InvalidValueError
-from pygpukit.linalg._arguments import floating, require_matrices
+from pygpukit.linalg._arguments import floating, matrices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
     Axis = int | Sequence[int] | None
 
@@ -52,6 +52,8 @@ def _vector(op: str, x: GPUArray, axes: tuple[int, ...], keepdims: bool, order: 
     import pygpukit as gp
 
     x = _real(op, x)
+    if (order is None or order == 2) and x.dtype.kind == "f":
+        return _euclidean(x, axes, keepdims)
     size = gp.abs(x)
     if order == math.inf:
         return gp.max(size, axis=axes, keepdims=keepdims)
@@ -72,15 +74,25 @@ def _vector(op: str, x: GPUArray, axes: tuple[int, ...], keepdims: bool, order: 
     return gp.sum(size**power, axis=axes, keepdims=keepdims) ** (1.0 / power)
 
 
+def _euclidean(x: GPUArray, axes: tuple[int, ...], keepdims: bool) -> GPUArray:
+    import pygpukit as gp
+
+    if not x.on_gpu and x.dtype.char in "fd" and len(axes) == x.ndim and x.is_contiguous():
+        result = gp.empty((1,) * x.ndim if keepdims else (), dtype=x.dtype, device=x.device)
+        _native.run_reference("euclidean_norm", (x,), result)
+        return result
+    return gp.sqrt(gp.sum(x * x, axis=axes, keepdims=keepdims))
+
+
 def vector_norm(
-    x: GPUArray, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2
+    x: _ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2
 ) -> GPUArray:
     """The norm of vectors along `axis`: sum(abs(x) ** ord) ** (1 / ord).
 
     axis may be several axes, or None: all elements. ord may be inf, -inf (the largest and the
     smallest magnitude) and 0 (the number of nonzero elements).
     """
-    require_arrays("vector_norm", x=x)
+    x = array_argument("vector_norm", "x", x)
     return _vector("vector_norm", x, _axes("vector_norm", axis, x.ndim), keepdims, ord)
 
 
@@ -105,11 +117,11 @@ def _matrix(op: str, x: GPUArray, order: Any) -> GPUArray:
 
 
 def matrix_norm(
-    x: GPUArray, /, *, keepdims: bool = False, ord: float | str | None = "fro"
+    x: _ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> GPUArray:
     """The norm of matrices: 'fro', 'nuc' (sum of singular values), 2, -2 (largest, smallest),
     1, -1 (largest, smallest sum of a column), inf, -inf (of a row)."""
-    require_matrices("matrix_norm", x=x)
+    x = matrices("matrix_norm", "x", x)
     result = _matrix("matrix_norm", x, ord)
     return _kept(result, (x.ndim - 2, x.ndim - 1), keepdims)
 
@@ -123,7 +135,7 @@ def _kept(result: GPUArray, axes: tuple[int, ...], keepdims: bool) -> GPUArray:
 
 
 def norm(
-    x: GPUArray, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False
+    x: _ArrayLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False
 ) -> GPUArray:
     """NumPy's norm: of vectors along an axis, of matrices along two, or of all elements.
 
@@ -131,7 +143,7 @@ def norm(
     """
     import pygpukit as gp
 
-    require_arrays("norm", x=x)
+    x = array_argument("norm", "x", x)
     if axis is None and ord is None:
         return _vector("norm", x, tuple(range(x.ndim)), keepdims, 2)
     axes = _axes("norm", axis, x.ndim)

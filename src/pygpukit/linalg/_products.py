@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import array_arguments, items, require_arrays
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.linalg._arguments import require_matrices
+from pygpukit.linalg._arguments import matrices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pygpukit._native import GPUArray
+    from pygpukit._native import GPUArray, _ArrayLike
 
 
-def cross(x1: GPUArray, x2: GPUArray, /, *, axis: int = -1) -> GPUArray:
+def cross(x1: _ArrayLike, x2: _ArrayLike, /, *, axis: int = -1) -> GPUArray:
     """The cross product of vectors of three elements along `axis`; other axes broadcast."""
     import pygpukit as gp
 
-    require_arrays("cross", x1=x1, x2=x2)
+    x1, x2 = array_arguments("cross", x1=x1, x2=x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if x.ndim == 0 or not -x.ndim <= axis < x.ndim or x.shape[axis] != 3:
             raise InvalidValueError(
@@ -29,27 +29,27 @@ def cross(x1: GPUArray, x2: GPUArray, /, *, axis: int = -1) -> GPUArray:
     return gp.stack(parts, axis=axis)
 
 
-def diagonal(x: GPUArray, /, *, offset: int = 0) -> GPUArray:
+def diagonal(x: _ArrayLike, /, *, offset: int = 0) -> GPUArray:
     """A view of a diagonal of each matrix."""
     import pygpukit as gp
 
-    require_matrices("diagonal", x=x)
+    x = matrices("diagonal", "x", x)
     return gp.diagonal(x, offset, -2, -1)
 
 
-def trace(x: GPUArray, /, *, offset: int = 0, dtype: Any = None) -> GPUArray:
+def trace(x: _ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> GPUArray:
     """The sum over a diagonal of each matrix."""
     import pygpukit as gp
 
-    require_matrices("trace", x=x)
+    x = matrices("trace", "x", x)
     return gp.trace(x, offset, -2, -1, dtype=dtype)
 
 
-def outer(x1: GPUArray, x2: GPUArray, /) -> GPUArray:
+def outer(x1: _ArrayLike, x2: _ArrayLike, /) -> GPUArray:
     """All products of an element of x1 and one of x2, which have one axis."""
     import pygpukit as gp
 
-    require_arrays("outer", x1=x1, x2=x2)
+    x1, x2 = array_arguments("outer", x1=x1, x2=x2)
     for name, x in (("x1", x1), ("x2", x2)):
         if x.ndim != 1:
             raise InvalidValueError(f"outer: {name} has shape {x.shape}, expected one dimension")
@@ -72,17 +72,17 @@ def _chain(sizes: Sequence[int]) -> list[list[int]]:
     return split
 
 
-def multi_dot(arrays: Sequence[GPUArray], *, out: GPUArray | None = None) -> GPUArray:
+def multi_dot(arrays: Sequence[_ArrayLike], *, out: GPUArray | None = None) -> GPUArray:
     """The product of two or more matrices, in the order that takes the fewest operations.
 
     The first may be a row, the last a column: they have one axis, which the result lacks.
     """
     import pygpukit as gp
 
-    chain = list(arrays)
+    given = items("multi_dot", "arrays", arrays, "a sequence of arrays")
+    chain = array_arguments("multi_dot", **{f"arrays[{i}]": x for i, x in enumerate(given)})
     if len(chain) < 2:
         raise InvalidValueError(f"multi_dot: {len(chain)} arrays given, expected at least two")
-    require_arrays("multi_dot", **{f"arrays[{i}]": x for i, x in enumerate(chain)})
     row, column = chain[0].ndim == 1, chain[-1].ndim == 1
     if row:
         chain[0] = gp.reshape(chain[0], (1, -1))

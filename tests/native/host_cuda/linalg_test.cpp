@@ -6,7 +6,11 @@
 #include "linalg/cholesky.cuh"
 #include "linalg/eigh.cuh"
 #include "linalg/lu.cuh"
+#include "linalg/lu_cluster.cuh"
+#include "linalg/lu_panel.cuh"
 #include "linalg/qr.cuh"
+#include "linalg/qr_panel.cuh"
+#include "linalg/swap_rows.cuh"
 #include "linalg/triangular.cuh"
 #include "linalg_problem.h"
 
@@ -101,6 +105,7 @@ TEST(Linalg, Triangular) {
   check_triangular<double>(64, 3, true, false, false);
   check_triangular<complex64>(5, 40, true, true, true);
   check_triangular<complex128>(31, 32, false, false, true);
+  check_triangular<float>(100, 2, false, false, false);  // several tiles of T
 }
 
 template <class T, bool kShared>
@@ -121,6 +126,8 @@ void check_lu(int rows, int cols) {
   host_cuda::launch(2, 128, [&] { lu_leaf<T, kShared>(args); });
   EXPECT_EQ(status, std::vector<int>(2));
   Stack<T> swapped = given;
+  const int line = kSwapLineBytes / static_cast<int>(sizeof(T));
+  const auto tiles = static_cast<unsigned>((cols + line - 1) / line);
   SwapRowsArgs swap{};
   swap.a = swapped.args();
   swap.pivots = pivots.data();
@@ -128,7 +135,7 @@ void check_lu(int rows, int cols) {
   swap.cols = cols;
   swap.count = k;
   swap.first = 10;
-  host_cuda::launch(2, kLinalgThreads, [&] { swap_rows<T>(swap); });
+  host_cuda::launch(2 * tiles, kLinalgThreads, [&] { swap_rows<T>(swap); });
   for (int b = 0; b < 2; ++b)
     for (int i = 0; i < rows; ++i)
       for (int j = 0; j < cols; ++j) {
@@ -141,7 +148,7 @@ void check_lu(int rows, int cols) {
         }
       }
   swap.backward = 1;
-  host_cuda::launch(2, kLinalgThreads, [&] { swap_rows<T>(swap); });
+  host_cuda::launch(2 * tiles, kLinalgThreads, [&] { swap_rows<T>(swap); });
   EXPECT_EQ(0, std::memcmp(swapped.data.data(), given.data.data(), given.data.size() * sizeof(T)));
 }
 
@@ -153,6 +160,87 @@ TEST(Linalg, Lu) {
   check_lu<double, false>(5, 3);
   check_lu<complex64, true>(17, 17);
   check_lu<complex128, false>(33, 5);
+}
+
+// What lu_leaf gives, but for roundings.
+template <class T>
+void check_lu_panel(int rows, int cols, int blocks, bool cluster = false) {
+  Stack<T> a = random_stack<T>(2, rows, cols, 4);
+  Stack<T> want = a;
+  std::vector<int> pivots(as_size(2 * cols));
+  std::vector<int> want_pivots(as_size(2 * cols));
+  std::vector<int> status(2);
+  std::vector<unsigned long long> exchange(as_size(2 * kPanelSlotWords));
+  LuPanelArgs args{};
+  args.a = a.args();
+  args.pivots = pivots.data();
+  args.pivots_batch = cols;
+  args.status = status.data();
+  args.exchange = exchange.data();
+  args.rows = rows;
+  args.cols = cols;
+  args.rows_per_block = (rows + blocks - 1) / blocks;
+  args.first = 10;
+  const auto grid = static_cast<unsigned>(blocks);
+  for (args.first_matrix = 0; args.first_matrix < 2; ++args.first_matrix) {
+    if (cluster) {
+      host_cuda::launch_clusters(grid, grid, kPanelThreads, [&] { lu_cluster<T>(args); });
+    } else {
+      host_cuda::launch_together(Dim3{grid, 1, 1}, kPanelThreads, [&] { lu_panel<T>(args); });
+    }
+  }
+  LuArgs leaf{};
+  leaf.a = want.args();
+  leaf.pivots = want_pivots.data();
+  leaf.pivots_batch = cols;
+  leaf.status = status.data();
+  leaf.rows = rows;
+  leaf.cols = cols;
+  leaf.first = 10;
+  host_cuda::launch(2, 128, [&] { lu_leaf<T, false>(leaf); });
+  EXPECT_EQ(status, std::vector<int>(2));
+  EXPECT_EQ(pivots, want_pivots);
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j)
+        ASSERT_LE(std::abs(a.at(b, i, j) - want.at(b, i, j)), 100 * epsilon<T>()) << i << ", " << j;
+}
+
+TEST(Linalg, LuPanel) {
+  check_lu_panel<float>(20, 4, 1);
+  check_lu_panel<float>(37, 3, 3);
+  check_lu_panel<double>(9, 2, 2);
+  check_lu_panel<complex128>(12, 2, 2);
+}
+
+TEST(Linalg, LuCluster) {
+  check_lu_panel<float>(30, 3, 3, true);
+  check_lu_panel<complex128>(12, 2, 2, true);
+}
+
+// More swaps than are traced at a time.
+TEST(Linalg, SwapRowsInChunks) {
+  constexpr int kRows = kSwapRows + 40;
+  Stack<double> a = random_stack<double>(1, kRows, 3, 8);
+  const Stack<double> given = a;
+  Stack<double> want = a;
+  std::vector<int> pivots;
+  for (int i = 0; i < kRows; ++i) pivots.push_back(10 + i + (i * 37) % (kRows - i));
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < 3; ++j)
+      std::swap(want.data[as_size(i * 3 + j)],
+                want.data[as_size((pivots[as_size(i)] - 10) * 3 + j)]);
+  SwapRowsArgs args{};
+  args.a = a.args();
+  args.pivots = pivots.data();
+  args.cols = 3;
+  args.count = kRows;
+  args.first = 10;
+  host_cuda::launch(1, kLinalgThreads, [&] { swap_rows<double>(args); });
+  EXPECT_EQ(a.data, want.data);
+  args.backward = 1;
+  host_cuda::launch(1, kLinalgThreads, [&] { swap_rows<double>(args); });
+  EXPECT_EQ(a.data, given.data);
 }
 
 TEST(Linalg, LuReportsAColumnOfZeros) {
@@ -229,6 +317,69 @@ TEST(Linalg, Qr) {
   check_qr<double, true>(3, 9, 1.0);
   check_qr<complex64, true>(9, 9, 10.0);
   check_qr<complex128, false>(40, 7, 1.0);
+}
+
+// I - V T V^H is unitary, and times R what was given.
+template <class T>
+void check_qr_panel(int rows, int cols, int blocks, double scale) {
+  Stack<T> a = random_stack<T>(2, rows, cols, 6);
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) a.set(b, i, j, a.at(b, i, j) * std::pow(scale, j));
+  const Stack<T> given = a;
+  Stack<T> v(2, rows, cols);
+  Stack<T> t(2, cols, cols);
+  std::vector<unsigned long long> exchange(as_size(2 * kPanelSlotWords));
+  QrPanelArgs args{};
+  args.a = a.args();
+  args.v = v.args();
+  args.t = t.args();
+  args.exchange = exchange.data();
+  args.rows = rows;
+  args.cols = cols;
+  args.rows_per_block = (rows + blocks - 1) / blocks;
+  const auto kernel = [&] { qr_panel<T>(args); };
+  for (args.first_matrix = 0; args.first_matrix < 2; ++args.first_matrix)
+    host_cuda::launch_together(Dim3{static_cast<unsigned>(blocks), 1, 1}, kPanelThreads, kernel);
+  for (int b = 0; b < 2; ++b) {
+    // (I - V T V^H) x
+    const auto apply = [&](std::vector<Wide> x) {
+      std::vector<Wide> inner(as_size(cols));
+      for (int p = 0; p < cols; ++p)
+        for (int i = 0; i < rows; ++i)
+          inner[as_size(p)] += std::conj(v.at(b, i, p)) * x[as_size(i)];
+      for (int i = 0; i < rows; ++i)
+        for (int p = 0; p < cols; ++p)
+          for (int q = 0; q < cols; ++q)
+            x[as_size(i)] -= v.at(b, i, p) * t.at(b, p, q) * inner[as_size(q)];
+      return x;
+    };
+    for (int i = 0; i < rows; ++i)
+      for (int p = i; p < cols; ++p) ASSERT_EQ(v.at(b, i, p), Wide(i == p ? 1.0 : 0.0));
+    for (int j = 0; j < cols; ++j) {
+      std::vector<Wide> unit(as_size(rows));
+      std::vector<Wide> r(as_size(rows));
+      unit[as_size(j)] = 1.0;
+      double size = 0.0;
+      double length = 0.0;
+      for (int i = 0; i <= j; ++i) r[as_size(i)] = a.at(b, i, j);
+      const std::vector<Wide> again = apply(r);
+      for (const Wide x : apply(unit)) length += std::norm(x);
+      EXPECT_NEAR(length, 1.0, 20 * cols * epsilon<T>());
+      for (int i = 0; i < rows; ++i) size += std::norm(given.at(b, i, j));
+      for (int i = 0; i < rows; ++i)
+        ASSERT_LE(std::abs(again[as_size(i)] - given.at(b, i, j)),
+                  20 * cols * epsilon<T>() * std::sqrt(size))
+            << rows << " x " << cols << ": " << i << ", " << j;
+    }
+  }
+}
+
+TEST(Linalg, QrPanel) {
+  check_qr_panel<float>(40, 34, 1, 1.0);  // two columns of a lane
+  check_qr_panel<float>(40, 4, 3, 1e-6);  // squares of the last columns underflow
+  check_qr_panel<double>(9, 2, 2, 1.0);
+  check_qr_panel<complex128>(12, 3, 2, 1e5);
 }
 
 template <class T>
