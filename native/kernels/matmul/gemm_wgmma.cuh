@@ -219,7 +219,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
   int stage = 0;
   unsigned phase = 0;
   if (warpgroup == 0) {
-    if constexpr (Gemm::kConsumers > 1) keep_registers_down<Gemm::kConsumers == 2 ? 40 : 32>();
+    if constexpr (Gemm::kConsumers > 1) register_dealloc<Gemm::kConsumers == 2 ? 40 : 32>();
     for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units; unit += unit_step) {
       if (threadIdx.x == 0) {
         const typename Gemm::Tile tile = Gemm::tile_at(args, unit, tile_rank);
@@ -247,7 +247,7 @@ __global__ void __cluster_dims__(kCluster, 1, 1)
       }
     }
   } else {
-    if constexpr (Gemm::kConsumers > 1) take_registers<Gemm::kConsumers == 2 ? 232 : 160>();
+    if constexpr (Gemm::kConsumers > 1) register_alloc<Gemm::kConsumers == 2 ? 232 : 160>();
     const int consumer = warpgroup - 1;
     const bool releases = (threadIdx.x & 127) < Gemm::kShare;
     for (int unit = static_cast<int>(blockIdx.x) / kCluster; unit < num_units; unit += unit_step) {

@@ -10,10 +10,7 @@
 // is 2.
 #pragma once
 
-#include "common/barrier.cuh"
-#include "common/cp_async.cuh"
-#include "common/shared.cuh"
-#include "matmul/gemv_parts.cuh"
+#include "matmul/gemv_rows.cuh"
 
 namespace gpk {
 
@@ -34,100 +31,6 @@ __device__ __forceinline__ void gemv_mma(float (&c)[4], unsigned a0, unsigned a1
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
   }
 }
-
-// Rows of x as they are in memory.
-template <class T>
-struct GemvRows {
-  const T* x;
-  long long pitch;
-
-  __device__ __forceinline__ explicit GemvRows(const GemvArgs& args)
-      : x(static_cast<const T*>(args.x) + blockIdx.z * args.x_batch), pitch(args.x_m) {}
-  // 8 elements of a row; zeros where `valid` is false.
-  __device__ __forceinline__ Chunk load(int row, int at, bool valid) const {
-    return load_shared_input(x + row * pitch + at, valid);
-  }
-};
-
-// x in shared memory, normalised and rounded, for kernels with kNorm. Rows are padded, so that the
-// two rows of a quarter warp are in different banks. Sums are in the order of norm_rows with 256
-// threads to a row: over a thread's chunks, the lanes, the warps.
-template <class T, int kM>
-class GemvNormedRows {
- public:
-  static constexpr int kPad = 32;
-
-  // Loads and normalises all rows. For all threads of the block.
-  __device__ __forceinline__ explicit GemvNormedRows(const GemvArgs& args)
-      : base_(shared_address(dynamic_shared())), pitch_(static_cast<int>(args.k) + kPad) {
-    __shared__ float squares[kM][kGemvWarps];
-    const int m = static_cast<int>(args.m);
-    const int k = static_cast<int>(args.k);
-    const int thread = static_cast<int>(threadIdx.x);
-    for (int i = 0; i < m; ++i)
-      for (int at = thread * 8; at < k; at += 8 * kGemvThreads)
-        cp_async<16>(address(i, at), static_cast<const T*>(args.x) + i * args.x_m + at);
-    cp_async_commit();
-    cp_async_wait<0>();
-    for (int i = 0; i < m; ++i) {  // a thread reads what it copied
-      float sum = 0.0f;
-      for (int at = thread * 8; at < k; at += 8 * kGemvThreads) {
-        float e[8];
-        GemvWeight<T>::unpack(load(i, at), e);
-#pragma unroll
-        for (int v = 0; v < 8; ++v) sum = fmaf(e[v], e[v], sum);
-      }
-#pragma unroll
-      for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
-      if (thread % 32 == 0) squares[i][thread / 32] = sum;
-    }
-    __syncthreads();
-    for (int at = thread * 8; at < k; at += 8 * kGemvThreads) {
-      float w[8];
-      GemvWeight<T>::unpack(load_shared_input(static_cast<const T*>(args.norm_weight) + at, true),
-                            w);
-      for (int i = 0; i < m; ++i) {
-        float sum = squares[i][0];
-#pragma unroll
-        for (int warp = 1; warp < kGemvWarps; ++warp) sum += squares[i][warp];
-        const float scale = rsqrtf(sum / static_cast<float>(k) + args.norm_eps);
-        float e[8];
-        GemvWeight<T>::unpack(load(i, at), e);
-        Chunk y;
-        T* const rounded = reinterpret_cast<T*>(y.v);
-#pragma unroll
-        for (int v = 0; v < 8; ++v)  // every step rounds, as in norm.cuh
-          rounded[v] =
-              convert<T>(__fmul_rn(__fmul_rn(e[v], scale), __fadd_rn(args.norm_offset, w[v])));
-        store_shared_quad(address(i, at), y.v);
-      }
-    }
-    __syncthreads();
-  }
-
-  __device__ __forceinline__ Chunk load(int row, int at, bool valid = true) const {
-    Chunk c{};
-    if (valid) load_shared_quad(address(row, at), c.v);
-    return c;
-  }
-
- private:
-  __device__ __forceinline__ unsigned address(int row, int at) const {
-    return base_ + static_cast<unsigned>(row * pitch_ + at) * 2;
-  }
-
-  unsigned base_;
-  int pitch_;
-};
-
-template <class T, int kM, bool kNorm>
-struct GemvInput {
-  using Type = GemvRows<T>;
-};
-template <class T, int kM>
-struct GemvInput<T, kM, true> {
-  using Type = GemvNormedRows<T, kM>;
-};
 
 // Bases, pitches and k are multiples of 16 bytes. A warp has kTilesN times 16 rows of w and blocks
 // of 32 * kUnroll of k; the block steps through the tiles of w, one grid apart.

@@ -53,7 +53,8 @@ __device__ __forceinline__ void load_input_pairs(const T* x, bool valid,
   permute_input(words, pairs);
 }
 
-// The rows of x of this block's group: those behind all groups before it.
+// The rows of x of this block's group: those behind all groups before it. Negative sizes count as
+// 0.
 struct PackedRows {
   int first, count;
 };
@@ -61,7 +62,8 @@ struct PackedRows {
 __device__ __forceinline__ PackedRows packed_rows(const PackedGemvArgs& args) {
   const int expert = static_cast<int>(blockIdx.z);
   int before = 0;
-  for (int e = static_cast<int>(threadIdx.x) % 32; e < expert; e += 32) before += args.sizes[e];
+  for (int e = static_cast<int>(threadIdx.x) % 32; e < expert; e += 32)
+    before += max(args.sizes[e], 0);
 #pragma unroll
   for (int o = 16; o > 0; o /= 2) before += __shfl_xor_sync(0xffffffffu, before, o);
   return {before, min(args.sizes[expert], static_cast<int>(args.gemv.m) - before)};

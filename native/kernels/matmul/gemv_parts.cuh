@@ -110,27 +110,36 @@ __device__ __forceinline__ void gemv_before_input() {
 
 // --- epilogue and store -------------------------------------------------------------------------
 
-// Flags are not template parameters here: a thread runs this only once or twice.
 template <class C>
+__device__ __forceinline__ float gemv_bias(const EpilogueArgs& args, long long j) {
+  return to_compute(static_cast<const C*>(args.bias)[j * args.bias_step]);
+}
+template <class C>
+__device__ __forceinline__ float gemv_residual(const EpilogueArgs& args, long long i, long long j,
+                                               long long batch) {
+  return to_compute(static_cast<const C*>(
+      args.residual)[batch * args.residual_batch + i * args.residual_m + j * args.residual_n]);
+}
+
+// Flags are not template parameters here: a thread runs this only once or twice. bias() and
+// residual() are asked where they are needed.
+template <class Bias, class Residual>
 __device__ __forceinline__ float gemv_epilogue(const EpilogueArgs& args, unsigned flags, float v,
-                                               long long i, long long j, long long batch) {
+                                               long long i, long long j, const Bias& bias,
+                                               const Residual& residual) {
   if ((flags & 0xffffu) == 0) return v;
   if (flags & kEpilogueScales) {
     v *= combined_scale(args, i, j);
   } else if (flags & kEpilogueAlpha) {
     v *= args.alpha;
   }
-  if (flags & kEpilogueBias) v += to_compute(static_cast<const C*>(args.bias)[j * args.bias_step]);
+  if (flags & kEpilogueBias) v += bias();
   const unsigned activation = (flags & 0xffffu) >> kEpilogueActivationShift;
   if (activation == kActivationRelu) v = activate<kActivationRelu>(v);
   if (activation == kActivationGelu) v = activate<kActivationGelu>(v);
   if (activation == kActivationSilu) v = activate<kActivationSilu>(v);
   if (activation == kActivationGeluErf) v = activate<kActivationGeluErf>(v);
-  if (flags & kEpilogueResidual)
-    v +=
-        args.beta *
-        to_compute(static_cast<const C*>(args.residual)[batch * args.residual_batch +
-                                                        i * args.residual_m + j * args.residual_n]);
+  if (flags & kEpilogueResidual) v += args.beta * residual();
   return v;
 }
 
@@ -140,8 +149,11 @@ __device__ __forceinline__ void gemv_store_as(const GemvArgs& args, const Epilog
                                               long long batch) {
   const auto flags = static_cast<unsigned>(args.flags);
   const bool transposed = (flags & kGemvTransposed) != 0;
-  const float v =
-      gemv_epilogue<C>(epilogue, flags, sum, transposed ? j : i, transposed ? i : j, batch);
+  const long long row = transposed ? j : i;
+  const long long column = transposed ? i : j;
+  const float v = gemv_epilogue(
+      epilogue, flags, sum, row, column, [&] { return gemv_bias<C>(epilogue, column); },
+      [&] { return gemv_residual<C>(epilogue, row, column, batch); });
   static_cast<C*>(args.y)[batch * args.y_batch + i * args.y_m + j * args.y_n] = convert<C>(v);
 }
 

@@ -9,21 +9,12 @@
 #pragma once
 
 #include "common/barrier.cuh"
+#include "common/bulk_copy.cuh"
 #include "matmul/gemv_parts.cuh"
 
 namespace gpk {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-
-// From global to shared memory, whole multiples of 16 bytes; signals `barrier` by bytes.
-__device__ __forceinline__ void bulk_copy(unsigned to, const void* from, unsigned bytes,
-                                          unsigned barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
 
 __device__ __forceinline__ Chunk load_shared_chunk(unsigned address) {
   Chunk c;

@@ -112,8 +112,7 @@ __global__ void __launch_bounds__(128 * (kTileM / 64 / kReps + 1), 1)
   int stage = 0;
   unsigned phase = 0;
   if (warpgroup == 0) {
-    if constexpr (Grouped::kConsumers > 1)
-      keep_registers_down<Grouped::kConsumers == 2 ? 40 : 32>();
+    if constexpr (Grouped::kConsumers > 1) register_dealloc<Grouped::kConsumers == 2 ? 40 : 32>();
     if (threadIdx.x != 0) return;
     for (int unit = static_cast<int>(blockIdx.x); unit < num_units; unit += unit_step) {
       const GroupTile at = Tiles::at(table, args.tiles, unit);
@@ -134,7 +133,7 @@ __global__ void __launch_bounds__(128 * (kTileM / 64 / kReps + 1), 1)
     }
     release_successor();
   } else {
-    if constexpr (Grouped::kConsumers > 1) take_registers<Grouped::kConsumers == 2 ? 232 : 160>();
+    if constexpr (Grouped::kConsumers > 1) register_alloc<Grouped::kConsumers == 2 ? 232 : 160>();
     const int consumer = warpgroup - 1;
     const bool releases = (threadIdx.x & 127) == 0;
     for (int unit = static_cast<int>(blockIdx.x); unit < num_units; unit += unit_step) {

@@ -3,8 +3,9 @@
 //   e4m3(amax / 6 / tensor_scale), 2^(floor(log2 amax) - largest exponent) (e8m0), or
 //   (max - min) / levels and a zero point. Of zeros the scale is 0 (e8m0: 2^-127).
 // quantize_groups: FP8 in groups of 128 in one pass.
-// quantize_values, dequantize: a thread per four bytes of codes; bytes past k are 0.
-// grid: 1-D, 128 threads. float32; one IEEE division for each value.
+// quantize_values: a thread per four bytes of codes; bytes past k are 0.
+// dequantize: a thread per eight values, which have one scale: groups are multiples of 16, or a
+// row. grid: 1-D, 128 threads. float32; one IEEE division for each value.
 #pragma once
 
 #include "common/packed_codec.cuh"
@@ -82,43 +83,51 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_scales(const Quanti
   if (lane == 0) put_scale(args, at, lo, hi);
 }
 
-// Of a thread: the row, its first value of k, and where its word of codes is.
-struct CodeWord {
+// Of a thread: the row, its first value of k, and where its kBytes of codes are.
+struct CodePlace {
   long long row, first;
-  unsigned* place;
+  unsigned* words;
 };
 
-template <int kCode>
-__device__ __forceinline__ CodeWord code_word(const QuantizeArgs& args) {
+template <int kCode, int kBytes>
+__device__ __forceinline__ CodePlace code_place(const QuantizeArgs& args) {
   const long long index =
       static_cast<long long>(blockIdx.x) * kQuantizeThreads + static_cast<int>(threadIdx.x);
-  const long long words = args.values_row / 4;
-  const long long row = index / words;
-  const long long word = index - row * words;
-  constexpr int kPer = kIsNibble<kCode> ? 8 : 4;
-  return {row, word * kPer,
-          reinterpret_cast<unsigned*>(args.values + row * args.values_row) + word};
+  const long long parts = args.values_row / kBytes;
+  const long long row = index / parts;
+  const long long byte = (index - row * parts) * kBytes;
+  constexpr int kPerByte = kIsNibble<kCode> ? 2 : 1;
+  return {row, byte * kPerByte,
+          reinterpret_cast<unsigned*>(args.values + row * args.values_row + byte)};
+}
+
+// Of all scales, that of a thread's values. Groups are powers of two where a row has several.
+__device__ __forceinline__ long long scale_index(const QuantizeArgs& args, const CodePlace& place) {
+  const long long row = args.scale_rows == 1 ? place.row : place.row / args.scale_rows;
+  return row * args.groups +
+         (args.groups == 1 ? 0 : place.first >> (63 - __clzll(static_cast<long long>(args.group))));
 }
 
 template <int kCode, class In>
 __global__ void __launch_bounds__(kQuantizeThreads) quantize_values(const QuantizeArgs args) {
   constexpr int kPer = kIsNibble<kCode> ? 8 : 4;
-  const CodeWord word = code_word<kCode>(args);
-  if (word.row >= args.n) return;
-  const In* const w = static_cast<const In*>(args.w) + word.row * args.w_row;
-  const long long scales = word.row / args.scale_rows * args.groups;
+  const CodePlace place = code_place<kCode, 4>(args);
+  if (place.row >= args.n) return;
   unsigned bits = 0;
-#pragma unroll
-  for (int i = 0; i < kPer; ++i) {
-    const long long l = word.first + i;
-    if (l >= args.k) break;
-    const long long at = scales + l / args.group;
+  if (place.first < args.k) {
+    const In* const w = static_cast<const In*>(args.w) + place.row * args.w_row;
+    const long long at = scale_index(args, place);
     const float scale = group_scale(args, at);
-    const float x = scale > 0.0f ? convert<float>(w[l]) / scale : 0.0f;
     const float zero = kHasZeroPoint<kCode> ? static_cast<float>(args.zeros[at]) : 0.0f;
-    bits |= encode<kCode>(x, zero) << (i * (32 / kPer));
+#pragma unroll
+    for (int i = 0; i < kPer; ++i) {
+      const long long l = place.first + i;
+      if (l >= args.k) break;
+      const float x = scale > 0.0f ? convert<float>(w[l]) / scale : 0.0f;
+      bits |= encode<kCode>(x, zero) << (i * (32 / kPer));
+    }
   }
-  *word.place = bits;
+  *place.words = bits;
 }
 
 // Both at once for FP8 in groups of 128, the activations of a block-scaled GEMM: a warp per group,
@@ -154,30 +163,32 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_groups(const Quanti
 
 template <int kCode, class Out>
 __global__ void __launch_bounds__(kQuantizeThreads) dequantize(const QuantizeArgs args) {
-  constexpr int kPer = kIsNibble<kCode> ? 8 : 4;
-  constexpr int kBits = 32 / kPer;
-  const CodeWord word = code_word<kCode>(args);
-  if (word.row >= args.n || word.first >= args.k) return;
-  const unsigned bits = *word.place;
-  const long long scales = word.row / args.scale_rows * args.groups;
-  Out* const to = static_cast<Out*>(args.out) + word.row * args.k + word.first;
-  Vec<Out, kPer> y;
+  constexpr int kValues = kDequantizeValues;
+  constexpr int kBits = kIsNibble<kCode> ? 4 : 8;
+  constexpr int kWords = kValues * kBits / 32;
+  const CodePlace place = code_place<kCode, kWords * 4>(args);
+  if (place.row >= args.n || place.first >= args.k) return;
+  if (args.sizes != nullptr && args.sizes[place.row / args.matrix_rows] <= 0) return;
+  const Vec<unsigned, kWords> words = load_vec<unsigned, kWords>(place.words);
+  const long long at = scale_index(args, place);
+  const float scale = group_scale(args, at);
+  const float zero = kHasZeroPoint<kCode> ? static_cast<float>(args.zeros[at]) : 0.0f;
+  constexpr int kPart = sizeof(Out) == 2 ? kValues : kValues / 2;  // of a store of 16 bytes
+  Vec<Out, kPart> y[kValues / kPart];
 #pragma unroll
-  for (int i = 0; i < kPer; ++i) {
-    const long long at = scales + min(word.first + i, args.k - 1) / args.group;
-    float x = decode<kCode>(bits >> (i * kBits) & ((1u << kBits) - 1u));
-    if constexpr (kHasZeroPoint<kCode>) x -= static_cast<float>(args.zeros[at]);
-    y.v[i] = convert<Out>(x * group_scale(args, at));
+  for (int i = 0; i < kValues; ++i) {
+    const unsigned bits = words.v[i * kBits / 32] >> (i * kBits % 32) & ((1u << kBits) - 1u);
+    y[i / kPart].v[i % kPart] = convert<Out>((decode<kCode>(bits) - zero) * scale);
   }
-  if constexpr (sizeof(y) <= 16) {
-    if (args.k % kPer == 0) {
-      store_vec<Out, kPer>(to, y);
-      return;
-    }
+  Out* const to = static_cast<Out*>(args.out) + place.row * args.k + place.first;
+  if (args.k % kValues == 0 && reinterpret_cast<unsigned long long>(args.out) % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < kValues / kPart; ++i) store_vec<Out, kPart>(to + i * kPart, y[i]);
+    return;
   }
 #pragma unroll
-  for (int i = 0; i < kPer; ++i)
-    if (word.first + i < args.k) to[i] = y.v[i];
+  for (int i = 0; i < kValues; ++i)
+    if (place.first + i < args.k) to[i] = y[i / kPart].v[i % kPart];
 }
 
 }  // namespace gpk

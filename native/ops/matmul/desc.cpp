@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/ceil_div.h"
+#include "base/round_up.h"
 #include "base/text.h"
 
 namespace gpk::ops::gemm {
@@ -11,17 +11,15 @@ namespace {
 
 constexpr std::int64_t kMaxAlign = 16;
 
-std::int64_t round_up(std::int64_t x) { return ceil_div(x, kMaxAlign) * kMaxAlign; }
-
 // A dimension of one element may have any stride: one that makes the other dimension the unit one,
 // or the other's pitch.
 void settle(std::int64_t outer, std::int64_t inner, std::int64_t& outer_stride,
             std::int64_t& inner_stride) {
   if (outer == 1) {
     if (inner == 1) inner_stride = 1;
-    outer_stride = inner_stride == 1 ? round_up(inner) : 1;
+    outer_stride = inner_stride == 1 ? round_up(inner, kMaxAlign) : 1;
   } else if (inner == 1) {
-    inner_stride = outer_stride == 1 ? round_up(outer) : 1;
+    inner_stride = outer_stride == 1 ? round_up(outer, kMaxAlign) : 1;
   }
 }
 

@@ -148,7 +148,7 @@ bool run(const GemmCall& call, const Oriented& oriented, const char* op) {
     workspace = Array::empty({static_cast<std::int64_t>(operation->workspace_bytes())},
                              DType::kUInt8, call.c.device(), op);
   const auto arrays = arrays_of(call, workspace ? &*workspace : nullptr);
-  const Submission submission(arrays);
+  const Submission submission(kName, arrays);
   GatedWork work(*submission.stream());
   const nvtx::Range range(kName);
   const unsigned one[3] = {1, 1, 1};

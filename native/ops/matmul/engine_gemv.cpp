@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
+#include "ops/chain/recorder.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
 #include "ops/kernel_table.h"
@@ -149,6 +150,22 @@ kernels::GemvArgs make_args(const MatmulDesc& t, const MatmulPlan& plan) {
   return args;
 }
 
+void record_gemv(chain::Recorder& recorder, const GemmCall& call, const MatmulDesc& desc,
+                 const MatmulPlan& plan) {
+  const GemvVariant variant = gemv_variant(desc, plan);
+  const bool fits = is_for_few_rows(variant) && !plan.transpose && !call.norm &&
+                    plan.splits == plan.cluster && !gemv_copies_input(desc, plan) &&
+                    desc.problem.num_batches() == 1;
+  kernels::GemvArgs args = make_args(desc, plan);
+  args.x = address(call.a);
+  args.w = address(call.b);
+  args.y = address(call.c);
+  const auto arrays = arrays_of(call);
+  const Array* const written[] = {&call.c};
+  recorder.add_gemv(args, make_epilogue_args(call, desc.steps), variant.dtype, variant.gated, fits,
+                    &call.b, {arrays, written});
+}
+
 }  // namespace
 
 void launch_gemv(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan& plan,
@@ -157,6 +174,10 @@ void launch_gemv(const GemmCall& call, const MatmulDesc& desc, const MatmulPlan&
   const MatmulDesc t = plan.transpose ? transposed(desc) : desc;
   const Array& w = plan.transpose ? call.a : call.b;
   GemvVariant variant = gemv_variant(desc, plan);
+  if (chain::Recorder* const recorder = chain::Recorder::current()) {
+    record_gemv(*recorder, call, desc, plan);
+    return;
+  }
   if (w.buffer()->frozen() && gemv_can_prefetch(variant)) {
     GemvVariant frozen = variant;
     frozen.frozen = true;

@@ -188,7 +188,7 @@ void launch_packed(const GemmCall& call, const MatmulDesc& desc, const MatmulPla
 }
 
 bool launch_packed_groups(const Array& x, const PackedWeight& w, const Array& sizes,
-                          const Array& result) {
+                          const Array& result, const char* op) {
   Context& context = Context::get(x.device().index);
   const int tile_m = grouped_tile_m(x.shape()[0]);
   const PackedVariant variant{w.layout.code(),
@@ -200,12 +200,15 @@ bool launch_packed_groups(const Array& x, const PackedWeight& w, const Array& si
                               true};
   const bool takes = (x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16) &&
                      w.k() % 8 == 0 && w.k() < kMaxSize && context.traits().sm >= 80 &&
-                     jit::jit_available();  // none of them is bundled
+                     (jit::jit_available() || is_bundled(w.layout));
   if (!takes) return false;
   const Kernel& code = kernel(context, {Family::matmul, kPackedKernel, packed_bits(variant)},
                               [&] { return packed_spec(variant); });
+  // Rows of x are read 16 bytes at a time.
+  const bool direct = x.device_ptr() % 16 == 0;
+  const Array rows = direct ? x : copy_as(x, x.dtype(), op);
   kernels::PackedGemvArgs args = packed_args(w);
-  args.gemv.x = address(x);
+  args.gemv.x = address(rows);
   args.gemv.y = address(result);
   args.gemv.m = x.shape()[0];
   args.gemv.x_m = w.k();
@@ -223,7 +226,7 @@ bool launch_packed_groups(const Array& x, const PackedWeight& w, const Array& si
   EpilogueArgs epilogue;
   void* params[] = {&args, &epilogue};
   submit(code, config,
-         {&x, &w.values, &*w.scales, &sizes, &result, w.zero_points ? &*w.zero_points : nullptr,
+         {&rows, &w.values, &*w.scales, &sizes, &result, w.zero_points ? &*w.zero_points : nullptr,
           w.tensor_scale ? &*w.tensor_scale : nullptr},
          params);
   return true;
@@ -235,17 +238,19 @@ jit::KernelSpec spec_packed(const MatmulDesc& desc, const MatmulPlan& plan) {
 
 void enumerate_packed(std::vector<jit::KernelSpec>& specs) {
   const auto add = [&](const PackedLayout& layout) {
-    for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    const auto add_tile = [&](DType dtype, int tile_m, int tile_n, bool grouped) {
+      specs.push_back(
+          packed_spec({layout.code(), layout.scale_code(), static_cast<int>(layout.group), dtype,
+                       tile_m, tile_n, grouped}));
+      specs.back().bundled = is_bundled(layout);
+    };
+    for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
       for (const int tile_m : {8, 16, 32, 64})
         for (const int tile_n : std::set{widest_tile(layout, tile_m),
                                          tile_m <= 16 ? kNarrowTile : widest_tile(layout, tile_m)})
-          specs.push_back(packed_spec({layout.code(), layout.scale_code(),
-                                       static_cast<int>(layout.group), dtype, tile_m, tile_n}));
-    for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
-      for (const int tile_m : {8, 16})
-        specs.push_back(
-            packed_spec({layout.code(), layout.scale_code(), static_cast<int>(layout.group), dtype,
-                         tile_m, widest_tile(layout, tile_m), true}));
+          add_tile(dtype, tile_m, tile_n, false);
+      for (const int tile_m : {8, 16}) add_tile(dtype, tile_m, widest_tile(layout, tile_m), true);
+    }
   };
   for (const QuantFormat format : {QuantFormat::kInt8, QuantFormat::kInt4})
     for (const bool zero_points : {false, true})

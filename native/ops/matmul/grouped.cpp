@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/matmul/gemm_call.h"
 #include "ops/matmul/layer.h"
 #include "ops/matmul/precision.h"
@@ -30,17 +31,45 @@ void check_indices(const Array& indices, const char* argument, std::int64_t coun
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(kOp, ": ", argument, " has dtype ", name(indices.dtype()),
                               ", expected int32 or int64"));
-  if (!(indices.device() == x.device()))
-    throw InvalidArgument(cat(kOp, ": ", argument, " is on ", to_string(indices.device()),
-                              ", x on ", to_string(x.device())));
+  check_device(indices, argument, x.device(), "x", kOp);
   if (indices.ndim() != 1 || indices.size() != count)
     throw InvalidArgument(cat(kOp, ": ", argument, " has shape ", to_string(indices.shape()),
                               ", expected (", count, ",)"));
 }
 
-// Rows of x times the matrix of their group, with groups as they are.
-Array run_groups(const Array& x, const Array& w, const gemm::RowGroups& groups,
-                 const std::optional<Array>& out) {
+void check_host_sizes(std::span<const std::int64_t> sizes, const Array& x, const Dims& w) {
+  const std::int64_t m = x.shape()[0];
+  if (static_cast<std::int64_t>(sizes.size()) != w[0])
+    throw InvalidArgument(
+        cat(kOp, ": group_sizes has ", sizes.size(), " elements, w has shape ", to_string(w)));
+  std::int64_t sum = 0;
+  for (std::size_t e = 0; e < sizes.size(); ++e) {
+    if (sizes[e] < 0 || sizes[e] > m - sum)
+      throw InvalidArgument(cat(kOp, ": group_sizes[", e, "] is ", sizes[e], ", expected 0 to ",
+                                m - sum, ": they add up to the ", m, " rows of x"));
+    sum += sizes[e];
+  }
+  if (sum != m)
+    throw InvalidArgument(cat(kOp, ": group_sizes add up to ", sum, ", x has ", m, " rows"));
+}
+
+}  // namespace
+
+namespace gemm {
+
+void check_row_groups(const RowGroups& groups, const Array& x, const Dims& w) {
+  if (groups.kind == GroupKind::kExpertIds)
+    return check_indices(*groups.device, "expert_ids", x.shape()[0], x);
+  if (groups.device) return check_indices(*groups.device, "group_sizes", w[0], x);
+  check_host_sizes(groups.host, x, w);
+}
+
+}  // namespace gemm
+
+Array grouped_gemm(const Array& x, const Array& w, const gemm::RowGroups& groups,
+                   const std::optional<Array>& out) {
+  check_experts(x, w);
+  gemm::check_row_groups(groups, x, w.shape());
   const Array* const indices = groups.device ? &*groups.device : nullptr;
   return gemm::fill_result(out, {x.shape()[0], w.shape()[1]}, x.dtype(), x.device(),
                            {&x, &w, indices}, kOp, [&](const Array& result) {
@@ -52,39 +81,19 @@ Array run_groups(const Array& x, const Array& w, const gemm::RowGroups& groups,
                            });
 }
 
-}  // namespace
-
 Array grouped_gemm(const Array& x, const Array& w, std::span<const std::int64_t> group_sizes,
                    const std::optional<Array>& out) {
-  check_experts(x, w);
-  const std::int64_t m = x.shape()[0];
-  if (static_cast<std::int64_t>(group_sizes.size()) != w.shape()[0])
-    throw InvalidArgument(cat(kOp, ": group_sizes has ", group_sizes.size(),
-                              " elements, w has shape ", to_string(w.shape())));
-  std::int64_t sum = 0;
-  for (const std::int64_t size : group_sizes) {
-    if (size < 0 || size > m - sum)
-      throw InvalidArgument(
-          cat(kOp, ": group_sizes are not negative and add up to the rows of x, ", m));
-    sum += size;
-  }
-  if (sum != m)
-    throw InvalidArgument(cat(kOp, ": group_sizes add up to ", sum, ", x has ", m, " rows"));
-  return run_groups(x, w, {gemm::GroupKind::kSizes, group_sizes, std::nullopt}, out);
+  return grouped_gemm(x, w, {gemm::GroupKind::kSizes, group_sizes, std::nullopt}, out);
 }
 
 Array grouped_gemm_by_sizes(const Array& x, const Array& w, const Array& group_sizes,
                             const std::optional<Array>& out) {
-  check_experts(x, w);
-  check_indices(group_sizes, "group_sizes", w.shape()[0], x);
-  return run_groups(x, w, {gemm::GroupKind::kSizes, {}, group_sizes}, out);
+  return grouped_gemm(x, w, {gemm::GroupKind::kSizes, {}, group_sizes}, out);
 }
 
 Array grouped_gemm_by_expert(const Array& x, const Array& w, const Array& expert_ids,
                              const std::optional<Array>& out) {
-  check_experts(x, w);
-  check_indices(expert_ids, "expert_ids", x.shape()[0], x);
-  return run_groups(x, w, {gemm::GroupKind::kExpertIds, {}, expert_ids}, out);
+  return grouped_gemm(x, w, {gemm::GroupKind::kExpertIds, {}, expert_ids}, out);
 }
 
 }  // namespace gpk::ops

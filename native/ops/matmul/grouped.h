@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/array.h"
+#include "ops/matmul/row_groups.h"
 
 namespace gpk::ops {
 
@@ -26,4 +27,15 @@ Array grouped_gemm_by_sizes(const Array& x, const Array& w, const Array& group_s
 Array grouped_gemm_by_expert(const Array& x, const Array& w, const Array& expert_ids,
                              const std::optional<Array>& out = std::nullopt);
 
+// Each of them, by what the groups are.
+Array grouped_gemm(const Array& x, const Array& w, const gemm::RowGroups& groups,
+                   const std::optional<Array>& out);
+
+namespace gemm {
+
+// Throws InvalidArgument, starting with grouped_gemm, unless the groups are those of the rows of x
+// and of the matrices of w [experts, n, k].
+void check_row_groups(const RowGroups& groups, const Array& x, const Dims& w);
+
+}  // namespace gemm
 }  // namespace gpk::ops

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/checks.h"
 
 namespace gpk::ops::gemm {
 
@@ -21,9 +22,7 @@ void check_like(const Array& array, const char* argument, const Array& other,
         InvalidArgument::Kind::kType,
         cat(op, ": ", argument, " has dtype ", name(array.dtype()), ", ", other_argument, " has ",
             name(other.dtype()), "; they must have the same dtype"));
-  if (!(array.device() == other.device()))
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(array.device()), ", ",
-                              other_argument, " on ", to_string(other.device())));
+  check_device(array, argument, other.device(), other_argument, op);
 }
 
 Array check_residual(const Array& residual, const Dims& shape, const Array& x, const char* op) {

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/context.h"
 #include "core/view.h"
+#include "ops/chain/recorder.h"
 #include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/layer.h"
 #include "ops/matmul/result.h"
@@ -11,6 +12,12 @@
 #include "ops/nn/norm.h"
 
 namespace gpk::ops {
+
+Array gemm::normalised(const Array& x, const LinearNorm& norm, bool few_rows) {
+  const NormOptions options{norm.weight, norm.bias, norm.eps, norm.offset, few_rows};
+  return norm.centred ? layernorm(x, options, std::nullopt) : rmsnorm(x, options, std::nullopt);
+}
+
 namespace {
 
 void check_weights(const Array& x, const Array& w, const LinearOptions& options, const char* op) {
@@ -72,10 +79,6 @@ Array linear_swiglu(const Array& x, const Array& w, const LinearOptions& options
                            });
 }
 
-NormOptions norm_options(const LinearNorm& norm, bool few_rows) {
-  return {norm.weight, std::nullopt, norm.eps, norm.offset, few_rows};
-}
-
 // GEMM and epilogue of few rows in one launch, with the gate where `gated`.
 gemm::GemmCall few_rows_call(const Array& x, const Array& w, const Array& result, bool gated,
                              const char* op) {
@@ -88,12 +91,20 @@ gemm::GemmCall few_rows_call(const Array& x, const Array& w, const Array& result
 // x normalised by the GEMM's launch where that takes it, else before it.
 void run_with_norm(gemm::GemmCall call, const std::optional<LinearNorm>& norm,
                    const gemm::GemmMachine& machine, const char* op) {
-  if (norm) {
+  chain::Recorder* const recorder = chain::Recorder::current();
+  const bool same_dtype = norm && norm->weight.dtype() == call.a.dtype() &&
+                          (!norm->bias || norm->bias->dtype() == call.a.dtype());
+  if (recorder != nullptr && same_dtype) {
+    recorder->norm_next({contiguous(norm->weight, op),
+                         norm->bias ? std::optional(contiguous(*norm->bias, op)) : std::nullopt,
+                         static_cast<float>(norm->eps), static_cast<float>(norm->offset),
+                         norm->centred});
+  } else if (norm) {
     call.norm = gemm::InputNorm{contiguous(norm->weight, op), static_cast<float>(norm->eps),
                                 static_cast<float>(norm->offset)};
-    if (norm->weight.dtype() != call.a.dtype() || !takes_few_rows(make_desc(call), machine)) {
+    if (!same_dtype || norm->centred || norm->bias || !takes_few_rows(make_desc(call), machine)) {
       call.norm.reset();
-      call.a = rmsnorm(call.a, norm_options(*norm, true), std::nullopt);
+      call.a = gemm::normalised(call.a, *norm, true);
     }
   }
   run_gemm(call, op);
@@ -155,7 +166,7 @@ Array linear(const Array& x, const Array& w, const LinearOptions& options, const
   if (options.norm) {
     LinearOptions rest = options;
     rest.norm.reset();
-    return linear(rmsnorm(x, norm_options(*options.norm, false), std::nullopt), w, rest, op);
+    return linear(gemm::normalised(x, *options.norm, false), w, rest, op);
   }
   if (options.swiglu) return linear_swiglu(x, w, options, op);
   MatmulOptions fused;

@@ -7,11 +7,13 @@
 
 namespace gpk::ops {
 
-// Of x: rmsnorm(x) * (offset + weight), rounded to its dtype.
+// Of x: rmsnorm(x) * (offset + weight), rounded to its dtype; or layernorm.
 struct LinearNorm {
   Array weight;
   double eps = 1e-5;
   double offset = 0.0;
+  std::optional<Array> bias = {};
+  bool centred = false;  // layernorm
 };
 
 struct LinearOptions {
@@ -45,3 +47,10 @@ Array linear(const Array& x, const PackedWeight& w, const LinearOptions& options
              const char* op = "linear");
 
 }  // namespace gpk::ops
+
+namespace gpk::ops::gemm {
+
+// x as the norm leaves it, by a launch of its own.
+Array normalised(const Array& x, const LinearNorm& norm, bool few_rows);
+
+}  // namespace gpk::ops::gemm

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/matmul/gemm_call.h"
@@ -144,9 +145,7 @@ void check_part(const Array& part, const char* argument, const Array& x1, DType 
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(op, ": ", argument, " has dtype ", name(part.dtype()),
                               ", the result has ", name(dtype)));
-  if (!(part.device() == x1.device()))
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(part.device()),
-                              ", the operands on ", to_string(x1.device())));
+  check_device(part, argument, x1.device(), "the operands", op);
 }
 
 void check_parts(const Checked& checked, const Array& x1, std::int64_t n,

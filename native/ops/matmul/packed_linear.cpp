@@ -127,9 +127,7 @@ Array linear(const Array& x, const PackedWeight& w, const LinearOptions& options
   if (options.norm) {
     LinearOptions rest = options;
     rest.norm.reset();
-    const NormOptions norm{options.norm->weight, std::nullopt, options.norm->eps,
-                           options.norm->offset, options.few_rows};
-    return linear(rmsnorm(x, norm, std::nullopt), w, rest, op);
+    return linear(gemm::normalised(x, *options.norm, options.few_rows), w, rest, op);
   }
   const std::int64_t n = options.swiglu ? w.n() / 2 : w.n();
   const Dims shape = shape_with_last(x.shape(), n);

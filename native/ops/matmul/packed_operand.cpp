@@ -74,4 +74,16 @@ std::optional<PackedLayout> packed_layout(const plan::OperandFormat& b) {
   return std::nullopt;
 }
 
+bool is_bundled(const PackedLayout& layout) {
+  switch (layout.format) {
+    case QuantFormat::kInt8: return layout.group == 0 && !layout.zero_points;
+    case QuantFormat::kInt4: return layout.group == 128;
+    case QuantFormat::kFp8:
+    case QuantFormat::kNvfp4:
+    case QuantFormat::kMxfp4:
+    case QuantFormat::kNf4: return true;
+    default: return false;
+  }
+}
+
 }  // namespace gpk::ops::gemm

@@ -15,4 +15,8 @@ PackedWeight packed_operand(const GemmCall& call);
 // The layout of desc.b; nullopt: it is none of packed weights.
 std::optional<PackedLayout> packed_layout(const plan::OperandFormat& b);
 
+// Whether the PTX bundle has the layout's kernels of the packed engines, for any number of rows:
+// those of common checkpoints.
+bool is_bundled(const PackedLayout& layout);
+
 }  // namespace gpk::ops::gemm

@@ -6,6 +6,7 @@
 #include "jit/bundle.h"
 #include "ops/matmul/engine_gemv.h"
 #include "ops/matmul/finish.h"
+#include "ops/matmul/packed_operand.h"
 #include "plan/candidates.h"
 
 namespace gpk::ops::gemm {
@@ -85,6 +86,8 @@ void keep_loadable(const MatmulDesc& desc, const GemmMachine& machine,
   if (machine.jit) return;
   std::erase_if(plans, [&](const MatmulPlan& plan) {
     // Which variants are bundled depends on m, which the choice must not.
+    if (desc.batch_invariant && plan.engine == MatmulEngine::packed)
+      return !is_bundled(*packed_layout(desc.b));
     if (desc.batch_invariant)
       return plan.engine != MatmulEngine::general && plan.engine != MatmulEngine::dequantize;
     const jit::KernelSpec spec = plan_spec(desc, plan);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/formats.h"
@@ -98,12 +99,8 @@ gemm::Quantization layout_of(const Dims& shape, bool one, const Side& side) {
 }
 
 gemm::Quantization check_scale(const Array& scale, const Side& side, const Array& a) {
-  if (scale.dtype() != DType::kFloat32)
-    bad_type(
-        cat(kOp, ": ", side.argument, " has dtype ", name(scale.dtype()), ", expected float32"));
-  if (!(scale.device() == a.device()))
-    throw InvalidArgument(cat(kOp, ": ", side.argument, " is on ", to_string(scale.device()),
-                              ", the operands on ", to_string(a.device())));
+  check_dtype(scale, side.argument, DType::kFloat32, kOp);
+  check_device(scale, side.argument, a.device(), "the operands", kOp);
   gemm::Quantization q = layout_of(scale.shape(), scale.size() == 1 && scale.ndim() <= 2, side);
   if (q.layout == ScaleLayout::kNone)
     throw InvalidArgument(cat(kOp, ": ", side.argument, " has shape ", to_string(scale.shape()),
@@ -117,6 +114,18 @@ gemm::Quantization check_scale(const Array& scale, const Side& side, const Array
         side.k_first ? transpose(scale, kOp) : reshape(scale, {-1, ceil_div(side.k, 128)}, kOp);
   }
   return q;
+}
+
+// With one block of k, scales per row of a have the shape of those per block too: b's blocks
+// decide.
+void read_as_blocks(gemm::Quantization& quant_a, const gemm::Quantization& quant_b,
+                    const Array& a) {
+  const std::int64_t k = a.shape()[a.ndim() - 1];
+  if (!quant_a.scales || quant_b.layout != ScaleLayout::kBlocks128x128 || k == 0 || k > 128) return;
+  if (quant_a.scales->size() != a.size() / k) return;
+  quant_a.layout = ScaleLayout::kBlocksOfK;
+  quant_a.block = 128;
+  quant_a.scales = reshape(*quant_a.scales, {-1, 1}, kOp);
 }
 
 // Integer accumulators have no epilogue: what could be one is applied to them afterwards.
@@ -199,6 +208,7 @@ Array scaled_matmul(const Array& a, const Array& b, const Scale& scale_a, const 
   } else {
     alpha *= std::get<double>(scale_b);
   }
+  read_as_blocks(quant_a, quant_b, a);
   check_engines(a, b, quant_a, quant_b, dtype);
   if (options.bias) check_bias(*options.bias, n, dtype, a);
   const auto input = [](const std::optional<Array>& array) { return array ? &*array : nullptr; };

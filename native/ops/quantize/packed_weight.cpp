@@ -2,8 +2,10 @@
 
 #include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/round_up.h"
 #include "base/text.h"
 #include "core/view.h"
+#include "ops/checks.h"
 
 namespace gpk::ops {
 namespace {
@@ -53,16 +55,9 @@ std::int64_t scale_rows_of(const PackedLayout& layout, std::int64_t rows) {
 
 void check_part(const Array& part, const char* argument, DType dtype, const Dims& shape,
                 Device device, const char* op) {
-  if (part.dtype() != dtype)
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " has dtype ", name(part.dtype()), ", expected ", name(dtype)));
-  if (part.shape() != shape)
-    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(part.shape()),
-                              ", expected ", to_string(shape)));
-  if (part.device() != device)
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(part.device()),
-                              ", the values on ", to_string(device)));
+  check_dtype(part, argument, dtype, op);
+  check_shape(part, argument, shape, op);
+  check_device(part, argument, device, "the values", op);
   if (!part.is_contiguous())
     throw InvalidArgument(cat(op, ": ", argument, " is strided, expected a contiguous array"));
 }
@@ -88,8 +83,8 @@ int PackedLayout::scale_code() const { return row_of(format).scale_code; }
 DType PackedLayout::scale_dtype() const { return row_of(format).scale; }
 
 std::int64_t PackedLayout::row_bytes(std::int64_t k) const {
-  if (is_sparse()) return ceil_div(ceil_div(k, 4) * 4, 16) * 16;  // two of four, two bytes each
-  return ceil_div(is_nibble() ? ceil_div(k, 2) : k, 16) * 16;
+  if (is_sparse()) return round_up(round_up(k, 4), 16);  // two of four, two bytes each
+  return round_up(is_nibble() ? ceil_div(k, 2) : k, 16);
 }
 std::int64_t PackedLayout::num_groups(std::int64_t k) const {
   return group == 0 ? 1 : ceil_div(k, group);
@@ -158,10 +153,20 @@ std::int64_t PackedWeight::num_bytes() const {
 
 namespace {
 
-// `part_is`: "scales are".
-void check_given(const std::optional<Array>& part, const char* part_is, bool has, const char* op) {
-  if (part.has_value() != has)
-    throw InvalidArgument(cat(op, ": ", part_is, part ? " given" : " missing"));
+void check_given(const std::optional<Array>& part, const char* argument, bool has,
+                 const PackedWeight& w, const char* op) {
+  if (part.has_value() == has) return;
+  const std::string given = part ? cat("has shape ", to_string(part->shape())) : "is None";
+  throw InvalidArgument(cat(op, ": ", argument, " ", given, ", expected ",
+                            has ? "an array" : "None", " for ", to_string(w.layout)));
+}
+
+void check_shape(const PackedWeight& w, const char* op) {
+  bool fits = w.shape.size() == 2 || w.shape.size() == 3;
+  for (const std::int64_t size : w.shape) fits = fits && size > 0;
+  if (!fits)
+    throw InvalidArgument(cat(op, ": shape is ", to_string(w.shape),
+                              ", expected (n, k) or (experts, n, k), each 1 or more"));
 }
 
 Dims metadata_shape(std::int64_t n, std::int64_t k) {
@@ -183,16 +188,18 @@ void check_sparse(const PackedWeight& w, const char* op) {
 }  // namespace
 
 void check_packed(const PackedWeight& w, const char* op) {
-  if (w.shape.size() != 2 && w.shape.size() != 3)
+  check_shape(w, op);
+  if (w.dtype != DType::kFloat16 && w.dtype != DType::kBFloat16 && w.dtype != DType::kFloat32)
     throw InvalidArgument(
-        cat(op, ": shape is ", to_string(w.shape), ", expected two dimensions, or three"));
+        InvalidArgument::Kind::kType,
+        cat(op, ": dtype is ", name(w.dtype), ", expected float16, bfloat16 or float32"));
   if (w.shape.size() == 3 && w.layout.blocks)
     throw InvalidArgument(cat(op, ": shape is ", to_string(w.shape),
                               ", blocks of 128 x 128 are for matrices of two dimensions"));
-  check_given(w.scales, "scales are", !w.layout.is_sparse(), op);
-  check_given(w.metadata, "metadata is", w.layout.is_sparse(), op);
-  check_given(w.zero_points, "zero_points are", w.layout.zero_points, op);
-  check_given(w.tensor_scale, "tensor_scale is", w.layout.format == QuantFormat::kNvfp4, op);
+  check_given(w.scales, "scales", !w.layout.is_sparse(), w, op);
+  check_given(w.metadata, "metadata", w.layout.is_sparse(), w, op);
+  check_given(w.zero_points, "zero_points", w.layout.zero_points, w, op);
+  check_given(w.tensor_scale, "tensor_scale", w.layout.format == QuantFormat::kNvfp4, w, op);
   if (w.layout.is_sparse()) return check_sparse(w, op);
   const std::int64_t rows = w.shape.size() == 3 ? w.shape[0] * w.shape[1] : w.shape[0];
   const Dims scales{scale_rows_of(w.layout, rows), w.layout.num_groups(w.k())};

@@ -137,6 +137,22 @@ void launch_quantize(const Array& w, const PackedWeight& packed) {
          kQuantizeThreads, {&w, &packed.values, &*packed.scales, zeros, whole});
 }
 
+// sizes: of dequantize_used().
+void launch_dequantize(const PackedWeight& packed, const Array& rows, const Array* sizes) {
+  QuantizeArgs args = make_args(packed);
+  args.out = address(rows);
+  if (sizes != nullptr) {
+    args.sizes = address(*sizes);
+    args.matrix_rows = packed.n();
+  }
+  const std::int64_t bytes = kernels::kDequantizeValues / (packed.layout.is_nibble() ? 2 : 1);
+  launch(
+      {QuantizeKernel::kDequantize, rows.dtype(), packed.layout.code()}, args,
+      packed.values.size() / bytes, kQuantizeThreads,
+      {&rows, &packed.values, &*packed.scales, packed.zero_points ? &*packed.zero_points : nullptr,
+       packed.tensor_scale ? &*packed.tensor_scale : nullptr, sizes});
+}
+
 std::vector<std::pair<const char*, CpuArg>> reference_options(const PackedWeight& packed) {
   const PackedLayout& layout = packed.layout;
   return {{"format", std::string(name(layout.format))},
@@ -180,19 +196,20 @@ Array dequantize(const PackedWeight& packed, std::optional<DType> dtype,
   if (packed.layout.is_sparse()) {
     expand_sparse(packed, rows);
   } else if (packed.device().is_cuda()) {
-    QuantizeArgs args = make_args(packed);
-    args.out = address(rows);
-    launch({QuantizeKernel::kDequantize, to, packed.layout.code()}, args, packed.values.size() / 4,
-           kQuantizeThreads,
-           {&rows, &packed.values, &*packed.scales,
-            packed.zero_points ? &*packed.zero_points : nullptr,
-            packed.tensor_scale ? &*packed.tensor_scale : nullptr});
+    launch_dequantize(packed, rows, nullptr);
   } else {
     run_on_cpu({"dequantize", {packed.values, *packed.scales}, {rows}, reference_options(packed)});
   }
   if (!out || direct) return result;
   copy_into(*out, result, op);
   return *out;
+}
+
+Array dequantize_used(const PackedWeight& stack, DType dtype, const Array& sizes, const char* op) {
+  if (!stack.device().is_cuda()) return dequantize(stack, dtype, std::nullopt, op);
+  const Array result = Array::empty(stack.shape, dtype, stack.device(), op);
+  launch_dequantize(stack, reshape(result, {stack.num_rows(), stack.k()}, op), &sizes);
+  return result;
 }
 
 void enumerate_quantize(std::vector<jit::KernelSpec>& specs) {

@@ -13,4 +13,8 @@ PackedWeight quantize(const Array& w, const PackedLayout& layout, const char* op
 Array dequantize(const PackedWeight& weight, std::optional<DType> dtype = std::nullopt,
                  const std::optional<Array>& out = std::nullopt, const char* op = "dequantize");
 
+// Of a stack on a device, whose matrices without rows, by sizes (int32, contiguous, one per
+// matrix), are undefined: they are not read.
+Array dequantize_used(const PackedWeight& stack, DType dtype, const Array& sizes, const char* op);
+
 }  // namespace gpk::ops
