@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
   unsigned num_tiles = 0;  // so far; queries alternate between kBuffersQ buffers
   Tile tile;
   if (warpgroup == 0) {
-    keep_registers_down<kConsumers == 2 ? 40 : 32>();
+    register_dealloc<kConsumers == 2 ? 40 : 32>();
     if (threadIdx.x != 0) return;
     for (int round = 0;; ++round) {
       if (round * static_cast<int>(gridDim.x) >= num_units) break;
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     return;
   }
 
-  take_registers<kConsumers == 2 ? 232 : 160>();
+  register_alloc<kConsumers == 2 ? 232 : 160>();
   const int consumer = warpgroup - 1;
   const int thread = static_cast<int>(threadIdx.x) & 127;
   const int my_turn = 1 + consumer;

@@ -9,6 +9,8 @@
 #include "core/view.h"
 #include "kernels/args/attention.h"
 #include "ops/attention/launch.h"
+#include "ops/chain/recorder.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/fill.h"
@@ -44,21 +46,13 @@ void check_dtypes(const Array& q, const Array& k, const Array& v) {
            InvalidArgument::Kind::kType);
 }
 
-void check_device(const Array& q, const std::optional<Array>& other, const char* argument) {
-  if (other && other->device() != q.device())
-    refuse(argument, cat("is on ", to_string(other->device())),
-           cat("q's device, ", to_string(q.device())));
-}
-
 // An int32 array of that shape on q's device.
 void check_indices(const Array& q, const std::optional<Array>& array, const Dims& shape,
                    const char* argument) {
   if (!array) return;
-  if (array->dtype() != DType::kInt32)
-    refuse(argument, cat("has dtype ", name(array->dtype())), "int32",
-           InvalidArgument::Kind::kType);
-  if (!(array->shape() == shape)) refuse(argument, shape_text(*array), to_string(shape));
-  check_device(q, array, argument);
+  check_dtype(*array, argument, DType::kInt32, kOp);
+  check_shape(*array, argument, shape, kOp);
+  check_device(*array, argument, q.device(), "q", kOp);
 }
 
 void check_number(double x, const char* argument, bool positive) {
@@ -141,8 +135,8 @@ void check_shapes(const Array& q, const Array& k, const Array& v, const Attentio
 AttentionCall check_attention(const Array& q, const Array& k, const Array& v,
                               const AttentionOptions& o) {
   check_dtypes(q, k, v);
-  check_device(q, k, "k");
-  check_device(q, v, "v");
+  check_device(k, "k", q.device(), "q", kOp);
+  check_device(v, "v", q.device(), "q", kOp);
   check_ranks(q, k, v, o);
   AttentionCall call{{}, four(q), four(k), four(v), q};
   AttentionDesc& d = call.desc;
@@ -180,19 +174,15 @@ AttentionCall check_attention(const Array& q, const Array& k, const Array& v,
   check_indices(q, o.cu_seqlens_q, {d.batch + 1}, "cu_seqlens_q");
   check_indices(q, o.cu_seqlens_k, {d.batch + 1}, "cu_seqlens_k");
   if (paged) check_indices(q, o.block_table, o.block_table->shape(), "block_table");
-  if (o.mask && o.mask->dtype() != DType::kBool)
-    refuse("mask", cat("has dtype ", name(o.mask->dtype())), "bool", InvalidArgument::Kind::kType);
+  if (o.mask) check_dtype(*o.mask, "mask", DType::kBool, kOp);
   if (o.bias && o.bias->dtype() != d.dtype && o.bias->dtype() != DType::kFloat32)
     refuse("bias", cat("has dtype ", name(o.bias->dtype())),
            cat(name(d.dtype), " (as q) or float32"), InvalidArgument::Kind::kType);
-  if (o.sinks && o.sinks->dtype() != DType::kFloat32)
-    refuse("sinks", cat("has dtype ", name(o.sinks->dtype())), "float32",
-           InvalidArgument::Kind::kType);
-  if (o.sinks && !(o.sinks->shape() == Dims{d.heads}))
-    refuse("sinks", shape_text(*o.sinks), to_string(Dims{d.heads}));
-  check_device(q, o.mask, "mask");
-  check_device(q, o.bias, "bias");
-  check_device(q, o.sinks, "sinks");
+  if (o.sinks) check_dtype(*o.sinks, "sinks", DType::kFloat32, kOp);
+  if (o.sinks) check_shape(*o.sinks, "sinks", {d.heads}, kOp);
+  for (const auto& [array, argument] :
+       {std::pair{&o.mask, "mask"}, std::pair{&o.bias, "bias"}, std::pair{&o.sinks, "sinks"}})
+    if (*array) check_device(**array, argument, q.device(), "q", kOp);
   check_number(o.softcap, "softcap", false);
   check_number(o.scale, "scale", false);
   check_number(o.k_scale, "k_scale", true);
@@ -233,17 +223,24 @@ bool is_forward(const Array& array) {
   return true;
 }
 
-// Rows without gaps between elements.
-Array with_rows(const Array& array) {
-  const bool dense = array.shape()[3] == 1 || array.strides()[3] == 1;
-  return dense ? array : contiguous(array, kOp);
+// The plan of the call once its 8-bit cache has q's dtype, if tensor cores take it then. A chain
+// has decode only.
+std::optional<AttentionPlan> plan_widened(const AttentionCall& call, const plan::Machine& machine) {
+  AttentionDesc d = call.desc;
+  if (d.kv_dtype == d.dtype || chain::Recorder::current() != nullptr) return {};
+  d.kv_dtype = d.dtype;
+  d.aligned = is_aligned(call.q) && is_aligned(call.out) && d.dim % 8 == 0 && d.value_dim % 8 == 0;
+  d.forward = is_forward(call.q) && is_forward(call.out);
+  const AttentionPlan plan = plan_attention(d, machine);
+  if (plan.engine == Engine::kSimt) return {};
+  return plan;
 }
 
 void run_on_gpu(AttentionCall& call) {
   AttentionDesc& d = call.desc;
-  call.q = with_rows(call.q);
-  call.k = with_rows(call.k);
-  call.v = with_rows(call.v);
+  call.q = with_rows(call.q, kOp);
+  call.k = with_rows(call.k, kOp);
+  call.v = with_rows(call.v, kOp);
   for (std::optional<Array>* array :
        {&call.sinks, &call.lengths, &call.q_starts, &call.k_starts, &call.blocks})
     if (*array) *array = contiguous(**array, kOp);
@@ -256,15 +253,11 @@ void run_on_gpu(AttentionCall& call) {
   d.forward = all(is_forward);
   const plan::Machine machine = plan::machine_of(Context::get(call.q.device().index));
   AttentionPlan plan = plan_attention(d, machine);
-  // Many queries against an 8-bit cache: tensor cores want it widened.
-  if (plan.engine == Engine::kSimt && d.kv_dtype != d.dtype && d.dtype != DType::kFloat32 &&
-      !d.paged) {
-    call.k = cast(call.k, d.dtype, kOp);
-    call.v = cast(call.v, d.dtype, kOp);
-    d.kv_dtype = d.dtype;
-    d.aligned = all(is_aligned);
-    d.forward = all(is_forward);
-    plan = plan_attention(d, machine);
+  if (plan.engine == Engine::kSimt) {
+    if (const std::optional<AttentionPlan> wide = plan_widened(call, machine)) {
+      widen_cache(call, *wide);
+      plan = *wide;
+    }
   }
   launch_attention(call, plan);
 }

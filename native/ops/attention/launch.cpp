@@ -9,7 +9,7 @@
 #include "base/ceil_div.h"
 #include "base/text.h"
 #include "core/context.h"
-#include "kernels/args/attention.h"
+#include "ops/chain/recorder.h"
 #include "ops/counters.h"
 #include "ops/device_address.h"
 #include "ops/kernel_table.h"
@@ -124,6 +124,106 @@ cu::TensorMap map_of(const Array& x, int rows) {
   return plan::tensor_map(spec);
 }
 
+// What the kernel touches.
+class Arrays {
+ public:
+  explicit Arrays(const AttentionCall& call) {
+    for (const Array* array : {&call.q, &call.k, &call.v, &call.out}) add(*array);
+    for (const auto* array : {&call.mask, &call.bias, &call.sinks, &call.lengths, &call.q_starts,
+                              &call.k_starts, &call.blocks})
+      if (*array) add(**array);
+  }
+  void add(const Array& array) { arrays_[count_++] = &array; }
+  [[nodiscard]] std::span<const Array* const> all() const { return {arrays_, count_}; }
+
+ private:
+  const Array* arrays_[13] = {};
+  std::size_t count_ = 0;
+};
+
+void launch_prefill(const AttentionCall& call, const AttentionPlan& plan, const Kernel& code,
+                    LaunchConfig config, kernels::AttentionArgs args) {
+  const Context& context = Context::get(call.q.device().index);
+  const plan::Machine machine = plan::machine_of(context);
+  const int rows = 64 * plan.consumers;
+  args.page_rows = call.blocks ? std::gcd(plan.tile_n, 1 << args.page_log2) : plan.tile_n;
+  cu::TensorMap maps[3] = {map_of(call.q, rows), map_of(call.k, args.page_rows),
+                           map_of(call.v, args.page_rows)};
+  args.section = static_cast<int>(prefill_section(call.desc, machine));
+  const std::int64_t units =
+      call.desc.batch * call.desc.heads * ceil_div(call.desc.q_len, std::int64_t{rows});
+  config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(units, machine.sms));
+  config.block[0] = static_cast<unsigned>(128 * (plan.consumers + 1));
+  void* params[] = {&maps[0], &maps[1], &maps[2], &args};
+  submit(code, config, Arrays(call).all(), params);
+}
+
+// How decode cuts the keys of all sequences.
+struct DecodeGrid {
+  std::int64_t row_tiles;
+  std::int64_t blocks;     // groups of splits
+  std::int64_t tiles;      // of all sequences
+  std::int64_t num_parts;  // floats; 0: there is one split
+
+  DecodeGrid(const AttentionDesc& d, const AttentionPlan& plan)
+      : row_tiles(decode_row_tiles(d)),
+        blocks(ceil_div(d.kv_len, std::int64_t{1} << (plan.split_log2 + plan.splits_log2))),
+        tiles(d.batch * d.kv_heads * row_tiles),
+        num_parts(d.kv_len <= std::int64_t{1} << plan.split_log2
+                      ? 0
+                      : tiles * (blocks << plan.splits_log2) * 16 * (plan.dim + 4)) {}
+
+  void fill(kernels::AttentionArgs& args, const AttentionPlan& plan) const {
+    args.split_log2 = plan.split_log2;
+    args.splits_log2 = plan.splits_log2;
+    args.row_tiles = static_cast<int>(row_tiles);
+  }
+};
+
+void record_decode(chain::Recorder& recorder, const AttentionCall& call, const Variant& variant) {
+  const AttentionPlan& plan = variant.plan;
+  if (plan.engine != Engine::kDecode) chain::Recorder::refuse("attention: no decode kernel");
+  const DecodeGrid grid(call.desc, plan);
+  kernels::AttentionArgs args = args_of(call);
+  grid.fill(args, plan);
+  const Arrays arrays(call);
+  const Array* const written[] = {&call.out};
+  recorder.add_attention(args,
+                         {{variant.dtype, variant.kv_dtype, plan.dim},
+                          grid.blocks,
+                          call.desc.kv_heads * grid.row_tiles,
+                          grid.num_parts,
+                          shared_bytes(call.desc, plan)},
+                         {arrays.all(), written});
+}
+
+void launch_decode(const AttentionCall& call, const AttentionPlan& plan, const Kernel& code,
+                   LaunchConfig config, kernels::AttentionArgs args) {
+  const AttentionDesc& d = call.desc;
+  const DecodeGrid grid(d, plan);
+  grid.fill(args, plan);
+  config.grid[0] = static_cast<unsigned>(grid.blocks);
+  config.grid[1] = static_cast<unsigned>(d.kv_heads * grid.row_tiles);
+  config.grid[2] = static_cast<unsigned>(d.batch);
+  config.block[0] = 128;
+  config = dependent(config, Context::get(call.q.device().index).traits());
+  void* params[] = {&args};
+  Arrays arrays(call);
+  if (grid.num_parts == 0) {
+    submit(code, config, arrays.all(), params);
+    return;
+  }
+  const Array counters = zeroed_counters(call.q.device(), grid.tiles);
+  const Array parts = Array::empty({grid.num_parts}, DType::kFloat32, call.q.device(), "attention");
+  args.counters = address(counters);
+  args.parts = address(parts);
+  arrays.add(counters);
+  arrays.add(parts);
+  submit(code, config, arrays.all(), params);
+}
+
+}  // namespace
+
 kernels::AttentionArgs args_of(const AttentionCall& call) {
   const AttentionDesc& d = call.desc;
   const auto narrow = [](std::int64_t x) { return static_cast<int>(x); };
@@ -170,76 +270,13 @@ kernels::AttentionArgs args_of(const AttentionCall& call) {
   return args;
 }
 
-// What the kernel touches.
-class Arrays {
- public:
-  explicit Arrays(const AttentionCall& call) {
-    for (const Array* array : {&call.q, &call.k, &call.v, &call.out}) add(*array);
-    for (const auto* array : {&call.mask, &call.bias, &call.sinks, &call.lengths, &call.q_starts,
-                              &call.k_starts, &call.blocks})
-      if (*array) add(**array);
-  }
-  void add(const Array& array) { arrays_[count_++] = &array; }
-  [[nodiscard]] std::span<const Array* const> all() const { return {arrays_, count_}; }
-
- private:
-  const Array* arrays_[13] = {};
-  std::size_t count_ = 0;
-};
-
-void launch_prefill(const AttentionCall& call, const AttentionPlan& plan, const Kernel& code,
-                    LaunchConfig config, kernels::AttentionArgs args) {
-  const Context& context = Context::get(call.q.device().index);
-  const plan::Machine machine = plan::machine_of(context);
-  const int rows = 64 * plan.consumers;
-  args.page_rows = call.blocks ? std::gcd(plan.tile_n, 1 << args.page_log2) : plan.tile_n;
-  cu::TensorMap maps[3] = {map_of(call.q, rows), map_of(call.k, args.page_rows),
-                           map_of(call.v, args.page_rows)};
-  args.section = static_cast<int>(prefill_section(call.desc, machine));
-  const std::int64_t units =
-      call.desc.batch * call.desc.heads * ceil_div(call.desc.q_len, std::int64_t{rows});
-  config.grid[0] = static_cast<unsigned>(std::min<std::int64_t>(units, machine.sms));
-  config.block[0] = static_cast<unsigned>(128 * (plan.consumers + 1));
-  void* params[] = {&maps[0], &maps[1], &maps[2], &args};
-  submit(code, config, Arrays(call).all(), params);
-}
-
-void launch_decode(const AttentionCall& call, const AttentionPlan& plan, const Kernel& code,
-                   LaunchConfig config, kernels::AttentionArgs args) {
-  const AttentionDesc& d = call.desc;
-  const std::int64_t row_tiles = decode_row_tiles(d);
-  const std::int64_t blocks =
-      ceil_div(d.kv_len, std::int64_t{1} << (plan.split_log2 + plan.splits_log2));
-  const std::int64_t tiles = d.batch * d.kv_heads * row_tiles;
-  args.split_log2 = plan.split_log2;
-  args.splits_log2 = plan.splits_log2;
-  args.row_tiles = static_cast<int>(row_tiles);
-  config.grid[0] = static_cast<unsigned>(blocks);
-  config.grid[1] = static_cast<unsigned>(d.kv_heads * row_tiles);
-  config.grid[2] = static_cast<unsigned>(d.batch);
-  config.block[0] = 128;
-  config = dependent(config, Context::get(call.q.device().index).traits());
-  void* params[] = {&args};
-  Arrays arrays(call);
-  if (d.kv_len <= std::int64_t{1} << plan.split_log2) {  // no parts
-    submit(code, config, arrays.all(), params);
-    return;
-  }
-  const Array counters = zeroed_counters(call.q.device(), tiles);
-  const Array parts = Array::empty({tiles * (blocks << plan.splits_log2) * 16 * (plan.dim + 4)},
-                                   DType::kFloat32, call.q.device(), "attention");
-  args.counters = address(counters);
-  args.parts = address(parts);
-  arrays.add(counters);
-  arrays.add(parts);
-  submit(code, config, arrays.all(), params);
-}
-
-}  // namespace
-
 void launch_attention(const AttentionCall& call, const AttentionPlan& plan) {
   const AttentionDesc& d = call.desc;
   const Variant variant{d.dtype, d.kv_dtype, plan, d.softcap && has_softcap_variants(plan.engine)};
+  if (chain::Recorder* const recorder = chain::Recorder::current()) {
+    record_decode(*recorder, call, variant);
+    return;
+  }
   const Kernel& code =
       kernel(Context::get(call.q.device().index),
              {Family::attention, static_cast<std::uint8_t>(plan.engine), key_of(variant)},
@@ -291,6 +328,7 @@ void enumerate_attention(std::vector<jit::KernelSpec>& specs) {
       specs.push_back(
           spec_of({dtype, dtype, AttentionPlan{Engine::kTile, dim, dim > 128 ? 32 : 64}, false}));
   }
+  enumerate_widening(specs);
   for (const int dim : {64, 128, 256})
     for (const auto& [dtype, kv] : {std::pair{DType::kFloat32, DType::kFloat32},
                                     {DType::kFloat16, DType::kFloat16},

@@ -6,6 +6,7 @@
 
 #include "core/array.h"
 #include "jit/builtin.h"
+#include "kernels/args/attention.h"
 #include "ops/attention/plan.h"
 
 namespace gpk::ops::attention {
@@ -29,5 +30,13 @@ struct AttentionCall {
 };
 
 void launch_attention(const AttentionCall& call, const AttentionPlan& plan);
+
+// The part of the arguments that does not depend on the plan.
+kernels::AttentionArgs args_of(const AttentionCall& call);
+
+// Gives 8-bit keys and values q's dtype, in new arrays; of pages those that `next`, the plan of the
+// wide call, loads.
+void widen_cache(AttentionCall& call, const AttentionPlan& next);
+void enumerate_widening(std::vector<jit::KernelSpec>& specs);
 
 }  // namespace gpk::ops::attention

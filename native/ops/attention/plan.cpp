@@ -90,6 +90,10 @@ std::int64_t decode_row_tiles(const AttentionDesc& desc) {
   return ceil_div(desc.heads / desc.kv_heads * desc.q_len, kDecodeRows);
 }
 
+int first_key_multiple(const AttentionPlan& plan) {
+  return plan.engine == Engine::kDecode ? 1 << plan.split_log2 : plan.tile_n;
+}
+
 std::int64_t prefill_section(const AttentionDesc& desc, const plan::Machine& machine) {
   const auto bytes = desc.kv_len * (desc.dim + desc.value_dim) * 2;
   const auto room = static_cast<std::int64_t>(machine.l2_bytes) / 2;  // each half has its own copy

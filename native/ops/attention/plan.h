@@ -30,6 +30,7 @@ struct AttentionDesc {
 };
 
 enum class Engine : std::uint8_t { kPrefill, kDecode, kTile, kSimt };
+inline constexpr std::uint8_t kWidenPages = 4;  // a kernel beside those of the engines
 
 struct AttentionPlan {
   Engine engine = Engine::kSimt;
@@ -47,6 +48,8 @@ std::string to_string(const AttentionPlan& plan);  // "prefill(dim=128, tile=128
 
 // Rows of the decode kernel's MMA tiles: heads of a key head times queries.
 std::int64_t decode_row_tiles(const AttentionDesc& desc);
+// Kernels load keys from a multiple of this on: those of a tile or, of decode, a split.
+int first_key_multiple(const AttentionPlan& plan);
 // Heads whose keys and values share the L2 during prefill.
 std::int64_t prefill_section(const AttentionDesc& desc, const plan::Machine& machine);
 std::size_t shared_bytes(const AttentionDesc& desc, const AttentionPlan& plan);

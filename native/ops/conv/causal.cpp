@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "core/context.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/kernels.h"
 #include "ops/conv/launch.h"
@@ -85,9 +86,10 @@ void check_causal(const CausalCall& call) {
     throw InvalidArgument(cat(kOp, ": w has shape ", to_string(call.w.shape()), ", expected (",
                               x.shape()[1], ", taps)"));
   const std::int64_t taps = call.w.shape()[1];
-  check_like(x, call.w, {x.shape()[1], taps}, "w", kOp);
-  if (call.bias) check_like(x, *call.bias, {x.shape()[1]}, "bias", kOp);
-  if (call.state) check_like(x, *call.state, {x.shape()[0], x.shape()[1], taps - 1}, "state", kOp);
+  check_operand(call.w, "w", {x.shape()[1], taps}, x, kOp);
+  if (call.bias) check_operand(*call.bias, "bias", {x.shape()[1]}, x, kOp);
+  if (call.state)
+    check_operand(*call.state, "state", {x.shape()[0], x.shape()[1], taps - 1}, x, kOp);
   for (const std::int64_t size : {x.shape()[1], x.shape()[2], taps})
     if (size >= std::int64_t{1} << 30)
       throw InvalidArgument(cat(kOp, ": a dimension of ", size, ", expected fewer than 2**30"));

@@ -13,16 +13,6 @@ namespace {
 
 using namespace conv;
 
-// Elements along the last axis are neighbours.
-bool has_rows(const Array& array) {
-  const int last = array.ndim() - 1;
-  return array.shape()[last] <= 1 || array.strides()[last] == 1;
-}
-
-Array with_rows(const Array& array, const char* op) {
-  return has_rows(array) ? array : contiguous(array, op);
-}
-
 // A sequence as an image of one row.
 Array as_image(const Array& array, const char* op) {
   return array.ndim() == 4 ? array : expand_dims(array, {2}, op);

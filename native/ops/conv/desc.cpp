@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ops/checks.h"
 #include "ops/matmul/precision.h"
 
 namespace gpk::ops::conv {
@@ -81,20 +82,6 @@ void check_dtype(const Array& x, const char* op) {
         cat(op, ": x has dtype ", name(dtype), ", expected float16, bfloat16 or float32"));
 }
 
-void check_like(const Array& x, const Array& array, const Dims& shape, const char* argument,
-                const char* op) {
-  if (!(array.shape() == shape))
-    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected ", to_string(shape)));
-  if (array.dtype() != x.dtype())
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " has dtype ", name(array.dtype()), ", x has ", name(x.dtype())));
-  if (array.device() != x.device())
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(array.device()), ", x on ",
-                              to_string(x.device())));
-}
-
 ConvDesc check_conv(const Array& x, const Array& w, const ConvOptions& options, int dims,
                     bool transposed, const char* op) {
   check_dtype(x, op);
@@ -106,7 +93,7 @@ ConvDesc check_conv(const Array& x, const Array& w, const ConvOptions& options, 
                               transposed  ? "(in, out / groups, taps)"
                               : dims == 1 ? "(out, in / groups, taps)"
                                           : "(out, in / groups, taps_h, taps_w)"));
-  check_like(x, w, w.shape(), "w", op);
+  check_operand(w, "w", w.shape(), x, op);
   check_channels(x, w, options.groups, transposed, op);
   ConvDesc desc;
   desc.dtype = x.dtype();
@@ -137,8 +124,9 @@ ConvDesc check_conv(const Array& x, const Array& w, const ConvOptions& options, 
                           : plain_size(desc.in_w, desc.kernel_w, desc.stride_w, desc.pad_w,
                                        desc.dilation_w, op);
   check_sizes(desc, op);
-  if (options.bias) check_like(x, *options.bias, {desc.groups * desc.out_channels}, "bias", op);
-  if (options.residual) check_like(x, *options.residual, result_shape(desc, dims), "residual", op);
+  if (options.bias) check_operand(*options.bias, "bias", {desc.groups * desc.out_channels}, x, op);
+  if (options.residual)
+    check_operand(*options.residual, "residual", result_shape(desc, dims), x, op);
   return desc;
 }
 

@@ -31,8 +31,5 @@ Dims result_shape(const ConvDesc& desc, int dims);
 
 // float16, bfloat16 or float32; else InvalidArgument (kType).
 void check_dtype(const Array& x, const char* op);
-// `array` has `shape`, and the dtype and device of x.
-void check_like(const Array& x, const Array& array, const Dims& shape, const char* argument,
-                const char* op);
 
 }  // namespace gpk::ops::conv

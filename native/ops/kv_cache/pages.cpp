@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "kernels/args/kv_cache.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -45,24 +46,6 @@ const Kernel& load(KvCacheKernel which, const char* op, int word, const Device& 
       Context::get(device.index),
       {Family::kv_cache, static_cast<std::uint8_t>(which), static_cast<std::uint64_t>(word)},
       [&] { return pages_spec(which, op, word); });
-}
-
-void check_int32(const Array& array, const char* argument, const char* op) {
-  if (array.dtype() != DType::kInt32)
-    throw InvalidArgument(Kind::kType, cat(op, ": ", argument, " has dtype ", name(array.dtype()),
-                                           ", expected int32"));
-}
-
-void check_device(const Array& of, const Array& array, const char* argument, const char* op) {
-  if (array.device() != of.device())
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(array.device()),
-                              ", the others on ", to_string(of.device())));
-}
-
-void check_shape(const Array& array, const char* argument, const Dims& shape, const char* op) {
-  if (!(array.shape() == shape))
-    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected ", to_string(shape)));
 }
 
 // Throws unless the pages of [blocks, page, heads, dim] (or any number of axes) have no gaps.
@@ -156,8 +139,8 @@ Array slot_mapping(const Array& block_tables, const Array& positions,
                    const std::optional<Array>& sequences, std::int64_t page,
                    const std::optional<Array>& out) {
   constexpr const char* kOp = "slot_mapping";
-  check_int32(block_tables, "block_tables", kOp);
-  check_int32(positions, "positions", kOp);
+  check_dtype(block_tables, "block_tables", DType::kInt32, kOp);
+  check_dtype(positions, "positions", DType::kInt32, kOp);
   if (block_tables.ndim() != 2)
     throw InvalidArgument(cat(kOp, ": block_tables has shape ", to_string(block_tables.shape()),
                               ", expected (sequences, max_blocks)"));
@@ -165,11 +148,11 @@ Array slot_mapping(const Array& block_tables, const Array& positions,
     throw InvalidArgument(cat(kOp, ": page is ", page, ", expected 1 or more"));
   check_shape(positions, "positions", {sequences ? positions.size() : block_tables.shape()[0]},
               kOp);
-  check_device(block_tables, positions, "positions", kOp);
+  check_device(positions, "positions", block_tables.device(), "the others", kOp);
   if (sequences) {
-    check_int32(*sequences, "sequences", kOp);
+    check_dtype(*sequences, "sequences", DType::kInt32, kOp);
     check_shape(*sequences, "sequences", positions.shape(), kOp);
-    check_device(block_tables, *sequences, "sequences", kOp);
+    check_device(*sequences, "sequences", block_tables.device(), "the others", kOp);
   }
   const Device device = positions.device();
   if (out) check_out(*out, positions.shape(), DType::kInt32, device, kOp);
@@ -190,15 +173,15 @@ Array slot_mapping(const Array& block_tables, const Array& positions,
 
 void copy_pages(const Array& k_cache, const std::optional<Array>& v_cache, const Array& pairs) {
   constexpr const char* kOp = "copy_pages";
-  check_int32(pairs, "pairs", kOp);
+  check_dtype(pairs, "pairs", DType::kInt32, kOp);
   check_shape(pairs, "pairs", {pairs.ndim() == 0 ? 0 : pairs.shape()[0], 2}, kOp);
   check_pages(k_cache, "k_cache", 3, kOp);
-  check_device(k_cache, pairs, "pairs", kOp);
+  check_device(pairs, "pairs", k_cache.device(), "the others", kOp);
   check_writable(k_cache, kOp, "k_cache");
   if (v_cache) {
     check_pages(*v_cache, "v_cache", 3, kOp);
     check_shape(*v_cache, "v_cache", k_cache.shape(), kOp);
-    check_device(k_cache, *v_cache, "v_cache", kOp);
+    check_device(*v_cache, "v_cache", k_cache.device(), "the others", kOp);
     check_writable(*v_cache, kOp, "v_cache");
     if (v_cache->dtype() != k_cache.dtype())
       throw InvalidArgument(Kind::kType, cat(kOp, ": v_cache has dtype ", name(v_cache->dtype()),
@@ -240,17 +223,17 @@ Array gather_pages(const Array& cache, const Array& block_tables, std::int64_t l
   check_pages(cache, "cache", 4, kOp);
   check_shape(cache, "cache",
               {cache.shape()[0], cache.shape()[1], cache.shape()[2], cache.shape()[3]}, kOp);
-  check_int32(block_tables, "block_tables", kOp);
+  check_dtype(block_tables, "block_tables", DType::kInt32, kOp);
   if (block_tables.ndim() != 2)
     throw InvalidArgument(cat(kOp, ": block_tables has shape ", to_string(block_tables.shape()),
                               ", expected (sequences, max_blocks)"));
   if (length < 0) throw InvalidArgument(cat(kOp, ": length is ", length, ", expected 0 or more"));
-  check_device(cache, block_tables, "block_tables", kOp);
+  check_device(block_tables, "block_tables", cache.device(), "the others", kOp);
   const std::int64_t sequences = block_tables.shape()[0];
   if (lengths) {
-    check_int32(*lengths, "lengths", kOp);
+    check_dtype(*lengths, "lengths", DType::kInt32, kOp);
     check_shape(*lengths, "lengths", {sequences}, kOp);
-    check_device(cache, *lengths, "lengths", kOp);
+    check_device(*lengths, "lengths", cache.device(), "the others", kOp);
   }
   const Dims shape = {sequences, length, cache.shape()[2], cache.shape()[3]};
   if (out) check_out(*out, shape, cache.dtype(), cache.device(), kOp);

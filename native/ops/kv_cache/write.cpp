@@ -9,6 +9,8 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "kernels/args/kv_cache.h"
+#include "ops/chain/recorder.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -51,22 +53,14 @@ jit::KernelSpec write_spec(DType dtype, DType cache, int vec) {
 
 // --- checks -------------------------------------------------------------------------------------
 
-void check_device(const Array& k, const Array& other, const char* argument) {
-  if (other.device() != k.device())
-    throw InvalidArgument(cat(kOp, ": ", argument, " is on ", to_string(other.device()), ", k on ",
-                              to_string(k.device())));
-}
-
 // Throws unless `x` is [tokens, heads, dim] with the tokens, the dim and the dtype of k.
 void check_heads(const Array& k, const Array& x, const char* argument) {
-  if (x.dtype() != k.dtype())
-    throw InvalidArgument(Kind::kType, cat(kOp, ": ", argument, " has dtype ", name(x.dtype()),
-                                           ", k has ", name(k.dtype())));
+  check_same_dtype(x, argument, k, "k", kOp);
   if (x.ndim() != 3 || x.shape()[0] != k.shape()[0] || x.shape()[2] != k.shape()[2])
     throw InvalidArgument(cat(kOp, ": ", argument, " has shape ", to_string(x.shape()),
                               ", expected (tokens, heads, dim) as k of shape ",
                               to_string(k.shape())));
-  check_device(k, x, argument);
+  check_device(x, argument, k.device(), "k", kOp);
 }
 
 void check_scale(const Array& k, const CacheScale& scale, const char* argument) {
@@ -80,7 +74,7 @@ void check_scale(const Array& k, const CacheScale& scale, const char* argument) 
     throw InvalidArgument(cat(kOp, ": ", argument, " has shape ", to_string(scale.array->shape()),
                               " and dtype ", name(scale.array->dtype()),
                               ", expected a number or one float32"));
-  check_device(k, *scale.array, argument);
+  check_device(*scale.array, argument, k.device(), "k", kOp);
 }
 
 void check_cache(const Array& k, const KvCache& cache, const char* argument,
@@ -98,7 +92,7 @@ void check_cache(const Array& k, const KvCache& cache, const char* argument,
                               ") or (max, ", k.shape()[1], ", ", k.shape()[2], ")"));
   if (array.shape()[n - 1] > 1 && array.strides()[n - 1] != 1)
     throw InvalidArgument(cat(kOp, ": ", argument, " is not contiguous along its last axis"));
-  check_device(k, array, argument);
+  check_device(array, argument, k.device(), "k", kOp);
   check_writable(array, kOp, argument);
   check_scale(k, cache.scale, scale_argument);
   if (array.dtype() == k.dtype() && (cache.scale.array || cache.scale.value != 1.0))
@@ -114,7 +108,7 @@ void check_indices(const Array& k, const Array& indices, const char* argument) {
     throw InvalidArgument(cat(kOp, ": ", argument, " has shape ", to_string(indices.shape()),
                               ", expected (", k.shape()[0], ",) for k of shape ",
                               to_string(k.shape())));
-  check_device(k, indices, argument);
+  check_device(indices, argument, k.device(), "k", kOp);
 }
 
 void check_tables(const Array& k, const KvWriteOptions& options) {
@@ -127,7 +121,7 @@ void check_tables(const Array& k, const KvWriteOptions& options) {
       throw InvalidArgument(
           Kind::kType, cat(kOp, ": ", argument, " has dtype ", name(table->dtype()), ", expected ",
                            name(k.dtype()), " (as k) or float32"));
-    check_device(k, *table, argument);
+    check_device(*table, argument, k.device(), "k", kOp);
   }
   if (options.cos->ndim() != 2 || !(options.cos->shape() == options.sin->shape()) ||
       options.cos->dtype() != options.sin->dtype())
@@ -151,7 +145,7 @@ void check_weight(const Array& k, const std::optional<Array>& weight, const char
     throw InvalidArgument(
         Kind::kType, cat(kOp, ": ", argument, " has dtype ", name(weight->dtype()), ", expected ",
                          name(k.dtype()), " (as k) or float32"));
-  check_device(k, *weight, argument);
+  check_device(*weight, argument, k.device(), "k", kOp);
 }
 
 void check_write(const Array& k, const Array& v, const KvCache& k_cache, const KvCache& v_cache,
@@ -187,12 +181,6 @@ void check_write(const Array& k, const Array& v, const KvCache& k_cache, const K
 }
 
 // --- launch -------------------------------------------------------------------------------------
-
-// Unit stride along the last axis.
-Array with_rows(const Array& x) {
-  const int last = x.ndim() - 1;
-  return x.shape()[last] > 1 && x.strides()[last] != 1 ? contiguous(x, kOp) : x;
-}
 
 bool is_aligned(const Array& x, std::int64_t vec, std::int64_t bytes) {
   if (reinterpret_cast<std::uintptr_t>(x.data()) % static_cast<std::uintptr_t>(bytes) != 0)
@@ -291,23 +279,29 @@ kernels::KvWriteArgs write_args(const WriteOperands& x, const KvWriteOptions& op
 }
 
 void launch_write(WriteOperands x, const KvWriteOptions& options) {
-  x.k = with_rows(x.k);
-  x.v = with_rows(x.v);
+  x.k = with_rows(x.k, kOp);
+  x.v = with_rows(x.v, kOp);
   x.slots = contiguous(x.slots, kOp);
   if (x.positions) x.positions = contiguous(*x.positions, kOp);
   for (auto* part : {&x.q, &x.cos, &x.sin, &x.q_weight, &x.k_weight})
-    if (*part) *part = with_rows(**part);
+    if (*part) *part = with_rows(**part, kOp);
   const DType dtype = x.k.dtype();
   const DType cache = x.k_cache.array.dtype();
   const int vec = x.vector(x.cos ? x.cos->shape()[1] : 0);
   kernels::KvWriteArgs args = write_args(x, options, vec);
-  Context& context = Context::get(x.k.device().index);
-  const Kernel& code = kernel(context, {Family::kv_cache, kKernel, pack(dtype, cache, vec)},
-                              [&] { return write_spec(dtype, cache, vec); });
   std::vector<const Array*> arrays{&x.k, &x.v, &x.k_cache.array, &x.v_cache.array, &x.slots};
   for (const auto* part : {&x.q, &x.q_out, &x.cos, &x.sin, &x.positions, &x.q_weight, &x.k_weight,
                            &x.k_cache.scale.array, &x.v_cache.scale.array})
     if (*part) arrays.push_back(&**part);
+  if (chain::Recorder* const recorder = chain::Recorder::current()) {
+    const Array* const written[] = {&x.k_cache.array, &x.v_cache.array,
+                                    x.q_out ? &*x.q_out : nullptr};
+    recorder->add_kv_write(args, dtype, cache, vec, {arrays, written});
+    return;
+  }
+  Context& context = Context::get(x.k.device().index);
+  const Kernel& code = kernel(context, {Family::kv_cache, kKernel, pack(dtype, cache, vec)},
+                              [&] { return write_spec(dtype, cache, vec); });
   void* params[] = {&args};
   const LaunchConfig config = grid_1d(args.num_rows * args.group, kBlock, kBlock);
   submit(code, dependent(config, context.traits()), arrays, params);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/creation/ramp.h"
 #include "ops/elementwise/copy.h"
 #include "ops/elementwise/elementwise.h"
@@ -18,17 +19,8 @@
 namespace gpk::ops {
 namespace {
 
-void check_int32(const Array& array, const char* argument, const char* op) {
-  if (array.dtype() != DType::kInt32)
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " has dtype ", name(array.dtype()), ", expected int32"));
-}
-
 void check_target(const Array& array, const char* argument, const Dims& shape, const char* op) {
-  if (!(array.shape() == shape))
-    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected ", to_string(shape)));
+  check_shape(array, argument, shape, op);
   check_writable(array, op, argument);
 }
 
@@ -48,7 +40,7 @@ void moe_topk_with_indices(const Array& logits, const Array& values, const Array
   constexpr const char* kOp = "moe_topk_with_indices";
   MoeRouteOptions options;
   options.scores = MoeScores::kLogits;
-  check_int32(indices, "indices", kOp);
+  check_dtype(indices, "indices", DType::kInt32, kOp);
   const std::int64_t tokens = logits.ndim() == 0 ? 0 : logits.shape()[0];
   check_target(values, "values", {tokens, k}, kOp);
   check_target(indices, "indices", {tokens, k}, kOp);
@@ -87,7 +79,7 @@ void moe_compute_permutation(const Array& expert_indices, const MoePermutationTa
 void moe_gather(const Array& hidden, const Array& permute_indices, const Array& gathered,
                 std::int64_t k) {
   constexpr const char* kOp = "moe_gather";
-  check_int32(permute_indices, "permute_indices", kOp);
+  check_dtype(permute_indices, "permute_indices", DType::kInt32, kOp);
   if (hidden.ndim() != 2 || permute_indices.ndim() != 1 || k < 1)
     throw InvalidArgument(cat(kOp, ": hidden has shape ", to_string(hidden.shape()),
                               ", permute_indices ", to_string(permute_indices.shape()), ", k is ",
@@ -108,12 +100,12 @@ void moe_scatter(const Array& expert_outputs, const Array& router_weights,
 void moe_expand_expert_offsets(const Array& expert_offsets, const Array& row_expert_ids,
                                std::int64_t num_experts) {
   constexpr const char* kOp = "moe_expand_expert_offsets";
-  check_int32(expert_offsets, "expert_offsets", kOp);
+  check_dtype(expert_offsets, "expert_offsets", DType::kInt32, kOp);
   if (expert_offsets.ndim() != 1 || expert_offsets.size() < 1 ||
       expert_offsets.size() - 1 != num_experts)
     throw InvalidArgument(cat(kOp, ": expert_offsets has shape ", to_string(expert_offsets.shape()),
                               ", expected (", num_experts, " + 1,)"));
-  check_int32(row_expert_ids, "row_expert_ids", kOp);
+  check_dtype(row_expert_ids, "row_expert_ids", DType::kInt32, kOp);
   check_target(row_expert_ids, "row_expert_ids", {row_expert_ids.size()}, kOp);
   const Array ends = slice_axis(expert_offsets, 0, 1, num_experts, 1);
   const Array rows = arange(row_expert_ids.size(), Scalar(std::int64_t{0}), Scalar(std::int64_t{1}),

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "kernels/args/moe.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -51,12 +52,7 @@ void check_unpermute(const Array& rows, const Array& row_map, const std::optiona
   if (row_map.ndim() != 1 && row_map.ndim() != 2)
     throw InvalidArgument(cat(op, ": row_map has shape ", to_string(row_map.shape()),
                               ", expected (tokens, top_k) or (tokens,)"));
-  const auto same_device = [&](const Array& array, const char* argument) {
-    if (array.device() != rows.device())
-      throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(array.device()),
-                                ", rows on ", to_string(rows.device())));
-  };
-  same_device(row_map, "row_map");
+  check_device(row_map, "row_map", rows.device(), "rows", op);
   if (!weights) return;
   if (weights->dtype() != DType::kFloat32 && weights->dtype() != rows.dtype())
     throw InvalidArgument(InvalidArgument::Kind::kType,
@@ -65,7 +61,7 @@ void check_unpermute(const Array& rows, const Array& row_map, const std::optiona
   if (!(weights->shape() == row_map.shape()))
     throw InvalidArgument(cat(op, ": weights has shape ", to_string(weights->shape()),
                               ", row_map has ", to_string(row_map.shape())));
-  same_device(*weights, "weights");
+  check_device(*weights, "weights", rows.device(), "rows", op);
 }
 
 void launch_unpermute(const Array& given, const Array& row_map, const std::optional<Array>& weights,

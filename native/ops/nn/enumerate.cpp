@@ -8,6 +8,7 @@ void enumerate_nn(std::vector<jit::KernelSpec>& specs) {
   nn::enumerate_softmax(specs);
   nn::enumerate_log_likelihood(specs);
   nn::enumerate_rope(specs);
+  nn::enumerate_embedding(specs);
 }
 
 }  // namespace gpk::ops

@@ -10,7 +10,14 @@
 
 namespace gpk::ops::nn {
 
-enum class NnKernel : std::uint8_t { kNorm, kSoftmaxRows, kSoftmaxColumns, kLogLikelihood, kRope };
+enum class NnKernel : std::uint8_t {
+  kNorm,
+  kSoftmaxRows,
+  kSoftmaxColumns,
+  kLogLikelihood,
+  kRope,
+  kEmbedding
+};
 
 // Dtypes of elements, and of the weights or tables beside them.
 inline constexpr std::pair<DType, DType> kWeightTypes[] = {{DType::kFloat16, DType::kFloat16},
@@ -23,5 +30,6 @@ void enumerate_norm(std::vector<jit::KernelSpec>& specs);
 void enumerate_softmax(std::vector<jit::KernelSpec>& specs);
 void enumerate_log_likelihood(std::vector<jit::KernelSpec>& specs);
 void enumerate_rope(std::vector<jit::KernelSpec>& specs);
+void enumerate_embedding(std::vector<jit::KernelSpec>& specs);
 
 }  // namespace gpk::ops::nn

@@ -48,7 +48,7 @@ std::uint64_t pack(const NormVariant& v) {
 // The general variant takes everything; of the others the bundle has those of models.
 bool is_bundled(const NormVariant& v) {
   if (v.vec == 1) return v.accesses == 0;
-  if (v.accesses == 0) return v.mode == NormMode::kRms && v.weight == v.dtype && v.flags == 0;
+  if (v.accesses == 0) return v.weight == v.dtype && v.flags == 0;  // few_rows
   return v.accesses == 4 && v.weight == v.dtype && (v.flags & ~kernels::kNormResidual) == 0;
 }
 

@@ -13,7 +13,7 @@ struct NormOptions {
   std::optional<Array> bias;    // none: 0
   double eps = 1e-5;
   double offset = 0.0;  // added to the weight
-  // rmsnorm: sums in the order of gemm::InputNorm, 256 threads to a row.
+  // Sums in the order of gemm::InputNorm, 256 threads to a row.
   bool few_rows = false;
 };
 

@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "kernels/args/nn.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -182,7 +183,7 @@ void check_positions(const Array& x, const RopeOptions& options, const char* op)
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(op, ": positions has dtype ", name(positions.dtype()), ", expected int32 or int64"));
-  check_same_device(x, positions, "positions", op);
+  check_device(positions, "positions", x.device(), "x", op);
   const int tokens = x.ndim() - 2;
   bool fits = positions.ndim() == tokens || positions.ndim() == 1;
   for (int i = 1; fits && i <= positions.ndim(); ++i)
@@ -237,6 +238,12 @@ Array rope(const Array& x, const RopeAngles& angles, const RopeOptions& options,
                           cat(kOp, ": sin has dtype ", name(angles.sin.dtype()), ", cos has ",
                               name(angles.cos.dtype())));
   check_positions(x, options, kOp);
+  const std::int64_t rows = angles.cos.shape()[0];
+  const std::int64_t tokens = x.shape()[x.ndim() - 3];
+  if (!options.positions && (options.start < 0 || options.start > rows - tokens))
+    throw InvalidArgument(cat(kOp, ": start is ", options.start, " for ", tokens,
+                              " tokens of x, expected positions within the ", rows,
+                              " rows of cos"));
   return run({kOp, x, angles.cos, angles.sin, 1.0, options}, out);
 }
 
@@ -252,7 +259,7 @@ Array rope_computed(const Array& x, const RopeFrequencies& angles, const RopeOpt
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(kOp, ": frequencies has dtype ", name(frequencies.dtype()), ", expected float32"));
-  check_same_device(x, frequencies, "frequencies", kOp);
+  check_device(frequencies, "frequencies", x.device(), "x", kOp);
   check_half(x, frequencies.shape()[0], "frequencies", kOp);
   if (!std::isfinite(angles.factor))
     throw InvalidArgument(cat(kOp, ": factor is ", angles.factor, ", expected a finite number"));

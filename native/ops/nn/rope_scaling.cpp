@@ -65,9 +65,14 @@ struct Spectrum {
 
   [[nodiscard]] RopeSpectrum yarn() const {
     RopeSpectrum result{plain(base), 1.0};
-    const double low = std::max(std::floor(pair_of(needed(scaling.beta_fast, "beta_fast"))), 0.0);
-    const double high = std::min(std::ceil(pair_of(needed(scaling.beta_slow, "beta_slow"))),
-                                 static_cast<double>(dim - 1));
+    double low = pair_of(needed(scaling.beta_fast, "beta_fast"));
+    double high = pair_of(needed(scaling.beta_slow, "beta_slow"));
+    if (scaling.truncate) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, static_cast<double>(dim - 1));
     for (std::size_t i = 0; i < result.frequencies.size(); ++i) {
       const double ramp =
           std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
@@ -96,11 +101,15 @@ struct Spectrum {
                                 " of the longrope scaling has ", factors.size(),
                                 " numbers, expected ", result.frequencies.size()));
     for (std::size_t i = 0; i < factors.size(); ++i) result.frequencies[i] /= factors[i];
-    const double ratio = scaling.factor > 0.0 ? scaling.factor : std::max(longest / trained(), 1.0);
     if (scaling.attention_factor > 0.0)
       result.factor = scaling.attention_factor;
-    else if (ratio > 1.0)
-      result.factor = std::sqrt(1.0 + std::log(ratio) / std::log(trained()));
+    else if (scaling.factor == 0.0)
+      throw InvalidArgument(cat(op,
+                                ": factor of the longrope scaling is missing, expected "
+                                "max_position_embeddings / original_max_position_embeddings of "
+                                "config.json, or attention_factor"));
+    else if (factor() > 1.0)
+      result.factor = std::sqrt(1.0 + std::log(factor()) / std::log(trained()));
     return result;
   }
 };
@@ -108,6 +117,7 @@ struct Spectrum {
 }  // namespace
 
 RopeKind rope_kind_named(std::string_view text, const char* op) {
+  if (text == "su") return RopeKind::kLongrope;
   const auto* const found = std::find(std::begin(kKindNames), std::end(kKindNames), text);
   if (found == std::end(kKindNames))
     throw InvalidArgument(cat(op, ": the scaling's rope_type is '", shorten(text, 80),

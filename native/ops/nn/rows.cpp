@@ -5,9 +5,11 @@
 
 #include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/round_up.h"
 #include "base/text.h"
 #include "core/view.h"
 #include "kernels/args/nn.h"
+#include "ops/checks.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
 
@@ -20,8 +22,6 @@ using kernels::kRowBlock;
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kWarp = 32;
 constexpr int kThreadsAhead = 640;  // of a multiprocessor
-
-std::int64_t round_up(std::int64_t x, std::int64_t to) { return ceil_div(x, to) * to; }
 
 // A whole warp or a power of two of its threads, `accesses` accesses each.
 int group_for(std::int64_t num_accesses, int accesses) {
@@ -92,21 +92,12 @@ void check_rows(const Array& array, const char* argument, int ndim, const char* 
                               ", expected at most 2**31 - 2**16 elements along the last axis"));
 }
 
-void check_same_device(const Array& x, const Array& other, const char* argument, const char* op) {
-  if (other.device() != x.device())
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(other.device()), ", x on ",
-                              to_string(x.device())));
-}
-
 void check_like(const Array& x, const Array& other, const char* argument, const char* op) {
   if (!(other.shape() == x.shape()))
     throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(other.shape()),
                               ", x has ", to_string(x.shape())));
-  if (other.dtype() != x.dtype())
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " has dtype ", name(other.dtype()), ", x has ", name(x.dtype())));
-  check_same_device(x, other, argument, op);
+  check_same_dtype(other, argument, x, "x", op);
+  check_device(other, argument, x.device(), "x", op);
 }
 
 void check_weight(const Array& x, const std::optional<Array>& weight, const Dims& shape,
@@ -120,7 +111,7 @@ void check_weight(const Array& x, const std::optional<Array>& weight, const Dims
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(op, ": ", argument, " has dtype ", name(weight->dtype()),
                               ", expected ", name(x.dtype()), " (as x) or float32"));
-  check_same_device(x, *weight, argument, op);
+  check_device(*weight, argument, x.device(), "x", op);
 }
 
 bool takes_rows(const Array& out, DType dtype, std::initializer_list<const Array*> inputs) {

@@ -33,7 +33,6 @@ inline constexpr std::int64_t kMaxRowWidth = (std::int64_t{1} << 31) - (1 << 16)
 void check_float(const Array& array, const char* argument, const char* op);
 // The same, and at least `ndim` dimensions, the last one of at most kMaxRowWidth elements.
 void check_rows(const Array& array, const char* argument, int ndim, const char* op);
-void check_same_device(const Array& x, const Array& other, const char* argument, const char* op);
 // Throws unless `other` has x's shape, dtype and device.
 void check_like(const Array& x, const Array& other, const char* argument, const char* op);
 // Throws unless the weights have `shape`, the dtype of x or float32, and x's device.

@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "kernels/args/nn.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -81,10 +82,10 @@ Split split_at(const Dims& shape, int axis) {
 }
 
 // The mask's strides for the axes of x but `axis`; a copy of the mask where they are too many.
-kernels::MaskLayout mask_layout(Array& mask, const Dims& shape, int axis, const char* op) {
+kernels::SoftmaxMaskLayout mask_layout(Array& mask, const Dims& shape, int axis, const char* op) {
   for (const bool copied : {false, true}) {
     if (copied) mask = contiguous(mask, op);
-    kernels::MaskLayout layout;
+    kernels::SoftmaxMaskLayout layout;
     layout.step = mask.strides()[axis];
     bool fits = true;
     for (int i = 0; i < shape.size(); ++i) {
@@ -95,7 +96,7 @@ kernels::MaskLayout mask_layout(Array& mask, const Dims& shape, int axis, const 
         layout.stride[last] = mask.strides()[i];
         continue;
       }
-      fits = layout.num_dims < kernels::MaskLayout::kMaxDims;
+      fits = layout.num_dims < kernels::SoftmaxMaskLayout::kMaxDims;
       if (!fits) break;
       layout.size[layout.num_dims] = shape[i];
       layout.stride[layout.num_dims++] = mask.strides()[i];
@@ -168,7 +169,7 @@ SoftmaxOptions check_softmax(const Array& x, SoftmaxOptions options, int axis, c
     throw InvalidArgument(
         InvalidArgument::Kind::kType,
         cat(op, ": mask has dtype ", name(options.mask->dtype()), ", expected bool"));
-  check_same_device(x, *options.mask, "mask", op);
+  check_device(*options.mask, "mask", x.device(), "x", op);
   const Dims& mask = options.mask->shape();
   bool fits = mask.size() <= x.ndim();
   for (int i = 1; fits && i <= mask.size(); ++i)

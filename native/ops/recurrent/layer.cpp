@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/context.h"
-#include "core/green_context.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -65,20 +65,6 @@ std::int64_t gates_of(RecurrentCell cell) { return cell == RecurrentCell::kLstm 
 
 // --- checks -------------------------------------------------------------------------------------
 
-void check_like(const Array& x, const Array& array, const Dims& shape, const std::string& argument,
-                const char* op) {
-  if (!(array.shape() == shape))
-    throw InvalidArgument(cat(op, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected ", to_string(shape)));
-  if (array.dtype() != x.dtype())
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " has dtype ", name(array.dtype()), ", x has ", name(x.dtype())));
-  if (array.device() != x.device())
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(array.device()), ", x on ",
-                              to_string(x.device())));
-}
-
 LayerDesc check_layer(const RecurrentLayer& layer, const Array& x, const char* op) {
   const DType dtype = x.dtype();
   if (dtype != DType::kFloat16 && dtype != DType::kBFloat16 && dtype != DType::kFloat32)
@@ -97,10 +83,10 @@ LayerDesc check_layer(const RecurrentLayer& layer, const Array& x, const char* o
   for (std::size_t d = 0; d < layer.directions.size(); ++d) {
     const RecurrentWeights& weights = layer.directions[d];
     const char* const suffix = d == 0 ? "" : "_reverse";
-    check_like(x, weights.w_ih, {gates * hidden, x.shape()[2]}, cat("w_ih", suffix), op);
-    check_like(x, weights.w_hh, {gates * hidden, hidden}, cat("w_hh", suffix), op);
-    if (weights.b_ih) check_like(x, *weights.b_ih, {gates * hidden}, cat("b_ih", suffix), op);
-    if (weights.b_hh) check_like(x, *weights.b_hh, {gates * hidden}, cat("b_hh", suffix), op);
+    check_operand(weights.w_ih, cat("w_ih", suffix), {gates * hidden, x.shape()[2]}, x, op);
+    check_operand(weights.w_hh, cat("w_hh", suffix), {gates * hidden, hidden}, x, op);
+    if (weights.b_ih) check_operand(*weights.b_ih, cat("b_ih", suffix), {gates * hidden}, x, op);
+    if (weights.b_hh) check_operand(*weights.b_hh, cat("b_hh", suffix), {gates * hidden}, x, op);
   }
   for (const std::int64_t size : {x.shape()[0], x.shape()[1], gates * hidden})
     if (size >= std::numeric_limits<std::int32_t>::max())
@@ -192,11 +178,6 @@ void launch_layer(const LayerWork& work) {
                    std::min<std::int64_t>(work.plan.batch, work.desc.batch - first));
 }
 
-int sms_of_stream(Device device) {
-  const auto green = current_stream(device)->green();
-  return green ? static_cast<int>(green->num_sms()) : device_traits(device).multiprocessor_count;
-}
-
 std::optional<Array> optional_contiguous(const std::optional<Array>& array, const char* op) {
   return array ? std::optional(contiguous(*array, op)) : std::nullopt;
 }
@@ -230,7 +211,7 @@ RecurrentResult run_on_gpu(const RecurrentLayer& layer, const LayerDesc& desc, c
                            const RecurrentResult& result, const char* op) {
   const Device device = x.device();
   const LayerPlan plan =
-      plan_layer(desc, device_traits(device), sms_of_stream(device), !jit::jit_available());
+      plan_layer(desc, device_traits(device), stream_sms(device), !jit::jit_available());
   if (!plan.together) return run_one_by_one(layer, desc, x, h0, c0, result, op);
   const std::int64_t states = desc.directions * desc.batch * desc.hidden;
   LayerWork work{op,
@@ -296,8 +277,8 @@ RecurrentResult run_recurrent(const RecurrentLayer& layer, const Array& x,
                               const std::optional<Array>& out, const char* op) {
   const LayerDesc desc = check_layer(layer, x, op);
   const Dims states = state_shape(desc);
-  if (h0) check_like(x, *h0, states, "h0", op);
-  if (c0) check_like(x, *c0, states, "c0", op);
+  if (h0) check_operand(*h0, "h0", states, x, op);
+  if (c0) check_operand(*c0, "c0", states, x, op);
   const Dims shape{desc.batch, desc.steps, desc.directions * desc.hidden};
   if (out) check_out(*out, shape, x.dtype(), x.device(), op);
   const auto fresh = [&](const Dims& of) { return Array::empty(of, x.dtype(), x.device(), op); };

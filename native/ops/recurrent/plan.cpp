@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ceil_div.h"
+#include "base/round_up.h"
 #include "base/text.h"
 
 namespace gpk::ops::recurrent {
@@ -24,7 +25,7 @@ int columns(std::int64_t hidden, int max_cols) {
 
 int pitch_of(std::int64_t hidden) {
   constexpr std::int64_t kChunk = std::int64_t{4} * kColumnsOfWarp;  // 16 bytes of every lane
-  return static_cast<int>(ceil_div(hidden, kChunk) * kChunk);
+  return static_cast<int>(round_up(hidden, kChunk));
 }
 
 std::size_t shared_bytes(std::int64_t hidden, int batch) {

@@ -10,6 +10,7 @@
 #include "core/context.h"
 #include "core/view.h"
 #include "kernels/args/recurrent.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -60,18 +61,11 @@ jit::KernelSpec scan_spec(RecurrentKernel which, DType dtype, int states) {
   return spec;
 }
 
-void check_like(const Array& x, const Array& array, DType dtype, const Dims& shape,
-                const char* argument) {
-  if (!(array.shape() == shape))
-    throw InvalidArgument(cat(kOp, ": ", argument, " has shape ", to_string(array.shape()),
-                              ", expected ", to_string(shape)));
-  if (array.dtype() != dtype)
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(kOp, ": ", argument, " has dtype ", name(array.dtype()), ", expected ", name(dtype)));
-  if (array.device() != x.device())
-    throw InvalidArgument(cat(kOp, ": ", argument, " is on ", to_string(array.device()), ", x on ",
-                              to_string(x.device())));
+void check_input(const Array& array, const char* argument, DType dtype, const Dims& shape,
+                 const Array& x) {
+  check_shape(array, argument, shape, kOp);
+  check_dtype(array, argument, dtype, kOp);
+  check_device(array, argument, x.device(), "x", kOp);
 }
 
 void check_inputs(const SelectiveScanInputs& in) {
@@ -90,15 +84,15 @@ void check_inputs(const SelectiveScanInputs& in) {
                               channels, ", states), 1 to ", kMaxStates, " states"));
   const std::int64_t states = in.a.shape()[1];
   const Dims of_states{x.shape()[0], states, x.shape()[2]};
-  check_like(x, in.delta, dtype, x.shape(), "delta");
-  check_like(x, in.a, DType::kFloat32, {channels, states}, "a");
-  check_like(x, in.b, dtype, of_states, "b");
-  check_like(x, in.c, dtype, of_states, "c");
-  if (in.d) check_like(x, *in.d, DType::kFloat32, {channels}, "d");
-  if (in.z) check_like(x, *in.z, dtype, x.shape(), "z");
-  if (in.delta_bias) check_like(x, *in.delta_bias, DType::kFloat32, {channels}, "delta_bias");
+  check_input(in.delta, "delta", dtype, x.shape(), x);
+  check_input(in.a, "a", DType::kFloat32, {channels, states}, x);
+  check_input(in.b, "b", dtype, of_states, x);
+  check_input(in.c, "c", dtype, of_states, x);
+  if (in.d) check_input(*in.d, "d", DType::kFloat32, {channels}, x);
+  if (in.z) check_input(*in.z, "z", dtype, x.shape(), x);
+  if (in.delta_bias) check_input(*in.delta_bias, "delta_bias", DType::kFloat32, {channels}, x);
   if (in.state)
-    check_like(x, *in.state, DType::kFloat32, {x.shape()[0], channels, states}, "state");
+    check_input(*in.state, "state", DType::kFloat32, {x.shape()[0], channels, states}, x);
   if (x.shape()[0] > kMaxGrid || channels >= std::int64_t{1} << 30 ||
       x.shape()[2] > kMaxGrid * kChunk)
     throw InvalidArgument(cat(kOp, ": x has shape ", to_string(x.shape()), ", expected up to ",

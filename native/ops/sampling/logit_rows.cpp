@@ -5,8 +5,10 @@
 
 #include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/round_up.h"
 #include "base/text.h"
 #include "core/context.h"
+#include "ops/checks.h"
 #include "ops/device_address.h"
 #include "ops/kernel_table.h"
 #include "plan/key_builder.h"
@@ -65,16 +67,12 @@ Dims rows_shape(const Array& logits) {
 
 void check_array(const Array& logits, const Array& array, const char* argument, DType dtype,
                  const Dims& shape, const char* op) {
-  if (array.dtype() != dtype)
-    throw InvalidArgument(Kind::kType, cat(op, ": ", argument, " has dtype ", name(array.dtype()),
-                                           ", expected ", name(dtype)));
+  check_dtype(array, argument, dtype, op);
   if (!(array.shape() == shape))
     throw InvalidArgument(cat(op, ": ", argument, " has shape ", gpk::to_string(array.shape()),
                               ", expected ", gpk::to_string(shape), " for logits of shape ",
                               gpk::to_string(logits.shape())));
-  if (array.device() != logits.device())
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", gpk::to_string(array.device()),
-                              ", logits on ", gpk::to_string(logits.device())));
+  check_device(array, argument, logits.device(), "logits", op);
 }
 
 TeamPlan plan_team(const TeamDesc& desc, const DeviceTraits& traits) {
@@ -86,8 +84,7 @@ TeamPlan plan_team(const TeamDesc& desc, const DeviceTraits& traits) {
                                              max_blocks(desc.rows, traits));
   plan.clustered = desc.compiles && traits.cluster_launch && traits.sm >= 90 && blocks > 1;
   if (plan.clustered) plan.blocks = static_cast<int>(blocks);
-  plan.slice =
-      static_cast<int>(ceil_div(ceil_div(desc.width, plan.blocks), kSliceStep) * kSliceStep);
+  plan.slice = static_cast<int>(round_up(ceil_div(desc.width, plan.blocks), kSliceStep));
   const std::size_t list = plan.clustered ? kernels::kShortlistBytes : 0;
   plan.shared = static_cast<std::size_t>(plan.slice) * sizeof(float) + list + kStaticBytes <=
                 traits.shared_per_block_optin_bytes;

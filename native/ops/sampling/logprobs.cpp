@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/context.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -48,10 +49,7 @@ jit::KernelSpec token_counts_spec() {
 void check_counts(const Array& counts, const Array& ids) {
   constexpr const char* kOp = "count_tokens";
   for (const auto& [array, argument] : {std::pair{&counts, "counts"}, std::pair{&ids, "ids"}})
-    if (array->dtype() != DType::kInt32)
-      throw InvalidArgument(
-          InvalidArgument::Kind::kType,
-          cat(kOp, ": ", argument, " has dtype ", name(array->dtype()), ", expected int32"));
+    check_dtype(*array, argument, DType::kInt32, kOp);
   bool fits = counts.ndim() > 0 && (ids.ndim() == counts.ndim() || ids.ndim() == counts.ndim() - 1);
   for (int i = 0; fits && i < counts.ndim() - 1; ++i) fits = ids.shape()[i] == counts.shape()[i];
   if (!fits)
