@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +12,53 @@ namespace gpk::llm {
 namespace {
 
 using Fields = JsonFields;
+
+// What a config.json leaves out is what the family's class in Transformers has: numbers that no
+// shape of a tensor would give away, and all of Gemma 3, whose files hold little else.
+const Json* defaults_of(const ModelSpec& spec) {
+  static constexpr char kQwen[] =
+      R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
+  static constexpr std::pair<const char*, const char*> kDefaults[] = {
+      {"llama", R"({"rms_norm_eps": 1e-6})"},
+      {"mistral", R"({"rms_norm_eps": 1e-6, "sliding_window": 4096})"},
+      {"qwen2", kQwen},
+      {"qwen3", kQwen},
+      {"qwen3_moe", R"({"use_sliding_window": false, "sliding_window": 4096,
+        "norm_topk_prob": false, "num_experts_per_tok": 8})"},
+      {"gemma2", R"({"query_pre_attn_scalar": 256, "sliding_window": 4096,
+        "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})"},
+      {"gemma3_text", R"({"query_pre_attn_scalar": 256, "sliding_window": 4096,
+        "sliding_window_pattern": 6, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
+        "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+        "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "head_dim": 256, "max_position_embeddings": 131072})"}};
+  static const std::map<std::string, Json> parsed = [] {
+    std::map<std::string, Json> all;
+    for (const auto& [family, text] : kDefaults) all.emplace(family, parse_json(text, family));
+    return all;
+  }();
+  const auto found = parsed.find(spec.name);
+  return found == parsed.end() ? nullptr : &found->second;
+}
+
+// Switches that change the numbers, and the one setting that is computed.
+void refuse_switches(const Fields& fields) {
+  const auto check = [&](const char* field, bool expected) {
+    if (fields.boolean(field, expected) != expected)
+      throw InvalidArgument(cat("load: ", field, " of config.json is ",
+                                !expected ? "true" : "false", ", expected ",
+                                expected ? "true" : "false", "; nothing else is supported"));
+  };
+  check("scale_attn_weights", true);
+  check("scale_attn_by_inverse_layer_idx", false);
+  check("add_cross_attention", false);
+  check("mlp_bias", false);
+  check("use_mrope", false);
+  if (const Json* both = fields.find("use_bidirectional_attention");
+      both != nullptr && both->boolean() != false)
+    throw InvalidArgument(
+        "load: use_bidirectional_attention of config.json is given, expected false");
+}
 
 // Transformers 4: "rope_theta" and "rope_scaling"; 5: "rope_parameters", for models with windows
 // one by type of layer.
@@ -40,15 +88,18 @@ RopeConfig read_rope(const Fields& fields, const ModelConfig& config, const Mode
   if (kind == "su") kind = "longrope";  // Phi-3's first name for it
   s.kind = ops::rope_kind_named(kind, "load");
   s.factor = scaling.number("factor", 0.0);
-  s.original_max_positions = scaling.number(
-      "original_max_position_embeddings",
-      fields.number("original_max_position_embeddings", static_cast<double>(config.max_positions)));
-  if (s.kind == ops::RopeKind::kLongrope)
+  const double trained = scaling.number("original_max_position_embeddings",
+                                        fields.number("original_max_position_embeddings", 0.0));
+  s.original_max_positions = trained > 0.0 ? trained : static_cast<double>(config.max_positions);
+  const bool by_lengths =
+      s.kind == ops::RopeKind::kLongrope || (s.kind == ops::RopeKind::kYarn && s.factor == 0.0);
+  if (by_lengths && (trained > 0.0 || s.factor == 0.0))
     s.factor = static_cast<double>(config.max_positions) / s.original_max_positions;
   s.low_freq_factor = scaling.number("low_freq_factor", 0.0);
   s.high_freq_factor = scaling.number("high_freq_factor", 0.0);
   s.beta_fast = scaling.number("beta_fast", s.beta_fast);
   s.beta_slow = scaling.number("beta_slow", s.beta_slow);
+  s.truncate = scaling.boolean("truncate", true);
   s.attention_factor = scaling.number("attention_factor", 0.0);
   s.mscale = scaling.number("mscale", 0.0);
   s.mscale_all_dim = scaling.number("mscale_all_dim", 0.0);
@@ -59,7 +110,8 @@ RopeConfig read_rope(const Fields& fields, const ModelConfig& config, const Mode
 
 // "layer_types" where it is given; else what the family did before there was such a field.
 void read_windows(const Fields& fields, const ModelSpec& spec, ModelConfig& config) {
-  config.window = fields.integer("sliding_window", 0);
+  const bool has_windows = spec.name != "llama" && spec.name != "gpt2";
+  config.window = has_windows ? fields.integer("sliding_window", 0) : 0;
   if (!fields.boolean("use_sliding_window", true)) config.window = 0;
   const auto layers =
       static_cast<std::size_t>(std::clamp<std::int64_t>(config.num_layers, 0, 4096));
@@ -98,16 +150,21 @@ void read_experts(const Fields& fields, ModelConfig& config) {
     throw InvalidArgument("load: config.json has layers without experts, which is not supported");
 }
 
-void check_activation(const Fields& fields, const ModelSpec& spec) {
-  const char* const fallback = spec.activation == MlpActivation::kSilu ? "silu" : "gelu_new";
-  const std::string given = fields.text(
-      "hidden_activation",
-      fields.text("hidden_act", fields.text("activation_function", fallback).c_str()).c_str());
-  const bool is_silu = given == "silu" || given == "swish";
-  const bool is_gelu = given == "gelu_new" || given == "gelu_pytorch_tanh" || given == "gelu";
-  if (spec.activation == MlpActivation::kSilu ? !is_silu : !is_gelu)
-    throw InvalidArgument(cat("load: the activation of config.json is '", shorten(given, 80),
-                              "', expected ", fallback, " for ", spec.name));
+// Each family reads one field. True for the erf form of GELU, which gated MLPs do not have.
+bool read_exact_gelu(const Fields& fields, const ModelSpec& spec) {
+  const bool silu = spec.activation == MlpActivation::kSilu;
+  const char* field = silu ? "hidden_act" : "activation_function";
+  const char* fallback = silu ? "silu" : "gelu_new";
+  if (!silu && spec.is_gated()) {
+    field = "hidden_activation";
+    fallback = "gelu_pytorch_tanh";
+  }
+  const std::string given = fields.text(field, fallback);
+  const bool tanh_form = given == "gelu_new" || given == "gelu_pytorch_tanh";
+  if (silu ? given == "silu" || given == "swish" : tanh_form) return false;
+  if (!silu && !spec.is_gated() && given == "gelu") return true;
+  throw InvalidArgument(cat("load: the activation of config.json is '", shorten(given, 80), "' (",
+                            field, "), expected ", fallback, " for ", spec.name));
 }
 
 }  // namespace
@@ -117,14 +174,15 @@ std::string model_type_of(const Json& config) {
     throw InvalidArgument(
         cat("load: config.json is ", to_string(config.kind()), ", expected an object"));
   const Fields fields(config);
+  const std::string type = fields.text("model_type", "");
   if (const Json* text = fields.find("text_config"); text != nullptr)
-    return Fields(*text).text("model_type", "");
-  return fields.text("model_type", "");
+    return Fields(*text).text("model_type", type == "gemma3" ? "gemma3_text" : "");
+  return type;
 }
 
 ModelConfig read_config(const Json& config, const ModelSpec& spec) {
   const Json* part = config.find("text_config");
-  const Fields fields(part != nullptr ? *part : config);
+  const Fields fields(part != nullptr ? *part : config, defaults_of(spec));
   ModelConfig c;
   const bool old_names = fields.find("n_embd") != nullptr;  // GPT-2's
   c.vocab_size = fields.integer("vocab_size");
@@ -148,7 +206,8 @@ ModelConfig read_config(const Json& config, const ModelSpec& spec) {
   if (scalar > 0.0) c.attention_scale = 1.0 / std::sqrt(scalar);
   if (spec.scale_embeddings) c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
   if (spec.is_moe()) read_experts(fields, c);
-  check_activation(fields, spec);
+  c.exact_gelu = read_exact_gelu(fields, spec);
+  refuse_switches(fields);
   read_windows(fields, spec, c);
   if (spec.use_rope) {
     c.rope = read_rope(fields, c, spec, false);

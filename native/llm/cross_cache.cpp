@@ -71,7 +71,7 @@ std::vector<Sequence> CrossCache::add(const Array& states) {
       *try_reshape(ops::contiguous(states, kOp), {count * rows, config.hidden_size});
   slot(Slot::kCrossKv) =
       Array::empty({count * rows, 2 * config.kv_size()}, model_->dtype(), model_->device(), kOp);
-  run_steps(model_->source_plan(), input, state);
+  run_steps(model_->source_plan().steps, input, state);
   return sources;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/round_up.h"
 #include "base/text.h"
 #include "core/stream.h"
 #include "core/view.h"
@@ -26,7 +27,7 @@ constexpr char kOp[] = "decode";
 std::int64_t bucket_of(std::int64_t rows) {
   for (const std::int64_t size : {1, 2, 4, 8, 16, 24, 32, 48})
     if (rows <= size) return size;
-  return ceil_div(rows, 64) * 64;
+  return round_up(rows, 64);
 }
 
 Decoder::Options completed(Decoder::Options options, const Runner& runner) {
@@ -57,7 +58,8 @@ struct Decoder::Fields {
   static constexpr std::int64_t kSeed = 0, kDraws = 2, kTemperature = 4, kTopP = 5, kMinP = 6,
                                 kTypicalP = 7, kRepetition = 8, kPresence = 9, kFrequency = 10,
                                 kTopK = 11, kToken = 12, kPosition = 13, kLength = 14,
-                                kAdvance = 15, kHistory = 16, kCrossLength = 20, kTables = 21;
+                                kAdvance = 15, kHistory = 16, kCrossLength = 20, kRope = 21,
+                                kTables = 22;
 };
 
 Decoder::Decoder(std::shared_ptr<Runner> runner, const Options& options)
@@ -70,6 +72,7 @@ Decoder::Decoder(std::shared_ptr<Runner> runner, const Options& options)
       state_(Array::empty({static_cast<std::int64_t>(host_.size())}, DType::kInt32,
                           runner_->model().device(), kOp)),
       iota_(iota(options_.max_rows + 1, state_.device())),
+      slots_(Array::empty({options_.max_rows}, DType::kInt32, state_.device(), kOp)),
       ring_(PinnedMemory::allocate(state_.device(),
                                    static_cast<std::size_t>(kRing * options_.max_rows) * 8)) {
   runner_->reserve_rows(options_.max_rows);
@@ -96,19 +99,20 @@ PassInput Decoder::make_input() const {
   const Array positions = field(Fields::kPosition, DType::kInt32);
   const Array tables({rows, blocks_}, {blocks_, 1}, DType::kInt32, state_.buffer(),
                      options_.max_rows * Fields::kTables);
-  PassInput input{
-      rows,
-      rows,
-      1,
-      true,
-      options_.num_layers,
-      field(Fields::kToken, DType::kInt32),
-      positions,
-      ops::slot_mapping(tables, positions, std::nullopt, runner_->options().page, std::nullopt),
-      slice_axis(iota_, 0, 0, rows + 1, 1),
-      field(Fields::kLength, DType::kInt32),
-      tables,
-      slice_axis(iota_, 0, 0, rows, 1)};
+  PassInput input{rows,
+                  rows,
+                  1,
+                  true,
+                  options_.num_layers,
+                  field(Fields::kToken, DType::kInt32),
+                  positions,
+                  ops::slot_mapping(tables, positions, std::nullopt, runner_->options().page,
+                                    slice_axis(slots_, 0, 0, rows, 1)),
+                  slice_axis(iota_, 0, 0, rows + 1, 1),
+                  field(Fields::kLength, DType::kInt32),
+                  tables,
+                  slice_axis(iota_, 0, 0, rows, 1)};
+  if (runner_->border() > 0) input.rope_rows = field(Fields::kRope, DType::kInt32);
   if (cross_blocks_ > 0) {
     input.cross_lengths = field(Fields::kCrossLength, DType::kInt32);
     input.cross_tables = Array({rows, cross_blocks_}, {cross_blocks_, 1}, DType::kInt32,
@@ -130,6 +134,7 @@ void Decoder::load(std::span<const DecodeRow> rows, bool pads) {
     if (row.position < 0 || (pads && row.position >= room))
       throw InvalidArgument(
           cat(kOp, ": position ", row.position, ", but the sequence has pages for ", room));
+    if (pads) runner_->check_border(row.far, row.position + 1, kOp);
     const auto bits = static_cast<std::size_t>(ceil_div(vocabulary, std::int64_t{32}));
     if (!row.mask.empty() && row.mask.size() != bits)
       throw InvalidArgument(cat(kOp, ": mask has ", row.mask.size(), " words, expected ", bits));
@@ -170,6 +175,7 @@ void Decoder::load(std::span<const DecodeRow> rows, bool pads) {
     integer(Fields::kToken, row.token);
     // Padding rows have no keys, and never will: their writes are skipped.
     integer(Fields::kPosition, row.position);
+    integer(Fields::kRope, row.position + (row.far ? runner_->options().max_length : 0));
     integer(Fields::kLength, is_padding ? 0 : row.position + 1);
     integer(Fields::kAdvance, is_padding ? 0 : 1);
     const TokenHistory& h = row.rules;
@@ -298,10 +304,12 @@ void Decoder::draw(const Array& logits, Step& step) const {
 
 void Decoder::enqueue(Step& step) {
   const PassInput in = make_input();
-  draw(runner_->enqueue(in), step);
+  LayerChain* const chain = runner_->options().persistent ? &chains_[shape_.rows] : nullptr;
+  draw(runner_->enqueue(in, chain), step);
   const Array advance = field(Fields::kAdvance, DType::kInt32);
   ops::add(*in.positions, advance, &*in.positions);
   ops::add(*in.lengths, advance, &*in.lengths);
+  if (in.rope_rows) ops::add(*in.rope_rows, advance, &*in.rope_rows);
 }
 
 // The first step of a shape loads kernels, the second is captured.
@@ -340,6 +348,11 @@ void Decoder::fetch(const Array& tokens) {
                            dst + kRing * options_.max_rows);
   fetched_[slot]->record(*current_stream(tokens.device()));
   fetched_rows_[slot] = num_rows_;
+}
+
+std::string Decoder::explain() const {
+  const auto found = chains_.find(shape_.rows);
+  return found == chains_.end() ? "a launch for each op\n" : found->second.explain();
 }
 
 void Decoder::launch(std::span<const DecodeRow> rows) {

@@ -31,6 +31,7 @@ struct DecodeRow {
   std::span<const std::uint32_t> mask;        // a bit for each token that may be drawn; empty: all
   const Sequence* source = nullptr;           // of the cross cache, beside an encoder
   TokenHistory rules;                         // without `token`, where the decoder has rules
+  bool far = false;                           // of the sequence
 };
 
 struct TokenScore {
@@ -70,6 +71,9 @@ class Decoder {
   std::span<const float> logprobs(std::int64_t back = 0);
   // Of the newest launch, where a row asked for them. Waits.
   std::vector<TokenScore> scores();
+
+  // How the layers of the newest step were launched.
+  [[nodiscard]] std::string explain() const;
 
   // The tokens after rows whose logits [rows, vocabulary] are known, as after a prefill. Waits.
   std::span<const std::int32_t> sample(const Array& logits, std::span<const DecodeRow> rows);
@@ -112,13 +116,15 @@ class Decoder {
   std::vector<std::uint32_t> host_;  // as state_
   Array state_;                      // everything that differs from row to row, in one block
   Array iota_;                       // int32 0, 1, ...
+  Array slots_;                      // int32 [max_rows]: where keys and values go
   std::optional<Array> counts_, masks_;
   std::optional<Array> suppressed_, begin_suppressed_;  // bits, by the rules
   std::optional<Array> allowed_;                        // logits after them
   Shape shape_;
   std::int64_t num_rows_ = 0;
   std::map<Shape, Step> steps_;
-  std::optional<ops::TokenLogprobs> scores_;  // of the newest tokens
+  std::map<std::int64_t, LayerChain> chains_;  // by rows
+  std::optional<ops::TokenLogprobs> scores_;   // of the newest tokens
   std::optional<Array> raw_scores_;
   std::int64_t num_launches_ = 0;
   std::shared_ptr<PinnedMemory> ring_;

@@ -64,6 +64,10 @@ void Engine::check(const RequestOptions& o) const {
 
 std::uint64_t Engine::submit(RequestOptions options) {
   check(options);
+  const auto prompt = static_cast<std::int64_t>(options.prompt.size());
+  const bool far = limits_.border > 0 && prompt > limits_.border;
+  if (limits_.border > 0 && !far)  // the text ends where its cache would have to be computed again
+    options.max_new_tokens = std::min(options.max_new_tokens, limits_.border - prompt + 1);
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw Error(cat(kOp, ": the engine has failed: ", failure_));
   if (closing_) throw Error(cat(kOp, ": the engine is closed"));
@@ -74,7 +78,7 @@ std::uint64_t Engine::submit(RequestOptions options) {
         cat(kOp, ": ", waiting, " requests are waiting, expected at most ", options_.max_waiting));
   const std::uint64_t id = next_id_++;
   inbox_.submitted.push_back(
-      std::make_unique<Request>(id, std::move(options), Sequence(pages_, limits_.max_length),
+      std::make_unique<Request>(id, std::move(options), Sequence(pages_, limits_.max_length, far),
                                 clock_.now_ns(), options_.aging_ns, limits_.vocab_size));
   live_.insert(id);
   ++metrics_.submitted;

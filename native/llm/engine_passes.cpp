@@ -16,7 +16,7 @@ class ModelPasses final : public EnginePasses {
   [[nodiscard]] EngineLimits limits() const override {
     const RunnerOptions& o = runner_->options();
     return {runner_->model().config().vocab_size, o.max_length, o.max_tokens,
-            std::min(o.max_sequences, max_rows_), max_rows_};
+            std::min(o.max_sequences, max_rows_), max_rows_,    runner_->border()};
   }
   [[nodiscard]] Device device() const override { return runner_->model().device(); }
 

@@ -15,6 +15,7 @@ struct EngineLimits {
   std::int64_t max_tokens = 0;     // of one prefill pass
   std::int64_t max_sequences = 0;  // of one prefill pass
   std::int64_t max_rows = 0;       // of one decode step
+  std::int64_t border = 0;         // Runner::border()
 };
 
 // An interface, so that engines are tested without a model.

@@ -110,6 +110,7 @@ void Engine::take_tokens(std::int64_t back) {
 
 // Two tokens are left: a pass of one would take other kernels.
 std::span<const std::int32_t> Engine::cacheable(const Request& request) const {
+  if (request.sequence.far()) return {};  // the cache holds pages of short texts
   const std::size_t size = request.prompt().size();
   return request.prompt().first(size < 2 ? 0 : size - 2);
 }
@@ -247,7 +248,7 @@ void Engine::prefill(const std::vector<StepPlan::Chunk>& chunks) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Request& r = *requests[i];
     counts_.prompt_tokens += static_cast<std::int64_t>(parts[i].tokens.size());
-    if (cache_)
+    if (cache_ && !r.sequence.far())
       cache_->insert(r.prompt().first(static_cast<std::size_t>(r.sequence.length())),
                      r.sequence.mutable_table());
     if (i >= tokens.size()) continue;

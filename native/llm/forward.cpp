@@ -87,13 +87,13 @@ struct Pass {
     ops::LinearOptions options;
     options.bias = maybe(step.bias);
     if (step.residual != Slot::kNone) options.residual = slot(step.residual);
-    if (step.gelu)
-      options.activation = state.model.spec().activation == MlpActivation::kGeluErf
-                               ? ops::Activation::kGeluErf
-                               : ops::Activation::kGelu;
+    const bool erf =
+        config().exact_gelu || state.model.spec().activation == MlpActivation::kGeluErf;
+    if (step.gelu) options.activation = erf ? ops::Activation::kGeluErf : ops::Activation::kGelu;
     options.swiglu = step.kind == StepKind::kSwiglu;
     if (step.norm != Role::kNone)
-      options.norm = {weight(step.norm), config().norm_eps, state.model.spec().norm_offset};
+      options.norm = {weight(step.norm), config().norm_eps, state.model.spec().norm_offset,
+                      maybe(step.norm_bias), state.model.spec().norm == NormKind::kLayer};
     options.out = out();
     if (const auto& packed = state.model.packed(step.weight, step.layer))
       run_linear(in(), *packed, options);
@@ -140,7 +140,7 @@ struct Pass {
     if (rope != nullptr) {
       options.cos = rope->cos;
       options.sin = rope->sin;
-      options.positions = input.positions;
+      options.positions = input.rope_rows ? input.rope_rows : input.positions;
     }
     ops::kv_cache_write(heads_of(in(), c.q_size(), c.num_kv_heads),
                         heads_of(in(), c.q_size() + c.kv_size(), c.num_kv_heads),
@@ -287,8 +287,8 @@ struct Pass {
 
 }  // namespace
 
-void run_steps(const ModelPlan& plan, const PassInput& input, PassState& state) {
-  for (const Step& step : plan.steps) Pass{input, state, step}.run();
+void run_steps(std::span<const Step> steps, const PassInput& input, PassState& state) {
+  for (const Step& step : steps) Pass{input, state, step}.run();
 }
 
 void run_steps(const PassInput& input, PassState& state) {

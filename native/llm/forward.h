@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "llm/cross_cache.h"
 #include "llm/kv_pages.h"
@@ -31,6 +32,7 @@ struct PassInput {
   std::optional<Array> cross_lengths = {};  // int32 [num_sequences]: rows of their sources
   std::optional<Array> cross_tables = {};   // int32 [num_sequences, blocks of the cross cache]
   std::optional<Array> features = {};       // [num_sequences, num_mels, frames]
+  std::optional<Array> rope_rows = {};      // int32 [num_tokens]; none: the positions
 };
 
 struct PassState {
@@ -44,8 +46,8 @@ struct PassState {
   std::function<void(std::int64_t layer, const Array& queries)> on_cross_query = {};
 };
 
-// Enqueues a plan. Nothing waits.
-void run_steps(const ModelPlan& plan, const PassInput& input, PassState& state);
+// Enqueues steps of a plan. Nothing waits.
+void run_steps(std::span<const Step> steps, const PassInput& input, PassState& state);
 // The model's plan, without the layers from input.num_layers on.
 void run_steps(const PassInput& input, PassState& state);
 

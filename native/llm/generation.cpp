@@ -33,32 +33,42 @@ GenerationOptions checked(GenerationOptions options) {
 Array prefill(Runner& runner, Sequence& sequence, std::span<const std::int32_t> prompt) {
   if (prompt.empty())
     throw InvalidArgument(cat(kOp, ": a prompt has no tokens, expected 1 or more"));
-  const auto chunk = static_cast<std::size_t>(runner.options().max_tokens);
-  for (std::size_t at = 0;; at += chunk) {
-    const Runner::Chunk part{sequence, prompt.subspan(at, std::min(chunk, prompt.size() - at))};
+  const auto most = static_cast<std::size_t>(runner.options().max_tokens);
+  for (std::size_t at = 0;;) {
+    std::size_t count = std::min(most, prompt.size() - at);
+    // A last chunk of one token would take other kernels than a chunk of more.
+    if (prompt.size() - at - count == 1 && count > 2) --count;
+    const Runner::Chunk part{sequence, prompt.subspan(at, count)};
     const Array logits = runner.forward({&part, 1});
-    if (at + chunk >= prompt.size()) return logits;
+    at += count;
+    if (at == prompt.size()) return logits;
   }
 }
 
 Generation::Generation(std::shared_ptr<Runner> runner,
-                       std::vector<std::vector<std::int32_t>> prompts, GenerationOptions options)
+                       std::vector<std::vector<std::int32_t>> prompts, GenerationOptions options,
+                       const Sequence* prefix)
     : runner_(std::move(runner)),
       options_(checked(std::move(options))),
       decoder_(runner_, decoder_options(*runner_, prompts.size(), options_.use_graph)),
       prompts_(std::move(prompts)),
+      texts_(prompts_.size()),
       ended_(prompts_.size(), false) {
   const Array logits = Array::empty(
       {static_cast<std::int64_t>(prompts_.size()), runner_->model().config().vocab_size},
       runner_->model().dtype(), runner_->model().device(), kOp);
   for (std::size_t i = 0; i < prompts_.size(); ++i) {
-    Sequence& sequence = sequences_.emplace_back(runner_->make_sequence());
+    const std::span<const std::int32_t> prompt = prompts_[i];
+    const auto size = static_cast<std::int64_t>(prompt.size());
+    const bool shares = i == 0 && prefix != nullptr && prefix->length() + 2 <= size &&
+                        prefix->far() == runner_->is_far(size);
+    Sequence& sequence =
+        sequences_.emplace_back(shares ? prefix->fork() : runner_->make_sequence(size));
     // The last new token is never read back, so it needs no place.
-    sequence.reserve(static_cast<std::int64_t>(prompts_[i].size()) + options_.max_new_tokens - 1);
-    const Array last = prefill(*runner_, sequence, prompts_[i]);
+    sequence.reserve(size + options_.max_new_tokens - 1);
+    const Array last =
+        prefill(*runner_, sequence, prompt.subspan(static_cast<std::size_t>(sequence.length())));
     ops::copy_into(slice_axis(logits, 0, static_cast<std::int64_t>(i), 1, 1), last, kOp);
-    sampling_.push_back(options_.sampling);
-    sampling_.back().seed += static_cast<std::int64_t>(i);
   }
   std::vector<DecodeRow> rows = rows_after(0);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -74,7 +84,8 @@ std::vector<DecodeRow> Generation::rows_after(std::int64_t draws) const {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].position = sequences_[i].length();
     rows[i].table = sequences_[i].table();
-    rows[i].sampling = &sampling_[i];
+    rows[i].sampling = &options_.sampling;
+    rows[i].far = sequences_[i].far();
     rows[i].draws = draws;
     rows[i].history = prompts_[i];
   }
@@ -82,6 +93,7 @@ std::vector<DecodeRow> Generation::rows_after(std::int64_t draws) const {
 }
 
 void Generation::launch() {
+  if (cross_border()) return;
   if (decoder_.num_launches() > 1) {
     decoder_.launch();
     return;
@@ -89,6 +101,38 @@ void Generation::launch() {
   std::vector<DecodeRow> rows = rows_after(1);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].token = first_[i];
   decoder_.launch(rows);
+}
+
+// A text that grows beyond the border of LongRoPE is computed again, as a long one.
+bool Generation::cross_border() {
+  if (runner_->border() == 0) return false;
+  const auto crosses = [&](std::size_t i) {
+    const auto size = static_cast<std::int64_t>(prompts_[i].size());
+    return !ended_[i] && !sequences_[i].far() && runner_->is_far(size + num_given_ + 1);
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < prompts_.size(); ++i) any = any || crosses(i);
+  if (!any) return false;
+  const std::span<const std::int32_t> newest = num_given_ == 0 ? first_ : decoder_.tokens(0);
+  const std::vector<std::int32_t> tokens(newest.begin(), newest.end());
+  std::vector<DecodeRow> rows = rows_after(num_given_ + 1);
+  std::vector<std::vector<std::int32_t>> whole = prompts_;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    whole[i].insert(whole[i].end(), texts_[i].begin(), texts_[i].end());
+    if (crosses(i)) {
+      sequences_[i].restart(true);
+      sequences_[i].reserve(static_cast<std::int64_t>(prompts_[i].size()) +
+                            options_.max_new_tokens - 1);
+      prefill(*runner_, sequences_[i], whole[i]);
+    }
+    rows[i].token = tokens[i];
+    rows[i].position = static_cast<std::int64_t>(prompts_[i].size()) + num_given_;
+    rows[i].table = sequences_[i].table();
+    rows[i].far = sequences_[i].far() || ended_[i];  // those that ended are computed in vain
+    rows[i].history = whole[i];
+  }
+  decoder_.launch(rows);
+  return true;
 }
 
 // The device is kept a step ahead: it runs the next step while the host reads this one's tokens.
@@ -107,10 +151,20 @@ std::vector<std::int32_t> Generation::next() {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::int32_t token = tokens[i];
     if (ended_[i]) tokens[i] = kEnded;
+    texts_[i].push_back(token);
     const std::vector<std::int32_t>& stops = options_.stop_tokens;
     ended_[i] = ended_[i] || std::find(stops.begin(), stops.end(), token) != stops.end();
   }
   return tokens;
+}
+
+Sequence Generation::prompt_pages() const {
+  if (runner_->border() > 0) return runner_->make_sequence();  // it may have to be read again
+  const auto size = static_cast<std::int64_t>(prompts_.front().size());
+  const std::int64_t page = runner_->options().page;
+  Sequence pages = sequences_.front().fork();
+  pages.truncate(std::max<std::int64_t>(size - 2, 0) / page * page);
+  return pages;
 }
 
 std::vector<std::vector<std::int32_t>> generate(

@@ -12,6 +12,7 @@ void refuse_field(const char* field, const Json& value, const char* expected) {
 
 const Json* JsonFields::find(const char* field) const {
   const Json* value = object_.find(field);
+  if (value == nullptr && defaults_ != nullptr) value = defaults_->find(field);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 

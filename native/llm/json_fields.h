@@ -11,11 +11,12 @@ namespace gpk::llm {
 
 [[noreturn]] void refuse_field(const char* field, const Json& value, const char* expected);
 
-// An object's fields; null counts as not given. All throw InvalidArgument for values of another
-// kind.
+// An object's fields, and those of `defaults` where it has none of that name; null counts as not
+// given. All throw InvalidArgument for values of another kind.
 class JsonFields {
  public:
-  explicit JsonFields(const Json& object) : object_(object) {}
+  explicit JsonFields(const Json& object, const Json* defaults = nullptr)
+      : object_(object), defaults_(defaults) {}
 
   [[nodiscard]] const Json* find(const char* field) const;
   // Throws InvalidArgument where it is not given, too.
@@ -28,6 +29,7 @@ class JsonFields {
 
  private:
   const Json& object_;
+  const Json* defaults_;
 };
 
 }  // namespace gpk::llm

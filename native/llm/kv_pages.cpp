@@ -89,7 +89,7 @@ void Sequence::adopt(std::span<const std::int32_t> pages, std::int64_t length) {
 }
 
 Sequence Sequence::fork() const {
-  Sequence copy(pages_, max_length_);
+  Sequence copy(pages_, max_length_, far_);
   const auto held = static_cast<std::size_t>(ceil_div(length_, pages_->page()));
   for (const std::int32_t page : table().first(held)) pages_->counts().share(page);
   copy.adopt(table().first(held), length_);

@@ -52,14 +52,16 @@ class KvPages {
 // others until it writes to them.
 class Sequence {
  public:
-  Sequence(std::shared_ptr<KvPages> pages, std::int64_t max_length)
-      : pages_(std::move(pages)), max_length_(max_length) {}
+  // `far`: its positions are rotated as those of long texts (Runner::border).
+  Sequence(std::shared_ptr<KvPages> pages, std::int64_t max_length, bool far = false)
+      : pages_(std::move(pages)), max_length_(max_length), far_(far) {}
   ~Sequence() { truncate(0); }
   Sequence(Sequence&& other) noexcept = default;
   Sequence& operator=(Sequence&&) = delete;
 
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
   [[nodiscard]] std::int64_t max_length() const noexcept { return max_length_; }
+  [[nodiscard]] bool far() const noexcept { return far_; }
   [[nodiscard]] std::span<const std::int32_t> table() const noexcept { return table_; }
 
   // Pages for `length` tokens, of which those from length() on are held by nobody else: a page
@@ -78,10 +80,16 @@ class Sequence {
   void advance(std::int64_t count) { length_ += count; }
   // Forgets what comes after the first `length` tokens, pages included.
   void truncate(std::int64_t length);
+  // Forgets everything: the text is a long one from here on, or a short one.
+  void restart(bool far) {
+    truncate(0);
+    far_ = far;
+  }
 
  private:
   std::shared_ptr<KvPages> pages_;
   std::int64_t max_length_;
+  bool far_;
   std::int64_t length_ = 0;
   std::vector<std::int32_t> table_;
 };

@@ -106,7 +106,7 @@ Model::Model(ModelSpec spec, ModelConfig config, DType dtype, Device device, con
                                                   ", expected float32, float16 or bfloat16"));
   check_config(config_);
   plan_ = plan_model(spec_, config_);
-  decode_plan_ = fuse_norms(plan_, spec_);
+  decode_plan_ = fuse_norms(plan_);
   source_plan_ = plan_source(spec_, config_);
   const std::vector<Weight> layout = weight_layout(spec_, config_);
   std::string prefix;

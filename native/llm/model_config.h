@@ -41,6 +41,7 @@ struct ModelConfig {
   std::int64_t num_experts = 0;       // 0: one MLP
   std::int64_t experts_per_token = 0;
   bool renormalize_experts = true;
+  bool exact_gelu = false;  // the erf form, where the family has the tanh form of GELU
 
   [[nodiscard]] std::int64_t q_size() const { return num_heads * head_dim; }
   [[nodiscard]] std::int64_t kv_size() const { return num_kv_heads * head_dim; }

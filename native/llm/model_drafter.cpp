@@ -64,6 +64,10 @@ Branches ModelDrafter::draft(const Context& context) {
   const auto length = static_cast<std::int64_t>(text.size());
   const std::int64_t most = std::min(context.most, sequence_.max_length() - length + 1);
   if (most < 1) return {};
+  if (const bool far = runner_->is_far(length + most - 1); far != sequence_.far()) {
+    sequence_.restart(far);
+    cached_.clear();
+  }
   catch_up(text);
   sequence_.reserve(length + most - 1);
   std::vector<DecodeRow> rows;
@@ -72,6 +76,7 @@ Branches ModelDrafter::draft(const Context& context) {
     row.token = text[i];
     row.position = static_cast<std::int64_t>(i);
     row.table = sequence_.table();
+    row.far = sequence_.far();
   }
   Tokens drafts = continue_greedily(decoder_, rows, most);
   cached_.assign(text.begin(), text.end());
@@ -90,6 +95,7 @@ Branches LayerDrafter::draft(const Context& context) {
   row.token = context.text.back();
   row.position = static_cast<std::int64_t>(context.text.size()) - 1;
   row.table = context.sequence.table();
+  row.far = context.sequence.far();
   return {continue_greedily(decoder_, {&row, 1}, context.most)};
 }
 

@@ -97,9 +97,11 @@ std::shared_ptr<Model> load_model(const std::string& folder, Device device, Load
 }
 
 std::shared_ptr<Model> load_model(const std::string& weights, const Json& json,
-                                  const ModelSpec& spec, Device device, LoadOptions options) {
-  ModelConfig config = read_config(json, spec);
+                                  const ModelSpec& family, Device device, LoadOptions options) {
+  ModelConfig config = read_config(json, family);
   const std::shared_ptr<WeightSet> files = WeightSet::open(weights);
+  const bool has_parts = json.find("text_config") != nullptr;
+  const ModelSpec spec = has_parts ? text_part(family, files->names()) : family;
   const std::optional<CheckpointFormat> format = read_checkpoint_format(json);
   if (!format)
     return load_part(*files, shapes_of(*files), spec, std::move(config), device,

@@ -107,10 +107,11 @@ std::string norm_text(const Step& step, const ModelSpec& spec) {
 }
 
 std::string linear_text(const Step& step, const ModelSpec& spec) {
-  const std::string in =
-      step.norm == Role::kNone
-          ? to_string(step.in)
-          : norm_text({StepKind::kNorm, step.layer, step.in, Slot::kNone, step.norm}, spec);
+  const std::string in = step.norm == Role::kNone
+                             ? to_string(step.in)
+                             : norm_text({StepKind::kNorm, step.layer, step.in, Slot::kNone,
+                                          step.norm, step.norm_bias},
+                                         spec);
   std::string text = cat(in, " @ ", to_string(step.weight), "^T");
   if (step.bias != Role::kNone) text += cat(" + ", to_string(step.bias));
   if (step.gelu) text = cat("gelu(", text, ")");
@@ -199,20 +200,19 @@ ModelPlan plan_source(const ModelSpec& spec, const ModelConfig& config) {
   return plan;
 }
 
-ModelPlan fuse_norms(const ModelPlan& plan, const ModelSpec& spec) {
-  if (spec.norm != NormKind::kRms) return plan;
+ModelPlan fuse_norms(const ModelPlan& plan) {
   ModelPlan fused;
   for (const Step& step : plan.steps) {
     const bool is_linear = step.kind == StepKind::kLinear || step.kind == StepKind::kSwiglu;
     const Step* const last = fused.steps.empty() ? nullptr : &fused.steps.back();
-    if (!is_linear || last->kind != StepKind::kNorm || last->out != step.in ||
-        last->bias != Role::kNone) {
+    if (!is_linear || last->kind != StepKind::kNorm || last->out != step.in) {
       fused.steps.push_back(step);
       continue;
     }
     Step whole = step;
     whole.in = last->in;
     whole.norm = last->weight;
+    whole.norm_bias = last->bias;
     fused.steps.back() = whole;
   }
   return fused;

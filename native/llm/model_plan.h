@@ -57,6 +57,7 @@ struct Step {
   Slot residual = Slot::kNone;
   bool gelu = false;        // kLinear: the model's activation
   Role norm = Role::kNone;  // kLinear, kSwiglu: in is normalised first
+  Role norm_bias = Role::kNone;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -70,7 +71,7 @@ ModelPlan plan_model(const ModelSpec& spec, const ModelConfig& config);
 ModelPlan plan_source(const ModelSpec& spec, const ModelConfig& config);
 
 // The plan of a decode step: norms become part of the linear layers that read them.
-ModelPlan fuse_norms(const ModelPlan& plan, const ModelSpec& spec);
+ModelPlan fuse_norms(const ModelPlan& plan);
 
 // Elements in a row of a slot.
 std::int64_t slot_width(Slot slot, const ModelSpec& spec, const ModelConfig& config);

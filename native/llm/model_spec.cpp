@@ -160,6 +160,25 @@ const ModelSpec& spec_of_type(std::string_view model_type) {
                             "', expected one of ", join(known, ", ")));
 }
 
+ModelSpec text_part(const ModelSpec& spec, std::span<const std::string> tensors) {
+  static constexpr std::string_view kOwn = "model.";
+  for (const std::string_view stem : {"language_model.model.", "model.language_model."}) {
+    const auto begins = [&](const std::string& name) { return name.starts_with(stem); };
+    if (std::none_of(tensors.begin(), tensors.end(), begins)) continue;
+    ModelSpec part = spec;
+    const auto rename = [&](std::string& pattern) {
+      if (pattern.starts_with(kOwn)) pattern = cat(stem, pattern.substr(kOwn.size()));
+    };
+#define GPK_SPEC_TENSOR(field) rename(part.field);
+#include "llm/spec_tensors.def"
+    if (stem.starts_with("language_model.")) part.lm_head = cat("language_model.", spec.lm_head);
+    part.beside = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                   "model.multi_modal_projector."};
+    return part;
+  }
+  return spec;
+}
+
 const ModelSpec& detect_spec(std::span<const std::string> tensors) {
   const auto any = [&](std::string_view part) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const std::string& name) {

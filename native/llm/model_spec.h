@@ -36,6 +36,7 @@ struct ModelSpec {
   ConvTensors conv;                  // of an encoder of spectrograms
   std::string prefix;                // that all names may begin with
   std::vector<std::string> ignored;  // ends of names that are no weights
+  std::vector<std::string> beside;   // beginnings of names of a folder's other models
 
   NormKind norm = NormKind::kRms;
   MlpActivation activation = MlpActivation::kSilu;
@@ -61,6 +62,10 @@ std::span<const ModelSpec> model_specs();
 
 // By "model_type". Throws InvalidArgument that lists the known ones.
 const ModelSpec& spec_of_type(std::string_view model_type);
+
+// The text model of a folder that has a vision tower beside it, by the names of its tensors: with
+// "language_model.model." or "model.language_model." for "model.". `spec` where there is none.
+ModelSpec text_part(const ModelSpec& spec, std::span<const std::string> tensors);
 
 // By the names of tensors, for files without a config.json. Throws InvalidArgument.
 const ModelSpec& detect_spec(std::span<const std::string> tensors);

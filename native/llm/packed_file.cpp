@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/text.h"
 #include "llm/safetensors_writer.h"
 #include "llm/weight_set.h"
@@ -12,6 +13,16 @@ namespace gpk::llm {
 namespace {
 
 constexpr const char* kOp = "PackedWeight.load";
+
+// Errors of files start with `op`.
+template <class Run>
+auto with_op(const char* op, const Run& run) {
+  try {
+    return run();
+  } catch (const FileError& error) {
+    throw FileError(op, error.code(), error.path());
+  }
+}
 
 std::string shape_text(const Dims& shape) {
   std::string text;
@@ -61,27 +72,29 @@ void save_packed(const std::string& path, const ops::PackedWeight& weight) {
   std::vector<std::pair<std::string, Array>> tensors;
   for (const auto& [part, array] : weight.parts())
     if (array != nullptr) tensors.emplace_back(part, *array);
-  save_safetensors(path, tensors,
-                   {{"format", name(weight.layout.format)},
-                    {"group", cat(weight.layout.group)},
-                    {"block", weight.layout.blocks ? "1" : "0"},
-                    {"shape", shape_text(weight.shape)},
-                    {"dtype", name(weight.dtype)}});
+  const std::map<std::string, std::string> metadata{{"format", name(weight.layout.format)},
+                                                    {"group", cat(weight.layout.group)},
+                                                    {"block", weight.layout.blocks ? "1" : "0"},
+                                                    {"shape", shape_text(weight.shape)},
+                                                    {"dtype", name(weight.dtype)}};
+  with_op("PackedWeight.save", [&] { save_safetensors(path, tensors, metadata); });
 }
 
 ops::PackedWeight load_packed(const std::string& path, Device device) {
-  const std::shared_ptr<WeightSet> files = WeightSet::open_file(path);
+  const auto files = with_op(kOp, [&] { return WeightSet::open_file(path); });
   const Metadata metadata(path, files->metadata());
   const auto part = [&](const char* tensor) -> std::optional<Array> {
     if (!files->contains(tensor)) return std::nullopt;
     return files->load_one(tensor, device);
   };
   if (!files->contains("values"))
-    throw InvalidArgument(cat(kOp, ": ", path, " has no tensor values"));
+    throw InvalidArgument(cat(kOp, ": ", path,
+                              " has no tensor values, expected a file that PackedWeight.save "
+                              "wrote"));
   const std::optional<DType> dtype = dtype_from_name(metadata.text("dtype"));
   if (!dtype)
-    throw InvalidArgument(
-        cat(kOp, ": ", path, ": dtype is '", metadata.text("dtype"), "', which is none"));
+    throw InvalidArgument(cat(kOp, ": ", path, ": dtype is '", metadata.text("dtype"),
+                              "', expected float16, bfloat16 or float32"));
   const std::optional<Array> zero_points = part("zero_points");
   const std::vector<std::int64_t> shape = metadata.integers("shape");
   ops::PackedWeight weight{make_layout(ops::quant_format_named(metadata.text("format"), kOp),

@@ -1,5 +1,6 @@
 #include "llm/quantized_checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -13,100 +14,6 @@ namespace gpk::llm {
 namespace {
 
 using ops::QuantFormat;
-
-[[noreturn]] void refuse(const std::string& text) {
-  throw InvalidArgument(cat("load: quantization_config: ", text));
-}
-
-std::int64_t read_group(const JsonFields& fields, const char* field, std::int64_t otherwise) {
-  const std::int64_t group = fields.integer(field, otherwise);
-  if (group == -1) return 0;
-  if (group != 32 && group != 64 && group != 128)
-    refuse(cat(field, " is ", group, ", expected 32, 64, 128 or -1"));
-  return group;
-}
-
-CheckpointFormat read_awq(const JsonFields& fields) {
-  CheckpointFormat format{CheckpointMethod::kAwq};
-  const std::string version = fields.text("version", "gemm");
-  if (version != "gemm" && version != "GEMM")
-    refuse(cat("version is '", version, "', expected gemm"));
-  if (fields.integer("bits", 4) != 4)
-    refuse(cat("bits is ", fields.integer("bits", 4), ", expected 4"));
-  if (!fields.boolean("zero_point", true)) refuse("zero_point is false, AWQ has zero points");
-  format.group = read_group(fields, "group_size", 128);
-  return format;
-}
-
-CheckpointFormat read_gptq(const JsonFields& fields) {
-  CheckpointFormat format{CheckpointMethod::kGptq};
-  format.bits = static_cast<int>(fields.integer("bits", 4));
-  if (format.bits != 4 && format.bits != 8)
-    refuse(cat("bits is ", format.bits, ", expected 4 or 8"));
-  if (fields.boolean("desc_act", false))
-    refuse("desc_act is true; groups in the order of activations are not read");
-  format.group = read_group(fields, "group_size", 128);
-  format.plain_zeros = fields.text("checkpoint_format", "gptq") == "gptq_v2";
-  return format;
-}
-
-// The weights of the only group of modules.
-const Json& compressed_weights(const JsonFields& fields) {
-  const Json* groups = fields.find("config_groups");
-  if (groups == nullptr || groups->members() == nullptr || groups->members()->size() != 1)
-    refuse("config_groups is no object of one group");
-  const Json* weights = groups->members()->front().second.find("weights");
-  if (weights == nullptr || weights->members() == nullptr) refuse("config_groups has no weights");
-  return *weights;
-}
-
-CheckpointFormat read_compressed(const JsonFields& fields) {
-  const JsonFields weights(compressed_weights(fields));
-  const std::string kind = fields.text("format", "");
-  const std::string type = weights.text("type", "int");
-  const std::string strategy = weights.text("strategy", "tensor");
-  const auto bits = static_cast<int>(weights.integer("num_bits", 8));
-  CheckpointFormat format{CheckpointMethod::kRows, bits};
-  if (kind == "pack-quantized") {
-    if (type != "int" || (bits != 4 && bits != 8))
-      refuse(
-          cat("num_bits is ", bits, " of type ", type, ", pack-quantized is read for int 4 and 8"));
-    format.method = CheckpointMethod::kPackQuantized;
-    format.group = strategy == "group" ? read_group(weights, "group_size", 128) : 0;
-    return format;
-  }
-  const bool rows =
-      kind == "int-quantized" || kind == "float-quantized" || kind == "naive-quantized";
-  if (!rows || bits != 8)
-    refuse(cat("format is '", kind, "' with ", bits,
-               " bits, expected pack-quantized, or "
-               "int-quantized, float-quantized or naive-quantized with 8"));
-  if (strategy == "block") {
-    format.method = CheckpointMethod::kFp8;
-    format.blocks = true;
-  } else if (strategy != "channel" && strategy != "tensor") {
-    refuse(cat("strategy is '", strategy, "', expected channel, tensor or block"));
-  }
-  return format;
-}
-
-CheckpointFormat read_fp8(const JsonFields& fields) {
-  CheckpointFormat format{CheckpointMethod::kFp8, 8};
-  const std::string kind = fields.text("fmt", "e4m3");
-  if (kind != "e4m3") refuse(cat("fmt is '", kind, "', expected e4m3"));
-  if (fields.find("weight_block_size") == nullptr) return format;
-  const std::vector<double> size = fields.numbers("weight_block_size");
-  if (size != std::vector<double>{128.0, 128.0}) refuse("weight_block_size is not 128 x 128");
-  format.blocks = true;
-  return format;
-}
-
-CheckpointFormat read_bitsandbytes(const JsonFields& fields) {
-  if (!fields.boolean("load_in_4bit", fields.boolean("_load_in_4bit", false)) ||
-      fields.text("bnb_4bit_quant_type", "fp4") != "nf4")
-    refuse("bitsandbytes is read with load_in_4bit and bnb_4bit_quant_type nf4 only");
-  return {CheckpointMethod::kNf4, 4, 64};
-}
 
 float half_value(std::uint16_t bits) {
   const unsigned sign = static_cast<unsigned>(bits & 0x8000u) << 16;
@@ -214,21 +121,22 @@ HostPacked convert_awq(const Module& m, const CheckpointFormat& f) {
                   m.read(".scales", {groups, m.n}).floats(), m.n, m.k, f.group);
 }
 
-// Groups must be consecutive k.
-void check_group_order(const Module& m, std::int64_t group) {
-  if (!m.has(".g_idx")) return;
-  const std::vector<std::uint32_t> order = m.read(".g_idx", {m.k}).words();
+// Groups must be consecutive k. A tensor of -1 alone was never set: there is no other order.
+void check_group_order(const Module& m, const char* part, std::int64_t group) {
+  if (!m.has(part)) return;
+  const std::vector<std::uint32_t> order = m.read(part, {m.k}).words();
+  constexpr std::uint32_t kUnset = 0xffffffffu;
+  if (std::ranges::all_of(order, [](std::uint32_t index) { return index == kUnset; })) return;
   for (std::size_t l = 0; l < order.size(); ++l)
     if (order[l] != (group == 0 ? 0 : l / static_cast<std::size_t>(group)))
-      throw InvalidArgument(cat("load: tensor ", m.name,
-                                ".g_idx has groups of k that are not consecutive, "
-                                "which are not read"));
+      throw InvalidArgument(cat("load: tensor ", m.name, part,
+                                " has groups of k that are not consecutive, which are not read"));
 }
 
 HostPacked convert_gptq(const Module& m, const CheckpointFormat& f) {
   const std::int64_t groups = f.group == 0 ? 1 : ceil_div(m.k, f.group);
   const std::int64_t per_word = 32 / f.bits;
-  check_group_order(m, f.group);
+  check_group_order(m, ".g_idx", f.group);
   return from_gptq(m.read(".qweight", {m.k / per_word, m.n}).words(),
                    m.read(".qzeros", {groups, m.n / per_word}).words(),
                    m.read(".scales", {groups, m.n}).floats(), m.n, m.k, f.group, f.bits,
@@ -238,6 +146,10 @@ HostPacked convert_gptq(const Module& m, const CheckpointFormat& f) {
 HostPacked convert_pack_quantized(const Module& m, const CheckpointFormat& f) {
   const std::int64_t groups = f.group == 0 ? 1 : ceil_div(m.k, f.group);
   const std::int64_t per_word = 32 / f.bits;
+  if (f.ordered && !m.has(".weight_g_idx"))
+    throw InvalidArgument(cat("load: there is no tensor ", m.name,
+                              ".weight_g_idx, required by actorder in quantization_config"));
+  check_group_order(m, ".weight_g_idx", f.group);
   std::vector<std::uint32_t> zeros;
   if (m.has(".weight_zero_point"))
     zeros = m.read(".weight_zero_point", {ceil_div(m.n, per_word), groups}).words();
@@ -287,31 +199,6 @@ HostPacked convert_nf4(const Module& m) {
 }
 
 }  // namespace
-
-std::string to_string(const CheckpointFormat& f) {
-  static constexpr const char* kNames[] = {"AWQ",  "GPTQ", "pack-quantized",
-                                           "rows", "FP8",  "bitsandbytes nf4"};
-  std::string text = cat(kNames[static_cast<int>(f.method)], ", ", f.bits, " bits");
-  if (f.blocks) return text + ", blocks of 128x128";
-  return f.group == 0 ? text + ", per row" : cat(text, ", group ", f.group);
-}
-
-std::optional<CheckpointFormat> read_checkpoint_format(const Json& config) {
-  const Json* found = config.find("quantization_config");
-  if (found == nullptr) found = config.find("compression_config");
-  if (found == nullptr || found->is_null()) return std::nullopt;
-  if (found->kind() != Json::Kind::kObject)
-    refuse(cat("is ", to_string(found->kind()), ", expected an object"));
-  const JsonFields fields(*found);
-  const std::string method = fields.text("quant_method", "");
-  if (method == "awq") return read_awq(fields);
-  if (method == "gptq") return read_gptq(fields);
-  if (method == "compressed-tensors") return read_compressed(fields);
-  if (method == "fp8") return read_fp8(fields);
-  if (method == "bitsandbytes") return read_bitsandbytes(fields);
-  refuse(cat("quant_method is '", shorten(method, 80),
-             "', expected awq, gptq, compressed-tensors, fp8 or bitsandbytes"));
-}
 
 // [n, k] of a quantised module, from the shapes of its tensors.
 std::optional<Dims> QuantizedCheckpoint::weight_shape(const std::string& module) const {

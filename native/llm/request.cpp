@@ -52,6 +52,7 @@ DecodeRow Request::row() const {
   row.token = tokens_.back();
   row.position = static_cast<std::int64_t>(tokens_.size()) - 1;
   row.table = sequence.table();
+  row.far = sequence.far();
   row.sampling = &options_.sampling;
   row.draws = num_new();
   if (options_.sampling.has_penalty()) row.history = std::span(tokens_).first(tokens_.size() - 1);

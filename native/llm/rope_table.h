@@ -16,4 +16,13 @@ struct RopeTable {
 // them.
 RopeTable make_rope_table(const RopeConfig& rope, std::int64_t positions, Device device);
 
+// LongRoPE has frequencies for texts of up to so many tokens, and others for longer ones; 0: there
+// is no such border below `max_length`. Throws InvalidArgument for a scaling whose frequencies grow
+// with each text (dynamic) beyond the trained length.
+std::int64_t rope_border(const RopeConfig& rope, std::int64_t max_length);
+
+// Of texts of up to `border` tokens, and from row `positions` on of longer ones.
+RopeTable make_rope_tables(const RopeConfig& rope, std::int64_t border, std::int64_t positions,
+                           Device device);
+
 }  // namespace gpk::llm

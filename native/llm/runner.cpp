@@ -57,10 +57,15 @@ Runner::Runner(std::shared_ptr<const Model> model, const RunnerOptions& options)
   if (model_->spec().has_cross())
     cross_ = std::make_unique<CrossCache>(model_, options_.max_sources, options_.page);
   if (!model_->spec().use_rope) return;
-  rope_ = make_rope_table(config.rope, options_.max_length, model_->device());
+  border_ = rope_border(config.rope, options_.max_length);
+  const auto table = [&](const RopeConfig& rope) {
+    return border_ > 0 ? make_rope_tables(rope, border_, options_.max_length, model_->device())
+                       : make_rope_table(rope, options_.max_length, model_->device());
+  };
+  rope_ = table(config.rope);
   if (std::find(config.has_window.begin(), config.has_window.end(), true) !=
       config.has_window.end())
-    local_rope_ = make_rope_table(config.local_rope, options_.max_length, model_->device());
+    local_rope_ = table(config.local_rope);
 }
 
 Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
@@ -71,7 +76,7 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
     throw InvalidArgument(
         cat("forward: ", host.sequences, " sequences, expected 1 to ", options_.max_sequences));
   std::vector<std::int32_t> positions, slots, starts{0}, lengths, tables, rows, cross_lengths,
-      cross_tables;
+      cross_tables, rope_rows;
   for (const Chunk& chunk : chunks) {
     const auto count = static_cast<std::int64_t>(chunk.tokens.size());
     if (count < 1) throw InvalidArgument("forward: a chunk has no tokens, expected 1 or more");
@@ -89,6 +94,7 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
       if (token < 0 || token >= model_->config().vocab_size)
         throw InvalidArgument(
             cat("forward: token ", token, ", expected 0 to ", model_->config().vocab_size - 1));
+    check_border(chunk.sequence.far(), chunk.sequence.length() + count, "forward");
     host.tokens += count;
   }
   std::int64_t first = 0;
@@ -104,6 +110,9 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
           table[static_cast<std::size_t>(p / options_.page)] * options_.page + p % options_.page;
       positions.push_back(static_cast<std::int32_t>(p));
       slots.push_back(static_cast<std::int32_t>(slot));
+      if (border_ > 0)
+        rope_rows.push_back(
+            static_cast<std::int32_t>(p + (sequence.far() ? options_.max_length : 0)));
     }
     for (std::int64_t i = count - chunk.num_rows; i < count; ++i)
       rows.push_back(static_cast<std::int32_t>(first + i));
@@ -121,8 +130,8 @@ Runner::HostInput Runner::gather(std::span<const Chunk> chunks) {
   }
   if (cross_) host.cross_blocks = cross_->blocks();
   host.rows = static_cast<std::int64_t>(rows.size());
-  for (const auto* part :
-       {&positions, &slots, &starts, &lengths, &rows, &tables, &cross_lengths, &cross_tables})
+  for (const auto* part : {&positions, &slots, &starts, &lengths, &rows, &tables, &cross_lengths,
+                           &cross_tables, &rope_rows})
     host.numbers.insert(host.numbers.end(), part->begin(), part->end());
   return host;
 }
@@ -152,7 +161,14 @@ PassInput Runner::upload(const HostInput& host) {
     input.cross_tables =
         *try_reshape(next(host.sequences * host.cross_blocks), {host.sequences, host.cross_blocks});
   }
+  if (border_ > 0) input.rope_rows = next(host.tokens);
   return input;
+}
+
+void Runner::check_border(bool far, std::int64_t length, const char* op) const {
+  if (!far && is_far(length))
+    throw InvalidArgument(cat(op, ": the text would have ", length, " tokens, expected at most ",
+                              border_, ", original_max_position_embeddings, of a short text"));
 }
 
 void Runner::reserve_rows(std::int64_t rows) {
@@ -187,7 +203,7 @@ std::array<std::optional<Array>, kNumSlots> Runner::slots_of(std::int64_t tokens
   return slots;
 }
 
-Array Runner::enqueue(const PassInput& input) {
+Array Runner::enqueue(const PassInput& input, LayerChain* chain) {
   PassState state{*model_, pages_.get(), rope_ ? &*rope_ : nullptr,
                   local_rope_ ? &*local_rope_ : nullptr,
                   slots_of(input.num_tokens, input.rows->size())};
@@ -196,7 +212,10 @@ Array Runner::enqueue(const PassInput& input) {
   if (input.decodes)
     state.slots[static_cast<std::size_t>(Slot::kSelected)] =
         state.slots[static_cast<std::size_t>(Slot::kHidden)];
-  run_steps(input, state);
+  if (chain != nullptr)
+    chain->run(input, state);
+  else
+    run_steps(input, state);
   return *state.slots[static_cast<std::size_t>(Slot::kLogits)];
 }
 

@@ -25,6 +25,7 @@ void check_sampling(const SamplingOptions& options, const char* op) {
         "a finite number");
   check(std::isfinite(o.frequency_penalty), "frequency_penalty", o.frequency_penalty,
         "a finite number");
+  check(o.seed >= 0, "seed", o.seed, "0 or more");
   check(o.logprobs >= 0 && o.logprobs <= kMaxLogprobs, "logprobs", o.logprobs, "0 to 64");
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/ceil_div.h"
+#include "base/round_up.h"
 
 namespace gpk::llm {
 namespace {
@@ -40,7 +40,7 @@ SlotMemory place_slots(const ModelPlan& plan, const ModelSpec& spec, const Model
     const auto slot = static_cast<Slot>(s);
     const Life& life = lives[static_cast<std::size_t>(s)];
     if (slot == Slot::kSelected || slot == Slot::kLogits || life.first > life.last) continue;
-    const std::int64_t width = ceil_div(slot_width(slot, spec, config), kAlign) * kAlign;
+    const std::int64_t width = round_up(slot_width(slot, spec, config), kAlign);
     std::int64_t at = 0;
     bool moved = true;
     while (moved) {  // first fit
@@ -48,7 +48,7 @@ SlotMemory place_slots(const ModelPlan& plan, const ModelSpec& spec, const Model
       for (const Slot other : placed) {
         const auto o = static_cast<std::size_t>(other);
         const std::int64_t end =
-            memory.offset[o] + ceil_div(slot_width(other, spec, config), kAlign) * kAlign;
+            memory.offset[o] + round_up(slot_width(other, spec, config), kAlign);
         if (!overlap(life, lives[o]) || at >= end || at + width <= memory.offset[o]) continue;
         at = end;
         moved = true;

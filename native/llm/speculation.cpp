@@ -43,7 +43,8 @@ Speculation::Speculation(std::shared_ptr<Runner> runner, Tokens prompt, Generati
       speculation_(speculation),
       drafter_(std::move(drafter)),
       decoder_(runner_, decoder_options(*runner_, speculation_, options_.use_graph)),
-      sequence_(std::make_unique<Sequence>(runner_->make_sequence())),
+      sequence_(std::make_unique<Sequence>(
+          runner_->make_sequence(static_cast<std::int64_t>(prompt.size())))),
       text_(std::move(prompt)),
       num_prompt_(text_.size()) {
   if (text_.empty())
@@ -88,6 +89,7 @@ Branches Speculation::check(const Branches& branches,
       row.table = sequence->table();
       row.sampling = &options_.sampling;
       row.draws = static_cast<std::int64_t>(text_.size() - num_prompt_ + i);
+      row.far = sequence->far();
     }
   }
   decoder_.launch(rows);
@@ -102,10 +104,22 @@ Branches Speculation::check(const Branches& branches,
   return after;
 }
 
+// How many tokens the next step may check beside the newest one. A text that grows beyond the
+// border of LongRoPE is computed again, as a long one.
+std::int64_t Speculation::room() {
+  const auto length = static_cast<std::int64_t>(text_.size());
+  if (runner_->border() == 0 || sequence_->far()) return sequence_->max_length();
+  if (!runner_->is_far(length)) return runner_->border() - length;
+  sequence_->restart(true);
+  sequence_->reserve(static_cast<std::int64_t>(num_prompt_) + options_.max_new_tokens - 1);
+  prefill(*runner_, *sequence_, std::span(text_).first(text_.size() - 1));
+  return sequence_->max_length();
+}
+
 Tokens Speculation::step() {
   const auto generated = static_cast<std::int64_t>(text_.size() - num_prompt_);
   const std::int64_t left = options_.max_new_tokens - generated;
-  Branches branches = draft(std::min(speculation_.max_drafts, left - 1));
+  Branches branches = draft(std::min({speculation_.max_drafts, left - 1, room()}));
   std::vector<std::unique_ptr<Sequence>> forks;
   const Branches after = check(branches, forks);
   branches.resize(after.size());

@@ -35,6 +35,7 @@ class Speculation {
 
  private:
   Tokens step();
+  std::int64_t room();
   Branches draft(std::int64_t most);
   Branches check(const Branches& branches, std::vector<std::unique_ptr<Sequence>>& sequences);
 

@@ -230,7 +230,9 @@ void check_tensors(const std::vector<Weight>& layout, const ModelSpec& spec,
   std::vector<std::string> extra;
   for (const auto& [name, shape] : tensors) {
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };
-    const bool ignored = std::any_of(spec.ignored.begin(), spec.ignored.end(), ends);
+    const auto begins = [&](const std::string& stem) { return name.starts_with(stem); };
+    const bool ignored = std::any_of(spec.ignored.begin(), spec.ignored.end(), ends) ||
+                         std::any_of(spec.beside.begin(), spec.beside.end(), begins);
     const bool tied_head =
         !name.empty() && name == spec.lm_head;  // written by some although it is the embedding
     if (!used.contains(name) && !ignored && !tied_head) extra.push_back(name);

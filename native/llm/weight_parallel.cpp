@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "core/context.h"
 #include "core/interrupt.h"
@@ -18,8 +19,7 @@ constexpr std::size_t kMaxFlights = 2;  // of one thread: it reads one window wh
 
 std::size_t num_windows(const std::vector<WeightBlock>& plan) {
   std::size_t count = 0;
-  for (const WeightBlock& block : plan)
-    count += (block.raw_bytes + kStagingSlotBytes - 1) / kStagingSlotBytes;
+  for (const WeightBlock& block : plan) count += ceil_div(block.raw_bytes, kStagingSlotBytes);
   return count;
 }
 

@@ -4,14 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/round_up.h"
 #include "base/text.h"
 
 namespace gpk::llm {
 namespace {
-
-std::size_t align_up(std::size_t bytes) {
-  return (bytes + kWeightAlignBytes - 1) / kWeightAlignBytes * kWeightAlignBytes;
-}
 
 bool is_weight_float(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
@@ -53,15 +50,15 @@ std::vector<WeightBlock> plan_weights(std::span<const WeightSource> sources,
         const auto [from, to] = dtypes_of(sources[j]);
         together += sources[j].tensor->size_bytes / itemsize(from) * itemsize(to);
       }
-      if (!at || align_up(blocks[*at].bytes) + together > block_bytes) {
+      if (!at || round_up(blocks[*at].bytes, kWeightAlignBytes) + together > block_bytes) {
         at = blocks.size();
         blocks.emplace_back().converts = converts;
       }
     }
     WeightBlock& block = blocks[*at];
     PlacedWeight weight{sources[i], stored, loaded};
-    weight.raw_offset = joined ? block.raw_bytes : align_up(block.raw_bytes);
-    weight.offset = joined ? block.bytes : align_up(block.bytes);
+    weight.raw_offset = joined ? block.raw_bytes : round_up(block.raw_bytes, kWeightAlignBytes);
+    weight.offset = joined ? block.bytes : round_up(block.bytes, kWeightAlignBytes);
     block.raw_bytes = weight.raw_offset + raw_bytes;
     block.bytes = weight.offset + bytes;
     block.weights.push_back(weight);

@@ -44,6 +44,7 @@ class ChatTemplate:
         self.source = source
         self._lock = threading.Lock()
         self._template: Template | None = None
+        self._variables: frozenset[str] | None = None
 
     def render(
         self,
@@ -65,6 +66,14 @@ class ChatTemplate:
             **variables,
         )
         return text
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names that the template reads and does not set: messages, tools, enable_thinking, ..."""
+        with self._lock:
+            if self._variables is None:
+                self._variables = _run(lambda: _sandbox().variables(self.source))
+            return self._variables
 
     def _compile(self) -> Template:
         return _sandbox().template(self.source)

@@ -14,16 +14,18 @@ from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
+from pygpukit.llm.generation_options import NAMES, generation_options, refuse_unknown
 from pygpukit.llm.grammar import Grammar, grammar_tokenizer
-from pygpukit.llm.language_model import LanguageModel, kv_cache_dtype
+from pygpukit.llm.language_model import LanguageModel, kv_cache_dtype, render_chat
 from pygpukit.llm.request import Request
 from pygpukit.llm.stop_strings import StopStrings
-from pygpukit.scheduler.service import qos_class
+from pygpukit.scheduler.tasks import qos_class
 
 if TYPE_CHECKING:
     from pygpukit.llm.language_model import Prompt
     from pygpukit.scheduler import QosClass, TaskPolicy
 
+_SUBMIT_OPTIONS = (*NAMES, "stop", "logprobs", "grammar", "priority", "qos", "deadline")
 _WAIT = 0.5  # seconds between looks whether the engine is still there
 
 
@@ -104,13 +106,15 @@ class Engine:
     ...     for piece in engine.submit("The capital of France is"):
     ...         print(piece, end="")
 
-    ``max_batch`` requests hold pages at a time, ``kv_memory`` bytes are for their keys and values
+    ``max_batch`` requests hold pages at a time, ``kv_memory`` (bytes, "8GiB", "50%" of the device's
+    memory) is for their keys and values
     (default: enough for ``max_batch`` texts of ``max_length``, in up to half of the free memory),
     ``host_memory`` for those of preempted requests (default: as much; allocated when needed).
     ``chunk`` is how many tokens of prompts one step takes, ``page`` the tokens of a page,
     ``aging`` the seconds of waiting that count as one step of priority. With ``start=False`` no
     thread is started, and ``step()`` does the work. ``kv_dtype`` "fp8" keeps keys and values in 8
-    bits (default: what the LanguageModel has).
+    bits, ``persistent`` runs the layers of small decode steps in one kernel, as load() has them
+    (default: what the LanguageModel has).
     """
 
     def __init__(
@@ -119,8 +123,8 @@ class Engine:
         *,
         max_batch: int = 64,
         max_length: int | None = None,
-        kv_memory: int | None = None,
-        host_memory: int | None = None,
+        kv_memory: int | str | None = None,
+        host_memory: int | str | None = None,
         chunk: int = 512,
         page: int = 64,
         prefix_cache: bool = True,
@@ -129,6 +133,7 @@ class Engine:
         use_graph: bool = True,
         start: bool = True,
         kv_dtype: str | None = None,
+        persistent: bool | None = None,
     ) -> None:
         if not isinstance(model, LanguageModel | _native.LlmModel):
             raise InvalidTypeError(
@@ -142,19 +147,22 @@ class Engine:
             max_length = 0 if self._text is None else self._text.max_length
         if kv_dtype is None and self._text is not None:
             kv_dtype = self._text.kv_dtype
+        if persistent is None:
+            persistent = self._text is not None and self._text.persistent
         self._native = _native.LlmEngine(
             self._model,
             whole("Engine", "max_batch", max_batch, 1),
             whole("Engine", "chunk", chunk, 2),
             whole("Engine", "max_length", max_length),
-            0 if kv_memory is None else whole("Engine", "kv_memory", kv_memory, 1),
-            -1 if host_memory is None else whole("Engine", "host_memory", host_memory),
+            0 if kv_memory is None else self._bytes("kv_memory", kv_memory, 1),
+            -1 if host_memory is None else self._bytes("host_memory", host_memory, 0),
             whole("Engine", "page", page),
             bool(prefix_cache),
             whole("Engine", "max_waiting", max_waiting, 1),
             amount("Engine", "aging", aging, 0.0, 1000.0),
             bool(use_graph),
             kv_cache_dtype("Engine", kv_dtype),
+            bool(persistent),
         )
         self._readers = _Readers(self._native)
         thread = None
@@ -165,6 +173,11 @@ class Engine:
             )
             thread.start()
         self._closing = weakref.finalize(self, _close, self._readers, thread)
+
+    def _bytes(self, name: str, given: int | str, least: int) -> int:
+        if isinstance(given, str):
+            return _native.llm_kv_bytes(given, self._model, name)
+        return whole("Engine", name, given, least)
 
     def submit(
         self,
@@ -180,7 +193,7 @@ class Engine:
         presence_penalty: float = 0.0,
         frequency_penalty: float = 0.0,
         seed: int = 0,
-        stop: str | Sequence[str] = (),
+        stop: str | Sequence[str] | None = None,
         stop_tokens: Iterable[int] | None = None,
         logprobs: int = 0,
         grammar: Grammar | Mapping[str, Any] | None = None,
@@ -199,31 +212,23 @@ class Engine:
         given = self._config
         if stop and text is None:
             raise InvalidValueError("submit: stop is given for ids, expected a text prompt")
-        room = self._native.max_length - len(ids) + 1
-        if max_new_tokens is None:
-            max_new_tokens = max(min(given.max_new_tokens or 256, room), 1)
-        if temperature is None:
-            temperature = given.temperature if given.do_sample else 0.0
-        if top_k is None:
-            top_k = given.top_k if given.do_sample else 0
-        ends = given.eos_token_ids if stop_tokens is None else stop_tokens
-
-        def number(name: str, value: float | None) -> float:
-            return amount("submit", name, getattr(given, name) if value is None else value, -1e6)
-
+        stops = StopStrings((() if text is None else given.stop_strings) if stop is None else stop)
+        values = {
+            "max_new_tokens": max_new_tokens,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "typical_p": typical_p,
+            "repetition_penalty": repetition_penalty,
+            "presence_penalty": presence_penalty,
+            "frequency_penalty": frequency_penalty,
+            "seed": seed,
+            "stop_tokens": stop_tokens,
+        }
         options = {
-            "max_new_tokens": whole("submit", "max_new_tokens", max_new_tokens, 1, 2**62),
-            "temperature": number("temperature", temperature),
-            "top_k": whole("submit", "top_k", top_k, 0, 2**31 - 1),
-            "top_p": number("top_p", top_p),
-            "min_p": number("min_p", min_p),
-            "typical_p": number("typical_p", typical_p),
-            "repetition_penalty": number("repetition_penalty", repetition_penalty),
-            "presence_penalty": number("presence_penalty", presence_penalty),
-            "frequency_penalty": number("frequency_penalty", frequency_penalty),
-            "seed": whole("submit", "seed", seed, 0, 2**63 - 1),
+            **generation_options("submit", given, values, len(ids), self._native.max_length),
             "logprobs": whole("submit", "logprobs", logprobs, 0, 64),
-            "stop_tokens": [whole("submit", "a stop token", x, 0, 2**31 - 1) for x in ends],
             "qos": int(qos_class(qos)),
             "priority": whole("submit", "priority", priority, -(2**31), 2**31 - 1),
             "deadline": 0.0 if deadline is None else amount("submit", "deadline", deadline, 1e-9),
@@ -231,16 +236,29 @@ class Engine:
         }
         readers = self._readers
         with readers.lock:  # its events may come before submit() has returned
-            request = Request(ids, text, StopStrings(stop))
+            request = Request(ids, text, stops)
             request._engine, request._id = self, self._native.submit(ids, **options)
             readers.requests[request._id] = request
         return request
 
-    def submit_chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Request:
-        """The reply to a conversation, by the folder's chat template. Options as submit()."""
+    def submit_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        template_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Request:
+        """The reply to a conversation, by the folder's chat template.
+
+        Options as submit(), and those of the template as LanguageModel.chat() has them.
+        """
         if self._text is None:
             raise InvalidValueError("submit_chat: the engine has a model without a tokenizer")
-        text = self._text.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+        tokenizer = self._text.tokenizer
+        text = render_chat(
+            tokenizer, "submit_chat", messages, template_options, options, _SUBMIT_OPTIONS
+        )
+        refuse_unknown("submit_chat", options, _SUBMIT_OPTIONS)
         return self.submit(_Chat(text), **options)
 
     def _prompt(self, prompt: Prompt) -> tuple[list[int], Detokenizer | None]:

@@ -6,18 +6,38 @@ import math
 import numbers
 import os
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, fields
+from dataclasses import InitVar, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from pygpukit._native import safe_repr
-from pygpukit.core.arguments import amount, whole
+from pygpukit.core.arguments import amount, file_path, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.llm.json_file import read_object_if_there
 
 _SHARES = ("top_p", "min_p", "typical_p")
 _LENGTHS = ("max_length", "max_new_tokens")
 _TOKENS = ("bos_token_id", "pad_token_id")
+# Fields of Transformers that change a text, and the values that do not; none of them is supported.
+_UNSUPPORTED: dict[str, tuple[object, ...]] = {
+    "bad_words_ids": ([],),
+    "begin_suppress_tokens": ([],),
+    "encoder_repetition_penalty": (1.0,),
+    "epsilon_cutoff": (0.0,),
+    "eta_cutoff": (0.0,),
+    "exponential_decay_length_penalty": (),
+    "forced_bos_token_id": (),
+    "forced_eos_token_id": (),
+    "guidance_scale": (1.0,),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "no_repeat_ngram_size": (0,),
+    "num_beams": (1,),
+    "penalty_alpha": (0.0,),
+    "sequence_bias": ({}, []),
+    "suppress_tokens": ([],),
+    "top_h": (1.0,),
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,8 @@ class GenerationConfig:
     bos_token_id: int | None = None
     pad_token_id: int | None = None
     stop_strings: tuple[str, ...] = ()
+    # What the file asks for and is not done: "num_beams is 4".
+    unsupported: tuple[str, ...] = field(default=(), compare=False)
     source: InitVar[str] = "GenerationConfig"  # what errors name
 
     def __post_init__(self, source: str) -> None:
@@ -65,19 +87,25 @@ class GenerationConfig:
         cls, values: Mapping[str, Any], source: str = "generation_config.json"
     ) -> GenerationConfig:
         """From the content of the file. Unknown fields do not count, nor do those that are null."""
-        names = {field.name for field in fields(cls)} & values.keys()
+        names = ({field.name for field in fields(cls)} - {"unsupported"}) & values.keys()
         given = {name: values[name] for name in names if values[name] is not None}
         if values.get("eos_token_id") is not None:  # one, or a list of them
             given["eos_token_ids"] = values["eos_token_id"]
         if values.get("top_k", 50) is None:  # null switches it off
             given["top_k"] = 0
-        return cls(**given, source=source)
+        unsupported = tuple(
+            f"{name} is {safe_repr(values[name])}"
+            for name, neutral in _UNSUPPORTED.items()
+            if values.get(name) is not None and values[name] not in neutral
+        )
+        return cls(**given, unsupported=unsupported, source=source)
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike[str]) -> GenerationConfig:
         """From a model folder. Ids that generation_config.json leaves out are config.json's."""
-        values = read_object_if_there(Path(folder) / "generation_config.json")
-        model = read_object_if_there(Path(folder) / "config.json")
+        where = Path(file_path("GenerationConfig", folder))
+        values = read_object_if_there(where / "generation_config.json")
+        model = read_object_if_there(where / "config.json")
         text_model = model.get("text_config")
         inner = text_model if isinstance(text_model, dict) else {}
         ids = {

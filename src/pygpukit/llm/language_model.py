@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import whole
+from pygpukit.core.arguments import items, require_callable, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.core.loaded_model import LoadedModel
+from pygpukit.core.model_lock import LockedIterator, ModelLock
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
+from pygpukit.llm.generation_options import (
+    NAMES,
+    generation_options,
+    refuse_unknown,
+    stop_tokens,
+)
 from pygpukit.llm.stop_strings import StopStrings
 from pygpukit.llm.strategies import Strategy
+from pygpukit.llm.text_stream import TextStream
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -28,6 +39,9 @@ if TYPE_CHECKING:
 # Names of cache dtypes.
 _KV_DTYPES = {"fp8": "float8_e4m3fn", "float8_e4m3fn": "float8_e4m3fn"}
 _LEAST_BLOCK, _MOST_BLOCK = 2 << 20, 64 << 20
+_PAGE = 64  # tokens
+# Of a chat template, beside those of a call that are named.
+_TEMPLATE = ("tools", "documents", "chat_template")
 
 
 def load(
@@ -42,7 +56,10 @@ def load(
     progress: Progress = None,
     quantization: str | None = None,
     group: int | None = None,
+    zero_point: bool = False,
+    block: bool = False,
     kv_dtype: str | None = None,
+    persistent: bool = False,
 ) -> LanguageModel:
     """The model in a Hugging Face folder, on a device.
 
@@ -52,12 +69,31 @@ def load(
     back, so that a model larger than the memory limit runs. ``max_memory`` (bytes, "8GiB", "50%")
     sets that limit, which is the pool's (gp.memory.set_limit) and stays, and makes weights
     evictable. ``quantization`` ("fp8", "int8", "int4", "nvfp4", ...; gp.quantize) packs the linear
-    layers on the way in, experts too, with ``group`` as gp.quantize has it; embeddings and the head
-    stay as they are. Folders that are quantised already (AWQ, GPTQ, compressed-tensors, FP8,
-    bitsandbytes nf4) are read as they are. ``kv_dtype`` "fp8" keeps keys and values in 8 bits
-    (e4m3, saturated at 448): half of the cache's memory and traffic.
+    layers on the way in, experts too, with ``group``, ``zero_point`` and ``block`` as gp.quantize
+    has them; embeddings and the head stay as they are. Folders that are quantised already (AWQ,
+    GPTQ, compressed-tensors, FP8, bitsandbytes nf4) are read as they are. ``kv_dtype`` "fp8" keeps
+    keys and values in 8 bits (e4m3, saturated at 448): half of the cache's memory and traffic. With
+    ``persistent`` a decode step of up to 8 rows runs its layers in one cooperative kernel, where
+    they can be chained (SM 90 and 100, 16-bit weights; docs/llm.md): the same bits, fewer launches.
     """
     kv_cache_dtype("load", kv_dtype)  # before the files are read
+    if quantization is not None and not isinstance(quantization, str):
+        raise InvalidTypeError(f"load: quantization is {quantization!r}, expected a str or None")
+    if group is not None:
+        whole("load", "group", group)
+    whole("load", "max_batch", max_batch, 1)
+    if max_length is not None:
+        whole("load", "max_length", max_length, 1)
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidTypeError(
+            f"load: path is of type {type(path).__name__}, expected str or os.PathLike"
+        )
+    if progress is not None and not isinstance(progress, bool):
+        require_callable("load", "progress", progress)
+    if max_memory is not None and not isinstance(max_memory, str):
+        whole("load", "max_memory", max_memory, 1)
+    if not os.path.isdir(path):
+        raise FileNotFoundError(errno.ENOENT, "load: there is no such folder", os.fspath(path))
     block_bytes = 0
     if max_memory is not None:
         _native.set_memory_limit(max_memory, device)
@@ -75,8 +111,17 @@ def load(
         _bar if progress is True else (progress or None),
         quantization,
         group,
+        bool(zero_point),
+        bool(block),
     )
-    return LanguageModel(where, path, max_length=max_length, max_batch=max_batch, kv_dtype=kv_dtype)
+    return LanguageModel(
+        where,
+        path,
+        max_length=max_length,
+        max_batch=max_batch,
+        kv_dtype=kv_dtype,
+        persistent=persistent,
+    )
 
 
 def kv_cache_dtype(op: str, given: str | None) -> str | None:
@@ -113,27 +158,41 @@ class LanguageModel(LoadedModel):
         max_batch: int = 8,
         chunk: int = 512,
         kv_dtype: str | None = None,
+        persistent: bool = False,
     ) -> None:
         """Of a model that has been loaded; without a folder, for token ids only.
 
-        ``chunk`` is the number of prompt tokens of one pass, ``kv_dtype`` as load() has it.
+        ``chunk`` is the number of prompt tokens of one pass, ``kv_dtype`` and ``persistent`` are as
+        load() has them.
         """
         self.folder = None if folder is None else os.fspath(folder)
         self.generation_config = (
             GenerationConfig() if folder is None else GenerationConfig.from_folder(folder)
         )
+        if self.generation_config.unsupported:
+            warnings.warn(
+                "generation_config.json: not supported, so texts may differ from those of "
+                "Transformers: " + ", ".join(self.generation_config.unsupported),
+                UserWarning,
+                stacklevel=2,
+            )
         self._model = model
+        self._lock = ModelLock(model.device)
         self._tokenizer: Tokenizer | None = None
+        # The tokens of the newest chat whose pages are kept, and these.
+        self._chat: tuple[list[int], _native.LlmSequence] | None = None
         self._runner = _native.LlmRunner(
             model,
             chunk,
-            whole("LanguageModel", "max_batch", max_batch),
-            0 if max_length is None else whole("LanguageModel", "max_length", max_length),
+            whole("LanguageModel", "max_batch", max_batch, 1),
+            0 if max_length is None else whole("LanguageModel", "max_length", max_length, 1),
             0,
-            64,
+            _PAGE,
             kv_cache_dtype("LanguageModel", kv_dtype),
+            bool(persistent),
         )
         self.kv_dtype = kv_dtype
+        self.persistent = bool(persistent)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -163,18 +222,32 @@ class LanguageModel(LoadedModel):
 
     @property
     def free_tokens(self) -> int:
-        """Tokens that the cache has room for."""
-        return self._runner.num_free_pages * 64
+        """Tokens that the cache has room for, beside the newest chat."""
+        return self._runner.num_free_pages * _PAGE
 
     def logits(self, prompt: Prompt) -> GPUArray:
         """Logits after every token: (tokens, vocabulary)."""
-        ids = self._ids("logits", prompt)
-        sequence = self._runner.make_sequence()
+        return self._logits("logits", self._ids("logits", prompt))
+
+    def _logits(self, op: str, ids: list[int]) -> GPUArray:
+        if not ids:
+            raise InvalidValueError(f"{op}: a prompt has no tokens, expected 1 or more")
+        if len(ids) > self.max_length:
+            raise InvalidValueError(
+                f"{op}: the text has {len(ids)} tokens, expected at most max_length, "
+                f"{self.max_length}"
+            )
         chunk = self._runner.max_tokens
-        parts = [
-            _native.positive(self._runner.forward(sequence, ids[i : i + chunk], True))
-            for i in range(0, len(ids), chunk)
-        ]
+        with self._lock:
+            self._chat = None
+            sequence = self._runner.make_sequence(len(ids))
+            try:
+                parts = [
+                    _native.positive(self._runner.forward(sequence, ids[i : i + chunk], True))
+                    for i in range(0, len(ids), chunk)
+                ]
+            finally:  # a traceback may keep the sequence, not its pages
+                sequence.truncate(0)
         return parts[0] if len(parts) == 1 else _native.concat(parts, 0)
 
     def perplexity(self, prompt: Prompt) -> float:
@@ -186,19 +259,19 @@ class LanguageModel(LoadedModel):
             raise InvalidValueError(
                 f"perplexity: the text has {len(ids)} tokens, expected 2 or more"
             )
-        logits = self.logits(ids[:-1])
+        logits = self._logits("perplexity", ids[:-1])
         targets = _native.from_numpy(np.asarray(ids[1:], np.int32), device=str(logits.device))
         scores = _native.log_likelihood(_native.astype(logits, "float32"), targets)
         return float(np.exp(-scores.to_numpy().astype(np.float64).mean()))
 
     def generate(self, prompt: Prompt, **options: Any) -> str | list[int]:
         """The continuation: text for text, ids for ids. Options as generate_stream()."""
-        pieces = self.generate_stream(prompt, **options)
-        if isinstance(prompt, str):
-            return "".join(str(piece) for piece in pieces)
-        return [int(piece) for piece in pieces]
+        with closing(self.generate_stream(prompt, **options)) as pieces:
+            if isinstance(prompt, str):
+                return "".join(str(piece) for piece in pieces)
+            return [int(piece) for piece in pieces]
 
-    def generate_stream(self, prompt: Prompt, **options: Any) -> Iterator[str | int]:
+    def generate_stream(self, prompt: Prompt, **options: Any) -> TextStream | LockedIterator[int]:
         """The continuation piece by piece: whole characters of a text, or ids.
 
         ``max_new_tokens``, ``temperature`` (0: the likeliest token), ``top_k``, ``top_p``,
@@ -206,41 +279,85 @@ class LanguageModel(LoadedModel):
         ``frequency_penalty``, ``seed``, ``stop`` (strings), ``stop_tokens``, ``use_graph``. What
         is not given comes from the folder's generation_config.json. ``strategy`` may compute
         several tokens at once (NgramLookup(), DraftModel(small), ...); the text is the same.
+        ``close()`` of the result, or its end, frees its part of the cache.
         """
-        stop = options.pop("stop", ())
+        stop = options.pop("stop", None)
         given = self._ids("generate", prompt)
-        ids = self._tokens("generate", given, options)
-        if isinstance(prompt, str):
-            return _pieces(ids, Detokenizer(self.tokenizer, prompt=given), StopStrings(stop))
-        if stop:
-            raise InvalidValueError("generate: stop is given for ids, expected a text prompt")
-        return ids
+        if not isinstance(prompt, str):
+            if stop:
+                raise InvalidValueError("generate: stop is given for ids, expected a text prompt")
+            return self._tokens("generate", given, options)
+        stops = self._stops(stop)
+        return TextStream(
+            self._tokens("generate", given, options),
+            Detokenizer(self.tokenizer, prompt=given),
+            stops,
+        )
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Iterator[str]:
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        template_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> TextStream:
         """The reply to a conversation, piece by piece, by the folder's chat template.
 
-        ``messages`` have a "role" and a "content". Options as generate_stream().
+        ``messages`` have a "role" and a "content". Options as generate_stream(), and ``tools``,
+        ``documents``, ``chat_template`` and the variables that the template reads, as
+        Tokenizer.apply_chat_template() has them; ``template_options`` are more of these. The pages
+        of the messages stay in the cache for the next turn, until something else needs the model.
         """
-        stop = options.pop("stop", ())
-        text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+        stop = options.pop("stop", None)
+        known = (*NAMES, "use_graph", "strategy")
+        text = render_chat(self.tokenizer, "chat", messages, template_options, options, known)
         given = self.tokenizer.encode(text, add_special_tokens=False)
-        ids = self._tokens("chat", given, options)
-        return _pieces(ids, Detokenizer(self.tokenizer, prompt=given), StopStrings(stop))
+        stops = self._stops(stop)
+        ids = self._tokens("chat", given, options, chats=True)
+        return TextStream(ids, Detokenizer(self.tokenizer, prompt=given), stops)
 
     def generate_batch(self, prompts: Iterable[Prompt], **options: Any) -> list[str | list[int]]:
-        """A continuation of each prompt, computed together; the same tokens as one by one."""
+        """A continuation of each prompt, computed together; the same tokens as one by one.
+
+        More prompts than ``max_batch`` of load() are computed in turns. Options as
+        generate_stream(), without ``strategy``.
+        """
+        if isinstance(prompts, str) or not isinstance(prompts, Iterable):
+            raise InvalidTypeError(
+                f"generate_batch: prompts is of type {type(prompts).__name__}, expected a list of "
+                "prompts"
+            )
         prompts = list(prompts)
-        rows = [self._ids("generate_batch", prompt) for prompt in prompts]
-        texts: list[list[int]] = [[] for _ in rows]
-        values = self._options("generate_batch", rows, options)
-        for step in _steps(_native.LlmGeneration(self._runner, rows, values)):
-            for text, token in zip(texts, step, strict=True):
-                if token >= 0:
-                    text.append(token)
-        return [
-            self.tokenizer.decode(text) if isinstance(prompt, str) else text
-            for prompt, text in zip(prompts, texts, strict=True)
+        op, stop = "generate_batch", options.pop("stop", None)
+        # Every prompt and every group read them, and iterators are read once.
+        if options.get("stop_tokens") is not None:
+            options["stop_tokens"] = stop_tokens(op, options["stop_tokens"])
+        if stop is not None and not isinstance(stop, str):
+            stop = items(op, "stop", stop, "a str or several")
+        if stop and not all(isinstance(prompt, str) for prompt in prompts):
+            raise InvalidValueError(f"{op}: stop is given for ids, expected text prompts")
+        rows = [self._ids(op, prompt) for prompt in prompts]
+        texts = [
+            _Row(self.tokenizer, row, self._stops(stop)) if isinstance(prompt, str) else _Row()
+            for prompt, row in zip(prompts, rows, strict=True)
         ]
+        batch = self._runner.max_sequences
+        values = [  # all are checked before the first is computed
+            self._options(op, rows[i : i + batch], options)
+            for i in range(0, max(len(rows), 1), batch)
+        ]
+        for i, value in enumerate(values):
+            group = texts[i * batch : (i + 1) * batch]
+            if not group:
+                break
+            start = self._start(rows[i * batch : (i + 1) * batch], value)
+            with closing(LockedIterator([self._lock], start)) as steps:
+                for step in steps:
+                    for text, token in zip(group, step, strict=True):
+                        text.push(token)
+                    if all(text.ended for text in group):
+                        break
+        return [text.result() for text in texts]
 
     def _ids(self, op: str, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str):
@@ -251,63 +368,149 @@ class LanguageModel(LoadedModel):
             )
         return [whole(op, "a token id", token) for token in prompt]
 
-    def _tokens(self, op: str, prompt: list[int], options: dict[str, Any]) -> Iterator[int]:
+    def _stops(self, given: str | Sequence[str] | None) -> StopStrings:
+        return StopStrings(self.generation_config.stop_strings if given is None else given)
+
+    def _tokens(
+        self, op: str, prompt: list[int], options: dict[str, Any], chats: bool = False
+    ) -> LockedIterator[int]:
         strategy = options.pop("strategy", None)
         values = self._options(op, [prompt], options)
         if strategy is None:
-            return (row[0] for row in _steps(_native.LlmGeneration(self._runner, [prompt], values)))
+            start_steps = self._start([prompt], values, chats)
+            return LockedIterator([self._lock], lambda: _first_of(start_steps()))
         if not isinstance(strategy, Strategy):
             raise InvalidTypeError(
                 f"{op}: strategy is of type {type(strategy).__name__}, expected one of "
                 "pygpukit.llm: NgramLookup, DraftModel, SelfSpeculation, Jacobi, Lookahead"
             )
         use_graph = bool(options.get("use_graph", True))
-        return strategy._tokens(self._model, self._runner, prompt, values, use_graph)
+
+        def start() -> Iterator[int]:
+            self._chat = None
+            return strategy._tokens(self._model, self._runner, prompt, values, use_graph)
+
+        return LockedIterator(strategy._locks(self._lock), start)
+
+    def _start(
+        self,
+        prompts: list[list[int]],
+        options: _native.LlmGenerationOptions,
+        chats: bool = False,
+    ) -> Callable[[], Generator[list[int], None, None]]:
+        def start() -> Generator[list[int], None, None]:
+            known = self._known_beginning(prompts[0]) if chats else None
+            if not chats:
+                self._chat = None
+            generation = (
+                _native.LlmGeneration(self._runner, prompts, options)
+                if known is None
+                else _native.LlmGeneration.after(known, self._runner, prompts[0], options)
+            )
+            if chats:
+                pages = generation.prompt_pages()
+                self._chat = (prompts[0][: pages.length], pages)
+            return _steps([generation])
+
+        return start
+
+    def _known_beginning(self, prompt: list[int]) -> _native.LlmSequence | None:
+        """The full pages of the newest chat that this one begins with; others are freed.
+
+        Two tokens of the prompt are left: a pass of one would take other kernels.
+        """
+        if self._chat is None:
+            return None
+        ids, pages = self._chat
+        pairs = zip(ids, prompt[:-2], strict=False)
+        same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ids), len(prompt) - 2))
+        pages.truncate(max(same, 0) // _PAGE * _PAGE)
+        self._chat = (ids[: pages.length], pages)
+        return pages if pages.length else None
 
     def _options(
         self, op: str, prompts: list[list[int]], options: dict[str, Any]
     ) -> _native.LlmGenerationOptions:
-        given = self.generation_config
-        room = self.max_length - max((len(prompt) for prompt in prompts), default=0)
-        values: dict[str, Any] = {
-            "max_new_tokens": given.max_new_tokens or max(min(room, 256), 1),
-            "temperature": given.temperature if given.do_sample else 0.0,
-            "top_k": given.top_k if given.do_sample else 0,
-            "top_p": given.top_p,
-            "min_p": given.min_p,
-            "typical_p": given.typical_p,
-            "repetition_penalty": given.repetition_penalty,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "seed": 0,
-            "stop_tokens": list(given.eos_token_ids),
-            "use_graph": True,
-        }
-        unknown = sorted(set(options) - set(values))
-        if unknown:
-            raise InvalidTypeError(
-                f"{op}: unknown option {unknown[0]!r}, expected one of {', '.join(values)}"
-            )
-        values.update(options)
-        return _native.LlmGenerationOptions(**values)
+        refuse_unknown(op, options, (*NAMES, "use_graph"))
+        longest = max((len(prompt) for prompt in prompts), default=0)
+        values = generation_options(op, self.generation_config, options, longest, self.max_length)
+        use_graph = options.get("use_graph")
+        return _native.LlmGenerationOptions(
+            **values, use_graph=True if use_graph is None else bool(use_graph)
+        )
 
 
-def _pieces(ids: Iterator[int], text: Detokenizer, stop: StopStrings) -> Iterator[str]:
-    """What the ids say, up to a stop string."""
-    for token in ids:
-        piece = stop.push(text.push(token))
-        if piece:
-            yield piece
-        if stop.matched is not None:
+def render_chat(
+    tokenizer: Tokenizer,
+    op: str,
+    messages: Sequence[Mapping[str, Any]],
+    template_options: Mapping[str, Any] | None,
+    options: dict[str, Any],
+    known: Iterable[str],
+) -> str:
+    """The text of a conversation. What belongs to the template is taken out of ``options``.
+
+    ``known`` are the call's own, which stay there whatever the template reads.
+    """
+    if template_options is not None and not isinstance(template_options, Mapping):
+        raise InvalidTypeError(
+            f"{op}: template_options is of type {type(template_options).__name__}, expected a dict"
+        )
+    own = {name: options.pop(name) for name in _TEMPLATE if name in options}
+    own.update(template_options or {})
+    with_tools = own.get("tools") is not None
+    template = tokenizer.chat_template(own.get("chat_template"), with_tools=with_tools)
+    for name in sorted((options.keys() & template.variables) - set(known)):
+        own.setdefault(name, options.pop(name))
+    if "messages" in own:
+        raise InvalidValueError(f"{op}: template_options has 'messages', expected them once")
+    return tokenizer.apply_chat_template(messages, **{"add_generation_prompt": True, **own})
+
+
+class _Row:
+    """A text of a batch, up to its end or a stop string."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer | None = None,
+        prompt: Sequence[int] = (),
+        stop: StopStrings | None = None,
+    ) -> None:
+        self._text = None if tokenizer is None else Detokenizer(tokenizer, prompt=prompt)
+        self._stop = stop
+        self._tokens: list[int] = []
+        self._pieces: list[str] = []
+        self.ended = False
+
+    def push(self, token: int) -> None:
+        if token < 0 or self.ended:
+            self.ended = True
             return
-    rest = stop.push(text.finish()) + stop.finish()
-    if rest:
-        yield rest
+        self._tokens.append(token)
+        if self._text is not None and self._stop is not None:
+            self._pieces.append(self._stop.push(self._text.push(token)))
+            self.ended = self._stop.matched is not None
+
+    def result(self) -> str | list[int]:
+        if self._text is None or self._stop is None:
+            return self._tokens
+        self._pieces.append(self._stop.push(self._text.finish()) + self._stop.finish())
+        return "".join(self._pieces)
 
 
-def _steps(generation: _native.LlmGeneration) -> Iterator[list[int]]:
-    while step := generation.next():
-        yield step
+def _steps(generation: list[_native.LlmGeneration]) -> Generator[list[int], None, None]:
+    """Of one, which is dropped at the end: a traceback may keep the list, not its pages."""
+    try:
+        while step := generation[0].next():
+            yield step
+    finally:
+        generation.clear()
+
+
+def _first_of(steps: Generator[list[int], None, None]) -> Iterator[int]:
+    with closing(steps):
+        for step in steps:
+            yield step[0]
 
 
 __all__ = ["LanguageModel", "load"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pygpukit import _native
+from pygpukit.core.arguments import file_path
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -210,14 +211,15 @@ class SafeTensorsFile(_WeightFiles):
     """A SafeTensors file. OSError where it cannot be read, ValueError for a bad header."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(_native.WeightSet.open_file(os.fspath(path)))
+        super().__init__(_native.WeightSet.open_file(file_path("SafeTensorsFile", path)))
 
 
 class ShardedSafeTensorsFile(_WeightFiles):
     """An index (model.safetensors.index.json) and its shards, opened when they are needed."""
 
     def __init__(self, index_json_path: Path) -> None:
-        super().__init__(_native.WeightSet.open_index(os.fspath(index_json_path)))
+        path = file_path("ShardedSafeTensorsFile", index_json_path)
+        super().__init__(_native.WeightSet.open_index(path))
 
     @property
     def shard_files(self) -> list[str]:
@@ -231,7 +233,7 @@ class ShardedSafeTensorsFile(_WeightFiles):
 
 def load_safetensors(path: Path) -> SafeTensorsFile | ShardedSafeTensorsFile:
     """Opens an index where the name ends in ".index.json", else a file."""
-    sharded = os.fspath(path).endswith(".index.json")
+    sharded = file_path("load_safetensors", path).endswith(".index.json")
     return ShardedSafeTensorsFile(path) if sharded else SafeTensorsFile(path)
 
 
@@ -241,8 +243,9 @@ def save_safetensors(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes arrays to a SafeTensors file, which appears complete or not at all."""
+    path = file_path("save_safetensors", path)
     arrays = [(name, _as_array(value)) for name, value in tensors.items()]
-    _native.save_safetensors(os.fspath(path), arrays, dict(metadata or {}))
+    _native.save_safetensors(path, arrays, dict(metadata or {}))
 
 
 def _as_array(value: Any) -> GPUArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pygpukit.core.arguments import items
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 
@@ -18,7 +19,8 @@ class StopStrings:
     """
 
     def __init__(self, stops: str | Sequence[str]) -> None:
-        self._stops = (stops,) if isinstance(stops, str) else tuple(stops)
+        given = (stops,) if isinstance(stops, str) else stops
+        self._stops = tuple(items("StopStrings", "stops", given, "a str or several"))
         for stop in self._stops:
             if not isinstance(stop, str):
                 raise InvalidTypeError(

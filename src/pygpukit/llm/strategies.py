@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pygpukit import _native
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.core.model_lock import ModelLock
 
 if TYPE_CHECKING:
     from pygpukit.llm.language_model import LanguageModel
@@ -65,15 +66,24 @@ class Strategy(ABC):
         self._check(model)
         drafter = self._drafter(runner, use_graph)
         text = _native.LlmSpeculation(runner, prompt, options, drafter, drafts, branches)
-        return self._read(text)
+        return self._read([text])
 
     def _check(self, model: _native.LlmModel) -> None:  # noqa: B027 - most take every model
         pass
 
-    def _read(self, text: _native.LlmSpeculation) -> Iterator[int]:
-        while tokens := text.next():
-            self.stats = StrategyStats(text.steps, text.tokens, text.drafted, text.accepted)
-            yield from tokens
+    def _locks(self, lock: ModelLock) -> list[ModelLock]:
+        return [lock]  # of the models that compute
+
+    def _read(self, held: list[_native.LlmSpeculation]) -> Iterator[int]:
+        """Of one, which is dropped at the end: a traceback may keep the list, not its pages."""
+        try:
+            while tokens := held[0].next():
+                text = held[0]
+                self.stats = StrategyStats(text.steps, text.tokens, text.drafted, text.accepted)
+                del text
+                yield from tokens
+        finally:
+            held.clear()
 
 
 @dataclass
@@ -106,7 +116,11 @@ class DraftModel(Strategy):
                 "drafts for"
             )
 
+    def _locks(self, lock: ModelLock) -> list[ModelLock]:
+        return [lock, getattr(self.model, "_lock", lock)]
+
     def _drafter(self, runner: _native.LlmRunner, use_graph: bool) -> _native.LlmDrafter:
+        self.model._chat = None  # its pages are needed
         return _native.LlmDrafter.model(self.model._runner, use_graph)
 
 

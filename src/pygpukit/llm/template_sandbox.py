@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from jinja2 import Template, TemplateError, Undefined, nodes
+from jinja2 import Template, TemplateError, Undefined, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.parser import Parser
@@ -65,6 +65,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tree = _CountWork().visit(self.parse(source))
         tree.set_environment(self)
         return self.template_class.from_code(self, self.compile(tree), self.make_globals(None))
+
+    def variables(self, source: str) -> frozenset[str]:
+        """What the template reads and does not set."""
+        return frozenset(meta.find_undeclared_variables(self.parse(source)))
 
     def spend(self, units: int) -> bool:
         """Counts work; True, so that it can be part of a condition."""

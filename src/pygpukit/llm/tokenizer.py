@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pygpukit.core.arguments import whole
+from pygpukit.core.arguments import file_path, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.core.extras import import_extra
 from pygpukit.llm.chat_template import ChatTemplate, ChatTemplateError, Message
@@ -39,7 +39,7 @@ class Tokenizer:
     _templates: dict[str, ChatTemplate]
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        path = Path(path)
+        path = Path(file_path("Tokenizer", path))
         if not path.is_dir():
             self._open(path.read_bytes(), path.name)
             return
@@ -193,7 +193,7 @@ class Tokenizer:
         **variables: Any,
     ) -> str:
         """The text of the messages by the model's template, or the one named ``chat_template``."""
-        template = self._find_template(chat_template, with_tools=tools is not None)
+        template = self.chat_template(chat_template, with_tools=tools is not None)
         return template.render(
             messages,
             add_generation_prompt=add_generation_prompt,
@@ -205,7 +205,8 @@ class Tokenizer:
         """The ids of apply_chat_template, whose text has the special tokens in it."""
         return self.encode(self.apply_chat_template(messages, **options), add_special_tokens=False)
 
-    def _find_template(self, name: str | None, *, with_tools: bool) -> ChatTemplate:
+    def chat_template(self, name: str | None = None, *, with_tools: bool = False) -> ChatTemplate:
+        """The template of that name, else the one that is used with or without tools."""
         wanted = name
         if wanted is None:
             wanted = "tool_use" if with_tools and "tool_use" in self._templates else "default"

@@ -8,12 +8,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pygpukit import _native
+from pygpukit.core.arguments import file_path
 from pygpukit.llm.safetensors import _show_progress
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class TorchFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = _native.TorchFile(os.fspath(path))
+        self._file = _native.TorchFile(file_path("TorchFile", path))
 
     @property
     def tensor_names(self) -> list[str]:
