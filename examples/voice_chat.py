@@ -1,6 +1,6 @@
 """A conversation from sound files: each one is heard, answered, and the reply written beside it.
 
-usage: voice_chat.py --asr WHISPER --llm MODEL --tts KOKORO FILE.wav [FILE.wav ...]
+usage: voice_chat.py --asr WHISPER --llm MODEL --tts KOKORO [--voice NAME] FILE.wav [FILE.wav ...]
 
 Folders are those of Hugging Face. Latencies of every stage are printed at the end.
 """
@@ -40,16 +40,32 @@ class Recorder(VoicePipelineCallback):
         self.chunks.clear()
 
 
+def load_voice(folder: str, voice: str | None, device: str | None) -> gp.tts.KokoroModel:
+    dtype = "bfloat16" if gp.is_cuda_available() and device != "cpu" else "float32"
+    model = gp.tts.KokoroModel.from_pretrained(folder, None, dtype, device=device)
+    names = model.available_voices
+    model.set_voice(voice or ("af_heart" if "af_heart" in names or not names else names[0]))
+    return model
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("asr", "llm", "tts"):
         parser.add_argument(f"--{name}", required=True, help="folder of the model")
+    parser.add_argument("--voice", help="default: af_heart, or the first that --tts has")
     parser.add_argument("--language", default="en")
+    parser.add_argument("--device", help="cuda, cuda:1, cpu")
+    parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
     parser.add_argument("files", nargs="+", type=Path)
     options = parser.parse_args()
     recorder = Recorder()
-    voice = gp.pipeline.create_voice_pipeline(
-        options.asr, options.llm, options.tts, callback=recorder, language=options.language
+    voice = gp.pipeline.VoicePipeline(
+        gp.asr.WhisperModel.from_pretrained(options.asr, device=options.device),
+        gp.llm.load(options.llm, device=options.device),
+        load_voice(options.tts, options.voice, options.device),
+        callback=recorder,
+        language=options.language,
+        generation={"max_new_tokens": options.max_new_tokens},
     )
     with voice:
         for file in options.files:

@@ -35,6 +35,7 @@ llm::RunnerOptions runner_options(const llm::Model& model, const WhisperDecoder:
   // A beam that is forked holds its last page twice for a moment.
   r.num_pages = rows * (ceil_div(length, kPage) + (options.max_beams > 1 ? 1 : 0));
   r.page = kPage;
+  r.persistent = options.persistent;
   r.max_sources = options.max_sources;
   return r;
 }

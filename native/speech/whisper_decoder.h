@@ -17,11 +17,16 @@ class WhisperDecoder {
     std::int64_t max_sources = 1;  // at a time
     std::int64_t max_beams = 1;    // of each
     bool use_graph = true;
+    bool persistent = false;  // llm::RunnerOptions::persistent
   };
   // Throws InvalidArgument, OutOfMemory.
   WhisperDecoder(std::shared_ptr<const llm::Model> model, const Options& options);
 
   [[nodiscard]] const llm::Model& model() const noexcept { return runner_->model(); }
+  // How the layers of the newest steps were launched.
+  [[nodiscard]] std::string explain() const {
+    return decoders_.empty() ? "no step was run\n" : decoders_.back().decoder->explain();
+  }
   [[nodiscard]] const Options& options() const noexcept { return options_; }
   [[nodiscard]] llm::Runner& runner() noexcept { return *runner_; }
 

@@ -83,7 +83,7 @@ Array WhisperEncoder::encode(const Array& mel) {
           {count, width}, {width, 1}, model_->dtype(), rows.activations.buffer(),
           rows.activations.offset_elems() + count * memory_.offset[static_cast<std::size_t>(s)]);
   }
-  llm::run_steps(model_->plan(), input, state);
+  llm::run_steps(model_->plan().steps, input, state);
   return states;
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "core/context.h"
 #include "kernels/args/audio.h"
+#include "ops/checks.h"
 #include "ops/kernel_table.h"
 #include "ops/submit.h"
 #include "plan/key_builder.h"
@@ -47,13 +48,8 @@ void check_real(const Array& array, const char* op, const char* argument) {
 }
 
 void check_beside(const Array& array, const Array& x, const char* op, const char* argument) {
-  if (array.dtype() != x.dtype())
-    throw InvalidArgument(
-        InvalidArgument::Kind::kType,
-        cat(op, ": ", argument, " has dtype ", name(array.dtype()), ", x has ", name(x.dtype())));
-  if (array.device() != x.device())
-    throw InvalidArgument(cat(op, ": ", argument, " is on ", to_string(array.device()), ", x on ",
-                              to_string(x.device())));
+  check_same_dtype(array, argument, x, "x", op);
+  check_device(array, argument, x.device(), "x", op);
 }
 
 jit::KernelSpec plain_spec(AudioKernel which, DType dtype) {

@@ -31,8 +31,8 @@ class WhisperDecoder:
     def __call__(self, ids: Any, states: GPUArray) -> GPUArray:
         """Logits [batch, tokens, vocabulary] of ids [batch, tokens] with the encoder's states."""
         rows = _id_rows("WhisperDecoder", ids, states)
-        sources = self._windows.add(states)
-        logits = [self._windows.logits(s, row) for s, row in zip(sources, rows, strict=True)]
+        with self._windows.sources_of(states) as sources:
+            logits = [self._windows.logits(s, row) for s, row in zip(sources, rows, strict=True)]
         return _native.stack(logits, 0)
 
     def generate(
@@ -64,14 +64,14 @@ class WhisperDecoder:
             timestamps=timestamps,
             seed=seed,
         )
-        sources = windows.add(states)
-        prompts = []
-        for source in sources:
-            code = language
-            if code is None and tokens.is_multilingual:
-                code, _ = windows.detect_language(source)
-            prompts.append(tokens.prompt(code, task, timestamps=timestamps))
-        texts = windows.decode(sources, prompts, options)
+        with windows.sources_of(states) as sources:
+            prompts: list[list[int]] = []
+            while len(prompts) < len(sources):
+                code = language
+                if code is None and tokens.is_multilingual:
+                    code, _ = windows.detect_language(sources[len(prompts)])
+                prompts.append(tokens.prompt(code, task, timestamps=timestamps))
+            texts = windows.decode(sources, prompts, options)
         return [[*p, *text.tokens][:most] for p, text in zip(prompts, texts, strict=True)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ class WhisperModel(LoadedModel):
         max_batch: int = 8,
         max_beams: int = 5,
         use_graph: bool = True,
+        persistent: bool = False,
     ) -> None:
         """Of weights that have been loaded; without a folder, for spectrograms and ids only."""
         self.config = config
@@ -70,6 +72,7 @@ class WhisperModel(LoadedModel):
             max_batch=whole("WhisperModel", "max_batch", max_batch, 1, 4096),
             max_beams=whole("WhisperModel", "max_beams", max_beams, 1, 64),
             use_graph=use_graph,
+            persistent=bool(persistent),
         )
         self.encoder = WhisperEncoder(self._windows)
         self.decoder = WhisperDecoder(self._windows)
@@ -84,12 +87,14 @@ class WhisperModel(LoadedModel):
         max_batch: int = 8,
         max_beams: int = 5,
         progress: Progress | None = None,
+        persistent: bool = False,
     ) -> WhisperModel:
         """The model in a Hugging Face folder.
 
         ``dtype`` "auto" is that of the files. ``max_batch`` windows of ``max_beams`` beams are
         decoded at a time: both decide how much memory the caches take. ``progress`` is called with
-        the bytes loaded so far and in all.
+        the bytes loaded so far and in all. ``persistent`` runs the layers of a decode step of up to
+        8 rows in one kernel, as gp.llm.load() has it.
         """
         folder = os.fspath(path)
         if not os.path.isdir(folder):
@@ -100,7 +105,14 @@ class WhisperModel(LoadedModel):
         config = WhisperConfig.from_pretrained(path)
         wanted = None if isinstance(dtype, str) and dtype == "auto" else dtype
         model = _native.AsrModel.load_folder(folder, wanted, device, progress)
-        return cls(model, config, folder, max_batch=max_batch, max_beams=max_beams)
+        return cls(
+            model,
+            config,
+            folder,
+            max_batch=max_batch,
+            max_beams=max_beams,
+            persistent=persistent,
+        )
 
     @classmethod
     def from_tensors(
@@ -153,7 +165,7 @@ class WhisperModel(LoadedModel):
         a window. Other options are those of TranscribeOptions.
         """
         chosen = self._options(language, max_length, temperature, options)
-        sound = load_sound("transcribe", audio, sample_rate, self._model.device)
+        sound = load_sound("transcribe", audio, sample_rate, self._model.device, finite=True)
         found, segments = self._segments(sound, chosen, method, progress)
         pieces = list(segments)
         return TranscriptionResult(
@@ -176,14 +188,14 @@ class WhisperModel(LoadedModel):
     ) -> Iterator[TranscriptionSegment]:
         """The segments of a recording one by one, in chunks of up to 30 s that may overlap.
 
-        Of what two chunks share, the first one's segments count. For sound that is still arriving
-        there is stream().
+        The border of two chunks is the middle of what they share: a segment behind it is the next
+        chunk's, where no edge cuts it. For sound that is still arriving there is stream().
         """
         op = "transcribe_streaming"
         length = amount(op, "chunk_length", chunk_length, 1.0, float(WHISPER_CHUNK_LENGTH))
         shared = amount(op, "overlap", overlap, 0.0, length / 2)
         chosen = self._options(language, max_length, temperature, options)
-        sound = load_sound(op, audio, sample_rate, self._model.device)
+        sound = load_sound(op, audio, sample_rate, self._model.device, finite=True)
         return self._chunks(sound, chosen, length, shared)
 
     def _chunks(
@@ -194,16 +206,19 @@ class WhisperModel(LoadedModel):
         for begin in range(0, max(sound.shape[0], 1), step):
             chunk = sound[begin : begin + size]
             offset = begin / WHISPER_SAMPLE_RATE
+            is_last = begin + size >= sound.shape[0]
+            past = math.inf if is_last else offset + length - overlap / 2
             for segment in self._segments(chunk, options, "sequential", None)[1]:
                 segment.start += offset
                 segment.end += offset
                 for word in segment.words:
                     word.start += offset
                     word.end += offset
-                if (segment.start + segment.end) / 2 > done:
+                middle = (segment.start + segment.end) / 2
+                if done < middle < past:
                     done = segment.end
                     yield segment
-            if begin + size >= sound.shape[0]:
+            if is_last:
                 return
 
     def stream(
@@ -230,8 +245,13 @@ class WhisperModel(LoadedModel):
         self, audio: Sound, sample_rate: int | None = None
     ) -> tuple[str, dict[str, float]]:
         """The likeliest language of the first 30 s, and the probability of each."""
-        sound = load_sound("detect_language", audio, sample_rate, self._model.device)
-        return self._windows.detect_language(one_source(self._windows, self._mel(sound)))
+        sound = load_sound("detect_language", audio, sample_rate, self._model.device, finite=True)
+        return self._language_of(sound)
+
+    def _language_of(self, sound: GPUArray) -> tuple[str, dict[str, float]]:
+        mel = self._mel(sound)
+        with one_source(self._windows, mel) as source:
+            return self._windows.detect_language(source)
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -282,9 +302,7 @@ class WhisperModel(LoadedModel):
         if options.language is not None:
             language = tokens.language_code(options.language)
         elif tokens.is_multilingual:
-            first = sound[:WHISPER_N_SAMPLES]
-            source = one_source(self._windows, self._mel(first))
-            language, _ = self._windows.detect_language(source)
+            language, _ = self._language_of(sound[:WHISPER_N_SAMPLES])
         if method == "batched":
             return language, transcribe_pieces(self._windows, sound, options, language, progress)
         mel = self._mel(sound)

@@ -26,6 +26,7 @@ WHISPER_HOP_LENGTH = 160
 WHISPER_N_MELS = 80
 WHISPER_CHUNK_LENGTH = 30
 WHISPER_N_SAMPLES = WHISPER_CHUNK_LENGTH * WHISPER_SAMPLE_RATE
+_MOST_CHANNELS = 256  # an array with more is probably [samples, channels]
 WHISPER_N_FRAMES = WHISPER_N_SAMPLES // WHISPER_HOP_LENGTH
 
 
@@ -60,21 +61,31 @@ def normalize_mel(mel: Any) -> Any:
 
 
 def load_sound(
-    op: str, audio: Sound, sample_rate: int | None = None, device: str | None = None
+    op: str,
+    audio: Sound,
+    sample_rate: int | None = None,
+    device: str | None = None,
+    *,
+    finite: bool = False,
 ) -> GPUArray:
     """One channel at 16 kHz, float32 [samples], of a file or of samples.
 
-    Samples are [samples] or [channels, samples] with a ``sample_rate`` (16000 where it is None),
-    or an AudioBuffer, which knows its own; int16 becomes float.
+    Samples are [samples] or [channels, samples] with a ``sample_rate`` (16000 where it is None);
+    int16 becomes float. A file and an AudioBuffer know their rate, which a given one must be.
+    ``finite`` refuses NaN and infinities, which takes a reduction on the device and waits for it.
     """
     from pygpukit.ops import audio as sounds
+    from pygpukit.ops.audio._arguments import rate_of
 
     if isinstance(audio, str | os.PathLike):
-        found = sounds.load(audio, WHISPER_SAMPLE_RATE, mono=True, device=device)
-        return _native.astype(found.data, "float32")
+        audio = sounds.load(audio, device=device)
     if isinstance(audio, sounds.AudioBuffer):
-        found = audio.to_mono().resample(WHISPER_SAMPLE_RATE)
-        return _native.astype(found.data, "float32")
+        rate_of(op, audio, sample_rate)
+        data = _native.astype(audio.data, "float32", False)
+        if finite:
+            _check_finite(op, data)
+        buffer = sounds.AudioBuffer(data, audio.sample_rate, audio.channels)
+        return buffer.to_mono().resample(WHISPER_SAMPLE_RATE).data
     if isinstance(audio, np.ndarray):
         audio = _native.from_numpy(np.ascontiguousarray(_as_float(op, audio)), device=device)
     if not isinstance(audio, GPUArray):
@@ -82,17 +93,40 @@ def load_sound(
             f"{op}: audio is of type {type(audio).__name__}, expected samples, a path or an "
             "AudioBuffer"
         )
-    if audio.ndim not in (1, 2):
+    if audio.ndim not in (1, 2) or (audio.ndim == 2 and audio.shape[0] > _MOST_CHANNELS):
         raise InvalidValueError(
-            f"{op}: audio has shape {audio.shape}, expected (samples,) or (channels, samples)"
+            f"{op}: audio has shape {audio.shape}, expected (samples,) or (channels, samples), at "
+            f"most {_MOST_CHANNELS} channels"
         )
     rate = WHISPER_SAMPLE_RATE
     if sample_rate is not None:
         rate = whole(op, "sample_rate", sample_rate, 1, 2**30)
-    mono = _native.astype(audio, "float32")
+    mono = _floats(op, audio)
+    if finite:
+        _check_finite(op, mono)
     if mono.ndim == 2:
         mono = _native.mean(mono, 0)
     return mono if rate == WHISPER_SAMPLE_RATE else sounds.resample(mono, rate, WHISPER_SAMPLE_RATE)
+
+
+def _check_finite(op: str, samples: GPUArray) -> None:
+    if samples.size == 0:
+        return
+    bad = int(_native.sum(_native.logical_not(_native.isfinite(samples))).to_numpy())
+    if bad:
+        raise InvalidValueError(
+            f"{op}: audio has {bad} of {samples.size} samples that are not finite"
+        )
+
+
+def _floats(op: str, samples: GPUArray) -> GPUArray:
+    if samples.dtype.name == "int16":
+        return _native.multiply(_native.astype(samples, "float32"), 1 / 32768)
+    if "float" not in samples.dtype.name:
+        raise InvalidTypeError(
+            f"{op}: audio has dtype {samples.dtype}, expected a float dtype or int16"
+        )
+    return _native.astype(samples, "float32")
 
 
 def _as_float(op: str, samples: NDArray[Any]) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pygpukit import _native
@@ -40,18 +41,18 @@ def transcribe_windows(
         if progress is not None:
             progress(seek, total)
         frames = min(decoder.model.num_frames, total - seek)
-        source = one_source(decoder, mel[:, seek:])
         prompt = [*tokens.context([*hot, *said], room), *start]
-        decoded = decoder.decode([source], [prompt], options)[0]
-        segments: list[TranscriptionSegment] = []
-        advance = frames
-        if not decoded.is_silence:
-            segments, advance = window_segments(decoder, decoded, seek, frames)
-            keeps = options.condition_on_previous_text and decoded.temperature < 0.5
-            said = [*said, *decoded.tokens] if keeps else []
-        if options.word_timestamps and segments:
-            add_words(decoder, source, segments, start, frames, seek * _SECONDS_PER_FRAME, language)
-        del source  # its place in the cross cache is the next window's
+        with one_source(decoder, mel[:, seek:]) as source:
+            decoded = decoder.decode([source], [prompt], options)[0]
+            segments: list[TranscriptionSegment] = []
+            advance = frames
+            if not decoded.is_silence:
+                segments, advance = window_segments(decoder, decoded, seek, frames)
+                keeps = options.condition_on_previous_text and decoded.temperature < 0.5
+                said = [*said, *decoded.tokens] if keeps else []
+            if options.word_timestamps and segments:
+                offset = seek * _SECONDS_PER_FRAME
+                add_words(decoder, source, segments, start, frames, offset, language)
         yield from segments
         seek += advance if advance > 0 else frames
     if progress is not None:
@@ -93,10 +94,12 @@ def window_segments(
     return segments, advance
 
 
-def one_source(decoder: WindowDecoder, mel: GPUArray) -> AsrSource:
-    """The first window of a spectrogram [mels, frames]."""
+@contextmanager
+def one_source(decoder: WindowDecoder, mel: GPUArray) -> Iterator[AsrSource]:
+    """The first window of a spectrogram [mels, frames], while the block runs."""
     window = pad_or_trim(mel[:, : decoder.model.num_frames], decoder.model.num_frames)
-    return decoder.sources(_native.expand_dims(window, 0))[0]
+    with decoder.sources(_native.expand_dims(window, 0)) as sources:
+        yield sources[0]
 
 
 __all__ = ["one_source", "transcribe_windows", "window_segments"]

@@ -81,10 +81,10 @@ class StreamingTranscriber:
         return self._text
 
     def push(self, samples: Sound) -> StreamUpdate:
-        """More sound, at the sample rate of the stream."""
+        """More sound, at the sample rate of the stream. NaN and infinities are refused."""
         if self._finished:
             raise InvalidValueError(f"{_OP}.push: the stream is finished")
-        piece = load_sound(f"{_OP}.push", samples, self._rate, self._device)
+        piece = load_sound(f"{_OP}.push", samples, self._rate, self._device, finite=True)
         self._sound = piece if self._sound is None else _native.concat([self._sound, piece], 0)
         self._fresh += piece.shape[0]
         if self._fresh < self._interval:
@@ -105,11 +105,15 @@ class StreamingTranscriber:
         from pygpukit.ops.audio import whisper_log_mel
 
         assert self._sound is not None
-        decoder, tokens = self._decoder, self._decoder.tokens
-        source = one_source(
-            decoder,
-            whisper_log_mel(self._sound, decoder.config.num_mel_bins, length=WHISPER_N_SAMPLES),
+        mel = whisper_log_mel(
+            self._sound, self._decoder.config.num_mel_bins, length=WHISPER_N_SAMPLES
         )
+        with one_source(self._decoder, mel) as source:
+            return self._decode_source(source, last)
+
+    def _decode_source(self, source: AsrSource, last: bool) -> StreamUpdate:
+        assert self._sound is not None
+        decoder, tokens = self._decoder, self._decoder.tokens
         language = self.language
         if language is None and tokens.is_multilingual:
             language, _ = decoder.detect_language(source)

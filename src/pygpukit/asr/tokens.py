@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.llm.json_file import read_object_if_there
 from pygpukit.llm.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
 SECONDS_PER_TIMESTAMP = 0.02
 TASKS = ("transcribe", "translate")
+_MOST_IDS = 2**31 - 1  # where config.json has no vocab_size
 # Names of languages, as many programs spell them; codes are the tokens of a model.
 _NAMES = {
     "english": "en", "chinese": "zh", "german": "de", "spanish": "es", "russian": "ru",
@@ -47,7 +51,7 @@ class WhisperTokens:
         self.previous = self._find("<|startofprev|>")
         self.no_speech = self._find("<|nospeech|>", "<|nocaptions|>")
         self.tasks = {task: self._find(f"<|{task}|>") for task in TASKS}
-        self.languages = self._languages(values)
+        self.languages = self._languages(values, _vocab_size(model))
         self.is_multilingual = bool(values.get("is_multilingual", len(self.languages) > 1))
         self.suppressed = _ids("suppress_tokens", values, model)
         self.begin_suppressed = _ids("begin_suppress_tokens", values, model)
@@ -64,10 +68,18 @@ class WhisperTokens:
         ids = (self.tokenizer.token_to_id(name) for name in names)
         return next((token for token in ids if token is not None), None)
 
-    def _languages(self, values: dict[str, Any]) -> dict[str, int]:
+    def _languages(self, values: dict[str, Any], vocab_size: int) -> dict[str, int]:
         """Tokens <|en|> and its like, which are between the start and the tasks."""
         listed = values.get("lang_to_id")
-        if isinstance(listed, dict) and all(isinstance(i, int) for i in listed.values()):
+        if listed is not None:
+            if not isinstance(listed, dict):
+                raise InvalidTypeError("generation_config.json: lang_to_id is no object")
+            for name, token in listed.items():
+                if not _is_int(token) or not 0 <= token < vocab_size:
+                    raise InvalidValueError(
+                        f"generation_config.json: lang_to_id has {safe_repr(token)} for "
+                        f"{safe_repr(name)}, expected a token id below {vocab_size}"
+                    )
             return {name.strip("<|>"): token for name, token in listed.items()}
         end = self.tasks["translate"] or self.tasks["transcribe"] or self.start + 1
         names = ((i, self.tokenizer.id_to_token(i)) for i in range(self.start + 1, end))
@@ -133,15 +145,23 @@ class WhisperTokens:
         return (timestamp - self.first_timestamp) * SECONDS_PER_TIMESTAMP
 
 
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _vocab_size(model: dict[str, Any]) -> int:
+    """That of config.json, or all that ids may be."""
+    size = model.get("vocab_size")
+    return size if _is_int(size) else _MOST_IDS
+
+
 def _ids(name: str, *sources: dict[str, Any]) -> list[int]:
     """The first list of that name that is given."""
     for values in sources:
         found = values.get(name)
         if found is None:
             continue
-        if not isinstance(found, list) or not all(
-            isinstance(i, int) and not isinstance(i, bool) for i in found
-        ):
+        if not isinstance(found, list) or not all(_is_int(i) for i in found):
             raise InvalidTypeError(f"generation_config.json: {name} is no list of token ids")
         return [i for i in found if i >= 0]
     return []
@@ -151,7 +171,7 @@ def _index(name: str, values: dict[str, Any]) -> int:
     found = values.get(name)
     if found is None:
         return -1
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+    if not _is_int(found) or found < 0:
         raise InvalidValueError(
             f"generation_config.json: {name} is {safe_repr(found)}, expected 0 or more"
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from pygpukit import _native
 from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.model_lock import ModelLock
 
 if TYPE_CHECKING:
     from pygpukit._native import AsrModel, AsrSource, AsrText, GPUArray
@@ -33,7 +35,10 @@ class DecodedWindow:
 
 
 class WindowDecoder:
-    """An encoder and a decoder with room for ``max_batch`` windows of ``max_beams`` beams."""
+    """An encoder and a decoder with room for ``max_batch`` windows of ``max_beams`` beams.
+
+    Threads that hold sources hold ``lock``: the cross cache has room for one batch.
+    """
 
     def __init__(
         self,
@@ -44,14 +49,16 @@ class WindowDecoder:
         max_batch: int,
         max_beams: int,
         use_graph: bool = True,
+        persistent: bool = False,
     ) -> None:
         self.model = model
         self.config = config
         self._tokens = tokens
         self.max_batch = max_batch
         self.max_beams = max_beams
+        self.lock = ModelLock(model.device)
         self._encoder = _native.AsrEncoder(model)
-        self._decoder = _native.AsrDecoder(model, max_batch, max_beams, use_graph)
+        self._decoder = _native.AsrDecoder(model, max_batch, max_beams, use_graph, persistent)
 
     @property
     def tokens(self) -> WhisperTokens:
@@ -64,15 +71,25 @@ class WindowDecoder:
 
     def encode(self, mel: GPUArray) -> GPUArray:
         """States [batch, frames / 2, width] of spectrograms [batch, mels, frames]."""
-        return self._encoder.encode(_native.astype(mel, self.model.dtype))
+        with self.lock:
+            return self._encoder.encode(_native.astype(mel, self.model.dtype))
 
-    def sources(self, mel: GPUArray) -> list[AsrSource]:
-        """Spectrograms as the decoder reads them."""
-        return self._decoder.add(self.encode(mel))
+    @contextmanager
+    def sources(self, mel: GPUArray) -> Iterator[list[AsrSource]]:
+        """Spectrograms [batch, mels, frames] as the decoder reads them, while the block runs."""
+        with self.lock, self.sources_of(self.encode(mel)) as sources:
+            yield sources
 
-    def add(self, states: GPUArray) -> list[AsrSource]:
-        """States as the decoder reads them."""
-        return self._decoder.add(states)
+    @contextmanager
+    def sources_of(self, states: GPUArray) -> Iterator[list[AsrSource]]:
+        """As sources(), of the encoder's states [batch, rows, width]."""
+        with self.lock:
+            sources = self._decoder.add(states)
+            try:
+                yield sources
+            finally:  # a traceback may keep the sources, not their places in the cross cache
+                for source in sources:
+                    source.release()
 
     def logits(self, source: AsrSource, tokens: Sequence[int]) -> GPUArray:
         """Logits after every token."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -209,7 +210,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line. 1 only for a regression with --fail-on-regression, 2 for bad usage."""
+    """Runs the command line.
+
+    1 only for a regression with --fail-on-regression, 2 for bad usage, 130 for a run that Ctrl-C or
+    SIGTERM ended: what it had measured is printed and saved.
+    """
     parser = _parser()
     args = parser.parse_args(argv)
     if args.seq_lens and not (args.attention or args.all):
@@ -280,7 +285,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in SUITES:
         if args.all or getattr(args, name):
             suite.add(name)
-    report = suite.run(verbose=not args.quiet)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        report = suite.run(verbose=not args.quiet)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if args.save:
         report.save(args.save)
     if args.plot:
@@ -293,6 +302,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for result in report.results:
         if result.correct is False:
             print(f"WRONG RESULT: {result.key}", file=sys.stderr)
+    if report.interrupted:
+        return 130
     if baseline is None:
         return 0
     comparison = suite.compare(baseline, args.threshold)

@@ -198,6 +198,54 @@ def _copies(scale: int) -> Iterator[Case]:
     )
 
 
+def _along_rows(scale: int) -> Iterator[Case]:
+    """A GiB of float32."""
+    rows, columns = max(65536 // scale, 16), 4096
+    shape, n = (rows, columns), rows * columns
+    yield Case(
+        "var",
+        _same("xp.var(x, axis=1)", torch="xp.var(x, dim=1, correction=0)"),
+        ((shape, "float32", "normal"),),
+        4 * n,
+        _close(1e-5, lambda np, x: np.var(x, axis=1)),
+        params={"axis": 1},
+    )
+    yield Case(
+        "argmax",
+        _same("xp.argmax(x, axis=1)", torch="xp.argmax(x, dim=1)"),
+        ((shape, "float32", "normal"),),
+        4 * n,
+        _equal(lambda np, x: np.argmax(x, axis=1)),
+        params={"axis": 1},
+    )
+    yield Case(
+        "flip",
+        _same(
+            "xp.ascontiguousarray(xp.flip(x, axis=1))",
+            torch="xp.flip(x, (1,))",
+        ),
+        ((shape, "float32", "normal"),),
+        8 * n,
+        _equal(lambda np, x: np.flip(x, 1)),
+        params={"axis": 1},
+    )
+    yield Case(
+        "cumsum",
+        _same("xp.cumsum(x, axis=0)", torch="xp.cumsum(x, 0)"),
+        ((shape, "float32", "uniform"),),
+        8 * n,
+        _close(1e-5, lambda np, x: np.cumsum(x, axis=0)),
+        params={"axis": 0},
+    )
+    yield Case(
+        "take_rows",
+        _same("xp.take(x, i, axis=0)", torch="xp.index_select(x, 0, i)"),
+        ((shape, "float32", "normal"), ((rows,), "int64", f"index:{rows}")),
+        8 * n + 8 * rows,
+        _equal(lambda np, x, i: x[i]),
+    )
+
+
 def _sorts(scale: int) -> Iterator[Case]:
     n = 2**28 // scale
     for dtype in ("float32", "int32"):
@@ -231,7 +279,7 @@ def _random_numbers(scale: int) -> Iterator[Case]:
 
 def cases(scale: int = 1) -> Iterator[Case]:
     """All cases; sizes divided by `scale`."""
-    for family in (_maps, _fused, _reductions, _copies, _sorts, _random_numbers):
+    for family in (_maps, _fused, _reductions, _copies, _along_rows, _sorts, _random_numbers):
         yield from family(scale)
 
 

@@ -1,4 +1,4 @@
-"""Whisper with random weights of real shapes: encoder and decode steps.
+"""Whisper with random weights of real shapes: encoder, decode steps, an hour of sound.
 
 The limit of a decode step is the time to read the decoder's weights, and the cross cache of every
 window. Transformers runs eagerly, with its own cache.
@@ -13,8 +13,9 @@ from typing import Any
 
 from pygpukit import _native
 from pygpukit.asr.config import WHISPER_CONFIGS, WhisperConfig
+from pygpukit.benchmark.asr_long import add_long
 from pygpukit.benchmark.interleave import events_sampler, host_sampler, measure_in_turn
-from pygpukit.benchmark.llm import read_rate
+from pygpukit.benchmark.llm import PERSISTENT, PERSISTENT_ROWS, read_rate
 from pygpukit.benchmark.measure import Stats, Step, measure_kernel
 from pygpukit.benchmark.report import OURS
 from pygpukit.benchmark.session import Session
@@ -47,6 +48,7 @@ def run(session: Session) -> None:
             _encode(session, name, config, model, dtype, batch, peer)
             _decode(session, name, config, model, dtype, batch, peer, bytes_per_s)
         peer = None
+        add_long(session, name, config, model)
         _native.trim()
 
 
@@ -185,6 +187,10 @@ def _decode(
         return decoder.decode(sources, [[1, 2, 3, 4]] * batch, options)
 
     named: dict[str, Step] = {OURS: ours}
+    if session.on_gpu and batch <= PERSISTENT_ROWS:
+        chained = _native.AsrDecoder(model, batch, 1, True, persistent=True)
+        of_chained = chained.add(states)
+        named[PERSISTENT] = lambda: chained.decode(of_chained, [[1, 2, 3, 4]] * batch, options)
     if peer is not None:
         named["transformers"] = peer.decode(batch, steps)
     itemsize = 2 if dtype == "bfloat16" else 4

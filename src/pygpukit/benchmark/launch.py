@@ -18,6 +18,7 @@ from pygpukit.benchmark.session import Session
 from pygpukit.jit.compiler import jit
 
 ELEMS = 256  # one block
+SIDE = 64  # of the matrices that are joined
 GRAPH_NODES = 1000
 CHUNK = 500
 
@@ -117,6 +118,8 @@ def _own_rows(calls: int, *, jit_works: bool) -> list[Row]:
         "a": _native.ones(ELEMS),
         "b": _native.ones(ELEMS),
         "c": _native.ones(ELEMS),
+        "m": _native.ones((SIDE, SIDE)),
+        "concat": _native.concat,
         "x": _native.ones(ELEMS),
         "n": ELEMS,
         "add": _native.add,
@@ -131,6 +134,7 @@ def _own_rows(calls: int, *, jit_works: bool) -> list[Row]:
     rows = [
         row("add_new", "a + b"),
         row("add_out", "add(a, b, out=c)"),
+        row("concat_new", "concat((m, m, m, m))"),
         row("slice", "a[1:9]", launches=False),
         row("empty_drop", "empty(1024)", launches=False),
     ]
@@ -158,23 +162,26 @@ def _peer_rows(session: Session, peer: Engine, calls: int) -> list[Row]:
         "a": peer.full(ELEMS, 1.0, "float32"),
         "b": peer.full(ELEMS, 1.0, "float32"),
         "c": peer.full(ELEMS, 1.0, "float32"),
+        "m": peer.full(SIDE * SIDE, 1.0, "float32").reshape(SIDE, SIDE),
     }
     statements = {"add_new": "a + b", "add_out": "add(a, b, out=c)", "slice": "a[1:9]"}
+    statements["concat_new"] = "concat((m, m, m, m))"
     module: Any = getattr(peer, "module", None)
     if peer.name == "numpy":
         import numpy
 
-        names |= {"add": numpy.add, "empty": numpy.empty}
+        names |= {"add": numpy.add, "empty": numpy.empty, "concat": numpy.concatenate}
         statements["empty_drop"] = "empty(1024, 'float32')"
     elif peer.name == "torch":
         names |= {"add": module.add, "empty": module.empty, "device": module.device("cuda")}
-        names["sync"] = module.cuda.synchronize
+        names |= {"sync": module.cuda.synchronize, "concat": module.cat}
         statements["empty_drop"] = "empty(1024, device=device)"
         statements["launch_sync"] = "add(a, b, out=c); sync()"
     else:
         import numpy
 
         names |= {"add": module.add, "empty": module.empty, "float32": numpy.float32}
+        names["concat"] = module.concatenate
         names |= {"k": module.RawKernel(SCALE, "scale"), "grid": (1,), "block": (ELEMS,)}
         names["args"] = (names["a"], numpy.float32(0.5), numpy.int32(ELEMS))
         statements["empty_drop"] = "empty(1024, float32)"

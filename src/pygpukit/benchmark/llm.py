@@ -45,6 +45,7 @@ PROMPT_TOKENS = 128  # of the first token
 GEMM_SIZE = 8192
 MAX_SAMPLES = 7
 NUM_LOADS = 3
+PERSISTENT, PERSISTENT_ROWS = "persistent", 8  # ours, with the layers of a step in one kernel
 
 Peers = list[tuple[ModelPeer, PeerModel]]
 
@@ -294,6 +295,11 @@ def _decode(
     decoder = make_decoder(shape, model, batch, context, steps)
     token = random_ids(shape, 1)[0]
     others = _peer_steps(session, peers, what, lambda other: other.decode(token, context, steps))
+    if session.on_gpu and batch <= PERSISTENT_ROWS:
+        chained = make_decoder(shape, model, batch, context, steps, persistent=True)
+        chained.run(1)
+        if chained.explain().startswith("chain: "):
+            others[PERSISTENT] = lambda: chained.run(steps)
     # Packed weights are as much smaller in a step as in the whole model.
     weight_bytes = shape.step_weight_bytes(batch) * model.num_bytes / shape.num_bytes
     cache_bytes = shape.cache_bytes(batch * context)

@@ -48,10 +48,15 @@ def prefill_step(model: Any, tokens: list[int]) -> Step:
 
 
 def make_decoder(
-    shape: ModelShape, model: Any, batch: int, context: int, steps: int
+    shape: ModelShape,
+    model: Any,
+    batch: int,
+    context: int,
+    steps: int,
+    persistent: bool = False,
 ) -> _native.LlmDecoder:
     """Sequences of `context` tokens that were never computed."""
-    runner = _native.LlmRunner(model, batch, batch, context + steps, 0, PAGE)
+    runner = _native.LlmRunner(model, batch, batch, context + steps, 0, PAGE, None, persistent)
     rng = default_rng(2)
     for layer in range(model.num_layers):
         for array in runner.cache(layer):

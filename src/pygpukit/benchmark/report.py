@@ -85,6 +85,7 @@ class BenchmarkReport:
     results: list[BenchmarkResult] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    interrupted: bool = False  # a note says where
 
     def add(self, result: BenchmarkResult) -> None:
         """Appends a result."""

@@ -230,11 +230,11 @@ class BenchmarkSuite:
         return self.add("llm")
 
     def add_asr(self) -> BenchmarkSuite:
-        """Whisper with random weights: encoder, decode."""
+        """Whisper with random weights: encoder, decode, an hour of sound cut at pauses."""
         return self.add("asr")
 
     def add_tts(self) -> BenchmarkSuite:
-        """Kokoro with random weights: speech of phonemes."""
+        """Kokoro with random weights: speech of phonemes, the first chunk of a stream."""
         return self.add("tts")
 
     def add_memory(self) -> BenchmarkSuite:
@@ -256,7 +256,10 @@ class BenchmarkSuite:
         return self
 
     def run(self, verbose: bool = True) -> BenchmarkReport:
-        """Runs the selected suites, or the default ones; shows progress on a terminal."""
+        """Runs the selected suites, or the default ones; shows progress on a terminal.
+
+        Ctrl-C ends the run: the report has what was measured, and says so.
+        """
         device, reason = _native.default_device()
         on_gpu = device != "cpu"
         progress = ProgressLine(quiet=not verbose)
@@ -299,6 +302,9 @@ class BenchmarkSuite:
         try:
             for name in self._selected or default_suites():
                 SUITES[name](session)
+        except KeyboardInterrupt:
+            report.interrupted = True
+            report.note(f"interrupted in {name}: later measurements are missing")
         finally:
             progress.clear()
         self._last = report

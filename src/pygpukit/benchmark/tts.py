@@ -1,12 +1,14 @@
 """Kokoro with random weights: speech of phonemes, and the first sentence of a stream.
 
 The peer is the kokoro package with the same weights, where --peers has torch. Random weights give
-every phoneme about max_dur / 2 frames, which is far more sound than a text has.
+every phoneme about max_dur / 2 frames, which is far more sound than a text has. The first chunk of
+a stream is measured with a bias that gives about three, as trained weights do.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from pygpukit import _native
@@ -16,15 +18,19 @@ from pygpukit.benchmark.interleave import (
     host_sampler,
     measure_in_turn,
 )
-from pygpukit.benchmark.measure import Step
+from pygpukit.benchmark.measure import Step, measure_kernel
 from pygpukit.benchmark.report import OURS
 from pygpukit.benchmark.session import Session
 from pygpukit.benchmark.tts_peer import NAME, KokoroPeer
 from pygpukit.benchmark.tts_shapes import kokoro_shapes, random_weights
 from pygpukit.random import default_rng
 from pygpukit.tts.kokoro.config import KokoroConfig
+from pygpukit.tts.kokoro.model import KokoroModel
 
-PHONEMES = (100, 20)  # of a text, of its first sentence
+PHONEMES = (100, 20, 400)  # of a text, of its first sentence, of a page
+FIRST = 20  # phonemes of the first sentence of a stream
+CHUNK = 4800  # samples of its chunks: 0.2 s
+FRAMES = 3.0  # of a phoneme in speech
 TINY = KokoroConfig(
     n_token=20,
     hidden_dim=16,
@@ -58,11 +64,48 @@ def run(session: Session) -> None:
         for phonemes in PHONEMES[:1] if session.quick else PHONEMES:
             ratio = _speak(session, config, model, dtype, phonemes, peer)
             speedups += [] if ratio is None else [ratio]
+        _first_chunk(session, config, weights, dtype)
     if speedups:
         session.note(
             f"tts: speedup over {NAME}: geometric mean {geometric_mean(speedups):.3f}, worst "
             f"{min(speedups):.3f}"
         )
+
+
+def _first_chunk(
+    session: Session, config: KokoroConfig, weights: dict[str, Any], dtype: str
+) -> None:
+    """From the call to the first samples in host memory, by the host's clock."""
+    phonemes = FIRST if session.on_gpu else FIRST // 4
+    session.step(f"tts: first chunk of {phonemes} phonemes, {dtype}")
+    name = "predictor.duration_proj.linear_layer.bias"
+    share = min(FRAMES / config.max_dur, 0.5)
+    bias = _native.full((config.max_dur,), math.log(share / (1 - share)), "float32")
+    native = _native.KokoroModel(json.dumps(config.to_dict()), {**weights, name: bias}, dtype)
+    model = KokoroModel(native, config)
+    styles = default_rng(4).standard_normal((64, 2 * config.style_dim), dtype="float32")
+    model.add_voice("random", styles)
+    letters = [s for s, token in config.vocab.items() if token < config.n_token and s.isalpha()]
+    picked = default_rng(5).integers(0, len(letters), phonemes - 1).to_numpy().tolist()
+    sentence = "".join(letters[i] for i in picked) + "."
+    text = f"{sentence} {sentence} {sentence}"
+
+    def first() -> Any:
+        stream = model.generate_stream(text, CHUNK, voice="random", phonemes=True)
+        return next(stream).to_numpy()
+
+    count = min(session.iterations, MAX_SAMPLES)
+    stats = measure_kernel(first, min(session.warmup, 2), count, _native.synchronize)
+    row = next(model.synthesize_stream(text, "random", phonemes=True))
+    session.add(
+        "tts",
+        "first_chunk",
+        OURS,
+        stats,
+        count,
+        params={"phonemes": phonemes, "dtype": dtype, "chunk": CHUNK},
+        extra={"sentence_seconds": row.duration_sec},
+    )
 
 
 def _peer(session: Session, config: KokoroConfig, weights: dict[str, Any]) -> KokoroPeer | None:

@@ -9,7 +9,6 @@ its own and in a class of service, so that the next sentence is generated while 
 """
 
 from pygpukit.pipeline.audio_queue import AudioBuffer
-from pygpukit.pipeline.sentences import SentenceSplitter
 from pygpukit.pipeline.speech import LLMToTTSPipeline, StreamingTTSCallback, TTSChunk
 from pygpukit.pipeline.stages import PipelineStats, StageStats
 from pygpukit.pipeline.voice import (
@@ -20,6 +19,7 @@ from pygpukit.pipeline.voice import (
     create_voice_pipeline,
 )
 from pygpukit.pipeline.voice_activity import VADConfig, VADEvent, VoiceActivityDetector
+from pygpukit.tts.sentences import SentenceSplitter
 
 __all__ = [
     "AudioBuffer",

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.pipeline.sentences import SentenceSplitter
 from pygpukit.pipeline.stages import PipelineStats, Stages
+from pygpukit.tts.sentences import SentenceSplitter
 
 if TYPE_CHECKING:
     from pygpukit.scheduler import Scheduler, TaskFuture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pygpukit._native import safe_repr
-from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.core.arguments import file_path, whole
+from pygpukit.core.errors import InvalidArgument, InvalidTypeError, InvalidValueError
+from pygpukit.llm.json_file import read_object
 from pygpukit.tts.kokoro.vocabulary import VOCABULARY
 
+_OP = "KokoroConfig"
 _PLBERT = {
     "plbert_embedding_size": "embedding_size",
     "plbert_hidden_size": "hidden_size",
@@ -31,6 +33,12 @@ _TOP = (
     *("n_token", "hidden_dim", "n_layer", "max_dur", "style_dim", "n_mels"),
     "text_encoder_kernel_size",
 )
+_DEPTHS = {
+    "upsample_rates": 1,
+    "upsample_kernel_sizes": 1,
+    "resblock_kernel_sizes": 1,
+    "resblock_dilation_sizes": 2,
+}
 
 
 @dataclass
@@ -61,6 +69,11 @@ class KokoroConfig:
     sample_rate: int = 24000
     vocab: dict[str, int] = field(default_factory=lambda: dict(VOCABULARY))
 
+    def __post_init__(self) -> None:
+        for name in (*_TOP, *_PLBERT, *_ISTFTNET, "sample_rate"):
+            setattr(self, name, _sizes(name, getattr(self, name), _DEPTHS.get(name, 0)))
+        self.vocab = check_vocab(_OP, self.vocab)
+
     @property
     def plbert_head_dim(self) -> int:
         """Of an attention head."""
@@ -82,25 +95,26 @@ class KokoroConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> KokoroConfig:
         """From the contents of a config.json; members that are not there keep their defaults."""
-        _check_object("config.json", values)
-        plbert = _check_object("plbert", values.get("plbert", {}))
-        net = _check_object("istftnet", values.get("istftnet", {}))
+        _check_object(f"{_OP}.from_dict", "values", values)
+        plbert = _check_object(_OP, "plbert", values.get("plbert", {}))
+        net = _check_object(_OP, "istftnet", values.get("istftnet", {}))
         found = {name: values[name] for name in _TOP if name in values}
         found |= {name: plbert[key] for name, key in _PLBERT.items() if key in plbert}
-        found |= {name: _tuples(net[name]) for name in _ISTFTNET if name in net}
+        found |= {name: net[name] for name in _ISTFTNET if name in net}
         if "vocab" in values:
-            found["vocab"] = _check_vocab(values["vocab"])
+            found["vocab"] = values["vocab"]
         return cls(**found)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> KokoroConfig:
         """From a config.json. OSError where it cannot be read, ValueError where it is no JSON."""
-        text = Path(path).read_text(encoding="utf-8")
+        file = Path(file_path(f"{_OP}.from_json", path))
+        values = read_object(file)
         try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise InvalidValueError(f"kokoro: {os.fspath(path)}: {error}") from None
-        return cls.from_dict(values)
+            return cls.from_dict(values)
+        except InvalidArgument as error:
+            reason = str(error).removeprefix(f"{_OP}: ")
+            raise type(error)(f"{file.name}: {reason}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """As a config.json has it."""
@@ -110,21 +124,31 @@ class KokoroConfig:
         return {**result, "vocab": dict(self.vocab)}
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _sizes(name: str, value: Any, depth: int) -> Any:
+    """A size, or with a depth tuples of them."""
+    if depth == 0:
+        if isinstance(value, bool):
+            raise InvalidTypeError(f"{_OP}: {name} is {value}, expected int")
+        return whole(_OP, name, value, 1, 2**31 - 1)
+    if not isinstance(value, (list, tuple)):
+        raise InvalidTypeError(f"{_OP}: {name} is {safe_repr(value)}, expected an array")
+    return tuple(_sizes(name, item, depth - 1) for item in value)
 
 
-def _check_object(name: str, value: Any) -> Mapping[str, Any]:
+def _check_object(op: str, name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InvalidTypeError(f"kokoro: {name} is {safe_repr(value)}, expected an object")
+        raise InvalidTypeError(f"{op}: {name} is {safe_repr(value)}, expected an object")
     return value
 
 
-def _check_vocab(value: Any) -> dict[str, int]:
-    vocab = _check_object("vocab", value)
+def check_vocab(op: str, value: Any) -> dict[str, int]:
+    """A dict of symbols to tokens."""
+    vocab = _check_object(op, "vocab", value)
     for symbol, token in vocab.items():
+        if not isinstance(symbol, str):
+            raise InvalidTypeError(f"{op}: vocab has the symbol {safe_repr(symbol)}, expected str")
         if not isinstance(token, int) or isinstance(token, bool) or token < 0:
             raise InvalidValueError(
-                f"kokoro: vocab has {safe_repr(token)} for {safe_repr(symbol)}, expected a token"
+                f"{op}: vocab has {safe_repr(token)} for {safe_repr(symbol)}, expected a token"
             )
     return dict(vocab)

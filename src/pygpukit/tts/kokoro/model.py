@@ -15,7 +15,7 @@ from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.audio.buffer import AudioBuffer
 from pygpukit.tts.kokoro.config import KokoroConfig
-from pygpukit.tts.kokoro.sentences import pack, split_phonemes, split_sentences
+from pygpukit.tts.kokoro.sentences import pack, split_phonemes
 from pygpukit.tts.kokoro.tokenizer import KokoroTokenizer
 from pygpukit.tts.kokoro.vocabulary import PAD
 from pygpukit.tts.kokoro.weights import (
@@ -24,6 +24,7 @@ from pygpukit.tts.kokoro.weights import (
     load_voice_embedding,
     voice_file,
 )
+from pygpukit.tts.sentences import split_sentences
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

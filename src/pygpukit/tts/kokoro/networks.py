@@ -160,8 +160,8 @@ class KokoroTextEncoder:
     def __call__(self, input_ids: GPUArray) -> GPUArray:
         x = _native.take(self.embedding, input_ids, 0)
         for conv, norm in self.cnn_layers:
-            x = leaky_relu(norm(_turned(conv(_turned(x)))), 0.2)
-        return _turned(self.lstm(x)[0])
+            x = leaky_relu(norm(_swap_axes(conv(_swap_axes(x)))), 0.2)
+        return _swap_axes(self.lstm(x)[0])
 
 
 class StyleEncoder:
@@ -229,11 +229,13 @@ class ISTFTNet:
         from pygpukit.ops.audio import istft
 
         parts = [_native.multiply(magnitude, f(phase)) for f in (_native.cos, _native.sin)]
-        spectrum = _native.stack([_turned(part) for part in parts], -1)  # [batch, frames, bins, 2]
+        spectrum = _native.stack(
+            [_swap_axes(part) for part in parts], -1
+        )  # [batch, frames, bins, 2]
         return istft(spectrum, self.config.gen_istft_hop_size)
 
 
-def _turned(x: GPUArray) -> GPUArray:
+def _swap_axes(x: GPUArray) -> GPUArray:
     return _native.swapaxes(x, 1, 2)
 
 

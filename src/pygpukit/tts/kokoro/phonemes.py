@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidValueError, MissingPackageError, OperationError
+from pygpukit.tts.sentences import CLOSING, is_abbreviation
 
 # Language codes of Kokoro, and espeak-ng's names of them.
 LANGUAGES = {
@@ -22,10 +24,23 @@ LANGUAGES = {
     "p": "pt-br",
     "z": "cmn",
 }
-# What espeak-ng writes, and how Kokoro writes it; in this order.
+# What espeak-ng writes, and how Kokoro writes it; in this order. Other languages than English have
+# sounds of their own: only what espeak-ng ties together is one symbol there.
 _TIE = "\u0361"
-_ESPEAK = (
-    (_TIE, ""),
+_ALWAYS = ((_TIE, ""), ("g", "\u0261"))
+_TIED = (
+    (f"d{_TIE}z", "\u02a3"),
+    (f"d{_TIE}\u0292", "\u02a4"),
+    (f"t{_TIE}s", "\u02a6"),
+    (f"t{_TIE}\u0283", "\u02a7"),
+    (f"e{_TIE}\u026a", "A"),
+    (f"a{_TIE}\u026a", "I"),
+    (f"a{_TIE}\u028a", "W"),
+    (f"\u0254{_TIE}\u026a", "Y"),
+    (f"o{_TIE}\u028a", "O"),
+    (f"\u0259{_TIE}\u028a", "Q"),
+)
+_ENGLISH = (
     ("t\u0283", "\u02a7"),
     ("d\u0292", "\u02a4"),
     ("e\u026a", "A"),
@@ -36,15 +51,20 @@ _ESPEAK = (
     ("\u0329", ""),
     ("r", "\u0279"),
     ("x", "k"),
-    ("g", "\u0261"),
 )
-_ESPEAK_AMERICAN = (
+_AMERICAN = (
     ("o\u028a", "O"),
     ("\u025c\u02d0\u0279", "\u025c\u0279"),
     ("\u025c\u02d0", "\u025c\u0279"),
     ("\u02d0", ""),
 )
-_ESPEAK_BRITISH = (("\u0259\u028a", "Q"), ("e\u0259", "\u025b\u02d0"))
+_BRITISH = (("\u0259\u028a", "Q"), ("e\u0259", "\u025b\u02d0"))
+# Full-width marks, which need no space behind them, and Kokoro's.
+_FULL_WIDTH = str.maketrans("\uff1b\uff1a\uff0c\u3001\u3002\uff01\uff1f", ";:,,.!?")
+_MARKS = re.compile(
+    rf"(?P<mark>[;:,.!?\u2026]+)[{CLOSING}]*(?=\s|$)"
+    rf"|(?P<wide>[{''.join(map(chr, _FULL_WIDTH))}]+)[{CLOSING}]*|(?P<dash>\s*\u2014)"
+)
 _TIMEOUT_S = 60
 
 
@@ -111,6 +131,14 @@ class _Espeak:
         self.lang = lang
 
     def __call__(self, text: str) -> str:
+        """Clause by clause: espeak-ng drops the punctuation, which is heard."""
+        parts = []
+        for clause, mark in _clauses(text):
+            spoken = self._spoken(clause) if clause else ""
+            parts.append(f"{spoken}{mark}")
+        return " ".join(part for part in parts if part)
+
+    def _spoken(self, text: str) -> str:
         command = [self.program, "-q", "--ipa=3", "-v", LANGUAGES[self.lang], "--stdin"]
         try:
             done = subprocess.run(
@@ -126,17 +154,27 @@ class _Espeak:
             raise OperationError(f"kokoro: espeak-ng failed: {error}") from error
         if done.returncode != 0:
             raise OperationError(f"kokoro: espeak-ng failed: {done.stderr.strip()[:200]}")
-        phonemes = " ".join(done.stdout.split()).replace("_", "")
-        return self._as_kokoro(phonemes) + _last_mark(text)
+        return self._as_kokoro(" ".join(done.stdout.split()).replace("_", ""))
 
     def _as_kokoro(self, phonemes: str) -> str:
-        english = {"a": _ESPEAK_AMERICAN, "b": _ESPEAK_BRITISH}.get(self.lang, ())
-        for theirs, ours in (*_ESPEAK, *english):
+        if self.lang in "ab":
+            accent = _AMERICAN if self.lang == "a" else _BRITISH
+            rules = (*_ALWAYS, *_ENGLISH, *accent)
+        else:
+            rules = (*_TIED, *_ALWAYS)
+        for theirs, ours in rules:
             phonemes = phonemes.replace(theirs, ours)
         return phonemes
 
 
-def _last_mark(text: str) -> str:
-    """espeak-ng drops punctuation; the end of a sentence is heard."""
-    last = text.rstrip()[-1:]
-    return last if last in tuple(".!?\u2026") else ""
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """(words, the marks behind them). Marks inside numbers and abbreviations belong to words."""
+    start = 0
+    for match in _MARKS.finditer(text):
+        mark = match[match.lastgroup or 0]
+        words = text[start : match.start()]
+        if not is_abbreviation(f"{words}{mark}") or not text[match.end() :].strip():
+            yield words.strip(), mark.strip().translate(_FULL_WIDTH)
+            start = match.end()
+    if rest := text[start:].strip():
+        yield rest, ""

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 _END = "!.?\u2026\u3002\uff01\uff1f"
 _CLOSING = "\"')\u201d\u2019\u300d"
-_SENTENCE_END = re.compile(rf"[{_END}]+[{re.escape(_CLOSING)}]*(?=\s|$)")
 # Where phonemes are cut: behind the last of the first kind that is there.
 _CUTS = (_END, ":;", ",\u2014", " ")
-
-
-def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, without the space around them. Lines end sentences."""
-    sentences = []
-    for line in text.splitlines():
-        start = 0
-        for match in _SENTENCE_END.finditer(line):
-            sentences.append(line[start : match.end()].strip())
-            start = match.end()
-        sentences.append(line[start:].strip())
-    return [sentence for sentence in sentences if sentence]
 
 
 def split_phonemes(phonemes: str, limit: int) -> list[str]:

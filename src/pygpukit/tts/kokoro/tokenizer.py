@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError, MissingPackageError
+from pygpukit.tts.kokoro.config import check_vocab
 from pygpukit.tts.kokoro.phonemes import check_language, phonemizer
 from pygpukit.tts.kokoro.vocabulary import VOCABULARY
 
@@ -33,7 +34,7 @@ class KokoroTokenizer:
     def __init__(
         self, vocab: Mapping[str, int] | None = None, lang: str = "a", use_misaki: bool = True
     ) -> None:
-        self.vocab = dict(VOCABULARY if vocab is None else vocab)
+        self.vocab = check_vocab("KokoroTokenizer", VOCABULARY if vocab is None else vocab)
         self.lang = check_language(lang)
         self.use_misaki = use_misaki
         self._symbols = {token: symbol for symbol, token in self.vocab.items()}

@@ -10,6 +10,7 @@ from pygpukit import _native
 from pygpukit._native import safe_repr
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError
+from pygpukit.ops.files import read_host
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -114,10 +115,7 @@ def _voice_values(file: Path) -> NDArray[Any]:
             )
         return np.frombuffer(raw, "<f4")
     if file.suffix == ".npy":
-        try:
-            values: NDArray[Any] = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise InvalidValueError(f"load_voice_embedding: {file}: {error}") from None
+        values = read_host(f"load_voice_embedding: {file}", file)
         if values.dtype.kind != "f":
             raise InvalidValueError(
                 f"load_voice_embedding: {file} has dtype {values.dtype}, expected floats"

@@ -1,17 +1,51 @@
-"""Sentences of a text that arrives in pieces."""
+"""Where sentences end, in whole texts and in texts that arrive in pieces."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from pygpukit.core.errors import InvalidValueError
 
+CLOSING = re.escape("\"')]\u201d\u2019\u300d")  # in a character class
 # The mark, what closes behind it, and a space that shows that the sentence has ended. Full-width
 # marks need none.
-_END = re.compile(r"[.!?]+[\"')\]]*(?=\s)|[\u3002\uff01\uff1f]+|\n{2,}")
+_END = re.compile(rf"[.!?\u2026]+[{CLOSING}]*(?=\s)|[\u3002\uff01\uff1f]+[{CLOSING}]*|\n{{2,}}")
 _ABBREVIATIONS = frozenset(
-    ("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "fig", "jr", "sr", "inc", "ltd")
+    ("mr", "mrs", "ms", "dr", "prof", "st", "vs", "fig", "jr", "sr", "inc", "ltd")
 )
+_LETTERS = re.compile(r"[a-z](\.[a-z])+")  # e.g, p.m, u.s.a
+_LONGEST = 32  # characters in front of a full stop that are looked at
+
+
+def sentence_ends(text: str, start: int = 0) -> Iterator[int]:
+    """Where sentences of text[start:] end that more text cannot change."""
+    for match in _END.finditer(text, start):
+        if not is_abbreviation(text[max(start, match.end() - _LONGEST) : match.end()]):
+            yield match.end()
+
+
+def is_abbreviation(text: str) -> bool:
+    """Whether the full stop behind the last word is one of its letters."""
+    text = text.rstrip()
+    if not text.endswith("."):
+        return False
+    words = text[:-1].split()
+    word = words[-1].lower().lstrip("(\"'") if words else ""
+    initial = len(word) == 1 and word.isalpha() and word != "i"
+    return initial or word in _ABBREVIATIONS or _LETTERS.fullmatch(word) is not None
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, without the space around them. Lines end sentences."""
+    sentences = []
+    for line in text.splitlines():
+        start = 0
+        for end in sentence_ends(line):
+            sentences.append(line[start:end].strip())
+            start = end
+        sentences.append(line[start:].strip())
+    return [sentence for sentence in sentences if sentence]
 
 
 class SentenceSplitter:
@@ -57,11 +91,10 @@ class SentenceSplitter:
 
     def _cut(self) -> int:
         """Where the first sentence ends; 0: not yet."""
-        for end in _END.finditer(self._held):
-            before = self._held[: end.end()].strip()
-            if len(before) >= self._min and not _is_abbreviation(before):
-                return end.end()
-            if end.end() > self._max:
+        for end in sentence_ends(self._held):
+            if len(self._held[:end].strip()) >= self._min:
+                return end
+            if end > self._max:
                 break
         if len(self._held) <= self._max:
             return 0
@@ -70,10 +103,4 @@ class SentenceSplitter:
         return next(filter(None, pauses), self._max)
 
 
-def _is_abbreviation(text: str) -> bool:
-    """Whether the full stop behind the last word is one of its letters."""
-    if not text.endswith("."):
-        return False
-    word = text[:-1].split()[-1].lower() if text[:-1].split() else ""
-    initial = len(word) == 1 and word.isalpha() and word != "i"
-    return initial or word.lstrip("(\"'") in _ABBREVIATIONS
+__all__ = ["SentenceSplitter", "is_abbreviation", "sentence_ends", "split_sentences"]
