@@ -40,6 +40,11 @@ std::optional<Array> Arguments::optional_array(int i) const {
   return array(i);
 }
 
+std::optional<Array> Arguments::optional_array_like(int i) const {
+  if (is_none(i)) return std::nullopt;
+  return array_like(i);
+}
+
 std::int64_t Arguments::integer(int i) const { return int_from_python(slots_[i], op(), name(i)); }
 
 std::optional<std::int64_t> Arguments::optional_integer(int i) const {

@@ -34,6 +34,7 @@ class Arguments {
   [[nodiscard]] const Array& array_like(int i) const;
   [[nodiscard]] const Array& array_like(int i, const Array& beside) const;
   [[nodiscard]] std::optional<Array> optional_array(int i) const;
+  [[nodiscard]] std::optional<Array> optional_array_like(int i) const;
   [[nodiscard]] std::int64_t integer(int i) const;
   [[nodiscard]] std::optional<std::int64_t> optional_integer(int i) const;
   [[nodiscard]] Dims integers(int i) const;  // one integer or a sequence

@@ -9,6 +9,7 @@
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
+#include "core/promote.h"
 #include "device/host_copy.h"
 
 namespace gpk::bind {
@@ -65,16 +66,30 @@ void set_array(Key& key, IndexItem& item, const Array& array, const char* op) {
   item.array = &array;
 }
 
+// numpy.asarray(object); nullopt for what is no array, such as rows of different lengths.
+std::optional<py::object> host_array(py::handle object) {
+  const py::object asarray = py::module_::import("numpy").attr("asarray");
+  try {
+    return asarray(object);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
+    return std::nullopt;
+  }
+}
+
 // Lists and NumPy objects. Anything else is refused.
 void set_host(Key& key, IndexItem& item, PyObject* object, Device device, const char* op) {
   const py::handle handle(object);
-  const bool sequence = PyList_Check(object) != 0 || PyTuple_Check(object) != 0;
+  const bool sequence =
+      PyList_Check(object) != 0 || PyTuple_Check(object) != 0 || PyRange_Check(object) != 0;
   if (!sequence && !has_attribute(handle, "ndim")) {
     if (PyIndex_Check(object) == 0) bad_index(cat(op, kValid));
     set_integer(item, object, op);
     return;
   }
-  py::object array = py::module_::import("numpy").attr("asarray")(handle);
+  const auto found = host_array(handle);
+  if (!found) bad_index(cat(op, ": the index is ", safe_repr(handle), "; ", kValid + 2));
+  py::object array = *found;
   if (sequence && array.attr("size").cast<std::int64_t>() == 0)
     array = array.attr("astype")("int64");  // [] has no dtype of its own
   const auto kind = array.attr("dtype").attr("kind").cast<std::string>();
@@ -145,11 +160,24 @@ void read_key(Key& key, PyObject* object, Device device, const char* op) {
                             static_cast<const char*>(Py_TYPE(value.ptr())->tp_name), ", ", why));
 }
 
+bool is_numpy_integer(py::handle object) {
+  return !PyLong_Check(object.ptr()) && !PyFloat_Check(object.ptr()) &&
+         py::isinstance(object, py::module_::import("numpy").attr("integer"));
+}
+
+// As a Python number, with the bits that an array of this dtype keeps.
+py::object wrapped(py::handle integer, DType dtype) {
+  const py::object host = py::module_::import("numpy").attr("asarray")(integer);
+  return host.attr("astype")(numpy_dtype(dtype)).attr("item")();
+}
+
 }  // namespace
 
 Array index_from_python(py::handle object, Device device, const char* op) {
   if (is_array(object.ptr())) return array_of(object.ptr());
-  const py::object array = py::module_::import("numpy").attr("asarray")(object);
+  const auto found = host_array(object);
+  if (!found) bad_argument(op, "indices", object, "integers");
+  const py::object& array = *found;
   const auto kind = array.attr("dtype").attr("kind").cast<std::string>();
   if (array.attr("size").cast<std::int64_t>() == 0)
     return from_numpy(array.attr("astype")("int64"), device);
@@ -160,20 +188,22 @@ Array index_from_python(py::handle object, Device device, const char* op) {
   return from_numpy(array, device);
 }
 
-ops::AssignValue value_from_python(py::handle object, Device device, const char* op) {
+ops::AssignValue value_from_python(py::handle object, const Array& array, const char* op) {
   if (is_array(object.ptr())) return array_of(object.ptr());
-  if (auto scalar = scalar_from_python(object, op)) return *scalar;
+  if (is_integer(array.dtype()) && is_numpy_integer(object))
+    return *scalar_from_python(wrapped(object, array.dtype()), op);
+  if (auto scalar = scalar_for_dtype(object, array.dtype(), op)) return *scalar;
   // An assignment says that it copies, so NumPy arrays are taken too.
   if (!is_list(object.ptr()) && !py::isinstance<py::array>(object))
     bad_value(op, object,
               has_attribute(object, "__array__")
                   ? "which is in host memory; copy it with from_numpy() first"
                   : "expected a GPUArray, a NumPy array, a number or a list of numbers");
-  const py::object array = py::module_::import("numpy").attr("asarray")(object);
-  const auto kind = array.attr("dtype").attr("kind").cast<std::string>();
+  const auto host = host_array(object);
+  const auto kind = host ? host->attr("dtype").attr("kind").cast<std::string>() : "O";
   if (kind == "O" || kind == "U" || kind == "S")
     bad_value(op, object, "expected a GPUArray, a NumPy array, a number or a list of numbers");
-  return from_numpy(array, device);
+  return from_numpy(*host, array.device());
 }
 
 PyObject* array_getitem(PyObject* self, PyObject* object) {
@@ -199,7 +229,7 @@ int array_setitem(PyObject* self, PyObject* object, PyObject* given) {
     const Array& array = array_of(self);
     Key key;
     read_key(key, object, array.device(), "setitem");
-    const ops::AssignValue value = value_from_python(given, array.device(), "setitem");
+    const ops::AssignValue value = value_from_python(given, array, "setitem");
     const WithoutGil released;
     ops::setitem(array, key.span(), value);
     return 0;

@@ -25,6 +25,7 @@ Array index_from_python(py::handle object, Device device, const char* op);
 py::tuple nonzero_tuple(const Array& x, const char* op);
 
 // Assignable values: a GPUArray, a NumPy array, a number, a (nested) list of numbers.
-ops::AssignValue value_from_python(py::handle object, Device device, const char* op);
+// An integer of NumPy's wraps around where it is too large for the array, as in NumPy.
+ops::AssignValue value_from_python(py::handle object, const Array& array, const char* op);
 
 }  // namespace gpk::bind

@@ -231,6 +231,8 @@ void bind_array_type(py::module_& m) {
   PyObject* type = PyType_FromSpec(&spec);
   if (type == nullptr) throw py::error_already_set();
   g_type = reinterpret_cast<PyTypeObject*>(type);
+  // None is what collections.abc.Hashable looks for. The slot keeps its message: setattr would not.
+  if (PyDict_SetItemString(g_type->tp_dict, "__hash__", Py_None) < 0) throw py::error_already_set();
   m.attr("GPUArray") = py::reinterpret_steal<py::object>(type);
   Py_INCREF(type);  // g_type keeps its own reference
 }

@@ -17,19 +17,22 @@ using ops::OpId;
 // The other operand of an operator may be a list or a tuple of numbers, as in NumPy: it becomes an
 // array on the same device. Left to Python, `x == [1, 2]` would always be False.
 std::optional<Array> array_from_list(PyObject* object, PyObject* other, const char* op) {
-  if (!PyList_Check(object) && !PyTuple_Check(object)) return std::nullopt;
+  if (!is_list(object)) return std::nullopt;
   try {
     return from_numpy(object, array_of(other).device());
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(error.kind(), cat(op, ": a list as an operand: ", error.what()));
+  } catch (py::error_already_set& error) {  // ragged rows
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
   }
+  bad_argument(op, "a list as an operand", object, "a list of numbers");
 }
 
 PyObject* call_binary(OpId id, PyObject* a, PyObject* b, PyObject* out) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     const char* op = ops::elementwise_op(id).name;
-    auto left = operand_from_python(a, op);
-    auto right = operand_from_python(b, op);
+    auto left = operand_beside(a, b, id);
+    auto right = operand_beside(b, a, id);
     std::optional<Array> listed;
     if (!left || !right) {
       listed = left ? array_from_list(b, a, op) : array_from_list(a, b, op);
@@ -94,8 +97,12 @@ PyObject* compare(PyObject* a, PyObject* b, int how) {
 
 PyObject* matmul(PyObject* a, PyObject* b) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
-    if (!is_array(a) || !is_array(b)) return Py_NewRef(Py_NotImplemented);
-    return multiply_arrays(a, b);
+    if (is_array(a) && is_array(b)) return multiply_arrays(a, b);
+    const bool left = is_array(a);
+    const auto listed = left ? array_from_list(b, a, "matmul") : array_from_list(a, b, "matmul");
+    if (!listed) return Py_NewRef(Py_NotImplemented);
+    const auto made = py::reinterpret_steal<py::object>(make_array_object(*listed));
+    return left ? multiply_arrays(a, made.ptr()) : multiply_arrays(made.ptr(), b);
   });
 }
 
@@ -160,6 +167,13 @@ PyType_Slot slot(int id, F* function) {
   return {id, reinterpret_cast<void*>(function)};
 }
 
+Py_hash_t refuse_hash(PyObject*) {
+  PyErr_SetString(PyExc_TypeError,
+                  "GPUArray: unhashable, its elements may change; x.item() is the number in a 0-d "
+                  "array, x.tolist() those of an array");
+  return -1;
+}
+
 }  // namespace
 
 const PyType_Slot* array_operator_slots() {
@@ -200,7 +214,7 @@ const PyType_Slot* array_operator_slots() {
       slot(Py_nb_float, to_float),
       slot(Py_nb_index, to_index),
       slot(Py_tp_richcompare, compare),
-      slot(Py_tp_hash, PyObject_HashNotImplemented),
+      slot(Py_tp_hash, refuse_hash),
       {0, nullptr},
   };
   return slots;

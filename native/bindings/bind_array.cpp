@@ -33,12 +33,24 @@ Scalar number(py::handle value, const char* op, const char* argument) {
   bad_argument(op, argument, value, "a number");
 }
 
+py::object fill_values(py::handle list, py::handle device) {
+  const py::object asarray = py::module_::import("pygpukit.ops.conversion").attr("asarray");
+  try {
+    return asarray(list, py::arg("device") = device);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
+  }
+  bad_argument("full", "fill_value", list, "a number, a GPUArray or a list of numbers");
+}
+
 Array make_full_of(py::handle shape, py::handle value, py::handle dtype, py::handle device) {
-  if (is_array(value.ptr())) {  // no transfer
-    const Array& source = array_of(value.ptr());
+  if (is_list(value.ptr()) || is_array(value.ptr())) {  // an array is not transferred
     const Dims dims = shape_from_python(shape, "full");
+    const Device given = device_from_python(device, "full");
+    const py::object listed = is_array(value.ptr()) ? py::none() : fill_values(value, device);
+    const Array& source = array_of(listed.is_none() ? value.ptr() : listed.ptr());
     const DType type = dtype_or(dtype, source.dtype(), "full");
-    const Device target = device.is_none() ? source.device() : device_from_python(device, "full");
+    const Device target = device.is_none() ? source.device() : given;
     const WithoutGil released;
     Array result = Array::empty(dims, type, target, "full");
     ops::copy_into(result, source, "full");

@@ -1,10 +1,25 @@
 // Attention.
+#include "base/error.h"
+#include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "ops/attention/attention.h"
 
 namespace gpk::bind {
+namespace {
+
+// Kernels take scales by value: an array would be read back, which waits and cannot be captured.
+double host_scale(const Arguments& args, int i, const char* argument) {
+  if (is_array(args[i].ptr()))
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat("attention: ", argument, " is an array on ", to_string(args.array(i).device()),
+            ", expected a number; float() reads it back"));
+  return args.number(i);
+}
+
+}  // namespace
 
 void bind_attention(py::module_& m) {
   define(m, "attention", [](const Arguments& args) {
@@ -24,8 +39,8 @@ void bind_attention(py::module_& m) {
     options.cu_seqlens_k = args.optional_array(12);
     options.max_seqlen_q = args.integer(13);
     options.block_table = args.optional_array(14);
-    options.k_scale = args.number(15);
-    options.v_scale = args.number(16);
+    options.k_scale = host_scale(args, 15, "k_scale");
+    options.v_scale = host_scale(args, 16, "v_scale");
     return run_into(args, 17,
                     [&](const auto& out) { return ops::run_attention(q, k, v, options, out); });
   });

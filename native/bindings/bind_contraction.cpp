@@ -7,6 +7,8 @@
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/products.h"
+#include "core/promote.h"
+#include "ops/elementwise/fill.h"
 #include "ops/matmul/contraction.h"
 #include "ops/matmul/matmul.h"
 
@@ -57,12 +59,25 @@ Array tensordot(const Arguments& args) {
   return ops::tensordot(x1, x2, axes1, axes2);
 }
 
+// An array, a list, or a number: a 0-d array of the dtype it takes beside `other`.
+Array pair_operand(const Arguments& args, int number, PyObject* other) {
+  const auto scalar = is_array(args[number].ptr()) || is_list(args[number].ptr())
+                          ? std::nullopt
+                          : scalar_from_python(args[number], args.op());
+  if (!scalar) return args.array_like(number);
+  if (!is_array(other))
+    return ops::full({}, *scalar, default_dtype(*scalar), default_device(), args.op());
+  const Array& beside = array_of(other);
+  const DType dtype = promote_scalar(beside.dtype(), *scalar, args.op());
+  return ops::full({}, *scalar, dtype, beside.device(), args.op());
+}
+
 using PairFunction = Array (*)(const Array&, const Array&);
 
 void define_pair(py::module_& m, const char* op, PairFunction function) {
   define(m, op, [function](const Arguments& args) {
-    const Array& a = product_operand(args, 0);
-    const Array& b = product_operand(args, 1);
+    const Array a = pair_operand(args, 0, args[1].ptr());
+    const Array b = pair_operand(args, 1, args[0].ptr());
     const WithoutGil released;
     return function(a, b);
   });

@@ -10,23 +10,74 @@
 #include "bindings/operand.h"
 #include "bindings/tracer.h"
 #include "bindings/ufunc_object.h"
+#include "ops/elementwise/options.h"
 
 namespace gpk::bind {
 namespace {
 
+// A number may depend on the array beside it.
+ops::Operand operand_of(ops::OpId id, const Arguments& args, int i, int arity) {
+  PyObject* beside = args[i == 0 && arity > 1 ? 1 : 0].ptr();
+  if (const auto found = operand_beside(args[i].ptr(), beside, id)) return *found;
+  args.refuse(i, "a GPUArray or a number");
+}
+
+// where= and dtype= follow out= in the functions of one or two operands, which are ufuncs.
+bool has_options(const Arguments& args, int arity) {
+  return arity <= 2 && !(args.is_default(arity + 1) && args.is_default(arity + 2));
+}
+
+PyObject* call_with_options(ops::OpId id, std::span<const ops::Operand> operands, const Array* out,
+                            const Arguments& args, int arity) {
+  ops::ElementwiseOptions options;
+  options.dtype = args.optional_dtype(arity + 2);
+  PyObject* where = args[arity + 1].ptr();
+  const std::optional<bool> flag = bool_from_python(where);
+  std::optional<Array> none;
+  if (is_array(where) || is_list(where)) {
+    options.where = &args.array_like(arity + 1);
+  } else if (flag == false) {
+    Device device = default_device();
+    for (const ops::Operand& operand : operands)
+      if (operand.array != nullptr) device = operand.array->device();
+    options.where = &none.emplace(from_numpy(where, device));
+  } else if (!flag) {
+    args.refuse(arity + 1, "True, False, a GPUArray of bool or a list of them");
+  }
+  std::optional<Array> result;
+  {
+    const BrieflyWithoutGil released;
+    result = ops::run_elementwise(id, operands, out, options);
+  }
+  if (out != nullptr) return Py_NewRef(args[arity].ptr());
+  return make_array_object(std::move(*result));
+}
+
+PyObject* run_operands(ops::OpId id, std::span<const ops::Operand> operands,
+                       const Arguments& args) {
+  const int arity = static_cast<int>(operands.size());
+  PyObject* out = args[arity].ptr();
+  const Array* into = output_from_python(out, args.op());
+  if (has_options(args, arity)) [[unlikely]]
+    return call_with_options(id, operands, into, args, arity);
+  return call_elementwise(id, operands, into, out);
+}
+
 template <int... i>
 PyObject* run(ops::OpId id, const Arguments& args, std::integer_sequence<int, i...>) {
   constexpr int arity = sizeof...(i);
-  if (PyObject* tracer = find_tracer(args, arity)) [[unlikely]]
+  if (PyObject* tracer = find_tracer(args, arity)) [[unlikely]] {
+    if (has_options(args, arity))
+      args.refuse(arity + (args.is_default(arity + 1) ? 2 : 1), "no such option within fuse()");
     return record_elementwise(tracer, args, arity);
-  PyObject* out = args[arity].ptr();
-  if ((is_list(args[i].ptr()) || ...)) [[unlikely]] {
+  }
+  if ((is_list(args[i].ptr()) || ...) || !(is_array(args[i].ptr()) || ...)) [[unlikely]] {
     ListOperands listed(args, arity);
     const ops::Operand operands[] = {listed(args, i)...};
-    return call_elementwise(id, operands, output_from_python(out, args.op()), out);
+    return run_operands(id, operands, args);
   }
-  const ops::Operand operands[] = {require_operand(args[i].ptr(), args.op(), args.name(i))...};
-  return call_elementwise(id, operands, output_from_python(out, args.op()), out);
+  const ops::Operand operands[] = {operand_of(id, args, i, arity)...};
+  return run_operands(id, operands, args);
 }
 
 template <int arity>

@@ -56,7 +56,7 @@ Array take_along_axis(const Arguments& args) {
 void put_along_axis(const Arguments& args) {
   const Array& x = args.array(0);
   const Array index = index_from_python(args[1], x.device(), "put_along_axis");
-  const ops::AssignValue value = value_from_python(args[2], x.device(), "put_along_axis");
+  const ops::AssignValue value = value_from_python(args[2], x, "put_along_axis");
   const Axis axis = args.optional_integer(3);
   const WithoutGil released;
   ops::put_along_axis(x, index, value, axis);
@@ -66,7 +66,7 @@ void put_along_axis(const Arguments& args) {
 void put(const Arguments& args) {
   const Array& x = args.array(0);
   const Array index = index_from_python(args[1], x.device(), "put");
-  const ops::AssignValue value = value_from_python(args[2], x.device(), "put");
+  const ops::AssignValue value = value_from_python(args[2], x, "put");
   const ops::IndexMode mode = mode_from(args.text(3), "put");
   const WithoutGil released;
   ops::put(x, index, value, mode);
@@ -94,7 +94,7 @@ Array extract(const Arguments& args) {
 void place(const Arguments& args) {
   const Array& x = args.array(0);
   const Array mask = index_from_python(args[1], x.device(), "place");
-  ops::AssignValue value = value_from_python(args[2], x.device(), "place");
+  ops::AssignValue value = value_from_python(args[2], x, "place");
   if (std::holds_alternative<Scalar>(value))
     value = from_numpy(py::make_tuple(args[2]), x.device());
   const WithoutGil released;

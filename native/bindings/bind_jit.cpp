@@ -205,12 +205,12 @@ class RawModule {
     program_ = build_program(request);
   }
 
-  [[nodiscard]] py::object get_function(const std::string& name, int block_size,
+  [[nodiscard]] py::object get_function(const std::string& name, std::int64_t block_size,
                                         py::object reference) const {
     const jit::Signature signature =
         check_kernel(program_->request().source, name, block_size, reference);
-    return py::reinterpret_steal<py::object>(make_kernel_object(
-        make_kernel_state(program_, signature, name, block_size, std::move(reference))));
+    return py::reinterpret_steal<py::object>(make_kernel_object(make_kernel_state(
+        program_, signature, name, static_cast<int>(block_size), std::move(reference))));
   }
 
   // The variable's memory as a one-dimensional array.

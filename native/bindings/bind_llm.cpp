@@ -4,6 +4,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/load_arguments.h"
 #include "llm/config_json.h"
 #include "llm/generation.h"
 #include "llm/jacobi_drafter.h"
@@ -21,25 +22,20 @@ using llm::Runner;
 using llm::Sequence;
 using Tokens = std::vector<std::int32_t>;
 
-// Every tensor's shape, and the Python function that gives one as an array.
-Model::Tensors tensors_from(const py::dict& shapes, const py::function& load) {
-  Model::Tensors tensors;
-  for (const auto& [name, shape] : shapes)
-    tensors.shapes.emplace(py::cast<std::string>(name), shape_from_python(shape, "load"));
-  tensors.load = [load](const std::string& name) {
-    const py::object array = load(name);
-    if (!is_array(array.ptr()))
-      throw InvalidArgument(Error::Kind::kType, cat("load: tensor ", name, " is no GPUArray"));
-    return array_of(array.ptr());
-  };
-  return tensors;
-}
-
 // "int4": how linear layers are packed on the way in.
 std::optional<ops::PackedLayout> layout_named(const std::optional<std::string>& quantization,
-                                              std::optional<std::int64_t> group) {
-  if (!quantization) return std::nullopt;
-  return make_layout(ops::quant_format_named(*quantization, "load"), group, false, false, "load");
+                                              std::optional<std::int64_t> group,
+                                              bool zero_point = false, bool block = false) {
+  if (quantization)
+    return make_layout(ops::quant_format_named(*quantization, "load"), group, zero_point, block,
+                       "load");
+  const auto refuse = [](const std::string& given) {
+    throw InvalidArgument(cat("load: ", given, ", quantization is None, expected a format"));
+  };
+  if (group) refuse(cat("group is ", *group));
+  if (zero_point) refuse("zero_point is True");
+  if (block) refuse("block is True");
+  return std::nullopt;
 }
 
 std::shared_ptr<Model> make_model(const std::string& config, const std::string& family,
@@ -63,17 +59,11 @@ std::shared_ptr<Model> make_model(const std::string& config, const std::string& 
 std::shared_ptr<Model> load_folder(const std::string& folder, py::handle dtype, py::handle device,
                                    bool evictable, std::size_t block_bytes, py::handle progress,
                                    const std::optional<std::string>& quantization,
-                                   std::optional<std::int64_t> group) {
-  llm::LoadOptions options;
-  options.quantization = layout_named(quantization, group);
-  options.dtype = optional_dtype(dtype, "load");
+                                   std::optional<std::int64_t> group, bool zero_point, bool block) {
+  llm::LoadOptions options = load_options(dtype, progress);
+  options.quantization = layout_named(quantization, group, zero_point, block);
   options.evictable = evictable;
   options.block_bytes = block_bytes;
-  if (!progress.is_none())
-    options.progress = [&](std::uint64_t done, std::uint64_t total) {
-      const WithGil gil;
-      call_function(progress, py::make_tuple(done, total));
-    };
   const Device where = device_from_python(device, "load");
   const WithoutGil released;
   return llm::load_model(folder, where, options);
@@ -88,9 +78,11 @@ void bind_model(py::module_& m) {
       .def_static("load_folder", &load_folder, py::arg("folder"), py::arg("dtype"),
                   py::arg("device"), py::arg("evictable"), py::arg("block_bytes"),
                   py::arg("progress"), py::arg("quantization") = py::none(),
-                  py::arg("group") = py::none(), "A model from a Hugging Face folder.")
+                  py::arg("group") = py::none(), py::arg("zero_point") = false,
+                  py::arg("block") = false, "A model from a Hugging Face folder.")
       .def("explain", &Model::explain, "The steps of a forward pass, as text.")
       .def_property_readonly("family", [](const Model& x) { return x.spec().name; })
+      .def_property_readonly("device", [](const Model& x) { return to_string(x.device()); })
       .def_property_readonly("num_parameters", &Model::num_parameters)
       .def_property_readonly("num_bytes", &Model::num_bytes)
       .def_property_readonly("evictable", &Model::evictable)
@@ -132,15 +124,18 @@ void bind_runner(py::module_& m) {
                                               "Forward passes of a model, and their memory.")
       .def(py::init([](const std::shared_ptr<Model>& model, std::int64_t max_tokens,
                        std::int64_t max_sequences, std::int64_t max_length, std::int64_t num_pages,
-                       std::int64_t page, py::handle kv_dtype) {
+                       std::int64_t page, py::handle kv_dtype, bool persistent) {
              llm::RunnerOptions options{max_tokens, max_sequences, max_length, num_pages, page};
              options.kv_dtype = optional_dtype(kv_dtype, "runner");
+             options.persistent = persistent;
              const WithoutGil released;
              return std::make_shared<Runner>(model, options);
            }),
            py::arg("model"), py::arg("max_tokens"), py::arg("max_sequences"), py::arg("max_length"),
-           py::arg("num_pages"), py::arg("page"), py::arg("kv_dtype") = py::none())
-      .def("make_sequence", &Runner::make_sequence, "An empty sequence.")
+           py::arg("num_pages"), py::arg("page"), py::arg("kv_dtype") = py::none(),
+           py::arg("persistent") = false)
+      .def("make_sequence", &Runner::make_sequence, py::arg("length") = 0,
+           "An empty sequence, of a text that begins with so many tokens.")
       .def(
           "forward",
           [](Runner& runner, Sequence& sequence, const Tokens& tokens, bool all_rows) {
@@ -195,6 +190,18 @@ void bind_generation(py::module_& m) {
              return std::make_unique<Generation>(runner, prompts, options);
            }),
            py::arg("runner"), py::arg("prompts"), py::arg("options"))
+      .def_static(
+          "after",
+          [](const Sequence& prefix, const std::shared_ptr<Runner>& runner, const Tokens& prompt,
+             const llm::GenerationOptions& options) {
+            const WithoutGil released;
+            return std::make_unique<Generation>(runner, std::vector<Tokens>{prompt}, options,
+                                                &prefix);
+          },
+          py::arg("prefix"), py::arg("runner"), py::arg("prompt"), py::arg("options"),
+          "A text whose prompt begins with tokens that a sequence has.")
+      .def("prompt_pages", &Generation::prompt_pages,
+           "The full pages of the first prompt, for a text that begins with the same tokens.")
       .def(
           "next",
           [](Generation& x) {

@@ -47,10 +47,13 @@ class DecodeLoop {
       rows[i].token = first_[i];
       rows[i].position = sequence.length();
       rows[i].table = sequence.table();
+      rows[i].far = sequence.far();
     }
     decoder_->launch(rows);
     for (std::int64_t i = 1; i < steps; ++i) decoder_->launch();
   }
+
+  [[nodiscard]] std::string explain() const { return decoder_->explain(); }
 
   Tokens tokens() {
     const WithoutGil released;
@@ -75,6 +78,7 @@ void bind_llm_decode(py::module_& m) {
       .def("run", &DecodeLoop::run, py::arg("steps"),
            "Starts steps after the sequences' ends, without a wait. The sequences stay as they "
            "are: each run overwrites the one before.")
+      .def("explain", &DecodeLoop::explain, "How the layers of the newest step were launched.")
       .def("tokens", &DecodeLoop::tokens, "What the newest step sampled. Waits for it.");
 }
 

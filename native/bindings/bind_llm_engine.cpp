@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "core/config.h"
 #include "core/device.h"
 #include "llm/engine.h"
 
@@ -74,7 +75,7 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
                                           std::int64_t max_length, std::int64_t kv_memory,
                                           std::int64_t host_memory, std::int64_t page,
                                           bool prefix_cache, std::int64_t max_waiting, double aging,
-                                          bool use_graph, py::handle kv_dtype) {
+                                          bool use_graph, py::handle kv_dtype, bool persistent) {
   const auto check = [](const char* what, std::int64_t value, std::int64_t least,
                         std::int64_t most) {
     if (value < least || value > most)
@@ -94,6 +95,7 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
   s.use_graph = use_graph;
   s.runner.page = page;
   s.runner.kv_dtype = optional_dtype(kv_dtype, "Engine");
+  s.runner.persistent = persistent;
   s.runner.max_sequences = max_batch;
   s.runner.max_tokens = std::max(max_tokens, max_batch);
   s.runner.max_length = max_length > 0 ? max_length : std::min<std::int64_t>(most, 4096);
@@ -105,6 +107,15 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
   s.engine.max_waiting = max_waiting;
   s.engine.aging_ns = static_cast<std::int64_t>(aging * 1e9);
   return std::make_unique<EngineObject>(model, s);
+}
+
+// "1GiB", "50%" of the device's memory.
+std::int64_t kv_bytes(const std::string& amount, const Model& model, const std::string& argument) {
+  const std::optional<MemoryAmount> parsed = parse_memory_amount(amount);
+  if (!parsed)
+    throw InvalidArgument(cat("Engine: ", argument, " is '", shorten(amount, 80),
+                              "', expected bytes, an amount like '8GiB', or a share like '50%'"));
+  return static_cast<std::int64_t>(parsed->of(memory_info(model.device()).total_bytes));
 }
 
 // Calls function(token), which gives the bits as bytes, or None where the text ends.
@@ -209,11 +220,13 @@ py::dict engine_metrics(EngineObject& self) {
 }  // namespace
 
 void bind_llm_engine(py::module_& m) {
+  m.def("llm_kv_bytes", &kv_bytes, py::arg("amount"), py::arg("model"), py::arg("argument"),
+        "Bytes that a text like '1GiB' or '50%' means on the model's device.");
   py::class_<EngineObject>(m, "LlmEngine", "Continuous batching of requests.")
       .def(py::init(&make_engine), py::arg("model"), py::arg("max_batch"), py::arg("max_tokens"),
            py::arg("max_length"), py::arg("kv_memory"), py::arg("host_memory"), py::arg("page"),
            py::arg("prefix_cache"), py::arg("max_waiting"), py::arg("aging"), py::arg("use_graph"),
-           py::arg("kv_dtype") = py::none())
+           py::arg("kv_dtype") = py::none(), py::arg("persistent") = false)
       .def("submit", &submit_request, py::arg("prompt"), py::arg("max_new_tokens"),
            py::arg("temperature"), py::arg("top_k"), py::arg("top_p"), py::arg("min_p"),
            py::arg("typical_p"), py::arg("repetition_penalty"), py::arg("presence_penalty"),

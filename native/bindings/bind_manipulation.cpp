@@ -106,8 +106,8 @@ Array pad(const Arguments& args) {
   const auto which = ops::pad_mode_from_name(mode);
   if (!which)
     throw InvalidArgument(cat("pad: mode is '", mode,
-                              "', expected 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or "
-                              "'empty'"));
+                              "', expected 'constant', 'edge', 'reflect', 'symmetric', 'wrap', "
+                              "'empty', 'linear_ramp', 'maximum', 'mean', 'median' or 'minimum'"));
   const auto number = [](py::handle value) {
     const auto scalar = scalar_from_python(value, "pad");
     if (!scalar)

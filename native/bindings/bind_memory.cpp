@@ -78,7 +78,7 @@ void copy_to_device_async(const Array& dst, std::uintptr_t src, std::size_t byte
   }
   const WithoutGil released;
   const Array* const arrays[] = {&dst};
-  const ops::Submission submission(arrays, on);
+  const ops::Submission submission("a copy", arrays, on);
   copy_to_device(dst.device_ptr(), source, bytes, *on);
 }
 
@@ -98,7 +98,7 @@ void copy_to_host_async(const Array& src, std::uintptr_t dst, std::size_t bytes,
   }
   const WithoutGil released;
   const Array* const arrays[] = {&src};
-  const ops::Submission submission(arrays, on);
+  const ops::Submission submission("a copy", arrays, on);
   copy_to_host(target, src.device_ptr(), bytes, *on);
 }
 

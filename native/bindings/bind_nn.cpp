@@ -3,6 +3,7 @@
 #include "bindings/convert.h"
 #include "bindings/op_function.h"
 #include "bindings/tracer.h"
+#include "ops/nn/embedding.h"
 #include "ops/nn/log_likelihood.h"
 #include "ops/nn/norm.h"
 #include "ops/nn/rope.h"
@@ -131,6 +132,17 @@ void bind_rope(py::module_& m) {
   });
 }
 
+void bind_embedding(py::module_& m) {
+  define(m, "embedding", [](const Arguments& args) {
+    const Array& table = args.array(0);
+    const Array& ids = args.array(1);
+    const ops::EmbeddingOptions options{args.number(2), args.optional_array(3),
+                                        args.optional_array(4), args.integer(5)};
+    return run_into(args, 6,
+                    [&](const auto& out) { return ops::embedding(table, ids, options, out); });
+  });
+}
+
 }  // namespace
 
 void bind_nn(py::module_& m) {
@@ -138,6 +150,7 @@ void bind_nn(py::module_& m) {
   bind_added_norms(m);
   bind_channel_norms(m);
   bind_rope(m);
+  bind_embedding(m);
   define_softmax(m, "softmax", false);
   define_softmax(m, "log_softmax", true);
   define(m, "log_likelihood", [](const Arguments& args) {

@@ -2,6 +2,7 @@
 #include <pybind11/complex.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -125,6 +126,26 @@ void call_reference(const ops::CpuCall& call) {
   if (!result) throw py::error_already_set();
 }
 
+ops::CpuArg reference_argument(py::handle value) {
+  if (is_array(value.ptr())) return array_of(value.ptr());
+  if (value.is_none()) return std::monostate{};
+  if (auto text = text_from_python(value)) return std::move(*text);
+  if (const auto scalar = scalar_from_python(value, "run_reference")) return *scalar;
+  bad_argument("run_reference", "args", value.ptr(), "arrays, numbers, str or None");
+}
+
+// For composites with a definition of their own on the CPU. They check all arguments before.
+void run_reference(const std::string& name, const py::tuple& args, const py::object& out) {
+  static auto* names = new std::set<std::string>;  // stable addresses, under the GIL
+  ops::CpuCall call{names->insert(name).first->c_str(), {}, {}, {}};
+  for (const py::handle value : args) call.args.push_back(reference_argument(value));
+  if (!is_array(out.ptr())) bad_argument("run_reference", "out", out.ptr(), "a GPUArray");
+  call.outs.push_back(array_of(out.ptr()));
+  for (const Array& array : call.outs)
+    if (array.device().is_cuda()) throw InvalidArgument("run_reference: out is on a GPU");
+  ops::run_on_cpu(std::move(call));
+}
+
 py::list list_ops() {
   py::list rows;
   for (const ops::OpInfo& op : ops::op_list())
@@ -189,6 +210,9 @@ void bind_ops(py::module_& m) {
         py::arg("expressions") = std::vector<std::string>(),
         "Compiles built-in kernels of a file, all or those listed, for an architecture: (image, "
         "log).");
+  m.def("run_reference", run_reference, py::arg("name"), py::arg("args"), py::arg("out"),
+        "pygpukit._reference.<name>(*args, out=out) on views of arrays on the CPU, which the "
+        "caller has checked; part of a graph like an op.");
   ops::set_cpu_backend(call_reference);
 }
 

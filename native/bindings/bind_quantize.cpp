@@ -74,14 +74,39 @@ PackedWeight from_parts(const Array& values, const std::optional<Array>& scales,
 }
 
 Array array_given(py::handle object, const char* argument) {
-  if (!is_array(object.ptr()))
-    throw InvalidArgument(Error::Kind::kType, cat("PackedWeight: ", argument, " is no GPUArray"));
+  if (!is_array(object.ptr())) bad_argument("PackedWeight", argument, object, "a GPUArray");
   return array_of(object.ptr());
+}
+
+// A str, bytes or a path object.
+std::string path_given(py::handle object, const char* op) {
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(object.ptr(), &bytes) == 0) {
+    if (PyErr_ExceptionMatches(PyExc_ValueError) != 0) {  // NUL characters, lone surrogates
+      PyErr_Clear();
+      throw InvalidArgument(cat(op, ": path is ", safe_repr(object), ", which no file can have"));
+    }
+    clear_if(PyExc_TypeError);
+    bad_argument(op, "path", object, "a str or a path");
+  }
+  return py::reinterpret_steal<py::bytes>(bytes);
 }
 
 std::optional<Array> maybe_array(py::handle object, const char* argument) {
   if (object.is_none()) return std::nullopt;
   return array_given(object, argument);
+}
+
+// What copy and pickle put it together from: the constructor with its keywords, and the parts.
+py::tuple reduce_packed(py::handle self) {
+  const auto& w = self.cast<const PackedWeight&>();
+  const py::object partial = py::module_::import("functools").attr("partial");
+  const py::object make =
+      partial(py::type::of<PackedWeight>(), py::arg("format") = name(w.layout.format),
+              py::arg("group") = w.layout.group, py::arg("block") = w.layout.blocks,
+              py::arg("shape") = to_tuple(w.shape), py::arg("dtype") = name(w.dtype));
+  return py::make_tuple(make, py::make_tuple(part(w.values), part(w.scales), part(w.zero_points),
+                                             part(w.tensor_scale), part(w.metadata)));
 }
 
 void bind_packed_weight(py::class_<PackedWeight>& type) {
@@ -128,19 +153,22 @@ void bind_packed_weight(py::class_<PackedWeight>& type) {
           py::arg("dtype") = py::none(), "The numbers that the values stand for.")
       .def(
           "save",
-          [](const PackedWeight& w, const std::string& path) {
+          [](const PackedWeight& w, py::handle path) {
+            const std::string file = path_given(path, "PackedWeight.save");
             const WithoutGil released;
-            llm::save_packed(path, w);
+            llm::save_packed(file, w);
           },
           py::arg("path"), "Writes a SafeTensors file.")
       .def_static(
           "load",
-          [](const std::string& path, py::handle device) {
-            const Device where = device_from_python(device, "load");
+          [](py::handle path, py::handle device) {
+            const std::string file = path_given(path, "PackedWeight.load");
+            const Device where = device_from_python(device, "PackedWeight.load");
             const WithoutGil released;
-            return llm::load_packed(path, where);
+            return llm::load_packed(file, where);
           },
           py::arg("path"), py::arg("device") = py::none(), "Reads what save() wrote.")
+      .def("__reduce__", &reduce_packed)
       .def("__repr__", [](const PackedWeight& w) { return to_string(w); });
 }
 
@@ -188,6 +216,12 @@ void bind_quantize(py::module_& m) {
   bind_packed_transpose(transpose);
   define(m, "quantize", quantize);
   define(m, "dequantize", dequantize);
+  define(m, "check_packing", [](const Arguments& args) -> py::object {
+    const std::string op = args.text(0);
+    make_layout(ops::quant_format_named(args.text(1), op.c_str()), args.optional_integer(2),
+                args.flag(3), args.flag(4), op.c_str());
+    return py::none();
+  });
   define(m, "grouped_linear", [](const Arguments& args) {
     const Array& x = args.array(0);
     const PackedWeight& w = packed_argument(args, 1);

@@ -49,9 +49,11 @@ struct AxisOp {
   std::optional<ReduceRule> rule;
 };
 
+bool is_given(const Arguments& args, int i) { return i >= 0 && !args.is_none(i); }
+
 // `where=True` is NumPy's way to say every element.
-bool is_given(const Arguments& args, int i) {
-  return i >= 0 && !args.is_none(i) && args[i].ptr() != Py_True;
+bool is_masked(const Arguments& args, int i) {
+  return is_given(args, i) && bool_from_python(args[i]) != true;
 }
 
 // The array API standard's `correction` and NumPy's `ddof` are one number.
@@ -66,8 +68,10 @@ double correction_from(const Arguments& args, const Places& at) {
 PyObject* run_masked(OpId id, const Array& x, const Arguments& args, const Places& at,
                      const ops::ReduceOptions& options) {
   ops::MaskedReduction request{options, std::nullopt, std::nullopt};
-  if (is_given(args, at.where)) request.where = args.array_like(at.where, x);
-  if (at.initial >= 0 && !args.is_none(at.initial)) {
+  if (is_masked(args, at.where))
+    request.where = bool_from_python(args[at.where]) ? from_numpy(args[at.where], x.device())
+                                                     : args.array_like(at.where, x);
+  if (is_given(args, at.initial)) {
     request.initial = scalar_from_python(args[at.initial], args.op());
     if (!request.initial) args.refuse(at.initial, "a number");
   }
@@ -86,7 +90,7 @@ PyObject* run_reduction(const AxisOp& op, const Array& x, const Arguments& args,
   if (at.dtype >= 0) options.dtype = args.optional_dtype(at.dtype);
   if (at.correction >= 0) options.correction = correction_from(args, at);
   options.keepdims = args.flag(at.keepdims);
-  if (is_given(args, at.where) || is_given(args, at.initial)) [[unlikely]]
+  if (is_masked(args, at.where) || is_given(args, at.initial)) [[unlikely]]
     return run_masked(op.id, x, args, at, options);
   return run_into(args, at.out, [&](const std::optional<Array>& out) {
     options.out = out;

@@ -22,6 +22,12 @@ class ScalingFields {
     const py::object value = find(key);
     return value.is_none() ? otherwise : checked(value, key);
   }
+  [[nodiscard]] bool flag(const char* key, bool otherwise) const {
+    const py::object value = find(key);
+    if (value.is_none()) return otherwise;
+    if (!PyBool_Check(value.ptr())) refuse(value, key, "True or False");
+    return value.ptr() == Py_True;
+  }
   [[nodiscard]] std::vector<double> numbers(const char* key) const {
     std::vector<double> result;
     const py::object value = find(key);
@@ -63,6 +69,7 @@ ops::RopeScaling scaling_from(const py::dict& given, const char* op) {
   s.high_freq_factor = fields.number("high_freq_factor");
   s.beta_fast = fields.number("beta_fast", s.beta_fast);
   s.beta_slow = fields.number("beta_slow", s.beta_slow);
+  s.truncate = fields.flag("truncate", s.truncate);
   s.attention_factor = fields.number("attention_factor");
   s.mscale = fields.number("mscale");
   s.mscale_all_dim = fields.number("mscale_all_dim");

@@ -5,6 +5,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/load_arguments.h"
 #include "llm/safetensors_writer.h"
 #include "llm/weight_set.h"
 
@@ -57,27 +58,12 @@ std::pair<std::uintptr_t, std::uint64_t> address(const WeightSet& set, const std
 py::dict load(const WeightSet& set, const std::vector<std::string>& names, py::handle dtype,
               py::handle device, bool evictable, std::size_t block_bytes, unsigned num_threads,
               py::handle progress) {
-  constexpr const char* kOp = "load";
   for (const std::string& name : names) info_of(set, name);  // KeyError
-  llm::LoadOptions options;
-  options.dtype = optional_dtype(dtype, kOp);
+  llm::LoadOptions options = load_options(dtype, progress);
   options.evictable = evictable;
   options.block_bytes = block_bytes;
   options.num_threads = num_threads;
-  if (!progress.is_none())
-    options.progress = [&](std::uint64_t done, std::uint64_t total) {
-      const WithGil gil;
-      call_function(progress, py::make_tuple(done, total));
-    };
-  const Device where = device_from_python(device, kOp);
-  std::map<std::string, Array> arrays;
-  {
-    const WithoutGil released;
-    arrays = set.load(names, where, options);
-  }
-  py::dict result;
-  for (const std::string& name : names) result[py::str(name)] = py::cast(arrays.at(name));
-  return result;
+  return load_arrays(set, names, device, options);
 }
 
 void save(const std::string& path, const std::vector<std::pair<std::string, py::object>>& tensors,

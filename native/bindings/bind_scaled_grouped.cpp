@@ -2,7 +2,9 @@
 #include "base/error.h"
 #include "bindings/bind.h"
 #include "bindings/op_function.h"
+#include "bindings/packed_object.h"
 #include "ops/matmul/grouped.h"
+#include "ops/matmul/packed_groups.h"
 #include "ops/matmul/scaled.h"
 
 namespace gpk::bind {
@@ -63,25 +65,25 @@ std::vector<std::int64_t> host_sizes(py::handle object) {
 // (x, w, group_sizes, expert_ids, out)
 PyObject* grouped_gemm(const Arguments& args) {
   const Array& x = args.array(0);
-  const Array& w = args.array(1);
+  const ops::PackedWeight* const packed = packed_of(args[1]);
+  if (packed == nullptr && !is_array(args[1].ptr())) args.refuse(1, "a GPUArray or a PackedWeight");
+  const Array* const w = packed != nullptr ? nullptr : &args.array(1);
   if (args.is_none(2) == args.is_none(3))
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           "grouped_gemm: expected either group_sizes or expert_ids");
+  ops::gemm::RowGroups groups{ops::gemm::GroupKind::kSizes, {}, std::nullopt};
+  std::vector<std::int64_t> sizes;
   if (args.is_none(2)) {
-    const Array& ids = args.array(3);
-    return run_into(args, 4, [&](const std::optional<Array>& out) {
-      return ops::grouped_gemm_by_expert(x, w, ids, out);
-    });
+    groups.kind = ops::gemm::GroupKind::kExpertIds;
+    groups.device = args.array(3);
+  } else if (is_array(args[2].ptr())) {
+    groups.device = args.array(2);
+  } else {
+    groups.host = sizes = host_sizes(args[2]);
   }
-  if (is_array(args[2].ptr())) {
-    const Array& sizes = args.array(2);
-    return run_into(args, 4, [&](const std::optional<Array>& out) {
-      return ops::grouped_gemm_by_sizes(x, w, sizes, out);
-    });
-  }
-  const std::vector<std::int64_t> sizes = host_sizes(args[2]);
   return run_into(args, 4, [&](const std::optional<Array>& out) {
-    return ops::grouped_gemm(x, w, sizes, out);
+    return packed != nullptr ? ops::grouped_gemm(x, *packed, groups, out)
+                             : ops::grouped_gemm(x, *w, groups, out);
   });
 }
 

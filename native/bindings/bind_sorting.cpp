@@ -73,6 +73,7 @@ void bind_sorts(py::module_& m) {
   });
   define(m, "lexsort", [](const Arguments& args) {
     std::vector<Array> keys;
+    if (!PySequence_Check(args[0].ptr())) args.refuse(0, "a sequence of arrays");
     for (const py::handle key : items_from_python(args[0])) {
       if (!is_array(key.ptr()) && !is_list(key.ptr())) args.refuse(0, "a sequence of arrays");
       keys.push_back(is_array(key.ptr()) ? array_of(key.ptr())
@@ -141,7 +142,7 @@ Array searchsorted(const Arguments& args) {
   const std::string side = args.text(2);
   if (side != "left" && side != "right")
     throw InvalidArgument(cat("searchsorted: side is '", side, "', expected 'left' or 'right'"));
-  const std::optional<Array> sorter = args.optional_array(3);
+  const std::optional<Array> sorter = args.optional_array_like(3);
   const WithoutGil released;
   return ops::searchsorted(x1, x2, side == "left" ? ops::Side::kLeft : ops::Side::kRight, sorter);
 }
@@ -210,7 +211,7 @@ void bind_statistics(py::module_& m) {
   define(m, "quantile", quantile);
   define(m, "bincount", [](const Arguments& args) {
     const Array& x = args.array_like(0);
-    const std::optional<Array> weights = args.optional_array(1);
+    const std::optional<Array> weights = args.optional_array_like(1);
     const std::int64_t min_length = args.integer(2);
     const WithoutGil released;
     return ops::bincount(x, weights, min_length);

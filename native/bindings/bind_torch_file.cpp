@@ -5,6 +5,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/load_arguments.h"
 #include "llm/torch_file.h"
 
 namespace gpk::bind {
@@ -33,24 +34,8 @@ py::tuple describe_torch_tensor(const TorchFile& file, const std::string& name) 
 
 py::dict load_torch(const TorchFile& file, const std::vector<std::string>& names, py::handle dtype,
                     py::handle device, py::handle progress) {
-  constexpr const char* kOp = "load";
   for (const std::string& name : names) torch_tensor_of(file, name);  // KeyError
-  llm::LoadOptions options;
-  options.dtype = optional_dtype(dtype, kOp);
-  if (!progress.is_none())
-    options.progress = [&](std::uint64_t done, std::uint64_t total) {
-      const WithGil gil;
-      call_function(progress, py::make_tuple(done, total));
-    };
-  const Device where = device_from_python(device, kOp);
-  std::map<std::string, Array> arrays;
-  {
-    const WithoutGil released;
-    arrays = file.load(names, where, options);
-  }
-  py::dict result;
-  for (const std::string& name : names) result[py::str(name)] = py::cast(arrays.at(name));
-  return result;
+  return load_arrays(file, names, device, load_options(dtype, progress));
 }
 
 }  // namespace

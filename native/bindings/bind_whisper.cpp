@@ -4,6 +4,7 @@
 #include "bindings/array_object.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/load_arguments.h"
 #include "speech/alignment.h"
 #include "speech/whisper_alignment.h"
 #include "speech/whisper_decoder.h"
@@ -26,17 +27,6 @@ struct Source {
 };
 using Sources = std::vector<std::shared_ptr<Source>>;
 
-llm::LoadOptions load_options(py::handle dtype, py::handle progress) {
-  llm::LoadOptions options;
-  options.dtype = optional_dtype(dtype, "load");
-  if (!progress.is_none())
-    options.progress = [progress](std::uint64_t done, std::uint64_t total) {
-      const WithGil gil;
-      call_function(progress, py::make_tuple(done, total));
-    };
-  return options;
-}
-
 std::shared_ptr<WhisperModel> load_folder(const std::string& folder, py::handle dtype,
                                           py::handle device, py::handle progress) {
   const llm::LoadOptions options = load_options(dtype, progress);
@@ -48,17 +38,8 @@ std::shared_ptr<WhisperModel> load_folder(const std::string& folder, py::handle 
 std::shared_ptr<WhisperModel> from_tensors(const std::string& config, const py::dict& shapes,
                                            const py::function& load, py::handle dtype,
                                            py::handle device) {
-  llm::Model::Tensors tensors;
-  for (const auto& [name, shape] : shapes)
-    tensors.shapes.emplace(py::cast<std::string>(name), shape_from_python(shape, "load"));
-  tensors.load = [load](const std::string& name) {
-    const py::object array = load(name);
-    if (!is_array(array.ptr()))
-      throw InvalidArgument(Error::Kind::kType, cat("load: tensor ", name, " is no GPUArray"));
-    return array_of(array.ptr());
-  };
   return speech::make_whisper(parse_json(config, "config.json"), dtype_from_python(dtype, "load"),
-                              device_from_python(device, "load"), tensors);
+                              device_from_python(device, "load"), tensors_from(shapes, load));
 }
 
 void bind_model(py::module_& m) {
@@ -126,7 +107,8 @@ std::vector<speech::WhisperText> decode(WhisperDecoder& decoder, const Sources& 
 void bind_decoder(py::module_& m) {
   py::class_<Source, std::shared_ptr<Source>>(m, "AsrSource",
                                               "Keys and values of a window's states.")
-      .def_property_readonly("length", [](const Source& x) { return x.sequence.length(); });
+      .def_property_readonly("length", [](const Source& x) { return x.sequence.length(); })
+      .def("release", [](Source& x) { x.sequence.truncate(0); }, "Frees its part of the cache.");
   py::class_<speech::WhisperTextOptions>(m, "AsrTextOptions", "How texts are decoded.")
       .def(py::init(&text_options), py::kw_only(), py::arg("suppressed"),
            py::arg("begin_suppressed"), py::arg("eos"), py::arg("first_timestamp"),
@@ -140,12 +122,16 @@ void bind_decoder(py::module_& m) {
       .def_readonly("no_speech", &speech::WhisperText::no_speech);
   py::class_<WhisperDecoder, std::shared_ptr<WhisperDecoder>>(m, "AsrDecoder", "Sources to texts.")
       .def(py::init([](const WhisperModel& model, std::int64_t max_sources, std::int64_t max_beams,
-                       bool use_graph) {
+                       bool use_graph, bool persistent) {
              const WithoutGil released;
              return std::make_shared<WhisperDecoder>(
-                 model.decoder, WhisperDecoder::Options{max_sources, max_beams, use_graph});
+                 model.decoder,
+                 WhisperDecoder::Options{max_sources, max_beams, use_graph, persistent});
            }),
-           py::arg("model"), py::arg("max_sources"), py::arg("max_beams"), py::arg("use_graph"))
+           py::arg("model"), py::arg("max_sources"), py::arg("max_beams"), py::arg("use_graph"),
+           py::arg("persistent") = false)
+      .def("explain", &WhisperDecoder::explain,
+           "How the layers of the newest decode steps were launched.")
       .def(
           "add",
           [](const std::shared_ptr<WhisperDecoder>& x, const Array& states) {

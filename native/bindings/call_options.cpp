@@ -1,5 +1,7 @@
 // Matches a kernel call's arguments to parameters and launch options.
+#include "base/ceil_div.h"
 #include "base/error.h"
+#include "base/round_up.h"
 #include "base/text.h"
 #include "bindings/convert.h"
 #include "bindings/kernel_call.h"
@@ -20,15 +22,16 @@ namespace {
 
 // An int or up to three ints, missing ones 1.
 void read_dims(const KernelState& state, const char* option, PyObject* value, unsigned out[3]) {
-  const Dims dims = shape_from_python(value, state.function.c_str());
+  const Dims dims = shape_from_python(value, state.function.c_str(), option);
   if (dims.empty() || dims.size() > 3)
     throw InvalidArgument(cat(state.function, ": ", option, " is ", to_string(dims),
                               ", expected one to three sizes"));
   for (int axis = 0; axis < 3; ++axis) {
     const std::int64_t size = axis < dims.size() ? dims[axis] : 1;
     if (size < 1 || size > 0xffffffffLL)
-      throw InvalidArgument(cat(state.function, ": ", option, " is ", to_string(dims),
-                                ", each size must be at least 1"));
+      throw InvalidArgument(cat(
+          state.function, ": ", option, " is ", to_string(dims),
+          size < 1 ? ", each size must be at least 1" : ", each size must be at most 2**32 - 1"));
     out[axis] = static_cast<unsigned>(size);
   }
 }
@@ -125,9 +128,9 @@ bool complete_config(const KernelState& state, const PackedArgs& args, CallOptio
         cat(state.function, ": grid= is required: no array argument determines a size"));
   if (args.largest_elems() == 0) return false;
   const std::int64_t threads = std::int64_t{config.block[0]} * config.block[1] * config.block[2];
-  std::int64_t blocks = (args.largest_elems() + threads - 1) / threads;
+  std::int64_t blocks = ceil_div(args.largest_elems(), threads);
   const unsigned cluster = config.cluster[0] > 1 ? config.cluster[0] : 1;
-  blocks = (blocks + cluster - 1) / cluster * cluster;
+  blocks = round_up(blocks, cluster);
   if (blocks > state.max_blocks)
     throw InvalidArgument(cat(state.function, ": ", args.largest_elems(), " elements need ", blocks,
                               " blocks, more than a 1-D grid has; pass grid="));

@@ -5,11 +5,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_object.h"
+#include "core/promote.h"
 
 namespace gpk::bind {
 namespace {
 
-std::int64_t dimension(py::handle item, const char* op) {
+std::int64_t dimension(py::handle item, const char* op, const char* argument) {
   if (PyLong_CheckExact(item.ptr())) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(item.ptr(), &overflow);
@@ -18,13 +19,13 @@ std::int64_t dimension(py::handle item, const char* op) {
   const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
   if (!index) {
     clear_if(PyExc_TypeError);
-    bad_argument(op, "shape", item, "an integer or a sequence of integers");
+    bad_argument(op, argument, item, "an integer or a sequence of integers");
   }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   if (overflow != 0)
     throw InvalidArgument(
-        cat(op, ": shape has the size ", safe_repr(index), ", more than 2**63 - 1"));
+        cat(op, ": ", argument, " has the size ", safe_repr(index), ", more than 2**63 - 1"));
   return value;
 }
 
@@ -131,18 +132,19 @@ py::tuple items_from_python(py::handle sequence) {
   return py::reinterpret_steal<py::tuple>(items);
 }
 
-Dims shape_from_python(py::handle object, const char* op) {
-  if (PyIndex_Check(object.ptr())) return Dims{dimension(object, op)};
+Dims shape_from_python(py::handle object, const char* op, const char* argument) {
+  if (PyIndex_Check(object.ptr())) return Dims{dimension(object, op, argument)};
   if (!PySequence_Check(object.ptr()) || PyUnicode_Check(object.ptr()) ||
       PyObject_CheckBuffer(object.ptr()))
-    bad_argument(op, "shape", object, "an integer or a sequence of integers");
+    bad_argument(op, argument, object, "an integer or a sequence of integers");
   const py::tuple items = items_from_python(object);
   const std::size_t count = items.size();
   if (count > kMaxRank)
-    throw InvalidArgument(
-        cat(op, ": shape has ", count, " dimensions, at most ", kMaxRank, " are supported"));
+    throw InvalidArgument(cat(op, ": ", argument, " has ", count, " dimensions, at most ", kMaxRank,
+                              " are supported"));
   Dims dims = Dims::filled(static_cast<int>(count), 0);
-  for (std::size_t i = 0; i < count; ++i) dims[static_cast<int>(i)] = dimension(items[i], op);
+  for (std::size_t i = 0; i < count; ++i)
+    dims[static_cast<int>(i)] = dimension(items[i], op, argument);
   return dims;
 }
 
@@ -166,6 +168,28 @@ std::optional<Scalar> scalar_from_python(py::handle object, const char* op) {
         item.ptr() != o && !has_attribute(item, "item"))
       return scalar_from_python(item, op);
   return std::nullopt;
+}
+
+std::optional<Scalar> scalar_for_dtype(py::handle object, DType dtype, const char* op) {
+  if ((is_float(dtype) || is_complex(dtype)) && PyLong_Check(object.ptr())) {
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+    if (overflow != 0) {
+      const double value = PyLong_AsDouble(object.ptr());
+      if (PyErr_Occurred() == nullptr) return Scalar(value);
+      clear_if(PyExc_OverflowError);
+      throw InvalidArgument(InvalidArgument::Kind::kOverflow,
+                            cat(op, ": ", safe_repr(object), " does not fit in ", name(dtype)));
+    }
+  }
+  return scalar_from_python(object, op);
+}
+
+std::optional<bool> bool_from_python(py::handle object) {
+  if (PyBool_Check(object.ptr())) return object.ptr() == Py_True;
+  if (is_array(object.ptr()) || is_list(object.ptr())) return std::nullopt;
+  if (!py::isinstance(object, py::module_::import("numpy").attr("bool_"))) return std::nullopt;
+  return is_true(object);
 }
 
 std::optional<std::string> text_from_python(py::handle object) {

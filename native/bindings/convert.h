@@ -33,11 +33,17 @@ py::object numpy_dtype(DType dtype);
 py::tuple items_from_python(py::handle sequence);
 
 // An int or a sequence of ints. Throws InvalidArgument.
-Dims shape_from_python(py::handle object, const char* op);
+Dims shape_from_python(py::handle object, const char* op, const char* argument = "shape");
 py::tuple to_tuple(const Dims& dims);
 
 // bool, int, float, complex and NumPy scalars of these; nullopt for anything else.
 std::optional<Scalar> scalar_from_python(py::handle object, const char* op);
+
+// The same for an array of this dtype: beside floats, integers of more than 64 bits are floats.
+std::optional<Scalar> scalar_for_dtype(py::handle object, DType dtype, const char* op);
+
+// True or False, of Python or NumPy; nullopt for anything else.
+std::optional<bool> bool_from_python(py::handle object);
 
 // The text of a str; nullopt for other objects, and for text with lone surrogates.
 std::optional<std::string> text_from_python(py::handle object);

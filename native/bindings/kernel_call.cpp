@@ -164,12 +164,14 @@ KernelState::~KernelState() {
   reference = py::object();
 }
 
-jit::Signature check_kernel(const std::string& source, const std::string& function, int block_size,
-                            py::handle reference) {
+jit::Signature check_kernel(const std::string& source, const std::string& function,
+                            std::int64_t block_size, py::handle reference) {
   auto signature = jit::parse_signature(source, function);
-  if (!signature)
+  if (!signature) {
+    const std::string kernels = join(jit::list_kernels(source), ", ");
     throw InvalidArgument(cat("jit: Function '", function, "' not found in the source; it has ",
-                              join(jit::list_kernels(source), ", ")));
+                              kernels.empty() ? "no __global__ function" : kernels));
+  }
   if (block_size < 1 || block_size > 1024)
     throw InvalidArgument(cat("jit: block_size is ", block_size, ", expected 1 to 1024"));
   if (!reference.is_none() && PyCallable_Check(reference.ptr()) == 0)

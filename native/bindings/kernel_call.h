@@ -50,8 +50,8 @@ struct KernelState {
 // What can be checked before the source is compiled: the signature. Throws InvalidArgument when the
 // source has no such function, for a block size out of range, or when `reference` is neither None
 // nor callable.
-jit::Signature check_kernel(const std::string& source, const std::string& function, int block_size,
-                            py::handle reference);
+jit::Signature check_kernel(const std::string& source, const std::string& function,
+                            std::int64_t block_size, py::handle reference);
 
 // `function` as the user wrote it; `signature` is the result of check_kernel for these arguments.
 std::shared_ptr<KernelState> make_kernel_state(std::shared_ptr<jit::Program> program,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_object.h"
+#include "bindings/axes.h"
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/errors.h"
@@ -48,7 +49,7 @@ KernelState& state_ref(PyObject* self) { return *reinterpret_cast<KernelObject*>
 void submit(const KernelState& state, PackedArgs& args, const LaunchConfig& config,
             const std::shared_ptr<Stream>& stream, bool checked) {
   const BrieflyWithoutGil released;
-  const ops::Submission submission(args.arrays(), stream);
+  const ops::Submission submission(state.kernel->name(), args.arrays(), stream);
   if (checked) {
     launch_checked(*state.kernel, config, stream, args.params());
   } else {
@@ -167,22 +168,37 @@ std::optional<std::vector<std::string>> strings_from_python(PyObject* list, cons
       cat("jit: ", argument, " is ", safe_repr(list), ", expected a list of strings"));
 }
 
+std::string source_text(PyObject* object, const char* argument) {
+  const auto text = text_from_python(object);
+  if (!text)
+    throw InvalidArgument(InvalidArgument::Kind::kType,
+                          cat("jit: ", argument, " is ", safe_repr(object),
+                              ", expected a str that is valid Unicode"));
+  if (text->find('\0') != std::string::npos)
+    throw InvalidArgument(cat("jit: ", argument, " has a NUL character"));
+  return *text;
+}
+
 // JITKernel(source, func_name, options=None, block_size=256, *, reference=None,
 //           include_folders=None)
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded<>(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     static const char* keywords[] = {"source",    "func_name",       "options", "block_size",
                                      "reference", "include_folders", nullptr};
-    const char* source = nullptr;
-    const char* function = nullptr;
+    PyObject* given_source = nullptr;
+    PyObject* given_function = nullptr;
     PyObject* options = Py_None;
-    int block_size = 256;
+    PyObject* given_block = nullptr;
     PyObject* reference = Py_None;
     PyObject* folders = Py_None;
-    if (PyArg_ParseTupleAndKeywords(args, kwargs, "ss|Oi$OO:JITKernel",
-                                    const_cast<char**>(keywords), &source, &function, &options,
-                                    &block_size, &reference, &folders) == 0)
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO$OO:JITKernel",
+                                    const_cast<char**>(keywords), &given_source, &given_function,
+                                    &options, &given_block, &reference, &folders) == 0)
       throw py::error_already_set();
+    const std::string source = source_text(given_source, "source");
+    const std::string function = source_text(given_function, "func");
+    const std::int64_t block_size =
+        given_block == nullptr ? 256 : int_from_python(given_block, "jit", "block_size");
     const jit::Signature signature =
         check_kernel(source, function, block_size, reference);  // before paying for a compile
     jit::CompileRequest request;
@@ -191,9 +207,9 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     request.options = strings_from_python(options, "options").value_or(std::vector<std::string>());
     request.name_expressions = {function};
     request.include_folders = strings_from_python(folders, "include_folders");
-    return allocate_kernel(
-        type, make_kernel_state(build_program(request), signature, function, block_size,
-                                py::reinterpret_borrow<py::object>(reference)));
+    return allocate_kernel(type, make_kernel_state(build_program(request), signature, function,
+                                                   static_cast<int>(block_size),
+                                                   py::reinterpret_borrow<py::object>(reference)));
   });
 }
 

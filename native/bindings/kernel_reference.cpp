@@ -89,6 +89,7 @@ void check_on_cpu(const KernelState& state, const LaunchConfig& config) {
   const int max_threads = state.host_kernel ? state.host_kernel->attributes().max_threads_per_block
                                             : traits.max_threads_per_block;
   check_sizes(state.function.c_str(), config, traits, max_threads);
+  check_cluster_sizes(state.function.c_str(), config);
 }
 
 }  // namespace gpk::bind

@@ -3,11 +3,13 @@
 #include <pybind11/complex.h>
 
 #include <complex>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "bindings/array_object.h"
 #include "bindings/convert.h"
+#include "core/promote.h"
 #include "device/host_copy.h"
 
 namespace gpk::bind {
@@ -56,6 +58,26 @@ py::object element(DType dtype, const unsigned char* bytes) {
   }
 }
 
+bool compares(ops::OpId id) {
+  using enum ops::OpId;
+  return id == less || id == less_equal || id == greater || id == greater_equal || id == equal ||
+         id == not_equal;
+}
+
+// An integer of more than 64 bits beside an array of this dtype.
+std::optional<Scalar> large_integer(PyObject* object, DType beside, bool compared) {
+  if (!PyLong_Check(object)) return std::nullopt;
+  if (is_float(beside) || is_complex(beside)) {
+    const double value = PyLong_AsDouble(object);
+    if (PyErr_Occurred() == nullptr) return Scalar(value);
+    clear_if(PyExc_OverflowError);
+  }
+  if (!compared) return std::nullopt;
+  int sign = 0;
+  PyLong_AsLongLongAndOverflow(object, &sign);
+  return Scalar(sign * std::numeric_limits<double>::infinity());
+}
+
 }  // namespace
 
 std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op) {
@@ -71,18 +93,35 @@ std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op
   return std::nullopt;
 }
 
+std::optional<ops::Operand> operand_beside(PyObject* object, PyObject* other, ops::OpId id) {
+  const char* op = ops::elementwise_op(id).name;
+  try {
+    return operand_from_python(object, op);
+  } catch (const InvalidArgument& error) {
+    if (error.kind() != InvalidArgument::Kind::kOverflow || !is_array(other)) throw;
+    if (const auto found = large_integer(object, array_of(other).dtype(), compares(id)))
+      return ops::Operand(*found);
+    throw;
+  }
+}
+
 ops::Operand require_operand(PyObject* object, const char* op, const char* argument) {
   if (const auto found = operand_from_python(object, op)) return *found;
   bad_argument(op, argument, object, "a GPUArray or a number");
 }
 
 ListOperands::ListOperands(const Arguments& args, int count) : device_(default_device()) {
-  for (int i = count - 1; i >= 0; --i)
+  for (int i = count - 1; i >= 0; --i) {
     if (is_array(args[i].ptr())) device_ = array_of(args[i].ptr()).device();
+    if (is_array(args[i].ptr()) || is_list(args[i].ptr())) numbers_only_ = false;
+  }
 }
 
 ops::Operand ListOperands::operator()(const Arguments& args, int i) {
-  if (!is_list(args[i].ptr())) return require_operand(args[i].ptr(), args.op(), args.name(i));
+  if (!is_list(args[i].ptr())) {
+    const ops::Operand given = require_operand(args[i].ptr(), args.op(), args.name(i));
+    if (!numbers_only_) return given;
+  }
   try {
     return made_.emplace_back(from_numpy(args[i], device_));
   } catch (const InvalidArgument&) {  // its dtype

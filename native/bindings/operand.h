@@ -14,12 +14,16 @@ namespace gpk::bind {
 // anything else. The operand points into `object`, which must stay alive.
 std::optional<ops::Operand> operand_from_python(PyObject* object, const char* op);
 
+// Same beside another operand: an integer of more than 64 bits is a float beside an array of
+// floats, and an infinity where `id` compares it.
+std::optional<ops::Operand> operand_beside(PyObject* object, PyObject* other, ops::OpId id);
+
 // Same; throws InvalidArgument (kType) naming the argument instead of returning nullopt.
 ops::Operand require_operand(PyObject* object, const char* op, const char* argument);
 
 // The operands of a call where some may be lists or tuples of numbers: as in NumPy they count as
-// int64, float64 or complex128 arrays, on the device of the first GPUArray. They live as long as
-// this object.
+// int64, float64 or complex128 arrays, on the device of the first GPUArray. So do numbers where no
+// operand is an array or a list. They live as long as this object.
 class ListOperands {
  public:
   ListOperands(const Arguments& args, int count);
@@ -27,6 +31,7 @@ class ListOperands {
 
  private:
   Device device_;
+  bool numbers_only_ = true;
   std::list<Array> made_;
 };
 

@@ -1,4 +1,4 @@
-// Counters that tell the last block of a kernel that it is the last.
+// Counters that the blocks of a kernel synchronise by.
 #pragma once
 
 #include <cstdint>

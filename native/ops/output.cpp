@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/promote.h"
+#include "ops/checks.h"
 
 namespace gpk::ops {
 namespace {
@@ -49,9 +50,7 @@ void check_out_memory(const Array& out, DType dtype, Device device, const char* 
     throw InvalidArgument(InvalidArgument::Kind::kType,
                           cat(op, ": out has dtype ", name(out.dtype()), ", which the result's ",
                               name(dtype), " cannot be cast to"));
-  if (!(out.device() == device))
-    throw InvalidArgument(
-        cat(op, ": out is on ", to_string(out.device()), ", the operands on ", to_string(device)));
+  check_device(out, "out", device, "the operands", op);
   check_writable(out, op, "out");
 }
 

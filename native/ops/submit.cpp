@@ -3,7 +3,9 @@
 #include "base/ceil_div.h"
 #include "base/error.h"
 #include "core/graph.h"
+#include "core/green_context.h"
 #include "core/stream.h"
+#include "ops/chain/recorder.h"
 
 namespace gpk::ops {
 
@@ -22,11 +24,13 @@ void end_uses(std::span<const Array* const> arrays) noexcept {
 
 }  // namespace
 
-Submission::Submission(std::span<const Array* const> arrays)
-    : Submission(arrays, stream_of(arrays)) {}
+Submission::Submission(const char* name, std::span<const Array* const> arrays)
+    : Submission(name, arrays, stream_of(arrays)) {}
 
-Submission::Submission(std::span<const Array* const> arrays, const std::shared_ptr<Stream>& stream)
+Submission::Submission(const char* name, std::span<const Array* const> arrays,
+                       const std::shared_ptr<Stream>& stream)
     : arrays_(arrays), stream_(stream) {
+  chain::Recorder::refuse_others(name);
   std::size_t begun = 0;
   try {
     for (; begun < arrays.size(); ++begun)
@@ -44,8 +48,13 @@ Submission::~Submission() { end_uses(arrays_); }
 
 void submit(const Kernel& kernel, const LaunchConfig& config, std::span<const Array* const> arrays,
             void** params) {
-  const Submission submission(arrays);
+  const Submission submission(kernel.name(), arrays);
   launch(kernel, config, submission.stream(), params);
+}
+
+int stream_sms(Device device) {
+  const auto green = current_stream(device)->green();
+  return green ? static_cast<int>(green->num_sms()) : device_traits(device).multiprocessor_count;
 }
 
 LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads) {

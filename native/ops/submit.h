@@ -20,13 +20,14 @@ inline void submit(const Kernel& kernel, const LaunchConfig& config,
   submit(kernel, config, std::span<const Array* const>(arrays.begin(), arrays.size()), params);
 }
 
-// Same around work that is not a kernel (memset, copies), submitted to stream() during its
-// lifetime.
+// Same around any work submitted to stream() during its lifetime. `name` says why the work cannot
+// be part of a chain.
 class Submission {
  public:
   // On the current stream of the arrays' device, or on a given one, which must outlive this.
-  explicit Submission(std::span<const Array* const> arrays);
-  Submission(std::span<const Array* const> arrays, const std::shared_ptr<Stream>& stream);
+  Submission(const char* name, std::span<const Array* const> arrays);
+  Submission(const char* name, std::span<const Array* const> arrays,
+             const std::shared_ptr<Stream>& stream);
   ~Submission();
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
@@ -36,6 +37,10 @@ class Submission {
   std::span<const Array* const> arrays_;
   const std::shared_ptr<Stream>& stream_;
 };
+
+// Multiprocessors that a kernel of the current stream may use: blocks of a cooperative grid with a
+// multiprocessor each.
+int stream_sms(Device device);
 
 // A grid of ceil(items / per_block) blocks of `threads` threads.
 LaunchConfig grid_1d(std::int64_t items, std::int64_t per_block, unsigned threads);

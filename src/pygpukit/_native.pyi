@@ -2,6 +2,7 @@
 """PyGPUkit's C++ core."""
 
 import builtins
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Buffer
 
+from pygpukit.core.flat import Flat
 from pygpukit.core.stream import StreamPriority
 
 class _HasCudaStream(Protocol):
@@ -167,9 +169,9 @@ class GPUArray:
     def __ne__(self, other: object, /) -> Any: ...
     def __divmod__(self, other: _Operand | _Numbers, /) -> tuple[GPUArray, GPUArray]: ...
     def __rdivmod__(self, other: complex, /) -> tuple[GPUArray, GPUArray]: ...
-    def __matmul__(self, other: GPUArray, /) -> GPUArray: ...
-    def __rmatmul__(self, other: GPUArray, /) -> GPUArray: ...
-    def __imatmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __matmul__(self, other: GPUArray | _Numbers, /) -> GPUArray: ...
+    def __rmatmul__(self, other: _Numbers, /) -> GPUArray: ...
+    def __imatmul__(self, other: GPUArray | _Numbers, /) -> GPUArray: ...
     def __abs__(self) -> GPUArray: ...
     def __invert__(self) -> GPUArray: ...
     def __neg__(self) -> GPUArray: ...
@@ -372,6 +374,12 @@ class GPUArray:
         """The complex conjugate."""
 
     @property
+    def flat(self) -> Flat:
+        """The elements in C order as a vector that can be read and written."""
+
+    @flat.setter
+    def flat(self, value: Any) -> None: ...
+    @property
     def real(self) -> GPUArray:
         """A view of the real parts; a real array itself."""
 
@@ -383,6 +391,7 @@ class GPUArray:
 
     @imag.setter
     def imag(self, value: _ScalarLike | GPUArray) -> None: ...
+    def __contains__(self, value: object) -> builtins.bool: ...
     def __copy__(self) -> GPUArray: ...
     def __dask_tokenize__(self) -> object: ...
     def __deepcopy__(self, memo: dict[int, object]) -> GPUArray: ...
@@ -743,9 +752,10 @@ class ufunc:
         x1: _Operand | _Numbers,
         x2: _Operand | _Numbers = ...,
         /,
-        *,
         out: GPUArray | None = None,
-        **options: object,
+        *,
+        where: _ArrayLike | builtins.bool = True,
+        dtype: _DTypeLike | None = None,
     ) -> GPUArray: ...
     def accumulate(
         self,
@@ -873,7 +883,7 @@ class PackedWeight:
     """
 
     @staticmethod
-    def load(path: str, device: _DeviceLike = None) -> PackedWeight:
+    def load(path: str | os.PathLike[str], device: _DeviceLike = None) -> PackedWeight:
         """Reads what save() wrote."""
 
     def __init__(
@@ -890,11 +900,12 @@ class PackedWeight:
         shape: _ShapeLike,
         dtype: _DTypeLike,
     ) -> None: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
     def __repr__(self) -> str: ...
     def dequantize(self, dtype: _DTypeLike | None = None) -> GPUArray:
         """The numbers that the values stand for."""
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a SafeTensors file."""
 
     @property
@@ -944,6 +955,8 @@ class LlmModel:
         progress: Callable[[int, int], object] | None,
         quantization: str | None = None,
         group: SupportsIndex | None = None,
+        zero_point: builtins.bool = False,
+        block: builtins.bool = False,
     ) -> LlmModel:
         """A model from a Hugging Face folder."""
 
@@ -961,6 +974,8 @@ class LlmModel:
     def explain(self) -> str:
         """The steps of a forward pass, as text."""
 
+    @property
+    def device(self) -> str: ...
     @property
     def evictable(self) -> builtins.bool: ...
     @property
@@ -1009,6 +1024,7 @@ class LlmRunner:
         num_pages: SupportsIndex,
         page: SupportsIndex,
         kv_dtype: _DTypeLike | None = None,
+        persistent: builtins.bool = False,
     ) -> None: ...
     def cache(self, layer: SupportsIndex) -> tuple[GPUArray, GPUArray]:
         """Keys and values of a layer: [pages, page, kv_heads, head_dim]."""
@@ -1018,8 +1034,8 @@ class LlmRunner:
     ) -> GPUArray:
         """Logits after the last token, or after every one; overwritten by the next pass."""
 
-    def make_sequence(self) -> LlmSequence:
-        """An empty sequence."""
+    def make_sequence(self, length: SupportsIndex = 0) -> LlmSequence:
+        """An empty sequence, of a text that begins with so many tokens."""
 
     @property
     def max_length(self) -> int: ...
@@ -1054,6 +1070,15 @@ class LlmGenerationOptions:
 class LlmGeneration:
     """Texts that grow by a token a step."""
 
+    @staticmethod
+    def after(
+        prefix: LlmSequence,
+        runner: LlmRunner,
+        prompt: Sequence[SupportsIndex],
+        options: LlmGenerationOptions,
+    ) -> LlmGeneration:
+        """A text whose prompt begins with tokens that a sequence has."""
+
     def __init__(
         self,
         runner: LlmRunner,
@@ -1062,6 +1087,9 @@ class LlmGeneration:
     ) -> None: ...
     def next(self) -> list[int]:
         """A token of each text, -1 for those that have ended; empty when all have."""
+
+    def prompt_pages(self) -> LlmSequence:
+        """The full pages of the first prompt, for a text that begins with the same tokens."""
 
 class LlmDrafter:
     """Guesses of what comes next in a text."""
@@ -1122,6 +1150,7 @@ class LlmEngine:
         aging: float,
         use_graph: builtins.bool,
         kv_dtype: _DTypeLike | None = None,
+        persistent: builtins.bool = False,
     ) -> None: ...
     def cancel(self, id: SupportsIndex) -> builtins.bool:
         """False where the request has ended."""
@@ -1180,6 +1209,9 @@ class LlmDecoder:
         tokens: Sequence[SupportsIndex],
         use_graph: builtins.bool,
     ) -> None: ...
+    def explain(self) -> str:
+        """How the layers of the newest step were launched."""
+
     def run(self, steps: SupportsIndex) -> None:
         """Starts steps after the sequences' ends, without a wait. The sequences stay as they are:
         each run overwrites the one before.
@@ -1234,6 +1266,9 @@ class AsrEncoder:
 class AsrSource:
     """Keys and values of a window's states."""
 
+    def release(self) -> None:
+        """Frees its part of the cache."""
+
     @property
     def length(self) -> int: ...
 
@@ -1279,6 +1314,7 @@ class AsrDecoder:
         max_sources: SupportsIndex,
         max_beams: SupportsIndex,
         use_graph: builtins.bool,
+        persistent: builtins.bool = False,
     ) -> None: ...
     def add(self, states: GPUArray) -> list[AsrSource]:
         """Sources from states [sources, rows, width]."""
@@ -1302,6 +1338,9 @@ class AsrDecoder:
         options: AsrTextOptions,
     ) -> list[AsrText]:
         """A text for each source, after its prompt."""
+
+    def explain(self) -> str:
+        """How the layers of the newest decode steps were launched."""
 
     def logits(self, source: AsrSource, tokens: Sequence[SupportsIndex]) -> GPUArray:
         """Logits after every token; overwritten by the next pass."""
@@ -1924,7 +1963,7 @@ def audio_spectrogram(
     """
 
 def bincount(
-    x: _ArrayLike, weights: GPUArray | None = None, minlength: SupportsIndex = 0
+    x: _ArrayLike, weights: _ArrayLike | None = None, minlength: SupportsIndex = 0
 ) -> GPUArray:
     """The count of each integer from 0 to the largest, or the float64 sum of its weights."""
 
@@ -1975,6 +2014,15 @@ def causal_conv1d(
     channels, taps - 1] (zeros without). Returns (result, the state after x); state_out may
     be state.
     """
+
+def check_packing(
+    op: str,
+    format: str,
+    group: SupportsIndex | None,
+    zero_point: builtins.bool,
+    block: builtins.bool,
+) -> None:
+    """Raises what quantize() would for these options, in the name of `op`."""
 
 def clear_matmul_tuning(file: builtins.bool = True) -> int:
     """Drops measured choices; returns how many there were."""
@@ -2277,6 +2325,24 @@ def element(array: GPUArray, index: Sequence[SupportsIndex]) -> GPUArray:
 def elementwise_types(op: str, operands: Any) -> tuple[Any, ...]:
     """(common dtype, result dtype, functor) for operands given as DataTypes or numbers."""
 
+def embedding(
+    table: GPUArray,
+    ids: GPUArray,
+    *,
+    scale: float = 1.0,
+    position_table: GPUArray | None = None,
+    positions: GPUArray | None = None,
+    start: _ScalarLike = 0,
+    out: GPUArray | None = None,
+) -> GPUArray:
+    """scale * table[ids] + position_table[positions]: rows of a table for ids of any shape.
+
+    table is [vocabulary, dim], position_table [rows, dim]; ids and positions are int32 or
+    int64, positions [..., seq] or [seq] for ids [..., seq]; without them start, start + 1,
+    ... Computed in float32, in one launch. An id or position that is no row is an
+    IndexError; on a GPU it comes with the next call that waits.
+    """
+
 def empty(
     shape: _ShapeLike, dtype: _DTypeLike | None = None, *, device: _DeviceLike = None
 ) -> GPUArray:
@@ -2354,7 +2420,7 @@ def from_numpy(array: ArrayLike, *, device: _DeviceLike = None) -> GPUArray:
 
 def full(
     shape: _ShapeLike,
-    fill_value: _ScalarLike | GPUArray,
+    fill_value: _ScalarLike | GPUArray | _Numbers,
     dtype: _DTypeLike | None = None,
     *,
     device: _DeviceLike = None,
@@ -2388,7 +2454,7 @@ def get_matmul_precision() -> str:
 
 def grouped_gemm(
     x: GPUArray,
-    w: GPUArray,
+    w: GPUArray | PackedWeight,
     group_sizes: GPUArray | Sequence[SupportsIndex] | None = None,
     expert_ids: GPUArray | None = None,
     *,
@@ -2400,7 +2466,8 @@ def grouped_gemm(
     expert_ids (m elements) names the expert of every row. Sizes on the host, as a sequence
     of ints, must add up to m, and every group is a GEMM of its own. Sizes and ids on the
     device, int32 or int64, stay there and nothing waits for them: rows that no expert has,
-    by sizes that add up to less or ids out of range (-1), are zero.
+    by sizes that add up to less or ids out of range (-1), are zero. w may be a PackedWeight
+    of a stack (quantize()); then x is float16, bfloat16 or float32.
     """
 
 def grouped_linear(
@@ -2747,6 +2814,9 @@ def llm_config(model: LlmModel) -> dict[str, Any]:
 
 def llm_detect_family(tensors: Sequence[str]) -> str:
     """The family whose tensors have such names."""
+
+def llm_kv_bytes(amount: str, model: LlmModel, argument: str) -> int:
+    """Bytes that a text like '1GiB' or '50%' means on the model's device."""
 
 def llm_load_files(
     path: str, config: str, spec: dict[str, Any], dtype: _DTypeLike | None, device: _DeviceLike
@@ -3405,8 +3475,8 @@ def rope(
 
     The first 2 * half elements of a head are rotated, the others copied: element j with
     element half + j, or neighbours where interleaved. positions (int32 or int64, [..., seq]
-    or [seq]) are rows of the tables; without them start, start + 1, ... Beyond the tables
-    the result is NaN. out may be x.
+    or [seq]) are rows of the tables, and give NaN beyond them; without them start, start +
+    1, ... out may be x.
     """
 
 def rope_computed(
@@ -3428,6 +3498,11 @@ def rope_spectrum(
     op: str, dim: SupportsIndex, base: float, scaling: dict[str, Any], max_positions: SupportsIndex
 ) -> tuple[list[float], float]:
     """(angle per position of each pair, factor of cosines and sines) of a rope_scaling."""
+
+def run_reference(name: str, args: tuple[Any, ...], out: GPUArray) -> None:
+    """pygpukit._reference.<name>(*args, out=out) on views of arrays on the CPU, which the
+    caller has checked; part of a graph like an op.
+    """
 
 def safe_repr(object: object) -> str:
     """repr(object) for a message: truncated, with a placeholder where __repr__ raises."""
@@ -3509,7 +3584,7 @@ def searchsorted(
     x1: _Operand | _Numbers,
     x2: _Operand | _Numbers,
     side: Literal["left", "right"] = "left",
-    sorter: GPUArray | None = None,
+    sorter: _ArrayLike | None = None,
 ) -> GPUArray:
     """Insertion indices of the elements of x2 in the sorted array x1."""
 

@@ -14,14 +14,17 @@ from __future__ import annotations
 from operator import index
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays, whole
+from pygpukit.core.arguments import array_argument, require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol, TypeVar
+
+    from pygpukit._native import _ArrayLike
 
     Axes = int | Sequence[int] | None
     Norm = str | None
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
         def __call__(
             self,
-            x: GPUArray,
+            x: _ArrayLike,
             /,
             n: int | None = None,
             axis: int = -1,
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 
         def __call__(
             self,
-            x: GPUArray,
+            x: _ArrayLike,
             /,
             s: Sequence[int] | None = None,
             axes: Axes = ...,
@@ -60,7 +63,7 @@ def _along_one(op: str, doc: str) -> AlongOne:
     """The function ``op`` along one axis."""
 
     def transform(
-        x: GPUArray,
+        x: _ArrayLike,
         /,
         n: int | None = None,
         axis: int = -1,
@@ -68,7 +71,7 @@ def _along_one(op: str, doc: str) -> AlongOne:
         *,
         out: GPUArray | None = None,
     ) -> GPUArray:
-        _check_arrays(op, x, out)
+        x = _input(op, x, out)
         lengths = None if n is None else (whole(op, "n", n, 1),)
         along = (_integer(op, "axis", axis),)
         return _native.fft_execute(op, x, op, lengths, along, norm, out=out)
@@ -80,7 +83,7 @@ def _along_many(op: str, kind: str, default: Axes, doc: str) -> AlongMany:
     """The function ``op`` along several axes: transforms of one kind."""
 
     def transform(
-        x: GPUArray,
+        x: _ArrayLike,
         /,
         s: Sequence[int] | None = None,
         axes: Axes = default,
@@ -88,7 +91,7 @@ def _along_many(op: str, kind: str, default: Axes, doc: str) -> AlongMany:
         *,
         out: GPUArray | None = None,
     ) -> GPUArray:
-        _check_arrays(op, x, out)
+        x = _input(op, x, out)
         return _native.fft_execute(op, x, kind, s, axes, norm, out=out)
 
     return _named(transform, op, doc)
@@ -100,10 +103,10 @@ def _named(function: Function, name: str, doc: str) -> Function:
     return function
 
 
-def _check_arrays(op: str, x: GPUArray, out: GPUArray | None) -> None:
-    require_arrays(op, x=x)
+def _input(op: str, x: Any, out: GPUArray | None) -> GPUArray:
     if out is not None:
         require_arrays(op, out=out)
+    return array_argument(op, "x", x, out)
 
 
 def _integer(op: str, name: str, value: Any) -> int:
@@ -169,8 +172,8 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
     count, step = _points("fftfreq", n, d)
     places = gp.arange(count, dtype="int64", device=device)
     half = (count - 1) // 2 + 1
-    turned = gp.where(places < half, places, places - count)
-    return gp.astype(gp.astype(turned, "float64") / (count * step), dtype)
+    wrapped = gp.where(places < half, places, places - count)
+    return gp.astype(gp.astype(wrapped, "float64") / (count * step), dtype)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> GPUArray:
@@ -183,21 +186,21 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -
     return gp.astype(gp.astype(places, "float64") / (count * step), dtype)
 
 
-def fftshift(x: GPUArray, /, axes: Axes = None) -> GPUArray:
+def fftshift(x: _ArrayLike, /, axes: Axes = None) -> GPUArray:
     """x rolled by half of each axis, so that frequency 0 is in the middle."""
     return _rolled("fftshift", x, axes, 1)
 
 
-def ifftshift(x: GPUArray, /, axes: Axes = None) -> GPUArray:
+def ifftshift(x: _ArrayLike, /, axes: Axes = None) -> GPUArray:
     """The inverse of fftshift."""
     return _rolled("ifftshift", x, axes, -1)
 
 
-def _rolled(op: str, x: GPUArray, axes: Axes, sign: int) -> GPUArray:
+def _rolled(op: str, x: _ArrayLike, axes: Axes, sign: int) -> GPUArray:
     import pygpukit as gp
     from pygpukit.core.errors import AxisError
 
-    require_arrays(op, x=x)
+    x = array_argument(op, "x", x)
     if axes is None:
         chosen: list[int] = list(range(x.ndim))
     elif isinstance(axes, (list, tuple)):
@@ -243,3 +246,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+name_all(globals(), __all__)

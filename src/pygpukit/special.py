@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import (
     digamma,
     entr,
@@ -110,3 +111,5 @@ __all__ = [
     "xlog1py",
     "xlogy",
 ]
+
+name_all(globals(), __all__)

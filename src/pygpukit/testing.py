@@ -66,6 +66,14 @@ def assert_array_almost_equal(
     )
 
 
+def assert_almost_equal(
+    actual: Any, desired: Any, decimal: int = 7, err_msg: str = "", verbose: bool = True
+) -> None:
+    """AssertionError unless arrays or numbers are equal up to a number of decimals."""
+    __tracebackhide__ = True
+    np.testing.assert_almost_equal(_host(actual), _host(desired), decimal, err_msg, verbose)
+
+
 def assert_array_less(
     x: Any, y: Any, err_msg: str = "", verbose: bool = True, *, strict: bool = False
 ) -> None:
@@ -82,10 +90,16 @@ def _host(value: Any) -> Any:
     return asnumpy(value) if hasattr(value, "to_numpy") else value
 
 
+assert_raises = np.testing.assert_raises
+assert_raises_regex = np.testing.assert_raises_regex
+
 __all__ = [
     "assert_allclose",
+    "assert_almost_equal",
     "assert_array_almost_equal",
     "assert_array_equal",
     "assert_array_less",
     "assert_equal",
+    "assert_raises",
+    "assert_raises_regex",
 ]

@@ -60,4 +60,16 @@ struct AttentionArgs {
 };
 static_assert(sizeof(AttentionArgs) == 344 && __is_trivially_copyable(AttentionArgs));
 
+// Pages of keys and values in another dtype, contiguous: kernels/attention/widen_pages.cuh.
+struct WidePages {
+  void* k;
+  void* v;
+  int* blocks;    // [batch, blocks_row]: their pages in k and v
+  int num_pages;  // of AttentionArgs; other ids are pages of zeros
+  int zero_page;  // pages keep their ids, and other ids become this one; -1: entry i gets page i
+  int tile;       // keys: what comes next reads from a multiple of it on
+  int unused;
+};
+static_assert(sizeof(WidePages) == 40 && __is_trivially_copyable(WidePages));
+
 }  // namespace gpk::kernels

@@ -184,9 +184,12 @@ struct GemvArgs {
   long long k_warps;        // warps of a block that share rows: a power of two up to 8
   long long flags;          // EpilogueFlags and GemvFlags
   const void* norm_weight;  // gemv_mma with kNorm: of x's columns
+  const void* norm_bias;    // null: none; as norm_centred, in chains only
   float norm_eps, norm_offset;
+  int norm_centred;  // layernorm, else rmsnorm
+  int unused;
 };
-static_assert(sizeof(GemvArgs) == 152 && __is_trivially_copyable(GemvArgs));
+static_assert(sizeof(GemvArgs) == 168 && __is_trivially_copyable(GemvArgs));
 
 // --- gemv_packed --------------------------------------------------------------------------------
 
@@ -204,7 +207,7 @@ struct PackedGemvArgs {
   long long w_expert;      // bytes from matrix to matrix
   long long scale_expert;  // scales
 };
-static_assert(sizeof(PackedGemvArgs) == 216 && __is_trivially_copyable(PackedGemvArgs));
+static_assert(sizeof(PackedGemvArgs) == 232 && __is_trivially_copyable(PackedGemvArgs));
 
 // --- grouped ------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ static_assert(sizeof(NormArgs) == 136 && __is_trivially_copyable(NormArgs));
 // --- softmax ------------------------------------------------------------------------------------
 
 // Where the mask's element of a row's first element is: leading dimensions, slowest first.
-struct MaskLayout {
+struct SoftmaxMaskLayout {
   static constexpr int kMaxDims = 6;
   long long size[kMaxDims] = {};
   long long stride[kMaxDims] = {};
@@ -59,7 +59,7 @@ struct MaskLayout {
   int num_dims = 0;
   int unused = 0;
 };
-static_assert(sizeof(MaskLayout) == 112 && __is_trivially_copyable(MaskLayout));
+static_assert(sizeof(SoftmaxMaskLayout) == 112 && __is_trivially_copyable(SoftmaxMaskLayout));
 
 struct SoftmaxArgs {
   const void* x;
@@ -69,7 +69,7 @@ struct SoftmaxArgs {
   long long out_row;
   long long rows;
   long long inner;  // columns: elements between two of one softmax
-  MaskLayout mask_layout;
+  SoftmaxMaskLayout mask_layout;
   int width;
   int group;
   float scale;
@@ -139,5 +139,32 @@ struct RopeArgs {
   int unused;
 };
 static_assert(sizeof(RopeArgs) == 160 && __is_trivially_copyable(RopeArgs));
+
+// --- embeddings ---------------------------------------------------------------------------------
+
+// Whether indices are int64, else int32.
+inline constexpr unsigned kWideIds = 1;
+inline constexpr unsigned kWideTokenPositions = 2;
+
+// Tables are contiguous along the last axis, out is contiguous.
+struct EmbeddingArgs {
+  const void* table;           // [vocabulary, dim]
+  const void* position_table;  // [position_rows, dim]; nullptr: none
+  const void* ids;             // of tokens
+  const void* positions;       // of tokens; nullptr: start, start + 1, ... in each sequence
+  void* out;
+  long long table_row;
+  long long position_row;
+  long long vocabulary;
+  long long position_rows;
+  long long start;
+  long long seq;        // tokens of a sequence
+  long long num_items;  // threads with work
+  int accesses;         // of a row
+  int shared;           // positions are those of one sequence
+  float scale;
+  unsigned wide;
+};
+static_assert(sizeof(EmbeddingArgs) == 112 && __is_trivially_copyable(EmbeddingArgs));
 
 }  // namespace gpk::kernels

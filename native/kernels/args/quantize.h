@@ -33,6 +33,7 @@ template <int kCode>
 inline constexpr bool kHasZeroPoint = (kZeroPointCodes >> kCode & 1) != 0;
 
 inline constexpr int kQuantizeThreads = 128;
+inline constexpr int kDequantizeValues = 8;  // of a thread
 
 // w [n, k]. A scale is for `group` values of k, and for `scale_rows` rows.
 struct QuantizeArgs {
@@ -50,8 +51,11 @@ struct QuantizeArgs {
   int scale_rows;
   int code;        // PackedCode
   int scale_code;  // ScaleCode
+  // dequantize: rows used of each stacked matrix of matrix_rows; null: all of them.
+  const int* sizes;
+  long long matrix_rows;
 };
-static_assert(sizeof(QuantizeArgs) == 104 && __is_trivially_copyable(QuantizeArgs));
+static_assert(sizeof(QuantizeArgs) == 120 && __is_trivially_copyable(QuantizeArgs));
 
 // 2:4 sparsity: kernels/quantize/sparse.cuh.
 struct SparseArgs {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/dtype.cuh"
+#include "common/registers.cuh"
 
 namespace gpk {
 
@@ -42,15 +43,6 @@ __device__ __forceinline__ void wgmma_touch(Acc (&d)[kSize]) {
       asm volatile("" : "+r"(d[i])::"memory");
     }
   }
-}
-
-template <int kCount>
-__device__ __forceinline__ void keep_registers_down() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
-}
-template <int kCount>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
 // --- Instructions --------------------------------------------------------------------------------

@@ -3,26 +3,13 @@
 // skipped (stores); the host raises at its next synchronisation.
 #pragma once
 
-#include "args/index_report.h"
 #include "args/indexing.h"
+#include "common/index_report.cuh"
 #include "common/vec.cuh"
 
 namespace gpk {
 
 using namespace kernels;
-
-__device__ __forceinline__ void report_index(const IndexReport& report, long long index,
-                                             long long size, int axis) {
-  if (*static_cast<volatile unsigned*>(report.gate) != 0 || atomicExch(report.gate, 1u) != 0)
-    return;
-  volatile IndexRecord* record = report.record;
-  record->axis = axis;
-  record->op = report.op;
-  record->index = index;
-  record->size = size;
-  __threadfence_system();
-  record->ready = 1;
-}
 
 // Index in [0, size), or -1 after a report. `size` > 0.
 __device__ __forceinline__ long long resolve_index(long long index, long long size, int axis,

@@ -108,6 +108,15 @@ Array contiguous(const Array& array, const char* op) {
   return array.is_contiguous() ? array : copy_as(array, array.dtype(), op);
 }
 
+bool has_rows(const Array& array) {
+  const int last = array.ndim() - 1;
+  return array.shape()[last] <= 1 || array.strides()[last] == 1;
+}
+
+Array with_rows(const Array& array, const char* op) {
+  return has_rows(array) ? array : contiguous(array, op);
+}
+
 Array cast(const Array& array, DType dtype, const char* op) {
   return array.dtype() == dtype ? array : copy_as(array, dtype, op);
 }

@@ -13,6 +13,11 @@ void copy_into(const Array& dst, const Array& src, const char* op);
 // `array` itself when it is C-contiguous, else a copy that is.
 Array contiguous(const Array& array, const char* op);
 
+// Whether elements along the last axis are neighbours.
+bool has_rows(const Array& array);
+// `array` itself where that is so, else a C-contiguous copy.
+Array with_rows(const Array& array, const char* op);
+
 // `array` itself when it has that dtype, else a C-contiguous copy.
 Array cast(const Array& array, DType dtype, const char* op);
 

@@ -70,7 +70,7 @@ void launch_fill(const Array& array, ScalarBytes pattern, const std::shared_ptr<
 
 void fill_on_gpu(const Array& array, const ScalarBytes& pattern) {
   const Array* const arrays[] = {&array};
-  const Submission submission(arrays);
+  const Submission submission("a fill", arrays);
   const auto& stream = submission.stream();
   stream->context()->make_current();
   const auto n = static_cast<std::size_t>(array.size());

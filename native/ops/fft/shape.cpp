@@ -4,6 +4,8 @@
 #include <array>
 #include <functional>
 
+#include "base/ceil_div.h"
+
 namespace gpk::ops::fft {
 namespace {
 
@@ -112,7 +114,7 @@ class CheapestStages {
     const double lanes = 32.0 * ((threads * group + 31) / 32) / group;
     double cost = 0;
     for (int s = 0; s < stages_.num_stages; ++s) {
-      const int each = (stages_.n / radix(s) + threads - 1) / threads;
+      const auto each = static_cast<int>(ceil_div(stages_.n / radix(s), threads));
       if (each * radix(s) > values_) return;
       cost += lanes * (kStageCost + each * butterfly_cost(radix(s)));
     }

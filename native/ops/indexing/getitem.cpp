@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -153,12 +154,6 @@ bool broadcasts(const Dims& from, const Dims& to) {
   return true;
 }
 
-void check_device(const Array& target, const Array& value, const char* op) {
-  if (!(target.device() == value.device()))
-    throw InvalidArgument(cat(op, ": the array is on ", to_string(target.device()),
-                              ", the value on ", to_string(value.device())));
-}
-
 // Numbers cannot be converted to storage types directly: go through an array, which is cast.
 AssignValue storable(const AssignValue& value, const Array& target, const char* op) {
   const auto* scalar = std::get_if<Scalar>(&value);
@@ -173,7 +168,7 @@ void assign(const Array& view, const AssignValue& value, const char* op) {
     return;
   }
   const auto& given = std::get<Array>(value);
-  check_device(view, given, op);
+  check_device(view, "the array", given.device(), "the value", op);
   if (view.dtype() == given.dtype() && view.shape() == given.shape() && same_place(view, given))
     return;  // the last step of a[key] += b
   const Array array = without_leading_ones(given, view.ndim());
@@ -319,7 +314,7 @@ void indexing::scatter(const Array& view, const std::vector<AxisIndex>& given, c
     to_bytes(std::get<Scalar>(source), view.dtype(), op);
   } else {
     const auto& array = std::get<Array>(value);
-    check_device(view, array, op);
+    check_device(view, "the array", array.device(), "the value", op);
     const Array short_value = without_leading_ones(array, shape.size());
     check_value(short_value, shape, op);
     source = broadcast_to(prepared(short_value, view, op), shape, op);
@@ -364,7 +359,7 @@ void setitem(const Array& array, std::span<const IndexItem> items, const AssignV
       return;
     }
     const auto& given = std::get<Array>(value);
-    check_device(s.view, given, kOp);
+    check_device(s.view, "the array", given.device(), "the value", kOp);
     if (items.size() == 1 && s.masks[0].mask.ndim() == array.ndim() && given.ndim() > 1)
       throw InvalidArgument(InvalidArgument::Kind::kType,
                             cat(kOp,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/elementwise/fill.h"
 
 namespace gpk::ops {
@@ -150,12 +151,6 @@ Array fitted_mask(const Array& array, const Array& mask, int axis, const char* o
   return broadcast_to(full({}, Scalar(false), DType::kBool, mask.device(), op), shape, op);
 }
 
-void check_device(const Array& array, const Array& index, const char* op) {
-  if (!(array.device() == index.device()))
-    throw InvalidArgument(cat(op, ": the array is on ", to_string(array.device()), ", an index on ",
-                              to_string(index.device())));
-}
-
 // Number of axes the ellipsis expands to; checks the key as a whole.
 int missing_axes(const Array& array, std::span<const IndexItem> items, const char* op) {
   int used = 0;
@@ -222,13 +217,13 @@ Selection indexing::select(const Array& array, std::span<const IndexItem> items,
         break;
       case Kind::kNewAxis: walk.push(1, 0); break;
       case Kind::kArray:
-        check_device(array, *item.array, op);
+        check_device(array, "the array", item.array->device(), "an index", op);
         indexes.push_back({*item.array, walk.rank(), walk.from()});
         walk.picked();
         ++num_picked;
         break;
       case Kind::kMask:
-        check_device(array, *item.array, op);
+        check_device(array, "the array", item.array->device(), "an index", op);
         masks.push_back(
             {fitted_mask(array, *item.array, walk.from(), op), walk.rank(), walk.from()});
         for (int i = 0; i < item.array->ndim(); ++i) walk.picked();

@@ -215,7 +215,7 @@ void drop_duplicates(const Array& offsets, std::int64_t size, std::int64_t strid
       Array::empty({slots}, wide ? DType::kInt64 : DType::kInt32, offsets.device(), op);
   Context& context = Context::get(offsets.device().index);
   const Array* const arrays[] = {&table, &offsets};
-  const Submission submission(arrays);
+  const Submission submission(op, arrays);
   context.make_current();
   GPK_CU_CHECK(cuMemsetD8Async, table.device_ptr(), 0xff, table.nbytes(),
                submission.stream()->handle());

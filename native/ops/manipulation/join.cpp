@@ -32,6 +32,11 @@ DType common_dtype(std::span<const Array> arrays, const char* op) {
 // A new array, or the caller's `out` after checking it.
 Array make_result(const Dims& shape, DType natural, Device device, const JoinOptions& options,
                   const char* op) {
+  if (options.dtype && !can_cast_same_kind(natural, *options.dtype))
+    throw InvalidArgument(
+        InvalidArgument::Kind::kType,
+        cat(op, ": dtype is ", name(*options.dtype), ", which the result's ", name(natural),
+            " cannot be cast to within its kind; astype() the arrays first"));
   if (!options.out) return Array::empty(shape, options.dtype.value_or(natural), device, op);
   if (options.dtype)
     throw InvalidArgument(InvalidArgument::Kind::kType,

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
 #include "core/view.h"
 #include "kernels/args/random.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -72,9 +74,7 @@ const Array* array_of(const RandomParameter& parameter) { return std::get_if<Arr
 void check_array(const RandomResult& result, const char* name, const RandomParameter& parameter) {
   const Array* array = array_of(parameter);
   if (array == nullptr) return;
-  if (!(array->device() == result.device))
-    throw InvalidArgument(cat(result.op, ": ", name, " is on ", to_string(array->device()),
-                              ", the result on ", to_string(result.device)));
+  check_device(*array, name, result.device, "the result", result.op);
   if (is_complex(array->dtype()) || is_storage_only(array->dtype()))
     throw InvalidArgument(Kind::kType, cat(result.op, ": ", name, " has dtype ",
                                            gpk::name(array->dtype()), ", expected real numbers"));
@@ -122,7 +122,7 @@ void launch_variates(const Array& out, const RandomState& state, VariateKind kin
   kernels::VariateArgs args{address(first.array), address(second.array), first.value, second.value};
   LaunchConfig config;
   config.grid[0] =
-      static_cast<unsigned>(std::min<std::int64_t>((count + kThreads - 1) / kThreads, kMaxBlocks));
+      static_cast<unsigned>(std::min<std::int64_t>(ceil_div(count, kThreads), kMaxBlocks));
   config.block[0] = kThreads;
   void* params[] = {&pointer, &count, &stream, &args};
   submit(k, config,

@@ -2,18 +2,38 @@
 
 #include <algorithm>
 
+// Compiled for AVX2 too and chosen when the library is loaded; the results are the same. TSan runs
+// before such a choice is possible.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define GPK_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define GPK_WIDE_VECTORS
+#endif
+
 namespace gpk::ops {
 namespace {
 
 // Sums that run side by side, which a compiler makes vectors of.
 constexpr int kLanes = 16;
 constexpr std::int64_t kColumns = 1024;  // sums that stay in the L1
+constexpr std::int64_t kLine = 4096;     // the same beside one line of elements
+
+constexpr int kStep = 64;  // elements of each row that are fetched ahead
 
 // The sum of eight, as a tree in float32.
 float tree(const float* x, std::int64_t stride) {
   const float a = (x[0] + x[stride]) + (x[2 * stride] + x[3 * stride]);
   const float b = (x[4 * stride] + x[5 * stride]) + (x[6 * stride] + x[7 * stride]);
   return a + b;
+}
+
+// The next eight: a processor foresees one stream better than eight.
+inline void prefetch([[maybe_unused]] const float* x, [[maybe_unused]] std::int64_t stride) {
+#ifdef __GNUC__
+  for (int row = 0; row < 8; ++row)
+    for (int line = 0; line < kStep; line += 16) __builtin_prefetch(x + row * stride + line);
+#endif
 }
 
 double squared(float x, double mean) {
@@ -37,12 +57,18 @@ double square_row(const float* x, std::int64_t count, double mean) {
   return total(parts);
 }
 
-void sum_columns(const float* x, double* out, std::int64_t rows, std::int64_t pitch,
-                 std::int64_t width) {
+GPK_WIDE_VECTORS void sum_columns(const float* x, double* out, std::int64_t rows,
+                                  std::int64_t pitch, std::int64_t width) {
   std::int64_t j = 0;
-  for (; j + 8 <= rows; j += 8)
-    for (std::int64_t i = 0; i < width; ++i)
-      out[i] += static_cast<double>(tree(x + j * pitch + i, pitch));
+  for (; j + 8 <= rows; j += 8) {
+    const bool more = j + 16 <= rows;
+    for (std::int64_t first = 0; first < width; first += kStep) {
+      if (more) prefetch(x + (j + 8) * pitch + first, pitch);
+      const std::int64_t end = std::min(width, first + kStep);
+      for (std::int64_t i = first; i < end; ++i)
+        out[i] += static_cast<double>(tree(x + j * pitch + i, pitch));
+    }
+  }
   for (; j < rows; ++j)
     for (std::int64_t i = 0; i < width; ++i) out[i] += static_cast<double>(x[j * pitch + i]);
 }
@@ -60,8 +86,8 @@ double sum_row(const float* x, std::int64_t count) {
   return total(parts);
 }
 
-void square_columns(const float* x, const double* mean, double* out, std::int64_t rows,
-                    std::int64_t pitch, std::int64_t width) {
+GPK_WIDE_VECTORS void square_columns(const float* x, const double* mean, double* out,
+                                     std::int64_t rows, std::int64_t pitch, std::int64_t width) {
   for (std::int64_t j = 0; j < rows; ++j)
     for (std::int64_t i = 0; i < width; ++i) out[i] += squared(x[j * pitch + i], mean[i]);
 }
@@ -129,8 +155,8 @@ void sum_wide(const float* x, const double* mean, double* out, const SumShape& s
       continue;
     }
     std::fill_n(result, shape.inner, 0.0);
-    for (std::int64_t first = 0; first < shape.inner; first += kColumns) {
-      const std::int64_t width = std::min(kColumns, shape.inner - first);
+    for (std::int64_t first = 0; first < shape.inner; first += kLine) {
+      const std::int64_t width = std::min(kLine, shape.inner - first);
       if (about == nullptr) {
         sum_columns(part + first, result + first, shape.reduced, shape.inner, width);
       } else {

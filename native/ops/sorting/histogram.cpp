@@ -13,6 +13,7 @@
 #include "core/view.h"
 #include "device/host_copy.h"
 #include "kernels/args/sorting.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -42,7 +43,7 @@ void check_real(const Array& array, const char* argument, const char* op) {
 void check_weights(const std::optional<Array>& weights, const Array& x, const char* op) {
   if (!weights) return;
   check_real(*weights, "weights", op);
-  check_same_device(x, "x", *weights, "weights", op);
+  check_device(x, "x", weights->device(), "weights", op);
   if (!(weights->shape() == x.shape()))
     throw InvalidArgument(cat(op, ": weights has shape ", to_string(weights->shape()),
                               ", x has shape ", to_string(x.shape())));
@@ -54,7 +55,7 @@ void check_histogram(const Array& x, const HistogramRequest& request) {
   check_weights(request.weights, x, op);
   if (request.edges) {
     check_real(*request.edges, "bins", op);
-    check_same_device(x, "x", *request.edges, "bins", op);
+    check_device(x, "x", request.edges->device(), "bins", op);
     if (request.edges->ndim() != 1 || request.edges->size() == 0)
       throw InvalidArgument(cat(op, ": bins has shape ", to_string(request.edges->shape()),
                                 ", expected one dimension of at least one edge"));

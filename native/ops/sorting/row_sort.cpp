@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/ceil_div.h"
+#include "base/round_up.h"
 #include "base/text.h"
 #include "core/context.h"
 #include "core/promote.h"
@@ -61,7 +62,7 @@ struct Workspace {
   std::size_t bytes = 0;
 };
 
-std::size_t round_up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+constexpr std::size_t kAlignBytes = 256;
 
 Workspace lay_out(const RowSortPlan& plan) {
   const auto rows = static_cast<std::size_t>(plan.rows_per_group);
@@ -69,8 +70,8 @@ Workspace lay_out(const RowSortPlan& plan) {
   const auto portions = static_cast<std::size_t>(plan.num_portions);
   const std::size_t lookback = rows * static_cast<std::size_t>(plan.tiles_per_row) * 1024;
   Workspace work;
-  work.done = work.counters + round_up(passes * portions * 4);
-  work.counts = work.done + round_up(rows * 4);
+  work.done = work.counters + round_up(passes * portions * 4, kAlignBytes);
+  work.counts = work.done + round_up(rows * 4, kAlignBytes);
   work.lookback[0] = work.counts + rows * passes * 256 * 8;
   work.zero_bytes = work.lookback[0] + lookback;
   work.lookback[1] = work.zero_bytes;

@@ -48,13 +48,6 @@ void check_compute_dtype(const Array& array, const char* argument, const char* o
                               ", a storage type; cast it first"));
 }
 
-void check_same_device(const Array& a, const char* name_a, const Array& b, const char* name_b,
-                       const char* op) {
-  if (!(a.device() == b.device()))
-    throw InvalidArgument(cat(op, ": ", name_a, " is on ", to_string(a.device()), ", ", name_b,
-                              " on ", to_string(b.device())));
-}
-
 Array flatten(const Array& array, const char* op) { return reshape(array, {-1}, op); }
 
 Array concatenate_flat(const Array& a, const Array& b, DType dtype, const char* op) {

@@ -28,8 +28,6 @@ Array axis_last(const Array& array, int axis, const char* op);
 
 // Throws for storage-only dtypes.
 void check_compute_dtype(const Array& array, const char* argument, const char* op);
-void check_same_device(const Array& a, const char* name_a, const Array& b, const char* name_b,
-                       const char* op);
 
 // One-dimensional, C order.
 Array flatten(const Array& array, const char* op);

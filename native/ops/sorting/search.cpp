@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 #include "kernels/args/sorting.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/device_address.h"
 #include "ops/elementwise/copy.h"
@@ -71,7 +72,7 @@ void check_sorter(const std::optional<Array>& sorter, const Array& x1) {
   if (!(sorter->shape() == x1.shape()))
     throw InvalidArgument(cat("searchsorted: sorter has shape ", to_string(sorter->shape()),
                               ", x1 has shape ", to_string(x1.shape())));
-  check_same_device(x1, "x1", *sorter, "sorter", "searchsorted");
+  check_device(x1, "x1", sorter->device(), "sorter", "searchsorted");
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ Array searchsorted(const Array& x1, const Array& x2, Side side,
   constexpr const char* op = "searchsorted";
   check_table(x1, "x1", op);
   check_compute_dtype(x2, "x2", op);
-  check_same_device(x1, "x1", x2, "x2", op);
+  check_device(x1, "x1", x2.device(), "x2", op);
   check_sorter(sorter, x1);
   const DType dtype = promote_types(x1.dtype(), x2.dtype(), op);
   Array out = Array::empty(x2.shape(), DType::kInt64, x2.device(), op);
@@ -106,7 +107,7 @@ Array digitize(const Array& x, const Array& bins, bool right) {
   check_compute_dtype(x, "x", op);
   if (is_complex(x.dtype()) || is_complex(bins.dtype()))
     throw InvalidArgument(InvalidArgument::Kind::kType, cat(op, ": x may not be complex"));
-  check_same_device(x, "x", bins, "bins", op);
+  check_device(x, "x", bins.device(), "bins", op);
   const DType dtype = promote_types(x.dtype(), bins.dtype(), op);
   Array out = Array::empty(x.shape(), DType::kInt64, x.device(), op);
   if (out.size() == 0) return out;
@@ -125,7 +126,7 @@ Array digitize(const Array& x, const Array& bins, bool right) {
 Array isin(const Array& x, const Array& test_elements, bool invert, const char* op) {
   check_compute_dtype(x, "x1", op);
   check_compute_dtype(test_elements, "x2", op);
-  check_same_device(x, "x1", test_elements, "x2", op);
+  check_device(x, "x1", test_elements.device(), "x2", op);
   const DType dtype = promote_types(x.dtype(), test_elements.dtype(), op);
   Array out = Array::empty(x.shape(), DType::kBool, x.device(), op);
   if (out.size() == 0) return out;

@@ -1,6 +1,7 @@
 #include "ops/sorting/sets.h"
 
 #include "core/promote.h"
+#include "ops/checks.h"
 #include "ops/elementwise/copy.h"
 #include "ops/sorting/rows.h"
 #include "ops/sorting/search.h"
@@ -15,7 +16,7 @@ using namespace sorting;
 DType check_sets(const Array& x1, const Array& x2, const char* op) {
   check_compute_dtype(x1, "x1", op);
   check_compute_dtype(x2, "x2", op);
-  check_same_device(x1, "x1", x2, "x2", op);
+  check_device(x1, "x1", x2.device(), "x2", op);
   return promote_types(x1.dtype(), x2.dtype(), op);
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/promote.h"
 #include "core/view.h"
+#include "ops/checks.h"
 #include "ops/cpu_backend.h"
 #include "ops/elementwise/copy.h"
 #include "ops/output.h"
@@ -154,7 +155,7 @@ Array lexsort(const std::vector<Array>& keys, std::int64_t given_axis) {
     throw InvalidArgument(InvalidArgument::Kind::kType, cat(op, ": needs at least one key"));
   for (const Array& key : keys) {
     check_compute_dtype(key, "keys", op);
-    check_same_device(keys[0], "the first key", key, "another", op);
+    check_device(keys[0], "the first key", key.device(), "another", op);
     if (!(key.shape() == keys[0].shape()))
       throw InvalidArgument(cat(op, ": keys of shapes ", to_string(keys[0].shape()), " and ",
                                 to_string(key.shape()), ", expected equal ones"));

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import pygpukit
 from pygpukit._cli import asr, check, llm, tts
+from pygpukit._cli.text import message_of
+from pygpukit.core.errors import PyGPUkitError
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,19 +56,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code: 0, 1 for a failure, 2 for bad usage."""
     parser = _parser()
     args = parser.parse_args(argv)
-    if args.command is None:
-        from pygpukit._cli import report
-
-        return report.main(as_json=args.json)
-    if args.command == "top":
-        if not args.interval > 0:
-            parser.error(f"top: --interval {args.interval}: expected seconds above 0")
-        from pygpukit._cli import top
-
-        return top.main(once=args.once, interval=args.interval, as_json=args.json, pid=args.pid)
+    if args.command == "top" and not args.interval > 0:
+        parser.error(f"top: --interval {args.interval}: expected seconds above 0")
     from pygpukit._cli import cache
 
     try:
+        if args.command is None:
+            from pygpukit._cli import report
+
+            return report.main(as_json=args.json)
+        if args.command == "top":
+            from pygpukit._cli import top
+
+            return top.main(once=args.once, interval=args.interval, as_json=args.json, pid=args.pid)
         if args.command in check.COMMANDS:
             return check.main(args)
         if args.command in llm.COMMANDS:
@@ -80,8 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except cache.UsageError as error:
         parser.error(str(error))
-    except (RuntimeError, ValueError, OSError, ImportError) as error:
-        print(f"pygpukit: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        raise  # as terminal.run() has it
+    except (PyGPUkitError, RuntimeError, ValueError, OSError, ImportError, MemoryError) as error:
+        print(f"pygpukit: {message_of(error)}", file=sys.stderr)
         return 1
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygpukit._cli.terminal import ProgressLine
+from pygpukit._cli.text import message_of
 
 if TYPE_CHECKING:
     from pygpukit.asr.result import TranscriptionResult
@@ -24,7 +28,9 @@ def add_parsers(commands: Any) -> None:
     parser.add_argument(
         "--format", default="txt", metavar="LIST", help="txt, srt, vtt, json, with commas; txt"
     )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: standard output")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="a file for each; default: standard output"
+    )
     parser.add_argument("--language", metavar="CODE", help="default: detected")
     parser.add_argument("--task", default="transcribe", choices=("transcribe", "translate"))
     parser.add_argument("--beams", type=int, default=1, metavar="N", help="of beam search")
@@ -50,8 +56,9 @@ def main(args: argparse.Namespace) -> int:
     for kind in kinds:
         if kind not in FORMATS:
             raise ValueError(f"transcribe: --format {kind!r}, expected {', '.join(FORMATS)}")
-    if args.out is None and len(kinds) > 1:
-        raise ValueError("transcribe: several formats need --out FOLDER")
+    if args.batch < 0:
+        raise ValueError(f"transcribe: --batch is {args.batch}, expected 0 or more")
+    _check_output(args.files, kinds, args.out)
     line = ProgressLine(quiet=args.quiet)
     model = WhisperModel.from_pretrained(
         args.model,
@@ -68,12 +75,20 @@ def main(args: argparse.Namespace) -> int:
             result = model.transcribe(file, progress=_seconds(line, what), **_options(args))
         except (OSError, ValueError, TypeError, ImportError) as error:
             line.clear()
-            print(f"pygpukit: {file}: {error}", file=sys.stderr)
+            text = message_of(error).removeprefix(f"{file}: ")
+            print(f"pygpukit: {file}: {text}", file=sys.stderr)
             failed = True
             continue
         line.clear()
         for kind in kinds:
-            _write(result, file, kind, args.out, format_transcript)
+            if args.out is not None:
+                _target(args.out, file, kind).write_text(
+                    format_transcript(result, kind), encoding="utf-8"
+                )
+            elif kind == "json" and len(args.files) > 1:
+                print(_line_of(file, result))
+            else:
+                sys.stdout.write(format_transcript(result, kind))
     return 1 if failed else 0
 
 
@@ -95,16 +110,35 @@ def _seconds(line: ProgressLine, what: str) -> Callable[[int, int], None]:
     return lambda done, total: line.steps(100 * done // max(total, 1), 100, f"% of {what}")
 
 
-def _write(
-    result: TranscriptionResult,
-    file: Path,
-    kind: str,
-    folder: Path | None,
-    format_transcript: Callable[[TranscriptionResult, str], str],
-) -> None:
-    text = format_transcript(result, kind)
+def _check_output(files: list[Path], kinds: list[str], folder: Path | None) -> None:
+    """Before the work: everything has a place, and nothing is overwritten by the next file."""
     if folder is None:
-        sys.stdout.write(text)
+        if len(kinds) > 1:
+            raise ValueError("transcribe: several formats need --out FOLDER")
+        if len(files) > 1 and kinds[0] in ("srt", "vtt"):
+            raise ValueError(f"transcribe: several files as {kinds[0]} need --out FOLDER")
         return
+    stands = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not stands.is_dir():
+        raise ValueError(f"transcribe: --out is {str(folder)!r}, but {stands} is no folder")
+    if not os.access(stands, os.W_OK):
+        raise ValueError(f"transcribe: --out is {str(folder)!r}, but {stands} is not writable")
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.stem, file)
+        if other is not file:
+            raise ValueError(
+                f"transcribe: {other} and {file} would both become "
+                f"{_target(folder, file, kinds[0])}; give them different names or folders"
+            )
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{file.stem}.{kind}").write_text(text, encoding="utf-8")
+
+
+def _target(folder: Path, file: Path, kind: str) -> Path:
+    return folder / f"{file.stem}.{kind}"
+
+
+def _line_of(file: Path, result: TranscriptionResult) -> str:
+    """A transcript as a line of JSON Lines."""
+    values = {"file": str(file), **dataclasses.asdict(result)}
+    return json.dumps(values, ensure_ascii=False)

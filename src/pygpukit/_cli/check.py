@@ -7,6 +7,7 @@ import os
 import runpy
 import subprocess
 import sys
+import traceback
 from typing import Any
 
 COMMANDS = ("check",)
@@ -31,13 +32,27 @@ def add_parsers(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the script in a process of its own, which must choose its device before it starts."""
+    if not os.path.isfile(args.script):
+        raise ValueError(f"check: there is no file {args.script!r}")
     env = dict(os.environ, PYGPUKIT_DEVICE="sim" if args.ops else "cpu")
     env.pop("PYGPUKIT_REQUIRE_GPU", None)
     if args.device:
         env["PYGPUKIT_SIM_DEVICE"] = args.device
-    command = [sys.executable, "-m", "pygpukit._cli.check", str(args.seed)]
+    start = "import sys; from pygpukit._cli.check import child; sys.exit(child(*sys.argv[1:]))"
+    command = [sys.executable, "-c", start, str(args.seed)]
     command += ["no" if args.no_races else "yes", args.script, *args.args]
     return subprocess.run(command, env=env, check=False).returncode
+
+
+def child(seed: str, races: str, script: str, *args: str) -> int:
+    """The other process."""
+    from pygpukit.core.errors import GpuUnavailable
+
+    try:
+        return run_script(int(seed), races == "yes", script, list(args))
+    except GpuUnavailable as error:
+        print(f"pygpukit: check: {error}", file=sys.stderr)
+        return 1
 
 
 def run_script(seed: int, races: bool, script: str, args: list[str]) -> int:
@@ -54,11 +69,20 @@ def run_script(seed: int, races: bool, script: str, args: list[str]) -> int:
                 runpy.run_path(script, run_name="__main__")
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+                if isinstance(ended.code, str):
+                    print(ended.code, file=sys.stderr)
+            except Exception as error:
+                _print_error(error, script)
+                code = 1
         report.leaks = leaks(None)  # the script's own variables are gone
     sys.stdout.flush()
     print(report, file=sys.stderr)
     return code or (0 if report.ok else 1)
 
 
-if __name__ == "__main__":
-    sys.exit(run_script(int(sys.argv[1]), sys.argv[2] == "yes", sys.argv[3], sys.argv[4:]))
+def _print_error(error: Exception, script: str) -> None:
+    """What Python would print, from the script's own frames on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from pygpukit._cli.text import message_of
+
 
 def is_terminal(stream: TextIO) -> bool:
     """True when the stream is a terminal."""
@@ -79,14 +81,29 @@ class ProgressLine:
 
 
 def run(main: Callable[[], int]) -> int:
-    """Runs a command line; a closed pipe (``| head``) is not an error."""
+    """Runs a command line; a closed pipe (``| head``) and Ctrl-C end it without a traceback."""
     try:
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush
+        _drop_output()
+        return 1
+    except KeyboardInterrupt:
+        print("pygpukit: interrupted", file=sys.stderr)
+        return 130
+    except OSError as error:
+        print(f"pygpukit: {message_of(error)}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk
+            _drop_output()
         return 1
     return code
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def human_bytes(count: float) -> str:

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pygpukit._cli.text import read_text
+
 COMMANDS = ("say",)
 
 
@@ -39,6 +41,15 @@ def main(args: argparse.Namespace) -> int:
     from pygpukit.tts.kokoro.model import KokoroModel
     from pygpukit.tts.wav import to_wav
 
+    if args.out.suffix.lower() not in ("", ".wav", ".wave"):
+        raise ValueError(
+            f"say: --out is {str(args.out)!r}, expected a name that ends in .wav: it becomes a WAV "
+            "file"
+        )
+    if args.out.is_dir():
+        raise ValueError(f"say: --out is {str(args.out)!r}, a folder; expected a file")
+    if not args.out.absolute().parent.is_dir():  # before the work, not after it
+        raise ValueError(f"say: --out is {str(args.out)!r}, whose folder does not exist")
     on_gpu = is_cuda_available() and args.device != "cpu"
     dtype = ("bfloat16" if on_gpu else "float32") if args.dtype == "auto" else args.dtype
     model = KokoroModel.from_pretrained(
@@ -68,6 +79,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace) -> str:
-    if args.file is not None:
-        return str(args.file.read_text(encoding="utf-8"))
-    return sys.stdin.read() if args.text is None else str(args.text)
+    if args.text is not None and args.file is not None:
+        raise ValueError("say: TEXT and --file were given, expected one of them")
+    return read_text("say", args.file) if args.text is None else str(args.text)

@@ -20,6 +20,7 @@ from pygpukit.core.errors import InvalidValueError, OperationError
 from pygpukit.scheduler import service
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import UNLIMITED, Snapshot
+from pygpukit.scheduler.scheduler import Scheduler
 
 HAS_MULTI_LLM = True
 
@@ -146,8 +147,8 @@ class ExecutionContext:
     max_vram: int
     _state: str = field(default="IDLE", repr=False)
     _buffers: dict[int, int] = field(default_factory=dict, repr=False)  # bytes by id
-    _scheduler: service.Scheduler = field(
-        default_factory=lambda: service.Scheduler(workers=1, max_streams=1), repr=False
+    _scheduler: Scheduler = field(
+        default_factory=lambda: Scheduler(workers=1, max_streams=1), repr=False
     )
     _last: TaskFuture[Any] | None = field(default=None, repr=False)
 

@@ -44,8 +44,8 @@ def apply_rotary_pos_emb_numpy(
 
     def rotated(x: NDArray[Any]) -> NDArray[Any]:
         half = x.shape[-1] // 2
-        turned = np.concatenate([-x[..., half:], x[..., :half]], -1)
-        result: NDArray[Any] = x * cos[:, None] + turned * sin[:, None]
+        rotated_half = np.concatenate([-x[..., half:], x[..., :half]], -1)
+        result: NDArray[Any] = x * cos[:, None] + rotated_half * sin[:, None]
         return result
 
     return rotated(q), rotated(k)

@@ -17,7 +17,8 @@ from pygpukit import _native
 from pygpukit._compat.common import Locked, figures, forward
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidValueError, OutOfMemory
-from pygpukit.memory import MB, account
+from pygpukit.memory import MB
+from pygpukit.memory.pool_control import account as open_account
 from pygpukit.transfer import TransferFuture, submit_d2h, submit_h2d
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class MemoryPool(SizeClasses[_native.GPUArray, MemoryBlock]):
     def __init__(self, quota: int, enable_eviction: bool = False) -> None:
         quota = whole("MemoryPool", "quota", quota, 1)
         super().__init__(quota, MB)
-        self._account = account(f"MemoryPool {next(_pool_numbers)}", quota)
+        self._account = open_account(f"MemoryPool {next(_pool_numbers)}", quota)
         self._evicts = bool(enable_eviction)
         self._next_id = self.eviction_count = 0
 

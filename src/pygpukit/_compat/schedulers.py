@@ -20,8 +20,8 @@ from pygpukit._native import safe_repr
 from pygpukit._runtime import AdmissionDecision, LimitLedger, SchedulerStats, TaskInfo
 from pygpukit._runtime import Scheduler as NativeScheduler
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.scheduler.service import Scheduler, qos_class
-from pygpukit.scheduler.tasks import TaskPolicy, TaskState
+from pygpukit.scheduler.scheduler import Scheduler
+from pygpukit.scheduler.tasks import TaskPolicy, TaskState, qos_class
 
 _ALL_KEPT = 2**63 - 1  # 0.2 forgot no task
 _TASKS_PER_STEP = 10

@@ -6,6 +6,7 @@ calls them in a context where NumPy ignores floating-point errors, as GPUs do.
 
 from pygpukit._reference.attention import *  # noqa: F403
 from pygpukit._reference.audio import *  # noqa: F403
+from pygpukit._reference.composites import *  # noqa: F403
 from pygpukit._reference.conv import *  # noqa: F403
 from pygpukit._reference.creation import *  # noqa: F403
 from pygpukit._reference.elementwise import *  # noqa: F403
@@ -22,4 +23,5 @@ from pygpukit._reference.recurrent import *  # noqa: F403
 from pygpukit._reference.reduction import *  # noqa: F403
 from pygpukit._reference.sampling import *  # noqa: F403
 from pygpukit._reference.sorting import *  # noqa: F403
+from pygpukit._reference.spectrum import *  # noqa: F403
 from pygpukit._reference.variates import *  # noqa: F403

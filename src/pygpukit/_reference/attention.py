@@ -84,13 +84,25 @@ def _keys(
         return k[rows], v[rows]
     if block_table is not None:
         assert lengths is not None
-        length = int(lengths[b])
+        length = min(max(0, int(lengths[b])), block_table.shape[1] * k.shape[1])
         pages = block_table[b, : -(-length // k.shape[1])]
+        _check_pages(pages, b, len(k))
         both = (x[pages].reshape(-1, *x.shape[2:])[:length] for x in (k, v))
         return next(both), next(both)
     keys, values = (k[b], v[b]) if k.ndim == 4 else (k, v)
     length = len(keys) if lengths is None else max(0, int(lengths[b]))
     return keys[:length], values[:length]
+
+
+def _check_pages(pages: NDArray[Any], b: int, count: int) -> None:
+    from pygpukit.core.errors import InvalidIndexError
+
+    wrong = pages[(pages < 0) | (pages >= count)]
+    if wrong.size:
+        raise InvalidIndexError(
+            f"attention: block_table of sequence {b} has block {wrong[0]}, expected 0 to "
+            f"{count - 1} (blocks of k) within its length"
+        )
 
 
 def _sequence(

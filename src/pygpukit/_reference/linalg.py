@@ -44,6 +44,15 @@ def _each(
                 out[at] = np.nan
 
 
+def _fail_unless_finite(x: NDArray[Any], outs: Outs, status: NDArray[Any]) -> None:
+    """LAPACK fails for some matrices with NaN or infinities and gives NaN for others: all fail."""
+    failed = ~np.isfinite(x).all(axis=(-1, -2))
+    if failed.any():
+        status[failed] = 1
+        for out in outs:
+            out[failed] = np.nan
+
+
 @_QUIET
 def linalg_cholesky(x: NDArray[Any], *, upper: bool, out: Outs) -> None:
     """numpy.linalg.cholesky"""
@@ -84,17 +93,19 @@ def linalg_eigh(x: NDArray[Any], *, upper: bool, out: Outs) -> None:
         _each(lambda a: tuple(np.linalg.eigh(a, uplo)), (x,), (w, *v), status)
     else:
         _each(lambda a: np.linalg.eigvalsh(a, uplo), (x,), (w,), status)
+    _fail_unless_finite(np.triu(x) if upper else np.tril(x), (w, *v), status)
 
 
 @_QUIET
 def linalg_svd(x: NDArray[Any], *, full_matrices: bool, out: Outs) -> None:
     """numpy.linalg.svd"""
     s, status, *vectors = out
-    if not vectors:
+    if vectors:
+        u, vh = vectors
+        _each(lambda a: tuple(np.linalg.svd(a, full_matrices)), (x,), (u, s, vh), status)
+    else:
         _each(lambda a: np.linalg.svd(a, compute_uv=False), (x,), (s,), status)
-        return
-    u, vh = vectors
-    _each(lambda a: tuple(np.linalg.svd(a, full_matrices)), (x,), (u, s, vh), status)
+    _fail_unless_finite(x, (s, *vectors), status)
 
 
 @_QUIET

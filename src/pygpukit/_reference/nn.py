@@ -169,6 +169,37 @@ def log_softmax(
     out[...] = _log_softmax(x, mask, axis, scale)
 
 
+def embedding(
+    table: NDArray[Any],
+    ids: NDArray[Any],
+    position_table: Optional,
+    positions: Optional,
+    *,
+    scale: float,
+    start: int,
+    out: NDArray[Any],
+) -> None:
+    """scale * table[ids], plus rows of another table"""
+    _check_rows("ids", ids, len(table))
+    total = _wide(table[ids]) * np.float32(scale)
+    if position_table is not None:
+        if positions is None:
+            positions = np.arange(start, start + (ids.shape[-1] if ids.ndim else 1))
+        _check_rows("positions", positions, len(position_table))
+        total = total + _wide(position_table[positions])
+    out[...] = total.reshape(out.shape)
+
+
+def _check_rows(argument: str, indices: NDArray[Any], rows: int) -> None:
+    from pygpukit.core.errors import InvalidIndexError
+
+    wrong = indices[(indices < 0) | (indices >= rows)]
+    if wrong.size:
+        raise InvalidIndexError(
+            f"embedding: {argument}: index {wrong[0]} is out of bounds for axis 0 with size {rows}"
+        )
+
+
 def log_likelihood(
     logits: NDArray[Any], targets: NDArray[Any], *, ignore_index: int, out: NDArray[Any]
 ) -> None:
@@ -211,7 +242,7 @@ def rope(
     interleaved: bool,
     out: NDArray[Any],
 ) -> None:
-    """Pairs of elements turned by angles from tables"""
+    """Pairs of elements rotated by angles from tables"""
     at = _positions(x, positions, start)
     known = ((at >= 0) & (at < len(cos)))[..., None]
     rows = np.where(known[..., 0], at, 0)
@@ -231,7 +262,7 @@ def rope_computed(
     factor: float,
     out: NDArray[Any],
 ) -> None:
-    """Pairs of elements turned by position times frequency"""
+    """Pairs of elements rotated by position times frequency"""
     at = _positions(x, positions, start).astype(np.float64)
     angles = at[..., None] * frequencies.astype(np.float64)
     _rotate(x, np.cos(angles) * factor, np.sin(angles) * factor, interleaved, out)
@@ -241,6 +272,7 @@ __all__ = [
     "adain",
     "add_layernorm",
     "add_rmsnorm",
+    "embedding",
     "groupnorm",
     "instancenorm",
     "l2norm",

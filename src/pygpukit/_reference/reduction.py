@@ -138,6 +138,8 @@ def _variance(x: NDArray[Any], axis: Axis, correction: float) -> Any:
 
 def _variance_of_numbers(x: NDArray[Any], axis: Axis, correction: float) -> Any:
     """Without NaN."""
+    if x.dtype.kind in "iub":
+        return _variance(x, axis, correction)
     values = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     counts = ~np.isnan(values)
     n = np.sum(counts, axis=axis, keepdims=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pygpukit._reference.blocks import LARGE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,11 +21,63 @@ def _plain(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stable_order(x: NDArray[Any], axis: int, descending: bool) -> NDArray[Any]:
-    if not descending:
-        return np.argsort(x, axis=axis, kind="stable")
-    last = x.shape[axis] - 1
-    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-    order: NDArray[Any] = last - np.flip(backwards, axis)
+    rows = np.moveaxis(x, axis, -1)
+    if (keys := _order_keys(rows)) is not None:
+        return np.moveaxis(_order_by_keys(keys, descending), -1, axis)
+    if descending:
+        last = x.shape[axis] - 1
+        backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+        order: NDArray[Any] = last - np.flip(backwards, axis)
+        return order
+    if x.dtype.char == "d" and x.size >= LARGE:
+        return np.moveaxis(_order_of_floats(rows), -1, axis)
+    return np.argsort(x, axis=axis, kind="stable")
+
+
+def _order_keys(x: NDArray[Any]) -> NDArray[Any] | None:
+    """New int32 numbers in the order of the elements; None for dtypes that have more."""
+    if x.dtype.char in "ef":
+        bits: NDArray[Any] = np.add(x, np.float32(0), order="C").view(np.int32)  # -0.0 is 0.0
+        bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)  # negative numbers the other way round
+        nan = np.not_equal(x, x)
+        if nan.any():
+            bits[nan] = 0x7FFFFFFF
+        return bits
+    if x.dtype.kind not in "biu" or x.dtype.itemsize > 4:
+        return None
+    if x.dtype.char in "IL":  # uint32
+        x = np.bitwise_xor(x, np.uint32(0x80000000), order="C").view(np.int32)
+    return x.astype(np.int32, order="C")
+
+
+def _order_by_keys(keys: NDArray[Any], descending: bool) -> NDArray[Any]:
+    """A sort of numbers that begin with the key and end with the index is stable, and takes less
+    time than NumPy's argsort of either kind."""
+    if descending:
+        np.invert(keys, out=keys)
+    wide: NDArray[Any] = np.left_shift(keys, 32, dtype=np.int64)
+    wide |= np.arange(keys.shape[-1])
+    wide.sort(axis=-1)
+    wide &= 0xFFFFFFFF
+    return wide
+
+
+def _order_of_floats(rows: NDArray[Any]) -> NDArray[Any]:
+    """NumPy's unstable sort takes a fraction of the time; then equal elements are put in order."""
+    order = np.argsort(rows, axis=-1)
+    values = np.take_along_axis(rows, order, -1)
+    first = np.ones(values.shape, bool)  # of equal elements; NaN are equal
+    np.not_equal(values[..., 1:], values[..., :-1], out=first[..., 1:])
+    first[..., 1:] &= ~(np.isnan(values[..., 1:]) & np.isnan(values[..., :-1]))
+    rest = ~first
+    if not rest.any():
+        return order
+    equal = rest.copy()
+    equal[..., :-1] |= rest[..., 1:]
+    if np.count_nonzero(equal) * 4 > equal.size:
+        return np.argsort(rows, axis=-1, kind="stable")
+    chosen = order[equal]
+    order[equal] = chosen[np.lexsort((chosen, np.cumsum(first[equal])))]
     return order
 
 
@@ -189,11 +243,26 @@ def _equal_edges(low: Any, high: Any, steps: Any, dtype: Any, number: int) -> ND
     return result
 
 
-def _bins_of(x: NDArray[Any], edges: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Which elements are in a bin, and in which"""
-    inside = (x >= edges[0]) & (x <= edges[-1])
-    bins = np.searchsorted(edges, x[inside], "right") - 1
-    return inside, np.minimum(bins, edges.size - 2)
+def _are_equal(edges: NDArray[Any]) -> bool:
+    """Whether bins are equal up to a rounding that is small beside their width."""
+    width = (edges[-1] - edges[0]) / (edges.size - 1)
+    if edges.dtype.char not in "fd" or not np.isfinite(width):
+        return False
+    return bool(width > 64 * np.finfo(edges.dtype).eps * np.abs(edges[[0, -1]]).max())
+
+
+def _bins_of(x: NDArray[Any], edges: NDArray[Any], equal: bool) -> NDArray[Any]:
+    """The bins of elements that are in one"""
+    last = edges.size - 2
+    if not equal:
+        found: NDArray[Any] = np.minimum(np.searchsorted(edges, x, "right") - 1, last)
+        return found
+    scale = (last + 1) / (edges[-1] - edges[0])
+    bins: NDArray[Any] = ((x - edges[0]) * scale).astype(np.intp)  # or a neighbour
+    np.minimum(bins, last, out=bins)
+    bins -= x < edges[bins]
+    bins += (x >= edges[bins + 1]) & (bins != last)
+    return bins
 
 
 def histogram(
@@ -207,12 +276,14 @@ def histogram(
 ) -> None:
     """out = (counts, edges): given edges, or equal bins from low to high (None: data range)"""
     counts, edges_out = out
-    flat = np.ravel(x).astype(np.float64)
+    flat = np.ravel(_plain(x))
+    equal = edges is None
     with np.errstate(all="ignore"):
         if edges is None:
             dtype = edges_out.dtype
             if low is None:
-                edges = _equal_edges(flat.min(), flat.max(), dtype, dtype, counts.size)
+                low, high = flat.min().astype(np.float64), flat.max().astype(np.float64)
+                edges = _equal_edges(low, high, dtype, dtype, counts.size)
             else:
                 edges = _equal_edges(low, high, np.float64, dtype, counts.size)
             edges_out[...] = edges
@@ -220,9 +291,18 @@ def histogram(
             edges_out[...] = edges
         if counts.size == 0:
             return
-        inside, bins = _bins_of(flat, edges.astype(np.float64))
-        chosen = None if weights is None else np.ravel(weights)[inside].astype(np.float64)
-        counts[...] = np.bincount(bins, chosen, counts.size).astype(counts.dtype)
+        equal = equal and _are_equal(edges)
+        wide = edges.astype(np.float64)
+        total: Any = 0
+        for start in range(0, flat.size, LARGE):  # parts that stay in the cache
+            part = flat[start : start + LARGE].astype(np.float64)
+            inside = (part >= wide[0]) & (part <= wide[-1])
+            chosen = None
+            if weights is not None:
+                chosen = np.ravel(weights)[start : start + LARGE][inside].astype(np.float64)
+            bins = _bins_of(part if inside.all() else part[inside], wide, equal)
+            total = total + np.bincount(bins, chosen, counts.size)
+        counts[...] = np.asarray(total).astype(counts.dtype)
 
 
 def histogram_density(counts: NDArray[Any], edges: NDArray[Any], *, out: NDArray[Any]) -> None:

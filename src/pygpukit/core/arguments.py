@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from typing import Any
 
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+
+TYPE_CHECKING = False  # a name type checkers know; importing typing costs more than this module
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _MAX_SIZE = 2**64 - 1
 
@@ -34,6 +39,12 @@ def array_argument(op: str, name: str, value: Any, beside: GPUArray | None = Non
         raise InvalidTypeError(
             f"{op}: {name} is {given}, expected a GPUArray or a list of numbers"
         ) from None
+
+
+def array_arguments(op: str, **arguments: Any) -> list[GPUArray]:
+    """The arguments, lists and tuples as asarray() makes them on the device of the first array."""
+    beside = next((x for x in arguments.values() if isinstance(x, GPUArray)), None)
+    return [array_argument(op, name, value, beside) for name, value in arguments.items()]
 
 
 def _not_an_array(op: str, name: str, value: object) -> InvalidTypeError:
@@ -66,8 +77,18 @@ def amount(op: str, name: str, value: Any, low: float = 0.0, high: float = math.
     except (TypeError, ValueError):
         raise _wrong_type(op, name, value, "a number") from None
     if not low <= number <= high or math.isinf(number):
-        bounds = f"of at least {low}" if math.isinf(high) else f"from {low} to {high}"
-        raise InvalidValueError(f"{op}: {name} is {number}, expected a finite number {bounds}")
+        bounds = f" of at least {low}" if math.isinf(high) else f" from {low} to {high}"
+        if math.isinf(low):
+            bounds = ""
+        raise InvalidValueError(f"{op}: {name} is {number}, expected a finite number{bounds}")
+    return number
+
+
+def positive(op: str, name: str, value: Any) -> float:
+    """`value` as a finite float above 0."""
+    number = amount(op, name, value, -math.inf)
+    if number <= 0:
+        raise InvalidValueError(f"{op}: {name} is {number}, expected a number above 0")
     return number
 
 
@@ -77,6 +98,30 @@ def items(op: str, name: str, values: Any, expected: str) -> list[Any]:
         return list(values)
     except TypeError:
         raise _wrong_type(op, name, values, expected) from None
+
+
+def file_path(op: str, path: Any) -> str:
+    """os.fspath(path), without NUL characters: the C library would take them for the end."""
+    try:
+        encoded = os.fsencode(path)
+    except TypeError:
+        raise _wrong_type(op, "path", path, "a str or a path") from None
+    except UnicodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        given = safe_repr(path)
+        raise InvalidValueError(f"{op}: path is {given}, which no file can have")
+    return os.fspath(path)  # type: ignore[no-any-return]
+
+
+def host_numbers(op: str, name: str, values: Any) -> NDArray[Any]:
+    """Numbers on the host, as float64."""
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _wrong_type(op, name, values, "numbers") from None
 
 
 def require_callable(op: str, name: str, value: object) -> None:

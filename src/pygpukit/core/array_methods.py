@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         _SortKind,
         _StreamLike,
     )
+    from pygpukit.core.flat import Flat
 
 
 # --- array API standard ------------------------------------------------------------------------
@@ -150,6 +151,13 @@ def slice_rows(self: GPUArray, num_rows: int) -> GPUArray:
     return _native.slice_axis(self, 0, 0, num_rows)
 
 
+def flat(self: GPUArray) -> Flat:
+    """The elements in C order as a vector that can be read and written."""
+    from pygpukit.core.flat import Flat
+
+    return Flat(self)
+
+
 def real(self: GPUArray) -> GPUArray:
     """A view of the real parts; a real array itself."""
     return _native.real_part(self)
@@ -165,9 +173,8 @@ def imag(self: GPUArray) -> GPUArray:
 
 def astype(self: GPUArray, dtype: _DTypeLike, copy: bool = False) -> GPUArray:
     """This array cast to another dtype; itself when it already has it, unless copy is True."""
-    if not copy and _native.result_type(dtype) == self.dtype:
-        return self
-    return _native.astype(self, dtype, copy)
+    result = _native.astype(self, dtype, copy)
+    return self if not copy and result.dtype == self.dtype else result
 
 
 def copy(self: GPUArray, order: Literal["C", "K", "A"] = "C") -> GPUArray:
@@ -385,11 +392,18 @@ def _set_imag(self: GPUArray, value: _ScalarLike | GPUArray) -> None:
     fill(_native.imag_part(self), value)
 
 
+def _set_flat(self: GPUArray, value: Any) -> None:
+    from pygpukit.core.flat import assign
+
+    assign(self, value)
+
+
 for _method in _METHODS:
     _method.__qualname__ = f"GPUArray.{_method.__name__}"
     setattr(GPUArray, _method.__name__, _method)
 for _getter in _PROPERTIES:
     setattr(GPUArray, _getter.__name__, property(_getter))
 setattr(GPUArray, "conjugate", conj)  # noqa: B010
+setattr(GPUArray, "flat", property(flat, _set_flat))  # noqa: B010
 setattr(GPUArray, "real", property(real, _set_real))  # noqa: B010
 setattr(GPUArray, "imag", property(imag, _set_imag))  # noqa: B010

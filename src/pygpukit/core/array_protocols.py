@@ -111,6 +111,12 @@ def tolist(self: GPUArray) -> Any:
     return python_values(self.to_numpy())
 
 
+def __contains__(self: GPUArray, value: object) -> bool:
+    """Whether an element is equal to the value, as in NumPy; waits for the GPU."""
+    same = self == value
+    return bool(_native.any(same)) if isinstance(same, GPUArray) else bool(same)
+
+
 # --- copies and pickling --------------------------------------------------------------------------
 
 
@@ -179,6 +185,7 @@ _METHODS = (
     __array__,
     __array_function__,
     __array_ufunc__,
+    __contains__,
     __copy__,
     __dask_tokenize__,
     __deepcopy__,

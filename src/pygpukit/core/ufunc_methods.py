@@ -222,8 +222,11 @@ def _reduce_slices(self: ufunc, rows: GPUArray, starts: list[int], stops: list[i
 def outer(self: ufunc, A: Any, B: Any, /, **kwargs: Any) -> GPUArray:
     """The function of all pairs: the axes of A, then those of B."""
     _require_binary(self, "outer")
-    first = _array(A)
-    second = _array(B, first.device)
+    from pygpukit.ops.conversion import device_beside
+
+    device = device_beside(A, B)
+    first = _array(A, device)
+    second = _array(B, device)
     shape = first.shape + (1,) * second.ndim
     result: GPUArray = self(_native.reshape(first, shape), second, **kwargs)
     return result
@@ -235,7 +238,9 @@ def at(self: ufunc, a: GPUArray, indices: Any, b: Any = None, /) -> None:
     Values for one place are combined in the order of the indices by pairs, so that sums are
     deterministic. Nothing is read back.
     """
+    from pygpukit._naming import rename
     from pygpukit.core.arguments import require_arrays
+    from pygpukit.core.errors import InvalidArgument
 
     require_arrays(f"{self.__name__}.at", a=a)
     if self.nin == 1:
@@ -249,10 +254,22 @@ def at(self: ufunc, a: GPUArray, indices: Any, b: Any = None, /) -> None:
             f"{self.__name__}.at: not available, since the order of the indices would matter"
         )
     place = _native.arange(a.size, 0, 1, "int64", a.device)
-    place = _native.reshape(place, a.shape)[indices]
-    value = _native.broadcast_to(_array(b, a.device), place.shape)
+    try:
+        place = _native.reshape(place, a.shape)[indices]
+    except InvalidArgument as error:
+        rename(f"{self.__name__}.at", error)
+        raise
+    value = _array(b, a.device)
+    beside = b if isinstance(b, (bool, int, float, complex)) else value.dtype
+    _native.elementwise_types(self.__name__, (a.dtype, beside))  # raises where it is not defined
+    value = _native.broadcast_to(value, place.shape)
     place, value = _native.reshape(place, (-1,)), _native.reshape(value, (-1,))
     if place.size == 0:
+        return
+    if not a.on_gpu and a.is_contiguous() and a.dtype.char in "?bhilqBHILQefdFD":
+        value = _native.astype(value, a.dtype, False)
+        flat = _native.reshape(a, (-1,))
+        _native.run_reference("ufunc_at", (self.__name__, place, value), flat)
         return
     order = _native.argsort(place, stable=True)
     place, value = _native.take(place, order, axis=0), _native.take(value, order, axis=0)

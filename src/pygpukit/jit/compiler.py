@@ -68,8 +68,8 @@ def jit(
 
     `options` are NVRTC flags; nvcc spellings of a default (-O3) are ignored, and NvrtcError
     names any others and what to write instead. On CPU simulation a call runs `reference`, a Python
-    function with the kernel's parameters that gets NumPy views of the arrays; without one it raises
-    GpuUnavailable.
+    function with the kernel's parameters that gets NumPy views of the arrays; without one the
+    kernel runs in the simulator, and without NVRTC the call raises GpuUnavailable.
 
     `include_folders`, for untrusted source: the only folders, apart from CUDA's own headers,
     that `#include` may read; anything else is refused before compilation (docs/security.md).

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import require_arrays, require_callable
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.conversion import asarray
@@ -114,3 +115,5 @@ __all__ = [
     "tril_indices_from",
     "triu_indices_from",
 ]
+
+name_all(globals(), __all__)

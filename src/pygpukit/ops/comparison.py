@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
 
 if TYPE_CHECKING:
@@ -66,9 +67,12 @@ def _all_equal(x: GPUArray, y: GPUArray, equal_nan: bool) -> GPUArray:
 
 
 def _operands(a: Any, b: Any) -> tuple[GPUArray, GPUArray]:
-    from pygpukit.ops.conversion import asarray
+    from pygpukit.ops.conversion import as_operands
 
-    return asarray(a), asarray(b)
+    x, y = as_operands(a, b)
+    return x, y
 
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
+
+name_all(globals(), __all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import array_argument
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
@@ -30,12 +31,16 @@ def einsum(
         inputs, output = _parse(operands[0], len(arrays))
     else:
         arrays, inputs, output = _parse_lists(operands)
+    beside = next((array for array in arrays if isinstance(array, GPUArray)), None)
     for number, array in enumerate(arrays):
         if not isinstance(array, GPUArray) and not hasattr(array, "__len__"):
             raise InvalidTypeError(
                 f"einsum: operand {number} is {safe_repr(array)}, expected a GPUArray"
             )
-        arrays[number] = array_argument("einsum", f"operand {number}", array)
+        arrays[number] = array_argument("einsum", f"operand {number}", array, beside)
+    if len(arrays) > 2:  # pairs alone would promote int8, uint16 and float32 to float64
+        common = _native.result_type(*arrays)
+        arrays = [_native.astype(array, common, False) for array in arrays]
     labels, ellipsis = _expand_inputs(inputs, arrays)
     result = _implicit(inputs, ellipsis) if output is None else _expand(output, ellipsis)
     if ellipsis and output is not None and _ELLIPSIS not in output:
@@ -159,3 +164,5 @@ def _check_output(result: list[int], labels: list[list[int]]) -> None:
 
 __all__ = ["einsum"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

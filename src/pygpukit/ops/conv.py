@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import conv as _declared
@@ -35,3 +36,5 @@ def fold_weight_norm(g: GPUArray, v: GPUArray, *, eps: float = 1e-12) -> GPUArra
 
 __all__ = ["fold_weight_norm"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

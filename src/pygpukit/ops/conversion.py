@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, from_numpy, full
 from pygpukit.core.errors import InvalidValueError
 
@@ -44,6 +45,19 @@ def asarray(
     if copy is False:
         return _from_gpu_array(_exchange(obj, device, copy), dtype, device, False)
     return _from_host(obj, dtype, device)
+
+
+def device_beside(*values: Any) -> str | None:
+    """The device of the first GPUArray: where lists and numbers beside it go."""
+    return next((value.device for value in values if isinstance(value, GPUArray)), None)
+
+
+def as_operands(*values: Any) -> list[GPUArray]:
+    """asarray() of lists and numbers, on the device of the first GPUArray among the values."""
+    device = device_beside(*values)
+    return [
+        value if isinstance(value, GPUArray) else asarray(value, device=device) for value in values
+    ]
 
 
 def array(
@@ -145,7 +159,10 @@ def _from_host(obj: Any, dtype: _DTypeLike | None, device: _DeviceLike) -> GPUAr
 
     if isinstance(obj, bytes):
         obj = memoryview(obj)  # numbers, not text
-    host = np.asarray(obj, dtype=None if dtype is None else _numpy_dtype(dtype))
+    try:
+        host = np.asarray(obj, dtype=None if dtype is None else _numpy_dtype(dtype))
+    except ValueError as error:  # rows of different lengths, text
+        raise InvalidValueError(f"asarray: {error}") from None
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
     return from_numpy(host, device=device)
@@ -208,3 +225,5 @@ def _default_of(leaves: set[type]) -> DataType | None:
 
 
 __all__ = ["array", "asarray"]
+
+name_all(globals(), __all__)

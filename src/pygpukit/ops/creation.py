@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, overload
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import array_argument
+from pygpukit.core.arguments import array_argument, is_whole
 from pygpukit.ops._declared import creation as _declared
 from pygpukit.ops._declared.creation import *  # noqa: F403
 
@@ -145,11 +146,11 @@ def _real(value: Any, op: str) -> Any:
     """An int or a float of any real number; the value of a 0-d array is read back."""
     if isinstance(value, GPUArray) and value.ndim == 0 and not _is_complex(value):
         return value.item()
-    if hasattr(value, "__index__"):
+    if is_whole(value):
         return value.__index__()
     try:
         return float(value)
-    except TypeError:
+    except (TypeError, ValueError):
         from pygpukit.core.errors import InvalidTypeError
 
         raise InvalidTypeError(f"{op}: {safe_repr(value)} is not a real number") from None
@@ -157,43 +158,52 @@ def _real(value: Any, op: str) -> Any:
 
 @overload
 def linspace(
-    start: complex,
-    stop: complex,
+    start: complex | _ArrayLike,
+    stop: complex | _ArrayLike,
     /,
     num: int = 50,
     endpoint: bool = True,
     retstep: Literal[False] = False,
     dtype: _DTypeLike | None = None,
+    axis: int = 0,
     *,
     device: _DeviceLike = None,
 ) -> GPUArray: ...
 @overload
 def linspace(
-    start: complex,
-    stop: complex,
+    start: complex | _ArrayLike,
+    stop: complex | _ArrayLike,
     /,
     num: int = 50,
     endpoint: bool = True,
     *,
     retstep: Literal[True],
     dtype: _DTypeLike | None = None,
+    axis: int = 0,
     device: _DeviceLike = None,
-) -> tuple[GPUArray, complex]: ...
+) -> tuple[GPUArray, Any]: ...
 def linspace(
-    start: complex,
-    stop: complex,
+    start: complex | _ArrayLike,
+    stop: complex | _ArrayLike,
     /,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
     dtype: _DTypeLike | None = None,
+    axis: int = 0,
     *,
     device: _DeviceLike = None,
-) -> GPUArray | tuple[GPUArray, complex]:
+) -> GPUArray | tuple[GPUArray, Any]:
     """num numbers from start to stop (excluding stop when endpoint is False).
 
-    With retstep also the step, a Python number (NaN where there is none).
+    With retstep also the step, a Python number (NaN where there is none). Between arrays or lists
+    the numbers are along a new axis, and the step is an array.
     """
+    if _has_axes(start) or _has_axes(stop):
+        from pygpukit.ops._lines import lines
+
+        numbers, step = lines(start, stop, num, endpoint, dtype, axis, device)
+        return (numbers, step) if retstep else numbers
     default, device = _defaults((start, stop), device)
     begin, end = (_number(n, "linspace") for n in (start, stop))
     if dtype is None:
@@ -204,6 +214,10 @@ def linspace(
         return numbers
     steps = num - 1 if endpoint else num
     return numbers, (end - begin) / steps if steps > 0 else math.nan
+
+
+def _has_axes(bound: Any) -> bool:
+    return isinstance(bound, (list, tuple)) or (isinstance(bound, GPUArray) and bound.ndim > 0)
 
 
 def _number(value: Any, op: str) -> Any:
@@ -346,7 +360,8 @@ def meshgrid(
         raise InvalidValueError(
             f"meshgrid: indexing is {safe_repr(indexing)}, expected 'xy' or 'ij'"
         )
-    arrays = tuple(array_argument("meshgrid", "arrays", x) for x in arrays)
+    beside = next((x for x in arrays if isinstance(x, GPUArray)), None)
+    arrays = tuple(array_argument("meshgrid", "arrays", x, beside) for x in arrays)
     for n, x in enumerate(arrays):
         if x.ndim > 1:
             raise InvalidValueError(f"meshgrid: array {n} has shape {x.shape}, expected one axis")
@@ -396,3 +411,5 @@ __all__ = [
     "zeros_like",
 ]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

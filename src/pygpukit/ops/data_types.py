@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import DataType, GPUArray, safe_repr
 from pygpukit.core.arguments import array_argument
 
@@ -244,3 +245,5 @@ __all__ = [
     "promote_types",
     "result_type",
 ]
+
+name_all(globals(), __all__)

@@ -6,6 +6,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import is_whole, require_arrays
 from pygpukit.core.errors import AxisError, InvalidIndexError, InvalidValueError
@@ -190,3 +191,5 @@ def putmask(a: GPUArray, mask: Any, values: Any) -> None:
 
 
 __all__ = ["delete", "fill_diagonal", "insert", "putmask", "resize", "trim_zeros"]
+
+name_all(globals(), __all__)

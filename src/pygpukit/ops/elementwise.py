@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import array_argument
+from pygpukit.core.arguments import array_argument, whole
 from pygpukit.ops._declared import elementwise as _declared
 from pygpukit.ops._declared.elementwise import *  # noqa: F403
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     Operand = GPUArray | bool | int | float | complex
 
 # NumPy's names, and those of version 0.2.
-absolute = fabs = _native.abs
+absolute = _native.abs
 arccos = _native.acos
 arccosh = _native.acosh
 arcsin = _native.asin
@@ -53,6 +54,7 @@ def clip(
     if a_min is not None or a_max is not None:
         min, max = _one_of("min", min, a_min), _one_of("max", max, a_max)
     x = array_argument("clip", "x", x)
+    min, max = _within_dtype(x, min, max)
     if min is not None and max is not None:
         return _native.clip(x, min, max, out=out)
     if min is not None:
@@ -62,6 +64,19 @@ def clip(
     return (
         _native.positive(x, out=out) if x.dtype.name != "bool" else _native.add(x, False, out=out)
     )
+
+
+def _within_dtype(x: GPUArray, low: Any, high: Any) -> tuple[Any, Any]:
+    """Limits below or above all integers of the array's dtype limit nothing."""
+    if (type(low) is int or type(high) is int) and "int" in x.dtype.name:
+        from pygpukit.ops.data_types import iinfo
+
+        info = iinfo(x.dtype)
+        if type(low) is int and low < info.min:
+            low = int(info.min)
+        if type(high) is int and high > info.max:
+            high = int(info.max)
+    return low, high
 
 
 def _one_of(name: str, value: Any, other: Any) -> Any:
@@ -77,15 +92,18 @@ def clamp(a: GPUArray, min_val: Any, max_val: Any) -> GPUArray:
     return _native.clip(a, min_val, max_val)
 
 
-def round(x: _ArrayLike, /, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
+def round(x: _ArrayLike | complex, /, decimals: int = 0, out: GPUArray | None = None) -> GPUArray:
     """x rounded to `decimals` places, ties to even; integers change only if it is negative."""
+    if isinstance(x, (int, float, complex)):
+        x = _native.from_numpy(x)
     x = array_argument("round", "x", x)
+    decimals = whole("round", "decimals", decimals, -(2**31), 2**31 - 1)
     if decimals == 0:
         return _native.rint(x, out=out)
     is_integer = x.dtype.name.lstrip("u").startswith("int")
     if is_integer and decimals > 0:
         return _native.positive(x, out=out)
-    scale = 10.0 ** (-decimals if decimals < 0 else decimals)
+    scale = _power_of_ten(-decimals if decimals < 0 else decimals)
     if decimals < 0:
         rounded = _native.multiply(_native.rint(_native.divide(x, scale)), scale)
     else:
@@ -95,9 +113,24 @@ def round(x: _ArrayLike, /, decimals: int = 0, out: GPUArray | None = None) -> G
     return rounded if out is None else _native.positive(rounded, out=out)
 
 
+def _power_of_ten(n: int) -> float:
+    """As NumPy computes it, by repeated multiplication; infinite from 309 on."""
+    power = 10.0 ** (n if n < 9 else 9)
+    for _ in range(9, n if n < 309 else 309):
+        power *= 10.0
+    return power
+
+
 def fix(x: GPUArray, /, out: GPUArray | None = None) -> GPUArray:
     """x rounded towards zero, elementwise."""
     return _native.trunc(x, out=out)
+
+
+def fabs(x: _ArrayLike, /, out: GPUArray | None = None) -> GPUArray:
+    """The absolute value of real numbers; integers give the floats that sqrt gives for them."""
+    from pygpukit.ops.float_parts import as_floats
+
+    return _native.abs(as_floats("fabs", array_argument("fabs", "x", x)), out=out)
 
 
 def isposinf(x: GPUArray, /, out: GPUArray | None = None) -> GPUArray:
@@ -189,3 +222,5 @@ __all__ = [
     "true_divide",
 ]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -1,30 +1,15 @@
-"""Rows of embedding tables."""
+"""Rows of embedding tables, under the names of 0.2."""
 
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import require_arrays, whole
-from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.core.errors import InvalidValueError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
-
-
-def embedding(
-    table: GPUArray, ids: GPUArray, *, scale: float = 1.0, out: GPUArray | None = None
-) -> GPUArray:
-    """scale * table[ids]: rows of a table [vocabulary, dim] for integer ids of any shape."""
-    _check("embedding", table)
-    require_arrays("embedding", ids=ids)
-    if ids.dtype.name not in ("int32", "int64"):
-        raise InvalidTypeError(f"embedding: ids has dtype {ids.dtype}, expected int32 or int64")
-    rows = _native.take(table, ids, axis=0)
-    if scale != 1.0:
-        return _native.multiply(rows, scale, out=rows if out is None else out)
-    if out is None:
-        return rows
-    return _native.positive(rows, out=out)
 
 
 def embedding_lookup(table: GPUArray, out: GPUArray, token_id: int) -> None:
@@ -74,4 +59,6 @@ def _check_out(op: str, table: GPUArray, out: GPUArray, rows: int) -> None:
         )
 
 
-__all__ = ["embedding", "embedding_lookup", "embedding_lookup_batch", "embedding_lookup_ptr"]
+__all__ = ["embedding_lookup", "embedding_lookup_batch", "embedding_lookup_ptr"]
+
+name_all(globals(), __all__)

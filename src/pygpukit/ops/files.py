@@ -13,11 +13,14 @@ from math import prod
 from typing import IO, TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
+
+    from numpy.typing import NDArray
 
     from pygpukit._native import _DeviceLike
 
@@ -226,6 +229,18 @@ def _read_mapped(source: IO[bytes], path: str, device: _DeviceLike) -> GPUArray:
     return _finish(flat.view(np.ndarray), shape, fortran, device)
 
 
+def read_host(op: str, path: str | os.PathLike[str]) -> NDArray[Any]:
+    """The array of an .npy file in host memory, with the checks of load()."""
+    import numpy as np
+
+    with open(path, "rb") as source:
+        shape, fortran, dtype = _read_header(op, source)
+        size = _check_size(op, shape, dtype, os.fstat(source.fileno()).st_size - source.tell())
+        flat = np.frombuffer(source.read(size), dtype, prod(shape)) if size else np.empty(0, dtype)
+    values: NDArray[Any] = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+    return values
+
+
 def _read_stream(op: str, source: Any, device: _DeviceLike, total: int | None) -> GPUArray:
     """From a file object; `total` is its length where that is known in advance."""
     import numpy as np
@@ -258,3 +273,5 @@ class _Counted:
 
 
 __all__ = ["NpzFile", "load", "save", "savez", "savez_compressed"]
+
+name_all(globals(), __all__)

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.errors import InvalidTypeError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -60,15 +61,15 @@ def real_if_close(x: Any, /, tol: float = 100) -> GPUArray:
 
 def modf(x: Any, /) -> tuple[GPUArray, GPUArray]:
     """(fraction, whole part), both with the sign of x."""
-    whole = _native.trunc(_floating(asarray(x)))
-    value = _floating(asarray(x))
+    value = as_floats("modf", asarray(x))
+    whole = _native.trunc(value)
     rest = _native.where(_native.isinf(value), 0.0, _native.subtract(value, whole))
     return _native.copysign(rest, value), whole
 
 
 def frexp(x: Any, /) -> tuple[GPUArray, GPUArray]:
     """(mantissa, int32 exponent): x = mantissa * 2**exponent, 0.5 <= abs(mantissa) < 1."""
-    given = _floating(asarray(x))
+    given = as_floats("frexp", asarray(x))
     value = _standard(given)
     word, bits, bias = _LAYOUTS[value.dtype.name]
     # Subnormal numbers are scaled into the range of normal ones first.
@@ -92,14 +93,18 @@ def frexp(x: Any, /) -> tuple[GPUArray, GPUArray]:
 
 def ldexp(x1: Any, x2: Any, /) -> GPUArray:
     """x1 * 2**x2 for integers x2, elementwise, rounded once for results that are normal."""
-    given = _floating(asarray(x1))
-    power = asarray(x2, device=given.device)
+    from pygpukit.ops.data_types import iinfo
+
+    given, power = as_operands(x1, x2)
+    given = as_floats("ldexp", given)
     if "int" not in power.dtype.name:
         raise InvalidTypeError(f"ldexp: x2 has dtype {power.dtype}, expected integers")
     value = _standard(given)
     word, bits, bias = _LAYOUTS[value.dtype.name]
     # In three steps, since one power of two may be out of range where the result is not.
-    left = _native.clip(_native.astype(power, word), -4 * bias, 4 * bias)
+    most = min(4 * bias, int(iinfo(power.dtype).max))
+    least = max(-4 * bias, int(iinfo(power.dtype).min))
+    left = _native.astype(_native.clip(power, least, most), word)
     for _ in range(4):
         part = _native.clip(left, 1 - bias, bias)
         left = _native.subtract(left, part)
@@ -110,7 +115,7 @@ def ldexp(x1: Any, x2: Any, /) -> GPUArray:
 
 def spacing(x: Any, /) -> GPUArray:
     """The distance to the next number away from zero, with the sign of x."""
-    value = _floating(asarray(x))
+    value = as_floats("spacing", asarray(x))
     size = _native.abs(value)
     step = _native.subtract(_native.nextafter(size, float("inf")), size)
     return _native.where(_native.less(value, 0.0), _native.negative(step), step)
@@ -118,12 +123,12 @@ def spacing(x: Any, /) -> GPUArray:
 
 def float_power(x1: Any, x2: Any, /) -> GPUArray:
     """x1 ** x2 in float64, or in complex128 for complex numbers."""
-    first, second = asarray(x1), asarray(x2)
+    first, second = as_operands(x1, x2)
     names = (first.dtype.name, second.dtype.name)
     kind = "complex128" if any(n.startswith("complex") for n in names) else "float64"
     return _native.pow(
         _native.astype(first, kind, False),
-        _native.astype(_native.to_device(second, first.device), kind, False),
+        _native.astype(second, kind, False),
     )
 
 
@@ -147,11 +152,13 @@ def bitwise_count(x: Any, /) -> GPUArray:
     return _native.astype(count, "uint8")
 
 
-def _floating(x: GPUArray) -> GPUArray:
+def as_floats(op: str, x: GPUArray) -> GPUArray:
     """Integers as the float that NumPy pairs with them."""
     if x.dtype.name.startswith("complex"):
-        raise InvalidTypeError(f"x has dtype {x.dtype}, expected real numbers")
-    return x if "float" in x.dtype.name else _native.positive(_native.add(x, 0.0))
+        raise InvalidTypeError(f"{op}: x has dtype {x.dtype}, expected real numbers")
+    if "float" in x.dtype.name:
+        return x
+    return _native.astype(x, {1: "float16", 2: "float32"}.get(x.dtype.itemsize, "float64"))
 
 
 def _standard(x: GPUArray) -> GPUArray:
@@ -173,3 +180,5 @@ __all__ = [
     "real_if_close",
     "spacing",
 ]
+
+name_all(globals(), __all__)

@@ -16,6 +16,7 @@ from typing import Any
 
 from pygpukit import _native
 from pygpukit._native import DataType, FusedKernel, FusedRows, GPUArray, safe_repr
+from pygpukit.core.arguments import require_callable
 from pygpukit.ops._fusion.source import RowSource, elementwise_source
 from pygpukit.ops._fusion.trace import Expr, Trace
 
@@ -55,6 +56,7 @@ class FusedFunction:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        require_callable("fuse", "function", function)
         functools.update_wrapper(self, function)
         self._function = function
         self._kernels: dict[tuple[Any, ...], FusedKernel | FusedRows] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.conversion import asarray
@@ -134,3 +135,5 @@ def _edge(f0: GPUArray, f1: GPUArray, f2: GPUArray, h1: Any, h2: Any) -> GPUArra
 
 
 __all__ = ["gradient"]
+
+name_all(globals(), __all__)

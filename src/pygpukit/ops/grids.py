@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import safe_repr
 from pygpukit.core.arguments import is_whole, items, require_callable
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
@@ -232,3 +233,5 @@ __all__ = [
     "r_",
     "s_",
 ]
+
+name_all(globals(), __all__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import array_argument, require_arrays
+from pygpukit._naming import name_all
+from pygpukit.core.arguments import array_argument, host_numbers, require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import histograms as _declared
 from pygpukit.ops._declared.histograms import *  # noqa: F403
@@ -135,9 +136,7 @@ def _quantile(
     if is_number:
         shape, fractions = (), [q / scale]
     else:
-        import numpy as np
-
-        table = np.asarray(q, dtype=np.float64) / scale
+        table = host_numbers(op, "q", q) / scale
         shape, fractions = table.shape, table.ravel().tolist()
     if method == "linear" and weights is None:
         wide = not is_number
@@ -175,3 +174,5 @@ def _delivered(result: GPUArray, out: GPUArray | None, op: str) -> GPUArray:
 
 __all__ = ["histogram", "median", "percentile", "quantile"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import array_argument
+from pygpukit.core.arguments import array_argument, is_whole
+from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import indexing as _declared
 from pygpukit.ops._declared.indexing import *  # noqa: F403
 
@@ -26,10 +28,21 @@ __all__ += _declared.__all__
 
 
 def unravel_index(
-    indices: GPUArray, shape: int | Sequence[int], order: Literal["C", "F"] = "C"
+    indices: GPUArray | int, shape: int | Sequence[int], order: Literal["C", "F"] = "C"
 ) -> tuple[GPUArray, ...]:
     """Flat positions to coordinates: one int64 array per axis."""
     dims = _dims(shape)
+    if not isinstance(indices, GPUArray) and is_whole(indices):
+        from math import prod
+
+        from pygpukit.ops.conversion import asarray
+
+        size = prod(dims)
+        if not 0 <= indices < size:
+            raise InvalidValueError(
+                f"unravel_index: index {indices} is out of bounds for an array of size {size}"
+            )
+        indices = asarray(int(indices))
     if _is_c_order(order, "unravel_index"):
         return _native.unravel_index(indices, dims)
     return _native.unravel_index(indices, dims[::-1])[::-1]
@@ -52,8 +65,9 @@ def ravel_multi_index(
 def ix_(*lists: GPUArray) -> tuple[GPUArray, ...]:
     """Index arrays that select the grid of all combinations of the lists."""
     found = []
+    beside = next((given for given in lists if isinstance(given, GPUArray)), None)
     for place, given in enumerate(lists):
-        given = array_argument("ix_", "lists", given)
+        given = array_argument("ix_", "lists", given, beside)
         if given.ndim != 1:
             raise ValueError(f"ix_: argument {place} has {given.ndim} dimensions, expected 1")
         line = _native.flatnonzero(given) if given.dtype.name == "bool" else given
@@ -98,3 +112,6 @@ def _is_c_order(order: str, op: str) -> bool:
     if order not in ("C", "F"):
         raise ValueError(f"{op}: order is {safe_repr(order)}, expected 'C' or 'F'")
     return order == "C"
+
+
+name_all(globals(), __all__)

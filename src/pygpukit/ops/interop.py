@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -47,3 +48,5 @@ def frombuffer(
 
 
 __all__ = ["from_cuda_array_interface", "from_dlpack", "frombuffer"]
+
+name_all(globals(), __all__)

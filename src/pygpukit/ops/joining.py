@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from numbers import Number
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._naming import name_all
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import array_argument, is_whole
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops._declared import joining as _declared
 from pygpukit.ops._declared.joining import *  # noqa: F403
 from pygpukit.ops.manipulation import _axis_size, atleast_1d, atleast_2d, atleast_3d
@@ -60,9 +63,15 @@ def _all_arrays(arrays: Sequence[Any], op: str) -> Sequence[GPUArray]:
     return found
 
 
-def append(x: GPUArray, /, values: GPUArray, axis: int | None = None) -> GPUArray:
+def append(x: _ArrayLike, /, values: Any, axis: int | None = None) -> GPUArray:
     """A new array with values after x; without an axis both are flattened."""
-    return _native.concat_as("append", [x, values], axis)
+    for name, part in (("x", x), ("values", values)):
+        if axis is not None and isinstance(part, Number):
+            raise InvalidValueError(
+                f"append: {name} is {safe_repr(part)}, expected an array, as axis is given"
+            )
+    arrays = [[part] if isinstance(part, Number) else part for part in (x, values)]
+    return _native.concat_as("append", arrays, axis)
 
 
 # --- splitting: views ----------------------------------------------------------------------------
@@ -81,16 +90,22 @@ def split(
 ) -> list[GPUArray]:
     """Views of equal parts, or of the parts between the given indices, along an axis."""
     x = array_argument("split", "x", x)
+    _check_sections("split", indices_or_sections)
     if is_whole(indices_or_sections):
         size = _axis_size(x, axis)
         sections = index(indices_or_sections)  # type: ignore[arg-type]
         if sections <= 0 or size % sections != 0:
-            from pygpukit.core.errors import InvalidValueError
-
             raise InvalidValueError(
                 f"split: axis {axis} of shape {x.shape} does not divide into {sections} equal parts"
             )
     return array_split(x, indices_or_sections, axis)
+
+
+def _check_sections(op: str, given: Any) -> None:
+    if isinstance(given, str) or not (is_whole(given) or hasattr(given, "__iter__")):
+        raise InvalidTypeError(
+            f"{op}: indices_or_sections is {safe_repr(given)}, expected an int or several"
+        )
 
 
 def array_split(
@@ -98,6 +113,7 @@ def array_split(
 ) -> list[GPUArray]:
     """Like split, but the first parts may be one longer than the others."""
     x = array_argument("array_split", "x", x)
+    _check_sections("array_split", indices_or_sections)
     size = _axis_size(x, axis)
     if is_whole(indices_or_sections):
         sections = index(indices_or_sections)  # type: ignore[arg-type]
@@ -159,3 +175,5 @@ __all__ = [
     "vstack",
 ]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
@@ -123,3 +124,5 @@ __all__ = [
     "kv_cache_update_gqa",
     "kv_cache_update_gqa_ptr",
 ]
+
+name_all(globals(), __all__)

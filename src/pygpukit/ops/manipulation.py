@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, broadcast_shapes
-from pygpukit.core.arguments import array_argument, require_arrays
+from pygpukit.core.arguments import array_argument, require_arrays, whole
 from pygpukit.ops._declared import manipulation as _declared
 from pygpukit.ops._declared.manipulation import *  # noqa: F403
 
@@ -62,7 +63,7 @@ def rot90(x: _ArrayLike, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> GPUAr
         raise InvalidValueError(
             f"rot90: axes {axes} of an array of shape {x.shape} do not define a plane"
         )
-    turns = k % 4
+    turns = whole("rot90", "k", k, -(2**62), 2**62) % 4
     if turns == 0:
         return _native.swapaxes(x, first, first)
     if turns == 2:
@@ -217,3 +218,5 @@ __all__ = [
     "size",
 ]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

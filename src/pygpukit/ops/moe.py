@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import moe as _declared
@@ -77,3 +78,5 @@ def _sizes(
 
 __all__ = ["moe_mlp"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

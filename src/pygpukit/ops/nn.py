@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pygpukit import _native
-from pygpukit._native import (  # noqa: F401 - the activations, which are elementwise
+from pygpukit._naming import name_all
+from pygpukit._native import (  # the activations, which are elementwise
     gelu,
     gelu_erf,
     leaky_relu,
@@ -16,7 +17,7 @@ from pygpukit._native import (  # noqa: F401 - the activations, which are elemen
     softplus,
     tanh,
 )
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import nn as _declared
 from pygpukit.ops._declared.nn import *  # noqa: F403
@@ -28,7 +29,7 @@ from pygpukit.ops.paged_cache import *  # noqa: F403
 from pygpukit.ops.paged_cache import __all__ as _paged_cache
 from pygpukit.ops.positions import *  # noqa: F403
 from pygpukit.ops.positions import __all__ as _positions
-from pygpukit.ops.recurrent import lstm_bidirectional, lstm_forward  # noqa: F401 - 0.2's place
+from pygpukit.ops.recurrent import lstm_bidirectional, lstm_forward  # 0.2's place
 from pygpukit.ops.sdpa import *  # noqa: F403
 from pygpukit.ops.sdpa import __all__ as _sdpa
 
@@ -73,25 +74,38 @@ def _halves(op: str, x: GPUArray) -> tuple[GPUArray, GPUArray]:
 
 
 def cross_entropy(
-    logits: GPUArray, targets: GPUArray, *, ignore_index: int = -100, reduction: str = "mean"
+    logits: GPUArray,
+    targets: GPUArray,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    out: GPUArray | None = None,
 ) -> GPUArray:
     """The negative log likelihood of targets: its mean, sum, or one number per row ("none").
 
     Rows whose target is ignore_index count neither in the sum nor in the mean.
     """
+    op = "cross_entropy"
     if reduction not in ("mean", "sum", "none"):
         raise InvalidValueError(
-            f"cross_entropy: reduction is {_native.safe_repr(reduction)}, expected 'mean', 'sum' "
-            "or 'none'"
+            f"{op}: reduction is {_native.safe_repr(reduction)}, expected 'mean', 'sum' or 'none'"
         )
-    losses = _native.negative(_native.log_likelihood(logits, targets, ignore_index=ignore_index))
+    likelihoods = _native.log_likelihood(logits, targets, ignore_index=ignore_index)
+    if out is not None:
+        require_arrays(op, out=out)
+        shape = likelihoods.shape if reduction == "none" else ()
+        if out.shape != shape or out.dtype.name != "float32" or out.device != logits.device:
+            raise InvalidValueError(
+                f"{op}: out has shape {out.shape} and dtype {out.dtype} on {out.device}, expected "
+                f"{shape} and float32 on {logits.device}"
+            )
     if reduction == "none":
-        return losses
-    total = _native.sum(losses)
+        return _native.negative(likelihoods, out=out)
+    total = _native.negative(_native.sum(likelihoods))
     if reduction == "sum":
-        return total
+        return total if out is None else _native.positive(total, out=out)
     count = _native.count_nonzero(_native.not_equal(targets, ignore_index))
-    return _native.divide(total, _native.astype(count, "float32"))
+    return _native.divide(total, _native.astype(count, "float32"), out=out)
 
 
 def bias_add_inplace(y: GPUArray, bias: GPUArray) -> None:
@@ -116,6 +130,10 @@ def split_qkv_batch(
 ) -> None:
     """Copies the columns of qkv [seq, q_dim + k_dim + v_dim] to three arrays of seq rows."""
     require_arrays("split_qkv_batch", qkv=qkv, q_out=q_out, k_out=k_out, v_out=v_out)
+    q_dim, k_dim, v_dim = (
+        whole("split_qkv_batch", name, dim)
+        for name, dim in (("q_dim", q_dim), ("k_dim", k_dim), ("v_dim", v_dim))
+    )
     if qkv.ndim != 2 or qkv.shape[1] != q_dim + k_dim + v_dim:
         raise InvalidValueError(
             f"split_qkv_batch: qkv has shape {qkv.shape}, expected (seq, {q_dim + k_dim + v_dim})"
@@ -139,10 +157,19 @@ def slice_rows_range_ptr(
     table: GPUArray, out: GPUArray, start_pos_buf: GPUArray, count: int
 ) -> None:
     """Copies `count` rows of a table to out, from the row that start_pos_buf[0] holds."""
-    require_arrays("slice_rows_range_ptr", table=table, out=out, start_pos_buf=start_pos_buf)
+    op = "slice_rows_range_ptr"
+    require_arrays(op, table=table, out=out, start_pos_buf=start_pos_buf)
+    count = whole(op, "count", count)
+    if start_pos_buf.size != 1 or start_pos_buf.dtype.name not in ("int32", "int64"):
+        raise InvalidValueError(
+            f"{op}: start_pos_buf has shape {start_pos_buf.shape} and dtype "
+            f"{start_pos_buf.dtype}, expected one int32"
+        )
+    if table.ndim == 0:
+        raise InvalidValueError(f"{op}: table has shape (), expected rows")
     if out.shape != (count, *table.shape[1:]):
         raise InvalidValueError(
-            f"slice_rows_range_ptr: out has shape {out.shape}, expected {(count, *table.shape[1:])}"
+            f"{op}: out has shape {out.shape}, expected {(count, *table.shape[1:])}"
         )
     rows = _native.add(
         start_pos_buf.reshape((1,)), _native.arange(count, 0, 1, "int32", table.device)
@@ -161,3 +188,21 @@ __all__ = [
 ]
 __all__ += _declared.__all__
 __all__ += [*_embedding, *_kv_cache, *_paged_cache, *_positions, *_sdpa]
+# Of other modules.
+__all__ += [
+    "gelu",
+    "gelu_erf",
+    "leaky_relu",
+    "lstm_bidirectional",
+    "lstm_forward",
+    "quick_gelu",
+    "relu",
+    "relu2",
+    "sigmoid",
+    "silu",
+    "snake",
+    "softplus",
+    "tanh",
+]
+
+name_all(globals(), __all__)

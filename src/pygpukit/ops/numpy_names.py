@@ -6,6 +6,8 @@ that errstate could turn off.
 """
 
 from numpy import (
+    base_repr,
+    binary_repr,
     complexfloating,
     dtype,
     errstate,
@@ -49,6 +51,8 @@ byte, short, intc, int_, intp, longlong = int8, int16, int32, int64, int64, int6
 ubyte, ushort, uintc, uint, uintp, ulonglong = uint8, uint16, uint32, uint64, uint64, uint64
 
 __all__ = [
+    "base_repr",
+    "binary_repr",
     "bool_",
     "byte",
     "cdouble",

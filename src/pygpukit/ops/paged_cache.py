@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import paged_cache as _declared
@@ -62,3 +63,5 @@ def _write(
 
 __all__ = ["allocate_kv_cache", "copy_to_paged_cache", "reshape_and_cache"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 from pygpukit.ops.signal import convolve
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ def _coefficients(p: Any, device: str | None = None) -> GPUArray:
 
 def polyval(p: Any, x: Any) -> GPUArray:
     """The value of the polynomial at x, by Horner's rule: one launch per coefficient."""
-    at = asarray(x)
-    factors = _coefficients(p, at.device)
+    at, factors = as_operands(x, p)
+    factors = _coefficients(factors)
     dtype = _native.result_type(at, factors)
     result = _native.zeros(at.shape, at.dtype, device=at.device)
     for n in range(factors.shape[0]):
@@ -40,8 +41,7 @@ def polysub(a1: Any, a2: Any) -> GPUArray:
 
 
 def _aligned(a1: Any, a2: Any) -> tuple[GPUArray, GPUArray]:
-    first = _coefficients(a1)
-    second = _coefficients(a2, first.device)
+    first, second = map(_coefficients, as_operands(a1, a2))
     count = max(first.size, second.size)
     aligned = []
     for x in (first, second):
@@ -52,8 +52,8 @@ def _aligned(a1: Any, a2: Any) -> tuple[GPUArray, GPUArray]:
 
 def polymul(a1: Any, a2: Any) -> GPUArray:
     """The product of two polynomials."""
-    first = _coefficients(a1)
-    return convolve(first, _coefficients(a2, first.device))
+    first, second = map(_coefficients, as_operands(a1, a2))
+    return convolve(first, second)
 
 
 def polyder(p: Any, m: int = 1) -> GPUArray:
@@ -103,15 +103,55 @@ def poly(seq_of_zeros: Any) -> GPUArray:
     return result
 
 
+def roots(p: Any) -> GPUArray:
+    """The roots of the polynomial: the eigenvalues of its companion matrix.
+
+    Computed on the host, since how many there are depends on the values: reads p back.
+    """
+    import numpy as np
+
+    x = _coefficients(p)
+    if x.ndim != 1:
+        raise InvalidValueError(f"roots: p has shape {x.shape}, expected a vector of coefficients")
+    host = _on_host(x)
+    try:
+        found = np.roots(host)
+    except np.linalg.LinAlgError as error:
+        from pygpukit.linalg import LinAlgError
+
+        wrong = np.flatnonzero(~np.isfinite(host))
+        reason = f"p[{wrong[0]}] is not finite" if wrong.size else str(error)
+        raise LinAlgError(f"roots: {reason}") from None
+    return _native.from_numpy(found, device=x.device)
+
+
+def polydiv(u: Any, v: Any) -> tuple[GPUArray, GPUArray]:
+    """(quotient, remainder) of two polynomials. Computed on the host: reads both back."""
+    import numpy as np
+
+    first, second = map(_coefficients, as_operands(u, v))
+    for name, x in (("u", first), ("v", second)):
+        if x.ndim != 1:
+            raise InvalidValueError(f"polydiv: {name} has shape {x.shape}, expected a vector")
+    with np.errstate(all="ignore"):
+        quotient, rest = np.polydiv(_on_host(first), _on_host(second))
+    return tuple(_native.from_numpy(y, device=first.device) for y in (quotient, rest))  # type: ignore[return-value]
+
+
+def _on_host(x: GPUArray) -> Any:
+    """16-bit floats as float64, which LAPACK has."""
+    narrow = x.dtype.itemsize == 2 and "float" in x.dtype.name
+    return (_native.astype(x, "float64") if narrow else x).to_numpy()
+
+
 def polyfit(x: Any, y: Any, deg: int, *, w: Any = None) -> GPUArray:
     """The coefficients of the polynomial of degree deg with the least squares from (x, y).
 
     y may be a matrix with a data set in each column; w are weights of the residuals. Solved in
-    float64 by the QR decomposition of the Vandermonde matrix: deg + 1 steps of a few launches.
-    A degree that the points do not determine gives non-finite numbers.
+    float64 by the QR decomposition of the Vandermonde matrix. A degree that the points do not
+    determine gives non-finite or very large numbers.
     """
-    at = asarray(x)
-    values = asarray(y, device=at.device)
+    at, values = as_operands(x, y)
     degree = int(deg)
     if degree < 0:
         raise InvalidValueError("polyfit: expected deg >= 0")
@@ -143,40 +183,31 @@ def polyfit(x: Any, y: Any, deg: int, *, w: Any = None) -> GPUArray:
 
 
 def _least_squares(matrix: GPUArray, right: GPUArray) -> GPUArray:
-    """Gram-Schmidt with every projection done twice, which is as accurate as Householder."""
-    count = matrix.shape[1]
-    basis: list[GPUArray] = []
-    triangle: list[list[GPUArray]] = []  # the columns of R, above the diagonal
-    diagonal: list[GPUArray] = []
-    for n in range(count):
-        column = matrix[:, n]
-        above = [_native.zeros((), column.dtype, device=column.device) for _ in basis]
-        for _ in range(2):
-            for m, unit in enumerate(basis):
-                share = _native.vecdot(unit, column)
-                above[m] = _native.add(above[m], share)
-                column = _native.subtract(column, _native.multiply(unit, share))
-        length = _native.sqrt(_native.vecdot(column, column))
-        basis.append(_native.divide(column, length))
-        triangle.append(above)
-        diagonal.append(length)
-    sides = [_native.vecdot(_native.expand_dims(unit, 1), right, axis=0) for unit in basis]
-    solution: list[GPUArray] = []
-    for n in reversed(range(count)):
-        side = sides[n]
-        for m, known in zip(range(count - 1, n, -1), solution, strict=False):
-            side = _native.subtract(side, _native.multiply(triangle[m][n], known))
-        solution.append(_native.divide(side, diagonal[n]))
-    return _native.stack(solution[::-1], 0)
+    """By Householder's QR. Rows of zeros change nothing but make it defined for few points."""
+    missing = matrix.shape[1] - matrix.shape[0]
+    if missing > 0:
+
+        def padded(x: GPUArray) -> GPUArray:
+            zeros = _native.zeros((missing, x.shape[1]), x.dtype, device=x.device)
+            return _native.concat([x, zeros])
+
+        matrix, right = padded(matrix), padded(right)
+    q, r = _native.linalg_qr(matrix, "reduced", False, "polyfit")
+    sides = _native.matmul(_native.swapaxes(q, 0, 1), right)
+    return _native.linalg_triangular(r, sides, True, False, 0, False, "polyfit")
 
 
 __all__ = [
     "poly",
     "polyadd",
     "polyder",
+    "polydiv",
     "polyfit",
     "polyint",
     "polymul",
     "polysub",
     "polyval",
+    "roots",
 ]
+
+name_all(globals(), __all__)

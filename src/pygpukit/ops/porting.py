@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ def asnumpy(
     return out  # type: ignore[no-any-return]
 
 
+def ndenumerate(arr: Any) -> Any:
+    """Pairs of an index tuple and the number there; the array is read back once."""
+    import numpy as np
+
+    return np.ndenumerate(asnumpy(arr))
+
+
 def get_array_module(*args: Any) -> ModuleType:
     """pygpukit when an argument is a GPUArray, else numpy."""
     if any(isinstance(arg, GPUArray) for arg in args):
@@ -39,4 +47,6 @@ def get_array_module(*args: Any) -> ModuleType:
     return numpy
 
 
-__all__ = ["asnumpy", "get_array_module"]
+__all__ = ["asnumpy", "get_array_module", "ndenumerate"]
+
+name_all(globals(), __all__)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays
+from pygpukit._naming import name_all
+from pygpukit.core.arguments import amount, positive, require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.data_types import isdtype
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pygpukit._native import GPUArray
+
+
+_MAX_INT = 2**63 - 1
 
 
 def rope_frequencies(
@@ -31,7 +35,7 @@ def rope_frequencies(
 
     ``scaling`` is the ``rope_scaling`` of a model's config.json: its ``rope_type`` (or ``type``)
     is one of default, linear, ntk, dynamic, yarn, llama3, longrope. ``max_positions`` is the
-    longest sequence, which dynamic and longrope depend on.
+    longest sequence: dynamic depends on it, and longrope chooses its short or long factors by it.
     """
     frequencies, factor = _frequencies("rope_frequencies", dim, base, scaling, max_positions)
     return _native.from_numpy(frequencies.astype("float32"), device=device), factor
@@ -47,8 +51,7 @@ def rope_table(
     device: str | None = None,
 ) -> tuple[GPUArray, GPUArray]:
     """(cos, sin) of shape (max_positions, dim / 2), for rope; ``scaling`` as rope_frequencies."""
-    if max_positions < 0:
-        raise InvalidValueError(f"rope_table: max_positions is {max_positions}, expected 0 or more")
+    max_positions = whole("rope_table", "max_positions", max_positions)
     frequencies, factor = _frequencies("rope_table", dim, base, scaling, max_positions)
     return _tables(max_positions, frequencies, factor, dtype, device)
 
@@ -75,8 +78,16 @@ def _frequencies(
 ) -> tuple[NDArray[Any], float]:
     import numpy as np
 
+    if scaling is not None and not isinstance(scaling, Mapping):
+        raise InvalidTypeError(
+            f"{op}: scaling is {_native.safe_repr(scaling)}, expected a mapping, or None"
+        )
     frequencies, factor = _native.rope_spectrum(
-        op, dim, base, dict(scaling or {}), max_positions or 0
+        op,
+        whole(op, "dim", dim, high=_MAX_INT),
+        amount(op, "base", base, -math.inf),
+        dict(scaling or {}),
+        0 if max_positions is None else whole(op, "max_positions", max_positions, high=_MAX_INT),
     )
     return np.asarray(frequencies), factor
 
@@ -89,6 +100,7 @@ def _columns_twice(
 ) -> tuple[GPUArray, GPUArray]:
     import numpy as np
 
+    rows = whole(op, "max_seq_len", rows)
     frequencies, _ = _frequencies(op, dim, base, scaling, rows)
     return _tables(rows, np.repeat(frequencies, 2), factor, "float32", None)
 
@@ -126,7 +138,16 @@ def rope_init_yarn(
     """
     import numpy as np
 
-    plain, _ = _frequencies("rope_init_yarn", head_dim, base, None, max_seq_len)
+    op = "rope_init_yarn"
+    max_seq_len = whole(op, "max_seq_len", max_seq_len)
+    scale = positive(op, "scale", scale)
+    original_max_len = whole(op, "original_max_len", original_max_len, 1)
+    beta_fast, beta_slow = (
+        positive(op, name, beta)
+        for name, beta in (("beta_fast", beta_fast), ("beta_slow", beta_slow))
+    )
+    mscale = amount(op, "mscale", mscale, -math.inf)
+    plain, _ = _frequencies(op, head_dim, base, None, max_seq_len)
     wavelengths = 2 * math.pi / plain
     low, high = original_max_len / beta_fast, original_max_len / beta_slow
     ramp = np.clip((wavelengths - low) / max(high - low, 1e-9), 0.0, 1.0)
@@ -139,7 +160,12 @@ def rope_inplace(q: GPUArray, k: GPUArray, cos: GPUArray, sin: GPUArray) -> None
     """Rotates q and k [seq, heads, dim] by the first half of the columns of cos and sin."""
     require_arrays("rope_inplace", q=q, k=k, cos=cos, sin=sin)
     half = q.shape[-1] // 2
-    for x in (q, k):
+    for name, x in (("q", q), ("k", k)):
+        if x.ndim != 3 or cos.ndim != 2 or x.shape[0] > cos.shape[0]:
+            raise InvalidValueError(
+                f"rope_inplace: {name} has shape {x.shape}, cos {cos.shape}; expected "
+                "(seq, heads, dim) and a row for each of seq"
+            )
         _native.rope(x, cos[:, :half], sin[:, :half], out=x)
 
 
@@ -153,6 +179,7 @@ def pope_init_encoding(max_seq_len: int, head_dim: int, base: float = 10000.0) -
     """Sinusoidal positions of shape (max_seq_len, head_dim): even columns sin, odd ones cos."""
     import numpy as np
 
+    max_seq_len = whole("pope_init_encoding", "max_seq_len", max_seq_len)
     frequencies, _ = _frequencies("pope_init_encoding", head_dim, base, None, max_seq_len)
     angles = np.arange(max_seq_len, dtype=np.float64)[:, None] * frequencies
     table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(max_seq_len, head_dim)
@@ -162,9 +189,10 @@ def pope_init_encoding(max_seq_len: int, head_dim: int, base: float = 10000.0) -
 def pope_inplace(q: GPUArray, k: GPUArray, encoding: GPUArray, start_pos: int = 0) -> None:
     """Adds row start_pos + s of the encoding to every head of token s, in q and k."""
     require_arrays("pope_inplace", q=q, k=k, encoding=encoding)
+    start_pos = whole("pope_inplace", "start_pos", start_pos)
     for name, x in (("q", q), ("k", k)):
         last = start_pos + x.shape[0]
-        if start_pos < 0 or last > encoding.shape[0]:
+        if last > encoding.shape[0]:
             raise InvalidValueError(
                 f"pope_inplace: {name} has positions {start_pos} to {last}, the encoding has "
                 f"{encoding.shape[0]}"
@@ -175,49 +203,48 @@ def pope_inplace(q: GPUArray, k: GPUArray, encoding: GPUArray, start_pos: int = 
 
 def alibi_init_slopes(num_heads: int) -> GPUArray:
     """2**(-8 (h + 1) / num_heads) for each head, in float32."""
-    import numpy as np
-
-    if num_heads < 1:
-        raise InvalidValueError(f"alibi_init_slopes: num_heads is {num_heads}, expected 1 or more")
-    heads = np.arange(1, num_heads + 1, dtype=np.float64)
-    return _native.from_numpy((2.0 ** (-8 * heads / num_heads)).astype(np.float32))
+    num_heads = whole("alibi_init_slopes", "num_heads", num_heads, 1, _MAX_INT)
+    step = -8 / num_heads
+    exponents = _native.arange(num_heads, step, step, "float64")
+    return _native.astype(_native.exp2(exponents), "float32")
 
 
 def alibi_compute_bias(
     seq_len: int, num_heads: int, slopes: GPUArray, causal: bool = True
 ) -> GPUArray:
     """-slope * (i - j) of shape (num_heads, seq_len, seq_len); causal: -1e9 for j > i."""
-    require_arrays("alibi_compute_bias", slopes=slopes)
+    op = "alibi_compute_bias"
+    require_arrays(op, slopes=slopes)
+    seq_len = whole(op, "seq_len", seq_len, high=_MAX_INT)
+    num_heads = whole(op, "num_heads", num_heads, 1, _MAX_INT)
     if slopes.shape != (num_heads,):
-        raise InvalidValueError(
-            f"alibi_compute_bias: slopes has shape {slopes.shape}, expected ({num_heads},)"
-        )
-    distances = _distances(seq_len, seq_len, 0, slopes)
-    bias = _native.multiply(_native.expand_dims(slopes, (1, 2)), distances)
+        raise InvalidValueError(f"{op}: slopes has shape {slopes.shape}, expected ({num_heads},)")
+    bias = _distance_bias(seq_len, seq_len, 0, slopes)
     if not causal:
         return bias
     keep = _native.tril(_native.full((seq_len, seq_len), True, "bool", device=slopes.device))
     return _native.where(keep, bias, -1e9)
 
 
-def _distances(rows: int, columns: int, start: int, like: GPUArray) -> GPUArray:
-    """j - (start + i) as float32."""
-    import numpy as np
-
-    table = np.arange(columns)[None, :] - (start + np.arange(rows))[:, None]
-    return _native.from_numpy(table.astype(np.float32), device=like.device)
+def _distance_bias(rows: int, columns: int, start: int, slopes: GPUArray) -> GPUArray:
+    """slope * (j - (start + i)) of shape (heads, rows, columns)."""
+    queries = _native.arange(rows, start, 1, "float32", slopes.device)
+    keys = _native.arange(columns, 0, 1, "float32", slopes.device)
+    distances = _native.subtract(keys, _native.expand_dims(queries, 1))
+    return _native.multiply(_native.expand_dims(slopes, (1, 2)), distances)
 
 
 def alibi_add_bias(scores: GPUArray, slopes: GPUArray, start_pos: int = 0) -> GPUArray:
     """Adds -slope * (start_pos + i - j) to scores [batch, heads, q, kv], in place."""
-    require_arrays("alibi_add_bias", scores=scores, slopes=slopes)
+    op = "alibi_add_bias"
+    require_arrays(op, scores=scores, slopes=slopes)
+    start_pos = whole(op, "start_pos", start_pos, high=_MAX_INT)
     if scores.ndim != 4 or slopes.shape != scores.shape[1:2]:
         raise InvalidValueError(
-            f"alibi_add_bias: scores has shape {scores.shape}, slopes {slopes.shape}; expected "
+            f"{op}: scores has shape {scores.shape}, slopes {slopes.shape}; expected "
             "(batch, heads, q, kv) and (heads,)"
         )
-    distances = _distances(scores.shape[2], scores.shape[3], start_pos, scores)
-    bias = _native.multiply(_native.expand_dims(slopes, (1, 2)), distances)
+    bias = _distance_bias(scores.shape[2], scores.shape[3], start_pos, slopes)
     return _native.add(scores, bias, out=scores)
 
 
@@ -235,6 +262,8 @@ def irope_scale_q(
         raise InvalidTypeError(
             f"irope_scale_q: positions has dtype {positions.dtype}, expected integers"
         )
+    attn_scale = amount("irope_scale_q", "attn_scale", attn_scale, -math.inf)
+    floor_scale = positive("irope_scale_q", "floor_scale", floor_scale)
     blocks = _native.floor_divide(_native.add(positions, 1), floor_scale)
     scale = _native.add(_native.multiply(_native.log1p(blocks), attn_scale), 1.0)
     scale = _native.astype(_native.expand_dims(scale, (1, 2)), "float32")
@@ -256,3 +285,5 @@ __all__ = [
     "rope_inplace_f32table",
     "rope_table",
 ]
+
+name_all(globals(), __all__)

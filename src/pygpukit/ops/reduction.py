@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import array_argument, require_arrays
 from pygpukit.ops._declared import reduction as _declared
 from pygpukit.ops._declared.reduction import *  # noqa: F403
@@ -97,3 +98,5 @@ def logsumexp(x: GPUArray, /, axis: Axis = None, *, keepdims: bool = False) -> G
 
 __all__ = ["average", "logsumexp", "ptp", "sum_axis"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import array_argument, is_whole, whole
 from pygpukit.ops._declared import repeating as _declared
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from pygpukit._native import _ArrayLike
+
+    PadMode = Literal[
+        "constant",
+        "edge",
+        "empty",
+        "linear_ramp",
+        "maximum",
+        "mean",
+        "median",
+        "minimum",
+        "reflect",
+        "symmetric",
+        "wrap",
+    ]
 
 
 def repeat(
@@ -101,22 +116,38 @@ def pad(
     x: _ArrayLike,
     /,
     pad_width: Any,
-    mode: Literal["constant", "edge", "reflect", "symmetric", "wrap", "empty"] = "constant",
+    mode: PadMode = "constant",
     *,
     constant_values: Any = 0,
+    stat_length: Any = None,
+    end_values: Any = 0,
 ) -> GPUArray:
     """Pads the array by pad_width elements: a number, (before, after), or one per axis.
 
-    mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy.
+    mode: 'constant', 'edge', 'reflect', 'symmetric', 'wrap', 'empty', 'linear_ramp' (to
+    end_values), 'maximum', 'mean', 'median' or 'minimum' (of stat_length elements), as in NumPy.
     """
     x = array_argument("pad", "x", x)
     pairs = _pairs(pad_width, x.ndim, "pad_width")
     widths = [(_width(before), _width(after)) for before, after in pairs]
     values: list[tuple[Any, Any]] = []
+    if mode in _COMPUTED:
+        from pygpukit.core.errors import InvalidValueError
+        from pygpukit.ops._pad_modes import pad_by
+
+        if x.size == 0:
+            raise InvalidValueError(f"pad: x has shape {x.shape}, mode {mode!r} needs elements")
+        lengths = _pairs(stat_length, x.ndim, "stat_length")
+        for length in (one for pair in lengths for one in pair if one is not None):
+            whole("pad", "stat_length", length, 1)
+        return pad_by(mode, x, widths, lengths, _pairs(end_values, x.ndim, "end_values"))
     if mode == "constant":
         pairs = _pairs(constant_values, x.ndim, "constant_values")
         values = [(_as_value(a, x), _as_value(b, x)) for a, b in pairs]
     return _native.pad(x, widths, mode, values)
+
+
+_COMPUTED = ("linear_ramp", "maximum", "mean", "median", "minimum")
 
 
 def _pairs(value: Any, rank: int, argument: str) -> list[tuple[Any, Any]]:
@@ -162,3 +193,5 @@ def _as_value(value: Any, x: GPUArray) -> Any:
 
 __all__ = ["pad", "repeat"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -10,6 +10,7 @@ import threading
 from typing import NamedTuple
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import amount, require_arrays, whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops._declared import sampling as _declared
@@ -213,3 +214,5 @@ __all__ = [
     "token_counts",
 ]
 __all__ += [name for name in _declared.__all__ if name not in __all__]
+
+name_all(globals(), __all__)

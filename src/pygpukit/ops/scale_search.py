@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import DataType, GPUArray, PackedWeight
 from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
@@ -126,6 +127,9 @@ def quantize_awq(
     are those of quantize(). It waits for the device.
     """
     _check(w, activations)
+    if not isinstance(format, str):
+        raise InvalidTypeError(f"{_OP}: format is {format!r}, expected a str")
+    _native.check_packing(_OP, format, group, zero_point, block)
     if format == "2:4":
         raise InvalidValueError(
             f"{_OP}: format is '2:4', which rounds nothing; expected 4 or 8 bits"
@@ -144,3 +148,5 @@ def quantize_awq(
 
 
 __all__ = ["AwqWeight", "quantize_awq"]
+
+name_all(globals(), __all__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import array_argument
+from pygpukit._naming import name_all
+from pygpukit.core.arguments import array_argument, whole
 from pygpukit.ops._declared import scan as _declared
 from pygpukit.ops._declared.scan import *  # noqa: F403
 
@@ -31,8 +32,7 @@ def diff(
     x = array_argument("diff", "x", x)
     from pygpukit.ops.joining import concat
 
-    if n < 0:
-        raise ValueError(f"diff: n is {n}, expected 0 or more")
+    n = whole("diff", "n", n)
     if x.ndim == 0:
         raise ValueError("diff: x has shape (), expected 1 or more dimensions")
     if n == 0:
@@ -64,3 +64,5 @@ def _joined(part: Any, x: GPUArray, axis: int) -> GPUArray:
 
 __all__ = ["diff"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from pygpukit import _native
-from pygpukit.core.arguments import require_arrays, whole
+from pygpukit._naming import name_all
+from pygpukit.core.arguments import amount, require_arrays, whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.positions import irope_scale_q
 
@@ -24,7 +27,7 @@ def sdpa_causal(
     result = _native.attention(
         *(_rows_first(x) for x in (Q, K, V)),
         causal=True,
-        scale=_scale(scale),
+        scale=_scale(op, scale),
         out=None if out is None else _rows_first(out),
     )
     return _rows_first(result) if out is None else out
@@ -68,7 +71,7 @@ def sdpa_causal_fixed_cache_ptr(
     _native.attention(
         *(_rows_first(x)[None] for x in (Q, K[:, :most], V[:, :most])),
         causal=True,
-        scale=_scale(scale),
+        scale=_scale(op, scale),
         lengths=context_len_buf.reshape((1,)),
         out=_rows_first(out)[None],
     )
@@ -127,7 +130,7 @@ def paged_attention_v1(
         Q[:, None],
         *pages,
         causal=True,
-        scale=_scale(scale),
+        scale=_scale(op, scale),
         lengths=context_lens,
         block_table=block_tables,
         out=None if out is None else out[:, None],
@@ -150,8 +153,10 @@ def _rows_first(x: GPUArray) -> GPUArray:
     return _native.permute_dims(x, (1, 0, 2))
 
 
-def _scale(scale: float) -> float | None:
-    return float(scale) if scale > 0 else None
+def _scale(op: str, scale: float) -> float | None:
+    """None where it is not above 0: the default."""
+    number = amount(op, "scale", scale, -math.inf)
+    return number if number > 0 else None
 
 
 __all__ = [
@@ -163,3 +168,5 @@ __all__ = [
     "sdpa_causal_fp8",
     "sdpa_irope",
 ]
+
+name_all(globals(), __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.arguments import array_argument
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def searchsorted(
     x2: Any,
     /,
     side: Literal["left", "right"] = "left",
-    sorter: GPUArray | None = None,
+    sorter: _ArrayLike | None = None,
 ) -> GPUArray:
     """Insertion indices of the elements of x2 in the sorted 1-D x1: int64, x2's shape.
 
@@ -74,3 +75,5 @@ def _kind_of(dtype: str) -> int:
 
 
 __all__ = ["digitize", "searchsorted"]
+
+name_all(globals(), __all__)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray, device_beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
     if len(condlist) == 0:
         raise InvalidValueError("select: with an empty condition list is not possible")
-    conditions = [asarray(c) for c in condlist]
+    device = device_beside(*condlist, *choicelist, default)
+    conditions = [asarray(c, device=device) for c in condlist]
     for n, c in enumerate(conditions):
         if c.dtype.name != "bool":
             raise InvalidTypeError(
@@ -58,10 +60,10 @@ def choose(a: Any, choices: Any, out: GPUArray | None = None, mode: str = "raise
         raise InvalidValueError(
             f"choose: mode is {safe_repr(mode)}, expected 'raise', 'wrap' or 'clip'"
         )
-    which = asarray(a)
+    choices = list(choices)
+    which, *arrays = as_operands(a, *choices)
     if "int" not in which.dtype.name and which.dtype.name != "bool":
         raise InvalidTypeError(f"choose: a has dtype {which.dtype}, expected integers")
-    arrays = [asarray(c, device=which.device) for c in choices]
     if not arrays:
         raise InvalidValueError("choose: choices is empty")
     which = _native.astype(which, "int64", False)
@@ -122,3 +124,5 @@ def _chosen(
 
 
 __all__ = ["choose", "piecewise", "select"]
+
+name_all(globals(), __all__)

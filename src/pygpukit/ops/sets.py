@@ -6,7 +6,8 @@ from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
-from pygpukit.core.arguments import array_argument, require_arrays
+from pygpukit._naming import name_all
+from pygpukit.core.arguments import array_argument, array_arguments, require_arrays
 from pygpukit.ops._declared import sets as _declared
 from pygpukit.ops._declared.sets import *  # noqa: F403
 from pygpukit.ops.searching import as_operand
@@ -110,9 +111,10 @@ def isin(
 
 
 def intersect1d(
-    x1: GPUArray, x2: GPUArray, /, assume_unique: bool = False, return_indices: bool = False
+    x1: _ArrayLike, x2: _ArrayLike, /, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     """The common elements, sorted; with return_indices also their first indices in each."""
+    x1, x2 = array_arguments("intersect1d", x1=x1, x2=x2)
     common = _native.intersect1d(x1, x2, assume_unique)
     if not return_indices:
         return common
@@ -137,3 +139,5 @@ __all__ = [
     "unique_values",
 ]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

@@ -6,15 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 from pygpukit.ops.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
 
 _MODES = ("full", "same", "valid")
+_NUMPYS = "?bhilqBHILQfdFD"  # dtypes that NumPy computes in as the kernels do
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> GPUArray:
@@ -41,8 +43,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> GPUArray:
 
 
 def _vectors(op: str, a: Any, v: Any, mode: str) -> tuple[GPUArray, GPUArray]:
-    first = asarray(a)
-    second = asarray(v, device=first.device)
+    first, second = as_operands(a, v)
     if mode not in _MODES:
         raise InvalidValueError(f"{op}: mode is {safe_repr(mode)}, expected one of {_MODES}")
     for name, x in (("a", first), ("v", second)):
@@ -60,6 +61,10 @@ def _full_convolution(a: GPUArray, v: GPUArray) -> GPUArray:
     """Products of the shorter vector with every window of the longer one."""
     if a.size < v.size:
         a, v = v, a
+    if not a.on_gpu and a.dtype.char in _NUMPYS:
+        full = _native.empty((a.size + v.size - 1,), a.dtype, device=a.device)
+        _native.run_reference("convolution", (a, v), full)
+        return full
     edge = _native.zeros((v.size - 1,), a.dtype, device=a.device)
     padded = _native.concat([edge, a, edge])
     windows = sliding_window_view(padded, v.size)
@@ -91,9 +96,7 @@ def interp(
     xp must be ascending, which is not checked. Outside of it the result is left and right, by
     default the first and the last of fp. With a period, xp is taken modulo it and sorted.
     """
-    at = asarray(x)
-    points = asarray(xp, device=at.device)
-    values = asarray(fp, device=at.device)
+    at, points, values = as_operands(x, xp, fp)
     if points.ndim != 1 or values.ndim != 1:
         raise InvalidValueError(
             f"interp: xp has shape {points.shape}, fp {values.shape}; expected one dimension each"
@@ -112,6 +115,10 @@ def interp(
     if period is not None:
         at, points, values = _periodic(at, points, values, period)
         left = right = None
+    if not at.on_gpu and not any(isinstance(v, _native.GPUArray) for v in (left, right)):
+        result = _native.empty(at.shape, kind, device=at.device)
+        _native.run_reference("interpolation", (at, points, values, left, right), result)
+        return result
     if points.size == 1:
         inside = _native.add(_native.multiply(at, 0.0), values[0])
     else:
@@ -169,12 +176,12 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> GPUArray:
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> GPUArray:
     """The integral along an axis by the trapezoidal rule, at the points x or dx apart."""
-    values = asarray(y)
+    values, *given = as_operands(y) if x is None else as_operands(y, x)
     low, high = _neighbours("trapezoid", values, axis)
     mean = _native.divide(_native.add(low, high), 2.0)
     if x is None:
         return _native.sum(_native.multiply(mean, dx), axis)
-    points = asarray(x, device=values.device)
+    (points,) = given
     before, after = _neighbours("trapezoid", points, axis if points.ndim > 1 else -1)
     steps = _native.subtract(after, before)
     if points.ndim == 1:
@@ -225,3 +232,5 @@ def unwrap(
 
 
 __all__ = ["convolve", "correlate", "ediff1d", "interp", "trapezoid", "unwrap"]
+
+name_all(globals(), __all__)

@@ -6,14 +6,15 @@ from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
+from pygpukit._native import GPUArray
+from pygpukit.core.arguments import array_argument
 from pygpukit.ops._declared import sorting as _declared
 from pygpukit.ops._declared.sorting import *  # noqa: F403
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NamedTuple
-
-    from pygpukit._native import GPUArray
 
     class TopKResult(NamedTuple):
         values: GPUArray
@@ -36,9 +37,14 @@ def topk(
 
 def lexsort(keys: GPUArray | Sequence[GPUArray], /, axis: int = -1) -> GPUArray:
     """The indices that sort by several keys of one shape: the last key is the primary one."""
-    rows: Any = keys
-    return _native.lexsort(list(rows), axis=axis)
+    rows: Any = list(keys)
+    beside = next((key for key in rows if isinstance(key, GPUArray)), None)
+    if beside is not None:
+        rows = [array_argument("lexsort", "keys", key, beside) for key in rows]
+    return _native.lexsort(rows, axis=axis)
 
 
 __all__ = ["lexsort", "topk"]
 __all__ += _declared.__all__
+
+name_all(globals(), __all__)

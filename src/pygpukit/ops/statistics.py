@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import GPUArray, safe_repr
+from pygpukit.core.arguments import host_numbers
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +37,10 @@ def cov(
     by their number; ddof: by their number minus it. fweights says how often an observation
     counts, aweights how much. At least float64, as NumPy's.
     """
-    x = asarray(m)
+    x, *others = as_operands(m) if y is None else as_operands(m, y)
     if x.ndim > 2:
         raise InvalidValueError(f"cov: m has shape {x.shape}, expected at most two dimensions")
-    other = None if y is None else asarray(y, device=x.device)
+    other = others[0] if others else None
     if other is not None and other.ndim > 2:
         raise InvalidValueError(f"cov: y has shape {other.shape}, expected at most two dimensions")
     kinds = [v for v in (x, other) if v is not None]
@@ -156,8 +158,6 @@ def _nan_quantile(
     keepdims: bool,
     weights: Any = None,
 ) -> GPUArray:
-    import numpy as np
-
     from pygpukit.ops._quantile_methods import check_weighted, weighted_quantile
 
     if method not in ("linear", "inverted_cdf"):
@@ -168,7 +168,7 @@ def _nan_quantile(
         check_weighted(method, op)
     if isinstance(q, GPUArray):
         raise InvalidTypeError(f"{op}: q is a GPUArray, expected numbers on the host")
-    fractions = np.asarray(q, dtype=np.float64) / scale
+    fractions = host_numbers(op, "q", q) / scale
     if not ((fractions >= 0) & (fractions <= 1)).all():
         raise InvalidValueError(f"{op}: q is {safe_repr(q)}, expected numbers from 0 to {scale:g}")
     x = asarray(a)
@@ -230,8 +230,14 @@ def _interpolated(ordered: GPUArray, number: GPUArray, fraction: float) -> GPUAr
         _native.add(first, _native.multiply(step, weight)),
         _native.subtract(second, _native.multiply(step, _native.subtract(1.0, weight))),
     )
-    same = _native.equal(first, second)  # infinities would give inf - inf
+    # An infinity would give inf - inf or inf * 0.
+    value = _native.where(_native.equal(weight, 0.5), _halfway(first, second), value)
+    same = _native.logical_or(_native.equal(first, second), _native.equal(weight, 0.0))
     return _native.where(same, first, value)
+
+
+def _halfway(first: GPUArray, second: GPUArray) -> GPUArray:
+    return _native.add(_native.multiply(first, 0.5), _native.multiply(second, 0.5))
 
 
 # --- histograms ----------------------------------------------------------------------------------
@@ -258,8 +264,7 @@ def histogram2d(
 
     bins: one number or edges for both axes, or a pair of them.
     """
-    first = asarray(x)
-    second = asarray(y, device=first.device)
+    first, second = as_operands(x, y)
     if first.shape != second.shape or first.ndim != 1:
         raise InvalidValueError(
             f"histogram2d: x has shape {first.shape}, y {second.shape}; expected vectors of one "
@@ -375,3 +380,5 @@ __all__ = [
     "nanpercentile",
     "nanquantile",
 ]
+
+name_all(globals(), __all__)

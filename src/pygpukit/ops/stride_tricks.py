@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.ops.conversion import asarray
 
@@ -78,3 +79,5 @@ def _checked(axis: int, ndim: int) -> int:
 
 
 __all__ = ["as_strided", "sliding_window_view"]
+
+name_all(globals(), __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit.core.errors import InvalidTypeError
 from pygpukit.ops.porting import asnumpy
 
@@ -91,3 +92,5 @@ def _host_dtype(op: str, dtype: _DTypeLike) -> Any:
 
 
 __all__ = ["fromfile", "loadtxt", "savetxt"]
+
+name_all(globals(), __all__)

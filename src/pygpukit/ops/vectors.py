@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 from pygpukit._native import safe_repr
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.conversion import asarray
+from pygpukit.ops.conversion import as_operands, asarray
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -24,8 +25,7 @@ def cross(
     """The cross product of vectors of three elements."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    first = asarray(a)
-    second = asarray(b, device=first.device)
+    first, second = as_operands(a, b)
     for name, x in (("a", first), ("b", second)):
         if x.ndim == 0:
             raise InvalidValueError(f"cross: {name} is 0-d, at least one axis is required")
@@ -59,8 +59,7 @@ def vecmat(x1: Any, x2: Any, /) -> GPUArray:
 
 
 def _two(op: str, x1: Any, x2: Any, first: int, second: int) -> tuple[GPUArray, GPUArray]:
-    a = asarray(x1)
-    b = asarray(x2, device=a.device)
+    a, b = as_operands(x1, x2)
     for name, x, least in (("x1", a, first), ("x2", b, second)):
         if x.ndim < least:
             raise InvalidValueError(
@@ -123,3 +122,5 @@ def _weights(device: str, bitorder: str) -> GPUArray:
 
 
 __all__ = ["cross", "matvec", "packbits", "unpackbits", "vecmat"]
+
+name_all(globals(), __all__)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from pygpukit import _native
+from pygpukit._naming import name_all
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray, _DeviceLike
@@ -63,3 +64,5 @@ def _cosines(count: int, weights: tuple[float, ...], device: _DeviceLike) -> GPU
 
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
+
+name_all(globals(), __all__)

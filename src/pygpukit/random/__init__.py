@@ -7,6 +7,7 @@ The functions of this module (rand, randn, normal, ...) are the methods of one R
 whole process shares; seed() restarts it. New code creates a Generator with default_rng.
 """
 
+from pygpukit._naming import name_all
 from pygpukit.random.generator import Generator, default_rng
 from pygpukit.random.state import RandomState
 
@@ -102,3 +103,5 @@ __all__ = [
     "wald",
     "weibull",
 ]
+
+name_all(globals(), __all__)

@@ -123,6 +123,10 @@ class Distributions:
             raise InvalidValueError(
                 f"dirichlet: alpha has shape {weights.shape}, expected one dimension"
             )
+        if not isinstance(alpha, GPUArray) and any(value < 0 for value in alpha):
+            raise InvalidValueError(
+                f"dirichlet: alpha is {_native.safe_repr(alpha)}, expected no negative numbers"
+            )
         shape = (*as_shape("dirichlet", size), weights.size)
         logs = self._log_gamma("dirichlet", weights, shape)
         # Over their sum; the largest is subtracted first, so that not all of them underflow.
@@ -328,8 +332,8 @@ class Distributions:
         factor = _cholesky(_native.astype(matrix, "float64", False))
         shape = (*as_shape("multivariate_normal", size), count)
         normal = _native.reshape(self.standard_normal(shape, "float64"), (-1, count))
-        turned = _native.matmul(normal, _native.transpose(factor))
-        result = _native.add(_native.reshape(turned, shape), centre)
+        correlated = _native.matmul(normal, _native.transpose(factor))
+        result = _native.add(_native.reshape(correlated, shape), centre)
         return _native.astype(result, dtype, False)
 
     # --- parameters -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from operator import index
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays
+from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.random.distributions import Distributions, is_array, placed, result_shape
 from pygpukit.random.selection import Selection
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MASK = 2**64 - 1
 _POSITIONS = 2**96
+_ANY_SIZE = 2**128  # the core knows what fits the dtype
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
@@ -44,13 +45,15 @@ def _absorb(key: int, number: int) -> int:
     return _mix((_mix((key + _GOLDEN) & _MASK) + number) & _MASK)
 
 
-def _key_from_seed(seed: int | Sequence[int]) -> int:
+def _key_from_seed(seed: Any) -> int:
     """Distinct seeds below 2**64 have distinct keys; larger ones and sequences are hashed."""
     try:
-        numbers = [index(seed)]  # type: ignore[arg-type]
+        if hasattr(seed, "generate_state"):  # numpy.random.SeedSequence
+            seed = seed.generate_state(4)
+        numbers = [index(seed)]
     except TypeError:
         try:
-            numbers = [index(number) for number in seed]  # type: ignore[union-attr]
+            numbers = [index(number) for number in seed]
         except TypeError:
             raise InvalidTypeError(
                 f"default_rng: seed is {safe_repr(seed)}, expected None, an int or ints"
@@ -234,7 +237,8 @@ class Generator(Distributions, Selection):
         """
         if high is None:
             low, high = 0, low
-        first, last = index(low), index(high) if endpoint else index(high) - 1
+        first = whole("integers", "low", low, -_ANY_SIZE, _ANY_SIZE)
+        last = whole("integers", "high", high, -_ANY_SIZE, _ANY_SIZE) - (not endpoint)
         wide = last - first >= 2**32
         function = _native.random_integers
         return self._draw("integers", function, size, dtype, None, wide, first, last)
@@ -249,7 +253,7 @@ _unseeded: Generator | None = None
 
 
 def default_rng(seed: Any = None, *, device: Any = None) -> Generator:
-    """A new generator: the same seed, an int or several, gives the same numbers.
+    """A new generator: the same seed, an int, several or a SeedSequence, gives the same numbers.
 
     Without a seed: from PYGPUKIT_SEED, where every call in a process gets another stream, in
     order; else from the operating system. A Generator is returned unchanged. ``device`` is where

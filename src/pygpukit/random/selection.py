@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 from pygpukit import _native
-from pygpukit._native import GPUArray
+from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import require_arrays
 from pygpukit.core.errors import AxisError, InvalidValueError
 from pygpukit.random.distributions import as_shape
@@ -75,8 +75,14 @@ class Selection:
         out[...] = result
         return out
 
-    def shuffle(self, x: GPUArray, axis: int = 0) -> None:
-        """Shuffles x along an axis, in place."""
+    def shuffle(self, x: GPUArray | list[Any], axis: int = 0) -> None:
+        """Shuffles x along an axis, in place. The items of a list may be of any type."""
+        if isinstance(x, list):
+            if axis != 0:
+                raise AxisError(f"shuffle: axis is {safe_repr(axis)}, a list has axis 0 only")
+            order = self._order("shuffle", (len(x),)).to_numpy().tolist()
+            x[:] = [x[place] for place in order]
+            return
         require_arrays("shuffle", x=x)
         x[...] = self.permutation(x, axis)
 

@@ -20,6 +20,7 @@ from pygpukit._runtime import (
 )
 from pygpukit._runtime import SchedulerStats as RustSchedulerStats
 from pygpukit.memory import GB, HAS_RUST_BACKEND, KB, MB
+from pygpukit.scheduler.client import Client, thread_client
 from pygpukit.scheduler.errors import (
     DeadlineMissed,
     DependencyFailed,
@@ -36,15 +37,8 @@ from pygpukit.scheduler.partition import (
     partition,
 )
 from pygpukit.scheduler.publishing import publish, unpublish
-from pygpukit.scheduler.service import (
-    Client,
-    Scheduler,
-    configure,
-    default_scheduler,
-    shutdown,
-    submit,
-    thread_client,
-)
+from pygpukit.scheduler.scheduler import Scheduler
+from pygpukit.scheduler.service import configure, default_scheduler, shutdown, submit
 from pygpukit.scheduler.simulation import SimDevice, SimResult, SimTask, simulate
 from pygpukit.scheduler.tasks import TaskPolicy, TaskState
 
@@ -77,6 +71,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pygpukit._compat.admission import *  # noqa: F403
     from pygpukit._compat.execution import *  # noqa: F403
+    from pygpukit._compat.execution import stats as stats
     from pygpukit._compat.partition import *  # noqa: F403
     from pygpukit._compat.schedulers import *  # noqa: F403
     from pygpukit.scheduler import execution as execution
@@ -121,6 +116,7 @@ __all__ = [
     "publish",
     "shutdown",
     "simulate",
+    "stats",
     "submit",
     "thread_client",
     "unpublish",

@@ -10,7 +10,7 @@ from pygpukit import _runtime
 from pygpukit._native import safe_repr
 from pygpukit._runtime import QosClass, SimDevice, SimResult
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.scheduler.service import qos_class
+from pygpukit.scheduler.tasks import qos_class
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import amount, require_arrays
+from pygpukit.core.arguments import amount, require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.ops.audio.buffer import AudioBuffer
 
@@ -83,11 +83,35 @@ def numbers(op: str, name: str, value: Any) -> NDArray[np.float64]:
         ) from None
 
 
-def rate_of(audio: Signal, given: int | None, default: int = 16000) -> int:
-    """The sample rate that was given, else the buffer's, else the default."""
+def rate_of(
+    op: str, audio: Signal, given: int | None, name: str = "audio", default: int = 16000
+) -> int:
+    """The buffer's sample rate, else the given one, else the default.
+
+    One that is given for a buffer is the buffer's.
+    """
+    rate = default if given is None else whole(op, "sample_rate", given, 1)
+    if not isinstance(audio, AudioBuffer):
+        return rate
     if given is not None:
-        return given
-    return audio.sample_rate if isinstance(audio, AudioBuffer) else default
+        check_rate(op, name, audio, rate)
+    return audio.sample_rate
+
+
+def check_rate(op: str, name: str, audio: Any, rate: int) -> None:
+    """Raises where `audio` is a buffer of another rate."""
+    if isinstance(audio, AudioBuffer) and audio.sample_rate != rate:
+        raise InvalidValueError(
+            f"{op}: {name} has a rate of {audio.sample_rate} Hz, expected {rate}"
+        )
+
+
+def flag(op: str, name: str, value: Any) -> bool:
+    """What can be true or false, as a bool."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{op}: {name} is {safe_repr(value)}, expected a bool") from None
 
 
 def table(make: Callable[..., NDArray[Any]], arguments: Any, like: GPUArray) -> GPUArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
-from pygpukit.core.arguments import require_arrays, whole
+from pygpukit.core.arguments import amount, require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from pygpukit._native import _DeviceLike
 
 _SILENCE = 1e-8
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_MOST_DB = 300.0
 
 
 @dataclass(repr=False, eq=False)
 class AudioBuffer:
-    """Samples on a device: [frames * channels], the channels of a frame next to each other."""
+    """Floats on a device: [frames * channels], the channels of a frame next to each other."""
 
     data: GPUArray
     sample_rate: int
@@ -30,6 +32,11 @@ class AudioBuffer:
         require_arrays("AudioBuffer", data=self.data)
         self.sample_rate = whole("AudioBuffer", "sample_rate", self.sample_rate, 1)
         self.channels = whole("AudioBuffer", "channels", self.channels, 1)
+        if self.data.dtype.name not in _FLOATS:
+            raise InvalidTypeError(
+                f"AudioBuffer: data has dtype {self.data.dtype}, expected a float dtype; "
+                "from_pcm() converts int16 samples"
+            )
         if self.data.ndim != 1 or self.data.size % self.channels:
             raise InvalidValueError(
                 f"AudioBuffer: data has shape {self.data.shape}, expected one axis, a multiple of "
@@ -80,13 +87,14 @@ class AudioBuffer:
             raise InvalidValueError(
                 f"normalize: mode is {safe_repr(mode)}, expected 'peak' or 'rms'"
             )
+        loudness = amount("normalize", "target_db", target_db, -_MOST_DB, _MOST_DB)
         if self.data.size == 0:
             return self
         if mode == "peak":
             level, target = _native.max(_native.abs(self.data)), 1.0
         else:
             level = _native.sqrt(_native.mean(_native.square(self.data)))
-            target = 10.0 ** (target_db / 20.0)
+            target = 10.0 ** (loudness / 20.0)
         loud = _native.greater_equal(level, _SILENCE)
         gain = _native.where(loud, _native.divide(target, level), 1.0)
         _native.multiply(self.data, _native.astype(gain, self.data.dtype), out=self.data)

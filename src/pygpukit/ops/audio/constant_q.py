@@ -9,7 +9,7 @@ from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
 from pygpukit.fft import rfft
-from pygpukit.ops.audio._arguments import number, rate_of, rows, signal, table
+from pygpukit.ops.audio._arguments import flag, rate_of, rows, signal, table
 from pygpukit.ops.audio.spectrum import as_pairs, frames_of, pad_last
 from pygpukit.ops.audio.windows import window_values
 
@@ -77,11 +77,12 @@ def cqt(
     """
     op = "cqt"
     x = signal(op, a, "a")
-    rate = whole(op, "sample_rate", rate_of(a, sample_rate), 1)
+    rate = rate_of(op, a, sample_rate, "a")
     hop = whole(op, "hop_length", hop_length, 1)
     bins = whole(op, "n_bins", n_bins, 1, 4096)
     octave = whole(op, "bins_per_octave", bins_per_octave, 1, 4096)
     low = amount(op, "f_min", f_min)
+    as_complex = flag(op, "return_complex", return_complex)
     if low <= 0 or low * 2.0 ** ((bins - 1) / octave) > rate / 2:
         raise InvalidValueError(
             f"{op}: f_min is {low} with {bins} bins, expected more than 0 and all bins up to "
@@ -98,7 +99,7 @@ def cqt(
     frames = frames_of(pad_last(x, n_fft // 2, n_fft // 2), n_fft, hop)
     kernels = table(cqt_kernels, (rate, low, bins, octave, n_fft), x)
     result = _native.matmul(rfft(frames), kernels)
-    return result if return_complex else as_pairs(result)
+    return result if as_complex else as_pairs(result)
 
 
 def cqt_magnitude(
@@ -152,7 +153,7 @@ def chroma_stft(
         raise InvalidValueError(f"{op}: spec has {s.shape[-1]} bins, expected at least 2")
     rate = whole(op, "sample_rate", sample_rate, 1)
     classes = whole(op, "n_chroma", n_chroma, 1, 1200)
-    key = (s.shape[-1], rate, classes, number(op, "tuning", tuning))
+    key = (s.shape[-1], rate, classes, amount(op, "tuning", tuning, -1e3, 1e3))
     return _by_maximum(_native.matmul(s, table(chroma_filterbank, key, s)))
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import require_arrays, whole
+from pygpukit.core.arguments import file_path, require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.core.extras import import_extra
-from pygpukit.ops.audio._arguments import choice
+from pygpukit.ops.audio._arguments import choice, rate_of
 from pygpukit.ops.audio.buffer import AudioBuffer
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def save(
         raise InvalidTypeError(f"save: path is of type {kind}, expected a path")
     samples, rate = _host_samples(audio, sample_rate)
     choice("save", "subtype", subtype, _SUBTYPES)
-    if Path(path).suffix.lower() in (".wav", ".wave"):
-        Path(path).write_bytes(wav_bytes(samples, rate, subtype))
+    file = Path(file_path("save", path))
+    if file.suffix.lower() in (".wav", ".wave"):
+        file.write_bytes(wav_bytes(samples, rate, subtype))
         return
     soundfile = import_extra("save", "soundfile", "audio")
     try:
@@ -144,13 +145,14 @@ def _read(path: Path_ | bytes) -> tuple[NDArray[Any], int]:
         data = bytes(path)
     else:
         try:
-            data = Path(path).read_bytes()
+            data = Path(file_path("load", path)).read_bytes()
         except TypeError:
             kind = type(path).__qualname__
             raise InvalidTypeError(
                 f"load: path is of type {kind}, expected a path or bytes"
             ) from None
-    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+    begun = bool(data) and len(data) < 12 and b"RIFF".startswith(data[:4])
+    if begun or (data[:4] == b"RIFF" and data[8:12] == b"WAVE"):
         return read_wav(data)
     return _read_with_soundfile(data, path)
 
@@ -158,11 +160,13 @@ def _read(path: Path_ | bytes) -> tuple[NDArray[Any], int]:
 def _read_with_soundfile(data: bytes, path: Path_ | bytes) -> tuple[NDArray[Any], int]:
     import io
 
-    soundfile = import_extra("load", "soundfile", "audio")
+    name = "the bytes" if isinstance(path, (bytes, bytearray)) else path
+    if not data:
+        raise InvalidValueError(f"load: {name}: no data")
+    soundfile = import_extra(f"load: {name}: not a WAV file", "soundfile", "audio")
     try:
         samples, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
     except (RuntimeError, ValueError, TypeError) as error:
-        name = "the bytes" if isinstance(path, (bytes, bytearray)) else path
         raise InvalidValueError(f"load: {name}: {error}") from error
     return samples, int(rate)
 
@@ -172,7 +176,7 @@ def _host_samples(
 ) -> tuple[NDArray[Any], int]:
     """(samples [frames, channels], sample rate)"""
     if isinstance(audio, AudioBuffer):
-        rate = audio.sample_rate if sample_rate is None else sample_rate
+        rate = rate_of("save", audio, sample_rate)
         values = audio.to_numpy().reshape(-1, audio.channels)
     else:
         require_arrays("save", audio=audio)

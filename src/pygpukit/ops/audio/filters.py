@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit._native import GPUArray
-from pygpukit.core.arguments import amount, whole
+from pygpukit.core.arguments import amount, require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.fft import irfft, rfft
-from pygpukit.ops.audio._arguments import choice, number, numbers, rate_of, real, signal
+from pygpukit.ops.audio._arguments import choice, flag, number, numbers, rate_of, real, signal
 from pygpukit.ops.audio.spectrum import pad_last
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def biquad(
     state [..., 2] is what return_state gave for the samples before.
     """
     x = signal("biquad", audio)
+    wants_state = flag("biquad", "return_state", return_state)
     y, last = _section("biquad", x, (b0, b1, b2, a0, a1, a2), state)
-    return (y, last) if return_state else y
+    return (y, last) if wants_state else y
 
 
 def sosfilt(
@@ -55,6 +56,9 @@ def sosfilt(
     """
     y = signal("sosfilt", audio)
     sections = _sections("sosfilt", sos)
+    wants_state = flag("sosfilt", "return_state", return_state)
+    if state is not None:
+        require_arrays("sosfilt", state=state)
     if state is not None and (state.ndim < 1 or state.shape[0] != len(sections)):
         raise InvalidValueError(
             f"sosfilt: state has shape {state.shape}, expected ({len(sections)}, ..., 2)"
@@ -63,7 +67,7 @@ def sosfilt(
     for i, section in enumerate(sections):
         y, last = _section("sosfilt", y, section, None if state is None else state[i])
         states.append(last)
-    return (y, _native.stack(states)) if return_state else y
+    return (y, _native.stack(states)) if wants_state else y
 
 
 def _sections(op: str, sos: Any) -> list[Section]:
@@ -80,6 +84,8 @@ def _section(
     values = [number(op, name, v) for name, v in zip(names, section, strict=True)]
     if values[3] == 0.0:
         raise InvalidValueError(f"{op}: a0 is 0, expected another number")
+    if state is not None:
+        require_arrays(op, state=state)
     b0, b1, b2, _, a1, a2 = (v / values[3] for v in values)
     result: tuple[GPUArray, GPUArray] = _native.audio_biquad(op, x, b0, b1, b2, a1, a2, state)
     return result
@@ -244,7 +250,7 @@ def highpass_filter(a: Signal, cutoff_hz: float = 20.0, sample_rate: int | None 
     """
     op = "highpass_filter"
     x = _target(op, a)
-    rate = whole(op, "sample_rate", rate_of(a, sample_rate), 1)
+    rate = rate_of(op, a, sample_rate, "a")
     cutoff = amount(op, "cutoff_hz", cutoff_hz)
     # RC / (RC + dt) with RC = 1 / (2 pi cutoff)
     c = 1.0 / (1.0 + 2 * math.pi * cutoff / rate)

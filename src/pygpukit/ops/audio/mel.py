@@ -194,7 +194,7 @@ def mel_spectrogram(
     op = "mel_spectrogram"
     x = signal(op, a)
     how = framing(op, n_fft, hop_length, win_length, center, pad_mode)
-    rate = rate_of(a, sample_rate)
+    rate = rate_of(op, a, sample_rate)
     key = _filterbank_key(op, n_mels, how.n_fft, rate, f_min, f_max, scale, norm)
     exponent = amount(op, "power", power)
     check_samples(op, x, how)
@@ -227,7 +227,7 @@ def log_mel_spectrogram(
     op = "log_mel_spectrogram"
     x = signal(op, a)
     how = framing(op, n_fft, hop_length, win_length, center, pad_mode)
-    rate = rate_of(a, sample_rate)
+    rate = rate_of(op, a, sample_rate)
     key = _filterbank_key(op, n_mels, how.n_fft, rate, f_min, f_max, scale, norm)
     check_samples(op, x, how)
     return mel_of(op, x, how, window, key, "ln", amount(op, "eps", eps))

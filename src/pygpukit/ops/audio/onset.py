@@ -34,7 +34,7 @@ def onset_strength(
 ) -> GPUArray:
     """The mean rise of the mel spectrum in dB over `lag` frames, as librosa: [..., frames]."""
     op = "onset_strength"
-    rate = whole(op, "sample_rate", rate_of(a, sample_rate), 1)
+    rate = rate_of(op, a, sample_rate, "a")
     lag = whole(op, "lag", lag, 1)
     mel = mel_spectrogram(a, n_fft, hop_length, n_mels, rate, pad_mode="constant")
     s = power_to_db(mel)
@@ -101,13 +101,16 @@ def onset_detect(
 ) -> GPUArray:
     """Frames at which onsets are, as librosa.onset.onset_detect."""
     op = "onset_detect"
-    rate = whole(op, "sample_rate", rate_of(a, sample_rate), 1)
+    rate = rate_of(op, a, sample_rate, "a")
     envelope = onset_strength(a, rate, hop_length=hop_length)
     if envelope.ndim != 1:
         raise InvalidValueError(f"{op}: a has shape {envelope.shape[:-1]} signals, expected one")
     low = _native.subtract(envelope, _native.min(envelope))
     scaled = _native.divide(low, _native.add(_native.max(low), _TINY))
-    if not bool(_native.any(_native.greater(scaled, 0.0)).item()):
+    top = float(_native.max(scaled).to_numpy())
+    if math.isnan(top):
+        raise InvalidValueError(f"{op}: a has samples that are not finite")
+    if top <= 0.0:
         return _native.zeros((0,), "int64", device=envelope.device)
     return peak_pick(
         scaled,
@@ -158,10 +161,10 @@ def tempo(
     max_tempo: float | None = 320.0,
 ) -> GPUArray:
     """Beats per minute, [...], as librosa.feature.tempo: the strongest period of the onsets,
-    weighted by a log-normal prior around start_bpm.
+    weighted by a log-normal prior around start_bpm. NaN for signals with NaN.
     """
     op = "tempo"
-    rate = whole(op, "sample_rate", rate_of(a, sample_rate), 1)
+    rate = rate_of(op, a, sample_rate, "a")
     start, spread = amount(op, "start_bpm", start_bpm, 1e-3), amount(op, "std_bpm", std_bpm, 1e-3)
     hop = whole(op, "hop_length", hop_length, 1, 2**30)
     top = None if max_tempo is None else amount(op, "max_tempo", max_tempo)
@@ -171,7 +174,8 @@ def tempo(
     key = (size, rate, hop, start, spread, top)
     prior = table(_log_prior, key, mean)
     score = _native.add(_native.log1p(_native.multiply(mean, 1e6)), prior)
-    return _native.take(table(_tempos, (size, rate, hop), mean), _native.argmax(score, -1))
+    bpm = _native.take(table(_tempos, (size, rate, hop), mean), _native.argmax(score, -1))
+    return _native.where(_native.isnan(_native.max(score, -1)), math.nan, bpm)
 
 
 def _tempos(size: int, rate: int, hop: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.ops.audio._arguments import signal
+from pygpukit.ops.audio._arguments import rate_of, signal
 from pygpukit.ops.audio.features import autocorrelate
 from pygpukit.ops.audio.spectrum import frames_of
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from pygpukit.ops.audio._arguments import Signal
 
 
-def _periods(op: str, sample_rate: int, f_min: float, f_max: float, frame: int) -> tuple[int, int]:
+def _periods(op: str, rate: int, f_min: float, f_max: float, frame: int) -> tuple[int, int]:
     """The shortest and the longest period looked at, in samples."""
-    rate = whole(op, "sample_rate", sample_rate, 1)
     low, high = amount(op, "f_min", f_min), amount(op, "f_max", f_max)
     if not 0 < low < high <= rate / 2:
         raise InvalidValueError(
@@ -74,7 +73,7 @@ def _choose(d: GPUArray, threshold: float) -> tuple[GPUArray, GPUArray]:
 
 def yin(
     a: Signal,
-    sample_rate: int = 16000,
+    sample_rate: int | None = None,
     frame_size: int = 2048,
     hop_size: int = 512,
     f_min: float = 50.0,
@@ -84,7 +83,8 @@ def yin(
     """(pitch in Hz, whether voiced) of each frame that fits, both [..., frames].
 
     The pitch is librosa.yin's with center=False: that of the first trough of the normalised
-    difference below the threshold, else of its minimum, where the frame counts as unvoiced.
+    difference below the threshold, else of its minimum, where the frame counts as unvoiced. A frame
+    with NaN has the pitch NaN. The sample rate is the buffer's, or 16000.
     """
     return _pitches("yin", a, sample_rate, frame_size, hop_size, f_min, f_max, threshold)
 
@@ -92,7 +92,7 @@ def yin(
 def _pitches(
     op: str,
     a: Signal,
-    sample_rate: int,
+    sample_rate: int | None,
     frame_size: int,
     hop_size: int,
     f_min: float,
@@ -100,22 +100,30 @@ def _pitches(
     threshold: float,
 ) -> tuple[GPUArray, GPUArray]:
     x = signal(op, a, "a")
+    rate = rate_of(op, a, sample_rate, "a")
     frame = whole(op, "frame_size", frame_size, 1)
     hop = whole(op, "hop_size", hop_size, 1)
     level = amount(op, "threshold", threshold)
-    shortest, longest = _periods(op, sample_rate, f_min, f_max, frame)
+    shortest, longest = _periods(op, rate, f_min, f_max, frame)
     frames = frames_of(x, frame, hop)
     if frames.size == 0:
         none = _native.zeros(frames.shape[:-1], x.dtype, device=x.device)
         return none, _native.astype(none, "bool")
-    place, voiced = _choose(_normalized_difference(frames, shortest, longest), level)
-    pitch = _native.divide(float(sample_rate), _native.add(place, float(shortest)))
-    return _native.astype(pitch, x.dtype), voiced
+    difference = _normalized_difference(frames, shortest, longest)
+    place, voiced = _choose(difference, level)
+    pitch = _native.divide(float(rate), _native.add(place, float(shortest)))
+    unknown = _native.any(_native.isnan(difference), -1)
+    return _native.astype(_native.where(unknown, math.nan, pitch), x.dtype), voiced
+
+
+def _or_zero(pitch: GPUArray, voiced: GPUArray) -> GPUArray:
+    """0 where it is unvoiced; NaN stays."""
+    return _native.where(_native.logical_or(voiced, _native.isnan(pitch)), pitch, 0.0)
 
 
 def detect_pitch_yin_frames(
     a: Signal,
-    sample_rate: int = 16000,
+    sample_rate: int | None = None,
     frame_size: int = 1024,
     hop_size: int = 256,
     f_min: float = 50.0,
@@ -125,12 +133,12 @@ def detect_pitch_yin_frames(
     """The pitch of each frame in Hz, 0 where it is unvoiced: [..., frames]."""
     op = "detect_pitch_yin_frames"
     pitch, voiced = _pitches(op, a, sample_rate, frame_size, hop_size, f_min, f_max, threshold)
-    return _native.where(voiced, pitch, 0.0)
+    return _or_zero(pitch, voiced)
 
 
 def detect_pitch_yin(
     a: Signal,
-    sample_rate: int = 16000,
+    sample_rate: int | None = None,
     f_min: float = 50.0,
     f_max: float = 500.0,
     threshold: float = 0.1,
@@ -140,8 +148,8 @@ def detect_pitch_yin(
     x = signal(op, a, "a")
     if x.ndim != 1 or x.size == 0:
         raise InvalidValueError(f"{op}: a has shape {x.shape}, expected one axis with samples")
-    pitch, voiced = _pitches(op, x, sample_rate, x.size, 1, f_min, f_max, threshold)
-    return float(_native.where(voiced, pitch, 0.0)[0])
+    pitch, voiced = _pitches(op, a, sample_rate, x.size, 1, f_min, f_max, threshold)
+    return float(_or_zero(pitch, voiced)[0])
 
 
 __all__ = ["detect_pitch_yin", "detect_pitch_yin_frames", "yin"]

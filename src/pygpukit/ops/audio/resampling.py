@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.ops.audio._arguments import choice, signal, table
+from pygpukit.ops.audio._arguments import check_rate, choice, signal, table
+from pygpukit.ops.audio.windows import MAX_BETA
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,10 +73,12 @@ def resample(
     x = signal(op, audio)
     orig = whole(op, "orig_freq", orig_freq, 1, 2**30)
     new = whole(op, "new_freq", new_freq, 1, 2**30)
+    check_rate(op, "audio", audio, orig)
     choice(op, "method", method, METHODS)
     choice(op, "window", window, WINDOWS)
     zeros = whole(op, "lowpass_filter_width", lowpass_filter_width, 1, 4096)
     edge = amount(op, "rolloff", rolloff, 0.01, 1.0)
+    shape = amount(op, "beta", beta, 0.0, MAX_BETA)
     divisor = math.gcd(orig, new)
     up, down = new // divisor, orig // divisor
     if up == down:
@@ -90,7 +93,7 @@ def resample(
             f"{op}: {orig} to {new} Hz needs {up} filters of {2 * width + 2} taps, expected up to "
             f"{_MAX_TAPS} taps in all"
         )
-    taps = table(sinc_taps, (up, down, width, zeros, edge, window, float(beta)), x)
+    taps = table(sinc_taps, (up, down, width, zeros, edge, window, shape), x)
     return _native.audio_resample(op, x, taps, up, down, width, length, False)
 
 

@@ -8,7 +8,7 @@ from pygpukit import _native
 from pygpukit._native import GPUArray
 from pygpukit.core.arguments import whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
-from pygpukit.ops.audio._arguments import signal
+from pygpukit.ops.audio._arguments import check_rate, signal
 from pygpukit.ops.audio.buffer import AudioBuffer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class AudioRingBuffer:
 
     def write(self, samples: GPUArray | AudioBuffer | Any) -> int:
         """Appends samples (a GPUArray, an AudioBuffer or a NumPy array); returns how many."""
-        x = samples_of("write", samples, self._samples)
+        x = samples_of("write", samples, self._samples, self.sample_rate)
         kept = x[-self.capacity :] if x.size > self.capacity else x
         at = (self._written + x.size - kept.size) % self.capacity
         head = min(kept.size, self.capacity - at)
@@ -75,8 +75,8 @@ class AudioRingBuffer:
         )
 
 
-def samples_of(op: str, samples: Any, like: GPUArray) -> GPUArray:
-    """One axis of samples in the dtype and on the device of `like`."""
+def samples_of(op: str, samples: Any, like: GPUArray, rate: int) -> GPUArray:
+    """One axis of samples in the dtype and on the device of `like`; a buffer has that rate."""
     if not isinstance(samples, (GPUArray, AudioBuffer)):
         import numpy as np
 
@@ -88,6 +88,7 @@ def samples_of(op: str, samples: Any, like: GPUArray) -> GPUArray:
             )
         samples = _native.from_numpy(np.ascontiguousarray(samples), device=str(like.device))
     x = signal(op, samples, "samples")
+    check_rate(op, "samples", samples, rate)
     if x.ndim != 1:
         raise InvalidValueError(f"{op}: samples has shape {x.shape}, expected one axis")
     return _native.astype(x, like.dtype, False)

@@ -10,7 +10,7 @@ from pygpukit._native import GPUArray
 from pygpukit.core.arguments import require_arrays, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.fft import irfft, rfft
-from pygpukit.ops.audio._arguments import choice, rows, signal
+from pygpukit.ops.audio._arguments import choice, flag, rows, signal
 from pygpukit.ops.audio.windows import frame_window
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def framing(
     given = -1 if win_length is None else whole(op, "win_length", win_length, -1)
     win = n_fft if given == -1 else whole(op, "win_length", given, 1, n_fft)
     choice(op, "pad_mode", pad_mode, PAD_MODES)
-    return Framing(n_fft, hop, win, bool(center), pad_mode)
+    return Framing(n_fft, hop, win, flag(op, "center", center), pad_mode)
 
 
 def padded(op: str, x: GPUArray, how: Framing) -> GPUArray:
@@ -171,9 +171,10 @@ def stft(
     """
     x = signal("stft", a)
     how = framing("stft", n_fft, hop_length, win_length, center, pad_mode)
+    as_complex_numbers = flag("stft", "return_complex", return_complex)
     check_samples("stft", x, how)
     result = spectra("stft", x, how, window)
-    return result if return_complex else as_pairs(result)
+    return result if as_complex_numbers else as_pairs(result)
 
 
 def as_pairs(s: GPUArray) -> GPUArray:
@@ -219,7 +220,8 @@ def istft(
         raise InvalidValueError(
             f"istft: s has {z.shape[-1]} bins, expected {how.bins} for n_fft {how.n_fft}"
         )
-    return from_spectra("istft", z, how, window, None if length in (-1, None) else length)
+    given = None if length is None else whole("istft", "length", length, -1)
+    return from_spectra("istft", z, how, window, None if given == -1 else given)
 
 
 def from_spectra(

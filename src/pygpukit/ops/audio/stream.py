@@ -38,6 +38,7 @@ class AudioStream:
         )
         self._pending = _native.empty((0,), "float32", device=device)
         self._empty = self._pending
+        self._gap = 0  # samples to come that no chunk has: hop_size may exceed chunk_size
 
     @property
     def chunks_available(self) -> int:
@@ -50,14 +51,18 @@ class AudioStream:
 
     def push(self, samples: GPUArray | AudioBuffer | Any) -> int:
         """Appends samples; returns how many. Raises once buffer_duration would be exceeded."""
-        x = samples_of("push", samples, self._empty)
-        if self._pending.size + x.size > self.capacity:
+        x = samples_of("push", samples, self._empty, self.sample_rate)
+        count = x.size
+        skipped = min(self._gap, count)
+        if self._pending.size + count - skipped > self.capacity:
             raise InvalidValueError(
-                f"push: {x.size} samples after {self._pending.size} that wait, expected up to "
-                f"{self.capacity} in all; pop_chunk() takes them out"
+                f"push: {count - skipped} samples after {self._pending.size} that wait, expected "
+                f"up to {self.capacity} in all; pop_chunk() takes them out"
             )
+        self._gap -= skipped
+        x = x[skipped:]
         self._pending = _native.concat([self._pending, x]) if self._pending.size else x
-        return x.size
+        return count
 
     def pop_chunk(self, apply_window: bool = True) -> GPUArray:
         """The next chunk, under a symmetric Hann window unless that is switched off."""
@@ -66,6 +71,7 @@ class AudioStream:
                 f"pop_chunk: {self._pending.size} samples wait, a chunk has {self.chunk_size}"
             )
         chunk = self._pending[: self.chunk_size]
+        self._gap = max(0, self.hop_size - self._pending.size)
         self._pending = self._pending[self.hop_size :]
         if not apply_window:
             return _native.copy(chunk)
@@ -75,6 +81,7 @@ class AudioStream:
     def reset(self) -> None:
         """Forgets all samples."""
         self._pending = self._empty
+        self._gap = 0
 
 
 __all__ = ["AudioStream"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.ops.audio._arguments import signal
+from pygpukit.ops.audio._arguments import check_rate, signal
 
 if TYPE_CHECKING:
     from pygpukit._native import GPUArray
@@ -62,6 +62,7 @@ class VAD:
     def get_frame_features(self, audio: Signal) -> tuple[GPUArray, GPUArray]:
         """(RMS, zero crossing rate) of the frames that fit, [..., frames]."""
         x = signal("get_frame_features", audio)
+        check_rate("get_frame_features", "audio", audio, self.sample_rate)
         squares, crossings = _native.audio_frame_stats(
             "get_frame_features", x, self.frame_size, self.hop_size
         )
@@ -69,16 +70,22 @@ class VAD:
         return _native.sqrt(squares), rate
 
     def detect(self, audio: Signal) -> list[SpeechSegment]:
-        """The stretches of speech of one signal."""
+        """The stretches of speech of one signal, at the detector's rate. NaN is refused."""
         import numpy as np
 
         x = signal("detect", audio)
+        check_rate("detect", "audio", audio, self.sample_rate)
         if x.ndim != 1:
             raise InvalidValueError(f"detect: audio has shape {x.shape}, expected one axis")
         features = _native.stack(list(self.get_frame_features(x))).to_numpy()
         rms, rate = features
         if rms.size == 0:
             return []
+        bad = int(rms.size - np.isfinite(rms).sum())
+        if bad:
+            raise InvalidValueError(
+                f"detect: audio has samples that are not finite, in {bad} of {rms.size} frames"
+            )
         threshold = self.energy_threshold
         if threshold is None:
             threshold = max(3.0 * float(rms.min()), _LEAST_THRESHOLD)

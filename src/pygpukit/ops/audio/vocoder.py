@@ -140,7 +140,7 @@ def pitch_shift(
     """The sound n_steps semitones higher, as long as before: stretched, then resampled."""
     op = "pitch_shift"
     x = signal(op, a, "a")
-    whole(op, "sample_rate", rate_of(a, sample_rate), 1)
+    rate_of(op, a, sample_rate, "a")
     how = framing(op, n_fft, hop_length, -1, True, "constant")
     per_octave = whole(op, "bins_per_octave", bins_per_octave, 1)
     steps = number(op, "n_steps", n_steps)

@@ -9,7 +9,7 @@ from pygpukit import _native
 from pygpukit._native import GPUArray, safe_repr
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidValueError
-from pygpukit.ops.audio._arguments import real, table
+from pygpukit.ops.audio._arguments import flag, real, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,7 @@ _COSINES = {
     "blackmanharris": (0.35875, 0.48829, 0.14128, 0.01168),
 }
 _OTHERS = ("bartlett", "triang", "cosine", "kaiser", "gaussian")
+MAX_BETA = 700.0  # of a Kaiser window: i0 overflows beyond
 _ALIASES = {"ones": "boxcar", "rectangular": "boxcar", "hanning": "hann"}
 
 
@@ -49,7 +50,11 @@ def get_window(
     length = whole("get_window", "length", length, 0, 2**26)
     like = _native.empty((0,), dtype, device=device)
     real("get_window", "dtype", like)
-    return _native.copy(table(window_values, (name, parameter, length, bool(periodic)), like))
+    return _native.copy(
+        table(
+            window_values, (name, parameter, length, flag("get_window", "periodic", periodic)), like
+        )
+    )
 
 
 def parse_window(op: str, window: Any) -> tuple[str, float]:
@@ -68,7 +73,14 @@ def parse_window(op: str, window: Any) -> tuple[str, float]:
             f"{op}: window is {safe_repr(window)}, expected a parameter for kaiser and gaussian, "
             "and for them alone"
         )
-    return name, 0.0 if parameter is None else amount(op, "window", parameter)
+    if parameter is None:
+        return name, 0.0
+    if name == "kaiser":
+        return name, amount(op, "window", parameter, 0.0, MAX_BETA)
+    width = amount(op, "window", parameter)
+    if width == 0.0:
+        raise InvalidValueError(f"{op}: window is {safe_repr(window)}, expected a width above 0")
+    return name, width
 
 
 def window_values(name: str, parameter: float, length: int, periodic: bool) -> NDArray[np.float64]:
