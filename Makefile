@@ -42,7 +42,8 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/.package  ## install the package and show what it can do on this machine
-	$(PY) examples/demo.py
+	@# Threads of NumPy's BLAS would wait for each other where other programs have the cores: seconds.
+	OPENBLAS_NUM_THREADS=1 $(PY) examples/demo.py
 
 test: lint cpp unit clients  ## checks and tests that need no GPU (clang-tidy apart: make tidy)
 

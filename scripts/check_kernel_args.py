@@ -1,5 +1,6 @@
 """Check that what crosses a launch is defined once, in native/kernels/args.
 
+- No name has two definitions in kernels/args.
 - No struct, class or enum in native/ops/<family> (or native/core) has a second
   definition in native/kernels/<family>, kernels/common or kernels/args.
 - Every __global__ function uses only structs and enums of kernels/args.
@@ -31,8 +32,12 @@ def source(path: Path) -> str:
     return COMMENT.sub("", path.read_text(encoding="ascii"))
 
 
+def all_definitions(paths: list[Path]) -> list[tuple[str, Path]]:
+    return [(name, path) for path in paths for name in DEFINITION.findall(source(path))]
+
+
 def definitions(paths: list[Path]) -> dict[str, Path]:
-    return {name: path for path in paths for name in DEFINITION.findall(source(path))}
+    return dict(all_definitions(paths))
 
 
 def files(folder: Path, *patterns: str) -> list[Path]:
@@ -68,7 +73,11 @@ def problems(native: Path) -> Iterator[str]:
     for path in args:
         if re.search(r"^\s*#\s*include", source(path), re.M):
             yield f"{path}: includes something; host compilers and NVRTC share no headers"
-    shared = definitions(args)
+    shared: dict[str, Path] = {}
+    for name, path in all_definitions(args):
+        if name in shared:
+            yield f"{path}: {name} is defined in {shared[name]} too"
+        shared[name] = path
     common = definitions(files(kernels / "common", "*.cuh"))
     for folder in [native / "core", native / "ops", *sorted((native / "ops").iterdir())]:
         if not folder.is_dir():

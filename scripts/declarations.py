@@ -10,12 +10,18 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "native" / "ops" / "op_list.def"
 
 # Modules of lines whose macro implies it.
-MODULES = {"ELEMENTWISE": "elementwise", "REDUCTION": "reduction", "SCAN": "scan"}
+MODULES = {
+    "ELEMENTWISE": "elementwise",
+    "SELECT": "elementwise",
+    "REDUCTION": "reduction",
+    "SCAN": "scan",
+}
 # Not modules of pygpukit.ops: internal functions, and operators of the type.
 ELSEWHERE = ("_native", "GPUArray")
 
 LINE = re.compile(
-    r"^GPK_(OP|FUNCTION|ELEMENTWISE|REDUCTION|SCAN)\((\w+),\s*([^,]+),\s*([^,]+),", re.MULTILINE
+    r"^GPK_(OP|FUNCTION|ELEMENTWISE|SELECT|REDUCTION|SCAN)\((\w+),\s*([^,]+),\s*([^,]+),",
+    re.MULTILINE,
 )
 
 

@@ -1,23 +1,30 @@
 #!/usr/bin/env bash
 # Builds, tests and measures on a machine with a GPU; needs no network.
-# usage: gpu_check.sh [build] [test] [bench] [sanitizer] [sanitizer-all]
+# usage: gpu_check.sh [build] [test] [driver-only] [unit] [bench] [sanitizer] [sanitizer-all]
 # (default: all but the last, which takes long)
 # Results go to $OUT (default build/gpu). PYTHON chooses the interpreter, PARTS how many processes
-# share the tests. Stage sanitizer: SANITIZE_TESTS chooses tests (pytest -k; "attention or moe"),
-# SANITIZE_TOOLS tools (default "memcheck racecheck").
+# share the tests, TEST_LIMIT the seconds after which a process that hangs is ended. Stage bench:
+# BENCH chooses suites ("fft linalg audio"), PEERS, BENCH_FLAGS ("--quick") and BENCH_LIMIT, seconds
+# for each; one that is ended saves what it has. Stage sanitizer: SANITIZE_TESTS chooses tests
+# (pytest -k; "attention or moe"), SANITIZE_TOOLS tools (default "memcheck racecheck").
 set -euo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/gpu}
 PYTHON=${PYTHON:-$(command -v python || command -v python3)}
-PARTS=${PARTS:-8}
+PARTS=${PARTS:-$(nproc)}
+BENCH=${BENCH:-launch startup copy elementwise}
+PEERS=${PEERS:-numpy,cupy,torch}
+BENCH_FLAGS=${BENCH_FLAGS:-}
+BENCH_LIMIT=${BENCH_LIMIT:-600}
 SANITIZE_TESTS=${SANITIZE_TESTS:-}
 SANITIZE_TOOLS=${SANITIZE_TOOLS:-memcheck racecheck}
 mkdir -p "$OUT"
-export OUT PYTHON PARTS
+export OUT PYTHON PARTS TEST_LIMIT=${TEST_LIMIT:-3600}
 
-# A cache of kernels for all stages: most of the time of tests goes into compiling them.
-cache=$(mktemp -d)
-trap 'rm -rf "$cache"' EXIT
+# A cache of kernels for all stages, CACHE or a temporary one: most of the time of tests goes into
+# compiling them.
+cache=${CACHE:-$(mktemp -d)}
+[ -n "${CACHE:-}" ] || trap 'rm -rf "$cache"' EXIT
 
 run_build() {
   local flags=(--no-index --no-build-isolation --no-deps --config-settings=build-dir=build/gpu-py)
@@ -35,15 +42,19 @@ run_test() {
   # Tests that query the driver's free memory must be alone on the GPU.
   PYGPUKIT_REQUIRE_GPU=1 GPK_TEST_CACHE=$cache "$PYTHON" -m pytest tests/gpu -q -m alone
   GPK_TEST_CACHE=$cache test_in_parts full tests/gpu
-  # Again with NVRTC hidden and without cuBLASLt: every op comes from the PTX bundle.
-  PYGPUKIT_NVRTC_PATH=/nonexistent PYGPUKIT_MATMUL=native \
-    GPK_TEST_CACHE=$cache/driver-only test_in_parts driver-only "${op_tests[@]}"
-  # They select CPU simulation.
-  "$PYTHON" -m pytest tests/unit -q --junitxml="$OUT/unit-tests.xml"
 }
 
+# With NVRTC hidden and without cuBLASLt: every op comes from the PTX bundle.
+run_driver-only() {
+  PYGPUKIT_NVRTC_PATH=/nonexistent PYGPUKIT_MATMUL=native \
+    GPK_TEST_CACHE=$cache/driver-only test_in_parts driver-only "${op_tests[@]}"
+}
+
+# They select CPU simulation.
+run_unit() { PYGPUKIT_REQUIRE_GPU=0 GPK_TEST_CACHE=$cache test_in_parts unit tests/unit; }
+
 # The tests that compare every op with its reference, over the case tables.
-op_tests=(tests/gpu/test_{attention,audio,conv,elementwise,fft,grouped,indexing,linalg,manipulation,matmul,matmul_gemv,moe,nn,paged_cache,products,random,recurrent,reduction,safetensors,sampling,sorting}.py)
+op_tests=(tests/gpu/test_{attention,audio,conv,elementwise,fft,grouped,indexing,linalg,manipulation,matmul,matmul_gemv,moe,nn,packed_gemm,paged_cache,products,quantize,random,recurrent,reduction,safetensors,sampling,sorting}.py)
 
 # test_in_parts NAME PYTEST_ARGUMENTS...: in PARTS processes, all tests that need not be alone on the
 # GPU, or those that TEST_MARK and TEST_SELECT (pytest's -m and -k) say; under TEST_UNDER.
@@ -54,18 +65,24 @@ test_in_parts() {
   export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
   # 5: a part without tests.
   # shellcheck disable=SC2016  # the inner shell's variables
-  seq 1 "$PARTS" | PYGPUKIT_REQUIRE_GPU=1 xargs -P "$PARTS" -I % bash -c '
+  seq 1 "$PARTS" | PYGPUKIT_REQUIRE_GPU=${PYGPUKIT_REQUIRE_GPU:-1} xargs -P "$PARTS" -I % bash -c '
     log="$OUT/gpu-tests-$TEST_NAME-%.txt"
-    GPK_TEST_SHARD=%/$PARTS $TEST_UNDER "$PYTHON" -m pytest $TEST_ARGUMENTS -q \
-      -m "$TEST_MARK" -k "$TEST_SELECT" -o faulthandler_timeout=120 >"$log" 2>&1
+    GPK_TEST_SHARD=%/$PARTS timeout -k 10 "$TEST_LIMIT" $TEST_UNDER \
+      "$PYTHON" -m pytest $TEST_ARGUMENTS -q -m "$TEST_MARK" -k "$TEST_SELECT" \
+      -o faulthandler_timeout=120 >"$log" 2>&1
     code=$?
     echo "$TEST_NAME, part % of $PARTS: $(tail -1 "$log")"
     [ $code -eq 0 ] || [ $code -eq 5 ] || { grep -E "^(FAILED|ERROR|=========)" "$log" | head -40; exit 1; }'
 }
 
 run_bench() {
-  "$PYTHON" -m pygpukit.benchmark --launch --startup --copy --elementwise \
-    --peers numpy,cupy,torch --save "$OUT/bench.json"
+  local suite code=0
+  for suite in $BENCH; do
+    # shellcheck disable=SC2086  # several flags
+    timeout -k 10 "$BENCH_LIMIT" "$PYTHON" -m pygpukit.benchmark "--$suite" --peers "$PEERS" \
+      --save "$OUT/bench-$suite.json" $BENCH_FLAGS || { echo "bench: $suite ended with $?"; code=1; }
+  done
+  return $code
 }
 
 # Small cases of every kernel family under each tool. Once without a tool first: it compiles the
@@ -112,15 +129,17 @@ check_with() {
     "$PYTHON" -m pytest -q "$@" 2>&1 | tee -a "$OUT/$tool.log"
 }
 
-[ $# -gt 0 ] || set -- build test bench sanitizer
+[ $# -gt 0 ] || set -- build test driver-only unit bench sanitizer
 for stage in "$@"; do
   case "$stage" in
-    build | test | bench | sanitizer | sanitizer-all)
+    build | test | driver-only | unit | bench | sanitizer | sanitizer-all)
+      SECONDS=0
       echo "== $stage"
       "run_$stage"
+      echo "== $stage: $SECONDS s"
       ;;
     *)
-      echo "gpu_check.sh: unknown stage '$stage' (build, test, bench, sanitizer, sanitizer-all)" >&2
+      echo "gpu_check.sh: unknown stage '$stage'" >&2
       exit 2
       ;;
   esac

@@ -16,7 +16,8 @@ from pathlib import Path
 import declarations
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "src" / "pygpukit"
+SRC = ROOT / "src"
+PACKAGE = SRC / "pygpukit"
 OPS = PACKAGE / "ops"
 # These re-export the others' functions.
 REPEATING = {"__init__", "basic", "unary"}
@@ -67,10 +68,15 @@ class Module:
         self.text = path.read_text(encoding="utf-8")
         tree = ast.parse(self.text)
         self.defines = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        self.listed: list[str] = []  # the literal `__all__`
+        self.listed: list[str] = []  # the literal `__all__`, here or where it is imported from
         for node in tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 self.listed = list(ast.literal_eval(node.value))
+            if isinstance(node, ast.ImportFrom) and any(
+                name.asname == "__all__" for name in node.names
+            ):
+                home = SRC / f"{node.module}".replace(".", "/")
+                self.listed = Module(home.with_suffix(".py")).listed
         if not self.listed and "__all__" not in self.text:
             sys.exit(f"make_names: {path.relative_to(ROOT)} has no __all__")
 

@@ -8,6 +8,7 @@ PRELUDE = '''
 """PyGPUkit's C++ core."""
 
 import builtins
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NoReturn, Protocol, SupportsIndex, TypeAlias, final
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import Buffer
 
+from pygpukit.core.flat import Flat
 from pygpukit.core.stream import StreamPriority
 
 class _HasCudaStream(Protocol):
@@ -106,9 +108,9 @@ class GPUArray:
     def __ne__(self, other: object, /) -> Any: ...
     def __divmod__(self, other: _Operand | _Numbers, /) -> tuple[GPUArray, GPUArray]: ...
     def __rdivmod__(self, other: complex, /) -> tuple[GPUArray, GPUArray]: ...
-    def __matmul__(self, other: GPUArray, /) -> GPUArray: ...
-    def __rmatmul__(self, other: GPUArray, /) -> GPUArray: ...
-    def __imatmul__(self, other: GPUArray, /) -> GPUArray: ...
+    def __matmul__(self, other: GPUArray | _Numbers, /) -> GPUArray: ...
+    def __rmatmul__(self, other: _Numbers, /) -> GPUArray: ...
+    def __imatmul__(self, other: GPUArray | _Numbers, /) -> GPUArray: ...
     # and OPERATORS
 
 class JITKernel:
@@ -148,9 +150,10 @@ class ufunc:
         x1: _Operand | _Numbers,
         x2: _Operand | _Numbers = ...,
         /,
-        *,
         out: GPUArray | None = None,
-        **options: Any,
+        *,
+        where: _ArrayLike | builtins.bool = True,
+        dtype: _DTypeLike | None = None,
     ) -> GPUArray: ...
 
 class DataType:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import pygpukit as gp
+from pygpukit import _native
 from pygpukit.asr.options import TranscribeOptions
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -68,15 +69,16 @@ def check_clip(model: gp.asr.WhisperModel, name: str, device: str, tolerance: fl
     np.testing.assert_allclose(host[0, :8], wanted["encoder_first"], atol=tolerance)
     norm = np.linalg.norm(host.astype(np.float64))
     assert abs(norm - wanted["encoder_norm"]) < tolerance * wanted["encoder_norm"]
-    source = model._windows.add(states)[0]
-    logits = model._windows.logits(source, [model.tokens.start]).astype("float32").to_numpy()[0]
-    for code, value in wanted["language_logits"].items():
-        assert abs(logits[model.tokens.languages[code]] - value) < 20 * tolerance
-    assert model._windows.detect_language(source)[0] == wanted["language"]
-    language = wanted["language"]
-    assert decode(model, source, language, timestamps=False) == wanted["greedy"]
-    assert decode(model, source, language, timestamps=False, num_beams=5) == wanted["beam5"]
-    assert decode(model, source, language) == wanted["timestamps"]
+    with model._windows.sources_of(states) as (source,):
+        logits = model._windows.logits(source, [model.tokens.start]).astype("float32")
+        row = logits.to_numpy()[0]
+        for code, value in wanted["language_logits"].items():
+            assert abs(row[model.tokens.languages[code]] - value) < 20 * tolerance
+        assert model._windows.detect_language(source)[0] == wanted["language"]
+        language = wanted["language"]
+        assert decode(model, source, language, timestamps=False) == wanted["greedy"]
+        assert decode(model, source, language, timestamps=False, num_beams=5) == wanted["beam5"]
+        assert decode(model, source, language) == wanted["timestamps"]
 
 
 def check_shape(name: str, device: str, dtype: str, tolerance: float) -> None:
@@ -112,6 +114,33 @@ def check_shape(name: str, device: str, dtype: str, tolerance: float) -> None:
         model = model_of(sizes["encoder_layers"], layers)
         logits = model.decoder(values["ids"].tolist(), model.encoder(mel))
         assert_close(logits, values[f"logits_{layers}"], tolerance)
+    if dtype == "float32":
+        check_greedy(model, states, values["ids"][:, :3].tolist(), values["greedy"].tolist())
+
+
+def check_greedy(
+    model: gp.asr.WhisperModel, states: gp.GPUArray, prompts: Any, wanted: list[list[int]]
+) -> None:
+    """The decode steps themselves, both texts at a time; the token that ends one does not come."""
+    never = next(i for i in range(model.config.vocab_size) if not any(i in row for row in wanted))
+    options = _native.AsrTextOptions(
+        suppressed=[],
+        begin_suppressed=[],
+        eos=never,
+        first_timestamp=-1,
+        max_initial_timestamp=-1,
+        temperature=0.0,
+        top_k=0,
+        seed=0,
+        max_new_tokens=len(wanted[0]),
+        num_beams=1,
+        length_penalty=1.0,
+        start_token=-1,
+        no_speech_token=-1,
+    )
+    with model._windows.sources_of(states) as sources:
+        texts = model._windows._decoder.decode(sources, prompts, options)
+    assert [text.tokens for text in texts] == wanted
 
 
 def assert_close(got: gp.GPUArray, wanted: Any, tolerance: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 
+from cases.must_raise import MustRaise
 from pygpukit.ops import nn
 
 # |got - want| <= atol + rtol * |want|; results are of the order of 1.
@@ -31,6 +32,7 @@ class Case:
     arrays: tuple[str, ...] = ()  # mask, bias, sinks, lengths
     packed: bool = False
     page: int = 0
+    spare: int = 0  # pages that no table names
     narrow: bool = False  # float8_e4m3fn keys and values
 
     def __str__(self) -> str:
@@ -39,6 +41,7 @@ class Case:
         parts += [f"{name}={value}" for name, value in self.options.items()]
         parts += [*self.arrays, *(["packed"] if self.packed else [])]
         parts += [f"page{self.page}"] if self.page else []
+        parts += [f"spare{self.spare}"] if self.spare else []
         return "-".join(parts + (["fp8"] if self.narrow else []))
 
     def draw(self) -> tuple[list[Any], dict[str, Any]]:
@@ -74,10 +77,10 @@ class Case:
                 v, _ = _pack(rng, v)
         if self.page:
             blocks = self.kv // self.page
-            table = (
-                rng.permutation(self.batch * blocks).astype(np.int32).reshape(self.batch, blocks)
-            )
-            k, v = (_paginate(x, table, self.page) for x in (k, v))
+            pages = self.batch * blocks + self.spare
+            table = rng.permutation(pages)[: self.batch * blocks].astype(np.int32)
+            table = table.reshape(self.batch, blocks)
+            k, v = (_paginate(x, table, self.page, pages) for x in (k, v))
             options["block_table"] = table
         return [q, k, v], options
 
@@ -88,8 +91,8 @@ def _pack(rng: np.random.Generator, x: Any) -> tuple[Any, Any]:
     return np.concatenate([x[b, :size] for b, size in enumerate(sizes)]), starts
 
 
-def _paginate(x: Any, table: Any, page: int) -> Any:
-    pages = np.empty((table.size, page, *x.shape[2:]), x.dtype)
+def _paginate(x: Any, table: Any, page: int, num_pages: int) -> Any:
+    pages = np.full((num_pages, page, *x.shape[2:]), np.nan, x.dtype)
     pages[table.reshape(-1)] = x.reshape(table.size, page, *x.shape[2:])
     return pages
 
@@ -217,6 +220,12 @@ def _shapes(dtype: str) -> Iterator[Case]:
     for q in (1, 40):
         yield Case(dtype, q, 70, narrow=True, options=scales)
         yield Case(dtype, q, 64, narrow=True, options=scales, page=32, arrays=("lengths",))
+    # Prompts in chunks against 8-bit pages.
+    chunk = {"narrow": True, "packed": True, "arrays": ("lengths",)}
+    yield Case(dtype, 40, 128, page=16, spare=5, options=scales, **chunk)
+    yield Case(dtype, 40, 128, page=64, options=scales, **chunk)
+    yield Case(dtype, 9, 96, page=32, spare=1, dim=48, options={"causal": True}, **chunk)
+    yield Case(dtype, 40, 1024, page=64, spare=2, options={**scales, "window": 20}, **chunk)
     yield Case(dtype, 2, 65, options={"scale": 0.3})
 
 
@@ -227,15 +236,38 @@ CASES: list[Case] = [
 ]
 
 
-@dataclass(frozen=True)
-class MustRaise:
-    label: str
-    error: type[Exception]
-    words: tuple[str, ...]
-    call: Callable[[Callable[[Any], Any]], object]
+def _engine_cases() -> Iterator[tuple[str, Case]]:
+    """The kernel of SM90 that has to take a case, and the case: several tiles of everything."""
+    sizes: dict[str, Any] = {"heads": 2, "kv_heads": 1, "batch": 2}
+    for dim, chosen in itertools.product(
+        (64, 128, 256), itertools.product((False, True), repeat=4)
+    ):
+        window, softcap, sinks, lengths = chosen
+        options: dict[str, Any] = {"causal": True} if window or sinks else {}
+        options |= {"window": 70} if window else {}
+        options |= {"softcap": 3.0} if softcap else {}
+        arrays = [name for name, on in (("sinks", sinks), ("lengths", lengths)) if on]
+        engine = "tile" if dim == 256 and softcap else "prefill"
+        dtype = "float16" if sinks != lengths else "bfloat16"
+        yield engine, Case(dtype, 140, 200, dim=dim, options=options, arrays=tuple(arrays), **sizes)
+    for dim in (64, 96, 128, 256):
+        engine = "tile" if dim == 96 else "prefill"
+        for options in ({"causal": True}, {"causal": True, "window": 40}):
+            for page in (16, 128):
+                yield engine, Case(
+                    "bfloat16", 140, 256, dim=dim, page=page, spare=1, options=options,
+                    arrays=("lengths", "sinks"), **sizes,
+                )  # fmt: skip
+            yield engine, Case("float16", 140, 200, dim=dim, packed=True, options=options, **sizes)
+            yield engine, Case(
+                "bfloat16", 140, 256, dim=dim, packed=True, page=32, options=options,
+                arrays=("lengths",), **sizes,
+            )  # fmt: skip
+    for arrays in (("mask",), ("bias", "sinks"), ("mask", "bias", "lengths")):
+        yield "tile", Case("bfloat16", 140, 200, options={"causal": True}, arrays=arrays, **sizes)
 
-    def __str__(self) -> str:
-        return self.label
+
+ENGINE_CASES = list(_engine_cases())
 
 
 def _refused() -> Iterator[MustRaise]:
@@ -257,7 +289,7 @@ def _refused() -> Iterator[MustRaise]:
             }
             return nn.attention(*arrays, **options)
 
-        return MustRaise(label, error, words, call)
+        return MustRaise("attention", label, call, error, words)
 
     i32 = np.int32
     good = (2, 3, 4, 8)
@@ -314,6 +346,10 @@ def _refused() -> Iterator[MustRaise]:
     yield case("softcap", ValueError, ("softcap is -1",), softcap=-1.0)
     yield case("scale", ValueError, ("scale is nan",), scale=float("nan"))
     yield case("k_scale", ValueError, ("k_scale is 0", "> 0"), k_scale=0.0)
+    for name in ("k_scale", "v_scale"):
+        scales = {name: np.ones(1, np.float32)}
+        words = (f"{name} is an array on", "expected a number")
+        yield case(f"{name}-array", TypeError, words, **scales)
     yield case("out", ValueError, ("out",), out=np.ones((2, 3, 4, 7), np.float32))
     flat = ((6, 4, 8), (10, 2, 8), (10, 2, 8))
     starts = np.array([0, 2, 6], i32)

@@ -17,6 +17,7 @@ import scipy.signal
 
 import pygpukit as gp
 from cases.audio_signals import RATE, clicks, noise, voice
+from cases.must_raise import Refused
 from pygpukit.ops import audio
 
 Put = Callable[[Any], Any]  # from a NumPy array to one on the device of the test
@@ -278,74 +279,64 @@ CASES = [*GOLDEN, *SCIPY]
 # --- must raise -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class MustRaise:
-    name: str
-    call: Callable[[Put], object]
-    error: type[Exception]
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return self.name
-
-
 X = noise(1000)
 S = np.abs(noise(60)).reshape(6, 10)
+# Calls get a Put.
 MUST_RAISE = [
-    MustRaise("no array", lambda put: audio.stft(X), TypeError, ("stft: audio", "from_numpy")),
-    MustRaise("integers", lambda put: audio.stft(put(np.ones(9, "i2"))), TypeError,
-              ("stft: audio has dtype int16", "from_pcm")),
-    MustRaise("n_fft", lambda put: audio.stft(put(X), 0), ValueError, ("stft: n_fft is 0",)),
-    MustRaise("hop", lambda put: audio.stft(put(X), 64, 0), ValueError, ("hop_length is 0",)),
-    MustRaise("win_length", lambda put: audio.stft(put(X), 64, 16, 65), ValueError,
-              ("stft: win_length is 65", "1 to 64")),
-    MustRaise("window", lambda put: audio.stft(put(X), window="han"), ValueError,
-              ("stft: window is 'han'", "hann")),
-    MustRaise("kaiser", lambda put: audio.get_window("kaiser", 8), ValueError, ("parameter",)),
-    MustRaise("window array", lambda put: audio.stft(put(X), 64, window=put(X)), ValueError,
-              ("window has shape (1000,)", "(64,)")),
-    MustRaise("pad_mode", lambda put: audio.stft(put(X), pad_mode="mirror"), ValueError,
-              ("pad_mode is 'mirror'", "'reflect'")),
-    MustRaise("short", lambda put: audio.stft(put(X[:100]), 512, center=False), ValueError,
-              ("audio has 100 samples", "512")),
-    MustRaise("empty", lambda put: audio.stft(put(X[:0])), ValueError, ("audio has 0 samples",)),
-    MustRaise("0-d", lambda put: audio.stft(put(np.float32(1))), ValueError, ("no axes",)),
-    MustRaise("istft real", lambda put: audio.istft(put(S)), TypeError,
-              ("istft: s has dtype float32 and shape (6, 10)", "complex")),
-    MustRaise("istft bins", lambda put: audio.istft(audio.stft(put(X)), n_fft=400), ValueError,
-              ("istft: s has 257 bins", "201")),
-    MustRaise("f_max", lambda put: audio.mel_filterbank(8, 64, RATE, 4000.0, 100.0), ValueError,
-              ("f_max is 100.0", "4000.0")),
-    MustRaise("scale", lambda put: audio.mel_filterbank(scale="bark"), ValueError, ("'bark'",)),
-    MustRaise("fb", lambda put: audio.apply_mel_filterbank(put(S), put(S[:, :9])), ValueError,
-              ("fb has shape (6, 9)", "(n_mels, 10)")),
-    MustRaise("n_mfcc", lambda put: audio.mfcc(put(S), 11), ValueError, ("n_mfcc is 11", "10")),
-    MustRaise("rate", lambda put: audio.resample(put(X), 0, 1), ValueError, ("orig_freq is 0",)),
-    MustRaise("method", lambda put: audio.resample(put(X), 2, 1, method="cubic"), ValueError,
-              ("'cubic'", "'sinc'")),
-    MustRaise("whisper rate",
-              lambda put: audio.whisper_log_mel(audio.AudioBuffer(put(X), 8000, 1)), ValueError,
-              ("8000 Hz", "16000")),
-    MustRaise("channels", lambda put: audio.stft(audio.AudioBuffer(put(X), 8000, 2)), ValueError,
-              ("2 interleaved channels", "to_mono()")),
-    MustRaise("sos", lambda put: audio.sosfilt(put(X), [[1, 2, 3]]), ValueError, ("(1, 3)",)),
-    MustRaise("a0", lambda put: audio.biquad(put(X), 1, 0, 0, 0, 0, 0), ValueError, ("a0 is 0",)),
-    MustRaise("state", lambda put: audio.biquad(put(X), 1, 0, 0, 1, 0, 0, state=put(X)),
-              ValueError, ("biquad: state has shape (1000,)", "(2,)")),
-    MustRaise("state dtype", lambda put: audio.biquad(put(X), 1, 0, 0, 1, 0, 0, state=put(X[:2])),
-              TypeError, ("state has dtype float32", "float64")),
-    MustRaise("taps", lambda put: audio.fir_filter(put(X), []), ValueError, ("taps has shape",)),
-    MustRaise("frequencies", lambda put: audio.yin(put(X), RATE, 512, 64, 400, 60), ValueError,
-              ("f_min is 400", "f_max 60")),
-    MustRaise("margin", lambda put: audio.hpss(put(S), margin=0.5), ValueError, ("margin is 0.5",)),
-    MustRaise("stretch", lambda put: audio.time_stretch(put(X), 0.0), ValueError, ("rate is 0.0",)),
-    MustRaise("cqt", lambda put: audio.cqt(put(X), RATE, 160, 5000.0), ValueError, ("8000.0 Hz",)),
-    MustRaise("median", lambda put: audio.median_filter(put(X), 0), ValueError, ("size is 0",)),
-    MustRaise("axis", lambda put: audio.median_filter(put(X), 3, 2), IndexError, ("axis 2",)),
-    MustRaise("fused", lambda put: gp._native.audio_spectrogram(
+    Refused("no array", lambda put: audio.stft(X), TypeError, ("stft: audio", "from_numpy")),
+    Refused("integers", lambda put: audio.stft(put(np.ones(9, "i2"))), TypeError,
+            ("stft: audio has dtype int16", "from_pcm")),
+    Refused("n_fft", lambda put: audio.stft(put(X), 0), ValueError, ("stft: n_fft is 0",)),
+    Refused("hop", lambda put: audio.stft(put(X), 64, 0), ValueError, ("hop_length is 0",)),
+    Refused("win_length", lambda put: audio.stft(put(X), 64, 16, 65), ValueError,
+            ("stft: win_length is 65", "1 to 64")),
+    Refused("window", lambda put: audio.stft(put(X), window="han"), ValueError,
+            ("stft: window is 'han'", "hann")),
+    Refused("kaiser", lambda put: audio.get_window("kaiser", 8), ValueError, ("parameter",)),
+    Refused("window array", lambda put: audio.stft(put(X), 64, window=put(X)), ValueError,
+            ("window has shape (1000,)", "(64,)")),
+    Refused("pad_mode", lambda put: audio.stft(put(X), pad_mode="mirror"), ValueError,
+            ("pad_mode is 'mirror'", "'reflect'")),
+    Refused("short", lambda put: audio.stft(put(X[:100]), 512, center=False), ValueError,
+            ("audio has 100 samples", "512")),
+    Refused("empty", lambda put: audio.stft(put(X[:0])), ValueError, ("audio has 0 samples",)),
+    Refused("0-d", lambda put: audio.stft(put(np.float32(1))), ValueError, ("no axes",)),
+    Refused("istft real", lambda put: audio.istft(put(S)), TypeError,
+            ("istft: s has dtype float32 and shape (6, 10)", "complex")),
+    Refused("istft bins", lambda put: audio.istft(audio.stft(put(X)), n_fft=400), ValueError,
+            ("istft: s has 257 bins", "201")),
+    Refused("f_max", lambda put: audio.mel_filterbank(8, 64, RATE, 4000.0, 100.0), ValueError,
+            ("f_max is 100.0", "4000.0")),
+    Refused("scale", lambda put: audio.mel_filterbank(scale="bark"), ValueError, ("'bark'",)),
+    Refused("fb", lambda put: audio.apply_mel_filterbank(put(S), put(S[:, :9])), ValueError,
+            ("fb has shape (6, 9)", "(n_mels, 10)")),
+    Refused("n_mfcc", lambda put: audio.mfcc(put(S), 11), ValueError, ("n_mfcc is 11", "10")),
+    Refused("rate", lambda put: audio.resample(put(X), 0, 1), ValueError, ("orig_freq is 0",)),
+    Refused("method", lambda put: audio.resample(put(X), 2, 1, method="cubic"), ValueError,
+            ("'cubic'", "'sinc'")),
+    Refused("whisper rate",
+            lambda put: audio.whisper_log_mel(audio.AudioBuffer(put(X), 8000, 1)), ValueError,
+            ("8000 Hz", "16000")),
+    Refused("channels", lambda put: audio.stft(audio.AudioBuffer(put(X), 8000, 2)), ValueError,
+            ("2 interleaved channels", "to_mono()")),
+    Refused("sos", lambda put: audio.sosfilt(put(X), [[1, 2, 3]]), ValueError, ("(1, 3)",)),
+    Refused("a0", lambda put: audio.biquad(put(X), 1, 0, 0, 0, 0, 0), ValueError, ("a0 is 0",)),
+    Refused("state", lambda put: audio.biquad(put(X), 1, 0, 0, 1, 0, 0, state=put(X)),
+            ValueError, ("biquad: state has shape (1000,)", "(2,)")),
+    Refused("state dtype", lambda put: audio.biquad(put(X), 1, 0, 0, 1, 0, 0, state=put(X[:2])),
+            TypeError, ("state has dtype float32", "float64")),
+    Refused("taps", lambda put: audio.fir_filter(put(X), []), ValueError, ("taps has shape",)),
+    Refused("frequencies", lambda put: audio.yin(put(X), RATE, 512, 64, 400, 60), ValueError,
+            ("f_min is 400", "f_max 60")),
+    Refused("margin", lambda put: audio.hpss(put(S), margin=0.5), ValueError, ("margin is 0.5",)),
+    Refused("stretch", lambda put: audio.time_stretch(put(X), 0.0), ValueError, ("rate is 0.0",)),
+    Refused("cqt", lambda put: audio.cqt(put(X), RATE, 160, 5000.0), ValueError, ("8000.0 Hz",)),
+    Refused("median", lambda put: audio.median_filter(put(X), 0), ValueError, ("size is 0",)),
+    Refused("axis", lambda put: audio.median_filter(put(X), 3, 2), IndexError, ("axis 2",)),
+    Refused("fused", lambda put: gp._native.audio_spectrogram(
         "spectrogram", put(X), put(X[:33]), 8, 0, "constant", 1, "power", None, None, "", 0, False),
         ValueError, ("window has shape (33,)", "audio_fused_lengths()")),
-    MustRaise("frames", lambda put: gp._native.audio_spectrogram(
+    Refused("frames", lambda put: gp._native.audio_spectrogram(
         "spectrogram", put(X), put(X[:400]), 8, 0, "constant", 99, "power", None, None, "", 0,
         False), ValueError, ("frames is 99", "1000 samples")),
 ]  # fmt: skip

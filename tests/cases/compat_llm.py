@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pygpukit as gp
+from cases.llm import TINY, golden
 from pygpukit import llm
-from tests.cases.llm import TINY, golden
 
 LENGTH = 96
 

@@ -35,11 +35,12 @@ def check_family(family: str, device: str, dtype: str) -> None:
     if dtype != "float32":
         limit = 2.0 * float(wanted["bfloat16_error"])
         if family in ("mixtral", "qwen3_moe"):
-            # Rounding sends a few tokens to other experts; it must stay with a few.
+            # Rounding sends a few tokens to other experts: few, and still near.
             got = model.logits(ids).to_numpy().astype(np.float64)
             want = wanted["logits"].astype(np.float64)
             rows = np.sqrt(np.mean((got - want) ** 2, axis=1) / np.mean(want**2))
-            assert np.quantile(rows, 0.75) < limit
+            assert np.quantile(rows, 0.9) < limit
+            assert rows.max() < 0.6
             return
         assert error(model) < limit
         return
@@ -47,6 +48,40 @@ def check_family(family: str, device: str, dtype: str) -> None:
     new = model.generate(ids, max_new_tokens=len(wanted["greedy"]), stop_tokens=[])
     assert new == wanted["greedy"].tolist()
     assert error(gp.llm.LanguageModel(model._model, max_length=128, chunk=7)) < 2e-5  # in pieces
+
+
+def check_chat(talker: gp.llm.LanguageModel, fresh: gp.llm.LanguageModel) -> None:
+    """The next turn begins with the pages of the one before; its tokens are a fresh model's."""
+    free = talker.free_tokens
+    messages = [{"role": "user", "content": "In the beginning " * 30}]
+    lengths = []
+    for turn in range(3):
+        stream = talker.chat(messages, max_new_tokens=12, stop_tokens=[])
+        kept = talker._chat
+        assert kept is not None
+        lengths.append(kept[1].length)
+        reply = "".join(stream)
+        alone = fresh.chat(messages, max_new_tokens=12, stop_tokens=[])
+        fresh._chat = None
+        assert "".join(alone) == reply
+        assert stream.tokens == alone.tokens
+        messages += [
+            {"role": "assistant", "content": reply},
+            {"role": "user", "content": f"And {turn}?"},
+        ]
+    assert 64 <= lengths[0] < lengths[2]
+    assert lengths == sorted(lengths)
+    assert talker.free_tokens < free
+    other = [{"role": "user", "content": "Something else"}]
+    assert "".join(talker.chat(other, max_new_tokens=6)) == "".join(
+        fresh.chat(other, max_new_tokens=6)
+    )
+    messages[0]["content"] += "!"  # what was said is another
+    assert "".join(talker.chat(messages, max_new_tokens=6)) == "".join(
+        fresh.chat(messages, max_new_tokens=6)
+    )
+    talker.generate([5] * 250, max_new_tokens=6)  # needs all pages
+    assert talker.free_tokens == free
 
 
 def strategies(draft: gp.llm.LanguageModel) -> dict[str, gp.llm.Strategy]:
@@ -60,11 +95,11 @@ def strategies(draft: gp.llm.LanguageModel) -> dict[str, gp.llm.Strategy]:
     }
 
 
-def write_model(folder: Path, **sizes: int) -> Path:
-    """A Qwen3 of random weights in float32."""
+def write_model(folder: Path, *, qwen2: bool = False, **sizes: int) -> Path:
+    """A Qwen3 of random weights in float32, or a Qwen2: biases, and no norms of heads."""
     rng = np.random.default_rng(7)
     hidden, inner, layers, vocab = (sizes[name] for name in ("hidden", "inner", "layers", "vocab"))
-    heads, kv_heads, dim = 8, 4, 64
+    heads, kv_heads, dim = sizes.get("heads", 8), sizes.get("kv_heads", 4), sizes.get("dim", 64)
     tensors = {
         "model.embed_tokens.weight": (vocab, hidden),
         "model.norm.weight": (hidden,),
@@ -84,6 +119,12 @@ def write_model(folder: Path, **sizes: int) -> Path:
             f"{at}mlp.up_proj.weight": (inner, hidden),
             f"{at}mlp.down_proj.weight": (hidden, inner),
         }
+        if qwen2:
+            tensors |= {
+                f"{at}self_attn.{name}_proj.bias": (count * dim,)
+                for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads))
+            }
+            del tensors[f"{at}self_attn.q_norm.weight"], tensors[f"{at}self_attn.k_norm.weight"]
     folder.mkdir(parents=True, exist_ok=True)
     gp.llm.save_safetensors(
         folder / "model.safetensors",
@@ -93,7 +134,7 @@ def write_model(folder: Path, **sizes: int) -> Path:
         },
     )
     config = {
-        "model_type": "qwen3",
+        "model_type": "qwen2" if qwen2 else "qwen3",
         "vocab_size": vocab,
         "hidden_size": hidden,
         "intermediate_size": inner,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
+from cases.must_raise import Refused
 from pygpukit.ops.matmul import matmul, matrix_transpose, vecdot
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -212,103 +213,94 @@ def run_case(case: Case, device: str | None = None) -> Any:
     return values
 
 
-@dataclass(frozen=True)
-class MustRaise:
-    """A call that is refused. `call` gets a function that makes arrays of ones."""
-
-    name: str
-    call: Callable[[Callable[..., gp.GPUArray]], object]
-    error: type[Exception]
-    words: tuple[str, ...]
-
-
+# Calls get a function that makes arrays of ones.
 MUST_RAISE = [
-    MustRaise(
+    Refused(
         "core dimensions",
         lambda ones: matmul(ones((2, 3)), ones((4, 5))),
         ValueError,
         ("matmul: Input operand 1", "mismatch in its core dimension 0", "(2, 3)", "(4, 5)"),
     ),
-    MustRaise(
+    Refused(
         "core dimension of a stack",
         lambda ones: matmul(ones((2, 3)), ones((7, 4, 5))),
         ValueError,
         ("dimension mismatch", "(2, 3)", "(7, 4, 5)"),
     ),
-    MustRaise("vectors", lambda ones: matmul(ones((3,)), ones((4,))), ValueError, ("(3,)", "(4,)")),
-    MustRaise(
+    Refused("vectors", lambda ones: matmul(ones((3,)), ones((4,))), ValueError, ("(3,)", "(4,)")),
+    Refused(
         "stacks",
         lambda ones: matmul(ones((3, 2, 3)), ones((2, 3, 4))),
         ValueError,
         ("broadcast", "(3, 2, 3)", "(2, 3, 4)"),
     ),
-    MustRaise(
+    Refused(
         "0-d first",
         lambda ones: matmul(ones(()), ones((4,))),
         ValueError,
         ("Input operand 0", "enough dimensions"),
     ),
-    MustRaise(
+    Refused(
         "0-d second",
         lambda ones: matmul(ones((4,)), ones(())),
         ValueError,
         ("Input operand 1", "enough dimensions"),
     ),
-    MustRaise("a number", lambda ones: any_matmul(ones((4,)), 3.0), ValueError, ("operand 1",)),
-    MustRaise("a list", lambda ones: any_matmul(["a"], ones((1,))), TypeError, ("x1 is ['a']",)),
-    MustRaise(
+    Refused("a number", lambda ones: any_matmul(ones((4,)), 3.0), ValueError, ("operand 1",)),
+    Refused("a list", lambda ones: any_matmul(["a"], ones((1,))), TypeError, ("x1 is ['a']",)),
+    Refused(
         "a NumPy array",
         lambda ones: any_matmul(ones((4,)), np.ones(4)),
         TypeError,
         ("x2", "GPUArray"),
     ),
-    MustRaise(
+    Refused(
         "out shape",
         lambda ones: matmul(ones((2, 3)), ones((3, 4)), out=ones((2, 5))),
         ValueError,
         ("out has shape (2, 5)", "(2, 4)"),
     ),
-    MustRaise(
+    Refused(
         "out dtype",
         lambda ones: matmul(ones((2, 3)), ones((3, 4)), out=ones((2, 4), "int32")),
         TypeError,
         ("out has dtype int32", "float32"),
     ),
-    MustRaise(
+    Refused(
         "out is no array",
         lambda ones: any_matmul(ones((2, 3)), ones((3, 4)), out=np.ones((2, 4))),
         TypeError,
         ("out", "GPUArray"),
     ),
-    MustRaise(
+    Refused(
         "storage type",
         lambda ones: matmul(ones((2, 2), "float8_e5m2"), ones((2, 2), "float8_e5m2")),
         TypeError,
         ("x1 has dtype float8_e5m2", "storage type"),
     ),
-    MustRaise(
+    Refused(
         "tf32",
         lambda ones: matmul(ones((2, 2), "float64"), ones((2, 2), "float64"), use_tf32=True),
         RuntimeError,
         ("use_tf32", "float32", "float64"),
     ),
-    MustRaise(
+    Refused(
         "vecdot sizes",
         lambda ones: vecdot(ones((3,)), ones((4,))),
         ValueError,
         ("vecdot: ", "core dimension", "(3,)", "(4,)"),
     ),
-    MustRaise(
+    Refused(
         "vecdot size 1",
         lambda ones: vecdot(ones((2, 3)), ones((2, 1))),
         ValueError,
         ("vecdot: ", "core dimension"),
     ),
-    MustRaise(
+    Refused(
         "vecdot axis", lambda ones: vecdot(ones((3,)), ones((3,)), axis=1), IndexError, ("axis 1",)
     ),
-    MustRaise("vecdot 0-d", lambda ones: vecdot(ones(()), ones((3,))), ValueError, ("operand 0",)),
-    MustRaise(
+    Refused("vecdot 0-d", lambda ones: vecdot(ones(()), ones((3,))), ValueError, ("operand 0",)),
+    Refused(
         "vecdot stacks",
         lambda ones: vecdot(ones((2, 3)), ones((4, 3))),
         ValueError,
@@ -317,7 +309,7 @@ MUST_RAISE = [
 ]
 
 
-def run_must_raise(case: MustRaise, device: str | None = None) -> None:
+def run_must_raise(case: Refused, device: str | None = None) -> None:
     def ones(shape: Any, dtype: str = "float32") -> gp.GPUArray:
         make = gp.zeros if dtype.startswith("float8") else gp.ones
         return make(shape, dtype, device=device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 
 import pygpukit as gp
+from cases.must_raise import MustRaise
 from pygpukit.ops import moe
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -200,18 +201,6 @@ def mlp(
 
 
 # --- errors -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MustRaise:
-    op: str
-    name: str
-    call: Callable[[Any], object]  # gets a function from a NumPy array to an array
-    error: type[Exception]
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.op}: {self.name}"
 
 
 F = {name: getattr(moe, name) for name in moe.__all__}

@@ -11,6 +11,7 @@ import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 
 import pygpukit as gp
+from cases.must_raise import MustRaise
 from pygpukit.ops import nn
 
 Shape = tuple[int, ...]
@@ -158,6 +159,26 @@ def rope_computed(
     return rope(x, factor * np.cos(angles), factor * np.sin(angles), positions, **options)
 
 
+def embedding(
+    table: Any,
+    ids: Any,
+    *,
+    scale: float = 1.0,
+    position_table: Any = None,
+    positions: Any = None,
+    start: int = 0,
+) -> Any:
+    out = np.empty((*ids.shape, table.shape[1]))
+    for place in np.ndindex(*ids.shape):
+        out[place] = wide(table[ids[place]]) * scale
+        if position_table is not None:
+            row = start + (place[-1] if place else 0)
+            if positions is not None:
+                row = positions[place if positions.shape == ids.shape else place[-1]]
+            out[place] += wide(position_table[row])
+    return out
+
+
 # --- cases --------------------------------------------------------------------------------------
 
 
@@ -197,6 +218,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
     "log_softmax": log_softmax,
     "log_likelihood": log_likelihood,
     "rope": rope,
+    "embedding": embedding,
     "rope_computed": rope_computed,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: getattr(nn, name) for name in nn.__all__}
@@ -351,29 +373,53 @@ def rope_cases(dtype: str) -> Iterator[Case]:
             )
 
 
+def embedding_cases(dtype: str) -> Iterator[Case]:
+    rng = np.random.default_rng(3)
+    for dim in (1, 33, 64, 1032):
+        for shape in ((), (7,), (2, 5), (2, 0), (2, 1, 3)):
+            for index in ("int32", "int64"):
+
+                def rows(
+                    rng: np.random.Generator, d: int = dim, s: Shape = shape, i: str = index
+                ) -> Any:
+                    return normal(rng, (50, d), dtype), np.asarray(rng.integers(0, 50, s)).astype(i)
+
+                name = f"{text(shape) or 'one'}-of-{dim}-{index}"
+                yield Case("embedding", name, dtype, rows)
+                if index == "int64":
+                    yield Case("embedding", f"{name}-scale", dtype, rows, {"scale": 5.5})
+                    continue
+                for table in {dtype, "float32"}:
+                    options = {"position_table": normal(rng, (20, dim), table), "scale": -2.0}
+                    yield Case(
+                        "embedding", f"{name}-{table}-start", dtype, rows, {**options, "start": 4}
+                    )
+                    places = np.asarray(rng.integers(0, 20, shape))
+                    options["positions"] = places.astype(index)
+                    yield Case("embedding", f"{name}-{table}-positions", dtype, rows, options)
+                    if len(shape) > 1:
+                        one = rng.integers(0, 20, shape[-1])
+                        yield Case(
+                            "embedding",
+                            f"{name}-{table}-shared",
+                            dtype,
+                            rows,
+                            {**options, "positions": one},
+                        )
+
+
 CASES = [
     case
     for dtype in DTYPES
-    for make in (norm_cases, softmax_cases, likelihood_cases, rope_cases)
+    for make in (norm_cases, softmax_cases, likelihood_cases, rope_cases, embedding_cases)
     for case in make(dtype)
 ]
-
-
-@dataclass(frozen=True)
-class MustRaise:
-    op: str
-    name: str
-    call: Callable[[Any], object]  # gets a function from a NumPy array to an array
-    error: type[Exception]
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.op}: {self.name}"
 
 
 F = FUNCTIONS
 X = np.ones((2, 3), np.float32)
 Y = np.ones((2, 2, 8), np.float32)
+IDS = np.arange(3)
 
 
 def longest(a: Callable[[Any], Any]) -> Any:
@@ -448,6 +494,69 @@ MUST_RAISE = [
               ("frequencies has shape (2, 3)",)),
     MustRaise("rope_computed", "dtype", lambda a: F["rope_computed"](a(Y), a(np.ones(3))),
               TypeError, ("frequencies has dtype float64", "float32")),
+    MustRaise("rope", "start", lambda a: F["rope"](a(Y), a(X), a(X), start=1), ValueError,
+              ("start is 1 for 2 tokens", "2 rows")),
+    MustRaise("rope", "negative start", lambda a: F["rope"](a(Y), a(X), a(X), start=-1), ValueError,
+              ("start is -1",)),
+    MustRaise("embedding", "table", lambda a: F["embedding"](a(X[0]), a(IDS)), ValueError,
+              ("table has shape (3,)", "(vocabulary, dim)")),
+    MustRaise("embedding", "dtype", lambda a: F["embedding"](a(X.astype("f8")), a(IDS)), TypeError,
+              ("table has dtype float64", "bfloat16")),
+    MustRaise("embedding", "no array", lambda a: F["embedding"](X, a(IDS)), TypeError, ("table",)),
+    MustRaise("embedding", "ids", lambda a: F["embedding"](a(X), a(X)), TypeError,
+              ("ids has dtype float32", "int32 or int64")),
+    MustRaise("embedding", "scale", lambda a: F["embedding"](a(X), a(IDS), scale=np.inf),
+              ValueError, ("scale is inf",)),
+    MustRaise("embedding", "out", lambda a: F["embedding"](a(X), a(IDS), out=a(X)), ValueError,
+              ("out", "(2, 3)", "(3, 3)")),
+    MustRaise("embedding", "an id", lambda a: F["embedding"](a(X), a(IDS)).to_numpy(), IndexError,
+              ("ids: index 2 is out of bounds", "size 2")),
+    MustRaise("embedding", "a negative id",
+              lambda a: F["embedding"](a(X), a(IDS - 1)).to_numpy(), IndexError,
+              ("ids: index -1 is out of bounds",)),
+    MustRaise("embedding", "a position",
+              lambda a: F["embedding"](
+                  a(X), a(IDS // 2), position_table=a(X), positions=a(IDS)
+              ).to_numpy(), IndexError, ("positions: index 2 is out of bounds", "size 2")),
+    MustRaise("embedding", "position_table",
+              lambda a: F["embedding"](a(X), a(IDS), position_table=a(X[:, :2])), ValueError,
+              ("position_table has shape (2, 2)", "(rows, 3)")),
+    MustRaise("embedding", "positions",
+              lambda a: F["embedding"](a(X), a(IDS), position_table=a(X), positions=a(IDS[:2])),
+              ValueError, ("positions has shape (2,)", "(3,)")),
+    MustRaise("embedding", "no position_table",
+              lambda a: F["embedding"](a(X), a(IDS), positions=a(IDS)), ValueError,
+              ("positions was given without position_table",)),
+    MustRaise("embedding", "start",
+              lambda a: F["embedding"](a(X), a(IDS), position_table=a(X)), ValueError,
+              ("start is 0 for 3 ids", "2 rows")),
+    MustRaise("swiglu", "shapes", lambda a: F["swiglu"](a(X), a(X[:, :2])), ValueError,
+              ("(2, 2)",)),
+    MustRaise("geglu", "dtype",
+              lambda a: F["geglu"](a(X.astype("c8")), a(X.astype("c8"))), TypeError,
+              ("complex64",)),
+    MustRaise("cross_entropy", "targets",
+              lambda a: F["cross_entropy"](a(X), a(np.zeros(3, int))), ValueError,
+              ("targets has shape (3,)", "(2,)")),
+    MustRaise("cross_entropy", "out",
+              lambda a: F["cross_entropy"](a(X), a(np.zeros(2, int)), out=a(X)), ValueError,
+              ("out has shape (2, 3)", "()")),
+    MustRaise("rope_table", "positions", lambda a: F["rope_table"]("a", 8), TypeError,
+              ("max_positions is str 'a'",)),
+    MustRaise("rope_frequencies", "scaling", lambda a: F["rope_frequencies"](8, scaling="x"),
+              TypeError, ("scaling is 'x'", "mapping")),
+    MustRaise("rope_frequencies", "dim", lambda a: F["rope_frequencies"]("8"), TypeError,
+              ("dim is str '8'",)),
+    MustRaise("rope_init_yarn", "scale", lambda a: F["rope_init_yarn"](8, 8, scale=0), ValueError,
+              ("scale is 0", "above 0")),
+    MustRaise("alibi_init_slopes", "type", lambda a: F["alibi_init_slopes"]("a"), TypeError,
+              ("num_heads is str 'a'",)),
+    MustRaise("split_qkv_batch", "type",
+              lambda a: F["split_qkv_batch"](a(X), a(X), a(X), a(X), "4", 1, 1), TypeError,
+              ("q_dim is str '4'",)),
+    MustRaise("slice_rows_range_ptr", "start",
+              lambda a: F["slice_rows_range_ptr"](a(X), a(X[:1]), a(IDS), 1), ValueError,
+              ("start_pos_buf has shape (3,)",)),
     MustRaise("rope_table", "dim", lambda a: F["rope_table"](4, 7), ValueError, ("dim is 7",)),
     MustRaise("rope_frequencies", "kind",
               lambda a: F["rope_frequencies"](8, scaling={"type": "odd"}), ValueError,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from cases.must_raise import MustRaise
 from pygpukit.ops import paged_cache
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -140,18 +140,6 @@ def oracle(drawn: dict[str, Any]) -> tuple[Any, Any, Any]:
             cache = np.clip(cache / np.float64(np.max(drawn[f"{name}_scale"])), -448, 448)
         caches.append(cache)
     return *caches, prepared(drawn["q"], drawn, "q_weight") if "q" in drawn else None
-
-
-@dataclass(frozen=True)
-class MustRaise:
-    op: str
-    name: str
-    call: Callable[[Any], object]  # gets a function from a NumPy array to an array
-    error: type[Exception]
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.op}: {self.name}"
 
 
 K = np.ones((3, 2, 8), np.float32)

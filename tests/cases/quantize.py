@@ -47,6 +47,9 @@ FORMATS = (
 SPARSE = Format("2:4")
 SPARSE_DTYPES = ("bfloat16", "float16")
 
+# Largest relative error of rounding to a dtype; of float32 with an epilogue's.
+UNITS = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
 # Of weights and activations at once.
 BLOCK_FORMATS = ("mxfp8", "mxfp4", "nvfp4")
 
@@ -65,6 +68,9 @@ STEPS = {
     "mxfp8": 32.0 / 256 * 1.01,
     "nf4": 0.1520,
 }
+
+# Rows of each expert: few rows in all, and more than the kernels of few rows take.
+GROUP_SIZES = ((3, 0, 11, 1, 0, 40, 2, 0), (70, 0, 5))
 
 # n, k of 2:4: within one group of four, blocks of 16 x 64 and their tails.
 SPARSE_SHAPES = ((1, 1), (3, 31), (16, 64), (17, 66), (33, 136), (130, 257))

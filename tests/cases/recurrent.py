@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 
+from cases.must_raise import MustRaise
 from pygpukit.ops import recurrent
 
 Shape = tuple[int, ...]
@@ -244,18 +245,6 @@ def scan_cases(dtype: str) -> Iterator[Case]:
 
 
 CASES = [case for dtype in DTYPES for make in (layer_cases, scan_cases) for case in make(dtype)]
-
-
-@dataclass(frozen=True)
-class MustRaise:
-    op: str
-    name: str
-    call: Callable[[Any], object]  # gets a function from a NumPy array to an array
-    error: type[Exception]
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.op}: {self.name}"
 
 
 F = FUNCTIONS

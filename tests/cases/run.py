@@ -10,7 +10,7 @@ import pytest
 import pygpukit as gp
 from cases import elementwise
 from cases.elementwise import Arg
-from cases.elementwise_errors import MustRaise
+from cases.must_raise import Refused
 from cases.tolerance import assert_close, assert_ulps
 from cases.views import VIEWS
 from pygpukit import _native
@@ -106,7 +106,7 @@ def _call(
     return result
 
 
-def run_must_raise(case: MustRaise, op: str, device: str | None = None) -> None:
+def run_must_raise(case: Refused, op: str, device: str | None = None) -> None:
     """The error's class and what its message names."""
 
     def ones(shape: Any, dtype: str = "float32") -> gp.GPUArray:

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import pygpukit as gp
-from cases.attention import TOLERANCE, Case, MustRaise, attention
+from cases.attention import TOLERANCE, Case, attention
 from pygpukit.ops import nn
 
 
-def run_case(case: Case, device: str | None = None) -> None:
+def run_case(case: Case, device: str | None = None, engine: str = "") -> None:
+    """`engine`: the kernel that has to take it on an SM90 GPU, where that is the device."""
     arguments, options = case.draw()
     want = attention(*arguments, **options)
 
     def give(x: Any) -> Any:
         return gp.from_numpy(x, device=device) if isinstance(x, np.ndarray) else x
 
-    got = nn.attention(
-        *(give(x) for x in arguments), **{name: give(x) for name, x in options.items()}
-    )
+    given = [give(x) for x in arguments]
+    options = {name: give(x) for name, x in options.items()}
+    got = nn.attention(*given, **options)
+    if engine and gp.get_sm_version() == 90 and gp.is_nvrtc_available():
+        assert engines(lambda: nn.attention(*given, **options), case.dim)[-1] == engine
     assert got.dtype.name == case.dtype
     assert got.shape == want.shape
     rtol, atol = TOLERANCE[case.dtype]
     np.testing.assert_allclose(got.to_numpy().astype(np.float64), want, rtol=rtol, atol=atol)
 
 
-def run_must_raise(case: MustRaise, device: str | None = None) -> None:
-    with pytest.raises(case.error) as caught:
-        case.call(lambda x: gp.from_numpy(np.asarray(x), device=device))
-    message = str(caught.value)
-    assert message.startswith("attention: ")
-    for word in case.words:
-        assert word in message
+def engines(run: Callable[[], object], dim: int) -> list[str]:
+    """The kernels that a call launches, known by their blocks and shared memory.
+
+    The call has run before, so that nothing is compiled or allocated for the first time.
+    """
+    graph = gp.CudaGraph()
+    with graph:
+        run()
+    tile = next(d for d in (32, 64, 96, 128, 192, 256) if dim <= d)
+    simt = next(d for d in (64, 128, 256) if dim <= d)
+    by_bytes = {
+        (64 + 2 * (32 if tile > 128 else 64)) * (2 * tile + 16): "tile",
+        4 * (16 * simt + 32 * (simt + 1) + 32 * simt): "simt",
+    }
+    by_threads = {256: "widen", 384: "prefill", 512: "prefill"}
+    return [
+        by_threads.get(launch["block"][0]) or by_bytes.get(launch["shared_mem"], "decode")
+        for launch in graph.launches
+        if launch["name"] == "attention"
+    ]
 
 
 def run_views(device: str | None = None) -> None:

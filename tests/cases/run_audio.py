@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
-from cases.audio import Case, MustRaise, Put
+from cases.audio import Case, Put
+from cases.must_raise import Refused
 
 
 def put_on(device: str | None) -> Put:
@@ -26,7 +27,7 @@ def run_case(case: Case, device: str | None = None) -> None:
     )
 
 
-def run_must_raise(case: MustRaise, device: str | None = None) -> None:
+def run_must_raise(case: Refused, device: str | None = None) -> None:
     with pytest.raises(case.error) as caught:
         case.call(put_on(device))
     for word in case.words:

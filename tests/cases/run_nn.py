@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
-from cases.nn import FUNCTIONS, TOLERANCE, Case, MustRaise
+from cases.nn import FUNCTIONS, TOLERANCE, Case
 from cases.views import VIEWS
 
 
@@ -49,15 +49,6 @@ def run_case(case: Case, device: str | None = None, view: str = "whole") -> None
     for ours, before in zip(given, arguments, strict=True):
         if isinstance(before, np.ndarray):
             np.testing.assert_array_equal(ours.to_numpy(), before)
-
-
-def run_must_raise(case: MustRaise, device: str | None = None) -> None:
-    with pytest.raises(case.error) as caught:
-        case.call(lambda x: gp.from_numpy(np.asarray(x), device=device))
-    message = str(caught.value)
-    assert message.startswith(f"{case.op}: ")
-    for word in case.words:
-        assert word in message
 
 
 def run_fp8(shape: tuple[int, ...], dtype: str, device: str | None = None) -> None:

@@ -51,7 +51,7 @@ def run_quantized_input(fmt: str, m: int, shape: tuple[int, int], dtype: str) ->
     residual = gp.from_numpy(cases.weights((m, n), dtype, 5))
     rows, w = rounded_rows(x, fmt), host(packed.dequantize("float32"))
     want = rows @ w.T
-    unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    unit = cases.UNITS[dtype]
     sums = 2e-6 * (np.abs(rows) @ np.abs(w).T) + 1e-6
     y = gp.linear(x, packed, quantize_input=True)
     assert str(y.dtype) == dtype
@@ -60,6 +60,18 @@ def run_quantized_input(fmt: str, m: int, shape: tuple[int, int], dtype: str) ->
     full = np.maximum(want + host(bias), 0) + host(residual)
     spread = np.abs(full) + np.abs(host(bias)) + np.abs(want)
     assert (np.abs(host(y) - full) <= unit * spread + sums).all()
+
+
+def run_quantized_rows(fmt: cases.Format, m: int, shape: tuple[int, int], dtype: str) -> None:
+    """quantize_input=True of int8 and fp8: rows with one scale, of blocks one per 128 of k."""
+    packed = gp.quantize(gp.from_numpy(cases.weights(shape, dtype)), fmt.name, **fmt.options)
+    x = gp.from_numpy(cases.weights((m, shape[1]), dtype, 3))
+    rows = gp.quantize(x, fmt.name, group=128 if fmt.block else None)
+    numbers, w = host(rows.dequantize("float32")), host(packed.dequantize("float32"))
+    unit = cases.UNITS[dtype]
+    want = numbers @ w.T
+    limit = unit * np.abs(want) + 4e-6 * (np.abs(numbers) @ np.abs(w).T) + 1e-6
+    assert (np.abs(host(gp.linear(x, packed, quantize_input=True)) - want) <= limit).all()
 
 
 def run_sparse_round_trip(shape: tuple[int, int], dtype: str) -> None:
@@ -83,7 +95,7 @@ def rounding_limit(x: NDArray[Any], w: NDArray[Any], dtype: str) -> NDArray[Any]
 
     k errors of at most a unit each add up like a random walk; four units are over six deviations.
     """
-    unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    unit = cases.UNITS[dtype]
     spread = np.sqrt(x**2 @ (w**2).T)
     size = np.abs(x) @ np.abs(w).T
     return np.asarray(unit * (np.abs(x @ w.T) + 4 * spread) + 2e-6 * size + 1e-6)
@@ -99,7 +111,7 @@ def run_linear(fmt: cases.Format, m: int, shape: tuple[int, int], dtype: str) ->
     residual = gp.from_numpy(rng.standard_normal((m, n)).astype(np.float32)).astype(dtype)
     w = host(packed.dequantize("float32"))
     want = host(x) @ w.T
-    unit = {"float32": 1e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}[dtype]
+    unit = cases.UNITS[dtype]
     limit = rounding_limit(host(x), w, dtype)
     for y in (gp.linear(x, packed), x @ packed.T, gp.matmul(x, packed.T)):
         assert str(y.dtype) == dtype
@@ -127,3 +139,51 @@ def run_must_raise(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r"quantize") as caught:
         gp.quantize(gp.ones((4, 64)), name, **options)
     assert str(caught.value).startswith(message)
+
+
+def run_grouped(
+    fmt: cases.Format, sizes: tuple[int, ...], shape: tuple[int, int], dtype: str
+) -> None:
+    """grouped_gemm of a packed stack, however the groups are given, against float64."""
+    (n, k), experts = shape, len(sizes)
+    stack = cases.weights((experts * n, k), dtype).reshape(experts, n, k)
+    packed = gp.quantize(gp.from_numpy(stack), fmt.name, **fmt.options)
+    m = sum(sizes)
+    x = gp.from_numpy(cases.weights((m, k), dtype, 9))
+    numbers = host(packed.dequantize("float32"))
+    owner = np.repeat(np.arange(experts), sizes)
+    want, limit = np.zeros((m, n)), np.zeros((m, n))
+    for expert, matrix in enumerate(numbers):
+        rows = owner == expert
+        want[rows] = host(x)[rows] @ matrix.T
+        limit[rows] = rounding_limit(host(x)[rows], matrix, dtype)
+    order = np.random.default_rng(4).permutation(m)
+    here = gp.from_numpy(np.array(sizes, np.int32))
+    for y in (
+        gp.grouped_gemm(x, packed, list(sizes)),
+        gp.grouped_gemm(x, packed, here),
+        gp.grouped_gemm(x, packed, here.astype("int64")),
+    ):
+        assert str(y.dtype) == dtype
+        assert (np.abs(host(y) - want) <= limit).all()
+    ids = gp.from_numpy(owner[order].astype(np.int32))
+    y = gp.grouped_gemm(gp.from_numpy(x.to_numpy()[order]), packed, expert_ids=ids)
+    assert (np.abs(host(y) - want[order]) <= limit[order]).all()
+
+
+def run_grouped_without_an_expert(fmt: cases.Format, m: int, dtype: str) -> None:
+    """Sizes that add up to less, negative ones, those beyond the rows, and an out of any layout."""
+    stack = cases.weights((2 * 24, 64), dtype).reshape(2, 24, 64)
+    packed = gp.quantize(gp.from_numpy(stack), fmt.name, **fmt.options)
+    numbers = packed.dequantize(dtype)
+    x = gp.from_numpy(cases.weights((m + 1, 65), dtype, 9))[1:, 1:]
+    for sizes in ((1, 2), (-4, 2), (0, 0), (m, 9), (9 * m, 9)):
+        given = gp.from_numpy(np.array(sizes, np.int32))
+        want = host(gp.grouped_gemm(x, numbers, given))
+        limit = 4 * rounding_limit(host(x), host(numbers).reshape(-1, 64), dtype).max()
+        room = gp.full((m, 27), 7.0, dtype=dtype)
+        got = gp.grouped_gemm(x, packed, given, out=room[:, 2:26])
+        used = min(max(sizes[0], 0) + max(sizes[1], 0), m)
+        assert (np.abs(host(got) - want)[:used] <= limit).all()
+        assert (host(got)[used:] == 0).all()
+        assert (host(room)[:, [0, 1, 26]] == 7).all()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import pygpukit as gp
-from cases.recurrent import FUNCTIONS, TOLERANCE, Case, MustRaise, normal, weights
+from cases.recurrent import FUNCTIONS, TOLERANCE, Case, normal, weights
 from cases.run_nn import to_device
 from pygpukit.ops import recurrent
 
@@ -28,15 +27,6 @@ def run_case(case: Case, device: str | None = None, view: str = "whole") -> None
     for ours, before in zip(given, arguments, strict=True):
         if isinstance(before, np.ndarray):
             np.testing.assert_array_equal(ours.to_numpy(), before)
-
-
-def run_must_raise(case: MustRaise, device: str | None = None) -> None:
-    with pytest.raises(case.error) as caught:
-        case.call(lambda x: gp.from_numpy(np.asarray(x), device=device))
-    message = str(caught.value)
-    assert message.startswith(f"{case.op}: ")
-    for word in case.words:
-        assert word in message
 
 
 def run_pieces(device: str | None = None) -> None:

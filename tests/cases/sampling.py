@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - makes np.dtype("bfloat16") work
 import numpy as np
 
+from cases.must_raise import MustRaise
 from pygpukit.ops import sampling
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -207,18 +208,6 @@ def chi_square(tokens: Any, p: Any) -> float:
 
 
 # --- calls that are refused ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MustRaise:
-    op: str
-    name: str
-    call: Callable[[Any], object]  # gets a function from a NumPy array to an array
-    error: type[Exception]
-    words: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.op}: {self.name}"
 
 
 S = sampling.sample

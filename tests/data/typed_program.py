@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pygpukit as gp
-from pygpukit import scheduler
+from pygpukit import memory, scheduler
 
 Host = NDArray[np.float32]
 
@@ -102,7 +102,9 @@ def arithmetic(x: gp.GPUArray, y: gp.GPUArray) -> gp.GPUArray:
     z = gp.where(z > 0, z, 0.0)
     z = gp.maximum(z, [0.0, 1.0, 2.0])
     z = gp.add(z, np.float32(1), out=z)
-    z = gp.clip(z, -1.0, a_max=1.0)
+    z = gp.clip(z, -1.0, a_max=1.0) * gp.sqrt(2.0) + gp.full((3,), [1, 2, 3])
+    assert 1000.0 not in z
+    assert (z @ [1, 2, 3]).ndim == 1
     return (z @ z.T) ** 2
 
 
@@ -260,7 +262,11 @@ def tasks() -> list[float]:
 
     first = scheduler.submit(work, 1.0, name="first", priority=1, memory=scheduler.MB)
     second = scheduler.submit(work, 2.0, after=[first], qos="burstable", deadline=60.0)
-    return [first.result(), second.result()]
+    with memory.account("typed", "1GiB"):
+        results = [first.result(), second.result()]
+    assert "completed" in str(scheduler.stats())
+    assert memory.stats()["used"] >= 0
+    return results
 
 
 def guarded(call: Callable[[], object]) -> str:

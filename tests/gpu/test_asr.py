@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import pygpukit as gp
-from pygpukit.asr.options import TranscribeOptions
-from tests.cases.asr import (
+from cases.asr import (
     SHAPES,
     TINY,
     check_clip,
@@ -19,6 +16,9 @@ from tests.cases.asr import (
     golden,
     wav,
 )
+
+import pygpukit as gp
+from pygpukit.asr.options import TranscribeOptions
 
 pytestmark = pytest.mark.gpu
 
@@ -77,15 +77,13 @@ def test_a_text_is_the_same_in_every_batch_and_as_a_graph() -> None:
     mel = gp.asr.preprocess_audio_batch([wav(clip["name"]) for clip in clips()], device="cuda")
     for options in (TranscribeOptions(), TranscribeOptions(num_beams=4)):
         prompt = model.tokens.prompt("en", "transcribe", timestamps=True)
-        sources = model._windows.sources(mel)
-        together = model._windows.decode(sources, [prompt] * len(sources), options)
-        alone = [model._windows.decode([s], [prompt], options)[0] for s in sources]
+        with model._windows.sources(mel) as sources:
+            together = model._windows.decode(sources, [prompt] * len(sources), options)
+            alone = [model._windows.decode([s], [prompt], options)[0] for s in sources]
         assert [text.tokens for text in together] == [text.tokens for text in alone]
-        without = eager._windows.decode(
-            eager._windows.sources(mel), [prompt] * len(sources), options
-        )
+        with eager._windows.sources(mel) as sources:
+            without = eager._windows.decode(sources, [prompt] * len(sources), options)
         assert [text.tokens for text in without] == [text.tokens for text in together]
-        del sources  # their pages: there are as many as one batch needs
 
 
 def test_timestamp_rules() -> None:

@@ -6,21 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.audio import CASES, MUST_RAISE, Case, MustRaise
+from cases.audio import CASES, MUST_RAISE, Case
+from cases.audio_random import RANDOM
 from cases.audio_signals import noise
+from cases.must_raise import Refused
 from cases.run_audio import run_case, run_must_raise
 
 import pygpukit as gp
 from pygpukit.ops import audio
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *(c for c in RANDOM if "-101" in c.name)], ids=str)
 def test_case(case: Case) -> None:
     run_case(case, "cuda")
 
 
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
-def test_must_raise(case: MustRaise) -> None:
+def test_must_raise(case: Refused) -> None:
     run_must_raise(case, "cuda")
 
 

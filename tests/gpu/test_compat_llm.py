@@ -5,12 +5,12 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from cases import compat_llm as cases
+from cases.llm import DATA, FAMILIES, golden
 from numpy.typing import NDArray
 
 import pygpukit as gp
 from pygpukit import llm
-from tests.cases import compat_llm as cases
-from tests.cases.llm import DATA, FAMILIES, golden
 
 pytestmark = pytest.mark.gpu
 COUNT = 32

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.conv import CASES, MUST_RAISE, Case, MustRaise
-from cases.run_conv import run_case, run_must_raise, run_out, run_state, run_weight_norm
+from cases.must_raise import run_must_raise
+from cases.run_conv import run_case, run_out, run_state, run_weight_norm
 from cases.views import VIEWS
 
 import pygpukit as gp

@@ -17,7 +17,11 @@ RUNS = [
     if doc_blocks.fences(page)
     for fence in sorted({"gpu", *doc_blocks.fences(page)} - {"", "excerpt"})
 ]
-SIMULATED = ("simulator.md",)  # arrays on the CPU: a fault loses a device
+# Arrays on the CPU: a fault loses a device.
+SIMULATED = ("simulator.md",)
+ON_CPU = {k: v for k, v in os.environ.items() if k != "PYGPUKIT_REQUIRE_GPU"} | {
+    "PYGPUKIT_DEVICE": "cpu"
+}
 
 
 @pytest.mark.parametrize(("page", "fence"), RUNS, ids=lambda value: getattr(value, "name", value))
@@ -29,7 +33,7 @@ def test_page_runs(page: Path, fence: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, doc_blocks.__file__, str(page), *wanted],
         cwd=tmp_path,
-        env=dict(os.environ, PYGPUKIT_DEVICE="cpu") if page.name in SIMULATED else None,
+        env=ON_CPU if page.name in SIMULATED else None,
         capture_output=True,
         text=True,
         timeout=300,

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import casts, elementwise
+from cases import casts, elementwise, elementwise_options
 from cases.elementwise import OPS
-from cases.elementwise_errors import MUST_RAISE, MustRaise
+from cases.elementwise_errors import MUST_RAISE
+from cases.must_raise import Refused
 from cases.run import on_host, run_case, run_must_raise
 
 import pygpukit as gp
@@ -23,8 +24,17 @@ def test_case(case: elementwise.Case) -> None:
 
 @pytest.mark.parametrize("op", ["add", "maximum"])
 @pytest.mark.parametrize("case", MUST_RAISE, ids=lambda case: case.name)
-def test_must_raise(case: MustRaise, op: str) -> None:
+def test_must_raise(case: Refused, op: str) -> None:
     run_must_raise(case, op, "cuda")
+
+
+@pytest.mark.parametrize("call", elementwise_options.CALLS, ids=lambda call: call.name)
+def test_where_and_dtype(call: elementwise_options.Call) -> None:
+    elementwise_options.run(call, "cuda")
+
+
+def test_where_without_out_and_in_place() -> None:
+    elementwise_options.run_special("cuda")
 
 
 def test_two_devices_are_refused() -> None:
@@ -33,6 +43,8 @@ def test_two_devices_are_refused() -> None:
         x + y
     with pytest.raises(ValueError, match=r"^add: out is on cpu, the operands on cuda:0"):
         gp.add(x, x, out=y)
+    with pytest.raises(ValueError, match=r"^add: where is on cpu, the operands on cuda:0"):
+        gp.add(x, x, where=y > 0)
 
 
 def test_from_the_ptx_bundle(run_python) -> None:  # type: ignore[no-untyped-def]

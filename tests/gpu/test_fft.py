@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.fft import CASES, MUST_RAISE, Case, MustRaise
+from cases.must_raise import run_must_raise
 from cases.run_fft import (
     assert_accurate,
     run_case,
     run_helpers,
-    run_must_raise,
     run_out,
     run_round_trips,
 )

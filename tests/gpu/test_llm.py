@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import pygpukit as gp
-from tests.cases.llm import (
+from cases.llm import (
     FAMILIES,
     TINY,
     check_family,
@@ -20,6 +18,8 @@ from tests.cases.llm import (
     strategies,
     write_model,
 )
+
+import pygpukit as gp
 
 pytestmark = pytest.mark.gpu
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,35 @@ def test_as_on_the_cpu(quantization: str) -> None:
     assert len(new) == 16
     # A batch gives what one text gives.
     assert there.generate_batch([IDS[:16], IDS[16:40]], max_new_tokens=16, stop_tokens=[])[0] == new
+
+
+# The table of docs/quantization.md, with room for other orders of summation.
+MOST_PERPLEXITY: tuple[tuple[dict[str, Any], float], ...] = (
+    ({"quantization": "fp8"}, 1.003),
+    ({"quantization": "int8"}, 1.003),
+    ({"quantization": "int4"}, 1.02),
+    ({"quantization": "nvfp4"}, 1.015),
+    ({"quantization": "mxfp4"}, 1.01),
+    ({"quantization": "mxfp8"}, 1.003),
+    ({"quantization": "nf4"}, 1.005),
+    ({"kv_dtype": "fp8"}, 1.003),
+)
+
+
+@pytest.mark.skipif("GPK_TEST_MODELS" not in os.environ, reason="GPK_TEST_MODELS is not set")
+def test_perplexity_of_the_small_model() -> None:
+    """GPK_TEST_MODELS: a folder with small-qwen3-14m, which is too large for this repository."""
+    small = Path(os.environ["GPK_TEST_MODELS"]) / "small-qwen3-14m"
+    texts = np.load(small / "val_ids.npy").reshape(-1, 512)[:20].astype(int).tolist()
+
+    def perplexity(**options: Any) -> float:
+        model = gp.llm.load(small, "float32", max_length=512, max_batch=1, **options)
+        return float(np.exp(np.mean([np.log(model.perplexity(text)) for text in texts])))
+
+    plain = perplexity()
+    assert abs(plain / 77.16 - 1) < 1e-3
+    for options, most in MOST_PERPLEXITY:
+        assert 0.997 < perplexity(**options) / plain < most, options
 
 
 def test_quantized_checkpoints(tmp_path: Path) -> None:

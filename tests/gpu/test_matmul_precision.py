@@ -31,8 +31,9 @@ def test_as_accurate_as_float32(m: int, n: int, k: int, turned: tuple[bool, bool
     assert plans
     for plan in plans:
         assert rms(with_matmul_plan(split, plan), want) <= 2 * plain, plan
-    rounded = rms(gp.matmul(x, y, use_tf32=True), want)
-    assert rounded > 50 * plain
+    # One TF32 product, by a plan of tensor cores: small sizes may take float32's units.
+    tf32 = with_matmul_plan(lambda: gp.matmul(x, y, use_tf32=True), "mma")
+    assert rms(tf32, want) > 50 * plain
 
 
 def test_infinities() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.must_raise import run_must_raise
 from cases.nn import CASES, DTYPES, FUNCTIONS, MUST_RAISE, Case, MustRaise
-from cases.run_nn import run_case, run_fp8, run_must_raise, run_out
+from cases.nn_fuzz import count, run_rows
+from cases.run_nn import run_case, run_fp8, run_out
 from cases.views import VIEWS
 
 import pygpukit as gp
@@ -30,6 +32,11 @@ def test_views(case: Case, view: str) -> None:
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
 def test_must_raise(case: MustRaise) -> None:
     run_must_raise(case, "cuda")
+
+
+@pytest.mark.parametrize("number", range(count(300)))
+def test_fuzz(number: int) -> None:
+    run_rows(number, "cuda")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -64,8 +71,50 @@ def test_graph() -> None:
     np.testing.assert_array_equal(out.to_numpy(), want)
 
 
+def test_embedding_in_a_graph() -> None:
+    rng = np.random.default_rng(1)
+    table, rows = (
+        gp.from_numpy(rng.normal(size=(n, 64)).astype("f4"), device="cuda") for n in (100, 32)
+    )
+    ids, at = (gp.from_numpy(rng.integers(0, 32, (2, 5)), device="cuda") for _ in range(2))
+    out = nn.embedding(table, ids, scale=8.0, position_table=rows, positions=at)
+    graph = gp.CudaGraph()
+    with graph:
+        nn.embedding(table, ids, scale=8.0, position_table=rows, positions=at, out=out)
+    assert [launch["name"] for launch in graph.launches] == ["embedding"]
+    for _ in range(2):
+        for indices in (ids, at):
+            indices[...] = gp.from_numpy(rng.integers(0, 32, (2, 5)), device="cuda")
+        graph.replay()
+        want = nn.embedding(table, ids, scale=8.0, position_table=rows, positions=at)
+        np.testing.assert_array_equal(out.to_numpy(), want.to_numpy())
+    ids[1, 2] = 100
+    graph.replay()
+    with pytest.raises(IndexError, match=r"embedding: ids: index 100 is out of bounds .* size 100"):
+        out.to_numpy()
+    assert np.isnan(out.to_numpy()[1, 2]).all()
+
+
+def test_alibi_in_a_graph() -> None:
+    scores = gp.zeros((1, 8, 4, 10), device="cuda")
+
+    def bias() -> tuple[gp.GPUArray, ...]:
+        slopes = nn.alibi_init_slopes(8)
+        scores[...] = 0.0
+        nn.alibi_add_bias(scores, slopes, 6)
+        return slopes, nn.alibi_compute_bias(10, 8, slopes), scores
+
+    want = [x.to_numpy() for x in bias()]
+    graph = gp.CudaGraph()
+    with graph:
+        found = bias()
+    graph.replay()
+    for got, expected in zip(found, want, strict=True):
+        np.testing.assert_array_equal(got.to_numpy(), expected)
+
+
 @pytest.mark.alone
-@pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
+@pytest.mark.parametrize("name", ["rmsnorm", "softmax", "layernorm", "silu"])
 def test_more_than_two_to_the_31_elements(name: str) -> None:
     shape = (2**18 + 3, 8200)
     x: Any = gp.zeros(shape, "bfloat16", device="cuda")

@@ -178,6 +178,12 @@ OPS: dict[str, Callable[[Data], object]] = {
     "grouped_gemm by sizes": lambda d: gp.grouped_gemm(d.x, d.experts, d.sizes),
     "grouped_gemm by host sizes": lambda d: gp.grouped_gemm(d.x, d.experts, [10, 0, 40, 14]),
     "grouped_gemm by ids": lambda d: gp.grouped_gemm(d.x, d.experts, expert_ids=d.ids),
+    "grouped_gemm packed": lambda d: gp.grouped_gemm(
+        d.x.astype("bfloat16"), gp.quantize(d.experts, "int8"), d.sizes
+    ),
+    "grouped_gemm packed, dense": lambda d: gp.grouped_gemm(
+        d.x, gp.quantize(d.experts, "int8"), d.sizes
+    ),
     "moe_route": lambda d: gp.moe_route(d.x, 4, renormalize=True, num_groups=8, top_groups=2),
     "moe_permute": lambda d: gp.moe_permute(d.x, d.ids, 8),
     "moe_mlp": lambda d: gp.moe_mlp(
@@ -191,6 +197,8 @@ OPS: dict[str, Callable[[Data], object]] = {
     "solve without a check": lambda d: gp.linalg.solve(d.x[:, :64], d.y, check=False),
     "inv without a check": lambda d: gp.linalg.inv(d.x[:, :64], check=False),
     "eigh without a check": lambda d: gp.linalg.eigh(d.x[:, :64], check=False),
+    "large eigh without a check": lambda d: gp.linalg.eigh(d.x.mT @ d.x, check=False),
+    "large svd without a check": lambda d: gp.linalg.svd(d.x.mT @ d.x, check=False),
     "lu_factor": lambda d: gp.linalg.lu_factor(d.x),
     "solve_triangular": lambda d: gp.linalg.solve_triangular(d.x[:, :64], d.y),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import run_paged_cache as run
+from cases.must_raise import run_must_raise
 from cases.paged_cache import CASES, DTYPES, FP8, MUST_RAISE, Case, MustRaise
 
 import pygpukit as gp
@@ -18,7 +19,7 @@ def test_case(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
 def test_must_raise(case: MustRaise) -> None:
-    run.run_must_raise(case, "cuda")
+    run_must_raise(case, "cuda")
 
 
 def test_views() -> None:

@@ -8,6 +8,8 @@ from cases import quantize as cases
 from cases.run_quantize import (
     host,
     rounding_limit,
+    run_grouped,
+    run_grouped_without_an_expert,
     run_linear,
     run_quantized_input,
     run_round_trip,
@@ -29,6 +31,16 @@ def test_round_trip(fmt: cases.Format, shape: tuple[int, int], dtype: str) -> No
 @pytest.mark.parametrize("shape", [*cases.SPARSE_SHAPES, (640, 1288)], ids=str)
 def test_sparse_round_trip(shape: tuple[int, int], dtype: str) -> None:
     run_sparse_round_trip(shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("fmt", ["int4", "int8"])
+def test_dequantize_into_an_address_of_any_alignment(fmt: str, dtype: str) -> None:
+    packed = gp.quantize(gp.from_numpy(cases.weights((5, 136), dtype)), fmt)
+    room = gp.zeros(5 * 136 + 2, dtype=dtype)
+    gp.dequantize(packed, out=room[1:-1].reshape(5, 136))
+    np.testing.assert_array_equal(host(room[1:-1]), host(packed.dequantize()).reshape(-1))
+    assert host(room[:1])[0] == host(room[-1:])[0] == 0
 
 
 @pytest.mark.parametrize("shape", [(130, 392), (33, 67)], ids=str)
@@ -129,3 +141,35 @@ def test_experts(fmt: cases.Format) -> None:
         for e, row in zip(owner, wide, strict=True)
     ]
     assert (np.abs(got - want) <= np.stack(limits)).all()
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("sizes", cases.GROUP_SIZES, ids=str)
+@pytest.mark.parametrize("fmt", [fmt for fmt in cases.FORMATS if not fmt.block], ids=str)
+def test_grouped(fmt: cases.Format, sizes: tuple[int, ...], dtype: str) -> None:
+    run_grouped(fmt, sizes, (96, 136), dtype)
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("m", [6, 70])
+@pytest.mark.parametrize("fmt", [cases.Format("int4", 32), cases.Format("fp8")], ids=str)
+def test_grouped_rows_without_an_expert(fmt: cases.Format, m: int, dtype: str) -> None:
+    run_grouped_without_an_expert(fmt, m, dtype)
+
+
+@pytest.mark.parametrize("m", [16, 80])
+def test_a_graph_follows_the_sizes(m: int) -> None:
+    stack = gp.from_numpy(cases.weights((3 * 32, 64), "bfloat16").reshape(3, 32, 64))
+    packed = gp.quantize(stack, "int4", group=32)
+    x = gp.from_numpy(cases.weights((m, 64), "bfloat16", 9))
+    first, second = ([m, 0, 0], [3, m - 5, 2])
+    sizes = gp.from_numpy(np.array(first, np.int32))
+    want = [host(gp.grouped_gemm(x, packed, gp.from_numpy(np.array(s, np.int32))))
+            for s in (first, second)]  # fmt: skip
+    graph = gp.CudaGraph()
+    with graph:
+        out = gp.grouped_gemm(x, packed, sizes)
+    for numbers, result in zip((first, second), want, strict=True):
+        sizes[...] = gp.from_numpy(np.array(numbers, np.int32))
+        graph.replay()
+        np.testing.assert_array_equal(host(out), result)

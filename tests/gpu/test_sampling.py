@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import run_sampling as run
+from cases.must_raise import run_must_raise
 from cases.sampling import CASES, FILTERS, LARGE_CASES, MUST_RAISE, Case, MustRaise
 
 import pygpukit as gp
@@ -41,12 +42,19 @@ def test_the_same_as_on_the_cpu(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
 def test_must_raise(case: MustRaise) -> None:
-    run.run_must_raise(case, "cuda")
+    run_must_raise(case, "cuda")
 
 
 @pytest.mark.parametrize("name", SIMPLE)
 def test_chi_square(name: str) -> None:
     run.run_chi_square(SIMPLE[name], 100_000, "cuda")
+
+
+@pytest.mark.parametrize(
+    "filters", [{}, {"top_k": 5000, "temperature": 1.5}, {"top_p": 0.7}], ids=str
+)
+def test_chi_square_of_a_large_vocabulary(filters: dict[str, Any]) -> None:
+    run.run_chi_square_of_a_vocabulary(filters, 151_936, 100_000, "cuda")
 
 
 def test_chi_square_of_streams() -> None:

@@ -107,8 +107,10 @@ def test_softmax(case: Case) -> None:
     "rope-bfloat16-2x3x4x8-by-3-float32-halves",
     "rope-float32-5x2x64-by-16-float32-pairs",
     "rope_computed-bfloat16-5x2x64-by-32-halves",
+    "embedding-bfloat16-2x5-of-64-int32-float32-positions",
+    "embedding-float32-7-of-33-int32-float32-start",
 )
-def test_rope(case: Case) -> None:
+def test_positions(case: Case) -> None:
     nn_runs.run_case(case, DEVICE)
 
 
@@ -153,26 +155,35 @@ def test_attention_decode(case: Case) -> None:
     attention_runs.run_case(case, DEVICE)
 
 
-@pick(
-    attention.CASES,
-    "bfloat16-2x33x70-4/2-d64-causal=True",
-    "float16-2x20x30-4/2-d128-causal=True",
-    "bfloat16-2x20x30-4/2-d256-causal=True",
-    "float16-4x40x60-4/2-d64-causal=True-packed",
+def engine_cases(*names: str) -> Any:
+    by_name = {str(case): (engine, case) for engine, case in attention.ENGINE_CASES}
+    return pytest.mark.parametrize(("engine", "case"), [by_name[name] for name in names], ids=str)
+
+
+@engine_cases(
+    "float16-2x140x200-2/1-d64-causal=True-packed",
+    "bfloat16-2x140x256-2/1-d64-causal=True-window=40-lengths-packed-page32",
+    "bfloat16-2x140x200-2/1-d128-causal=True-window=70-softcap=3.0-sinks-lengths",
+    "bfloat16-2x140x256-2/1-d128-causal=True-lengths-sinks-page16-spare1",
+    "bfloat16-2x140x200-2/1-d256-causal=True-window=70-sinks-lengths",
+    "bfloat16-2x140x256-2/1-d96-causal=True-lengths-sinks-page16-spare1",
+    "float16-2x140x200-2/1-d96-causal=True-packed",
+    "bfloat16-2x140x200-2/1-d64-causal=True-mask-bias-lengths",
 )
-def test_attention_prefill(case: Case) -> None:
-    attention_runs.run_case(case, DEVICE)
+def test_attention_prefill_and_tile(engine: str, case: Case) -> None:
+    attention_runs.run_case(case, DEVICE, engine)
 
 
 @pick(
     attention.CASES,
     "float16-2x20x30-4/2-d80-causal=True",
     "bfloat16-2x20x30-4/2-d192-128",
-    "float16-2x30x48-4/2-d64-causal=True-lengths-page16",
+    "float16-2x40x128-4/2-d64-k_scale=0.5-v_scale=2.0-causal=True-lengths-packed-page16-spare5-fp8",
+    "float16-2x9x96-4/2-d48-causal=True-lengths-packed-page32-spare1-fp8",
     "float16-2x2x19-4/2-d20",
     "float32-2x5x9-4/2-d16-mask-bias-sinks-lengths",
 )
-def test_attention_tile_and_simt(case: Case) -> None:
+def test_attention_others(case: Case) -> None:
     attention_runs.run_case(case, DEVICE)
 
 
@@ -242,6 +253,47 @@ def test_sparse_weights(m: int, n: int, k: int, dtype: str) -> None:
     out = gp.empty((m, n), dtype, device=DEVICE)
     want = x.astype(np.float32) @ quantize.pruned(w).astype(np.float32).T
     check_plans(lambda: gp.linear(rows, packed, out=out), out, want)
+
+
+PACKED_FORMATS = (
+    quantize.Format("int4", 32, zero_point=True),
+    quantize.Format("int8"),
+    quantize.Format("fp8", block=True),
+    *map(quantize.Format, ("nvfp4", "nf4", "mxfp8")),
+)
+
+
+# Few rows, with K split; tiles of many rows; rows off their alignment.
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 20, 2056), (70, 24, 136), (5, 17, 33)], ids=str)
+@pytest.mark.parametrize("fmt", PACKED_FORMATS, ids=str)
+def test_packed(fmt: quantize.Format, m: int, n: int, k: int) -> None:
+    packed = gp.quantize(
+        gp.from_numpy(quantize.weights((n, k), "bfloat16"), device=DEVICE), fmt.name, **fmt.options
+    )
+    x = gp.from_numpy(quantize.weights((m, k), "bfloat16", 3), device=DEVICE)
+    out = gp.empty((m, n), "bfloat16", device=DEVICE)
+    wide, w = quantize_runs.host(x), quantize_runs.host(packed.dequantize("float32"))
+    limit = quantize_runs.rounding_limit(wide, w, "bfloat16")
+
+    def run() -> None:
+        gp.linear(x, packed, out=out)
+
+    for plan in explain_matmul(run).candidates:
+        out[...] = float("nan")
+        with_matmul_plan(run, plan["text"])
+        assert (np.abs(quantize_runs.host(out) - wide @ w.T) <= limit).all(), plan["text"]
+
+
+@pytest.mark.parametrize("fmt", [PACKED_FORMATS[0], quantize.Format("fp8")], ids=str)
+def test_packed_experts(fmt: quantize.Format) -> None:
+    quantize_runs.run_grouped(fmt, (3, 0, 9, 1), (20, 136), "bfloat16")
+    quantize_runs.run_grouped(fmt, (70, 0, 5), (20, 136), "bfloat16")
+
+
+@pytest.mark.parametrize("shape", [(20, 136), (129, 264)], ids=str)
+@pytest.mark.parametrize("fmt", [quantize.Format("int8"), PACKED_FORMATS[2]], ids=str)
+def test_quantized_rows(fmt: quantize.Format, shape: tuple[int, int]) -> None:
+    quantize_runs.run_quantized_rows(fmt, 20, shape, "bfloat16")
 
 
 @pytest.mark.parametrize("shape", [(7, 33), (136, 512)], ids=str)

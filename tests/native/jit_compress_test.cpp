@@ -179,7 +179,7 @@ TEST_F(BundleTest, AnotherSchemaIsRefusedUntilTheBundleIsDropped) {
     }
     return std::string("none");
   };
-  const std::string refused = "jit: the bundled PTX has schema 2, expected 3";
+  const std::string refused = "jit: the bundled PTX has schema 2, expected 4";
   EXPECT_EQ(message([&] { unpack_bundle(packed); }), refused);
   set_bundle(packed);
   for (int i = 0; i < 2; ++i) {

@@ -32,9 +32,9 @@ TEST(Sha256, PiecesGiveTheSameAsOneUpdate) {
   }
 }
 
-TEST(KeyBuilder, FieldsDoNotRunTogether) {
+TEST(FieldDigest, FieldsDoNotRunTogether) {
   const auto key = [](std::initializer_list<std::pair<const char*, const char*>> fields) {
-    KeyBuilder builder;
+    FieldDigest builder;
     for (const auto& [label, value] : fields) builder.field(label, value);
     return builder.hex();
   };

@@ -56,7 +56,7 @@ def test_every_file_named_exists() -> None:
 def rooms() -> dict[str, set[str]]:
     """Room of native/ -> rooms it may include, as the page says; "*" for everything."""
     found = {}
-    for room, _, allowed in rows(section("Rooms")):
+    for room, _, allowed in rows(section("Folders")):
         name = room.strip("`")
         if name.startswith("native/"):
             listed = {"*"} if allowed == "everything" else set(re.findall(r"[\w/]+", allowed))

@@ -33,7 +33,9 @@ def hostile(rng: random.Random) -> Any:
         np.ones(9),
     )
     buffer = audio.AudioBuffer(gp.from_numpy(noise(100)), 16000, rng.choice((1, 2)))
-    chosen = rng.choice((*NUMBERS, *WORDS, *arrays, buffer))
+    chosen = rng.choice((*NUMBERS, *WORDS, *arrays, buffer, None))
+    if rng.random() < 0.1:
+        return np.ones(3)
     return gp.from_numpy(chosen) if isinstance(chosen, np.ndarray) else chosen
 
 

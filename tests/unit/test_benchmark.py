@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -24,7 +27,7 @@ from pygpukit.benchmark import (
     get_gpu_info,
     measure_kernel,
 )
-from pygpukit.benchmark.__main__ import main
+from pygpukit.benchmark.__main__ import _parser, main
 from pygpukit.benchmark.elementwise import TOLERANCE, relative_error
 from pygpukit.benchmark.measure import CallCost
 from pygpukit.benchmark.peers import load_engines
@@ -324,6 +327,17 @@ def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 FAST = ["--copy", "--quick", "--sizes", "4096", "--iterations", "2", "--warmup", "1"]
 
 
+def test_the_page_has_every_option() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+    text = page.read_text(encoding="utf-8")
+    options = {name for action in _parser()._actions for name in action.option_strings}
+    assert options - set(re.findall(r"--[\w-]+", text)) == {"-h", "--help"}
+    rows = re.findall(r"^\| `(--\w+)` \|", text, re.MULTILINE)
+    assert sorted(rows) == sorted(set(rows))
+    suites = next(g for g in _parser()._action_groups if g.title == "what to measure")
+    assert {a.option_strings[0] for a in suites._group_actions} - {"--all"} <= set(rows)
+
+
 @pytest.mark.parametrize("text", ["x", "10,y", "0", "2**z", ""])
 def test_bad_sizes_are_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -382,6 +396,29 @@ def test_regression_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FAST, "--markdown"]) == 0
     assert "| benchmark | impl |" in capsys.readouterr().out
+
+
+def test_a_run_that_is_ended_keeps_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the signal that `timeout` sends, in the second suite of three."""
+    from pygpukit.benchmark import suite
+
+    def end(session: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(20)
+
+    copy, arrays = suite.SUITES["copy"], suite.SUITES["arrays"]
+    monkeypatch.setattr(suite, "SUITES", {"copy": copy, "elementwise": end, "arrays": arrays})
+    path = tmp_path / "bench.json"
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["--quick", "--copy", "--elementwise", "--arrays", "--save", str(path)]) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
+    report = BenchmarkReport.load(path)
+    assert {result.category for result in report.results} == {"copy"}
+    note = "interrupted in elementwise: later measurements are missing"
+    assert note in report.notes
+    assert note in capsys.readouterr().out
 
 
 def test_quick_run_in_seconds(tmp_path: Path) -> None:

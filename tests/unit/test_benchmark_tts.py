@@ -21,9 +21,12 @@ def test_suite_on_cpu_simulation(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["--tts", "--quick", "--iterations", "1", "--save", str(saved)]) == 0
     assert "phonemes=10" in capsys.readouterr().out
     report = BenchmarkReport.load(saved)
-    assert [(r.category, r.name) for r in report.results] == [("tts", "speak")] * 2
-    assert [r.params["dtype"] for r in report.results] == ["bfloat16", "float32"]
-    for row in report.results:
+    names = ["speak", "first_chunk"]
+    assert [(r.category, r.name) for r in report.results] == [("tts", name) for name in 2 * names]
+    dtypes = ["bfloat16", "bfloat16", "float32", "float32"]
+    assert [r.params["dtype"] for r in report.results] == dtypes
+    assert all(r.extra["sentence_seconds"] > 0 for r in report.results[1::2])
+    for row in report.results[::2]:
         assert row.extra["times_real_time"] == pytest.approx(
             row.extra["seconds"] / row.median_us * 1e6
         )

@@ -26,7 +26,10 @@ def close(got: gp.GPUArray, want: NDArray[Any], rtol: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize(("m", "n", "k"), [(5, 300, 400), (1, 1, 256), (130, 128, 128), (3, 7, 33)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(5, 300, 400), (1, 1, 256), (130, 128, 128), (3, 7, 33), (3, 300, 33), (1, 130, 128)],
+)
 def test_scaled_matmul(m: int, n: int, k: int, dtype: Any) -> None:
     rng = np.random.default_rng(m + n + k)
     a, scale_a, wide_a = operand(rng, m, k, 1)

@@ -23,6 +23,7 @@ ALLOWED_LOCAL_MEMORY: dict[str, str] = {
     r"prefill_wgmma_kernelI\w+Li64ELi128ELi3E": "two words, outside of the loop over keys",
     r"gemm_wgmma_kernelI\w+Li128ELi256E\w+Lj76E": "seven words; three warpgroups have 168 each",
     r"fft_blockI[fd]Li[1-5]\d\dELi1E": "four words, once; the other way is a second pass",
+    r"qr_leafINS_7ComplexIdEELb1E": "six words, on SM120 alone, for two blocks more",
     r"fft_blockI[fd]Li\d+ELi[24]ELi4356E": "seven words of a column of 4096, on SM80 alone",
     r"map_\w+INS_\d(Exp|Exp2|Expm1|Sinh|Cosh|Tanh|Power)ENS_7ComplexI": TRIGONOMETRY,
 }

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from cases.asr import TINY, golden, wav
 
 from pygpukit._cli import main
-from tests.cases.asr import TINY, golden, wav
 
 MODEL = ["--model", str(TINY), "--device", "cpu"]
 
@@ -34,6 +34,42 @@ def test_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     result = json.loads(made[".json"])
     assert result["language"] == "de"
     assert len(result["segments"][0]["words"]) == 3
+
+
+def test_several_files_as_json_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(wav("clip4")), str(wav("clip2"))]
+    assert main(["transcribe", *files, *MODEL, "--format", "json"]) == 0
+    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [result["file"] for result in results] == files
+    assert [result["text"] for result in results] == [
+        *(golden()["clip4"]["text"], golden()["clip2"]["text"]),
+    ]
+    assert main(["transcribe", files[0], *MODEL, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        key: value for key, value in results[0].items() if key != "file"
+    }
+
+
+def test_output_is_checked_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No model is loaded: there is none."""
+
+    def refused(*arguments: str) -> str:
+        assert main(["transcribe", "--model", "nowhere", *arguments]) == 1
+        return capsys.readouterr().err
+
+    out = ["--out", str(tmp_path / "out")]
+    assert "both become" in refused("a/talk.wav", "b/talk.wav", *out)
+    assert "both become" in refused("talk.wav", "talk.flac", *out)
+    assert "a/talk.wav and b/talk.wav" in refused("a/talk.wav", "b/talk.wav", *out)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").write_text("x")
+    assert "file is no folder" in refused("a.wav", "--out", str(tmp_path / "file"))
+    assert "file is no folder" in refused("a.wav", "--out", str(tmp_path / "file" / "below"))
+    assert "as srt need --out" in refused("a.wav", "b.wav", "--format", "srt")
+    assert "as vtt need --out" in refused("a.wav", "b.wav", "--format", "vtt")
+    assert "nowhere" in refused("a.wav", "b.wav", *out)
 
 
 def test_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:

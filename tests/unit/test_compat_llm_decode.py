@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import compat_llm as cases
+from cases.llm import DATA
 
 import pygpukit as gp
 from pygpukit import llm
-from tests.cases import compat_llm as cases
-from tests.cases.llm import DATA
 
 COUNT = 24
 

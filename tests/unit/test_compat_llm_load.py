@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.llm import DATA, FAMILIES, TINY, golden
 
 import pygpukit as gp
 from pygpukit import llm
-from tests.cases.llm import DATA, FAMILIES, TINY, golden
 
 
 def weights(family: str) -> Path:

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 import pytest
+from cases.llm import DATA
 
 from pygpukit import llm
-from tests.cases.llm import DATA
 
 SPECS = {
     "gpt2": (llm.GPT2_SPEC, "layernorm", "gelu", False, 1e-5, 1e4),

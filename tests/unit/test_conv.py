@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from cases.conv import CASES, MUST_RAISE, Case, MustRaise
-from cases.run_conv import run_case, run_must_raise, run_out, run_state, run_weight_norm
+from cases.must_raise import run_must_raise
+from cases.run_conv import run_case, run_out, run_state, run_weight_norm
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -271,6 +270,98 @@ def test_loops_refuse_other_arrays() -> None:
         _native.host_sum(x[:, :, ::2], None, np.empty((2, 2)))
 
 
+# --- composites that are one function of NumPy ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "int8", "uint16", "int32", "uint32", "int64", "float16", "float32", "float64"],
+)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_argsort_is_stable(dtype: str, axis: int) -> None:
+    rng = np.random.default_rng(5)
+    for values in (rng.standard_normal((N, N)), rng.integers(0, 40_000, (N, N)) * 1e5):
+        with np.errstate(all="ignore"):
+            host = np.abs(values).astype(dtype) if "u" in dtype else values.astype(dtype)
+        if "float" in dtype:
+            host[3, 5:9] = np.nan
+            host[4, 5:9] = -np.inf
+            host[5, ::9] = -0.0
+            host[5, 1::9] = 0.0
+            host[6, 2:4] = -np.float32(np.nan)
+        got = gp.argsort(on(host), axis=axis).to_numpy()
+        np.testing.assert_array_equal(got, np.argsort(host, axis=axis, kind="stable"))
+        back = gp.argsort(on(host), axis=axis, descending=True).to_numpy()
+        last = host.shape[axis] - 1
+        want = np.argsort(np.flip(host, axis), axis=axis, kind="stable")
+        np.testing.assert_array_equal(back, last - np.flip(want, axis))
+    flat = (np.arange(60_000) % 50_000 % 251).astype(dtype)
+    got = gp.argsort(on(flat)).to_numpy()
+    np.testing.assert_array_equal(got, np.argsort(flat, kind="stable"))
+
+
+@pytest.mark.parametrize("bins", [1, 7, 100, 1000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "bfloat16"])
+def test_histograms_in_parts(dtype: str, bins: int) -> None:
+    host = (normal(N, N) * 10).astype(np.float32).astype(dtype)
+    wide = host.astype(np.float64)
+    weights = normal(N, N, seed=1)
+    for options in ({}, {"range": (-3.0, 9.0)}, {"weights": weights}):
+        given: Any = {k: on(v) if k == "weights" else v for k, v in options.items()}
+        counts, edges = gp.histogram(on(host), bins, **given)
+        inner = edges.to_numpy().astype(np.float64)
+        if (np.diff(inner) <= 0).any():
+            continue  # float16 has not as many numbers
+        want, _ = np.histogram(wide, inner, weights=options.get("weights"))
+        np.testing.assert_allclose(counts.to_numpy(), want, rtol=1e-5, atol=1e-3)
+
+
+def test_bins_far_from_zero() -> None:
+    """Their edges are rounded, so that the bin cannot be computed from the width."""
+    host = (np.float32(1e6) + np.arange(N * N, dtype=np.float32) / 8).astype(np.float32)
+    counts, edges = gp.histogram(on(host), 3000)
+    want, _ = np.histogram(host.astype(np.float64), edges.to_numpy().astype(np.float64))
+    np.testing.assert_array_equal(counts.to_numpy(), want)
+
+
+def test_composites_are_part_of_a_graph() -> None:
+    x, out = gp.asarray([1.0, 2.0, 3.0]), gp.zeros(4)
+    place, taps = gp.asarray([0, 0, 3]), gp.asarray([1.0, 2.0])
+    graph = gp.CudaGraph()
+    with graph:
+        gp.add.at(out, place, x)
+        full = gp.convolve(x, taps)
+        size = gp.linalg.norm(x)
+    assert out.tolist() == [0, 0, 0, 0]
+    x[...] = gp.asarray([2.0, 3.0, 4.0])
+    graph.replay()
+    assert out.tolist() == [5, 0, 0, 4]
+    assert full.tolist() == [2, 7, 10, 8]
+    np.testing.assert_allclose(size.to_numpy(), np.sqrt(29), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "float16", "bfloat16"])
+def test_at_on_views(dtype: str) -> None:
+    rng = np.random.default_rng(9)
+    places = rng.integers(-6, 6, 40)
+    values = rng.integers(0, 3, 40).astype(dtype)
+    for view in (slice(None), slice(None, None, 2)):
+        host = np.zeros(12 if view.step else 6, np.float32).astype(dtype)
+        x = on(host)
+        gp.add.at(x[view], on(places), on(values))
+        wide = host.astype("complex128")
+        np.add.at(wide[view], places, values.astype("complex128"))
+        want = wide != 0 if dtype == "bool" else wide
+        np.testing.assert_array_equal(x.to_numpy().astype("complex128"), want)
+
+
+def test_references_are_for_arrays_on_the_cpu() -> None:
+    with pytest.raises(TypeError, match="run_reference: out is 3"):
+        _native.run_reference("convolution", (), 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="run_reference: args is "):
+        _native.run_reference("convolution", (object(),), gp.ones(3))
+
+
 # --- time -----------------------------------------------------------------------------------------
 
 TIMED: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -289,23 +380,31 @@ TIMED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "take": lambda xp, x, i: xp.take(x, i, axis=0),
     "sort": lambda xp, x, i: xp.sort(x, axis=1),
     "matmul": lambda xp, x, i: x @ x,
+    "argsort": lambda xp, x, i: xp.argsort(x, axis=1),
+    "norm": lambda xp, x, i: xp.linalg.norm(x),
+    "histogram": lambda xp, x, i: xp.histogram(x, 100),
+    "convolve": lambda xp, x, i: xp.convolve(x[0], x[1]),
 }
 
 
 @pytest.mark.parametrize("name", TIMED)
 def test_large_arrays_take_numpys_time(name: str) -> None:
-    """Three times NumPy's processor time is a mistake, not noise; the benchmark has the figures."""
+    """Of the least times of both, taken in turn, as other work on the machine only adds; the
+    benchmark has the figures, docs/benchmarks.md states them."""
     x, index = normal(600, 600), np.random.default_rng(4).integers(0, 600, 600)
     ours, theirs = (on(x), on(index)), (x, index)
     work = TIMED[name]
     times: dict[str, list[int]] = {"ours": [], "theirs": []}
-    for _ in range(9):
+    for round_ in range(100):
         for key, xp, args in (("ours", gp, ours), ("theirs", np, theirs)):
             start = time.thread_time_ns()
             work(xp, *args)
             times[key].append(time.thread_time_ns() - start)
-    mine, numpys = (statistics.median(times[key]) for key in ("ours", "theirs"))
-    assert mine <= 3 * numpys + 100_000, f"{name}: {mine} ns, NumPy {numpys} ns"
+        mine, numpys = (min(times[key]) for key in ("ours", "theirs"))
+        # The worst recorded is 1.34, and runs differ by up to 40 %.
+        if round_ >= 9 and mine <= 2.0 * numpys + 50_000:
+            return
+    raise AssertionError(f"{name}: {mine} ns, NumPy {numpys} ns")
 
 
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "int64", "complex128", "V3"])

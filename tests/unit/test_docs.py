@@ -119,12 +119,15 @@ def test_files_named_in_comments(tmp_path: Path) -> None:
         "// See core/array.h, shape.h, <cuda.h> and x_<name>.h.\nint a;\n"
     )
     (tmp_path / "README.md").write_text("`native/core/array.h` and native/core/stream.cpp\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_array.py").write_text("# As array.h and view.h do.\n")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     done = check(tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "README.md:1: no such file: native/core/stream.cpp",
         "native/core/array.h:1: no such file: shape.h",
+        "tests/test_array.py:1: no such file: view.h",
     ]
 
 
@@ -174,8 +177,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 # Text that is wrong the day after, and words that a CUDA engineer would have to translate.
 NOT_OURS = re.compile(
-    r"this version|later version|products of matrices|lies along|parts of k\b|way out|front door"
-    r"|goes other ways|never meet|lets? go of|without a word",
+    r"this version|later version|products of matrices|lies along|parts of k\b|ways? out|front door"
+    r"|goes other ways|never meet|lets? go of|without a word|the way back|is the way\b|\bturned\b",
     re.IGNORECASE,
 )
 
@@ -183,3 +186,25 @@ NOT_OURS = re.compile(
 @pytest.mark.parametrize("page", [*doc_blocks.PAGES, *OTHERS], ids=lambda page: page.name)
 def test_words(page: Path) -> None:
     assert NOT_OURS.findall(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("room", ["native", "src"])
+def test_words_of_the_source(room: str) -> None:
+    """Comments of C++, all of Python (names are words too), the READMEs of folders."""
+    found = []
+    for path in sorted((ROOT / room).rglob("*")):
+        if path.suffix not in {".h", ".cpp", ".cuh", ".def", ".py", ".md"}:
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            text = line if path.suffix in {".py", ".md"} else line.partition("//")[2]
+            found += [f"{path.relative_to(ROOT)}:{number}: {word}" for word in words_in(text)]
+    assert found == []
+
+
+def test_words_are_found() -> None:
+    assert words_in("x = turned(y)  # K lies along rows") == ["turned", "lies along"]
+    assert words_in("return the value that was returned") == []
+
+
+def words_in(text: str) -> list[str]:
+    return [match[0] for match in NOT_OURS.finditer(text)]

@@ -6,7 +6,8 @@ import inspect
 
 import pytest
 from cases.fft import CASES, MUST_RAISE, Case, MustRaise
-from cases.run_fft import run_case, run_helpers, run_must_raise, run_out, run_round_trips
+from cases.must_raise import run_must_raise
+from cases.run_fft import run_case, run_helpers, run_out, run_round_trips
 
 import pygpukit as gp
 

@@ -66,6 +66,14 @@ def test_a_second_definition_on_the_host(tree: Path, name: str, text: str) -> No
     assert "is defined in" in append(tree, name, text)
 
 
+def test_a_second_definition_in_args(tree: Path) -> None:
+    other = tree / "native" / "kernels" / "args" / "other.h"
+    other.write_text("namespace gpk::kernels {\nstruct Own { int n; };\n}\n")
+    assert check(tree).returncode == 0
+    message = append(tree, "kernels/args/other.h", "struct MapArgs { int n, more; };\n")
+    assert "MapArgs is defined in" in message
+
+
 def test_a_second_definition_beside_the_kernel(tree: Path) -> None:
     assert "Plan is defined in" in append(tree, "kernels/toy/toy.cuh", "struct Plan { int n; };\n")
 

@@ -97,6 +97,19 @@ def test_another_speed(model: Any, golden: dict[str, Any], style: Any) -> None:
     assert error_of(samples.to_numpy(), golden["slow_samples"]) < TOLERANCE
 
 
+@pytest.mark.parametrize(("prefix", "speed"), [("", 1.0), ("slow_", 0.7)])
+def test_the_samples_follow_from_phonemes_and_noise(
+    model: Any, golden: dict[str, Any], style: Any, prefix: str, speed: float
+) -> None:
+    """By our own durations and curves: an error of the pitch, 1e-6, grows along the phase."""
+    wanted = golden[f"{prefix}samples"]
+    samples, durations = model.run(
+        golden["tokens"].tolist(), style, speed=speed, noise=noise_of(golden, len(wanted))
+    )
+    assert durations == golden[f"{prefix}durations"].tolist()
+    assert error_of(samples.to_numpy(), wanted) < 1e-3
+
+
 def test_durations_and_curves_can_be_given(model: Any, golden: dict[str, Any], style: Any) -> None:
     tokens = golden["tokens"].tolist()
     given = [3] * len(tokens)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cases.llm import TINY, golden
 
 import pygpukit as gp
 from pygpukit.benchmark.serving import measure_first_token, measure_throughput
-from tests.cases.llm import TINY, golden
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

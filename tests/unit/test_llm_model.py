@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases.llm import DATA, FAMILIES, TINY, check_family, check_layer_streaming, golden
 
 import pygpukit as gp
-from tests.cases.llm import DATA, FAMILIES, TINY, check_family, check_layer_streaming, golden
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -84,6 +84,10 @@ def test_seeds(tiny: gp.llm.LanguageModel) -> None:
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
+    assert draw(2**63 - 1) == draw(2**63 - 1)
+    rows = [[3, 888], [5], [3, 888]]
+    drawn = {"max_new_tokens": 20, "temperature": 1.0, "seed": 2**63 - 1, "stop_tokens": []}
+    assert tiny.generate_batch(rows, **drawn) == [tiny.generate(row, **drawn) for row in rows]
 
 
 def test_chat(tiny: gp.llm.LanguageModel) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cases.llm import TINY, golden, strategies
 
 import pygpukit as gp
-from tests.cases.llm import TINY, golden, strategies
 
 
 @pytest.fixture(scope="module")

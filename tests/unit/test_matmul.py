@@ -8,6 +8,7 @@ import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
 from cases import matmul as cases
+from cases.must_raise import Refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def test_case(case: cases.Case) -> None:
 
 
 @pytest.mark.parametrize("case", cases.MUST_RAISE, ids=lambda case: case.name)
-def test_must_raise(case: cases.MustRaise) -> None:
+def test_must_raise(case: Refused) -> None:
     cases.run_must_raise(case)
 
 

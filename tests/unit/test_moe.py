@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import moe as cases
-from cases.run_moe import run_mlp, run_must_raise, run_out, run_permute, run_route, run_steps
+from cases.must_raise import run_must_raise
+from cases.run_moe import run_mlp, run_out, run_permute, run_route, run_steps
 
 import pygpukit as gp
 from pygpukit.ops import moe

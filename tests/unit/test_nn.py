@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+from cases.must_raise import run_must_raise
 from cases.nn import CASES, DTYPES, MUST_RAISE, Case, MustRaise
-from cases.run_nn import run_case, run_fp8, run_must_raise, run_out
+from cases.nn_fuzz import count, run_rows
+from cases.run_nn import run_case, run_fp8, run_out
 
 import pygpukit as gp
 from pygpukit.ops import nn
@@ -19,6 +24,11 @@ def test_case(case: Case) -> None:
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
 def test_must_raise(case: MustRaise) -> None:
     run_must_raise(case)
+
+
+@pytest.mark.parametrize("number", range(count(40)))
+def test_fuzz(number: int) -> None:
+    run_rows(number)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -54,6 +64,16 @@ def test_softmax_of_special_values() -> None:
     np.testing.assert_array_equal(got[1:], [[0, 1], [0, 0], [1, 0]])
 
 
+def test_the_module_has_what_the_page_lists() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "nn.md").read_text(encoding="utf-8")
+    activations = page.partition("## Activations\n")[2].partition("```")[0]
+    table = "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))  # of norms
+    names = re.findall(r"`(\w+)(?:\(.*?\))?`", activations + table)
+    assert {"gelu", "leaky_relu", "geglu", "rmsnorm", "add_layernorm", "adain"} <= set(names)
+    assert set(names) <= set(nn.__all__)
+    assert len(nn.__all__) == len(set(nn.__all__))
+
+
 def test_cross_entropy() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(4, 9)).astype(np.float32)
@@ -64,6 +84,11 @@ def test_cross_entropy() -> None:
     np.testing.assert_allclose(nn.cross_entropy(x, t, reduction="none").to_numpy(), want, rtol=1e-5)
     assert float(nn.cross_entropy(x, t, reduction="sum")) == pytest.approx(want.sum(), rel=1e-5)
     assert float(nn.cross_entropy(x, t)) == pytest.approx(want.sum() / 3, rel=1e-5)
+    for reduction, shape in (("none", (4,)), ("sum", ()), ("mean", ())):
+        out = gp.empty(shape)
+        assert nn.cross_entropy(x, t, reduction=reduction, out=out) is out
+        same = nn.cross_entropy(x, t, reduction=reduction).to_numpy()
+        np.testing.assert_array_equal(out.to_numpy(), same)
 
 
 def test_rmsnorm_residual() -> None:

@@ -377,3 +377,59 @@ def test_masks_of_half_precision() -> None:
         np.testing.assert_allclose(got.astype("float32").to_numpy(), want, rtol=1e-2)
     whole = gp.from_numpy((M + 1j * M).astype(np.complex64))
     same(gp.var(whole, 0, where=X > 0), np.var(whole.to_numpy(), 0, where=M > 0))
+
+
+# Lists of integers, which are float64 in linalg and complex64 in fft.
+LISTS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("linalg.norm", ([3, 4],), {}),
+    ("linalg.inv", ([[1, 2], [3, 4]],), {}),
+    ("linalg.solve", ([[1, 2], [3, 4]], [1, 2]), {}),
+    ("linalg.det", ([[1, 2], [3, 4]],), {}),
+    ("linalg.eigvalsh", ([[2, 1], [1, 3]],), {}),
+    ("linalg.matrix_rank", ([[1, 2], [2, 4]],), {}),
+    ("linalg.matrix_power", ([[1, 2], [3, 4]], 3), {}),
+    ("linalg.pinv", ([[1, 2], [3, 4], [5, 6]],), {}),
+    ("linalg.cond", ([[1, 2], [3, 4]],), {}),
+    ("linalg.multi_dot", ([[[1, 2], [3, 4]], [[1], [2]]],), {}),
+    ("linalg.cross", ([1, 2, 3], [4, 5, 6]), {}),
+    ("linalg.svdvals", ([[1, 2], [3, 4]],), {}),
+    ("fft.fft", ([1, 2, 3],), {}),
+    ("fft.irfft", ([1, 2, 3],), {}),
+    ("fft.fft2", ([[1, 2], [3, 4]],), {}),
+    ("fft.fftshift", ([1, 2, 3],), {}),
+    ("bincount", ([0, 1, 1],), {"weights": [0.5, 1, 2]}),
+    ("searchsorted", ([3, 1, 2], [2, 3]), {"sorter": [1, 2, 0]}),
+    ("intersect1d", ([1, 2, 5], [5, 2, 3]), {"return_indices": True}),
+    ("linspace", ([0, 1], [2, 3], 3), {}),
+    ("linspace", ([0, 1], 4, 5, False, True), {"axis": -1}),
+    ("linspace", ([0], [1], 1), {"dtype": "int32"}),
+    ("round", (2.567, 2), {}),
+    ("dot", ([1, 2], 3), {}),
+    ("dot", (2.5, 3), {}),
+    ("outer", (2, [1, 2]), {}),
+    ("kron", ([1, 2], 3), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "options"), LISTS, ids=lambda x: str(x)[:30])
+def test_lists_and_numbers(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    results = []
+    for library in (gp, np):
+        function: Any = library
+        for part in name.split("."):
+            function = getattr(function, part)
+        results.append(function(*args, **options))
+    # Where NumPy gives double precision for a list of integers.
+    single = name in ("fft.fft", "fft.irfft", "fft.fft2", "linspace") and "dtype" not in options
+    same(*results, dtype=not single)
+    if single:
+        first = results[0][0] if isinstance(results[0], tuple) else results[0]
+        assert first.dtype in ("float32", "complex64")
+
+
+def test_lists_beside_arrays() -> None:
+    x = gp.from_numpy(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    assert gp.linalg.solve(x, [1.0, 2.0]).dtype == "float64"
+    assert gp.dot(X, 2.5).dtype == "float32"
+    with pytest.raises(TypeError, match=r"^inv: x is \['a'\], expected a GPUArray or a list"):
+        gp.linalg.inv(["a"])

@@ -32,7 +32,6 @@ MISSING: dict[str, dict[str, str]] = {
     "einsum": {"kwargs": "dtype, order and casting: cast the operands with astype()"},
     "empty_like": {"subok": "GPUArray has no subclasses"},
     "geomspace": {"axis": "start and stop are numbers"},
-    "linspace": {"axis": "start and stop are numbers"},
     "logspace": {"axis": "start and stop are numbers"},
     "may_share_memory": {"max_work": "the bounds of the memory decide"},
     "nanstd": {"mean": "the mean is computed in the same pass"},
@@ -58,17 +57,17 @@ FEWER_ARGUMENTS = {
     "nanmedian": "NaN are sorted last, not overwritten: no overwrite_input",
     "nanpercentile": "NaN are sorted last, not overwritten: no overwrite_input",
     "nanquantile": "NaN are sorted last, not overwritten: no overwrite_input",
-    "polyfit": "no weights, ranks or covariances",
+    "polyfit": "no ranks or covariances",
     "save": "arrays are never pickled",
     "spacing": "composed of other ops: no out",
     "trim_zeros": "one dimension",
     "ufunc": "a class",
     "vecmat": "composed of other ops: no out",
 }
-# Options of ufuncs, which are functions with `out` here.
+# Options of ufuncs that are composites or generalised ufuncs here.
 UFUNC_OPTIONS = {
-    "where": "where(mask, f(x), out) selects",
-    "dtype": "the common dtype of the operands is computed in; astype() sets another",
+    "where": "composed of other ops: where(mask, f(x), out) selects",
+    "dtype": "composed of other ops: the common dtype of the operands is computed in",
     "axes": "generalised ufuncs: matmul and vecdot are functions here",
     "axis": "generalised ufuncs: matmul and vecdot are functions here",
     "keepdims": "generalised ufuncs: matmul and vecdot are functions here",
@@ -84,7 +83,6 @@ ORDER = {
     "eye": "order is left out",
     "full": "order is left out",
     "full_like": "order and subok are left out",
-    "linspace": "axis is left out",
     "ones": "order is left out",
     "ones_like": "order and subok are left out",
     "zeros": "order is left out",
@@ -95,6 +93,7 @@ ORDER = {
 OTHER_KINDS = {
     "broadcast_shapes": "a function of the core without a signature, like NumPy's",
     "ndarray": "a class",
+    "ndenumerate": "a function, NumPy's is a class",
 }
 
 
@@ -206,7 +205,6 @@ NO_MEMBERS = {
     "dump": "pickle.dump(x, file)",
     "dumps": "pickle.dumps(x)",
     "flags": "is_contiguous() tells",
-    "flat": "reshape(-1) is a view of the elements in order",
     "getfield": "there are no fields",
     "resize": "memory is not resized in place",
     "setfield": "there are no fields",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cases import run_paged_cache as run
+from cases.must_raise import run_must_raise
 from cases.paged_cache import CASES, DTYPES, FP8, MUST_RAISE, Case, MustRaise
 
 
@@ -14,7 +15,7 @@ def test_case(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
 def test_must_raise(case: MustRaise) -> None:
-    run.run_must_raise(case)
+    run_must_raise(case)
 
 
 def test_views() -> None:

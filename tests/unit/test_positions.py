@@ -80,23 +80,50 @@ def test_yarn() -> None:
     assert frequencies(64, both)[1] == pytest.approx(want)
 
 
-def test_longrope_takes_the_factors_of_the_length() -> None:
-    scaling = {
-        "type": "longrope",
-        "short_factor": [1.0, 2.0],
-        "long_factor": [4.0, 8.0],
-        "original_max_position_embeddings": 128,
-    }
-    found, factor = frequencies(4, scaling, max_positions=128)
-    np.testing.assert_allclose(found, plain(4) / [1, 2], rtol=1e-6)
-    assert factor == 1
-    found, factor = frequencies(4, scaling, max_positions=512)
-    np.testing.assert_allclose(found, plain(4) / [4, 8], rtol=1e-6)
-    assert factor == pytest.approx(math.sqrt(1 + math.log(4) / math.log(128)))
+@pytest.mark.parametrize("truncate", [True, False])
+def test_yarn_ramp(truncate: bool) -> None:
+    """gpt-oss does not round the pairs between which angles are mixed."""
+    dim, base, factor, trained = 64, 150000.0, 32.0, 4096
+    scaling = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": trained}
+    found, _ = frequencies(dim, {**scaling, "truncate": truncate}, base=base)
+    low, high = (
+        dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base)) for turns in (32, 1)
+    )
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    ramp = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
+    want = plain(dim, base) / factor * ramp + plain(dim, base) * (1 - ramp)
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+LONGROPE = {
+    "type": "longrope",
+    "short_factor": [1.0, 2.0],
+    "long_factor": [4.0, 8.0],
+    "original_max_position_embeddings": 128,
+    "factor": 32.0,  # max_position_embeddings is 4096
+}
+
+
+@pytest.mark.parametrize("kind", ["longrope", "su"])
+@pytest.mark.parametrize(("length", "pairs"), [(128, [1, 2]), (512, [4, 8])])
+def test_longrope_takes_the_factors_of_the_length(kind: str, length: int, pairs: Any) -> None:
+    found, factor = frequencies(4, {**LONGROPE, "type": kind}, max_positions=length)
+    np.testing.assert_allclose(found, plain(4) / pairs, rtol=1e-6)
+    assert factor == pytest.approx(math.sqrt(1 + math.log(32) / math.log(128)))
+
+
+def test_longrope_factor() -> None:
+    assert frequencies(4, {**LONGROPE, "attention_factor": 1.5})[1] == 1.5
+    assert frequencies(4, {**LONGROPE, "factor": 1.0})[1] == 1
+    with pytest.raises(
+        ValueError, match=r"^rope_frequencies: factor of the longrope .* is missing"
+    ):
+        frequencies(4, {**LONGROPE, "factor": None})
     with pytest.raises(
         ValueError, match="long_factor of the longrope scaling has 2 numbers, expected 4"
     ):
-        frequencies(8, scaling, max_positions=512)
+        frequencies(8, LONGROPE, max_positions=512)
 
 
 def test_tables_of_0_2() -> None:
@@ -128,6 +155,12 @@ def test_rope_inplace(dtype: str) -> None:
         )
 
 
+def test_rope_inplace_refuses() -> None:
+    q, table = gp.ones((5, 2, 8)), gp.ones((4, 8))
+    with pytest.raises(ValueError, match=r"rope_inplace: q has shape \(5, 2, 8\), cos \(4, 8\)"):
+        nn.rope_inplace(q, q, table, table)
+
+
 def test_pope() -> None:
     table = nn.pope_init_encoding(6, 4)
     np.testing.assert_allclose(table.to_numpy()[0], [0, 1, 0, 1])
@@ -154,6 +187,9 @@ def test_alibi() -> None:
     np.testing.assert_allclose(scores.to_numpy()[1], full[:, 2:])
     with pytest.raises(ValueError, match=r"slopes has shape \(8,\), expected \(4,\)"):
         nn.alibi_compute_bias(5, 4, slopes)
+    for heads in (1, 6, 32, 112):
+        want = (2.0 ** (-8 * np.arange(1, heads + 1) / heads)).astype(np.float32)
+        np.testing.assert_array_equal(nn.alibi_init_slopes(heads).to_numpy(), want)
     with pytest.raises(ValueError, match="alibi_add_bias"):
         nn.alibi_add_bias(gp.zeros((3, 5)), slopes)
 
@@ -196,6 +232,7 @@ def test_small_functions_of_0_2() -> None:
         (8, {"type": "linear", "factor": -1}, "factor of the scaling is -1, expected a number abo"),
         (8, {"type": "linear", "factor": math.nan}, "factor of the scaling is nan"),
         (8, {"type": "linear", "factor": 10**400}, "factor of the scaling is 1000"),
+        (8, {"type": "yarn", "truncate": 0}, "truncate of the scaling is 0, expected True or"),
         (8, {"type": "longrope", "short_factor": 2}, "short_factor of the scaling is 2"),
         (8, {"type": "longrope", "short_factor": [None]}, "short_factor of the scaling is None"),
         (

@@ -12,6 +12,7 @@ import pytest
 from cases import few_rows as few
 from cases import matmul as matmul_cases
 from cases import products as cases
+from cases.must_raise import Refused
 from cases.products_errors import MUST_RAISE
 from conftest import RunPython
 from hypothesis import given, settings
@@ -53,7 +54,7 @@ def test_grouped(case: cases.Grouped) -> None:
 
 
 @pytest.mark.parametrize("case", MUST_RAISE, ids=lambda case: case.name)
-def test_must_raise(case: matmul_cases.MustRaise) -> None:
+def test_must_raise(case: Refused) -> None:
     matmul_cases.run_must_raise(case)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cases import quantize as cases
-from cases.run_quantize import host, run_linear, run_must_raise, run_round_trip, run_swiglu
+from cases.run_quantize import (
+    host,
+    run_grouped,
+    run_grouped_without_an_expert,
+    run_linear,
+    run_must_raise,
+    run_round_trip,
+    run_swiglu,
+)
 
 import pygpukit as gp
 
@@ -29,6 +39,35 @@ def test_linear(fmt: cases.Format, dtype: str) -> None:
 @pytest.mark.parametrize("fmt", cases.FORMATS, ids=str)
 def test_swiglu(fmt: cases.Format) -> None:
     run_swiglu(fmt, "bfloat16")
+
+
+@pytest.mark.parametrize("sizes", cases.GROUP_SIZES, ids=str)
+@pytest.mark.parametrize("fmt", [fmt for fmt in cases.FORMATS if not fmt.block], ids=str)
+def test_grouped(fmt: cases.Format, sizes: tuple[int, ...]) -> None:
+    for dtype in cases.DTYPES:
+        run_grouped(fmt, sizes, (20, 136), dtype)
+
+
+@pytest.mark.parametrize("m", [6, 70])
+def test_grouped_rows_without_an_expert(m: int) -> None:
+    run_grouped_without_an_expert(cases.Format("int4", 32), m, "float32")
+
+
+def test_grouped_errors() -> None:
+    x, packed = gp.ones((2, 64)), gp.quantize(gp.ones((3, 8, 64)), "int8")
+    sizes = gp.from_numpy(np.array([1, 1, 0], np.int32))
+    with pytest.raises(TypeError, match="grouped_gemm: w is 3, expected a GPUArray or a Packed"):
+        gp.grouped_gemm(x, 3, sizes)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="grouped_gemm: x has dtype int32, packed weights take"):
+        gp.grouped_gemm(x.astype("int32"), packed, sizes)
+    with pytest.raises(ValueError, match=r"x has shape \(2, 64\), w has shape \(8, 64\), expected"):
+        gp.grouped_gemm(x, gp.quantize(gp.ones((8, 64)), "int8"), sizes)
+    with pytest.raises(ValueError, match=r"group_sizes has shape \(2,\), expected \(3,\)"):
+        gp.grouped_gemm(x, packed, sizes[:2])
+    with pytest.raises(ValueError, match="group_sizes add up to 1, x has 2 rows"):
+        gp.grouped_gemm(x, packed, [1, 0, 0])
+    with pytest.raises(ValueError, match=r"expert_ids has shape \(3,\), expected \(2,\)"):
+        gp.grouped_gemm(x, packed, expert_ids=sizes)
 
 
 @pytest.mark.parametrize(("name", "options", "message"), cases.MUST_RAISE)
@@ -105,16 +144,39 @@ def test_save_and_load(fmt: cases.Format, tmp_path: Path) -> None:
     packed = gp.quantize(
         gp.from_numpy(cases.weights((20, 136), "bfloat16")), fmt.name, **fmt.options
     )
-    packed.save(str(path))
-    loaded = gp.PackedWeight.load(str(path))
-    assert repr(loaded) == repr(packed)
-    np.testing.assert_array_equal(host(loaded.dequantize()), host(packed.dequantize()))
+    packed.save(path)
+    for loaded in (gp.PackedWeight.load(path), gp.PackedWeight.load(str(path))):
+        assert repr(loaded) == repr(packed)
+        np.testing.assert_array_equal(host(loaded.dequantize()), host(packed.dequantize()))
+
+
+@pytest.mark.parametrize("fmt", [*cases.FORMATS, cases.SPARSE], ids=str)
+def test_copies_and_pickles(fmt: cases.Format) -> None:
+    packed = gp.quantize(
+        gp.from_numpy(cases.weights((20, 136), "bfloat16")), fmt.name, **fmt.options
+    )
+    shallow, deep = copy.copy(packed), copy.deepcopy(packed)
+    for same in (shallow, deep, pickle.loads(pickle.dumps(packed))):
+        assert repr(same) == repr(packed)
+        np.testing.assert_array_equal(host(same.dequantize()), host(packed.dequantize()))
+    assert gp.may_share_memory(shallow.values, packed.values)
+    assert not gp.may_share_memory(deep.values, packed.values)
+
+
+def test_files_that_are_missing(tmp_path: Path) -> None:
+    missing = tmp_path / "none" / "x.safetensors"
+    with pytest.raises(FileNotFoundError, match=r"PackedWeight\.load: "):
+        gp.PackedWeight.load(missing)
+    with pytest.raises(FileNotFoundError, match=r"PackedWeight\.save: "):
+        gp.quantize(gp.ones((4, 64)), "int8").save(missing)
+    with pytest.raises(TypeError, match=r"PackedWeight\.load: path is 3, expected a str or a"):
+        gp.PackedWeight.load(3)  # type: ignore[arg-type]
 
 
 def test_load_refuses_other_files(tmp_path: Path) -> None:
     path = str(tmp_path / "x.safetensors")
     gp.llm.save_safetensors(path, {"values": gp.ones((2, 2))})
-    with pytest.raises(ValueError, match=r"PackedWeight\.load: .* has no"):
+    with pytest.raises(ValueError, match=r"load: .* has no .*, expected a file that .* wrote"):
         gp.PackedWeight.load(path)
 
 
@@ -127,8 +189,15 @@ def test_parts_are_checked() -> None:
         gp.PackedWeight(good.values, gp.ones((4, 1)), **options)
     with pytest.raises(TypeError, match="PackedWeight: values has dtype float32, expected uint8"):
         gp.PackedWeight(gp.ones((4, 32)), good.scales, **options)
-    with pytest.raises(ValueError, match="PackedWeight: tensor_scale is given"):
+    with pytest.raises(ValueError, match=r"tensor_scale has shape \(1,\), expected None for int4"):
         gp.PackedWeight(good.values, good.scales, tensor_scale=gp.ones(1), **options)
+    for shape in ((-4, 64), (0, 64), (64,)):
+        with pytest.raises(ValueError, match=r"PackedWeight: shape is .*, expected \(n, k\) or"):
+            gp.PackedWeight(good.values, good.scales, **options | {"shape": shape})
+    with pytest.raises(TypeError, match="PackedWeight: dtype is int8, expected float16, bfloat16"):
+        gp.PackedWeight(good.values, good.scales, **options | {"dtype": "int8"})
+    with pytest.raises(TypeError, match="PackedWeight: values is 3, expected a GPUArray"):
+        gp.PackedWeight(3, good.scales, **options)  # type: ignore[arg-type]
 
 
 def test_nbytes_and_repr() -> None:

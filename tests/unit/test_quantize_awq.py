@@ -73,5 +73,9 @@ def test_errors() -> None:
         gp.quantize_awq(w, x * float("nan"))
     with pytest.raises(ValueError, match="quantize_awq: steps is 0, expected 1 to 1000"):
         gp.quantize_awq(w, x, steps=0)
-    with pytest.raises(ValueError, match="quantize: format is 'int3'"):
+    with pytest.raises(ValueError, match="quantize_awq: format is 'int3', expected 'int8'"):
         gp.quantize_awq(w, x, "int3")
+    with pytest.raises(ValueError, match="quantize_awq: group is 48, int4 takes 32"):
+        gp.quantize_awq(w, x, group=48)
+    with pytest.raises(TypeError, match="quantize_awq: format is 4, expected a str"):
+        gp.quantize_awq(w, x, 4)  # type: ignore[arg-type]

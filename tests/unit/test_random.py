@@ -342,8 +342,12 @@ def test_sequences() -> None:
     assert set(values(default_rng(5).choice(np.array([1.5, 2.5]), 50, p=[1.0, 0.0]))) == {1.5}
     assert sorted(values(default_rng(5).permutation([3, 1, 2]))) == [1, 2, 3]
     assert values(default_rng(5).choice(gp.asarray(4), 30)).max() < 4
-    with pytest.raises(TypeError, match=r"^shuffle: x is of type list, expected a GPUArray"):
-        default_rng(5).shuffle([1, 2])  # type: ignore[arg-type]
+    items: list[object] = [1, "b", None, 4.0, 5]
+    default_rng(5).shuffle(items)
+    assert items != [1, "b", None, 4.0, 5]
+    assert sorted(map(str, items)) == ["1", "4.0", "5", "None", "b"]
+    with pytest.raises(TypeError, match=r"^shuffle: x is of type tuple, expected a GPUArray"):
+        default_rng(5).shuffle((1, 2))  # type: ignore[arg-type]
 
 
 def test_parameters_in_arrays() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cases.must_raise import run_must_raise
 from cases.recurrent import CASES, MUST_RAISE, Case, MustRaise
-from cases.run_recurrent import run_case, run_must_raise, run_out, run_pieces
+from cases.run_recurrent import run_case, run_out, run_pieces
 
 from pygpukit.ops import nn, recurrent
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 from cases import run_sampling as run
+from cases.must_raise import run_must_raise
 from cases.sampling import CASES, FILTERS, LARGE_CASES, MUST_RAISE, Case, MustRaise
 
 import pygpukit as gp
@@ -25,12 +27,17 @@ def test_case(case: Case) -> None:
 
 @pytest.mark.parametrize("case", MUST_RAISE, ids=str)
 def test_must_raise(case: MustRaise) -> None:
-    run.run_must_raise(case)
+    run_must_raise(case)
 
 
 @pytest.mark.parametrize("name", SIMPLE)
 def test_chi_square_of_filters(name: str) -> None:
     run.run_chi_square(SIMPLE[name], 10_000)
+
+
+@pytest.mark.parametrize("filters", [{}, {"top_k": 300, "temperature": 1.5}], ids=str)
+def test_chi_square_of_a_vocabulary(filters: dict[str, Any]) -> None:
+    run.run_chi_square_of_a_vocabulary(filters, 2000, 5_000)
 
 
 def test_chi_square() -> None:

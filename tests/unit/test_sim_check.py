@@ -262,3 +262,28 @@ assert "an array of 4004 bytes" in first.text, first.text
         PYGPUKIT_DEVICE="sim",
     )
     assert done.returncode == 0, done.stderr
+
+
+GRID_BARRIER = """
+__global__ void rounds(unsigned* arrived, int* sums, int count) {
+    for (int round = 1; round <= count; ++round) {
+        if (threadIdx.x == 0) {
+            atomicAdd(&sums[round - 1], (int)blockIdx.x);
+            __threadfence();
+            atomicAdd(arrived, 1u);
+            while (*(volatile unsigned*)arrived < round * gridDim.x) { }
+            __threadfence();
+        }
+        __syncthreads();
+    }
+}"""
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_blocks_that_wait_for_each_other_under_any_schedule(seed: int) -> None:
+    """More blocks than threads of the host: those that poll make room for the others."""
+    kernel = gp.jit(GRID_BARRIER, "rounds")
+    arrived, sums = gp.zeros(1, dtype="uint32"), gp.zeros(3, dtype="int32")
+    report = gp.sim.check(kernel, arrived, sums, 3, grid=12, block=64, seed=seed)
+    assert report.ok, report
+    assert sums.tolist() == [66, 66, 66]

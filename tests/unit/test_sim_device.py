@@ -155,3 +155,28 @@ np.testing.assert_allclose(got, np.fft.fft(x), atol=1e-3)
 def test_built_in_ops(families: list[str], device: str) -> None:
     parts = [f"print({name!r}, flush=True)\n{FAMILIES[name]}" for name in families]
     run("\n".join(parts), device)
+
+
+def test_lists_and_numbers_go_to_the_device_of_the_arrays() -> None:
+    out = run(
+        """
+x = gp.from_numpy(np.array([1.0, 2.0, 4.0]), device="cpu")
+i = gp.from_numpy(np.array([2, 0, 1]), device="cpu")
+m = gp.from_numpy(np.eye(3), device="cpu")
+mask = [True, False, True]
+for result in (
+    gp.isclose(x, 1.0), gp.isclose([1, 2, 4], x), gp.allclose(1.0, x), gp.array_equal([1, 2, 4], x),
+    gp.array_equiv(1, x), gp.float_power(2, x), gp.ldexp(2.0, i), gp.interp(1.5, x, x),
+    gp.trapezoid([0, 1, 2], x), gp.cov([1, 2, 4], x), gp.corrcoef([1, 2, 4], x),
+    gp.convolve([1, 2], x), gp.correlate([1, 2], x), gp.polyval(x, 2.0),
+    gp.polyfit([1, 2, 3], x, 1),
+    gp.polyadd([1], x), gp.polymul([1, 2], x), gp.select([mask], [x], 0), gp.choose([0, 0, 0], [x]),
+    gp.cross([1, 2, 3], x), gp.meshgrid([1, 2], x)[0], gp.ix_([0], i)[0], gp.vecdot([1, 2, 3], x),
+    gp.einsum("i,ij", [1, 2, 3], m), gp.lexsort([[1, 2, 3], x]), gp.multiply.outer([1, 2], x),
+    gp.histogram2d([1, 2, 3], x)[0], [1, 2, 3] @ m, gp.full((2,), [1, 2], device="cpu"),
+):
+    assert result.device == "cpu", result
+print("all")
+"""
+    )
+    assert out.split() == ["all"]

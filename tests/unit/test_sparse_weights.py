@@ -81,9 +81,9 @@ def test_parts_are_checked() -> None:
     options: dict[str, Any] = {"format": "2:4", "shape": (4, 64), "dtype": "bfloat16"}
     same = gp.PackedWeight(good.values, metadata=good.metadata, **options)
     np.testing.assert_array_equal(host(same.dequantize()), host(good.dequantize()))
-    with pytest.raises(ValueError, match="PackedWeight: metadata is missing"):
+    with pytest.raises(ValueError, match="metadata is None, expected an array for 2:4"):
         gp.PackedWeight(good.values, **options)
-    with pytest.raises(ValueError, match="PackedWeight: scales are given"):
+    with pytest.raises(ValueError, match=r"scales has shape \(4, 1\), expected None for 2:4"):
         gp.PackedWeight(good.values, gp.ones((4, 1)), metadata=good.metadata, **options)
     with pytest.raises(TypeError, match="values has dtype bfloat16, expected float16"):
         gp.PackedWeight(good.values, metadata=good.metadata, **{**options, "dtype": "float16"})
@@ -93,7 +93,7 @@ def test_parts_are_checked() -> None:
     with pytest.raises(ValueError, match=r"metadata has shape \(1, 1, 32\), expected \(2, 1, 32\)"):
         gp.PackedWeight(values, metadata=good.metadata, **{**options, "shape": (20, 64)})
     int4 = gp.quantize(gp.ones((4, 64)), "int4")
-    with pytest.raises(ValueError, match="PackedWeight: scales are missing"):
+    with pytest.raises(ValueError, match="scales is None, expected an array for int4"):
         gp.PackedWeight(int4.values, format="int4", shape=(4, 64), dtype="float32")
 
 

@@ -73,6 +73,54 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
         gp.tts.list_available_voices(tmp_path / "nothing")
 
 
+def test_npy_voices_that_lie(tmp_path: Path) -> None:
+    np.savez(tmp_path / "archive", np.zeros((2, 16), "f4"))
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04garbage")
+    np.save(tmp_path / "good.npy", np.zeros((2, 16), "f4"))
+    good = (tmp_path / "good.npy").read_bytes()
+    changes = {
+        "huge": good.replace(b"(2, 16), }    ", b"(99999999, 16)}"),
+        "token": good.replace(b"(2, 16)", b"(2, 16{"),
+        "name": good.replace(b"'descr'", b"'desc\n'"),
+        "code": good.replace(b"(2, 16)", b"f(1, 2)"),
+        "short": good[:-1],
+        "long": good + b"x",
+    }
+    for name, data in changes.items():
+        assert data != good
+        (tmp_path / f"{name}.npy").write_bytes(data)
+    for name in ("archive", "zip", *changes):
+        with pytest.raises(gp.InvalidArgument, match=f"load_voice_embedding: .*{name}.npy"):
+            gp.tts.load_voice_embedding(tmp_path / f"{name}.npy", 8)
+    np.save(tmp_path / "fortran.npy", np.asfortranarray(np.arange(32.0).reshape(2, 16)))
+    loaded = gp.tts.load_voice_embedding(tmp_path / "fortran.npy", 8)
+    assert loaded.to_numpy().tolist() == np.arange(32.0).reshape(2, 16).tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mutated_npy_voices(tmp_path: Path) -> None:
+    """Typed errors, or a voice of the size that the file has."""
+    np.save(tmp_path / "voice.npy", np.linspace(-1, 1, 32, dtype="f4").reshape(2, 16))
+    whole = np.fromfile(tmp_path / "voice.npy", "u1")
+    rng = np.random.default_rng(0)
+    loaded = refused = 0
+    for _ in range(3000):
+        data = whole.copy()
+        at = rng.integers(0, data.size, rng.integers(1, 4))
+        data[at] = rng.integers(0, 256, at.size)
+        data.tofile(tmp_path / "voice.npy")
+        try:
+            voice = gp.tts.load_voice_embedding(tmp_path / "voice.npy", 8)
+        except gp.InvalidArgument:
+            refused += 1
+            continue
+        loaded += 1
+        assert voice.size in (16, 32, 64)
+    assert loaded > 500
+    assert refused > 500
+
+
 def test_mixing_voices(model: gp.tts.KokoroModel) -> None:
     first = model.mix_voices("af_test")
     model.add_voice("zero", gp.zeros((40, 16)))
@@ -217,6 +265,11 @@ def test_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> No
     assert main(["say", "hello.", *common]) == 1
     assert "pygpukit[tts]" in capsys.readouterr().err
     assert main(["say", "a", "--phonemes", *common, "--voice", "none"]) == 1
+    capsys.readouterr()
+    for name, words in (("a.mp3", "ends in .wav"), (".", "a folder"), ("no/a.wav", "not exist")):
+        assert main(["say", "a", "--phonemes", *common, "--out", str(tmp_path / name)]) == 1
+        assert words in capsys.readouterr().err
+    assert not (tmp_path / "a.mp3").exists()
 
 
 # --- samples ---

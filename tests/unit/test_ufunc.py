@@ -154,6 +154,35 @@ def test_at_other_indices() -> None:
         gp.add.at(want, [0], 1.0)
 
 
+@pytest.mark.parametrize("name", ["bitwise_or", "gcd", "logaddexp"])
+@pytest.mark.parametrize("operand", [1, [1], 1.5])
+def test_at_of_a_dtype_without_the_function(name: str, operand: Any) -> None:
+    """The error that the function itself raises."""
+    x = gp.ones(3, "complex64" if name == "logaddexp" else "float32")
+    with pytest.raises(gp.InvalidArgument, match=rf"^{name}: not defined for dtype ") as direct:
+        getattr(gp, name)(x, 1)
+    with pytest.raises(gp.InvalidArgument) as caught:
+        getattr(gp, name).at(x, [0], operand)
+    assert type(caught.value) is type(direct.value)
+    if operand == 1:
+        assert str(caught.value) == str(direct.value)
+    assert str(caught.value).startswith(f"{name}: not defined for dtype ")
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_where_of_one_flag(flag: bool) -> None:
+    for where in (flag, np.bool_(flag)):
+        out, host = gp.zeros((2, 2)), np.zeros((2, 2), "float32")
+        got = gp.add(gp.ones((2, 2)), 1, out=out, where=where)  # type: ignore[arg-type]
+        assert got is out
+        np.add(np.ones((2, 2), "float32"), 1, out=host, where=where)  # type: ignore[call-overload]
+        same(out, host)
+        for name in ("sum", "prod", "any"):
+            found = getattr(gp, name)(gp.ones((2, 2)), where=where)
+            assert found.item() == getattr(np, name)(np.ones((2, 2)), where=where)
+    assert gp.sum(gp.ones(3), initial=True).item() == 4
+
+
 def test_attributes() -> None:
     assert (gp.add.nin, gp.add.nout, gp.add.nargs) == (2, 1, 3)
     assert (gp.sqrt.nin, gp.sqrt.nargs) == (1, 2)

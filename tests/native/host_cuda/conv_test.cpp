@@ -138,7 +138,7 @@ struct Data {
   }
 };
 
-// As ops/conv/tiles.cpp does.
+// As ops/conv/plan.cpp does.
 ConvTiles tiles_of(const Problem& p, int tile_m, int tile_n, int tile_w, int line) {
   ConvTiles t{};
   t.phases = p.transposed ? p.stride_w : 1;

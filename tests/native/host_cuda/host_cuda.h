@@ -220,6 +220,16 @@ inline bool __any_sync(unsigned, bool mine) {
   });
   return any;
 }
+inline unsigned __reduce_max_sync(unsigned, unsigned mine) {
+  unsigned all = mine;
+  host_cuda::t_warp->share(mine, host_cuda::lane(), [&](const auto& of) {
+    for (int lane = 0; lane < 32; ++lane) all = std::max<unsigned>(all, of(lane));
+  });
+  return all;
+}
+inline unsigned __reduce_min_sync(unsigned mask, unsigned mine) {
+  return ~__reduce_max_sync(mask, ~mine);
+}
 template <class T>
 T atomicAdd(T* p, T value) {
   return std::atomic_ref<T>(*p).fetch_add(value, std::memory_order_relaxed);

@@ -75,9 +75,9 @@ std::vector<float> restore(Packed& p) {
   std::vector<float> out(static_cast<std::size_t>(p.n) * static_cast<std::size_t>(p.k));
   QuantizeArgs args = p.args();
   args.out = out.data();
-  host_cuda::launch(
-      static_cast<unsigned>((p.n * p.values_row / 4 + kQuantizeThreads - 1) / kQuantizeThreads),
-      kQuantizeThreads, [&] { dequantize<kCode, float>(args); });
+  const long long threads = p.n * p.values_row / (kIsNibble<kCode> ? 4 : 8);
+  host_cuda::launch(static_cast<unsigned>((threads + kQuantizeThreads - 1) / kQuantizeThreads),
+                    kQuantizeThreads, [&] { dequantize<kCode, float>(args); });
   return out;
 }
 

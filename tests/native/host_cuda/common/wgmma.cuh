@@ -77,9 +77,9 @@ template <int kSize, class Acc>
 void wgmma_touch(Acc (&)[kSize]) {}
 
 template <int kCount>
-void keep_registers_down() {}
+void register_dealloc() {}
 template <int kCount>
-void take_registers() {}
+void register_alloc() {}
 
 template <int kN, class TA, class TB, int kTransA, int kTransB>
 struct Wgmma {
