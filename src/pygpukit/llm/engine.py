@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pygpukit import _native
 from pygpukit.core.arguments import amount, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.llm.chat_prompt import render_chat
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
 from pygpukit.llm.generation_options import NAMES, generation_options, refuse_unknown
 from pygpukit.llm.grammar import Grammar, grammar_tokenizer
-from pygpukit.llm.language_model import LanguageModel, kv_cache_dtype, render_chat
+from pygpukit.llm.language_model import LanguageModel, kv_cache_dtype
 from pygpukit.llm.request import Request
 from pygpukit.llm.stop_strings import StopStrings
 from pygpukit.scheduler.tasks import qos_class

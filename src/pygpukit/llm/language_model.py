@@ -15,6 +15,8 @@ from pygpukit.core.arguments import items, require_callable, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.core.loaded_model import LoadedModel
 from pygpukit.core.model_lock import LockedIterator, ModelLock
+from pygpukit.llm.batch_text import BatchText
+from pygpukit.llm.chat_prompt import render_chat
 from pygpukit.llm.detokenizer import Detokenizer
 from pygpukit.llm.generation_config import GenerationConfig
 from pygpukit.llm.generation_options import (
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 _KV_DTYPES = {"fp8": "float8_e4m3fn", "float8_e4m3fn": "float8_e4m3fn"}
 _LEAST_BLOCK, _MOST_BLOCK = 2 << 20, 64 << 20
 _PAGE = 64  # tokens
-# Of a chat template, beside those of a call that are named.
-_TEMPLATE = ("tools", "documents", "chat_template")
 
 
 def load(
@@ -338,7 +338,9 @@ class LanguageModel(LoadedModel):
             raise InvalidValueError(f"{op}: stop is given for ids, expected text prompts")
         rows = [self._ids(op, prompt) for prompt in prompts]
         texts = [
-            _Row(self.tokenizer, row, self._stops(stop)) if isinstance(prompt, str) else _Row()
+            BatchText(self.tokenizer, row, self._stops(stop))
+            if isinstance(prompt, str)
+            else BatchText()
             for prompt, row in zip(prompts, rows, strict=True)
         ]
         batch = self._runner.max_sequences
@@ -438,64 +440,6 @@ class LanguageModel(LoadedModel):
         return _native.LlmGenerationOptions(
             **values, use_graph=True if use_graph is None else bool(use_graph)
         )
-
-
-def render_chat(
-    tokenizer: Tokenizer,
-    op: str,
-    messages: Sequence[Mapping[str, Any]],
-    template_options: Mapping[str, Any] | None,
-    options: dict[str, Any],
-    known: Iterable[str],
-) -> str:
-    """The text of a conversation. What belongs to the template is taken out of ``options``.
-
-    ``known`` are the call's own, which stay there whatever the template reads.
-    """
-    if template_options is not None and not isinstance(template_options, Mapping):
-        raise InvalidTypeError(
-            f"{op}: template_options is of type {type(template_options).__name__}, expected a dict"
-        )
-    own = {name: options.pop(name) for name in _TEMPLATE if name in options}
-    own.update(template_options or {})
-    with_tools = own.get("tools") is not None
-    template = tokenizer.chat_template(own.get("chat_template"), with_tools=with_tools)
-    for name in sorted((options.keys() & template.variables) - set(known)):
-        own.setdefault(name, options.pop(name))
-    if "messages" in own:
-        raise InvalidValueError(f"{op}: template_options has 'messages', expected them once")
-    return tokenizer.apply_chat_template(messages, **{"add_generation_prompt": True, **own})
-
-
-class _Row:
-    """A text of a batch, up to its end or a stop string."""
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer | None = None,
-        prompt: Sequence[int] = (),
-        stop: StopStrings | None = None,
-    ) -> None:
-        self._text = None if tokenizer is None else Detokenizer(tokenizer, prompt=prompt)
-        self._stop = stop
-        self._tokens: list[int] = []
-        self._pieces: list[str] = []
-        self.ended = False
-
-    def push(self, token: int) -> None:
-        if token < 0 or self.ended:
-            self.ended = True
-            return
-        self._tokens.append(token)
-        if self._text is not None and self._stop is not None:
-            self._pieces.append(self._stop.push(self._text.push(token)))
-            self.ended = self._stop.matched is not None
-
-    def result(self) -> str | list[int]:
-        if self._text is None or self._stop is None:
-            return self._tokens
-        self._pieces.append(self._stop.push(self._text.finish()) + self._stop.finish())
-        return "".join(self._pieces)
 
 
 def _steps(generation: list[_native.LlmGeneration]) -> Generator[list[int], None, None]:
