@@ -1,6 +1,6 @@
 # gpk_bundle: the packed PTX of all built-in kernels as bytes between the symbols
 # gpk_bundle_begin and gpk_bundle_end. Empty when NVRTC is not available or GPK_BUNDLE is off.
-set(gpk_bundle_file "${CMAKE_CURRENT_BINARY_DIR}/bundle.bin")
+set(gpk_bundle_file "${CMAKE_CURRENT_BINARY_DIR}/ptx_bundle.bin")
 set(gpk_bundle_tool "${CMAKE_CURRENT_SOURCE_DIR}/tools/make_bundle.cpp")
 
 if(GPK_BUNDLE AND EXISTS "${gpk_bundle_tool}")
@@ -41,8 +41,11 @@ else()
     message(FATAL_ERROR "GPK_REQUIRE_BUNDLE is on, but NVRTC is not available")
   endif()
   message(STATUS "PTX bundle: left empty")
-  file(WRITE "${gpk_bundle_file}.empty" "")
-  file(COPY_FILE "${gpk_bundle_file}.empty" "${gpk_bundle_file}" ONLY_IF_DIFFERENT)
+  # A file of its own: an empty bundle that is newer would pass for one that is up to date.
+  set(gpk_bundle_file "${CMAKE_CURRENT_BINARY_DIR}/no_bundle.bin")
+  if(NOT EXISTS "${gpk_bundle_file}")
+    file(WRITE "${gpk_bundle_file}" "")
+  endif()
 endif()
 
 if(MSVC)
