@@ -68,13 +68,14 @@ else
 	ctest --preset $(PRESET) --progress
 endif
 
+# The pool is tested in a process of its own; the kernel tests use all cores.
+ALONE := test_memory_pool test_builtin_kernels test_bundle test_sim_families
 unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.bundle  ## Python tests that need no GPU
 	@# A process for each core: threads of NumPy's BLAS would wait for each other.
 	@seq 1 $(JOBS) | OPENBLAS_NUM_THREADS=1 GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) xargs -P $(JOBS) -I PART \
 	  sh -c 'GPK_TEST_SHARD=PART/$(JOBS) $(PY) -m pytest tests/unit -q -p no:cacheprovider \
-	    --ignore=tests/unit/test_builtin_kernels.py --ignore=tests/unit/test_bundle.py --ignore=tests/unit/test_memory_pool.py'
-	@# The pool is tested in a process of its own; the kernel tests use all cores.
-	$(PY) -m pytest tests/unit/test_memory_pool.py tests/unit/test_builtin_kernels.py tests/unit/test_bundle.py -q
+	    $(ALONE:%=--ignore=tests/unit/%.py)'
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest $(ALONE:%=tests/unit/%.py) -q
 
 clients: $(VENV)/.package $(VENV)/.clients  ## scikit-learn, SciPy, Dask, xarray, einops, ... on our arrays
 	@if test -x $(VENV)/clients/bin/python; then \

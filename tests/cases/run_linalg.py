@@ -195,10 +195,16 @@ def run_qr(case: Case, device: str | None = None, blocked: bool = False) -> None
     like(alone, case.dtype, (*batch, min(m, n), n))
 
 
-def run_eigh(case: Case, device: str | None = None, blocked: bool = False) -> None:
+def run_eigh(
+    case: Case,
+    device: str | None = None,
+    blocked: bool = False,
+    halves: tuple[bool, ...] = (False, True),
+) -> None:
+    """``halves``: whether the upper triangle is read."""
     host = case.draw_hermitian()
     x = gp.from_numpy(host, device=device)
-    for upper in (False, True):
+    for upper in halves:
         garbage = np.triu(np.full(host.shape, np.nan), 1).astype(host.dtype)
         other = np.swapaxes(garbage, -1, -2)  # the triangle that is not read
         half = np.triu(host) + other if upper else np.tril(host) + garbage
@@ -223,12 +229,18 @@ def assert_values(got: gp.GPUArray, want: Wide, host: Any, case: Case) -> None:
     assert np.all(np.abs(widen(got) - want) <= limit), str(case)
 
 
-def run_svd(case: Case, device: str | None = None, blocked: bool = False) -> None:
+def run_svd(
+    case: Case,
+    device: str | None = None,
+    blocked: bool = False,
+    sizes: tuple[bool, ...] = (False, True),
+) -> None:
+    """``sizes``: whether U and V are square."""
     host = case.draw()
     x = gp.from_numpy(host, device=device)
     *batch, m, n = host.shape
     k = min(m, n)
-    for full in (False, True):
+    for full in sizes:
         u, s, vh = _native.linalg_svd(x, full, True, True, blocked)
         like(u, case.dtype, (*batch, m, m if full else k))
         like(s, real_of(case.dtype), (*batch, k))

@@ -474,8 +474,8 @@ CASES = (
         "causal",
         of_table(conv.CASES, run_conv.run_case, "causal_conv1d-2x5x37-4-state-float32"),
     ),
-    Case("chain", "decode", run_chain.run_tiny),
-    Case("chain", "whisper", run_chain.run_whisper),
+    Case("chain", "decode", run_chain.run_tiny, sm=90),
+    Case("chain", "whisper", run_chain.run_whisper, sm=90),
     Case(
         "recurrent",
         "layers",
@@ -541,9 +541,9 @@ CASES = (
         "linalg",
         "spectrum",
         lambda: [
-            run_linalg.run_eigh(linalg.Case("random", "float32", (66, 66))),
-            run_linalg.run_eigh(linalg.Case("clustered", "complex128", (50, 50))),
-            run_linalg.run_svd(linalg.Case("deficient", "float32", (66, 66))),
+            run_linalg.run_eigh(linalg.Case("random", "float32", (66, 66)), halves=(True,)),
+            run_linalg.run_eigh(linalg.Case("clustered", "complex128", (50, 50)), halves=(False,)),
+            run_linalg.run_svd(linalg.Case("deficient", "float32", (66, 66)), sizes=(True,)),
         ],
     ),
     Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ def hostile(rng: random.Random) -> Any:
     if rng.random() < 0.1:
         return np.ones(3)
     return gp.from_numpy(chosen) if isinstance(chosen, np.ndarray) else chosen
+
+
+@pytest.fixture(autouse=True)
+def _limit() -> Iterator[None]:
+    """What asks for gigabytes is refused instead of written."""
+    gp.memory.set_limit("1GiB")
+    yield
+    gp.memory.set_limit(None)
 
 
 @pytest.mark.parametrize("name", [name for name in audio.__all__ if "cqt" not in name])

@@ -12,7 +12,7 @@ import pytest
 from pygpukit.scheduler import Scheduler
 
 # GPK_TEST_EXITS=200 for a longer look.
-EXITS = int(os.environ.get("GPK_TEST_EXITS", "24"))
+EXITS = int(os.environ.get("GPK_TEST_EXITS", "12"))
 
 BUSY = """
 import random, threading, time
