@@ -80,7 +80,7 @@ unit: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.bundle  ## Python tests that need no 
 clients: $(VENV)/.package $(VENV)/.clients  ## scikit-learn, SciPy, Dask, xarray, einops, ... on our arrays
 	@if test -x $(VENV)/clients/bin/python; then \
 	  $(VENV)/clients/bin/python -m pytest tests/clients -q -p no:cacheprovider && \
-	  $(VENV)/clients/bin/python -m pytest tests/unit/test_implicit_conversion.py -q -p no:cacheprovider; \
+	  GPK_TEST_BUILD_DIR=$(CURDIR)/$(CPP_BUILD) $(VENV)/clients/bin/python -m pytest tests/unit/test_implicit_conversion.py -q -p no:cacheprovider; \
 	else echo "note: the other libraries are not installed; their tests are skipped"; fi
 
 kernels: $(VENV)/.dev $(VENV)/.ptxas $(VENV)/.package  ## every built-in kernel for every architecture, the whole bundle (long)
