@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from pygpukit.scheduler import Scheduler, TaskFuture
 
 Texts = Callable[[], Iterator[str]]
-_END, _READY = object(), object()  # events: no more text; a sentence has been spoken
+_END = object()  # event: no more text
+
+
+@dataclass
+class _Sentence:
+    """A text on its way to a sound; also the event that its sound is there."""
+
+    text: str
+    whole_at: float
+    sound: TaskFuture[tuple[NDArray[np.float32], int]]
+    spoken: bool = False  # after its latency has been counted
 
 
 @dataclass
@@ -209,7 +219,7 @@ class _Run:
         self._splitter = splitter
         self._whole = ""  # of a text that is spoken at once
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._spoken: deque[tuple[str, float, TaskFuture[Any]]] = deque()
+        self._sentences: deque[_Sentence] = deque()
         self._writer: TaskFuture[None] | None = None
         self._started = time.perf_counter()
 
@@ -219,28 +229,30 @@ class _Run:
         self._writer.add_done_callback(lambda _: self._events.put(_END))
         ended = False
         silent = True  # neither text nor sound so far
-        while not ended or self._spoken:
+        while not ended or self._sentences:
             event = self._events.get()
             if event is _END:
                 self._writer.result()
                 ended = True
                 self._start(self._rest())
-            elif event is not _READY:
+            elif isinstance(event, _Sentence):
+                event.spoken = True
+            else:
                 if silent:
                     self._stages.note("first_token", self._now())
                     silent = False
                 if on_text is not None:
                     on_text(event)
                 self._take(event)
-            while self._spoken and self._spoken[0][2].done() and (ended or self._more_to_say()):
-                yield self._chunk(final=ended and len(self._spoken) == 1)
+            while self._sentences and self._sentences[0].spoken and (ended or self._more_to_say()):
+                yield self._chunk(final=ended and len(self._sentences) == 1)
 
     def cancel(self) -> None:
         """Ends the tasks that wait, and asks those that run to stop."""
         if self._writer is not None:
             self._writer.cancel()
-        for _, _, task in self._spoken:
-            task.cancel()
+        for sentence in self._sentences:
+            sentence.sound.cancel()
 
     def _now(self) -> float:
         return time.perf_counter() - self._started
@@ -258,21 +270,21 @@ class _Run:
     def _more_to_say(self) -> bool:
         """Whether the first sentence is not the last one."""
         pending = self._splitter is not None and self._splitter.pending
-        return pending or len(self._spoken) > 1
+        return pending or len(self._sentences) > 1
 
-    def _start(self, sentence: str) -> None:
-        if not sentence:
+    def _start(self, text: str) -> None:
+        if not text:
             return
-        task = self._stages.timed("synthesize", self._say, sentence)
-        self._spoken.append((sentence, self._now(), task))
-        task.add_done_callback(lambda _: self._events.put(_READY))
+        sound = self._stages.timed("synthesize", self._say, text)
+        sentence = _Sentence(text, self._now(), sound)
+        self._sentences.append(sentence)
+        sound.add_done_callback(lambda _: self._events.put(sentence))
 
     def _chunk(self, *, final: bool) -> TTSChunk:
-        text, at, task = self._spoken.popleft()
-        audio, rate = task.result()
-        now = self._now()
+        sentence = self._sentences.popleft()
+        audio, rate = sentence.sound.result()
         self._stages.count(sentences=1, audio_seconds=audio.size / rate)
-        return TTSChunk(audio, rate, text, at, now, final)
+        return TTSChunk(audio, rate, sentence.text, sentence.whole_at, self._now(), final)
 
 
 def _write(texts: Texts, pieces: queue.SimpleQueue[Any]) -> None:

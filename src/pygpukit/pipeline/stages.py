@@ -76,7 +76,10 @@ class Stages:
         return scheduler.submit(function, *args, name=stage, qos=_CLASSES[stage])
 
     def timed(self, stage: str, function: Callable[..., T], *args: Any) -> TaskFuture[T]:
-        """The same, and its latency counts: from now to its last kernel."""
+        """The same, and its latency counts: from now to its last kernel.
+
+        It has been counted when later done callbacks run, which may be after result() returned.
+        """
         started = time.perf_counter()
         task = self.submit(stage, function, *args)
         task.add_done_callback(lambda _: self.note(stage, time.perf_counter() - started))

@@ -245,7 +245,9 @@ class VoicePipeline:
     def _answer(self, sound: NDArray[np.float32], heard: float) -> None:
         rate = self._vad.config.sample_rate
         self._enter(PipelineState.TRANSCRIBING)
-        result = self._stages.timed("transcribe", self._transcribe, sound, rate).result()
+        started = time.perf_counter()
+        result = self._stages.submit("transcribe", self._transcribe, sound, rate).result()
+        self._stages.note("transcribe", time.perf_counter() - started)
         text = result.text.strip()
         if not text:
             return
