@@ -397,6 +397,30 @@ def test_a_tokenizer_that_fails(
     assert engine.submit("In the beginning", max_new_tokens=4).result(60) == wanted
 
 
+def test_an_interrupted_submit_is_dropped(
+    model: gp.llm.LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gp.llm.Engine(model, max_batch=2, page=16, kv_memory=32 * PAGE) as engine:
+        native = engine._native
+
+        class Interrupted:
+            max_length = native.max_length
+
+            def submit(self, *args: Any, **options: Any) -> int:
+                native.submit(*args, **options)
+                raise KeyboardInterrupt  # as Ctrl-C would, once the engine has the request
+
+        with monkeypatch.context() as patched:
+            patched.setattr(engine, "_native", Interrupted())
+            with pytest.raises(KeyboardInterrupt):
+                engine.submit([1, 2, 3], max_new_tokens=200, stop_tokens=[])
+        options: dict[str, Any] = {"max_new_tokens": 20, "stop_tokens": []}
+        request = engine.submit([888, 262], **options)
+        assert request.result(timeout=60) == model.generate([888, 262], **options)
+    m = native.metrics()
+    assert (m["submitted"], m["finished"], m["cancelled"]) == (2, 1, 1)
+
+
 def test_too_many_wait(model: gp.llm.LanguageModel) -> None:
     engine = stepped(model, 8, max_waiting=1)
     engine.submit([1, 2], max_new_tokens=1)

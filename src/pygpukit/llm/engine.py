@@ -73,9 +73,12 @@ class _Readers:
         events = self.native.wait_events(timeout)
         for number, tokens, scores, reason, error, submitted, first, _ in events:
             with self.lock:
-                request = self.requests[number]
+                request = self.requests.get(number)
                 if reason is not None:
-                    del self.requests[number]
+                    self.requests.pop(number, None)
+            if request is None:  # Ctrl-C came while submit() was at it: nobody has this one
+                self.native.cancel(number)
+                continue
             if first >= 0:
                 request.time_to_first_token = (first - submitted) * 1e-9
             try:
