@@ -34,6 +34,12 @@ def failure(capsys: pytest.CaptureFixture[str], *command: str) -> str:
         ('{"prompt": 3}', "line 2: generate: prompt is of type int"),
         ('{"prompt": "a", "options": 3}', 'line 2: "options" is 3'),
         ('{"prompt": "a", "options": {"foo": 1}}', "line 2: generate: unknown option"),
+        (
+            '{"prompt": "a", "options": {"prompt": "b"}}',
+            "line 2: generate: unknown option 'prompt'",
+        ),
+        ('{"prompt": "a", "self": 1}', "line 2: generate: unknown option 'self'"),
+        ('{"prompt": "a", "strategy": "x"}', "line 2: generate: unknown option 'strategy'"),
     ],
 )
 def test_json_lines(
@@ -144,6 +150,28 @@ def test_closed_pipe() -> None:
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("closed", "command", "wanted"),
+    [
+        (">&-", ("generate", *MODEL, "-p", "a", "--max-new-tokens", "2"), (0, "", "")),
+        ("2>&-", ("generate", *MODEL, "-p", "a", "--max-new-tokens", "2"), (0, ", and\n", "")),
+        ("<&-", ("generate", *MODEL, "--json-lines"), (0, "", "")),
+        ("<&-", ("perplexity", *MODEL), (1, "", "pygpukit: perplexity: the text has 0 tokens")),
+    ],
+)
+def test_streams_that_are_closed(
+    closed: str, command: tuple[str, ...], wanted: tuple[int, str, str]
+) -> None:
+    program = [sys.executable, "-m", "pygpukit", *command]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *program], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == wanted[:2]
+    assert done.stderr.startswith(wanted[2])
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 import subprocess
@@ -395,6 +396,77 @@ def test_a_tokenizer_that_fails(
             request.result(60)
     wanted = model.generate("In the beginning", max_new_tokens=4)
     assert engine.submit("In the beginning", max_new_tokens=4).result(60) == wanted
+
+
+def test_an_interrupted_submit_is_dropped(
+    model: gp.llm.LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gp.llm.Engine(model, max_batch=2, page=16, kv_memory=32 * PAGE) as engine:
+        native = engine._native
+
+        class Interrupted:
+            max_length = native.max_length
+
+            def submit(self, *args: Any, **options: Any) -> int:
+                native.submit(*args, **options)
+                raise KeyboardInterrupt  # as Ctrl-C would, once the engine has the request
+
+        with monkeypatch.context() as patched:
+            patched.setattr(engine, "_native", Interrupted())
+            with pytest.raises(KeyboardInterrupt):
+                engine.submit([1, 2, 3], max_new_tokens=200, stop_tokens=[])
+        options: dict[str, Any] = {"max_new_tokens": 20, "stop_tokens": []}
+        request = engine.submit([888, 262], **options)
+        assert request.result(timeout=60) == model.generate([888, 262], **options)
+    m = native.metrics()
+    assert (m["submitted"], m["finished"], m["cancelled"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_an_interrupted_engine_leaves_no_thread(
+    model: gp.llm.LanguageModel, monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        started.append(thread)
+        if runs:
+            start(thread)
+        raise KeyboardInterrupt
+
+    gc.collect()
+    used = gp.memory.stats("cpu")["used"]
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with contextlib.suppress(KeyboardInterrupt):
+            gp.llm.Engine(model, max_batch=2, page=16, kv_memory=32 * PAGE)
+    gc.collect()
+    (thread,) = started
+    if runs:
+        thread.join(timeout=60)
+    assert not thread.is_alive()
+    del thread
+    started.clear()
+    assert gp.memory.stats("cpu")["used"] <= used
+
+
+def test_an_interrupted_close_can_be_repeated(
+    model: gp.llm.LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = gp.llm.Engine(model, max_batch=2, page=16, kv_memory=32 * PAGE)
+    request = engine.submit([1, 2, 3], max_new_tokens=200, stop_tokens=[])
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pygpukit.llm.engine._close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.close()
+    engine.close()
+    assert request.finish_reason == "cancelled"
+    engine.close()
 
 
 def test_too_many_wait(model: gp.llm.LanguageModel) -> None:

@@ -59,6 +59,8 @@ def test_perplexity(tiny: gp.llm.LanguageModel) -> None:
     logs = [np.log(tiny.perplexity(row.tolist())) for row in rows]
     wanted = golden()["perplexity_20x512_float32"]
     assert abs(np.exp(np.mean(logs)) - wanted) < 1e-3 * wanted
+    with pytest.raises(ValueError, match="perplexity: a token id is 4096, expected 0 to 4095"):
+        tiny.perplexity([1, 2, 4096])  # the last one is only looked up
 
 
 def test_weights_beyond_the_memory_limit(tmp_path: Path) -> None:
@@ -149,7 +151,8 @@ def test_bad_config(tmp_path: Path, values: dict[str, Any], words: tuple[str, ..
 def test_bad_calls(tiny: gp.llm.LanguageModel) -> None:
     cases: list[tuple[Any, dict[str, Any], str]] = [
         ([], {}, "no tokens"),
-        ([5000], {}, "token 5000, expected 0 to 4095"),
+        ([5000], {}, "generate: a token id is 5000, expected 0 to 4095"),
+        ([2**31], {}, "generate: a token id is 2147483648, expected 0 to 4095"),
         ([1] * 700, {}, "max_length, 640"),
         ([1], {"max_new_tokens": 0}, "max_new_tokens is 0"),
         ([1], {"temperature": -1.0}, "temperature is -1"),

@@ -149,6 +149,19 @@ def test_pages_are_shared(talker: gp.llm.LanguageModel) -> None:
 # --- batches -------------------------------------------------------------------------------------
 
 
+def test_a_text_is_as_long_beside_a_long_prompt_as_alone(tiny: gp.llm.LanguageModel) -> None:
+    prompts: list[list[int]] = [[5] * 560, [888, 262, 2428], [5] * 620, [3]]
+    alone = [tiny.generate(prompt, stop_tokens=[]) for prompt in prompts]
+    assert [len(text) for text in alone] == [81, 256, 21, 256]
+    assert tiny.generate_batch(prompts, stop_tokens=[]) == alone
+    end = alone[1][-1]  # one of the texts ends early, where it also ends alone
+    ended = [tiny.generate(prompt, stop_tokens=[end]) for prompt in prompts]
+    assert tiny.generate_batch(prompts, stop_tokens=[end]) == ended
+    words = ["In the beginning", "the " * 610]
+    texts = [tiny.generate(word, stop=["zzz"]) for word in words]
+    assert tiny.generate_batch(words, stop=["zzz"]) == texts
+
+
 def test_more_prompts_than_a_batch_and_stop_strings(tiny: gp.llm.LanguageModel) -> None:
     prompts = [text["prompt"] for text in golden()["greedy"][:5]]
     options: dict[str, Any] = {"max_new_tokens": 20, "stop_tokens": []}

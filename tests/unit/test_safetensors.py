@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import tempfile
 import threading
@@ -315,6 +316,12 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
 
     with pytest.raises(ZeroDivisionError):
         weights.load(progress=stop)
+    with pytest.raises(TypeError, match="load: progress is int 5, expected a function"):
+        weights.load(progress=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="load: names is str 'lm_head', expected a list"):
+        weights.load("lm_head")
+    with pytest.raises(TypeError, match="check_names: expected is int 3, expected a list of names"):
+        weights.check_names(3)  # type: ignore[arg-type]
 
 
 def test_more_than_the_limit_by_eviction(run_python: Any) -> None:
@@ -391,6 +398,26 @@ def test_saving_over_a_file_in_use(tmp_path: Path) -> None:
     gp.llm.save_safetensors(path, {"a": gp.zeros(10)})
     assert weights.tensor("a").sum().item() == 1000
     assert gp.llm.SafeTensorsFile(path).tensor("a").shape == (10,)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "metadata", "says"),
+    [
+        ([("a", 1)], None, "tensors is of type list, expected a dict"),
+        ({5: [1]}, None, "a key of tensors is of type int, expected str"),
+        ({"\ud800": [1]}, None, "a key of tensors has surrogates"),
+        ({"a": [1]}, "x", "metadata is of type str, expected a dict"),
+        ({"a": [1]}, {5: "a"}, "a key of metadata is of type int, expected str"),
+        ({"a": [1]}, {"step": 5}, "the value of metadata['step'] is of type int, expected str"),
+        ({"a": [1]}, {"a": "\ud800"}, "the value of metadata['a'] has surrogates"),
+    ],
+)
+def test_names_and_metadata_are_texts(
+    tensors: Any, metadata: Any, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(f"save_safetensors: {says}")):
+        gp.llm.save_safetensors(tmp_path / "x.safetensors", tensors, metadata)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:

@@ -206,6 +206,8 @@ def _json_lines(model: LanguageModel, options: dict[str, Any]) -> int:
 
 
 def _answer(model: LanguageModel, line: str, options: dict[str, Any]) -> dict[str, Any]:
+    from pygpukit.llm.generation_options import NAMES, refuse_unknown
+
     try:
         request = json.loads(line)
     except RecursionError:
@@ -216,6 +218,7 @@ def _answer(model: LanguageModel, line: str, options: dict[str, Any]) -> dict[st
     own = request.pop("options", {})
     if not isinstance(own, Mapping):
         raise ValueError(f'"options" is {own!r}, expected an object')
+    refuse_unknown("generate", [*request, *own], (*NAMES, "stop", "use_graph"))
     if twice := sorted(request.keys() & own.keys()):
         raise ValueError(f'"{twice[0]}" is given beside "options" and in it, expected it once')
     return {"prompt": prompt, "text": model.generate(prompt, **{**options, **request, **own})}

@@ -82,6 +82,7 @@ class ProgressLine:
 
 def run(main: Callable[[], int]) -> int:
     """Runs a command line; a closed pipe (``| head``) and Ctrl-C end it without a traceback."""
+    _replace_closed_streams()
     try:
         code = main()
         sys.stdout.flush()
@@ -99,6 +100,14 @@ def run(main: Callable[[], int]) -> int:
             _drop_output()
         return 1
     return code
+
+
+def _replace_closed_streams() -> None:
+    """A stream that is closed from the start (``<&-``, ``>&-``) is empty, and takes all."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - until the end
+            setattr(sys, name, nothing)
 
 
 def _drop_output() -> None:

@@ -94,9 +94,11 @@ class LockedIterator(Iterator[T], Generic[T]):
     Texts of one model share its memory: their steps may alternate, but not overlap.
     """
 
+    _locks: Sequence[ModelLock] = ()  # until __init__ has run, which Ctrl-C may end
+
     def __init__(self, locks: Sequence[ModelLock], make: Callable[[], Iterator[T]]) -> None:
-        self._locks = sorted(set(locks), key=id)  # in one order everywhere
         self._steps: list[Iterator[T]] = []  # one until it is closed
+        self._locks = sorted(set(locks), key=id)  # in one order everywhere
         with self._held():
             self._steps.append(make())
 
@@ -114,7 +116,8 @@ class LockedIterator(Iterator[T], Generic[T]):
 
     def close(self) -> None:
         """Frees its part of the cache."""
-        _clear(self._locks, self._steps)
+        if self._locks:
+            _clear(self._locks, self._steps)
 
     def __del__(self) -> None:
         self.close()

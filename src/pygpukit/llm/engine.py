@@ -73,9 +73,12 @@ class _Readers:
         events = self.native.wait_events(timeout)
         for number, tokens, scores, reason, error, submitted, first, _ in events:
             with self.lock:
-                request = self.requests[number]
+                request = self.requests.get(number)
                 if reason is not None:
-                    del self.requests[number]
+                    self.requests.pop(number, None)
+            if request is None:  # Ctrl-C came while submit() was at it: nobody has this one
+                self.native.cancel(number)
+                continue
             if first >= 0:
                 request.time_to_first_token = (first - submitted) * 1e-9
             try:
@@ -94,7 +97,7 @@ class _Readers:
 
 def _close(readers: _Readers, thread: threading.Thread | None) -> None:
     readers.native.close()
-    if thread is None:
+    if thread is None or thread.ident is None:  # none, or one that did not start
         readers.pump_until_closed()
     elif thread is not threading.current_thread():
         thread.join()
@@ -166,14 +169,16 @@ class Engine:
             bool(persistent),
         )
         self._readers = _Readers(self._native)
-        thread = None
+        self._thread = None
         if start:
-            self._native.start()
-            thread = threading.Thread(
+            self._thread = threading.Thread(
                 target=self._readers.pump_until_closed, name="pygpukit-engine", daemon=True
             )
-            thread.start()
-        self._closing = weakref.finalize(self, _close, self._readers, thread)
+        # Before anything runs: Ctrl-C may come at any time.
+        self._closing = weakref.finalize(self, _close, self._readers, self._thread)
+        if self._thread is not None:
+            self._native.start()
+            self._thread.start()
 
     def _bytes(self, name: str, given: int | str, least: int) -> int:
         if isinstance(given, str):
@@ -317,7 +322,9 @@ class Engine:
 
     def close(self) -> None:
         """Cancels what is left and ends the threads. Idempotent."""
-        self._closing()
+        if self._closing.alive:
+            _close(self._readers, self._thread)
+            self._closing.detach()  # at the end, so that what Ctrl-C leaves can be closed again
 
     def __enter__(self) -> Engine:
         return self

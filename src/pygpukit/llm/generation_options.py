@@ -21,8 +21,7 @@ def generation_options(
 ) -> dict[str, Any]:
     """A value for each of NAMES; what is not given, or None, is the folder's.
 
-    ``prompt_tokens`` are those of the longest prompt. The last new token is never read back, so it
-    needs no place in ``max_length``.
+    The last new token is never read back, so it needs no place in ``max_length``.
     """
     defaults: dict[str, Any] = {
         **{name: getattr(config, name) for name in _NUMBERS},

@@ -337,38 +337,53 @@ class LanguageModel(LoadedModel):
         if stop and not all(isinstance(prompt, str) for prompt in prompts):
             raise InvalidValueError(f"{op}: stop is given for ids, expected text prompts")
         rows = [self._ids(op, prompt) for prompt in prompts]
-        texts = [
-            BatchText(self.tokenizer, row, self._stops(stop))
-            if isinstance(prompt, str)
-            else BatchText()
-            for prompt, row in zip(prompts, rows, strict=True)
-        ]
+        # All are checked before the first is computed.
+        values = [self._options(op, row, options) for row in rows or [[]]]
+
+        def new_text(i: int) -> BatchText:
+            if not isinstance(prompts[i], str):
+                return BatchText()
+            return BatchText(self.tokenizer, rows[i], self._stops(stop))
+
+        texts = [new_text(i) for i in range(len(rows))]
         batch = self._runner.max_sequences
-        values = [  # all are checked before the first is computed
-            self._options(op, rows[i : i + batch], options)
-            for i in range(0, max(len(rows), 1), batch)
-        ]
-        for i, value in enumerate(values):
-            group = texts[i * batch : (i + 1) * batch]
-            if not group:
-                break
-            start = self._start(rows[i * batch : (i + 1) * batch], value)
-            with closing(LockedIterator([self._lock], start)) as steps:
-                for step in steps:
-                    for text, token in zip(group, step, strict=True):
-                        text.push(token)
-                    if all(text.ended for text in group):
-                        break
+        for first in range(0, len(rows), batch):
+            group = list(range(first, min(first + batch, len(rows))))
+            while group:
+                most = min(values[i]["max_new_tokens"] for i in group)
+                self._extend(
+                    [rows[i] for i in group],
+                    [texts[i] for i in group],
+                    {**values[group[0]], "max_new_tokens": most},
+                )
+                # Those with room for more begin again without the others, with the same tokens.
+                group = [
+                    i for i in group if values[i]["max_new_tokens"] > most and not texts[i].ended
+                ]
+                for i in group:
+                    texts[i] = new_text(i)
         return [text.result() for text in texts]
 
+    def _extend(
+        self, rows: list[list[int]], texts: list[BatchText], options: dict[str, Any]
+    ) -> None:
+        start = self._start(rows, _native.LlmGenerationOptions(**options))
+        with closing(LockedIterator([self._lock], start)) as steps:
+            for step in steps:
+                for text, token in zip(texts, step, strict=True):
+                    text.push(token)
+                if all(text.ended for text in texts):
+                    break
+
     def _ids(self, op: str, prompt: Prompt) -> list[int]:
+        last = self.vocab_size - 1
         if isinstance(prompt, str):
-            return self.tokenizer.encode(prompt)
+            prompt = self.tokenizer.encode(prompt)  # which may have more tokens than the model
         if not isinstance(prompt, Iterable):
             raise InvalidTypeError(
                 f"{op}: prompt is of type {type(prompt).__name__}, expected str or token ids"
             )
-        return [whole(op, "a token id", token) for token in prompt]
+        return [whole(op, "a token id", token, 0, last) for token in prompt]
 
     def _stops(self, given: str | Sequence[str] | None) -> StopStrings:
         return StopStrings(self.generation_config.stop_strings if given is None else given)
@@ -377,7 +392,8 @@ class LanguageModel(LoadedModel):
         self, op: str, prompt: list[int], options: dict[str, Any], chats: bool = False
     ) -> LockedIterator[int]:
         strategy = options.pop("strategy", None)
-        values = self._options(op, [prompt], options)
+        checked = self._options(op, prompt, options)
+        values = _native.LlmGenerationOptions(**checked)
         if strategy is None:
             start_steps = self._start([prompt], values, chats)
             return LockedIterator([self._lock], lambda: _first_of(start_steps()))
@@ -386,11 +402,10 @@ class LanguageModel(LoadedModel):
                 f"{op}: strategy is of type {type(strategy).__name__}, expected one of "
                 "pygpukit.llm: NgramLookup, DraftModel, SelfSpeculation, Jacobi, Lookahead"
             )
-        use_graph = bool(options.get("use_graph", True))
 
         def start() -> Iterator[int]:
             self._chat = None
-            return strategy._tokens(self._model, self._runner, prompt, values, use_graph)
+            return strategy._tokens(self._model, self._runner, prompt, values, checked["use_graph"])
 
         return LockedIterator(strategy._locks(self._lock), start)
 
@@ -430,16 +445,14 @@ class LanguageModel(LoadedModel):
         self._chat = (ids[: pages.length], pages)
         return pages if pages.length else None
 
-    def _options(
-        self, op: str, prompts: list[list[int]], options: dict[str, Any]
-    ) -> _native.LlmGenerationOptions:
+    def _options(self, op: str, prompt: list[int], options: dict[str, Any]) -> dict[str, Any]:
+        """Those of LlmGenerationOptions."""
         refuse_unknown(op, options, (*NAMES, "use_graph"))
-        longest = max((len(prompt) for prompt in prompts), default=0)
-        values = generation_options(op, self.generation_config, options, longest, self.max_length)
-        use_graph = options.get("use_graph")
-        return _native.LlmGenerationOptions(
-            **values, use_graph=True if use_graph is None else bool(use_graph)
-        )
+        length, use_graph = len(prompt), options.get("use_graph")
+        return {
+            **generation_options(op, self.generation_config, options, length, self.max_length),
+            "use_graph": True if use_graph is None else bool(use_graph),
+        }
 
 
 def _steps(generation: list[_native.LlmGeneration]) -> Generator[list[int], None, None]:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pygpukit import _native
-from pygpukit.core.arguments import file_path
+from pygpukit._native import safe_repr
+from pygpukit.core.arguments import file_path, items, require_callable
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -148,8 +150,6 @@ class _WeightFiles:
 
         info = self.tensor_info(name)
         if info.dtype != Dtype.Float32:
-            from pygpukit.core.errors import InvalidValueError
-
             raise InvalidValueError(
                 f"tensor_as_f32: '{name}' has dtype {info.dtype_name}, expected float32"
             )
@@ -181,18 +181,18 @@ class _WeightFiles:
         memory limit load. `progress(done, total)` is called with bytes; True shows a line.
         """
         return self._weights.load(
-            self._weights.names if names is None else list(names),
+            self._weights.names if names is None else _names("load", "names", names),
             dtype=dtype,
             device=device,
             evictable=evictable,
             block_bytes=block_bytes,
             num_threads=num_threads,
-            progress=_show_progress if progress is True else progress or None,
+            progress=progress_function(progress),
         )
 
     def check_names(self, expected: Iterable[str]) -> None:
         """ValueError that names missing and unexpected tensors."""
-        self._weights.check_names(list(expected))
+        self._weights.check_names(_names("check_names", "expected", expected))
 
     def __len__(self) -> int:
         return self.num_tensors
@@ -244,8 +244,39 @@ def save_safetensors(
 ) -> None:
     """Writes arrays to a SafeTensors file, which appears complete or not at all."""
     path = file_path("save_safetensors", path)
+    _check_dict("tensors", tensors)
+    _check_dict("metadata", metadata or {})
+    for key, text in (metadata or {}).items():
+        _check_text(f"the value of metadata[{safe_repr(key)}]", text)
     arrays = [(name, _as_array(value)) for name, value in tensors.items()]
     _native.save_safetensors(path, arrays, dict(metadata or {}))
+
+
+def _check_dict(name: str, given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(
+            f"save_safetensors: {name} is of type {type(given).__name__}, expected a dict"
+        )
+    for key in given:
+        _check_text(f"a key of {name}", key)
+
+
+def _check_text(name: str, given: object) -> None:
+    """A str that UTF-8 has bytes for."""
+    if not isinstance(given, str):
+        raise InvalidTypeError(
+            f"save_safetensors: {name} is of type {type(given).__name__}, expected str"
+        )
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise InvalidValueError(f"save_safetensors: {name} has surrogates") from None
+
+
+def _names(op: str, what: str, given: Iterable[str]) -> list[str]:
+    if isinstance(given, str):
+        raise InvalidTypeError(f"{op}: {what} is str {safe_repr(given)}, expected a list of names")
+    return items(op, what, given, "a list of names")
 
 
 def _as_array(value: Any) -> GPUArray:
@@ -254,6 +285,14 @@ def _as_array(value: Any) -> GPUArray:
     from pygpukit.ops.conversion import asarray
 
     return asarray(value, device="cpu")
+
+
+def progress_function(progress: Progress) -> Callable[[int, int], object] | None:
+    """What a load reports to, if anything."""
+    if progress is None or isinstance(progress, bool):
+        return _show_progress if progress else None
+    require_callable("load", "progress", progress)
+    return progress
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pygpukit import _native
 from pygpukit.core.arguments import file_path
-from pygpukit.llm.safetensors import _show_progress
+from pygpukit.llm.safetensors import progress_function
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -99,7 +99,7 @@ class TorchFile:
             self._file.names if names is None else list(names),
             dtype=dtype,
             device=device,
-            progress=_show_progress if progress is True else progress or None,
+            progress=progress_function(progress),
         )
 
     def __len__(self) -> int:
