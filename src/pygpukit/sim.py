@@ -12,7 +12,6 @@ with PYGPUKIT_DEVICE=sim. ``python -m pygpukit check script.py`` checks a whole 
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from pygpukit import _native
+from pygpukit._sim_recording import Living, Recording, made, recorded
+from pygpukit.core.arguments import items, require_callable, whole
 from pygpukit.core.errors import GpuUnavailable, InvalidValueError
 
 __all__ = [
@@ -193,9 +194,11 @@ def check(
     A seed other than 0 shuffles the order of warps and blocks, which provokes other races. What fn
     made and nobody has released, but for its result, is in ``leaks``.
     """
+    require_callable("check", "fn", fn)
+    seed = whole("check", "seed", seed)
     report = Report()
     with watching_leaks() as leaks:
-        with recording(report.launches, check=True, races=races, seed=seed):
+        with recording(report.launches, check=True, races=bool(races), seed=seed):
             report.result = fn(*args, **kwargs)
         report.leaks = leaks(report.result)
     return report
@@ -203,6 +206,7 @@ def check(
 
 def profile(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Profile:
     """Calls ``fn(*args, **kwargs)`` and counts what each source line of its kernels did."""
+    require_callable("profile", "fn", fn)
     found = Profile()
     with recording(found.launches, counts=True):
         found.result = fn(*args, **kwargs)
@@ -273,20 +277,26 @@ def step(
     that source line; ``Walk.until`` to the next ones. A function with several launches gives the
     first one's.
     """
-    index = tuple(block_index)
-    if len(index) != 3 or min(index) < 0:
+    require_callable("step", "kernel", kernel)
+    index = [
+        whole("step", "block_index", i, 0, 2**31 - 1)
+        for i in items("step", "block_index", block_index, "three indices")
+    ]
+    if len(index) != 3:
         raise InvalidValueError(f"step: block_index is {block_index}, expected three indices")
-    if warp < 0 or max_steps <= 0:
-        raise InvalidValueError(f"step: warp is {warp}, max_steps {max_steps}")
+    warp = whole("step", "warp", warp)
+    max_steps = whole("step", "max_steps", max_steps, 1)
     launches: list[Launch] = []
-    trace = {"trace_steps": max_steps, "trace_block": list(index), "trace_warp": warp}
+    trace = {"trace_steps": max_steps, "trace_block": index, "trace_warp": warp}
     with recording(launches, check=True, trace=trace):
         kernel(*args, **kwargs)
     if not launches:
         raise InvalidValueError("step: the function launched no kernel")
     first = launches[0]
     if any(i >= n for i, n in zip(index, first.grid, strict=True)):
-        raise InvalidValueError(f"step: block_index is {index}, the grid has {first.grid} blocks")
+        raise InvalidValueError(
+            f"step: block_index is {block_index}, the grid has {first.grid} blocks"
+        )
     warps = -(-first.block[0] * first.block[1] * first.block[2] // 32)
     if warp >= warps:
         raise InvalidValueError(f"step: warp is {warp}, a block of {first.block} has {warps}")
@@ -363,23 +373,20 @@ def recording(
     seed: int = 0,
     trace: dict[str, Any] | None = None,
 ) -> Iterator[None]:
-    """Adds the launches of the block to a list; their faults are not raised meanwhile."""
+    """Adds the launches of the block to a list; their faults are not raised meanwhile.
+
+    All threads' launches count, and those that another recording has as well.
+    """
     from pygpukit.ops.fusion import simulated
 
     _require_simulator()
-    before = _native.sim_options()
-    _native.synchronize()
-    _native.sim_take_report()
-    wanted = {"check": check, "races": races, "counts": counts, "seed": seed}
-    _native.sim_set_options(**{**before, **wanted, "record": True, "log": False}, **(trace or {}))
+    rows: list[dict[str, Any]] = []
     try:
-        with simulated():  # fused functions, which are NumPy's work on the CPU otherwise
-            yield
-        _native.synchronize()
+        with recorded(Recording(rows, check, races, counts, seed, trace or {})), simulated():
+            yield  # simulated: fused functions, which are NumPy's work on the CPU otherwise
     finally:
-        _native.sim_set_options(**before)
         sources: dict[str, list[str]] = {}
-        launches.extend(_launch(row, sources) for row in json.loads(_native.sim_take_report()))
+        launches.extend(_launch(row, sources) for row in rows)
 
 
 @contextmanager
@@ -388,23 +395,20 @@ def watching_leaks() -> Iterator[Callable[[Any], list[Leak]]]:
 
     The library's own streams, events, modules and pools are not counted.
     """
-    _native.sim_record_made(True)
-    try:
-        yield _leaks
-    finally:
-        _native.sim_record_made(False)
+    with made() as living:
+        yield lambda result: _leaks(result, living)
 
 
-def _leaks(result: Any) -> list[Leak]:
+def _leaks(result: Any, living: Living) -> list[Leak]:
     kept = list(_arrays_in(result))
-    rows = _native.sim_living(kept)
+    rows = living(kept)
     if rows:  # garbage in reference cycles is not a leak
         gc.collect()
-        rows = _native.sim_living(kept)
-    living: dict[str, list[int]] = {}
+        rows = living(kept)
+    sizes_of: dict[str, list[int]] = {}
     for kind, size in rows:
-        living.setdefault(kind, []).append(size)
-    return [Leak(kind, len(sizes), sum(sizes)) for kind, sizes in sorted(living.items())]
+        sizes_of.setdefault(kind, []).append(size)
+    return [Leak(kind, len(sizes), sum(sizes)) for kind, sizes in sorted(sizes_of.items())]
 
 
 def _arrays_in(result: Any) -> Iterator[_native.GPUArray]:

@@ -100,6 +100,7 @@ def test_suites_on_cpu_simulation() -> None:
 
 def test_names_of_0_2() -> None:
     assert BenchmarkSuite().add_gqa()._selected == ["attention"]
+    assert BenchmarkSuite().add_w8a8_gemv()._selected == ["fp8"]
 
 
 def test_wrong_results_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

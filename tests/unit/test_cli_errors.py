@@ -205,3 +205,19 @@ def test_a_script_that_fails_is_reported(tmp_path: Path) -> None:
     assert f'File "{script}", line 2' in err
     assert "runpy" not in err
     assert err.index("KeyError: 'own'") < err.index("no findings")
+
+
+def test_check_shows_what_it_found_before_ctrl_c(tmp_path: Path) -> None:
+    script = tmp_path / "stopped.py"
+    script.write_text("raise KeyboardInterrupt\n")
+    with run("check", str(script)) as process:
+        _, text = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert text.startswith("Traceback")
+    assert "runpy" not in text
+    assert text.endswith("\nKeyboardInterrupt\n0 launches, no findings\n")
+
+
+def test_check_refuses_a_negative_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    message = "pygpukit: check: --seed is -1, expected at least 0\n"
+    assert failure(capsys, "check", "--seed", "-1", __file__) == message

@@ -40,6 +40,21 @@ def test_bad_memory_sizes(given: Any) -> None:
         memory_bytes(given, 1000)
 
 
+def test_arguments_of_the_wrong_type() -> None:
+    assert memory_bytes(np.float32(0.5), 1000) == 500
+    for options, named in (
+        ({"memory": [1]}, "memory is list"),
+        ({"memory": {}}, "memory is dict"),
+        ({"compute": "a"}, "compute of 'wrong' is 'a'"),
+        ({"bandwidth": None, "compute": [0.5]}, r"compute of 'wrong' is \[0.5\]"),
+    ):
+        with pytest.raises(gp.InvalidArgument, match=f"partition: {named}.* expected a number"):
+            gp.scheduler.partition("wrong", **options)
+    for share in (0, 1.5, -1.0, float("nan")):
+        with pytest.raises(gp.InvalidArgument, match="partition: compute"):
+            gp.scheduler.partition("wrong", compute=share)
+
+
 def test_a_limit_is_refused_and_the_neighbour_goes_on() -> None:
     small = gp.scheduler.partition("small", memory=MIB)
     other = gp.scheduler.partition("other", memory=64 * MIB)

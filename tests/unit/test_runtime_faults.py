@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import threading
 import time
 
@@ -349,3 +350,38 @@ def test_a_forked_child_starts_anew(run_python) -> None:  # type: ignore[no-unty
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert done.stdout == "7\n", done.stderr
+
+
+def test_tasks_keep_a_dropped_scheduler_until_they_end() -> None:
+    before = threading.active_count()
+
+    def start() -> list[scheduler.TaskFuture[int]]:
+        sched = Scheduler(workers=1)
+        return [sched.submit(lambda i=i: time.sleep(0.001) or i) for i in range(20)]
+
+    for _ in range(20):
+        assert [task.result(WAIT) for task in start()] == list(range(20))
+    until(lambda: threading.active_count() == before)
+
+
+def test_a_task_may_shut_its_scheduler_down() -> None:
+    sched = Scheduler(workers=2)
+    assert not sched.submit(sched.shutdown).result(WAIT)  # its own worker has not ended
+    with pytest.raises(RuntimeError, match="was shut down"):
+        sched.submit(int)
+    assert sched.shutdown(timeout=WAIT)
+
+
+def test_a_callback_that_raises_stops_no_other(
+    sched: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: reported.append(error.exc_value))
+    gate, called = Gate(), list[int]()
+    task = sched.submit(gate)
+    task.add_done_callback(lambda _: called.append(1))
+    task.add_done_callback(lambda _: 1 // 0)
+    task.add_done_callback(lambda _: called.append(2))
+    gate.open()
+    until(lambda: called == [1, 2] and len(reported) == 1)
+    assert isinstance(reported[0], ZeroDivisionError)

@@ -158,6 +158,29 @@ def test_trace_of_tasks_and_kernels(tmp_path: Path) -> None:
             rows[event["tid"]] = event["ts"] + event["dur"]
 
 
+def test_a_trace_in_a_trace_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with profiling.trace(path):
+        gp.scheduler.submit(lambda: 1, name="before").result(20)
+        with (
+            pytest.raises(RuntimeError, match="another trace"),
+            profiling.trace(tmp_path / "b"),
+        ):
+            pass
+        gp.scheduler.submit(lambda: 1, name="after").result(20)
+    assert {"before", "after"} <= {e["name"] for e in json.loads(path.read_text())["traceEvents"]}
+    with pytest.raises(gp.InvalidArgument, match="trace: path is int 3"), profiling.trace(3):
+        pass
+
+
+def test_blocks_of_arrays_are_counted() -> None:
+    profiler = MemoryProfiler()
+    before = profiler.snapshot("before").active_blocks
+    kept = [gp.ones(10) for _ in range(3)]
+    assert profiler.snapshot("after").active_blocks == before + 3
+    assert profiler.diff("before", "after")["active_blocks_delta"] == len(kept)
+
+
 def test_trace_of_evictions(tmp_path: Path) -> None:
     from pygpukit import memory
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pygpukit as gp
 from pygpukit import scheduler
 from pygpukit.scheduler import QosClass, SimDevice, SimTask, simulate
 
@@ -116,3 +118,11 @@ def test_random_traces_keep_the_limits(tasks: list[SimTask], policy: str) -> Non
 
 def test_it_is_reached_from_the_package() -> None:
     assert scheduler.simulate is simulate
+
+
+@pytest.mark.parametrize("row", [3, {"nme": "a"}, None])
+def test_rows_that_are_no_tasks(row: Any) -> None:
+    with pytest.raises(gp.InvalidArgument, match=r"simulate: task 1 is .*expected a SimTask"):
+        simulate([SimTask("a"), row])
+    with pytest.raises(gp.InvalidArgument, match="simulate: trace is int 5"):
+        simulate(5)

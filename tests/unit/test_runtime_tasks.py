@@ -305,8 +305,14 @@ def test_snapshot_as_data_and_text(sched: Scheduler) -> None:
     assert "train" in text
     assert "waits for task" in text
     scheduler.add_section("extra", lambda: {"answer": 42})
+    scheduler.add_section("raises", lambda: 1 // 0)
+    scheduler.add_section("wrong", lambda: 5)
     try:
-        assert sched.snapshot().sections["extra"] == {"answer": 42}
+        sections = sched.snapshot().sections
+        assert sections["extra"] == {"answer": 42}
+        assert "ZeroDivisionError" in sections["raises"]["error"]
+        assert "expected a dict" in sections["wrong"]["error"]
+        assert "ZeroDivisionError" in str(sched.snapshot())
     finally:
         from pygpukit.scheduler import inspection
 

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.tasks import until
 
 from pygpukit._cli import main
 from pygpukit.core.errors import OperationError
-from pygpukit.scheduler import publishing
+from pygpukit.scheduler import add_section, inspection, publishing
 
 WATCHED = """
 import threading, pygpukit as gp
@@ -122,3 +123,14 @@ def test_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
         main(["top", "--interval", "0"])
     assert stopped.value.code == 2
     assert "--interval 0" in capsys.readouterr().err
+
+
+def test_sections_may_hold_numpy_numbers(private: Path) -> None:
+    add_section("loss", lambda: {"mean": np.float32(0.5)})
+    try:
+        publishing.publish()
+        until(lambda: bool(publishing.published()))
+        assert publishing.published()[0]["snapshot"]["sections"] == {"loss": {"mean": "0.5"}}
+    finally:
+        publishing.unpublish()
+        inspection._sources.clear()

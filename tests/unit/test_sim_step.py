@@ -62,7 +62,7 @@ def test_breakpoints_and_registers() -> None:
         ({"block_index": (0, 0)}, "expected three indices"),
         ({"warp": 2}, r"warp is 2, a block of \(64, 1, 1\) has 2"),
         ({"max_steps": 3}, "more than max_steps=3"),
-        ({"max_steps": 0}, "max_steps 0"),
+        ({"max_steps": 0}, "max_steps is 0, expected at least 1"),
     ],
 )
 def test_refused(options: dict[str, object], message: str) -> None:

@@ -32,6 +32,8 @@ def add_parsers(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the script in a process of its own, which must choose its device before it starts."""
+    if args.seed < 0:
+        raise ValueError(f"check: --seed is {args.seed}, expected at least 0")
     if not os.path.isfile(args.script):
         raise ValueError(f"check: there is no file {args.script!r}")
     env = dict(os.environ, PYGPUKIT_DEVICE="sim" if args.ops else "cpu")
@@ -71,16 +73,16 @@ def run_script(seed: int, races: bool, script: str, args: list[str]) -> int:
                 code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
                 if isinstance(ended.code, str):
                     print(ended.code, file=sys.stderr)
-            except Exception as error:
+            except (Exception, KeyboardInterrupt) as error:  # what was found until then is shown
                 _print_error(error, script)
-                code = 1
+                code = 1 if isinstance(error, Exception) else 130
         report.leaks = leaks(None)  # the script's own variables are gone
     sys.stdout.flush()
     print(report, file=sys.stderr)
     return code or (0 if report.ok else 1)
 
 
-def _print_error(error: Exception, script: str) -> None:
+def _print_error(error: BaseException, script: str) -> None:
     """What Python would print, from the script's own frames on."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != script:

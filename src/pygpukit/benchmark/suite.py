@@ -199,7 +199,7 @@ class BenchmarkSuite:
         """Prefill and decode, with grouped heads too."""
         return self.add("attention")
 
-    add_gqa = add_attention  # 0.2's name
+    add_gqa, add_w8a8_gemv = add_attention, add_fp8_gemm  # 0.2's names
 
     def add_nn(self) -> BenchmarkSuite:
         """Row-wise ops, grouped GEMM, sampling, convolutions, LSTM."""

@@ -81,6 +81,7 @@ class MemoryProfiler:
             "used": stats["used"],
             "cached": stats["cached"],
             "available": quota - stats["used"],
+            "active_blocks": stats["blocks"],
             "allocation_count": stats["allocations"],
             "reuse_count": stats["reuses"],
             "cudamalloc_count": stats["allocations"] - stats["reuses"],

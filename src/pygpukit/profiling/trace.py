@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pygpukit.core.arguments import file_path
+from pygpukit.core.errors import OperationError
 from pygpukit.profiling.memory import MemorySnapshot
 from pygpukit.profiling.profiler import KernelRecord, Profiler
 
@@ -102,19 +104,27 @@ def write_trace(path: str | Path) -> None:
     """Writes the recorded events, for chrome://tracing and Perfetto."""
     from pygpukit import _runtime
 
-    Path(path).write_text(_runtime.trace_json(), encoding="utf-8")
+    Path(file_path("write_trace", path)).write_text(_runtime.trace_json(), encoding="utf-8")
 
 
 @contextmanager
 def trace(path: str | Path) -> Iterator[None]:
-    """Records a block and writes it: ``with gp.profiling.trace("trace.json"):``."""
+    """Records a block and writes it: ``with gp.profiling.trace("trace.json"):``.
+
+    RuntimeError while another trace is recorded: there is one for the whole process.
+    """
+    from pygpukit import _runtime
+
+    file = Path(file_path("trace", path))
+    if _runtime.trace_enabled():
+        raise OperationError("trace: another trace is being recorded")
     clear_trace()
     start_trace()
     try:
         yield
     finally:
         stop_trace()
-        write_trace(path)
+        write_trace(file)
 
 
 __all__ = [

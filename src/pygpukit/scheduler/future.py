@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ from pygpukit.scheduler.tasks import TaskState
 if TYPE_CHECKING:
     from pygpukit._runtime import Scheduler as NativeScheduler
     from pygpukit._runtime import TaskInfo
+    from pygpukit.scheduler.scheduler import Scheduler
 
 T = TypeVar("T")
 _local = threading.local()
@@ -27,8 +29,14 @@ def current_task() -> TaskFuture[Any] | None:
 class TaskFuture(Generic[T]):
     """The result of submit(). Can be waited for, awaited and cancelled from any thread."""
 
-    def __init__(self, native: NativeScheduler, function: Callable[[], T]) -> None:
+    def __init__(
+        self,
+        native: NativeScheduler,
+        function: Callable[[], T],
+        scheduler: Scheduler | None = None,
+    ) -> None:
         self._native = native
+        self._scheduler = scheduler  # held until the task ends: a dropped one stops its workers
         self._function: Callable[[], T] | None = function
         self._number = 0
         self._value: T | None = None
@@ -55,10 +63,11 @@ class TaskFuture(Generic[T]):
     def _ended(self, info: TaskInfo) -> None:
         with self._lock:
             self._final = info
-            self._function = None  # drop what it captures
+            self._function = self._scheduler = None  # drop what they hold
             callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
+        with contextlib.ExitStack() as calls:  # all of them, whichever raise
+            for callback in reversed(callbacks):
+                calls.callback(callback, self)
 
     @property
     def id(self) -> int:

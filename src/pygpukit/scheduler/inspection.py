@@ -149,12 +149,27 @@ _sources: dict[str, Callable[[], dict[str, Any]]] = {}
 
 
 def add_section(name: str, source: Callable[[], dict[str, Any]]) -> None:
-    """Adds `source()` (plain data) to every later snapshot as sections[name]."""
+    """Adds `source()` (a dict of plain data) to every later snapshot as sections[name].
+
+    Where it raises, or returns something else, the section is {"error": message}.
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"add_section: name is of type {type(name).__name__}, expected str")
     if not callable(source):
         raise InvalidTypeError(
             f"add_section: source is of type {type(source).__name__}, expected a function"
         )
     _sources[name] = source
+
+
+def _section_data(source: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        data: Any = source()
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    if not isinstance(data, dict):
+        return {"error": f"source returned a {type(data).__name__}, expected a dict"}
+    return dict(data)
 
 
 def take_snapshot(native: NativeScheduler, workers: int) -> Snapshot:
@@ -189,7 +204,7 @@ def take_snapshot(native: NativeScheduler, workers: int) -> Snapshot:
         workers=workers,
         streams_in_use=native.streams_in_use,
         max_streams=native.max_streams,
-        sections={name: source() for name, source in _sources.items()},
+        sections={name: _section_data(source) for name, source in list(_sources.items())},
         transfers=_transfers(native.device),
     )
 

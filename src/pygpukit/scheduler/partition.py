@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import weakref
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from pygpukit import _native
+from pygpukit.core.arguments import amount, is_whole, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -28,32 +30,33 @@ def memory_bytes(memory: int | float | str | None, total: int) -> int:
     """Bytes from a count, a fraction of `total` (a float, or "50%") or a string like "8GiB"."""
     if memory is None:
         return 0
-    amount: float
+    size: float
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|[kmgt]?i?b?)\s*", memory.lower())
         unit = match.group(2).removesuffix("b") if match else "?"
         scale = {**_UNITS, **_BINARY_UNITS, "%": total / 100}.get(unit)
         if match is None or scale is None:
-            raise ValueError(
+            raise InvalidValueError(
                 f"partition: memory is {_native.safe_repr(memory)}, "
                 "expected bytes, a fraction or a string such as "
                 "'8GiB' or '50%'"
             )
-        amount = float(match.group(1)) * scale
-    elif isinstance(memory, float):
-        if not 0 < memory <= 1:
-            raise ValueError(
-                f"partition: memory is {memory}, expected a fraction above 0 and at most 1 "
+        size = float(match.group(1)) * scale
+    elif is_whole(memory):
+        size = whole("partition", "memory", memory, 1)
+    else:
+        share = amount("partition", "memory", memory, -math.inf)
+        if not 0 < share <= 1:
+            raise InvalidValueError(
+                f"partition: memory is {share}, expected a fraction above 0 and at most 1 "
                 "(bytes are an int)"
             )
-        amount = memory * total
-    else:
-        amount = memory
-    if amount < 1:
-        raise ValueError(
+        size = share * total
+    if size < 1:
+        raise InvalidValueError(
             f"partition: memory is {_native.safe_repr(memory)}, expected at least one byte"
         )
-    return int(amount)
+    return int(size)
 
 
 @dataclass(frozen=True)
@@ -300,10 +303,15 @@ def partition(
     """
     total = _native.memory_info(device)[1]
     for what, share in (("compute", compute), ("bandwidth", bandwidth)):
-        if share is not None and not 0 < share <= 1:
-            raise ValueError(
-                f"partition: {what} of {name!r} is {share}, expected a share above 0 and at most 1"
-            )
+        if share is None:
+            continue
+        given = f"partition: {what} of {name!r} is {_native.safe_repr(share)}"
+        try:
+            fits = bool(0 < share <= 1)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(f"{given}, expected a number") from None
+        if not fits:
+            raise InvalidValueError(f"{given}, expected a share above 0 and at most 1")
     return DevicePartition(
         _native.DevicePartition(
             name,

@@ -54,7 +54,7 @@ def _write(path: Path, data: dict[str, Any]) -> None:
     new = path.with_suffix(".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(data, file)
+        json.dump(data, file, default=str)  # sections may hold NumPy numbers
     os.replace(new, path)
 
 

@@ -19,7 +19,7 @@ from pygpukit._runtime import (
     QosClass,
 )
 from pygpukit._runtime import Scheduler as NativeScheduler
-from pygpukit.core.arguments import items, require_callable, whole
+from pygpukit.core.arguments import amount, items, require_callable, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError, OperationError
 from pygpukit.scheduler.future import TaskFuture
 from pygpukit.scheduler.inspection import Snapshot, take_snapshot
@@ -77,6 +77,7 @@ class Scheduler:
         max_ended_kept: int = 16384,
     ) -> None:
         self._num_workers = whole("Scheduler", "workers", workers, 1)
+        memory = None if memory is None else whole("Scheduler", "memory", memory)
         self._native = NativeScheduler(
             default_ledger(memory) if ledger is None else ledger,
             policy=policy,
@@ -156,10 +157,11 @@ class Scheduler:
             raise InvalidTypeError(
                 f"submit: kwargs is {_native.safe_repr(kwargs)}, expected a dict with names as keys"
             )
+        bandwidth = amount("submit", "bandwidth", bandwidth, 0.0, 1.0)
         earlier = items("submit", "after", after, "several tasks")
         part = self._part(partition, "submit")
         function: Callable[[], T] = functools.partial(fn, *args, **(kwargs or {}))
-        task: TaskFuture[T] = TaskFuture(self._native, function)
+        task: TaskFuture[T] = TaskFuture(self._native, function, self)
         self._start_workers()
         task._submit(
             {
@@ -228,7 +230,8 @@ class Scheduler:
     def shutdown(self, *, cancel: bool = False, timeout: float | None = None) -> bool:
         """Takes no more tasks, ends the workers; False when one did not end in `timeout` seconds.
 
-        Tasks that have not started are left alone (and never start) unless `cancel`.
+        Tasks that have not started are left alone (and never start) unless `cancel`. Called by a
+        task, it does not wait for that task's own worker.
         """
         with self._lock:
             self._closed = True
@@ -238,7 +241,8 @@ class Scheduler:
         self._native.stop()
         limit = None if timeout is None else time.monotonic() + timeout
         for worker in workers:
-            worker.join(None if limit is None else max(0.0, limit - time.monotonic()))
+            if worker is not threading.current_thread():  # a task's, which ends after this
+                worker.join(None if limit is None else max(0.0, limit - time.monotonic()))
         return not any(worker.is_alive() for worker in workers)
 
     def __enter__(self) -> Scheduler:

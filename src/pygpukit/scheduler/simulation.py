@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pygpukit import _runtime
 from pygpukit._native import safe_repr
 from pygpukit._runtime import QosClass, SimDevice, SimResult
-from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.arguments import items
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.scheduler.tasks import qos_class
 
 
@@ -59,6 +60,16 @@ def _native_task(task: SimTask, index: int, names: dict[str, int]) -> _runtime.S
     )
 
 
+def _task_of(row: Any, index: int) -> SimTask:
+    try:
+        return SimTask(**row)
+    except TypeError:
+        known = ", ".join(one.name for one in fields(SimTask))
+        raise InvalidTypeError(
+            f"simulate: task {index} is {safe_repr(row)}, expected a SimTask or a dict of {known}"
+        ) from None
+
+
 def simulate(
     trace: Iterable[SimTask | Mapping[str, Any]],
     device: SimDevice | None = None,
@@ -73,8 +84,8 @@ def simulate(
     """
     names: dict[str, int] = {}
     tasks = []
-    for index, row in enumerate(trace):
-        task = row if isinstance(row, SimTask) else SimTask(**row)
+    for index, row in enumerate(items("simulate", "trace", trace, "several tasks")):
+        task = row if isinstance(row, SimTask) else _task_of(row, index)
         tasks.append(_native_task(task, index, names))
         if task.name:
             names.setdefault(task.name, index)
