@@ -149,7 +149,7 @@ class StreamingTranscriber:
         if whole == 0:
             return 0
         frames = self._sound.shape[0] // WHISPER_HOP_LENGTH
-        timed = timed_words(self._decoder, source, prompt, [*self._fixed, *guess], frames, language)
+        timed = timed_words(self._decoder, source, prompt, [self._fixed, guess], frames, language)
         latest = self._sound.shape[0] / WHISPER_SAMPLE_RATE - self._holdback
         count = -len(self._fixed)
         for word, part in timed:
@@ -169,8 +169,8 @@ class StreamingTranscriber:
             self._guess = []
         else:
             frames = self._sound.shape[0] // WHISPER_HOP_LENGTH
-            ids = [*self._fixed, *self._guess]
-            timed = timed_words(self._decoder, source, prompt, ids, frames, language)
+            texts = [self._fixed, self._guess]
+            timed = timed_words(self._decoder, source, prompt, texts, frames, language)
             count, end = 0, 0.0
             for word, part in timed:
                 count += len(part)
