@@ -85,7 +85,8 @@ class StreamingTranscriber:
         if self._finished:
             raise InvalidValueError(f"{_OP}.push: the stream is finished")
         piece = load_sound(f"{_OP}.push", samples, self._rate, self._device, finite=True)
-        self._sound = piece if self._sound is None else _native.concat([self._sound, piece], 0)
+        # A copy in any case: the caller may write the next samples into its array.
+        self._sound = _native.concat([*([] if self._sound is None else [self._sound]), piece], 0)
         self._fresh += piece.shape[0]
         if self._fresh < self._interval:
             return StreamUpdate("", self._said(self._guess))
