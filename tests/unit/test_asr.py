@@ -301,8 +301,11 @@ def test_formats() -> None:
     text = {kind: gp.asr.format_transcript(result, kind) for kind in gp.asr.FORMATS}
     assert text["txt"] == "one --> two\nthree\n"
     assert text["srt"].startswith("1\n00:00:00,000 --> 00:00:01,500\none -> two\n\n2\n01:01:01,")
-    assert text["vtt"].startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.500\none -> two\n")
+    assert text["vtt"].startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.500\none --&gt; two\n")
     assert json.loads(text["json"])["segments"][1]["text"] == " three"
+    marked = gp.asr.TranscriptionResult("", [gp.asr.TranscriptionSegment(" a <b> & c", 0, 1)], "en")
+    assert gp.asr.format_transcript(marked, "vtt").endswith("\na &lt;b&gt; &amp; c\n")
+    assert gp.asr.format_transcript(marked, "srt").endswith("\na <b> & c\n")
     with pytest.raises(ValueError, match="kind is 'pdf'"):
         gp.asr.format_transcript(result, "pdf")
 

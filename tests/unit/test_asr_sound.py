@@ -155,6 +155,15 @@ def test_a_stream_longer_than_the_window(model: gp.asr.WhisperModel) -> None:
     assert wrong <= 0.2 * words, said  # the model mishears some of it
 
 
+def test_a_stream_of_an_array_that_is_written_again(model: gp.asr.WhisperModel) -> None:
+    stream = model.stream("en", interval=1.0)
+    block = gp.from_numpy(np.full(1600, 0.5, np.float32), device="cpu")
+    stream.push(block)
+    block[...] = 0.0
+    assert stream._sound is not None
+    assert stream._sound.to_numpy().tolist() == [0.5] * 1600
+
+
 def test_chunks_that_overlap(model: gp.asr.WhisperModel) -> None:
     sound = samples("long")[: 24 * RATE]
     whole = model.transcribe(sound, language="en")

@@ -266,6 +266,17 @@ def test_ring_buffer() -> None:
     assert ring.read(0).shape == (0,)
 
 
+def test_stream_of_an_array_that_is_written_again() -> None:
+    stream = audio.AudioStream(4, 4)
+    block = gp.ones(4)
+    stream.push(block)
+    block[...] = 2.0
+    stream.push(block)
+    block[...] = 3.0
+    chunks = [stream.pop_chunk(apply_window=False).to_numpy().tolist() for _ in range(2)]
+    assert chunks == [[1.0] * 4, [2.0] * 4]
+
+
 def test_stream() -> None:
     stream = audio.AudioStream(4, sample_rate=10, buffer_duration=1.0)
     assert stream.hop_size == 2

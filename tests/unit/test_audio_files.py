@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import struct
+import sys
 import wave
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,3 +162,18 @@ def test_other_formats_name_the_package(tmp_path: Path) -> None:
         audio.load(b"fLaC and so on")
     with pytest.raises(ImportError, match="save: "):
         audio.save(tmp_path / "a.flac", gp.from_numpy(samples()), 8000)
+
+
+def test_a_file_that_soundfile_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LibsndfileError(RuntimeError):
+        error_string = "Format not recognised."
+
+        def __str__(self) -> str:
+            return f"Error opening <_io.BytesIO object at 0x7f01>: {self.error_string}"
+
+    def read(*_: object, **__: object) -> None:
+        raise LibsndfileError
+
+    monkeypatch.setitem(sys.modules, "soundfile", SimpleNamespace(read=read))
+    with pytest.raises(ValueError, match=r"^load: the bytes: Format not recognised\.$"):
+        audio.load(b"fLaC and so on")

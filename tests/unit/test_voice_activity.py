@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,16 @@ def test_wrong_sound_and_wrong_options() -> None:
         VADConfig(frame_duration_ms=0)
     with pytest.raises(ValueError, match=r"VADConfig: silence_threshold is 0\.5"):
         VADConfig(silence_threshold=0.5)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"energy_threshold": "loud"}, "VADConfig: energy_threshold is str 'loud', expected a num"),
+        ({"sample_rate": 16000.0}, "VADConfig: sample_rate is float 16000.0, expected int"),
+    ]
+    for options, words in wrong:
+        with pytest.raises(gp.PyGPUkitError, match=re.escape(words)):
+            VADConfig(**options)
+    with pytest.raises(gp.PyGPUkitError, match="config is of type int, expected a VADConfig"):
+        VoiceActivityDetector(16000)  # type: ignore[arg-type]
+    assert VADConfig(frame_duration_ms=30.5).frame_size == 488  # type: ignore[arg-type]
 
 
 def test_audio_buffer() -> None:
@@ -142,5 +153,8 @@ def test_audio_buffer() -> None:
     assert len(buffer) == 10
     buffer.clear()
     assert buffer.get_all().size == len(buffer) == 0
-    with pytest.raises(ValueError, match="AudioBuffer: max_duration"):
-        AudioBuffer(max_duration=0)
+    for duration in (0, float("inf")):
+        with pytest.raises(ValueError, match="AudioBuffer: max_duration"):
+            AudioBuffer(max_duration=duration)
+    with pytest.raises(gp.PyGPUkitError, match="AudioBuffer: sample_rate is str 'high'"):
+        AudioBuffer("high")  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import numpy as np
 
 from pygpukit import _native
 from pygpukit.asr.preprocessing import WHISPER_HOP_LENGTH, WHISPER_SAMPLE_RATE, pad_or_trim
+from pygpukit.asr.result import shifted
 from pygpukit.asr.sequential import window_segments
 from pygpukit.asr.words import add_words
 
@@ -127,7 +128,7 @@ def _decode_batch(
     options: TranscribeOptions,
     language: str | None,
 ) -> list[TranscriptionSegment]:
-    found = []
+    found: list[TranscriptionSegment] = []
     with decoder.sources(mel) as sources:
         texts = decoder.decode(sources, [prompt] * len(pieces), options)
         for (begin, end), source, decoded in zip(pieces, sources, texts, strict=True):
@@ -137,18 +138,8 @@ def _decode_batch(
             segments, _ = window_segments(decoder, decoded, 0, frames, whole=True)
             if options.word_timestamps:
                 add_words(decoder, source, segments, start, frames, 0.0, language)
-            for segment in segments:
-                _shift(segment, begin / WHISPER_SAMPLE_RATE)
-            found += segments
+            found += shifted(segments, begin / WHISPER_SAMPLE_RATE)
     return found
-
-
-def _shift(segment: TranscriptionSegment, offset: float) -> None:
-    segment.start += offset
-    segment.end += offset
-    for word in segment.words:
-        word.start += offset
-        word.end += offset
 
 
 __all__ = ["cut_at_pauses", "find_speech", "transcribe_pieces"]

@@ -23,17 +23,20 @@ def format_transcript(result: TranscriptionResult, kind: str) -> str:
     if kind == "txt":
         return "".join(f"{segment.text.strip()}\n" for segment in result.segments)
     mark = "," if kind == "srt" else "."
+    texts = (_cue(segment.text, escaped=kind == "vtt") for segment in result.segments)
     cues = [
-        f"{_time(segment.start, mark)} --> {_time(segment.end, mark)}\n{_cue(segment.text)}\n"
-        for segment in result.segments
+        f"{_time(segment.start, mark)} --> {_time(segment.end, mark)}\n{text}\n"
+        for segment, text in zip(result.segments, texts, strict=True)
     ]
     if kind == "vtt":
         return "\n".join(["WEBVTT\n", *cues])
     return "\n".join(f"{number}\n{cue}" for number, cue in enumerate(cues, 1))
 
 
-def _cue(text: str) -> str:
-    """An arrow would begin another cue, an empty line end this one."""
+def _cue(text: str, *, escaped: bool) -> str:
+    """An arrow would begin another cue, an empty line end this one; WebVTT has tags."""
+    if escaped:
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     lines = (line.strip() for line in text.replace("-->", "->").splitlines())
     return "\n".join(line for line in lines if line)
 

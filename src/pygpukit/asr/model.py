@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pygpukit import _native
 from pygpukit.asr.batched import transcribe_pieces
+from pygpukit.asr.chunks import Chunk, in_turn, join_chunks
 from pygpukit.asr.config import WhisperConfig
 from pygpukit.asr.decoder import WhisperDecoder
 from pygpukit.asr.encoder import WhisperEncoder
@@ -20,7 +22,7 @@ from pygpukit.asr.preprocessing import (
     WHISPER_SAMPLE_RATE,
     load_sound,
 )
-from pygpukit.asr.result import TranscriptionResult, TranscriptionSegment
+from pygpukit.asr.result import TranscriptionResult, TranscriptionSegment, shifted
 from pygpukit.asr.sequential import one_source, transcribe_windows
 from pygpukit.asr.streaming import StreamingTranscriber
 from pygpukit.asr.tokens import WhisperTokens
@@ -188,36 +190,33 @@ class WhisperModel(LoadedModel):
     ) -> Iterator[TranscriptionSegment]:
         """The segments of a recording one by one, in chunks of up to 30 s that may overlap.
 
-        The border of two chunks is the middle of what they share: a segment behind it is the next
-        chunk's, where no edge cuts it. For sound that is still arriving there is stream().
+        Chunks that overlap are joined by words, whose times are found for that: the border is the
+        middle of what two chunks share, a word behind it is the next chunk's, where no edge cuts
+        it. For sound that is still arriving there is stream().
         """
         op = "transcribe_streaming"
         length = amount(op, "chunk_length", chunk_length, 1.0, float(WHISPER_CHUNK_LENGTH))
         shared = amount(op, "overlap", overlap, 0.0, length / 2)
         chosen = self._options(language, max_length, temperature, options)
         sound = load_sound(op, audio, sample_rate, self._model.device, finite=True)
-        return self._chunks(sound, chosen, length, shared)
+        size, both = int(length * WHISPER_SAMPLE_RATE), int(shared * WHISPER_SAMPLE_RATE)
+        if both == 0:
+            return in_turn(self._chunks(sound, chosen, size, size))
+        timed = dataclasses.replace(chosen, word_timestamps=True)
+        chunks = self._chunks(sound, timed, size, size - both)
+        seconds = both / WHISPER_SAMPLE_RATE
+        return join_chunks(self.tokens, chunks, seconds, words=chosen.word_timestamps)
 
     def _chunks(
-        self, sound: GPUArray, options: TranscribeOptions, length: float, overlap: float
-    ) -> Iterator[TranscriptionSegment]:
-        size, step = (int(x * WHISPER_SAMPLE_RATE) for x in (length, length - overlap))
-        done = 0.0
-        for begin in range(0, max(sound.shape[0], 1), step):
-            chunk = sound[begin : begin + size]
-            offset = begin / WHISPER_SAMPLE_RATE
-            is_last = begin + size >= sound.shape[0]
-            past = math.inf if is_last else offset + length - overlap / 2
-            for segment in self._segments(chunk, options, "sequential", None)[1]:
-                segment.start += offset
-                segment.end += offset
-                for word in segment.words:
-                    word.start += offset
-                    word.end += offset
-                middle = (segment.start + segment.end) / 2
-                if done < middle < past:
-                    done = segment.end
-                    yield segment
+        self, sound: GPUArray, options: TranscribeOptions, size: int, step: int
+    ) -> Iterator[Chunk]:
+        total = sound.shape[0]
+        for first in range(0, max(total, 1), step):
+            begin, is_last = first / WHISPER_SAMPLE_RATE, first + size >= total
+            end = math.inf if is_last else (first + size) / WHISPER_SAMPLE_RATE
+            chunk = sound[first : first + size]
+            language, segments = self._segments(chunk, options, "sequential", None)
+            yield Chunk(begin, end, language, shifted(segments, begin))
             if is_last:
                 return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 
@@ -40,4 +41,17 @@ class TranscriptionResult:
     duration: float = 0.0
 
 
-__all__ = ["TranscriptionResult", "TranscriptionSegment", "Word"]
+def shifted(
+    segments: Iterable[TranscriptionSegment], offset: float
+) -> Iterator[TranscriptionSegment]:
+    """The segments themselves, with ``offset`` added to their times."""
+    for segment in segments:
+        segment.start += offset
+        segment.end += offset
+        for word in segment.words:
+            word.start += offset
+            word.end += offset
+        yield segment
+
+
+__all__ = ["TranscriptionResult", "TranscriptionSegment", "Word", "shifted"]

@@ -85,7 +85,8 @@ class StreamingTranscriber:
         if self._finished:
             raise InvalidValueError(f"{_OP}.push: the stream is finished")
         piece = load_sound(f"{_OP}.push", samples, self._rate, self._device, finite=True)
-        self._sound = piece if self._sound is None else _native.concat([self._sound, piece], 0)
+        # A copy in any case: the caller may write the next samples into its array.
+        self._sound = _native.concat([*([] if self._sound is None else [self._sound]), piece], 0)
         self._fresh += piece.shape[0]
         if self._fresh < self._interval:
             return StreamUpdate("", self._said(self._guess))
@@ -149,7 +150,7 @@ class StreamingTranscriber:
         if whole == 0:
             return 0
         frames = self._sound.shape[0] // WHISPER_HOP_LENGTH
-        timed = timed_words(self._decoder, source, prompt, [*self._fixed, *guess], frames, language)
+        timed = timed_words(self._decoder, source, prompt, [self._fixed, guess], frames, language)
         latest = self._sound.shape[0] / WHISPER_SAMPLE_RATE - self._holdback
         count = -len(self._fixed)
         for word, part in timed:
@@ -169,8 +170,8 @@ class StreamingTranscriber:
             self._guess = []
         else:
             frames = self._sound.shape[0] // WHISPER_HOP_LENGTH
-            ids = [*self._fixed, *self._guess]
-            timed = timed_words(self._decoder, source, prompt, ids, frames, language)
+            texts = [self._fixed, self._guess]
+            timed = timed_words(self._decoder, source, prompt, texts, frames, language)
             count, end = 0, 0.0
             for word, part in timed:
                 count += len(part)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "yue"))
 _BEFORE = frozenset("\"'([{-\u201c\u00bf")  # belong to the word after them
 _BEHIND = frozenset("\"'.,!?:)]}\u3002\uff0c\uff01\uff1f\uff1a\u201d\u3001")  # ... before them
+PUNCTUATION = "".join(sorted(_BEFORE | _BEHIND))
 
 
 def split_words(
@@ -72,17 +73,18 @@ def timed_words(
     decoder: WindowDecoder,
     source: AsrSource,
     prompt: Sequence[int],
-    ids: Sequence[int],
+    texts: Sequence[Sequence[int]],
     num_frames: int,
     language: str | None,
 ) -> list[tuple[Word, list[int]]]:
-    """The words of a text with times from the window's start, and their tokens."""
+    """The words of texts that follow each other, with times from the window's start and tokens."""
+    ids = [i for text in texts for i in text]
     if not ids:
         return []
     begins, probs = decoder.align(source, prompt, ids, num_frames)
     words: list[tuple[Word, list[int]]] = []
     at = 0
-    for text, part in split_words(decoder.tokens, ids, language):
+    for text, part in (w for ids in texts for w in split_words(decoder.tokens, ids, language)):
         end = at + len(part)
         word = Word(
             text,
@@ -108,8 +110,7 @@ def add_words(
     tokens = decoder.tokens
     prompt = [i for i in start if i != tokens.no_timestamps] + [tokens.no_timestamps]
     texts = [[i for i in segment.tokens if tokens.is_text(i)] for segment in segments]
-    ids = [i for text in texts for i in text]
-    found = timed_words(decoder, source, prompt, ids, num_frames, language)
+    found = timed_words(decoder, source, prompt, texts, num_frames, language)
     segment, left = 0, len(texts[0]) if texts else 0
     for word, part in found:
         while left <= 0 and segment + 1 < len(segments):
@@ -121,4 +122,4 @@ def add_words(
         left -= len(part)
 
 
-__all__ = ["add_words", "split_words", "timed_words"]
+__all__ = ["PUNCTUATION", "add_words", "split_words", "timed_words"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pygpukit.core.arguments import positive, whole
 from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 
 
@@ -32,14 +33,8 @@ class AudioBuffer:
     """The latest sound, at most ``max_duration`` seconds; the oldest samples go first."""
 
     def __init__(self, sample_rate: int = 16000, max_duration: float = 60.0) -> None:
-        if sample_rate < 1:
-            raise InvalidValueError(
-                f"AudioBuffer: sample_rate is {sample_rate}, expected 1 or more"
-            )
-        if not max_duration > 0:
-            raise InvalidValueError(f"AudioBuffer: max_duration is {max_duration}, expected > 0")
-        self.sample_rate = sample_rate
-        self.max_duration = max_duration
+        self.sample_rate = whole("AudioBuffer", "sample_rate", sample_rate, 1)
+        self.max_duration = positive("AudioBuffer", "max_duration", max_duration)
         self._chunks: deque[NDArray[np.float32]] = deque()
         self._samples = 0
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pygpukit.core.errors import InvalidTypeError, InvalidValueError
+from pygpukit.core.arguments import positive
+from pygpukit.core.errors import InvalidTypeError
 from pygpukit.pipeline.stages import PipelineStats, Stages
 from pygpukit.tts.sentences import SentenceSplitter
 
@@ -96,13 +97,11 @@ class LLMToTTSPipeline:
                     f"LLMToTTSPipeline: {name} is of type {type(stage).__name__}, "
                     f"expected an object with {method}()"
                 )
-        if not speed > 0:
-            raise InvalidValueError(f"LLMToTTSPipeline: speed is {speed}, expected > 0")
         self.llm = llm
         self.tts = tts
         self.llm_tokenizer = llm_tokenizer
         self.voice = voice
-        self.speed = speed
+        self.speed = positive("LLMToTTSPipeline", "speed", speed)
         self._stages = Stages(scheduler)
 
     @property
@@ -196,7 +195,7 @@ class LLMToTTSPipeline:
         for token in self.llm.generate_stream(self.llm_tokenizer.encode(prompt), **options):
             ids.append(int(token))
             text = self.llm_tokenizer.decode(ids)
-            whole = len(text) - (text.endswith("\ufffd"))
+            whole = len(text.rstrip("\ufffd"))
             if whole > said:
                 yield text[said:whole]
                 said = whole

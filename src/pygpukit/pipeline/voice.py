@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,9 @@ class ConversationTurn:
 class VoicePipelineCallback:
     """What a VoicePipeline tells, from its own thread; override what is of interest.
 
-    on_audio() may block while it plays the sound: the pipeline is SPEAKING until it returns.
+    on_speech_start() comes from the thread that gives the sound. on_audio() may block while it
+    plays the sound: the pipeline is SPEAKING until it returns. What a call in the pipeline's thread
+    raises ends the turn and is raised by wait().
     """
 
     def on_state(self, state: PipelineState) -> None:
@@ -144,14 +147,20 @@ class VoicePipeline:
         if self._thread is not None:
             raise OperationError("VoicePipeline.start: it has been started")
         self._vad.reset()
+        self._error = None
         self._thread = threading.Thread(target=self._run, name="voice-pipeline", daemon=True)
-        self._enter(PipelineState.LISTENING)
+        try:
+            self._enter(PipelineState.LISTENING)
+        except BaseException:
+            self._thread, self._state = None, PipelineState.IDLE
+            raise
         self._thread.start()
 
     def stop(self) -> None:
         """Drops what has not been answered, and ends. Nothing happens if it is not running."""
         if self._thread is None:
             return
+        self._check_not_inside("stop")
         self._stopping.set()
         self._utterances.put(_STOP)
         self._thread.join()
@@ -177,8 +186,14 @@ class VoicePipeline:
         if self._thread is None:
             raise OperationError("VoicePipeline.process_audio: not started, call start()")
         events = self._vad.process_audio(audio)
+        failure: BaseException | None = None
         for event in events:
-            self._heard(event)
+            try:
+                self._heard(event)
+            except BaseException as error:  # the other events are heard first
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return events
 
     def finish(self) -> None:
@@ -199,6 +214,7 @@ class VoicePipeline:
 
     def wait(self, timeout: float | None = None) -> None:
         """Until all that was said has been answered; raises what a stage has raised meanwhile."""
+        self._check_not_inside("wait")
         with self._changed:
             done = self._changed.wait_for(lambda: self._open == 0, timeout)
             error, self._error = self._error, None
@@ -209,13 +225,22 @@ class VoicePipeline:
 
     def _heard(self, event: VADEvent) -> None:
         if event.event_type == "speech_start":
-            self._callback.on_speech_start()
-            if self.interruptible:
-                self.interrupt()
+            try:
+                self._callback.on_speech_start()
+            finally:
+                if self.interruptible:
+                    self.interrupt()
             return
         with self._changed:
             self._open += 1
         self._utterances.put((event.audio, time.perf_counter()))
+
+    def _check_not_inside(self, method: str) -> None:
+        if threading.current_thread() is self._thread:
+            raise OperationError(
+                f"VoicePipeline.{method}: called by a callback in the pipeline's own thread, which "
+                "it would wait for"
+            )
 
     # --- Answering, in the pipeline's thread -------------------------------------------------
 
@@ -230,17 +255,25 @@ class VoicePipeline:
 
     def _run(self) -> None:
         while (item := self._utterances.get()) is not _STOP and not self._stopping.is_set():
-            try:
+            with self._errors():
                 self._answer(*item)
-            except BaseException as error:
-                self._stages.count(errors=1)
-                with self._changed:
-                    self._error = self._error or error
-                self._callback.on_error(error)
-            self._enter(PipelineState.LISTENING)
+            with self._errors():
+                self._enter(PipelineState.LISTENING)
             with self._changed:
                 self._open -= 1
                 self._changed.notify_all()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Keeps what the block raises for wait()."""
+        try:
+            yield
+        except BaseException as error:
+            self._stages.count(errors=1)
+            with self._changed:
+                self._error = self._error or error
+            with suppress(BaseException):  # wait() raises the first error, not that of on_error
+                self._callback.on_error(error)
 
     def _answer(self, sound: NDArray[np.float32], heard: float) -> None:
         rate = self._vad.config.sample_rate

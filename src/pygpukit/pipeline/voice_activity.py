@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pygpukit.core.errors import InvalidValueError
+from pygpukit.core.arguments import positive, whole
+from pygpukit.core.errors import InvalidTypeError, InvalidValueError
 from pygpukit.pipeline.audio_queue import mono
 
 
@@ -27,11 +28,8 @@ class VADConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not value > 0 or value == float("inf"):
-                raise InvalidValueError(
-                    f"VADConfig: {field.name} is {value}, expected a positive number"
-                )
+            positive("VADConfig", field.name, getattr(self, field.name))
+        whole("VADConfig", "sample_rate", self.sample_rate, 1)
         if self.silence_threshold > self.energy_threshold:
             raise InvalidValueError(
                 f"VADConfig: silence_threshold is {self.silence_threshold}, "
@@ -41,7 +39,7 @@ class VADConfig:
     @property
     def frame_size(self) -> int:
         """Samples of a frame."""
-        return max(1, self.sample_rate * self.frame_duration_ms // 1000)
+        return max(1, int(self.sample_rate * self.frame_duration_ms // 1000))
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,11 @@ class VoiceActivityDetector:
 
     def __init__(self, config: VADConfig | None = None) -> None:
         self.config = VADConfig() if config is None else config
+        if not isinstance(self.config, VADConfig):
+            raise InvalidTypeError(
+                f"VoiceActivityDetector: config is of type {type(config).__name__}, expected a "
+                "VADConfig"
+            )
         self.reset()
 
     def reset(self) -> None:

@@ -167,7 +167,9 @@ def _read_with_soundfile(data: bytes, path: Path_ | bytes) -> tuple[NDArray[Any]
     try:
         samples, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
     except (RuntimeError, ValueError, TypeError) as error:
-        raise InvalidValueError(f"load: {name}: {error}") from error
+        # Its text names the object that holds the bytes; error_string is the reason alone.
+        reason = getattr(error, "error_string", error)
+        raise InvalidValueError(f"load: {name}: {reason}") from error
     return samples, int(rate)
 
 

@@ -61,7 +61,8 @@ class AudioStream:
             )
         self._gap -= skipped
         x = x[skipped:]
-        self._pending = _native.concat([self._pending, x]) if self._pending.size else x
+        # A copy in any case: the caller may write the next samples into its array.
+        self._pending = _native.concat([self._pending, x])
         return count
 
     def pop_chunk(self, apply_window: bool = True) -> GPUArray:
