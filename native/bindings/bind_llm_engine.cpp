@@ -26,19 +26,24 @@ struct EngineSettings {
   bool use_graph = true;
 };
 
-// Pages in so many bytes; 0: for max_rows texts of full length, in up to half of what is free.
-std::int64_t pages_in(std::int64_t bytes, const Model& model, const EngineSettings& s) {
+// Of max_rows texts of full length.
+std::int64_t most_pages(const EngineSettings& s) {
+  return s.max_rows * ceil_div(s.runner.max_length, s.runner.page);
+}
+
+// Pages in so many bytes; 0: most_pages(), in up to half of what is free.
+std::int64_t pages_in(std::int64_t bytes, const Model& model, const EngineSettings& s,
+                      const char* argument) {
   const auto page_bytes = static_cast<std::int64_t>(llm::KvPages::page_bytes(
       model.config(), cache_dtype(model, s.runner.kv_dtype), s.runner.page));
   if (bytes > 0) {
     if (bytes < page_bytes)
-      throw InvalidArgument(cat("Engine: kv_memory is ", bytes, " bytes, expected at least ",
+      throw InvalidArgument(cat("Engine: ", argument, " is ", bytes, " bytes, expected at least ",
                                 page_bytes, ", a page of ", s.runner.page, " tokens"));
     return bytes / page_bytes;
   }
   const auto half = static_cast<std::int64_t>(memory_info(model.device()).free_bytes / 2);
-  const std::int64_t wanted = s.max_rows * ceil_div(s.runner.max_length, s.runner.page);
-  return std::max<std::int64_t>(std::min(wanted, half / page_bytes), 1);
+  return std::max<std::int64_t>(std::min(most_pages(s), half / page_bytes), 1);
 }
 
 // The engine with its clock. Its thread may need the GIL before it ends.
@@ -99,11 +104,13 @@ std::unique_ptr<EngineObject> make_engine(const std::shared_ptr<Model>& model,
   s.runner.max_sequences = max_batch;
   s.runner.max_tokens = std::max(max_tokens, max_batch);
   s.runner.max_length = max_length > 0 ? max_length : std::min<std::int64_t>(most, 4096);
-  s.runner.num_pages = pages_in(kv_memory, *model, s);
+  s.runner.num_pages = pages_in(kv_memory, *model, s, "kv_memory");
   s.engine.prefix_cache = prefix_cache;
-  s.engine.host_pages = host_memory < 0    ? s.runner.num_pages
+  // Allocated one by one when they are needed. Texts that grow together may swap out more than the
+  // cache holds.
+  s.engine.host_pages = host_memory < 0    ? std::max(s.runner.num_pages, most_pages(s))
                         : host_memory == 0 ? 0
-                                           : pages_in(host_memory, *model, s);
+                                           : pages_in(host_memory, *model, s, "host_memory");
   s.engine.max_waiting = max_waiting;
   s.engine.aging_ns = static_cast<std::int64_t>(aging * 1e9);
   return std::make_unique<EngineObject>(model, s);

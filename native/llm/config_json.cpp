@@ -17,16 +17,22 @@ using Fields = JsonFields;
 // shape of a tensor would give away, and all of Gemma 3, whose files hold little else.
 const Json* defaults_of(const ModelSpec& spec) {
   static constexpr char kQwen[] =
-      R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28})";
+      R"({"use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28,
+        "rope_theta": 1e4, "max_position_embeddings": 32768})";
   static constexpr std::pair<const char*, const char*> kDefaults[] = {
-      {"llama", R"({"rms_norm_eps": 1e-6})"},
-      {"mistral", R"({"rms_norm_eps": 1e-6, "sliding_window": 4096})"},
+      {"llama", R"({"rms_norm_eps": 1e-6, "max_position_embeddings": 2048})"},
+      {"mistral", R"({"rms_norm_eps": 1e-6, "sliding_window": 4096,
+        "max_position_embeddings": 131072})"},
+      {"mixtral", R"({"max_position_embeddings": 131072})"},
+      {"phi3", R"({"max_position_embeddings": 4096})"},
       {"qwen2", kQwen},
       {"qwen3", kQwen},
       {"qwen3_moe", R"({"use_sliding_window": false, "sliding_window": 4096,
-        "norm_topk_prob": false, "num_experts_per_tok": 8})"},
+        "norm_topk_prob": false, "num_experts_per_tok": 8, "rope_theta": 1e4,
+        "max_position_embeddings": 32768})"},
       {"gemma2", R"({"query_pre_attn_scalar": 256, "sliding_window": 4096,
-        "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})"},
+        "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+        "max_position_embeddings": 8192})"},
       {"gemma3_text", R"({"query_pre_attn_scalar": 256, "sliding_window": 4096,
         "sliding_window_pattern": 6, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
         "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
@@ -131,7 +137,8 @@ void read_windows(const Fields& fields, const ModelSpec& spec, ModelConfig& conf
   }
   const std::int64_t every =  // which layer sees everything
       spec.name == "gemma2" ? 2 : fields.integer("sliding_window_pattern", 0);
-  const std::int64_t first = fields.integer("max_window_layers", 0);  // Qwen2: those before do not
+  // Qwen2 and 3: those before do not. The class of qwen3_moe does not read it.
+  const std::int64_t first = spec.name == "qwen3_moe" ? 0 : fields.integer("max_window_layers", 0);
   for (std::size_t i = 0; i < layers; ++i) {
     const auto layer = static_cast<std::int64_t>(i);
     if ((every > 0 && (layer + 1) % every == 0) || layer < first) config.has_window[i] = false;
@@ -163,8 +170,11 @@ bool read_exact_gelu(const Fields& fields, const ModelSpec& spec) {
   const bool tanh_form = given == "gelu_new" || given == "gelu_pytorch_tanh";
   if (silu ? given == "silu" || given == "swish" : tanh_form) return false;
   if (!silu && !spec.is_gated() && given == "gelu") return true;
+  const char* expected = silu              ? "silu"
+                         : spec.is_gated() ? "gelu_pytorch_tanh"
+                                           : "gelu_new, gelu_pytorch_tanh or gelu";
   throw InvalidArgument(cat("load: the activation of config.json is '", shorten(given, 80), "' (",
-                            field, "), expected ", fallback, " for ", spec.name));
+                            field, "), expected ", expected, " for ", spec.name));
 }
 
 }  // namespace
@@ -200,7 +210,9 @@ ModelConfig read_config(const Json& config, const ModelSpec& spec) {
   c.tie_word_embeddings = fields.boolean("tie_word_embeddings", old_names || spec.scale_embeddings);
   c.attention_bias = fields.boolean("attention_bias", spec.attention_bias);
   if (spec.attention_bias) c.attention_bias = true;
-  c.attention_softcap = fields.number("attn_logit_softcapping", 0.0);
+  // Gemma 3 has the field and does not read it.
+  if (spec.name != "gemma3_text")
+    c.attention_softcap = fields.number("attn_logit_softcapping", 0.0);
   c.final_softcap = fields.number("final_logit_softcapping", 0.0);
   const double scalar = fields.number("query_pre_attn_scalar", 0.0);
   if (scalar > 0.0) c.attention_scale = 1.0 / std::sqrt(scalar);

@@ -137,6 +137,10 @@ def test_yarn_with_a_ramp_between_any_pairs(tmp_path: Path, truncate: bool) -> N
         ("llama", (), {"sliding_window": 3}),  # which LLaMA does not have
         ("qwen3", ("use_sliding_window", "layer_types"), {"sliding_window": 3}),  # off by default
         ("gemma3_text", ("layer_types", "_sliding_window_pattern"), {}),  # every sixth
+        ("gemma3_text", (), {"attn_logit_softcapping": 8.0}),  # which Gemma 3 does not read
+        ("qwen2", ("rope_parameters",), {}),
+        ("qwen3", ("rope_parameters",), {}),
+        ("qwen3_moe", ("rope_parameters",), {}),
     ],
 )
 def test_as_the_golden(
@@ -144,6 +148,23 @@ def test_as_the_golden(
 ) -> None:
     folder = changed(tmp_path, family, without, **values)
     np.testing.assert_allclose(logits(folder), np.load(folder / "golden.npz")["logits"], atol=1e-3)
+
+
+def test_qwen3_moe_has_windows_in_all_layers(tmp_path: Path) -> None:
+    windows = {"use_sliding_window": True, "sliding_window": 8}
+    by_layer = ("layer_types",)
+    some = changed(tmp_path / "a", "qwen3_moe", by_layer, **windows, max_window_layers=1)
+    every = changed(tmp_path / "b", "qwen3_moe", by_layer, **windows)
+    np.testing.assert_array_equal(logits(some), logits(every))
+    golden = np.load(every / "golden.npz")["logits"]  # without
+    assert np.abs(logits(every) - golden).max() > 1e-2
+
+
+def test_trained_lengths_by_default(tmp_path: Path) -> None:
+    for family, length in (("llama", 2048), ("qwen2", 32768), ("mixtral", 131072)):
+        folder = changed(tmp_path / family, family, ("max_position_embeddings",))
+        with pytest.raises(ValueError, match=f"expected 1 to {length}"):
+            gp.llm.load(folder, device="cpu", max_length=length + 1)
 
 
 def test_qwen3_moe_keeps_its_weights_by_default(tmp_path: Path) -> None:

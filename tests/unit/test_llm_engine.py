@@ -174,6 +174,17 @@ def test_deadline(model: gp.llm.LanguageModel) -> None:
     check_nothing_held(engine)
 
 
+def test_texts_that_grow_together_beyond_the_cache(model: gp.llm.LanguageModel) -> None:
+    """They swap out more than the cache holds: all end, with the tokens they have alone."""
+    engine = stepped(model, 9, max_batch=6, max_length=128, prefix_cache=False)
+    given = [[5 + i, 6, 7] for i in range(6)]
+    requests = [engine.submit(p, max_new_tokens=120, stop_tokens=[]) for p in given]
+    finish(engine)
+    for prompt, request in zip(given, requests, strict=True):
+        assert request.result() == model.generate(prompt, max_new_tokens=120, stop_tokens=[])
+    check_nothing_held(engine)
+
+
 def test_without_host_memory(model: gp.llm.LanguageModel) -> None:
     engine = stepped(model, 6, host_memory=0)
     first = engine.submit(list(range(1, 40)), max_new_tokens=50, stop_tokens=[])

@@ -113,7 +113,8 @@ class Engine:
     ``max_batch`` requests hold pages at a time, ``kv_memory`` (bytes, "8GiB", "50%" of the device's
     memory) is for their keys and values
     (default: enough for ``max_batch`` texts of ``max_length``, in up to half of the free memory),
-    ``host_memory`` for those of preempted requests (default: as much; allocated when needed).
+    ``host_memory`` for those of preempted requests (default: room for ``max_batch`` texts of
+    ``max_length``; allocated when needed).
     ``chunk`` is how many tokens of prompts one step takes, ``page`` the tokens of a page,
     ``aging`` the seconds of waiting that count as one step of priority. With ``start=False`` no
     thread is started, and ``step()`` does the work. ``kv_dtype`` "fp8" keeps keys and values in 8
